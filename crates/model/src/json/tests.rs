@@ -1,0 +1,75 @@
+use super::*;
+
+#[track_caller]
+fn round_trip(text: &str, expected: &str) {
+    assert_eq!(parse(text.as_bytes()).expect(text).to_text(), expected);
+}
+
+#[test]
+fn numbers_order_and_text_survive_a_round_trip() {
+    for text in
+        ["1", "-7", "1.0", "1e2", "1E+2", "0.1", "-0", "-0.0", "9007199254740993", "123456789012345678901234567890"]
+    {
+        round_trip(text, text);
+    }
+    round_trip(r#"{"b":1,"a":[true,null,"x\n\"é😀"]}"#, r#"{"b":1,"a":[true,null,"x\n\"é😀"]}"#);
+    round_trip(r#"{ "a" : "\u0041\/" }"#, r#"{"a":"A/"}"#);
+}
+
+#[test]
+fn of_equal_names_the_last_wins_in_the_first_place() {
+    round_trip(r#"{"a":1,"b":2,"a":3}"#, r#"{"a":3,"b":2}"#);
+}
+
+#[test]
+fn bad_texts_are_refused_with_a_place() {
+    for text in ["", "  ", "{", "[1,]", "{\"a\":}", "nul", "1e999", "\"\\ud800\"", "1 2", "{\"a\" 1}", "\u{1}"] {
+        assert!(parse(text.as_bytes()).is_err(), "{text:?} was accepted");
+    }
+    assert!(parse(&[b'"', 0xFF, b'"']).is_err(), "bytes that are not UTF-8 were accepted");
+    let error = parse(br#"{"a": nope}"#).unwrap_err();
+    assert!((5..=10).contains(&error.offset), "{error}");
+}
+
+#[test]
+fn nesting_is_bounded() {
+    let deep = |n: usize| format!("{}{}", "[".repeat(n), "]".repeat(n));
+    assert!(parse(deep(crate::limits::NESTING_DEPTH).as_bytes()).is_ok());
+    assert!(parse(deep(crate::limits::NESTING_DEPTH + 1).as_bytes()).is_err());
+    assert!(parse("[".repeat(1_000_000).as_bytes()).is_err());
+}
+
+#[test]
+fn doubles_print_as_javascript_does() {
+    for (double, text) in [
+        (0.1, "0.1"),
+        (1e21, "1e+21"),
+        (1e20, "100000000000000000000"),
+        (1e-6, "0.000001"),
+        (1e-7, "1e-7"),
+        (-2.5, "-2.5"),
+        (5e-324, "5e-324"),
+        (3.0, "3"),
+    ] {
+        assert_eq!(Json::from(double).to_text(), text);
+    }
+}
+
+#[test]
+fn values_sort_by_type_then_value() {
+    let sorted = ["null", "false", "true", "-1", "1.5", "2", r#""10""#, r#""9""#, "[]", "[1]", "{}", r#"{"a":1}"#];
+    let values: Vec<Json> = sorted.iter().map(|t| parse(t.as_bytes()).unwrap()).collect();
+    for pair in values.windows(2) {
+        assert!(compare(&pair[0], &pair[1]).is_lt(), "{} < {}", pair[0], pair[1]);
+    }
+}
+
+#[test]
+fn equality_is_deep_and_by_value() {
+    let equal = |a: &str, b: &str| parse(a.as_bytes()).unwrap() == parse(b.as_bytes()).unwrap();
+    assert!(equal("1", "1.0"));
+    assert!(equal(r#"{"a":1,"b":[2]}"#, r#"{"b":[2.0],"a":1}"#));
+    assert!(!equal("[1,2]", "[2,1]"));
+    assert!(!equal("1", r#""1""#));
+    assert!(!equal("9007199254740993", "9007199254740992"));
+}

@@ -1,0 +1,38 @@
+//! Every limit of the service that the server enforces, in one place, with its unit in its name or text.
+
+/// Levels of arrays and objects in an item or a query parameter.
+pub const NESTING_DEPTH: usize = 128;
+/// Bytes of an item's JSON text, system properties included.
+pub const ITEM_BYTES: usize = 2 * 1024 * 1024;
+/// Bytes of a request body: an item and a small envelope.
+pub const REQUEST_BODY_BYTES: usize = 2 * 1024 * 1024 + 64 * 1024;
+/// Bytes of one page of a feed or query.
+pub const PAGE_BYTES: usize = 4 * 1024 * 1024;
+/// Rows of a page when the client names no number.
+pub const PAGE_ITEMS_DEFAULT: usize = 100;
+/// Bytes of a query's text.
+pub const QUERY_TEXT_BYTES: usize = 512 * 1024;
+/// UTF-8 bytes of an item's id.
+pub const ITEM_ID_BYTES: usize = 1023;
+/// Characters of the id of anything that is not an item.
+pub const RESOURCE_ID_CHARS: usize = 255;
+/// Bytes of a partition key value under hash version 2.
+pub const PARTITION_KEY_BYTES_V2: usize = 2048;
+/// Levels of a hierarchical partition key.
+pub const PARTITION_KEY_LEVELS: usize = 3;
+/// RU/s that one physical partition serves at most.
+pub const PARTITION_RU_PER_SECOND: u32 = 10_000;
+/// Milliseconds that one request may run.
+pub const REQUEST_TIME_MS: u64 = 5_000;
+/// Stored procedures in a container.
+pub const PROCEDURES_PER_CONTAINER: usize = 100;
+/// User-defined functions in a container.
+pub const FUNCTIONS_PER_CONTAINER: usize = 50;
+/// Triggers in a container.
+pub const TRIGGERS_PER_CONTAINER: usize = 50;
+/// JOINs in a query.
+pub const JOINS_PER_QUERY: usize = 10;
+/// Calls of user-defined functions in a query.
+pub const UDF_CALLS_PER_QUERY: usize = 10;
+/// Included and excluded paths of an indexing policy, each.
+pub const INDEXING_PATHS: usize = 1_500;
