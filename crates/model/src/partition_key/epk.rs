@@ -1,0 +1,347 @@
+//! Effective partition keys: the place of a key value in the hash space, and ranges of that space.
+
+use super::murmur::{murmur3_32, murmur3_128};
+use super::{Component, Hashing};
+use crate::error::{Error, Result};
+use std::fmt;
+
+/// A point of the hash space `""`…`"FF"`. Bytes compare as the hex text does: a shorter one sorts before a longer one
+/// that begins with it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Epk(Vec<u8>);
+
+/// A stretch of the hash space: from `min` (inclusive) to `max` (exclusive).
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct EpkRange {
+    /// First point inside.
+    pub min: Epk,
+    /// First point outside.
+    pub max: Epk,
+}
+
+/// Characters of a string that hash version 1 looks at.
+const V1_CHARACTERS: usize = 100;
+
+impl Epk {
+    /// The least point.
+    pub fn min() -> Self {
+        Epk(Vec::new())
+    }
+
+    /// The end of the space; no key lives here.
+    pub fn max() -> Self {
+        Epk(vec![0xFF])
+    }
+
+    /// The place of a key (protocol: "effective partition key").
+    pub fn of(hashing: Hashing, components: &[Component]) -> Self {
+        match hashing {
+            Hashing::V2 => Epk(hash_v2(components).to_vec()),
+            Hashing::Multi => Epk(components.iter().flat_map(|c| hash_v2(std::slice::from_ref(c))).collect()),
+            Hashing::V1 => Epk(encode_v1(components)),
+        }
+    }
+
+    /// Reads the hex text.
+    ///
+    /// # Errors
+    /// 400 if it is not hex.
+    pub fn from_hex(text: &str) -> Result<Self> {
+        let bad = || Error::bad(format!("'{text}' is not an effective partition key in hexadecimal form."));
+        if !text.is_ascii() || text.len() % 2 == 1 {
+            return Err(bad());
+        }
+        let pair = |i: usize| u8::from_str_radix(&text[i..i + 2], 16).map_err(|_| bad());
+        Ok(Epk((0..text.len()).step_by(2).map(pair).collect::<Result<_>>()?))
+    }
+
+    /// The bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// From stored bytes.
+    pub fn from_bytes(bytes: &[u8]) -> Self {
+        Epk(bytes.to_vec())
+    }
+
+    /// The first point after everything that begins with this one.
+    pub fn after_prefix(&self) -> Self {
+        let mut bytes = self.0.clone();
+        bytes.push(0xFF);
+        Epk(bytes)
+    }
+}
+
+impl fmt::Display for Epk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|b| write!(f, "{b:02X}"))
+    }
+}
+
+impl EpkRange {
+    /// From `min` to `max`.
+    pub fn new(min: Epk, max: Epk) -> Self {
+        EpkRange { min, max }
+    }
+
+    /// The whole space.
+    pub fn all() -> Self {
+        EpkRange { min: Epk::min(), max: Epk::max() }
+    }
+
+    /// Whether `epk` lies inside.
+    pub fn contains(&self, epk: &Epk) -> bool {
+        self.min <= *epk && *epk < self.max
+    }
+
+    /// What both cover; `None` if nothing.
+    pub fn intersection(&self, other: &EpkRange) -> Option<EpkRange> {
+        let min = self.min.clone().max(other.min.clone());
+        let max = self.max.clone().min(other.max.clone());
+        (min < max).then_some(EpkRange { min, max })
+    }
+
+    /// Whether `other` lies inside whole.
+    pub fn covers(&self, other: &EpkRange) -> bool {
+        self.min <= other.min && other.max <= self.max
+    }
+
+    /// The space cut into `parts` even ranges, as keys hashed by `hashing` fill it.
+    pub fn even(hashing: Hashing, parts: usize) -> Vec<EpkRange> {
+        let parts = parts.max(1);
+        let mut cuts = vec![Epk::min()];
+        cuts.extend((1..parts).map(|k| even_cut(hashing, k, parts)));
+        cuts.push(Epk::max());
+        cuts.windows(2).map(|w| EpkRange::new(w[0].clone(), w[1].clone())).collect()
+    }
+}
+
+/// The border before part `k` of `parts`. Version 2 fills 2^126 points (its top two bits are always clear), version 1
+/// the doubles from 0 to 2^32.
+fn even_cut(hashing: Hashing, k: usize, parts: usize) -> Epk {
+    let share = |space: u128| space / parts as u128 * k as u128 + space % parts as u128 * k as u128 / parts as u128;
+    match hashing {
+        Hashing::V2 | Hashing::Multi => Epk((share(1 << 126) - 1).to_be_bytes().to_vec()),
+        Hashing::V1 => {
+            let mut bytes = Vec::new();
+            push_binary_number((share(1 << 32) - 1) as f64, &mut bytes);
+            Epk(bytes)
+        }
+    }
+}
+
+const UNDEFINED: u8 = 0x00;
+const NULL: u8 = 0x01;
+const FALSE: u8 = 0x02;
+const TRUE: u8 = 0x03;
+const NUMBER: u8 = 0x05;
+const STRING: u8 = 0x08;
+
+/// What goes into the hash: a marker and the value, little-endian doubles, strings with a suffix byte.
+fn push_hash_input(component: &Component, suffix: u8, out: &mut Vec<u8>) {
+    match component {
+        Component::Undefined => out.push(UNDEFINED),
+        Component::Null => out.push(NULL),
+        Component::Bool(false) => out.push(FALSE),
+        Component::Bool(true) => out.push(TRUE),
+        Component::Number(n) => {
+            out.push(NUMBER);
+            out.extend_from_slice(&n.to_le_bytes());
+        }
+        Component::String(s) => {
+            out.push(STRING);
+            out.extend_from_slice(s.as_bytes());
+            out.push(suffix);
+        }
+    }
+}
+
+fn hash_v2(components: &[Component]) -> [u8; 16] {
+    let mut input = Vec::with_capacity(32);
+    components.iter().for_each(|c| push_hash_input(c, 0xFF, &mut input));
+    let mut hash = murmur3_128(&input);
+    hash.reverse();
+    hash[0] &= 0x3F;
+    hash
+}
+
+fn encode_v1(components: &[Component]) -> Vec<u8> {
+    let cut: Vec<Component> = components.iter().map(cut_v1).collect();
+    let mut input = Vec::with_capacity(32);
+    cut.iter().for_each(|c| push_hash_input(c, 0x00, &mut input));
+    let mut out = Vec::with_capacity(32);
+    push_binary_number(f64::from(murmur3_32(&input)), &mut out);
+    cut.iter().for_each(|c| push_binary(c, &mut out));
+    out
+}
+
+/// The first 100 UTF-16 code units, as .NET and Java count; a pair that the cut would part is left out.
+fn cut_v1(component: &Component) -> Component {
+    let Component::String(text) = component else { return component.clone() };
+    let mut units = 0;
+    let cut = text.chars().take_while(|c| {
+        units += c.len_utf16();
+        units <= V1_CHARACTERS
+    });
+    Component::String(cut.collect())
+}
+
+/// The order-keeping form that follows the hash in version 1.
+fn push_binary(component: &Component, out: &mut Vec<u8>) {
+    match component {
+        Component::Number(n) => push_binary_number(*n, out),
+        Component::String(s) => {
+            const WHOLE: usize = 100;
+            out.push(STRING);
+            let bytes = s.as_bytes();
+            let kept = if bytes.len() <= WHOLE { bytes.len() } else { WHOLE + 1 };
+            out.extend(bytes[..kept].iter().map(|b| b.wrapping_add(1)));
+            if bytes.len() <= WHOLE {
+                out.push(0x00);
+            }
+        }
+        marker => push_hash_input(marker, 0x00, out),
+    }
+}
+
+/// A double as one byte and then seven bits a byte, the low bit telling that more follows.
+fn push_binary_number(number: f64, out: &mut Vec<u8>) {
+    out.push(NUMBER);
+    let bits = number.to_bits();
+    let mut payload = if bits >> 63 == 0 { bits ^ 1 << 63 } else { (!bits).wrapping_add(1) };
+    out.push((payload >> 56) as u8);
+    payload <<= 8;
+    loop {
+        let byte = (payload >> 56) as u8 | 1;
+        payload <<= 7;
+        if payload == 0 {
+            return out.push(byte & 0xFE);
+        }
+        out.push(byte);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(s: &str) -> Component {
+        Component::String(s.into())
+    }
+
+    #[track_caller]
+    fn check(hashing: Hashing, components: &[Component], hex: &str) {
+        assert_eq!(Epk::of(hashing, components).to_string(), hex);
+        assert_eq!(Epk::from_hex(hex).expect("hex").to_string(), hex);
+    }
+
+    /// From the test suites of the official SDKs.
+    #[test]
+    fn version_2_matches_the_published_vectors() {
+        use Component::{Bool, Null, Number, Undefined};
+        let vectors: Vec<(Component, &str)> = vec![
+            (text(""), "32E9366E637A71B4E710384B2F4970A0"),
+            (text("partitionKey"), "013AEFCF77FA271571CF665A58C933F1"),
+            (text("redmond"), "22E342F38A486A088463DFF7838A5963"),
+            (text(&"a".repeat(1024)), "332BDF5512AE49615F32C7D98C2DB86C"),
+            (Null, "378867E4430E67857ACE5C908374FE16"),
+            (Undefined, "11622DAA78F835834610ABE56EFF5CB5"),
+            (Bool(true), "0E711127C5B5A8E4726AC6DD306A3E59"),
+            (Bool(false), "2FE1BE91E90A3439635E0E9E37361EF2"),
+            (Number(-128.0), "01DAEDABF913540367FE219B2AD06148"),
+            (Number(127.0), "0C507ACAC853ECA7977BF4CEFB562A25"),
+            (Number(f64::from(i32::MIN)), "0B1660D5233C3171725B30D4A5F4CC1F"),
+            (Number(f64::from(i32::MAX)), "2D9349D64712AEB5EB1406E2F0BE2725"),
+            (Number(i64::MIN as f64), "23D5C6395512BDFEAFADAD15328AD2BB"),
+            (Number(i64::MAX as f64), "2EDB959178DFCCA18983F89384D1629B"),
+            (Number(5e-324), "0E6CBA63A280927DE485DEF865800139"),
+            (Number(f64::MAX), "31424D996457102634591FF245DBCC4D"),
+            (Number(5.0), "19C08621B135968252FB34B4CF66F811"),
+            (Number(5.123124190509124), "0EF2E2D82460884AF0F6440BE4F726A8"),
+            (Number(0.0), "155B95BEDAC4B1E9EC1CDC9BB0DDDE58"),
+            (Number(-0.0), "3D018BB1DF3DB27235766E81FD10406E"),
+            (Number(1.0), "20CD98B339BA78A5D0CF6953B87070B0"),
+            (Number(-1.0), "19938E7A936C1C5B9E3AE842BBC16839"),
+            (Number(9007199254740991.0), "12C221C7032CED1F9E6693CE1428E6CF"),
+            (text("1"), "3C80B1B7310BB39F29CC4EA05BDD461E"),
+            (text("0"), "3D01E4E92759C445D3386C5E4C22ED93"),
+            (text("abc"), "2424691CC38A7EEF2A65ADE404E1F528"),
+            (text("user-1"), "17F831A32B85ABC84A1B2E0576A4641C"),
+            (text("post-1"), "039078CA5700D232BEFF089CE6F2E386"),
+            (text("é"), "007199F104E04116EE25AF912CA4889B"),
+            (text("😀"), "28D7FCB721E75FBE0DAC3D71DAB82766"),
+        ];
+        for (component, hex) in vectors {
+            check(Hashing::V2, &[component], hex);
+        }
+        let several = [Number(5.0), text("redmond"), Bool(true), Null];
+        check(Hashing::V2, &several, "3032DECBE2AB1768D8E0AEDEA35881DF");
+        check(
+            Hashing::Multi,
+            &several,
+            "19C08621B135968252FB34B4CF66F81122E342F38A486A088463DFF7838A59630E711127C5B5A8E4726AC6DD306A3E59378867E4430E67857ACE5C908374FE16",
+        );
+        check(
+            Hashing::Multi,
+            &[text("tenant1"), text("user1")],
+            "0DAE0B8467B011E957BC0B8B0DEB5ACA236A5BE3329A7AD57D4B998E8602BD7B",
+        );
+    }
+
+    #[test]
+    fn version_1_matches_the_published_vectors() {
+        use Component::{Bool, Null, Number, Undefined};
+        let long = format!("05C1EB5921F70608{}00", "62".repeat(100));
+        let vectors: Vec<(Component, &str)> = vec![
+            (text(""), "05C1CF33970FF80800"),
+            (text("partitionKey"), "05C1E1B3D9CD2608716273756A756A706F4C667A00"),
+            (text(&"a".repeat(1024)), &long),
+            (Null, "05C1ED45D7475601"),
+            (Bool(true), "05C1D7C5A903D803"),
+            (Bool(false), "05C1DB857D857C02"),
+            (Undefined, "05C1D529E345DC00"),
+            (Number(-128.0), "05C1D73349F54C053FA0"),
+            (Number(127.0), "05C1DD539DDFCC05C05FE0"),
+            (Number(f64::from(i32::MIN)), "05C1DFBF252BCC053E20"),
+            (Number(f64::from(i32::MAX)), "05C1E1F503DFB205C1DFFFFFFFFC"),
+            (Number(i64::MIN as f64), "05C1DB35F33D1C053C20"),
+            (Number(i64::MAX as f64), "05C1B799AB2DD005C3E0"),
+            (Number(5e-324), "05C1E5C91F4D3005800101010101010102"),
+            (Number(f64::MAX), "05C1CBE367C53005FFEFFFFFFFFFFFFFFE"),
+            (Number(0.0), "05C1BF6DA11560058000"),
+            (Number(1.0), "05C1ED172B6B2605BFF0"),
+            (Number(-1.0), "05C1D1A5BDDF9C054010"),
+            (Number(100.0), "05C1E30371BF2005C05980"),
+            (text("abc"), "05C1ED155F4F7C0862636400"),
+            (text("user-1"), "05C1E34FE783B208767466732E3200"),
+        ];
+        for (component, hex) in vectors {
+            check(Hashing::V1, &[component], hex);
+        }
+    }
+
+    #[test]
+    fn even_cuts_are_the_services_and_tile_the_space() {
+        let borders =
+            |hashing, parts| EpkRange::even(hashing, parts).iter().map(|r| r.max.to_string()).collect::<Vec<_>>();
+        assert_eq!(borders(Hashing::V2, 2), ["1FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF", "FF"]);
+        assert_eq!(borders(Hashing::V2, 4)[0], "0FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF");
+        assert_eq!(borders(Hashing::V1, 2)[0], "05C1DFFFFFFFFC");
+        assert_eq!(borders(Hashing::V1, 4), ["05C1CFFFFFFFF8", "05C1DFFFFFFFFC", "05C1E7FFFFFFFE", "FF"]);
+        for parts in [1, 3, 67] {
+            let ranges = EpkRange::even(Hashing::V2, parts);
+            assert_eq!(ranges.len(), parts);
+            assert_eq!((&ranges[0].min, &ranges[parts - 1].max), (&Epk::min(), &Epk::max()));
+            assert!(ranges.windows(2).all(|w| w[0].max == w[1].min && w[0].min < w[0].max));
+        }
+    }
+
+    #[test]
+    fn a_prefix_covers_exactly_its_continuations() {
+        let tenant = Epk::of(Hashing::Multi, &[text("t")]);
+        let range = EpkRange::new(tenant.clone(), tenant.after_prefix());
+        assert!(range.contains(&Epk::of(Hashing::Multi, &[text("t"), text("u")])));
+        assert!(!range.contains(&Epk::of(Hashing::Multi, &[text("s"), text("u")])));
+    }
+}

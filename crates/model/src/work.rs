@@ -1,0 +1,91 @@
+//! What a request did, counted and never priced: the engine's throughput room turns counts into request units.
+
+/// The counted work of one request.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Work {
+    /// In the order in which it was done.
+    pub steps: Vec<Step>,
+}
+
+/// One priced piece of work. Bytes are those of an item's JSON text with its system properties.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// An item read by id.
+    Read {
+        /// Its size.
+        bytes: usize,
+    },
+    /// A read that found nothing, or nothing newer.
+    ReadNothing,
+    /// An item created or deleted.
+    Write {
+        /// Its size.
+        bytes: usize,
+        /// Index entries written or removed.
+        terms: u32,
+    },
+    /// An item replaced.
+    Replace {
+        /// Size before.
+        old_bytes: usize,
+        /// Size after.
+        new_bytes: usize,
+        /// Index entries removed and added.
+        changed_terms: u32,
+    },
+    /// A write that was refused after it had been looked at.
+    Refused {
+        /// Size of what was attempted.
+        bytes: usize,
+        /// Index entries it would have had; 0 if refused before indexing.
+        terms: u32,
+    },
+    /// A page of a read feed or change feed.
+    Feed {
+        /// The size of each item on it.
+        items: Vec<usize>,
+    },
+    /// A database, container or script created, replaced or deleted.
+    MetadataWrite {
+        /// Size of its body.
+        bytes: usize,
+    },
+    /// Metadata read.
+    MetadataRead,
+    /// One request of a query to one physical partition.
+    Query(QueryWork),
+    /// A script: its own inner steps.
+    Script {
+        /// What it did through its collection object, or the write that its triggers surround.
+        inner: Vec<Step>,
+        /// How many scripts ran.
+        executions: u32,
+    },
+}
+
+/// Counters of one query request to one physical partition.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueryWork {
+    /// Equality values looked up, and ORDER BY indexes opened.
+    pub seeks: u64,
+    /// Distinct index values passed by scans that are not seeks.
+    pub scan_terms: u64,
+    /// Index entries passed one by one: walks in order, intersections.
+    pub walk: u64,
+    /// Items loaded.
+    pub loaded: u64,
+    /// Their bytes.
+    pub loaded_bytes: u64,
+    /// Rows returned.
+    pub out: u64,
+    /// Their bytes.
+    pub out_bytes: u64,
+    /// Rows whose SELECT list is not `*`.
+    pub projected: u64,
+    /// Array elements iterated.
+    pub tuples: u64,
+    /// 1 for an aggregate query.
+    pub aggregates: u64,
+    /// Calls of user-defined functions.
+    pub udf_calls: u64,
+}
