@@ -20,10 +20,11 @@ impl Number {
     /// Reads the text of a JSON number. `None` if it is not one, or beyond the range of a double.
     pub fn from_text(text: &str) -> Option<Self> {
         let whole = text.bytes().all(|b| b.is_ascii_digit() || b == b'-');
-        if whole && text != "-0" {
-            if let Ok(integer) = text.parse::<i64>() {
-                return Some(Number(Repr::Integer(integer)));
-            }
+        if whole
+            && text != "-0"
+            && let Ok(integer) = text.parse::<i64>()
+        {
+            return Some(Number(Repr::Integer(integer)));
         }
         let double: f64 = text.parse().ok()?;
         if !double.is_finite() {
