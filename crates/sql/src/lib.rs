@@ -14,9 +14,14 @@
 //! client_plan(text, parameters, environment, supported_features: &str) -> Result<ClientPlan, QueryError>
 //! ```
 
+mod bound;
 mod condition;
 mod error;
+mod functions;
+mod run;
 mod seams;
+mod syntax;
+mod value;
 
 pub use condition::{Condition, Demand, OrderKey, Path, Step, Test, ValueType};
 pub use error::{Diagnostic, QueryError};
