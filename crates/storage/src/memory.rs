@@ -39,6 +39,11 @@ impl MemoryStore {
         MemoryStore::default()
     }
 
+    /// Who owns what, for an engine that keeps its durable image here.
+    pub(crate) fn owners(&self) -> Owners {
+        self.state().owners.clone()
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         // A panic while the lock was held cannot leave half a commit: the new map is put in place as a whole.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)

@@ -42,6 +42,7 @@
 
 use std::fmt;
 use std::ops::{Bound, Range};
+use std::sync::Arc;
 
 pub use crate::error::StoreError;
 pub use crate::receipt::Receipt;
@@ -272,6 +273,47 @@ pub trait Store: Send + Sync {
     /// Bytes in use on disk, or in memory for an engine without one. Best effort.
     fn approximate_bytes(&self) -> u64;
 }
+
+/// A store behind a pointer is a store.
+macro_rules! store_behind {
+    ($($pointer:ident),+) => {$(
+        impl<S: Store + ?Sized> Store for $pointer<S> {
+            fn open(&self, partition: PartitionId) -> Result<Lease, StoreError> {
+                (**self).open(partition)
+            }
+
+            fn submit(&self, lease: &Lease, commit: Commit) -> Receipt {
+                (**self).submit(lease, commit)
+            }
+
+            fn snapshot(&self, partition: PartitionId) -> Result<Box<dyn Snapshot>, StoreError> {
+                (**self).snapshot(partition)
+            }
+
+            fn destroy(&self, partition: PartitionId) -> Result<(), StoreError> {
+                (**self).destroy(partition)
+            }
+
+            fn sync(&self) -> Result<(), StoreError> {
+                (**self).sync()
+            }
+
+            fn limits(&self) -> Limits {
+                (**self).limits()
+            }
+
+            fn capabilities(&self) -> Capabilities {
+                (**self).capabilities()
+            }
+
+            fn approximate_bytes(&self) -> u64 {
+                (**self).approximate_bytes()
+            }
+        }
+    )+};
+}
+
+store_behind!(Box, Arc);
 
 /// One partition at one moment.
 pub trait Snapshot: Send + Sync {
