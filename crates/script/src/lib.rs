@@ -23,9 +23,25 @@
 
 mod calls;
 mod error;
+mod execution;
+mod frame;
+mod functions;
+mod interpreter;
+mod native;
+mod pool;
+mod process;
+mod serve;
+mod watchdog;
+mod wire;
 
 pub use calls::{
     Ambient, ContainerLinks, DocumentLink, Host, HostCall, HostFailure, HostReply, IndexAction, Operation, Procedure,
     ProcedureOutcome, Quota, Trigger, TriggerOutcome, TriggerTime,
 };
 pub use error::ScriptError;
+pub use functions::FunctionSession;
+pub use pool::{HostCommand, PoolOptions, ScriptPool};
+pub use serve::serve_script_host;
+
+/// The source of the system procedure `__.sys.echo`, which every container has: it answers its first argument.
+pub const ECHO_PROCEDURE: &str = "function echo(value) { getContext().getResponse().setBody(value); }";
