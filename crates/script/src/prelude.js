@@ -696,7 +696,7 @@ return {
       const isError = thrown instanceof NativeError;
       let verdict = verdicts.get(thrown) || 'thrown';
       const message = String(isError ? thrown.message : thrown.message === undefined ? stringify(thrown) : thrown.message);
-      if (isError && thrown.name === 'InternalError' && message === 'out of memory') verdict = 'memory';
+      if (isError && thrown.name === 'InternalError' && message.startsWith('out of memory')) verdict = 'memory';
       if (isError && message.startsWith('Maximum call stack size exceeded')) verdict = 'deep';
       const text = verdict === 'thrown' && isError ? `${thrown.name}: ${message}` : message;
       const number = Number.isSafeInteger(thrown.number) ? thrown.number : undefined;
