@@ -246,7 +246,8 @@ impl Writer {
             if self.counts.len() < length {
                 self.counts.resize(length, 0);
                 // Rows are read back block by block until one is missing: leave no gap.
-                blocks.extend((0..block).filter(|b| !blocks.contains(b)));
+                let missing: Vec<u32> = (0..block).filter(|b| !blocks.contains(b)).collect();
+                blocks.extend(missing);
             }
             let count = &mut self.counts[path as usize];
             *count = count.saturating_add_signed(change);
@@ -374,7 +375,7 @@ pub fn scan<'a>(
     snapshot: &'a dyn Snapshot,
     range: &(Vec<u8>, Vec<u8>),
     direction: Direction,
-) -> impl Iterator<Item = Result<(Bytes, Bytes)>> + 'a {
+) -> impl Iterator<Item = Result<(Bytes, Bytes)>> + use<'a> {
     let bounds = (Bound::Included(&range.0[..]), Bound::Excluded(&range.1[..]));
     snapshot.scan(bounds, direction).map(|row| row.map_err(storage_failure))
 }

@@ -54,7 +54,12 @@ pub fn environment(container: &Container) -> Environment {
     Environment {
         user_functions: container.scripts(ScriptKind::Function).iter().map(|s| s.id().to_owned()).collect(),
         computed_properties: container.settings().computed_properties.clone(),
+        partition_key: container.partition_key().paths().iter().map(|names| path_of(names)).collect(),
     }
+}
+
+fn path_of(names: &[String]) -> orrery_sql::Path {
+    orrery_sql::Path(names.iter().map(|name| orrery_sql::Step::Name(name.clone())).collect())
 }
 
 /// Checks that computed properties compile.

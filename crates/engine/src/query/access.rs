@@ -261,7 +261,8 @@ fn ordered(ask: &Ask<'_>, usable: &[Candidate<'_>], seeks: u64, partition: &Part
         return Ok(Some(access));
     };
     let all = conjuncts(ask.query.condition()).len();
-    let number = condition::find(&partition.paths()?, path);
+    let paths = partition.paths()?;
+    let number = condition::find(&paths, path);
     let order = if key.descending { "descending" } else { "ascending" };
     Ok(Some(Access {
         decides: checks.len() == all && usable.iter().all(Candidate::is_exact),
