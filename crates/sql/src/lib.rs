@@ -14,6 +14,7 @@
 //! client_plan(text, parameters, environment, supported_features: &str) -> Result<ClientPlan, QueryError>
 //! ```
 
+mod bind;
 mod bound;
 mod condition;
 mod error;
