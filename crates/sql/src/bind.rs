@@ -8,7 +8,8 @@ mod mapping;
 mod projection;
 mod sources;
 
-pub(crate) use mapping::{Mapping, Rooted};
+pub(crate) use mapping::{Mapping, Rooted, of as mapping_of, of_block, of_source};
+pub(crate) use projection::{contains, has_aggregate, is_aggregate, item_names};
 
 use crate::bound::{Block, Expr};
 use crate::condition::{OrderKey, Path, Step};

@@ -17,13 +17,16 @@
 mod bind;
 mod bound;
 mod condition;
+mod derive;
 mod error;
 mod functions;
+mod query;
 mod run;
 mod seams;
 mod syntax;
 mod value;
 
 pub use condition::{Condition, Demand, OrderKey, Path, Step, Test, ValueType};
+pub use query::Query;
 pub use error::{Diagnostic, QueryError};
 pub use seams::{Bounds, Candidate, Environment, Functions, Page, Resume, Source, Work};
