@@ -8,7 +8,7 @@ mod mapping;
 mod projection;
 mod sources;
 
-pub(crate) use mapping::{Mapping, Rooted, of as mapping_of, of_block, of_source};
+pub(crate) use mapping::{Mapping, Rooted, of as mapping_of, of_source};
 pub(crate) use projection::{contains, has_aggregate, is_aggregate, item_names};
 
 use crate::bound::{Block, Expr};

@@ -20,6 +20,7 @@ mod condition;
 mod derive;
 mod error;
 mod functions;
+mod plan;
 mod query;
 mod run;
 mod seams;
@@ -27,6 +28,7 @@ mod syntax;
 mod value;
 
 pub use condition::{Condition, Demand, OrderKey, Path, Step, Test, ValueType};
+pub use plan::{ClientPlan, client_plan};
 pub use query::Query;
 pub use error::{Diagnostic, QueryError};
 pub use seams::{Bounds, Candidate, Environment, Functions, Page, Resume, Source, Work};

@@ -249,7 +249,8 @@ impl Query {
         page.rewind();
         let descending: Vec<bool> = self.order.iter().map(|o| o.key.descending).collect();
         let before = self.offset.saturating_add(page.emitted);
-        let keep = if self.block.distinct { u64::MAX } else { before.saturating_add(bounds.max_items as u64 + 1) };
+        let page_end = before.saturating_add(bounds.max_items as u64).saturating_add(1);
+        let keep = if self.block.distinct { u64::MAX } else { page_end.min(self.rows_needed().unwrap_or(u64::MAX)) };
         let mut sorter = Sorter::new(&descending, usize::try_from(keep).unwrap_or(usize::MAX), bounds.max_memory);
         let mut input = Everything::new(source, bounds);
         self.tuples(&mut input, cx, &mut |cx, tuple| {
