@@ -195,6 +195,11 @@ impl Expr {
 impl Block {
     /// As [`Expr::walk`], over all expressions of the block.
     pub fn walk(&self, added: usize, visit: &mut dyn FnMut(&Expr, usize)) {
+        self.walk_parts(added, true, visit);
+    }
+
+    /// As `walk`, with or without the block's own filters.
+    pub fn walk_parts(&self, added: usize, filters: bool, visit: &mut dyn FnMut(&Expr, usize)) {
         for (i, source) in self.sources.iter().enumerate() {
             match &source.input {
                 Input::Expr(e) => e.walk(added + i, visit),
@@ -202,7 +207,9 @@ impl Block {
             }
         }
         let tuple = added + self.sources.len();
-        self.filters.iter().for_each(|(bound, e)| e.walk(added + bound, visit));
+        if filters {
+            self.filters.iter().for_each(|(bound, e)| e.walk(added + bound, visit));
+        }
         let mut output = tuple;
         if let Some(grouping) = &self.grouping {
             grouping.keys.iter().for_each(|e| e.walk(tuple, visit));

@@ -11,7 +11,7 @@ pub(crate) mod like;
 mod maths;
 pub(crate) mod pattern;
 mod refused;
-mod strings;
+pub(crate) mod strings;
 mod structure;
 
 use crate::run::frame::Context;

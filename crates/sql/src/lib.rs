@@ -14,15 +14,21 @@
 //! client_plan(text, parameters, environment, supported_features: &str) -> Result<ClientPlan, QueryError>
 //! ```
 
+mod bind;
 mod bound;
 mod condition;
+mod derive;
 mod error;
 mod functions;
+mod plan;
+mod query;
 mod run;
 mod seams;
 mod syntax;
 mod value;
 
 pub use condition::{Condition, Demand, OrderKey, Path, Step, Test, ValueType};
+pub use plan::{ClientPlan, client_plan};
+pub use query::Query;
 pub use error::{Diagnostic, QueryError};
 pub use seams::{Bounds, Candidate, Environment, Functions, Page, Resume, Source, Work};

@@ -3,6 +3,7 @@
 //! All of it is plain calls. A source may hand out more items than the condition asks for, never fewer; the query
 //! filters. Time and randomness come in through [`Bounds`], work is counted in [`Work`] and never priced here.
 
+use crate::condition::Path;
 use crate::error::QueryError;
 use bytes::Bytes;
 use orrery_model::json::Json;
@@ -15,6 +16,8 @@ pub struct Environment {
     pub user_functions: HashSet<String>,
     /// Computed properties: name and text (`SELECT VALUE ... FROM c`).
     pub computed_properties: Vec<(String, String)>,
+    /// The partition key's paths, for plans: a query that fixes them all needs no merging. May be left empty.
+    pub partition_key: Vec<Path>,
 }
 
 /// An item that may give rows.

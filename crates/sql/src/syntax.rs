@@ -7,4 +7,5 @@ mod lexer;
 mod parser;
 pub(crate) mod print;
 
+pub(crate) use lexer::characters;
 pub(crate) use parser::parse;

@@ -2,7 +2,7 @@
 
 use super::frame::{Context, Scope};
 use super::groups::Groups;
-use crate::bound::{Block, Input, Output, Source};
+use crate::bound::{Block, Expr, Input, Output, Source};
 use crate::error::QueryError;
 use crate::value::{Value, digest};
 use orrery_model::json::{Json, Object};
@@ -22,17 +22,34 @@ impl Block {
     /// Gives every value of the block to `sink`, until it says to stop.
     pub fn each(&self, cx: &mut Context<'_>, scope: &Scope<'_>, sink: &mut Sink<'_>) -> Flow {
         let mut collector = Collector::new(self);
-        if !self.tuples(cx, scope, &mut |cx, tuple| collector.tuple(cx, tuple, sink))? {
+        if !self.tuples(true, cx, scope, &mut |cx, tuple| collector.tuple(cx, tuple, sink))? {
             return Ok(false);
         }
         collector.finish(cx, scope, sink)
     }
 
-    /// Gives every combination of the sources that passes the filters to `sink`.
-    pub fn tuples(&self, cx: &mut Context<'_>, scope: &Scope<'_>, sink: &mut TupleSink<'_>) -> Flow {
-        self.bind(0, cx, scope, sink)
+    /// Gives every combination of the sources that passes the filters to `sink`. `check` false: the filters are known
+    /// to hold.
+    pub fn tuples(&self, check: bool, cx: &mut Context<'_>, scope: &Scope<'_>, sink: &mut TupleSink<'_>) -> Flow {
+        let filters = if check { &self.filters[..] } else { &[] };
+        Tuples { block: self, filters }.bind(0, cx, scope, sink)
     }
 
+    /// Continues with a value of the first source.
+    pub fn tuples_of(&self, first: &Json, cx: &mut Context<'_>, scope: &Scope<'_>, sink: &mut TupleSink<'_>) -> Flow {
+        let Some(source) = self.sources.first() else { return Ok(true) };
+        Tuples { block: self, filters: &self.filters }.bind_value(0, source, first, cx, scope, sink)
+    }
+}
+
+/// The loops over a block's sources.
+#[derive(Clone, Copy)]
+struct Tuples<'q> {
+    block: &'q Block,
+    filters: &'q [(usize, Expr)],
+}
+
+impl Tuples<'_> {
     /// `scope` has the first `bound` sources.
     fn bind(&self, bound: usize, cx: &mut Context<'_>, scope: &Scope<'_>, sink: &mut TupleSink<'_>) -> Flow {
         for (_, filter) in self.filters.iter().filter(|(needed, _)| *needed == bound) {
@@ -40,7 +57,7 @@ impl Block {
                 return Ok(true);
             }
         }
-        let Some(source) = self.sources.get(bound) else { return sink(cx, scope) };
+        let Some(source) = self.block.sources.get(bound) else { return sink(cx, scope) };
         match &source.input {
             Input::Expr(e) => match e.eval(cx, scope)? {
                 Some(value) => self.bind_value(bound, source, &value, cx, scope, sink),
@@ -124,6 +141,17 @@ impl<'q> Collector<'q> {
             }
         }
         Ok(true)
+    }
+
+    /// The partial aggregates of a query without GROUP BY, if they have a short form.
+    pub fn save(&self) -> Option<Vec<u8>> {
+        let single = self.block.grouping.as_ref()?.keys.is_empty() && self.seen.is_none();
+        if single { self.groups.as_ref()?.save() } else { None }
+    }
+
+    /// Goes on from partial aggregates.
+    pub fn restore(&mut self, saved: &[u8]) -> Option<()> {
+        self.groups.as_mut()?.restore(saved)
     }
 
     /// Bytes held.

@@ -1,0 +1,227 @@
+//! A compiled query: what an engine may ask of it before it runs.
+
+use crate::bind::{self, Bound, BoundOrder, Mapping};
+use crate::bound::{Block, Expr, Input, Output};
+use crate::condition::{Condition, Demand, OrderKey};
+use crate::derive::derive;
+use crate::error::QueryError;
+use crate::run::item::Looks;
+use crate::run::page::barrier;
+use crate::seams::Environment;
+use crate::syntax::parse;
+use crate::value::digest;
+use orrery_model::json::Json;
+
+/// A query, ready to run any number of times, on any number of threads.
+pub struct Query {
+    pub(crate) block: Block,
+    pub(crate) order: Vec<BoundOrder>,
+    keys: Vec<OrderKey>,
+    top: Option<u64>,
+    limit: Option<u64>,
+    has_offset: bool,
+    pub(crate) offset: u64,
+    /// Rows after OFFSET at most.
+    pub(crate) take: Option<u64>,
+    pub(crate) reads_container: bool,
+    condition: Condition,
+    pub(crate) exact: bool,
+    demand: Demand,
+    /// What of an item is looked at, filters included.
+    pub(crate) looks: Looks,
+    /// The same where the filters are known to hold.
+    pub(crate) looks_satisfied: Looks,
+    /// A row is the item itself, and at most one an item.
+    pub(crate) passes_through: bool,
+    /// An item can give several rows.
+    pub(crate) many_rows: bool,
+    /// DISTINCT of exactly what the rows are ordered by.
+    distinct_in_order: bool,
+    pub(crate) fingerprint: u64,
+    udfs: Vec<String>,
+    selects_all: bool,
+}
+
+impl Query {
+    /// Reads and binds a query.
+    ///
+    /// # Errors
+    /// [`QueryError::Compile`] with codes and places, [`QueryError::Plan`], [`QueryError::OrderBy`],
+    /// [`QueryError::Unsupported`].
+    pub fn compile(text: &str, parameters: &[(String, Json)], environment: &Environment) -> Result<Self, QueryError> {
+        let tree = parse(text)?;
+        let bound = bind::bind(&tree, text, parameters, environment)?;
+        Ok(Self::new(bound, fingerprint(text, parameters)))
+    }
+
+    fn new(bound: Bound, fingerprint: u64) -> Self {
+        let Bound { block, order, top, offset, limit, reads_container, frames, udfs, selects_all } = bound;
+        let (condition, exact) = if reads_container { condition_of(&block, &frames) } else { (Condition::All, true) };
+        let many_rows = !block.sources.is_empty();
+        let selects_item = matches!(&block.output, Output::Value(Expr::Slot(0)));
+        let passes_through = reads_container && selects_item && !many_rows && block.grouping.is_none() && !block.distinct;
+        let looks_satisfied = looks(&block, &order, false, passes_through);
+        let looks = looks(&block, &order, true, passes_through);
+        let counts = exact && looks_satisfied.is_nothing() && !passes_through && order.is_empty();
+        let demand = match (reads_container, counts) {
+            (false, _) => Demand::Nothing,
+            (true, true) => Demand::Count,
+            (true, false) => Demand::Items,
+        };
+        let take = match (top, limit) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        Query {
+            distinct_in_order: is_distinct_in_order(&block, &order, &frames),
+            keys: order.iter().map(|o| o.key.clone()).collect(),
+            has_offset: offset.is_some(),
+            offset: offset.unwrap_or(0),
+            block,
+            order,
+            top,
+            limit,
+            take,
+            reads_container,
+            condition,
+            exact,
+            demand,
+            looks,
+            looks_satisfied,
+            passes_through,
+            many_rows,
+            fingerprint,
+            udfs,
+            selects_all,
+        }
+    }
+
+    /// What every item that gives a row fulfils.
+    pub fn condition(&self) -> &Condition {
+        &self.condition
+    }
+
+    /// Whether the condition is all that WHERE asks: an item that fulfils it passes.
+    pub fn exact(&self) -> bool {
+        self.exact
+    }
+
+    /// The keys of ORDER BY; empty if there is none.
+    pub fn order(&self) -> &[OrderKey] {
+        &self.keys
+    }
+
+    /// How much of each item is looked at.
+    pub fn demand(&self) -> Demand {
+        self.demand
+    }
+
+    /// The count of TOP.
+    pub fn top(&self) -> Option<u64> {
+        self.top
+    }
+
+    /// The count of OFFSET.
+    pub fn offset(&self) -> Option<u64> {
+        self.has_offset.then_some(self.offset)
+    }
+
+    /// The count of LIMIT.
+    pub fn limit(&self) -> Option<u64> {
+        self.limit
+    }
+
+    /// How many rows in order the query can need at most, the skipped ones included.
+    pub fn rows_needed(&self) -> Option<u64> {
+        self.take.map(|take| take.saturating_add(self.offset))
+    }
+
+    /// Whether it aggregates, with or without GROUP BY, at its top level.
+    pub fn is_aggregate(&self) -> bool {
+        self.block.grouping.as_ref().is_some_and(|g| !g.aggregates.is_empty())
+    }
+
+    /// Whether it has DISTINCT at its top level.
+    pub fn is_distinct(&self) -> bool {
+        self.block.distinct
+    }
+
+    /// Whether it has GROUP BY at its top level.
+    pub fn has_group_by(&self) -> bool {
+        self.block.grouping.as_ref().is_some_and(|g| !g.keys.is_empty())
+    }
+
+    /// Whether it builds rows, rather than handing items through.
+    pub fn projects(&self) -> bool {
+        !self.selects_all
+    }
+
+    /// Whether it reads a FROM subquery that must see all items first (`FROM (SELECT DISTINCT ...)`).
+    pub fn collects_first(&self) -> bool {
+        self.reads_container && barrier(&self.block).is_some()
+    }
+
+    /// Whether a page can only be had by seeing all candidates, whatever order they come in. Unordered ORDER BY does
+    /// so too.
+    pub fn collects(&self) -> bool {
+        self.block.grouping.is_some() || self.collects_first() || (self.block.distinct && !self.distinct_in_order)
+    }
+
+    /// The user-defined functions that it calls.
+    pub fn udfs(&self) -> &[String] {
+        &self.udfs
+    }
+}
+
+/// The condition over a chain of FROM subqueries down to the one that reads the container.
+fn condition_of(block: &Block, frames: &[Mapping]) -> (Condition, bool) {
+    let own = derive(&block.filters, frames, 1);
+    let Some(Input::Subquery(inner)) = block.sources.first().map(|s| &s.input) else { return own };
+    let mut inner_frames = vec![Mapping::root()];
+    for source in &inner.sources {
+        inner_frames.push(bind::of_source(source, &inner_frames));
+    }
+    let (below, _) = condition_of(inner, &inner_frames);
+    // Beyond a barrier the outer filters speak of groups, not of items.
+    if barrier(block).is_some() {
+        return (below, false);
+    }
+    (crate::derive::both(below, own.0), false)
+}
+
+fn looks(block: &Block, order: &[BoundOrder], filters: bool, passes_through: bool) -> Looks {
+    let mut looks = Looks::at(Vec::new());
+    if passes_through {
+        if filters {
+            block.filters.iter().for_each(|(bound, e)| looks.note(e, 1 + bound));
+        }
+    } else {
+        looks.note_block(block, filters);
+    }
+    order.iter().for_each(|o| looks.note(&o.expr, 1 + block.sources.len()));
+    // Sorting a row that is the item needs the item.
+    if passes_through && !order.is_empty() {
+        looks.everything();
+    }
+    looks
+}
+
+/// Whether equal rows come side by side because they are ordered by just what they are.
+fn is_distinct_in_order(block: &Block, order: &[BoundOrder], frames: &[Mapping]) -> bool {
+    let [key] = order else { return false };
+    let output = match &block.output {
+        Output::Value(e) => e,
+        Output::Members(members) if members.len() == 1 => &members[0].1,
+        Output::Members(_) => return false,
+    };
+    match (bind::mapping_of(output, frames), &key.key.path) {
+        (Mapping::Path(rooted), Some(path)) => rooted.exact_path().as_ref() == Some(path),
+        _ => false,
+    }
+}
+
+fn fingerprint(text: &str, parameters: &[(String, Json)]) -> u64 {
+    let parts = parameters.iter().flat_map(|(name, value)| [Json::from(name.as_str()), value.clone()]);
+    let all = Json::Array([Json::from(text)].into_iter().chain(parts).collect());
+    digest(Some(&all)) as u64
+}

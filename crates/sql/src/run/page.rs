@@ -1,0 +1,494 @@
+//! One page of a query.
+//!
+//! A query that streams takes candidates until the page is full and remembers the source's place. All others look at
+//! everything and skip what earlier pages gave out. Which of the two it is depends on the query and, for ORDER BY, on
+//! whether the source is in order.
+
+use super::block::{Collector, Flow, TupleSink};
+use super::frame::{Context, Scope};
+use super::sort::Sorter;
+use super::{item, write};
+use crate::bound::{Block, Input};
+use crate::error::QueryError;
+use crate::query::Query;
+use crate::seams::{Bounds, Candidate, Functions, Page, Resume, Source, Work};
+use crate::value::digest;
+use bytes::Bytes;
+use orrery_model::json::parse;
+use orrery_model::limits;
+use std::collections::HashSet;
+
+/// Candidates between two looks at the clock.
+const CLOCK_EVERY: u64 = 32;
+
+impl Query {
+    /// Runs the query from its beginning or from `resume`, for which the source must begin at `resume.position`.
+    ///
+    /// # Errors
+    /// [`QueryError::Resume`] for another query's position, [`QueryError::NonFinite`], [`QueryError::Memory`],
+    /// [`QueryError::Timeout`], and what source and functions report.
+    pub fn run(
+        &self,
+        source: &mut dyn Source,
+        functions: &mut dyn Functions,
+        resume: Option<&Resume>,
+        bounds: &mut Bounds<'_>,
+        work: &mut Work,
+    ) -> Result<Page, QueryError> {
+        if resume.is_some_and(|r| r.query != self.fingerprint) {
+            return Err(QueryError::Resume("The continuation belongs to another query.".into()));
+        }
+        work.aggregate |= self.is_aggregate();
+        let start = resume.cloned().unwrap_or_default();
+        let mut context = Context {
+            functions,
+            work,
+            now_ms: bounds.now_ms,
+            started_ms: bounds.started_ms,
+            random: bounds.random ^ start.emitted,
+            regexes: Default::default(),
+        };
+        let mut page = Filling::new(self, &start, bounds);
+        if page.is_done() {
+            return Ok(page.finished(&mut context));
+        }
+        let in_order = source.is_ordered() && self.order.iter().all(|o| o.key.path.is_some());
+        let sorts = !self.order.is_empty() && self.block.grouping.is_none() && !in_order;
+        if sorts {
+            self.run_sorted(source, &mut context, page, bounds)
+        } else if self.collects() {
+            self.run_collected(source, &mut context, page, bounds, &start)
+        } else {
+            self.run_streamed(source, &mut context, &mut page, bounds, &start)
+        }
+    }
+
+    fn run_streamed(
+        &self,
+        source: &mut dyn Source,
+        cx: &mut Context<'_>,
+        page: &mut Filling<'_>,
+        bounds: &mut Bounds<'_>,
+        start: &Resume,
+    ) -> Result<Page, QueryError> {
+        if !self.reads_container {
+            let scope = Scope::root(None);
+            let mut rows = Inside::new(start.inside);
+            self.block.tuples(true, cx, &scope, &mut |cx, tuple| rows.take(self, page, cx, tuple, true))?;
+            let stopped = rows.stopped.then(|| page.resume(vec![0], rows.seen));
+            return Ok(page.close(cx, stopped));
+        }
+        let mut inside = start.inside;
+        let mut taken = 0u64;
+        loop {
+            if page.is_done() {
+                return Ok(page.close(cx, None));
+            }
+            let full = page.is_full();
+            if full || (taken > 0 && taken.is_multiple_of(CLOCK_EVERY) && (bounds.expired)()) {
+                // One look ahead, so that the last page says that it is the last.
+                let position = source.position();
+                let more = !full || source.next()?.is_some();
+                return Ok(page.close(cx, more.then(|| page.resume(position, 0))));
+            }
+            let mark = (self.many_rows || page.nearly_full()).then(|| source.position());
+            let Some(candidate) = source.next()? else { return Ok(page.close(cx, None)) };
+            taken += 1;
+            let mut rows = Inside::new(inside);
+            inside = 0;
+            self.candidate(&candidate, page, &mut rows, cx, mark.is_some())?;
+            if let (true, Some(mark)) = (rows.stopped, mark) {
+                return Ok(page.close(cx, Some(page.resume(mark, rows.seen))));
+            }
+        }
+    }
+
+    fn candidate(
+        &self,
+        candidate: &Candidate,
+        page: &mut Filling<'_>,
+        rows: &mut Inside,
+        cx: &mut Context<'_>,
+        may_stop: bool,
+    ) -> Result<(), QueryError> {
+        let satisfied = self.exact && candidate.satisfied;
+        if self.passes_through && (satisfied || self.block.filters.is_empty()) {
+            cx.work.candidates += 1;
+            let text = candidate.text.clone().ok_or_else(no_text)?;
+            rows.give(page, text, may_stop);
+            return Ok(());
+        }
+        self.open(candidate, cx, &mut |cx, check, scope| {
+            self.block.tuples(check, cx, scope, &mut |cx, tuple| {
+                if self.passes_through {
+                    rows.give(page, candidate.text.clone().ok_or_else(no_text)?, may_stop);
+                    return Ok(false);
+                }
+                rows.take(self, page, cx, tuple, may_stop)
+            })
+        })?;
+        Ok(())
+    }
+
+    /// Makes the root frame of a candidate. The inner call gets whether the filters must be checked.
+    fn open(
+        &self,
+        candidate: &Candidate,
+        cx: &mut Context<'_>,
+        inner: &mut dyn FnMut(&mut Context<'_>, bool, &Scope<'_>) -> Flow,
+    ) -> Flow {
+        cx.work.candidates += 1;
+        let check = !(self.exact && candidate.satisfied);
+        let looks = if check { &self.looks } else { &self.looks_satisfied };
+        cx.work.items_filtered += u64::from(check && !self.block.filters.is_empty());
+        if looks.is_nothing() {
+            return inner(cx, check, &Scope::root(None));
+        }
+        let text = candidate.text.as_ref().ok_or_else(no_text)?;
+        cx.work.items_parsed += 1;
+        let item = item::read(text, looks)?;
+        inner(cx, check, &Scope::root(Some(&item)))
+    }
+
+    /// All tuples of the query's outermost block, over all candidates. Gives false if the sink stopped it.
+    fn tuples(&self, input: &mut Everything<'_, '_>, cx: &mut Context<'_>, sink: &mut TupleSink<'_>) -> Flow {
+        if !self.reads_container {
+            return self.block.tuples(true, cx, &Scope::root(None), sink);
+        }
+        self.tuples_of(&self.block, input, cx, sink)
+    }
+
+    fn tuples_of(
+        &self,
+        block: &Block,
+        input: &mut Everything<'_, '_>,
+        cx: &mut Context<'_>,
+        sink: &mut TupleSink<'_>,
+    ) -> Flow {
+        if let Some(inner) = barrier(block) {
+            let root = Scope::root(None);
+            let mut collector = Collector::new(inner);
+            let memory_limit = input.memory_limit;
+            let mut give = |cx: &mut Context<'_>, value: std::borrow::Cow<'_, _>| block.tuples_of(&value, cx, &root, sink);
+            let all = self.tuples_of(inner, input, cx, &mut |cx, tuple| {
+                let flow = collector.tuple(cx, tuple, &mut give)?;
+                check_memory(collector.memory(), memory_limit).map(|()| flow)
+            })?;
+            return if all && !input.stopped { collector.finish(cx, &root, &mut give) } else { Ok(all) };
+        }
+        while let Some(candidate) = input.next()? {
+            let flow = self.open(&candidate, cx, &mut |cx, check, scope| block.tuples(check, cx, scope, sink))?;
+            if !flow {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Groups, aggregates and distinct values.
+    fn run_collected(
+        &self,
+        source: &mut dyn Source,
+        cx: &mut Context<'_>,
+        mut page: Filling<'_>,
+        bounds: &mut Bounds<'_>,
+        start: &Resume,
+    ) -> Result<Page, QueryError> {
+        page.rewind();
+        let mut input = Everything::new(source, bounds);
+        let mut collector = Collector::new(&self.block);
+        if !start.state.is_empty() {
+            let restored = collector.restore(&start.state);
+            restored.ok_or_else(|| QueryError::Resume("The continuation is not one of this query.".into()))?;
+        }
+        let already = start.emitted;
+        let (mut index, mut stopped) = (0u64, false);
+        let query = self;
+        let mut sink = |cx: &mut Context<'_>, value: std::borrow::Cow<'_, orrery_model::json::Json>| {
+            index += 1;
+            if index <= query.offset + already {
+                return Ok(true);
+            }
+            if page.is_done() || page.is_full() {
+                stopped = !page.is_done();
+                return Ok(false);
+            }
+            let mut row = Vec::new();
+            write::value(&value, &mut row)?;
+            cx.work.projected += 1;
+            stopped = !page.push(Bytes::from(row), true);
+            Ok(!stopped)
+        };
+        let memory_limit = input.memory_limit;
+        let all = self.tuples(&mut input, cx, &mut |cx, tuple| {
+            let flow = collector.tuple(cx, tuple, &mut sink)?;
+            check_memory(collector.memory(), memory_limit).map(|()| flow)
+        })?;
+        if input.stopped {
+            // Out of time: a lone aggregate takes what it has along.
+            let state = if barrier(&self.block).is_none() { collector.save() } else { None };
+            let state = state.ok_or(QueryError::Timeout)?;
+            let position = input.source.position();
+            let resume = Resume { position, state, ..page.resume(Vec::new(), 0) };
+            return Ok(page.close(cx, Some(resume)));
+        }
+        if all {
+            collector.finish(cx, &Scope::root(None), &mut sink)?;
+        }
+        let resume = stopped.then(|| page.resume(Vec::new(), 0));
+        Ok(page.close(cx, resume))
+    }
+
+    fn run_sorted(
+        &self,
+        source: &mut dyn Source,
+        cx: &mut Context<'_>,
+        mut page: Filling<'_>,
+        bounds: &mut Bounds<'_>,
+    ) -> Result<Page, QueryError> {
+        page.rewind();
+        let descending: Vec<bool> = self.order.iter().map(|o| o.key.descending).collect();
+        let before = self.offset.saturating_add(page.emitted);
+        let page_end = before.saturating_add(bounds.max_items as u64).saturating_add(1);
+        let keep = if self.block.distinct { u64::MAX } else { page_end.min(self.rows_needed().unwrap_or(u64::MAX)) };
+        let mut sorter = Sorter::new(&descending, usize::try_from(keep).unwrap_or(usize::MAX), bounds.max_memory);
+        let mut input = Everything::new(source, bounds);
+        self.tuples(&mut input, cx, &mut |cx, tuple| {
+            let mut keys = Vec::with_capacity(self.order.len());
+            for order in &self.order {
+                keys.push(order.expr.eval(cx, tuple)?.map(std::borrow::Cow::into_owned));
+            }
+            if sorter.wants(&keys) {
+                let mut row = Vec::new();
+                if write::row(&self.block.output, cx, tuple, &mut row)? {
+                    cx.work.projected += 1;
+                    sorter.add(keys, Bytes::from(row))?;
+                }
+            }
+            Ok(true)
+        })?;
+        if input.stopped {
+            return Err(QueryError::Timeout);
+        }
+        let mut seen = HashSet::new();
+        let mut rows = sorter.finish().filter(|row| !self.block.distinct || seen.insert(row_digest(row)));
+        let mut rows = rows.by_ref().skip(usize::try_from(before).unwrap_or(usize::MAX));
+        let mut more = false;
+        for row in rows.by_ref() {
+            if page.is_done() {
+                break;
+            }
+            if page.is_full() || !page.push(row, true) {
+                more = true;
+                break;
+            }
+        }
+        let resume = more.then(|| page.resume(Vec::new(), 0));
+        Ok(page.close(cx, resume))
+    }
+}
+
+/// The subquery in FROM whose rows come only after all items were seen.
+pub(crate) fn barrier(block: &Block) -> Option<&Block> {
+    match &block.sources.first()?.input {
+        Input::Subquery(inner) if inner.blocks() || barrier(inner).is_some() => Some(inner),
+        _ => None,
+    }
+}
+
+fn row_digest(row: &[u8]) -> u128 {
+    digest(parse(row).ok().as_ref())
+}
+
+fn no_text() -> QueryError {
+    QueryError::Source("the source gave no text for an item that the query looks at".into())
+}
+
+fn check_memory(held: usize, limit: usize) -> Result<(), QueryError> {
+    if held > limit {
+        return Err(QueryError::Memory("The query collects more than fits into its memory.".into()));
+    }
+    Ok(())
+}
+
+/// All candidates of a source, until time is up.
+struct Everything<'s, 'b> {
+    source: &'s mut dyn Source,
+    expired: &'s mut (dyn FnMut() -> bool + 'b),
+    memory_limit: usize,
+    taken: u64,
+    stopped: bool,
+}
+
+impl<'s, 'b> Everything<'s, 'b> {
+    fn new(source: &'s mut dyn Source, bounds: &'s mut Bounds<'b>) -> Self {
+        Everything { source, expired: bounds.expired, memory_limit: bounds.max_memory, taken: 0, stopped: false }
+    }
+
+    fn next(&mut self) -> Result<Option<Candidate>, QueryError> {
+        if self.taken > 0 && self.taken.is_multiple_of(CLOCK_EVERY) && (self.expired)() {
+            self.stopped = true;
+            return Ok(None);
+        }
+        self.taken += 1;
+        self.source.next()
+    }
+}
+
+/// The rows of one candidate.
+struct Inside {
+    skip: u64,
+    /// Rows dealt with, those that an earlier page gave included.
+    seen: u64,
+    /// The page took no more.
+    stopped: bool,
+}
+
+impl Inside {
+    fn new(skip: u64) -> Self {
+        Inside { skip, seen: 0, stopped: false }
+    }
+
+    /// Builds the row of a tuple and gives it to the page.
+    fn take(
+        &mut self,
+        query: &Query,
+        page: &mut Filling<'_>,
+        cx: &mut Context<'_>,
+        tuple: &Scope<'_>,
+        may_stop: bool,
+    ) -> Flow {
+        if self.seen < self.skip {
+            // An undefined value is no row, and was not counted as one.
+            let defined = query.block.output.eval(cx, tuple)?.is_some();
+            self.seen += u64::from(defined);
+            return Ok(true);
+        }
+        let mut row = Vec::with_capacity(128);
+        if !write::row(&query.block.output, cx, tuple, &mut row)? {
+            return Ok(true);
+        }
+        cx.work.projected += 1;
+        self.give(page, Bytes::from(row), may_stop);
+        Ok(!self.stopped)
+    }
+
+    fn give(&mut self, page: &mut Filling<'_>, row: Bytes, may_stop: bool) {
+        if self.seen < self.skip {
+            self.seen += 1;
+            return;
+        }
+        if page.accept(row, may_stop) {
+            self.seen += 1;
+        } else {
+            self.stopped = true;
+        }
+    }
+}
+
+/// The page while it fills.
+struct Filling<'q> {
+    query: &'q Query,
+    rows: Vec<Bytes>,
+    bytes: usize,
+    max_items: usize,
+    max_bytes: usize,
+    skipped: u64,
+    emitted: u64,
+    last: Option<u128>,
+}
+
+impl<'q> Filling<'q> {
+    fn new(query: &'q Query, start: &Resume, bounds: &Bounds<'_>) -> Self {
+        Filling {
+            query,
+            rows: Vec::new(),
+            bytes: 0,
+            max_items: bounds.max_items.max(1),
+            max_bytes: bounds.max_bytes,
+            skipped: start.skipped,
+            emitted: start.emitted,
+            last: start.last,
+        }
+    }
+
+    /// The rows skipped by OFFSET are counted anew by those who see everything again.
+    fn rewind(&mut self) {
+        self.skipped = 0;
+    }
+
+    /// TOP or LIMIT is reached.
+    fn is_done(&self) -> bool {
+        self.query.take.is_some_and(|take| self.emitted >= take)
+    }
+
+    fn is_full(&self) -> bool {
+        self.rows.len() >= self.max_items || self.bytes >= self.max_bytes
+    }
+
+    /// Whether the next row might be too much.
+    fn nearly_full(&self) -> bool {
+        self.bytes + limits::ITEM_BYTES >= self.max_bytes
+    }
+
+    /// Takes a row of a stream; false if there is no room for it. DISTINCT and OFFSET take theirs off.
+    fn accept(&mut self, row: Bytes, may_stop: bool) -> bool {
+        if self.query.block.distinct {
+            let digest = row_digest(&row);
+            if self.last == Some(digest) {
+                return true;
+            }
+            if self.skipped >= self.query.offset && (self.is_done() || !self.has_room(&row, may_stop)) {
+                return false;
+            }
+            self.last = Some(digest);
+        }
+        if self.skipped < self.query.offset {
+            self.skipped += 1;
+            return true;
+        }
+        !self.is_done() && self.push(row, may_stop)
+    }
+
+    fn has_room(&self, row: &Bytes, may_stop: bool) -> bool {
+        if self.is_full() {
+            return false;
+        }
+        !may_stop || self.rows.is_empty() || self.bytes + row.len() <= self.max_bytes
+    }
+
+    /// Takes a row if there is room.
+    fn push(&mut self, row: Bytes, may_stop: bool) -> bool {
+        if !self.has_room(&row, may_stop) {
+            return false;
+        }
+        self.bytes += row.len();
+        self.rows.push(row);
+        self.emitted += 1;
+        true
+    }
+
+    fn resume(&self, position: Vec<u8>, inside: u64) -> Resume {
+        Resume {
+            position,
+            query: self.query.fingerprint,
+            inside,
+            skipped: self.skipped,
+            emitted: self.emitted,
+            last: self.last,
+            state: Vec::new(),
+        }
+    }
+
+    /// The page as it is; a query that has given all its rows has nothing to resume.
+    fn close(&mut self, cx: &mut Context<'_>, resume: Option<Resume>) -> Page {
+        cx.work.rows_out += self.rows.len() as u64;
+        cx.work.bytes_out += self.bytes as u64;
+        let resume = resume.filter(|_| !self.is_done());
+        Page { rows: std::mem::take(&mut self.rows), resume }
+    }
+
+    fn finished(mut self, cx: &mut Context<'_>) -> Page {
+        self.close(cx, None)
+    }
+}
