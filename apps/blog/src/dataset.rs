@@ -379,7 +379,12 @@ impl Texts {
     fn take(&self, random: &mut Pcg32, length: usize) -> String {
         let start = self.starts[below(random, self.starts.len() as u64) as usize];
         let mut text = self.text[start..start + length.clamp(1, Self::LONGEST)].to_owned();
+        // A text ends as a sentence does, not with a space before the full stop.
         text.pop();
+        if text.ends_with(' ') {
+            text.pop();
+            text.push('s');
+        }
         text.push('.');
         text
     }

@@ -151,6 +151,11 @@ impl Report {
                 "The article's charges are of 2019, when queries paid several times today's price per item."
             )?;
         }
+        // Below this, too many partitions have fewer than the ten posts that Q6 asks each of them for.
+        let fewest = 15 * self.loaded.iter().map(|loaded| loaded.partitions as u64).max().unwrap_or(0);
+        if self.totals.posts < fewest {
+            writeln!(out, "With fewer than {} posts, Q6 of V1 and V2 is cheaper than the article's.", grouped(fewest))?;
+        }
         if self.loaded.iter().any(|loaded| !(64..=68).contains(&loaded.partitions)) {
             writeln!(out, "The article's Q3 and Q6 suppose 64 to 68 physical partitions of posts in V1 and V2.")?;
         }
@@ -245,6 +250,19 @@ Q3      V2      202.50    201.54    202.58     0.42   12.50        28         67
             (&rows[2]["request"], &rows[2]["ru"], &rows[2]["model_ru"]),
             (&json!("Q3"), &json!(202.5), &json!(202.58))
         );
+    }
+
+    #[test]
+    fn a_data_set_too_small_for_the_front_page_is_said_to_be() {
+        let mut report = report(Format::Table);
+        report.totals.posts = 550;
+        assert!(
+            report
+                .to_table()
+                .ends_with("With fewer than 1,005 posts, Q6 of V1 and V2 is cheaper than the article's.\n")
+        );
+        report.loaded[0].partitions = 1;
+        assert!(report.to_table().ends_with("suppose 64 to 68 physical partitions of posts in V1 and V2.\n"));
     }
 
     #[test]
