@@ -25,13 +25,16 @@ pub mod dataset;
 mod error;
 pub mod feed;
 mod load;
+mod merge;
 pub mod meter;
 pub mod models;
 pub mod pipelines;
 mod pricing;
 mod progress;
 mod query;
+mod random;
 mod report;
+mod signature;
 mod upgrade;
 
 pub use bench::{Format, Load, Options, Profile};
