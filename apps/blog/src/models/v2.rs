@@ -1,0 +1,71 @@
+//! V2: names and counts are copied into what shows them.
+//!
+//! Same containers as V1, but posts carry `userUsername`, `commentCount` and `likeCount`, comments and likes carry
+//! `userUsername`. A comment or a like and the count it raises are written by a stored procedure, in one transaction.
+//! After a user is renamed, the change feed of `users` drives `updateUsernames` (see `pipelines`). V3 keeps `posts` so too.
+
+use super::{Blog, COMMENTS_OF_POST, FEED, LIKES_OF_POST, POSTS_OF_USER, v1};
+use crate::dataset::{Comment, Like, Post};
+use crate::query::Query;
+use crate::{BlogError, Meter};
+use serde_json::{Value, json};
+
+/// A post as V2 and V3 store it.
+pub(crate) fn post_item(post: &Post, comments: u64, likes: u64) -> Value {
+    json!({
+        "id": post.id, "type": "post", "postId": post.id, "userId": post.user.id, "userUsername": post.user.username,
+        "title": post.title, "content": post.content, "commentCount": comments, "likeCount": likes,
+        "creationDate": post.created,
+    })
+}
+
+/// A comment as V2 and V3 store it.
+pub(crate) fn comment_item(comment: &Comment) -> Value {
+    let mut item = v1::comment_item(comment);
+    item["userUsername"] = comment.user.username.as_str().into();
+    item
+}
+
+/// A like as V2 and V3 store it.
+pub(crate) fn like_item(like: &Like) -> Value {
+    let mut item = v1::like_item(like);
+    item["userUsername"] = like.user.username.as_str().into();
+    item
+}
+
+/// Q2: one read.
+pub(super) async fn post(blog: &Blog, meter: &Meter, post_id: &str) -> Result<Value, BlogError> {
+    blog.client.read(meter, &blog.posts, post_id, post_id).await
+}
+
+/// Q3: still asks every partition, because posts are not kept by user.
+pub(super) async fn posts_of_user(blog: &Blog, meter: &Meter, user_id: &str) -> Result<Vec<Value>, BlogError> {
+    blog.client.query_all(meter, &blog.posts, &Query::new(POSTS_OF_USER).with("@userId", user_id)).await
+}
+
+/// C3: `createComment` raises the count and creates the comment.
+pub(super) async fn create_comment(blog: &Blog, meter: &Meter, comment: &Comment) -> Result<(), BlogError> {
+    let arguments = json!([comment.post_id, comment_item(comment)]);
+    blog.client.execute(meter, &blog.posts, &comment.post_id, "createComment", &arguments).await.map(drop)
+}
+
+/// Q4: one query in one logical partition.
+pub(super) async fn comments(blog: &Blog, meter: &Meter, post_id: &str) -> Result<Vec<Value>, BlogError> {
+    blog.in_post(meter, post_id, COMMENTS_OF_POST).await
+}
+
+/// C4: `createLike` raises the count and creates the like.
+pub(super) async fn create_like(blog: &Blog, meter: &Meter, like: &Like) -> Result<(), BlogError> {
+    let arguments = json!([like.post_id, like_item(like)]);
+    blog.client.execute(meter, &blog.posts, &like.post_id, "createLike", &arguments).await.map(drop)
+}
+
+/// Q5: one query in one logical partition.
+pub(super) async fn likes(blog: &Blog, meter: &Meter, post_id: &str) -> Result<Vec<Value>, BlogError> {
+    blog.in_post(meter, post_id, LIKES_OF_POST).await
+}
+
+/// Q6: asks every partition for its newest posts.
+pub(super) async fn feed(blog: &Blog, meter: &Meter) -> Result<Vec<Value>, BlogError> {
+    blog.client.query_all(meter, &blog.posts, &Query::new(FEED)).await
+}
