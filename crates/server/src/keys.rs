@@ -42,8 +42,8 @@ fn parse(text: &str) -> Result<AccountKeys, String> {
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
     let first = lines.next().ok_or("it is empty")?;
     let primary = first.strip_prefix("primary:").unwrap_or(first).trim().to_owned();
-    let wrong = |name: &str| move |error: KeysError| format!("the {name} key is wrong: {error}");
-    let mut keys = Keys::new(&primary).map_err(wrong("primary"))?;
+    let wrong = |name: &str, error: KeysError| format!("the {name} key is wrong: {error}");
+    let mut keys = Keys::new(&primary).map_err(|error| wrong("primary", error))?;
     let mut well_known = primary == WELL_KNOWN_KEY;
     for line in lines {
         let (name, key) = line.split_once(':').ok_or("a line after the first has no 'name: key'")?;
@@ -54,7 +54,7 @@ fn parse(text: &str) -> Result<AccountKeys, String> {
             "primary-read-only" | "secondary-read-only" => keys.and_read_only(key),
             other => return Err(format!("there is no key called '{other}'")),
         }
-        .map_err(wrong(name))?;
+        .map_err(|error| wrong(name, error))?;
     }
     Ok(AccountKeys { keys, primary, well_known })
 }
