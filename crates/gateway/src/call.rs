@@ -1,0 +1,302 @@
+//! One request in our words: its path, what its headers ask, its body; and how these name databases, containers, keys
+//! and scopes.
+
+use crate::headers::{Ask, Content};
+use crate::options::Account;
+use crate::route::{Path, Target};
+use bytes::Bytes;
+use orrery_engine::request::{Id, PageRequest, Scope};
+use orrery_engine::{Container, Database, Engine};
+use orrery_model::json::parse;
+use orrery_model::partition_key::{Epk, EpkRange, PartitionKey};
+use orrery_model::{Error, Json, Kind, Object, Result, Rid};
+use std::sync::Arc;
+
+/// A request whose sender and headers have been checked.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) path: Path,
+    pub(crate) target: Target,
+    pub(crate) ask: Ask,
+    pub(crate) body: Bytes,
+    pub(crate) account: Arc<Account>,
+    /// The scheme and host by which the client came.
+    pub(crate) scheme: &'static str,
+    pub(crate) host: Option<String>,
+}
+
+/// A query as a client sent it.
+pub(crate) struct QueryText {
+    pub(crate) text: String,
+    pub(crate) parameters: Vec<(String, Json)>,
+}
+
+impl Call {
+    /// The database of the path. The flag says whether the path is by resource id.
+    ///
+    /// # Errors
+    /// 404.
+    fn database_by(&self, engine: &Engine) -> Result<(Arc<Database>, bool)> {
+        if let Some(rid) = self.path.database_rid() {
+            match engine.database(Id::Rid(rid)) {
+                // A database may have a name that looks like a resource id.
+                Err(error) if error.kind() == Kind::NotFound => {}
+                found => return found.map(|database| (database, true)),
+            }
+        }
+        engine.database(Id::Name(self.path.id(0))).map(|database| (database, false))
+    }
+
+    /// The database of the path.
+    ///
+    /// # Errors
+    /// 404.
+    pub(crate) fn database(&self, engine: &Engine) -> Result<Arc<Database>> {
+        self.database_by(engine).map(|(database, _)| database)
+    }
+
+    /// Whether ids in the path are resource ids.
+    fn by_rid(&self, engine: &Engine) -> bool {
+        self.path.database_rid().is_some() && self.database_by(engine).is_ok_and(|(_, by_rid)| by_rid)
+    }
+
+    /// The container of the path.
+    ///
+    /// # Errors
+    /// 404 if it is missing, 404/1003 if its database is; 400/1024 if it is not the one that the client means.
+    pub(crate) fn container(&self, engine: &Engine) -> Result<Arc<Container>> {
+        let (database, container) = (self.path.id(0), self.path.id(1));
+        let found = match self.path.database_rid().filter(|_| self.by_rid(engine)) {
+            Some(database) => {
+                let rid = Rid::parse(container).filter(Rid::is_container).ok_or_else(Error::not_found)?;
+                if rid.database_part() != database {
+                    return Err(Error::not_found());
+                }
+                engine.container(Id::Rid(database), Id::Rid(rid))?
+            }
+            None => engine.container(Id::Name(database), Id::Name(container))?,
+        };
+        match &self.ask.intended_container {
+            Some(intended) if *intended != found.rid().to_string() => Err(Error::new(
+                Kind::ContainerRidMismatch,
+                format!(
+                    "The container's resource id is '{}' and not '{intended}' as the client believes.",
+                    found.rid()
+                ),
+            )),
+            _ => Ok(found),
+        }
+    }
+
+    /// The script of the path.
+    ///
+    /// # Errors
+    /// 404 if the path is by resource id and this is none.
+    pub(crate) fn script_id(&self, engine: &Engine) -> Result<Id<'_>> {
+        let id = self.path.id(2);
+        if !self.by_rid(engine) {
+            return Ok(Id::Name(id));
+        }
+        let rid = Rid::parse(id).filter(|rid| rid.child_number().is_some());
+        rid.map(Id::Rid).ok_or_else(Error::not_found)
+    }
+
+    /// The item id of the path.
+    ///
+    /// # Errors
+    /// 400 if the path is by resource id: items are addressed by name.
+    pub(crate) fn item_id(&self, engine: &Engine) -> Result<&str> {
+        if self.by_rid(engine) {
+            return Err(Error::unsupported("Addressing an item by its resource id (_self link)"));
+        }
+        Ok(self.path.id(2))
+    }
+
+    /// The key that an operation on one logical partition must name.
+    ///
+    /// # Errors
+    /// 400 if it does not.
+    pub(crate) fn required_key(&self, container: &Container) -> Result<PartitionKey> {
+        match &self.ask.partition_key {
+            Some(key) => Ok(key.clone()),
+            None if container.partition_key().is_system_key() => Ok(PartitionKey::new(Vec::new())),
+            None => Err(Error::bad(
+                "PartitionKey value must be supplied for this operation (header x-ms-documentdb-partitionkey).",
+            )),
+        }
+    }
+
+    /// The key of the header, where `[]` on a container with a key of its own means none.
+    pub(crate) fn optional_key(&self, container: &Container) -> Option<&PartitionKey> {
+        let system_key = container.partition_key().is_system_key();
+        self.ask.partition_key.as_ref().filter(|key| !key.is_empty() || system_key)
+    }
+
+    /// The part of a container that a feed or query covers.
+    ///
+    /// # Errors
+    /// 410 for a range of another container or one that cannot exist; 400 for a stretch that ends before it begins,
+    /// or lies outside of the key that is named too.
+    pub(crate) fn scope(&self, container: &Container) -> Result<Scope> {
+        let within = self.within()?;
+        if let Some(key) = self.optional_key(container) {
+            return key_scope(container, key, within);
+        }
+        let Some(range) = &self.ask.range else {
+            return Ok(within.map_or(Scope::Everything, Scope::Epk));
+        };
+        if range.container.as_ref().is_some_and(|rid| *rid != container.rid().to_string()) {
+            return Err(Error::new(
+                Kind::NameCacheIsStale,
+                "The partition key range belongs to another container: this one was replaced.",
+            ));
+        }
+        let gone = || Error::new(Kind::PartitionKeyRangeGone, "The requested partition key range does not exist.");
+        Ok(Scope::Range { id: range.id.ok_or_else(gone)?, within })
+    }
+
+    fn within(&self) -> Result<Option<EpkRange>> {
+        let (start, end) = (&self.ask.start_epk, &self.ask.end_epk);
+        if start.is_none() && end.is_none() {
+            return Ok(None);
+        }
+        let min = start.clone().unwrap_or_else(Epk::min);
+        let max = end.clone().unwrap_or_else(Epk::max);
+        if max < min {
+            return Err(Error::bad("The header 'x-ms-end-epk' is less than 'x-ms-start-epk'."));
+        }
+        Ok(Some(EpkRange::new(min, max)))
+    }
+
+    /// The page that is asked for.
+    pub(crate) fn page(&self) -> PageRequest {
+        PageRequest {
+            max_items: self.ask.max_items.limit(),
+            continuation: self.ask.continuation.clone(),
+            continuation_limit_kb: self.ask.continuation_limit_kb,
+        }
+    }
+
+    /// The body as a JSON object.
+    ///
+    /// # Errors
+    /// 400 if it is something else.
+    pub(crate) fn object(&self) -> Result<Object> {
+        match parse_body(&self.body)? {
+            Json::Object(object) => Ok(object),
+            _ => Err(Error::bad("The input content is invalid: the body is not a JSON object.")),
+        }
+    }
+
+    /// The body as a query: text alone, or JSON with text and parameters.
+    ///
+    /// # Errors
+    /// 400 if it is something else.
+    pub(crate) fn query_text(&self) -> Result<QueryText> {
+        if self.ask.content == Content::Sql {
+            let text = std::str::from_utf8(&self.body).map_err(|_| Error::bad("The query text is not UTF-8."))?;
+            return Ok(QueryText { text: text.to_owned(), parameters: Vec::new() });
+        }
+        let body = self.object()?;
+        let text = body.get("query").and_then(Json::as_str).ok_or_else(|| {
+            Error::bad("The input content is invalid because the required properties - 'query; ' - are missing")
+        })?;
+        if !matches!(body.get("resumeFilter"), None | Some(Json::Null)) {
+            return Err(Error::unsupported("The member 'resumeFilter' of a query"));
+        }
+        let parameters = match body.get("parameters") {
+            None | Some(Json::Null) => Vec::new(),
+            Some(list) => list.as_array().ok_or_else(bad_parameters)?.iter().map(parameter).collect::<Result<_>>()?,
+        };
+        Ok(QueryText { text: text.to_owned(), parameters })
+    }
+}
+
+fn key_scope(container: &Container, key: &PartitionKey, within: Option<EpkRange>) -> Result<Scope> {
+    let Some(within) = within else { return Ok(Scope::Key(key.clone())) };
+    let of_key = container.partition_key().range_of(key);
+    if within.covers(&of_key) || within.contains(&container.partition_key().epk(key)) && is_whole(container, key) {
+        return Ok(Scope::Key(key.clone()));
+    }
+    let both = of_key.intersection(&within);
+    both.map(Scope::Epk)
+        .ok_or_else(|| Error::bad("The partition key lies outside of the effective key range named too."))
+}
+
+fn is_whole(container: &Container, key: &PartitionKey) -> bool {
+    container.partition_key().check(key).is_ok()
+}
+
+fn parse_body(body: &[u8]) -> Result<Json> {
+    if body.first() == Some(&0x80) {
+        return Err(binary_body());
+    }
+    parse(body).map_err(|error| Error::bad(format!("The input content is invalid: {error}.")))
+}
+
+/// The refusal of a body in the binary encoding of JSON.
+pub(crate) fn binary_body() -> Error {
+    Error::unsupported("A body in binary JSON (first byte 0x80)")
+}
+
+fn bad_parameters() -> Error {
+    Error::bad("The member 'parameters' of a query must be an array of objects with a 'name' and a 'value'.")
+}
+
+fn parameter(parameter: &Json) -> Result<(String, Json)> {
+    let name =
+        parameter.get("name").and_then(Json::as_str).filter(|n| n.starts_with('@')).ok_or_else(bad_parameters)?;
+    let value = parameter.get("value").ok_or_else(bad_parameters)?;
+    Ok((name.to_owned(), value.clone()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(content: Content, body: &'static str) -> Call {
+        let ask = Ask { content, ..Ask::default() };
+        let path = Path::parse("/dbs/d/colls/c/docs").expect("a path");
+        let account = Arc::default();
+        Call { path, target: Target::Items, ask, body: Bytes::from(body), account, scheme: "http", host: None }
+    }
+
+    #[test]
+    fn a_query_is_json_or_bare_text() {
+        let query = call(Content::Query, r#"{"query":"SELECT 1","parameters":[{"name":"@a","value":null}]}"#);
+        let query = query.query_text().expect("a query");
+        assert_eq!(query.text, "SELECT 1");
+        assert_eq!(query.parameters, [("@a".to_owned(), Json::Null)]);
+        assert_eq!(call(Content::Sql, "SELECT 2").query_text().expect("a query").text, "SELECT 2");
+        for none in [r#"{"query":"q"}"#, r#"{"query":"q","parameters":null}"#, r#"{"query":"q","parameters":[]}"#] {
+            assert!(call(Content::Query, none).query_text().expect(none).parameters.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_body_that_is_no_query_is_refused() {
+        for body in [
+            "",
+            "[]",
+            "{}",
+            r#"{"query":1}"#,
+            r#"{"query":"q","parameters":{}}"#,
+            r#"{"query":"q","parameters":[{"name":"a","value":1}]}"#,
+            r#"{"query":"q","parameters":[{"name":"@a"}]}"#,
+            r#"{"query":"q","resumeFilter":{"rid":"x"}}"#,
+        ] {
+            let error = call(Content::Query, body).query_text().map(|q| q.text).expect_err(body);
+            assert_eq!(error.status(), 400);
+        }
+    }
+
+    #[test]
+    fn a_stretch_of_hash_space_has_defaults_and_an_order() {
+        let mut c = call(Content::Json, "");
+        assert_eq!(c.within().expect("none"), None);
+        c.ask.end_epk = Some(Epk::from_hex("1F").expect("hex"));
+        assert_eq!(c.within().expect("one").expect("a range").min, Epk::min());
+        c.ask.start_epk = Some(Epk::from_hex("2F").expect("hex"));
+        assert_eq!(c.within().expect_err("backwards").status(), 400);
+    }
+}

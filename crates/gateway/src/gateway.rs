@@ -1,0 +1,304 @@
+//! The path of one request, from its head to its answer, fenced so that nothing it does can take the server down.
+
+use crate::auth::{Access, Keys, Signed};
+use crate::body;
+use crate::call::Call;
+use crate::headers::Ask;
+use crate::log::{Field, Log, LogLevel};
+use crate::operations::{self, Operation, Step};
+use crate::options::{Account, Options};
+use crate::placement::{Pool, panic_text};
+use crate::reply::Reply;
+use crate::route::{Path, Route};
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, DATE, EXPECT, HOST};
+use http::{HeaderMap, HeaderValue, Request, Response};
+use http_body_util::Full;
+use hyper::body::Body;
+use orrery_engine::Engine;
+use orrery_model::world::World;
+use orrery_model::{Error, Kind, Result};
+use std::net::SocketAddr;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Instant;
+
+/// Bytes of a body above which even a cheap request goes to the pool.
+const BIG_BODY_BYTES: usize = 64 * 1024;
+
+/// Answers requests of the protocol from an engine.
+pub struct Gateway {
+    engine: Arc<Engine>,
+    keys: Keys,
+    account: Arc<Account>,
+    world: Arc<dyn World>,
+    log: Arc<Log>,
+    pool: Pool,
+}
+
+/// The way a request came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheme {
+    /// Without TLS.
+    Http,
+    /// With TLS.
+    Https,
+}
+
+impl Scheme {
+    /// The scheme's name in a URL.
+    pub fn name(self) -> &'static str {
+        match self {
+            Scheme::Http => "http",
+            Scheme::Https => "https",
+        }
+    }
+}
+
+/// What is known of a connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Connection {
+    /// Whether TLS protects it.
+    pub scheme: Scheme,
+    /// The other end.
+    pub peer: SocketAddr,
+    /// Our end; stands in for the host where a request names none.
+    pub local: SocketAddr,
+}
+
+/// What is known of a request before its body is read.
+struct Accepted {
+    path: Path,
+    route: &'static Route,
+    operation: &'static Operation,
+    ask: Ask,
+}
+
+impl Gateway {
+    /// A gateway to `engine`.
+    pub fn new(engine: Arc<Engine>, options: Options) -> Self {
+        let Options { keys, account, world, log } = options;
+        Gateway { engine, keys, account: Arc::new(account), world, log, pool: Pool::new() }
+    }
+
+    /// The log that the gateway writes to.
+    pub fn log(&self) -> &Log {
+        &self.log
+    }
+
+    /// The time now, in milliseconds since 1970.
+    pub(crate) fn now_ms(&self) -> u64 {
+        self.world.now_ms()
+    }
+
+    /// Answers one request. Whatever happens, there is an answer, and it has all the headers that clients read.
+    pub async fn handle<B>(&self, request: Request<B>, connection: &Connection) -> Response<Full<Bytes>>
+    where
+        B: Body<Data = Bytes> + Unpin,
+    {
+        let started = Instant::now();
+        let (head, body) = request.into_parts();
+        let activity = self.activity(&head.headers);
+        let head_only = head.method == http::Method::HEAD;
+        let mut name = "unknown";
+        let answered = {
+            let mut answering = std::pin::pin!(self.answer(&head, body, connection, &mut name));
+            std::future::poll_fn(|context| {
+                let polled = std::panic::catch_unwind(AssertUnwindSafe(|| answering.as_mut().poll(context)));
+                polled.map_or_else(|panic| Poll::Ready(Err(Error::internal(panic_text(&*panic)))), |poll| poll.map(Ok))
+            })
+            .await
+        };
+        let mut reply = answered.unwrap_or_else(Reply::failed);
+        let milliseconds = started.elapsed().as_secs_f64() * 1000.0;
+        reply.set("x-ms-request-duration-ms", &format!("{milliseconds:.3}"));
+        self.log_request(name, &reply, &head, &activity, milliseconds, connection);
+        reply.render(&activity, head_only)
+    }
+
+    async fn answer<B>(
+        &self,
+        head: &http::request::Parts,
+        body: B,
+        connection: &Connection,
+        name: &mut &'static str,
+    ) -> Reply
+    where
+        B: Body<Data = Bytes> + Unpin,
+    {
+        let accepted = match self.accept(head) {
+            Ok(accepted) => accepted,
+            Err(reply) => {
+                // A client that waits for our word before it sends the body needs no reading.
+                if !head.headers.contains_key(EXPECT) {
+                    body::discard(body).await;
+                }
+                return reply;
+            }
+        };
+        let Accepted { path, route, operation, ask } = accepted;
+        *name = operation.name;
+        let body = match body::read(body).await {
+            Ok(body) => body,
+            Err(error) => return Reply::failed(error),
+        };
+        let host = host(head, connection);
+        let (account, scheme) = (self.account.clone(), connection.scheme.name());
+        let call = Call { path, target: route.target, ask, body, account, scheme, host };
+        self.carry_out(operation, call).await
+    }
+
+    /// Everything that can be said before the body is there.
+    fn accept(&self, head: &http::request::Parts) -> std::result::Result<Accepted, Reply> {
+        let path = Path::parse(head.uri.path()).map_err(Reply::failed)?;
+        let route = path.route().map_err(Reply::failed)?;
+        let access = self.check_signature(head, &path, route).map_err(Reply::failed)?;
+        let method = head.method.as_str();
+        if !route.methods.contains(&method) {
+            let told = format!("The method {method} is not allowed on this path.");
+            return Err(Reply::failed(Error::new(Kind::MethodNotAllowed, told)).allowing(route.methods));
+        }
+        let ask = Ask::parse(&head.headers, self.account.consistency).map_err(Reply::failed)?;
+        let operation = operations::choose(route.target, method, &ask).map_err(Reply::failed)?;
+        operations::check_access(operation, access).map_err(Reply::failed)?;
+        Ok(Accepted { path, route, operation, ask })
+    }
+
+    fn check_signature(&self, head: &http::request::Parts, path: &Path, route: &Route) -> Result<Access> {
+        let text = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok());
+        let signed = Signed {
+            verb: head.method.as_str(),
+            resource_type: route.signed_as,
+            links: path.signed_links(route),
+            authorization: text(AUTHORIZATION.as_str()),
+            ms_date: text("x-ms-date"),
+            date: text(DATE.as_str()),
+        };
+        let now = i64::try_from(self.world.now_seconds()).unwrap_or(i64::MAX);
+        self.keys.verify(&signed, now)
+    }
+
+    async fn carry_out(&self, operation: &'static Operation, call: Call) -> Reply {
+        let has_script = call.ask.pre_trigger.is_some() || call.ask.post_trigger.is_some();
+        let slow = operation.slow || call.body.len() > BIG_BODY_BYTES || (operation.writes && has_script);
+        let call = Arc::new(call);
+        let begun = if slow {
+            let (engine, call) = (self.engine.clone(), call.clone());
+            match self.pool.run(move || operations::begin(operation, &engine, &call)).await {
+                Ok(begun) => begun,
+                Err(error) => return Reply::failed(error),
+            }
+        } else {
+            operations::begin(operation, &self.engine, &call)
+        };
+        let mut reply = match begun.step {
+            Step::Reply(reply) => reply,
+            Step::Write(pending) => operations::finish_write(&call, pending.await),
+            Step::Procedure(pending) => operations::finish_procedure(&call, pending.await),
+        };
+        if let Some(owner) = &begun.owner {
+            reply.owned_by(owner);
+        }
+        reply
+    }
+
+    /// The client's activity id, or a new one.
+    fn activity(&self, headers: &HeaderMap) -> HeaderValue {
+        let sent = headers
+            .get("x-ms-activity-id")
+            .filter(|value| (1..=128).contains(&value.len()) && value.as_bytes().iter().all(u8::is_ascii_graphic));
+        sent.cloned().unwrap_or_else(|| {
+            let guid = guid(self.world.random(), self.world.random());
+            HeaderValue::from_str(&guid).unwrap_or(HeaderValue::from_static("none"))
+        })
+    }
+
+    /// One line: at debug for most, as a warning with its causes where the fault is ours.
+    fn log_request(
+        &self,
+        operation: &str,
+        reply: &Reply,
+        head: &http::request::Parts,
+        activity: &HeaderValue,
+        milliseconds: f64,
+        connection: &Connection,
+    ) {
+        let level = if reply.status >= 500 { LogLevel::Warn } else { LogLevel::Debug };
+        if !self.log.wants(level) {
+            return;
+        }
+        let cause = reply.error.as_ref().map(Error::cause_chain).unwrap_or_default();
+        let peer = connection.peer.to_string();
+        let mut fields = vec![
+            ("op", Field::Text(operation)),
+            ("method", Field::Text(head.method.as_str())),
+            ("path", Field::Text(head.uri.path())),
+            ("status", Field::Number(f64::from(reply.status))),
+            ("substatus", Field::Number(f64::from(reply.error.as_ref().map_or(0, Error::sub_status)))),
+            ("ru", Field::Number(reply.charge.as_ru())),
+            ("ms", Field::Number(milliseconds)),
+            ("activityId", Field::Text(activity.to_str().unwrap_or_default())),
+            ("peer", Field::Text(&peer)),
+        ];
+        if let Some(position) = reply.position {
+            fields.push(("pkrange", Field::Number(f64::from(position.range_id))));
+        }
+        if !cause.is_empty() {
+            fields.push(("cause", Field::Text(&cause)));
+        }
+        self.log.write(self.now_ms(), level, "request", &fields);
+    }
+}
+
+/// The host by which the client came: of the target (HTTP/2, or a whole URL), of the header, or our own address.
+fn host(head: &http::request::Parts, connection: &Connection) -> Option<String> {
+    let target = head.uri.authority().map(|authority| authority.as_str());
+    let header = || head.headers.get(HOST).and_then(|value| value.to_str().ok());
+    target.or_else(header).map(str::to_owned).or_else(|| Some(connection.local.to_string()))
+}
+
+/// A random GUID (version 4).
+fn guid(high: u64, low: u64) -> String {
+    let high = (high & !0xF000) | 0x4000;
+    let low = (low & !(3 << 62)) | (1 << 63);
+    format!(
+        "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
+        high >> 32,
+        (high >> 16) & 0xFFFF,
+        high & 0xFFFF,
+        low >> 48,
+        low & 0xFFFF_FFFF_FFFF
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn connection() -> Connection {
+        let local = SocketAddr::from(([127, 0, 0, 1], 8081));
+        Connection { scheme: Scheme::Http, peer: local, local }
+    }
+
+    fn host_of(uri: &str, header: Option<&str>) -> Option<String> {
+        let mut request = Request::builder().uri(uri);
+        if let Some(header) = header {
+            request = request.header(HOST, header);
+        }
+        host(&request.body(()).expect("a request").into_parts().0, &connection())
+    }
+
+    #[test]
+    fn the_host_is_the_one_that_the_client_used() {
+        assert_eq!(host_of("/", Some("db:1")).as_deref(), Some("db:1"));
+        assert_eq!(host_of("http://db:2/", Some("db:1")).as_deref(), Some("db:2"));
+        assert_eq!(host_of("/", None).as_deref(), Some("127.0.0.1:8081"));
+    }
+
+    #[test]
+    fn a_new_activity_id_is_a_random_guid() {
+        assert_eq!(guid(0, 0), "00000000-0000-4000-8000-000000000000");
+        assert_eq!(guid(u64::MAX, u64::MAX), "ffffffff-ffff-4fff-bfff-ffffffffffff");
+    }
+}

@@ -1,0 +1,197 @@
+//! Request headers: one table of everything we know, and what each makes of a request.
+//!
+//! Reading a request's headers fills an [`Ask`]. A header in the table either has its effect, is a hint that changes
+//! nothing here (its text says why), or is refused with 400 if its value asks for what we do not offer. Headers that
+//! are not in the table are ignored, as the service does.
+
+mod table;
+mod value;
+
+pub use table::{Header, known_headers};
+
+use crate::options::Consistency;
+use http::HeaderMap;
+use orrery_engine::request::Throughput;
+use orrery_model::limits;
+use orrery_model::partition_key::{Epk, PartitionKey};
+use orrery_model::{Error, Result};
+
+/// What the headers of a request ask for.
+#[derive(Debug, Default)]
+pub(crate) struct Ask {
+    // Which operation.
+    pub(crate) plan: bool,
+    pub(crate) batch: bool,
+    pub(crate) query: bool,
+    pub(crate) upsert: bool,
+    pub(crate) content: Content,
+    pub(crate) change_feed: bool,
+    // Which part of a container.
+    pub(crate) partition_key: Option<PartitionKey>,
+    pub(crate) range: Option<RangeName>,
+    pub(crate) start_epk: Option<Epk>,
+    pub(crate) end_epk: Option<Epk>,
+    pub(crate) intended_container: Option<String>,
+    // How much.
+    pub(crate) max_items: MaxItems,
+    pub(crate) continuation: Option<String>,
+    pub(crate) continuation_limit_kb: Option<usize>,
+    // Queries.
+    pub(crate) cross_partition: bool,
+    pub(crate) query_metrics: bool,
+    pub(crate) index_metrics: Option<IndexMetrics>,
+    pub(crate) single_range: bool,
+    pub(crate) query_features: String,
+    // Conditions.
+    pub(crate) if_match: Option<String>,
+    pub(crate) if_none_match: Option<String>,
+    pub(crate) if_modified_since: Option<i64>,
+    // Consistency.
+    pub(crate) consistency: Option<Consistency>,
+    pub(crate) strategy: Option<Strategy>,
+    pub(crate) session: Option<String>,
+    // Writes.
+    pub(crate) pre_trigger: Option<String>,
+    pub(crate) post_trigger: Option<String>,
+    pub(crate) excluded_triggers: Vec<String>,
+    pub(crate) leave_out_of_index: bool,
+    pub(crate) minimal: bool,
+    // Containers and offers.
+    pub(crate) manual_throughput: Option<u32>,
+    pub(crate) autoscale_max: Option<u32>,
+    pub(crate) quota: bool,
+    // Scripts.
+    pub(crate) script_logging: bool,
+}
+
+/// What the body is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Content {
+    /// JSON, or nothing said.
+    #[default]
+    Json,
+    /// A query as JSON.
+    Query,
+    /// A query as bare text.
+    Sql,
+}
+
+/// How many rows a page may hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum MaxItems {
+    /// Not said.
+    #[default]
+    Default,
+    /// As many as fit.
+    ServerChooses,
+    /// So many.
+    AtMost(usize),
+}
+
+impl MaxItems {
+    /// Rows at most; `None` for as many as fit.
+    pub(crate) fn limit(self) -> Option<usize> {
+        match self {
+            MaxItems::Default => Some(limits::PAGE_ITEMS_DEFAULT),
+            MaxItems::ServerChooses => None,
+            MaxItems::AtMost(n) => Some(n),
+        }
+    }
+}
+
+/// A partition key range as a client names it: `0` or `containerRid,0`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RangeName {
+    pub(crate) container: Option<String>,
+    /// `None` for a number that no range can have.
+    pub(crate) id: Option<u32>,
+}
+
+/// How the index metrics are to be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum IndexMetrics {
+    Base64,
+    PercentEncoded,
+}
+
+/// `x-ms-cosmos-read-consistency-strategy`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Strategy {
+    Eventual,
+    Session,
+    LatestCommitted,
+    GlobalStrong,
+}
+
+impl Ask {
+    /// Reads all headers of a request to an account whose level is `account`.
+    ///
+    /// # Errors
+    /// 400 for a known header with a value that has no meaning or asks for what is not offered.
+    pub(crate) fn parse(headers: &HeaderMap, account: Consistency) -> Result<Self> {
+        let mut ask = Ask::default();
+        for (name, value) in headers {
+            let Some(header) = table::find(name.as_str()) else { continue };
+            let text = std::str::from_utf8(value.as_bytes())
+                .map_err(|_| Error::bad(format!("The value of the header '{name}' is not UTF-8.")))?
+                .trim();
+            // An empty value is no value, but the start of the hash space is the empty text.
+            if !text.is_empty() || header.name == "x-ms-start-epk" {
+                (header.read)(&mut ask, &value::Value { name: header.name, text })?;
+            }
+        }
+        ask.check_together(account)?;
+        Ok(ask)
+    }
+
+    fn check_together(&mut self, account: Consistency) -> Result<()> {
+        if self.consistency.is_some() && self.strategy.is_some() {
+            return Err(Error::bad(
+                "The headers 'x-ms-consistency-level' and 'x-ms-cosmos-read-consistency-strategy' cannot be sent \
+                 together.",
+            ));
+        }
+        if let Some(level) = self.consistency.filter(|level| *level < account) {
+            return Err(Error::bad(format!(
+                "ConsistencyLevel {} specified in the request is invalid when service is configured with consistency \
+                 level {}. Ensure the request consistency level is not stronger than the service consistency level.",
+                level.name(),
+                account.name()
+            )));
+        }
+        if self.strategy == Some(Strategy::GlobalStrong) && account != Consistency::Strong {
+            return Err(Error::bad(format!(
+                "The read consistency strategy GlobalStrong is invalid when service is configured with consistency \
+                 level {}.",
+                account.name()
+            )));
+        }
+        if self.manual_throughput.is_some() && self.autoscale_max.is_some() {
+            return Err(Error::bad(
+                "Manual throughput (x-ms-offer-throughput) and autoscale (x-ms-cosmos-offer-autopilot-settings) \
+                 cannot be asked for together.",
+            ));
+        }
+        let excluded = std::mem::take(&mut self.excluded_triggers);
+        for trigger in [&mut self.pre_trigger, &mut self.post_trigger] {
+            trigger.take_if(|name| excluded.contains(name));
+        }
+        Ok(())
+    }
+
+    /// Throughput as asked for at creation.
+    pub(crate) fn throughput(&self) -> Option<Throughput> {
+        let autoscale = self.autoscale_max.map(|max| Throughput::Autoscale { max });
+        self.manual_throughput.map(Throughput::Manual).or(autoscale)
+    }
+
+    /// The session token, unless the request wants less than session consistency.
+    pub(crate) fn session(&self) -> Option<&str> {
+        let weak = self.consistency.is_some_and(|level| level > Consistency::Session)
+            || self.strategy == Some(Strategy::Eventual);
+        if weak { None } else { self.session.as_deref() }
+    }
+}
+
+#[cfg(test)]
+mod tests;

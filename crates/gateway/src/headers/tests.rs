@@ -1,0 +1,140 @@
+//! What the table of headers makes of requests.
+
+use super::*;
+use http::HeaderName;
+
+fn ask(pairs: &[(&str, &str)]) -> Result<Ask> {
+    let mut headers = HeaderMap::new();
+    for (name, value) in pairs {
+        let value = http::HeaderValue::from_bytes(value.as_bytes()).expect("a header value");
+        headers.append(HeaderName::from_bytes(name.as_bytes()).expect("a name"), value);
+    }
+    Ask::parse(&headers, Consistency::Session)
+}
+
+fn refused(pairs: &[(&str, &str)]) -> String {
+    let error = ask(pairs).expect_err("it is refused");
+    assert_eq!(error.status(), 400);
+    error.told().to_owned()
+}
+
+#[test]
+fn the_table_is_sorted_and_names_each_header_once() {
+    assert!(known_headers().windows(2).all(|pair| pair[0].name < pair[1].name));
+    assert!(known_headers().iter().all(|h| !h.effect.is_empty() && h.name == h.name.to_lowercase()));
+}
+
+#[test]
+fn unknown_headers_are_ignored() {
+    assert!(ask(&[("x-ms-thinclient-anything", "1"), ("user-agent", "test")]).is_ok());
+}
+
+#[test]
+fn booleans_come_in_every_spelling() {
+    for yes in ["True", "true", "TRUE", "1"] {
+        assert!(ask(&[("x-ms-documentdb-is-upsert", yes)]).expect("it parses").upsert);
+    }
+    for no in ["False", "false", "0", ""] {
+        assert!(!ask(&[("x-ms-documentdb-is-upsert", no)]).expect("it parses").upsert);
+    }
+    assert!(refused(&[("x-ms-documentdb-is-upsert", "maybe")]).contains("x-ms-documentdb-is-upsert"));
+    assert!(ask(&[("x-ms-documentdb-query-enable-scan", "maybe")]).is_ok());
+}
+
+#[test]
+fn the_page_size_is_bounded_by_the_rules_of_the_service() {
+    let limit = |text| ask(&[("x-ms-max-item-count", text)]).map(|a| a.max_items.limit());
+    assert_eq!(ask(&[]).expect("it parses").max_items.limit(), Some(100));
+    assert_eq!(limit("-1").expect("it parses"), None);
+    assert_eq!(limit("2147483647").expect("it parses"), Some(2_147_483_647));
+    for bad in ["-2", "2147483648", "ten", "1.5"] {
+        assert_eq!(limit(bad).expect_err(bad).status(), 400);
+    }
+}
+
+#[test]
+fn only_versions_of_the_service_are_taken() {
+    assert!(ask(&[("x-ms-version", "2020-07-15")]).is_ok());
+    assert!(refused(&[("x-ms-version", "2015-01-01")]).contains("2015-01-01"));
+}
+
+#[test]
+fn consistency_may_be_weakened_and_not_strengthened() {
+    for level in ["Session", "session", "ConsistentPrefix", "Eventual"] {
+        assert!(ask(&[("x-ms-consistency-level", level)]).is_ok(), "{level}");
+    }
+    assert!(refused(&[("x-ms-consistency-level", "Strong")]).contains("ConsistencyLevel Strong specified"));
+    refused(&[("x-ms-consistency-level", "Sometimes")]);
+    refused(&[("x-ms-consistency-level", "Session"), ("x-ms-cosmos-read-consistency-strategy", "Session")]);
+    refused(&[("x-ms-cosmos-read-consistency-strategy", "GlobalStrong")]);
+}
+
+#[test]
+fn a_session_token_counts_only_at_session_consistency() {
+    let token = ("x-ms-session-token", "0:-1#7");
+    assert_eq!(ask(&[token]).expect("it parses").session(), Some("0:-1#7"));
+    assert_eq!(ask(&[token, ("x-ms-consistency-level", "Eventual")]).expect("it parses").session(), None);
+    assert_eq!(ask(&[("x-ms-session-token", "")]).expect("it parses").session(), None);
+}
+
+#[test]
+fn a_range_is_named_with_or_without_its_container() {
+    let range = |text| ask(&[("x-ms-documentdb-partitionkeyrangeid", text)]).map(|a| a.range.expect("a range"));
+    assert_eq!(range("0").expect("it parses"), RangeName { container: None, id: Some(0) });
+    let with = RangeName { container: Some("hy5tAOrJ4DU=".into()), id: Some(3) };
+    assert_eq!(range("hy5tAOrJ4DU=,3").expect("it parses"), with);
+    assert_eq!(range("99999999999").expect("it parses").id, None);
+    assert_eq!(range("first").expect_err("no number").status(), 400);
+}
+
+#[test]
+fn throughput_follows_the_steps_of_the_service() {
+    let manual = |text| ask(&[("x-ms-offer-throughput", text)]).map(|a| a.throughput());
+    assert_eq!(manual("400").expect("it parses"), Some(Throughput::Manual(400)));
+    for bad in ["300", "450", "1000100", "many"] {
+        assert!(manual(bad).is_err(), "{bad}");
+    }
+    let autoscale = |text| ask(&[("x-ms-cosmos-offer-autopilot-settings", text)]).map(|a| a.throughput());
+    let settings = r#"{"maxThroughput":4000,"autoUpgradePolicy":{"throughputPolicy":{"incrementPercent":0}}}"#;
+    assert_eq!(autoscale(settings).expect("it parses"), Some(Throughput::Autoscale { max: 4000 }));
+    for bad in [r#"{"maxThroughput":1500}"#, "{}", "4000"] {
+        assert!(autoscale(bad).is_err(), "{bad}");
+    }
+    refused(&[("x-ms-offer-throughput", "400"), ("x-ms-cosmos-offer-autopilot-settings", r#"{"maxThroughput":4000}"#)]);
+}
+
+#[test]
+fn one_trigger_of_each_kind_at_most() {
+    let a = ask(&[("x-ms-documentdb-pre-trigger-include", "check")]).expect("it parses");
+    assert_eq!(a.pre_trigger.as_deref(), Some("check"));
+    refused(&[("x-ms-documentdb-pre-trigger-include", "one,two")]);
+    let a = ask(&[("x-ms-documentdb-pre-trigger-include", "check"), ("x-ms-documentdb-pre-trigger-exclude", "check")]);
+    assert_eq!(a.expect("it parses").pre_trigger, None);
+}
+
+#[test]
+fn what_is_not_offered_is_refused_by_name() {
+    assert!(refused(&[("a-im", "Full-Fidelity Feed")]).contains("All Versions and Deletes"));
+    assert!(refused(&[("x-ms-documentdb-populatepartitionstatistics", "True")]).contains("populatepartition"));
+    assert!(refused(&[("content-encoding", "gzip")]).contains("gzip"));
+    assert!(refused(&[("x-ms-cosmos-supported-serialization-formats", "CosmosBinary")]).contains("CosmosBinary"));
+    assert!(ask(&[("a-im", "Incremental feed")]).expect("it parses").change_feed);
+    assert!(ask(&[("x-ms-cosmos-supported-serialization-formats", "JsonText,CosmosBinary")]).is_ok());
+}
+
+#[test]
+fn priorities_and_buckets_are_checked() {
+    for (name, good, bad) in
+        [("x-ms-cosmos-priority-level", "Low", "Middle"), ("x-ms-cosmos-throughput-bucket", "5", "6")]
+    {
+        assert!(ask(&[(name, good)]).is_ok());
+        assert!(refused(&[(name, bad)]).contains(&format!("specified for the header '{name}' is invalid.")));
+    }
+}
+
+#[test]
+fn a_partition_key_may_be_real_utf8() {
+    let key = ask(&[("x-ms-documentdb-partitionkey", "[\"ü\"]")]).expect("it parses").partition_key;
+    assert_eq!(key.expect("a key").components().len(), 1);
+    refused(&[("x-ms-documentdb-partitionkey", "ü")]);
+}

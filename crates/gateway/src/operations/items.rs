@@ -1,0 +1,63 @@
+//! Single items.
+
+use super::Step;
+use crate::call::{Call, binary_body};
+use crate::reply::Reply;
+use orrery_engine::request::{Outcome, ReadReply, WriteOperation, WriteOptions, Written};
+use orrery_engine::{Container, Engine};
+use orrery_model::Result;
+
+pub(super) fn read(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
+    let key = call.required_key(container)?;
+    let id = call.item_id(engine)?;
+    let outcome = engine.read_item(container, &key, id, call.ask.if_none_match.as_deref(), call.ask.session());
+    Ok(Step::Reply(Reply::of(outcome, |reply| match reply {
+        ReadReply::Item { body, etag } => Reply::json(200, body).with_etag(&etag),
+        ReadReply::NotModified { etag } => Reply::empty(304).with_etag(&etag),
+    })))
+}
+
+pub(super) fn create(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
+    write(engine, call, container, &WriteOperation::Create)
+}
+
+pub(super) fn upsert(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
+    write(engine, call, container, &WriteOperation::Upsert)
+}
+
+pub(super) fn replace(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
+    write(engine, call, container, &WriteOperation::Replace(call.item_id(engine)?.to_owned()))
+}
+
+pub(super) fn delete(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
+    write(engine, call, container, &WriteOperation::Delete(call.item_id(engine)?.to_owned()))
+}
+
+fn write(engine: &Engine, call: &Call, container: &Container, operation: &WriteOperation) -> Result<Step> {
+    let deletes = matches!(operation, WriteOperation::Delete(_));
+    if !deletes && call.body.first() == Some(&0x80) {
+        return Err(binary_body());
+    }
+    let ask = &call.ask;
+    let options = WriteOptions {
+        partition_key: if deletes { Some(call.required_key(container)?) } else { ask.partition_key.clone() },
+        if_match: ask.if_match.clone(),
+        leave_out_of_index: ask.leave_out_of_index,
+        pre_trigger: ask.pre_trigger.clone(),
+        post_trigger: ask.post_trigger.clone(),
+    };
+    let body = (!deletes).then_some(&call.body[..]);
+    Ok(match engine.write_item(container, operation, body, &options) {
+        Ok(pending) => Step::Write(pending),
+        Err(refused) => Step::Reply(finish(call, refused)),
+    })
+}
+
+/// The answer to a write: the item, unless the client wants only the headers.
+pub(crate) fn finish(call: &Call, outcome: Outcome<Written>) -> Reply {
+    Reply::of(outcome, |written| {
+        let Some(etag) = written.etag else { return Reply::empty(204) };
+        let body = if call.ask.minimal { None } else { written.item };
+        Reply::json(if written.created { 201 } else { 200 }, body.unwrap_or_default()).with_etag(&etag)
+    })
+}

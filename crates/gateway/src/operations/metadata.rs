@@ -1,0 +1,94 @@
+//! The account, databases, containers and offers as single resources.
+
+use super::Step;
+use crate::account;
+use crate::call::Call;
+use crate::options::Account;
+use crate::reply::Reply;
+use orrery_engine::request::{Outcome, Resource};
+use orrery_engine::{Container, Database, Engine};
+use orrery_model::json::parse;
+use orrery_model::{Error, Json, Result, Rid};
+
+/// The answer that carries a resource: 201 if this request made it.
+pub(super) fn resource(outcome: Outcome<Resource>) -> Reply {
+    Reply::of(outcome, |resource| {
+        Reply::json(if resource.created { 201 } else { 200 }, resource.body).with_etag(&resource.etag)
+    })
+}
+
+/// The answer to a deletion.
+pub(super) fn deleted(outcome: Outcome<()>) -> Reply {
+    Reply::of(outcome, |()| Reply::empty(204))
+}
+
+pub(super) fn read_account(_: &Engine, call: &Call) -> Result<Step> {
+    let account: &Account = &call.account;
+    let document = account::document(account, call.scheme, call.host.as_deref())?;
+    Ok(Step::Reply(Reply::json(200, document)))
+}
+
+pub(super) fn create_database(engine: &Engine, call: &Call) -> Result<Step> {
+    Ok(Step::Reply(resource(engine.create_database(&call.object()?, call.ask.throughput()))))
+}
+
+pub(super) fn read_database(engine: &Engine, _: &Call, database: &Database) -> Result<Step> {
+    Ok(Step::Reply(resource(engine.read_database(database))))
+}
+
+pub(super) fn delete_database(engine: &Engine, call: &Call, database: &Database) -> Result<Step> {
+    Ok(Step::Reply(deleted(engine.delete_database(database, call.ask.if_match.as_deref()))))
+}
+
+pub(super) fn create_container(engine: &Engine, call: &Call, database: &Database) -> Result<Step> {
+    Ok(Step::Reply(resource(engine.create_container(database, &call.object()?, call.ask.throughput()))))
+}
+
+pub(super) fn read_container(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
+    let mut reply = resource(engine.read_container(container));
+    if call.ask.quota && reply.error.is_none() {
+        reply = with_quota(reply, engine, container);
+        // A change of the indexing policy is done when the replacement answers.
+        reply.set("x-ms-documentdb-collection-index-transformation-progress", "100");
+    }
+    Ok(Step::Reply(reply))
+}
+
+pub(super) fn replace_container(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
+    let if_match = call.ask.if_match.as_deref();
+    Ok(Step::Reply(resource(engine.replace_container(container, &call.object()?, if_match))))
+}
+
+pub(super) fn delete_container(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
+    Ok(Step::Reply(deleted(engine.delete_container(container, call.ask.if_match.as_deref()))))
+}
+
+/// The same answer with the quota headers of a container.
+pub(super) fn with_quota(reply: Reply, engine: &Engine, container: &Container) -> Reply {
+    let (quota, usage) = engine.quota(container);
+    reply.with("x-ms-resource-quota", &quota).with("x-ms-resource-usage", &usage)
+}
+
+pub(super) fn read_offer(engine: &Engine, call: &Call) -> Result<Step> {
+    Ok(Step::Reply(offer(engine.read_offer(offer_rid(call)?))))
+}
+
+pub(super) fn replace_offer(engine: &Engine, call: &Call) -> Result<Step> {
+    let body = call.object()?;
+    Ok(Step::Reply(offer(engine.replace_offer(offer_rid(call)?, &body, call.ask.if_match.as_deref()))))
+}
+
+fn offer_rid(call: &Call) -> Result<Rid> {
+    Rid::parse(call.path.id(0)).filter(|rid| rid.as_bytes().len() == 3).ok_or_else(Error::not_found)
+}
+
+/// An offer's answer says how low it can go, and that a change of it took effect at once.
+fn offer(outcome: Outcome<Resource>) -> Reply {
+    let autoscale = outcome.result.as_ref().ok().and_then(|resource| parse(&resource.body).ok()).is_some_and(|body| {
+        let settings = body.get("content").and_then(|content| content.get("offerAutopilotSettings"));
+        !matches!(settings, None | Some(Json::Null))
+    });
+    resource(outcome)
+        .with("x-ms-offer-replace-pending", "false")
+        .with("x-ms-cosmos-min-throughput", if autoscale { "1000" } else { "400" })
+}

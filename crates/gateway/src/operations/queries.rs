@@ -1,0 +1,83 @@
+//! Queries of every feed, and query plans.
+
+use super::Step;
+use crate::call::Call;
+use crate::feed::{Rows, envelope};
+use crate::headers::IndexMetrics;
+use crate::reply::{Reply, base64, percent_encode};
+use crate::route::Target;
+use orrery_engine::request::{Outcome, QueryPage, QueryRequest};
+use orrery_engine::{Container, Database, Engine, Feed};
+use orrery_model::{Error, Result, Rid};
+
+pub(super) fn query_databases(engine: &Engine, call: &Call) -> Result<Step> {
+    Ok(Step::Reply(page(call, None, Rows::Databases, engine.query_feed(Feed::Databases, &request(call)?))))
+}
+
+pub(super) fn query_offers(engine: &Engine, call: &Call) -> Result<Step> {
+    Ok(Step::Reply(page(call, None, Rows::Offers, engine.query_feed(Feed::Offers, &request(call)?))))
+}
+
+pub(super) fn query_containers(engine: &Engine, call: &Call, database: &Database) -> Result<Step> {
+    let outcome = engine.query_feed(Feed::Containers(database), &request(call)?);
+    Ok(Step::Reply(page(call, Some(database.rid()), Rows::Containers, outcome)))
+}
+
+pub(super) fn query_scripts(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
+    let Target::Scripts(kind) = call.target else { return Err(Error::not_found()) };
+    let outcome = engine.query_feed(Feed::Scripts(container, kind), &request(call)?);
+    Ok(Step::Reply(page(call, Some(container.rid()), Rows::Scripts(kind), outcome)))
+}
+
+/// There is one write region, so nothing can conflict and no row can fit.
+pub(super) fn query_conflicts(_: &Engine, call: &Call, container: &Container) -> Result<Step> {
+    call.query_text()?;
+    let body = envelope(Some(container.rid()), Rows::Conflicts, &[]);
+    Ok(Step::Reply(Reply::json(200, body).with_rows(0, None)))
+}
+
+pub(super) fn query_items(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
+    let scope = call.scope(container)?;
+    let outcome = engine.query(container, &scope, &request(call)?, call.ask.session());
+    let mut reply = page(call, Some(container.rid()), Rows::Items, outcome);
+    if call.ask.single_range {
+        reply.set("x-ms-cosmos-query-requiresdistribution", "False");
+    }
+    Ok(Step::Reply(reply))
+}
+
+pub(super) fn plan(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
+    let query = call.query_text()?;
+    let key = call.optional_key(container);
+    let outcome = engine.query_plan(container, &query.text, &query.parameters, &call.ask.query_features, key);
+    Ok(Step::Reply(Reply::of(outcome, |plan| Reply::json(200, plan))))
+}
+
+fn request(call: &Call) -> Result<QueryRequest> {
+    let query = call.query_text()?;
+    Ok(QueryRequest {
+        text: query.text,
+        parameters: query.parameters,
+        page: call.page(),
+        cross_partition: call.ask.cross_partition,
+        metrics: call.ask.query_metrics,
+    })
+}
+
+fn page(call: &Call, owner: Option<Rid>, rows: Rows, outcome: Outcome<QueryPage>) -> Reply {
+    Reply::of(outcome, |QueryPage { page, metrics, index_metrics }| {
+        let body = envelope(owner, rows, &page.rows);
+        let mut reply = Reply::json(200, body).with_rows(page.rows.len(), page.continuation.as_deref());
+        if let Some(metrics) = metrics.filter(|_| call.ask.query_metrics) {
+            reply.set("x-ms-documentdb-query-metrics", metrics.trim_end_matches(';'));
+        }
+        if let (Some(encoding), Some(metrics)) = (call.ask.index_metrics, index_metrics) {
+            let text = match encoding {
+                IndexMetrics::Base64 => base64(&metrics),
+                IndexMetrics::PercentEncoded => percent_encode(&metrics),
+            };
+            reply.set("x-ms-cosmos-index-utilization", &text);
+        }
+        reply
+    })
+}

@@ -1,0 +1,82 @@
+//! The partition key ranges of a container.
+//!
+//! Two protocols share the path: some clients ask again with the etag until they get 304, others read once. So an
+//! etag that is current gives 304, and everything else the whole list.
+
+use super::Step;
+use crate::call::Call;
+use crate::feed::{Rows, envelope};
+use crate::reply::Reply;
+use bytes::Bytes;
+use orrery_engine::request::{Charge, RangeInfo};
+use orrery_engine::{Container, Engine};
+use orrery_model::{Json, Result, Rid, object};
+
+pub(super) fn read(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
+    let (ranges, etag) = engine.partition_key_ranges(container);
+    let quoted = if etag.starts_with('"') { etag } else { format!("\"{etag}\"") };
+    let mut reply = if is_current(call.ask.if_none_match.as_deref(), &quoted) {
+        Reply::empty(304).with_rows(0, None)
+    } else {
+        let rows: Vec<Bytes> = ranges.iter().map(|range| row(container.rid(), range, ranges.len(), &quoted)).collect();
+        Reply::json(200, envelope(Some(container.rid()), Rows::Ranges, &rows)).with_rows(rows.len(), None)
+    };
+    reply.charge = Charge(100);
+    Ok(Step::Reply(reply.with_etag(&quoted)))
+}
+
+fn is_current(if_none_match: Option<&str>, etag: &str) -> bool {
+    if_none_match.is_some_and(|known| known.trim_matches('"') == etag.trim_matches('"'))
+}
+
+fn row(container: Rid, range: &RangeInfo, count: usize, etag: &str) -> Bytes {
+    let parents: Vec<Json> = range.parents.iter().map(|id| Json::from(id.to_string())).collect();
+    let of_database = container.database_part();
+    let row = object! {
+        "_rid" => range.rid.to_string(),
+        "id" => range.id.to_string(),
+        "_etag" => etag,
+        "minInclusive" => range.range.min.to_string(),
+        "maxExclusive" => range.range.max.to_string(),
+        "ridPrefix" => range.id,
+        "_self" => format!("dbs/{of_database}/colls/{container}/pkranges/{}/", range.rid),
+        "throughputFraction" => 1.0 / count as f64,
+        "status" => "online",
+        "parents" => parents,
+        "ownedArchivalPKRangeIds" => Vec::new(),
+        // Ranges keep no time of change; clients only need the member to be there.
+        "_ts" => 0,
+        "_lsn" => range.lsn,
+    };
+    Json::Object(row).to_text().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use orrery_model::json::parse;
+    use orrery_model::partition_key::EpkRange;
+    use orrery_model::rid::Child;
+
+    #[test]
+    fn a_range_is_written_as_clients_parse_it() {
+        let container = Rid::parse("hy5tAOrJ4DU=").expect("a rid");
+        let rid = Rid::child(container, Child::Range, 2);
+        let range = RangeInfo { id: 0, rid, range: EpkRange::all(), parents: vec![7], lsn: 1 };
+        let json = parse(&row(container, &range, 2, "\"11\"")).expect("JSON");
+        let text = |name: &str| json.get(name).and_then(|v| v.as_str()).unwrap_or_default().to_owned();
+        assert_eq!(text("id"), "0");
+        assert_eq!((text("minInclusive"), text("maxExclusive")), (String::new(), "FF".into()));
+        assert_eq!(text("_self"), format!("dbs/hy5tAA==/colls/hy5tAOrJ4DU=/pkranges/{rid}/"));
+        assert_eq!(json.get("parents").map(Json::to_text), Some("[\"7\"]".into()));
+        assert_eq!(json.get("throughputFraction").and_then(Json::as_f64), Some(0.5));
+    }
+
+    #[test]
+    fn only_the_current_etag_is_not_modified() {
+        assert!(is_current(Some("\"1\""), "\"1\""));
+        assert!(is_current(Some("1"), "\"1\""));
+        assert!(!is_current(Some("\"0\""), "\"1\""));
+        assert!(!is_current(None, "\"1\""));
+    }
+}

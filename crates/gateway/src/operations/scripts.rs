@@ -1,0 +1,76 @@
+//! Stored procedures, triggers and user-defined functions as resources, and the execution of procedures.
+
+use super::Step;
+use super::metadata::{deleted, resource, with_quota};
+use crate::call::Call;
+use crate::reply::{Reply, percent_encode};
+use crate::route::Target;
+use orrery_engine::request::{Outcome, ProcedureReply, ScriptKind};
+use orrery_engine::{Container, Engine};
+use orrery_model::{Error, Result};
+
+/// Bytes of a script's log that fit a header.
+const LOG_BYTES: usize = 4096;
+
+pub(super) fn create(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
+    let outcome = engine.create_script(container, kind(call)?, &call.object()?, call.ask.upsert);
+    Ok(Step::Reply(with_quota(resource(outcome), engine, container)))
+}
+
+pub(super) fn read(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
+    let outcome = engine.read_script(container, kind(call)?, call.script_id(engine)?);
+    Ok(Step::Reply(with_quota(resource(outcome), engine, container)))
+}
+
+pub(super) fn replace(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
+    let (id, if_match) = (call.script_id(engine)?, call.ask.if_match.as_deref());
+    let outcome = engine.replace_script(container, kind(call)?, id, &call.object()?, if_match);
+    Ok(Step::Reply(with_quota(resource(outcome), engine, container)))
+}
+
+pub(super) fn delete(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
+    let (id, if_match) = (call.script_id(engine)?, call.ask.if_match.as_deref());
+    let outcome = engine.delete_script(container, kind(call)?, id, if_match);
+    Ok(Step::Reply(with_quota(deleted(outcome), engine, container)))
+}
+
+pub(super) fn execute(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
+    let key = call.required_key(container)?;
+    let id = call.script_id(engine)?;
+    Ok(match engine.execute(container, id, &key, &call.body, call.ask.script_logging) {
+        Ok(pending) => Step::Procedure(pending),
+        Err(refused) => Step::Reply(finish(call, refused)),
+    })
+}
+
+/// The answer to a procedure: its response body, and its log if the request asked for it.
+pub(crate) fn finish(call: &Call, outcome: Outcome<ProcedureReply>) -> Reply {
+    Reply::of(outcome, |reply| {
+        let log = reply.log.filter(|_| call.ask.script_logging).map(|log| percent_encode(cut(&log, LOG_BYTES)));
+        Reply::json(200, reply.body).with("x-ms-documentdb-script-log-results", log.as_deref().unwrap_or_default())
+    })
+}
+
+/// The beginning of `text`, at most `bytes` long and whole characters.
+fn cut(text: &str, bytes: usize) -> &str {
+    &text[..text.floor_char_boundary(bytes)]
+}
+
+fn kind(call: &Call) -> Result<ScriptKind> {
+    match call.target {
+        Target::Scripts(kind) | Target::Script(kind) => Ok(kind),
+        _ => Err(Error::not_found()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_log_is_cut_between_characters() {
+        assert_eq!(cut("aüb", 2), "a");
+        assert_eq!(cut("aüb", 3), "aü");
+        assert_eq!(cut("ab", 9), "ab");
+    }
+}

@@ -1,0 +1,144 @@
+//! Connections: one port for everything.
+//!
+//! The first byte of a connection tells TLS from plain text; inside either, HTTP/1.1 and HTTP/2 (by ALPN or by prior
+//! knowledge) are told apart by how they begin. Everything that a client could drag out has an end: the first byte,
+//! the handshake, the head of a request, the number of connections, the time that a shutdown waits.
+
+use crate::gateway::{Connection, Gateway, Scheme};
+use crate::log::{Field, LogLevel};
+use http::Request;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use std::convert::Infallible;
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+
+/// Connections at a time; more wait to be accepted.
+const CONNECTIONS: usize = 4096;
+/// How long a client may take to begin, and to shake hands.
+const HELLO_TIME: Duration = Duration::from_secs(10);
+/// How long the head of a request may take. It bounds an idle connection too, so it is longer than clients keep theirs.
+const HEAD_TIME: Duration = Duration::from_secs(300);
+/// Bytes of a request's head. Directory identities and continuations are the largest headers, at 16 KB each.
+const HEAD_BYTES: usize = 64 * 1024;
+/// Headers of a request.
+const HEADERS: usize = 128;
+/// Requests at a time on one HTTP/2 connection.
+const STREAMS: u32 = 256;
+/// The pause after the system refused to accept, so that a lack of file descriptors does not become a busy loop.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// The first byte of a TLS connection: the record type of a handshake.
+const TLS_HANDSHAKE: u8 = 0x16;
+
+/// Serves `gateway` on `listener` until `shutdown`, then lets the requests under way finish for at most `drain`.
+///
+/// Returns whether all of them did. Without `tls`, connections that begin a TLS handshake are closed.
+pub async fn serve(
+    gateway: Arc<Gateway>,
+    listener: TcpListener,
+    tls: Option<Arc<ServerConfig>>,
+    shutdown: impl Future<Output = ()>,
+    drain: Duration,
+) -> bool {
+    let tls = tls.map(TlsAcceptor::from);
+    let graceful = GracefulShutdown::new();
+    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    let mut shutdown = std::pin::pin!(shutdown);
+    loop {
+        let accepted = tokio::select! {
+            accepted = accept(&listener, &places) => accepted,
+            () = &mut shutdown => break,
+        };
+        let (stream, peer, place) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                let text = error.to_string();
+                let fields = [("cause", Field::Text(&text))];
+                gateway.log().write(gateway.now_ms(), LogLevel::Warn, "cannot accept a connection", &fields);
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        let (gateway, tls, watcher) = (gateway.clone(), tls.clone(), graceful.watcher());
+        tokio::spawn(async move {
+            // A connection that breaks is the client's affair.
+            if let Err(error) = connected(gateway.clone(), stream, peer, tls, watcher).await {
+                let (text, peer) = (error.to_string(), peer.to_string());
+                let fields = [("peer", Field::Text(&peer)), ("cause", Field::Text(&text))];
+                gateway.log().write(gateway.now_ms(), LogLevel::Debug, "connection ended", &fields);
+            }
+            drop(place);
+        });
+    }
+    drop(listener);
+    tokio::time::timeout(drain, graceful.shutdown()).await.is_ok()
+}
+
+async fn accept(
+    listener: &TcpListener,
+    places: &Arc<Semaphore>,
+) -> io::Result<(TcpStream, SocketAddr, tokio::sync::OwnedSemaphorePermit)> {
+    let place = places.clone().acquire_owned().await.map_err(io::Error::other)?;
+    let (stream, peer) = listener.accept().await?;
+    Ok((stream, peer, place))
+}
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+async fn connected(
+    gateway: Arc<Gateway>,
+    stream: TcpStream,
+    peer: SocketAddr,
+    tls: Option<TlsAcceptor>,
+    watcher: Watcher,
+) -> Result<(), BoxError> {
+    stream.set_nodelay(true)?;
+    let local = stream.local_addr()?;
+    let mut first = [0; 1];
+    if tokio::time::timeout(HELLO_TIME, stream.peek(&mut first)).await?? == 0 {
+        return Ok(());
+    }
+    if first[0] != TLS_HANDSHAKE {
+        return speak(gateway, stream, Connection { scheme: Scheme::Http, peer, local }, watcher).await;
+    }
+    let tls = tls.ok_or("the client speaks TLS and the server has no certificate")?;
+    let stream = tokio::time::timeout(HELLO_TIME, tls.accept(stream)).await??;
+    speak(gateway, stream, Connection { scheme: Scheme::Https, peer, local }, watcher).await
+}
+
+async fn speak<S>(gateway: Arc<Gateway>, stream: S, connection: Connection, watcher: Watcher) -> Result<(), BoxError>
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIME)
+        .max_buf_size(HEAD_BYTES)
+        .max_headers(HEADERS);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_header_list_size(HEAD_BYTES as u32)
+        .max_concurrent_streams(STREAMS)
+        .keep_alive_interval(Duration::from_secs(60))
+        .keep_alive_timeout(Duration::from_secs(20));
+    let service = service_fn(move |request: Request<Incoming>| {
+        let gateway = gateway.clone();
+        async move { Ok::<_, Infallible>(gateway.handle(request, &connection).await) }
+    });
+    let serving = builder.serve_connection(TokioIo::new(stream), service).into_owned();
+    watcher.watch(serving).await
+}

@@ -1,0 +1,170 @@
+//! The command line.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use orrery_gateway::{LogFormat, LogLevel};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// An open, partitioned JSON document database that speaks the protocol of Azure Cosmos DB for NoSQL.
+#[derive(Debug, Parser)]
+#[command(name = "orrery", version, after_help = EXAMPLES)]
+pub(crate) struct Program {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  orrery start                         serve on 127.0.0.1:8081, data in your home directory
+  orrery start --memory                the same, and forget everything at the end
+  orrery start --data-dir ./data --listen 127.0.0.1:9000
+  orrery start --listen 0.0.0.0:8081 --key-file ./account.key
+  orrery healthcheck                   exit 0 if the server answers
+
+Clients connect with AccountEndpoint=https://127.0.0.1:8081/;AccountKey=<key>;
+The port takes HTTP and HTTPS alike.";
+
+/// What the program can do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Start the server
+    #[command(after_help = START_HELP)]
+    Start(StartArguments),
+    /// Ask a server whether it answers: exit 0 if it does, 1 if not
+    Healthcheck(HealthcheckArguments),
+    /// Run scripts for a server (the server starts this itself)
+    #[command(hide = true)]
+    ScriptHost,
+}
+
+const START_HELP: &str = "\
+Examples:
+  orrery start --memory --listen 127.0.0.1:0 --ready-json     a free port, for tests
+  orrery start --tls-cert cert.pem --tls-key key.pem          your own certificate
+
+The key file holds the account's primary key in base64 on its first line. Further lines may add
+'secondary: <key>', 'primary-read-only: <key>' and 'secondary-read-only: <key>'.
+To make a key:  head -c 64 /dev/urandom | base64 -w0 > account.key
+
+Ctrl-C or SIGTERM stops the server: requests under way get 10 seconds to finish.";
+
+/// How the server starts.
+#[derive(Debug, Args)]
+pub(crate) struct StartArguments {
+    /// Where data is kept [default: $XDG_DATA_HOME/orrery, or ~/.local/share/orrery]
+    #[arg(long, value_name = "DIR", env = "ORRERY_DATA_DIR", conflicts_with = "memory")]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// Keep everything in memory and forget it at the end
+    #[arg(long)]
+    pub(crate) memory: bool,
+    /// Address and port to listen on; port 0 takes a free one
+    #[arg(long, value_name = "ADDR:PORT", env = "ORRERY_LISTEN", default_value = "127.0.0.1:8081")]
+    pub(crate) listen: SocketAddr,
+    /// The address that clients are told to use [default: the one by which each came]
+    #[arg(long, value_name = "URL", env = "ORRERY_ENDPOINT")]
+    pub(crate) endpoint: Option<String>,
+    /// The account's keys [default: the well-known key of the emulator]
+    #[arg(long, value_name = "FILE", env = "ORRERY_KEY_FILE")]
+    pub(crate) key_file: Option<PathBuf>,
+    /// A certificate chain in PEM [default: a self-signed one, kept in the data directory]
+    #[arg(long, value_name = "FILE", env = "ORRERY_TLS_CERT", requires = "tls_key")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// The certificate's private key in PEM
+    #[arg(long, value_name = "FILE", env = "ORRERY_TLS_KEY", requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// Whose request charges to reproduce
+    #[arg(long, value_enum, env = "ORRERY_PROFILE", default_value_t = Profile::Modern)]
+    pub(crate) profile: Profile,
+    /// The form of log lines
+    #[arg(long, value_enum, env = "ORRERY_LOG_FORMAT", default_value_t = Format::Text)]
+    pub(crate) log_format: Format,
+    /// How much is logged
+    #[arg(long, value_enum, env = "ORRERY_LOG_LEVEL", default_value_t = Level::Info)]
+    pub(crate) log_level: Level,
+    /// Print one JSON line with the endpoints and the key when ready, and nothing else
+    #[arg(long)]
+    pub(crate) ready_json: bool,
+}
+
+/// Which server to ask.
+#[derive(Debug, Args)]
+pub(crate) struct HealthcheckArguments {
+    /// Address and port of the server
+    #[arg(long, value_name = "ADDR:PORT", env = "ORRERY_LISTEN", default_value = "127.0.0.1:8081")]
+    pub(crate) listen: SocketAddr,
+}
+
+/// The table of request charges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Profile {
+    /// The service as it charges today
+    Modern,
+    /// The service as it charged in 2019
+    Y2019,
+}
+
+/// The form of log lines.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Format {
+    /// For people
+    Text,
+    /// One JSON object a line
+    Json,
+}
+
+impl From<Format> for LogFormat {
+    fn from(format: Format) -> Self {
+        match format {
+            Format::Text => LogFormat::Text,
+            Format::Json => LogFormat::Json,
+        }
+    }
+}
+
+/// How much is logged.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Level {
+    /// Only failures of the server
+    Error,
+    /// And requests that failed on the server's side
+    Warn,
+    /// And start and end
+    Info,
+    /// And every request
+    Debug,
+}
+
+impl From<Level> for LogLevel {
+    fn from(level: Level) -> Self {
+        match level {
+            Level::Error => LogLevel::Error,
+            Level::Warn => LogLevel::Warn,
+            Level::Info => LogLevel::Info,
+            Level::Debug => LogLevel::Debug,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Program::command().debug_assert();
+    }
+
+    #[test]
+    fn a_plain_start_listens_on_this_machine_only() {
+        let Command::Start(start) = Program::parse_from(["orrery", "start"]).command else { panic!("not a start") };
+        assert!(start.listen.ip().is_loopback());
+        assert_eq!(start.profile, Profile::Modern);
+    }
+
+    #[test]
+    fn a_data_directory_and_memory_exclude_each_other() {
+        assert!(Program::try_parse_from(["orrery", "start", "--memory", "--data-dir", "d"]).is_err());
+        assert!(Program::try_parse_from(["orrery", "start", "--tls-cert", "c.pem"]).is_err());
+    }
+}

@@ -1,0 +1,196 @@
+//! `orrery start`: from arguments to a server that runs until it is told to stop.
+
+use crate::command::StartArguments;
+use crate::engine::open_engine;
+use crate::failure::Failure;
+use crate::keys::{self, AccountKeys};
+use crate::tls;
+use crate::world::SystemWorld;
+use orrery_engine::Engine;
+use orrery_gateway::{Account, Gateway, Log, LogLevel, Options, serve};
+use orrery_model::world::World;
+use orrery_model::{Json, object};
+use rustls::ServerConfig;
+use std::io::{self, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+
+/// How long requests under way may take once the server is told to stop.
+const DRAIN: Duration = Duration::from_secs(10);
+
+/// What a server that runs is made of.
+struct Server {
+    engine: Arc<Engine>,
+    gateway: Arc<Gateway>,
+    tls: Arc<ServerConfig>,
+    world: Arc<dyn World>,
+    log: Arc<Log>,
+    primary_key: String,
+    well_known_key: bool,
+    data_dir: Option<PathBuf>,
+}
+
+/// Runs the server until SIGTERM or Ctrl-C.
+///
+/// # Errors
+/// See [`Failure`].
+pub(crate) fn run(arguments: &StartArguments) -> Result<(), Failure> {
+    let server = build(arguments)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::Failed(format!("cannot start worker threads: {error}")))?;
+    runtime.block_on(run_until_told(&server, arguments))?;
+    // Scripts that still run are abandoned: their transactions are, too.
+    runtime.shutdown_background();
+    server.engine.shut_down().map_err(|error| Failure::Failed(format!("the data was not closed in order: {error}")))?;
+    server.log.write(server.world.now_ms(), LogLevel::Info, "stopped", &[]);
+    Ok(())
+}
+
+fn build(arguments: &StartArguments) -> Result<Server, Failure> {
+    let AccountKeys { keys, primary, well_known } = keys::load(arguments.key_file.as_deref(), arguments.listen.ip())?;
+    let data_dir = match (arguments.memory, &arguments.data_dir) {
+        (true, _) => None,
+        (false, Some(directory)) => Some(directory.clone()),
+        (false, None) => Some(default_data_dir()?),
+    };
+    if let Some(directory) = &data_dir {
+        std::fs::create_dir_all(directory)
+            .map_err(|error| Failure::Data(format!("cannot create the directory {}: {error}", directory.display())))?;
+    }
+    let tls = match (&arguments.tls_cert, &arguments.tls_key) {
+        (Some(certificate), Some(key)) => tls::from_files(certificate, key)?,
+        _ => tls::self_signed(data_dir.as_deref())?,
+    };
+    let world: Arc<dyn World> = Arc::new(SystemWorld::default());
+    let log = Arc::new(Log::new(arguments.log_level.into(), arguments.log_format.into(), io::stderr()));
+    let engine = open_engine(data_dir.as_deref(), arguments.profile, world.clone())?;
+    let account = Account { endpoint: arguments.endpoint.clone(), ..Account::default() };
+    let options = Options { keys, account, world: world.clone(), log: log.clone() };
+    let gateway = Arc::new(Gateway::new(engine.clone(), options));
+    Ok(Server { engine, gateway, tls, world, log, primary_key: primary, well_known_key: well_known, data_dir })
+}
+
+async fn run_until_told(server: &Server, arguments: &StartArguments) -> Result<(), Failure> {
+    let listen = arguments.listen;
+    let cannot = |error: io::Error| Failure::Failed(format!("cannot listen on {listen}: {error}"));
+    let listener = TcpListener::bind(listen).await.map_err(cannot)?;
+    let address = listener.local_addr().map_err(cannot)?;
+    // From here on the system queues connections and nothing can fail any more, so that requests will succeed.
+    let told = told_to_stop().map_err(|error| Failure::Failed(format!("cannot listen for signals: {error}")))?;
+    let announced = if arguments.ready_json {
+        io::stdout().write_all(ready_line(&server.primary_key, address).as_bytes())
+    } else {
+        io::stdout().write_all(banner(server, address).as_bytes())
+    };
+    announced
+        .and_then(|()| io::stdout().flush())
+        .map_err(|error| Failure::Failed(format!("cannot write to standard output: {error}")))?;
+    let finished = serve(server.gateway.clone(), listener, Some(server.tls.clone()), told, DRAIN).await;
+    if !finished {
+        let sentence = "requests still under way were cut off";
+        server.log.write(server.world.now_ms(), LogLevel::Warn, sentence, &[]);
+    }
+    Ok(())
+}
+
+/// Ends when the process is told to stop.
+fn told_to_stop() -> io::Result<impl Future<Output = ()>> {
+    #[cfg(unix)]
+    let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
+    #[cfg(unix)]
+    let mut interrupt = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt())?;
+    Ok(async move {
+        #[cfg(unix)]
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        #[cfg(not(unix))]
+        if tokio::signal::ctrl_c().await.is_err() {
+            // Without the signal there is no way to be told, and so no reason to stop.
+            std::future::pending::<()>().await;
+        }
+    })
+}
+
+/// Where data is kept for this user if nothing else is said.
+fn default_data_dir() -> Result<PathBuf, Failure> {
+    let variable = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    data_dir_of(variable("XDG_DATA_HOME"), variable("HOME").or_else(|| variable("USERPROFILE")))
+}
+
+fn data_dir_of(xdg: Option<PathBuf>, home: Option<PathBuf>) -> Result<PathBuf, Failure> {
+    let base = xdg.or_else(|| home.map(|home| home.join(".local").join("share")));
+    base.map(|base| base.join("orrery"))
+        .ok_or_else(|| Failure::Usage("there is no home directory: name a --data-dir, or use --memory".into()))
+}
+
+/// The address at which a server that listens on `address` can be reached from this machine.
+pub(crate) fn reachable(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, address.port())
+}
+
+fn ready_line(key: &str, address: SocketAddr) -> String {
+    let address = reachable(address);
+    let line = object! {
+        "ready" => true,
+        "endpoint" => format!("https://{address}/"),
+        "endpoint_http" => format!("http://{address}/"),
+        "key" => key,
+    };
+    format!("{}\n", Json::Object(line).to_text())
+}
+
+fn banner(server: &Server, address: SocketAddr) -> String {
+    // A key of one's own is a secret and stays out of terminals and logs.
+    let key = if server.well_known_key { &server.primary_key } else { "<the key in your key file>" };
+    let data =
+        server.data_dir.as_deref().map_or("memory (forgotten at the end)".into(), |d: &Path| d.display().to_string());
+    let here = reachable(address);
+    format!(
+        "Orrery {version}\n\
+         \n\
+         Now listening on: https://{address} and http://{address}\n\
+         Data:             {data}\n\
+         Connect with:     AccountEndpoint=https://{here}/;AccountKey={key};\n\
+         Stop with:        Ctrl-C\n\
+         \n\
+         Started\n",
+        version = env!("CARGO_PKG_VERSION"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_is_kept_where_the_desktop_standard_says() {
+        let xdg = data_dir_of(Some("/x".into()), Some("/home/a".into())).expect("a directory");
+        assert_eq!(xdg, Path::new("/x/orrery"));
+        let home = data_dir_of(None, Some("/home/a".into())).expect("a directory");
+        assert_eq!(home, Path::new("/home/a/.local/share/orrery"));
+        assert!(matches!(data_dir_of(None, None), Err(Failure::Usage(_))));
+    }
+
+    #[test]
+    fn the_ready_line_is_one_line_of_json_with_an_address_that_works() {
+        let line = ready_line("k==", SocketAddr::from(([0, 0, 0, 0], 9000)));
+        assert_eq!(line.matches('\n').count(), 1);
+        let json = orrery_model::json::parse(line.as_bytes()).expect("JSON");
+        assert_eq!(json.get("ready").and_then(Json::as_bool), Some(true));
+        assert_eq!(json.get("endpoint").and_then(Json::as_str), Some("https://127.0.0.1:9000/"));
+        assert_eq!(json.get("endpoint_http").and_then(Json::as_str), Some("http://127.0.0.1:9000/"));
+        assert_eq!(json.get("key").and_then(Json::as_str), Some("k=="));
+    }
+}
