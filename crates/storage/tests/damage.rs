@@ -1,0 +1,232 @@
+//! A data directory after damage: it opens with everything acknowledged, or says which file is wrong. Never less, silently.
+
+mod support;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+use orrery_storage::{Commit, Direction, LocalOptions, LocalStore, Store, StoreError};
+use support::{ALL, Owned, P, Pair, everything};
+
+/// A closed data directory and what it holds.
+struct Original {
+    dir: tempfile::TempDir,
+    content: Vec<Pair>,
+    lsn: u64,
+}
+
+/// All in the journal.
+fn in_journal() -> Original {
+    original(60, 300)
+}
+
+/// Large enough that part of it went to tables and the journals hold the rest. The values compress well.
+fn in_tables() -> Original {
+    original(700, 60_000)
+}
+
+fn original(commits: u64, value_bytes: usize) -> Original {
+    let dir = tempfile::tempdir().unwrap();
+    let store = LocalStore::open(dir.path(), LocalOptions::default()).unwrap();
+    let mut owned = Owned::open(&store, P);
+    for n in 0..commits {
+        let value = vec![n as u8; value_bytes];
+        let key = n.to_be_bytes();
+        owned.put(&[(&key, &value), (&[b"\x80".as_slice(), &key].concat(), &key), (b"last", &key)]);
+    }
+    let (content, lsn) = (everything(&store, P), owned.lsn);
+    drop(owned);
+    drop(store);
+    // Opened once more, so that the journal has no reserved space behind its content.
+    drop(LocalStore::open(dir.path(), LocalOptions::default()).unwrap());
+    Original { dir, content, lsn }
+}
+
+fn files(dir: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() { found.extend(files(&path)) } else { found.push(path) }
+    }
+    found.sort();
+    found
+}
+
+fn copy(from: &Path, to: &Path) {
+    for file in files(from) {
+        let target = to.join(file.strip_prefix(from).unwrap());
+        std::fs::create_dir_all(target.parent().unwrap()).unwrap();
+        std::fs::copy(&file, &target).unwrap();
+    }
+    // Empty directories count too.
+    for n in 0..3 {
+        std::fs::create_dir_all(to.join(format!("store/keyspaces/{n}/tables"))).unwrap();
+    }
+}
+
+/// Opens and reads everything.
+fn read(dir: &Path) -> Result<(Vec<Pair>, u64), StoreError> {
+    let store = LocalStore::open(dir, LocalOptions::default())?;
+    let snapshot = store.snapshot(P)?;
+    let rows = snapshot.scan(ALL, Direction::Forward).map(|row| row.map(|(key, value)| (key.to_vec(), value.to_vec())));
+    Ok((rows.collect::<Result<_, _>>()?, snapshot.head().lsn))
+}
+
+/// Damages a copy and insists on the promise. True if it was refused.
+fn damaged(original: &Original, what: &str, damage: impl FnOnce(&Path)) -> bool {
+    let dir = tempfile::tempdir().unwrap();
+    copy(original.dir.path(), dir.path());
+    damage(dir.path());
+    match catch_unwind(AssertUnwindSafe(|| read(dir.path()))) {
+        Ok(Ok((content, lsn))) => {
+            assert_eq!(lsn, original.lsn, "{what}: opened with another head");
+            assert!(content == original.content, "{what}: opened with other content");
+            false
+        }
+        Ok(Err(error)) => {
+            let text = error.to_string();
+            assert!(text.contains(&dir.path().display().to_string()), "{what}: names no file: {text}");
+            true
+        }
+        Err(_) => panic!("{what}: panicked"),
+    }
+}
+
+/// Every file of the original, by its name in the copy.
+fn each_file(original: &Original, mut test: impl FnMut(&Path, usize)) {
+    let root = original.dir.path();
+    for file in files(root) {
+        let length = std::fs::metadata(&file).unwrap().len() as usize;
+        test(file.strip_prefix(root).unwrap(), length);
+    }
+}
+
+fn change(path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
+    let mut bytes = std::fs::read(path).unwrap();
+    change(&mut bytes);
+    std::fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn an_undamaged_copy_opens_as_it_was() {
+    assert!(!damaged(&in_journal(), "nothing", |_| ()));
+    let tables = in_tables();
+    assert!(files(tables.dir.path()).iter().any(|file| file.to_string_lossy().contains("keyspaces/1/tables/")));
+    assert!(!damaged(&tables, "nothing", |_| ()));
+}
+
+#[test]
+fn a_deleted_file_is_missed() {
+    for original in [in_journal(), in_tables()] {
+        each_file(&original, |name, _| {
+            let refused =
+                damaged(&original, &format!("{name:?} deleted"), |dir| std::fs::remove_file(dir.join(name)).unwrap());
+            // Only the two lock files are made anew.
+            let harmless = name.ends_with("LOCK");
+            assert!(refused || harmless, "{name:?} was not missed");
+        });
+    }
+    let original = in_journal();
+    for part in ["store", "store/keyspaces", "store/keyspaces/0", "store/keyspaces/1", "store/keyspaces/2"] {
+        assert!(damaged(&original, part, |dir| std::fs::remove_dir_all(dir.join(part)).unwrap()), "{part}");
+    }
+}
+
+#[test]
+fn a_cut_file_is_noticed() {
+    for original in [in_journal(), in_tables()] {
+        each_file(&original, |name, length| {
+            for keep in [0, length / 3, length / 2, length.saturating_sub(40), length.saturating_sub(1)] {
+                let what = format!("{name:?} cut to {keep} of {length}");
+                let refused = damaged(&original, &what, |dir| change(&dir.join(name), |bytes| bytes.truncate(keep)));
+                assert!(refused || name.extension().is_none_or(|e| e != "jnl"), "{what}");
+            }
+        });
+    }
+}
+
+#[test]
+fn a_zeroed_block_is_noticed() {
+    for original in [in_journal(), in_tables()] {
+        each_file(&original, |name, length| {
+            for tenth in 0..10 {
+                let start = length * tenth / 10;
+                let end = (start + 4096).min(length);
+                let what = format!("{name:?} zeroed from {start} to {end}");
+                damaged(&original, &what, |dir| change(&dir.join(name), |bytes| bytes[start..end].fill(0)));
+            }
+        });
+    }
+}
+
+#[test]
+fn a_flipped_bit_is_noticed_or_harmless() {
+    for original in [in_journal(), in_tables()] {
+        each_file(&original, |name, length| {
+            for n in 0..24 {
+                // Spread over the file, with more at its two ends, where formats keep what matters.
+                let at = match n % 3 {
+                    0 => n * 5 + 1,
+                    1 => length.saturating_sub(n * 3 + 1),
+                    _ => length * n / 24,
+                };
+                if at < length {
+                    let what = format!("{name:?} bit {} of byte {at} flipped", n % 8);
+                    damaged(&original, &what, |dir| change(&dir.join(name), |bytes| bytes[at] ^= 1 << (n % 8)));
+                }
+            }
+        });
+    }
+}
+
+#[test]
+fn a_refusal_says_what_is_missing_changes_nothing_and_the_loss_can_be_accepted() {
+    let original = in_journal();
+    let dir = tempfile::tempdir().unwrap();
+    copy(original.dir.path(), dir.path());
+    let journal =
+        files(&dir.path().join("store")).into_iter().find(|file| file.extension().is_some_and(|e| e == "jnl"));
+    let journal = journal.unwrap();
+    change(&journal, |bytes| bytes.truncate(bytes.len() / 2));
+    let cut = std::fs::read(&journal).unwrap();
+    for _ in 0..2 {
+        let text = LocalStore::open(dir.path(), LocalOptions::default()).err().unwrap().to_string();
+        assert!(text.contains("were acknowledged") && text.contains("are missing"), "{text}");
+        assert!(std::fs::read(&journal).unwrap() == cut, "the evidence was changed");
+    }
+    let accepting = LocalOptions { accept_loss: true, ..LocalOptions::default() };
+    let store = LocalStore::open(dir.path(), accepting).unwrap();
+    let mut owned = Owned::open(&store, P);
+    assert!(owned.lsn > 0 && owned.lsn < original.lsn);
+    assert_eq!(owned.commit(Commit::default()), orrery_storage::Outcome::Ok);
+    let after = owned.lsn;
+    drop(owned);
+    drop(store);
+    assert_eq!(read(dir.path()).unwrap().1, after, "from then on it opens as any other");
+}
+
+#[test]
+fn other_directories_and_other_formats_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("thesis.txt"), "precious").unwrap();
+    let refusal = LocalStore::open(dir.path(), LocalOptions::default()).err().unwrap();
+    assert!(matches!(&refusal, StoreError::Foreign { found, .. } if found == "thesis.txt"), "{refusal}");
+    assert_eq!(files(dir.path()).len(), 1, "nothing was added");
+
+    let original = in_journal();
+    let format = original.dir.path().join("ORRERY");
+    let text = std::fs::read_to_string(&format).unwrap().replace("format: 1", "format: 2");
+    std::fs::write(&format, text).unwrap();
+    let refusal = LocalStore::open(original.dir.path(), LocalOptions::default()).err().unwrap();
+    assert!(matches!(&refusal, StoreError::UnknownFormat { found, known: 1, .. } if found == "2"), "{refusal}");
+}
+
+#[test]
+fn a_creation_that_was_cut_short_starts_over() {
+    let original = in_journal();
+    let format = original.dir.path().join("ORRERY");
+    let text = std::fs::read_to_string(&format).unwrap().replace("ready", "creating");
+    std::fs::write(&format, text).unwrap();
+    assert_eq!(read(original.dir.path()).unwrap(), (vec![], 0));
+    assert!(std::fs::read_to_string(&format).unwrap().contains("stage: ready"));
+}
