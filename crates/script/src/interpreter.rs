@@ -1,14 +1,16 @@
 //! QuickJS with the prelude: one runtime, used for one job, then thrown away.
 //!
-//! A new runtime per job costs about as much as a new context on an old one, and leaves no job queue, no symbol
-//! registry and no half-broken heap behind for the next script.
+//! A new runtime per job costs little more than a new context on an old one, and leaves no job queue, no symbol
+//! registry and no half-broken heap behind for the next script. The prelude is compiled once per process: reading its
+//! text anew each time would take several times as long as a whole execution.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use rquickjs::context::{EvalOptions, intrinsic};
-use rquickjs::{Context, Ctx, Function, Object, Persistent, Runtime, Value};
+use rquickjs::module::WriteOptions;
+use rquickjs::{Context, Ctx, Function, Module, Object, Persistent, Runtime, Value};
 
 use crate::error::ScriptError;
 use crate::native;
@@ -70,6 +72,48 @@ impl Meter {
 
 type Slot = Rc<RefCell<Option<Persistent<Function<'static>>>>>;
 
+/// Makes interpreters, all alike.
+pub(crate) struct Workshop {
+    limits: Limits,
+    channel: Rc<RefCell<Channel>>,
+    /// The prelude as bytecode of this very process.
+    prelude: Vec<u8>,
+}
+
+impl Workshop {
+    /// Compiles the prelude.
+    pub(crate) fn new(limits: Limits, channel: Rc<RefCell<Channel>>) -> rquickjs::Result<Self> {
+        let context = Context::full(&Runtime::new()?)?;
+        let prelude =
+            context.with(|ctx| Module::declare(ctx, PRELUDE_NAME, PRELUDE)?.write(WriteOptions::default()))?;
+        Ok(Self { limits, channel, prelude })
+    }
+
+    /// A fresh interpreter; `None` if the memory limit does not even hold the prelude.
+    pub(crate) fn interpreter(&self) -> Option<Interpreter> {
+        let limits = self.limits;
+        let runtime = Runtime::new().ok()?;
+        runtime.set_memory_limit(usize::try_from(limits.memory_bytes).unwrap_or(usize::MAX));
+        runtime.set_max_stack_size(usize::try_from(limits.stack_bytes).unwrap_or(usize::MAX));
+        let meter = Rc::new(Meter {
+            limits,
+            started: Cell::new(Instant::now()),
+            ticks: Cell::new(0),
+            interrupted: Cell::new(false),
+        });
+        let context = Context::custom::<Intrinsics>(&runtime).ok()?;
+        let (entry, rejection) = context.with(|ctx| load_prelude(&ctx, self, &meter)).ok()?;
+        let rejection: Slot = Rc::new(RefCell::new(Some(rejection)));
+        let tracked = Rc::clone(&rejection);
+        runtime.set_host_promise_rejection_tracker(Some(Box::new(move |ctx, promise, reason, handled| {
+            note_rejection(&ctx, &tracked, promise, reason, handled);
+        })));
+        let ticking = Rc::clone(&meter);
+        runtime.set_interrupt_handler(Some(Box::new(move || ticking.tick())));
+        Some(Interpreter { entry, rejection, context, runtime, meter })
+    }
+}
+
 /// A runtime with the prelude evaluated. Fields drop in order: values before the context, the context before the rest.
 pub(crate) struct Interpreter {
     entry: Persistent<Object<'static>>,
@@ -87,29 +131,6 @@ impl Drop for Interpreter {
 }
 
 impl Interpreter {
-    /// A fresh one; `None` if the memory limit does not even hold the prelude.
-    pub(crate) fn new(limits: Limits, channel: &Rc<RefCell<Channel>>) -> Option<Self> {
-        let runtime = Runtime::new().ok()?;
-        runtime.set_memory_limit(usize::try_from(limits.memory_bytes).unwrap_or(usize::MAX));
-        runtime.set_max_stack_size(usize::try_from(limits.stack_bytes).unwrap_or(usize::MAX));
-        let meter = Rc::new(Meter {
-            limits,
-            started: Cell::new(Instant::now()),
-            ticks: Cell::new(0),
-            interrupted: Cell::new(false),
-        });
-        let context = Context::custom::<Intrinsics>(&runtime).ok()?;
-        let (entry, rejection) = context.with(|ctx| load_prelude(&ctx, channel, &meter)).ok()?;
-        let rejection: Slot = Rc::new(RefCell::new(Some(rejection)));
-        let tracked = Rc::clone(&rejection);
-        runtime.set_host_promise_rejection_tracker(Some(Box::new(move |ctx, promise, reason, handled| {
-            note_rejection(&ctx, &tracked, promise, reason, handled);
-        })));
-        let ticking = Rc::clone(&meter);
-        runtime.set_interrupt_handler(Some(Box::new(move || ticking.tick())));
-        Some(Self { entry, rejection, context, runtime, meter })
-    }
-
     /// Runs a procedure or trigger to its end.
     pub(crate) fn run(&self, job: &Job) -> FromHost {
         self.answer(|ctx, entry| {
@@ -211,15 +232,23 @@ impl From<rquickjs::Error> for Stop {
 
 fn load_prelude(
     ctx: &Ctx<'_>,
-    channel: &Rc<RefCell<Channel>>,
+    workshop: &Workshop,
     meter: &Rc<Meter>,
 ) -> rquickjs::Result<(Persistent<Object<'static>>, Persistent<Function<'static>>)> {
-    let mut options = EvalOptions::default();
-    options.filename = Some(PRELUDE_NAME.into());
-    let prelude: Function<'_> = ctx.eval_with_options(PRELUDE, options)?;
-    let entry: Object<'_> = prelude.call((native::object(ctx, channel, meter)?,))?;
+    let module = load_bytecode(ctx, &workshop.prelude)?;
+    let (module, _) = module.eval()?;
+    let prelude: Function<'_> = module.get("default")?;
+    let entry: Object<'_> = prelude.call((native::object(ctx, &workshop.channel, meter)?,))?;
     let rejection: Function<'_> = entry.get("rejection")?;
     Ok((Persistent::save(ctx, entry), Persistent::save(ctx, rejection)))
+}
+
+/// Reads a module that [`Workshop::new`] wrote.
+#[allow(unsafe_code, reason = "bytecode is only ever our own prelude's, written by this process a moment ago")]
+fn load_bytecode<'js>(ctx: &Ctx<'js>, bytes: &[u8]) -> rquickjs::Result<Module<'js>> {
+    // SAFETY: the bytes are what `Module::write` gave for our own source in the same process, kept unchanged in a
+    // private field since; no script and no message reaches them. The interpreter copies them.
+    unsafe { Module::load(ctx.clone(), bytes) }
 }
 
 /// Tells the prelude; if even that fails, memory is short and the job is about to fail for that.

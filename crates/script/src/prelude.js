@@ -1,12 +1,12 @@
-// The service's server-side API, built over one native object. Evaluated once in each fresh runtime; answers the
+// The service's server-side API, built over one native object. A module, compiled once per process and evaluated in
+// each fresh runtime; its one export answers the
 // functions the interpreter drives: install, define, begin, step, finish, invoke, describe, rejection.
 //
 // Nothing here guards a border: a script that rewires these globals harms only itself, since the parent checks every
 // message. The native object stays inside this closure.
 //
 // native: call(request) -> reply; accepts() -> is there time for new work; ticks() -> work done so far.
-(function (native) {
-'use strict';
+export default function (native) {
 const { parse, stringify } = JSON;
 const { isArray } = Array;
 const NativeError = Error;
@@ -710,4 +710,4 @@ return {
     if (handled) rejections.delete(promise); else rejections.set(promise, reason);
   },
 };
-})
+}

@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use crate::error::ScriptError;
 use crate::frame::{fits, read_frame, write_frame};
-use crate::interpreter::Interpreter;
+use crate::interpreter::Workshop;
 use crate::wire::{FromHost, Limits, ToHost, Wire};
 
 /// Bytes of the thread's stack beyond what scripts may use, for the natives they call.
@@ -66,7 +66,8 @@ pub fn serve_script_host() -> ExitCode {
 fn serve(channel: Channel, limits: Limits) {
     let channel = Rc::new(RefCell::new(channel));
     let limits = Limits { stack_bytes: limits.stack_bytes.min(STACK_BYTES_MAX), ..limits };
-    let mut interpreter = Interpreter::new(limits, &channel);
+    let Ok(workshop) = Workshop::new(limits, Rc::clone(&channel)) else { return };
+    let mut interpreter = workshop.interpreter();
     // Whether the interpreter holds the functions of a session.
     let mut in_session = false;
     loop {
@@ -74,7 +75,7 @@ fn serve(channel: Channel, limits: Limits) {
         let is_batch = matches!(message, ToHost::Batch { .. });
         if in_session && !is_batch {
             drop(interpreter.take());
-            interpreter = Interpreter::new(limits, &channel);
+            interpreter = workshop.interpreter();
         }
         in_session = is_batch || matches!(message, ToHost::Functions { .. });
         let answer = match (&interpreter, message) {
@@ -91,7 +92,7 @@ fn serve(channel: Channel, limits: Limits) {
         }
         if !in_session {
             drop(interpreter.take());
-            interpreter = Interpreter::new(limits, &channel);
+            interpreter = workshop.interpreter();
         }
     }
 }

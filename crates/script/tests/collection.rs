@@ -34,7 +34,12 @@ fn each_function_sends_its_operation_with_its_options() {
         |body: &str, index| HostCall::Upsert { body: body.into(), index },
     );
     let replace = |if_match, index| HostCall::Replace { link: id("a"), body: r#"{"id":"a"}"#.into(), if_match, index };
-    let patch = |spec: &str, if_match, filter_predicate| HostCall::Patch { link: id("a"), spec: spec.into(), if_match, filter_predicate };
+    let patch = |spec: &str, if_match, filter_predicate| HostCall::Patch {
+        link: id("a"),
+        spec: spec.into(),
+        if_match,
+        filter_predicate,
+    };
     let doc = "alt + '/docs/a'";
     for (code, expected) in [
         (format!("coll.readDocument({doc}, e => {{}})"), HostCall::Read { link: id("a"), if_none_match: None }),
@@ -115,34 +120,48 @@ fn wrong_arguments_are_refused_at_once_with_400() {
 
 #[test]
 fn links_of_other_collections_are_refused_at_once() {
-    for link in [
-        "'dbs/d/colls/other'",
-        "'dbs/d/colls/c/'",
-        "self.slice(0, -1)",
-        "'/' + alt",
-        "''",
-        "undefined",
-        "{}",
-    ] {
-        let code = format!("try {{ coll.readDocuments({link}); }} catch (e) {{ put([e.number, e.message.includes('is not allowed to operate on resources outside current collection')]); }}");
+    for link in ["'dbs/d/colls/other'", "'dbs/d/colls/c/'", "self.slice(0, -1)", "'/' + alt", "''", "undefined", "{}"] {
+        let code = format!(
+            "try {{ coll.readDocuments({link}); }} catch (e) {{ put([e.number, e.message.includes('is not allowed to operate on resources outside current collection')]); }}"
+        );
         assert_eq!(calls_of(&code), ("[400,true]".into(), vec![]), "{link}");
     }
-    for link in ["'dbs/d/colls/other/docs/a'", "'dbs/d/colls/cc/docs/a'", "alt + 'docs/a'", "self + '/docs/a'", "'docs/a'", "'/' + alt + '/docs/a'", "alt"] {
-        let code = format!("try {{ coll.readDocument({link}); }} catch (e) {{ put([e.number, e.message.includes('outside current collection')]); }}");
+    for link in [
+        "'dbs/d/colls/other/docs/a'",
+        "'dbs/d/colls/cc/docs/a'",
+        "alt + 'docs/a'",
+        "self + '/docs/a'",
+        "'docs/a'",
+        "'/' + alt + '/docs/a'",
+        "alt",
+    ] {
+        let code = format!(
+            "try {{ coll.readDocument({link}); }} catch (e) {{ put([e.number, e.message.includes('outside current collection')]); }}"
+        );
         assert_eq!(calls_of(&code), ("[400,true]".into(), vec![]), "{link}");
     }
 }
 
 #[test]
 fn callbacks_get_error_result_and_response_options() {
-    let quota = format!(r#""currentCollectionSizeInMB":"{}","maxCollectionSizeInMB":"{}""#, QUOTA.current, QUOTA.maximum);
+    let quota =
+        format!(r#""currentCollectionSizeInMB":"{}","maxCollectionSizeInMB":"{}""#, QUOTA.current, QUOTA.maximum);
     for (code, expected) in [
-        ("coll.readDocument(alt + '/docs/a', (...all) => put(all))", format!(r#"[null,{{"id":"a","n":1}},{{{quota}}}]"#)),
-        ("coll.readDocument(alt + '/docs/a', {ifNoneMatch: '1'}, (...all) => put(all))", format!(r#"[null,null,{{"notModified":true,{quota}}}]"#)),
+        (
+            "coll.readDocument(alt + '/docs/a', (...all) => put(all))",
+            format!(r#"[null,{{"id":"a","n":1}},{{{quota}}}]"#),
+        ),
+        (
+            "coll.readDocument(alt + '/docs/a', {ifNoneMatch: '1'}, (...all) => put(all))",
+            format!(r#"[null,null,{{"notModified":true,{quota}}}]"#),
+        ),
         ("coll.readDocuments(self, (...all) => put(all))", format!(r#"[null,[{{"id":"a","n":1}}],{{{quota}}}]"#)),
         ("coll.deleteDocument(alt + '/docs/a', (...all) => put(all))", format!("[null,{{{quota}}}]")),
         ("coll.createDocument(self, {id: 'b'}, (...all) => put(all))", format!(r#"[null,{{"id":"b"}},{{{quota}}}]"#)),
-        ("coll.readDocument(alt + '/docs/zz', (e, doc) => put([e instanceof Error, e.number, e.message, e.body, typeof doc]))", r#"[true,404,"Resource Not Found","{\"code\":404}","undefined"]"#.into()),
+        (
+            "coll.readDocument(alt + '/docs/zz', (e, doc) => put([e instanceof Error, e.number, e.message, e.body, typeof doc]))",
+            r#"[true,404,"Resource Not Found","{\"code\":404}","undefined"]"#.into(),
+        ),
         ("coll.createDocument(self, {id: 'a'}, (e) => put(e.number))", "409".into()),
         ("coll.replaceDocument(alt + '/docs/a', {id: 'a'}, {etag: 'old'}, (e) => put(e.number))", "412".into()),
         ("coll.deleteDocument(alt + '/docs/a', {etag: 'old'}, (e) => put(e.number))", "412".into()),
@@ -159,7 +178,10 @@ fn callbacks_run_in_order_after_the_main_function_and_may_queue_more() {
         seen.push('main');";
     assert_eq!(calls_of(code).0, r#"["main","one","two","between","three"]"#);
     let snapshot = "const doc = {id: 'b', n: 1}; coll.createDocument(self, doc); doc.n = 2;";
-    assert_eq!(calls_of(snapshot).1, [HostCall::Create { body: r#"{"id":"b","n":1}"#.into(), index: IndexAction::Default }]);
+    assert_eq!(
+        calls_of(snapshot).1,
+        [HostCall::Create { body: r#"{"id":"b","n":1}"#.into(), index: IndexAction::Default }]
+    );
 }
 
 #[test]
@@ -170,13 +192,27 @@ fn later_operations_see_earlier_writes() {
 
 #[test]
 fn a_missing_id_is_made_up_on_a_copy() {
-    let (body, calls) = calls_of("const doc = {n: 1, id: ''}; coll.createDocument(self, doc, (e, made) => put([doc.id, made.id]));");
+    let (body, calls) =
+        calls_of("const doc = {n: 1, id: ''}; coll.createDocument(self, doc, (e, made) => put([doc.id, made.id]));");
     let HostCall::Create { body: sent, .. } = &calls[0] else { panic!("{calls:?}") };
     let made = memory::id_in(sent).unwrap();
     assert_eq!(body, format!(r#"["","{made}"]"#));
-    let shape: String = made.chars().map(|c| if c == '-' { '-' } else if c.is_ascii_hexdigit() { 'x' } else { '?' }).collect();
+    let shape: String = made
+        .chars()
+        .map(|c| {
+            if c == '-' {
+                '-'
+            } else if c.is_ascii_hexdigit() {
+                'x'
+            } else {
+                '?'
+            }
+        })
+        .collect();
     assert_eq!(shape, "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx");
-    let (body, _) = calls_of("coll.upsertDocument(self, {}, (e, one) => coll.upsertDocument(self, {}, (e, two) => put(one.id !== two.id)));");
+    let (body, _) = calls_of(
+        "coll.upsertDocument(self, {}, (e, one) => coll.upsertDocument(self, {}, (e, two) => put(one.id !== two.id)));",
+    );
     assert_eq!(body, "true");
 }
 
@@ -188,9 +224,16 @@ fn a_failed_call_without_callback_ends_the_script_and_a_swallowed_one_does_not()
     let message = "Resource with specified id or name already exists.".to_string();
     assert_eq!(error, ScriptError::UnhandledHostFailure { number: 409, message });
     check_on(&pool, &main_of("coll.createDocument(self, {id: 'a'}, () => put('alive'));"), "", &mut host, r#""alive""#);
-    let error = run_on(&pool, &main_of("coll.createDocument(self, {id: 'a'}, (e) => { throw e; });"), "", &mut host).unwrap_err();
+    let error = run_on(&pool, &main_of("coll.createDocument(self, {id: 'a'}, (e) => { throw e; });"), "", &mut host)
+        .unwrap_err();
     assert!(matches!(error, ScriptError::Thrown { number: Some(409), .. }), "{error:?}");
-    let error = run_on(&pool, &main_of("coll.createDocument(self, {id: 'b'}, () => { throw new Error(1234, 'x'); });"), "", &mut host).unwrap_err();
+    let error = run_on(
+        &pool,
+        &main_of("coll.createDocument(self, {id: 'b'}, () => { throw new Error(1234, 'x'); });"),
+        "",
+        &mut host,
+    )
+    .unwrap_err();
     assert!(matches!(error, ScriptError::Thrown { number: Some(1234), .. }), "{error:?}");
 }
 
@@ -207,7 +250,10 @@ fn unchained_queries_answer_whether_they_are_accepted_and_call_back() {
     for (code, expected) in [
         ("put(__.filter(d => d.n > 2, (e, r) => {}))", r#"{"isAccepted":true}"#),
         ("const v = 3; __.filter(function (d) { return d.n == v; }, (e, r) => put(r))", r#"[{"id":"003","n":3}]"#),
-        ("coll.filter(d => d.n > 2, {pageSize: 1}, (e, r, o) => put([r.length, typeof o.continuation]))", r#"[1,"string"]"#),
+        (
+            "coll.filter(d => d.n > 2, {pageSize: 1}, (e, r, o) => put([r.length, typeof o.continuation]))",
+            r#"[1,"string"]"#,
+        ),
         ("__.filter(coll, d => d.n == 1, (e, r) => put(r.length))", "1"),
         ("__.filter(self, d => d.n == 1, (e, r) => put(r.length))", "1"),
         ("__.map(d => d.n * 2, (e, r) => put(r))", "[0,2,4,6,8]"),
@@ -237,10 +283,16 @@ fn without_callback_the_result_is_appended_to_the_response() {
 fn chains_combine_their_stages_in_order() {
     for (code, expected) in [
         ("__.chain().filter(d => d.n > 1).map(d => d.n).value((e, r) => put(r))", "[2,3,4]"),
-        ("__.chain().sortByDescending(d => d.n).map(d => d.n).filter(n => n % 2 == 0).value((e, r) => put(r))", "[4,2,0]"),
+        (
+            "__.chain().sortByDescending(d => d.n).map(d => d.n).filter(n => n % 2 == 0).value((e, r) => put(r))",
+            "[4,2,0]",
+        ),
         ("__.chain().map(d => [d.n, [d.n]]).flatten().value((e, r) => put(r.slice(0, 4)))", "[0,0,1,1]"),
         ("__.chain().map(d => [d.n, [d.n]]).flatten(true).value((e, r) => put(r.slice(0, 2)))", "[0,[0]]"),
-        ("__.chain().map(d => ({ kids: [d.n, d.n + 10] })).unwind(d => d.kids, (d, k) => k).filter(k => k > 10).value((e, r) => put(r))", "[11,12,13,14]"),
+        (
+            "__.chain().map(d => ({ kids: [d.n, d.n + 10] })).unwind(d => d.kids, (d, k) => k).filter(k => k > 10).value((e, r) => put(r))",
+            "[11,12,13,14]",
+        ),
         ("put(__.chain().pluck('n').value({pageSize: 2}, () => {}))", r#"{"isAccepted":true}"#),
         ("put(coll.chain().isAccepted)", "true"),
     ] {
@@ -250,7 +302,12 @@ fn chains_combine_their_stages_in_order() {
 
 #[test]
 fn paged_chains_lose_and_repeat_nothing() {
-    for stages in ["map(d => d.n)", "filter(d => true).pluck('n')", "sortBy(d => d.n).map(d => d.n)", "unwind(d => [d.n], (d, n) => n)"] {
+    for stages in [
+        "map(d => d.n)",
+        "filter(d => true).pluck('n')",
+        "sortBy(d => d.n).map(d => d.n)",
+        "unwind(d => [d.n], (d, n) => n)",
+    ] {
         let code = format!(
             "const seen = []; (function next(continuation) {{ __.chain().{stages}.value({{pageSize: a, continuation}}, \
              (e, r, o) => {{ if (e) throw e; if (r.length > a) throw new Error('long'); seen.push(...r); if (o.continuation) next(o.continuation); else put(seen.every((n, i) => n === i) && seen.length); }}); }})();"

@@ -18,7 +18,10 @@ fn values_go_in_and_come_out_as_json() {
     let pool = pool();
     let list = sources(&[
         ("id", "function (x) { return x; }"),
-        ("tax", "function tax(income) { if (income === undefined) throw new Error(444, 'no income'); return income * 0.5; }"),
+        (
+            "tax",
+            "function tax(income) { if (income === undefined) throw new Error(444, 'no income'); return income * 0.5; }",
+        ),
         ("count", "function () { return arguments.length; }"),
         ("isUndefined", "x => x === undefined"),
     ]);
@@ -32,7 +35,10 @@ fn values_go_in_and_come_out_as_json() {
     assert_eq!(session.call("tax", &[json("100")]).unwrap(), json("50"));
     assert_eq!(session.call("count", &[json("1"), None, json("2")]).unwrap(), json("3"));
     let error = session.call("tax", &[]).unwrap_err();
-    assert!(matches!(&error, ScriptError::Thrown { number: Some(444), message, .. } if message == "Error: no income"), "{error:?}");
+    assert!(
+        matches!(&error, ScriptError::Thrown { number: Some(444), message, .. } if message == "Error: no income"),
+        "{error:?}"
+    );
     assert_eq!(session.call("tax", &[json("2")]).unwrap(), json("1"));
     assert_eq!(session.call("nothing", &[]), Err(ScriptError::UnknownFunction("nothing".into())));
 }
@@ -57,7 +63,10 @@ fn a_source_that_does_not_compile_fails_the_session() {
 #[test]
 fn functions_have_no_context_and_sessions_share_nothing() {
     let pool = pool();
-    let list = sources(&[("look", "function () { globalThis.n = (globalThis.n || 0) + 1; return [typeof getContext, typeof __, n]; }")]);
+    let list = sources(&[(
+        "look",
+        "function () { globalThis.n = (globalThis.n || 0) + 1; return [typeof getContext, typeof __, n]; }",
+    )]);
     for _ in 0..2 {
         let mut session = pool.functions(&list, AMBIENT).unwrap();
         assert_eq!(session.call("look", &[]).unwrap(), json(r#"["undefined","undefined",1]"#));

@@ -141,8 +141,11 @@ fn a_hang_takes_its_process_and_no_other() {
 
 #[test]
 fn the_parent_outlives_hosts_that_are_not_hosts() {
-    for (program, arguments) in [("/bin/true", vec![]), ("/bin/echo", vec!["hello, these are no frames"]), ("/bin/cat", vec![])] {
-        let command = HostCommand { program: program.into(), arguments: arguments.into_iter().map(Into::into).collect() };
+    for (program, arguments) in
+        [("/bin/true", vec![]), ("/bin/echo", vec!["hello, these are no frames"]), ("/bin/cat", vec![])]
+    {
+        let command =
+            HostCommand { program: program.into(), arguments: arguments.into_iter().map(Into::into).collect() };
         let pool = ScriptPool::new(PoolOptions { command, time_ms: 200, ..options() });
         let error = run_on(&pool, "function () {}", "", &mut Memory::default()).unwrap_err();
         assert!(matches!(error, ScriptError::HostDied(_)), "{program}: {error:?}");

@@ -15,7 +15,10 @@ fn a_pre_trigger_reads_the_parsed_body_and_may_rewrite_it() {
     let outcome = run_trigger(&pool, trigger(rewrite, PRE, Some(r#"{"id":"a","n":1}"#), None)).unwrap();
     assert_eq!(outcome.body.as_deref(), Some(r#"{"id":"a","n":2,"op":"Create"}"#));
     let value = "function () { getContext().getRequest().setValue('Body', {id: 'b'}); }";
-    assert_eq!(run_trigger(&pool, trigger(value, PRE, Some("{}"), None)).unwrap().body.as_deref(), Some(r#"{"id":"b"}"#));
+    assert_eq!(
+        run_trigger(&pool, trigger(value, PRE, Some("{}"), None)).unwrap().body.as_deref(),
+        Some(r#"{"id":"b"}"#)
+    );
     let only_reads = "function () { getContext().getRequest().getBody().n = 5; }";
     assert_eq!(run_trigger(&pool, trigger(only_reads, PRE, Some("{}"), None)).unwrap().body, None);
     let delete = "function () { var r = getContext().getRequest(); if (r.getBody() !== null) throw 1; if (r.getOperationType() !== 'Delete') throw 2; }";
@@ -25,9 +28,14 @@ fn a_pre_trigger_reads_the_parsed_body_and_may_rewrite_it() {
 
 #[test]
 fn a_pre_trigger_has_no_response() {
-    let error = run_trigger(&pool(), trigger("function () { getContext().getResponse(); }", PRE, Some("{}"), None)).unwrap_err();
-    assert!(matches!(&error, ScriptError::Thrown { number: None, message, .. } if message == "TypeError: not a function"), "{error:?}");
-    let error = run_trigger(&pool(), trigger("function () { __.response.setBody(1); }", PRE, Some("{}"), None)).unwrap_err();
+    let error = run_trigger(&pool(), trigger("function () { getContext().getResponse(); }", PRE, Some("{}"), None))
+        .unwrap_err();
+    assert!(
+        matches!(&error, ScriptError::Thrown { number: None, message, .. } if message == "TypeError: not a function"),
+        "{error:?}"
+    );
+    let error =
+        run_trigger(&pool(), trigger("function () { __.response.setBody(1); }", PRE, Some("{}"), None)).unwrap_err();
     assert!(matches!(error, ScriptError::Thrown { .. }));
 }
 
@@ -35,11 +43,15 @@ fn a_pre_trigger_has_no_response() {
 fn a_post_trigger_reads_both_and_may_overwrite_the_response() {
     let pool = pool();
     let overwrite = "function () { var c = getContext(); var d = c.getResponse().getBody(); d.seen = c.getRequest().getBody().n; c.getResponse().setBody(d); }";
-    let outcome = run_trigger(&pool, trigger(overwrite, POST, Some(r#"{"n":1}"#), Some(r#"{"n":1,"_etag":"x"}"#))).unwrap();
+    let outcome =
+        run_trigger(&pool, trigger(overwrite, POST, Some(r#"{"n":1}"#), Some(r#"{"n":1,"_etag":"x"}"#))).unwrap();
     assert_eq!(outcome.body.as_deref(), Some(r#"{"n":1,"_etag":"x","seen":1}"#));
     let quota = "function () { var r = getContext().getResponse(); \
         r.setBody([r.getResourceQuotaCurrentUsage().includes('collectionSize'), r.getMaxResourceQuota().includes('collectionSize')]); }";
-    assert_eq!(run_trigger(&pool, trigger(quota, POST, Some("{}"), Some("{}"))).unwrap().body.as_deref(), Some("[true,true]"));
+    assert_eq!(
+        run_trigger(&pool, trigger(quota, POST, Some("{}"), Some("{}"))).unwrap().body.as_deref(),
+        Some("[true,true]")
+    );
 }
 
 #[test]
