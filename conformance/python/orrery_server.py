@@ -57,7 +57,8 @@ class Server:
         self._log = log
         self._lines: queue.Queue = queue.Queue()
         self.endpoints: Endpoints | None = None
-        threading.Thread(target=self._drain, daemon=True).start()
+        self._drainer = threading.Thread(target=self._drain, daemon=True)
+        self._drainer.start()
 
     @classmethod
     def start(cls, log: Path, *arguments: str) -> "Server":
@@ -87,6 +88,7 @@ class Server:
                 raise ServerFailed(f"the server did not stop within {STOP_SECONDS_MAX} s{self._end_of_log()}") from None
         else:
             raise ServerFailed(f"the server ended by itself with code {died}{self._end_of_log()}")
+        self._drainer.join(STOP_SECONDS_MAX)
         if "panicked at" in self._log.read_text(errors="replace"):
             raise ServerFailed(f"the server panicked{self._end_of_log()}")
 
@@ -106,8 +108,9 @@ class Server:
 
     def _drain(self) -> None:
         # Keeps reading after the first line: a full pipe would stop the server.
-        for line in self._process.stdout:
-            self._lines.put(line)
+        with self._process.stdout as stdout:
+            for line in stdout:
+                self._lines.put(line)
         self._lines.put(None)
 
     def _end_of_log(self) -> str:
