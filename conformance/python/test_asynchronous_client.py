@@ -84,6 +84,6 @@ def test_a_stored_procedure_is_executed(opened):
         async with opened() as container:
             body = "function (a, b) { getContext().getResponse().setBody(a + b); }"
             await container.scripts.create_stored_procedure({"id": "add", "body": body})
-            assert await container.scripts.execute_stored_procedure("add", partition_key="p", params=[1, 2]) == 3
+            assert await container.scripts.execute_stored_procedure("add", partition_key="p", parameters=[1, 2]) == 3
 
     asyncio.run(scenario())
