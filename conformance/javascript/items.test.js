@@ -1,0 +1,216 @@
+/** Items: create, read, replace, upsert, patch, batch, delete, with and without conditions. */
+
+import assert from "node:assert/strict";
+import { before, test } from "node:test";
+
+import { PartitionKeyDefinitionVersion, PartitionKeyKind } from "@azure/cosmos";
+
+import { fill, overBothSchemes, refused, TWO_PARTITIONS_RU } from "./orrery.js";
+
+overBothSchemes("items", (world) => {
+  let container;
+  // Tests share a container and keep apart by their partition keys.
+  before(async () => {
+    container = await world.container();
+  });
+
+  test("a created item reads back with its system properties", async () => {
+    const body = { id: "1", pk: "read", title: "Hello", tags: ["a", null, true, 1.5], deep: { er: { n: -0.25 } } };
+    const created = await container.items.create(body);
+    assert.equal(created.statusCode, 201);
+    const { resource, etag, requestCharge, statusCode } = await container.item("1", "read").read();
+    assert.equal(statusCode, 200);
+    for (const [name, value] of Object.entries(body)) assert.deepEqual(resource[name], value, name);
+    for (const name of ["_rid", "_self", "_etag", "_ts", "_attachments"]) assert.equal(resource[name], created.resource[name]);
+    assert.match(resource._etag, /^".+"$/);
+    assert.equal(etag, resource._etag);
+    assert.equal(resource._attachments, "attachments/");
+    assert.ok(requestCharge > 0);
+  });
+
+  test("creating the same id twice in one logical partition is a conflict", async () => {
+    await container.items.create({ id: "1", pk: "twice" });
+    await refused(container.items.create({ id: "1", pk: "twice" }), 409);
+    await container.items.create({ id: "1", pk: "twice too" });
+  });
+
+  test("reading what is not there gives a 404 and no resource", async () => {
+    await container.items.create({ id: "1", pk: "here" });
+    const missing = await container.item("1", "there").read();
+    assert.equal(missing.statusCode, 404);
+    assert.equal(missing.resource, undefined);
+    await refused(container.item("1", "there").delete(), 404);
+    await refused(container.item("2", "here").replace({ id: "2", pk: "here" }), 404);
+  });
+
+  test("an item replaced under another partition key is refused with 1001", async () => {
+    await container.items.create({ id: "1", pk: "stays" });
+    await refused(container.item("1", "stays").replace({ id: "1", pk: "moves" }), 400, 1001);
+  });
+
+  test("items without the key and with a null key live apart", async () => {
+    await container.items.create({ id: "1", which: "missing" });
+    await container.items.create({ id: "1", pk: null, which: "null" });
+    const { resource } = await container.item("1", null).read();
+    assert.equal(resource.which, "null");
+    const query = "SELECT VALUE c.which FROM c WHERE NOT IS_DEFINED(c.pk)";
+    assert.deepEqual((await container.items.query(query).fetchAll()).resources, ["missing"]);
+  });
+
+  test("partition keys of each type lead back to their item", async () => {
+    for (const key of ["text", "", 0, 1, -1.5, true, false, "ключ", "a/b#c?d"]) {
+      await container.items.create({ id: "typed", pk: key });
+      const { resource } = await container.item("typed", key).read();
+      assert.equal(resource?.pk, key);
+    }
+  });
+
+  test("replace and upsert change the etag and say what they did", async () => {
+    const created = await container.items.upsert({ id: "1", pk: "upsert", n: 1 });
+    assert.equal(created.statusCode, 201);
+    const upserted = await container.items.upsert({ id: "1", pk: "upsert", n: 2 });
+    assert.equal(upserted.statusCode, 200);
+    const replaced = await container.item("1", "upsert").replace({ id: "1", pk: "upsert", n: 3 });
+    assert.equal(replaced.statusCode, 200);
+    assert.equal(new Set([created.etag, upserted.etag, replaced.etag]).size, 3);
+    assert.equal(replaced.resource._rid, created.resource._rid);
+    assert.equal((await container.item("1", "upsert").read()).resource.n, 3);
+  });
+
+  test("a stale etag fails the replace, the upsert and the delete", async () => {
+    const first = await container.items.create({ id: "1", pk: "stale", n: 1 });
+    const item = container.item("1", "stale");
+    const accessCondition = { type: "IfMatch", condition: first.etag };
+    await item.replace({ id: "1", pk: "stale", n: 2 }, { accessCondition });
+    await refused(item.replace({ id: "1", pk: "stale", n: 3 }, { accessCondition }), 412);
+    await refused(container.items.upsert({ id: "1", pk: "stale", n: 3 }, { accessCondition }), 412);
+    await refused(item.delete({ accessCondition }), 412);
+    assert.equal((await item.read()).resource.n, 2);
+  });
+
+  test("reading what the caller already has says not modified", async () => {
+    const { etag } = await container.items.create({ id: "1", pk: "unchanged" });
+    const item = container.item("1", "unchanged");
+    const accessCondition = { type: "IfNoneMatch", condition: etag };
+    const { statusCode } = await item.read({ accessCondition });
+    assert.equal(statusCode, 304);
+    await item.replace({ id: "1", pk: "unchanged", n: 2 });
+    assert.equal((await item.read({ accessCondition })).statusCode, 200);
+  });
+
+  test("deleting removes the item and frees its id", async () => {
+    const first = await container.items.create({ id: "1", pk: "deleted" });
+    const { statusCode } = await container.item("1", "deleted").delete();
+    assert.equal(statusCode, 204);
+    await refused(container.item("1", "deleted").delete(), 404);
+    const second = await container.items.create({ id: "1", pk: "deleted" });
+    assert.notEqual(second.resource._rid, first.resource._rid);
+  });
+
+  const strangeIds = ["a b", " leading", "a+b", "100%", "%20", "a&b=c", "a:b;c,d@e", "it's", 'say "hi"', "Привет", "日本語", "🙂 smile"];
+  for (const id of strangeIds) {
+    test(`the id ${JSON.stringify(id)} leads back to its item`, async () => {
+      await container.items.create({ id, pk: id, n: 1 });
+      assert.equal((await container.item(id, id).read()).resource.id, id);
+      assert.equal((await container.item(id, id).replace({ id, pk: id, n: 2 })).resource.n, 2);
+      assert.equal((await container.item(id, id).delete()).statusCode, 204);
+    });
+  }
+
+  test("an item over two megabytes is too large", async () => {
+    await refused(container.items.create({ id: "1", pk: "large", text: "x".repeat(2 * 1024 * 1024 + 1024) }), 413);
+    await container.items.create({ id: "1", pk: "large", text: "x".repeat(1024 * 1024) });
+  });
+
+  test("a patch applies its operations in order, and only when its condition holds", async () => {
+    await container.items.create({ id: "1", pk: "patched", n: 1, tags: ["a"], old: true });
+    const item = container.item("1", "patched");
+    const { resource } = await item.patch([
+      { op: "add", path: "/color", value: "red" },
+      { op: "replace", path: "/color", value: "blue" },
+      { op: "set", path: "/name", value: "y" },
+      { op: "incr", path: "/n", value: 41 },
+      { op: "add", path: "/tags/-", value: "b" },
+      { op: "remove", path: "/old" },
+    ]);
+    assert.deepEqual([resource.color, resource.name, resource.n, resource.tags, resource.old], ["blue", "y", 42, ["a", "b"], undefined]);
+    const operations = [{ op: "incr", path: "/n", value: 1 }];
+    await refused(item.patch({ condition: "from c where c.n = 1", operations }), 412);
+    assert.equal((await item.patch({ condition: "from c where c.n = 42", operations })).resource.n, 43);
+  });
+
+  test("a batch commits all of its operations or none", async () => {
+    await container.items.create({ id: "taken", pk: "batch" });
+    const good = await container.items.batch(
+      [
+        { operationType: "Create", resourceBody: { id: "1", pk: "batch", n: 1 } },
+        { operationType: "Upsert", resourceBody: { id: "2", pk: "batch" } },
+        { operationType: "Read", id: "1" },
+        { operationType: "Patch", id: "1", resourceBody: { operations: [{ op: "incr", path: "/n", value: 10 }] } },
+        { operationType: "Delete", id: "2" },
+      ],
+      "batch",
+    );
+    assert.deepEqual(good.result.map((r) => r.statusCode), [201, 201, 200, 200, 204]);
+    assert.equal((await container.item("1", "batch").read()).resource.n, 11);
+    const bad = await container.items.batch(
+      [
+        { operationType: "Create", resourceBody: { id: "3", pk: "batch" } },
+        { operationType: "Create", resourceBody: { id: "taken", pk: "batch" } },
+      ],
+      "batch",
+    );
+    assert.equal(bad.code, 207);
+    assert.deepEqual(bad.result.map((r) => r.statusCode), [424, 409]);
+    assert.equal((await container.item("3", "batch").read()).statusCode, 404);
+  });
+
+  test("bulk operations each have their own answer", async () => {
+    const wide = await world.container(TWO_PARTITIONS_RU);
+    const operations = Array.from({ length: 30 }, (_, n) => ({
+      operationType: "Create",
+      partitionKey: `k${n}`,
+      resourceBody: { id: `${n}`, pk: `k${n}` },
+    }));
+    const results = await wide.items.executeBulkOperations(operations);
+    assert.deepEqual(results.map((r) => r.response?.statusCode), Array(30).fill(201));
+    assert.equal((await wide.items.readAll().fetchAll()).resources.length, 30);
+  });
+
+  test("reading all items pages through every partition", async () => {
+    const wide = await world.container(TWO_PARTITIONS_RU);
+    const ids = Array.from({ length: 25 }, (_, n) => `${n}`.padStart(2, "0"));
+    await fill(wide, ids.map((id) => ({ id, pk: id })));
+    const found = [];
+    for await (const page of wide.items.readAll({ maxItemCount: 10 }).getAsyncIterator()) {
+      assert.ok(page.resources.length <= 10);
+      found.push(...page.resources.map((i) => i.id));
+    }
+    assert.deepEqual(found.sort(), ids);
+  });
+
+  test("hierarchical keys route items and prefixes", async () => {
+    const database = await world.database();
+    const { container: deep } = await database.containers.create({
+      id: "h",
+      partitionKey: { paths: ["/tenant", "/user"], kind: PartitionKeyKind.MultiHash, version: PartitionKeyDefinitionVersion.V2 },
+      throughput: TWO_PARTITIONS_RU,
+    });
+    for (const tenant of ["t1", "t2"]) for (const user of ["u1", "u2"]) await deep.items.create({ id: "1", tenant, user });
+    assert.equal((await deep.item("1", ["t1", "u2"]).read()).resource.user, "u2");
+    const { resources } = await deep.items.query("SELECT VALUE c.user FROM c", { partitionKey: ["t1"] }).fetchAll();
+    assert.deepEqual(resources.sort(), ["u1", "u2"]);
+  });
+
+  test("session tokens come with every answer and grow with every write", async () => {
+    const position = (response) => {
+      const match = /^\d+:(?:-?\d+#)?(\d+)(?:#\d+=\d+)*$/.exec(response.headers["x-ms-session-token"]);
+      assert.ok(match, `not one session token: ${response.headers["x-ms-session-token"]}`);
+      return Number(match[1]);
+    };
+    const first = position(await container.items.upsert({ id: "1", pk: "session" }));
+    const second = position(await container.items.upsert({ id: "1", pk: "session" }));
+    assert.ok(second > first);
+    assert.ok(position(await container.item("1", "session").read()) >= second);
+  });
+});

@@ -1,0 +1,86 @@
+"""What every test is given: a server, a client per scheme, a database and a container of its own."""
+
+import os
+import uuid
+from pathlib import Path
+
+import pytest
+from azure.cosmos import CosmosClient, PartitionKey
+
+from orrery_server import EMULATOR_KEY, Endpoints, Server, ServerFailed
+from witness import Witness
+
+# Enough that no test is throttled, and still one physical partition.
+PLENTY_RU = 10_000
+# Two physical partitions: one for each 10,000 RU/s begun.
+TWO_PARTITIONS_RU = 20_000
+
+
+@pytest.fixture(scope="session")
+def endpoints(tmp_path_factory):
+    """A server of this run. With ORRERY_ENDPOINT set, the server there is used instead and none is started."""
+    given = os.environ.get("ORRERY_ENDPOINT")
+    if given:
+        yield Endpoints(https=given, http=given, key=os.environ.get("ORRERY_KEY") or EMULATOR_KEY)
+        return
+    try:
+        server = Server.start(Path(tmp_path_factory.mktemp("orrery")) / "server.log", "--memory")
+    except ServerFailed as failed:
+        pytest.exit(str(failed), returncode=2)  # once, not for each of some hundred tests
+    yield server.endpoints
+    server.stop()
+
+
+@pytest.fixture(scope="session", params=["http", "https"])
+def scheme(request):
+    return request.param
+
+
+@pytest.fixture(scope="session")
+def endpoint(endpoints, scheme):
+    return endpoints.of(scheme)
+
+
+@pytest.fixture(scope="session")
+def key(endpoints):
+    return endpoints.key
+
+
+@pytest.fixture(scope="session")
+def client(endpoint, key):
+    witness = Witness()
+    with CosmosClient(endpoint, credential=key, connection_verify=False, transport=witness) as client:
+        client.witness = witness
+        yield client
+
+
+@pytest.fixture
+def answers(client):
+    """The answers of this test: call it to get those since the test began."""
+    mark = len(client.witness.answers)
+    return lambda: client.witness.since(mark)
+
+
+@pytest.fixture
+def unique():
+    """Makes names that nobody else uses: `unique("posts")`."""
+    return lambda stem: f"{stem}-{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture
+def database(client, unique):
+    database = client.create_database(unique("db"))
+    yield database
+    client.delete_database(database)
+
+
+@pytest.fixture
+def container(database):
+    """One physical partition, partition key /pk, no shortage of throughput."""
+    return database.create_container("items", PartitionKey(path="/pk"), offer_throughput=PLENTY_RU)
+
+
+@pytest.fixture
+def wide_container(database):
+    """Two physical partitions, partition key /pk."""
+    return database.create_container("wide", PartitionKey(path="/pk"), offer_throughput=TWO_PARTITIONS_RU)

@@ -1,0 +1,118 @@
+"""A server of our own for the suite: started on a free port, watched, stopped.
+
+The program says `{"ready":true,"endpoint":…,"endpoint_http":…,"key":…}` on its standard output once requests will
+succeed; nothing here waits by the clock. Its log goes to a file, and the end of that file is part of every complaint.
+
+Promises: the process is gone after `stop`, and a server that died or panicked on the way is reported.
+"""
+
+import json
+import os
+import queue
+import subprocess
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+READY_SECONDS_MAX = 60
+STOP_SECONDS_MAX = 20
+
+# The well-known key of the emulator: public, and the same everywhere.
+EMULATOR_KEY = "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw=="
+
+
+class ServerFailed(Exception):
+    """The server did not start, died early, or panicked."""
+
+
+@dataclass
+class Endpoints:
+    """Where the server listens and the key it takes."""
+
+    https: str
+    http: str
+    key: str
+
+    def of(self, scheme: str) -> str:
+        return self.https if scheme == "https" else self.http
+
+
+def program() -> Path:
+    """The server program: $ORRERY_BIN, else the one that `cargo build` leaves in target/debug."""
+    path = Path(os.environ.get("ORRERY_BIN") or ROOT / "target" / "debug" / "orrery")
+    if not path.is_file():
+        raise ServerFailed(
+            f"no server program at {path}: build it with `cargo build -p orrery-server`, "
+            "or name another one in ORRERY_BIN"
+        )
+    return path
+
+
+class Server:
+    """One running server. Build it with `Server.start`."""
+
+    def __init__(self, process: subprocess.Popen, log: Path):
+        self._process = process
+        self._log = log
+        self._lines: queue.Queue = queue.Queue()
+        self.endpoints: Endpoints | None = None
+        self._drainer = threading.Thread(target=self._drain, daemon=True)
+        self._drainer.start()
+
+    @classmethod
+    def start(cls, log: Path, *arguments: str) -> "Server":
+        """Starts the program on a free port and returns once it has said that it is ready."""
+        command = [str(program()), "start", "--listen", "127.0.0.1:0", "--ready-json", *arguments]
+        with log.open("wb") as stderr:
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr)
+        server = cls(process, log)
+        try:
+            server.endpoints = server._wait_until_ready()
+        except BaseException:
+            process.kill()
+            process.wait()
+            raise
+        return server
+
+    def stop(self) -> None:
+        """Ends the process; complains if it had died before or panicked at any time."""
+        died = self._process.poll()
+        if died is None:
+            self._process.terminate()
+            try:
+                self._process.wait(STOP_SECONDS_MAX)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+                raise ServerFailed(f"the server did not stop within {STOP_SECONDS_MAX} s{self._end_of_log()}") from None
+        else:
+            raise ServerFailed(f"the server ended by itself with code {died}{self._end_of_log()}")
+        self._drainer.join(STOP_SECONDS_MAX)
+        if "panicked at" in self._log.read_text(errors="replace"):
+            raise ServerFailed(f"the server panicked{self._end_of_log()}")
+
+    def _wait_until_ready(self) -> Endpoints:
+        try:
+            line = self._lines.get(timeout=READY_SECONDS_MAX)
+        except queue.Empty:
+            raise ServerFailed(f"the server was not ready after {READY_SECONDS_MAX} s{self._end_of_log()}") from None
+        if line is None:
+            raise ServerFailed(f"the server ended before it was ready{self._end_of_log()}")
+        try:
+            said = json.loads(line)
+            assert said["ready"] is True
+            return Endpoints(https=said["endpoint"], http=said["endpoint_http"], key=said["key"])
+        except (ValueError, KeyError, TypeError, AssertionError):
+            raise ServerFailed(f"the server's first line is not its ready line: {line!r}{self._end_of_log()}") from None
+
+    def _drain(self) -> None:
+        # Keeps reading after the first line: a full pipe would stop the server.
+        with self._process.stdout as stdout:
+            for line in stdout:
+                self._lines.put(line)
+        self._lines.put(None)
+
+    def _end_of_log(self) -> str:
+        text = self._log.read_text(errors="replace") if self._log.exists() else ""
+        return f"; the end of its log ({self._log}):\n{text[-4000:]}" if text else "; its log is empty"

@@ -1,0 +1,129 @@
+//! A crate may use only what stands to its left:
+//!
+//! ```text
+//! model <- storage, sql, script <- engine <- gateway <- server      blog <- server      bench uses all
+//! ```
+//!
+//! Every kind of dependency counts, those of tests and builds too: a crate that needs its neighbour to be tested is not
+//! understood alone.
+
+use super::Tree;
+
+const MODEL: &str = "orrery-model";
+const STORAGE: &str = "orrery-storage";
+const SQL: &str = "orrery-sql";
+const SCRIPT: &str = "orrery-script";
+const ENGINE: &str = "orrery-engine";
+const GATEWAY: &str = "orrery-gateway";
+const SERVER: &str = "orrery-server";
+const BLOG: &str = "orrery-blog";
+const BENCH: &str = "orrery-bench";
+const XTASK: &str = "xtask";
+
+/// Each crate and the crates of this workspace it may use.
+const MAY_USE: &[(&str, &[&str])] = &[
+    (MODEL, &[]),
+    (STORAGE, &[MODEL]),
+    (SQL, &[MODEL]),
+    (SCRIPT, &[MODEL]),
+    (ENGINE, &[MODEL, STORAGE, SQL, SCRIPT]),
+    (GATEWAY, &[MODEL, STORAGE, SQL, SCRIPT, ENGINE]),
+    (SERVER, &[MODEL, STORAGE, SQL, SCRIPT, ENGINE, GATEWAY, BLOG]),
+    (BLOG, &[]),
+    (BENCH, &[MODEL, STORAGE, SQL, SCRIPT, ENGINE, GATEWAY, SERVER, BLOG]),
+    (XTASK, &[]),
+];
+
+pub fn complaints(tree: &Tree) -> Vec<String> {
+    let mut found = Vec::new();
+    for (path, text) in tree.files.iter().filter(|(path, _)| path.ends_with("/Cargo.toml")) {
+        let Some(user) = package_name(text) else { continue };
+        let Some((_, allowed)) = MAY_USE.iter().find(|(name, _)| *name == user) else {
+            found.push(format!("{path}: the drawing of the arrows does not know `{user}`"));
+            continue;
+        };
+        for used in used_packages(text) {
+            if MAY_USE.iter().any(|(name, _)| *name == used) && !allowed.contains(&used) {
+                found.push(format!("{path}: {user} may not use {used}"));
+            }
+        }
+    }
+    found
+}
+
+fn package_name(manifest: &str) -> Option<&str> {
+    let package = manifest.split("[package]").nth(1)?;
+    package.lines().find_map(|line| quoted(line.trim().strip_prefix("name")?.trim_start().strip_prefix('=')?))
+}
+
+/// The packages that a manifest names in any of its sections of dependencies.
+fn used_packages(manifest: &str) -> Vec<&str> {
+    let mut used = Vec::new();
+    let mut in_dependencies = false;
+    for line in manifest.lines().map(|line| line.split('#').next().unwrap_or_default().trim()) {
+        if let Some(section) = line.strip_prefix('[') {
+            let section = section.trim_end_matches(']');
+            in_dependencies = section.ends_with("dependencies");
+            // `[dependencies.name]` is a section for one of them.
+            if let Some((before, name)) = section.rsplit_once('.')
+                && before.ends_with("dependencies")
+            {
+                used.push(name.trim_matches('"'));
+                in_dependencies = false;
+            }
+        } else if in_dependencies && let Some((name, value)) = line.split_once('=') {
+            // `name.workspace = true`, `name = "1"`, `other = { package = "name" }`
+            used.push(name.trim().split('.').next().unwrap_or_default());
+            used.extend(value.split_once("package").and_then(|(_, rest)| quoted(rest)));
+        } else if let Some(rest) = line.strip_prefix("package") {
+            used.extend(quoted(rest));
+        }
+    }
+    used
+}
+
+fn quoted(text: &str) -> Option<&str> {
+    text.split('"').nth(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::tree;
+    use super::*;
+
+    fn judged(name: &str, dependencies: &str) -> Vec<String> {
+        let manifest = format!("[package]\nname = \"{name}\"\n\n{dependencies}");
+        complaints(&tree(&[("crates/x/Cargo.toml", manifest.as_str())]))
+    }
+
+    #[test]
+    fn an_arrow_to_the_left_is_allowed() {
+        assert!(judged(ENGINE, "[dependencies]\norrery-model.workspace = true\nserde = \"1\"\n").is_empty());
+    }
+
+    #[test]
+    fn an_arrow_to_the_right_or_to_a_neighbour_is_not() {
+        assert_eq!(judged(MODEL, "[dependencies]\norrery-engine.workspace = true\n").len(), 1);
+        assert_eq!(judged(SQL, "[dependencies]\norrery-storage = { path = \"../storage\" }\n").len(), 1);
+        assert_eq!(judged(BLOG, "[dependencies.orrery-model]\nworkspace = true\n").len(), 1);
+    }
+
+    #[test]
+    fn neither_tests_nor_builds_nor_other_names_are_a_way_round() {
+        assert_eq!(judged(SQL, "[dev-dependencies]\norrery-script.workspace = true\n").len(), 1);
+        assert_eq!(judged(SQL, "[build-dependencies]\norrery-engine.workspace = true\n").len(), 1);
+        assert_eq!(judged(SQL, "[target.'cfg(unix)'.dependencies]\norrery-engine.workspace = true\n").len(), 1);
+        assert_eq!(judged(SQL, "[dependencies]\nx = { path = \"..\", package = \"orrery-engine\" }\n").len(), 1);
+        assert_eq!(judged(SQL, "[dependencies.x]\npackage = \"orrery-engine\"\n").len(), 1);
+    }
+
+    #[test]
+    fn a_comment_is_no_arrow() {
+        assert!(judged(SQL, "[dependencies]\n# orrery-engine.workspace = true\n").is_empty());
+    }
+
+    #[test]
+    fn a_crate_outside_the_drawing_is_a_complaint() {
+        assert_eq!(judged("orrery-new", "").len(), 1);
+    }
+}

@@ -1,0 +1,106 @@
+//! `docs/compat.md` says what works and shows the test that proves it.
+//!
+//! ```text
+//! | feature | yes     | `crates/engine/tests/items.rs::a_stale_etag_is_refused` |
+//! | feature | partial | what is missing; `conformance/python/test_items.py::test_…` |
+//! | feature | no      | the reason |
+//! ```
+//!
+//! Every row with `yes` or `partial` names at least one test, every test named is in the file named, and a `no` has its
+//! reason. Rows of other tables, whose second cell is none of the three, are left alone.
+
+use super::{Tree, quoted_in_backticks};
+
+const TABLE: &str = "docs/compat.md";
+
+pub fn complaints(tree: &Tree) -> Vec<String> {
+    let Some(table) = tree.text(TABLE) else { return Vec::new() };
+    let mut found = Vec::new();
+    for (place, line) in table.lines().enumerate() {
+        let at = format!("{TABLE}:{}", place + 1);
+        let Some((status, rest)) = row(line) else { continue };
+        let named: Vec<(&str, &str)> = quoted_in_backticks(rest).filter_map(test_reference).collect();
+        if status != "no" && named.is_empty() {
+            found.push(format!("{at}: says `{status}` and names no test"));
+        }
+        if status == "no" && rest.trim().is_empty() {
+            found.push(format!("{at}: says `no` and gives no reason"));
+        }
+        for (path, test) in named {
+            match tree.text(path) {
+                None => found.push(format!("{at}: the file {path} is not there")),
+                Some(text) if !defines(text, test) => found.push(format!("{at}: {path} has no test `{test}`")),
+                Some(_) => {}
+            }
+        }
+    }
+    found
+}
+
+/// The status of a row, in lower case, and what follows it.
+fn row(line: &str) -> Option<(String, &str)> {
+    let cells = line.trim().strip_prefix('|')?.trim_end_matches('|');
+    let (_feature, after) = cells.split_once('|')?;
+    let (status, rest) = after.split_once('|').unwrap_or((after, ""));
+    let status = status.trim().trim_matches('*').to_lowercase();
+    ["yes", "partial", "no"].contains(&status.as_str()).then_some((status, rest))
+}
+
+/// `path::test`, also `path::Class::test` and `path::module::test`: the path and the last name.
+fn test_reference(name: &str) -> Option<(&str, &str)> {
+    let (path, rest) = name.split_once("::")?;
+    let is_file = path.contains('/') && path.rsplit('/').next()?.contains('.');
+    is_file.then(|| (path, rest.rsplit("::").next().unwrap_or(rest)))
+}
+
+/// Whether a text defines this test: a function in Rust and Python, a sentence in quotes in JavaScript.
+fn defines(text: &str, test: &str) -> bool {
+    let functions = [format!("fn {test}("), format!("fn {test}<"), format!("def {test}(")];
+    let sentences = ['"', '`', '\''].map(|quote| format!("test({quote}{test}{quote}"));
+    functions.iter().chain(&sentences).any(|definition| text.contains(definition.as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::tree;
+    use super::*;
+
+    fn judged(table: &str) -> Vec<String> {
+        complaints(&tree(&[
+            (TABLE, table),
+            ("crates/a/tests/items.rs", "#[test]\nfn a_stale_etag_is_refused() {}\n"),
+            ("conformance/python/test_a.py", "class TestAll:\n    def test_order(self):\n"),
+            ("conformance/javascript/a.test.js", "test(\"items are kept\", async () => {\n"),
+        ]))
+    }
+
+    #[test]
+    fn rows_that_name_real_tests_pass() {
+        let table = "| feature | status | test |\n|---|---|---|\n\
+            | etags | yes | `crates/a/tests/items.rs::a_stale_etag_is_refused` |\n\
+            | order | **partial** | no ties; `conformance/python/test_a.py::TestAll::test_order` |\n\
+            | items | yes | `conformance/javascript/a.test.js::items are kept` |\n\
+            | media | no | retired |\n";
+        assert_eq!(judged(table), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_row_without_proof_is_a_complaint() {
+        assert_eq!(judged("| etags | yes | surely |").len(), 1);
+        assert_eq!(judged("| etags | partial | `Engine::write` |").len(), 1);
+        assert_eq!(judged("| media | no | |").len(), 1);
+    }
+
+    #[test]
+    fn a_test_that_is_not_there_is_a_complaint() {
+        assert!(judged("| a | yes | `crates/a/tests/items.rs::another` |")[0].contains("has no test `another`"));
+        assert!(judged("| a | yes | `crates/b/tests/items.rs::one` |")[0].contains("is not there"));
+        // A longer name is another name.
+        assert_eq!(judged("| a | yes | `crates/a/tests/items.rs::a_stale_etag` |").len(), 1);
+    }
+
+    #[test]
+    fn without_a_table_there_is_nothing_to_judge() {
+        assert!(complaints(&tree(&[])).is_empty());
+    }
+}
