@@ -170,7 +170,7 @@ impl Engine {
     }
 
     /// Creates a container with the physical partitions that its throughput asks for.
-    pub fn create_container(&self, database: &Arc<Database>, body: &Object, throughput: Option<Throughput>) -> Outcome<Resource> {
+    pub fn create_container(&self, database: &Database, body: &Object, throughput: Option<Throughput>) -> Outcome<Resource> {
         self.metadata_resource(body, self.catalog.create_container(database, body, throughput))
     }
 

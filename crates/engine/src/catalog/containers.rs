@@ -267,14 +267,12 @@ impl Catalog {
     ///
     /// # Errors
     /// 409 if the id is taken, 400 for a body that breaks a rule.
-    pub fn create_container(&self, database: &Arc<Database>, body: &Object, throughput: Option<Throughput>) -> Result<Resource> {
+    pub fn create_container(&self, database: &Database, body: &Object, throughput: Option<Throughput>) -> Result<Resource> {
         let settings = Settings::from_body(body)?;
         self.check_computed(&settings)?;
         let id = super::resource_id(&settings.body)?.to_owned();
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        if !self.state().databases.contains_key(&database.rid()) {
-            return Err(Error::owner_not_found());
-        }
+        let owner = self.state().databases.get(&database.rid()).cloned().ok_or_else(Error::owner_not_found)?;
         if database.container(&id).is_some() {
             return Err(Error::conflict());
         }
@@ -297,7 +295,7 @@ impl Catalog {
             batch.put(&offer.record());
         }
         self.commit(batch)?;
-        let container = Arc::new(Container::from_record(&self.store, Arc::clone(database), record)?);
+        let container = Arc::new(Container::from_record(&self.store, owner, record)?);
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         state.last_home = state.last_home.max(container.last_home());
         state.containers.insert(rid, Arc::clone(&container));

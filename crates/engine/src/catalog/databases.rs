@@ -7,7 +7,7 @@ use crate::request::{Resource, Throughput};
 use crate::transaction::etag_matches;
 use orrery_model::{Error, Object, Result, Rid, object};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 /// A database.
 #[derive(Debug)]
@@ -15,14 +15,12 @@ pub struct Database {
     id: String,
     meta: Meta,
     containers: RwLock<HashMap<String, Rid>>,
-    /// Held while containers are created or deleted, so that two of one name cannot both be.
-    pub(super) changing: Mutex<()>,
 }
 
 impl Database {
     pub(super) fn from_record(record: Record) -> Result<Self> {
         let id = resource_id(&record.body)?.to_owned();
-        Ok(Database { id, meta: record.meta, containers: RwLock::default(), changing: Mutex::new(()) })
+        Ok(Database { id, meta: record.meta, containers: RwLock::default() })
     }
 
     /// Its id.

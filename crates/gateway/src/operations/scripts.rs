@@ -39,7 +39,7 @@ pub(super) fn execute(engine: &Engine, call: &Call, container: &Container) -> Re
     let id = call.script_id(engine)?;
     Ok(match engine.execute(container, id, &key, &call.body, call.ask.script_logging) {
         Ok(pending) => Step::Procedure(pending),
-        Err(refused) => Step::Reply(finish(call, refused)),
+        Err(refused) => Step::Reply(finish(call, *refused)),
     })
 }
 
