@@ -26,7 +26,10 @@ fn in_tables() -> Original {
 }
 
 fn original(commits: u64, value_bytes: usize) -> Original {
-    original_with(commits, |n| vec![n as u8; value_bytes])
+    let original = original_with(commits, |n| vec![n as u8; value_bytes]);
+    // Opened once more, so that the journal has no reserved space behind its content.
+    drop(LocalStore::open(original.dir.path(), LocalOptions::default()).unwrap());
+    original
 }
 
 fn original_with(commits: u64, value: impl Fn(u64) -> Vec<u8>) -> Original {
@@ -39,10 +42,7 @@ fn original_with(commits: u64, value: impl Fn(u64) -> Vec<u8>) -> Original {
         owned.put(&[(&key, &value), (&[b"\x80".as_slice(), &key].concat(), &key), (b"last", &key)]);
     }
     let (content, lsn) = (everything(&store, P), owned.lsn);
-    drop(owned);
     drop(store);
-    // Opened once more, so that the journal has no reserved space behind its content.
-    drop(LocalStore::open(dir.path(), LocalOptions::default()).unwrap());
     Original { dir, content, lsn }
 }
 
@@ -229,7 +229,6 @@ fn a_refusal_says_what_is_missing_changes_nothing_and_the_loss_can_be_accepted()
     assert!(owned.lsn > 0 && owned.lsn < original.lsn);
     assert_eq!(owned.commit(Commit::default()), orrery_storage::Outcome::Ok);
     let after = owned.lsn;
-    drop(owned);
     drop(store);
     assert_eq!(read(dir.path()).unwrap().1, after, "from then on it opens as any other");
 }
