@@ -33,7 +33,7 @@ fn change(lsn: Lsn) -> Commit {
 /// Of very different sizes, some of which the journal compresses.
 fn body(lsn: Lsn) -> Vec<u8> {
     let size = [10, 400, 9_000, 60_000][lsn as usize % 4];
-    (0..size).map(|i| (i as u64 * lsn >> 3) as u8).collect()
+    (0..size).map(|i| ((i as u64 * lsn) >> 3) as u8).collect()
 }
 
 /// Commits from several threads until the process dies or an outcome is not `Ok`; prints "partition lsn" for each `Ok`.

@@ -22,23 +22,27 @@ fn in_journal() -> Original {
 
 /// Large enough that part of it went to tables and the journals hold the rest. The values compress well.
 fn in_tables() -> Original {
-    original(700, 60_000)
+    original(330, 60_000)
 }
 
 fn original(commits: u64, value_bytes: usize) -> Original {
+    let original = original_with(commits, |n| vec![n as u8; value_bytes]);
+    // Opened once more, so that the journal has no reserved space behind its content.
+    drop(LocalStore::open(original.dir.path(), LocalOptions::default()).unwrap());
+    original
+}
+
+fn original_with(commits: u64, value: impl Fn(u64) -> Vec<u8>) -> Original {
     let dir = tempfile::tempdir().unwrap();
     let store = LocalStore::open(dir.path(), LocalOptions::default()).unwrap();
     let mut owned = Owned::open(&store, P);
     for n in 0..commits {
-        let value = vec![n as u8; value_bytes];
+        let value = value(n);
         let key = n.to_be_bytes();
         owned.put(&[(&key, &value), (&[b"\x80".as_slice(), &key].concat(), &key), (b"last", &key)]);
     }
     let (content, lsn) = (everything(&store, P), owned.lsn);
-    drop(owned);
     drop(store);
-    // Opened once more, so that the journal has no reserved space behind its content.
-    drop(LocalStore::open(dir.path(), LocalOptions::default()).unwrap());
     Original { dir, content, lsn }
 }
 
@@ -179,6 +183,31 @@ fn a_flipped_bit_is_noticed_or_harmless() {
     }
 }
 
+/// The tables of index entries were never flushed, so the sealed journal is still needed, though the newer one reaches the
+/// high-water mark.
+#[test]
+fn a_missing_or_damaged_older_journal_is_noticed() {
+    // Values that do not compress fill a journal until it is sealed.
+    let noise = |n: u64| {
+        let mut state = n + 1;
+        let step = |_| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 56) as u8
+        };
+        (0..65_000).map(step).collect::<Vec<u8>>()
+    };
+    let original = original_with(1_300, noise);
+    let mut journals = files(&original.dir.path().join("store"));
+    journals.retain(|file| file.extension().is_some_and(|e| e == "jnl"));
+    assert!(journals.len() >= 2, "{journals:?}");
+    let oldest = journals[0].strip_prefix(original.dir.path()).unwrap();
+    assert!(!damaged(&original, "nothing", |_| ()));
+    assert!(damaged(&original, "oldest journal deleted", |dir| std::fs::remove_file(dir.join(oldest)).unwrap()));
+    assert!(damaged(&original, "oldest journal cut", |dir| change(&dir.join(oldest), |b| b.truncate(b.len() / 2))));
+    let zero = |dir: &Path| change(&dir.join(oldest), |bytes| bytes[30_000_000..30_004_096].fill(0));
+    assert!(damaged(&original, "oldest journal zeroed", zero));
+}
+
 #[test]
 fn a_refusal_says_what_is_missing_changes_nothing_and_the_loss_can_be_accepted() {
     let original = in_journal();
@@ -200,7 +229,6 @@ fn a_refusal_says_what_is_missing_changes_nothing_and_the_loss_can_be_accepted()
     assert!(owned.lsn > 0 && owned.lsn < original.lsn);
     assert_eq!(owned.commit(Commit::default()), orrery_storage::Outcome::Ok);
     let after = owned.lsn;
-    drop(owned);
     drop(store);
     assert_eq!(read(dir.path()).unwrap().1, after, "from then on it opens as any other");
 }

@@ -146,10 +146,10 @@ impl<S: Sink> Committer<S> {
             while state.outcome.is_none() && !state.lead {
                 state = slot.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
             }
-            if let Some(outcome) = state.outcome {
-                return outcome;
+            // Leading comes first, even if the answer arrived meanwhile: a lead that is not taken stops everybody.
+            if !std::mem::take(&mut state.lead) {
+                return state.outcome.unwrap_or(Outcome::Unknown);
             }
-            state.lead = false;
             drop(state);
             self.lead();
         }

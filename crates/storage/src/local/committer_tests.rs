@@ -176,3 +176,15 @@ fn threads_and_futures_mixed_all_get_their_answer_in_order_of_acceptance() {
     }
     committer.close();
 }
+
+/// The answer may come between being made leader and leading: then the lead must still be taken and handed on.
+#[test]
+fn a_leader_whose_answer_came_meanwhile_does_not_keep_the_lead() {
+    let committer = committer(Log::default());
+    let slot = committer.submit(1, |_| Ok(1)).unwrap();
+    committer.lock().led = true;
+    slot.lock().lead = true;
+    slot.lock().outcome = Some(Outcome::Ok);
+    assert_eq!(committer.wait(&slot), Outcome::Ok);
+    assert!(!committer.lock().led);
+}

@@ -174,7 +174,7 @@ impl Opened {
             index,
             ledger: Mutex::new(Ledger { mark, high_water, loose }),
             published: RwLock::new(Published { view, heads: HashMap::new() }),
-            directory: directory,
+            directory,
         };
         let unfinished = tables.unfinished_destructions()?;
         let recovered = tables.recover_heads()?;

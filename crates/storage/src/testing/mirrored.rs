@@ -154,6 +154,6 @@ mod tests {
         let lease = first.open(partition).unwrap();
         second.open(partition).unwrap();
         let mirrored = Mirrored::new(first, second);
-        let _ = mirrored.submit(&lease, Commit { new_lsn: 1, ..Commit::default() });
+        mirrored.submit(&lease, Commit { new_lsn: 1, ..Commit::default() }).wait();
     }
 }
