@@ -60,7 +60,7 @@ impl FunctionSession<'_> {
         let mut piece = Vec::new();
         let mut bytes = 0;
         for row in rows {
-            let size: usize = row.iter().map(|value| 8 + value.as_ref().map_or(0, String::len)).sum();
+            let size = 8 + row.iter().map(|value| 8 + value.as_ref().map_or(0, String::len)).sum::<usize>();
             if bytes + size > PIECE_BYTES && !piece.is_empty() {
                 self.call_piece(name, std::mem::take(&mut piece), &mut results)?;
                 bytes = 0;

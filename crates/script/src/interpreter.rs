@@ -17,7 +17,17 @@ use crate::native;
 use crate::serve::Channel;
 use crate::wire::{FromHost, Job, Limits, Role};
 
-const PRELUDE: &str = include_str!("prelude.js");
+/// The service's server-side API in JavaScript: a module whose one export, given the native object, answers the entries
+/// that [`Interpreter`] drives.
+const PRELUDE: &str = concat!(
+    "export default function (native) {\n",
+    include_str!("prelude/language.js"),
+    include_str!("prelude/collection.js"),
+    include_str!("prelude/chain.js"),
+    include_str!("prelude/messages.js"),
+    include_str!("prelude/entry.js"),
+    "}\n"
+);
 /// Names the prelude in stack traces, from which its frames are taken out.
 const PRELUDE_NAME: &str = "orrery:prelude";
 
@@ -208,7 +218,7 @@ impl Interpreter {
         let mut left = self.meter.limits.jobs;
         while ctx.execute_pending_job() {
             left = left.saturating_sub(1);
-            if left == 0 || self.meter.interrupted.get() || (left % 256 == 0 && self.meter.tick()) {
+            if left == 0 || self.meter.interrupted.get() || (left.is_multiple_of(256) && self.meter.tick()) {
                 return Err(Stop::Verdict(ScriptError::TimedOut));
             }
         }
@@ -254,10 +264,10 @@ fn load_bytecode<'js>(ctx: &Ctx<'js>, bytes: &[u8]) -> rquickjs::Result<Module<'
 /// Tells the prelude; if even that fails, memory is short and the job is about to fail for that.
 fn note_rejection<'js>(ctx: &Ctx<'js>, slot: &Slot, promise: Value<'js>, reason: Value<'js>, handled: bool) {
     let function = slot.borrow().clone();
-    if let Some(Ok(function)) = function.map(|function| function.restore(ctx)) {
-        if function.call::<_, ()>((promise, reason, handled)).is_err() {
-            let _ = ctx.catch();
-        }
+    if let Some(Ok(function)) = function.map(|function| function.restore(ctx))
+        && function.call::<_, ()>((promise, reason, handled)).is_err()
+    {
+        let _ = ctx.catch();
     }
 }
 

@@ -4,7 +4,7 @@
 //! So they run in a few *script-host processes* that can be killed:
 //!
 //! ```text
-//!   engine ── ScriptPool ──frames──▶ script host: QuickJS, prelude.js, the script
+//!   engine ── ScriptPool ──frames──▶ script host: QuickJS, the prelude, the script
 //!     ▲           │      ◀─frames──      │
 //!     └── Host ◀──┘                      └─ one fresh runtime per execution
 //! ```

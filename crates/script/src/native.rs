@@ -6,11 +6,12 @@ use std::rc::Rc;
 use rquickjs::{Ctx, Function, Object, Result};
 
 use crate::calls::{DocumentLink, HostCall, HostFailure, HostReply, IndexAction};
+use crate::frame::fits;
 use crate::interpreter::Meter;
 use crate::serve::Channel;
-use crate::wire::{FromHost, ToHost};
+use crate::wire::{FromHost, ToHost, Wire};
 
-/// `{ call, accepts, ticks }`, as `prelude.js` wants it.
+/// `{ call, accepts, ticks }`, as the prelude wants it.
 pub(crate) fn object<'js>(ctx: &Ctx<'js>, channel: &Rc<RefCell<Channel>>, meter: &Rc<Meter>) -> Result<Object<'js>> {
     let native = Object::new(ctx.clone())?;
     let channel = Rc::clone(channel);
@@ -28,8 +29,12 @@ pub(crate) fn object<'js>(ctx: &Ctx<'js>, channel: &Rc<RefCell<Channel>>, meter:
 
 /// Asks the parent. Without a parent there is nobody left to work for.
 fn exchange(channel: &mut Channel, call: HostCall) -> std::result::Result<HostReply, HostFailure> {
-    let answer = channel.send(&FromHost::Call(call)).and_then(|()| channel.receive());
-    match answer {
+    let payload = FromHost::Call(call).to_bytes();
+    if !fits(payload.len()) {
+        let message = format!("the operation is too large: {} bytes", payload.len());
+        return Err(HostFailure { number: 413, message, body: String::new() });
+    }
+    match channel.send_payload(&payload).and_then(|()| channel.receive()) {
         Some(ToHost::Reply(reply)) => Ok(reply),
         Some(ToHost::Refusal(failure)) => Err(failure),
         _ => std::process::exit(0),

@@ -38,7 +38,12 @@ impl Channel {
             let what = format!("a result of {} bytes", payload.len());
             payload = FromHost::Failed(ScriptError::TooLarge(what)).to_bytes();
         }
-        write_frame(&mut self.output, &payload).ok()
+        self.send_payload(&payload)
+    }
+
+    /// Sends bytes that are a message and fit.
+    pub(crate) fn send_payload(&mut self, payload: &[u8]) -> Option<()> {
+        write_frame(&mut self.output, payload).ok()
     }
 }
 

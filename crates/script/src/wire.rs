@@ -66,6 +66,9 @@ impl Wire for bool {
     }
 }
 
+/// Elements of one list; above the largest page a script may ask for.
+const LIST_LENGTH_MAX: usize = 1 << 20;
+
 /// Lengths are 32 bits wide; what would not fit is longer than a frame and refused there.
 fn put_length(length: usize, to: &mut Vec<u8>) {
     u32::try_from(length).unwrap_or(u32::MAX).put(to);
@@ -103,8 +106,8 @@ impl<T: Wire> Wire for Vec<T> {
     }
     fn take(from: &mut &[u8]) -> Result<Self, Malformed> {
         let length = u32::take(from)? as usize;
-        // Every element takes a byte at least, so a length cannot make us reserve more than the frame's own size.
-        if length > from.len() {
+        // Every element takes a byte at least; but an empty one in memory is larger than that, hence the second bound.
+        if length > from.len() || length > LIST_LENGTH_MAX {
             return Err(Malformed);
         }
         let mut list = Vec::new();
@@ -308,5 +311,14 @@ mod tests {
                 assert_ne!(FromHost::from_bytes(&altered), Ok(message.clone()));
             }
         }
+    }
+
+    #[test]
+    fn a_list_of_very_many_nothings_is_refused() {
+        let values = vec![None; LIST_LENGTH_MAX + 1];
+        assert_eq!(FromHost::from_bytes(&FromHost::Values { values, ticks: 0 }.to_bytes()), Err(Malformed));
+        let values = vec![None; LIST_LENGTH_MAX];
+        let message = FromHost::Values { values, ticks: 0 };
+        assert_eq!(FromHost::from_bytes(&message.to_bytes()), Ok(message));
     }
 }

@@ -327,7 +327,7 @@ fn the_double_underscore_object_is_the_collection_with_request_and_response() {
 
 #[test]
 fn near_the_end_of_its_time_a_script_is_told_no_and_ends_normally() {
-    let options = orrery_script::PoolOptions { time_ms: 1_000, accept_ms: 150, ..memory::options() };
+    let options = orrery_script::PoolOptions { accept_ms: 150, ..memory::options() };
     let pool = orrery_script::ScriptPool::new(options);
     let reread = "let reads = 0; (function again() { const ok = coll.readDocument(alt + '/docs/a', (e) => { if (e) throw e; reads++; again(); }); \
         if (!ok) put({ok, some: reads > 10, chained: __.filter(d => true), chain: __.chain().value()}); })();";

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use memory::{AMBIENT, Memory, check, main_of, options, pool, procedure, run_on};
 use orrery_script::{Host, HostCall, HostCommand, HostFailure, HostReply, PoolOptions, ScriptError, ScriptPool};
 
-const TIME_MS: u64 = 250;
-const GRACE_MS: u64 = 150;
+const TIME_MS: u64 = 300;
+const GRACE_MS: u64 = 300;
 
 fn strict_pool() -> ScriptPool {
     ScriptPool::new(PoolOptions {
@@ -201,4 +201,31 @@ impl Host for Generous {
 fn an_answer_that_fits_no_frame_is_a_413_to_the_script() {
     let body = main_of("coll.readDocuments(self, (e) => put(e.number))");
     assert_eq!(pool().run_procedure(procedure(&body, ""), &mut Generous).unwrap().body, "413");
+}
+
+#[test]
+fn an_operation_that_fits_no_frame_is_a_413_to_the_script() {
+    let pool = ScriptPool::new(PoolOptions { memory_bytes: 512 * 1024 * 1024, accept_ms: 20_000, ..options() });
+    let body = main_of("coll.createDocument(self, {id: 'a', text: 'x'.repeat(40000000)}, (e) => put(e.number))");
+    check(&pool, &body, "", "413");
+    check(&pool, &main_of("put(1)"), "", "1");
+}
+
+#[test]
+fn a_process_that_died_while_idle_is_replaced_unnoticed() {
+    let pid_file = concat!(env!("CARGO_TARGET_TMPDIR"), "/idle-script-host-pid");
+    let script = format!("echo $$ > '{pid_file}'; exec '{}'", env!("CARGO_BIN_EXE_orrery-script-host"));
+    let command = HostCommand { program: "/bin/sh".into(), arguments: vec!["-c".into(), script.into()] };
+    let pool = ScriptPool::new(PoolOptions { command, ..options() });
+    let mut pids = Vec::new();
+    for _ in 0..3 {
+        check(&pool, &main_of("put(1)"), "", "1");
+        let pid = std::fs::read_to_string(pid_file).unwrap();
+        let killed = std::process::Command::new("/bin/sh").arg("-c").arg(format!("kill -9 {pid}")).status().unwrap();
+        assert!(killed.success());
+        pids.push(pid);
+    }
+    assert_eq!(pool.processes(), 1);
+    pids.dedup();
+    assert_eq!(pids.len(), 3);
 }

@@ -1,0 +1,221 @@
+// The collection object: arguments are checked at once, operations wait in a queue, callbacks follow.
+
+// ---- Arguments of collection functions ----
+
+const badRequest = (message) => new ScriptError(400, message);
+
+function isObject(value) { return typeof value === 'object' && value !== null; }
+
+// (…, [options], [callback]) -> { options, callback }
+function tail(name, options, callback) {
+  if (typeof options === 'function' && callback === undefined) { callback = options; options = undefined; }
+  if (options === undefined || options === null) options = {};
+  else if (typeof options !== 'object') throw badRequest(`The options parameter of '${name}' must be an object.`);
+  if (callback === undefined || callback === null) callback = undefined;
+  else if (typeof callback !== 'function') throw badRequest(`The callback parameter of '${name}' must be a function.`);
+  return { options, callback };
+}
+
+function option(name, options, key, type) {
+  const value = options[key];
+  if (value === undefined || value === null) return undefined;
+  if (typeof value !== type) throw badRequest(`The option '${key}' of '${name}' must be a ${type}.`);
+  return type === 'string' ? value.toWellFormed() : value;
+}
+
+function pageSize(name, options) {
+  const size = option(name, options, 'pageSize', 'number');
+  if (size === undefined || size === -1) return PAGE_SIZE;
+  if (!Number.isInteger(size) || size < 1) throw badRequest(`The option 'pageSize' of '${name}' must be a positive whole number.`);
+  return Math.min(size, 1000000);
+}
+
+function indexAction(name, options) {
+  const action = option(name, options, 'indexAction', 'string');
+  if (action === undefined) return 'default';
+  const lower = action.toLowerCase();
+  if (lower !== 'default' && lower !== 'include' && lower !== 'exclude') {
+    throw badRequest(`The option 'indexAction' of '${name}' must be 'default', 'include' or 'exclude'.`);
+  }
+  return lower;
+}
+
+function outside(name, link) {
+  return badRequest(`Function '${name}' is not allowed to operate on resources outside current collection. `
+    + `Make sure that the link provided, '${String(link)}', is valid and belongs to the current collection.`);
+}
+
+function checkCollection(name, link) {
+  if (link !== job.selfLink && link !== job.altLink) throw outside(name, link);
+}
+
+// {self link}docs/{rid}/ or {alt link}/docs/{id}
+function documentLink(name, link) {
+  if (typeof link !== 'string' || !link.isWellFormed()) throw badRequest(`The documentLink parameter of '${name}' must be a string.`);
+  const byRid = link.startsWith(job.selfLink);
+  let rest;
+  if (byRid) rest = '/' + link.slice(job.selfLink.length);
+  else if (link.startsWith(job.altLink)) rest = link.slice(job.altLink.length);
+  else throw outside(name, link);
+  if (!rest.startsWith('/docs/')) throw outside(name, link);
+  let part = rest.slice('/docs/'.length);
+  if (part.endsWith('/')) part = part.slice(0, -1);
+  if (part === '' || part.includes('/')) throw badRequest(`The documentLink parameter of '${name}', '${link}', does not name a document.`);
+  return { link: part, byRid };
+}
+
+// An object or its JSON text, as an object of our own to put an id into.
+function documentBody(name, body) {
+  if (typeof body === 'string') {
+    try { body = parse(body); } catch { throw badRequest(`The body parameter of '${name}' is not valid JSON.`); }
+  }
+  if (!isObject(body) || isArray(body)) throw badRequest(`The body parameter of '${name}' must be an object or its JSON text.`);
+  return body;
+}
+
+function jsonText(name, value) {
+  const text = stringify(value);
+  if (text === undefined) throw badRequest(`The body parameter of '${name}' has no JSON form.`);
+  return text;
+}
+
+function bodyWithId(name, body, options) {
+  body = documentBody(name, body);
+  if (!body.id && !option(name, options, 'disableAutomaticIdGeneration', 'boolean')) body = { ...body, id: guid() };
+  return jsonText(name, body);
+}
+
+function querySpec(name, filterQuery) {
+  const spec = typeof filterQuery === 'string' ? { query: filterQuery } : filterQuery;
+  if (!isObject(spec) || typeof spec.query !== 'string' || spec.query === '') {
+    throw badRequest(`The filterQuery parameter of '${name}' must be a query text or an object with 'query' and 'parameters'.`);
+  }
+  const parameters = spec.parameters === undefined || spec.parameters === null ? [] : spec.parameters;
+  if (!isArray(parameters)) throw badRequest(`The parameters of '${name}' must be an array.`);
+  return { text: spec.query.toWellFormed(), parameters: jsonText(name, parameters) };
+}
+
+// ---- The queue ----
+
+// True if the work will be done, false if the script should save its place and return.
+function enqueue(work) {
+  if (queue.length >= QUEUE_LENGTH || !native.accepts()) return false;
+  queue.push(work);
+  return true;
+}
+
+function failure(reply) {
+  const error = new ScriptError(reply.number, reply.message);
+  error.body = reply.body;
+  return error;
+}
+
+function unhandled(error) {
+  verdicts.set(error, 'host');
+  return error;
+}
+
+function responseOptions(reply, more) {
+  return { ...more, currentCollectionSizeInMB: job.quotaCurrent, maxCollectionSizeInMB: job.quotaMaximum };
+}
+
+// Queues one operation; shape turns the reply into the callback's arguments behind the error.
+function operate(message, callback, shape) {
+  return enqueue(() => {
+    const reply = native.call(message);
+    if (reply.number !== undefined) {
+      const error = failure(reply);
+      if (!callback) throw unhandled(error);
+      callback(error, undefined, responseOptions(reply));
+    } else if (callback) {
+      callback(undefined, ...shape(reply));
+    }
+  });
+}
+
+const one = (reply) => reply.notModified
+  ? [undefined, responseOptions(reply, { notModified: true })]
+  : [parse(reply.items)[0], responseOptions(reply)];
+const page = (reply) => [parse(reply.items), responseOptions(reply, reply.continuation === undefined ? {} : { continuation: reply.continuation })];
+const none = (reply) => [responseOptions(reply)];
+
+// ---- The collection object ----
+
+const collectionFunctions = {
+  getSelfLink() { return job.selfLink; },
+  getAltLink() { return job.altLink; },
+
+  readDocument(link, options, callback) {
+    const name = 'readDocument', at = documentLink(name, link);
+    ({ options, callback } = tail(name, options, callback));
+    return operate({ op: 'read', ...at, match: option(name, options, 'ifNoneMatch', 'string') }, callback, one);
+  },
+
+  readDocuments(link, options, callback) {
+    const name = 'readDocuments';
+    checkCollection(name, link);
+    ({ options, callback } = tail(name, options, callback));
+    return operate({
+      op: 'feed', pageSize: pageSize(name, options), continuation: option(name, options, 'continuation', 'string'),
+    }, callback, page);
+  },
+
+  queryDocuments(link, filterQuery, options, callback) {
+    const name = 'queryDocuments';
+    checkCollection(name, link);
+    const spec = querySpec(name, filterQuery);
+    ({ options, callback } = tail(name, options, callback));
+    return operate({
+      op: 'query', ...spec, pageSize: pageSize(name, options),
+      continuation: option(name, options, 'continuation', 'string'),
+      scan: option(name, options, 'enableScan', 'boolean') === true,
+      lowPrecision: option(name, options, 'enableLowPrecisionOrderBy', 'boolean') === true,
+    }, callback, page);
+  },
+
+  createDocument(link, body, options, callback) { return write('createDocument', 'create', link, body, options, callback); },
+  upsertDocument(link, body, options, callback) { return write('upsertDocument', 'upsert', link, body, options, callback); },
+
+  replaceDocument(link, body, options, callback) {
+    const name = 'replaceDocument', at = documentLink(name, link);
+    ({ options, callback } = tail(name, options, callback));
+    return operate({
+      op: 'replace', ...at, text: jsonText(name, documentBody(name, body)),
+      match: option(name, options, 'etag', 'string'), index: indexAction(name, options),
+    }, callback, one);
+  },
+
+  deleteDocument(link, options, callback) {
+    const name = 'deleteDocument', at = documentLink(name, link);
+    ({ options, callback } = tail(name, options, callback));
+    return operate({ op: 'delete', ...at, match: option(name, options, 'etag', 'string') }, callback, none);
+  },
+
+  patchDocument(link, spec, options, callback) {
+    const name = 'patchDocument', at = documentLink(name, link);
+    if (typeof spec === 'string') {
+      try { spec = parse(spec); } catch { throw badRequest(`The patchSpec parameter of '${name}' is not valid JSON.`); }
+    }
+    if (!isArray(spec) && !(isObject(spec) && isArray(spec.operations))) {
+      throw badRequest(`The patchSpec parameter of '${name}' must be an array of operations or an object with 'operations'.`);
+    }
+    ({ options, callback } = tail(name, options, callback));
+    return operate({
+      op: 'patch', ...at, text: jsonText(name, spec), match: option(name, options, 'etag', 'string'),
+      filter: option(name, options, 'filterPredicate', 'string'),
+    }, callback, one);
+  },
+
+  chain() { return new Chain(); },
+};
+
+function write(name, op, link, body, options, callback) {
+  checkCollection(name, link);
+  ({ options, callback } = tail(name, options, callback));
+  return operate({ op, text: bodyWithId(name, body, options), index: indexAction(name, options) }, callback, one);
+}
+
+for (const name of ['readAttachment', 'readAttachments', 'queryAttachments', 'createAttachment', 'upsertAttachment',
+  'replaceAttachment', 'deleteAttachment']) {
+  collectionFunctions[name] = function () { throw badRequest(`Function '${name}' is not supported: attachments are retired.`); };
+}
