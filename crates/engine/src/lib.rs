@@ -1,39 +1,68 @@
-//! The engine: databases, containers, physical partitions, items, index, queries, change feed, throughput.
+//! The engine: databases, containers, physical partitions, items, index, queries, change feed, scripts, throughput.
+//!
+//! It knows no HTTP and no clock: requests are plain types ([`request`]), time and randomness come from a
+//! [`World`](orrery_model::world::World), bytes go to a [`Store`](orrery_storage::Store). Everything here is plain calls;
+//! a write comes back as [`Pending`], which a thread can wait for and an async caller can await.
+//!
+//! ```text
+//! catalog      what exists                     partition    history and writer of one physical partition
+//! transaction  changes that take place together   index     terms under a policy
+//! items  feed  scripts  query  maintenance     operations   throughput   prices, the one file with numbers
+//! ```
+//!
+//! Promises:
+//! 1. A write is answered after it is durable; a reader never sees what is not.
+//! 2. A transaction takes place whole or not at all, and counts as one LSN.
+//! 3. The same requests on the same data are charged the same.
+//!
+//! Left out so far: splits and merges, throttling, batches and patches, users and permissions.
 
+mod catalog;
+mod consistency;
+mod feed;
+mod index;
+mod items;
+mod keys;
+mod maintenance;
+mod partition;
+mod pending;
+mod query;
 pub mod request;
+mod row;
+mod scripts;
+mod throughput;
+mod transaction;
 
-use orrery_model::partition_key::{Definition, PartitionKey};
+pub use catalog::{Container, Database, IndexState};
+pub use pending::Pending;
+pub use throughput::Profile;
+
+use catalog::Catalog;
+use orrery_model::partition_key::PartitionKey;
+use orrery_model::work::{Step, Work};
+use orrery_model::world::World;
 use orrery_model::{Json, Object, Result, Rid};
+use orrery_script::{PoolOptions, ScriptPool};
+use orrery_storage::Store;
 use request::*;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
-/// The engine.
-pub struct Engine;
-
-/// A database that a request addresses.
-#[derive(Debug)]
-pub struct Database;
-
-impl Database {
-    /// Its id.
-    pub fn id(&self) -> &str { unreachable!() }
-    /// Its resource id.
-    pub fn rid(&self) -> Rid { unreachable!() }
+/// How an engine is set up.
+pub struct EngineOptions {
+    /// Whose prices apply.
+    pub profile: Profile,
+    /// How scripts are run.
+    pub scripts: PoolOptions,
 }
 
-/// A container that a request addresses.
-#[derive(Debug)]
-pub struct Container;
-
-impl Container {
-    /// Its id.
-    pub fn id(&self) -> &str { unreachable!() }
-    /// Its database's id.
-    pub fn database_id(&self) -> &str { unreachable!() }
-    /// Its resource id.
-    pub fn rid(&self) -> Rid { unreachable!() }
-    /// Its partition key definition.
-    pub fn partition_key(&self) -> &Definition { unreachable!() }
+/// The engine.
+pub struct Engine {
+    store: Arc<dyn Store>,
+    world: Arc<dyn World>,
+    catalog: Catalog,
+    scripts: ScriptPool,
+    profile: Profile,
+    turns: Vec<Mutex<()>>,
 }
 
 /// Which feed of resources a list or query covers.
@@ -49,64 +78,296 @@ pub enum Feed<'a> {
     Offers,
 }
 
-/// A write that is ordered but not yet on disk. Answer the client only after [`Pending::wait`] or awaiting it.
-pub struct Pending<T>(T);
+/// Locks among which logical partitions are spread for scripts to take turns.
+const TURNS: usize = 256;
 
-impl<T> Pending<T> {
-    /// Blocks until the write is durable.
-    pub fn wait(self) -> Outcome<T> { unreachable!() }
-}
-
-impl<T: Unpin> Future for Pending<T> {
-    type Output = Outcome<T>;
-    fn poll(self: std::pin::Pin<&mut Self>, _: &mut std::task::Context<'_>) -> std::task::Poll<Outcome<T>> { unreachable!() }
-}
-
-#[allow(unused_variables, clippy::too_many_arguments)]
 impl Engine {
-    // ----- metadata (all blocking, all durable when they return) -----
-    pub fn database(&self, id: Id<'_>) -> Result<Arc<Database>> { unreachable!() }
-    /// NotFound if the container is missing, OwnerNotFound if the database is.
-    pub fn container(&self, database: Id<'_>, container: Id<'_>) -> Result<Arc<Container>> { unreachable!() }
+    /// Opens what a store holds.
+    ///
+    /// # Errors
+    /// 500 if the store cannot be read or does not make sense.
+    pub fn open(store: Arc<dyn Store>, options: EngineOptions, world: Arc<dyn World>) -> Result<Engine> {
+        let engine = Engine {
+            catalog: Catalog::open(Arc::clone(&store), Arc::clone(&world))?,
+            store,
+            world,
+            scripts: ScriptPool::new(options.scripts),
+            profile: options.profile,
+            turns: (0..TURNS).map(|_| Mutex::new(())).collect(),
+        };
+        engine.finish_rebuilds()?;
+        Ok(engine)
+    }
 
-    pub fn create_database(&self, body: &Object, throughput: Option<Throughput>) -> Outcome<Resource> { unreachable!() }
-    pub fn read_database(&self, database: &Database) -> Outcome<Resource> { unreachable!() }
-    pub fn delete_database(&self, database: &Database, if_match: Option<&str>) -> Outcome<()> { unreachable!() }
+    pub(crate) fn world(&self) -> &dyn World {
+        self.world.as_ref()
+    }
 
-    pub fn create_container(&self, database: &Database, body: &Object, throughput: Option<Throughput>) -> Outcome<Resource> { unreachable!() }
-    pub fn read_container(&self, container: &Container) -> Outcome<Resource> { unreachable!() }
-    pub fn replace_container(&self, container: &Container, body: &Object, if_match: Option<&str>) -> Outcome<Resource> { unreachable!() }
-    pub fn delete_container(&self, container: &Container, if_match: Option<&str>) -> Outcome<()> { unreachable!() }
-    /// (`x-ms-resource-quota`, `x-ms-resource-usage`)
-    pub fn quota(&self, container: &Container) -> (String, String) { unreachable!() }
+    pub(crate) fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
 
-    pub fn create_script(&self, container: &Container, kind: ScriptKind, body: &Object, upsert: bool) -> Outcome<Resource> { unreachable!() }
-    pub fn read_script(&self, container: &Container, kind: ScriptKind, id: Id<'_>) -> Outcome<Resource> { unreachable!() }
-    pub fn replace_script(&self, container: &Container, kind: ScriptKind, id: Id<'_>, body: &Object, if_match: Option<&str>) -> Outcome<Resource> { unreachable!() }
-    pub fn delete_script(&self, container: &Container, kind: ScriptKind, id: Id<'_>, if_match: Option<&str>) -> Outcome<()> { unreachable!() }
+    pub(crate) fn scripts(&self) -> &ScriptPool {
+        &self.scripts
+    }
 
-    pub fn read_offer(&self, rid: Rid) -> Outcome<Resource> { unreachable!() }
-    pub fn replace_offer(&self, rid: Rid, body: &Object, if_match: Option<&str>) -> Outcome<Resource> { unreachable!() }
+    /// The lock that scripts of a logical partition take one after the other.
+    pub(crate) fn turn_of(&self, place: keys::Place) -> &Mutex<()> {
+        &self.turns[usize::from(place[7]) % TURNS]
+    }
 
-    pub fn list(&self, feed: Feed<'_>, page: &PageRequest) -> Outcome<Page> { unreachable!() }
-    pub fn query_feed(&self, feed: Feed<'_>, query: &QueryRequest) -> Outcome<QueryPage> { unreachable!() }
+    /// An answer with its charge.
+    pub(crate) fn outcome<T>(&self, result: Result<T>, work: &Work, position: Option<Position>) -> Outcome<T> {
+        Outcome { result, charge: self.profile.price(work), position }
+    }
+
+    fn metadata_read<T>(&self, result: Result<T>) -> Outcome<T> {
+        self.outcome(result, &Work { steps: vec![Step::MetadataRead] }, None)
+    }
+
+    fn metadata_write<T>(&self, bytes: usize, result: Result<T>) -> Outcome<T> {
+        let step = match &result {
+            Ok(_) => Step::MetadataWrite { bytes },
+            Err(_) => Step::Refused { bytes, terms: 0 },
+        };
+        self.outcome(result, &Work { steps: vec![step] }, None)
+    }
+
+    fn metadata_resource(&self, asked: &Object, result: Result<Resource>) -> Outcome<Resource> {
+        let bytes = result.as_ref().map_or_else(|_| Json::Object(asked.clone()).to_text().len(), |r| r.body.len());
+        self.metadata_write(bytes, result)
+    }
+
+    /// A database.
+    ///
+    /// # Errors
+    /// 404.
+    pub fn database(&self, id: Id<'_>) -> Result<Arc<Database>> {
+        self.catalog.database(id)
+    }
+
+    /// A container.
+    ///
+    /// # Errors
+    /// 404 if it is missing, 404/1003 if its database is.
+    pub fn container(&self, database: Id<'_>, container: Id<'_>) -> Result<Arc<Container>> {
+        self.catalog.container(database, container)
+    }
+
+    /// Creates a database.
+    pub fn create_database(&self, body: &Object, throughput: Option<Throughput>) -> Outcome<Resource> {
+        self.metadata_resource(body, self.catalog.create_database(body, throughput))
+    }
+
+    /// Reads a database.
+    pub fn read_database(&self, database: &Database) -> Outcome<Resource> {
+        self.metadata_read(Ok(database.resource(false)))
+    }
+
+    /// Deletes a database with all its containers.
+    pub fn delete_database(&self, database: &Database, if_match: Option<&str>) -> Outcome<()> {
+        self.metadata_write(0, self.catalog.delete_database(database, if_match))
+    }
+
+    /// Creates a container with the physical partitions that its throughput asks for.
+    pub fn create_container(&self, database: &Arc<Database>, body: &Object, throughput: Option<Throughput>) -> Outcome<Resource> {
+        self.metadata_resource(body, self.catalog.create_container(database, body, throughput))
+    }
+
+    /// Reads a container.
+    pub fn read_container(&self, container: &Container) -> Outcome<Resource> {
+        self.metadata_read(Ok(container.resource(false)))
+    }
+
+    /// Replaces a container's settings; returns when the index follows them.
+    pub fn replace_container(&self, container: &Container, body: &Object, if_match: Option<&str>) -> Outcome<Resource> {
+        let replaced = self.catalog.replace_container(container, body, if_match).and_then(|index| {
+            if index == IndexState::Rebuilding {
+                self.rebuild_index(container)?;
+            }
+            Ok(container.resource(false))
+        });
+        self.metadata_resource(body, replaced)
+    }
+
+    /// Deletes a container.
+    pub fn delete_container(&self, container: &Container, if_match: Option<&str>) -> Outcome<()> {
+        self.metadata_write(0, self.catalog.delete_container(container, if_match))
+    }
+
+    /// `x-ms-resource-quota` and `x-ms-resource-usage` of a container, sizes in kilobytes.
+    pub fn quota(&self, container: &Container) -> (String, String) {
+        let counted = |p: &Arc<partition::Partition>| {
+            p.snapshot().and_then(|s| partition::Partition::counters(s.as_ref())).unwrap_or_default()
+        };
+        let (mut items, mut bytes) = (0, 0);
+        for counters in container.partitions().iter().map(counted) {
+            items += counters.items;
+            bytes += counters.bytes;
+        }
+        let kb = bytes.div_ceil(1024);
+        (
+            "documentSize=51200;documentsSize=52428800;documentsCount=-1;collectionSize=52428800;".to_owned(),
+            format!("documentSize=0;documentsSize={kb};documentsCount={items};collectionSize={kb};"),
+        )
+    }
+
+    /// Creates a script.
+    pub fn create_script(&self, container: &Container, kind: ScriptKind, body: &Object, upsert: bool) -> Outcome<Resource> {
+        self.metadata_resource(body, self.catalog.create_script(container, kind, body, upsert))
+    }
+
+    /// Reads a script.
+    pub fn read_script(&self, container: &Container, kind: ScriptKind, id: Id<'_>) -> Outcome<Resource> {
+        self.metadata_read(self.catalog.find_script(container, kind, id).map(|s| s.resource(container, false)))
+    }
+
+    /// Replaces a script.
+    pub fn replace_script(
+        &self,
+        container: &Container,
+        kind: ScriptKind,
+        id: Id<'_>,
+        body: &Object,
+        if_match: Option<&str>,
+    ) -> Outcome<Resource> {
+        self.metadata_resource(body, self.catalog.replace_script(container, kind, id, body, if_match))
+    }
+
+    /// Deletes a script.
+    pub fn delete_script(&self, container: &Container, kind: ScriptKind, id: Id<'_>, if_match: Option<&str>) -> Outcome<()> {
+        self.metadata_write(0, self.catalog.delete_script(container, kind, id, if_match))
+    }
+
+    /// Reads an offer.
+    pub fn read_offer(&self, rid: Rid) -> Outcome<Resource> {
+        self.metadata_read(self.catalog.offer(rid).map(|offer| offer.resource()))
+    }
+
+    /// Changes a throughput.
+    pub fn replace_offer(&self, rid: Rid, body: &Object, if_match: Option<&str>) -> Outcome<Resource> {
+        self.metadata_resource(body, self.catalog.replace_offer(rid, body, if_match))
+    }
+
+    fn rows_of(&self, feed: Feed<'_>) -> Vec<bytes::Bytes> {
+        let bodies = |resources: Vec<Resource>| resources.into_iter().map(|r| r.body).collect();
+        match feed {
+            Feed::Databases => bodies(self.catalog.databases().iter().map(|d| d.resource(false)).collect()),
+            Feed::Containers(database) => {
+                bodies(self.catalog.containers(database).iter().map(|c| c.resource(false)).collect())
+            }
+            Feed::Scripts(container, kind) => {
+                bodies(container.scripts(kind).iter().map(|s| s.resource(container, false)).collect())
+            }
+            Feed::Offers => bodies(self.catalog.offers().iter().map(|o| o.resource()).collect()),
+        }
+    }
+
+    /// A page of a list of resources.
+    pub fn list(&self, feed: Feed<'_>, page: &PageRequest) -> Outcome<Page> {
+        let query = QueryRequest {
+            text: "SELECT * FROM c".into(),
+            parameters: Vec::new(),
+            page: page.clone(),
+            cross_partition: true,
+            metrics: false,
+        };
+        self.metadata_read(self.query_feed(feed, &query).result.map(|answer| answer.page))
+    }
+
+    /// A page of a query over a list of resources.
+    pub fn query_feed(&self, feed: Feed<'_>, query: &QueryRequest) -> Outcome<QueryPage> {
+        let rows = self.rows_of(feed);
+        let mut work = orrery_sql::Work::default();
+        let page = query::query_rows(
+            self.world(),
+            &orrery_sql::Environment::default(),
+            &rows,
+            &query.text,
+            &query.parameters,
+            &query.page,
+            &mut NoFunctions,
+            &mut work,
+        );
+        let counted = orrery_model::work::QueryWork {
+            loaded: rows.len() as u64,
+            out: work.rows_out,
+            out_bytes: work.bytes_out,
+            ..orrery_model::work::QueryWork::default()
+        };
+        let page = page.map(|page| QueryPage { page, metrics: None, index_metrics: None });
+        self.outcome(page, &Work { steps: vec![Step::Query(counted)] }, None)
+    }
 
     /// The live physical partitions in order of their ranges, and an etag that changes with them.
-    pub fn partition_key_ranges(&self, container: &Container) -> (Vec<RangeInfo>, String) { unreachable!() }
+    ///
+    /// # Errors
+    /// What the store reports.
+    pub fn partition_key_ranges(&self, container: &Container) -> Result<(Vec<RangeInfo>, String)> {
+        let ranges = container.ranges()?;
+        let newest = ranges.iter().map(|r| u64::from(r.id)).max().unwrap_or(0);
+        Ok((ranges, format!("\"{}\"", newest + 1)))
+    }
 
-    // ----- items -----
-    /// `session` is the raw header `x-ms-session-token`.
-    pub fn read_item(&self, container: &Container, key: &PartitionKey, id: &str, if_none_match: Option<&str>, session: Option<&str>) -> Outcome<ReadReply> { unreachable!() }
-    /// `Err` inside: refused before anything was written.
-    pub fn write_item(&self, container: &Container, operation: &WriteOperation, body: Option<&[u8]>, options: &WriteOptions) -> std::result::Result<Pending<Written>, Outcome<Written>> { unreachable!() }
-    pub fn read_feed(&self, container: &Container, scope: &Scope, page: &PageRequest, session: Option<&str>) -> Outcome<Page> { unreachable!() }
-    pub fn change_feed(&self, container: &Container, scope: &Scope, start: &FeedStart, max_items: Option<usize>, session: Option<&str>) -> Outcome<FeedPage> { unreachable!() }
-    pub fn query(&self, container: &Container, scope: &Scope, query: &QueryRequest, session: Option<&str>) -> Outcome<QueryPage> { unreachable!() }
+    /// One page of a query.
+    pub fn query(&self, container: &Container, scope: &Scope, query: &QueryRequest, session: Option<&str>) -> Outcome<QueryPage> {
+        let mut work = Work::default();
+        let mut position = None;
+        let result = self.run_query(container, scope, query, session, &mut work, &mut position);
+        if result.is_err() && work.steps.is_empty() {
+            work.steps.push(Step::ReadNothing);
+        }
+        self.outcome(result, &work, position)
+    }
+
+    fn run_query(
+        &self,
+        container: &Container,
+        scope: &Scope,
+        query: &QueryRequest,
+        session: Option<&str>,
+        work: &mut Work,
+        position: &mut Option<Position>,
+    ) -> Result<QueryPage> {
+        let reach = query::scope_reach(container, scope)?;
+        for (partition, _) in &reach.partitions {
+            let lsn = partition.snapshot()?.head().lsn;
+            consistency::check_session(session, partition, lsn)?;
+            if let [_] = reach.partitions[..] {
+                *position = Some(Position { range_id: partition.id, lsn, item_lsn: None });
+            }
+        }
+        let context = query::Context { world: self.world(), profile: self.profile };
+        let mut functions = scripts::Udfs::new(self, container);
+        query::run(&context, container, scope, query, &mut functions, &mut work.steps)
+    }
+
     /// The query plan document for clients that merge themselves (JSON text).
-    pub fn query_plan(&self, container: &Container, text: &str, parameters: &[(String, Json)], features: &str, key: Option<&PartitionKey>) -> Outcome<String> { unreachable!() }
-    /// Blocks while the script runs.
-    pub fn execute(&self, container: &Container, procedure: Id<'_>, key: &PartitionKey, arguments: &[u8], logging: bool) -> std::result::Result<Pending<ProcedureReply>, Outcome<ProcedureReply>> { unreachable!() }
+    pub fn query_plan(
+        &self,
+        container: &Container,
+        text: &str,
+        parameters: &[(String, Json)],
+        features: &str,
+        key: Option<&PartitionKey>,
+    ) -> Outcome<String> {
+        self.metadata_read(query::client_plan(container, text, parameters, features, key))
+    }
 
     /// Waits until everything accepted is durable; for a graceful end.
-    pub fn shut_down(&self) -> Result<()> { unreachable!() }
+    ///
+    /// # Errors
+    /// What the store reports.
+    pub fn shut_down(&self) -> Result<()> {
+        self.store.sync().map_err(partition::storage_failure)
+    }
+}
+
+/// Lists of resources have no user-defined functions.
+struct NoFunctions;
+
+impl orrery_sql::Functions for NoFunctions {
+    fn call(&mut self, name: &str, _: &[Option<Json>]) -> std::result::Result<Option<Json>, orrery_sql::QueryError> {
+        Err(orrery_sql::QueryError::Unsupported(format!("The user-defined function '{name}' does not exist here.")))
+    }
 }

@@ -111,7 +111,7 @@ impl Gateway {
             .await
         };
         let mut reply = answered.unwrap_or_else(Reply::failed);
-        let milliseconds = started.elapsed().as_secs_f64() * 1000.0;
+        let milliseconds = started.elapsed().as_micros() as f64 / 1000.0;
         reply.set("x-ms-request-duration-ms", &format!("{milliseconds:.3}"));
         self.log_request(name, &reply, &head, &activity, milliseconds, connection);
         reply.render(&activity, head_only)

@@ -12,6 +12,7 @@ mod epk;
 mod murmur;
 
 pub use epk::{Epk, EpkRange};
+pub use murmur::murmur3_128;
 
 use crate::error::{Error, Result};
 use crate::json::{Json, Object, parse};

@@ -2,12 +2,14 @@
 
 use crate::command::Profile;
 use crate::failure::Failure;
-use orrery_engine::Engine;
+use orrery_engine::{Engine, EngineOptions};
 use orrery_model::world::World;
+use orrery_script::{HostCommand, PoolOptions};
+use orrery_storage::{LocalOptions, LocalStore, MemoryStore, Store};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Opens the engine on `data_dir`, or on memory.
+/// Opens the engine on the directory `store` of `data_dir`, or on memory.
 ///
 /// # Errors
 /// [`Failure::Data`] if what lies in `data_dir` cannot be opened.
@@ -16,6 +18,25 @@ pub(crate) fn open_engine(
     profile: Profile,
     world: Arc<dyn World>,
 ) -> Result<Arc<Engine>, Failure> {
-    let _ = (data_dir, profile, world);
-    Ok(Arc::new(Engine))
+    let store: Arc<dyn Store> = match data_dir {
+        None => Arc::new(MemoryStore::new()),
+        Some(directory) => {
+            let opened = LocalStore::open(directory.join("store"), LocalOptions::default());
+            Arc::new(opened.map_err(|error| Failure::Data(error.to_string()))?)
+        }
+    };
+    let program = std::env::current_exe()
+        .map_err(|error| Failure::Failed(format!("cannot find this program to run scripts with: {error}")))?;
+    let command = HostCommand { program: program.into_os_string(), arguments: vec!["script-host".into()] };
+    let profile = match profile {
+        Profile::Modern => orrery_engine::Profile::Modern,
+        Profile::Y2019 => orrery_engine::Profile::Y2019,
+    };
+    let options = EngineOptions { profile, scripts: PoolOptions::new(command) };
+    let engine = Engine::open(store, options, world).map_err(|error| {
+        let cause = error.cause_chain();
+        let cause = if cause.is_empty() { error.told().to_owned() } else { cause };
+        Failure::Data(format!("the data cannot be opened: {cause}"))
+    })?;
+    Ok(Arc::new(engine))
 }

@@ -7,7 +7,6 @@ mod engine;
 mod failure;
 mod healthcheck;
 mod keys;
-mod script_host;
 mod start;
 mod tls;
 mod world;
@@ -24,7 +23,7 @@ fn main() -> ExitCode {
     let done = match Program::parse().command {
         Command::Start(arguments) => start::run(&arguments),
         Command::Healthcheck(arguments) => healthcheck::run(&arguments),
-        Command::ScriptHost => return script_host::serve(),
+        Command::ScriptHost => return orrery_script::serve_script_host(),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

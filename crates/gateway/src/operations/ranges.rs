@@ -13,7 +13,7 @@ use orrery_engine::{Container, Engine};
 use orrery_model::{Json, Result, Rid, object};
 
 pub(super) fn read(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
-    let (ranges, etag) = engine.partition_key_ranges(container);
+    let (ranges, etag) = engine.partition_key_ranges(container)?;
     let quoted = if etag.starts_with('"') { etag } else { format!("\"{etag}\"") };
     let mut reply = if is_current(call.ask.if_none_match.as_deref(), &quoted) {
         Reply::empty(304).with_rows(0, None)

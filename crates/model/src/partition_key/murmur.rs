@@ -22,7 +22,7 @@ pub(super) fn murmur3_32(data: &[u8]) -> u32 {
 }
 
 /// x64, 128 bits: h1 and h2, each little-endian.
-pub(super) fn murmur3_128(data: &[u8]) -> [u8; 16] {
+pub fn murmur3_128(data: &[u8]) -> [u8; 16] {
     const C1: u64 = 0x87C3_7B91_1142_53D5;
     const C2: u64 = 0x4CF5_AD43_2745_937F;
     let mix1 = |k: u64| k.wrapping_mul(C1).rotate_left(31).wrapping_mul(C2);

@@ -1,0 +1,231 @@
+//! What exists: databases, containers, scripts and offers, in memory and in the store's partition 0.
+//!
+//! ```text
+//! key                  value (JSON)
+//! 20 kind·1 rid        a record: what the resource's body says, and what the engine keeps beside it
+//! 21 home·8            a deleted container's partition that is still to be destroyed
+//! ```
+//! All of it fits in memory and is read once at open. One write at a time changes it, and is durable before it shows.
+//! Resource ids are random and never used twice, so a client notices when a container was created anew.
+
+mod containers;
+mod databases;
+mod offers;
+mod records;
+mod scripts;
+pub mod settings;
+
+pub use containers::{Container, IndexState};
+pub use databases::Database;
+pub use offers::Offer;
+pub use records::Meta;
+pub use scripts::Script;
+
+use crate::partition::{Changes, Partition, outcome_error, scan};
+use crate::request::Id;
+use orrery_model::json::parse;
+use orrery_model::partition_key::EpkRange;
+use orrery_model::world::World;
+use orrery_model::{Error, Json, Object, Result, Rid, limits};
+use orrery_storage::{Direction, PartitionId, Store};
+use records::{Kind, Record};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
+
+/// Everything that exists.
+pub struct Catalog {
+    store: Arc<dyn Store>,
+    world: Arc<dyn World>,
+    home: Partition,
+    writing: Mutex<()>,
+    state: RwLock<State>,
+}
+
+#[derive(Default)]
+struct State {
+    databases: HashMap<Rid, Arc<Database>>,
+    containers: HashMap<Rid, Arc<Container>>,
+    offers: HashMap<Rid, Arc<Offer>>,
+    last_home: u64,
+}
+
+/// Rows of the catalog that change together.
+#[derive(Default)]
+struct Batch {
+    puts: Vec<(Vec<u8>, Vec<u8>)>,
+    deletes: Vec<Vec<u8>>,
+}
+
+const RECORD: u8 = 0x20;
+const DOOMED: u8 = 0x21;
+
+impl Catalog {
+    /// Reads the catalog of a store; an empty store has an empty one.
+    ///
+    /// # Errors
+    /// 500 if the store cannot be read or holds records that make no sense.
+    pub fn open(store: Arc<dyn Store>, world: Arc<dyn World>) -> Result<Self> {
+        let home = Partition::new(Arc::clone(&store), 0, Vec::new(), EpkRange::all(), PartitionId(0));
+        let catalog = Catalog { store, world, home, writing: Mutex::new(()), state: RwLock::default() };
+        let snapshot = catalog.home.snapshot()?;
+        let mut records = Vec::new();
+        for row in scan(snapshot.as_ref(), &(vec![RECORD], vec![RECORD + 1]), Direction::Forward) {
+            records.push(Record::read(&row?.1)?);
+        }
+        // Owners come first: kinds are numbered so.
+        records.sort_by_key(|record| record.kind);
+        for record in records {
+            catalog.take_in(record)?;
+        }
+        let mut doomed = Vec::new();
+        for row in scan(snapshot.as_ref(), &(vec![DOOMED], vec![DOOMED + 1]), Direction::Forward) {
+            doomed.extend(row?.0.get(1..).and_then(crate::keys::number));
+        }
+        drop(snapshot);
+        catalog.sweep(&doomed)?;
+        Ok(catalog)
+    }
+
+    fn take_in(&self, record: Record) -> Result<()> {
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        match record.kind {
+            Kind::Database => _ = state.databases.insert(record.meta.rid, Arc::new(Database::from_record(record)?)),
+            Kind::Container => {
+                let owner = state.databases.get(&record.meta.rid.database_part()).cloned();
+                let container = Container::from_record(&self.store, owner.ok_or_else(Record::damaged)?, record)?;
+                state.last_home = state.last_home.max(container.last_home());
+                state.containers.insert(container.rid(), Arc::new(container));
+            }
+            Kind::Procedure | Kind::Trigger | Kind::Function => {
+                let owner = state.containers.get(&record.meta.rid.container_part()).cloned();
+                owner.ok_or_else(Record::damaged)?.add_script(Script::from_record(record)?);
+            }
+            Kind::Offer => _ = state.offers.insert(record.meta.rid, Arc::new(Offer::from_record(record)?)),
+        }
+        Ok(())
+    }
+
+    fn state(&self) -> RwLockReadGuard<'_, State> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes a batch durable.
+    fn commit(&self, batch: Batch) -> Result<()> {
+        let mut writer = self.home.lock()?;
+        let changes = Changes { puts: batch.puts, deletes: batch.deletes, ..Changes::default() };
+        let ordered = writer.submit(&self.home, changes, self.world.random());
+        writer.forget_durable(self.home.snapshot()?.head().lsn);
+        drop(writer);
+        match outcome_error(&ordered.receipt.wait()) {
+            None => Ok(()),
+            Some(error) => {
+                self.home.abandon_writer();
+                Err(error)
+            }
+        }
+    }
+
+    /// Destroys partitions that no container has any more.
+    fn sweep(&self, doomed: &[u64]) -> Result<()> {
+        for home in doomed {
+            self.store.destroy(PartitionId(*home)).map_err(crate::partition::storage_failure)?;
+            self.commit(Batch { deletes: vec![doomed_key(*home)], ..Batch::default() })?;
+        }
+        Ok(())
+    }
+
+    /// A database.
+    ///
+    /// # Errors
+    /// 404.
+    pub fn database(&self, id: Id<'_>) -> Result<Arc<Database>> {
+        let state = self.state();
+        let found = match id {
+            Id::Rid(rid) => state.databases.get(&rid),
+            Id::Name(name) => state.databases.values().find(|d| d.id() == name),
+        };
+        found.cloned().ok_or_else(Error::not_found)
+    }
+
+    /// A container.
+    ///
+    /// # Errors
+    /// 404 if it is missing, 404/1003 if its database is.
+    pub fn container(&self, database: Id<'_>, container: Id<'_>) -> Result<Arc<Container>> {
+        let database = self.database(database).map_err(|_| Error::owner_not_found())?;
+        let state = self.state();
+        let found = match container {
+            Id::Rid(rid) => state.containers.get(&rid).filter(|c| c.rid().database_part() == database.rid()),
+            Id::Name(name) => database.container(name).and_then(|rid| state.containers.get(&rid)),
+        };
+        found.cloned().ok_or_else(Error::not_found)
+    }
+
+    /// All databases, oldest first.
+    pub fn databases(&self) -> Vec<Arc<Database>> {
+        let mut all: Vec<_> = self.state().databases.values().cloned().collect();
+        all.sort_by_key(|d| (d.meta().ts, d.rid()));
+        all
+    }
+
+    /// All containers of a database, oldest first.
+    pub fn containers(&self, database: &Database) -> Vec<Arc<Container>> {
+        let mut all: Vec<_> = self.state().containers.values().filter(|c| c.rid().database_part() == database.rid()).cloned().collect();
+        all.sort_by_key(|c| (c.created(), c.rid()));
+        all
+    }
+
+    /// All containers there are.
+    pub fn all_containers(&self) -> Vec<Arc<Container>> {
+        self.state().containers.values().cloned().collect()
+    }
+
+    fn new_meta(&self, rid: Rid) -> Meta {
+        Meta { rid, ts: self.world.now_seconds(), etag: self.world.random() }
+    }
+}
+
+impl Batch {
+    fn put(&mut self, record: &Record) {
+        self.puts.push((record.key(), record.text()));
+    }
+
+    fn delete(&mut self, kind: Kind, rid: Rid) {
+        self.deletes.push(records::key(kind, rid));
+    }
+
+    fn doom(&mut self, home: PartitionId) {
+        self.puts.push((doomed_key(home.0), Vec::new()));
+    }
+}
+
+fn doomed_key(home: u64) -> Vec<u8> {
+    [&[DOOMED][..], &home.to_be_bytes()].concat()
+}
+
+/// The id of a database, container or script, checked.
+///
+/// # Errors
+/// 400 if it is missing, no string, empty, too long, ends in a blank or holds `/`, `\`, `?` or `#`.
+pub fn resource_id(body: &Object) -> Result<&str> {
+    let missing = || Error::bad("The input content is invalid because the required properties - 'id; ' - are missing");
+    let id = match body.get("id") {
+        None | Some(Json::Null) => return Err(missing()),
+        Some(id) => id.as_str().ok_or_else(|| Error::bad("The id is invalid: it must be a string."))?,
+    };
+    if id.is_empty() {
+        return Err(missing());
+    }
+    if id.chars().count() > limits::RESOURCE_ID_CHARS {
+        return Err(Error::bad(format!("The id is longer than {} characters.", limits::RESOURCE_ID_CHARS)));
+    }
+    if id.contains(['/', '\\', '?', '#']) || id.ends_with(' ') {
+        return Err(Error::bad(format!("The id '{id}' is invalid: it holds one of the characters / \\ ? # or ends in a blank.")));
+    }
+    Ok(id)
+}
+
+/// JSON that the engine itself wrote.
+fn own_json(text: &[u8]) -> Result<Json> {
+    parse(text).map_err(|_| Record::damaged())
+}

@@ -1,0 +1,411 @@
+//! Containers: their settings, their physical partitions and their scripts.
+
+use super::databases::Database;
+use super::offers::Offer;
+use super::records::{Kind, Meta, Record};
+use super::scripts::{Script, ScriptKey};
+use super::settings::Settings;
+use super::{Batch, Catalog};
+use crate::partition::{Partition, outcome_error};
+use crate::request::{RangeInfo, Resource, ScriptKind, Throughput};
+use crate::transaction::etag_matches;
+use orrery_model::partition_key::{Definition, Epk, EpkRange};
+use orrery_model::rid::Child;
+use orrery_model::{Error, Json, Kind as ErrorKind, Object, Result, Rid, limits, object};
+use orrery_storage::{PartitionId, Store};
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// A container.
+pub struct Container {
+    database: Arc<Database>,
+    id: String,
+    rid: Rid,
+    created: u64,
+    partition_key: Definition,
+    state: RwLock<ContainerState>,
+    partitions: Vec<Arc<Partition>>,
+    scripts: RwLock<HashMap<ScriptKey, Arc<Script>>>,
+    next_number: AtomicU64,
+}
+
+struct ContainerState {
+    meta: Meta,
+    settings: Arc<Settings>,
+    index: IndexState,
+}
+
+/// Whether the index can be asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IndexState {
+    /// It follows the policy.
+    Ready,
+    /// The policy changed and the index does not follow it yet: queries scan.
+    Rebuilding,
+}
+
+impl fmt::Debug for Container {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Container({}/{})", self.database.id(), self.id)
+    }
+}
+
+impl Container {
+    pub(super) fn from_record(store: &Arc<dyn Store>, database: Arc<Database>, record: Record) -> Result<Self> {
+        let settings = Settings::from_body(&record.body)?;
+        let created = record.kept.get("created").and_then(Json::as_i64).unwrap_or(0) as u64;
+        let rebuilding = record.kept.get("rebuilding").and_then(Json::as_bool).unwrap_or(false);
+        let listed = record.kept.get("partitions").and_then(Json::as_array).ok_or_else(Record::damaged)?;
+        let partitions = listed.iter().map(|p| read_partition(store, p)).collect::<Result<Vec<_>>>()?;
+        let mut next_number = 1;
+        for partition in &partitions {
+            next_number = next_number.max(Partition::counters(partition.snapshot()?.as_ref())?.next_number);
+        }
+        let container = Container {
+            id: super::resource_id(&record.body)?.to_owned(),
+            rid: record.meta.rid,
+            created,
+            partition_key: settings.partition_key.clone(),
+            state: RwLock::new(ContainerState {
+                meta: record.meta,
+                settings: Arc::new(settings),
+                index: if rebuilding { IndexState::Rebuilding } else { IndexState::Ready },
+            }),
+            partitions,
+            scripts: RwLock::default(),
+            next_number: AtomicU64::new(next_number),
+            database,
+        };
+        container.database.name_container(&container.id, Some(container.rid));
+        Ok(container)
+    }
+
+    /// Its id.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Its database's id.
+    pub fn database_id(&self) -> &str {
+        self.database.id()
+    }
+
+    /// Its database.
+    pub fn database(&self) -> &Database {
+        &self.database
+    }
+
+    /// Its resource id.
+    pub fn rid(&self) -> Rid {
+        self.rid
+    }
+
+    /// The second in which it was created.
+    pub fn created(&self) -> u64 {
+        self.created
+    }
+
+    /// Its partition key definition.
+    pub fn partition_key(&self) -> &Definition {
+        &self.partition_key
+    }
+
+    /// Its settings now.
+    pub fn settings(&self) -> Arc<Settings> {
+        Arc::clone(&self.state.read().unwrap_or_else(PoisonError::into_inner).settings)
+    }
+
+    /// Whether its index can be asked now.
+    pub fn index_state(&self) -> IndexState {
+        self.state.read().unwrap_or_else(PoisonError::into_inner).index
+    }
+
+    /// Its physical partitions, in order of their ranges.
+    pub fn partitions(&self) -> &[Arc<Partition>] {
+        &self.partitions
+    }
+
+    /// The partition in which a key lives.
+    pub fn partition_of(&self, epk: &Epk) -> &Arc<Partition> {
+        // Ranges tile the space, so there is exactly one; keys of the last are unbounded above.
+        let at = self.partitions.partition_point(|p| p.range.max <= *epk);
+        &self.partitions[at.min(self.partitions.len() - 1)]
+    }
+
+    /// The partition with this range id.
+    ///
+    /// # Errors
+    /// 410/1002 if there is none.
+    pub fn partition_by_id(&self, id: u32) -> Result<&Arc<Partition>> {
+        self.partitions.iter().find(|p| p.id == id).ok_or_else(|| {
+            Error::new(ErrorKind::PartitionKeyRangeGone, format!("The partition key range {id} is gone: it does not exist or was split."))
+        })
+    }
+
+    /// A number that no item of this container had before.
+    pub fn new_number(&self) -> u64 {
+        self.next_number.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Above every item number handed out.
+    pub fn numbers_used(&self) -> u64 {
+        self.next_number.load(Ordering::Relaxed)
+    }
+
+    /// What `_self` says.
+    pub fn self_link(&self) -> String {
+        format!("dbs/{}/colls/{}/", self.database.rid(), self.rid)
+    }
+
+    /// The link by names.
+    pub fn alt_link(&self) -> String {
+        format!("dbs/{}/colls/{}", self.database.id(), self.id)
+    }
+
+    /// As a client reads it.
+    pub fn resource(&self, created: bool) -> Resource {
+        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        let own = [
+            ("_docs", "docs/"),
+            ("_sprocs", "sprocs/"),
+            ("_triggers", "triggers/"),
+            ("_udfs", "udfs/"),
+            ("_conflicts", "conflicts/"),
+        ];
+        let body = state.meta.text(&state.settings.body, &self.self_link(), &own);
+        Resource { body, etag: state.meta.etag_text(), rid: self.rid, created }
+    }
+
+    /// The live partitions as clients see them.
+    pub fn ranges(&self) -> Result<Vec<RangeInfo>> {
+        let info = |p: &Arc<Partition>| -> Result<RangeInfo> {
+            Ok(RangeInfo {
+                id: p.id,
+                rid: Rid::child(self.rid, Child::Range, u64::from(p.id) + 2),
+                range: p.range.clone(),
+                parents: p.parents.clone(),
+                lsn: p.snapshot()?.head().lsn,
+            })
+        };
+        self.partitions.iter().map(info).collect()
+    }
+
+    /// One of its scripts.
+    pub fn script(&self, kind: ScriptKind, id: &str) -> Option<Arc<Script>> {
+        self.scripts.read().unwrap_or_else(PoisonError::into_inner).get(&(kind, id.to_owned())).cloned()
+    }
+
+    /// Its scripts of one kind, by id.
+    pub fn scripts(&self, kind: ScriptKind) -> Vec<Arc<Script>> {
+        let scripts = self.scripts.read().unwrap_or_else(PoisonError::into_inner);
+        let mut all: Vec<_> = scripts.values().filter(|s| s.kind == kind).cloned().collect();
+        all.sort_by_key(|s| s.meta.rid.child_number().map(|(_, n)| n));
+        all
+    }
+
+    pub(super) fn add_script(&self, script: Script) {
+        let key = (script.kind, script.id().to_owned());
+        self.scripts.write().unwrap_or_else(PoisonError::into_inner).insert(key, Arc::new(script));
+    }
+
+    pub(super) fn remove_script(&self, kind: ScriptKind, id: &str) {
+        self.scripts.write().unwrap_or_else(PoisonError::into_inner).remove(&(kind, id.to_owned()));
+    }
+
+    pub(super) fn last_home(&self) -> u64 {
+        self.partitions.iter().map(|p| p.home.0).max().unwrap_or(0)
+    }
+
+    fn record(&self, meta: Meta, settings: &Settings, index: IndexState) -> Record {
+        let partitions: Vec<Json> = self.partitions.iter().map(|p| Json::Object(write_partition(p))).collect();
+        let kept = object! {
+            "created" => self.created,
+            "rebuilding" => index == IndexState::Rebuilding,
+            "partitions" => partitions,
+        };
+        Record { kind: Kind::Container, meta, body: settings.body.clone(), kept }
+    }
+}
+
+fn write_partition(p: &Partition) -> Object {
+    let parents: Vec<Json> = p.parents.iter().map(|id| Json::from(*id)).collect();
+    object! {
+        "id" => p.id, "home" => p.home.0, "min" => p.range.min.to_string(), "max" => p.range.max.to_string(),
+        "parents" => parents,
+    }
+}
+
+fn read_partition(store: &Arc<dyn Store>, json: &Json) -> Result<Arc<Partition>> {
+    let read = || -> Option<Partition> {
+        let epk = |name: &str| Epk::from_hex(json.get(name)?.as_str()?).ok();
+        let number = |json: &Json| u32::try_from(json.as_i64()?).ok();
+        let parents = json.get("parents")?.as_array()?.iter().map(number).collect::<Option<Vec<u32>>>()?;
+        let home = PartitionId(json.get("home")?.as_i64()? as u64);
+        let range = EpkRange::new(epk("min")?, epk("max")?);
+        Some(Partition::new(Arc::clone(store), number(json.get("id")?)?, parents, range, home))
+    };
+    read().map(Arc::new).ok_or_else(Record::damaged)
+}
+
+/// Physical partitions that a new container gets (the service's rule).
+fn partition_count(throughput: Throughput) -> usize {
+    const MANUAL_RU_EACH: u32 = 6_000;
+    let count = match throughput {
+        Throughput::Manual(ru) => ru.div_ceil(MANUAL_RU_EACH),
+        Throughput::Autoscale { max } => max.div_ceil(limits::PARTITION_RU_PER_SECOND),
+    };
+    count.max(1) as usize
+}
+
+/// Throughput of a container that names none.
+const DEFAULT_THROUGHPUT: Throughput = Throughput::Manual(400);
+
+impl Catalog {
+    /// Creates a container.
+    ///
+    /// # Errors
+    /// 409 if the id is taken, 400 for a body that breaks a rule.
+    pub fn create_container(&self, database: &Arc<Database>, body: &Object, throughput: Option<Throughput>) -> Result<Resource> {
+        let settings = Settings::from_body(body)?;
+        self.check_computed(&settings)?;
+        let id = super::resource_id(&settings.body)?.to_owned();
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.state().databases.contains_key(&database.rid()) {
+            return Err(Error::owner_not_found());
+        }
+        if database.container(&id).is_some() {
+            return Err(Error::conflict());
+        }
+        let rid = std::iter::repeat_with(|| Rid::container(database.rid(), self.world.random() as u32))
+            .find(|rid| !self.state().containers.contains_key(rid))
+            .expect("an endless iterator");
+        // A container of a database with throughput of its own shares it, unless it asks for some.
+        let shared = throughput.is_none() && self.offer_of(database.rid()).is_some();
+        let asked = throughput.unwrap_or(DEFAULT_THROUGHPUT);
+        let count = if shared { 1 } else { partition_count(asked) };
+        let partitions = self.new_partitions(&settings, count)?;
+        let meta = self.new_meta(rid);
+        let listed: Vec<Json> = partitions.iter().map(|p| Json::Object(write_partition(p))).collect();
+        let kept = object! { "created" => meta.ts, "rebuilding" => false, "partitions" => listed };
+        let record = Record { kind: Kind::Container, meta, body: settings.body.clone(), kept };
+        let offer = if shared { None } else { Some(self.new_offer(rid, format!("dbs/{}/colls/{rid}/", database.rid()), asked)?) };
+        let mut batch = Batch::default();
+        batch.put(&record);
+        if let Some(offer) = &offer {
+            batch.put(&offer.record());
+        }
+        self.commit(batch)?;
+        let container = Arc::new(Container::from_record(&self.store, Arc::clone(database), record)?);
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        state.last_home = state.last_home.max(container.last_home());
+        state.containers.insert(rid, Arc::clone(&container));
+        state.offers.extend(offer.map(|offer: Offer| (offer.rid(), Arc::new(offer))));
+        Ok(container.resource(true))
+    }
+
+    /// Empty partitions that tile the hash space, each with its first commit durable.
+    fn new_partitions(&self, settings: &Settings, count: usize) -> Result<Vec<Partition>> {
+        let first_home = self.state().last_home + 1;
+        let ranges = EpkRange::even(settings.partition_key.hashing(), count);
+        let make = |(i, range): (u64, EpkRange)| -> Result<Partition> {
+            let home = PartitionId(first_home + i);
+            // A creation that did not come to its end may have left something here.
+            self.store.destroy(home).map_err(crate::partition::storage_failure)?;
+            Ok(Partition::new(Arc::clone(&self.store), i as u32, Vec::new(), range, home))
+        };
+        let partitions = (0..).zip(ranges).map(make).collect::<Result<Vec<_>>>()?;
+        let receipts = partitions.iter().map(Partition::create).collect::<Result<Vec<_>>>()?;
+        receipts.into_iter().find_map(|receipt| outcome_error(&receipt.wait())).map_or(Ok(partitions), Err)
+    }
+
+    fn check_computed(&self, settings: &Settings) -> Result<()> {
+        crate::query::check_computed_properties(&settings.computed_properties)
+    }
+
+    /// Replaces a container's settings. If the policy changed, the index is marked as being rebuilt; the caller
+    /// rebuilds it and then says [`Catalog::index_is_ready`].
+    ///
+    /// # Errors
+    /// 400 for what cannot change, 404, 412.
+    pub fn replace_container(&self, container: &Container, body: &Object, if_match: Option<&str>) -> Result<IndexState> {
+        let settings = Settings::from_body(body)?;
+        self.check_computed(&settings)?;
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.state().containers.contains_key(&container.rid) {
+            return Err(Error::not_found());
+        }
+        let (old_meta, old, old_index) = {
+            let state = container.state.read().unwrap_or_else(PoisonError::into_inner);
+            (state.meta, Arc::clone(&state.settings), state.index)
+        };
+        if if_match.is_some_and(|wanted| !etag_matches(wanted, &old_meta.etag_text())) {
+            return Err(Error::precondition_failed());
+        }
+        settings.check_replaces(&old)?;
+        let same_policy = settings.policy.to_json() == old.policy.to_json();
+        let index = if same_policy { old_index } else { IndexState::Rebuilding };
+        self.change_container(container, self.new_meta(container.rid), Arc::new(settings), index)?;
+        Ok(index)
+    }
+
+    /// The index follows the policy again.
+    pub fn index_is_ready(&self, container: &Container) -> Result<()> {
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let (meta, settings) = {
+            let state = container.state.read().unwrap_or_else(PoisonError::into_inner);
+            (state.meta, Arc::clone(&state.settings))
+        };
+        self.change_container(container, meta, settings, IndexState::Ready)
+    }
+
+    fn change_container(&self, container: &Container, meta: Meta, settings: Arc<Settings>, index: IndexState) -> Result<()> {
+        let mut batch = Batch::default();
+        batch.put(&container.record(meta, &settings, index));
+        self.commit(batch)?;
+        *container.state.write().unwrap_or_else(PoisonError::into_inner) = ContainerState { meta, settings, index };
+        Ok(())
+    }
+
+    /// Deletes a container.
+    ///
+    /// # Errors
+    /// 404, 412.
+    pub fn delete_container(&self, container: &Container, if_match: Option<&str>) -> Result<()> {
+        let etag = container.state.read().unwrap_or_else(PoisonError::into_inner).meta.etag_text();
+        if if_match.is_some_and(|wanted| !etag_matches(wanted, &etag)) {
+            return Err(Error::precondition_failed());
+        }
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.state().containers.contains_key(&container.rid) {
+            return Err(Error::not_found());
+        }
+        let mut batch = Batch::default();
+        let homes = self.remove_container(container, &mut batch);
+        self.commit(batch)?;
+        self.forget_container(container);
+        self.sweep(&homes)
+    }
+
+    /// The rows that go with a container; its partitions' homes, which are doomed by the batch.
+    pub(super) fn remove_container(&self, container: &Container, batch: &mut Batch) -> Vec<u64> {
+        batch.delete(Kind::Container, container.rid);
+        for kind in ScriptKind::ALL {
+            container.scripts(kind).iter().for_each(|script| batch.delete(kind.into(), script.meta.rid));
+        }
+        if let Some(offer) = self.offer_of(container.rid) {
+            batch.delete(Kind::Offer, offer.rid());
+        }
+        container.partitions.iter().for_each(|p| batch.doom(p.home));
+        container.partitions.iter().map(|p| p.home.0).collect()
+    }
+
+    pub(super) fn forget_container(&self, container: &Container) {
+        let offer = self.offer_of(container.rid);
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        state.containers.remove(&container.rid);
+        offer.map(|offer| state.offers.remove(&offer.rid()));
+        container.database.name_container(&container.id, None);
+    }
+}

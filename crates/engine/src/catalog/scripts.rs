@@ -1,0 +1,234 @@
+//! Stored procedures, triggers and user-defined functions as resources. Running them is `crate::scripts`.
+
+use super::containers::Container;
+use super::records::{Kind, Meta, Record};
+use super::{Batch, Catalog, resource_id};
+use crate::request::{Id, Resource, ScriptKind};
+use crate::transaction::etag_matches;
+use orrery_model::rid::{CHILD_NUMBERS, Child};
+use orrery_model::{Error, Json, Kind as ErrorKind, Object, Result, Rid, limits};
+use std::sync::{Arc, PoisonError};
+
+/// How a container finds a script.
+pub(super) type ScriptKey = (ScriptKind, String);
+
+/// A script.
+#[derive(Clone, Debug)]
+pub struct Script {
+    /// What it is.
+    pub kind: ScriptKind,
+    /// Ids and times.
+    pub meta: Meta,
+    body: Object,
+}
+
+/// One row for each kind of script.
+struct KindRow {
+    kind: ScriptKind,
+    record: Kind,
+    child: Child,
+    segment: &'static str,
+    most: usize,
+    members: &'static [&'static str],
+}
+
+const KINDS: [KindRow; 3] = [
+    KindRow {
+        kind: ScriptKind::Procedure,
+        record: Kind::Procedure,
+        child: Child::Procedure,
+        segment: "sprocs",
+        most: limits::PROCEDURES_PER_CONTAINER,
+        members: &["id", "body"],
+    },
+    KindRow {
+        kind: ScriptKind::Trigger,
+        record: Kind::Trigger,
+        child: Child::Trigger,
+        segment: "triggers",
+        most: limits::TRIGGERS_PER_CONTAINER,
+        members: &["id", "body", "triggerType", "triggerOperation"],
+    },
+    KindRow {
+        kind: ScriptKind::Function,
+        record: Kind::Function,
+        child: Child::Function,
+        segment: "udfs",
+        most: limits::FUNCTIONS_PER_CONTAINER,
+        members: &["id", "body"],
+    },
+];
+
+impl ScriptKind {
+    /// All kinds.
+    pub const ALL: [ScriptKind; 3] = [ScriptKind::Procedure, ScriptKind::Trigger, ScriptKind::Function];
+
+    fn row(self) -> &'static KindRow {
+        KINDS.iter().find(|row| row.kind == self).expect("every kind has a row")
+    }
+}
+
+impl From<ScriptKind> for Kind {
+    fn from(kind: ScriptKind) -> Kind {
+        kind.row().record
+    }
+}
+
+impl Script {
+    pub(super) fn from_record(record: Record) -> Result<Script> {
+        let row = KINDS.iter().find(|row| row.record == record.kind).ok_or_else(Record::damaged)?;
+        Ok(Script { kind: row.kind, meta: record.meta, body: record.body })
+    }
+
+    /// Its id.
+    pub fn id(&self) -> &str {
+        self.body.get("id").and_then(Json::as_str).unwrap_or_default()
+    }
+
+    /// Its source text.
+    pub fn source(&self) -> &str {
+        self.body.get("body").and_then(Json::as_str).unwrap_or_default()
+    }
+
+    /// A trigger's `triggerType`: `Pre` or `Post`.
+    pub fn trigger_type(&self) -> &str {
+        self.body.get("triggerType").and_then(Json::as_str).unwrap_or_default()
+    }
+
+    /// A trigger's `triggerOperation`.
+    pub fn trigger_operation(&self) -> &str {
+        self.body.get("triggerOperation").and_then(Json::as_str).unwrap_or_default()
+    }
+
+    /// As a client reads it.
+    pub fn resource(&self, container: &Container, created: bool) -> Resource {
+        let link = format!("{}{}/{}/", container.self_link(), self.kind.row().segment, self.meta.rid);
+        Resource { body: self.meta.text(&self.body, &link, &[]), etag: self.meta.etag_text(), rid: self.meta.rid, created }
+    }
+}
+
+/// The members a script body must and may have, checked.
+fn checked_body(kind: ScriptKind, body: &Object) -> Result<Object> {
+    let mut checked = Object::new();
+    for &member in kind.row().members {
+        let missing = || {
+            Error::bad(format!("The input content is invalid because the required properties - '{member}; ' - are missing"))
+        };
+        let text = body.get(member).and_then(Json::as_str).ok_or_else(missing)?;
+        checked.set(member, text);
+    }
+    resource_id(&checked)?;
+    if let Some((name, _)) = body.iter().find(|(name, _)| !kind.row().members.contains(name) && !name.starts_with('_')) {
+        return Err(Error::bad(format!("The property '{name}' of a script is unknown.")));
+    }
+    if checked.get("body").and_then(Json::as_str).is_some_and(|source| source.trim().is_empty()) {
+        return Err(Error::new(ErrorKind::ScriptCompile, "Encountered exception while compiling Javascript. The body is empty."));
+    }
+    if kind == ScriptKind::Trigger {
+        one_of(&mut checked, "triggerType", &["Pre", "Post"])?;
+        one_of(&mut checked, "triggerOperation", &["All", "Create", "Update", "Delete", "Replace", "Upsert"])?;
+    }
+    Ok(checked)
+}
+
+fn one_of(body: &mut Object, name: &str, allowed: &[&str]) -> Result<()> {
+    let text = body.get(name).and_then(Json::as_str).unwrap_or_default().to_owned();
+    let found = allowed.iter().find(|a| a.eq_ignore_ascii_case(&text));
+    let found = found.ok_or_else(|| Error::bad(format!("The {name} '{text}' is invalid; it is one of {}.", allowed.join(", "))))?;
+    body.set(name, *found);
+    Ok(())
+}
+
+impl Catalog {
+    /// The script that a path addresses.
+    ///
+    /// # Errors
+    /// 404.
+    pub fn find_script(&self, container: &Container, kind: ScriptKind, id: Id<'_>) -> Result<Arc<Script>> {
+        let found = match id {
+            Id::Name(name) => container.script(kind, name),
+            Id::Rid(rid) => container.scripts(kind).into_iter().find(|s| s.meta.rid == rid),
+        };
+        found.ok_or_else(Error::not_found)
+    }
+
+    /// Creates a script, or replaces the one of its id if `upsert`.
+    ///
+    /// # Errors
+    /// 409, 400, and 403 when the container is full of them.
+    pub fn create_script(&self, container: &Container, kind: ScriptKind, body: &Object, upsert: bool) -> Result<Resource> {
+        let body = checked_body(kind, body)?;
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let id = resource_id(&body)?;
+        let rid = match container.script(kind, id) {
+            Some(_) if !upsert => return Err(Error::conflict()),
+            Some(old) => Some(old.meta.rid),
+            None => None,
+        };
+        if rid.is_none() && container.scripts(kind).len() >= kind.row().most {
+            return Err(Error::new(ErrorKind::Forbidden, format!("A container has at most {} of these.", kind.row().most)));
+        }
+        let created = rid.is_none();
+        let rid = rid.unwrap_or_else(|| Rid::child(container.rid(), kind.row().child, self.world.random() % CHILD_NUMBERS));
+        self.put_script(container, Script { kind, meta: self.new_meta(rid), body }, created)
+    }
+
+    /// Replaces a script.
+    ///
+    /// # Errors
+    /// 404, 412, 400, and 409 if its new id is taken.
+    pub fn replace_script(
+        &self,
+        container: &Container,
+        kind: ScriptKind,
+        id: Id<'_>,
+        body: &Object,
+        if_match: Option<&str>,
+    ) -> Result<Resource> {
+        let body = checked_body(kind, body)?;
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let old = self.find_script(container, kind, id)?;
+        check_etag(&old, if_match)?;
+        let new_id = resource_id(&body)?;
+        if new_id != old.id() {
+            if container.script(kind, new_id).is_some() {
+                return Err(Error::conflict());
+            }
+            container.remove_script(kind, old.id());
+        }
+        self.put_script(container, Script { kind, meta: self.new_meta(old.meta.rid), body }, false)
+    }
+
+    /// Deletes a script.
+    ///
+    /// # Errors
+    /// 404, 412.
+    pub fn delete_script(&self, container: &Container, kind: ScriptKind, id: Id<'_>, if_match: Option<&str>) -> Result<()> {
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let old = self.find_script(container, kind, id)?;
+        check_etag(&old, if_match)?;
+        let mut batch = Batch::default();
+        batch.delete(kind.into(), old.meta.rid);
+        self.commit(batch)?;
+        container.remove_script(kind, old.id());
+        Ok(())
+    }
+
+    fn put_script(&self, container: &Container, script: Script, created: bool) -> Result<Resource> {
+        let record =
+            Record { kind: script.kind.into(), meta: script.meta, body: script.body.clone(), kept: Object::new() };
+        let mut batch = Batch::default();
+        batch.put(&record);
+        self.commit(batch)?;
+        let resource = script.resource(container, created);
+        container.add_script(script);
+        Ok(resource)
+    }
+}
+
+fn check_etag(script: &Script, if_match: Option<&str>) -> Result<()> {
+    match if_match {
+        Some(wanted) if !etag_matches(wanted, &script.meta.etag_text()) => Err(Error::precondition_failed()),
+        _ => Ok(()),
+    }
+}

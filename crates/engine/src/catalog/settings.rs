@@ -1,0 +1,235 @@
+//! What a container body may say: one table of its members, checked at creation and at replace.
+
+use crate::index::policy::Policy;
+use orrery_model::partition_key::{Component, Definition, PartitionKey};
+use orrery_model::{Error, Json, Object, Result, object};
+use std::sync::Arc;
+
+/// The checked body of a container.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// How items are partitioned.
+    pub partition_key: Definition,
+    /// What is indexed.
+    pub policy: Arc<Policy>,
+    /// `defaultTtl`: seconds that items live; -1 switches expiry on without a default.
+    pub default_ttl: Option<i32>,
+    /// Each a list of paths, whose values together are unique in a logical partition.
+    pub unique_keys: Vec<Vec<Vec<String>>>,
+    /// Name and query of each computed property.
+    pub computed_properties: Vec<(String, String)>,
+    /// The body as a read shows it, without system properties.
+    pub body: Object,
+}
+
+/// Limits of the service on unique keys.
+const UNIQUE_KEYS: usize = 10;
+const UNIQUE_KEY_PATHS: usize = 16;
+/// Limit of the service on computed properties.
+const COMPUTED_PROPERTIES: usize = 20;
+
+/// What becomes of a member of a container body.
+enum Member {
+    /// Read below.
+    Kept,
+    /// Belongs to the server; clients send it back after a read.
+    Servers,
+    /// Understood and not offered.
+    Refused,
+    /// May stand there with just this text.
+    Only(&'static str),
+}
+
+fn member(name: &str) -> Option<Member> {
+    Some(match name {
+        "id" | "partitionKey" | "indexingPolicy" | "defaultTtl" | "uniqueKeyPolicy" | "computedProperties"
+        | "conflictResolutionPolicy" => Member::Kept,
+        "geospatialConfig" => Member::Only(r#"{"type":"Geography"}"#),
+        "changeFeedPolicy" => Member::Only(r#"{"retentionDuration":0}"#),
+        "vectorEmbeddingPolicy" => Member::Only(r#"{"vectorEmbeddings":[]}"#),
+        "fullTextPolicy" | "analyticalStorageTtl" | "clientEncryptionPolicy" | "materializedViewDefinition"
+        | "globalSecondaryIndexDefinition" | "dataMaskingPolicy" | "schemaPolicy" => Member::Refused,
+        "statistics" | "documentsLink" | "ownerResourceId" => Member::Servers,
+        own if own.starts_with('_') => Member::Servers,
+        _ => return None,
+    })
+}
+
+impl Settings {
+    /// Reads and completes a container body.
+    ///
+    /// # Errors
+    /// 400 that names the member.
+    pub fn from_body(body: &Object) -> Result<Settings> {
+        for (name, value) in body.iter().filter(|(_, value)| !matches!(value, Json::Null)) {
+            match member(name) {
+                Some(Member::Kept | Member::Servers) => {}
+                Some(Member::Only(text)) if value.to_text() == text => {}
+                Some(Member::Only(_) | Member::Refused) => {
+                    return Err(Error::unsupported(format!("The container property '{name}' with the value {value}")));
+                }
+                None => return Err(Error::bad(format!("The container property '{name}' is unknown."))),
+            }
+        }
+        let id = super::resource_id(body)?;
+        let partition_key = match body.get("partitionKey") {
+            None | Some(Json::Null) => Definition::none(),
+            Some(definition) => Definition::from_json(definition)?,
+        };
+        let policy = Policy::from_json(body.get("indexingPolicy"))?;
+        let default_ttl = match body.get("defaultTtl") {
+            None | Some(Json::Null) => None,
+            Some(ttl) => Some(read_ttl(ttl).ok_or_else(|| Error::bad(TTL_INVALID))?),
+        };
+        let unique_keys = read_unique_keys(body.get("uniqueKeyPolicy"))?;
+        let computed_properties = read_computed(body.get("computedProperties"))?;
+        let conflicts = conflict_policy(body.get("conflictResolutionPolicy"))?;
+        let mut shown = object! {
+            "id" => id,
+            "indexingPolicy" => policy.to_json(),
+            "partitionKey" => partition_key.to_json(),
+            "uniqueKeyPolicy" => body.get("uniqueKeyPolicy").filter(|p| !matches!(p, Json::Null)).cloned()
+                .unwrap_or_else(|| Json::Object(object! { "uniqueKeys" => Vec::new() })),
+            "conflictResolutionPolicy" => conflicts,
+            "geospatialConfig" => object! { "type" => "Geography" },
+        };
+        if let Some(ttl) = default_ttl {
+            shown.push_new("defaultTtl", ttl);
+        }
+        if !computed_properties.is_empty() {
+            shown.push_new("computedProperties", body.get("computedProperties").cloned().unwrap_or(Json::Null));
+        }
+        let policy = Arc::new(policy);
+        Ok(Settings { partition_key, policy, default_ttl, unique_keys, computed_properties, body: shown })
+    }
+
+    /// Checks that these settings may replace `old`.
+    ///
+    /// # Errors
+    /// 400 for what cannot change.
+    pub fn check_replaces(&self, old: &Settings) -> Result<()> {
+        let fixed = |name: &str| Error::bad(format!("The container property '{name}' cannot be changed."));
+        if self.body.get("id") != old.body.get("id") {
+            return Err(fixed("id"));
+        }
+        if self.partition_key != old.partition_key {
+            return Err(fixed("partitionKey"));
+        }
+        if self.unique_keys != old.unique_keys {
+            return Err(fixed("uniqueKeyPolicy"));
+        }
+        Ok(())
+    }
+
+    /// Whether the partition key is the id, so that its index entry is the id's.
+    pub fn partition_key_is_id(&self) -> bool {
+        self.partition_key.paths() == [["id".to_owned()]]
+    }
+
+    /// The key of an item that names none because the container has no key of its own.
+    pub fn default_key(&self) -> PartitionKey {
+        PartitionKey::new(vec![Component::Undefined; self.partition_key.paths().len()])
+    }
+}
+
+/// The service's words for a bad `ttl` or `defaultTtl`.
+pub const TTL_INVALID: &str = "The input ttl is invalid. Ensure to provide a nonzero positive integer less than or \
+                               equal to '2147483647', or -1 for never.";
+
+/// `ttl` or `defaultTtl`: -1 or a positive 32-bit number of seconds.
+pub fn read_ttl(value: &Json) -> Option<i32> {
+    let seconds = i32::try_from(value.as_i64()?).ok()?;
+    (seconds == -1 || seconds > 0).then_some(seconds)
+}
+
+fn read_unique_keys(policy: Option<&Json>) -> Result<Vec<Vec<Vec<String>>>> {
+    let bad = || Error::bad("The unique key policy is invalid.");
+    let Some(policy) = policy.filter(|p| !matches!(p, Json::Null)) else { return Ok(Vec::new()) };
+    let Some(keys) = policy.as_object().ok_or_else(bad)?.get("uniqueKeys") else { return Ok(Vec::new()) };
+    let keys = keys.as_array().ok_or_else(bad)?;
+    if keys.len() > UNIQUE_KEYS {
+        return Err(bad());
+    }
+    let names = |path: &Json| -> Result<Vec<String>> {
+        let names: Vec<String> = path.as_str().ok_or_else(bad)?.split('/').skip(1).map(str::to_owned).collect();
+        if names.is_empty() || names.iter().any(String::is_empty) { Err(bad()) } else { Ok(names) }
+    };
+    keys.iter()
+        .map(|key| {
+            let paths = key.get("paths").and_then(Json::as_array).ok_or_else(bad)?;
+            if paths.is_empty() || paths.len() > UNIQUE_KEY_PATHS {
+                return Err(bad());
+            }
+            paths.iter().map(names).collect()
+        })
+        .collect()
+}
+
+fn read_computed(list: Option<&Json>) -> Result<Vec<(String, String)>> {
+    let bad = || Error::bad("The computed properties are invalid: each needs a 'name' and a 'query'.");
+    let Some(list) = list.filter(|l| !matches!(l, Json::Null)) else { return Ok(Vec::new()) };
+    let list = list.as_array().ok_or_else(bad)?;
+    if list.len() > COMPUTED_PROPERTIES {
+        return Err(Error::bad(format!("A container has at most {COMPUTED_PROPERTIES} computed properties.")));
+    }
+    let text = |entry: &Json, name: &str| entry.get(name).and_then(Json::as_str).map(str::to_owned).ok_or_else(bad);
+    list.iter().map(|entry| Ok((text(entry, "name")?, text(entry, "query")?))).collect()
+}
+
+/// There is one write region, so conflicts never arise; the policy is kept for reads.
+fn conflict_policy(policy: Option<&Json>) -> Result<Json> {
+    let default = object! { "mode" => "LastWriterWins", "conflictResolutionPath" => "/_ts",
+        "conflictResolutionProcedure" => "" };
+    let Some(policy) = policy.filter(|p| !matches!(p, Json::Null)) else { return Ok(Json::Object(default)) };
+    let mode = policy.get("mode").and_then(Json::as_str).unwrap_or("LastWriterWins");
+    if !mode.eq_ignore_ascii_case("LastWriterWins") {
+        return Err(Error::unsupported(format!("The conflict resolution mode '{mode}'")));
+    }
+    let mut shown = default;
+    if let Some(path) = policy.get("conflictResolutionPath").and_then(Json::as_str).filter(|p| !p.is_empty()) {
+        shown.set("conflictResolutionPath", path);
+    }
+    Ok(Json::Object(shown))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use orrery_model::json::parse;
+
+    fn settings(text: &str) -> Result<Settings> {
+        Settings::from_body(parse(text.as_bytes()).expect("JSON").as_object().expect("object"))
+    }
+
+    #[test]
+    fn a_read_shows_what_was_left_out() {
+        let settings = settings(r#"{"id":"c","partitionKey":{"paths":["/pk"]},"defaultTtl":5}"#).expect("settings");
+        for name in ["indexingPolicy", "uniqueKeyPolicy", "conflictResolutionPolicy", "geospatialConfig", "defaultTtl"] {
+            assert!(settings.body.get(name).is_some(), "{name}");
+        }
+        assert_eq!(settings.default_ttl, Some(5));
+        assert!(!settings.partition_key_is_id());
+    }
+
+    #[test]
+    fn what_is_not_offered_is_refused_by_name() {
+        for (member, named) in [
+            (r#""analyticalStorageTtl":-1"#, "analyticalStorageTtl"),
+            (r#""changeFeedPolicy":{"retentionDuration":10}"#, "changeFeedPolicy"),
+            (r#""wheels":4"#, "wheels"),
+            (r#""defaultTtl":0"#, "ttl"),
+            (r#""conflictResolutionPolicy":{"mode":"Custom"}"#, "Custom"),
+            (r#""uniqueKeyPolicy":{"uniqueKeys":[{"paths":[]}]}"#, "unique key"),
+        ] {
+            let error = settings(&format!(r#"{{"id":"c",{member}}}"#)).expect_err(member);
+            assert!(error.told().contains(named), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_is_fixed_stays() {
+        let old = settings(r#"{"id":"c","partitionKey":{"paths":["/pk"]}}"#).expect("settings");
+        assert!(settings(r#"{"id":"c","partitionKey":{"paths":["/other"]}}"#).expect("settings").check_replaces(&old).is_err());
+        assert!(settings(r#"{"id":"c","partitionKey":{"paths":["/pk"]},"defaultTtl":9}"#).expect("settings").check_replaces(&old).is_ok());
+    }
+}

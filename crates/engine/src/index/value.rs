@@ -1,0 +1,178 @@
+//! Values as bytes that sort as the values do.
+//!
+//! ```text
+//! null 10 · false 20 · true 21 · number 30 double·8 · string 40 bytes 00 01 · array 50 · object 60
+//! ```
+//! A double's bits are turned so that they sort. In strings 00 is written 00 FF, so that the end 00 01 sorts before any
+//! continuation. Strings longer than [`STRING_BYTES`] are cut and end in 00 02; numbers beyond 2^53 share the nearest
+//! double. Such values are *inexact*: whoever finds an item through one looks at the item itself. Arrays and objects
+//! are known only as such.
+
+use orrery_model::Json;
+use orrery_model::json::Number;
+
+/// Encoded bytes of a string that the index keeps.
+pub const STRING_BYTES: usize = 1024;
+
+const NULL: u8 = 0x10;
+const FALSE: u8 = 0x20;
+const TRUE: u8 = 0x21;
+const NUMBER: u8 = 0x30;
+const STRING: u8 = 0x40;
+const ARRAY: u8 = 0x50;
+const OBJECT: u8 = 0x60;
+const END: [u8; 2] = [0x00, 0x01];
+const CUT: [u8; 2] = [0x00, 0x02];
+
+/// A value as an index key has it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Encoded {
+    /// The bytes.
+    pub bytes: Vec<u8>,
+    /// Whether only equal values have these bytes.
+    pub exact: bool,
+}
+
+/// Encodes a value.
+pub fn encode(value: &Json) -> Encoded {
+    let plain = |bytes: Vec<u8>| Encoded { bytes, exact: true };
+    match value {
+        Json::Null => plain(vec![NULL]),
+        Json::Bool(false) => plain(vec![FALSE]),
+        Json::Bool(true) => plain(vec![TRUE]),
+        Json::Number(number) => encode_number(number),
+        Json::String(text) => encode_string(text),
+        Json::Array(_) => Encoded { bytes: vec![ARRAY], exact: false },
+        Json::Object(_) => Encoded { bytes: vec![OBJECT], exact: false },
+    }
+}
+
+fn encode_number(number: &Number) -> Encoded {
+    const EXACT: u64 = 1 << 53;
+    // Adding zero turns -0 into 0: they are equal.
+    let double = number.as_f64() + 0.0;
+    let bits = double.to_bits();
+    let sortable = if bits >> 63 == 0 { bits ^ 1 << 63 } else { !bits };
+    let mut bytes = vec![NUMBER];
+    bytes.extend_from_slice(&sortable.to_be_bytes());
+    let exact = number.exact_integer().is_none_or(|i| i.unsigned_abs() <= EXACT) && double.abs() <= EXACT as f64;
+    Encoded { bytes, exact }
+}
+
+fn encode_string(text: &str) -> Encoded {
+    let (mut bytes, exact) = string_start(text);
+    bytes.extend_from_slice(if exact { &END } else { &CUT });
+    Encoded { bytes, exact }
+}
+
+/// The encoded beginning that all strings starting with `prefix` share, and whether all of it fits.
+pub fn string_start(prefix: &str) -> (Vec<u8>, bool) {
+    let mut bytes = vec![STRING];
+    for &byte in prefix.as_bytes() {
+        let step: &[u8] = if byte == 0 { &[0x00, 0xFF] } else { std::slice::from_ref(&byte) };
+        if bytes.len() + step.len() > STRING_BYTES {
+            return (bytes, false);
+        }
+        bytes.extend_from_slice(step);
+    }
+    (bytes, true)
+}
+
+/// The types that have a stretch of the key space of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stretch {
+    /// `null`
+    Null,
+    /// Booleans.
+    Bool,
+    /// Numbers.
+    Number,
+    /// Strings.
+    String,
+    /// Arrays.
+    Array,
+    /// Objects.
+    Object,
+}
+
+impl Stretch {
+    /// First byte of the type's values, and first byte after them.
+    pub fn bounds(self) -> (u8, u8) {
+        match self {
+            Stretch::Null => (NULL, NULL + 1),
+            Stretch::Bool => (FALSE, TRUE + 1),
+            Stretch::Number => (NUMBER, NUMBER + 1),
+            Stretch::String => (STRING, STRING + 1),
+            Stretch::Array => (ARRAY, ARRAY + 1),
+            Stretch::Object => (OBJECT, OBJECT + 1),
+        }
+    }
+
+    /// The type of a value.
+    pub fn of(value: &Json) -> Self {
+        match value {
+            Json::Null => Stretch::Null,
+            Json::Bool(_) => Stretch::Bool,
+            Json::Number(_) => Stretch::Number,
+            Json::String(_) => Stretch::String,
+            Json::Array(_) => Stretch::Array,
+            Json::Object(_) => Stretch::Object,
+        }
+    }
+}
+
+/// Reads the string back out of encoded bytes; `None` if they are no string or a cut one.
+pub fn decode_string(bytes: &[u8]) -> Option<String> {
+    let mut rest = bytes.strip_prefix(&[STRING])?.strip_suffix(&END)?;
+    let mut out = Vec::with_capacity(rest.len());
+    while let Some((&byte, tail)) = rest.split_first() {
+        out.push(byte);
+        rest = if byte == 0 { tail.strip_prefix(&[0xFF])? } else { tail };
+    }
+    String::from_utf8(out).ok()
+}
+
+/// Whether a value with these bytes may not be the only one that has them.
+pub fn is_inexact(bytes: &[u8]) -> bool {
+    matches!(bytes.first(), Some(&STRING)) && bytes.ends_with(&CUT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use orrery_model::json::{compare, parse};
+    use proptest::prelude::*;
+
+    fn scalar() -> impl Strategy<Value = Json> {
+        prop_oneof![
+            Just(Json::Null),
+            any::<bool>().prop_map(Json::from),
+            (-1_000_000_000_000i64..1_000_000_000_000).prop_map(Json::from),
+            any::<f64>().prop_filter("finite", |f| f.is_finite() && f.abs() < 1e15).prop_map(Json::from),
+            "[a-c\u{0}é😀]{0,6}".prop_map(Json::from),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn bytes_sort_as_values_do(a in scalar(), b in scalar()) {
+            prop_assert_eq!(encode(&a).bytes.cmp(&encode(&b).bytes), compare(&a, &b));
+        }
+
+        #[test]
+        fn strings_read_back(text in "[a-c\u{0}é😀]{0,20}") {
+            let encoded = encode(&Json::from(text.as_str()));
+            prop_assert_eq!(decode_string(&encoded.bytes), Some(text));
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_marked() {
+        let long = "x".repeat(STRING_BYTES + 1);
+        let encoded = encode(&Json::from(long.as_str()));
+        assert!(!encoded.exact && is_inexact(&encoded.bytes) && encoded.bytes.len() <= STRING_BYTES + 2);
+        assert!(!encode(&parse(b"9007199254740993").expect("JSON")).exact);
+        assert!(encode(&parse(b"9007199254740991").expect("JSON")).exact);
+        assert!(encode(&Json::from(0.5)).exact);
+    }
+}

@@ -1,0 +1,225 @@
+//! Reading and writing single items.
+
+use crate::catalog::Container;
+use crate::consistency::check_session;
+use crate::partition::{Ordered, Partition};
+use crate::pending::Pending;
+use crate::request::{Outcome, Position, ReadReply, WriteOperation, WriteOptions, Written};
+use crate::transaction::{Base, ItemOptions, Stored, Transaction, etag_matches};
+use crate::Engine;
+use orrery_model::json::parse;
+use orrery_model::partition_key::PartitionKey;
+use orrery_model::work::{Step, Work};
+use orrery_model::{Error, Json, Kind, Object, Result, limits};
+
+/// A write that passed every check that needs no look at the store.
+pub(crate) struct CheckedWrite<'a> {
+    pub operation: &'a WriteOperation,
+    pub key: PartitionKey,
+    pub item: Option<Object>,
+    pub options: &'a WriteOptions,
+}
+
+impl Engine {
+    /// Reads an item.
+    pub fn read_item(
+        &self,
+        container: &Container,
+        key: &PartitionKey,
+        id: &str,
+        if_none_match: Option<&str>,
+        session: Option<&str>,
+    ) -> Outcome<ReadReply> {
+        let mut work = Work::default();
+        let mut position = None;
+        let result = self.read(container, key, id, session, &mut position).map(|stored| {
+            let etag = stored.row.etag_text();
+            if if_none_match.is_some_and(|known| etag_matches(known, &etag)) {
+                work.steps = vec![Step::ReadNothing];
+                return ReadReply::NotModified { etag };
+            }
+            work.steps.push(Step::Read { bytes: stored.row.size() });
+            ReadReply::Item { body: stored.row.text(container.rid(), stored.number), etag }
+        });
+        if result.is_err() {
+            work.steps.push(Step::ReadNothing);
+        }
+        self.outcome(result, &work, position)
+    }
+
+    fn read(
+        &self,
+        container: &Container,
+        key: &PartitionKey,
+        id: &str,
+        session: Option<&str>,
+        position: &mut Option<Position>,
+    ) -> Result<Stored> {
+        container.partition_key().check(key)?;
+        let epk = container.partition_key().epk(key);
+        let partition = container.partition_of(&epk);
+        let snapshot = partition.snapshot()?;
+        let lsn = snapshot.head().lsn;
+        *position = Some(Position { range_id: partition.id, lsn, item_lsn: None });
+        check_session(session, partition, lsn)?;
+        let transaction = Transaction::begin(container, partition, snapshot.as_ref(), self.world());
+        let stored = transaction.find(&mut Base::Durable, &epk, id)?.ok_or_else(Error::not_found)?;
+        *position = Some(Position { range_id: partition.id, lsn, item_lsn: Some(stored.row.lsn) });
+        Ok(stored)
+    }
+
+    /// Writes an item. What comes back as `Ok` is ordered; wait for it before answering. `Err` was refused and has
+    /// changed nothing.
+    ///
+    /// # Errors
+    /// 400 for a body, key or option that is wrong; 404, 409, 412, 413; what a trigger throws.
+    pub fn write_item(
+        &self,
+        container: &Container,
+        operation: &WriteOperation,
+        body: Option<&[u8]>,
+        options: &WriteOptions,
+    ) -> std::result::Result<Pending<Written>, Box<Outcome<Written>>> {
+        let refused = |error: Error, work: &Work, position| Box::new(self.outcome(Err(error), work, position));
+        let bytes = body.map_or(0, <[u8]>::len);
+        let not_looked_at = Work { steps: vec![Step::Refused { bytes: bytes.min(1024), terms: 0 }] };
+        let write = match check(container, operation, body, options) {
+            Ok(write) => write,
+            Err(error) => return Err(refused(error, &not_looked_at, None)),
+        };
+        let epk = container.partition_key().epk(&write.key);
+        let partition = container.partition_of(&epk);
+        let mut work = Work::default();
+        let done = if options.pre_trigger.is_some() || options.post_trigger.is_some() {
+            self.write_with_triggers(container, partition, &write, &mut work)
+        } else {
+            self.write_alone(container, partition, &write, &mut work)
+        };
+        match done {
+            Ok((ordered, written, lsn)) => {
+                let position = Position { range_id: partition.id, lsn, item_lsn: Some(lsn) };
+                Ok(Pending::new(ordered, partition, self.outcome(Ok(written), &work, Some(position))))
+            }
+            Err(error) => {
+                let lsn = partition.snapshot().map_or(0, |s| s.head().lsn);
+                let work = if work.steps.is_empty() { &not_looked_at } else { &work };
+                Err(refused(error, work, Some(Position { range_id: partition.id, lsn, item_lsn: None })))
+            }
+        }
+    }
+
+    fn write_alone(
+        &self,
+        container: &Container,
+        partition: &Partition,
+        write: &CheckedWrite<'_>,
+        work: &mut Work,
+    ) -> Result<(Option<Ordered>, Written, u64)> {
+        let mut writer = partition.lock()?;
+        let snapshot = partition.snapshot()?;
+        writer.forget_durable(snapshot.head().lsn);
+        let mut transaction = Transaction::begin(container, partition, snapshot.as_ref(), self.world());
+        let done = apply(&mut transaction, &mut Base::Writer(&mut writer), write);
+        work.steps.append(&mut transaction.work);
+        let (stored, created) = done?;
+        let ordered = transaction.commit(&mut writer, None)?;
+        let lsn = writer.lsn;
+        drop(writer);
+        let written = Written {
+            etag: stored.as_ref().map(|s| s.row.etag_text()),
+            item: stored.map(|s| s.row.text(container.rid(), s.number)),
+            created,
+        };
+        Ok((ordered, written, lsn))
+    }
+}
+
+/// Carries out a checked write in a transaction: the item after it, and whether it is new.
+pub(crate) fn apply(
+    transaction: &mut Transaction<'_>,
+    base: &mut Base<'_>,
+    write: &CheckedWrite<'_>,
+) -> Result<(Option<Stored>, bool)> {
+    let options =
+        ItemOptions { if_match: write.options.if_match.as_deref(), leave_out_of_index: write.options.leave_out_of_index };
+    let epk = transaction.epk(&write.key);
+    let existing = |transaction: &mut Transaction<'_>, base: &mut Base<'_>, id: &str| -> Result<Stored> {
+        let found = transaction.find(base, &epk, id)?;
+        found.ok_or_else(|| {
+            transaction.work.push(Step::ReadNothing);
+            Error::not_found()
+        })
+    };
+    match (write.operation, &write.item) {
+        (WriteOperation::Create, Some(item)) => {
+            Ok((Some(transaction.create(base, &write.key, item, options)?), true))
+        }
+        (WriteOperation::Upsert, Some(item)) => {
+            let id = crate::transaction::item_id(item)?;
+            match transaction.find(base, &epk, id)? {
+                Some(old) => Ok((Some(transaction.replace(base, &old, &write.key, item, options)?), false)),
+                None => Ok((Some(transaction.create(base, &write.key, item, options)?), true)),
+            }
+        }
+        (WriteOperation::Replace(id), Some(item)) => {
+            let old = existing(transaction, base, id)?;
+            Ok((Some(transaction.replace(base, &old, &write.key, item, options)?), false))
+        }
+        (WriteOperation::Delete(id), _) => {
+            let old = existing(transaction, base, id)?;
+            transaction.delete(base, &old, options.if_match)?;
+            Ok((None, false))
+        }
+        (_, None) => Err(Error::bad("The request has no body.")),
+    }
+}
+
+/// Everything that can be checked without the store.
+fn check<'a>(
+    container: &Container,
+    operation: &'a WriteOperation,
+    body: Option<&[u8]>,
+    options: &'a WriteOptions,
+) -> Result<CheckedWrite<'a>> {
+    let definition = container.partition_key();
+    let item = match operation {
+        WriteOperation::Delete(_) => None,
+        _ => Some(parse_item(body.unwrap_or_default())?),
+    };
+    if let Some(key) = &options.partition_key {
+        definition.check(key)?;
+    }
+    let key = match (&item, &options.partition_key) {
+        (Some(item), named) => {
+            crate::transaction::item_id(item)?;
+            let own = definition.extract(item)?;
+            let agrees = named.as_ref().is_none_or(|named| definition.epk(named) == definition.epk(&own));
+            if !agrees {
+                return Err(Error::partition_key_mismatch());
+            }
+            own
+        }
+        (None, Some(named)) => named.clone(),
+        (None, None) if definition.is_system_key() => container.settings().default_key(),
+        (None, None) => {
+            return Err(Error::bad("The partition key is missing: send x-ms-documentdb-partitionkey with this operation."));
+        }
+    };
+    Ok(CheckedWrite { operation, key, item, options })
+}
+
+/// An item's text as an object.
+///
+/// # Errors
+/// 400 with the place, 413 for a text beyond all bounds.
+pub(crate) fn parse_item(body: &[u8]) -> Result<Object> {
+    if body.len() > limits::REQUEST_BODY_BYTES {
+        return Err(Error::new(Kind::RequestEntityTooLarge, "Request size is too large."));
+    }
+    let json = parse(body)
+        .map_err(|e| Error::bad(format!("The input content is invalid: the body is not valid JSON: {e}.")))?;
+    match json {
+        Json::Object(item) => Ok(item),
+        _ => Err(Error::bad("The input content is invalid: the body is not a JSON object.")),
+    }
+}

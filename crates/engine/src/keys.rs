@@ -1,0 +1,283 @@
+//! Every key that a physical partition writes, in one place.
+//!
+//! ```text
+//! tag  key after the tag                                value
+//! 10   place·8 number·8                                 item row (row.rs)
+//! 11   number·8 chunk·4                                 the rest of an item row beyond the store's value size
+//! 12   epk length·1 epk id                              number·8            primary key
+//! 13   number·8                                         place·8             natural order: order of creation
+//! 14   lsn·8 sequence·4                                 number·8 place·8    change feed, latest version
+//! 15                                                    counters
+//! 16   path·4                                           parent·4 step       dictionary of paths
+//! 17   block·4                                          entries per path, 64 paths a block
+//! 18   lsn mod 4096·2                                   lsn·8 token·16      commit log, to resolve unknown outcomes
+//! 19   expiry second·8 number·8                         place·8             time to live
+//! 1A   policy·1 epk length·1 epk values                 number·8            unique keys
+//! 90   path·4 value number·8 place·8                    (empty)             index term (index/value.rs)
+//! ```
+//! Numbers are big-endian, so that bytes sort as they do. *number* is the item's number in its container, the one in
+//! its `_rid`: index entries of one value are in the order of `_rid`s, in which clients break ties. *place* is the
+//! first eight bytes of the effective partition key: items of one logical partition lie side by side, and an index
+//! entry leads to its item in one step.
+//!
+//! Tags from 90 up are index entries: the store keeps those apart (see `orrery_storage`).
+
+use orrery_model::partition_key::Epk;
+
+/// An item's number in its container.
+pub type Number = u64;
+/// The first eight bytes of an effective partition key.
+pub type Place = [u8; 8];
+/// A path's number in its partition's dictionary.
+pub type PathNumber = u32;
+
+const ITEM: u8 = 0x10;
+const ITEM_REST: u8 = 0x11;
+const PRIMARY: u8 = 0x12;
+const NATURAL: u8 = 0x13;
+const FEED: u8 = 0x14;
+const COUNTERS: u8 = 0x15;
+const PATH: u8 = 0x16;
+const PATH_COUNTS: u8 = 0x17;
+const LOG: u8 = 0x18;
+const EXPIRY: u8 = 0x19;
+const UNIQUE: u8 = 0x1A;
+const TERM: u8 = 0x90;
+
+/// Commits that the log remembers.
+pub const LOG_LENGTH: u64 = 4096;
+
+/// The place of an effective partition key, zero-padded.
+///
+/// Keys of several levels give each level its share, so that places still sort as keys do up to their last byte.
+pub fn place(epk: &Epk) -> Place {
+    let bytes = epk.as_bytes();
+    let mut place = [0; 8];
+    let kept = bytes.len().min(8);
+    place[..kept].copy_from_slice(&bytes[..kept]);
+    place
+}
+
+fn key(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
+    let mut key = Vec::with_capacity(1 + parts.iter().map(|p| p.len()).sum::<usize>());
+    key.push(tag);
+    parts.iter().for_each(|p| key.extend_from_slice(p));
+    key
+}
+
+/// An item row.
+pub fn item(place: Place, number: Number) -> Vec<u8> {
+    key(ITEM, &[&place, &number.to_be_bytes()])
+}
+
+/// All item rows from `from` up to but without `to`, in places.
+pub fn items_between(from: Place, to: Option<Place>) -> (Vec<u8>, Vec<u8>) {
+    let end = to.map_or_else(|| vec![ITEM + 1], |to| key(ITEM, &[&to]));
+    (key(ITEM, &[&from]), end)
+}
+
+/// The item rows of one place whose numbers are at least `from`.
+pub fn items_of(place: Place, from: Number) -> (Vec<u8>, Vec<u8>) {
+    let mut end = item(place, Number::MAX);
+    end.push(0);
+    (item(place, from), end)
+}
+
+/// Place and number of an item row's key.
+pub fn read_item(key: &[u8]) -> Option<(Place, Number)> {
+    let rest = key.strip_prefix(&[ITEM])?;
+    Some((array(rest.get(..8)?)?, number(rest.get(8..)?)?))
+}
+
+/// A further chunk of an item row.
+pub fn item_rest(number: Number, chunk: u32) -> Vec<u8> {
+    key(ITEM_REST, &[&number.to_be_bytes(), &chunk.to_be_bytes()])
+}
+
+/// The primary key row of (logical partition, id).
+pub fn primary(epk: &Epk, id: &str) -> Vec<u8> {
+    let epk = epk.as_bytes();
+    key(PRIMARY, &[&[epk.len() as u8], epk, id.as_bytes()])
+}
+
+/// The natural order row of an item.
+pub fn natural(number: Number) -> Vec<u8> {
+    key(NATURAL, &[&number.to_be_bytes()])
+}
+
+/// All natural order rows from number `from` on.
+pub fn naturals_from(from: Number) -> (Vec<u8>, Vec<u8>) {
+    (natural(from), vec![NATURAL + 1])
+}
+
+/// The number in a natural order row's key.
+pub fn read_natural(key: &[u8]) -> Option<Number> {
+    number(key.strip_prefix(&[NATURAL])?)
+}
+
+/// A change feed row.
+pub fn feed(lsn: u64, sequence: u32) -> Vec<u8> {
+    key(FEED, &[&lsn.to_be_bytes(), &sequence.to_be_bytes()])
+}
+
+/// All change feed rows after `lsn`.
+pub fn feed_after(lsn: u64) -> (Vec<u8>, Vec<u8>) {
+    (feed(lsn.saturating_add(1), 0), vec![FEED + 1])
+}
+
+/// The LSN in a change feed row's key.
+pub fn read_feed(key: &[u8]) -> Option<u64> {
+    number(key.strip_prefix(&[FEED])?.get(..8)?)
+}
+
+/// The counters row.
+pub fn counters() -> Vec<u8> {
+    vec![COUNTERS]
+}
+
+/// A dictionary row.
+pub fn path(path: PathNumber) -> Vec<u8> {
+    key(PATH, &[&path.to_be_bytes()])
+}
+
+/// All dictionary rows.
+pub fn paths() -> (Vec<u8>, Vec<u8>) {
+    (vec![PATH], vec![PATH + 1])
+}
+
+/// The path number in a dictionary row's key.
+pub fn read_path(key: &[u8]) -> Option<PathNumber> {
+    Some(u32::from_be_bytes(array(key.strip_prefix(&[PATH])?)?))
+}
+
+/// A block of entry counts.
+pub fn path_counts(block: u32) -> Vec<u8> {
+    key(PATH_COUNTS, &[&block.to_be_bytes()])
+}
+
+/// The commit log row that LSN `lsn` uses.
+pub fn log(lsn: u64) -> Vec<u8> {
+    key(LOG, &[&((lsn % LOG_LENGTH) as u16).to_be_bytes()])
+}
+
+/// An expiry row.
+pub fn expiry(second: u64, number: Number) -> Vec<u8> {
+    key(EXPIRY, &[&second.to_be_bytes(), &number.to_be_bytes()])
+}
+
+/// All expiry rows up to and including `second`.
+pub fn expiries_until(second: u64) -> (Vec<u8>, Vec<u8>) {
+    (vec![EXPIRY], key(EXPIRY, &[&second.saturating_add(1).to_be_bytes()]))
+}
+
+/// The number in an expiry row's key.
+pub fn read_expiry(key: &[u8]) -> Option<Number> {
+    number(key.strip_prefix(&[EXPIRY])?.get(8..)?)
+}
+
+/// A unique key row. `values` is a digest, since values may be long.
+pub fn unique(policy: u8, epk: &Epk, values: &[u8]) -> Vec<u8> {
+    let epk = epk.as_bytes();
+    key(UNIQUE, &[&[policy, epk.len() as u8], epk, values])
+}
+
+/// An index term.
+pub fn term(path: PathNumber, value: &[u8], number: Number, place: Place) -> Vec<u8> {
+    key(TERM, &[&path.to_be_bytes(), value, &number.to_be_bytes(), &place])
+}
+
+/// What all index terms of a path and (the beginning of) an encoded value start with.
+pub fn terms(path: PathNumber, value: &[u8]) -> Vec<u8> {
+    key(TERM, &[&path.to_be_bytes(), value])
+}
+
+/// All index terms of the partition.
+pub fn all_terms() -> (Vec<u8>, Vec<u8>) {
+    (vec![TERM], vec![TERM + 1])
+}
+
+/// The path of an index term.
+pub fn term_path(key: &[u8]) -> Option<PathNumber> {
+    Some(u32::from_be_bytes(array(key.strip_prefix(&[TERM])?.get(..4)?)?))
+}
+
+/// Whether a key is an index term.
+pub fn is_term(key: &[u8]) -> bool {
+    key.first() == Some(&TERM)
+}
+
+/// The encoded value, number and place in an index term.
+pub fn read_term(key: &[u8]) -> Option<(&[u8], Number, Place)> {
+    let rest = key.strip_prefix(&[TERM])?.get(4..)?;
+    let (value, tail) = rest.split_at_checked(rest.len().checked_sub(16)?)?;
+    Some((value, number(&tail[..8])?, array(&tail[8..])?))
+}
+
+/// The least key after all that begin with `prefix`.
+pub fn after(prefix: &[u8]) -> Vec<u8> {
+    let mut end = prefix.to_vec();
+    while let Some(last) = end.pop() {
+        if last < 0xFF {
+            end.push(last + 1);
+            return end;
+        }
+    }
+    // Only a prefix of FF bytes has no end, and no tag is FF.
+    vec![0xFF; 8]
+}
+
+/// Number and place, as rows store them.
+pub fn pack(number: Number, place: Place) -> Vec<u8> {
+    [&number.to_be_bytes()[..], &place].concat()
+}
+
+/// What [`pack`] wrote.
+pub fn unpack(bytes: &[u8]) -> Option<(Number, Place)> {
+    Some((number(bytes.get(..8)?)?, array(bytes.get(8..)?)?))
+}
+
+/// Eight big-endian bytes.
+pub fn number(bytes: &[u8]) -> Option<u64> {
+    Some(u64::from_be_bytes(array(bytes)?))
+}
+
+fn array<const N: usize>(bytes: &[u8]) -> Option<[u8; N]> {
+    bytes.try_into().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_read_back() {
+        let place = *b"abcdefgh";
+        assert_eq!(read_item(&item(place, 7)), Some((place, 7)));
+        assert_eq!(read_natural(&natural(7)), Some(7));
+        assert_eq!(read_feed(&feed(9, 1)), Some(9));
+        assert_eq!(read_expiry(&expiry(9, 1)), Some(1));
+        assert_eq!(read_path(&path(3)), Some(3));
+        assert_eq!(read_term(&term(3, b"value", 7, place)), Some((&b"value"[..], 7, place)));
+        assert_eq!(unpack(&pack(7, place)), Some((7, place)));
+    }
+
+    #[test]
+    fn foreign_bytes_are_refused_and_never_panic() {
+        for bytes in [&b""[..], b"\x10", b"\x90abc", b"\x13\x00", &[0x90; 12]] {
+            assert!(read_item(bytes).is_none() && read_natural(bytes).is_none() && read_term(bytes).is_none());
+        }
+    }
+
+    #[test]
+    fn ranges_hold_what_they_name() {
+        let within = |(from, to): (Vec<u8>, Vec<u8>), key: Vec<u8>| from <= key && key < to;
+        let place = *b"abcdefgh";
+        assert!(within(items_of(place, 3), item(place, 3)));
+        assert!(within(items_of(place, 3), item(place, u64::MAX)));
+        assert!(!within(items_of(place, 3), item(place, 2)));
+        assert!(!within(items_of(place, 3), item(*b"abcdefgi", 4)));
+        assert!(within(feed_after(4), feed(5, 0)) && !within(feed_after(4), feed(4, 9)));
+        assert!(within(expiries_until(4), expiry(4, 9)) && !within(expiries_until(4), expiry(5, 0)));
+        assert_eq!(after(b"a\xFF"), b"b");
+    }
+}

@@ -1,0 +1,400 @@
+//! One physical partition: a stretch of the hash space, its history, and its one writer.
+//!
+//! A write is ordered under the writer's lock and durable later: [`Writer::submit`] hands the commit to the store and
+//! returns at once, so the lock is held for computing and never for a sync. Until a commit is durable, its rows wait in
+//! `pending`, where the next write of this partition sees them and nobody else does; readers take snapshots, which hold
+//! durable commits only.
+//!
+//! If the store does not know what became of a commit, the writer is dropped; the next one opens a newer lease and asks
+//! the commit log which of the unresolved commits took place (`resolve`).
+
+use crate::index::paths::Paths;
+use crate::keys::{self, Number, PathNumber, Place};
+use bytes::Bytes;
+use orrery_model::partition_key::EpkRange;
+use orrery_model::{Error, Kind, Result};
+use orrery_storage::{Commit, Direction, Lease, Outcome, PartitionId, Receipt, Snapshot, Store, StoreError, Token};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::ops::Bound;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+/// A physical partition.
+pub struct Partition {
+    /// The partition key range id that clients see.
+    pub id: u32,
+    /// The ranges it came from.
+    pub parents: Vec<u32>,
+    /// Its stretch of the hash space.
+    pub range: EpkRange,
+    /// Its place in the store.
+    pub home: PartitionId,
+    store: Arc<dyn Store>,
+    writer: Mutex<Option<Writer>>,
+    paths: RwLock<Option<Paths>>,
+}
+
+/// Counts that are kept with every commit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Items.
+    pub items: u64,
+    /// Bytes of their texts.
+    pub bytes: u64,
+    /// Above every item number used so far.
+    pub next_number: Number,
+}
+
+/// The one who writes a partition. There is at most one in a process, and the store fences all others.
+pub struct Writer {
+    lease: Lease,
+    /// LSN of the last accepted commit.
+    pub lsn: u64,
+    /// As of the last accepted commit.
+    pub counters: Counters,
+    counts: Vec<u64>,
+    pending: Pending,
+    recent: Recent,
+}
+
+/// Rows of commits that are accepted and not yet durable.
+#[derive(Default)]
+pub struct Pending {
+    rows: BTreeMap<Vec<u8>, (u64, Option<Bytes>)>,
+    order: VecDeque<(u64, Vec<Vec<u8>>)>,
+}
+
+/// Which logical partitions were written lately, so that a script that ran on a snapshot can tell whether it is stale.
+#[derive(Default)]
+struct Recent {
+    last_write: HashMap<Place, u64>,
+    /// Writes up to here are forgotten.
+    floor: u64,
+}
+
+/// What one commit changes.
+#[derive(Default)]
+pub struct Changes {
+    /// Rows to write.
+    pub puts: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Rows to remove.
+    pub deletes: Vec<Vec<u8>>,
+    /// Index entries gained and lost, by path.
+    pub entries: HashMap<PathNumber, i64>,
+    /// Logical partitions touched.
+    pub places: Vec<Place>,
+    /// Counters after it.
+    pub counters: Counters,
+}
+
+/// A commit in the store's hands.
+pub struct Ordered {
+    /// Answers when it is durable.
+    pub receipt: Receipt,
+    /// Its LSN.
+    pub lsn: u64,
+    /// Its name in the commit log.
+    pub token: Token,
+}
+
+/// Paths whose counts share a row.
+const COUNT_BLOCK: u32 = 64;
+/// Logical partitions that are remembered as lately written.
+const RECENT_PLACES: usize = 8192;
+
+impl Partition {
+    /// A partition that exists in the store, or is about to.
+    pub fn new(store: Arc<dyn Store>, id: u32, parents: Vec<u32>, range: EpkRange, home: PartitionId) -> Self {
+        Partition { id, parents, range, home, store, writer: Mutex::new(None), paths: RwLock::new(None) }
+    }
+
+    /// Writes the first commit of a new partition, LSN 1, which holds nothing.
+    pub fn create(&self) -> Result<Receipt> {
+        let mut writer = self.lock()?;
+        Ok(writer.submit(self, Changes::default(), 0).receipt)
+    }
+
+    /// What is durable now.
+    pub fn snapshot(&self) -> Result<Box<dyn Snapshot>> {
+        self.store.snapshot(self.home).map_err(storage_failure)
+    }
+
+    /// Waits until everything accepted so far is durable.
+    pub fn sync(&self) -> Result<()> {
+        self.store.sync().map_err(storage_failure)
+    }
+
+    /// Counters as a snapshot has them.
+    pub fn counters(snapshot: &dyn Snapshot) -> Result<Counters> {
+        let row = snapshot.get(&keys::counters()).map_err(storage_failure)?;
+        Ok(row.and_then(|row| Counters::decode(&row)).unwrap_or_default())
+    }
+
+    /// How many index entries a path has in a snapshot.
+    pub fn entries_of(snapshot: &dyn Snapshot, path: PathNumber) -> Result<u64> {
+        let row = snapshot.get(&keys::path_counts(path / COUNT_BLOCK)).map_err(storage_failure)?;
+        let at = (path % COUNT_BLOCK) as usize * 8;
+        Ok(row.and_then(|row| keys::number(row.get(at..at + 8)?)).unwrap_or(0))
+    }
+
+    /// The writer; opened if need be.
+    ///
+    /// # Errors
+    /// 503 if the store cannot be written now.
+    pub fn lock(&self) -> Result<WriterGuard<'_>> {
+        let mut guard = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        if guard.is_none() {
+            *guard = Some(self.open_writer()?);
+        }
+        Ok(WriterGuard(guard))
+    }
+
+    /// Gives the writer up after an outcome that is not known; the next write opens a new one.
+    pub fn abandon_writer(&self) {
+        *self.writer.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    fn open_writer(&self) -> Result<Writer> {
+        let lease = self.store.open(self.home).map_err(storage_failure)?;
+        let snapshot = self.snapshot()?;
+        let mut counts = Vec::new();
+        for block in 0.. {
+            let Some(row) = snapshot.get(&keys::path_counts(block)).map_err(storage_failure)? else { break };
+            counts.extend(row.chunks_exact(8).filter_map(keys::number));
+        }
+        let lsn = lease.head().lsn;
+        let recent = Recent { floor: lsn, ..Recent::default() };
+        let counters = Self::counters(snapshot.as_ref())?;
+        // The dictionary in memory may hold paths of commits that never took place.
+        *self.paths.write().unwrap_or_else(PoisonError::into_inner) = Some(load_paths(snapshot.as_ref())?);
+        Ok(Writer { lease, lsn, counters, counts, pending: Pending::default(), recent })
+    }
+
+    /// The dictionary of paths, to look up.
+    pub fn paths(&self) -> Result<PathsRef<'_>> {
+        let guard = self.paths.read().unwrap_or_else(PoisonError::into_inner);
+        if guard.is_some() {
+            return Ok(PathsRef(guard));
+        }
+        drop(guard);
+        self.paths_mut()?;
+        Ok(PathsRef(self.paths.read().unwrap_or_else(PoisonError::into_inner)))
+    }
+
+    /// The dictionary of paths, to extend.
+    pub fn paths_mut(&self) -> Result<PathsMut<'_>> {
+        let mut guard = self.paths.write().unwrap_or_else(PoisonError::into_inner);
+        if guard.is_none() {
+            *guard = Some(load_paths(self.snapshot()?.as_ref())?);
+        }
+        Ok(PathsMut(guard))
+    }
+
+    /// Whether the commit that carried `token` as LSN `lsn` took place, decided with a lease newer than its own.
+    pub fn took_place(&self, lsn: u64, token: Token) -> Result<bool> {
+        self.abandon_writer();
+        drop(self.lock()?);
+        let row = self.snapshot()?.get(&keys::log(lsn)).map_err(storage_failure)?;
+        Ok(row.is_some_and(|row| row[..] == log_row(lsn, token)[..]))
+    }
+}
+
+impl Writer {
+    /// A row as the next write must see it.
+    pub fn get(&mut self, snapshot: &dyn Snapshot, key: &[u8]) -> Result<Option<Bytes>> {
+        if let Some((_, row)) = self.pending.rows.get(key) {
+            return Ok(row.clone());
+        }
+        snapshot.get(key).map_err(storage_failure)
+    }
+
+    /// Whether a logical partition was written after `lsn`, as far as is remembered; forgotten counts as written.
+    pub fn written_since(&self, place: Place, lsn: u64) -> bool {
+        lsn < self.recent.floor || self.recent.last_write.get(&place).is_some_and(|&last| last > lsn)
+    }
+
+    /// Orders a commit. `token` is a number that no other commit has.
+    pub fn submit(&mut self, partition: &Partition, changes: Changes, token: u64) -> Ordered {
+        let lsn = self.lsn + 1;
+        let mut token_bytes: Token = [0; 16];
+        token_bytes[..8].copy_from_slice(&lsn.to_be_bytes());
+        token_bytes[8..].copy_from_slice(&token.to_be_bytes());
+        let Changes { mut puts, deletes, entries, places, counters } = changes;
+        puts.push((keys::counters(), counters.encode()));
+        puts.push((keys::log(lsn), log_row(lsn, token_bytes).to_vec()));
+        self.count(entries, &mut puts);
+        let unsaved = partition.paths.write().unwrap_or_else(PoisonError::into_inner).as_mut().map(Paths::take_unsaved);
+        puts.extend(unsaved.into_iter().flatten().map(|(number, row)| (keys::path(number), row)));
+        self.pending.add(lsn, &puts, &deletes);
+        self.counters = counters;
+        self.recent.add(lsn, places);
+        let commit =
+            Commit { expect_lsn: self.lsn, new_lsn: lsn, token: token_bytes, puts, deletes, range_deletes: Vec::new() };
+        self.lsn = lsn;
+        Ordered { receipt: partition.store.submit(&self.lease, commit), lsn, token: token_bytes }
+    }
+
+    /// Forgets pending rows that snapshots have by now.
+    pub fn forget_durable(&mut self, durable_lsn: u64) {
+        self.pending.forget(durable_lsn);
+    }
+
+    fn count(&mut self, entries: HashMap<PathNumber, i64>, puts: &mut Vec<(Vec<u8>, Vec<u8>)>) {
+        let mut blocks: Vec<u32> = Vec::new();
+        for (path, change) in entries.into_iter().filter(|(_, change)| *change != 0) {
+            let block = path / COUNT_BLOCK;
+            let length = ((block + 1) * COUNT_BLOCK) as usize;
+            if self.counts.len() < length {
+                self.counts.resize(length, 0);
+                // Rows are read back block by block until one is missing: leave no gap.
+                blocks.extend((0..block).filter(|b| !blocks.contains(b)));
+            }
+            let count = &mut self.counts[path as usize];
+            *count = count.saturating_add_signed(change);
+            if !blocks.contains(&block) {
+                blocks.push(block);
+            }
+        }
+        for block in blocks {
+            let from = (block * COUNT_BLOCK) as usize;
+            let row = self.counts[from..from + COUNT_BLOCK as usize].iter().flat_map(|c| c.to_be_bytes()).collect();
+            puts.push((keys::path_counts(block), row));
+        }
+    }
+}
+
+impl Pending {
+    fn add(&mut self, lsn: u64, puts: &[(Vec<u8>, Vec<u8>)], deletes: &[Vec<u8>]) {
+        let mut touched = Vec::new();
+        let kept = |key: &[u8]| !keys::is_term(key);
+        for (key, value) in puts.iter().filter(|(key, _)| kept(key)) {
+            self.rows.insert(key.clone(), (lsn, Some(Bytes::copy_from_slice(value))));
+            touched.push(key.clone());
+        }
+        for key in deletes.iter().filter(|key| kept(key)) {
+            self.rows.insert(key.clone(), (lsn, None));
+            touched.push(key.clone());
+        }
+        self.order.push_back((lsn, touched));
+    }
+
+    fn forget(&mut self, durable_lsn: u64) {
+        while self.order.front().is_some_and(|(lsn, _)| *lsn <= durable_lsn) {
+            let (lsn, touched) = self.order.pop_front().expect("just seen");
+            for key in touched {
+                if self.rows.get(&key).is_some_and(|(newest, _)| *newest == lsn) {
+                    self.rows.remove(&key);
+                }
+            }
+        }
+    }
+}
+
+impl Recent {
+    fn add(&mut self, lsn: u64, places: Vec<Place>) {
+        if self.last_write.len() + places.len() > RECENT_PLACES {
+            self.last_write.clear();
+            self.floor = lsn;
+        }
+        self.last_write.extend(places.into_iter().map(|place| (place, lsn)));
+    }
+}
+
+impl Counters {
+    fn encode(self) -> Vec<u8> {
+        [self.items, self.bytes, self.next_number].iter().flat_map(|n| n.to_be_bytes()).collect()
+    }
+
+    fn decode(row: &[u8]) -> Option<Self> {
+        let at = |i: usize| keys::number(row.get(i * 8..i * 8 + 8)?);
+        Some(Counters { items: at(0)?, bytes: at(1)?, next_number: at(2)? })
+    }
+}
+
+/// The writer, held.
+pub struct WriterGuard<'a>(MutexGuard<'a, Option<Writer>>);
+
+impl std::ops::Deref for WriterGuard<'_> {
+    type Target = Writer;
+    fn deref(&self) -> &Writer {
+        self.0.as_ref().expect("opened by Partition::lock")
+    }
+}
+
+impl std::ops::DerefMut for WriterGuard<'_> {
+    fn deref_mut(&mut self) -> &mut Writer {
+        self.0.as_mut().expect("opened by Partition::lock")
+    }
+}
+
+/// The dictionary, held for reading.
+pub struct PathsRef<'a>(RwLockReadGuard<'a, Option<Paths>>);
+
+impl std::ops::Deref for PathsRef<'_> {
+    type Target = Paths;
+    fn deref(&self) -> &Paths {
+        self.0.as_ref().expect("loaded by Partition::paths")
+    }
+}
+
+/// The dictionary, held for writing.
+pub struct PathsMut<'a>(RwLockWriteGuard<'a, Option<Paths>>);
+
+impl std::ops::Deref for PathsMut<'_> {
+    type Target = Paths;
+    fn deref(&self) -> &Paths {
+        self.0.as_ref().expect("loaded by Partition::paths_mut")
+    }
+}
+
+impl std::ops::DerefMut for PathsMut<'_> {
+    fn deref_mut(&mut self) -> &mut Paths {
+        self.0.as_mut().expect("loaded by Partition::paths_mut")
+    }
+}
+
+fn load_paths(snapshot: &dyn Snapshot) -> Result<Paths> {
+    let mut paths = Paths::default();
+    for row in scan(snapshot, &keys::paths(), Direction::Forward) {
+        let (key, value) = row?;
+        let loaded = keys::read_path(&key).and_then(|number| paths.load(number, &value));
+        loaded.ok_or_else(|| Error::internal("a row of the path dictionary is damaged"))?;
+    }
+    Ok(paths)
+}
+
+fn log_row(lsn: u64, token: Token) -> [u8; 24] {
+    let mut row = [0; 24];
+    row[..8].copy_from_slice(&lsn.to_be_bytes());
+    row[8..].copy_from_slice(&token);
+    row
+}
+
+/// The rows of a range of keys.
+pub fn scan<'a>(
+    snapshot: &'a dyn Snapshot,
+    range: &(Vec<u8>, Vec<u8>),
+    direction: Direction,
+) -> impl Iterator<Item = Result<(Bytes, Bytes)>> + 'a {
+    let bounds = (Bound::Included(&range.0[..]), Bound::Excluded(&range.1[..]));
+    snapshot.scan(bounds, direction).map(|row| row.map_err(storage_failure))
+}
+
+/// A store's failure as a client's error: 503 where waiting may help, else 500.
+pub fn storage_failure(error: StoreError) -> Error {
+    Error::internal(error)
+}
+
+/// What a commit's outcome means for the client that waits for it. `None`: it is durable.
+pub fn outcome_error(outcome: &Outcome) -> Option<Error> {
+    match outcome {
+        Outcome::Ok => None,
+        Outcome::TooLarge => Some(Error::new(
+            Kind::RequestEntityTooLarge,
+            "The request changes more than one transaction may hold. Split it into smaller ones.",
+        )),
+        Outcome::Fenced | Outcome::Unknown => Some(Error::internal("the outcome of a commit is not known")),
+        Outcome::Unavailable { retry_after_ms } => Some(
+            Error::new(Kind::Unavailable, "The store cannot take writes now.").with_retry_after_ms(*retry_after_ms),
+        ),
+    }
+}

@@ -1,0 +1,324 @@
+//! Queries: from a text and a scope to a page of rows, its continuation, its charge and its metrics.
+//!
+//! ```text
+//! text ─compile→ Query ─scope and pinned keys→ targets (partitions) ─access.rs→ cursors ─source.rs→ run ─→ page
+//! ```
+//! One executor serves a single logical partition, one range as SDKs ask for it, and whole queries over all partitions.
+
+mod access;
+mod condition;
+mod cursor;
+mod metadata;
+mod metrics;
+mod plan;
+mod source;
+mod token;
+
+pub use metadata::query_rows;
+pub use plan::client_plan;
+
+use crate::catalog::{Container, IndexState};
+use crate::partition::Partition;
+use crate::request::{Page, PageRequest, QueryPage, QueryRequest, Scope, ScriptKind};
+use crate::throughput::Profile;
+use access::Ask;
+use condition::{pinned, steps};
+use orrery_model::partition_key::{Component, Epk, EpkRange, PartitionKey};
+use orrery_model::work::{QueryWork, Step};
+use orrery_model::world::World;
+use orrery_model::{Error, Json, Kind, Result, limits};
+use orrery_sql::{Bounds, Demand, Environment, Functions, Query, QueryError, Resume, Source, Work};
+use source::{Candidates, Target};
+use std::sync::Arc;
+
+/// Bytes that a query which must collect may hold.
+const MEMORY_BYTES: usize = 256 * 1024 * 1024;
+/// Rows that a page may have when the client leaves it to the server.
+const PAGE_ITEMS_MOST: usize = 10_000;
+
+/// What a query needs of the engine besides its container.
+pub struct Context<'a> {
+    /// Time and randomness.
+    pub world: &'a dyn World,
+    /// Prices.
+    pub profile: Profile,
+}
+
+/// Rows wanted on a page.
+pub fn page_items(page: &PageRequest) -> usize {
+    page.max_items.unwrap_or(limits::PAGE_ITEMS_DEFAULT).clamp(1, PAGE_ITEMS_MOST)
+}
+
+/// What a container's queries may name.
+pub fn environment(container: &Container) -> Environment {
+    Environment {
+        user_functions: container.scripts(ScriptKind::Function).iter().map(|s| s.id().to_owned()).collect(),
+        computed_properties: container.settings().computed_properties.clone(),
+    }
+}
+
+/// Checks that computed properties compile.
+///
+/// # Errors
+/// 400.
+pub fn check_computed_properties(properties: &[(String, String)]) -> Result<()> {
+    let environment = Environment { computed_properties: properties.to_vec(), ..Environment::default() };
+    Query::compile("SELECT * FROM c", &[], &environment).map(|_| ()).map_err(query_error)
+}
+
+/// Compiles a text.
+///
+/// # Errors
+/// 400 with the service's codes and places.
+pub fn compile(text: &str, parameters: &[(String, Json)], environment: &Environment) -> Result<Query> {
+    if text.len() > limits::QUERY_TEXT_BYTES {
+        return Err(Error::bad(format!("The query text has {} bytes, at most {} are allowed.", text.len(), limits::QUERY_TEXT_BYTES)));
+    }
+    Query::compile(text, parameters, environment).map_err(query_error)
+}
+
+/// A logical partition or a stretch of the hash space, in the partitions that hold it.
+pub struct Reach<'a> {
+    /// The partitions, with the stretch of each that is wanted if it is not all of it.
+    pub partitions: Vec<(&'a Arc<Partition>, Option<EpkRange>)>,
+    /// The one logical partition, if the scope or the query names just one.
+    pub key: Option<Epk>,
+}
+
+/// Runs one page of a query; adds what it did to `steps`.
+///
+/// # Errors
+/// 400 for queries and tokens that are wrong, 410 for ranges that are gone.
+pub fn run(
+    context: &Context<'_>,
+    container: &Container,
+    scope: &Scope,
+    request: &QueryRequest,
+    functions: &mut dyn Functions,
+    steps: &mut Vec<Step>,
+) -> Result<QueryPage> {
+    let query = compile(&request.text, &request.parameters, &environment(container))?;
+    let resume = request.page.continuation.as_deref().map(token::read).transpose()?;
+    let reach = reach(container, scope, &query, request.cross_partition)?;
+    let settings = container.settings();
+    let index = container.index_state();
+    check_order(&query, container)?;
+    let targets = reach
+        .partitions
+        .iter()
+        .map(|(partition, within)| Ok(Target { partition: partition.as_ref(), snapshot: partition.snapshot()?, within: within.clone() }))
+        .collect::<Result<Vec<_>>>()?;
+    let wanted = rows_wanted(&query, &request.page);
+    let now = context.world.now_ms();
+    let mut source = Candidates::open(
+        container,
+        &targets,
+        |target| Ask {
+            query: &query,
+            settings: &settings,
+            index,
+            key: reach.key.as_ref(),
+            within: target.within.as_ref(),
+            rows_wanted: wanted,
+            profile: context.profile,
+            must_walk: false,
+        },
+        resume.as_ref().map_or(&[][..], |resume| &resume.position),
+        now / 1000,
+    )?;
+    let mut work = Work::default();
+    let page = run_page(context.world, &query, &mut source, functions, resume.as_ref(), &request.page, &mut work);
+    let asked = source.work();
+    let started = context.world.now_ms().saturating_sub(now);
+    charge(&query, &asked, &work, targets.is_empty(), steps);
+    let page = page.map_err(query_error)?;
+    let continuation = page.resume.map(|resume| token::write(&resume, request.page.continuation_limit_kb)).transpose()?;
+    let metrics = request.metrics.then(|| metrics::query_metrics(&asked, &work, started));
+    let index_metrics = request.metrics.then(|| metrics::index_metrics(&query, &settings.policy));
+    Ok(QueryPage { page: Page { rows: page.rows, continuation }, metrics, index_metrics })
+}
+
+/// One page from any source.
+pub fn run_page(
+    world: &dyn World,
+    query: &Query,
+    source: &mut dyn Source,
+    functions: &mut dyn Functions,
+    resume: Option<&Resume>,
+    page: &PageRequest,
+    work: &mut Work,
+) -> std::result::Result<orrery_sql::Page, QueryError> {
+    let now_ms = world.now_ms();
+    let mut expired = || world.now_ms().saturating_sub(now_ms) > limits::REQUEST_TIME_MS;
+    let mut bounds = Bounds {
+        max_items: page_items(page),
+        max_bytes: limits::PAGE_BYTES,
+        max_memory: MEMORY_BYTES,
+        expired: &mut expired,
+        now_ms,
+        started_ms: now_ms,
+        random: world.random(),
+    };
+    query.run(source, functions, resume, &mut bounds, work)
+}
+
+/// Rows that one partition is likely to give.
+fn rows_wanted(query: &Query, page: &PageRequest) -> usize {
+    if query.is_aggregate() || query.has_group_by() || query.is_distinct() {
+        return usize::MAX;
+    }
+    let top = query.top().unwrap_or(u64::MAX);
+    let window = query.limit().map_or(u64::MAX, |limit| limit.saturating_add(query.offset().unwrap_or(0)));
+    usize::try_from(top.min(window)).unwrap_or(usize::MAX).min(page_items(page))
+}
+
+/// Which partitions a query has to ask.
+fn reach<'a>(container: &'a Container, scope: &Scope, query: &Query, cross_partition: bool) -> Result<Reach<'a>> {
+    if query.demand() == Demand::Nothing {
+        return Ok(Reach { partitions: Vec::new(), key: None });
+    }
+    let mut reach = scope_reach(container, scope)?;
+    if reach.key.is_some() {
+        return Ok(reach);
+    }
+    let Some(keys) = pinned_keys(container, query) else {
+        if matches!(scope, Scope::Everything) && !cross_partition {
+            return Err(Error::bad(
+                "Cross partition query is required but disabled. Please set x-ms-documentdb-query-enablecrosspartition to \
+                 true, specify x-ms-documentdb-partitionkey, or revise your query to avoid this exception.",
+            ));
+        }
+        return Ok(reach);
+    };
+    reach.partitions.retain(|(partition, within)| {
+        let covers = |key: &Epk| partition.range.contains(key) && within.as_ref().is_none_or(|w| w.contains(key));
+        keys.iter().any(covers)
+    });
+    if let [key] = &keys[..] {
+        reach.key = Some(key.clone());
+    }
+    Ok(reach)
+}
+
+/// The partitions of a scope.
+///
+/// # Errors
+/// 410/1002 for a range that is gone, 400/1001 for a key of the wrong shape.
+pub fn scope_reach<'a>(container: &'a Container, scope: &Scope) -> Result<Reach<'a>> {
+    let all = || container.partitions().iter();
+    let stretch = |range: &EpkRange| -> Vec<(&'a Arc<Partition>, Option<EpkRange>)> {
+        let part = |p: &'a Arc<Partition>| {
+            let both = p.range.intersection(range)?;
+            Some((p, (both != p.range).then_some(both)))
+        };
+        container.partitions().iter().filter_map(part).collect()
+    };
+    Ok(match scope {
+        Scope::Everything => Reach { partitions: all().map(|p| (p, None)).collect(), key: None },
+        Scope::Epk(range) => Reach { partitions: stretch(range), key: None },
+        Scope::Range { id, within } => {
+            let partition = container.partition_by_id(*id)?;
+            let within = within.as_ref().and_then(|w| partition.range.intersection(w)).filter(|both| *both != partition.range);
+            Reach { partitions: vec![(partition, within)], key: None }
+        }
+        Scope::Key(key) => {
+            let definition = container.partition_key();
+            if key.is_empty() && !definition.is_system_key() {
+                return scope_reach(container, &Scope::Everything);
+            }
+            if key.components().len() < definition.paths().len() && !key.is_empty() {
+                return Ok(Reach { partitions: stretch(&definition.range_of(key)), key: None });
+            }
+            definition.check(key)?;
+            let epk = definition.epk(key);
+            Reach { partitions: vec![(container.partition_of(&epk), None)], key: Some(epk) }
+        }
+    })
+}
+
+/// The whole partition keys that the condition names, if it names them.
+fn pinned_keys(container: &Container, query: &Query) -> Option<Vec<Epk>> {
+    const KEYS_MOST: usize = 1_000;
+    let definition = container.partition_key();
+    let mut keys: Vec<Vec<Component>> = vec![Vec::new()];
+    for path in definition.paths() {
+        let values = pinned(query.condition(), path)?;
+        if keys.len() * values.len() > KEYS_MOST {
+            return None;
+        }
+        let components = values.iter().map(|v| component(v)).collect::<Option<Vec<_>>>()?;
+        keys = keys.iter().flat_map(|key| components.iter().map(|c| [&key[..], std::slice::from_ref(c)].concat())).collect();
+    }
+    Some(keys.into_iter().map(|components| definition.epk(&PartitionKey::new(components))).collect())
+}
+
+fn component(value: &Json) -> Option<Component> {
+    Some(match value {
+        Json::Null => Component::Null,
+        Json::Bool(b) => Component::Bool(*b),
+        Json::Number(n) => Component::Number(n.as_f64()),
+        Json::String(s) => Component::String(s.clone()),
+        Json::Array(_) | Json::Object(_) => return None,
+    })
+}
+
+/// ORDER BY needs an index: a range index on its one path, a composite one for several.
+fn check_order(query: &Query, container: &Container) -> Result<()> {
+    let settings = container.settings();
+    match query.order() {
+        [] => Ok(()),
+        [key] => match &key.path {
+            Some(path) if container.index_state() == IndexState::Ready && !settings.policy.covers(&steps(path)) => {
+                Err(Error::bad(format!(
+                    "The order-by item {path} is excluded from the index: the order by query does not have a \
+                     corresponding index that it can be served from."
+                )))
+            }
+            _ => Ok(()),
+        },
+        several => {
+            let keys: Option<Vec<_>> =
+                several.iter().map(|key| key.path.as_ref().map(|path| (steps(path), !key.descending))).collect();
+            if keys.is_some_and(|keys| settings.policy.orders_by(&keys)) {
+                return Ok(());
+            }
+            Err(Error::bad(
+                "The order by query does not have a corresponding composite index that it can be served from.",
+            ))
+        }
+    }
+}
+
+/// Each partition asked is one request; what the executor did is added to the first.
+fn charge(query: &Query, asked: &[(u32, QueryWork, String)], work: &Work, nothing_to_ask: bool, steps: &mut Vec<Step>) {
+    let mut each: Vec<QueryWork> = asked.iter().map(|(_, work, _)| *work).collect();
+    if each.is_empty() {
+        each.push(QueryWork::default());
+    }
+    if !nothing_to_ask && query.is_aggregate() {
+        each.iter_mut().for_each(|work| work.aggregates = 1);
+    }
+    let first = &mut each[0];
+    first.out = work.rows_out;
+    first.out_bytes = work.bytes_out;
+    first.projected = work.projected;
+    first.tuples = work.tuples;
+    first.udf_calls = work.udf_calls;
+    steps.extend(each.into_iter().map(Step::Query));
+}
+
+/// A query's failure as the client's error.
+pub fn query_error(error: QueryError) -> Error {
+    let told = || error.to_json().to_text();
+    match error {
+        QueryError::NonFinite => Error::new(Kind::NotRepresentable, error.to_string()),
+        QueryError::Udf { number: Some(number), .. } => Error::bad(told()).with_sub_status(number),
+        QueryError::Resume(_) => Error::bad(format!("The continuation token is invalid: {error}")),
+        QueryError::Timeout => Error::new(Kind::RequestTimeout, "The query did not finish within its time."),
+        QueryError::Source(cause) => match cause.downcast::<Error>() {
+            Ok(error) => *error,
+            Err(other) => Error::internal(other),
+        },
+        _ => Error::bad(told()),
+    }
+}

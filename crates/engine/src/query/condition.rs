@@ -1,0 +1,206 @@
+//! What a query's condition means to one partition's index: which terms it can ask, and a direct test on an item.
+
+use crate::index::paths::{Paths, Step};
+use crate::index::policy::Policy;
+use crate::index::value::{self, Stretch};
+use crate::keys::{self, PathNumber};
+use orrery_model::Json;
+use orrery_model::json::compare;
+use orrery_sql::{Condition, Path, Test, ValueType};
+use std::ops::Bound;
+
+/// The steps of a query's path as the index knows them.
+pub fn steps(path: &Path) -> Vec<Step> {
+    let step = |step: &orrery_sql::Step| match step {
+        orrery_sql::Step::Name(name) => Step::Name(name.clone()),
+        orrery_sql::Step::Element => Step::Element,
+    };
+    path.0.iter().map(step).collect()
+}
+
+/// The conditions that must all hold.
+pub fn conjuncts(condition: &Condition) -> Vec<&Condition> {
+    match condition {
+        Condition::All => Vec::new(),
+        Condition::And(parts) => parts.iter().collect(),
+        other => vec![other],
+    }
+}
+
+/// Whether the index answers a test without scanning every value of its path.
+pub fn is_selective(test: &Test) -> bool {
+    matches!(test, Test::Equals(_) | Test::In(_) | Test::Range { .. } | Test::Prefix(_))
+}
+
+/// Whether the index can answer a test at all.
+pub fn is_answerable(test: &Test) -> bool {
+    is_selective(test) || matches!(test, Test::ScanStrings(_) | Test::Defined | Test::IsType(_))
+}
+
+/// Whether the policy indexes what a test looks at.
+pub fn is_indexed(policy: &Policy, path: &Path) -> bool {
+    let own = path.0.first().is_some_and(|step| {
+        matches!(step, orrery_sql::Step::Name(name) if name != "_ts" && crate::row::SYSTEM_PROPERTIES.contains(&name.as_str()))
+    });
+    !own && !path.0.is_empty() && policy.covers(&steps(path))
+}
+
+/// The ranges of index keys that a test reads, and whether every key in them passes.
+pub struct KeyRanges {
+    /// From (inclusive) and to (exclusive).
+    pub ranges: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Equality values looked up; 0 for scans.
+    pub seeks: u64,
+    /// Whether the bytes alone decide.
+    pub exact: bool,
+}
+
+/// The index keys of a test on a path that the partition knows.
+pub fn key_ranges(path: PathNumber, test: &Test) -> Option<KeyRanges> {
+    let whole = |start: Vec<u8>| (start.clone(), keys::after(&start));
+    let equal = |value: &Json| {
+        let encoded = value::encode(value);
+        (whole(keys::terms(path, &encoded.bytes)), encoded.exact)
+    };
+    Some(match test {
+        Test::Equals(value) => {
+            let (range, exact) = equal(value);
+            KeyRanges { ranges: vec![range], seeks: 1, exact }
+        }
+        Test::In(values) => {
+            let all: Vec<_> = values.iter().map(equal).collect();
+            let exact = all.iter().all(|(_, exact)| *exact);
+            KeyRanges { seeks: all.len() as u64, ranges: all.into_iter().map(|(range, _)| range).collect(), exact }
+        }
+        Test::Range { lower, upper } => range(path, lower, upper)?,
+        Test::Prefix(prefix) => {
+            let (start, complete) = value::string_start(prefix);
+            KeyRanges { ranges: vec![whole(keys::terms(path, &start))], seeks: 0, exact: complete }
+        }
+        Test::ScanStrings(_) => KeyRanges { ranges: vec![stretch(path, Stretch::String)], seeks: 0, exact: true },
+        Test::IsType(kind) => {
+            let kind = match kind {
+                ValueType::Bool => Stretch::Bool,
+                ValueType::Number => Stretch::Number,
+                ValueType::String => Stretch::String,
+                ValueType::Array => Stretch::Array,
+                ValueType::Object => Stretch::Object,
+            };
+            KeyRanges { ranges: vec![stretch(path, kind)], seeks: 0, exact: true }
+        }
+        Test::Defined => KeyRanges { ranges: vec![whole(keys::terms(path, &[]))], seeks: 0, exact: true },
+        Test::NotEquals(_) | Test::NotDefined => return None,
+    })
+}
+
+fn stretch(path: PathNumber, kind: Stretch) -> (Vec<u8>, Vec<u8>) {
+    let (from, to) = kind.bounds();
+    (keys::terms(path, &[from]), keys::terms(path, &[to]))
+}
+
+fn range(path: PathNumber, lower: &Bound<Json>, upper: &Bound<Json>) -> Option<KeyRanges> {
+    let (Bound::Included(sample) | Bound::Excluded(sample)) = (if matches!(lower, Bound::Unbounded) { upper } else { lower })
+    else {
+        return None;
+    };
+    let (first, last) = stretch(path, Stretch::of(sample));
+    let mut exact = true;
+    let mut key = |value: &Json, after: bool| {
+        let encoded = value::encode(value);
+        // Values that share their bytes lie on both sides of the bound: take them in and look at the item.
+        exact &= encoded.exact;
+        let start = keys::terms(path, &encoded.bytes);
+        if after { keys::after(&start) } else { start }
+    };
+    let from = match lower {
+        Bound::Unbounded => first,
+        Bound::Included(v) => key(v, false),
+        Bound::Excluded(v) => key(v, value::encode(v).exact),
+    };
+    let to = match upper {
+        Bound::Unbounded => last,
+        Bound::Included(v) => key(v, true),
+        Bound::Excluded(v) => key(v, !value::encode(v).exact),
+    };
+    Some(KeyRanges { ranges: vec![(from, to)], seeks: 0, exact })
+}
+
+/// The path's number, if some item of the partition has the path.
+pub fn find(paths: &Paths, path: &Path) -> Option<PathNumber> {
+    paths.find(&steps(path))
+}
+
+/// Whether an item fulfils a condition.
+pub fn holds(condition: &Condition, item: &Json) -> bool {
+    match condition {
+        Condition::All => true,
+        Condition::Never => false,
+        Condition::And(parts) => parts.iter().all(|part| holds(part, item)),
+        Condition::Or(parts) => parts.iter().any(|part| holds(part, item)),
+        Condition::Term { path, test, .. } => term_holds(&path.0, test, Some(item)),
+    }
+}
+
+fn term_holds(path: &[orrery_sql::Step], test: &Test, value: Option<&Json>) -> bool {
+    match path.split_first() {
+        None => test_holds(test, value),
+        Some((orrery_sql::Step::Name(name), rest)) => term_holds(rest, test, value.and_then(|v| v.get(name))),
+        Some((orrery_sql::Step::Element, rest)) => {
+            value.and_then(Json::as_array).is_some_and(|elements| elements.iter().any(|e| term_holds(rest, test, Some(e))))
+        }
+    }
+}
+
+fn test_holds(test: &Test, value: Option<&Json>) -> bool {
+    let Some(value) = value else { return matches!(test, Test::NotDefined) };
+    let same_type = |bound: &Json| Stretch::of(bound) == Stretch::of(value);
+    match test {
+        Test::Equals(wanted) => value == wanted,
+        Test::NotEquals(unwanted) => value != unwanted,
+        Test::In(wanted) => wanted.iter().any(|w| value == w),
+        Test::Range { lower, upper } => {
+            let above = match lower {
+                Bound::Unbounded => true,
+                Bound::Included(b) => same_type(b) && compare(value, b).is_ge(),
+                Bound::Excluded(b) => same_type(b) && compare(value, b).is_gt(),
+            };
+            above
+                && match upper {
+                    Bound::Unbounded => true,
+                    Bound::Included(b) => same_type(b) && compare(value, b).is_le(),
+                    Bound::Excluded(b) => same_type(b) && compare(value, b).is_lt(),
+                }
+        }
+        Test::Defined => true,
+        Test::NotDefined => false,
+        Test::Prefix(prefix) => value.as_str().is_some_and(|s| s.starts_with(prefix.as_str())),
+        Test::ScanStrings(passes) => value.as_str().is_some_and(|s| passes(s)),
+        Test::IsType(kind) => matches!(
+            (kind, value),
+            (ValueType::Bool, Json::Bool(_))
+                | (ValueType::Number, Json::Number(_))
+                | (ValueType::String, Json::String(_))
+                | (ValueType::Array, Json::Array(_))
+                | (ValueType::Object, Json::Object(_))
+        ),
+    }
+}
+
+/// The values that a condition allows at a path, if it allows only some: what pins a partition key.
+pub fn pinned<'a>(condition: &'a Condition, names: &[String]) -> Option<Vec<&'a Json>> {
+    let is_path = |path: &Path| {
+        path.0.len() == names.len()
+            && path.0.iter().zip(names).all(|(step, name)| matches!(step, orrery_sql::Step::Name(n) if n == name))
+    };
+    match condition {
+        Condition::Term { path, test: Test::Equals(value), .. } if is_path(path) => Some(vec![value]),
+        Condition::Term { path, test: Test::In(values), .. } if is_path(path) => Some(values.iter().collect()),
+        Condition::And(parts) => parts.iter().find_map(|part| pinned(part, names)),
+        Condition::Or(parts) => {
+            let each: Option<Vec<Vec<&Json>>> = parts.iter().map(|part| pinned(part, names)).collect();
+            each.map(|values| values.into_iter().flatten().collect())
+        }
+        Condition::Never => Some(Vec::new()),
+        _ => None,
+    }
+}

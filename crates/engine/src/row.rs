@@ -1,0 +1,247 @@
+//! Item rows: what is stored of an item, and the text that clients read.
+//!
+//! ```text
+//! version·1 flags·1 lsn·8 sequence·4 ts·8 etag·8 ttl·4 epk length·1 epk  body
+//! ```
+//! The body is the item's compact JSON without system properties: they follow from the header and are appended when an
+//! item is answered, so a point read copies bytes and parses nothing. A row longer than the store's largest value goes
+//! on in further chunks, see [`split`].
+
+use crate::keys::Number;
+use bytes::Bytes;
+use orrery_model::partition_key::Epk;
+use orrery_model::rid::Child;
+use orrery_model::{Error, Object, Result, Rid};
+
+/// Names that the server owns; a client's values for them are dropped.
+pub const SYSTEM_PROPERTIES: [&str; 5] = ["_rid", "_self", "_etag", "_attachments", "_ts"];
+
+const VERSION: u8 = 1;
+const NOT_INDEXED: u8 = 1;
+const HEADER: usize = 35;
+/// Bytes of a row that stay in the first value; the store's limit is 64 KiB.
+const CHUNK: usize = 60 * 1024;
+
+/// An item as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// LSN of its last write.
+    pub lsn: u64,
+    /// Its place among the items that one commit wrote.
+    pub sequence: u32,
+    /// `_ts`: second of its last write.
+    pub ts: u64,
+    /// What its `_etag` is made of.
+    pub etag: u64,
+    /// Its own `ttl` in seconds: -1 for never, 0 if it has none.
+    pub ttl: i32,
+    /// Whether the client asked to keep it out of the index.
+    pub leave_out_of_index: bool,
+    /// Where it lives.
+    pub epk: Epk,
+    /// Compact JSON, an object, without system properties.
+    pub body: Bytes,
+}
+
+impl Row {
+    /// The stored form.
+    pub fn encode(&self) -> Vec<u8> {
+        let epk = self.epk.as_bytes();
+        let mut out = Vec::with_capacity(HEADER + epk.len() + self.body.len());
+        out.push(VERSION);
+        out.push(if self.leave_out_of_index { NOT_INDEXED } else { 0 });
+        out.extend_from_slice(&self.lsn.to_be_bytes());
+        out.extend_from_slice(&self.sequence.to_be_bytes());
+        out.extend_from_slice(&self.ts.to_be_bytes());
+        out.extend_from_slice(&self.etag.to_be_bytes());
+        out.extend_from_slice(&self.ttl.to_be_bytes());
+        out.push(epk.len() as u8);
+        out.extend_from_slice(epk);
+        out.extend_from_slice(&self.body);
+        out
+    }
+
+    /// Reads the stored form.
+    ///
+    /// # Errors
+    /// 500 for bytes that are no row: the data file is damaged.
+    pub fn decode(bytes: &Bytes) -> Result<Row> {
+        Self::read(bytes).ok_or_else(|| Error::internal("an item row is damaged"))
+    }
+
+    fn read(bytes: &Bytes) -> Option<Row> {
+        let number = |at: usize| Some(u64::from_be_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
+        if *bytes.first()? != VERSION {
+            return None;
+        }
+        let epk_end = HEADER + usize::from(*bytes.get(HEADER - 1)?);
+        Some(Row {
+            lsn: number(2)?,
+            sequence: u32::from_be_bytes(bytes.get(10..14)?.try_into().ok()?),
+            ts: number(14)?,
+            etag: number(22)?,
+            ttl: i32::from_be_bytes(bytes.get(30..34)?.try_into().ok()?),
+            leave_out_of_index: bytes.get(1)? & NOT_INDEXED != 0,
+            epk: Epk::from_bytes(bytes.get(HEADER..epk_end)?),
+            body: bytes.slice(epk_end..),
+        })
+    }
+
+    /// The second from which no client sees it, in a container with this `defaultTtl`.
+    pub fn expires(&self, default_ttl: Option<i32>) -> Option<u64> {
+        let default_ttl = default_ttl?;
+        let ttl = if self.ttl == 0 { default_ttl } else { self.ttl };
+        u64::try_from(ttl).ok().map(|ttl| self.ts + ttl)
+    }
+
+    /// Whether a client may still see it.
+    pub fn is_live(&self, now_seconds: u64, default_ttl: Option<i32>) -> bool {
+        self.expires(default_ttl).is_none_or(|second| now_seconds < second)
+    }
+
+    /// `_etag`, with its quotes.
+    pub fn etag_text(&self) -> String {
+        format!("\"{}\"", self.etag_inner())
+    }
+
+    fn etag_inner(&self) -> String {
+        let e = self.etag;
+        format!("{:08x}-{:04x}-{:04x}-0000-{:08x}0000", e >> 32, e >> 16 & 0xFFFF, e & 0xFFFF, self.ts & 0xFFFF_FFFF)
+    }
+
+    /// The text that clients read: the body and the system properties.
+    pub fn text(&self, container: Rid, number: Number) -> Bytes {
+        self.text_with(container, number, None)
+    }
+
+    /// The same with `_lsn`, as the change feed shows it.
+    pub fn feed_text(&self, container: Rid, number: Number) -> Bytes {
+        self.text_with(container, number, Some(self.lsn))
+    }
+
+    fn text_with(&self, container: Rid, number: Number, lsn: Option<u64>) -> Bytes {
+        let rid = Rid::child(container, Child::Item, number);
+        let database = container.database_part();
+        let mut out = Vec::with_capacity(self.body.len() + 256);
+        out.extend_from_slice(self.body.strip_suffix(b"}").unwrap_or(&self.body));
+        if out.len() > 1 {
+            out.push(b',');
+        }
+        let system = format!(
+            "\"_rid\":\"{rid}\",\"_self\":\"dbs/{database}/colls/{container}/docs/{rid}/\",\"_etag\":\"\\\"{}\\\"\",\
+             \"_attachments\":\"attachments/\",\"_ts\":{}",
+            self.etag_inner(),
+            self.ts
+        );
+        out.extend_from_slice(system.as_bytes());
+        if let Some(lsn) = lsn {
+            out.extend_from_slice(format!(",\"_lsn\":{lsn}").as_bytes());
+        }
+        out.push(b'}');
+        Bytes::from(out)
+    }
+
+    /// Bytes of the text that clients read: the size that is charged and limited.
+    pub fn size(&self) -> usize {
+        // The system properties have a fixed length but for the digits of `_ts`.
+        const SYSTEM: usize = 202;
+        self.body.len() + SYSTEM + self.ts.checked_ilog10().unwrap_or(0) as usize + 1
+    }
+}
+
+/// The item's own members as compact JSON, without system properties.
+pub fn body_text(item: &Object) -> Bytes {
+    let mut out = vec![b'{'];
+    for (name, value) in item.iter().filter(|(name, _)| !SYSTEM_PROPERTIES.contains(name)) {
+        if out.len() > 1 {
+            out.push(b',');
+        }
+        orrery_model::json::write_string(name, &mut out);
+        out.push(b':');
+        orrery_model::json::write_json(value, &mut out);
+    }
+    out.push(b'}');
+    Bytes::from(out)
+}
+
+/// Cuts an encoded row into the first value and the chunks that follow it.
+pub fn split(encoded: Vec<u8>) -> (Vec<u8>, Vec<Vec<u8>>) {
+    if encoded.len() <= CHUNK {
+        return (encoded, Vec::new());
+    }
+    let rest = encoded[CHUNK..].chunks(CHUNK).map(<[u8]>::to_vec).collect();
+    (encoded[..CHUNK].to_vec(), rest)
+}
+
+/// How many further chunks a row of `length` encoded bytes has.
+pub fn chunks_of(length: usize) -> u32 {
+    (length.saturating_sub(1) / CHUNK) as u32
+}
+
+/// Whether a first value may have chunks after it.
+pub fn may_go_on(first: &[u8]) -> bool {
+    first.len() == CHUNK
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use orrery_model::json::parse;
+
+    fn row(body: &str) -> Row {
+        Row {
+            lsn: 7,
+            sequence: 1,
+            ts: 1_767_225_600,
+            etag: 0x1234_5678_9ABC_DEF0,
+            ttl: -1,
+            leave_out_of_index: true,
+            epk: Epk::from_hex("0102").expect("hex"),
+            body: Bytes::copy_from_slice(body.as_bytes()),
+        }
+    }
+
+    #[test]
+    fn rows_read_back() {
+        let row = row(r#"{"id":"a"}"#);
+        assert_eq!(Row::decode(&Bytes::from(row.encode())).expect("a row"), row);
+    }
+
+    #[test]
+    fn damaged_rows_are_an_error_at_every_cut() {
+        let bytes = Bytes::from(row("").encode());
+        for end in 0..bytes.len() {
+            assert!(Row::decode(&bytes.slice(..end)).is_err(), "{end} bytes were taken for a row");
+        }
+    }
+
+    #[test]
+    fn the_text_is_the_body_with_system_properties_and_has_the_size_that_is_charged() {
+        let container = Rid::container(Rid::database(1), 1);
+        for body in [r#"{"id":"a","x":1.0}"#, "{}"] {
+            let row = row(body);
+            let text = row.text(container, 5);
+            let json = parse(&text).expect("JSON");
+            assert_eq!(json.get("_etag").and_then(orrery_model::Json::as_str), Some(row.etag_text().as_str()));
+            assert_eq!(json.get("_rid").and_then(orrery_model::Json::as_str), Some("AAAAAYAAAAEFAAAAAAAAAA=="));
+            let comma = usize::from(body != "{}");
+            assert_eq!(text.len(), row.size() + comma, "{}", String::from_utf8_lossy(&text));
+        }
+    }
+
+    #[test]
+    fn a_clients_system_properties_are_dropped() {
+        let item = parse(br#"{"id":"a","_ts":1,"_mine":2,"_etag":"x"}"#).expect("JSON");
+        assert_eq!(&body_text(item.as_object().expect("object"))[..], br#"{"id":"a","_mine":2}"#);
+    }
+
+    #[test]
+    fn long_rows_are_cut_and_come_together_again() {
+        for length in [0, 1, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK, 3 * CHUNK + 5] {
+            let encoded: Vec<u8> = (0..length).map(|i| i as u8).collect();
+            let (first, rest) = split(encoded.clone());
+            assert_eq!(rest.len() as u32, chunks_of(length), "{length}");
+            assert_eq!([vec![first], rest].concat().concat(), encoded);
+        }
+    }
+}

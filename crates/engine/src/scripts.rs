@@ -1,0 +1,458 @@
+//! Running scripts: what a stored procedure or trigger can do to its logical partition, and how that becomes one commit.
+//!
+//! A script works on a durable snapshot, in a transaction of one logical partition. When it is done, the transaction is
+//! ordered if nobody wrote to that logical partition meanwhile; if somebody did, the script is run again, in the end
+//! under the writer's lock. Scripts of one logical partition run one at a time, so they do not make each other repeat.
+
+use crate::Engine;
+use crate::catalog::{Container, Script};
+use crate::items::{CheckedWrite, apply};
+use crate::partition::{Ordered, Partition};
+use crate::pending::Pending;
+use crate::query::{environment, query_rows};
+use crate::request::{Id, Outcome, PageRequest, Position, ProcedureReply, ScriptKind, WriteOperation, Written};
+use crate::transaction::{Base, ItemOptions, Stored, Transaction, etag_matches, item_id};
+use bytes::Bytes;
+use orrery_model::json::parse;
+use orrery_model::partition_key::{Epk, PartitionKey};
+use orrery_model::rid::Child;
+use orrery_model::work::{QueryWork, Step, Work};
+use orrery_model::{Error, Json, Kind, Object, Result, Rid};
+use orrery_script::{
+    Ambient, ContainerLinks, DocumentLink, Host, HostCall, HostFailure, HostReply, IndexAction, Operation, Procedure,
+    Quota, ScriptError, Trigger, TriggerTime,
+};
+use orrery_sql::{Functions, QueryError};
+use std::sync::{Arc, PoisonError};
+
+/// Runs on a snapshot before the writer's lock is held for the whole run.
+const OPTIMISTIC_RUNS: usize = 3;
+
+/// One script's view: a transaction over one logical partition.
+struct Room<'a, 'w> {
+    engine: &'a Engine,
+    container: &'a Container,
+    key: PartitionKey,
+    epk: Epk,
+    transaction: Transaction<'a>,
+    base: Base<'w>,
+}
+
+impl Engine {
+    /// Executes a stored procedure in a logical partition. Blocks while it runs; wait for the answer before passing it on.
+    ///
+    /// # Errors
+    /// 404 for an unknown procedure, 400 for what it throws (with its number as sub-status), 408 when it runs too long.
+    pub fn execute(
+        &self,
+        container: &Container,
+        procedure: Id<'_>,
+        key: &PartitionKey,
+        arguments: &[u8],
+        logging: bool,
+    ) -> std::result::Result<Pending<ProcedureReply>, Box<Outcome<ProcedureReply>>> {
+        let mut steps = Vec::new();
+        let found = container.partition_key().check(key).and_then(|()| self.catalog().find_script(container, ScriptKind::Procedure, procedure));
+        let script = found.map_err(|e| Box::new(self.outcome(Err(e), &Work { steps: vec![Step::ReadNothing] }, None)))?;
+        let epk = container.partition_key().epk(key);
+        let partition = container.partition_of(&epk);
+        let done = self.transact(container, partition, key, &mut steps, |room| {
+            let (self_link, alt_link, quota) = (container.self_link(), container.alt_link(), self.quota(container));
+            let call = Procedure {
+                id: script.id(),
+                body: script.source(),
+                arguments,
+                links: ContainerLinks { self_link: &self_link, alt_link: &alt_link },
+                quota: Quota { current: &quota.1, maximum: &quota.0 },
+                logging,
+                ambient: self.ambient(),
+            };
+            let outcome = self.scripts().run_procedure(call, room).map_err(script_error)?;
+            Ok(ProcedureReply { body: outcome.body, log: outcome.log })
+        });
+        let work = Work { steps: vec![Step::Script { inner: steps, executions: 1 }] };
+        match done {
+            Ok((ordered, reply, lsn)) => {
+                let position = Position { range_id: partition.id, lsn, item_lsn: None };
+                Ok(Pending::new(ordered, partition, self.outcome(Ok(reply), &work, Some(position))))
+            }
+            Err(error) => {
+                let lsn = partition.snapshot().map_or(0, |s| s.head().lsn);
+                let position = Position { range_id: partition.id, lsn, item_lsn: None };
+                Err(Box::new(self.outcome(Err(error), &work, Some(position))))
+            }
+        }
+    }
+
+    /// A write between its triggers, all in one commit.
+    pub(crate) fn write_with_triggers(
+        &self,
+        container: &Container,
+        partition: &Arc<Partition>,
+        write: &CheckedWrite<'_>,
+        work: &mut Work,
+    ) -> Result<(Option<Ordered>, Written, u64)> {
+        let named = |name: &Option<String>, time: TriggerTime| {
+            name.as_ref().map(|name| find_trigger(container, name, time, write.operation)).transpose()
+        };
+        let (pre, post) = (named(&write.options.pre_trigger, TriggerTime::Pre)?, named(&write.options.post_trigger, TriggerTime::Post)?);
+        let executions = [&pre, &post].into_iter().flatten().count() as u32;
+        let mut steps = Vec::new();
+        let done = self.transact(container, partition, &write.key, &mut steps, |room| {
+            let rewritten = match &pre {
+                Some(trigger) => self.run_pre_trigger(room, trigger, write)?,
+                None => None,
+            };
+            let write = CheckedWrite {
+                operation: write.operation,
+                key: write.key.clone(),
+                item: rewritten.or_else(|| write.item.clone()),
+                options: write.options,
+            };
+            let (stored, created) = apply(&mut room.transaction, &mut room.base, &write)?;
+            let mut written = Written {
+                etag: stored.as_ref().map(|s| s.row.etag_text()),
+                item: stored.map(|s| s.row.text(container.rid(), s.number)),
+                created,
+            };
+            if let Some(trigger) = &post
+                && let Some(body) = self.run_post_trigger(room, trigger, &write, written.item.as_ref())?
+            {
+                written.item = Some(Bytes::from(body));
+            }
+            Ok(written)
+        });
+        work.steps.push(Step::Script { inner: steps, executions });
+        done
+    }
+
+    /// Runs `body` in a transaction of one logical partition until it takes place.
+    fn transact<T>(
+        &self,
+        container: &Container,
+        partition: &Partition,
+        key: &PartitionKey,
+        steps: &mut Vec<Step>,
+        mut body: impl FnMut(&mut Room<'_, '_>) -> Result<T>,
+    ) -> Result<(Option<Ordered>, T, u64)> {
+        let epk = container.partition_key().epk(key);
+        let place = crate::keys::place(&epk);
+        let _turn = self.turn_of(place).lock().unwrap_or_else(PoisonError::into_inner);
+        for run in 0..=OPTIMISTIC_RUNS {
+            let mut held = (run == OPTIMISTIC_RUNS).then(|| partition.lock()).transpose()?;
+            // What is accepted becomes durable, so that the snapshot has it.
+            partition.sync()?;
+            let snapshot = partition.snapshot()?;
+            let transaction = Transaction::begin(container, partition, snapshot.as_ref(), self.world());
+            let mut room =
+                Room { engine: self, container, key: key.clone(), epk: epk.clone(), transaction, base: Base::Durable };
+            let done = body(&mut room);
+            let Room { mut transaction, .. } = room;
+            *steps = std::mem::take(&mut transaction.work);
+            let value = done?;
+            if transaction.is_clean() {
+                return Ok((None, value, transaction.base_lsn()));
+            }
+            let mut fresh = if held.is_none() { Some(partition.lock()?) } else { None };
+            let writer = held.as_mut().or(fresh.as_mut()).expect("one of both is held");
+            match transaction.commit(writer, Some(place)) {
+                Ok(ordered) => return Ok((ordered, value, writer.lsn)),
+                Err(error) if error.kind() == Kind::RetryWith && run < OPTIMISTIC_RUNS => continue,
+                Err(error) => return Err(error),
+            }
+        }
+        Err(Error::new(Kind::RetryWith, "Conflicting request to resource has been attempted. Retry to avoid conflicts."))
+    }
+
+    fn run_pre_trigger(&self, room: &mut Room<'_, '_>, trigger: &Script, write: &CheckedWrite<'_>) -> Result<Option<Object>> {
+        let request = write.item.as_ref().map(|item| Json::Object(item.clone()).to_text());
+        let Some(text) = self.run_trigger(room, trigger, TriggerTime::Pre, write, request.as_deref(), None)? else {
+            return Ok(None);
+        };
+        let item = crate::items::parse_item(text.as_bytes())?;
+        if !matches!(write.operation, WriteOperation::Delete(_)) {
+            item_id(&item)?;
+            let key = room.container.partition_key().extract(&item)?;
+            if room.container.partition_key().epk(&key) != room.epk {
+                return Err(Error::partition_key_mismatch());
+            }
+        }
+        Ok(Some(item))
+    }
+
+    fn run_post_trigger(
+        &self,
+        room: &mut Room<'_, '_>,
+        trigger: &Script,
+        write: &CheckedWrite<'_>,
+        stored: Option<&Bytes>,
+    ) -> Result<Option<String>> {
+        let request = write.item.as_ref().map(|item| Json::Object(item.clone()).to_text());
+        let response = stored.map(|text| String::from_utf8_lossy(text).into_owned());
+        self.run_trigger(room, trigger, TriggerTime::Post, write, request.as_deref(), response.as_deref())
+    }
+
+    fn run_trigger(
+        &self,
+        room: &mut Room<'_, '_>,
+        trigger: &Script,
+        time: TriggerTime,
+        write: &CheckedWrite<'_>,
+        request: Option<&str>,
+        response: Option<&str>,
+    ) -> Result<Option<String>> {
+        let container = room.container;
+        let (self_link, alt_link, quota) = (container.self_link(), container.alt_link(), self.quota(container));
+        let call = Trigger {
+            id: trigger.id(),
+            body: trigger.source(),
+            time,
+            operation: operation_of(write.operation),
+            request,
+            response,
+            links: ContainerLinks { self_link: &self_link, alt_link: &alt_link },
+            quota: Quota { current: &quota.1, maximum: &quota.0 },
+            logging: false,
+            ambient: self.ambient(),
+        };
+        Ok(self.scripts().run_trigger(call, room).map_err(script_error)?.body)
+    }
+
+    fn ambient(&self) -> Ambient {
+        Ambient { now_ms: self.world().now_ms() as i64, seed: self.world().random() }
+    }
+}
+
+fn operation_of(operation: &WriteOperation) -> Operation {
+    match operation {
+        WriteOperation::Create => Operation::Create,
+        WriteOperation::Upsert => Operation::Upsert,
+        WriteOperation::Replace(_) => Operation::Replace,
+        WriteOperation::Delete(_) => Operation::Delete,
+    }
+}
+
+/// The trigger that a write names, if it fits the write.
+fn find_trigger(container: &Container, name: &str, time: TriggerTime, operation: &WriteOperation) -> Result<Arc<Script>> {
+    let trigger = container
+        .script(ScriptKind::Trigger, name)
+        .ok_or_else(|| Error::bad(format!("The trigger '{name}' does not exist in this container.")))?;
+    let wanted = if time == TriggerTime::Pre { "Pre" } else { "Post" };
+    if trigger.trigger_type() != wanted {
+        return Err(Error::bad(format!("The trigger '{name}' is no {wanted}-trigger.")));
+    }
+    let fits: &[&str] = match operation {
+        WriteOperation::Create => &["Create"],
+        WriteOperation::Upsert => &["Create", "Upsert", "Replace", "Update"],
+        WriteOperation::Replace(_) => &["Replace", "Update"],
+        WriteOperation::Delete(_) => &["Delete"],
+    };
+    let covered = trigger.trigger_operation();
+    if covered != "All" && !fits.contains(&covered) {
+        return Err(Error::bad(format!("The trigger '{name}' is for the operation {covered} and cannot run here.")));
+    }
+    Ok(trigger)
+}
+
+impl Host for Room<'_, '_> {
+    fn call(&mut self, call: HostCall) -> std::result::Result<HostReply, HostFailure> {
+        self.answer(call).map_err(|error| HostFailure {
+            number: error.status(),
+            message: error.told().to_owned(),
+            body: error.told().to_owned(),
+        })
+    }
+}
+
+impl Room<'_, '_> {
+    fn answer(&mut self, call: HostCall) -> Result<HostReply> {
+        match call {
+            HostCall::Read { link, if_none_match } => {
+                let stored = self.find(&link)?;
+                if if_none_match.is_some_and(|known| etag_matches(&known, &stored.row.etag_text())) {
+                    self.transaction.work.push(Step::ReadNothing);
+                    return Ok(HostReply { not_modified: true, ..HostReply::default() });
+                }
+                self.transaction.work.push(Step::Read { bytes: stored.row.size() });
+                Ok(self.one(&stored))
+            }
+            HostCall::ReadFeed { page_size, continuation } => {
+                self.query("SELECT * FROM c", "[]", page_size, continuation)
+            }
+            // Every path that is not indexed is scanned and the order is always exact, so both options are moot here.
+            HostCall::Query { text, parameters, page_size, continuation, enable_scan: _, enable_low_precision_order_by: _ } => {
+                self.query(&text, &parameters, page_size, continuation)
+            }
+            HostCall::Create { body, index } => {
+                let item = self.item(&body)?;
+                let stored = self.transaction.create(&mut self.base, &self.key, &item, options(None, index)?)?;
+                Ok(self.one(&stored))
+            }
+            HostCall::Upsert { body, index } => {
+                let item = self.item(&body)?;
+                let old = self.transaction.find(&mut self.base, &self.epk, item_id(&item)?)?;
+                let options = options(None, index)?;
+                let stored = match old {
+                    Some(old) => self.transaction.replace(&mut self.base, &old, &self.key, &item, options)?,
+                    None => self.transaction.create(&mut self.base, &self.key, &item, options)?,
+                };
+                Ok(self.one(&stored))
+            }
+            HostCall::Replace { link, body, if_match, index } => {
+                let old = self.find(&link)?;
+                let item = self.item(&body)?;
+                let options = options(if_match.as_deref(), index)?;
+                let stored = self.transaction.replace(&mut self.base, &old, &self.key, &item, options)?;
+                Ok(self.one(&stored))
+            }
+            HostCall::Delete { link, if_match } => {
+                let old = self.find(&link)?;
+                self.transaction.delete(&mut self.base, &old, if_match.as_deref())?;
+                Ok(HostReply::default())
+            }
+            HostCall::Patch { .. } => Err(Error::unsupported("patchDocument")),
+        }
+    }
+
+    fn one(&self, stored: &Stored) -> HostReply {
+        let text = stored.row.text(self.container.rid(), stored.number);
+        HostReply { items: vec![String::from_utf8_lossy(&text).into_owned()], ..HostReply::default() }
+    }
+
+    /// An item that a script writes: of this logical partition only.
+    fn item(&mut self, body: &str) -> Result<Object> {
+        let item = crate::items::parse_item(body.as_bytes())?;
+        let key = self.container.partition_key().extract(&item)?;
+        if self.container.partition_key().epk(&key) != self.epk {
+            return Err(Error::bad(
+                "Requests originating from scripts cannot reference partition keys other than the one for which client \
+                 request was submitted.",
+            ));
+        }
+        Ok(item)
+    }
+
+    fn find(&mut self, link: &DocumentLink) -> Result<Stored> {
+        let found = match link {
+            DocumentLink::Id(id) => self.transaction.find(&mut self.base, &self.epk, id)?,
+            DocumentLink::Rid(rid) => {
+                let wanted = Rid::parse(rid)
+                    .filter(|rid| rid.container_part() == self.container.rid())
+                    .and_then(|rid| rid.child_number())
+                    .filter(|(kind, _)| *kind == Child::Item);
+                let Some((_, number)) = wanted else {
+                    return Err(Error::bad(format!("The link names no item of this container: '{rid}'.")));
+                };
+                self.transaction.by_number(&self.epk, number)?
+            }
+        };
+        found.ok_or_else(|| {
+            self.transaction.work.push(Step::ReadNothing);
+            Error::not_found()
+        })
+    }
+
+    fn query(&mut self, text: &str, parameters: &str, page_size: u32, continuation: Option<String>) -> Result<HostReply> {
+        let items = self.transaction.logical_partition(&self.epk)?;
+        let rows: Vec<Bytes> = items.iter().map(|s| s.row.text(self.container.rid(), s.number)).collect();
+        let page = PageRequest { max_items: Some(page_size as usize), continuation, continuation_limit_kb: None };
+        let mut functions = Udfs::new(self.engine, self.container);
+        let mut work = orrery_sql::Work::default();
+        let parameters = read_parameters(parameters)?;
+        let environment = environment(self.container);
+        let answer =
+            query_rows(self.engine.world(), &environment, &rows, text, &parameters, &page, &mut functions, &mut work)?;
+        let bytes: u64 = answer.rows.iter().map(|row| row.len() as u64).sum();
+        self.transaction.work.push(Step::Query(QueryWork {
+            seeks: 1,
+            loaded: work.rows_out,
+            loaded_bytes: bytes,
+            out: work.rows_out,
+            out_bytes: work.bytes_out,
+            projected: work.projected,
+            tuples: work.tuples,
+            aggregates: u64::from(work.aggregate),
+            udf_calls: work.udf_calls,
+            ..QueryWork::default()
+        }));
+        let items = answer.rows.iter().map(|row| String::from_utf8_lossy(row).into_owned()).collect();
+        Ok(HostReply { items, continuation: answer.continuation, not_modified: false })
+    }
+}
+
+fn options(if_match: Option<&str>, index: IndexAction) -> Result<ItemOptions<'_>> {
+    Ok(ItemOptions { if_match, leave_out_of_index: index == IndexAction::Exclude })
+}
+
+/// A JSON array of `{"name","value"}`.
+fn read_parameters(text: &str) -> Result<Vec<(String, Json)>> {
+    let bad = || Error::bad("The parameters of the query are not a list of names and values.");
+    let json = parse(text.as_bytes()).map_err(|_| bad())?;
+    let one = |p: &Json| Some((p.get("name")?.as_str()?.to_owned(), p.get("value")?.clone()));
+    json.as_array().ok_or_else(bad)?.iter().map(|p| one(p).ok_or_else(bad)).collect()
+}
+
+/// The user-defined functions of a container, for one query. A script host is started only when one is called.
+pub struct Udfs<'a> {
+    engine: &'a Engine,
+    container: &'a Container,
+    session: Option<orrery_script::FunctionSession<'a>>,
+}
+
+impl<'a> Udfs<'a> {
+    /// The functions of a container.
+    pub fn new(engine: &'a Engine, container: &'a Container) -> Self {
+        Udfs { engine, container, session: None }
+    }
+
+    fn open(&mut self) -> std::result::Result<&mut orrery_script::FunctionSession<'a>, ScriptError> {
+        if self.session.is_none() {
+            let functions = self.container.scripts(ScriptKind::Function);
+            let sources: Vec<(String, String)> =
+                functions.iter().map(|f| (f.id().to_owned(), f.source().to_owned())).collect();
+            self.session = Some(self.engine.scripts().functions(&sources, self.engine.ambient())?);
+        }
+        Ok(self.session.as_mut().expect("just opened"))
+    }
+}
+
+impl Functions for Udfs<'_> {
+    fn call(&mut self, name: &str, arguments: &[Option<Json>]) -> std::result::Result<Option<Json>, QueryError> {
+        let texts: Vec<Option<String>> = arguments.iter().map(|a| a.as_ref().map(Json::to_text)).collect();
+        let answer = self.open().and_then(|session| session.call(name, &texts)).map_err(udf_error)?;
+        let json = |text: String| parse(text.as_bytes()).map_err(|e| QueryError::Source(Box::new(e)));
+        answer.map(json).transpose()
+    }
+}
+
+fn udf_error(error: ScriptError) -> QueryError {
+    let number = match &error {
+        ScriptError::Thrown { number, .. } => number.and_then(|n| u32::try_from(n).ok()),
+        ScriptError::Compile { .. } => Some(Kind::ScriptCompile.sub_status()),
+        _ => return QueryError::Source(Box::new(script_error(error))),
+    };
+    QueryError::Udf { number, message: error.to_string() }
+}
+
+/// A script's failure as the client's error.
+pub(crate) fn script_error(error: ScriptError) -> Error {
+    let told = format!("{{\"Errors\":[{}]}}", Json::from(error.to_string()));
+    let sub_status = |number: Option<u32>| match number {
+        Some(number) => Error::bad(told.clone()).with_sub_status(number),
+        None => Error::bad(told.clone()),
+    };
+    match &error {
+        ScriptError::Compile { .. } => Error::new(Kind::ScriptCompile, told),
+        ScriptError::Thrown { number, .. } => sub_status(number.and_then(|n| u32::try_from(n).ok())),
+        ScriptError::UnhandledHostFailure { number, .. } => sub_status(Some(u32::from(*number))),
+        ScriptError::BadArguments(_) | ScriptError::OutOfMemory | ScriptError::TooDeep | ScriptError::UnknownFunction(_) => {
+            Error::bad(told)
+        }
+        ScriptError::TooLarge(_) => Error::new(Kind::RequestEntityTooLarge, told),
+        ScriptError::TimedOut => Error::new(Kind::RequestTimeout, told),
+        ScriptError::Busy => {
+            Error::new(Kind::Throttled, "Too many scripts are running. Retry later.").with_retry_after_ms(100)
+        }
+        ScriptError::HostDied(_) | ScriptError::HostNotStarted(_) => Error::internal(error),
+    }
+}

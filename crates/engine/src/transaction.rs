@@ -1,0 +1,513 @@
+//! A transaction on the items of one physical partition: it reads its own writes and becomes one commit, or nothing.
+//!
+//! Single writes, batches of a script and the write that triggers surround all go this way. A transaction keeps its
+//! changes by item and turns them into rows only at the end: old and new item compared, so that only terms that changed
+//! are written. It is begun either under the writer's lock, or on a durable snapshot (scripts), in which case
+//! [`Transaction::commit`] refuses if the logical partition was written meanwhile.
+
+use crate::catalog::Container;
+use crate::catalog::settings::{Settings, TTL_INVALID, read_ttl};
+use crate::index::terms::Terms;
+use crate::index::value;
+use crate::keys::{self, Number, Place};
+use crate::partition::{Changes, Ordered, Partition, Writer, storage_failure};
+use crate::row::{self, Row};
+use bytes::Bytes;
+use orrery_model::json::parse;
+use orrery_model::partition_key::{Epk, PartitionKey, murmur3_128};
+use orrery_model::work::Step;
+use orrery_model::world::World;
+use orrery_model::{Error, Json, Kind, Object, Result, limits};
+use orrery_storage::Snapshot;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// An item with its number.
+#[derive(Clone, Debug)]
+pub struct Stored {
+    /// Its number in the container.
+    pub number: Number,
+    /// What is stored.
+    pub row: Row,
+}
+
+/// How an item is written.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ItemOptions<'a> {
+    /// The etag that the item must have.
+    pub if_match: Option<&'a str>,
+    /// Keep it out of the index.
+    pub leave_out_of_index: bool,
+}
+
+/// Changes to items of one partition that take place together.
+pub struct Transaction<'a> {
+    container: &'a Container,
+    partition: &'a Partition,
+    settings: Arc<Settings>,
+    snapshot: &'a dyn Snapshot,
+    world: &'a dyn World,
+    ts: u64,
+    base_lsn: u64,
+    changes: Vec<Change>,
+    by_number: HashMap<Number, usize>,
+    by_key: HashMap<Vec<u8>, Option<Number>>,
+    /// Counted work, for the charge.
+    pub work: Vec<Step>,
+}
+
+/// One item before and after.
+struct Change {
+    number: Number,
+    old: Option<Versioned>,
+    new: Option<Versioned>,
+}
+
+#[derive(Clone)]
+struct Versioned {
+    row: Row,
+    id: String,
+    terms: Terms,
+    unique: Vec<Vec<u8>>,
+}
+
+/// Where reads below the transaction's own changes go.
+pub enum Base<'w> {
+    /// Under the writer's lock: accepted commits count, durable or not.
+    Writer(&'w mut Writer),
+    /// On a durable snapshot.
+    Durable,
+}
+
+impl<'a> Transaction<'a> {
+    /// Begins on a snapshot of the partition.
+    pub fn begin(
+        container: &'a Container,
+        partition: &'a Partition,
+        snapshot: &'a dyn Snapshot,
+        world: &'a dyn World,
+    ) -> Self {
+        Transaction {
+            container,
+            partition,
+            settings: container.settings(),
+            snapshot,
+            world,
+            ts: world.now_seconds(),
+            base_lsn: snapshot.head().lsn,
+            changes: Vec::new(),
+            by_number: HashMap::new(),
+            by_key: HashMap::new(),
+            work: Vec::new(),
+        }
+    }
+
+    /// Where a key lives.
+    pub fn epk(&self, key: &PartitionKey) -> Epk {
+        self.settings.partition_key.epk(key)
+    }
+
+    /// Whether nothing has been changed.
+    pub fn is_clean(&self) -> bool {
+        self.changes.is_empty()
+    }
+
+    /// The live item with this id in a logical partition.
+    pub fn find(&self, base: &mut Base<'_>, epk: &Epk, id: &str) -> Result<Option<Stored>> {
+        Ok(self.find_any(base, epk, id)?.filter(|stored| self.is_live(&stored.row)))
+    }
+
+    fn is_live(&self, row: &Row) -> bool {
+        row.is_live(self.ts, self.settings.default_ttl)
+    }
+
+    /// The item with this id, expired or not.
+    fn find_any(&self, base: &mut Base<'_>, epk: &Epk, id: &str) -> Result<Option<Stored>> {
+        let key = keys::primary(epk, id);
+        let number = match self.by_key.get(&key) {
+            Some(own) => *own,
+            None => self.get(base, &key)?.map(|row| keys::number(&row).ok_or_else(damaged)).transpose()?,
+        };
+        let Some(number) = number else { return Ok(None) };
+        if let Some(&at) = self.by_number.get(&number) {
+            return Ok(self.changes[at].new.as_ref().map(|v| Stored { number, row: v.row.clone() }));
+        }
+        let row = self.load(base, keys::place(epk), number)?.ok_or_else(damaged)?;
+        Ok(Some(Stored { number, row }))
+    }
+
+    fn get(&self, base: &mut Base<'_>, key: &[u8]) -> Result<Option<Bytes>> {
+        match base {
+            Base::Writer(writer) => writer.get(self.snapshot, key),
+            Base::Durable => self.snapshot.get(key).map_err(storage_failure),
+        }
+    }
+
+    fn load(&self, base: &mut Base<'_>, place: Place, number: Number) -> Result<Option<Row>> {
+        read_row(place, number, |key| self.get(base, key))
+    }
+
+    /// The live item with this number in a logical partition, on the snapshot and this transaction's own changes.
+    pub fn by_number(&self, epk: &Epk, number: Number) -> Result<Option<Stored>> {
+        let row = match self.by_number.get(&number) {
+            Some(&at) => self.changes[at].new.as_ref().map(|v| v.row.clone()),
+            None => self.load(&mut Base::Durable, keys::place(epk), number)?,
+        };
+        Ok(row.filter(|row| row.epk == *epk && self.is_live(row)).map(|row| Stored { number, row }))
+    }
+
+    /// Items of a logical partition as this transaction sees them: its own changes over the snapshot, in natural order.
+    pub fn logical_partition(&self, epk: &Epk) -> Result<Vec<Stored>> {
+        let mut items: Vec<Stored> = Vec::new();
+        for stored in rows_of_place(self.snapshot, keys::place(epk), 0) {
+            let stored = stored?;
+            if stored.row.epk == *epk && !self.by_number.contains_key(&stored.number) && self.is_live(&stored.row) {
+                items.push(stored);
+            }
+        }
+        let own = self.changes.iter().filter_map(|change| {
+            let new = change.new.as_ref().filter(|v| v.row.epk == *epk)?;
+            Some(Stored { number: change.number, row: new.row.clone() })
+        });
+        items.extend(own);
+        items.sort_by_key(|stored| stored.number);
+        Ok(items)
+    }
+
+    /// Creates an item.
+    ///
+    /// # Errors
+    /// 409 if the id or a unique key is taken; 400 and 413 for an item that breaks a rule.
+    pub fn create(&mut self, base: &mut Base<'_>, key: &PartitionKey, item: &Object, options: ItemOptions<'_>) -> Result<Stored> {
+        let id = item_id(item)?;
+        let epk = self.settings.partition_key.epk(key);
+        if let Some(old) = self.find_any(base, &epk, id)? {
+            if self.is_live(&old.row) {
+                self.work.push(Step::Refused { bytes: size_of(item), terms: self.units(item, options)? });
+                return Err(Error::conflict());
+            }
+            self.erase(base, &old)?;
+        }
+        let new = self.version(&epk, item, id, options)?;
+        self.work.push(Step::Write { bytes: new.row.size(), terms: new.terms.units() + unique_units(&self.settings) });
+        let number = self.container.new_number();
+        self.put(base, number, None, Some(new))
+    }
+
+    /// Replaces an item, whose id may change.
+    ///
+    /// # Errors
+    /// 412 if `if_match` does not fit, 409 if the new id or a unique key is taken, 400 and 413 as for [`Self::create`].
+    pub fn replace(&mut self, base: &mut Base<'_>, old: &Stored, key: &PartitionKey, item: &Object, options: ItemOptions<'_>) -> Result<Stored> {
+        let id = item_id(item)?;
+        let epk = self.settings.partition_key.epk(key);
+        if epk != old.row.epk {
+            return Err(Error::partition_key_mismatch());
+        }
+        self.check_etag(old, size_of(item), options.if_match)?;
+        let before = self.versioned(&old.row)?;
+        if before.id != id && self.find(base, &epk, id)?.is_some() {
+            return Err(Error::conflict());
+        }
+        let new = self.version(&epk, item, id, options)?;
+        self.work.push(Step::Replace {
+            old_bytes: old.row.size(),
+            new_bytes: new.row.size(),
+            changed_terms: new.terms.units_changed_from(&before.terms),
+        });
+        self.put(base, old.number, Some(before), Some(new))
+    }
+
+    /// Deletes an item.
+    ///
+    /// # Errors
+    /// 412 if `if_match` does not fit.
+    pub fn delete(&mut self, base: &mut Base<'_>, old: &Stored, if_match: Option<&str>) -> Result<()> {
+        self.check_etag(old, old.row.size(), if_match)?;
+        let before = self.versioned(&old.row)?;
+        let terms = before.terms.units() + unique_units(&self.settings);
+        self.work.push(Step::Write { bytes: old.row.size(), terms });
+        self.put(base, old.number, Some(before), None).map(|_| ())
+    }
+
+    /// Removes an expired item, free of charge here.
+    pub fn erase(&mut self, base: &mut Base<'_>, old: &Stored) -> Result<()> {
+        let before = self.versioned(&old.row)?;
+        self.put(base, old.number, Some(before), None).map(|_| ())
+    }
+
+    fn check_etag(&mut self, old: &Stored, bytes: usize, if_match: Option<&str>) -> Result<()> {
+        match if_match {
+            Some(wanted) if !etag_matches(wanted, &old.row.etag_text()) => {
+                self.work.push(Step::Refused { bytes, terms: 0 });
+                Err(Error::precondition_failed())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Records a change and checks unique keys.
+    fn put(&mut self, base: &mut Base<'_>, number: Number, old: Option<Versioned>, new: Option<Versioned>) -> Result<Stored> {
+        let kept: &[Vec<u8>] = new.as_ref().map_or(&[], |v| &v.unique);
+        for key in kept {
+            let holder = match self.by_key.get(key) {
+                Some(own) => *own,
+                None => self.get(base, key)?.and_then(|row| keys::number(&row)),
+            };
+            if holder.is_some_and(|holder| holder != number) {
+                self.work.push(Step::Refused { bytes: 0, terms: 0 });
+                return Err(Error::conflict());
+            }
+        }
+        let owned = |v: &Versioned| {
+            let mut own = v.unique.clone();
+            own.push(keys::primary(&v.row.epk, &v.id));
+            own
+        };
+        for key in old.iter().flat_map(owned) {
+            self.by_key.insert(key, None);
+        }
+        for key in new.iter().flat_map(owned) {
+            self.by_key.insert(key, Some(number));
+        }
+        let row = new.as_ref().or(old.as_ref()).map(|v| v.row.clone()).ok_or_else(damaged)?;
+        match self.by_number.get(&number) {
+            Some(&at) => self.changes[at].new = new,
+            None => {
+                self.by_number.insert(number, self.changes.len());
+                self.changes.push(Change { number, old, new });
+            }
+        }
+        Ok(Stored { number, row })
+    }
+
+    /// A new version of an item, checked.
+    fn version(&self, epk: &Epk, item: &Object, id: &str, options: ItemOptions<'_>) -> Result<Versioned> {
+        let ttl = match item.get("ttl") {
+            None => 0,
+            Some(ttl) => read_ttl(ttl).ok_or_else(|| Error::bad(TTL_INVALID))?,
+        };
+        let row = Row {
+            lsn: 0,
+            sequence: 0,
+            ts: self.ts,
+            etag: self.world.random(),
+            ttl,
+            leave_out_of_index: options.leave_out_of_index,
+            epk: epk.clone(),
+            body: row::body_text(item),
+        };
+        if row.size() > limits::ITEM_BYTES {
+            return Err(Error::new(
+                Kind::RequestEntityTooLarge,
+                format!("Request size is too large: the item has {} bytes, at most {} are allowed.", row.size(), limits::ITEM_BYTES),
+            ));
+        }
+        let terms = self.terms(item, row.ts, options.leave_out_of_index)?;
+        let unique = unique_rows(&self.settings, epk, item);
+        Ok(Versioned { row, id: id.to_owned(), terms, unique })
+    }
+
+    /// A stored row with what follows from it.
+    fn versioned(&self, row: &Row) -> Result<Versioned> {
+        let json = parse(&row.body).map_err(|_| damaged())?;
+        let item = json.as_object().ok_or_else(damaged)?;
+        let terms = self.terms(item, row.ts, row.leave_out_of_index)?;
+        let id = item.get("id").and_then(Json::as_str).ok_or_else(damaged)?.to_owned();
+        Ok(Versioned { id, terms, unique: unique_rows(&self.settings, &row.epk, item), row: row.clone() })
+    }
+
+    fn terms(&self, item: &Object, ts: u64, leave_out: bool) -> Result<Terms> {
+        if leave_out {
+            return Ok(Terms::default());
+        }
+        let key_is_id = self.settings.partition_key_is_id();
+        Ok(Terms::of(item, ts, &self.settings.policy, key_is_id, &mut *self.partition.paths_mut()?))
+    }
+
+    fn units(&self, item: &Object, options: ItemOptions<'_>) -> Result<u32> {
+        Ok(self.terms(item, self.ts, options.leave_out_of_index)?.units())
+    }
+
+    /// Orders the transaction. `Ok(None)`: it changed nothing, there is nothing to wait for.
+    ///
+    /// # Errors
+    /// 449 if it was begun on a durable snapshot and a logical partition it touches was written since.
+    pub fn commit(self, writer: &mut Writer, touched: Option<Place>) -> Result<Option<Ordered>> {
+        if let Some(place) = touched
+            && writer.written_since(place, self.base_lsn)
+        {
+            return Err(Error::new(Kind::RetryWith, "Conflicting request to resource has been attempted. Retry to avoid conflicts."));
+        }
+        if self.changes.iter().all(|c| c.old.is_none() && c.new.is_none()) {
+            return Ok(None);
+        }
+        let token = self.world.random();
+        let lsn = writer.lsn + 1;
+        let mut changes = Changes { counters: writer.counters, ..Changes::default() };
+        for (sequence, change) in self.changes.into_iter().enumerate() {
+            add_change(change, lsn, sequence as u32, &mut changes);
+        }
+        changes.counters.next_number = changes.counters.next_number.max(self.container.numbers_used());
+        Ok(Some(writer.submit(self.partition, changes, token)))
+    }
+
+    /// The LSN of the snapshot it was begun on.
+    pub fn base_lsn(&self) -> u64 {
+        self.base_lsn
+    }
+}
+
+/// Turns one item's change into rows.
+fn add_change(change: Change, lsn: u64, sequence: u32, out: &mut Changes) {
+    let Change { number, old, mut new } = change;
+    if let Some(v) = &mut new {
+        (v.row.lsn, v.row.sequence) = (lsn, sequence);
+    }
+    let place = keys::place(match new.as_ref().or(old.as_ref()) {
+        Some(v) => &v.row.epk,
+        None => return,
+    });
+    out.places.push(place);
+    if let Some(v) = &old {
+        out.deletes.push(keys::feed(v.row.lsn, v.row.sequence));
+        out.counters.items -= 1;
+        out.counters.bytes = out.counters.bytes.saturating_sub(v.row.size() as u64);
+    }
+    let (old_chunks, new_chunks) = put_rows(number, place, old.as_ref(), new.as_ref(), out);
+    out.deletes.extend((new_chunks..old_chunks).map(|chunk| keys::item_rest(number, chunk)));
+    let none = Terms::default();
+    let (before, after) = (old.as_ref().map_or(&none, |v| &v.terms), new.as_ref().map_or(&none, |v| &v.terms));
+    for (path, value) in before.without(after) {
+        out.deletes.push(keys::term(path, value, number, place));
+        *out.entries.entry(path).or_default() -= 1;
+    }
+    for (path, value) in after.without(before) {
+        out.puts.push((keys::term(path, value, number, place), Vec::new()));
+        *out.entries.entry(path).or_default() += 1;
+    }
+    let owned = |v: &Versioned| {
+        let mut own = v.unique.clone();
+        own.push(keys::primary(&v.row.epk, &v.id));
+        own
+    };
+    let (before, after): (Vec<_>, Vec<_>) = (old.iter().flat_map(owned).collect(), new.iter().flat_map(owned).collect());
+    out.deletes.extend(before.iter().filter(|key| !after.contains(key)).cloned());
+    out.puts.extend(after.into_iter().filter(|key| !before.contains(key)).map(|key| (key, number.to_be_bytes().to_vec())));
+    let expiry = |v: &Versioned| (v.row.ttl > 0).then(|| keys::expiry(v.row.ts + v.row.ttl as u64, number));
+    out.deletes.extend(old.as_ref().and_then(expiry));
+    out.puts.extend(new.as_ref().and_then(expiry).map(|key| (key, place.to_vec())));
+}
+
+/// Item, chunks, natural order and feed rows; how many chunks there were and are.
+fn put_rows(number: Number, place: Place, old: Option<&Versioned>, new: Option<&Versioned>, out: &mut Changes) -> (u32, u32) {
+    let old_chunks = old.map_or(0, |v| row::chunks_of(v.row.encode().len()));
+    let Some(v) = new else {
+        out.deletes.push(keys::item(place, number));
+        out.deletes.push(keys::natural(number));
+        return (old_chunks, 0);
+    };
+    out.counters.items += 1;
+    out.counters.bytes += v.row.size() as u64;
+    let (first, rest) = row::split(v.row.encode());
+    let new_chunks = rest.len() as u32;
+    out.puts.push((keys::item(place, number), first));
+    out.puts.extend(rest.into_iter().zip(0..).map(|(chunk, i)| (keys::item_rest(number, i), chunk)));
+    out.puts.push((keys::feed(v.row.lsn, v.row.sequence), keys::pack(number, place)));
+    if old.is_none() {
+        out.puts.push((keys::natural(number), place.to_vec()));
+    }
+    (old_chunks, new_chunks)
+}
+
+/// An item row with its further chunks, through whatever reads rows.
+pub fn read_row(place: Place, number: Number, mut get: impl FnMut(&[u8]) -> Result<Option<Bytes>>) -> Result<Option<Row>> {
+    let Some(first) = get(&keys::item(place, number))? else { return Ok(None) };
+    complete_row(first, number, get).map(Some)
+}
+
+/// The row whose first value is `first`.
+pub fn complete_row(first: Bytes, number: Number, mut get: impl FnMut(&[u8]) -> Result<Option<Bytes>>) -> Result<Row> {
+    if !row::may_go_on(&first) {
+        return Row::decode(&first);
+    }
+    let mut whole = first.to_vec();
+    for chunk in 0.. {
+        match get(&keys::item_rest(number, chunk))? {
+            Some(bytes) => whole.extend_from_slice(&bytes),
+            None => break,
+        }
+    }
+    Row::decode(&Bytes::from(whole))
+}
+
+/// The items of one place in natural order, from number `from` on. Places are shared by rare chance: callers compare
+/// keys.
+pub fn rows_of_place(snapshot: &dyn Snapshot, place: Place, from: Number) -> impl Iterator<Item = Result<Stored>> + '_ {
+    let range = keys::items_of(place, from);
+    crate::partition::scan(snapshot, &range, orrery_storage::Direction::Forward).map(move |entry| {
+        let (key, value) = entry?;
+        let (_, number) = keys::read_item(&key).ok_or_else(damaged)?;
+        let row = complete_row(value, number, |key| snapshot.get(key).map_err(storage_failure))?;
+        Ok(Stored { number, row })
+    })
+}
+
+/// The id of an item, checked.
+///
+/// # Errors
+/// 400 if it is missing, no string, empty, too long or holds `/`, `\`, `?` or `#`.
+pub fn item_id(item: &Object) -> Result<&str> {
+    let missing = || Error::bad("The input content is invalid because the required properties - 'id; ' - are missing");
+    let id = match item.get("id") {
+        None | Some(Json::Null) => return Err(missing()),
+        Some(Json::String(id)) => id,
+        Some(other) => return Err(Error::bad(format!("The id {other} is invalid: an id must be a string."))),
+    };
+    if id.is_empty() {
+        return Err(missing());
+    }
+    if id.len() > limits::ITEM_ID_BYTES {
+        return Err(Error::bad(format!("The id has {} bytes, at most {} are allowed.", id.len(), limits::ITEM_ID_BYTES)));
+    }
+    if id.contains(['/', '\\', '?', '#']) {
+        return Err(Error::bad(format!("The id '{id}' is invalid: it contains one of the characters / \\ ? #.")));
+    }
+    Ok(id)
+}
+
+/// Whether a client's etag is the item's: `*` is any, quotes may be missing.
+pub fn etag_matches(wanted: &str, etag: &str) -> bool {
+    wanted == "*" || wanted.trim_matches('"') == etag.trim_matches('"')
+}
+
+fn unique_rows(settings: &Settings, epk: &Epk, item: &Object) -> Vec<Vec<u8>> {
+    let digest = |paths: &[Vec<String>]| {
+        let mut bytes = Vec::new();
+        for path in paths {
+            let found = path[1..].iter().try_fold(item.get(&path[0]), |at, name| Some(at?.get(name))).flatten();
+            let encoded = value::encode(found.unwrap_or(&Json::Null));
+            bytes.extend_from_slice(&(encoded.bytes.len() as u32).to_be_bytes());
+            bytes.extend_from_slice(&encoded.bytes);
+            if !encoded.exact {
+                bytes.extend_from_slice(found.map(Json::to_text).unwrap_or_default().as_bytes());
+            }
+        }
+        murmur3_128(&bytes)
+    };
+    settings.unique_keys.iter().zip(0u8..).map(|(paths, i)| keys::unique(i, epk, &digest(paths))).collect()
+}
+
+fn unique_units(settings: &Settings) -> u32 {
+    settings.unique_keys.iter().map(|paths| paths.len() as u32).sum()
+}
+
+/// The size that an item would have once stored.
+fn size_of(item: &Object) -> usize {
+    const SYSTEM_PROPERTIES: usize = 225;
+    row::body_text(item).len() + SYSTEM_PROPERTIES
+}
+
+fn damaged() -> Error {
+    Error::internal("an item and its primary key row do not agree")
+}

@@ -1,0 +1,201 @@
+//! Scripts that mean harm, or might as well: each ends with a clear error within its bound, and the next call works.
+
+mod memory;
+
+use std::time::{Duration, Instant};
+
+use memory::{AMBIENT, Memory, check, main_of, options, pool, procedure, run_on};
+use orrery_script::{Host, HostCall, HostCommand, HostFailure, HostReply, PoolOptions, ScriptError, ScriptPool};
+
+const TIME_MS: u64 = 250;
+const GRACE_MS: u64 = 150;
+
+fn strict_pool() -> ScriptPool {
+    ScriptPool::new(PoolOptions {
+        time_ms: TIME_MS,
+        accept_ms: TIME_MS / 2,
+        grace_ms: GRACE_MS,
+        memory_bytes: 24 * 1024 * 1024,
+        stack_bytes: 256 * 1024,
+        ..options()
+    })
+}
+
+/// Runs each script; its error must be among those named, in time, and an honest script must run after it.
+fn each_ends(scripts: &[&str], expected: impl Fn(&ScriptError) -> bool) {
+    let pool = strict_pool();
+    for script in scripts {
+        let start = Instant::now();
+        let result = run_on(&pool, &main_of(script), "", &mut Memory::default());
+        let took = start.elapsed();
+        // Starting a process and a busy machine are allowed for.
+        assert!(took < Duration::from_millis(TIME_MS + GRACE_MS + 1_500), "{script}: {took:?}");
+        match result {
+            Err(error) => assert!(expected(&error), "{script}: {error:?}"),
+            Ok(outcome) => panic!("{script}: ended with {}", outcome.body),
+        }
+        check(&pool, &main_of("put('well')"), "", r#""well""#);
+    }
+}
+
+#[test]
+fn endless_work_times_out() {
+    each_ends(
+        &[
+            "for (;;) ;",
+            "try { for (;;) ; } catch (e) { put(1); } finally { for (;;) ; }",
+            "(function loop() { Promise.resolve().then(loop); })()",
+            "const storm = () => { for (let i = 0; i < 100; i++) Promise.resolve().then(storm); }; storm();",
+            "(async () => { for (;;) await null; })()",
+            "/(a+)+$/.test('a'.repeat(40) + 'b')",
+            "'x'.repeat(1 << 20).replace(/(x+x+)+y/, '')",
+            "let big = 3n; for (;;) big = big * 3n % (2n ** 512n);",
+            "function* all() { for (;;) yield 1; } for (const one of all()) ;",
+            "new Proxy({}, { get() { for (;;) ; } }).x",
+            "throw { get number() { for (;;) ; } }",
+            "JSON.stringify({ toJSON() { for (;;) ; } })",
+            "[3, 1, 2].sort(() => { for (;;) ; })",
+        ],
+        |error| matches!(error, ScriptError::TimedOut | ScriptError::OutOfMemory),
+    );
+}
+
+#[test]
+fn hangs_inside_builtins_are_killed() {
+    each_ends(
+        &[
+            "new Array(4294967295).join()",
+            "const sparse = []; sparse[4294967290] = 1; sparse.reverse()",
+            "const sparse = []; sparse[4294967290] = 1; sparse.sort()",
+            "Array.prototype.shift.call({ length: 2 ** 53 - 1 })",
+            "Array.prototype.splice.call({ length: 2 ** 53 - 1 }, 0, 1)",
+            "Array.prototype.copyWithin.call({ length: 2 ** 53 - 1 }, 1, 0)",
+            "String.raw({ raw: { length: 2 ** 53 - 1 } })",
+            "('a'.repeat(2 ** 21) + 'b').indexOf('a'.repeat(2 ** 20) + 'c')",
+            "let n = (1n << 1000000n) - 1n, d = (1n << 500000n) + 1n; for (;;) n / d;",
+        ],
+        |error| matches!(error, ScriptError::TimedOut | ScriptError::OutOfMemory),
+    );
+}
+
+#[test]
+fn hunger_for_memory_is_refused() {
+    each_ends(
+        &[
+            "const all = []; for (;;) all.push(new Array(10000).fill(all));",
+            "let text = 'x'; for (;;) text += text;",
+            "const map = new Map(); for (let i = 0; ; i++) map.set(i, 'x'.repeat(1000) + i);",
+            "new Uint8Array(1 << 30)",
+            "new Array(50000000).fill(1)",
+            "JSON.parse('[' + '1,'.repeat(5000000) + '1]')",
+        ],
+        |error| matches!(error, ScriptError::OutOfMemory | ScriptError::TimedOut | ScriptError::Thrown { .. }),
+    );
+}
+
+#[test]
+fn memory_runs_out_by_that_name() {
+    let error = run_on(&strict_pool(), &main_of("new Uint8Array(1 << 30)"), "", &mut Memory::default()).unwrap_err();
+    assert_eq!(error, ScriptError::OutOfMemory);
+    let caught = main_of("try { new Uint8Array(1 << 30); } catch (e) { put(e.message); }");
+    check(&strict_pool(), &caught, "", r#""out of memory""#);
+}
+
+#[test]
+fn endless_recursion_is_refused() {
+    each_ends(
+        &[
+            "(function down() { down(); })()",
+            "const o = {}; Object.defineProperty(o, 'x', { get() { return this.x; } }); o.x",
+            "let nested = []; for (let i = 0; i < 100000; i++) nested = [nested]; put(nested)",
+            "JSON.parse('['.repeat(100000) + ']'.repeat(100000))",
+            "class A { constructor() { new A(); } } new A()",
+            "let p = {}; for (let i = 0; i < 20000; i++) p = new Proxy(p, {}); p.x",
+        ],
+        |error| matches!(error, ScriptError::TooDeep),
+    );
+    let source = format!("function () {{ return {}1{}; }}", "(".repeat(100_000), ")".repeat(100_000));
+    let error = run_on(&strict_pool(), &source, "", &mut Memory::default()).unwrap_err();
+    assert!(matches!(error, ScriptError::Compile { .. } | ScriptError::TooDeep), "{error:?}");
+    let arguments = "[".repeat(100_000) + &"]".repeat(100_000);
+    let error = run_on(&strict_pool(), "function () {}", &arguments, &mut Memory::default()).unwrap_err();
+    assert!(matches!(error, ScriptError::BadArguments(_)), "{error:?}");
+}
+
+#[test]
+fn a_caught_stack_overflow_is_an_error_like_others() {
+    let code = "function down() { down(); } try { down(); } catch (e) { put(e instanceof RangeError); }";
+    check(&strict_pool(), &main_of(code), "", "true");
+}
+
+#[test]
+fn a_hang_takes_its_process_and_no_other() {
+    let pool = strict_pool();
+    let error = run_on(&pool, &main_of("new Array(4294967295).join()"), "", &mut Memory::default()).unwrap_err();
+    assert_eq!((error, pool.processes()), (ScriptError::TimedOut, 0));
+    let mut session = pool.functions(&[("one".into(), "() => 1".into())], AMBIENT).unwrap();
+    check(&pool, &main_of("put(1)"), "", "1");
+    assert_eq!(session.call("one", &[]).unwrap().as_deref(), Some("1"));
+    assert_eq!(pool.processes(), 2);
+}
+
+#[test]
+fn the_parent_outlives_hosts_that_are_not_hosts() {
+    for (program, arguments) in [("/bin/true", vec![]), ("/bin/echo", vec!["hello, these are no frames"]), ("/bin/cat", vec![])] {
+        let command = HostCommand { program: program.into(), arguments: arguments.into_iter().map(Into::into).collect() };
+        let pool = ScriptPool::new(PoolOptions { command, time_ms: 200, ..options() });
+        let error = run_on(&pool, "function () {}", "", &mut Memory::default()).unwrap_err();
+        assert!(matches!(error, ScriptError::HostDied(_)), "{program}: {error:?}");
+        assert_eq!(pool.processes(), 0);
+    }
+    let silent = HostCommand { program: "/bin/sleep".into(), arguments: vec!["60".into()] };
+    let pool = ScriptPool::new(PoolOptions { command: silent, time_ms: 100, grace_ms: 50, ..options() });
+    let long = " ".repeat(1 << 20);
+    assert_eq!(run_on(&pool, &long, "", &mut Memory::default()).unwrap_err(), ScriptError::TimedOut);
+    let missing = HostCommand { program: "/nowhere/host".into(), arguments: Vec::new() };
+    let pool = ScriptPool::new(PoolOptions { command: missing, ..options() });
+    let error = run_on(&pool, "function () {}", "", &mut Memory::default()).unwrap_err();
+    assert!(matches!(error, ScriptError::HostNotStarted(_)), "{error:?}");
+}
+
+/// Runs another script on the same pool while the first waits for its answer.
+struct Nested<'a> {
+    pool: &'a ScriptPool,
+    answer: Option<Result<Option<String>, ScriptError>>,
+    busy: Option<ScriptError>,
+}
+
+impl Host for Nested<'_> {
+    fn call(&mut self, _: HostCall) -> Result<HostReply, HostFailure> {
+        let sources = [("one".to_string(), "() => 1".to_string())];
+        self.answer = Some(self.pool.functions(&sources, AMBIENT).and_then(|mut session| session.call("one", &[])));
+        self.busy = self.pool.run_procedure(procedure("function () {}", ""), &mut Memory::default()).err();
+        Ok(HostReply::default())
+    }
+}
+
+#[test]
+fn functions_run_while_a_procedure_waits_and_a_full_pool_says_so() {
+    let pool = ScriptPool::new(PoolOptions { time_ms: 200, grace_ms: 50, ..options() });
+    let mut host = Nested { pool: &pool, answer: None, busy: None };
+    let body = main_of("coll.readDocuments(self)");
+    // The nested wait for a place takes the whole budget, so the outer call is over as well.
+    assert_eq!(pool.run_procedure(procedure(&body, ""), &mut host).unwrap_err(), ScriptError::TimedOut);
+    assert_eq!(host.answer, Some(Ok(Some("1".into()))));
+    assert_eq!(host.busy, Some(ScriptError::Busy));
+}
+
+/// Answers more than a frame holds.
+struct Generous;
+
+impl Host for Generous {
+    fn call(&mut self, _: HostCall) -> Result<HostReply, HostFailure> {
+        Ok(HostReply { items: vec![format!("\"{}\"", "x".repeat(40_000_000))], ..HostReply::default() })
+    }
+}
+
+#[test]
+fn an_answer_that_fits_no_frame_is_a_413_to_the_script() {
+    let body = main_of("coll.readDocuments(self, (e) => put(e.number))");
+    assert_eq!(pool().run_procedure(procedure(&body, ""), &mut Generous).unwrap().body, "413");
+}

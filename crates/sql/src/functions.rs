@@ -1,0 +1,216 @@
+//! The built-in functions: one table of names, arities, cost, a line of documentation and what runs.
+//!
+//! To add a function, write it in the file of its kind and add its line to that file's table. Names are looked up once,
+//! when a query is compiled; calls go through the pointer.
+
+mod arrays;
+mod checks;
+mod dates;
+mod integers;
+pub(crate) mod like;
+mod maths;
+pub(crate) mod pattern;
+mod refused;
+mod strings;
+mod structure;
+
+use crate::run::frame::Context;
+use orrery_model::json::Json;
+use std::borrow::Cow;
+use std::fmt;
+
+/// One built-in function.
+pub(crate) struct Function {
+    /// Its name in capitals, then other spellings.
+    pub names: &'static [&'static str],
+    /// Fewest and most arguments.
+    pub arity: (usize, usize),
+    pub cost: Cost,
+    /// What it gives, in a line.
+    #[allow(dead_code)] // read by the test that prints the reference
+    pub doc: &'static str,
+    pub run: Run,
+}
+
+/// Any number of arguments.
+pub(crate) const ANY: usize = usize::MAX;
+
+/// What an index can do for a filter with the function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cost {
+    /// Equality: one place of the index.
+    Seek,
+    /// A range of the index.
+    Range,
+    /// Every distinct value of the path.
+    IndexScan,
+    /// The items themselves.
+    Scan,
+}
+
+/// How it runs. An undefined argument makes a strict or context function undefined without a call.
+#[derive(Clone, Copy)]
+pub(crate) enum Run {
+    Strict(fn(Arguments<'_, '_>) -> Option<Json>),
+    /// Sees undefined arguments.
+    Loose(fn(Arguments<'_, '_>) -> Option<Json>),
+    /// Needs the clock, chance or a cache.
+    Context(fn(&mut Context<'_>, Arguments<'_, '_>) -> Option<Json>),
+    Aggregate(AggregateKind),
+    /// IIF, by its own expression.
+    Conditional,
+    /// CHOOSE, by its own expression.
+    Choose,
+    /// A family of functions that this engine does not have.
+    Refused(&'static str),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AggregateKind {
+    Count,
+    CountIf,
+    Sum,
+    Average,
+    Min,
+    Max,
+    MakeList,
+    MakeSet,
+}
+
+const TABLES: &[&[Function]] = &[
+    maths::TABLE,
+    integers::TABLE,
+    strings::TABLE,
+    pattern::TABLE,
+    arrays::TABLE,
+    structure::TABLE,
+    checks::TABLE,
+    dates::TABLE,
+    refused::TABLE,
+];
+
+/// The function of that name, in any case.
+pub(crate) fn find(name: &str) -> Option<&'static Function> {
+    let matches = |f: &&Function| f.names.iter().any(|n| n.eq_ignore_ascii_case(name));
+    TABLES.iter().find_map(|table| table.iter().find(matches))
+}
+
+/// The aggregate of that name.
+pub(crate) fn aggregate(name: &str) -> Option<AggregateKind> {
+    match find(name)?.run {
+        Run::Aggregate(kind) => Some(kind),
+        _ => None,
+    }
+}
+
+impl fmt::Debug for Function {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.names[0])
+    }
+}
+
+/// The values of a call's arguments.
+#[derive(Clone, Copy)]
+pub(crate) struct Arguments<'v, 'a>(pub &'v [Option<Cow<'a, Json>>]);
+
+impl<'v> Arguments<'v, '_> {
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub fn get(&self, index: usize) -> Option<&'v Json> {
+        self.0.get(index)?.as_deref()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = Option<&'v Json>> + use<'v, '_> {
+        self.0.iter().map(|v| v.as_deref())
+    }
+
+    pub fn text(&self, index: usize) -> Option<&'v str> {
+        self.get(index)?.as_str()
+    }
+
+    pub fn number(&self, index: usize) -> Option<f64> {
+        self.get(index)?.as_f64()
+    }
+
+    pub fn array(&self, index: usize) -> Option<&'v [Json]> {
+        self.get(index)?.as_array()
+    }
+
+    /// A whole number; a fraction counts as the wrong type.
+    pub fn whole(&self, index: usize) -> Option<i64> {
+        self.get(index)?.as_i64()
+    }
+
+    /// A number that may be left out.
+    pub fn number_or(&self, index: usize, default: f64) -> Option<f64> {
+        if index < self.len() { self.number(index) } else { Some(default) }
+    }
+
+    /// A whole number that may be left out.
+    pub fn whole_or(&self, index: usize, default: i64) -> Option<i64> {
+        if index < self.len() { self.whole(index) } else { Some(default) }
+    }
+
+    /// A string that may be left out.
+    pub fn text_or(&self, index: usize, default: &'static str) -> Option<&'v str> {
+        if index < self.len() { self.text(index) } else { Some(default) }
+    }
+
+    /// A boolean that may be left out and is false then.
+    pub fn flag(&self, index: usize) -> Option<bool> {
+        if index < self.len() { self.get(index)?.as_bool() } else { Some(false) }
+    }
+}
+
+/// A line of a table.
+pub(crate) const fn strict(
+    names: &'static [&'static str],
+    arity: (usize, usize),
+    doc: &'static str,
+    run: fn(Arguments<'_, '_>) -> Option<Json>,
+) -> Function {
+    Function { names, arity, cost: Cost::Scan, doc, run: Run::Strict(run) }
+}
+
+/// A line of a table for a function that sees undefined arguments.
+pub(crate) const fn loose(
+    names: &'static [&'static str],
+    arity: (usize, usize),
+    doc: &'static str,
+    run: fn(Arguments<'_, '_>) -> Option<Json>,
+) -> Function {
+    Function { names, arity, cost: Cost::Scan, doc, run: Run::Loose(run) }
+}
+
+impl Function {
+    /// The same with what an index can do for it.
+    pub const fn cost(mut self, cost: Cost) -> Self {
+        self.cost = cost;
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_in_capitals() {
+        let mut seen = std::collections::HashSet::new();
+        for name in TABLES.iter().flat_map(|t| t.iter()).flat_map(|f| f.names) {
+            assert!(seen.insert(name), "{name} stands twice");
+            assert_eq!(*name, name.to_ascii_uppercase());
+        }
+        assert!(seen.len() > 150);
+    }
+
+    #[test]
+    fn every_function_has_a_line_of_documentation() {
+        for function in TABLES.iter().flat_map(|t| t.iter()) {
+            assert!(function.doc.len() > 5, "{function:?}");
+            assert!(function.arity.0 <= function.arity.1, "{function:?}");
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! LIKE patterns: `%` any run, `_` one character, `[a-f]` one of a set, `[^a-f]` none of it.
+//!
+//! Matching takes at most text times pattern steps: of several `%` only the last one met is ever retried.
+
+/// A pattern, ready to match.
+#[derive(Clone, Debug)]
+pub(crate) struct Pattern {
+    parts: Vec<Part>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Part {
+    Run,
+    One,
+    Literal(char),
+    Set { negated: bool, ranges: Vec<(char, char)> },
+}
+
+/// What an index can make of a pattern.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// No wildcard.
+    Exact(String),
+    /// A prefix and then `%`.
+    Prefix(String),
+    Other,
+}
+
+impl Pattern {
+    pub fn new(text: &str, escape: Option<char>) -> Self {
+        let chars: Vec<char> = text.chars().collect();
+        let mut parts = Vec::with_capacity(chars.len());
+        let mut at = 0;
+        while at < chars.len() {
+            let c = chars[at];
+            at += 1;
+            parts.push(match c {
+                _ if Some(c) == escape && at < chars.len() => {
+                    at += 1;
+                    Part::Literal(chars[at - 1])
+                }
+                '%' => Part::Run,
+                '_' => Part::One,
+                '[' => match set(&chars, at) {
+                    Some((part, after)) => {
+                        at = after;
+                        part
+                    }
+                    None => Part::Literal('['),
+                },
+                other => Part::Literal(other),
+            });
+        }
+        Pattern { parts }
+    }
+
+    /// Whether the whole text matches.
+    pub fn matches(&self, text: &str) -> bool {
+        let mut rest = text.chars();
+        let mut part = 0;
+        // Where to go on if the run before `part` must take one more character.
+        let mut retry: Option<(usize, std::str::Chars<'_>)> = None;
+        loop {
+            if self.parts.get(part) == Some(&Part::Run) {
+                part += 1;
+                if part == self.parts.len() {
+                    return true;
+                }
+                retry = Some((part, rest.clone()));
+                continue;
+            }
+            let mut ahead = rest.clone();
+            let fits = match (self.parts.get(part), ahead.next()) {
+                (None, None) => return true,
+                (Some(part), Some(c)) => part.fits(c),
+                _ => false,
+            };
+            if fits {
+                rest = ahead;
+                part += 1;
+                continue;
+            }
+            let Some((from, mut place)) = retry.take() else { return false };
+            if place.next().is_none() {
+                return false;
+            }
+            rest = place.clone();
+            part = from;
+            retry = Some((from, place));
+        }
+    }
+
+    pub fn shape(&self) -> Shape {
+        let literals = |parts: &[Part]| {
+            parts.iter().map(|p| if let Part::Literal(c) = p { Some(*c) } else { None }).collect::<Option<String>>()
+        };
+        match self.parts.split_last() {
+            Some((Part::Run, before)) => literals(before).map_or(Shape::Other, Shape::Prefix),
+            _ => literals(&self.parts).map_or(Shape::Other, Shape::Exact),
+        }
+    }
+}
+
+impl Part {
+    fn fits(&self, c: char) -> bool {
+        match self {
+            Part::Run => false,
+            Part::One => true,
+            Part::Literal(l) => *l == c,
+            Part::Set { negated, ranges } => ranges.iter().any(|(from, to)| (*from..=*to).contains(&c)) != *negated,
+        }
+    }
+}
+
+/// A set whose `[` stands just before `at`; `None` if it is never closed.
+fn set(chars: &[char], at: usize) -> Option<(Part, usize)> {
+    let negated = chars.get(at) == Some(&'^');
+    let mut at = at + usize::from(negated);
+    let mut ranges = Vec::new();
+    let first = at;
+    loop {
+        let c = *chars.get(at)?;
+        if c == ']' && at > first {
+            return Some((Part::Set { negated, ranges }, at + 1));
+        }
+        let dash = chars.get(at + 1) == Some(&'-');
+        match chars.get(at + 2) {
+            Some(&to) if dash && to != ']' => {
+                ranges.push((c, to));
+                at += 3;
+            }
+            _ => {
+                ranges.push((c, c));
+                at += 1;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wildcards_sets_and_escapes() {
+        let cases: &[(&str, &str, bool)] = &[
+            ("abc", "abc", true),
+            ("abc", "ab", false),
+            ("a%", "abc", true),
+            ("%c", "abc", true),
+            ("%b%", "abc", true),
+            ("%b%b%", "abc", false),
+            ("a_c", "abc", true),
+            ("a_c", "ac", false),
+            ("[a-c]x", "bx", true),
+            ("[^a-c]x", "bx", false),
+            ("[^a-c]x", "dx", true),
+            ("100[%]", "100%", true),
+            ("100[%]", "1000", false),
+            ("[[]x", "[x", true),
+            ("a]", "a]", true),
+            ("[ab", "[ab", true),
+            ("%", "", true),
+            ("", "", true),
+            ("a.c", "abc", false),
+        ];
+        for (pattern, text, expected) in cases {
+            assert_eq!(Pattern::new(pattern, None).matches(text), *expected, "{text} LIKE {pattern}");
+        }
+        assert!(Pattern::new("100!%", Some('!')).matches("100%"));
+        assert!(!Pattern::new("100!%", Some('!')).matches("1000"));
+    }
+
+    #[test]
+    fn shapes_tell_what_an_index_can_do() {
+        assert_eq!(Pattern::new("abc", None).shape(), Shape::Exact("abc".into()));
+        assert_eq!(Pattern::new("abc%", None).shape(), Shape::Prefix("abc".into()));
+        assert_eq!(Pattern::new("%abc", None).shape(), Shape::Other);
+    }
+}

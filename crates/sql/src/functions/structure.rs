@@ -1,0 +1,56 @@
+//! Functions on objects, choices between values, and the aggregates.
+
+use super::{ANY, AggregateKind, Arguments, Cost, Function, Run, strict};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use orrery_model::json::{Json, Object};
+
+const fn aggregate(names: &'static [&'static str], doc: &'static str, kind: AggregateKind) -> Function {
+    Function { names, arity: (1, 1), cost: Cost::Scan, doc, run: Run::Aggregate(kind) }
+}
+
+pub(super) const TABLE: &[Function] = &[
+    strict(&["OBJECTTOARRAY", "OBJECT_TO_ARRAY"], (1, 3), "an object's members as an array of pairs", object_to_array),
+    strict(&["DOCUMENTID", "DOCUMENT_ID"], (1, 1), "the number of an item in its container, from its resource id", |a| {
+        document_id(a.get(0)?)
+    }),
+    Function {
+        names: &["IIF"],
+        arity: (3, 3),
+        cost: Cost::Scan,
+        doc: "the second if the first is true, else the third",
+        run: Run::Conditional,
+    },
+    Function {
+        names: &["CHOOSE"],
+        arity: (2, ANY),
+        cost: Cost::Scan,
+        doc: "of the others the one of that number, from 1",
+        run: Run::Choose,
+    },
+    aggregate(&["COUNT"], "how many defined values", AggregateKind::Count),
+    aggregate(&["COUNTIF", "COUNT_IF"], "how many values are true", AggregateKind::CountIf),
+    aggregate(&["SUM"], "the sum; 0 of nothing, undefined if one is no number", AggregateKind::Sum),
+    aggregate(&["AVG"], "the mean; undefined of nothing or if one is no number", AggregateKind::Average),
+    aggregate(&["MIN"], "the least scalar; undefined of nothing or if one is no scalar", AggregateKind::Min),
+    aggregate(&["MAX"], "the greatest scalar; undefined of nothing or if one is no scalar", AggregateKind::Max),
+    aggregate(&["MAKELIST", "MAKE_LIST"], "all defined values as an array", AggregateKind::MakeList),
+    aggregate(&["MAKESET", "MAKE_SET"], "all different defined values as an array", AggregateKind::MakeSet),
+];
+
+fn object_to_array(a: Arguments<'_, '_>) -> Option<Json> {
+    let (key, value) = (a.text_or(1, "k")?, a.text_or(2, "v")?);
+    let pairs = a.get(0)?.as_object()?.iter().map(|(name, member)| {
+        let pair = [(key.to_owned(), Json::from(name)), (value.to_owned(), member.clone())];
+        Json::Object(Object::from_iter(pair))
+    });
+    Some(Json::Array(pairs.collect()))
+}
+
+/// The last eight of the sixteen bytes of a resource id number the item.
+fn document_id(item: &Json) -> Option<Json> {
+    let rid = item.get("_rid")?.as_str()?.replace('-', "/");
+    let bytes = STANDARD.decode(rid).ok()?;
+    let number: [u8; 8] = bytes.get(8..16)?.try_into().ok()?;
+    Some(Json::from(u64::from_le_bytes(number)))
+}

@@ -1,0 +1,143 @@
+//! Runs a query or subquery for one chain of outer frames: sources, filters, groups, output.
+
+use super::frame::{Context, Scope};
+use super::groups::Groups;
+use crate::bound::{Block, Input, Output, Source};
+use crate::error::QueryError;
+use crate::value::{Value, digest};
+use orrery_model::json::{Json, Object};
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+/// Whether to go on.
+pub(crate) type Flow = Result<bool, QueryError>;
+
+/// Takes one value of a subquery.
+pub(crate) type Sink<'f> = dyn FnMut(&mut Context<'_>, Cow<'_, Json>) -> Flow + 'f;
+
+/// Takes one tuple of sources.
+pub(crate) type TupleSink<'f> = dyn FnMut(&mut Context<'_>, &Scope<'_>) -> Flow + 'f;
+
+impl Block {
+    /// Gives every value of the block to `sink`, until it says to stop.
+    pub fn each(&self, cx: &mut Context<'_>, scope: &Scope<'_>, sink: &mut Sink<'_>) -> Flow {
+        let mut collector = Collector::new(self);
+        if !self.tuples(cx, scope, &mut |cx, tuple| collector.tuple(cx, tuple, sink))? {
+            return Ok(false);
+        }
+        collector.finish(cx, scope, sink)
+    }
+
+    /// Gives every combination of the sources that passes the filters to `sink`.
+    pub fn tuples(&self, cx: &mut Context<'_>, scope: &Scope<'_>, sink: &mut TupleSink<'_>) -> Flow {
+        self.bind(0, cx, scope, sink)
+    }
+
+    /// `scope` has the first `bound` sources.
+    fn bind(&self, bound: usize, cx: &mut Context<'_>, scope: &Scope<'_>, sink: &mut TupleSink<'_>) -> Flow {
+        for (_, filter) in self.filters.iter().filter(|(needed, _)| *needed == bound) {
+            if !filter.holds(cx, scope)? {
+                return Ok(true);
+            }
+        }
+        let Some(source) = self.sources.get(bound) else { return sink(cx, scope) };
+        match &source.input {
+            Input::Expr(e) => match e.eval(cx, scope)? {
+                Some(value) => self.bind_value(bound, source, &value, cx, scope, sink),
+                None => Ok(true),
+            },
+            Input::Subquery(block) => block.each(cx, scope, &mut |cx, value| {
+                self.bind_value(bound, source, &value, cx, scope, sink)
+            }),
+        }
+    }
+
+    fn bind_value(
+        &self,
+        bound: usize,
+        source: &Source,
+        value: &Json,
+        cx: &mut Context<'_>,
+        scope: &Scope<'_>,
+        sink: &mut TupleSink<'_>,
+    ) -> Flow {
+        if !source.iterate {
+            return self.bind(bound + 1, cx, &scope.with(Some(value)), sink);
+        }
+        for element in value.as_array().unwrap_or_default() {
+            cx.work.tuples += 1;
+            if !self.bind(bound + 1, cx, &scope.with(Some(element)), sink)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+impl Output {
+    /// The row as a value.
+    pub fn eval<'s>(&'s self, cx: &mut Context<'_>, scope: &'s Scope<'s>) -> Result<Value<'s>, QueryError> {
+        match self {
+            Output::Value(e) => e.eval(cx, scope),
+            Output::Members(members) => {
+                let mut object = Object::new();
+                for (name, e) in members {
+                    if let Some(value) = e.eval(cx, scope)? {
+                        object.push_new(name.as_str(), value.into_owned());
+                    }
+                }
+                Ok(Some(Cow::Owned(Json::Object(object))))
+            }
+        }
+    }
+}
+
+/// What stands between a block's tuples and its values.
+pub(crate) struct Collector<'q> {
+    block: &'q Block,
+    groups: Option<Groups>,
+    seen: Option<HashSet<u128>>,
+}
+
+impl<'q> Collector<'q> {
+    pub fn new(block: &'q Block) -> Self {
+        let groups = block.grouping.as_ref().map(Groups::new);
+        Collector { block, groups, seen: block.distinct.then(HashSet::new) }
+    }
+
+    pub fn tuple(&mut self, cx: &mut Context<'_>, tuple: &Scope<'_>, sink: &mut Sink<'_>) -> Flow {
+        match (&mut self.groups, &self.block.grouping) {
+            (Some(groups), Some(grouping)) => {
+                groups.add(grouping, cx, tuple)?;
+                Ok(true)
+            }
+            _ => self.give(cx, tuple, sink),
+        }
+    }
+
+    /// The values that had to wait for the last tuple.
+    pub fn finish(&mut self, cx: &mut Context<'_>, scope: &Scope<'_>, sink: &mut Sink<'_>) -> Flow {
+        let Some(groups) = self.groups.take() else { return Ok(true) };
+        for (keys, aggregates) in groups.finish() {
+            if !self.give(cx, &scope.with_group(&keys, &aggregates), sink)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Bytes held.
+    pub fn memory(&self) -> usize {
+        self.groups.as_ref().map_or(0, Groups::memory) + self.seen.as_ref().map_or(0, |s| s.len() * 24)
+    }
+
+    fn give(&mut self, cx: &mut Context<'_>, scope: &Scope<'_>, sink: &mut Sink<'_>) -> Flow {
+        let Some(value) = self.block.output.eval(cx, scope)? else { return Ok(true) };
+        if let Some(seen) = &mut self.seen {
+            if !seen.insert(digest(Some(&value))) {
+                return Ok(true);
+            }
+        }
+        sink(cx, value)
+    }
+}

@@ -1,0 +1,232 @@
+//! Tree to text, in the form in which the service prints rewritten queries: clauses on lines of their own, strings in
+//! double quotes, every operator expression in parentheses.
+//!
+//! What is printed reads back as the same tree.
+
+use super::ast::{
+    BINARY_OPERATORS, BinaryOp, Collection, Count, CountValue, Expr, Item, Kind, OrderItem, PathStep, Projection, Query,
+    Source, SubqueryKind, UnaryOp,
+};
+use orrery_model::json::{Json, write_string};
+use std::fmt::Write as _;
+
+/// A query's text.
+pub(crate) fn query(query: &Query) -> String {
+    let mut out = String::from("SELECT ");
+    if query.distinct {
+        out.push_str("DISTINCT ");
+    }
+    if let Some(top) = &query.top {
+        add(&mut out, format_args!("TOP {} ", count(top)));
+    }
+    projection(&query.projection, &mut out);
+    for (i, s) in query.from.iter().enumerate() {
+        out.push_str(if i == 0 { "\nFROM " } else { "\nJOIN " });
+        source(s, &mut out);
+    }
+    if let Some(filter) = &query.filter {
+        add(&mut out, format_args!("\nWHERE {}", expression(filter)));
+    }
+    if !query.group_by.is_empty() {
+        add(&mut out, format_args!("\nGROUP BY {}", expressions(&query.group_by)));
+    }
+    if let Some(order) = &query.order_by {
+        let keys: Vec<String> = order.keys.iter().map(order_item).collect();
+        let rank = if order.rank { "RANK " } else { "" };
+        add(&mut out, format_args!("\nORDER BY {rank}{}", keys.join(", ")));
+    }
+    if let Some(cut) = &query.offset_limit {
+        add(&mut out, format_args!("\nOFFSET {} LIMIT {}", count(&cut.offset), count(&cut.limit)));
+    }
+    out
+}
+
+/// An expression's text.
+pub(crate) fn expression(expr: &Expr) -> String {
+    let mut out = String::new();
+    write_expression(expr, &mut out);
+    out
+}
+
+/// A string literal.
+pub(crate) fn string(text: &str) -> String {
+    let mut out = Vec::new();
+    write_string(text, &mut out);
+    String::from_utf8(out).expect("written JSON is UTF-8")
+}
+
+fn add(out: &mut String, text: std::fmt::Arguments<'_>) {
+    out.write_fmt(text).expect("writing to a string");
+}
+
+fn count(count: &Count) -> &str {
+    match &count.value {
+        CountValue::Number(text) | CountValue::Parameter(text) => text,
+    }
+}
+
+fn projection(projection: &Projection, out: &mut String) {
+    match projection {
+        Projection::All(_) => out.push('*'),
+        Projection::Value(e) => add(out, format_args!("VALUE {}", expression(e))),
+        Projection::List(items) => {
+            let texts: Vec<String> = items.iter().map(item).collect();
+            out.push_str(&texts.join(", "));
+        }
+    }
+}
+
+fn item(item: &Item) -> String {
+    let expr = expression(&item.expr);
+    match &item.alias {
+        None => expr,
+        Some(alias) if is_identifier(alias) => format!("{expr} AS {alias}"),
+        Some(alias) => format!("{expr} AS {}", string(alias)),
+    }
+}
+
+fn order_item(item: &OrderItem) -> String {
+    let direction = match item.descending {
+        None => "",
+        Some(true) => " DESC",
+        Some(false) => " ASC",
+    };
+    format!("{}{direction}", expression(&item.expr))
+}
+
+fn source(source: &Source, out: &mut String) {
+    if let (Some(alias), true) = (&source.alias, source.iterate) {
+        add(out, format_args!("{alias} IN "));
+    }
+    match &source.collection {
+        Collection::Path { root, steps: path, .. } => {
+            out.push_str(root);
+            steps(path, out);
+        }
+        Collection::Subquery(q) => add(out, format_args!("({})", query(q))),
+    }
+    if let (Some(alias), false) = (&source.alias, source.iterate) {
+        add(out, format_args!(" AS {alias}"));
+    }
+}
+
+fn steps(path: &[PathStep], out: &mut String) {
+    for step in path {
+        match step {
+            PathStep::Dot(name) => add(out, format_args!(".{name}")),
+            PathStep::Bracket(e) => add(out, format_args!("[{}]", expression(e))),
+        }
+    }
+}
+
+fn expressions(list: &[Expr]) -> String {
+    list.iter().map(expression).collect::<Vec<_>>().join(", ")
+}
+
+fn write_expression(expr: &Expr, out: &mut String) {
+    match &expr.kind {
+        Kind::Undefined => out.push_str("undefined"),
+        Kind::FilterPlaceholder => out.push_str("({documentdb-formattableorderbyquery-filter})"),
+        Kind::Constant(value) => out.push_str(&constant(value)),
+        Kind::Parameter(name) | Kind::Identifier(name) => out.push_str(name),
+        Kind::Path { base, steps: path } => {
+            // A dot after a bare number would be read as its decimal point.
+            let bare = matches!(base.kind, Kind::Constant(Json::Number(_)));
+            let text = expression(base);
+            if bare {
+                add(out, format_args!("({text})"));
+            } else {
+                out.push_str(&text);
+            }
+            steps(path, out);
+        }
+        Kind::Call { name, udf, arguments } => {
+            add(out, format_args!("{}{name}({})", if *udf { "udf." } else { "" }, expressions(arguments)));
+        }
+        Kind::Unary(op, operand) => {
+            let sign = match op {
+                UnaryOp::Minus => "-",
+                UnaryOp::Plus => "+",
+                UnaryOp::BitNot => "~",
+                UnaryOp::Not => "NOT ",
+            };
+            // `--` would begin a comment.
+            let gap = if matches!(operand.kind, Kind::Constant(_)) { "" } else { " " };
+            add(out, format_args!("({}{}{})", sign.trim_end(), if sign == "NOT " { " " } else { gap }, expression(operand)));
+        }
+        Kind::Chain { first, rest } => {
+            out.push_str(&"(".repeat(rest.len()));
+            write_expression(first, out);
+            for (op, operand) in rest {
+                add(out, format_args!(" {} {})", operator(*op), expression(operand)));
+            }
+        }
+        Kind::Coalesce(parts) => {
+            let texts: Vec<String> = parts.iter().map(expression).collect();
+            add(out, format_args!("({})", texts.join(" ?? ")));
+        }
+        Kind::Conditional(parts) => {
+            let [condition, yes, no] = parts.as_ref();
+            add(out, format_args!("({} ? {} : {})", expression(condition), expression(yes), expression(no)));
+        }
+        _ => write_predicate(expr, out),
+    }
+}
+
+fn write_predicate(expr: &Expr, out: &mut String) {
+    let not = |negated: bool| if negated { "NOT " } else { "" };
+    match &expr.kind {
+        Kind::Between { value, bounds, negated } => {
+            let [low, high] = bounds.as_ref();
+            let (value, low, high) = (expression(value), expression(low), expression(high));
+            add(out, format_args!("({value} {}BETWEEN {low} AND {high})", not(*negated)));
+        }
+        Kind::In { value, list, negated } => {
+            add(out, format_args!("({} {}IN ({}))", expression(value), not(*negated), expressions(list)));
+        }
+        Kind::Like { value, pattern, escape, negated } => {
+            add(out, format_args!("({} {}LIKE {}", expression(value), not(*negated), expression(pattern)));
+            if let Some(escape) = escape {
+                add(out, format_args!(" ESCAPE {}", string(escape)));
+            }
+            out.push(')');
+        }
+        Kind::Array(elements) => add(out, format_args!("[{}]", expressions(elements))),
+        Kind::Object(members) => {
+            let texts: Vec<String> = members.iter().map(|(n, e)| format!("{}: {}", string(n), expression(e))).collect();
+            add(out, format_args!("{{{}}}", texts.join(", ")));
+        }
+        Kind::Subquery(kind, inner) => {
+            let word = match kind {
+                SubqueryKind::Scalar => "",
+                SubqueryKind::Exists => "EXISTS",
+                SubqueryKind::Array => "ARRAY",
+                SubqueryKind::All => "ALL",
+                SubqueryKind::First => "FIRST",
+                SubqueryKind::Last => "LAST",
+            };
+            add(out, format_args!("{word}({})", query(inner)));
+        }
+        Kind::Let { name, value, body } => {
+            add(out, format_args!("(LET {name} = {} IN {})", expression(value), expression(body)));
+        }
+        _ => {}
+    }
+}
+
+fn constant(value: &Json) -> String {
+    // The only non-finite literal is one too large for a double.
+    match value {
+        Json::Number(n) if !n.is_finite() => "1e999".to_owned(),
+        other => other.to_text(),
+    }
+}
+
+fn operator(op: BinaryOp) -> &'static str {
+    BINARY_OPERATORS.iter().find(|(_, o, _)| *o == op).map_or("", |(text, _, _)| text)
+}
+
+fn is_identifier(text: &str) -> bool {
+    let start = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    start && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') && !super::parser::reserved(text)
+}

@@ -1,0 +1,159 @@
+//! Two stores that must not differ: every call goes to both, and the first difference panics with both answers.
+//!
+//! Each commit is made durable in both before `submit` returns, under one lock, so that the two can be compared at any
+//! moment. Both must start out alike, which two new ones do.
+
+use std::sync::{Mutex, PoisonError};
+
+use crate::error::StoreError;
+use crate::receipt::Receipt;
+use crate::store::{
+    Bytes, Capabilities, Commit, Direction, Head, KeyRange, Lease, Limits, PartitionId, Rows, Snapshot, Store,
+};
+
+/// Runs two stores side by side. What only one of them can promise is not promised.
+pub struct Mirrored<A, B> {
+    first: A,
+    second: B,
+    turn: Mutex<()>,
+}
+
+impl<A: Store, B: Store> Mirrored<A, B> {
+    /// Both must be in the same state.
+    pub fn new(first: A, second: B) -> Mirrored<A, B> {
+        Mirrored { first, second, turn: Mutex::new(()) }
+    }
+
+    fn both<T: PartialEq + std::fmt::Debug>(
+        &self,
+        what: &str,
+        first: impl FnOnce(&A) -> T,
+        second: impl FnOnce(&B) -> T,
+    ) -> T {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        same(what, first(&self.first), second(&self.second))
+    }
+}
+
+/// The common answer.
+///
+/// # Panics
+/// When there is none: that is what this engine is for.
+fn same<T: PartialEq + std::fmt::Debug>(what: &str, first: T, second: T) -> T {
+    assert_eq!(first, second, "the two engines differ in {what}");
+    first
+}
+
+/// Errors are alike if both fail: their texts name different files.
+fn comparable<T>(result: Result<T, StoreError>) -> (Option<T>, Failure) {
+    match result {
+        Ok(value) => (Some(value), Failure(None)),
+        Err(error) => (None, Failure(Some(error))),
+    }
+}
+
+#[derive(Debug)]
+struct Failure(Option<StoreError>);
+
+impl PartialEq for Failure {
+    fn eq(&self, other: &Failure) -> bool {
+        self.0.is_some() == other.0.is_some()
+    }
+}
+
+fn restore<T>((value, failure): (Option<T>, Failure)) -> Result<T, StoreError> {
+    match (value, failure.0) {
+        (Some(value), _) => Ok(value),
+        (None, Some(error)) => Err(error),
+        (None, None) => Err(StoreError::Poisoned { detail: "neither a value nor an error".to_owned() }),
+    }
+}
+
+impl<A: Store, B: Store> Store for Mirrored<A, B> {
+    fn open(&self, partition: PartitionId) -> Result<Lease, StoreError> {
+        restore(self.both("open", |a| comparable(a.open(partition)), |b| comparable(b.open(partition))))
+    }
+
+    fn submit(&self, lease: &Lease, commit: Commit) -> Receipt {
+        let copy = commit.clone();
+        Receipt::settled(self.both("commit", |a| a.submit(lease, commit).wait(), |b| b.submit(lease, copy).wait()))
+    }
+
+    fn snapshot(&self, partition: PartitionId) -> Result<Box<dyn Snapshot>, StoreError> {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let (first, second) = (self.first.snapshot(partition), self.second.snapshot(partition));
+        let (Ok(first), Ok(second)) = (first, second) else {
+            return Err(StoreError::Poisoned { detail: "one of the two engines gives no snapshot".to_owned() });
+        };
+        same("head", first.head(), second.head());
+        Ok(Box::new(MirroredSnapshot { first, second }))
+    }
+
+    fn destroy(&self, partition: PartitionId) -> Result<(), StoreError> {
+        restore(self.both("destroy", |a| comparable(a.destroy(partition)), |b| comparable(b.destroy(partition))))
+    }
+
+    fn sync(&self) -> Result<(), StoreError> {
+        restore(self.both("sync", |a| comparable(a.sync()), |b| comparable(b.sync())))
+    }
+
+    fn limits(&self) -> Limits {
+        same("limits", self.first.limits(), self.second.limits())
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        let (a, b) = (self.first.capabilities(), self.second.capabilities());
+        Capabilities {
+            durable: a.durable && b.durable,
+            long_snapshots: a.long_snapshots && b.long_snapshots,
+            watch: a.watch && b.watch,
+            followers: a.followers && b.followers,
+        }
+    }
+
+    fn approximate_bytes(&self) -> u64 {
+        self.first.approximate_bytes() + self.second.approximate_bytes()
+    }
+}
+
+struct MirroredSnapshot {
+    first: Box<dyn Snapshot>,
+    second: Box<dyn Snapshot>,
+}
+
+impl Snapshot for MirroredSnapshot {
+    fn get(&self, key: &[u8]) -> Result<Option<Bytes>, StoreError> {
+        restore(same("get", comparable(self.first.get(key)), comparable(self.second.get(key))))
+    }
+
+    fn scan(&self, range: KeyRange<'_>, direction: Direction) -> Rows<'_> {
+        let mut first = self.first.scan(range, direction);
+        let mut second = self.second.scan(range, direction);
+        Box::new(std::iter::from_fn(move || {
+            let next = same("scan", first.next().map(comparable), second.next().map(comparable));
+            next.map(restore)
+        }))
+    }
+
+    fn head(&self) -> Head {
+        self.first.head()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::MemoryStore;
+
+    #[test]
+    #[should_panic(expected = "the two engines differ in commit")]
+    fn a_difference_is_noticed() {
+        let (first, second) = (MemoryStore::new(), MemoryStore::new());
+        let partition = PartitionId(1);
+        second.open(partition).unwrap();
+        let lease = first.open(partition).unwrap();
+        second.open(partition).unwrap();
+        let mirrored = Mirrored::new(first, second);
+        let _ = mirrored.submit(&lease, Commit { new_lsn: 1, ..Commit::default() });
+    }
+}

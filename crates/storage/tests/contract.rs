@@ -1,0 +1,531 @@
+//! The contract: one list of tests that every engine passes, one or more for each promise of `store.rs`.
+//!
+//! Each function gets a way to make a fresh store. The table at the end runs all of them on memory, on a local directory,
+//! on both mirrored, and on the crashing engine while it does not crash.
+
+mod support;
+
+use std::ops::Bound::{Excluded, Included, Unbounded};
+
+use orrery_storage::testing::{Crashing, Failing, Fault, Mirrored};
+use orrery_storage::{
+    Commit, Direction, Head, Limits, LocalOptions, LocalStore, MemoryStore, Outcome, PartitionId, Store, StoreError,
+};
+use support::{ALL, Owned, P, commit, everything, pairs, rows, token};
+
+type Fresh<'a> = &'a dyn Fn() -> Box<dyn Store>;
+
+/// Promise 1, as far as it shows without a crash; with one: `crash.rs` and below.
+fn a_commit_shows_whole_or_not_at_all(fresh: Fresh<'_>) {
+    let store = fresh();
+    let lease = store.open(P).unwrap();
+    let receipt = store.submit(&lease, commit(1, &[(b"a", b"1"), (b"\x90b", b"1")]));
+    let between = store.snapshot(P).unwrap();
+    let seen = rows(&*between, ALL, Direction::Forward);
+    match between.head().lsn {
+        0 => assert!(seen.is_empty()),
+        head => assert_eq!((head, seen.len()), (1, 2)),
+    }
+    assert_eq!(receipt.wait(), Outcome::Ok);
+    let after = store.snapshot(P).unwrap();
+    assert_eq!(after.head(), Head { lsn: 1, token: token(1) });
+    assert_eq!(rows(&*after, ALL, Direction::Forward).len(), 2);
+}
+
+/// Promise 2.
+fn opening_fences_every_earlier_lease_at_once(fresh: Fresh<'_>) {
+    let store = fresh();
+    let first = store.open(P).unwrap();
+    assert_eq!(store.submit(&first, commit(1, &[(b"a", b"first")])).wait(), Outcome::Ok);
+    let second = store.open(P).unwrap();
+    assert!(second.epoch() > first.epoch());
+    assert_eq!(second.head(), Head { lsn: 1, token: token(1) });
+    assert_eq!(store.submit(&first, commit(2, &[(b"a", b"late")])).wait(), Outcome::Fenced);
+    assert_eq!(store.submit(&second, commit(2, &[(b"b", b"second")])).wait(), Outcome::Ok);
+    assert_eq!(everything(&*store, P), pairs(&[(b"a", b"first"), (b"b", b"second")]));
+}
+
+/// Promise 2: the head compare, without a second owner.
+fn a_commit_at_the_wrong_head_is_fenced_and_changes_nothing(fresh: Fresh<'_>) {
+    let store = fresh();
+    let lease = store.open(P).unwrap();
+    assert_eq!(store.submit(&lease, commit(1, &[(b"a", b"1")])).wait(), Outcome::Ok);
+    for wrong in [1, 3, u64::MAX] {
+        assert_eq!(store.submit(&lease, commit(wrong, &[(b"x", b"x")])).wait(), Outcome::Fenced);
+    }
+    assert_eq!(everything(&*store, P), pairs(&[(b"a", b"1")]));
+    assert_eq!(store.submit(&lease, commit(2, &[])).wait(), Outcome::Ok);
+}
+
+/// Promise 3: the rule for an unknown outcome finds the truth, whether the commit was lost or landed.
+fn an_unknown_outcome_is_resolved_by_a_newer_epoch_and_the_feed_row(fresh: Fresh<'_>) {
+    for (fault, landed) in [(Fault::Lost, false), (Fault::Applied, true)] {
+        let store = Failing::after(2, fault, fresh());
+        let lease = store.open(P).unwrap();
+        let feed = |lsn: u64| [b"feed".as_slice(), &lsn.to_be_bytes()].concat();
+        assert_eq!(store.submit(&lease, commit(1, &[(&feed(1), &token(1))])).wait(), Outcome::Ok);
+        assert_eq!(store.submit(&lease, commit(2, &[(&feed(2), &token(2))])).wait(), Outcome::Unknown);
+        store.heal();
+
+        // Another owner comes between and moves the head on: it must not be mistaken for ours.
+        let other = store.open(P).unwrap();
+        let next = other.head().lsn + 1;
+        let theirs = Commit { token: token(99), ..commit(next, &[(&feed(next), &token(99))]) };
+        assert_eq!(store.submit(&other, theirs).wait(), Outcome::Ok);
+
+        let newer = store.open(P).unwrap();
+        assert!(newer.epoch() > lease.epoch());
+        let row = store.snapshot(P).unwrap().get(&feed(2)).unwrap().unwrap();
+        assert_eq!(row == token(2).as_slice(), landed, "{fault:?}");
+        assert!(newer.head().lsn >= 2);
+    }
+}
+
+/// Promise 4: accepted before the fence, answered after it: it is either part of the head that `open` returned, or never.
+fn nothing_lands_after_the_fence(fresh: Fresh<'_>) {
+    let store = fresh();
+    let first = store.open(P).unwrap();
+    let pending = store.submit(&first, commit(1, &[(b"early", b"1")]));
+    let second = store.open(P).unwrap();
+    let at_open = everything(&*store, P);
+    assert_eq!(at_open.len() as u64, second.head().lsn);
+    let late = store.submit(&first, commit(second.head().lsn + 1, &[(b"late", b"1")]));
+    assert_eq!(late.wait(), Outcome::Fenced);
+    assert_eq!(pending.wait() == Outcome::Ok, second.head().lsn == 1);
+    store.sync().unwrap();
+    assert_eq!(everything(&*store, P), at_open);
+}
+
+/// Promise 5.
+fn the_head_only_rises(fresh: Fresh<'_>) {
+    let store = fresh();
+    let lease = store.open(P).unwrap();
+    let step = |expect_lsn, new_lsn| Commit { expect_lsn, new_lsn, ..Commit::default() };
+    assert_eq!(store.submit(&lease, step(0, 0)).wait(), Outcome::Fenced);
+    assert_eq!(store.submit(&lease, step(0, 10)).wait(), Outcome::Ok);
+    for lower in [0, 9, 10] {
+        assert_eq!(store.submit(&lease, step(10, lower)).wait(), Outcome::Fenced);
+    }
+    assert_eq!(store.open(P).unwrap().head().lsn, 10);
+    assert_eq!(store.snapshot(P).unwrap().head().lsn, 10);
+}
+
+/// Promise 6.
+fn pages_join_without_gap_or_repeat_both_ways(fresh: Fresh<'_>) {
+    let store = fresh();
+    let mut owned = Owned::open(&*store, P);
+    // Rows and index entries, so that pages cross from one class to the other; then holes everywhere.
+    let keys: Vec<Vec<u8>> = (0u16..600).map(|n| vec![(n % 3 * 100) as u8, (n >> 8) as u8, n as u8]).collect();
+    let puts = keys.iter().map(|key| (key.clone(), key.clone())).collect();
+    assert_eq!(owned.commit(Commit { puts, ..Commit::default() }), Outcome::Ok);
+    let mut kept = keys.clone();
+    kept.sort();
+    let deletes: Vec<Vec<u8>> =
+        kept.iter().enumerate().filter(|(i, _)| i % 7 < 4).map(|(_, key)| key.clone()).collect();
+    kept.retain(|key| !deletes.contains(key));
+    assert_eq!(owned.commit(Commit { deletes, ..Commit::default() }), Outcome::Ok);
+
+    let snapshot = store.snapshot(P).unwrap();
+    for page in [1, 2, 7, 64, 1000] {
+        let mut forward: Vec<Vec<u8>> = Vec::new();
+        let mut backward: Vec<Vec<u8>> = Vec::new();
+        loop {
+            let start = forward.last().map_or(Unbounded, |key| Excluded(key.as_slice()));
+            let next: Vec<_> = snapshot.scan((start, Unbounded), Direction::Forward).take(page).collect();
+            if next.is_empty() {
+                break;
+            }
+            forward.extend(next.into_iter().map(|row| row.unwrap().0.to_vec()));
+        }
+        loop {
+            let end = backward.last().map_or(Unbounded, |key| Excluded(key.as_slice()));
+            let next: Vec<_> = snapshot.scan((Unbounded, end), Direction::Reverse).take(page).collect();
+            if next.is_empty() {
+                break;
+            }
+            backward.extend(next.into_iter().map(|row| row.unwrap().0.to_vec()));
+        }
+        backward.reverse();
+        assert_eq!(forward, kept, "pages of {page}");
+        assert_eq!(backward, kept, "pages of {page}, backward");
+    }
+}
+
+/// Promise 6: every kind of bound, also where nothing can be.
+fn scans_honour_their_bounds_also_across_the_two_classes_of_keys(fresh: Fresh<'_>) {
+    let store = fresh();
+    let keys: [&[u8]; 7] = [b"", b"\x00", b"a", b"\x7f\xff", b"\x80", b"\x80\x00", b"\xff\xff\xff"];
+    let mut owned = Owned::open(&*store, P);
+    owned.put(&keys.map(|key| (key, key)));
+    // Neighbours on both sides must never show.
+    for neighbour in [P.0 - 1, P.0 + 1] {
+        Owned::open(&*store, PartitionId(neighbour)).put(&[(b"", b"no"), (b"\xff\xff\xff\xff", b"no")]);
+    }
+    let snapshot = store.snapshot(P).unwrap();
+    let ends: Vec<&[u8]> = [keys.as_slice(), &[b"b", b"\x7f", b"\x81", b"\xff"]].concat();
+    let starts = ends.iter().flat_map(|key| [Included(*key), Excluded(*key)]).chain([Unbounded]);
+    for start in starts {
+        for end in ends.iter().flat_map(|key| [Included(*key), Excluded(*key)]).chain([Unbounded]) {
+            let inside = |key: &&[u8]| {
+                let after = match start {
+                    Included(start) => *key >= start,
+                    Excluded(start) => *key > start,
+                    Unbounded => true,
+                };
+                let before = match end {
+                    Included(end) => *key <= end,
+                    Excluded(end) => *key < end,
+                    Unbounded => true,
+                };
+                after && before
+            };
+            let mut expected: Vec<Vec<u8>> =
+                keys.iter().copied().filter(|key| inside(key)).map(<[u8]>::to_vec).collect();
+            let found = |direction| {
+                rows(&*snapshot, (start, end), direction).into_iter().map(|(key, _)| key).collect::<Vec<_>>()
+            };
+            assert_eq!(found(Direction::Forward), expected, "{start:?}..{end:?}");
+            expected.reverse();
+            assert_eq!(found(Direction::Reverse), expected, "{start:?}..{end:?} reversed");
+        }
+    }
+}
+
+/// Promise 7, each limit at -1, 0 and +1.
+fn the_envelope_is_exact(fresh: Fresh<'_>) {
+    let Limits { key_bytes, value_bytes, commit_bytes, commit_keys } = Limits::ENVELOPE;
+    assert_eq!((key_bytes, value_bytes, commit_bytes, commit_keys), (2048, 65_536, 8_388_608, 100_000));
+    let store = fresh();
+    assert_eq!(store.limits(), Limits::ENVELOPE);
+    let mut owned = Owned::open(&*store, P);
+    let mut try_each = |what: &str, make: &dyn Fn(usize) -> Commit, limit: usize| {
+        for (size, expected) in [(limit - 1, Outcome::Ok), (limit, Outcome::Ok), (limit + 1, Outcome::TooLarge)] {
+            assert_eq!(owned.commit(make(size)), expected, "{what} of {size}");
+        }
+    };
+    let put = |key: usize, value: usize| Commit { puts: vec![(vec![1; key], vec![2; value])], ..Commit::default() };
+    try_each("a key", &|n| put(n, 1), key_bytes);
+    try_each("a deleted key", &|n| Commit { deletes: vec![vec![1; n]], ..Commit::default() }, key_bytes);
+    try_each("a range end", &|n| Commit { range_deletes: vec![vec![3]..vec![4; n]], ..Commit::default() }, key_bytes);
+    try_each("a value", &|n| put(1, n), value_bytes);
+    // 127 values of 64 KiB under one-byte keys, and the rest in one more.
+    let big = |bytes: usize| {
+        let mut puts: Vec<_> = (0..127u8).map(|n| (vec![n], vec![n; value_bytes])).collect();
+        let used = 127 * (value_bytes + 1);
+        let rest = bytes - used;
+        puts.push((
+            vec![200; rest.saturating_sub(value_bytes).max(1)],
+            vec![0; rest - rest.saturating_sub(value_bytes).max(1)],
+        ));
+        Commit { puts, ..Commit::default() }
+    };
+    assert_eq!(big(commit_bytes).bytes(), commit_bytes);
+    try_each("a commit", &big, commit_bytes);
+    let many = |keys: usize| {
+        let mut puts: Vec<_> = (0..keys as u32 - 2).map(|n| (n.to_be_bytes().to_vec(), Vec::new())).collect();
+        puts.push((vec![0x80], Vec::new()));
+        Commit { puts, deletes: vec![vec![9, 9]], ..Commit::default() }
+    };
+    try_each("a commit in keys", &many, commit_keys);
+}
+
+/// Promise 7: what was refused as too large left the accepted head alone.
+fn a_refused_commit_does_not_move_the_accepted_head(fresh: Fresh<'_>) {
+    let store = fresh();
+    let lease = store.open(P).unwrap();
+    let large = commit(1, &[(b"k", &vec![0; Limits::ENVELOPE.value_bytes + 1])]);
+    let refused = store.submit(&lease, large);
+    let accepted = store.submit(&lease, commit(1, &[(b"k", b"v")]));
+    assert_eq!((refused.wait(), accepted.wait()), (Outcome::TooLarge, Outcome::Ok));
+}
+
+/// Promise 8.
+fn range_deletes_empty_exactly_their_range_and_come_before_deletes_and_puts(fresh: Fresh<'_>) {
+    let store = fresh();
+    let mut owned = Owned::open(&*store, P);
+    owned.put(&[(b"a", b"1"), (b"b", b"1"), (b"c", b"1"), (b"\x85x", b"1"), (b"\x90", b"1"), (b"\x91", b"1")]);
+    let range = |start: &[u8], end: &[u8]| start.to_vec()..end.to_vec();
+    let change = Commit {
+        range_deletes: vec![range(b"b", b"\x90"), range(b"\x91", b"\x91"), range(b"z", b"a")],
+        deletes: vec![b"a".to_vec(), b"nowhere".to_vec(), b"c".to_vec(), b"d".to_vec()],
+        puts: vec![(b"c".to_vec(), b"old".to_vec()), (b"c".to_vec(), b"new".to_vec()), (b"d".to_vec(), b"1".to_vec())],
+        ..Commit::default()
+    };
+    assert_eq!(owned.commit(change), Outcome::Ok);
+    assert_eq!(everything(&*store, P), pairs(&[(b"c", b"new"), (b"d", b"1"), (b"\x90", b"1"), (b"\x91", b"1")]));
+}
+
+/// Promises 8 and 13: a range delete sees what was accepted before it, durable or not.
+fn a_range_delete_covers_commits_that_are_still_pending(fresh: Fresh<'_>) {
+    let store = fresh();
+    let lease = store.open(P).unwrap();
+    let whole = Commit { range_deletes: vec![Vec::new()..vec![0xff]], ..commit(2, &[]) };
+    let receipts = [commit(1, &[(b"a", b"1"), (b"\x90", b"1")]), whole, commit(3, &[(b"b", b"1")])]
+        .map(|commit| store.submit(&lease, commit));
+    assert_eq!(receipts.map(|receipt| receipt.wait()), [Outcome::Ok; 3]);
+    assert_eq!(everything(&*store, P), pairs(&[(b"b", b"1")]));
+}
+
+/// Promise 9.
+fn snapshots_never_change_and_hold_what_was_acknowledged(fresh: Fresh<'_>) {
+    let store = fresh();
+    assert_eq!(store.snapshot(P).unwrap().head(), Head::default());
+    let mut owned = Owned::open(&*store, P);
+    let mut held = Vec::new();
+    for n in 1..=50u64 {
+        owned.put(&[(b"counter", &n.to_be_bytes()), (&n.to_be_bytes(), b"row"), (b"\x80i", &n.to_be_bytes())]);
+        let snapshot = store.snapshot(P).unwrap();
+        assert_eq!(snapshot.head().lsn, n, "holds what was acknowledged before it was taken");
+        held.push(snapshot);
+    }
+    store.destroy(P).unwrap();
+    for (snapshot, n) in held.iter().zip(1u64..) {
+        assert_eq!(snapshot.head(), Head { lsn: n, token: token(n) });
+        assert_eq!(snapshot.get(b"counter").unwrap().unwrap(), n.to_be_bytes().as_slice());
+        assert_eq!(snapshot.get(b"\x80i").unwrap().unwrap(), n.to_be_bytes().as_slice());
+        assert_eq!(rows(&**snapshot, ALL, Direction::Forward).len() as u64, n + 2);
+        let several = snapshot.multi_get(&[b"none", b"\x80i"]).unwrap();
+        assert_eq!((several[0].is_none(), several[1].is_some()), (true, true));
+    }
+}
+
+/// Promise 10.
+fn no_engine_offers_watch_or_followers_and_all_say_so(fresh: Fresh<'_>) {
+    let capabilities = fresh().capabilities();
+    assert!(!capabilities.watch && !capabilities.followers);
+}
+
+/// Promise 11.
+fn partitions_under_load_from_several_threads_stay_apart(fresh: Fresh<'_>) {
+    const COMMITS: u64 = 40;
+    let store = &*fresh();
+    std::thread::scope(|scope| {
+        for thread in 0..4u64 {
+            scope.spawn(move || {
+                let partitions = [thread * 2, thread * 2 + 1].map(PartitionId);
+                let mut owned = partitions.map(|partition| Owned::open(store, partition));
+                for n in 1..=COMMITS {
+                    for owner in &mut owned {
+                        let id = owner.lease.partition().0.to_be_bytes();
+                        owner.put(&[(&n.to_be_bytes(), &id), (b"\xc0last", &n.to_be_bytes())]);
+                        let snapshot = store.snapshot(owner.lease.partition()).unwrap();
+                        assert_eq!(snapshot.head().lsn, n);
+                        assert_eq!(snapshot.get(b"\xc0last").unwrap().unwrap(), n.to_be_bytes().as_slice());
+                    }
+                }
+            });
+        }
+    });
+    for id in 0..8u64 {
+        let found = everything(store, PartitionId(id));
+        assert_eq!(found.len() as u64, COMMITS + 1);
+        assert!(found.iter().take(COMMITS as usize).all(|(_, value)| *value == id.to_be_bytes()));
+    }
+}
+
+/// Promise 11: moving a partition, as a split does it: freeze by a new epoch, copy, destroy.
+fn a_partition_moves_while_others_are_written(fresh: Fresh<'_>) {
+    let store = &*fresh();
+    let (from, to, busy) = (PartitionId(1), PartitionId(2), PartitionId(3));
+    let mut parent = Owned::open(store, from);
+    for n in 0..30u8 {
+        parent.put(&[(&[n], &[n]), (&[0x80, n], &[n])]);
+    }
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut owner = Owned::open(store, busy);
+            (0..60u8).for_each(|n| owner.put(&[(&[n], &[n])]));
+        });
+        let before = everything(store, from);
+        let frozen = store.open(from).unwrap();
+        assert_eq!(parent.commit(commit(1, &[(b"late", b"late")])), Outcome::Fenced);
+        let child = store.open(to).unwrap();
+        let copy = Commit { puts: before.clone(), expect_lsn: 0, new_lsn: frozen.head().lsn, ..Commit::default() };
+        assert_eq!(store.submit(&child, copy).wait(), Outcome::Ok);
+        store.destroy(from).unwrap();
+        assert_eq!(everything(store, to), before);
+        assert_eq!(store.snapshot(to).unwrap().head().lsn, frozen.head().lsn);
+        assert_eq!(store.submit(&frozen, commit(frozen.head().lsn + 1, &[])).wait(), Outcome::Fenced);
+    });
+    assert!(everything(store, from).is_empty());
+    assert_eq!(everything(store, busy).len(), 60);
+}
+
+/// Promise 12.
+fn an_owner_that_slept_through_another_is_fenced(fresh: Fresh<'_>) {
+    let store = &*fresh();
+    let sleeper = Owned::open(store, P);
+    std::thread::scope(|scope| {
+        let (wake, asleep) = std::sync::mpsc::channel::<()>();
+        let slept = scope.spawn(move || {
+            asleep.recv().unwrap();
+            sleeper.store.submit(&sleeper.lease, commit(1, &[(b"stale", b"stale")])).wait()
+        });
+        // The other only opens: even with the same head, the epoch alone must stop the sleeper.
+        store.open(P).unwrap();
+        wake.send(()).unwrap();
+        assert_eq!(slept.join().unwrap(), Outcome::Fenced);
+    });
+    assert!(everything(store, P).is_empty());
+}
+
+/// Promise 13.
+fn commits_are_accepted_in_call_order_before_any_is_durable(fresh: Fresh<'_>) {
+    let store = fresh();
+    let lease = store.open(P).unwrap();
+    let receipts: Vec<_> = (1..=20).map(|lsn| store.submit(&lease, commit(lsn, &[(b"last", &[lsn as u8])]))).collect();
+    // Waiting for the last makes all before it durable.
+    assert_eq!(receipts.into_iter().next_back().unwrap().wait(), Outcome::Ok);
+    let snapshot = store.snapshot(P).unwrap();
+    assert_eq!((snapshot.head().lsn, snapshot.get(b"last").unwrap().unwrap().to_vec()), (20, vec![20]));
+}
+
+/// Promise 13: nobody needs to wait for a commit to happen.
+fn sync_makes_everything_accepted_durable(fresh: Fresh<'_>) {
+    let store = fresh();
+    let lease = store.open(P).unwrap();
+    let receipts: Vec<_> = (1..=5).map(|lsn| store.submit(&lease, commit(lsn, &[]))).collect();
+    store.sync().unwrap();
+    assert_eq!(store.snapshot(P).unwrap().head().lsn, 5);
+    assert!(receipts.into_iter().all(|receipt| receipt.wait() == Outcome::Ok));
+}
+
+fn a_destroyed_partition_is_empty_and_its_old_leases_stay_fenced(fresh: Fresh<'_>) {
+    let store = fresh();
+    let mut owned = Owned::open(&*store, P);
+    owned.put(&[(b"a", b"1"), (b"\x90", b"1")]);
+    Owned::open(&*store, PartitionId(P.0 + 1)).put(&[(b"", b"neighbour")]);
+    let old = owned.lease.clone();
+    store.destroy(P).unwrap();
+    assert_eq!((everything(&*store, P), store.snapshot(P).unwrap().head()), (vec![], Head::default()));
+    assert_eq!(owned.commit(Commit::default()), Outcome::Fenced);
+    let new = store.open(P).unwrap();
+    assert!(new.epoch() > old.epoch());
+    assert_eq!(new.head(), Head::default());
+    assert_eq!(store.submit(&old, commit(1, &[])).wait(), Outcome::Fenced);
+    assert_eq!(everything(&*store, PartitionId(P.0 + 1)).len(), 1);
+    store.destroy(PartitionId(12345)).unwrap();
+}
+
+fn the_reserved_partition_is_refused(fresh: Fresh<'_>) {
+    let (store, reserved) = (fresh(), PartitionId(u64::MAX));
+    assert!(store.open(reserved).is_err() && store.snapshot(reserved).is_err() && store.destroy(reserved).is_err());
+    let mut highest = Owned::open(&*store, PartitionId(u64::MAX - 1));
+    highest.put(&[(b"\xff", b"1")]);
+    assert_eq!(everything(&*store, PartitionId(u64::MAX - 1)).len(), 1);
+    assert!(store.approximate_bytes() > 0);
+}
+
+macro_rules! contract {
+    ($($name:ident),+ $(,)?) => {
+        mod memory { $(#[test] fn $name() { super::$name(&|| Box::new(super::MemoryStore::new())) })+ }
+        mod local { $(#[test] fn $name() { super::on_local(super::$name) })+ }
+        mod mirrored { $(#[test] fn $name() { super::on_mirrored(super::$name) })+ }
+        mod crashing { $(#[test] fn $name() { super::$name(&|| Box::new(super::Crashing::new(None))) })+ }
+    };
+}
+
+contract!(
+    a_commit_shows_whole_or_not_at_all,
+    opening_fences_every_earlier_lease_at_once,
+    a_commit_at_the_wrong_head_is_fenced_and_changes_nothing,
+    an_unknown_outcome_is_resolved_by_a_newer_epoch_and_the_feed_row,
+    nothing_lands_after_the_fence,
+    the_head_only_rises,
+    pages_join_without_gap_or_repeat_both_ways,
+    scans_honour_their_bounds_also_across_the_two_classes_of_keys,
+    the_envelope_is_exact,
+    a_refused_commit_does_not_move_the_accepted_head,
+    range_deletes_empty_exactly_their_range_and_come_before_deletes_and_puts,
+    a_range_delete_covers_commits_that_are_still_pending,
+    snapshots_never_change_and_hold_what_was_acknowledged,
+    no_engine_offers_watch_or_followers_and_all_say_so,
+    partitions_under_load_from_several_threads_stay_apart,
+    a_partition_moves_while_others_are_written,
+    an_owner_that_slept_through_another_is_fenced,
+    commits_are_accepted_in_call_order_before_any_is_durable,
+    sync_makes_everything_accepted_durable,
+    a_destroyed_partition_is_empty_and_its_old_leases_stay_fenced,
+    the_reserved_partition_is_refused,
+);
+
+/// Each store of the test in its own subdirectory.
+fn directories() -> impl Fn() -> LocalStore {
+    let dir = tempfile::tempdir().unwrap();
+    let next = std::cell::Cell::new(0);
+    move || {
+        next.set(next.get() + 1);
+        LocalStore::open(dir.path().join(next.get().to_string()), LocalOptions::default()).unwrap()
+    }
+}
+
+fn on_local(test: fn(Fresh<'_>)) {
+    let open = directories();
+    test(&|| Box::new(open()));
+}
+
+fn on_mirrored(test: fn(Fresh<'_>)) {
+    let open = directories();
+    test(&|| Box::new(Mirrored::new(MemoryStore::new(), open())));
+}
+
+/// Promise 1 with a crash at every step: what comes back is a prefix that holds all that was acknowledged.
+#[test]
+fn a_crash_at_any_step_leaves_a_whole_prefix_with_everything_acknowledged() {
+    let run = |store: &Crashing| -> Result<u64, StoreError> {
+        let lease = store.open(P)?;
+        let mut acknowledged = 0;
+        for lsn in (1..=9).step_by(3) {
+            let receipts = [lsn, lsn + 1, lsn + 2].map(|lsn| {
+                (lsn, store.submit(&lease, commit(lsn, &[(&[lsn as u8], b"r"), (&[0x80, lsn as u8], b"i")])))
+            });
+            for (lsn, receipt) in receipts {
+                if receipt.wait() == Outcome::Ok {
+                    acknowledged = lsn;
+                }
+            }
+        }
+        Ok(acknowledged)
+    };
+    let calm = Crashing::new(None);
+    assert_eq!(run(&calm).unwrap(), 9);
+    assert_eq!(calm.steps(), 18);
+    for step in 0..calm.steps() {
+        let store = Crashing::new(Some(step));
+        let acknowledged = run(&store).unwrap();
+        assert!(store.has_crashed() && store.snapshot(P).is_err());
+        let back = store.reopen(None);
+        let lease = back.open(P).unwrap();
+        let head = lease.head().lsn;
+        assert!(
+            head == acknowledged || head == acknowledged + 1,
+            "step {step}: {acknowledged} acknowledged, head {head}"
+        );
+        assert_eq!(everything(&back, P).len() as u64, head * 2);
+        assert_eq!(back.submit(&lease, commit(head + 1, &[])).wait(), Outcome::Ok);
+    }
+}
+
+#[test]
+fn a_local_store_comes_back_as_it_was_closed() {
+    let dir = tempfile::tempdir().unwrap();
+    let open = || LocalStore::open(dir.path(), LocalOptions::default()).unwrap();
+    let mut epochs = Vec::new();
+    for round in 1..=4u64 {
+        let store = open();
+        let mut owned = Owned::open(&store, P);
+        assert_eq!(owned.lease.head().lsn, round - 1);
+        owned.put(&[(&[round as u8], b"row"), (&[0x80, round as u8], b"entry")]);
+        epochs.push(owned.lease.epoch());
+        let mut doomed = Owned::open(&store, PartitionId(100));
+        epochs.push(doomed.lease.epoch());
+        doomed.put(&[(b"x", b"x")]);
+        store.destroy(PartitionId(100)).unwrap();
+        // Dropped without waiting: closing makes it durable all the same.
+        drop(store.submit(&owned.lease, Commit { expect_lsn: round, new_lsn: round, ..Commit::default() }));
+    }
+    assert!(epochs.chunks(2).is_sorted_by(|a, b| a[0] < b[0] && a[1] < b[1]), "epochs rise over restarts: {epochs:?}");
+    let store = open();
+    assert_eq!(everything(&store, P).len(), 8);
+    assert!(everything(&store, PartitionId(100)).is_empty());
+}
