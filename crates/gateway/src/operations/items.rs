@@ -49,7 +49,7 @@ fn write(engine: &Engine, call: &Call, container: &Container, operation: &WriteO
     let body = (!deletes).then_some(&call.body[..]);
     Ok(match engine.write_item(container, operation, body, &options) {
         Ok(pending) => Step::Write(pending),
-        Err(refused) => Step::Reply(finish(call, refused)),
+        Err(refused) => Step::Reply(finish(call, *refused)),
     })
 }
 

@@ -39,7 +39,7 @@ pub(super) fn execute(engine: &Engine, call: &Call, container: &Container) -> Re
     let id = call.script_id(engine)?;
     Ok(match engine.execute(container, id, &key, &call.body, call.ask.script_logging) {
         Ok(pending) => Step::Procedure(pending),
-        Err(refused) => Step::Reply(finish(call, refused)),
+        Err(refused) => Step::Reply(finish(call, *refused)),
     })
 }
 
@@ -53,7 +53,8 @@ pub(crate) fn finish(call: &Call, outcome: Outcome<ProcedureReply>) -> Reply {
 
 /// The beginning of `text`, at most `bytes` long and whole characters.
 fn cut(text: &str, bytes: usize) -> &str {
-    &text[..text.floor_char_boundary(bytes)]
+    let end = (0..=bytes.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+    &text[..end.unwrap_or(0)]
 }
 
 fn kind(call: &Call) -> Result<ScriptKind> {
