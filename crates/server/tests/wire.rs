@@ -346,3 +346,17 @@ fn a_container_that_was_replaced_is_400_1024() {
         .send();
     answer.error(400, Some("1024"), "BadRequest");
 }
+
+#[cfg(unix)]
+#[test]
+fn a_server_that_is_told_to_stop_ends_in_order_although_a_client_says_nothing() {
+    let mut server = Server::start();
+    let silent = TcpStream::connect(&server.address).expect("the server listens");
+    server.request("GET", "/", ("", "")).send();
+    let told = Command::new("kill").args(["-TERM", &server.process.id().to_string()]).status().expect("kill runs");
+    assert!(told.success());
+    let asked = std::time::Instant::now();
+    assert_eq!(server.process.wait().expect("it ends").code(), Some(0));
+    assert!(asked.elapsed() < Duration::from_secs(5), "it waited for a client that had asked for nothing");
+    drop(silent);
+}
