@@ -177,7 +177,7 @@ pub(crate) fn choose(target: Target, method: &str, ask: &Ask) -> Result<&'static
     check_triggers(operation, ask)
 }
 
-/// The order in which headers decide what a POST to the items of a container is (protocol 1.4).
+/// The order in which headers decide what a POST to the items of a container is.
 fn post_items(ask: &Ask, is_query: bool) -> Result<&'static Operation> {
     match ask {
         Ask { plan: true, .. } => Ok(&QUERY_PLAN),

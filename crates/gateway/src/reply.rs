@@ -213,8 +213,9 @@ pub(crate) fn base64(text: &str) -> String {
     STANDARD.encode(text)
 }
 
-/// The body of an error (protocol 3.1). What the engine says stands in a list inside the message, as the service's
-/// gateway passes on what its back end said; queries and scripts bring that list themselves. Refusals of credentials are the gateway's own sentences.
+/// The body of an error. What the engine says stands in a list inside the message, as the service's gateway passes on
+/// what its back end said; queries and scripts bring that list themselves. Refusals of credentials are the gateway's
+/// own sentences.
 fn error_body(error: &Error, activity: &str) -> Bytes {
     let told = error.told();
     let message = match error.status() {
