@@ -111,7 +111,7 @@ impl Gateway {
             .await
         };
         let mut reply = answered.unwrap_or_else(Reply::failed);
-        let milliseconds = started.elapsed().as_secs_f64() * 1000.0;
+        let milliseconds = started.elapsed().as_micros() as f64 / 1000.0;
         reply.set("x-ms-request-duration-ms", &format!("{milliseconds:.3}"));
         self.log_request(name, &reply, &head, &activity, milliseconds, connection);
         reply.render(&activity, head_only)
@@ -134,7 +134,7 @@ impl Gateway {
                 if !head.headers.contains_key(EXPECT) {
                     body::discard(body).await;
                 }
-                return reply;
+                return *reply;
             }
         };
         let Accepted { path, route, operation, ask } = accepted;
@@ -150,18 +150,20 @@ impl Gateway {
     }
 
     /// Everything that can be said before the body is there.
-    fn accept(&self, head: &http::request::Parts) -> std::result::Result<Accepted, Reply> {
-        let path = Path::parse(head.uri.path()).map_err(Reply::failed)?;
-        let route = path.route().map_err(Reply::failed)?;
-        let access = self.check_signature(head, &path, route).map_err(Reply::failed)?;
+    fn accept(&self, head: &http::request::Parts) -> std::result::Result<Accepted, Box<Reply>> {
+        let refused = |error| Box::new(Reply::failed(error));
+        let path = Path::parse(head.uri.path()).map_err(refused)?;
+        let route = path.route().map_err(refused)?;
+        let access = self.check_signature(head, &path, route).map_err(refused)?;
         let method = head.method.as_str();
         if !route.methods.contains(&method) {
             let told = format!("The method {method} is not allowed on this path.");
-            return Err(Reply::failed(Error::new(Kind::MethodNotAllowed, told)).allowing(route.methods));
+            let reply = Reply::failed(Error::new(Kind::MethodNotAllowed, told));
+            return Err(Box::new(reply.allowing(route.methods)));
         }
-        let ask = Ask::parse(&head.headers, self.account.consistency).map_err(Reply::failed)?;
-        let operation = operations::choose(route.target, method, &ask).map_err(Reply::failed)?;
-        operations::check_access(operation, access).map_err(Reply::failed)?;
+        let ask = Ask::parse(&head.headers, self.account.consistency).map_err(refused)?;
+        let operation = operations::choose(route.target, method, &ask).map_err(refused)?;
+        operations::check_access(operation, access).map_err(refused)?;
         Ok(Accepted { path, route, operation, ask })
     }
 

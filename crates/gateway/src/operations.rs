@@ -18,6 +18,7 @@ use crate::route::Target;
 use orrery_engine::request::{ProcedureReply, Written};
 use orrery_engine::{Container, Database, Engine, Pending};
 use orrery_model::{Error, Kind, Result};
+use std::sync::Arc;
 
 /// One operation of the protocol.
 pub(crate) struct Operation {
@@ -31,7 +32,7 @@ pub(crate) struct Operation {
 }
 
 type OnEngine = fn(&Engine, &Call) -> Result<Step>;
-type OnDatabase = fn(&Engine, &Call, &Database) -> Result<Step>;
+type OnDatabase = fn(&Engine, &Call, &Arc<Database>) -> Result<Step>;
 type OnContainer = fn(&Engine, &Call, &Container) -> Result<Step>;
 
 /// What an operation needs resolved, and whose child it addresses.
@@ -176,7 +177,7 @@ pub(crate) fn choose(target: Target, method: &str, ask: &Ask) -> Result<&'static
     check_triggers(operation, ask)
 }
 
-/// The order in which headers decide what a POST to the items of a container is (protocol 1.4).
+/// The order in which headers decide what a POST to the items of a container is.
 fn post_items(ask: &Ask, is_query: bool) -> Result<&'static Operation> {
     match ask {
         Ask { plan: true, .. } => Ok(&QUERY_PLAN),
@@ -232,7 +233,7 @@ pub(crate) fn begin(operation: &Operation, engine: &Engine, call: &Call) -> Begu
 fn start(operation: &Operation, engine: &Engine, call: &Call, owner: &mut Option<Owner>) -> Result<Step> {
     match operation.run {
         Run::Account(run) => run(engine, call),
-        Run::Database(run) => run(engine, call, &*call.database(engine)?),
+        Run::Database(run) => run(engine, call, &call.database(engine)?),
         Run::InDatabase(run) => {
             let database = call.database(engine).map_err(of_owner)?;
             *owner = Some(Owner { path: format!("dbs/{}", database.id()), rid: database.rid() });

@@ -92,7 +92,7 @@ mod tests {
     #[tokio::test]
     async fn a_panic_is_an_internal_error_and_frees_its_place() {
         let pool = Pool::with(1, 0);
-        let error = pool.run(|| panic!("on purpose")).await.map(|()| ()).expect_err("it panics");
+        let error = pool.run::<()>(|| panic!("on purpose")).await.expect_err("it panics");
         assert_eq!(error.status(), 500);
         assert_eq!(error.cause_chain(), "panic: on purpose");
         pool.run(|| ()).await.expect("the place is free again");

@@ -213,13 +213,16 @@ pub(crate) fn base64(text: &str) -> String {
     STANDARD.encode(text)
 }
 
-/// The body of an error (protocol 3.1). What the engine says stands in a list inside the message, as the service's
-/// gateway passes on what its back end said; refusals of credentials are the gateway's own sentences.
+/// The body of an error. What the engine says stands in a list inside the message, as the service's gateway passes on
+/// what its back end said; queries and scripts bring that list themselves. Refusals of credentials are the gateway's
+/// own sentences.
 fn error_body(error: &Error, activity: &str) -> Bytes {
     let told = error.told();
     let message = match error.status() {
         401 => format!("{told}\r\nActivityId: {activity}"),
-        _ if told.starts_with("{\"errors\":") => format!("Message: {told}\r\nActivityId: {activity}"),
+        _ if told.starts_with("{\"errors\":") || told.starts_with("{\"Errors\":") => {
+            format!("Message: {told}\r\nActivityId: {activity}")
+        }
         _ => {
             let mut quoted = Vec::new();
             write_string(told, &mut quoted);
@@ -274,12 +277,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn errors_of_a_query_stand_in_the_message_as_they_are() {
-        let errors = r#"{"errors":[{"severity":"Error","code":"SC1001","message":"m"}]}"#;
-        let response = Reply::failed(Error::bad(errors)).render(&ACTIVITY, false);
-        let json = parse(&body(response).await).expect("JSON");
-        let message = json.get("message").and_then(|m| m.as_str()).expect("a message").to_owned();
-        assert_eq!(message, format!("Message: {errors}\r\nActivityId: a-b-c"));
+    async fn errors_of_queries_and_scripts_stand_in_the_message_as_they_are() {
+        for errors in [r#"{"errors":[{"code":"SC1001","message":"m"}]}"#, r#"{"Errors":["a script threw"]}"#] {
+            let response = Reply::failed(Error::bad(errors)).render(&ACTIVITY, false);
+            let json = parse(&body(response).await).expect("JSON");
+            let message = json.get("message").and_then(|m| m.as_str()).expect("a message").to_owned();
+            assert_eq!(message, format!("Message: {errors}\r\nActivityId: a-b-c"));
+        }
     }
 
     #[test]

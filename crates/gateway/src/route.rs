@@ -55,7 +55,7 @@ const fn route(
     Route { pattern, target, signed_as, link_segments, methods }
 }
 
-/// Protocol 1.4, the most frequent first.
+/// Every path of the protocol, the most frequent first.
 static ROUTES: &[Route] = {
     use ScriptKind::{Function, Procedure, Trigger};
     use Target::*;

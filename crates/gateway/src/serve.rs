@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 
@@ -54,6 +54,7 @@ pub async fn serve(
     let tls = tls.map(TlsAcceptor::from);
     let graceful = GracefulShutdown::new();
     let places = Arc::new(Semaphore::new(CONNECTIONS));
+    let (stop, stopping) = watch::channel(());
     let mut shutdown = std::pin::pin!(shutdown);
     loop {
         let accepted = tokio::select! {
@@ -70,10 +71,10 @@ pub async fn serve(
                 continue;
             }
         };
-        let (gateway, tls, watcher) = (gateway.clone(), tls.clone(), graceful.watcher());
+        let (gateway, tls, watcher, stopping) = (gateway.clone(), tls.clone(), graceful.watcher(), stopping.clone());
         tokio::spawn(async move {
             // A connection that breaks is the client's affair.
-            if let Err(error) = connected(gateway.clone(), stream, peer, tls, watcher).await {
+            if let Err(error) = connected(gateway.clone(), stream, peer, tls, watcher, stopping).await {
                 let (text, peer) = (error.to_string(), peer.to_string());
                 let fields = [("peer", Field::Text(&peer)), ("cause", Field::Text(&text))];
                 gateway.log().write(gateway.now_ms(), LogLevel::Debug, "connection ended", &fields);
@@ -81,7 +82,7 @@ pub async fn serve(
             drop(place);
         });
     }
-    drop(listener);
+    drop((listener, stop));
     tokio::time::timeout(drain, graceful.shutdown()).await.is_ok()
 }
 
@@ -102,11 +103,17 @@ async fn connected(
     peer: SocketAddr,
     tls: Option<TlsAcceptor>,
     watcher: Watcher,
+    mut stopping: watch::Receiver<()>,
 ) -> Result<(), BoxError> {
     stream.set_nodelay(true)?;
     let local = stream.local_addr()?;
     let mut first = [0; 1];
-    if tokio::time::timeout(HELLO_TIME, stream.peek(&mut first)).await?? == 0 {
+    // Who has said nothing yet is owed nothing when the server stops.
+    let begun = tokio::select! {
+        begun = tokio::time::timeout(HELLO_TIME, stream.peek(&mut first)) => begun??,
+        _ = stopping.changed() => 0,
+    };
+    if begun == 0 {
         return Ok(());
     }
     if first[0] != TLS_HANDSHAKE {

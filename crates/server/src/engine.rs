@@ -9,7 +9,7 @@ use orrery_storage::{LocalOptions, LocalStore, MemoryStore, Store};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Opens the engine on `data_dir`, or on memory.
+/// Opens the engine on the directory `store` of `data_dir`, or on memory.
 ///
 /// # Errors
 /// [`Failure::Data`] if what lies in `data_dir` cannot be opened.
@@ -25,24 +25,18 @@ pub(crate) fn open_engine(
             Arc::new(opened.map_err(|error| Failure::Data(error.to_string()))?)
         }
     };
-    let options = EngineOptions { profile: profile.into(), scripts: PoolOptions::new(script_host()?) };
-    let opened = Engine::open(store, options, world);
-    let told = |error: orrery_model::Error| Failure::Data(format!("the data cannot be opened: {}", error.cause_chain()));
-    opened.map(Arc::new).map_err(told)
-}
-
-/// Scripts run in processes of this very program.
-fn script_host() -> Result<HostCommand, Failure> {
     let program = std::env::current_exe()
-        .map_err(|error| Failure::Failed(format!("cannot find the program's own file, which runs scripts: {error}")))?;
-    Ok(HostCommand { program: program.into(), arguments: vec!["script-host".into()] })
-}
-
-impl From<Profile> for orrery_engine::Profile {
-    fn from(profile: Profile) -> Self {
-        match profile {
-            Profile::Modern => Self::Modern,
-            Profile::Y2019 => Self::Y2019,
-        }
-    }
+        .map_err(|error| Failure::Failed(format!("cannot find this program to run scripts with: {error}")))?;
+    let command = HostCommand { program: program.into_os_string(), arguments: vec!["script-host".into()] };
+    let profile = match profile {
+        Profile::Modern => orrery_engine::Profile::Modern,
+        Profile::Y2019 => orrery_engine::Profile::Y2019,
+    };
+    let options = EngineOptions { profile, scripts: PoolOptions::new(command) };
+    let engine = Engine::open(store, options, world).map_err(|error| {
+        let cause = error.cause_chain();
+        let cause = if cause.is_empty() { error.told().to_owned() } else { cause };
+        Failure::Data(format!("the data cannot be opened: {cause}"))
+    })?;
+    Ok(Arc::new(engine))
 }

@@ -289,3 +289,74 @@ fn ranges_are_not_modified_for_a_reader_who_has_them() {
     assert_eq!((again.status, again.header("x-ms-item-count")), (304, Some("0")));
     assert_eq!(again.header("etag"), Some(etag.as_str()));
 }
+
+#[test]
+fn a_change_feed_without_news_is_304_with_its_etag_and_a_count() {
+    let server = Server::start().with_posts();
+    server.create_post(r#"["p1"]"#, r#"{"id":"p1","postId":"p1"}"#);
+    let poll = |etag: &str| {
+        let signed = ("docs", "dbs/blog/colls/posts");
+        let request = server.request("GET", "/dbs/blog/colls/posts/docs", signed).header("A-IM", "Incremental Feed");
+        let request = request.header("x-ms-documentdb-partitionkeyrangeid", "0");
+        if etag.is_empty() { request.send() } else { request.header("If-None-Match", etag).send() }
+    };
+    let first = poll("");
+    assert_eq!((first.status, first.header("x-ms-item-count")), (200, Some("1")), "{}", first.text());
+    let etag = first.header("etag").expect("an etag").to_owned();
+    assert!(etag.starts_with('"') && etag.ends_with('"'), "{etag}");
+    let second = poll(&etag);
+    assert_eq!((second.status, second.header("x-ms-item-count"), second.body.len()), (304, Some("0"), 0));
+    assert_eq!(second.header("etag"), Some(etag.as_str()));
+    assert!(second.header("x-ms-session-token").is_some());
+}
+
+#[test]
+fn a_client_that_wants_little_gets_the_headers_and_an_empty_body() {
+    let server = Server::start().with_posts();
+    let created = server
+        .request("POST", "/dbs/blog/colls/posts/docs", ("docs", "dbs/blog/colls/posts"))
+        .header("Prefer", "return=minimal")
+        .body(r#"{"id":"p1","postId":"p1"}"#)
+        .send();
+    assert_eq!((created.status, created.header("content-length"), created.body.len()), (201, Some("0"), 0));
+    assert!(created.header("etag").is_some());
+    let link = "dbs/blog/colls/posts/docs/p1";
+    let delete = |etag: &str| {
+        let request = server.request("DELETE", "/dbs/blog/colls/posts/docs/p1", ("docs", link));
+        request.header("x-ms-documentdb-partitionkey", r#"["p1"]"#).header("If-Match", etag).send()
+    };
+    let deleted = delete(created.header("etag").expect("an etag"));
+    assert_eq!((deleted.status, deleted.body.len()), (204, 0), "{}", deleted.text());
+}
+
+#[test]
+fn a_request_that_names_no_partition_key_is_refused() {
+    let server = Server::start().with_posts();
+    let signed = ("docs", "dbs/blog/colls/posts/docs/p1");
+    let answer = server.request("GET", "/dbs/blog/colls/posts/docs/p1", signed).send();
+    assert!(answer.error(400, None, "BadRequest").contains("PartitionKey value must be supplied"));
+}
+
+#[test]
+fn a_container_that_was_replaced_is_400_1024() {
+    let server = Server::start().with_posts();
+    let answer = server
+        .request("GET", "/dbs/blog/colls/posts", ("colls", "dbs/blog/colls/posts"))
+        .header("x-ms-cosmos-intended-collection-rid", "XP0mAJ3H-AA=")
+        .send();
+    answer.error(400, Some("1024"), "BadRequest");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_server_that_is_told_to_stop_ends_in_order_although_a_client_says_nothing() {
+    let mut server = Server::start();
+    let silent = TcpStream::connect(&server.address).expect("the server listens");
+    server.request("GET", "/", ("", "")).send();
+    let told = Command::new("kill").args(["-TERM", &server.process.id().to_string()]).status().expect("kill runs");
+    assert!(told.success());
+    let asked = std::time::Instant::now();
+    assert_eq!(server.process.wait().expect("it ends").code(), Some(0));
+    assert!(asked.elapsed() < Duration::from_secs(5), "it waited for a client that had asked for nothing");
+    drop(silent);
+}

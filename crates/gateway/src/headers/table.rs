@@ -1,4 +1,4 @@
-//! The table of request headers (protocol 1.5), sorted by name.
+//! The table of request headers, sorted by name.
 
 use super::value::Value;
 use super::{Ask, Content, IndexMetrics, MaxItems, RangeName, Strategy};

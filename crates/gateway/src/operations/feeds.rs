@@ -8,6 +8,7 @@ use crate::route::Target;
 use orrery_engine::request::{FeedStart, Outcome, Page};
 use orrery_engine::{Container, Database, Engine, Feed};
 use orrery_model::{Error, Result, Rid};
+use std::sync::Arc;
 
 pub(super) fn list_databases(engine: &Engine, call: &Call) -> Result<Step> {
     Ok(Step::Reply(page(None, Rows::Databases, engine.list(Feed::Databases, &call.page()))))
@@ -17,7 +18,7 @@ pub(super) fn list_offers(engine: &Engine, call: &Call) -> Result<Step> {
     Ok(Step::Reply(page(None, Rows::Offers, engine.list(Feed::Offers, &call.page()))))
 }
 
-pub(super) fn list_containers(engine: &Engine, call: &Call, database: &Database) -> Result<Step> {
+pub(super) fn list_containers(engine: &Engine, call: &Call, database: &Arc<Database>) -> Result<Step> {
     let outcome = engine.list(Feed::Containers(database), &call.page());
     Ok(Step::Reply(page(Some(database.rid()), Rows::Containers, outcome)))
 }

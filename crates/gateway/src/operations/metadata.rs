@@ -9,6 +9,7 @@ use orrery_engine::request::{Outcome, Resource};
 use orrery_engine::{Container, Database, Engine};
 use orrery_model::json::parse;
 use orrery_model::{Error, Json, Result, Rid};
+use std::sync::Arc;
 
 /// The answer that carries a resource: 201 if this request made it.
 pub(super) fn resource(outcome: Outcome<Resource>) -> Reply {
@@ -32,15 +33,15 @@ pub(super) fn create_database(engine: &Engine, call: &Call) -> Result<Step> {
     Ok(Step::Reply(resource(engine.create_database(&call.object()?, call.ask.throughput()))))
 }
 
-pub(super) fn read_database(engine: &Engine, _: &Call, database: &Database) -> Result<Step> {
+pub(super) fn read_database(engine: &Engine, _: &Call, database: &Arc<Database>) -> Result<Step> {
     Ok(Step::Reply(resource(engine.read_database(database))))
 }
 
-pub(super) fn delete_database(engine: &Engine, call: &Call, database: &Database) -> Result<Step> {
+pub(super) fn delete_database(engine: &Engine, call: &Call, database: &Arc<Database>) -> Result<Step> {
     Ok(Step::Reply(deleted(engine.delete_database(database, call.ask.if_match.as_deref()))))
 }
 
-pub(super) fn create_container(engine: &Engine, call: &Call, database: &Database) -> Result<Step> {
+pub(super) fn create_container(engine: &Engine, call: &Call, database: &Arc<Database>) -> Result<Step> {
     Ok(Step::Reply(resource(engine.create_container(database, &call.object()?, call.ask.throughput()))))
 }
 

@@ -9,6 +9,7 @@ use crate::route::Target;
 use orrery_engine::request::{Outcome, QueryPage, QueryRequest};
 use orrery_engine::{Container, Database, Engine, Feed};
 use orrery_model::{Error, Result, Rid};
+use std::sync::Arc;
 
 pub(super) fn query_databases(engine: &Engine, call: &Call) -> Result<Step> {
     Ok(Step::Reply(page(call, None, Rows::Databases, engine.query_feed(Feed::Databases, &request(call)?))))
@@ -18,7 +19,7 @@ pub(super) fn query_offers(engine: &Engine, call: &Call) -> Result<Step> {
     Ok(Step::Reply(page(call, None, Rows::Offers, engine.query_feed(Feed::Offers, &request(call)?))))
 }
 
-pub(super) fn query_containers(engine: &Engine, call: &Call, database: &Database) -> Result<Step> {
+pub(super) fn query_containers(engine: &Engine, call: &Call, database: &Arc<Database>) -> Result<Step> {
     let outcome = engine.query_feed(Feed::Containers(database), &request(call)?);
     Ok(Step::Reply(page(call, Some(database.rid()), Rows::Containers, outcome)))
 }

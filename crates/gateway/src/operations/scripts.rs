@@ -53,7 +53,8 @@ pub(crate) fn finish(call: &Call, outcome: Outcome<ProcedureReply>) -> Reply {
 
 /// The beginning of `text`, at most `bytes` long and whole characters.
 fn cut(text: &str, bytes: usize) -> &str {
-    &text[..text.floor_char_boundary(bytes)]
+    let end = (0..=bytes.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+    &text[..end.unwrap_or(0)]
 }
 
 fn kind(call: &Call) -> Result<ScriptKind> {
