@@ -98,6 +98,8 @@ pub(crate) struct Block {
     pub grouping: Option<Grouping>,
     pub output: Output,
     pub distinct: bool,
+    /// FROM reads the container, itself or through its first subquery.
+    pub reads_container: bool,
 }
 
 /// One source of FROM that adds a frame. `FROM c` over the container adds none: it names frame 0.

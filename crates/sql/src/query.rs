@@ -181,6 +181,9 @@ fn condition_of(block: &Block, frames: &[Mapping]) -> (Condition, bool) {
     for source in &inner.sources {
         inner_frames.push(bind::of_source(source, &inner_frames));
     }
+    if !inner.reads_container {
+        return own;
+    }
     let (below, _) = condition_of(inner, &inner_frames);
     // Beyond a barrier the outer filters speak of groups, not of items.
     if barrier(block).is_some() {

@@ -291,7 +291,7 @@ impl Query {
 /// The subquery in FROM whose rows come only after all items were seen.
 pub(crate) fn barrier(block: &Block) -> Option<&Block> {
     match &block.sources.first()?.input {
-        Input::Subquery(inner) if inner.blocks() || barrier(inner).is_some() => Some(inner),
+        Input::Subquery(inner) if inner.reads_container && (inner.blocks() || barrier(inner).is_some()) => Some(inner),
         _ => None,
     }
 }

@@ -12,7 +12,6 @@ impl Parser<'_> {
     }
 
     fn query_clauses(&mut self) -> Parsed<Query> {
-        let start = self.start();
         self.expect_word("SELECT")?;
         let distinct = self.take_word("DISTINCT");
         let top_start = self.start();
@@ -24,8 +23,7 @@ impl Parser<'_> {
         let group_by = self.group_by()?;
         let order_by = if self.is_word("ORDER") { Some(self.order_by()?) } else { None };
         let offset_limit = if self.is_word("OFFSET") { Some(self.offset_limit()?) } else { None };
-        let span = self.span_from(start);
-        Ok(Query { distinct, top, top_span, projection, from, filter, group_by, order_by, offset_limit, span })
+        Ok(Query { distinct, top, top_span, projection, from, filter, group_by, order_by, offset_limit })
     }
 
     fn count(&mut self) -> Parsed<Count> {
