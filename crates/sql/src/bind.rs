@@ -227,7 +227,9 @@ impl Binder<'_> {
             for key in &order.keys {
                 self.expression(&key.expr)?;
             }
-            return Err(QueryError::Unsupported("ORDER BY RANK is not supported: full-text search is not served.".into()));
+            return Err(QueryError::Unsupported(
+                "ORDER BY RANK is not supported: full-text search is not served.".into(),
+            ));
         }
         if !query.group_by.is_empty() {
             return Err(QueryError::Plan("'ORDER BY' is not supported with 'GROUP BY'.".into()));

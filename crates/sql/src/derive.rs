@@ -223,7 +223,10 @@ impl Deriver {
                             }
                             let mut path = rooted.path();
                             path.0.push(Step::Name(name.to_owned()));
-                            parts.push((Condition::Term { path, test: Test::Equals(member.clone()), exact: false }, false));
+                            parts.push((
+                                Condition::Term { path, test: Test::Equals(member.clone()), exact: false },
+                                false,
+                            ));
                         }
                         all_of(parts)
                     }
@@ -358,7 +361,9 @@ fn any_of(parts: Vec<Derived>) -> Derived {
 fn add_joined(parts: &mut Vec<Condition>, new: Condition) {
     if let Condition::Term { path, test: Test::Range { lower, upper }, exact: true } = &new {
         for part in parts.iter_mut() {
-            let Condition::Term { path: p, test: Test::Range { lower: l, upper: u }, exact: true } = part else { continue };
+            let Condition::Term { path: p, test: Test::Range { lower: l, upper: u }, exact: true } = part else {
+                continue;
+            };
             if p != path {
                 continue;
             }

@@ -28,7 +28,7 @@ mod syntax;
 mod value;
 
 pub use condition::{Condition, Demand, OrderKey, Path, Step, Test, ValueType};
+pub use error::{Diagnostic, QueryError};
 pub use plan::{ClientPlan, client_plan};
 pub use query::Query;
-pub use error::{Diagnostic, QueryError};
 pub use seams::{Bounds, Candidate, Environment, Functions, Page, Resume, Source, Work};

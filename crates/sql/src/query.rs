@@ -59,7 +59,8 @@ impl Query {
         let (condition, exact) = if reads_container { condition_of(&block, &frames) } else { (Condition::All, true) };
         let many_rows = !block.sources.is_empty();
         let selects_item = matches!(&block.output, Output::Value(Expr::Slot(0)));
-        let passes_through = reads_container && selects_item && !many_rows && block.grouping.is_none() && !block.distinct;
+        let passes_through =
+            reads_container && selects_item && !many_rows && block.grouping.is_none() && !block.distinct;
         let looks_satisfied = looks(&block, &order, false, passes_through);
         let looks = looks(&block, &order, true, passes_through);
         let counts = exact && looks_satisfied.is_nothing() && !passes_through && order.is_empty();

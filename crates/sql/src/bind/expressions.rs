@@ -130,7 +130,8 @@ impl Binder<'_> {
     }
 
     fn path_expression(&mut self, whole: &ast::Expr, base: &ast::Expr, steps: &[PathStep]) -> BoundExpr {
-        let constructed = matches!(base.kind, Kind::Array(_) | Kind::Object(_) | Kind::Call { .. } | Kind::Subquery(..));
+        let constructed =
+            matches!(base.kind, Kind::Array(_) | Kind::Object(_) | Kind::Call { .. } | Kind::Subquery(..));
         let Kind::Identifier(name) = &base.kind else {
             let base = self.expression(base)?;
             return Ok(folded(self.path(base, steps, constructed, whole.span)?));

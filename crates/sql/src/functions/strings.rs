@@ -17,14 +17,21 @@ pub(super) const TABLE: &[Function] = &[
         .cost(Cost::IndexScan),
     strict(&["STRINGEQUALS", "STRING_EQUALS"], (2, 3), "whether both are the same", |a| tested(a, same))
         .cost(Cost::Seek),
-    loose(&["CONTAINS_ALL_CI"], (2, ANY), "whether all others are in the first, in any case", |a| several(a, true, true)),
+    loose(&["CONTAINS_ALL_CI"], (2, ANY), "whether all others are in the first, in any case", |a| {
+        several(a, true, true)
+    }),
     loose(&["CONTAINS_ALL_CS"], (2, ANY), "whether all others are in the first", |a| several(a, true, false)),
     loose(&["CONTAINS_ANY_CI"], (2, ANY), "whether one of the others is in the first, in any case", |a| {
         several(a, false, true)
     }),
     loose(&["CONTAINS_ANY_CS"], (2, ANY), "whether one of the others is in the first", |a| several(a, false, false)),
     strict(&["INDEX_OF", "INDEXOF"], (2, 3), "where the second first begins in the first, or -1", index_of),
-    strict(&["LASTINDEXOF", "LAST_INDEX_OF"], (2, 3), "where the second last begins in the first, or -1", last_index_of),
+    strict(
+        &["LASTINDEXOF", "LAST_INDEX_OF"],
+        (2, 3),
+        "where the second last begins in the first, or -1",
+        last_index_of,
+    ),
     strict(&["LENGTH"], (1, 1), "how many characters", |a| Some(Json::from(a.text(0)?.chars().count()))),
     strict(&["LOWER"], (1, 1), "in small letters", |a| Some(Json::String(lower(a.text(0)?)))),
     strict(&["UPPER"], (1, 1), "in capitals", |a| Some(Json::String(upper(a.text(0)?)))),
@@ -38,8 +45,12 @@ pub(super) const TABLE: &[Function] = &[
     }),
     strict(&["SUBSTRING"], (3, 3), "from a position, so many characters", substring),
     strict(&["LTRIM"], (1, 2), "without leading characters of a set, by default white space", |a| trim(a, true, false)),
-    strict(&["RTRIM"], (1, 2), "without trailing characters of a set, by default white space", |a| trim(a, false, true)),
-    strict(&["TRIM"], (1, 2), "without characters of a set at both ends, by default white space", |a| trim(a, true, true)),
+    strict(&["RTRIM"], (1, 2), "without trailing characters of a set, by default white space", |a| {
+        trim(a, false, true)
+    }),
+    strict(&["TRIM"], (1, 2), "without characters of a set at both ends, by default white space", |a| {
+        trim(a, true, true)
+    }),
     strict(&["REPLACE"], (3, 3), "with every occurrence of the second as the third", |a| {
         let (text, find, with) = (a.text(0)?, a.text(1)?, a.text(2)?);
         Some(Json::String(if find.is_empty() { text.to_owned() } else { text.replace(find, with) }))

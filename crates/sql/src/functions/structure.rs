@@ -11,9 +11,12 @@ const fn aggregate(names: &'static [&'static str], doc: &'static str, kind: Aggr
 
 pub(super) const TABLE: &[Function] = &[
     strict(&["OBJECTTOARRAY", "OBJECT_TO_ARRAY"], (1, 3), "an object's members as an array of pairs", object_to_array),
-    strict(&["DOCUMENTID", "DOCUMENT_ID"], (1, 1), "the number of an item in its container, from its resource id", |a| {
-        document_id(a.get(0)?)
-    }),
+    strict(
+        &["DOCUMENTID", "DOCUMENT_ID"],
+        (1, 1),
+        "the number of an item in its container, from its resource id",
+        |a| document_id(a.get(0)?),
+    ),
     Function {
         names: &["IIF"],
         arity: (3, 3),

@@ -63,9 +63,9 @@ impl Tuples<'_> {
                 Some(value) => self.bind_value(bound, source, &value, cx, scope, sink),
                 None => Ok(true),
             },
-            Input::Subquery(block) => block.each(cx, scope, &mut |cx, value| {
-                self.bind_value(bound, source, &value, cx, scope, sink)
-            }),
+            Input::Subquery(block) => {
+                block.each(cx, scope, &mut |cx, value| self.bind_value(bound, source, &value, cx, scope, sink))
+            }
         }
     }
 

@@ -169,7 +169,8 @@ impl Query {
             let root = Scope::root(None);
             let mut collector = Collector::new(inner);
             let memory_limit = input.memory_limit;
-            let mut give = |cx: &mut Context<'_>, value: std::borrow::Cow<'_, _>| block.tuples_of(&value, cx, &root, sink);
+            let mut give =
+                |cx: &mut Context<'_>, value: std::borrow::Cow<'_, _>| block.tuples_of(&value, cx, &root, sink);
             let all = self.tuples_of(inner, input, cx, &mut |cx, tuple| {
                 let flow = collector.tuple(cx, tuple, &mut give)?;
                 check_memory(collector.memory(), memory_limit).map(|()| flow)

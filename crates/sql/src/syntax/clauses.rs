@@ -143,11 +143,7 @@ impl Parser<'_> {
 
     fn order_item(&mut self) -> Parsed<OrderItem> {
         let expr = self.expression()?;
-        let descending = if self.take_word("DESC") {
-            Some(true)
-        } else {
-            self.take_word("ASC").then_some(false)
-        };
+        let descending = if self.take_word("DESC") { Some(true) } else { self.take_word("ASC").then_some(false) };
         Ok(OrderItem { expr, descending })
     }
 
