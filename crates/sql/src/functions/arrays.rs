@@ -1,15 +1,20 @@
 //! Array and set functions. Equality is deep.
 
 use super::{ANY, Arguments, Cost, Function, loose, strict};
-use crate::value::{digest, number};
+use crate::value::{digest, number, weight};
 use orrery_model::json::{Json, compare, deep_equal};
 use std::cmp::Ordering;
 use std::collections::HashSet;
 
+/// Bytes of the largest array that ARRAY_CONCAT makes; what would be larger is undefined.
+const ARRAY_BYTES: usize = 1 << 26;
+
 pub(super) const TABLE: &[Function] = &[
     strict(&["ARRAY_CONCAT", "ARRAYCONCAT"], (2, ANY), "the arrays one after the other", |a| {
         let parts: Option<Vec<&[Json]>> = a.iter().map(|v| v?.as_array()).collect();
-        Some(Json::Array(parts?.concat()))
+        let parts = parts?;
+        let bytes: usize = parts.iter().flat_map(|p| p.iter()).map(weight).sum();
+        (bytes <= ARRAY_BYTES).then(|| Json::Array(parts.concat()))
     }),
     strict(
         &["ARRAY_CONTAINS", "ARRAYCONTAINS"],

@@ -1,6 +1,7 @@
 //! String functions. Positions and lengths count characters, from 0; case is Unicode's simple mapping.
 
 use super::{ANY, Arguments, Cost, Function, loose, strict};
+use crate::value::STRING_BYTES;
 use orrery_model::json::{Json, Number, parse};
 
 /// Characters that REPLICATE gives at most.
@@ -53,7 +54,7 @@ pub(super) const TABLE: &[Function] = &[
     }),
     strict(&["REPLACE"], (3, 3), "with every occurrence of the second as the third", |a| {
         let (text, find, with) = (a.text(0)?, a.text(1)?, a.text(2)?);
-        Some(Json::String(if find.is_empty() { text.to_owned() } else { text.replace(find, with) }))
+        replace(text, find, with)
     }),
     strict(&["REPLICATE"], (2, 2), "so many times over, at most 10,000 characters", replicate),
     strict(&["REVERSE"], (1, 1), "back to front", |a| Some(Json::String(a.text(0)?.chars().rev().collect()))),
@@ -148,7 +149,9 @@ fn several(a: Arguments<'_, '_>, all: bool, any_case: bool) -> Option<Json> {
 
 fn concat(a: Arguments<'_, '_>) -> Option<Json> {
     let parts: Option<Vec<&str>> = a.iter().map(|v| v?.as_str()).collect();
-    Some(Json::String(parts?.concat()))
+    let parts = parts?;
+    let fits = parts.iter().map(|p| p.len()).sum::<usize>() <= STRING_BYTES;
+    fits.then(|| Json::String(parts.concat()))
 }
 
 /// The byte at which character number `position` begins, the end included.
@@ -203,10 +206,20 @@ fn replicate(a: Arguments<'_, '_>) -> Option<Json> {
     (characters <= REPLICATE_CHARACTERS).then(|| Json::String(text.repeat(times)))
 }
 
+fn replace(text: &str, find: &str, with: &str) -> Option<Json> {
+    if find.is_empty() {
+        return Some(Json::from(text));
+    }
+    let bytes = text.len().saturating_add(text.matches(find).count().saturating_mul(with.len()));
+    (bytes <= STRING_BYTES).then(|| Json::String(text.replace(find, with)))
+}
+
 fn string_join(a: Arguments<'_, '_>) -> Option<Json> {
     let separator = a.text(1)?;
     let parts: Option<Vec<&str>> = a.array(0)?.iter().map(Json::as_str).collect();
-    Some(Json::String(parts?.join(separator)))
+    let parts = parts?;
+    let bytes = parts.iter().map(|p| p.len() + separator.len()).sum::<usize>();
+    (bytes <= STRING_BYTES).then(|| Json::String(parts.join(separator)))
 }
 
 fn to_string(value: &Json) -> String {

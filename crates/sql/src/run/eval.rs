@@ -99,7 +99,10 @@ impl Expr {
             Expr::Array(elements) => {
                 let mut values = Vec::with_capacity(elements.len());
                 for element in elements {
-                    values.extend(element.eval(cx, scope)?.map(Cow::into_owned));
+                    if let Some(value) = element.eval(cx, scope)? {
+                        cx.make(&value)?;
+                        values.push(value.into_owned());
+                    }
                 }
                 Some(Cow::Owned(Json::Array(values)))
             }
@@ -107,6 +110,7 @@ impl Expr {
                 let mut object = Object::new();
                 for (name, member) in members {
                     if let Some(value) = member.eval(cx, scope)? {
+                        cx.make(&value)?;
                         object.push_new(name.as_str(), value.into_owned());
                     }
                 }
@@ -270,14 +274,17 @@ fn subquery<'s>(
 ) -> Result<Option<Json>, QueryError> {
     let mut list = Vec::new();
     let mut all = true;
-    block.each(cx, scope, &mut |_, value| {
+    block.each(cx, scope, &mut |cx, value| {
         match kind {
             // For these the first value settles it.
             SubqueryKind::Exists | SubqueryKind::Scalar | SubqueryKind::First => {
                 list.push(value.into_owned());
                 return Ok(false);
             }
-            SubqueryKind::Array => list.push(value.into_owned()),
+            SubqueryKind::Array => {
+                cx.make(&value)?;
+                list.push(value.into_owned());
+            }
             SubqueryKind::Last => list = vec![value.into_owned()],
             SubqueryKind::All => all &= value.as_bool() == Some(true),
         }

@@ -6,9 +6,12 @@ use super::ast::{
 use super::lexer::TokenKind;
 use super::parser::{Parsed, Parser};
 
+/// How much of the nesting a query takes: its sources, filters and output all nest when it runs.
+const QUERY_WEIGHT: usize = 5;
+
 impl Parser<'_> {
     pub fn query(&mut self) -> Parsed<Query> {
-        self.nested(Self::query_clauses)
+        self.nested_by(QUERY_WEIGHT, Self::query_clauses)
     }
 
     fn query_clauses(&mut self) -> Parsed<Query> {
