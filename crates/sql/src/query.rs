@@ -5,6 +5,7 @@ use crate::bound::{Block, Expr, Input, Output};
 use crate::condition::{Condition, Demand, OrderKey};
 use crate::derive::derive;
 use crate::error::QueryError;
+use crate::resume_filter::ResumeFilter;
 use crate::run::item::Looks;
 use crate::run::page::barrier;
 use crate::seams::Environment;
@@ -38,6 +39,8 @@ pub struct Query {
     /// DISTINCT of exactly what the rows are ordered by.
     distinct_in_order: bool,
     pub(crate) fingerprint: u64,
+    /// A merging client's own place.
+    pub(crate) filter: Option<ResumeFilter>,
     udfs: Vec<String>,
     selects_all: bool,
 }
@@ -93,6 +96,7 @@ impl Query {
             passes_through,
             loops,
             fingerprint,
+            filter: None,
             udfs,
             selects_all,
         }

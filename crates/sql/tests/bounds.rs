@@ -187,3 +187,38 @@ fn work_is_counted() {
     support::rows(&all, &items(100), way, &mut work).expect("rows");
     assert_eq!((work.candidates, work.items_parsed, work.projected, work.rows_out), (100, 0, 0, 100));
 }
+
+#[test]
+fn a_client_resumes_an_ordered_query_at_its_own_place() {
+    // Resource ids of items 1 to 4 of one container.
+    let rids = [
+        "ABCDEFGHIJIBAAAAAAAAAA==",
+        "ABCDEFGHIJICAAAAAAAAAA==",
+        "ABCDEFGHIJIDAAAAAAAAAA==",
+        "ABCDEFGHIJIEAAAAAAAAAA==",
+    ];
+    let keys = ["5", "5", "7", "null"];
+    let items: Vec<Bytes> =
+        rids.iter().zip(keys).map(|(rid, n)| Bytes::from(format!(r#"{{"n":{n},"_rid":"{rid}"}}"#))).collect();
+    let check = |text: &str, filter: &str, expected: &[usize]| {
+        let filter = orrery_sql::ResumeFilter::parse(&orrery_model::json::parse(filter.as_bytes()).expect("JSON"));
+        let query = compile(text).resuming(filter.expect("a filter")).expect("fits");
+        let rows = rows(&query, &items, PLAIN, &mut Work::default()).expect("rows");
+        let expected: Vec<String> = expected.iter().map(|n| format!("\"{}\"", rids[*n])).collect();
+        assert_eq!(rows, expected, "{text}");
+    };
+    let ascending = "SELECT VALUE c._rid FROM c ORDER BY c.n";
+    check(ascending, r#"{"value":[5],"exclude":false}"#, &[0, 1, 2]);
+    check(ascending, r#"{"value":[5],"exclude":true}"#, &[2]);
+    check(ascending, &format!(r#"{{"value":[5],"rid":"{}","exclude":false}}"#, rids[1]), &[1, 2]);
+    check(ascending, r#"{"value":[[]],"exclude":true}"#, &[3, 0, 1, 2]);
+    check("SELECT VALUE c._rid FROM c ORDER BY c.n DESC", r#"{"value":[5],"exclude":true}"#, &[3]);
+    assert!(
+        compile("SELECT * FROM c")
+            .resuming(
+                orrery_sql::ResumeFilter::parse(&orrery_model::json::parse(br#"{"value":[1]}"#).expect("JSON"))
+                    .expect("a filter")
+            )
+            .is_err()
+    );
+}

@@ -1,8 +1,7 @@
 //! Functions on objects, choices between values, and the aggregates.
 
 use super::{ANY, AggregateKind, Arguments, Cost, Function, Run, strict};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use crate::resume_filter::item_number;
 use orrery_model::json::{Json, Object};
 
 const fn aggregate(names: &'static [&'static str], doc: &'static str, kind: AggregateKind) -> Function {
@@ -50,10 +49,6 @@ fn object_to_array(a: Arguments<'_, '_>) -> Option<Json> {
     Some(Json::Array(pairs.collect()))
 }
 
-/// The last eight of the sixteen bytes of a resource id number the item.
 fn document_id(item: &Json) -> Option<Json> {
-    let rid = item.get("_rid")?.as_str()?.replace('-', "/");
-    let bytes = STANDARD.decode(rid).ok()?;
-    let number: [u8; 8] = bytes.get(8..16)?.try_into().ok()?;
-    Some(Json::from(u64::from_le_bytes(number)))
+    item_number(item.get("_rid")?.as_str()?).map(Json::from)
 }

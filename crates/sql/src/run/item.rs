@@ -34,6 +34,11 @@ impl Looks {
         block.walk_parts(1, filters, &mut |e, depth| self.note_one(e, depth));
     }
 
+    /// Notes that a top-level property is needed.
+    pub fn also(&mut self, name: &str) {
+        self.add(name);
+    }
+
     /// Notes that all of the item is needed.
     pub fn everything(&mut self) {
         self.names = None;

@@ -131,6 +131,9 @@ impl Query {
                     rows.give(page, candidate.text.clone().ok_or_else(no_text)?, may_stop);
                     return Ok(false);
                 }
+                if !self.is_wanted(cx, tuple)? {
+                    return Ok(true);
+                }
                 rows.take(self, page, cx, tuple, may_stop)
             })
         })?;
@@ -253,6 +256,9 @@ impl Query {
         let mut sorter = Sorter::new(&descending, usize::try_from(keep).unwrap_or(usize::MAX), cx.max_memory);
         let mut input = Everything::new(source);
         self.tuples(&mut input, cx, &mut |cx, tuple| {
+            if !self.is_wanted(cx, tuple)? {
+                return Ok(true);
+            }
             let mut keys = Vec::with_capacity(self.order.len());
             for order in &self.order {
                 keys.push(order.expr.eval(cx, tuple)?.map(std::borrow::Cow::into_owned));
