@@ -37,6 +37,7 @@ mod value;
 
 pub use condition::{Condition, Demand, OrderKey, Path, Step, Test, ValueType};
 pub use error::{Diagnostic, QueryError};
+pub use functions::function_reference;
 pub use plan::{ClientPlan, client_plan};
 pub use query::Query;
 pub use resume_filter::ResumeFilter;
