@@ -82,6 +82,10 @@ impl Deriver {
         }
         let Expr::Constant(value) = right else { return ALL };
         let Some(value) = value else { return NEVER };
+        // Nothing stored is NaN or infinite, and NaN has no place in an order.
+        if matches!(value, Json::Number(n) if !n.is_finite()) {
+            return ALL;
+        }
         // `e = false` asks for e being false, whatever e is.
         if let (BinaryOp::Equal, Json::Bool(asked), true) = (op, value, wanted) {
             return self.truth(left, *asked);
@@ -124,6 +128,7 @@ impl Deriver {
         for value in list {
             match value {
                 Json::Array(_) | Json::Object(_) => exact = false,
+                Json::Number(n) if !n.is_finite() => exact = false,
                 scalar if scalars.iter().any(|s| deep_equal(s, scalar)) => {}
                 scalar => scalars.push((*scalar).clone()),
             }

@@ -240,3 +240,14 @@ fn fingerprint(text: &str, parameters: &[(String, Json)]) -> u64 {
     let all = Json::Array([Json::from(text)].into_iter().chain(parts).collect());
     digest(Some(&all)) as u64
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_may_run_on_any_thread() {
+        fn shared<T: Send + Sync>(_: &T) {}
+        shared(&Query::compile("SELECT * FROM c", &[], &Environment::default()).expect("compiles"));
+    }
+}
