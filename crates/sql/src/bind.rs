@@ -162,7 +162,9 @@ impl Binder<'_> {
         if self.level > 1 {
             self.refuse_top_clauses(query);
         }
+        let read_before = self.reads_container;
         let sources = self.sources(&query.from)?;
+        let reads_container = self.reads_container && !read_before;
         self.container = false;
         let filters = self.filters(query, frames)?;
         if self.level == 1 {
@@ -179,7 +181,7 @@ impl Binder<'_> {
         self.names.truncate(names);
         self.frames.truncate(frames);
         self.level -= 1;
-        Ok(Block { sources, filters, grouping, output, distinct: query.distinct })
+        Ok(Block { sources, filters, grouping, output, distinct: query.distinct, reads_container })
     }
 
     fn refuse_top_clauses(&mut self, query: &ast::Query) {
@@ -225,7 +227,9 @@ impl Binder<'_> {
             for key in &order.keys {
                 self.expression(&key.expr)?;
             }
-            return Err(QueryError::Unsupported("ORDER BY RANK is not supported: full-text search is not served.".into()));
+            return Err(QueryError::Unsupported(
+                "ORDER BY RANK is not supported: full-text search is not served.".into(),
+            ));
         }
         if !query.group_by.is_empty() {
             return Err(QueryError::Plan("'ORDER BY' is not supported with 'GROUP BY'.".into()));

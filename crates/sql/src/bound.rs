@@ -4,8 +4,8 @@
 //! frame, a grouping replaces the frames of its query by one that holds keys and aggregates. An expression names a
 //! frame by how many hops up the chain it is, which is known when the query is compiled.
 
-use crate::functions::{AggregateKind, Function};
 use crate::functions::like::Pattern;
+use crate::functions::{AggregateKind, Function};
 use crate::syntax::ast::{BinaryOp, SubqueryKind, UnaryOp};
 use orrery_model::json::Json;
 use std::collections::HashSet;
@@ -98,6 +98,8 @@ pub(crate) struct Block {
     pub grouping: Option<Grouping>,
     pub output: Output,
     pub distinct: bool,
+    /// FROM reads the container, itself or through its first subquery.
+    pub reads_container: bool,
 }
 
 /// One source of FROM that adds a frame. `FROM c` over the container adds none: it names frame 0.
@@ -163,7 +165,9 @@ impl Expr {
                 }
             }
             Expr::Call { arguments, .. } | Expr::Udf { arguments, .. } => all(arguments),
-            Expr::And(list) | Expr::Or(list) | Expr::Coalesce(list) | Expr::Choose(list) | Expr::Array(list) => all(list),
+            Expr::And(list) | Expr::Or(list) | Expr::Coalesce(list) | Expr::Choose(list) | Expr::Array(list) => {
+                all(list)
+            }
             Expr::Unary(_, operand) => operand.walk(added, visit),
             Expr::Compare(_, both) => all(both.as_slice()),
             Expr::Conditional(three) => all(three.as_slice()),

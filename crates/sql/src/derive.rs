@@ -82,6 +82,10 @@ impl Deriver {
         }
         let Expr::Constant(value) = right else { return ALL };
         let Some(value) = value else { return NEVER };
+        // Nothing stored is NaN or infinite, and NaN has no place in an order.
+        if matches!(value, Json::Number(n) if !n.is_finite()) {
+            return ALL;
+        }
         // `e = false` asks for e being false, whatever e is.
         if let (BinaryOp::Equal, Json::Bool(asked), true) = (op, value, wanted) {
             return self.truth(left, *asked);
@@ -124,6 +128,7 @@ impl Deriver {
         for value in list {
             match value {
                 Json::Array(_) | Json::Object(_) => exact = false,
+                Json::Number(n) if !n.is_finite() => exact = false,
                 scalar if scalars.iter().any(|s| deep_equal(s, scalar)) => {}
                 scalar => scalars.push((*scalar).clone()),
             }
@@ -223,7 +228,10 @@ impl Deriver {
                             }
                             let mut path = rooted.path();
                             path.0.push(Step::Name(name.to_owned()));
-                            parts.push((Condition::Term { path, test: Test::Equals(member.clone()), exact: false }, false));
+                            parts.push((
+                                Condition::Term { path, test: Test::Equals(member.clone()), exact: false },
+                                false,
+                            ));
                         }
                         all_of(parts)
                     }
@@ -358,7 +366,9 @@ fn any_of(parts: Vec<Derived>) -> Derived {
 fn add_joined(parts: &mut Vec<Condition>, new: Condition) {
     if let Condition::Term { path, test: Test::Range { lower, upper }, exact: true } = &new {
         for part in parts.iter_mut() {
-            let Condition::Term { path: p, test: Test::Range { lower: l, upper: u }, exact: true } = part else { continue };
+            let Condition::Term { path: p, test: Test::Range { lower: l, upper: u }, exact: true } = part else {
+                continue;
+            };
             if p != path {
                 continue;
             }

@@ -27,7 +27,6 @@ pub(crate) struct Function {
     pub arity: (usize, usize),
     pub cost: Cost,
     /// What it gives, in a line.
-    #[allow(dead_code)] // read by the test that prints the reference
     pub doc: &'static str,
     pub run: Run,
 }
@@ -101,6 +100,29 @@ pub(crate) fn aggregate(name: &str) -> Option<AggregateKind> {
         Run::Aggregate(kind) => Some(kind),
         _ => None,
     }
+}
+
+/// The built-in functions as a Markdown table: name, other spellings, arguments, what it gives, what an index can do
+/// for a filter with it. For the documentation, so that it cannot say other than the code.
+pub fn function_reference() -> String {
+    let mut out = String::from("| function | also | arguments | gives | in a filter |\n|---|---|---|---|---|\n");
+    for function in TABLES.iter().flat_map(|table| table.iter()) {
+        let (fewest, most) = function.arity;
+        let arguments = match most {
+            ANY => format!("{fewest} or more"),
+            _ if fewest == most => fewest.to_string(),
+            _ => format!("{fewest} to {most}"),
+        };
+        let filter = match function.cost {
+            Cost::Seek => "index seek",
+            Cost::Range => "index range",
+            Cost::IndexScan => "index scan",
+            Cost::Scan => "loads the items",
+        };
+        let (name, also) = (function.names[0], function.names[1..].join(", "));
+        out.push_str(&format!("| {name} | {also} | {arguments} | {} | {filter} |\n", function.doc));
+    }
+    out
 }
 
 impl fmt::Debug for Function {
@@ -204,6 +226,13 @@ mod tests {
             assert_eq!(*name, name.to_ascii_uppercase());
         }
         assert!(seen.len() > 150);
+    }
+
+    #[test]
+    fn the_reference_has_a_line_for_every_function() {
+        let reference = function_reference();
+        assert!(reference.contains("| SUBSTRING |  | 3 | from a position, so many characters | loads the items |"));
+        assert_eq!(reference.lines().count(), 2 + TABLES.iter().map(|t| t.len()).sum::<usize>());
     }
 
     #[test]

@@ -1,18 +1,25 @@
 //! The query language: text to rows.
 //!
-//! The interface in short; [`Query`] follows.
-//!
 //! ```text
-//! Query::compile(text: &str, parameters: &[(String, Json)], environment: &Environment) -> Result<Query, QueryError>
-//! query.condition() -> &Condition      query.exact() -> bool      query.order() -> &[OrderKey]
-//! query.demand() -> Demand             query.top() / offset() / limit() -> Option<u64>
-//! query.is_aggregate() / is_distinct() / has_group_by() / projects() -> bool
-//! query.udfs() -> &[String]
-//! query.run(source: &mut dyn Source, functions: &mut dyn Functions, resume: Option<&Resume>,
-//!           bounds: &mut Bounds<'_>, work: &mut Work) -> Result<Page, QueryError>
-//! Resume::encode(&self) -> Vec<u8>     Resume::decode(&[u8]) -> Result<Resume, QueryError>
-//! client_plan(text, parameters, environment, supported_features: &str) -> Result<ClientPlan, QueryError>
+//! text ─ syntax ─▶ tree ─ bind ─▶ block ─ derive ─▶ condition, order, demand   (Query::compile)
+//!                    │                                        │
+//!                    └─ plan ─▶ rewritten text for clients    ▼
+//!                               that merge themselves   a Source brings candidates
+//!                                                             │
+//!                               rows ◀─ run: filter, join, group, project, sort, cut   (Query::run)
 //! ```
+//!
+//! The crate knows no store, no network and no clock. Whoever runs a query gives it a [`Source`] of items, someone to
+//! call for user-defined functions ([`Functions`]) and [`Bounds`]; it counts what it did in [`Work`].
+//!
+//! What it promises:
+//! - [`Query::condition`] is necessary: a source may leave out every item that does not fulfil it, and nothing else.
+//! - Pages put together are the whole answer, wherever they were cut; see [`Resume`] for what that costs.
+//! - No text makes it panic, recurse without end or hold more than [`Bounds::max_memory`]; time is looked at in every
+//!   loop.
+//! - Numbers that nobody computed with keep their text.
+//!
+//! Left out: spatial functions, vector search, full-text search. They are refused by name.
 
 mod bind;
 mod bound;
@@ -22,13 +29,16 @@ mod error;
 mod functions;
 mod plan;
 mod query;
+mod resume_filter;
 mod run;
 mod seams;
 mod syntax;
 mod value;
 
 pub use condition::{Condition, Demand, OrderKey, Path, Step, Test, ValueType};
+pub use error::{Diagnostic, QueryError};
+pub use functions::function_reference;
 pub use plan::{ClientPlan, client_plan};
 pub use query::Query;
-pub use error::{Diagnostic, QueryError};
+pub use resume_filter::ResumeFilter;
 pub use seams::{Bounds, Candidate, Environment, Functions, Page, Resume, Source, Work};

@@ -234,12 +234,12 @@ impl<'q> Plan<'q> {
 
     /// The name and the wrapper of an expression that is an aggregate; `None` if it has none in it.
     fn aggregate(&mut self, expr: &ast::Expr) -> Result<Option<(&'static str, ast::Expr)>, QueryError> {
-        if let Kind::Call { name, udf: false, arguments } = &expr.kind {
-            if let (Some(kind), [argument]) = (functions::aggregate(name), arguments.as_slice()) {
-                self.features.need("CountIf", kind == AggregateKind::CountIf);
-                let known = AGGREGATES.iter().find(|(k, _)| *k == kind).map_or("Count", |(_, name)| name);
-                return Ok(Some((known, rewrite::aggregate(kind, name, argument))));
-            }
+        if let Kind::Call { name, udf: false, arguments } = &expr.kind
+            && let (Some(kind), [argument]) = (functions::aggregate(name), arguments.as_slice())
+        {
+            self.features.need("CountIf", kind == AggregateKind::CountIf);
+            let known = AGGREGATES.iter().find(|(k, _)| *k == kind).map_or("Count", |(_, name)| name);
+            return Ok(Some((known, rewrite::aggregate(kind, name, argument))));
         }
         if contains(expr, &is_aggregate) {
             let message = "Compositions of aggregates and other expressions are not allowed.";

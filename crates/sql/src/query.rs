@@ -5,6 +5,7 @@ use crate::bound::{Block, Expr, Input, Output};
 use crate::condition::{Condition, Demand, OrderKey};
 use crate::derive::derive;
 use crate::error::QueryError;
+use crate::resume_filter::ResumeFilter;
 use crate::run::item::Looks;
 use crate::run::page::barrier;
 use crate::seams::Environment;
@@ -33,11 +34,13 @@ pub struct Query {
     pub(crate) looks_satisfied: Looks,
     /// A row is the item itself, and at most one an item.
     pub(crate) passes_through: bool,
-    /// An item can give several rows.
-    pub(crate) many_rows: bool,
+    /// There are loops inside an item: it can give several rows, or take long.
+    pub(crate) loops: bool,
     /// DISTINCT of exactly what the rows are ordered by.
     distinct_in_order: bool,
     pub(crate) fingerprint: u64,
+    /// A merging client's own place.
+    pub(crate) filter: Option<ResumeFilter>,
     udfs: Vec<String>,
     selects_all: bool,
 }
@@ -59,7 +62,9 @@ impl Query {
         let (condition, exact) = if reads_container { condition_of(&block, &frames) } else { (Condition::All, true) };
         let many_rows = !block.sources.is_empty();
         let selects_item = matches!(&block.output, Output::Value(Expr::Slot(0)));
-        let passes_through = reads_container && selects_item && !many_rows && block.grouping.is_none() && !block.distinct;
+        let passes_through =
+            reads_container && selects_item && !many_rows && block.grouping.is_none() && !block.distinct;
+        let loops = many_rows || has_subquery(&block);
         let looks_satisfied = looks(&block, &order, false, passes_through);
         let looks = looks(&block, &order, true, passes_through);
         let counts = exact && looks_satisfied.is_nothing() && !passes_through && order.is_empty();
@@ -89,8 +94,9 @@ impl Query {
             looks,
             looks_satisfied,
             passes_through,
-            many_rows,
+            loops,
             fingerprint,
+            filter: None,
             udfs,
             selects_all,
         }
@@ -181,12 +187,21 @@ fn condition_of(block: &Block, frames: &[Mapping]) -> (Condition, bool) {
     for source in &inner.sources {
         inner_frames.push(bind::of_source(source, &inner_frames));
     }
+    if !inner.reads_container {
+        return own;
+    }
     let (below, _) = condition_of(inner, &inner_frames);
     // Beyond a barrier the outer filters speak of groups, not of items.
     if barrier(block).is_some() {
         return (below, false);
     }
     (crate::derive::both(below, own.0), false)
+}
+
+fn has_subquery(block: &Block) -> bool {
+    let mut found = false;
+    block.walk(0, &mut |e, _| found |= matches!(e, Expr::Subquery(..)));
+    found
 }
 
 fn looks(block: &Block, order: &[BoundOrder], filters: bool, passes_through: bool) -> Looks {
@@ -224,4 +239,15 @@ fn fingerprint(text: &str, parameters: &[(String, Json)]) -> u64 {
     let parts = parameters.iter().flat_map(|(name, value)| [Json::from(name.as_str()), value.clone()]);
     let all = Json::Array([Json::from(text)].into_iter().chain(parts).collect());
     digest(Some(&all)) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_may_run_on_any_thread() {
+        fn shared<T: Send + Sync>(_: &T) {}
+        shared(&Query::compile("SELECT * FROM c", &[], &Environment::default()).expect("compiles"));
+    }
 }

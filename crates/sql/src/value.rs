@@ -12,6 +12,10 @@ use std::hash::Hasher;
 /// A value while it is computed: undefined, borrowed from an item or the query, or made.
 pub(crate) type Value<'a> = Option<Cow<'a, Json>>;
 
+/// Bytes of the longest string that an operator or a function makes; what would be longer is undefined. An item cannot
+/// hold as much.
+pub(crate) const STRING_BYTES: usize = 1 << 24;
+
 /// `=`: types that differ are unequal, an undefined side gives undefined.
 pub(crate) fn equal(a: Option<&Json>, b: Option<&Json>) -> Option<bool> {
     Some(deep_equal(a?, b?))
@@ -46,7 +50,7 @@ pub(crate) fn compared(op: BinaryOp, a: Option<&Json>, b: Option<&Json>) -> Opti
 pub(crate) fn binary(op: BinaryOp, a: Option<&Json>, b: Option<&Json>) -> Option<Json> {
     if matches!(op, BinaryOp::Concat) {
         let (a, b) = (a?.as_str()?, b?.as_str()?);
-        return Some(Json::String([a, b].concat()));
+        return (a.len() + b.len() <= STRING_BYTES).then(|| Json::String([a, b].concat()));
     }
     let arithmetic: fn(f64, f64) -> f64 = match op {
         BinaryOp::Add => |a, b| a + b,

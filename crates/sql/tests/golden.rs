@@ -33,7 +33,8 @@ use support::{PLAIN, Way, environment, rows};
 fn scripts_answer_as_written() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
     let bless = std::env::var_os("ORRERY_BLESS").is_some();
-    let mut files: Vec<_> = std::fs::read_dir(folder).expect("golden folder").map(|e| e.expect("entry").path()).collect();
+    let mut files: Vec<_> =
+        std::fs::read_dir(folder).expect("golden folder").map(|e| e.expect("entry").path()).collect();
     files.sort();
     assert!(files.len() >= 5, "golden files are missing");
     let mut wrong = Vec::new();
@@ -80,7 +81,7 @@ fn answer(script: &str) -> String {
                 write!(out, "{head}\n{question}\n----").expect("writing to a string");
                 let (text, parameters) = split_question(question);
                 let lines = if words[0] == "query" {
-                    answers(&text, &parameters, &items, words.contains(&"plan"))
+                    answers(&text, &parameters, &items, words.contains(&"[plan]"))
                 } else {
                     let features = words[1..].join(" ");
                     plan_lines(&text, &parameters, &features)

@@ -17,6 +17,9 @@ use orrery_model::limits;
 /// From this length on an IN list of constants is looked up rather than gone through.
 const SET_FROM: usize = 8;
 
+/// Bytes that a constant expression may make when it is folded; a larger one is computed for every row.
+const FOLDED_BYTES: usize = 1 << 22;
+
 type BoundExpr = Result<Expr, QueryError>;
 
 impl Binder<'_> {
@@ -105,17 +108,17 @@ impl Binder<'_> {
         // Names of a grouped query's own sources hide outer ones, and may not be used bare.
         let frame = self.resolve(name);
         let grouped = self.groups.iter().rev().find(|g| g.own.iter().any(|n| n == name));
-        if let Some(group) = grouped {
-            if frame.is_none_or(|f| f < group.frame) {
-                let (start, end) = span;
-                let reference = self.text.get(start..end).unwrap_or(name).to_owned();
-                let message = format!(
-                    "Property reference '{reference}' is invalid in the select list because it is not contained in \
+        if let Some(group) = grouped
+            && frame.is_none_or(|f| f < group.frame)
+        {
+            let (start, end) = span;
+            let reference = self.text.get(start..end).unwrap_or(name).to_owned();
+            let message = format!(
+                "Property reference '{reference}' is invalid in the select list because it is not contained in \
                      either an aggregate function or the GROUP BY clause."
-                );
-                self.report("SC2102", message, span);
-                return Expr::Constant(None);
-            }
+            );
+            self.report("SC2102", message, span);
+            return Expr::Constant(None);
         }
         match (frame, name) {
             (Some(frame), _) => Expr::Slot(self.frames.len() - 1 - frame),
@@ -130,7 +133,8 @@ impl Binder<'_> {
     }
 
     fn path_expression(&mut self, whole: &ast::Expr, base: &ast::Expr, steps: &[PathStep]) -> BoundExpr {
-        let constructed = matches!(base.kind, Kind::Array(_) | Kind::Object(_) | Kind::Call { .. } | Kind::Subquery(..));
+        let constructed =
+            matches!(base.kind, Kind::Array(_) | Kind::Object(_) | Kind::Call { .. } | Kind::Subquery(..));
         let Kind::Identifier(name) = &base.kind else {
             let base = self.expression(base)?;
             return Ok(folded(self.path(base, steps, constructed, whole.span)?));
@@ -220,10 +224,10 @@ impl Binder<'_> {
     }
 
     fn chain(&mut self, first: &ast::Expr, rest: &[(BinaryOp, ast::Expr)]) -> BoundExpr {
-        if let [(op, right)] = rest {
-            if is_comparison(*op) {
-                return self.compare(*op, first, right);
-            }
+        if let [(op, right)] = rest
+            && is_comparison(*op)
+        {
+            return self.compare(*op, first, right);
         }
         let mut parts = vec![self.expression(first)?];
         for (_, operand) in rest {
@@ -385,10 +389,17 @@ fn folded(expr: Expr) -> Expr {
         started_ms: 0,
         random: 0,
         regexes: Default::default(),
+        expired: &mut || false,
+        turns: 0,
+        max_memory: FOLDED_BYTES,
+        made: 0,
     };
     let scope = Scope::root(None);
     let value = expr.eval(&mut context, &scope).map(|v| v.map(std::borrow::Cow::into_owned));
-    value.map_or_else(|_| Expr::Constant(None), Expr::Constant)
+    match value {
+        Ok(value) => Expr::Constant(value),
+        Err(_) => expr,
+    }
 }
 
 /// Constants call no user-defined function.

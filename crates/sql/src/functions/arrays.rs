@@ -1,18 +1,28 @@
 //! Array and set functions. Equality is deep.
 
 use super::{ANY, Arguments, Cost, Function, loose, strict};
-use crate::value::{digest, number};
+use crate::value::{digest, number, weight};
 use orrery_model::json::{Json, compare, deep_equal};
 use std::cmp::Ordering;
 use std::collections::HashSet;
 
+/// Bytes of the largest array that ARRAY_CONCAT makes; what would be larger is undefined.
+const ARRAY_BYTES: usize = 1 << 26;
+
 pub(super) const TABLE: &[Function] = &[
     strict(&["ARRAY_CONCAT", "ARRAYCONCAT"], (2, ANY), "the arrays one after the other", |a| {
         let parts: Option<Vec<&[Json]>> = a.iter().map(|v| v?.as_array()).collect();
-        Some(Json::Array(parts?.concat()))
+        let parts = parts?;
+        let bytes: usize = parts.iter().flat_map(|p| p.iter()).map(weight).sum();
+        (bytes <= ARRAY_BYTES).then(|| Json::Array(parts.concat()))
     }),
-    strict(&["ARRAY_CONTAINS", "ARRAYCONTAINS"], (2, 3), "whether a value is an element, or part of one", array_contains)
-        .cost(Cost::Seek),
+    strict(
+        &["ARRAY_CONTAINS", "ARRAYCONTAINS"],
+        (2, 3),
+        "whether a value is an element, or part of one",
+        array_contains,
+    )
+    .cost(Cost::Seek),
     loose(&["ARRAY_CONTAINS_ANY", "ARRAYCONTAINSANY"], (2, ANY), "whether one of the values is an element", |a| {
         contains_several(a, false)
     }),
@@ -21,14 +31,18 @@ pub(super) const TABLE: &[Function] = &[
     }),
     strict(&["ARRAY_LENGTH", "ARRAYLENGTH"], (1, 1), "how many elements", |a| Some(Json::from(a.array(0)?.len()))),
     strict(&["ARRAY_SLICE", "ARRAYSLICE"], (2, 3), "from a position, so many elements", array_slice),
-    strict(&["ARRAY_SUM", "ARRAYSUM"], (1, 1), "the sum of an array of numbers", |a| Some(number(numbers(a)?.iter().sum()))),
+    strict(&["ARRAY_SUM", "ARRAYSUM"], (1, 1), "the sum of an array of numbers", |a| {
+        Some(number(numbers(a)?.iter().sum()))
+    }),
     strict(&["ARRAY_AVG", "ARRAYAVG"], (1, 1), "the mean of an array of numbers", |a| {
         let numbers = numbers(a)?;
         (!numbers.is_empty()).then(|| number(numbers.iter().sum::<f64>() / numbers.len() as f64))
     }),
     strict(&["ARRAY_MEDIAN", "ARRAYMEDIAN"], (1, 1), "the middle of an array of numbers", median),
     strict(&["ARRAY_MIN", "ARRAYMIN"], (1, 1), "the least scalar, by type and value", |a| extreme(a, Ordering::Less)),
-    strict(&["ARRAY_MAX", "ARRAYMAX"], (1, 1), "the greatest scalar, by type and value", |a| extreme(a, Ordering::Greater)),
+    strict(&["ARRAY_MAX", "ARRAYMAX"], (1, 1), "the greatest scalar, by type and value", |a| {
+        extreme(a, Ordering::Greater)
+    }),
     strict(&["SETINTERSECT", "SET_INTERSECT"], (2, 2), "what is in both arrays, each once", |a| {
         let (first, second) = (digests(a.array(0)?), a.array(1)?);
         Some(distinct(second.iter().filter(|v| first.contains(&digest(Some(v))))))

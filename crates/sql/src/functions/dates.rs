@@ -26,7 +26,9 @@ pub(super) const TABLE: &[Function] = &[
     clock(&["GETCURRENTDATETIME"], (0, 0), "the present moment as text", |cx, _| written(from_ms(cx.now_ms))),
     clock(&["GETCURRENTTIMESTAMP"], (0, 0), "milliseconds since 1970", |cx, _| Some(Json::from(cx.now_ms))),
     clock(&["GETCURRENTTICKS"], (0, 0), "ticks of 100 ns since 1970", |cx, _| Some(Json::from(from_ms(cx.now_ms)))),
-    clock(&["GETCURRENTDATETIMESTATIC"], (0, 0), "when the query began, as text", |cx, _| written(from_ms(cx.started_ms))),
+    clock(&["GETCURRENTDATETIMESTATIC"], (0, 0), "when the query began, as text", |cx, _| {
+        written(from_ms(cx.started_ms))
+    }),
     clock(&["GETCURRENTTIMESTAMPSTATIC"], (0, 0), "when the query began, in milliseconds since 1970", |cx, _| {
         Some(Json::from(cx.started_ms))
     }),

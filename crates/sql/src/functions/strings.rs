@@ -1,6 +1,7 @@
 //! String functions. Positions and lengths count characters, from 0; case is Unicode's simple mapping.
 
 use super::{ANY, Arguments, Cost, Function, loose, strict};
+use crate::value::STRING_BYTES;
 use orrery_model::json::{Json, Number, parse};
 
 /// Characters that REPLICATE gives at most.
@@ -17,14 +18,21 @@ pub(super) const TABLE: &[Function] = &[
         .cost(Cost::IndexScan),
     strict(&["STRINGEQUALS", "STRING_EQUALS"], (2, 3), "whether both are the same", |a| tested(a, same))
         .cost(Cost::Seek),
-    loose(&["CONTAINS_ALL_CI"], (2, ANY), "whether all others are in the first, in any case", |a| several(a, true, true)),
+    loose(&["CONTAINS_ALL_CI"], (2, ANY), "whether all others are in the first, in any case", |a| {
+        several(a, true, true)
+    }),
     loose(&["CONTAINS_ALL_CS"], (2, ANY), "whether all others are in the first", |a| several(a, true, false)),
     loose(&["CONTAINS_ANY_CI"], (2, ANY), "whether one of the others is in the first, in any case", |a| {
         several(a, false, true)
     }),
     loose(&["CONTAINS_ANY_CS"], (2, ANY), "whether one of the others is in the first", |a| several(a, false, false)),
     strict(&["INDEX_OF", "INDEXOF"], (2, 3), "where the second first begins in the first, or -1", index_of),
-    strict(&["LASTINDEXOF", "LAST_INDEX_OF"], (2, 3), "where the second last begins in the first, or -1", last_index_of),
+    strict(
+        &["LASTINDEXOF", "LAST_INDEX_OF"],
+        (2, 3),
+        "where the second last begins in the first, or -1",
+        last_index_of,
+    ),
     strict(&["LENGTH"], (1, 1), "how many characters", |a| Some(Json::from(a.text(0)?.chars().count()))),
     strict(&["LOWER"], (1, 1), "in small letters", |a| Some(Json::String(lower(a.text(0)?)))),
     strict(&["UPPER"], (1, 1), "in capitals", |a| Some(Json::String(upper(a.text(0)?)))),
@@ -38,11 +46,15 @@ pub(super) const TABLE: &[Function] = &[
     }),
     strict(&["SUBSTRING"], (3, 3), "from a position, so many characters", substring),
     strict(&["LTRIM"], (1, 2), "without leading characters of a set, by default white space", |a| trim(a, true, false)),
-    strict(&["RTRIM"], (1, 2), "without trailing characters of a set, by default white space", |a| trim(a, false, true)),
-    strict(&["TRIM"], (1, 2), "without characters of a set at both ends, by default white space", |a| trim(a, true, true)),
+    strict(&["RTRIM"], (1, 2), "without trailing characters of a set, by default white space", |a| {
+        trim(a, false, true)
+    }),
+    strict(&["TRIM"], (1, 2), "without characters of a set at both ends, by default white space", |a| {
+        trim(a, true, true)
+    }),
     strict(&["REPLACE"], (3, 3), "with every occurrence of the second as the third", |a| {
         let (text, find, with) = (a.text(0)?, a.text(1)?, a.text(2)?);
-        Some(Json::String(if find.is_empty() { text.to_owned() } else { text.replace(find, with) }))
+        replace(text, find, with)
     }),
     strict(&["REPLICATE"], (2, 2), "so many times over, at most 10,000 characters", replicate),
     strict(&["REVERSE"], (1, 1), "back to front", |a| Some(Json::String(a.text(0)?.chars().rev().collect()))),
@@ -137,7 +149,9 @@ fn several(a: Arguments<'_, '_>, all: bool, any_case: bool) -> Option<Json> {
 
 fn concat(a: Arguments<'_, '_>) -> Option<Json> {
     let parts: Option<Vec<&str>> = a.iter().map(|v| v?.as_str()).collect();
-    Some(Json::String(parts?.concat()))
+    let parts = parts?;
+    let fits = parts.iter().map(|p| p.len()).sum::<usize>() <= STRING_BYTES;
+    fits.then(|| Json::String(parts.concat()))
 }
 
 /// The byte at which character number `position` begins, the end included.
@@ -192,10 +206,20 @@ fn replicate(a: Arguments<'_, '_>) -> Option<Json> {
     (characters <= REPLICATE_CHARACTERS).then(|| Json::String(text.repeat(times)))
 }
 
+fn replace(text: &str, find: &str, with: &str) -> Option<Json> {
+    if find.is_empty() {
+        return Some(Json::from(text));
+    }
+    let bytes = text.len().saturating_add(text.matches(find).count().saturating_mul(with.len()));
+    (bytes <= STRING_BYTES).then(|| Json::String(text.replace(find, with)))
+}
+
 fn string_join(a: Arguments<'_, '_>) -> Option<Json> {
     let separator = a.text(1)?;
     let parts: Option<Vec<&str>> = a.array(0)?.iter().map(Json::as_str).collect();
-    Some(Json::String(parts?.join(separator)))
+    let parts = parts?;
+    let bytes = parts.iter().map(|p| p.len() + separator.len()).sum::<usize>();
+    (bytes <= STRING_BYTES).then(|| Json::String(parts.join(separator)))
 }
 
 fn to_string(value: &Json) -> String {

@@ -1,8 +1,7 @@
 //! Functions on objects, choices between values, and the aggregates.
 
 use super::{ANY, AggregateKind, Arguments, Cost, Function, Run, strict};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use crate::resume_filter::item_number;
 use orrery_model::json::{Json, Object};
 
 const fn aggregate(names: &'static [&'static str], doc: &'static str, kind: AggregateKind) -> Function {
@@ -11,9 +10,12 @@ const fn aggregate(names: &'static [&'static str], doc: &'static str, kind: Aggr
 
 pub(super) const TABLE: &[Function] = &[
     strict(&["OBJECTTOARRAY", "OBJECT_TO_ARRAY"], (1, 3), "an object's members as an array of pairs", object_to_array),
-    strict(&["DOCUMENTID", "DOCUMENT_ID"], (1, 1), "the number of an item in its container, from its resource id", |a| {
-        document_id(a.get(0)?)
-    }),
+    strict(
+        &["DOCUMENTID", "DOCUMENT_ID"],
+        (1, 1),
+        "the number of an item in its container, from its resource id",
+        |a| document_id(a.get(0)?),
+    ),
     Function {
         names: &["IIF"],
         arity: (3, 3),
@@ -47,10 +49,6 @@ fn object_to_array(a: Arguments<'_, '_>) -> Option<Json> {
     Some(Json::Array(pairs.collect()))
 }
 
-/// The last eight of the sixteen bytes of a resource id number the item.
 fn document_id(item: &Json) -> Option<Json> {
-    let rid = item.get("_rid")?.as_str()?.replace('-', "/");
-    let bytes = STANDARD.decode(rid).ok()?;
-    let number: [u8; 8] = bytes.get(8..16)?.try_into().ok()?;
-    Some(Json::from(u64::from_le_bytes(number)))
+    item_number(item.get("_rid")?.as_str()?).map(Json::from)
 }

@@ -63,9 +63,9 @@ impl Tuples<'_> {
                 Some(value) => self.bind_value(bound, source, &value, cx, scope, sink),
                 None => Ok(true),
             },
-            Input::Subquery(block) => block.each(cx, scope, &mut |cx, value| {
-                self.bind_value(bound, source, &value, cx, scope, sink)
-            }),
+            Input::Subquery(block) => {
+                block.each(cx, scope, &mut |cx, value| self.bind_value(bound, source, &value, cx, scope, sink))
+            }
         }
     }
 
@@ -83,6 +83,7 @@ impl Tuples<'_> {
         }
         for element in value.as_array().unwrap_or_default() {
             cx.work.tuples += 1;
+            cx.turn()?;
             if !self.bind(bound + 1, cx, &scope.with(Some(element)), sink)? {
                 return Ok(false);
             }
@@ -126,6 +127,7 @@ impl<'q> Collector<'q> {
         match (&mut self.groups, &self.block.grouping) {
             (Some(groups), Some(grouping)) => {
                 groups.add(grouping, cx, tuple)?;
+                cx.fits(groups.memory())?;
                 Ok(true)
             }
             _ => self.give(cx, tuple, sink),
@@ -154,17 +156,13 @@ impl<'q> Collector<'q> {
         self.groups.as_mut()?.restore(saved)
     }
 
-    /// Bytes held.
-    pub fn memory(&self) -> usize {
-        self.groups.as_ref().map_or(0, Groups::memory) + self.seen.as_ref().map_or(0, |s| s.len() * 24)
-    }
-
     fn give(&mut self, cx: &mut Context<'_>, scope: &Scope<'_>, sink: &mut Sink<'_>) -> Flow {
         let Some(value) = self.block.output.eval(cx, scope)? else { return Ok(true) };
         if let Some(seen) = &mut self.seen {
             if !seen.insert(digest(Some(&value))) {
                 return Ok(true);
             }
+            cx.fits(seen.len() * 24)?;
         }
         sink(cx, value)
     }

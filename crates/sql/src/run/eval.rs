@@ -60,9 +60,12 @@ impl Expr {
             Expr::GroupKey { up, index } => scope.key(*up, *index).map(Cow::Borrowed),
             Expr::Aggregate { up, index } => scope.aggregate(*up, *index).map(Cow::Borrowed),
             Expr::Path { base, steps } => return path(base, steps, cx, scope),
-            Expr::And(_) | Expr::Or(_) | Expr::Compare(..) | Expr::In { .. } | Expr::InSet { .. } | Expr::Like { .. } => {
-                self.truth(cx, scope)?.map(bool_value)
-            }
+            Expr::And(_)
+            | Expr::Or(_)
+            | Expr::Compare(..)
+            | Expr::In { .. }
+            | Expr::InSet { .. }
+            | Expr::Like { .. } => self.truth(cx, scope)?.map(bool_value),
             Expr::Unary(op, operand) => unary(*op, operand, cx, scope)?.map(Cow::Owned),
             Expr::Chain { first, rest } => {
                 let mut left = first.eval(cx, scope)?;
@@ -96,7 +99,10 @@ impl Expr {
             Expr::Array(elements) => {
                 let mut values = Vec::with_capacity(elements.len());
                 for element in elements {
-                    values.extend(element.eval(cx, scope)?.map(Cow::into_owned));
+                    if let Some(value) = element.eval(cx, scope)? {
+                        cx.make(&value)?;
+                        values.push(value.into_owned());
+                    }
                 }
                 Some(Cow::Owned(Json::Array(values)))
             }
@@ -104,6 +110,7 @@ impl Expr {
                 let mut object = Object::new();
                 for (name, member) in members {
                     if let Some(value) = member.eval(cx, scope)? {
+                        cx.make(&value)?;
                         object.push_new(name.as_str(), value.into_owned());
                     }
                 }
@@ -210,7 +217,9 @@ fn unary<'s>(
         UnaryOp::Plus => value.map(Cow::into_owned),
         // Minus the least integer is no integer; all others keep their exact digits.
         UnaryOp::Minus => match value.as_deref() {
-            Some(Json::Number(n)) => Some(n.exact_integer().and_then(i64::checked_neg).map_or_else(|| number(-double), Json::from)),
+            Some(Json::Number(n)) => {
+                Some(n.exact_integer().and_then(i64::checked_neg).map_or_else(|| number(-double), Json::from))
+            }
             _ => None,
         },
         _ => Some(number(f64::from(!to_i32(double)))),
@@ -226,7 +235,9 @@ fn path<'s>(base: &'s Expr, steps: &'s [Step], cx: &mut Context<'_>, scope: &'s 
             Step::Nothing => None,
             Step::Dynamic(expr) => match expr.eval(cx, scope)?.as_deref() {
                 Some(Json::String(name)) => member(value, name),
-                Some(Json::Number(n)) => n.as_i64().and_then(|i| usize::try_from(i).ok()).and_then(|i| element(value, i)),
+                Some(Json::Number(n)) => {
+                    n.as_i64().and_then(|i| usize::try_from(i).ok()).and_then(|i| element(value, i))
+                }
                 _ => None,
             },
         };
@@ -248,7 +259,9 @@ fn member<'s>(value: Cow<'s, Json>, name: &str) -> Value<'s> {
 fn element(value: Cow<'_, Json>, index: usize) -> Value<'_> {
     match value {
         Cow::Borrowed(json) => json.as_array()?.get(index).map(Cow::Borrowed),
-        Cow::Owned(Json::Array(mut elements)) if index < elements.len() => Some(Cow::Owned(elements.swap_remove(index))),
+        Cow::Owned(Json::Array(mut elements)) if index < elements.len() => {
+            Some(Cow::Owned(elements.swap_remove(index)))
+        }
         Cow::Owned(_) => None,
     }
 }
@@ -261,14 +274,17 @@ fn subquery<'s>(
 ) -> Result<Option<Json>, QueryError> {
     let mut list = Vec::new();
     let mut all = true;
-    block.each(cx, scope, &mut |_, value| {
+    block.each(cx, scope, &mut |cx, value| {
         match kind {
             // For these the first value settles it.
             SubqueryKind::Exists | SubqueryKind::Scalar | SubqueryKind::First => {
                 list.push(value.into_owned());
                 return Ok(false);
             }
-            SubqueryKind::Array => list.push(value.into_owned()),
+            SubqueryKind::Array => {
+                cx.make(&value)?;
+                list.push(value.into_owned());
+            }
             SubqueryKind::Last => list = vec![value.into_owned()],
             SubqueryKind::All => all &= value.as_bool() == Some(true),
         }

@@ -1,7 +1,9 @@
 //! What an expression sees while it runs: the chain of frames and the context of the page.
 
+use crate::error::QueryError;
 use crate::functions::pattern::RegexCache;
 use crate::seams::{Functions, Work};
+use crate::value::weight;
 use orrery_model::json::Json;
 
 /// A frame and those around it. Frames live on the stack of the loops that make them.
@@ -72,9 +74,42 @@ pub(crate) struct Context<'a> {
     pub started_ms: u64,
     pub random: u64,
     pub regexes: RegexCache,
+    pub expired: &'a mut dyn FnMut() -> bool,
+    /// Turns of the loops inside items, to look at the clock every so many.
+    pub turns: u64,
+    /// Bytes that one item, or all groups together, may make.
+    pub max_memory: usize,
+    /// Bytes made for the item at hand.
+    pub made: usize,
 }
 
+/// Turns between two looks at the clock.
+const CLOCK_EVERY: u64 = 4096;
+
 impl Context<'_> {
+    /// Counts a turn of a loop inside an item, which may be long: joins multiply.
+    pub fn turn(&mut self) -> Result<(), QueryError> {
+        self.turns += 1;
+        if self.turns.is_multiple_of(CLOCK_EVERY) && (self.expired)() {
+            return Err(QueryError::Timeout);
+        }
+        Ok(())
+    }
+
+    /// Counts a value that is about to be copied into another.
+    pub fn make(&mut self, value: &Json) -> Result<(), QueryError> {
+        self.made = self.made.saturating_add(weight(value));
+        self.fits(self.made)
+    }
+
+    /// Refuses to hold more than the bounds allow.
+    pub fn fits(&self, bytes: usize) -> Result<(), QueryError> {
+        if bytes > self.max_memory {
+            return Err(QueryError::Memory("The query collects more than fits into its memory.".into()));
+        }
+        Ok(())
+    }
+
     /// The next of the row of random numbers in [0, 1) that the seed begins (splitmix64).
     pub fn next_random(&mut self) -> f64 {
         self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);

@@ -54,7 +54,8 @@ impl Groups {
                 Some(at) => *at,
                 None => {
                     let keys: Vec<Option<Json>> = values.into_iter().map(|v| v.map(|v| v.into_owned())).collect();
-                    self.memory += 96 + keys.iter().flatten().map(weight).sum::<usize>() + 64 * grouping.aggregates.len();
+                    self.memory +=
+                        96 + keys.iter().flatten().map(weight).sum::<usize>() + 64 * grouping.aggregates.len();
                     self.groups.push(Group::new(keys, grouping));
                     self.places.insert(key, self.groups.len() - 1);
                     self.groups.len() - 1

@@ -6,7 +6,7 @@
 
 use crate::bound::{Block, Expr, Step};
 use crate::error::QueryError;
-use orrery_model::json::{Json, Object, parse};
+use orrery_model::json::{Json, Number, Object, parse};
 
 /// What a query looks at: some top-level properties, or everything.
 #[derive(Clone, Debug)]
@@ -32,6 +32,11 @@ impl Looks {
     /// The same for a whole block whose outermost frame is the item, with or without its own filters.
     pub fn note_block(&mut self, block: &Block, filters: bool) {
         block.walk_parts(1, filters, &mut |e, depth| self.note_one(e, depth));
+    }
+
+    /// Notes that a top-level property is needed.
+    pub fn also(&mut self, name: &str) {
+        self.add(name);
     }
 
     /// Notes that all of the item is needed.
@@ -117,7 +122,7 @@ fn skim(text: &[u8], wanted: &[String], object: &mut Object) -> Option<()> {
             wanted.iter().find(|w| w.as_bytes() == name)
         };
         if let Some(name) = found {
-            object.set(name.as_str(), parse(&text[start..end]).ok()?);
+            object.set(name.as_str(), value(&text[start..end])?);
         }
         at = blank(text, end);
         match text.get(at)? {
@@ -125,6 +130,20 @@ fn skim(text: &[u8], wanted: &[String], object: &mut Object) -> Option<()> {
             b'}' => return Some(()),
             _ => return None,
         }
+    }
+}
+
+/// Parses a value; scalars, which are nearly all, without the way through a general parser.
+fn value(text: &[u8]) -> Option<Json> {
+    match text {
+        b"true" => Some(Json::Bool(true)),
+        b"false" => Some(Json::Bool(false)),
+        b"null" => Some(Json::Null),
+        [b'"', inner @ .., b'"'] if memchr::memchr(b'\\', inner).is_none() => {
+            std::str::from_utf8(inner).ok().map(Json::from)
+        }
+        [b'-' | b'0'..=b'9', ..] => Number::from_text(std::str::from_utf8(text).ok()?).map(Json::Number),
+        other => parse(other).ok(),
     }
 }
 

@@ -40,6 +40,7 @@ impl Query {
         }
         work.aggregate |= self.is_aggregate();
         let start = resume.cloned().unwrap_or_default();
+        let mut page = Filling::new(self, &start, bounds);
         let mut context = Context {
             functions,
             work,
@@ -47,19 +48,22 @@ impl Query {
             started_ms: bounds.started_ms,
             random: bounds.random ^ start.emitted,
             regexes: Default::default(),
+            expired: &mut *bounds.expired,
+            turns: 0,
+            max_memory: bounds.max_memory,
+            made: 0,
         };
-        let mut page = Filling::new(self, &start, bounds);
         if page.is_done() {
             return Ok(page.finished(&mut context));
         }
         let in_order = source.is_ordered() && self.order.iter().all(|o| o.key.path.is_some());
         let sorts = !self.order.is_empty() && self.block.grouping.is_none() && !in_order;
         if sorts {
-            self.run_sorted(source, &mut context, page, bounds)
+            self.run_sorted(source, &mut context, page)
         } else if self.collects() {
-            self.run_collected(source, &mut context, page, bounds, &start)
+            self.run_collected(source, &mut context, page, &start)
         } else {
-            self.run_streamed(source, &mut context, &mut page, bounds, &start)
+            self.run_streamed(source, &mut context, &mut page, &start)
         }
     }
 
@@ -68,7 +72,6 @@ impl Query {
         source: &mut dyn Source,
         cx: &mut Context<'_>,
         page: &mut Filling<'_>,
-        bounds: &mut Bounds<'_>,
         start: &Resume,
     ) -> Result<Page, QueryError> {
         if !self.reads_container {
@@ -85,18 +88,22 @@ impl Query {
                 return Ok(page.close(cx, None));
             }
             let full = page.is_full();
-            if full || (taken > 0 && taken.is_multiple_of(CLOCK_EVERY) && (bounds.expired)()) {
+            if full || (taken > 0 && taken.is_multiple_of(CLOCK_EVERY) && (cx.expired)()) {
                 // One look ahead, so that the last page says that it is the last.
                 let position = source.position();
                 let more = !full || source.next()?.is_some();
                 return Ok(page.close(cx, more.then(|| page.resume(position, 0))));
             }
-            let mark = (self.many_rows || page.nearly_full()).then(|| source.position());
+            let mark = (self.loops || page.nearly_full()).then(|| source.position());
             let Some(candidate) = source.next()? else { return Ok(page.close(cx, None)) };
             taken += 1;
             let mut rows = Inside::new(inside);
             inside = 0;
-            self.candidate(&candidate, page, &mut rows, cx, mark.is_some())?;
+            match self.candidate(&candidate, page, &mut rows, cx, mark.is_some()) {
+                // An item too long for what was left of the time gets the whole of the next page's.
+                Err(QueryError::Timeout) if taken > 1 || rows.seen > rows.skip => rows.stopped = true,
+                result => result?,
+            }
             if let (true, Some(mark)) = (rows.stopped, mark) {
                 return Ok(page.close(cx, Some(page.resume(mark, rows.seen))));
             }
@@ -124,6 +131,9 @@ impl Query {
                     rows.give(page, candidate.text.clone().ok_or_else(no_text)?, may_stop);
                     return Ok(false);
                 }
+                if !self.is_wanted(cx, tuple)? {
+                    return Ok(true);
+                }
                 rows.take(self, page, cx, tuple, may_stop)
             })
         })?;
@@ -138,6 +148,7 @@ impl Query {
         inner: &mut dyn FnMut(&mut Context<'_>, bool, &Scope<'_>) -> Flow,
     ) -> Flow {
         cx.work.candidates += 1;
+        cx.made = 0;
         let check = !(self.exact && candidate.satisfied);
         let looks = if check { &self.looks } else { &self.looks_satisfied };
         cx.work.items_filtered += u64::from(check && !self.block.filters.is_empty());
@@ -151,7 +162,7 @@ impl Query {
     }
 
     /// All tuples of the query's outermost block, over all candidates. Gives false if the sink stopped it.
-    fn tuples(&self, input: &mut Everything<'_, '_>, cx: &mut Context<'_>, sink: &mut TupleSink<'_>) -> Flow {
+    fn tuples(&self, input: &mut Everything<'_>, cx: &mut Context<'_>, sink: &mut TupleSink<'_>) -> Flow {
         if !self.reads_container {
             return self.block.tuples(true, cx, &Scope::root(None), sink);
         }
@@ -161,22 +172,19 @@ impl Query {
     fn tuples_of(
         &self,
         block: &Block,
-        input: &mut Everything<'_, '_>,
+        input: &mut Everything<'_>,
         cx: &mut Context<'_>,
         sink: &mut TupleSink<'_>,
     ) -> Flow {
         if let Some(inner) = barrier(block) {
             let root = Scope::root(None);
             let mut collector = Collector::new(inner);
-            let memory_limit = input.memory_limit;
-            let mut give = |cx: &mut Context<'_>, value: std::borrow::Cow<'_, _>| block.tuples_of(&value, cx, &root, sink);
-            let all = self.tuples_of(inner, input, cx, &mut |cx, tuple| {
-                let flow = collector.tuple(cx, tuple, &mut give)?;
-                check_memory(collector.memory(), memory_limit).map(|()| flow)
-            })?;
+            let mut give =
+                |cx: &mut Context<'_>, value: std::borrow::Cow<'_, _>| block.tuples_of(&value, cx, &root, sink);
+            let all = self.tuples_of(inner, input, cx, &mut |cx, tuple| collector.tuple(cx, tuple, &mut give))?;
             return if all && !input.stopped { collector.finish(cx, &root, &mut give) } else { Ok(all) };
         }
-        while let Some(candidate) = input.next()? {
+        while let Some(candidate) = input.next(cx)? {
             let flow = self.open(&candidate, cx, &mut |cx, check, scope| block.tuples(check, cx, scope, sink))?;
             if !flow {
                 return Ok(false);
@@ -191,11 +199,10 @@ impl Query {
         source: &mut dyn Source,
         cx: &mut Context<'_>,
         mut page: Filling<'_>,
-        bounds: &mut Bounds<'_>,
         start: &Resume,
     ) -> Result<Page, QueryError> {
         page.rewind();
-        let mut input = Everything::new(source, bounds);
+        let mut input = Everything::new(source);
         let mut collector = Collector::new(&self.block);
         if !start.state.is_empty() {
             let restored = collector.restore(&start.state);
@@ -219,11 +226,7 @@ impl Query {
             stopped = !page.push(Bytes::from(row), true);
             Ok(!stopped)
         };
-        let memory_limit = input.memory_limit;
-        let all = self.tuples(&mut input, cx, &mut |cx, tuple| {
-            let flow = collector.tuple(cx, tuple, &mut sink)?;
-            check_memory(collector.memory(), memory_limit).map(|()| flow)
-        })?;
+        let all = self.tuples(&mut input, cx, &mut |cx, tuple| collector.tuple(cx, tuple, &mut sink))?;
         if input.stopped {
             // Out of time: a lone aggregate takes what it has along.
             let state = if barrier(&self.block).is_none() { collector.save() } else { None };
@@ -244,16 +247,18 @@ impl Query {
         source: &mut dyn Source,
         cx: &mut Context<'_>,
         mut page: Filling<'_>,
-        bounds: &mut Bounds<'_>,
     ) -> Result<Page, QueryError> {
         page.rewind();
         let descending: Vec<bool> = self.order.iter().map(|o| o.key.descending).collect();
         let before = self.offset.saturating_add(page.emitted);
-        let page_end = before.saturating_add(bounds.max_items as u64).saturating_add(1);
+        let page_end = before.saturating_add(page.max_items as u64).saturating_add(1);
         let keep = if self.block.distinct { u64::MAX } else { page_end.min(self.rows_needed().unwrap_or(u64::MAX)) };
-        let mut sorter = Sorter::new(&descending, usize::try_from(keep).unwrap_or(usize::MAX), bounds.max_memory);
-        let mut input = Everything::new(source, bounds);
+        let mut sorter = Sorter::new(&descending, usize::try_from(keep).unwrap_or(usize::MAX), cx.max_memory);
+        let mut input = Everything::new(source);
         self.tuples(&mut input, cx, &mut |cx, tuple| {
+            if !self.is_wanted(cx, tuple)? {
+                return Ok(true);
+            }
             let mut keys = Vec::with_capacity(self.order.len());
             for order in &self.order {
                 keys.push(order.expr.eval(cx, tuple)?.map(std::borrow::Cow::into_owned));
@@ -291,7 +296,7 @@ impl Query {
 /// The subquery in FROM whose rows come only after all items were seen.
 pub(crate) fn barrier(block: &Block) -> Option<&Block> {
     match &block.sources.first()?.input {
-        Input::Subquery(inner) if inner.blocks() || barrier(inner).is_some() => Some(inner),
+        Input::Subquery(inner) if inner.reads_container && (inner.blocks() || barrier(inner).is_some()) => Some(inner),
         _ => None,
     }
 }
@@ -304,29 +309,20 @@ fn no_text() -> QueryError {
     QueryError::Source("the source gave no text for an item that the query looks at".into())
 }
 
-fn check_memory(held: usize, limit: usize) -> Result<(), QueryError> {
-    if held > limit {
-        return Err(QueryError::Memory("The query collects more than fits into its memory.".into()));
-    }
-    Ok(())
-}
-
 /// All candidates of a source, until time is up.
-struct Everything<'s, 'b> {
+struct Everything<'s> {
     source: &'s mut dyn Source,
-    expired: &'s mut (dyn FnMut() -> bool + 'b),
-    memory_limit: usize,
     taken: u64,
     stopped: bool,
 }
 
-impl<'s, 'b> Everything<'s, 'b> {
-    fn new(source: &'s mut dyn Source, bounds: &'s mut Bounds<'b>) -> Self {
-        Everything { source, expired: bounds.expired, memory_limit: bounds.max_memory, taken: 0, stopped: false }
+impl<'s> Everything<'s> {
+    fn new(source: &'s mut dyn Source) -> Self {
+        Everything { source, taken: 0, stopped: false }
     }
 
-    fn next(&mut self) -> Result<Option<Candidate>, QueryError> {
-        if self.taken > 0 && self.taken.is_multiple_of(CLOCK_EVERY) && (self.expired)() {
+    fn next(&mut self, cx: &mut Context<'_>) -> Result<Option<Candidate>, QueryError> {
+        if self.taken > 0 && self.taken.is_multiple_of(CLOCK_EVERY) && (cx.expired)() {
             self.stopped = true;
             return Ok(None);
         }

@@ -41,10 +41,10 @@ impl<'q> Sorter<'q> {
         self.memory += size(&keys, &row);
         self.sequence += 1;
         self.heap.push(Entry { keys, sequence: self.sequence, row, descending: self.descending });
-        if self.heap.len() > self.keep {
-            if let Some(out) = self.heap.pop() {
-                self.memory -= size(&out.keys, &out.row);
-            }
+        if self.heap.len() > self.keep
+            && let Some(out) = self.heap.pop()
+        {
+            self.memory -= size(&out.keys, &out.row);
         }
         if self.memory > self.memory_limit {
             return Err(QueryError::Memory("The query sorts more than fits into its memory.".into()));

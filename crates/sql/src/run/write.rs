@@ -29,6 +29,7 @@ pub(crate) fn row(
                 write_string(name, out);
                 out.push(b':');
                 value(&member, out)?;
+                cx.fits(out.len())?;
             }
             out.push(b'}');
             Ok(true)

@@ -164,7 +164,6 @@ pub(crate) struct Query {
     pub group_by: Vec<Expr>,
     pub order_by: Option<OrderBy>,
     pub offset_limit: Option<OffsetLimit>,
-    pub span: Span,
 }
 
 /// The count of TOP, OFFSET or LIMIT.

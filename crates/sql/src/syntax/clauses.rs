@@ -6,13 +6,15 @@ use super::ast::{
 use super::lexer::TokenKind;
 use super::parser::{Parsed, Parser};
 
+/// How much of the nesting a query takes: its sources, filters and output all nest when it runs.
+const QUERY_WEIGHT: usize = 5;
+
 impl Parser<'_> {
     pub fn query(&mut self) -> Parsed<Query> {
-        self.nested(Self::query_clauses)
+        self.nested_by(QUERY_WEIGHT, Self::query_clauses)
     }
 
     fn query_clauses(&mut self) -> Parsed<Query> {
-        let start = self.start();
         self.expect_word("SELECT")?;
         let distinct = self.take_word("DISTINCT");
         let top_start = self.start();
@@ -24,8 +26,7 @@ impl Parser<'_> {
         let group_by = self.group_by()?;
         let order_by = if self.is_word("ORDER") { Some(self.order_by()?) } else { None };
         let offset_limit = if self.is_word("OFFSET") { Some(self.offset_limit()?) } else { None };
-        let span = self.span_from(start);
-        Ok(Query { distinct, top, top_span, projection, from, filter, group_by, order_by, offset_limit, span })
+        Ok(Query { distinct, top, top_span, projection, from, filter, group_by, order_by, offset_limit })
     }
 
     fn count(&mut self) -> Parsed<Count> {
@@ -145,11 +146,7 @@ impl Parser<'_> {
 
     fn order_item(&mut self) -> Parsed<OrderItem> {
         let expr = self.expression()?;
-        let descending = if self.take_word("DESC") {
-            Some(true)
-        } else {
-            self.take_word("ASC").then_some(false)
-        };
+        let descending = if self.take_word("DESC") { Some(true) } else { self.take_word("ASC").then_some(false) };
         Ok(OrderItem { expr, descending })
     }
 

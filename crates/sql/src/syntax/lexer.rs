@@ -33,10 +33,57 @@ pub(super) enum TokenKind {
 
 /// Words that are never identifiers.
 const RESERVED: &[&str] = &[
-    "AND", "ARRAY", "AS", "ASC", "BETWEEN", "BY", "CASE", "CAST", "CONVERT", "CROSS", "DESC", "DISTINCT", "ELSE", "END",
-    "ESCAPE", "EXISTS", "FALSE", "FOR", "FROM", "GROUP", "HAVING", "IN", "INNER", "INSERT", "INTO", "IS", "JOIN", "LEFT",
-    "LIKE", "LIMIT", "NOT", "NULL", "OFFSET", "ON", "OR", "ORDER", "OUTER", "OVER", "RIGHT", "SELECT", "SET", "THEN",
-    "TOP", "TRUE", "UDF", "UNDEFINED", "UPDATE", "VALUE", "WHEN", "WHERE", "WITH",
+    "AND",
+    "ARRAY",
+    "AS",
+    "ASC",
+    "BETWEEN",
+    "BY",
+    "CASE",
+    "CAST",
+    "CONVERT",
+    "CROSS",
+    "DESC",
+    "DISTINCT",
+    "ELSE",
+    "END",
+    "ESCAPE",
+    "EXISTS",
+    "FALSE",
+    "FOR",
+    "FROM",
+    "GROUP",
+    "HAVING",
+    "IN",
+    "INNER",
+    "INSERT",
+    "INTO",
+    "IS",
+    "JOIN",
+    "LEFT",
+    "LIKE",
+    "LIMIT",
+    "NOT",
+    "NULL",
+    "OFFSET",
+    "ON",
+    "OR",
+    "ORDER",
+    "OUTER",
+    "OVER",
+    "RIGHT",
+    "SELECT",
+    "SET",
+    "THEN",
+    "TOP",
+    "TRUE",
+    "UDF",
+    "UNDEFINED",
+    "UPDATE",
+    "VALUE",
+    "WHEN",
+    "WHERE",
+    "WITH",
 ];
 
 /// Longest first, so that `>>>` is not read as `>`.
@@ -260,7 +307,10 @@ impl Lexer<'_> {
 
 /// The value of a number literal, whole numbers kept exactly.
 pub(super) fn number(text: &str, double: f64) -> Number {
-    Number::from_text(text).unwrap_or_else(|| Number::from(double))
+    let digits = text.trim_start_matches('0');
+    let whole = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+    let exact = if whole { Number::from_text(digits) } else { None };
+    exact.unwrap_or_else(|| Number::from(double))
 }
 
 /// SC1002 at the end of the text.

@@ -9,8 +9,9 @@ use super::lexer::{Token, TokenKind, characters, end_of_file, tokens};
 use crate::error::QueryError;
 use orrery_model::limits;
 
-/// How often the recursive parts of the grammar may be inside each other. A pair of parentheses takes two to four.
-const NESTING: usize = 600;
+/// How deep the recursive parts of the grammar may be inside each other. A pair of parentheses takes two to four, a
+/// subquery some more; compiling and running such a query stays within a megabyte of stack.
+const NESTING: usize = 400;
 
 /// Reads a whole query.
 ///
@@ -120,13 +121,18 @@ impl<'a> Parser<'a> {
 
     /// Runs one recursive part of the grammar.
     pub fn nested<T>(&mut self, part: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
-        if self.depth >= NESTING {
+        self.nested_by(1, part)
+    }
+
+    /// The same for a part that takes more of the stack than an operator does.
+    pub fn nested_by<T>(&mut self, weight: usize, part: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
+        if self.depth + weight > NESTING {
             let message = format!("Syntax error, the query is nested too deeply near '{}'.", self.word());
             return Err(QueryError::at("SC1001", message, characters(self.text, self.tokens[self.at].span)));
         }
-        self.depth += 1;
+        self.depth += weight;
         let result = part(self);
-        self.depth -= 1;
+        self.depth -= weight;
         result
     }
 }

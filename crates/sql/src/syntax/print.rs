@@ -4,8 +4,8 @@
 //! What is printed reads back as the same tree.
 
 use super::ast::{
-    BINARY_OPERATORS, BinaryOp, Collection, Count, CountValue, Expr, Item, Kind, OrderItem, PathStep, Projection, Query,
-    Source, SubqueryKind, UnaryOp,
+    BINARY_OPERATORS, BinaryOp, Collection, Count, CountValue, Expr, Item, Kind, OrderItem, PathStep, Projection,
+    Query, Source, SubqueryKind, UnaryOp,
 };
 use orrery_model::json::{Json, write_string};
 use std::fmt::Write as _;
@@ -152,7 +152,10 @@ fn write_expression(expr: &Expr, out: &mut String) {
             };
             // `--` would begin a comment.
             let gap = if matches!(operand.kind, Kind::Constant(_)) { "" } else { " " };
-            add(out, format_args!("({}{}{})", sign.trim_end(), if sign == "NOT " { " " } else { gap }, expression(operand)));
+            add(
+                out,
+                format_args!("({}{}{})", sign.trim_end(), if sign == "NOT " { " " } else { gap }, expression(operand)),
+            );
         }
         Kind::Chain { first, rest } => {
             out.push_str(&"(".repeat(rest.len()));
@@ -229,4 +232,29 @@ fn operator(op: BinaryOp) -> &'static str {
 fn is_identifier(text: &str) -> bool {
     let start = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
     start && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') && !super::parser::reserved(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::syntax::parse;
+
+    #[test]
+    fn what_is_printed_reads_back_as_the_same() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+        let mut count = 0;
+        for file in std::fs::read_dir(folder).expect("golden folder") {
+            let script = std::fs::read_to_string(file.expect("entry").path()).expect("golden file");
+            for block in script.split("\n\n").filter(|b| b.starts_with("query")) {
+                let text = block.split_once('\n').map_or("", |(_, rest)| rest.split("\n----").next().unwrap_or(""));
+                let lines: Vec<&str> = text.lines().filter(|l| !l.starts_with('@')).collect();
+                let Ok(tree) = parse(&lines.join("\n")) else { continue };
+                let printed = query(&tree);
+                let again = parse(&printed).unwrap_or_else(|e| panic!("{printed}: {e}"));
+                assert_eq!(query(&again), printed);
+                count += 1;
+            }
+        }
+        assert!(count > 1000);
+    }
 }

@@ -1,0 +1,113 @@
+//! The filter with which a merging client resumes an ORDER BY in the middle: `resumeFilter` of the request body.
+//!
+//! The client has the rows up to some sort values out already. Rows that sort before those values are skipped; rows
+//! equal to them as well if the filter says so, or those whose resource id is lower than a given one.
+//!
+//! Left out: values that are arrays or objects. Clients send a hash of them, which has no order.
+
+use crate::error::QueryError;
+use crate::query::Query;
+use crate::run::frame::{Context, Scope};
+use crate::value::Value;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use orrery_model::json::{Json, compare};
+use std::cmp::Ordering;
+
+/// Where a client resumes an ordered query.
+#[derive(Clone, Debug)]
+pub struct ResumeFilter {
+    /// A value for each key of ORDER BY; `None` is undefined.
+    values: Vec<Option<Json>>,
+    /// The number of the item from which rows of equal values are wanted.
+    item: Option<u64>,
+    /// Rows of equal values are out already.
+    exclude: bool,
+}
+
+impl ResumeFilter {
+    /// Reads `{"value": [...], "rid": "...", "exclude": false}`. In `value` a scalar is itself and `[]` is undefined.
+    ///
+    /// # Errors
+    /// [`QueryError::Resume`] for any other shape.
+    pub fn parse(json: &Json) -> Result<Self, QueryError> {
+        let refused = |what: &str| QueryError::Resume(format!("The resume filter is not valid: {what}."));
+        let list = json.get("value").and_then(Json::as_array).ok_or_else(|| refused("'value' is not an array"))?;
+        let mut values = Vec::with_capacity(list.len());
+        for value in list {
+            values.push(match value {
+                Json::Array(elements) if elements.is_empty() => None,
+                Json::Array(_) | Json::Object(_) => {
+                    return Err(refused("arrays and objects have no order to resume in"));
+                }
+                scalar => Some(scalar.clone()),
+            });
+        }
+        let item = match json.get("rid") {
+            None | Some(Json::Null) => None,
+            Some(rid) => {
+                let number = rid.as_str().and_then(item_number);
+                Some(number.ok_or_else(|| refused("'rid' is not the resource id of an item"))?)
+            }
+        };
+        let exclude = json.get("exclude").and_then(Json::as_bool).unwrap_or(false);
+        Ok(ResumeFilter { values, item, exclude })
+    }
+}
+
+/// The number of an item in its container: the last eight of its resource id's sixteen bytes.
+pub(crate) fn item_number(rid: &str) -> Option<u64> {
+    let bytes = STANDARD.decode(rid.replace('-', "/")).ok()?;
+    let number: [u8; 8] = bytes.get(8..16)?.try_into().ok()?;
+    Some(u64::from_le_bytes(number))
+}
+
+impl Query {
+    /// The query with a client's resume filter in front of its rows.
+    ///
+    /// # Errors
+    /// [`QueryError::Resume`] if the filter has not as many values as ORDER BY has keys.
+    pub fn resuming(mut self, filter: ResumeFilter) -> Result<Self, QueryError> {
+        if filter.values.len() != self.order.len() || self.order.is_empty() {
+            let message = "The resume filter does not have as many values as ORDER BY has keys.";
+            return Err(QueryError::Resume(message.into()));
+        }
+        if self.passes_through {
+            self.passes_through = false;
+            self.looks.everything();
+            self.looks_satisfied.everything();
+        }
+        self.looks.also("_rid");
+        self.looks_satisfied.also("_rid");
+        self.filter = Some(filter);
+        Ok(self)
+    }
+
+    /// Whether a tuple's row is still wanted by the client.
+    pub(crate) fn is_wanted(&self, cx: &mut Context<'_>, tuple: &Scope<'_>) -> Result<bool, QueryError> {
+        let Some(filter) = &self.filter else { return Ok(true) };
+        for (order, wanted) in self.order.iter().zip(&filter.values) {
+            let value = order.expr.eval(cx, tuple)?;
+            let place = place(&value, wanted.as_ref());
+            match if order.key.descending { place.reverse() } else { place } {
+                Ordering::Less => return Ok(false),
+                Ordering::Greater => return Ok(true),
+                Ordering::Equal => {}
+            }
+        }
+        if filter.exclude {
+            return Ok(false);
+        }
+        let Some(first) = filter.item else { return Ok(true) };
+        let item = tuple.value(self.block.sources.len());
+        let number = item.and_then(|i| i.get("_rid")).and_then(Json::as_str).and_then(item_number);
+        Ok(number.is_none_or(|n| n >= first))
+    }
+}
+
+fn place(value: &Value<'_>, wanted: Option<&Json>) -> Ordering {
+    match (value.as_deref(), wanted) {
+        (Some(a), Some(b)) => compare(a, b),
+        (a, b) => a.is_some().cmp(&b.is_some()),
+    }
+}

@@ -1,0 +1,224 @@
+//! Time, memory and positions: what a page does when it may not go on.
+
+mod support;
+
+use bytes::Bytes;
+use orrery_model::json::Json;
+use orrery_sql::{Bounds, Query, QueryError, Resume, Work};
+use support::{Items, PLAIN, Udfs, Way, environment, rows};
+
+fn items(count: usize) -> Vec<Bytes> {
+    (0..count).map(|n| Bytes::from(format!(r#"{{"id":"{n}","n":{n},"g":{},"list":[1,2,3]}}"#, n % 7))).collect()
+}
+
+fn compile(text: &str) -> Query {
+    Query::compile(text, &[], &environment()).expect("compiles")
+}
+
+/// One page, in which the clock runs out at its `looks`th look.
+fn page(
+    query: &Query,
+    items: &[Bytes],
+    resume: Option<&Resume>,
+    looks: usize,
+    memory: usize,
+) -> Result<(Vec<String>, Option<Resume>), QueryError> {
+    let position = resume.map(|r| String::from_utf8_lossy(&r.position).into_owned()).unwrap_or_default();
+    let at = position.strip_prefix("at ").and_then(|n| n.parse().ok()).unwrap_or(0);
+    let mut source = Items { items: items.to_vec(), at, ordered: false, satisfied: false, with_text: true };
+    let mut left = looks;
+    let mut expired = || {
+        left = left.saturating_sub(1);
+        left == 0
+    };
+    let mut bounds = Bounds {
+        max_items: 1_000_000,
+        max_bytes: 1 << 30,
+        max_memory: memory,
+        expired: &mut expired,
+        now_ms: 0,
+        started_ms: 0,
+        random: 1,
+    };
+    let page = query.run(&mut source, &mut Udfs, resume, &mut bounds, &mut Work::default())?;
+    Ok((page.rows.iter().map(|r| String::from_utf8_lossy(r).into_owned()).collect(), page.resume))
+}
+
+/// All rows in pages whose time ends at the second look, and how many pages it took.
+fn in_short_pages(query: &Query, items: &[Bytes]) -> (Vec<String>, usize) {
+    let (mut all, mut resume, mut pages) = (Vec::new(), None, 0);
+    loop {
+        let (rows, next) = page(query, items, resume.as_ref(), 2, 1 << 28).expect("a page");
+        all.extend(rows);
+        pages += 1;
+        match next {
+            Some(next) => resume = Some(Resume::decode(&next.encode()).expect("own bytes")),
+            None => return (all, pages),
+        }
+    }
+}
+
+#[test]
+fn a_stream_that_runs_out_of_time_goes_on_where_it_stopped() {
+    let items = items(500);
+    for text in
+        ["SELECT VALUE c.n FROM c", "SELECT VALUE l + c.n FROM c JOIN l IN c.list WHERE c.n > 100 OFFSET 10 LIMIT 900"]
+    {
+        let query = compile(text);
+        let whole = rows(&query, &items, PLAIN, &mut Work::default()).expect("rows");
+        let (cut, pages) = in_short_pages(&query, &items);
+        assert_eq!(cut, whole);
+        assert!(pages > 5);
+    }
+}
+
+#[test]
+fn an_aggregate_that_runs_out_of_time_takes_what_it_has_along() {
+    let items = items(500);
+    let query = compile(
+        "SELECT COUNT(1) AS n, SUM(c.n) AS s, AVG(c.n) AS a, MIN(c.id) AS l, MAX(c.n) AS h, COUNTIF(c.n > 250) AS i FROM c",
+    );
+    let (cut, pages) = in_short_pages(&query, &items);
+    assert_eq!(cut, [r#"{"n":500,"s":124750,"a":249.5,"l":"0","h":499,"i":249}"#]);
+    assert!(pages > 5);
+}
+
+#[test]
+fn groups_that_run_out_of_time_say_so() {
+    for text in
+        ["SELECT c.g FROM c GROUP BY c.g", "SELECT VALUE c.n FROM c ORDER BY c.n", "SELECT VALUE MAKELIST(c.n) FROM c"]
+    {
+        let result = page(&compile(text), &items(500), None, 2, 1 << 28);
+        assert!(matches!(result, Err(QueryError::Timeout)), "{text}");
+    }
+}
+
+#[test]
+fn loops_inside_one_item_look_at_the_clock() {
+    let list: Vec<String> = (0..2000).map(|n| n.to_string()).collect();
+    let item = Bytes::from(format!(r#"{{"id":"1","list":[{}]}}"#, list.join(",")));
+    let text = "SELECT VALUE COUNT(1) FROM c JOIN a IN c.list JOIN b IN c.list JOIN d IN c.list WHERE a + b + d = -1";
+    let result = page(&compile(text), &[item], None, 10, 1 << 28);
+    assert!(matches!(result, Err(QueryError::Timeout)));
+}
+
+#[test]
+fn what_collects_too_much_is_refused() {
+    let long = format!("SELECT VALUE [{}] FROM c", vec!["c"; 5000].join(","));
+    for text in [
+        "SELECT VALUE MAKELIST(c) FROM c",
+        "SELECT c.id FROM c GROUP BY c.id",
+        "SELECT DISTINCT c.id FROM c",
+        "SELECT * FROM c ORDER BY c.n",
+        "SELECT VALUE ARRAY(SELECT c, a, b FROM a IN c.list JOIN b IN c.list JOIN d IN c.list JOIN e IN c.list) FROM c",
+        long.as_str(),
+    ] {
+        let result = page(&compile(text), &items(500), None, usize::MAX, 10_000);
+        assert!(matches!(result, Err(QueryError::Memory(_))), "{text}: {result:?}");
+    }
+}
+
+#[test]
+fn strings_do_not_grow_without_end() {
+    let doubling = (0..40).fold("c.s".to_owned(), |text, _| format!("LET x = {text} IN x || x"));
+    let item = Bytes::from(format!(r#"{{"s":"{}"}}"#, "a".repeat(1000)));
+    for expression in [doubling.as_str(), "REPLACE(REPLACE(REPLACE(c.s, 'a', c.s), 'a', c.s), 'a', c.s)"] {
+        let query = compile(&format!("SELECT VALUE {expression} FROM c"));
+        assert_eq!(rows(&query, std::slice::from_ref(&item), PLAIN, &mut Work::default()).expect("rows"), [""; 0]);
+    }
+}
+
+#[test]
+fn a_position_of_another_query_or_other_parameters_is_refused() {
+    let items = items(10);
+    let parameter = |n: i64| [("@n".to_owned(), Json::from(n))];
+    let text = "SELECT VALUE c.n FROM c WHERE c.n > @n";
+    let query = Query::compile(text, &parameter(1), &environment()).expect("compiles");
+    let resume = Resume::default();
+    assert!(matches!(page(&query, &items, Some(&resume), 100, 1 << 20), Err(QueryError::Resume(_))));
+    let mut found = None;
+    let mut source = Items { items: items.clone(), at: 0, ordered: false, satisfied: false, with_text: true };
+    let mut never = || false;
+    let mut bounds = Bounds {
+        max_items: 2,
+        max_bytes: 1 << 20,
+        max_memory: 1 << 20,
+        expired: &mut never,
+        now_ms: 0,
+        started_ms: 0,
+        random: 0,
+    };
+    found =
+        query.run(&mut source, &mut Udfs, found.as_ref(), &mut bounds, &mut Work::default()).expect("a page").resume;
+    let other = Query::compile(text, &parameter(2), &environment()).expect("compiles");
+    assert!(matches!(page(&other, &items, found.as_ref(), 100, 1 << 20), Err(QueryError::Resume(_))));
+    assert!(page(&query, &items, found.as_ref(), 100, 1 << 20).is_ok());
+}
+
+#[test]
+fn the_last_page_says_that_it_is_the_last() {
+    let items = items(6);
+    let query = compile("SELECT * FROM c");
+    let mut source = Items { items, at: 0, ordered: false, satisfied: false, with_text: true };
+    let mut never = || false;
+    let mut bounds = Bounds {
+        max_items: 6,
+        max_bytes: 1 << 20,
+        max_memory: 1 << 20,
+        expired: &mut never,
+        now_ms: 0,
+        started_ms: 0,
+        random: 0,
+    };
+    let page = query.run(&mut source, &mut Udfs, None, &mut bounds, &mut Work::default()).expect("a page");
+    assert_eq!((page.rows.len(), page.resume), (6, None));
+}
+
+#[test]
+fn work_is_counted() {
+    let query = compile("SELECT c.id, l FROM c JOIN l IN c.list WHERE c.n < 10");
+    let mut work = Work::default();
+    let rows = rows(&query, &items(100), PLAIN, &mut work).expect("rows");
+    assert_eq!((work.candidates, work.items_parsed, work.items_filtered), (100, 100, 100));
+    assert_eq!((work.tuples, work.projected, work.rows_out), (30, 30, rows.len() as u64));
+    let all = compile("SELECT * FROM c");
+    let mut work = Work::default();
+    let way = Way { clever_source: true, ..PLAIN };
+    support::rows(&all, &items(100), way, &mut work).expect("rows");
+    assert_eq!((work.candidates, work.items_parsed, work.projected, work.rows_out), (100, 0, 0, 100));
+}
+
+#[test]
+fn a_client_resumes_an_ordered_query_at_its_own_place() {
+    // Resource ids of items 1 to 4 of one container.
+    let rids = [
+        "ABCDEFGHIJIBAAAAAAAAAA==",
+        "ABCDEFGHIJICAAAAAAAAAA==",
+        "ABCDEFGHIJIDAAAAAAAAAA==",
+        "ABCDEFGHIJIEAAAAAAAAAA==",
+    ];
+    let keys = ["5", "5", "7", "null"];
+    let items: Vec<Bytes> =
+        rids.iter().zip(keys).map(|(rid, n)| Bytes::from(format!(r#"{{"n":{n},"_rid":"{rid}"}}"#))).collect();
+    let check = |text: &str, filter: &str, expected: &[usize]| {
+        let filter = orrery_sql::ResumeFilter::parse(&orrery_model::json::parse(filter.as_bytes()).expect("JSON"));
+        let query = compile(text).resuming(filter.expect("a filter")).expect("fits");
+        let rows = rows(&query, &items, PLAIN, &mut Work::default()).expect("rows");
+        let expected: Vec<String> = expected.iter().map(|n| format!("\"{}\"", rids[*n])).collect();
+        assert_eq!(rows, expected, "{text}");
+    };
+    let ascending = "SELECT VALUE c._rid FROM c ORDER BY c.n";
+    check(ascending, r#"{"value":[5],"exclude":false}"#, &[0, 1, 2]);
+    check(ascending, r#"{"value":[5],"exclude":true}"#, &[2]);
+    check(ascending, &format!(r#"{{"value":[5],"rid":"{}","exclude":false}}"#, rids[1]), &[1, 2]);
+    check(ascending, r#"{"value":[[]],"exclude":true}"#, &[3, 0, 1, 2]);
+    check("SELECT VALUE c._rid FROM c ORDER BY c.n DESC", r#"{"value":[5],"exclude":true}"#, &[3]);
+    assert!(
+        compile("SELECT * FROM c")
+            .resuming(
+                orrery_sql::ResumeFilter::parse(&orrery_model::json::parse(br#"{"value":[1]}"#).expect("JSON"))
+                    .expect("a filter")
+            )
+            .is_err()
+    );
+}

@@ -1,0 +1,179 @@
+//! Texts that nobody writes in good faith, or at all: the crate answers each with rows or an error, never with a panic,
+//! and in bounded stack.
+
+mod support;
+
+use bytes::Bytes;
+use orrery_model::json::Json;
+use orrery_sql::{Query, QueryError, Work, client_plan};
+use proptest::prelude::*;
+use std::sync::LazyLock;
+use support::{PLAIN, environment, rows};
+
+/// Every query of the golden scripts.
+static QUERIES: LazyLock<Vec<String>> = LazyLock::new(|| {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    let files = std::fs::read_dir(folder).expect("golden folder");
+    let texts = files.map(|f| std::fs::read_to_string(f.expect("entry").path()).expect("golden file"));
+    let blocks = texts.flat_map(|t| t.split("\n\n").map(str::to_owned).collect::<Vec<_>>());
+    blocks
+        .filter(|b| b.starts_with("query"))
+        .filter_map(|b| Some(b.split_once('\n')?.1.split("\n----").next()?.to_owned()))
+        .collect()
+});
+
+/// Pieces to put where they do not belong.
+const PIECES: &[&str] = &[
+    "SELECT",
+    "FROM",
+    "(",
+    ")",
+    "[",
+    "]",
+    "{",
+    "}",
+    ",",
+    ".",
+    "NOT ",
+    "c",
+    "IN",
+    "'",
+    "\"",
+    "\\u",
+    "@p",
+    "1e999",
+    "--",
+    "/*",
+    "é",
+    "😀",
+    "\0",
+    "COUNT(1)",
+    "GROUP BY c.x",
+    "??",
+    "?",
+    ":",
+    "BETWEEN",
+    "LET x = 1 IN",
+    "udf.",
+    "ORDER BY ",
+    "DISTINCT",
+    "EXISTS(SELECT",
+    "0x",
+    "-",
+    "9223372036854775808",
+    "undefined",
+    "*",
+];
+
+fn items() -> Vec<Bytes> {
+    let texts =
+        [r#"{"id":"1","tags":["a",1,null],"n":1,"x":{"y":[{"z":2}]}}"#, r#"{"id":"2","n":"s","tags":{}}"#, "{}"];
+    texts.into_iter().map(|t| Bytes::from_static(t.as_bytes())).collect()
+}
+
+/// Compiles, plans and, if there is something to run, runs.
+fn try_it(text: &str) {
+    let parameters = [("@p".to_owned(), Json::from("p"))];
+    if let Ok(query) = Query::compile(text, &parameters, &environment()) {
+        let _ = rows(&query, &items(), PLAIN, &mut Work::default());
+    }
+    let _ = client_plan(text, &parameters, &environment(), "");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn mutated_queries_are_answered(
+        index in any::<prop::sample::Index>(),
+        changes in prop::collection::vec((any::<prop::sample::Index>(), 0usize..4, any::<prop::sample::Index>()), 1..5),
+    ) {
+        let mut chars: Vec<char> = index.get(&QUERIES[..]).chars().collect();
+        for (place, kind, piece) in changes {
+            if chars.is_empty() {
+                break;
+            }
+            let at = place.index(chars.len());
+            match kind {
+                0 => drop(chars.remove(at)),
+                1 => chars.truncate(at),
+                2 => {
+                    let end = (at + piece.index(20)).min(chars.len());
+                    let copy: Vec<char> = chars[at..end].to_vec();
+                    chars.splice(at..at, copy);
+                }
+                _ => drop(chars.splice(at..at, piece.get(PIECES).chars())),
+            }
+        }
+        try_it(&chars.into_iter().collect::<String>());
+    }
+
+    #[test]
+    fn heaps_of_tokens_are_answered(pieces in prop::collection::vec(prop::sample::select(PIECES), 0..40)) {
+        try_it(&pieces.join(" "));
+    }
+}
+
+/// The stack that a query may take.
+const STACK_BYTES: usize = 1 << 20;
+
+#[test]
+fn bombs_are_refused_or_run_within_the_stack() {
+    let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(throw_bombs).expect("a thread");
+    thread.join().expect("no bomb goes off");
+}
+
+fn throw_bombs() {
+    let deep: &[(&str, &str, &str)] = &[
+        ("(", "1", ")"),
+        ("[", "1", "]"),
+        ("{a:", "1", "}"),
+        ("NOT ", "true", ""),
+        ("- ", "1", ""),
+        ("ABS(", "1", ")"),
+        ("(SELECT VALUE ", "1", ")"),
+        ("ARRAY(SELECT VALUE ", "1", ")"),
+        ("true ? ", "1", " : 2"),
+        ("c[", "1", "]"),
+        ("1 + 2 * (", "1", ")"),
+        ("LET x = 1 IN ", "1", ""),
+        ("true OR 1 = 1 || (", "1", ")"),
+    ];
+    for count in [50, 90, 120, 200, 290, 10_000] {
+        for (open, middle, close) in deep {
+            let text = format!("SELECT VALUE {}{middle}{} FROM c", open.repeat(count), close.repeat(count));
+            try_it(&text);
+            if count == 10_000 {
+                let result = Query::compile(&text, &[], &environment()).map(|_| ());
+                assert!(matches!(result, Err(QueryError::Compile(_))), "{open}");
+            }
+        }
+    }
+}
+
+#[test]
+fn long_chains_are_no_deeper_than_short_ones() {
+    let wide: &[(&str, &str)] = &[
+        ("1", " + 1"),
+        ("true", " AND true"),
+        ("c.n = 1", " OR c.n = 2"),
+        ("c", ".a"),
+        ("c", "[0]"),
+        ("undefined", " ?? 1"),
+        ("1", " = 1"),
+        ("'a'", " || 'b'"),
+        ("1 IN (1", ", 2"),
+    ];
+    for (first, more) in wide {
+        let close = if first.contains('(') { ")" } else { "" };
+        let text = format!("SELECT VALUE {first}{}{close} FROM c WHERE c.id = '1'", more.repeat(20_000));
+        let query = Query::compile(&text, &[], &environment()).expect("a long query");
+        let _ = rows(&query, &items(), PLAIN, &mut Work::default()).expect("rows");
+    }
+}
+
+#[test]
+fn too_long_a_text_is_refused() {
+    let text = format!("SELECT VALUE '{}'", "x".repeat(600_000));
+    assert!(matches!(Query::compile(&text, &[], &environment()), Err(QueryError::Plan(_))));
+}
