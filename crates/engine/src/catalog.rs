@@ -170,7 +170,8 @@ impl Catalog {
 
     /// All containers of a database, oldest first.
     pub fn containers(&self, database: &Database) -> Vec<Arc<Container>> {
-        let mut all: Vec<_> = self.state().containers.values().filter(|c| c.rid().database_part() == database.rid()).cloned().collect();
+        let mut all: Vec<_> =
+            self.state().containers.values().filter(|c| c.rid().database_part() == database.rid()).cloned().collect();
         all.sort_by_key(|c| (c.created(), c.rid()));
         all
     }
@@ -220,7 +221,9 @@ pub fn resource_id(body: &Object) -> Result<&str> {
         return Err(Error::bad(format!("The id is longer than {} characters.", limits::RESOURCE_ID_CHARS)));
     }
     if id.contains(['/', '\\', '?', '#']) || id.ends_with(' ') {
-        return Err(Error::bad(format!("The id '{id}' is invalid: it holds one of the characters / \\ ? # or ends in a blank.")));
+        return Err(Error::bad(format!(
+            "The id '{id}' is invalid: it holds one of the characters / \\ ? # or ends in a blank."
+        )));
     }
     Ok(id)
 }

@@ -29,7 +29,13 @@ impl Wanted {
 
 impl Engine {
     /// All items, page by page.
-    pub fn read_feed(&self, container: &Container, scope: &Scope, page: &PageRequest, session: Option<&str>) -> Outcome<Page> {
+    pub fn read_feed(
+        &self,
+        container: &Container,
+        scope: &Scope,
+        page: &PageRequest,
+        session: Option<&str>,
+    ) -> Outcome<Page> {
         // A feed is `SELECT *`, paid as reads.
         let query = QueryRequest {
             text: "SELECT * FROM c".into(),
@@ -39,7 +45,8 @@ impl Engine {
             metrics: false,
         };
         let answer = self.query(container, scope, &query, session);
-        let items = answer.result.as_ref().map_or_else(|_| Vec::new(), |q| q.page.rows.iter().map(|row| row.len()).collect());
+        let items =
+            answer.result.as_ref().map_or_else(|_| Vec::new(), |q| q.page.rows.iter().map(|row| row.len()).collect());
         let work = Work { steps: vec![Step::Feed { items }] };
         self.outcome(answer.result.map(|q| q.page), &work, answer.position)
     }

@@ -1,12 +1,12 @@
 //! Reading and writing single items.
 
+use crate::Engine;
 use crate::catalog::Container;
 use crate::consistency::check_session;
 use crate::partition::{Ordered, Partition};
 use crate::pending::Pending;
 use crate::request::{Outcome, Position, ReadReply, WriteOperation, WriteOptions, Written};
 use crate::transaction::{Base, ItemOptions, Stored, Transaction, etag_matches};
-use crate::Engine;
 use orrery_model::json::parse;
 use orrery_model::partition_key::PartitionKey;
 use orrery_model::work::{Step, Work};
@@ -140,8 +140,10 @@ pub(crate) fn apply(
     base: &mut Base<'_>,
     write: &CheckedWrite<'_>,
 ) -> Result<(Option<Stored>, bool)> {
-    let options =
-        ItemOptions { if_match: write.options.if_match.as_deref(), leave_out_of_index: write.options.leave_out_of_index };
+    let options = ItemOptions {
+        if_match: write.options.if_match.as_deref(),
+        leave_out_of_index: write.options.leave_out_of_index,
+    };
     let epk = transaction.epk(&write.key);
     let existing = |transaction: &mut Transaction<'_>, base: &mut Base<'_>, id: &str| -> Result<Stored> {
         let found = transaction.find(base, &epk, id)?;
@@ -151,9 +153,7 @@ pub(crate) fn apply(
         })
     };
     match (write.operation, &write.item) {
-        (WriteOperation::Create, Some(item)) => {
-            Ok((Some(transaction.create(base, &write.key, item, options)?), true))
-        }
+        (WriteOperation::Create, Some(item)) => Ok((Some(transaction.create(base, &write.key, item, options)?), true)),
         (WriteOperation::Upsert, Some(item)) => {
             let id = crate::transaction::item_id(item)?;
             match transaction.find(base, &epk, id)? {
@@ -202,7 +202,9 @@ fn check<'a>(
         (None, Some(named)) => named.clone(),
         (None, None) if definition.is_system_key() => container.settings().default_key(),
         (None, None) => {
-            return Err(Error::bad("The partition key is missing: send x-ms-documentdb-partitionkey with this operation."));
+            return Err(Error::bad(
+                "The partition key is missing: send x-ms-documentdb-partitionkey with this operation.",
+            ));
         }
     };
     Ok(CheckedWrite { operation, key, item, options })

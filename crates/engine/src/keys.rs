@@ -70,12 +70,6 @@ pub fn item(place: Place, number: Number) -> Vec<u8> {
     key(ITEM, &[&place, &number.to_be_bytes()])
 }
 
-/// All item rows from `from` up to but without `to`, in places.
-pub fn items_between(from: Place, to: Option<Place>) -> (Vec<u8>, Vec<u8>) {
-    let end = to.map_or_else(|| vec![ITEM + 1], |to| key(ITEM, &[&to]));
-    (key(ITEM, &[&from]), end)
-}
-
 /// The item rows of one place whose numbers are at least `from`.
 pub fn items_of(place: Place, from: Number) -> (Vec<u8>, Vec<u8>) {
     let mut end = item(place, Number::MAX);

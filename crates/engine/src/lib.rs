@@ -170,7 +170,12 @@ impl Engine {
     }
 
     /// Creates a container with the physical partitions that its throughput asks for.
-    pub fn create_container(&self, database: &Database, body: &Object, throughput: Option<Throughput>) -> Outcome<Resource> {
+    pub fn create_container(
+        &self,
+        database: &Database,
+        body: &Object,
+        throughput: Option<Throughput>,
+    ) -> Outcome<Resource> {
         self.metadata_resource(body, self.catalog.create_container(database, body, throughput))
     }
 
@@ -213,7 +218,13 @@ impl Engine {
     }
 
     /// Creates a script.
-    pub fn create_script(&self, container: &Container, kind: ScriptKind, body: &Object, upsert: bool) -> Outcome<Resource> {
+    pub fn create_script(
+        &self,
+        container: &Container,
+        kind: ScriptKind,
+        body: &Object,
+        upsert: bool,
+    ) -> Outcome<Resource> {
         self.metadata_resource(body, self.catalog.create_script(container, kind, body, upsert))
     }
 
@@ -235,7 +246,13 @@ impl Engine {
     }
 
     /// Deletes a script.
-    pub fn delete_script(&self, container: &Container, kind: ScriptKind, id: Id<'_>, if_match: Option<&str>) -> Outcome<()> {
+    pub fn delete_script(
+        &self,
+        container: &Container,
+        kind: ScriptKind,
+        id: Id<'_>,
+        if_match: Option<&str>,
+    ) -> Outcome<()> {
         self.metadata_write(0, self.catalog.delete_script(container, kind, id, if_match))
     }
 
@@ -310,7 +327,13 @@ impl Engine {
     }
 
     /// One page of a query.
-    pub fn query(&self, container: &Container, scope: &Scope, query: &QueryRequest, session: Option<&str>) -> Outcome<QueryPage> {
+    pub fn query(
+        &self,
+        container: &Container,
+        scope: &Scope,
+        query: &QueryRequest,
+        session: Option<&str>,
+    ) -> Outcome<QueryPage> {
         let mut work = Work::default();
         let mut position = None;
         let result = self.run_query(container, scope, query, session, &mut work, &mut position);

@@ -74,7 +74,8 @@ impl Engine {
                 let damaged = || Error::internal("a row is damaged");
                 let number = keys::read_natural(&key).ok_or_else(damaged)?;
                 let place = value[..].try_into().map_err(|_| damaged())?;
-                let row = read_row(place, number, |key| snapshot.get(key).map_err(storage_failure))?.ok_or_else(damaged)?;
+                let row =
+                    read_row(place, number, |key| snapshot.get(key).map_err(storage_failure))?.ok_or_else(damaged)?;
                 next = number + 1;
                 if row.leave_out_of_index {
                     continue;

@@ -77,7 +77,11 @@ pub fn check_computed_properties(properties: &[(String, String)]) -> Result<()> 
 /// 400 with the service's codes and places.
 pub fn compile(text: &str, parameters: &[(String, Json)], environment: &Environment) -> Result<Query> {
     if text.len() > limits::QUERY_TEXT_BYTES {
-        return Err(Error::bad(format!("The query text has {} bytes, at most {} are allowed.", text.len(), limits::QUERY_TEXT_BYTES)));
+        return Err(Error::bad(format!(
+            "The query text has {} bytes, at most {} are allowed.",
+            text.len(),
+            limits::QUERY_TEXT_BYTES
+        )));
     }
     Query::compile(text, parameters, environment).map_err(query_error)
 }
@@ -111,7 +115,9 @@ pub fn run(
     let targets = reach
         .partitions
         .iter()
-        .map(|(partition, within)| Ok(Target { partition: partition.as_ref(), snapshot: partition.snapshot()?, within: within.clone() }))
+        .map(|(partition, within)| {
+            Ok(Target { partition: partition.as_ref(), snapshot: partition.snapshot()?, within: within.clone() })
+        })
         .collect::<Result<Vec<_>>>()?;
     let wanted = rows_wanted(&query, &request.page);
     let now = context.world.now_ms();
@@ -137,7 +143,8 @@ pub fn run(
     let started = context.world.now_ms().saturating_sub(now);
     charge(&query, &asked, &work, targets.is_empty(), steps);
     let page = page.map_err(query_error)?;
-    let continuation = page.resume.map(|resume| token::write(&resume, request.page.continuation_limit_kb)).transpose()?;
+    let continuation =
+        page.resume.map(|resume| token::write(&resume, request.page.continuation_limit_kb)).transpose()?;
     let metrics = request.metrics.then(|| metrics::query_metrics(&asked, &work, started));
     let index_metrics = request.metrics.then(|| metrics::index_metrics(&query, &settings.policy));
     Ok(QueryPage { page: Page { rows: page.rows, continuation }, metrics, index_metrics })
@@ -223,7 +230,8 @@ pub fn scope_reach<'a>(container: &'a Container, scope: &Scope) -> Result<Reach<
         Scope::Epk(range) => Reach { partitions: stretch(range), key: None },
         Scope::Range { id, within } => {
             let partition = container.partition_by_id(*id)?;
-            let within = within.as_ref().and_then(|w| partition.range.intersection(w)).filter(|both| *both != partition.range);
+            let within =
+                within.as_ref().and_then(|w| partition.range.intersection(w)).filter(|both| *both != partition.range);
             Reach { partitions: vec![(partition, within)], key: None }
         }
         Scope::Key(key) => {
@@ -252,7 +260,10 @@ fn pinned_keys(container: &Container, query: &Query) -> Option<Vec<Epk>> {
             return None;
         }
         let components = values.iter().map(|v| component(v)).collect::<Option<Vec<_>>>()?;
-        keys = keys.iter().flat_map(|key| components.iter().map(|c| [&key[..], std::slice::from_ref(c)].concat())).collect();
+        keys = keys
+            .iter()
+            .flat_map(|key| components.iter().map(|c| [&key[..], std::slice::from_ref(c)].concat()))
+            .collect();
     }
     Some(keys.into_iter().map(|components| definition.epk(&PartitionKey::new(components))).collect())
 }

@@ -52,8 +52,12 @@ impl Engine {
         logging: bool,
     ) -> std::result::Result<Pending<ProcedureReply>, Box<Outcome<ProcedureReply>>> {
         let mut steps = Vec::new();
-        let found = container.partition_key().check(key).and_then(|()| self.catalog().find_script(container, ScriptKind::Procedure, procedure));
-        let script = found.map_err(|e| Box::new(self.outcome(Err(e), &Work { steps: vec![Step::ReadNothing] }, None)))?;
+        let found = container
+            .partition_key()
+            .check(key)
+            .and_then(|()| self.catalog().find_script(container, ScriptKind::Procedure, procedure));
+        let script =
+            found.map_err(|e| Box::new(self.outcome(Err(e), &Work { steps: vec![Step::ReadNothing] }, None)))?;
         let epk = container.partition_key().epk(key);
         let partition = container.partition_of(&epk);
         let done = self.transact(container, partition, key, &mut steps, |room| {
@@ -95,7 +99,10 @@ impl Engine {
         let named = |name: &Option<String>, time: TriggerTime| {
             name.as_ref().map(|name| find_trigger(container, name, time, write.operation)).transpose()
         };
-        let (pre, post) = (named(&write.options.pre_trigger, TriggerTime::Pre)?, named(&write.options.post_trigger, TriggerTime::Post)?);
+        let (pre, post) = (
+            named(&write.options.pre_trigger, TriggerTime::Pre)?,
+            named(&write.options.post_trigger, TriggerTime::Post)?,
+        );
         let executions = [&pre, &post].into_iter().flatten().count() as u32;
         let mut steps = Vec::new();
         let done = self.transact(container, partition, &write.key, &mut steps, |room| {
@@ -161,10 +168,18 @@ impl Engine {
                 Err(error) => return Err(error),
             }
         }
-        Err(Error::new(Kind::RetryWith, "Conflicting request to resource has been attempted. Retry to avoid conflicts."))
+        Err(Error::new(
+            Kind::RetryWith,
+            "Conflicting request to resource has been attempted. Retry to avoid conflicts.",
+        ))
     }
 
-    fn run_pre_trigger(&self, room: &mut Room<'_, '_>, trigger: &Script, write: &CheckedWrite<'_>) -> Result<Option<Object>> {
+    fn run_pre_trigger(
+        &self,
+        room: &mut Room<'_, '_>,
+        trigger: &Script,
+        write: &CheckedWrite<'_>,
+    ) -> Result<Option<Object>> {
         let request = write.item.as_ref().map(|item| Json::Object(item.clone()).to_text());
         let Some(text) = self.run_trigger(room, trigger, TriggerTime::Pre, write, request.as_deref(), None)? else {
             return Ok(None);
@@ -233,7 +248,12 @@ fn operation_of(operation: &WriteOperation) -> Operation {
 }
 
 /// The trigger that a write names, if it fits the write.
-fn find_trigger(container: &Container, name: &str, time: TriggerTime, operation: &WriteOperation) -> Result<Arc<Script>> {
+fn find_trigger(
+    container: &Container,
+    name: &str,
+    time: TriggerTime,
+    operation: &WriteOperation,
+) -> Result<Arc<Script>> {
     let trigger = container
         .script(ScriptKind::Trigger, name)
         .ok_or_else(|| Error::bad(format!("The trigger '{name}' does not exist in this container.")))?;
@@ -280,9 +300,14 @@ impl Room<'_, '_> {
                 self.query("SELECT * FROM c", "[]", page_size, continuation)
             }
             // Every path that is not indexed is scanned and the order is always exact, so both options are moot here.
-            HostCall::Query { text, parameters, page_size, continuation, enable_scan: _, enable_low_precision_order_by: _ } => {
-                self.query(&text, &parameters, page_size, continuation)
-            }
+            HostCall::Query {
+                text,
+                parameters,
+                page_size,
+                continuation,
+                enable_scan: _,
+                enable_low_precision_order_by: _,
+            } => self.query(&text, &parameters, page_size, continuation),
             HostCall::Create { body, index } => {
                 let item = self.item(&body)?;
                 let stored = self.transaction.create(&mut self.base, &self.key, &item, options(None, index)?)?;
@@ -352,7 +377,13 @@ impl Room<'_, '_> {
         })
     }
 
-    fn query(&mut self, text: &str, parameters: &str, page_size: u32, continuation: Option<String>) -> Result<HostReply> {
+    fn query(
+        &mut self,
+        text: &str,
+        parameters: &str,
+        page_size: u32,
+        continuation: Option<String>,
+    ) -> Result<HostReply> {
         let items = self.transaction.logical_partition(&self.epk)?;
         let rows: Vec<Bytes> = items.iter().map(|s| s.row.text(self.container.rid(), s.number)).collect();
         let page = PageRequest { max_items: Some(page_size as usize), continuation, continuation_limit_kb: None };
@@ -445,9 +476,10 @@ pub(crate) fn script_error(error: ScriptError) -> Error {
         ScriptError::Compile { .. } => Error::new(Kind::ScriptCompile, told),
         ScriptError::Thrown { number, .. } => sub_status(number.and_then(|n| u32::try_from(n).ok())),
         ScriptError::UnhandledHostFailure { number, .. } => sub_status(Some(u32::from(*number))),
-        ScriptError::BadArguments(_) | ScriptError::OutOfMemory | ScriptError::TooDeep | ScriptError::UnknownFunction(_) => {
-            Error::bad(told)
-        }
+        ScriptError::BadArguments(_)
+        | ScriptError::OutOfMemory
+        | ScriptError::TooDeep
+        | ScriptError::UnknownFunction(_) => Error::bad(told),
         ScriptError::TooLarge(_) => Error::new(Kind::RequestEntityTooLarge, told),
         ScriptError::TimedOut => Error::new(Kind::RequestTimeout, told),
         ScriptError::Busy => {

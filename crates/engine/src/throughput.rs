@@ -258,7 +258,9 @@ mod tests {
             check(profile, Step::MetadataWrite { bytes: 300 }, "4.95");
             check(profile, Step::MetadataWrite { bytes: 1300 }, "6.29");
         }
-        for (kb, ru) in [(4, "1.14"), (8, "1.33"), (16, "1.67"), (32, "2.19"), (64, "4.76"), (512, "40.95"), (2048, "291.81")] {
+        for (kb, ru) in
+            [(4, "1.14"), (8, "1.33"), (16, "1.67"), (32, "2.19"), (64, "4.76"), (512, "40.95"), (2048, "291.81")]
+        {
             check(Profile::Modern, Step::Read { bytes: kb * KB }, ru);
         }
         assert_eq!(Profile::Modern.price_of_throttling().to_string(), "0.38");

@@ -178,7 +178,13 @@ impl<'a> Transaction<'a> {
     ///
     /// # Errors
     /// 409 if the id or a unique key is taken; 400 and 413 for an item that breaks a rule.
-    pub fn create(&mut self, base: &mut Base<'_>, key: &PartitionKey, item: &Object, options: ItemOptions<'_>) -> Result<Stored> {
+    pub fn create(
+        &mut self,
+        base: &mut Base<'_>,
+        key: &PartitionKey,
+        item: &Object,
+        options: ItemOptions<'_>,
+    ) -> Result<Stored> {
         let id = item_id(item)?;
         let epk = self.settings.partition_key.epk(key);
         if let Some(old) = self.find_any(base, &epk, id)? {
@@ -198,7 +204,14 @@ impl<'a> Transaction<'a> {
     ///
     /// # Errors
     /// 412 if `if_match` does not fit, 409 if the new id or a unique key is taken, 400 and 413 as for [`Self::create`].
-    pub fn replace(&mut self, base: &mut Base<'_>, old: &Stored, key: &PartitionKey, item: &Object, options: ItemOptions<'_>) -> Result<Stored> {
+    pub fn replace(
+        &mut self,
+        base: &mut Base<'_>,
+        old: &Stored,
+        key: &PartitionKey,
+        item: &Object,
+        options: ItemOptions<'_>,
+    ) -> Result<Stored> {
         let id = item_id(item)?;
         let epk = self.settings.partition_key.epk(key);
         if epk != old.row.epk {
@@ -247,7 +260,13 @@ impl<'a> Transaction<'a> {
     }
 
     /// Records a change and checks unique keys.
-    fn put(&mut self, base: &mut Base<'_>, number: Number, old: Option<Versioned>, new: Option<Versioned>) -> Result<Stored> {
+    fn put(
+        &mut self,
+        base: &mut Base<'_>,
+        number: Number,
+        old: Option<Versioned>,
+        new: Option<Versioned>,
+    ) -> Result<Stored> {
         let kept: &[Vec<u8>] = new.as_ref().map_or(&[], |v| &v.unique);
         for key in kept {
             let holder = match self.by_key.get(key) {
@@ -300,7 +319,11 @@ impl<'a> Transaction<'a> {
         if row.size() > limits::ITEM_BYTES {
             return Err(Error::new(
                 Kind::RequestEntityTooLarge,
-                format!("Request size is too large: the item has {} bytes, at most {} are allowed.", row.size(), limits::ITEM_BYTES),
+                format!(
+                    "Request size is too large: the item has {} bytes, at most {} are allowed.",
+                    row.size(),
+                    limits::ITEM_BYTES
+                ),
             ));
         }
         let terms = self.terms(item, row.ts, options.leave_out_of_index)?;
@@ -337,7 +360,10 @@ impl<'a> Transaction<'a> {
         if let Some(place) = touched
             && writer.written_since(place, self.base_lsn)
         {
-            return Err(Error::new(Kind::RetryWith, "Conflicting request to resource has been attempted. Retry to avoid conflicts."));
+            return Err(Error::new(
+                Kind::RetryWith,
+                "Conflicting request to resource has been attempted. Retry to avoid conflicts.",
+            ));
         }
         if self.changes.iter().all(|c| c.old.is_none() && c.new.is_none()) {
             return Ok(None);
@@ -391,16 +417,24 @@ fn add_change(change: Change, lsn: u64, sequence: u32, out: &mut Changes) {
         own.push(keys::primary(&v.row.epk, &v.id));
         own
     };
-    let (before, after): (Vec<_>, Vec<_>) = (old.iter().flat_map(owned).collect(), new.iter().flat_map(owned).collect());
+    let (before, after): (Vec<_>, Vec<_>) =
+        (old.iter().flat_map(owned).collect(), new.iter().flat_map(owned).collect());
     out.deletes.extend(before.iter().filter(|key| !after.contains(key)).cloned());
-    out.puts.extend(after.into_iter().filter(|key| !before.contains(key)).map(|key| (key, number.to_be_bytes().to_vec())));
+    out.puts
+        .extend(after.into_iter().filter(|key| !before.contains(key)).map(|key| (key, number.to_be_bytes().to_vec())));
     let expiry = |v: &Versioned| (v.row.ttl > 0).then(|| keys::expiry(v.row.ts + v.row.ttl as u64, number));
     out.deletes.extend(old.as_ref().and_then(expiry));
     out.puts.extend(new.as_ref().and_then(expiry).map(|key| (key, place.to_vec())));
 }
 
 /// Item, chunks, natural order and feed rows; how many chunks there were and are.
-fn put_rows(number: Number, place: Place, old: Option<&Versioned>, new: Option<&Versioned>, out: &mut Changes) -> (u32, u32) {
+fn put_rows(
+    number: Number,
+    place: Place,
+    old: Option<&Versioned>,
+    new: Option<&Versioned>,
+    out: &mut Changes,
+) -> (u32, u32) {
     let old_chunks = old.map_or(0, |v| row::chunks_of(v.row.encode().len()));
     let Some(v) = new else {
         out.deletes.push(keys::item(place, number));
@@ -421,7 +455,11 @@ fn put_rows(number: Number, place: Place, old: Option<&Versioned>, new: Option<&
 }
 
 /// An item row with its further chunks, through whatever reads rows.
-pub fn read_row(place: Place, number: Number, mut get: impl FnMut(&[u8]) -> Result<Option<Bytes>>) -> Result<Option<Row>> {
+pub fn read_row(
+    place: Place,
+    number: Number,
+    mut get: impl FnMut(&[u8]) -> Result<Option<Bytes>>,
+) -> Result<Option<Row>> {
     let Some(first) = get(&keys::item(place, number))? else { return Ok(None) };
     complete_row(first, number, get).map(Some)
 }
@@ -468,7 +506,11 @@ pub fn item_id(item: &Object) -> Result<&str> {
         return Err(missing());
     }
     if id.len() > limits::ITEM_ID_BYTES {
-        return Err(Error::bad(format!("The id has {} bytes, at most {} are allowed.", id.len(), limits::ITEM_ID_BYTES)));
+        return Err(Error::bad(format!(
+            "The id has {} bytes, at most {} are allowed.",
+            id.len(),
+            limits::ITEM_ID_BYTES
+        )));
     }
     if id.contains(['/', '\\', '?', '#']) {
         return Err(Error::bad(format!("The id '{id}' is invalid: it contains one of the characters / \\ ? #.")));

@@ -20,6 +20,7 @@ Examples:
   orrery start --data-dir ./data --listen 127.0.0.1:9000
   orrery start --listen 0.0.0.0:8081 --key-file ./account.key
   orrery healthcheck                   exit 0 if the server answers
+  orrery bench blog                    what each model of the blog costs, beside the published figures
 
 Clients connect with AccountEndpoint=https://127.0.0.1:8081/;AccountKey=<key>;
 The port takes HTTP and HTTPS alike.";
@@ -32,6 +33,8 @@ pub(crate) enum Command {
     Start(StartArguments),
     /// Ask a server whether it answers: exit 0 if it does, 1 if not
     Healthcheck(HealthcheckArguments),
+    /// Measure a workload, on a server of its own unless told of one
+    Bench(BenchArguments),
     /// Run scripts for a server (the server starts this itself)
     #[command(hide = true)]
     ScriptHost,
@@ -84,6 +87,76 @@ pub(crate) struct StartArguments {
     /// Print one JSON line with the endpoints and the key when ready, and nothing else
     #[arg(long)]
     pub(crate) ready_json: bool,
+}
+
+/// What to measure.
+#[derive(Debug, Args)]
+pub(crate) struct BenchArguments {
+    #[command(subcommand)]
+    pub(crate) workload: Workload,
+}
+
+/// The workloads.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Workload {
+    /// The blog in three data models: milliseconds and request units of each request beside the article's
+    #[command(after_help = BLOG_HELP)]
+    Blog(BlogArguments),
+}
+
+const BLOG_HELP: &str = "\
+Examples:
+  orrery bench blog                                   a small data set, in about half a minute
+  orrery bench blog --scale 0.01 --models v1,v3       1,000 users, two of the models
+  orrery bench blog --format json > table.json
+  orrery bench blog --endpoint http://127.0.0.1:8081 --key \"$KEY\"
+
+The data set of scale 1 is the article's: 100,000 users with 5 to 50 posts each. Equal seeds give equal data.
+Databases named blog-v1, blog-v2 and blog-v3 are deleted first and made anew.";
+
+/// How the blog is measured.
+#[derive(Debug, Args)]
+pub(crate) struct BlogArguments {
+    /// Size of the data set; 1 is the article's
+    #[arg(long, value_name = "S", default_value_t = 0.0004)]
+    pub(crate) scale: f64,
+    /// The models to measure
+    #[arg(long, value_name = "MODELS", value_delimiter = ',', default_value = "v1,v2,v3")]
+    pub(crate) models: Vec<String>,
+    /// A server that runs already [default: one of its own]
+    #[arg(long, value_name = "URL", requires = "key")]
+    pub(crate) endpoint: Option<String>,
+    /// That server's account key
+    #[arg(long, value_name = "KEY", env = "ORRERY_KEY", hide_env_values = true)]
+    pub(crate) key: Option<String>,
+    /// The prices that apply; a server that runs already must have been started with the same
+    #[arg(long, value_enum, default_value_t = Profile::Y2019)]
+    pub(crate) profile: Profile,
+    /// Seed of the data set
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// How the result is written
+    #[arg(long, value_enum, default_value_t = TableFormat::Table)]
+    pub(crate) format: TableFormat,
+}
+
+impl BlogArguments {
+    /// The profile as the command line spells it.
+    pub(crate) fn profile_name(&self) -> &'static str {
+        match self.profile {
+            Profile::Modern => "modern",
+            Profile::Y2019 => "y2019",
+        }
+    }
+}
+
+/// How a result is written.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum TableFormat {
+    /// For people
+    Table,
+    /// A list of rows
+    Json,
 }
 
 /// Which server to ask.

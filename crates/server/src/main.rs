@@ -2,6 +2,7 @@
 //!
 //! Exit codes: 0 done, 1 failed, 2 used wrongly, 4 the data cannot be opened.
 
+mod bench;
 mod command;
 mod engine;
 mod failure;
@@ -23,6 +24,7 @@ fn main() -> ExitCode {
     let done = match Program::parse().command {
         Command::Start(arguments) => start::run(&arguments),
         Command::Healthcheck(arguments) => healthcheck::run(&arguments),
+        Command::Bench(arguments) => bench::run(&arguments),
         Command::ScriptHost => return orrery_script::serve_script_host(),
     };
     match done {

@@ -140,7 +140,10 @@ impl Container {
     /// 410/1002 if there is none.
     pub fn partition_by_id(&self, id: u32) -> Result<&Arc<Partition>> {
         self.partitions.iter().find(|p| p.id == id).ok_or_else(|| {
-            Error::new(ErrorKind::PartitionKeyRangeGone, format!("The partition key range {id} is gone: it does not exist or was split."))
+            Error::new(
+                ErrorKind::PartitionKeyRangeGone,
+                format!("The partition key range {id} is gone: it does not exist or was split."),
+            )
         })
     }
 
@@ -267,7 +270,12 @@ impl Catalog {
     ///
     /// # Errors
     /// 409 if the id is taken, 400 for a body that breaks a rule.
-    pub fn create_container(&self, database: &Database, body: &Object, throughput: Option<Throughput>) -> Result<Resource> {
+    pub fn create_container(
+        &self,
+        database: &Database,
+        body: &Object,
+        throughput: Option<Throughput>,
+    ) -> Result<Resource> {
         let settings = Settings::from_body(body)?;
         self.check_computed(&settings)?;
         let id = super::resource_id(&settings.body)?.to_owned();
@@ -288,7 +296,11 @@ impl Catalog {
         let listed: Vec<Json> = partitions.iter().map(|p| Json::Object(write_partition(p))).collect();
         let kept = object! { "created" => meta.ts, "rebuilding" => false, "partitions" => listed };
         let record = Record { kind: Kind::Container, meta, body: settings.body.clone(), kept };
-        let offer = if shared { None } else { Some(self.new_offer(rid, format!("dbs/{}/colls/{rid}/", database.rid()), asked)?) };
+        let offer = if shared {
+            None
+        } else {
+            Some(self.new_offer(rid, format!("dbs/{}/colls/{rid}/", database.rid()), asked)?)
+        };
         let mut batch = Batch::default();
         batch.put(&record);
         if let Some(offer) = &offer {
@@ -327,7 +339,12 @@ impl Catalog {
     ///
     /// # Errors
     /// 400 for what cannot change, 404, 412.
-    pub fn replace_container(&self, container: &Container, body: &Object, if_match: Option<&str>) -> Result<IndexState> {
+    pub fn replace_container(
+        &self,
+        container: &Container,
+        body: &Object,
+        if_match: Option<&str>,
+    ) -> Result<IndexState> {
         let settings = Settings::from_body(body)?;
         self.check_computed(&settings)?;
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
@@ -358,7 +375,13 @@ impl Catalog {
         self.change_container(container, meta, settings, IndexState::Ready)
     }
 
-    fn change_container(&self, container: &Container, meta: Meta, settings: Arc<Settings>, index: IndexState) -> Result<()> {
+    fn change_container(
+        &self,
+        container: &Container,
+        meta: Meta,
+        settings: Arc<Settings>,
+        index: IndexState,
+    ) -> Result<()> {
         let mut batch = Batch::default();
         batch.put(&container.record(meta, &settings, index));
         self.commit(batch)?;

@@ -166,7 +166,9 @@ impl Catalog {
 fn wanted_throughput(body: &Object, old: Throughput) -> Result<Throughput> {
     let bad = |what: &str| Error::bad(format!("The offer is invalid: {what}."));
     let content = body.get("content").and_then(Json::as_object).ok_or_else(|| bad("'content' is missing"))?;
-    let number = |json: &Json| json.as_i64().and_then(|n| u32::try_from(n).ok()).ok_or_else(|| bad("a throughput is no whole number"));
+    let number = |json: &Json| {
+        json.as_i64().and_then(|n| u32::try_from(n).ok()).ok_or_else(|| bad("a throughput is no whole number"))
+    };
     match (old, content.get("offerAutopilotSettings").filter(|s| !matches!(s, Json::Null))) {
         (Throughput::Autoscale { .. }, Some(settings)) => {
             let max = settings.get("maxThroughput").ok_or_else(|| bad("'maxThroughput' is missing"))?;

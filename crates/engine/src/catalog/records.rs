@@ -22,7 +22,8 @@ pub enum Kind {
 }
 
 impl Kind {
-    const ALL: [Kind; 6] = [Kind::Database, Kind::Container, Kind::Procedure, Kind::Trigger, Kind::Function, Kind::Offer];
+    const ALL: [Kind; 6] =
+        [Kind::Database, Kind::Container, Kind::Procedure, Kind::Trigger, Kind::Function, Kind::Offer];
 }
 
 /// What every resource has.
@@ -40,7 +41,13 @@ impl Meta {
     /// `_etag`, with its quotes.
     pub fn etag_text(&self) -> String {
         let e = self.etag;
-        format!("\"{:08x}-{:04x}-{:04x}-0000-{:08x}0000\"", e >> 32, e >> 16 & 0xFFFF, e & 0xFFFF, self.ts & 0xFFFF_FFFF)
+        format!(
+            "\"{:08x}-{:04x}-{:04x}-0000-{:08x}0000\"",
+            e >> 32,
+            e >> 16 & 0xFFFF,
+            e & 0xFFFF,
+            self.ts & 0xFFFF_FFFF
+        )
     }
 
     /// A resource's text: its members, then the system properties every resource has, then those of its kind.

@@ -103,7 +103,12 @@ impl Script {
     /// As a client reads it.
     pub fn resource(&self, container: &Container, created: bool) -> Resource {
         let link = format!("{}{}/{}/", container.self_link(), self.kind.row().segment, self.meta.rid);
-        Resource { body: self.meta.text(&self.body, &link, &[]), etag: self.meta.etag_text(), rid: self.meta.rid, created }
+        Resource {
+            body: self.meta.text(&self.body, &link, &[]),
+            etag: self.meta.etag_text(),
+            rid: self.meta.rid,
+            created,
+        }
     }
 }
 
@@ -112,17 +117,23 @@ fn checked_body(kind: ScriptKind, body: &Object) -> Result<Object> {
     let mut checked = Object::new();
     for &member in kind.row().members {
         let missing = || {
-            Error::bad(format!("The input content is invalid because the required properties - '{member}; ' - are missing"))
+            Error::bad(format!(
+                "The input content is invalid because the required properties - '{member}; ' - are missing"
+            ))
         };
         let text = body.get(member).and_then(Json::as_str).ok_or_else(missing)?;
         checked.set(member, text);
     }
     resource_id(&checked)?;
-    if let Some((name, _)) = body.iter().find(|(name, _)| !kind.row().members.contains(name) && !name.starts_with('_')) {
+    if let Some((name, _)) = body.iter().find(|(name, _)| !kind.row().members.contains(name) && !name.starts_with('_'))
+    {
         return Err(Error::bad(format!("The property '{name}' of a script is unknown.")));
     }
     if checked.get("body").and_then(Json::as_str).is_some_and(|source| source.trim().is_empty()) {
-        return Err(Error::new(ErrorKind::ScriptCompile, "Encountered exception while compiling Javascript. The body is empty."));
+        return Err(Error::new(
+            ErrorKind::ScriptCompile,
+            "Encountered exception while compiling Javascript. The body is empty.",
+        ));
     }
     if kind == ScriptKind::Trigger {
         one_of(&mut checked, "triggerType", &["Pre", "Post"])?;
@@ -134,7 +145,8 @@ fn checked_body(kind: ScriptKind, body: &Object) -> Result<Object> {
 fn one_of(body: &mut Object, name: &str, allowed: &[&str]) -> Result<()> {
     let text = body.get(name).and_then(Json::as_str).unwrap_or_default().to_owned();
     let found = allowed.iter().find(|a| a.eq_ignore_ascii_case(&text));
-    let found = found.ok_or_else(|| Error::bad(format!("The {name} '{text}' is invalid; it is one of {}.", allowed.join(", "))))?;
+    let found = found
+        .ok_or_else(|| Error::bad(format!("The {name} '{text}' is invalid; it is one of {}.", allowed.join(", "))))?;
     body.set(name, *found);
     Ok(())
 }
@@ -156,7 +168,13 @@ impl Catalog {
     ///
     /// # Errors
     /// 409, 400, and 403 when the container is full of them.
-    pub fn create_script(&self, container: &Container, kind: ScriptKind, body: &Object, upsert: bool) -> Result<Resource> {
+    pub fn create_script(
+        &self,
+        container: &Container,
+        kind: ScriptKind,
+        body: &Object,
+        upsert: bool,
+    ) -> Result<Resource> {
         let body = checked_body(kind, body)?;
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let id = resource_id(&body)?;
@@ -166,10 +184,14 @@ impl Catalog {
             None => None,
         };
         if rid.is_none() && container.scripts(kind).len() >= kind.row().most {
-            return Err(Error::new(ErrorKind::Forbidden, format!("A container has at most {} of these.", kind.row().most)));
+            return Err(Error::new(
+                ErrorKind::Forbidden,
+                format!("A container has at most {} of these.", kind.row().most),
+            ));
         }
         let created = rid.is_none();
-        let rid = rid.unwrap_or_else(|| Rid::child(container.rid(), kind.row().child, self.world.random() % CHILD_NUMBERS));
+        let rid =
+            rid.unwrap_or_else(|| Rid::child(container.rid(), kind.row().child, self.world.random() % CHILD_NUMBERS));
         self.put_script(container, Script { kind, meta: self.new_meta(rid), body }, created)
     }
 
@@ -203,7 +225,13 @@ impl Catalog {
     ///
     /// # Errors
     /// 404, 412.
-    pub fn delete_script(&self, container: &Container, kind: ScriptKind, id: Id<'_>, if_match: Option<&str>) -> Result<()> {
+    pub fn delete_script(
+        &self,
+        container: &Container,
+        kind: ScriptKind,
+        id: Id<'_>,
+        if_match: Option<&str>,
+    ) -> Result<()> {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let old = self.find_script(container, kind, id)?;
         check_etag(&old, if_match)?;

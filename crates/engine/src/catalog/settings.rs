@@ -42,13 +42,23 @@ enum Member {
 
 fn member(name: &str) -> Option<Member> {
     Some(match name {
-        "id" | "partitionKey" | "indexingPolicy" | "defaultTtl" | "uniqueKeyPolicy" | "computedProperties"
+        "id"
+        | "partitionKey"
+        | "indexingPolicy"
+        | "defaultTtl"
+        | "uniqueKeyPolicy"
+        | "computedProperties"
         | "conflictResolutionPolicy" => Member::Kept,
         "geospatialConfig" => Member::Only(r#"{"type":"Geography"}"#),
         "changeFeedPolicy" => Member::Only(r#"{"retentionDuration":0}"#),
         "vectorEmbeddingPolicy" => Member::Only(r#"{"vectorEmbeddings":[]}"#),
-        "fullTextPolicy" | "analyticalStorageTtl" | "clientEncryptionPolicy" | "materializedViewDefinition"
-        | "globalSecondaryIndexDefinition" | "dataMaskingPolicy" | "schemaPolicy" => Member::Refused,
+        "fullTextPolicy"
+        | "analyticalStorageTtl"
+        | "clientEncryptionPolicy"
+        | "materializedViewDefinition"
+        | "globalSecondaryIndexDefinition"
+        | "dataMaskingPolicy"
+        | "schemaPolicy" => Member::Refused,
         "statistics" | "documentsLink" | "ownerResourceId" => Member::Servers,
         own if own.starts_with('_') => Member::Servers,
         _ => return None,
@@ -179,7 +189,7 @@ fn read_computed(list: Option<&Json>) -> Result<Vec<(String, String)>> {
 /// There is one write region, so conflicts never arise; the policy is kept for reads.
 fn conflict_policy(policy: Option<&Json>) -> Result<Json> {
     let default = object! { "mode" => "LastWriterWins", "conflictResolutionPath" => "/_ts",
-        "conflictResolutionProcedure" => "" };
+    "conflictResolutionProcedure" => "" };
     let Some(policy) = policy.filter(|p| !matches!(p, Json::Null)) else { return Ok(Json::Object(default)) };
     let mode = policy.get("mode").and_then(Json::as_str).unwrap_or("LastWriterWins");
     if !mode.eq_ignore_ascii_case("LastWriterWins") {
@@ -204,7 +214,8 @@ mod tests {
     #[test]
     fn a_read_shows_what_was_left_out() {
         let settings = settings(r#"{"id":"c","partitionKey":{"paths":["/pk"]},"defaultTtl":5}"#).expect("settings");
-        for name in ["indexingPolicy", "uniqueKeyPolicy", "conflictResolutionPolicy", "geospatialConfig", "defaultTtl"] {
+        for name in ["indexingPolicy", "uniqueKeyPolicy", "conflictResolutionPolicy", "geospatialConfig", "defaultTtl"]
+        {
             assert!(settings.body.get(name).is_some(), "{name}");
         }
         assert_eq!(settings.default_ttl, Some(5));
@@ -229,7 +240,17 @@ mod tests {
     #[test]
     fn what_is_fixed_stays() {
         let old = settings(r#"{"id":"c","partitionKey":{"paths":["/pk"]}}"#).expect("settings");
-        assert!(settings(r#"{"id":"c","partitionKey":{"paths":["/other"]}}"#).expect("settings").check_replaces(&old).is_err());
-        assert!(settings(r#"{"id":"c","partitionKey":{"paths":["/pk"]},"defaultTtl":9}"#).expect("settings").check_replaces(&old).is_ok());
+        assert!(
+            settings(r#"{"id":"c","partitionKey":{"paths":["/other"]}}"#)
+                .expect("settings")
+                .check_replaces(&old)
+                .is_err()
+        );
+        assert!(
+            settings(r#"{"id":"c","partitionKey":{"paths":["/pk"]},"defaultTtl":9}"#)
+                .expect("settings")
+                .check_replaces(&old)
+                .is_ok()
+        );
     }
 }

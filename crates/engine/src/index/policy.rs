@@ -71,8 +71,14 @@ impl Policy {
         }
         if !consistent {
             let body = object! { "indexingMode" => "none", "automatic" => false,
-                "includedPaths" => Vec::new(), "excludedPaths" => Vec::new() };
-            return Ok(Policy { consistent, tree: Node::default(), composites: Vec::new(), explicit_scalars: Vec::new(), body });
+            "includedPaths" => Vec::new(), "excludedPaths" => Vec::new() };
+            return Ok(Policy {
+                consistent,
+                tree: Node::default(),
+                composites: Vec::new(),
+                explicit_scalars: Vec::new(),
+                body,
+            });
         }
         Self::consistent(body)
     }
@@ -105,7 +111,7 @@ impl Policy {
             list.iter().map(|p| Json::Object(object! { "path" => p.as_str() })).collect::<Vec<_>>().into()
         };
         let mut shown = object! { "indexingMode" => "consistent", "automatic" => true,
-            "includedPaths" => listed(&included), "excludedPaths" => listed(&excluded) };
+        "includedPaths" => listed(&included), "excludedPaths" => listed(&excluded) };
         let composites = match body.get("compositeIndexes") {
             None | Some(Json::Null) => Vec::new(),
             Some(list) => {
@@ -198,7 +204,8 @@ impl<'a> At<'a> {
 
 impl Node {
     fn add(&mut self, text: &str, decision: bool) -> Result<()> {
-        let (steps, everything) = parse_path(text).ok_or_else(|| bad(&format!("the path '{text}' is not well formed")))?;
+        let (steps, everything) =
+            parse_path(text).ok_or_else(|| bad(&format!("the path '{text}' is not well formed")))?;
         let node = self.node(&steps);
         let place = if everything { &mut node.below } else { &mut node.scalar };
         if place.replace(decision).is_some_and(|before| before != decision) {
@@ -301,10 +308,8 @@ mod tests {
     }
 
     fn covers(policy: &Policy, path: &str) -> bool {
-        let steps: Vec<Step> = path
-            .split('/')
-            .map(|s| if s == "[]" { Step::Element } else { Step::Name(s.to_owned()) })
-            .collect();
+        let steps: Vec<Step> =
+            path.split('/').map(|s| if s == "[]" { Step::Element } else { Step::Name(s.to_owned()) }).collect();
         policy.covers(&steps)
     }
 
@@ -365,10 +370,9 @@ mod tests {
 
     #[test]
     fn a_composite_index_serves_its_order_and_the_opposite() {
-        let policy = policy(
-            r#"{"compositeIndexes":[[{"path":"/a","order":"ascending"},{"path":"/b","order":"descending"}]]}"#,
-        )
-        .expect("policy");
+        let policy =
+            policy(r#"{"compositeIndexes":[[{"path":"/a","order":"ascending"},{"path":"/b","order":"descending"}]]}"#)
+                .expect("policy");
         let keys = |a: bool, b: bool| vec![(vec![Step::Name("a".into())], a), (vec![Step::Name("b".into())], b)];
         assert!(policy.orders_by(&keys(true, false)) && policy.orders_by(&keys(false, true)));
         assert!(!policy.orders_by(&keys(true, true)));

@@ -19,6 +19,8 @@ pub struct Terms {
     entries: BTreeSet<(PathNumber, Vec<u8>)>,
     /// Units of each (path) and (path, value), the way they are charged.
     units: BTreeMap<(PathNumber, Option<Vec<u8>>), u32>,
+    /// Whether `_ts` is indexed. A write is charged for its change even within one second.
+    has_ts: bool,
 }
 
 impl Terms {
@@ -40,7 +42,7 @@ impl Terms {
         }
         let ts_path = paths.name(ROOT, "_ts");
         terms.insert(ts_path, value::encode(&Json::from(ts)));
-        terms.charge(ts_path, Some(ts.to_be_bytes().to_vec()), 1);
+        terms.has_ts = true;
         if !partition_key_is_id {
             terms.charge(ROOT, None, 1);
         }
@@ -123,7 +125,7 @@ impl Terms {
 
     /// What creating or deleting the item is charged.
     pub fn units(&self) -> u32 {
-        self.units.values().sum()
+        self.units.values().sum::<u32>() + u32::from(self.has_ts)
     }
 
     /// What turning `old` into this is charged: entries removed and added.
@@ -131,7 +133,7 @@ impl Terms {
         let missing = |a: &Terms, b: &Terms| -> u32 {
             a.units.iter().filter(|(key, units)| b.units.get(key) != Some(units)).map(|(_, units)| units).sum()
         };
-        missing(self, old) + missing(old, self)
+        missing(self, old) + missing(old, self) + u32::from(self.has_ts) + u32::from(old.has_ts)
     }
 }
 
@@ -184,8 +186,9 @@ mod tests {
         let (policy, mut paths) = (Policy::default_policy(), Paths::default());
         let old = terms(r#"{"id":"a","n":1,"s":"x"}"#, &policy, true, &mut paths);
         let new = terms(r#"{"id":"a","n":2,"s":"x"}"#, &policy, true, &mut paths);
-        assert_eq!(new.units_changed_from(&old), 2);
+        // the number's old and new value, and those of _ts
+        assert_eq!(new.units_changed_from(&old), 4);
         assert_eq!(new.without(&old).count(), 1);
-        assert_eq!(old.units_changed_from(&old), 0);
+        assert_eq!(old.units_changed_from(&old), 2);
     }
 }

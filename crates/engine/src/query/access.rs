@@ -109,7 +109,8 @@ impl Access {
             return Ok(Access::plain(Driver::Nothing, "nothing".into()));
         }
         let usable = if ask.index == IndexState::Ready { candidates(ask, partition, snapshot)? } else { Vec::new() };
-        let seeks = usable.iter().filter_map(|c| c.keys.as_ref()).map(|k| k.seeks).sum::<u64>() + own_key_seek(ask, &usable);
+        let seeks =
+            usable.iter().filter_map(|c| c.keys.as_ref()).map(|k| k.seeks).sum::<u64>() + own_key_seek(ask, &usable);
         if let Some(walk) = ordered(ask, &usable, seeks, partition, snapshot)? {
             return Ok(walk);
         }
@@ -143,7 +144,16 @@ impl Access {
     }
 
     fn plain(driver: Driver, explanation: String) -> Access {
-        Access { driver, checks: Vec::new(), test_items: false, decides: false, seeks: 0, walks: false, scans: false, explanation }
+        Access {
+            driver,
+            checks: Vec::new(),
+            test_items: false,
+            decides: false,
+            seeks: 0,
+            walks: false,
+            scans: false,
+            explanation,
+        }
     }
 }
 
@@ -185,14 +195,18 @@ fn own_key_seek(ask: &Ask<'_>, usable: &[Candidate<'_>]) -> u64 {
 
 fn is_key_path(ask: &Ask<'_>, candidate: &Candidate<'_>) -> bool {
     let Condition::Term { path, .. } = candidate.condition else { return false };
-    let names: Vec<String> = path.0.iter().filter_map(|s| if let orrery_sql::Step::Name(n) = s { Some(n.clone()) } else { None }).collect();
+    let names: Vec<String> =
+        path.0.iter().filter_map(|s| if let orrery_sql::Step::Name(n) = s { Some(n.clone()) } else { None }).collect();
     ask.settings.partition_key.paths().contains(&names)
 }
 
 /// The shortest list; among equals a seek before a scan.
 fn best_of<'a, 'b>(usable: &'b [Candidate<'a>]) -> Option<&'b Candidate<'a>> {
     let rank = |c: &Candidate<'_>| (c.entries >= LOOK && !c.is_equality(), c.entries, !c.is_equality());
-    usable.iter().filter(|c| condition::is_selective(c.test) || c.entries < LOOK || matches!(c.test, Test::ScanStrings(_))).min_by_key(|c| rank(c))
+    usable
+        .iter()
+        .filter(|c| condition::is_selective(c.test) || c.entries < LOOK || matches!(c.test, Test::ScanStrings(_)))
+        .min_by_key(|c| rank(c))
 }
 
 fn by_postings(ask: &Ask<'_>, best: &Candidate<'_>, usable: &[Candidate<'_>], seeks: u64) -> Access {
@@ -212,14 +226,11 @@ fn by_postings(ask: &Ask<'_>, best: &Candidate<'_>, usable: &[Candidate<'_>], se
     let strings = matches!(best.test, Test::ScanStrings(_)).then(|| best.test.clone());
     let covered = 1 + checks.len();
     let all = conjuncts(ask.query.condition()).len();
-    let texts: Vec<&str> = std::iter::once(best).chain(others().filter(|c| c.is_equality())).map(|c| c.text.as_str()).collect();
+    let texts: Vec<&str> =
+        std::iter::once(best).chain(others().filter(|c| c.is_equality())).map(|c| c.text.as_str()).collect();
     Access {
         decides: covered == all && best.is_exact() && others().all(Candidate::is_exact),
-        driver: Driver::Postings {
-            ranges: keys.ranges.clone(),
-            one_value: best.is_equality(),
-            strings,
-        },
+        driver: Driver::Postings { ranges: keys.ranges.clone(), one_value: best.is_equality(), strings },
         walks: !checks.is_empty(),
         scans: keys.seeks == 0,
         checks,
@@ -236,7 +247,13 @@ fn term_of(candidate: &Candidate<'_>) -> Option<(PathNumber, Vec<u8>)> {
 }
 
 /// The walk along the ORDER BY path, if it is cheaper than finding the matches and sorting them.
-fn ordered(ask: &Ask<'_>, usable: &[Candidate<'_>], seeks: u64, partition: &Partition, snapshot: &dyn Snapshot) -> Result<Option<Access>> {
+fn ordered(
+    ask: &Ask<'_>,
+    usable: &[Candidate<'_>],
+    seeks: u64,
+    partition: &Partition,
+    snapshot: &dyn Snapshot,
+) -> Result<Option<Access>> {
     let [key] = ask.query.order() else { return Ok(None) };
     let Some(path) = &key.path else { return Ok(None) };
     if ask.index != IndexState::Ready || !condition::is_indexed(&ask.settings.policy, path) {

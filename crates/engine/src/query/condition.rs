@@ -99,7 +99,8 @@ fn stretch(path: PathNumber, kind: Stretch) -> (Vec<u8>, Vec<u8>) {
 }
 
 fn range(path: PathNumber, lower: &Bound<Json>, upper: &Bound<Json>) -> Option<KeyRanges> {
-    let (Bound::Included(sample) | Bound::Excluded(sample)) = (if matches!(lower, Bound::Unbounded) { upper } else { lower })
+    let (Bound::Included(sample) | Bound::Excluded(sample)) =
+        (if matches!(lower, Bound::Unbounded) { upper } else { lower })
     else {
         return None;
     };
@@ -145,9 +146,9 @@ fn term_holds(path: &[orrery_sql::Step], test: &Test, value: Option<&Json>) -> b
     match path.split_first() {
         None => test_holds(test, value),
         Some((orrery_sql::Step::Name(name), rest)) => term_holds(rest, test, value.and_then(|v| v.get(name))),
-        Some((orrery_sql::Step::Element, rest)) => {
-            value.and_then(Json::as_array).is_some_and(|elements| elements.iter().any(|e| term_holds(rest, test, Some(e))))
-        }
+        Some((orrery_sql::Step::Element, rest)) => value
+            .and_then(Json::as_array)
+            .is_some_and(|elements| elements.iter().any(|e| term_holds(rest, test, Some(e)))),
     }
 }
 

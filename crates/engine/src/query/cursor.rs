@@ -80,8 +80,12 @@ impl<'a> Cursor<'a> {
             Driver::Nothing => Box::new(std::iter::empty()) as Postings<'a>,
             Driver::Everything => naturals(snapshot, after),
             Driver::Logical(place) => logical(snapshot, *place, after),
-            Driver::Postings { ranges, one_value, strings } => by_terms(snapshot, ranges, *one_value, strings.as_ref(), after)?,
-            Driver::Order { path, descending } => in_order(partition, snapshot, *path, *descending, ask.query.order()[0].path.as_ref(), after)?,
+            Driver::Postings { ranges, one_value, strings } => {
+                by_terms(snapshot, ranges, *one_value, strings.as_ref(), after)?
+            }
+            Driver::Order { path, descending } => {
+                in_order(partition, snapshot, *path, *descending, ask.query.order()[0].path.as_ref(), after)?
+            }
         };
         Ok(Cursor { container, snapshot, ask, access, postings, peeked: None, now, work })
     }
@@ -272,7 +276,9 @@ fn by_terms<'a>(
     }
     found.sort_unstable();
     found.dedup();
-    Ok(Box::new(found.into_iter().map(|(number, place)| Ok(Posting { spot: natural_spot(number), place, first: None }))))
+    Ok(Box::new(
+        found.into_iter().map(|(number, place)| Ok(Posting { spot: natural_spot(number), place, first: None })),
+    ))
 }
 
 /// A string that was cut for the index may pass: its item decides.
@@ -296,13 +302,18 @@ fn in_order<'a>(
         Some(path) => Partition::entries_of(snapshot, path)?,
         None => 0,
     };
-    let (direction, items) = (if descending { Direction::Reverse } else { Direction::Forward }, Partition::counters(snapshot)?.items);
+    let (direction, items) =
+        (if descending { Direction::Reverse } else { Direction::Forward }, Partition::counters(snapshot)?.items);
     let has_lacking = items > entries;
     let in_values = after.is_some_and(|spot| spot.value.is_some());
     let in_lacking = after.is_some_and(|spot| spot.value.is_none());
     let values: Postings<'a> = match path {
         Some(path) if descending || !in_lacking || after.is_none() => {
-            if descending && in_lacking { Box::new(std::iter::empty()) } else { valued(snapshot, path, direction, after.filter(|_| in_values)) }
+            if descending && in_lacking {
+                Box::new(std::iter::empty())
+            } else {
+                valued(snapshot, path, direction, after.filter(|_| in_values))
+            }
         }
         Some(path) => valued(snapshot, path, direction, None),
         None => Box::new(std::iter::empty()),
@@ -316,7 +327,12 @@ fn in_order<'a>(
     Ok(if descending { Box::new(values.chain(rest)) } else { Box::new(rest.chain(values)) })
 }
 
-fn valued<'a>(snapshot: &'a dyn Snapshot, path: PathNumber, direction: Direction, after: Option<&Spot>) -> Postings<'a> {
+fn valued<'a>(
+    snapshot: &'a dyn Snapshot,
+    path: PathNumber,
+    direction: Direction,
+    after: Option<&Spot>,
+) -> Postings<'a> {
     let prefix = keys::terms(path, &[]);
     let mut range = (prefix.clone(), keys::after(&prefix));
     if let Some(Spot { value: Some(value), number }) = after {
@@ -364,9 +380,8 @@ fn lacking<'a>(
             orrery_sql::Step::Element => None,
         });
         let system_ts = orrery_model::Json::from(row.ts);
-        let found = found.or_else(|| {
-            matches!(&steps.0[..], [orrery_sql::Step::Name(name)] if name == "_ts").then_some(&system_ts)
-        });
+        let found = found
+            .or_else(|| matches!(&steps.0[..], [orrery_sql::Step::Name(name)] if name == "_ts").then_some(&system_ts));
         let Some(found) = found else { return Ok(Some(posting)) };
         let entry = keys::term(path, &value::encode(found).bytes, number, place);
         let indexed = snapshot.get(&entry).map_err(storage_failure)?.is_some();

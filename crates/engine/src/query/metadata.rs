@@ -48,7 +48,8 @@ pub fn query_rows(
     let next = match resume.as_ref().map(|r| &r.position[..]) {
         None | Some([]) => 0,
         Some(position) => {
-            let number = crate::keys::number(position).ok_or_else(|| Error::bad("The continuation token is invalid."))?;
+            let number =
+                crate::keys::number(position).ok_or_else(|| Error::bad("The continuation token is invalid."))?;
             usize::try_from(number).unwrap_or(usize::MAX).min(rows.len())
         }
     };

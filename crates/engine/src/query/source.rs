@@ -84,7 +84,8 @@ impl<'a> Candidates<'a> {
             let target = &self.targets[i];
             // Numbers are unique in a container: behind the last spot is the same place in every range.
             let after = self.last.as_ref().map(|(_, spot)| spot);
-            let cursor = Cursor::open(self.container, target.partition, target.snapshot.as_ref(), ask, access, after, self.now)?;
+            let cursor =
+                Cursor::open(self.container, target.partition, target.snapshot.as_ref(), ask, access, after, self.now)?;
             self.cursors[i] = Some(cursor);
         }
         Ok(())
@@ -112,7 +113,15 @@ impl<'a> Candidates<'a> {
                 let ask = (self.ask)(target);
                 let access = Access::choose(&ask, target.partition, target.snapshot.as_ref())?;
                 let after = self.last.as_ref().filter(|(range, _)| *range == id).map(|(_, spot)| spot);
-                let cursor = Cursor::open(self.container, target.partition, target.snapshot.as_ref(), ask, access, after, self.now)?;
+                let cursor = Cursor::open(
+                    self.container,
+                    target.partition,
+                    target.snapshot.as_ref(),
+                    ask,
+                    access,
+                    after,
+                    self.now,
+                )?;
                 self.cursors[self.current] = Some(cursor);
             }
             if let Some(found) = self.cursors[self.current].as_mut().map(Cursor::next).transpose()?.flatten() {
