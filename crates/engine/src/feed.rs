@@ -79,7 +79,7 @@ impl Engine {
         let (partition, wanted) = one_partition(container, scope)?;
         let snapshot = partition.snapshot()?;
         let lsn = snapshot.head().lsn;
-        *position = Some(Position { range_id: partition.id, lsn, item_lsn: None });
+        *position = Some(partition.position(lsn, None));
         check_session(session, &partition, lsn)?;
         let after = match start {
             FeedStart::Now => return Ok(FeedPage { rows: Vec::new(), continue_after: lsn }),

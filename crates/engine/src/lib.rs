@@ -357,7 +357,7 @@ impl Engine {
             let lsn = partition.snapshot()?.head().lsn;
             consistency::check_session(session, partition, lsn)?;
             if let [_] = reach.partitions[..] {
-                *position = Some(Position { range_id: partition.id, lsn, item_lsn: None });
+                *position = Some(partition.position(lsn, None));
             }
         }
         let context = query::Context { world: self.world(), profile: self.profile };

@@ -53,6 +53,9 @@ impl std::fmt::Display for Charge {
 pub struct Position {
     /// The partition key range id that clients see.
     pub range_id: u32,
+    /// Which life of the container this is: later containers of the same name have higher ones, so that a client's
+    /// token for an earlier one is told apart.
+    pub version: u64,
     /// The last committed LSN that the answer reflects.
     pub lsn: u64,
     /// The LSN of the addressed item's last write, where one item was addressed.

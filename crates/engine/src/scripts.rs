@@ -77,12 +77,12 @@ impl Engine {
         let work = Work { steps: vec![Step::Script { inner: steps, executions: 1 }] };
         match done {
             Ok((ordered, reply, lsn)) => {
-                let position = Position { range_id: partition.id, lsn, item_lsn: None };
+                let position = partition.position(lsn, None);
                 Ok(Pending::new(ordered, partition, self.outcome(Ok(reply), &work, Some(position))))
             }
             Err(error) => {
                 let lsn = partition.snapshot().map_or(0, |s| s.head().lsn);
-                let position = Position { range_id: partition.id, lsn, item_lsn: None };
+                let position = partition.position(lsn, None);
                 Err(Box::new(self.outcome(Err(error), &work, Some(position))))
             }
         }

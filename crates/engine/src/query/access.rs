@@ -19,6 +19,10 @@ use orrery_storage::{Direction, Snapshot};
 /// Index entries that planning looks at, at most, for each term.
 const LOOK: usize = 256;
 
+/// A sort holds all matches and is done again for every page, a walk goes on where it stopped: a sort must be this many
+/// times cheaper.
+const SORT_PENALTY: u64 = 2;
+
 /// What a query asks of one partition.
 pub struct Ask<'a> {
     /// The query.
@@ -268,7 +272,7 @@ fn ordered(
     // A logical partition that was counted to its end is read and sorted; else walk, if few entries lie between rows.
     let (few, wanted) = (matches < LOOK, ask.rows_wanted.min(matches));
     let walk = walk_cost(ask.profile, items, matches, wanted);
-    if !ask.must_walk && few && sort_cost(ask.profile, matches) <= walk {
+    if !ask.must_walk && few && SORT_PENALTY * sort_cost(ask.profile, matches) <= walk {
         return Ok(None);
     }
     let checks = usable.iter().filter(|c| c.is_equality()).map(term_of).collect::<Option<Vec<_>>>();
