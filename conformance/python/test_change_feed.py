@@ -116,7 +116,7 @@ def test_a_time_long_ago_sees_all_and_a_time_to_come_sees_nothing(container):
 
 
 @pytest.mark.parametrize("which", ["container", "wide_container"])
-def test_a_partition_key_sees_only_its_own_changes(which, request):
+def test_a_partition_key_sees_only_its_own_changes(which, scheme, request):
     target = request.getfixturevalue(which)
     for n in range(12):
         target.create_item({"id": f"{n:02}", "pk": f"k{n % 4}"})

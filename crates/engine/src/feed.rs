@@ -37,13 +37,7 @@ impl Engine {
         session: Option<&str>,
     ) -> Outcome<Page> {
         // A feed is `SELECT *`, paid as reads.
-        let query = QueryRequest {
-            text: "SELECT * FROM c".into(),
-            parameters: Vec::new(),
-            page: page.clone(),
-            cross_partition: true,
-            metrics: false,
-        };
+        let query = QueryRequest::everything(page);
         let answer = self.query(container, scope, &query, session);
         let items =
             answer.result.as_ref().map_or_else(|_| Vec::new(), |q| q.page.rows.iter().map(|row| row.len()).collect());

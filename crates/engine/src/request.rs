@@ -149,6 +149,14 @@ pub struct QueryRequest {
     pub metrics: bool,
 }
 
+impl QueryRequest {
+    /// A page of everything there is, in natural order.
+    pub fn everything(page: &PageRequest) -> Self {
+        let (text, page) = ("SELECT * FROM c".to_owned(), page.clone());
+        QueryRequest { text, parameters: Vec::new(), page, cross_partition: true, metrics: false }
+    }
+}
+
 /// A page of a query.
 #[derive(Clone, Debug, Default)]
 pub struct QueryPage {
