@@ -76,11 +76,16 @@ impl<'a> Cursor<'a> {
         now: u64,
     ) -> Result<Self> {
         let work = QueryWork { seeks: access.seeks, ..QueryWork::default() };
+        // Rows that ORDER BY holds equal stay as they come: by number, from the end if it descends.
+        let descending = ask.query.order().first().is_some_and(|key| key.descending);
+        let direction = if descending { Direction::Reverse } else { Direction::Forward };
         let postings = match &access.driver {
             Driver::Nothing => Box::new(std::iter::empty()) as Postings<'a>,
-            Driver::Everything => naturals(snapshot, after),
-            Driver::Logical(place) => logical(snapshot, *place, after),
-            Driver::Postings { ranges, one_value, strings } => by_terms(snapshot, ranges, *one_value, strings.as_ref(), after)?,
+            Driver::Everything => naturals(snapshot, after, direction),
+            Driver::Logical(place) => logical(snapshot, *place, after, direction),
+            Driver::Postings { ranges, one_value, strings } => {
+                by_terms(snapshot, ranges, *one_value, strings.as_ref(), after, direction)?
+            }
             Driver::Order { path, descending } => in_order(partition, snapshot, *path, *descending, ask.query.order()[0].path.as_ref(), after)?,
         };
         Ok(Cursor { container, snapshot, ask, access, postings, peeked: None, now, work })
@@ -223,9 +228,9 @@ fn first_number(after: Option<&Spot>) -> Number {
     after.map_or(0, |spot| spot.number.saturating_add(1))
 }
 
-fn naturals<'a>(snapshot: &'a dyn Snapshot, after: Option<&Spot>) -> Postings<'a> {
+fn naturals<'a>(snapshot: &'a dyn Snapshot, after: Option<&Spot>, direction: Direction) -> Postings<'a> {
     let range = keys::naturals_from(first_number(after));
-    Box::new(scan(snapshot, &range, Direction::Forward).map(|entry| {
+    Box::new(scan(snapshot, &range, direction).map(|entry| {
         let (key, value) = entry?;
         let number = keys::read_natural(&key).ok_or_else(damaged)?;
         let place = value[..].try_into().map_err(|_| damaged())?;
@@ -233,9 +238,9 @@ fn naturals<'a>(snapshot: &'a dyn Snapshot, after: Option<&Spot>) -> Postings<'a
     }))
 }
 
-fn logical<'a>(snapshot: &'a dyn Snapshot, place: Place, after: Option<&Spot>) -> Postings<'a> {
+fn logical<'a>(snapshot: &'a dyn Snapshot, place: Place, after: Option<&Spot>, direction: Direction) -> Postings<'a> {
     let range = keys::items_of(place, first_number(after));
-    Box::new(scan(snapshot, &range, Direction::Forward).map(|entry| {
+    Box::new(scan(snapshot, &range, direction).map(|entry| {
         let (key, value) = entry?;
         let (place, number) = keys::read_item(&key).ok_or_else(damaged)?;
         Ok(Posting { spot: natural_spot(number), place, first: Some(value) })
@@ -254,11 +259,12 @@ fn by_terms<'a>(
     one_value: bool,
     strings: Option<&Test>,
     after: Option<&Spot>,
+    direction: Direction,
 ) -> Result<Postings<'a>> {
     let from = first_number(after);
     if one_value && let [(start, end)] = ranges {
         let start = [&start[..], &from.to_be_bytes()].concat();
-        let entries = scan(snapshot, &(start, end.clone()), Direction::Forward);
+        let entries = scan(snapshot, &(start, end.clone()), direction);
         return Ok(Box::new(entries.map(|entry| term_posting(&entry?.0).map(|(_, posting)| posting))));
     }
     let mut found: Vec<(Number, Place)> = Vec::new();
@@ -272,6 +278,9 @@ fn by_terms<'a>(
     }
     found.sort_unstable();
     found.dedup();
+    if direction == Direction::Reverse {
+        found.reverse();
+    }
     Ok(Box::new(found.into_iter().map(|(number, place)| Ok(Posting { spot: natural_spot(number), place, first: None }))))
 }
 
