@@ -46,6 +46,8 @@ struct Posting {
     place: Place,
     /// The row's first value where finding the posting read it anyway.
     first: Option<Bytes>,
+    /// Whether the entry holds all of the value that was tested.
+    is_whole: bool,
 }
 
 /// One partition's candidates.
@@ -165,11 +167,11 @@ impl<'a> Cursor<'a> {
 
     /// The item behind a posting, if it is one the query may see.
     fn load(&mut self, posting: Posting) -> Result<Option<Found>> {
-        let satisfied = self.access.decides;
-        if self.counts_without_loading() {
+        let satisfied = self.access.decides && posting.is_whole;
+        if self.counts_without_loading() && posting.is_whole {
             return Ok(Some(Found { spot: posting.spot, text: None, satisfied }));
         }
-        let Posting { spot, place, first } = posting;
+        let Posting { spot, place, first, .. } = posting;
         let get = |key: &[u8]| self.snapshot.get(key).map_err(storage_failure);
         let row = match first {
             Some(first) => Some(complete_row(first, spot.number, get)?),
@@ -234,7 +236,7 @@ fn naturals<'a>(snapshot: &'a dyn Snapshot, after: Option<&Spot>, direction: Dir
         let (key, value) = entry?;
         let number = keys::read_natural(&key).ok_or_else(damaged)?;
         let place = value[..].try_into().map_err(|_| damaged())?;
-        Ok(Posting { spot: natural_spot(number), place, first: None })
+        Ok(Posting { spot: natural_spot(number), place, first: None, is_whole: true })
     }))
 }
 
@@ -243,13 +245,13 @@ fn logical<'a>(snapshot: &'a dyn Snapshot, place: Place, after: Option<&Spot>, d
     Box::new(scan(snapshot, &range, direction).map(|entry| {
         let (key, value) = entry?;
         let (place, number) = keys::read_item(&key).ok_or_else(damaged)?;
-        Ok(Posting { spot: natural_spot(number), place, first: Some(value) })
+        Ok(Posting { spot: natural_spot(number), place, first: Some(value), is_whole: true })
     }))
 }
 
 fn term_posting(key: &[u8]) -> Result<(Vec<u8>, Posting)> {
     let (value, number, place) = keys::read_term(key).ok_or_else(damaged)?;
-    Ok((value.to_vec(), Posting { spot: natural_spot(number), place, first: None }))
+    Ok((value.to_vec(), Posting { spot: natural_spot(number), place, first: None, is_whole: true }))
 }
 
 /// Entries of one value come in natural order; others are sorted first, each item once.
@@ -267,21 +269,22 @@ fn by_terms<'a>(
         let entries = scan(snapshot, &(start, end.clone()), direction);
         return Ok(Box::new(entries.map(|entry| term_posting(&entry?.0).map(|(_, posting)| posting))));
     }
-    let mut found: Vec<(Number, Place)> = Vec::new();
+    let mut found: Vec<(Number, Place, bool)> = Vec::new();
     for range in ranges {
         for entry in scan(snapshot, range, Direction::Forward) {
             let (value, posting) = term_posting(&entry?.0)?;
             if posting.spot.number >= from && strings.is_none_or(|test| string_passes(test, &value)) {
-                found.push((posting.spot.number, posting.place));
+                found.push((posting.spot.number, posting.place, strings.is_none() || !value::is_inexact(&value)));
             }
         }
     }
     found.sort_unstable();
-    found.dedup();
+    found.dedup_by_key(|(number, ..)| *number);
     if direction == Direction::Reverse {
         found.reverse();
     }
-    Ok(Box::new(found.into_iter().map(|(number, place)| Ok(Posting { spot: natural_spot(number), place, first: None }))))
+    let posting = |(number, place, is_whole)| Ok(Posting { spot: natural_spot(number), place, first: None, is_whole });
+    Ok(Box::new(found.into_iter().map(posting)))
 }
 
 /// A string that was cut for the index may pass: its item decides.
@@ -364,7 +367,7 @@ fn lacking<'a>(
         let (key, value) = entry?;
         let number = keys::read_natural(&key).ok_or_else(damaged)?;
         let place: Place = value[..].try_into().map_err(|_| damaged())?;
-        let posting = Posting { spot: natural_spot(number), place, first: None };
+        let posting = Posting { spot: natural_spot(number), place, first: None, is_whole: true };
         let Some(path) = path else { return Ok(Some(posting)) };
         let row = read_row(place, number, |key| snapshot.get(key).map_err(storage_failure))?.ok_or_else(damaged)?;
         let item = parse(&row.body).map_err(|_| damaged())?;
