@@ -27,7 +27,8 @@ pub(crate) fn open_engine(
     };
     let options = EngineOptions { profile: profile.into(), scripts: PoolOptions::new(script_host()?) };
     let opened = Engine::open(store, options, world);
-    let told = |error: orrery_model::Error| Failure::Data(format!("the data cannot be opened: {}", error.cause_chain()));
+    let told =
+        |error: orrery_model::Error| Failure::Data(format!("the data cannot be opened: {}", error.cause_chain()));
     opened.map(Arc::new).map_err(told)
 }
 
