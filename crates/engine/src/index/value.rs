@@ -133,6 +133,11 @@ pub fn decode_string(bytes: &[u8]) -> Option<String> {
     String::from_utf8(out).ok()
 }
 
+/// Whether other values may have the same bytes: those of a string that was cut.
+pub fn is_inexact(bytes: &[u8]) -> bool {
+    matches!(bytes.first(), Some(&STRING)) && bytes.ends_with(&CUT)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
