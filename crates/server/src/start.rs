@@ -7,7 +7,7 @@ use crate::keys::{self, AccountKeys};
 use crate::tls;
 use crate::world::SystemWorld;
 use orrery_engine::Engine;
-use orrery_gateway::{Account, Gateway, Log, LogLevel, Options, serve};
+use orrery_gateway::{Account, Field, Gateway, Log, LogLevel, Options, serve};
 use orrery_model::world::World;
 use orrery_model::{Json, object};
 use rustls::ServerConfig;
@@ -20,6 +20,9 @@ use tokio::net::TcpListener;
 
 /// How long requests under way may take once the server is told to stop.
 const DRAIN: Duration = Duration::from_secs(10);
+
+/// Between two looks for expired items.
+const EXPIRY_PAUSE: Duration = Duration::from_secs(1);
 
 /// What a server that runs is made of.
 struct Server {
@@ -90,12 +93,30 @@ async fn run_until_told(server: &Server, arguments: &StartArguments) -> Result<(
     announced
         .and_then(|()| io::stdout().flush())
         .map_err(|error| Failure::Failed(format!("cannot write to standard output: {error}")))?;
+    let expiry = tokio::spawn(remove_expired(server.engine.clone(), server.world.clone(), server.log.clone()));
     let finished = serve(server.gateway.clone(), listener, Some(server.tls.clone()), told, DRAIN).await;
+    expiry.abort();
     if !finished {
         let sentence = "requests still under way were cut off";
         server.log.write(server.world.now_ms(), LogLevel::Warn, sentence, &[]);
     }
     Ok(())
+}
+
+/// Removes expired items while the server runs. Clients do not see them from the second they expire; this gives their
+/// space back.
+async fn remove_expired(engine: Arc<Engine>, world: Arc<dyn World>, log: Arc<Log>) {
+    loop {
+        tokio::time::sleep(EXPIRY_PAUSE).await;
+        let engine = engine.clone();
+        let Ok(Err(error)) = tokio::task::spawn_blocking(move || engine.remove_expired()).await else { continue };
+        log.write(
+            world.now_ms(),
+            LogLevel::Warn,
+            "expired items stay for now",
+            &[("cause", Field::Text(&error.cause_chain()))],
+        );
+    }
 }
 
 /// Ends when the process is told to stop.
