@@ -267,12 +267,13 @@ impl Pending {
     fn add(&mut self, lsn: u64, puts: &[(Vec<u8>, Vec<u8>)], deletes: &[Vec<u8>]) {
         let mut touched = Vec::new();
         let kept = |key: &[u8]| !keys::is_term(key);
-        for (key, value) in puts.iter().filter(|(key, _)| kept(key)) {
-            self.rows.insert(key.clone(), (lsn, Some(Bytes::copy_from_slice(value))));
-            touched.push(key.clone());
-        }
+        // As in the store: what a commit both removes and writes is written.
         for key in deletes.iter().filter(|key| kept(key)) {
             self.rows.insert(key.clone(), (lsn, None));
+            touched.push(key.clone());
+        }
+        for (key, value) in puts.iter().filter(|(key, _)| kept(key)) {
+            self.rows.insert(key.clone(), (lsn, Some(Bytes::copy_from_slice(value))));
             touched.push(key.clone());
         }
         self.order.push_back((lsn, touched));
