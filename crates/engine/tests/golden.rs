@@ -144,7 +144,7 @@ fn run_on_container(bench: &Bench, verb: &str, rest: &str) -> Result<Answer, Ans
         "big" => {
             let (id, bytes) = rest.split_once(' ').expect("an id and a number");
             let filler = "x".repeat(bytes.parse().expect("a number"));
-            let item = format!("{{\"id\":\"{id}\",\"pk\":\"p\",\"filler\":\"{filler}\"}}");
+            let item = format!("{{\"id\":\"{id}\",\"pk\":\"p\",\"slug\":\"{id}\",\"filler\":\"{filler}\"}}");
             let (said, charge) = written(WriteOperation::Create, Some(&item), None, None);
             (said.replace(&filler, "…"), charge)
         }
