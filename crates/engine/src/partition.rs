@@ -179,8 +179,13 @@ impl Partition {
         let lsn = lease.head().lsn;
         let recent = Recent { floor: lsn, ..Recent::default() };
         let counters = Self::counters(snapshot.as_ref())?;
-        // The dictionary in memory may hold paths of commits that never took place.
-        *self.paths.write().unwrap_or_else(PoisonError::into_inner) = Some(load_paths(snapshot.as_ref())?);
+        // Transactions under way use numbers of the dictionary in memory, so it stays; what the store lacks of it, because
+        // a commit never took place, goes along with the next one.
+        let stored = load_paths(snapshot.as_ref())?;
+        match &mut *self.paths.write().unwrap_or_else(PoisonError::into_inner) {
+            Some(paths) => paths.saved_are(&stored),
+            none => *none = Some(stored),
+        }
         Ok(Writer { lease, lsn, counters, counts, pending: Pending::default(), recent })
     }
 
@@ -282,12 +287,13 @@ impl Pending {
     fn add(&mut self, lsn: u64, puts: &[(Vec<u8>, Vec<u8>)], deletes: &[Vec<u8>]) {
         let mut touched = Vec::new();
         let kept = |key: &[u8]| !keys::is_term(key);
-        for (key, value) in puts.iter().filter(|(key, _)| kept(key)) {
-            self.rows.insert(key.clone(), (lsn, Some(Bytes::copy_from_slice(value))));
-            touched.push(key.clone());
-        }
+        // As in the store: what a commit both removes and writes is written.
         for key in deletes.iter().filter(|key| kept(key)) {
             self.rows.insert(key.clone(), (lsn, None));
+            touched.push(key.clone());
+        }
+        for (key, value) in puts.iter().filter(|(key, _)| kept(key)) {
+            self.rows.insert(key.clone(), (lsn, Some(Bytes::copy_from_slice(value))));
             touched.push(key.clone());
         }
         self.order.push_back((lsn, touched));

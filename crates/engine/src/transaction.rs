@@ -195,9 +195,11 @@ impl<'a> Transaction<'a> {
             self.erase(base, &old)?;
         }
         let new = self.version(&epk, item, id, options)?;
-        self.work.push(Step::Write { bytes: new.row.size(), terms: new.terms.units() + unique_units(&self.settings) });
+        let (bytes, terms) = (new.row.size(), new.terms.units() + unique_units(&self.settings));
         let number = self.container.new_number();
-        self.put(base, number, None, Some(new))
+        let done = self.put(base, number, None, Some(new));
+        self.work.push(if done.is_ok() { Step::Write { bytes, terms } } else { Step::Refused { bytes, terms } });
+        done
     }
 
     /// Replaces an item, whose id may change.
@@ -222,15 +224,22 @@ impl<'a> Transaction<'a> {
         if before.id != id
             && let Some(other) = self.find_any(base, &epk, id)?
         {
-            self.make_way(base, &other)?;
+            let way = self.make_way(base, &other);
+            if way.is_err() {
+                self.work.push(Step::Refused { bytes: size_of(item), terms: 0 });
+            }
+            way?;
         }
         let new = self.version(&epk, item, id, options)?;
-        self.work.push(Step::Replace {
-            old_bytes: old.row.size(),
-            new_bytes: new.row.size(),
-            changed_terms: new.terms.units_changed_from(&before.terms),
+        let (old_bytes, bytes, terms) =
+            (old.row.size(), new.row.size(), new.terms.units() + unique_units(&self.settings));
+        let changed_terms = new.terms.units_changed_from(&before.terms);
+        let done = self.put(base, old.number, Some(before), Some(new));
+        self.work.push(match done {
+            Ok(_) => Step::Replace { old_bytes, new_bytes: bytes, changed_terms },
+            Err(_) => Step::Refused { bytes, terms },
         });
-        self.put(base, old.number, Some(before), Some(new))
+        done
     }
 
     /// Deletes an item.
@@ -263,11 +272,7 @@ impl<'a> Transaction<'a> {
 
     /// Removes an item that holds an id or a unique key if it is expired: nobody sees it any more.
     fn make_way(&mut self, base: &mut Base<'_>, holder: &Stored) -> Result<()> {
-        if self.is_live(&holder.row) {
-            self.work.push(Step::Refused { bytes: 0, terms: 0 });
-            return Err(Error::conflict());
-        }
-        self.erase(base, holder)
+        if self.is_live(&holder.row) { Err(Error::conflict()) } else { self.erase(base, holder) }
     }
 
     /// Records a change and checks unique keys.

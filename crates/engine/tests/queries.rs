@@ -71,6 +71,8 @@ struct Case {
     profile: Profile,
     partitions: usize,
     policy: String,
+    /// Created first, so many times each, for lists that are longer than planning looks.
+    crowd: (usize, Vec<Draft>),
     changes: Vec<Change>,
     asked: Vec<Asked>,
 }
@@ -107,17 +109,20 @@ fn asked() -> impl Strategy<Value = Asked> {
 }
 
 fn case() -> impl Strategy<Value = Case> {
+    let crowd = (prop_oneof![25 => Just(0usize), 1 => 50..120usize], prop::collection::vec(draft(), 1..6));
     (
         prop_oneof![Just(Profile::Modern), Just(Profile::Y2019)],
         1..5usize,
         policy(),
+        crowd,
         prop::collection::vec(change(), 0..50),
         prop::collection::vec(asked(), 1..6),
     )
-        .prop_map(|(profile, partitions, policy, changes, asked)| Case {
+        .prop_map(|(profile, partitions, policy, crowd, changes, asked)| Case {
             profile,
             partitions,
             policy,
+            crowd,
             changes,
             asked,
         })
@@ -294,6 +299,12 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
     let bench = Bench::new(case.profile, 7);
     let container = bench.container(&container_body(&case.policy), case.partitions);
     let mut expected = Expected::default();
+    let (times, drafts) = &case.crowd;
+    for (turn, draft) in
+        (0..*times).flat_map(|turn| drafts.iter().enumerate().map(move |(i, d)| (100 + turn * 10 + i, d)))
+    {
+        apply(&bench, &container, &mut expected, &Change::Create(Draft { id: turn, ..draft.clone() }));
+    }
     for change in &case.changes {
         apply(&bench, &container, &mut expected, change);
         bench.world.advance_ms(300);

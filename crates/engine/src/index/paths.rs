@@ -4,7 +4,7 @@
 //! given in the order in which paths are first seen and are never used again.
 
 use crate::keys::PathNumber;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// One step of a path.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -75,19 +75,34 @@ impl Paths {
 
     fn new_number(&mut self, parent: PathNumber, name: Option<&str>) -> PathNumber {
         self.count += 1;
-        let mut row = parent.to_be_bytes().to_vec();
-        if let Some(name) = name {
-            row.push(b'/');
-            row.extend_from_slice(name.as_bytes());
-        }
-        self.unsaved.push((self.count, row));
+        self.unsaved.push((self.count, row(parent, name)));
         self.count
+    }
+
+    /// Says which paths the store has. All others go along with the next commit, whatever became of an earlier one.
+    pub fn saved_are(&mut self, stored: &Paths) {
+        let names = self.names.iter().map(|((parent, name), number)| (*number, row(*parent, Some(name))));
+        let elements = self.elements.iter().map(|(parent, number)| (*number, row(*parent, None)));
+        let known: HashSet<PathNumber> = stored.names.values().chain(stored.elements.values()).copied().collect();
+        let mut unsaved: Vec<_> = names.chain(elements).filter(|(number, _)| !known.contains(number)).collect();
+        unsaved.sort_unstable();
+        self.unsaved = unsaved;
     }
 
     /// Rows that no commit has carried yet.
     pub fn take_unsaved(&mut self) -> Vec<(PathNumber, Vec<u8>)> {
         std::mem::take(&mut self.unsaved)
     }
+}
+
+/// The stored row of a path.
+fn row(parent: PathNumber, name: Option<&str>) -> Vec<u8> {
+    let mut row = parent.to_be_bytes().to_vec();
+    if let Some(name) = name {
+        row.push(b'/');
+        row.extend_from_slice(name.as_bytes());
+    }
+    row
 }
 
 #[cfg(test)]
@@ -109,5 +124,19 @@ mod tests {
         assert_eq!(again.find(&[Step::Name("b".into())]), None);
         assert!(again.name(ROOT, "c") > b);
         assert!(paths.take_unsaved().is_empty());
+    }
+
+    #[test]
+    fn paths_that_the_store_lacks_go_along_again() {
+        let mut paths = Paths::default();
+        let a = paths.name(ROOT, "a");
+        let rows = paths.take_unsaved();
+        let b = paths.element(a);
+        let mut stored = Paths::default();
+        paths.saved_are(&stored);
+        assert_eq!(paths.take_unsaved().iter().map(|(number, _)| *number).collect::<Vec<_>>(), [a, b]);
+        rows.iter().for_each(|(number, row)| stored.load(*number, row).expect("a row of ours"));
+        paths.saved_are(&stored);
+        assert_eq!(paths.take_unsaved().iter().map(|(number, _)| *number).collect::<Vec<_>>(), [b]);
     }
 }

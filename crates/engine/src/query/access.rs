@@ -114,8 +114,7 @@ impl Access {
             return Ok(Access::plain(Driver::Nothing, "nothing".into()));
         }
         let usable = if ask.index == IndexState::Ready { candidates(ask, partition, snapshot)? } else { Vec::new() };
-        let seeks =
-            usable.iter().filter_map(|c| c.keys.as_ref()).map(|k| k.seeks).sum::<u64>() + own_key_seek(ask, &usable);
+        let seeks = usable.iter().map(Candidate::seeks).sum::<u64>() + own_key_seek(ask, &usable);
         if let Some(walk) = ordered(ask, &usable, seeks, partition, snapshot)? {
             return Ok(walk);
         }
@@ -165,6 +164,15 @@ impl Access {
 impl Candidate<'_> {
     fn is_equality(&self) -> bool {
         matches!(self.test, Test::Equals(_))
+    }
+
+    /// Equality values looked up, found or not.
+    fn seeks(&self) -> u64 {
+        match self.test {
+            Test::Equals(_) => 1,
+            Test::In(values) => values.len() as u64,
+            _ => 0,
+        }
     }
 
     fn is_exact(&self) -> bool {

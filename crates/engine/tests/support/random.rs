@@ -147,6 +147,7 @@ fn condition() -> impl Strategy<Value = String> {
     let checks =
         vec!["IS_DEFINED", "IS_NULL", "IS_BOOL", "IS_NUMBER", "IS_STRING", "IS_ARRAY", "IS_OBJECT", "IS_PRIMITIVE"];
     let constant = || prop_oneof![8 => scalar(), 1 => value()];
+    let element = || prop_oneof![6 => scalar(), 1 => select(vec!["[1]".to_owned(), r#"{"k":1}"#.into()])];
     let key = || partition_key().prop_filter_map("a value", |key| key);
     let leaf = prop_oneof![
         6 => (path(), compare(), constant()).prop_map(|(p, op, v)| format!("{p} {op} {v}")),
@@ -160,7 +161,7 @@ fn condition() -> impl Strategy<Value = String> {
         2 => (select(functions), path(), text_constant()).prop_map(|(f, p, v)| format!("{f}({p}, {v})")),
         1 => (path(), select(vec!["a%", "%b", "%b%", "ab", "_b%"])).prop_map(|(p, v)| format!("{p} LIKE \"{v}\"")),
         2 => (select(checks), path()).prop_map(|(f, p)| format!("{f}({p})")),
-        2 => (select(vec!["c.t", "c.n.y", "c.a"]), constant()).prop_map(|(p, v)| format!("ARRAY_CONTAINS({p}, {v})")),
+        2 => (select(vec!["c.t", "c.n.y", "c.a"]), element()).prop_map(|(p, v)| format!("ARRAY_CONTAINS({p}, {v})")),
         1 => scalar().prop_map(|v| format!("ARRAY_CONTAINS(c.o, {{\"k\": {v}}}, true)")),
         1 => (compare(), scalar()).prop_map(|(op, v)| format!("EXISTS(SELECT VALUE e FROM e IN c.t WHERE e {op} {v})")),
         1 => path().prop_map(str::to_owned),

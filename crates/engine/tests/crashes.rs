@@ -1,0 +1,355 @@
+//! Crashes and failures at every step of a history: what was acknowledged is there, nothing is there by half.
+//!
+//! The history makes a database and a container of two physical partitions, writes items one by one and several at a
+//! time, changes the indexing policy and deletes. It is run once for each step at which the store can crash or fail.
+//! Afterwards every item must be as it was acknowledged, or as a write says whose outcome the client did not learn; the
+//! index must find what a scan finds, the counters must count it, and no LSN or item number may come twice.
+
+mod support;
+
+use orrery_engine::request::*;
+use orrery_engine::{Container, Engine, Feed, Profile};
+use orrery_model::world::SeededWorld;
+use orrery_model::{Error, Kind};
+use orrery_storage::testing::{Crashing, Failing, Fault};
+use orrery_storage::{LocalOptions, LocalStore, MemoryStore, Store};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use support::*;
+
+const BODY: &str = r#"{"id":"items","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}}"#;
+const OTHER_POLICY: &str = r#"{"id":"items","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2},
+    "indexingPolicy":{"excludedPaths":[{"path":"/filler/?"}],"includedPaths":[{"path":"/*"}]}}"#;
+
+#[derive(Clone, Copy, Debug)]
+enum Write {
+    Create(u32, u32),
+    Upsert(u32, u32),
+    Replace(u32, u32),
+    Delete(u32),
+}
+use Write::{Create, Delete, Replace, Upsert};
+
+/// Writes that are sent together, each before the one before it is answered.
+const BEFORE: &[&[Write]] = &[
+    &[Create(1, 10)],
+    &[Create(2, 20), Replace(2, 21), Create(3, 30)],
+    &[Replace(1, 11)],
+    &[Delete(2), Create(2, 22), Upsert(4, 40), Upsert(4, 41)],
+    &[Create(5, 50), Delete(5)],
+];
+const AFTER: &[&[Write]] = &[&[Upsert(6, 60), Delete(1), Upsert(3, 31)], &[Create(1, 12)], &[Delete(4), Create(7, 70)]];
+
+impl Write {
+    fn id(self) -> u32 {
+        match self {
+            Create(id, _) | Upsert(id, _) | Replace(id, _) | Delete(id) => id,
+        }
+    }
+
+    /// The value of `n` after it.
+    fn value(self) -> Option<u32> {
+        match self {
+            Create(_, n) | Upsert(_, n) | Replace(_, n) => Some(n),
+            Delete(_) => None,
+        }
+    }
+
+    fn operation(self) -> WriteOperation {
+        match self {
+            Create(..) => WriteOperation::Create,
+            Upsert(..) => WriteOperation::Upsert,
+            Replace(id, _) => WriteOperation::Replace(format!("i{id}")),
+            Delete(id) => WriteOperation::Delete(format!("i{id}")),
+        }
+    }
+}
+
+fn pk(id: u32) -> String {
+    format!("p{}", id % 3)
+}
+
+/// What the client knows.
+#[derive(Default)]
+struct Ledger {
+    /// `n` of each item as acknowledged.
+    known: BTreeMap<u32, Option<u32>>,
+    /// What else it may be, since the outcome of a write was not learned.
+    possible: BTreeMap<u32, BTreeSet<Option<u32>>>,
+    numbers: BTreeSet<u64>,
+    lsns: BTreeMap<u32, u64>,
+}
+
+impl Ledger {
+    fn send(&mut self, engine: &Engine, container: &Container, writes: &[Write]) -> Result<(), Error> {
+        let mut failed = None;
+        let mut sent = Vec::new();
+        for write in writes {
+            let body = write.value().map(|n| {
+                let filler = if n % 10 == 1 { "x".repeat(70_000) } else { String::new() };
+                format!(
+                    r#"{{"id":"i{}","pk":"{}","n":{n},"tags":[{n},"t"],"filler":"{filler}"}}"#,
+                    write.id(),
+                    pk(write.id())
+                )
+            });
+            let partition_key = Some(key(&format!("[\"{}\"]", pk(write.id()))));
+            let options = WriteOptions { partition_key, ..WriteOptions::default() };
+            match engine.write_item(container, &write.operation(), body.as_deref().map(str::as_bytes), &options) {
+                Ok(pending) => sent.push((*write, pending)),
+                Err(refused) => failed = refused.result.err(),
+            }
+        }
+        for (write, pending) in sent {
+            let outcome = pending.wait();
+            match outcome.result {
+                Ok(written) => {
+                    self.known.insert(write.id(), write.value());
+                    self.possible.remove(&write.id());
+                    let position = outcome.position.expect("a write has a position");
+                    let last = self.lsns.entry(position.range_id).or_default();
+                    assert!(position.lsn > *last, "LSN {} comes after {last}", position.lsn);
+                    *last = position.lsn;
+                    self.numbers.extend(written.item.map(|item| number_of(&json(&text(&item)))));
+                }
+                Err(error) => {
+                    self.possible.entry(write.id()).or_default().insert(write.value());
+                    failed = Some(error);
+                }
+            }
+        }
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// Reads everything in every way and compares.
+    fn check(&mut self, engine: &Engine, container: &Container) {
+        let mut there = BTreeMap::new();
+        for id in 1..8 {
+            match read(engine, container, &format!("[\"{}\"]", pk(id)), &format!("i{id}")) {
+                Ok(text) => _ = there.insert(id, json(&text)),
+                Err(error) => assert_eq!(error.kind(), Kind::NotFound),
+            }
+            let n = there.get(&id).map(|item| item.get("n").and_then(|n| n.as_i64()).expect("n") as u32);
+            let is_known = n == self.known.get(&id).copied().flatten();
+            let is_possible = self.possible.get(&id).is_some_and(|all| all.contains(&n));
+            assert!(
+                is_known || is_possible,
+                "item {id} has {n:?}; known {:?}, possible {:?}",
+                self.known,
+                self.possible
+            );
+            self.known.insert(id, n);
+            self.possible.remove(&id);
+        }
+        let mut wanted: Vec<String> = there.keys().map(|id| format!("\"i{id}\"")).collect();
+        for query_text in [
+            "SELECT VALUE c.id FROM c",
+            "SELECT VALUE c.id FROM c WHERE c.n >= 0",
+            "SELECT VALUE c.id FROM c WHERE ARRAY_CONTAINS(c.tags, 't')",
+            "SELECT VALUE c.id FROM c ORDER BY c.n",
+        ] {
+            let mut found = rows(engine, container, &Scope::Everything, &query(query_text), &[2]).expect("rows");
+            found.sort();
+            assert_eq!(found, wanted, "{query_text}");
+        }
+        for item in there.values() {
+            let text = format!("SELECT VALUE c.id FROM c WHERE c.n = {}", item.get("n").expect("n"));
+            let found = rows(engine, container, &Scope::Everything, &query(&text), &[10]).expect("rows");
+            assert_eq!(found, [item.get("id").expect("an id").to_text()], "{text}");
+        }
+        let (_, usage) = engine.quota(container);
+        assert!(usage.contains(&format!("documentsCount={};", there.len())), "{usage}");
+        let (ranges, _) = engine.partition_key_ranges(container).expect("ranges");
+        let mut changed = Vec::new();
+        for range in &ranges {
+            assert!(range.lsn >= self.lsns.get(&range.id).copied().unwrap_or(0), "an acknowledged LSN is gone");
+            let scope = Scope::Range { id: range.id, within: None };
+            let page =
+                engine.change_feed(container, &scope, &FeedStart::Beginning, None, None).result.expect("changes");
+            changed.extend(page.rows.iter().map(|row| json(&text(row)).get("id").expect("an id").to_text()));
+        }
+        changed.sort();
+        wanted.sort();
+        assert_eq!(changed, wanted, "the change feed");
+    }
+
+    /// Life goes on, and nothing is used twice.
+    fn go_on(&mut self, engine: &Engine, container: &Container) {
+        let fresh = number_of(&json(&create(engine, container, r#"{"id":"fresh","pk":"fresh"}"#)));
+        assert!(self.numbers.iter().all(|used| *used < fresh), "the number {fresh} is no new one");
+        let options = WriteOptions { partition_key: Some(key("[\"fresh\"]")), ..WriteOptions::default() };
+        write(engine, container, &WriteOperation::Delete("fresh".into()), None, &options).result.expect("deleted");
+        self.send(engine, container, &[Upsert(1, 90), Upsert(2, 90), Delete(1), Create(1, 91), Upsert(2, 92)])
+            .expect("written");
+        self.check(engine, container);
+    }
+}
+
+/// The container, made if it is missing.
+fn set_up(engine: &Engine) -> Result<Arc<Container>, Error> {
+    match engine.container(Id::Name("db"), Id::Name("items")) {
+        Ok(container) => Ok(container),
+        Err(_) => create_container(engine, BODY, 2),
+    }
+}
+
+fn history(engine: &Engine, ledger: &mut Ledger) -> Result<(), Error> {
+    let container = set_up(engine)?;
+    BEFORE.iter().try_for_each(|writes| ledger.send(engine, &container, writes))?;
+    engine.replace_container(&container, &object(OTHER_POLICY), None).result?;
+    AFTER.iter().try_for_each(|writes| ledger.send(engine, &container, writes))
+}
+
+fn world() -> Arc<SeededWorld> {
+    Arc::new(SeededWorld::new(START_MS, 5))
+}
+
+#[test]
+fn a_crash_at_any_step_loses_nothing_that_was_acknowledged() {
+    let calm = Arc::new(Crashing::new(None));
+    let engine = open(calm.clone(), Profile::Modern, world()).expect("an engine");
+    history(&engine, &mut Ledger::default()).expect("nothing fails");
+    drop(engine);
+    let steps = calm.steps();
+    assert!(steps > 30, "only {steps} steps");
+    for step in 0..steps {
+        let (mut ledger, world) = (Ledger::default(), world());
+        let store = Arc::new(Crashing::new(Some(step)));
+        if let Ok(engine) = open(store.clone(), Profile::Modern, world.clone()) {
+            let ended = history(&engine, &mut ledger);
+            assert!(ended.is_err() || step + 1 >= steps, "step {step} went by unnoticed");
+        }
+        let store = Arc::new(store.reopen(None));
+        let engine = open(store, Profile::Modern, world).unwrap_or_else(|e| panic!("step {step}: {e:?}"));
+        let container = set_up(&engine).unwrap_or_else(|e| panic!("step {step}: {e:?}"));
+        let database = engine.database(Id::Name("db")).expect("the database");
+        assert_eq!(
+            engine.list(Feed::Containers(&database), &PageRequest::default()).result.expect("a list").rows.len(),
+            1
+        );
+        ledger.check(&engine, &container);
+        ledger.go_on(&engine, &container);
+    }
+}
+
+#[test]
+fn a_crash_within_a_reopened_store_is_survived_too() {
+    for step in 0..12 {
+        let (mut ledger, world) = (Ledger::default(), world());
+        let store = Arc::new(Crashing::new(Some(40)));
+        let engine = open(store.clone(), Profile::Modern, world.clone()).expect("an engine");
+        history(&engine, &mut ledger).expect_err("it crashes");
+        let store = Arc::new(store.reopen(Some(step)));
+        if let Ok(engine) = open(store.clone(), Profile::Modern, world.clone()) {
+            let container = set_up(&engine);
+            _ = container.and_then(|c| ledger.send(&engine, &c, &[Upsert(1, 80), Upsert(2, 81), Upsert(3, 82)]));
+        }
+        let engine = open(Arc::new(store.reopen(None)), Profile::Modern, world).expect("an engine");
+        let container = set_up(&engine).expect("the container");
+        ledger.check(&engine, &container);
+        ledger.go_on(&engine, &container);
+    }
+}
+
+#[test]
+fn a_failed_write_is_resolved_when_the_store_is_well_again() {
+    for fault in [Fault::Refused, Fault::Lost, Fault::Applied] {
+        for writes in 0..30 {
+            let (mut ledger, world) = (Ledger::default(), world());
+            let memory = Arc::new(MemoryStore::new());
+            set_up(&open(memory.clone(), Profile::Modern, world.clone()).expect("an engine")).expect("the container");
+            let store = Arc::new(Failing::after(writes, fault, memory.clone()));
+            let engine = open(store.clone(), Profile::Modern, world.clone()).expect("an engine");
+            let container = set_up(&engine).expect("the container");
+            for batch in BEFORE.iter().chain(AFTER) {
+                let sent = ledger.send(&engine, &container, batch);
+                assert!(sent.is_ok() || store.is_broken(), "{fault:?} after {writes}: {sent:?}");
+                if store.is_broken() {
+                    break;
+                }
+            }
+            store.heal();
+            ledger.check(&engine, &container);
+            ledger.go_on(&engine, &container);
+            drop(engine);
+            let engine = open(memory, Profile::Modern, world).expect("an engine");
+            let container = set_up(&engine).expect("the container");
+            ledger.check(&engine, &container);
+            ledger.go_on(&engine, &container);
+        }
+    }
+}
+
+#[test]
+fn a_reopened_directory_keeps_everything() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("data");
+    let open_store = || Arc::new(LocalStore::open(&path, LocalOptions::default()).expect("the store opens"));
+    let (mut ledger, world) = (Ledger::default(), world());
+    let seen = |engine: &Engine| {
+        let container = set_up(engine).expect("the container");
+        let database = engine.database(Id::Name("db")).expect("the database");
+        let all = |feed: Feed<'_>| {
+            let page = engine.list(feed, &PageRequest::default()).result.expect("a list");
+            page.rows.iter().map(|row| text(row)).collect::<Vec<_>>()
+        };
+        let (ranges, etag) = engine.partition_key_ranges(&container).expect("ranges");
+        let ranges: Vec<String> = ranges.iter().map(|range| format!("{range:?}")).collect();
+        let items = rows(engine, &container, &Scope::Everything, &query("SELECT * FROM c"), &[100]).expect("items");
+        let lists = [
+            all(Feed::Databases),
+            all(Feed::Containers(&database)),
+            all(Feed::Offers),
+            all(Feed::Scripts(&container, ScriptKind::Function)),
+            all(Feed::Scripts(&container, ScriptKind::Procedure)),
+            all(Feed::Scripts(&container, ScriptKind::Trigger)),
+        ];
+        (lists, ranges, etag, items)
+    };
+    let store = open_store();
+    let engine = open(store.clone(), Profile::Modern, world.clone()).expect("an engine");
+    history(&engine, &mut ledger).expect("nothing fails");
+    let container = set_up(&engine).expect("the container");
+    for (kind, extra) in [
+        (ScriptKind::Function, ""),
+        (ScriptKind::Procedure, ""),
+        (ScriptKind::Trigger, r#","triggerType":"Pre","triggerOperation":"All""#),
+    ] {
+        let body = format!(r#"{{"id":"script","body":"function f(x) {{ return x; }}"{extra}}}"#);
+        engine.create_script(&container, kind, &object(&body), false).result.expect("the script is created");
+    }
+    let before = seen(&engine);
+    assert!(before.0.iter().all(|list| !list.is_empty()) && !before.3.is_empty());
+    let session: Vec<String> = ledger.lsns.iter().map(|(range, lsn)| format!("{range}:-1#{lsn}")).collect();
+    engine.shut_down().expect("everything is durable");
+    drop((container, engine, store));
+    for _ in 0..2 {
+        let engine = open(open_store(), Profile::Modern, world.clone()).expect("an engine");
+        assert_eq!(seen(&engine), before);
+        let container = set_up(&engine).expect("the container");
+        ledger.check(&engine, &container);
+        let read = engine.read_item(&container, &key("[\"p0\"]"), "i3", None, Some(&session.join(",")));
+        assert!(matches!(read.result, Ok(ReadReply::Item { .. })), "the session is reached");
+    }
+    let engine = open(open_store(), Profile::Modern, world).expect("an engine");
+    ledger.go_on(&engine, &set_up(&engine).expect("the container"));
+}
+
+/// A write is refused by rows that are accepted and not yet durable, also where one commit removes and writes a key.
+#[test]
+fn an_expired_item_gives_way_to_one_new_item_only() {
+    let world = world();
+    let store = Arc::new(Crashing::new(None));
+    let engine = open(store, Profile::Modern, world.clone()).expect("an engine");
+    let body = r#"{"id":"items","partitionKey":{"paths":["/pk"]},"defaultTtl":10}"#;
+    let container = create_container(&engine, body, 1).expect("the container");
+    let item = r#"{"id":"a","pk":"p"}"#;
+    create(&engine, &container, item);
+    world.advance_ms(20_000);
+    let send =
+        || engine.write_item(&container, &WriteOperation::Create, Some(item.as_bytes()), &WriteOptions::default());
+    let first = send().map_err(|_| "refused").expect("the old item is expired");
+    let second = send().err().expect("the first has the id, durable or not");
+    assert_eq!(second.result.expect_err("refused").kind(), Kind::Conflict);
+    assert!(first.wait().result.is_ok());
+}

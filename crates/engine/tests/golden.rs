@@ -1,0 +1,265 @@
+//! Golden request scripts: requests and their answers as they read, charges included.
+//!
+//! A file in `golden/` holds comments (`#`), requests (`> …`) and below each request its answer. Each file is run on
+//! two new engines, one for each profile of prices; a charge is printed as `modern` or, where they differ, as
+//! `modern | y2019`. Bodies are printed without the properties that the server adds. `ORRERY_BLESS=1 cargo test` writes
+//! the answers anew: read the difference before you keep it.
+//!
+//! ```text
+//! > database NAME [ru=N | max=N]                     > container NAME {body} [ru=N | max=N]
+//! > replace-container NAME {body}                    > delete-container NAME | delete-database NAME
+//! > ranges NAME                                      > offers
+//! > create|upsert NAME {item}                        > replace NAME id {item} [if-match=TAG]
+//! > big NAME id BYTES
+//! > read|delete NAME [key] id [if-match=TAG]         > changes NAME after=LSN
+//! > query NAME sql                                   > metrics NAME sql
+//! > wait SECONDS                                     > procedure NAME id source
+//! > execute NAME [key] id [arguments]
+//! ```
+//! `if-match=now` stands for the item's current etag.
+
+mod support;
+
+use orrery_engine::request::*;
+use orrery_engine::{Container, Feed, Profile};
+use orrery_model::{Error, Json};
+use std::fmt::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+use support::*;
+
+/// An answer: what it says, and its charge.
+type Answer = (String, Option<Charge>);
+
+fn failure(error: &Error) -> String {
+    format!("{}/{} {}", error.status(), error.sub_status(), error.told())
+}
+
+fn answer<T>(outcome: Outcome<T>, show: impl FnOnce(T) -> String) -> Answer {
+    let said = outcome.result.map_or_else(|error| failure(&error), show);
+    (said, Some(outcome.charge))
+}
+
+/// A text without what the server adds.
+fn own_part(bytes: &[u8]) -> String {
+    let Json::Object(mut object) = json(&text(bytes)) else { return text(bytes) };
+    let added =
+        ["_rid", "_self", "_etag", "_ts", "_attachments", "_colls", "_users", "_docs", "_sprocs", "_triggers", "_udfs"];
+    added.iter().chain(&["_conflicts", "offerResourceId", "resource"]).for_each(|name| _ = object.remove(name));
+    if object.get("offerVersion").is_some() {
+        object.remove("id");
+    }
+    Json::Object(object).to_text()
+}
+
+/// Takes ` name=value` off the end of a request.
+fn option<'a>(request: &mut &'a str, name: &str) -> Option<&'a str> {
+    let (before, value) = request.rsplit_once(&format!(" {name}="))?;
+    *request = before;
+    Some(value)
+}
+
+fn throughput(request: &mut &str) -> Option<Throughput> {
+    let number = |text: &str| text.parse().expect("a number");
+    option(request, "ru")
+        .map(|n| Throughput::Manual(number(n)))
+        .or_else(|| option(request, "max").map(|n| Throughput::Autoscale { max: number(n) }))
+}
+
+fn container(bench: &Bench, name: &str) -> Result<Arc<Container>, Answer> {
+    bench.engine.container(Id::Name("db"), Id::Name(name)).map_err(|error| (failure(&error), None))
+}
+
+/// `[key] rest`.
+fn keyed(text: &str) -> (&str, &str) {
+    let end = text.find("] ").expect("a key in brackets");
+    (&text[..=end], &text[end + 2..])
+}
+
+fn run(bench: &Bench, request: &str) -> Result<Answer, Answer> {
+    let engine = &bench.engine;
+    let (verb, mut rest) = request.split_once(' ').unwrap_or((request, ""));
+    let split = |text: &str| text.split_once(' ').map(|(a, b)| (a.to_owned(), b.to_owned())).expect("two arguments");
+    Ok(match verb {
+        "database" => {
+            let throughput = throughput(&mut rest);
+            let made = engine.create_database(&object(&format!("{{\"id\":{}}}", Json::from(rest))), throughput);
+            answer(made, |r| format!("201 {}", own_part(&r.body)))
+        }
+        "delete-database" => match engine.database(Id::Name(rest)) {
+            Ok(database) => answer(engine.delete_database(&database, None), |()| "204".into()),
+            Err(error) => (failure(&error), None),
+        },
+        "container" => {
+            let throughput = throughput(&mut rest);
+            let database = engine.database(Id::Name("db")).map_err(|error| (failure(&error), None))?;
+            answer(engine.create_container(&database, &object(rest), throughput), |r| {
+                format!("201 {}", own_part(&r.body))
+            })
+        }
+        "replace-container" => {
+            let (name, body) = split(rest);
+            let container = container(bench, &name)?;
+            answer(engine.replace_container(&container, &object(&body), None), |r| format!("200 {}", own_part(&r.body)))
+        }
+        "delete-container" => answer(engine.delete_container(&*container(bench, rest)?, None), |()| "204".into()),
+        "ranges" => {
+            let (ranges, _) = engine.partition_key_ranges(&*container(bench, rest)?).expect("ranges");
+            let lines: Vec<String> = ranges
+                .iter()
+                .map(|r| format!("{}: {:?}..{:?}", r.id, r.range.min.to_string(), r.range.max.to_string()))
+                .collect();
+            (lines.join("\n"), None)
+        }
+        "offers" => answer(engine.list(Feed::Offers, &PageRequest::default()), |page| lines(&page.rows)),
+        "wait" => {
+            bench.world.advance_ms(rest.parse::<u64>().expect("seconds") * 1_000);
+            ("ok".into(), None)
+        }
+        _ => run_on_container(bench, verb, rest)?,
+    })
+}
+
+fn lines(rows: &[bytes::Bytes]) -> String {
+    let mut said = "200".to_owned();
+    rows.iter().for_each(|row| _ = write!(said, "\n{}", own_part(row)));
+    said
+}
+
+fn run_on_container(bench: &Bench, verb: &str, rest: &str) -> Result<Answer, Answer> {
+    let engine = &bench.engine;
+    let (name, mut rest) = rest.split_once(' ').expect("a container's name");
+    let container = &*container(bench, name)?;
+    let given = option(&mut rest, "if-match");
+    let tag_of = |key: &str, id: &str| {
+        let item = read(engine, container, key, id).ok()?;
+        json(&item).get("_etag")?.as_str().map(str::to_owned)
+    };
+    let written = |operation: WriteOperation, body: Option<&str>, pk: Option<&str>, if_match: Option<String>| {
+        let options = WriteOptions { partition_key: pk.map(key), if_match, ..WriteOptions::default() };
+        let deletes = matches!(operation, WriteOperation::Delete(_));
+        answer(write(engine, container, &operation, body, &options), |w| match w.item {
+            Some(item) => format!("{} {}", if w.created { 201 } else { 200 }, own_part(&item)),
+            None => format!("{}", if deletes { 204 } else { 200 }),
+        })
+    };
+    let ask = |text: &str, metrics: bool| {
+        engine.query(container, &Scope::Everything, &QueryRequest { metrics, ..query(text) }, None)
+    };
+    Ok(match verb {
+        "create" => written(WriteOperation::Create, Some(rest), None, None),
+        "big" => {
+            let (id, bytes) = rest.split_once(' ').expect("an id and a number");
+            let filler = "x".repeat(bytes.parse().expect("a number"));
+            let item = format!("{{\"id\":\"{id}\",\"pk\":\"p\",\"slug\":\"{id}\",\"filler\":\"{filler}\"}}");
+            let (said, charge) = written(WriteOperation::Create, Some(&item), None, None);
+            (said.replace(&filler, "…"), charge)
+        }
+        "upsert" => written(WriteOperation::Upsert, Some(rest), None, None),
+        "replace" => {
+            let (id, body) = rest.split_once(' ').expect("an id and an item");
+            let if_match = match given {
+                Some("now") => {
+                    let pk = json(body).get("pk").map(|pk| format!("[{pk}]")).expect("the key");
+                    tag_of(&pk, id)
+                }
+                other => other.map(str::to_owned),
+            };
+            written(WriteOperation::Replace(id.to_owned()), Some(body), None, if_match)
+        }
+        "delete" => {
+            let (pk, id) = keyed(rest);
+            let if_match = if given == Some("now") { tag_of(pk, id) } else { given.map(str::to_owned) };
+            written(WriteOperation::Delete(id.to_owned()), None, Some(pk), if_match)
+        }
+        "read" => {
+            let (pk, id) = keyed(rest);
+            answer(engine.read_item(container, &key(pk), id, None, None), |reply| match reply {
+                ReadReply::Item { body, .. } => format!("200 {}", own_part(&body)),
+                ReadReply::NotModified { .. } => "304".into(),
+            })
+        }
+        "changes" => {
+            let after = rest.strip_prefix("after=").and_then(|n| n.parse().ok()).expect("an LSN");
+            let page = engine.change_feed(container, &Scope::Everything, &FeedStart::Lsn(after), None, None);
+            answer(page, |page| format!("{} up to {}", lines(&page.rows), page.continue_after))
+        }
+        "query" => answer(ask(rest, false), |answer| lines(&answer.page.rows)),
+        "metrics" => {
+            let (said, charge) = answer(ask(rest, true), |answer| answer.index_metrics.expect("index metrics"));
+            (said, charge)
+        }
+        "procedure" => {
+            let (id, source) = rest.split_once(' ').expect("an id and a source");
+            let body = format!("{{\"id\":{},\"body\":{}}}", Json::from(id), Json::from(source));
+            answer(engine.create_script(container, ScriptKind::Procedure, &object(&body), false), |_| "201".into())
+        }
+        "execute" => {
+            let (pk, rest) = keyed(rest);
+            let (id, arguments) = rest.split_once(' ').expect("an id and arguments");
+            let done = match engine.execute(container, Id::Name(id), &key(pk), arguments.as_bytes(), false) {
+                Ok(pending) => pending.wait(),
+                Err(refused) => *refused,
+            };
+            answer(done, |reply| format!("200 {}", reply.body))
+        }
+        other => panic!("no such request: {other}"),
+    })
+}
+
+/// A script with the answers as they are now.
+fn replay(script: &str) -> String {
+    let benches = [Profile::Modern, Profile::Y2019].map(|profile| Bench::new(profile, 1));
+    let mut out = String::new();
+    let mut answered = false;
+    for line in script.lines() {
+        if let Some(request) = line.strip_prefix("> ") {
+            let [(said, modern), (again, y2019)] =
+                benches.each_ref().map(|b| run(b, request).unwrap_or_else(|answer| answer));
+            assert_eq!(said, again, "the profile changes the answer of {request}");
+            let charge = match (modern, y2019) {
+                (Some(a), Some(b)) if a != b => format!("{a} | {b} RU\n"),
+                (Some(a), _) => format!("{a} RU\n"),
+                _ => String::new(),
+            };
+            write!(out, "{line}\n{said}\n{charge}").expect("writing to a string");
+            answered = true;
+        } else if line.starts_with('#') || line.is_empty() {
+            answered = false;
+            writeln!(out, "{line}").expect("writing to a string");
+        } else {
+            assert!(answered, "an answer without a request: {line}");
+        }
+    }
+    out
+}
+
+#[track_caller]
+fn check(name: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    let script = std::fs::read_to_string(&path).expect("the script");
+    let now = replay(&script);
+    if std::env::var_os("ORRERY_BLESS").is_some() {
+        std::fs::write(&path, now).expect("the script is written");
+        return;
+    }
+    for (i, (now, then)) in now.lines().zip(script.lines()).enumerate() {
+        assert_eq!(now, then, "{name}:{}: left is now, right is written", i + 1);
+    }
+    assert_eq!(now.lines().count(), script.lines().count(), "{name}");
+}
+
+#[test]
+fn the_catalog_answers_as_written() {
+    check("catalog.txt");
+}
+
+#[test]
+fn items_answer_as_written() {
+    check("items.txt");
+}
+
+#[test]
+fn queries_answer_as_written() {
+    check("queries.txt");
+}

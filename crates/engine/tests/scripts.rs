@@ -1,0 +1,283 @@
+//! Scripts in the engine: one transaction each, with the service's rules for triggers and functions.
+
+mod support;
+
+use orrery_engine::request::*;
+use orrery_engine::{Container, Engine, Profile};
+use orrery_model::{Error, Json, Kind};
+use std::sync::Arc;
+use support::*;
+
+const BODY: &str = r#"{"id":"items","partitionKey":{"paths":["/pk"]}}"#;
+
+fn with_items(partitions: usize) -> (Bench, Arc<Container>) {
+    let bench = Bench::new(Profile::Modern, 3);
+    let container = bench.container(BODY, partitions);
+    for (id, n) in [("a", 1), ("b", 2)] {
+        create(&bench.engine, &container, &format!(r#"{{"id":"{id}","pk":"p","n":{n}}}"#));
+    }
+    create(&bench.engine, &container, r#"{"id":"a","pk":"q","n":100}"#);
+    (bench, container)
+}
+
+fn script(engine: &Engine, container: &Container, kind: ScriptKind, id: &str, source: &str, extra: &str) {
+    let body = format!(r#"{{"id":"{id}","body":{}{extra}}}"#, Json::from(source));
+    engine.create_script(container, kind, &object(&body), true).result.expect("the script is created");
+}
+
+fn procedure(engine: &Engine, container: &Container, source: &str, arguments: &str) -> Outcome<ProcedureReply> {
+    script(engine, container, ScriptKind::Procedure, "proc", source, "");
+    match engine.execute(container, Id::Name("proc"), &key("[\"p\"]"), arguments.as_bytes(), true) {
+        Ok(pending) => pending.wait(),
+        Err(refused) => *refused,
+    }
+}
+
+fn n_of(engine: &Engine, container: &Container, id: &str) -> Option<i64> {
+    read(engine, container, "[\"p\"]", id).ok().and_then(|item| json(&item).get("n").and_then(Json::as_i64))
+}
+
+fn count(engine: &Engine, container: &Container) -> String {
+    rows(engine, container, &Scope::Everything, &query("SELECT VALUE COUNT(1) FROM c"), &[10])
+        .expect("a count")
+        .concat()
+}
+
+fn lsns(engine: &Engine, container: &Container) -> Vec<u64> {
+    engine.partition_key_ranges(container).expect("ranges").0.iter().map(|range| range.lsn).collect()
+}
+
+/// Adds one to `a`, creates `c`, and then does as it is told.
+const MOVES: &str = r#"
+function moves(how) {
+    var context = getContext(), collection = context.getCollection(), link = collection.getAltLink() + "/docs/a";
+    var accepted = collection.readDocument(link, {}, function (error, item) {
+        if (error) throw error;
+        item.n += 1;
+        collection.replaceDocument(item._self, item, { etag: item._etag }, function (error, replaced) {
+            if (error) throw error;
+            collection.createDocument(collection.getSelfLink(), { id: "c", pk: "p", n: replaced.n }, function (error) {
+                if (error) throw error;
+                if (how === "throw") throw new Error("changed my mind");
+                if (how === "conflict") return collection.createDocument(collection.getSelfLink(), { id: "b", pk: "p" });
+                collection.queryDocuments(collection.getSelfLink(), "SELECT VALUE c.n FROM c ORDER BY c.n",
+                    function (error, found) {
+                        if (error) throw error;
+                        context.getResponse().setBody(found);
+                    });
+            });
+        });
+    });
+    if (!accepted) throw new Error("not accepted");
+}"#;
+
+#[test]
+fn a_procedure_is_one_commit_and_reads_its_own_writes() {
+    let (bench, container) = with_items(1);
+    let before = lsns(&bench.engine, &container)[0];
+    let outcome = procedure(&bench.engine, &container, MOVES, r#"["go"]"#);
+    assert_eq!(outcome.result.expect("it succeeds").body, "[2,2,2]");
+    assert_eq!(n_of(&bench.engine, &container, "a"), Some(2));
+    assert_eq!(n_of(&bench.engine, &container, "c"), Some(2));
+    assert_eq!(lsns(&bench.engine, &container)[0], before + 1, "all of it is one LSN");
+    assert_eq!(outcome.position.expect("a position").lsn, before + 1);
+    let page = bench.engine.change_feed(&container, &Scope::Everything, &FeedStart::Lsn(before), Some(1), None);
+    assert_eq!(page.result.expect("changes").rows.len(), 2, "the items of one transaction stay together");
+}
+
+#[test]
+fn a_procedure_that_fails_leaves_nothing() {
+    for (how, says) in [("throw", "changed my mind"), ("conflict", "exists")] {
+        let (bench, container) = with_items(1);
+        let before = lsns(&bench.engine, &container);
+        let outcome = procedure(&bench.engine, &container, MOVES, &format!(r#"["{how}"]"#));
+        let error = outcome.result.expect_err("it fails");
+        assert_eq!(error.status(), 400, "{error}");
+        assert!(error.told().contains(says), "{error}");
+        assert!(outcome.charge.0 > 0, "what was done is charged");
+        assert_eq!(n_of(&bench.engine, &container, "a"), Some(1));
+        assert_eq!(n_of(&bench.engine, &container, "c"), None);
+        assert_eq!(lsns(&bench.engine, &container), before);
+        assert_eq!(count(&bench.engine, &container), "3");
+    }
+}
+
+#[test]
+fn a_procedure_stays_within_its_logical_partition() {
+    let (bench, container) = with_items(1);
+    let source = r#"function strays() {
+        var collection = getContext().getCollection();
+        collection.createDocument(collection.getSelfLink(), { id: "x", pk: "q" }, function (error) { if (error) throw error; });
+    }"#;
+    let error = procedure(&bench.engine, &container, source, "[]").result.expect_err("another key");
+    assert!(error.status() == 400 && error.told().contains("partition key"), "{error}");
+    assert_eq!(count(&bench.engine, &container), "3");
+    let all = "function all() { var c = getContext().getCollection();
+        c.queryDocuments(c.getSelfLink(), 'SELECT VALUE c.n FROM c', function (e, found) { getContext().getResponse().setBody(found); }); }";
+    assert_eq!(procedure(&bench.engine, &container, all, "[]").result.expect("it succeeds").body, "[1,2]");
+}
+
+#[test]
+fn concurrent_writers_and_procedures_lose_no_update() {
+    const EACH: usize = 12;
+    let (bench, container) = with_items(1);
+    let adds = r#"function adds() {
+        var collection = getContext().getCollection();
+        collection.readDocument(collection.getAltLink() + "/docs/a", {}, function (error, item) {
+            if (error) throw error;
+            item.n += 1;
+            collection.replaceDocument(item._self, item, {}, function (error) { if (error) throw error; });
+        });
+    }"#;
+    script(&bench.engine, &container, ScriptKind::Procedure, "adds", adds, "");
+    let (engine, container) = (&bench.engine, &*container);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                for _ in 0..EACH {
+                    let done = engine.execute(container, Id::Name("adds"), &key("[\"p\"]"), b"[]", false);
+                    done.map_err(|refused| refused.result.err()).expect("it runs").wait().result.expect("it commits");
+                }
+            });
+        }
+        scope.spawn(|| {
+            let mut done = 0;
+            while done < EACH {
+                let item = json(&read(engine, container, "[\"p\"]", "a").expect("the item"));
+                let n = item.get("n").and_then(Json::as_i64).expect("n") + 1;
+                let body = format!(r#"{{"id":"a","pk":"p","n":{n}}}"#);
+                let if_match = item.get("_etag").and_then(Json::as_str).map(str::to_owned);
+                let options = WriteOptions { if_match, ..WriteOptions::default() };
+                match write(engine, container, &WriteOperation::Replace("a".into()), Some(&body), &options).result {
+                    Ok(_) => done += 1,
+                    Err(error) => assert_eq!(error.kind(), Kind::PreconditionFailed),
+                }
+            }
+        });
+    });
+    assert_eq!(n_of(engine, container, "a"), Some(1 + 3 * EACH as i64));
+}
+
+fn create_with(
+    engine: &Engine,
+    container: &Container,
+    body: &str,
+    pre: Option<&str>,
+    post: Option<&str>,
+) -> Result<String, Error> {
+    let named = |name: Option<&str>| name.map(str::to_owned);
+    let options = WriteOptions { pre_trigger: named(pre), post_trigger: named(post), ..WriteOptions::default() };
+    let written = write(engine, container, &WriteOperation::Create, Some(body), &options).result?;
+    Ok(text(&written.item.expect("the item")))
+}
+
+fn triggers(engine: &Engine, container: &Container) {
+    let pre = |operation: &str| format!(r#","triggerType":"Pre","triggerOperation":"{operation}""#);
+    let post = r#","triggerType":"Post","triggerOperation":"All""#;
+    let stamps = r#"function stamps() {
+        var request = getContext().getRequest(), item = request.getBody();
+        if (item.n < 0) throw new Error("no negative numbers");
+        item.stamped = true;
+        request.setBody(item);
+    }"#;
+    script(engine, container, ScriptKind::Trigger, "stamps", stamps, &pre("Create"));
+    let moves = r#"function moves() {
+        var request = getContext().getRequest(), item = request.getBody();
+        item.pk = "q";
+        request.setBody(item);
+    }"#;
+    script(engine, container, ScriptKind::Trigger, "moves", moves, &pre("All"));
+    script(engine, container, ScriptKind::Trigger, "late", "function late() {}", &pre("Delete"));
+    let counts = r#"function counts() {
+        var collection = getContext().getCollection(), made = getContext().getResponse().getBody();
+        collection.readDocument(collection.getAltLink() + "/docs/a", {}, function (error, item) {
+            if (error) throw error;
+            if (made.n > 50) throw new Error("too much");
+            item.n += made.n;
+            collection.replaceDocument(item._self, item, {}, function (error) { if (error) throw error; });
+        });
+    }"#;
+    script(engine, container, ScriptKind::Trigger, "counts", counts, post);
+}
+
+#[test]
+fn triggers_take_place_together_with_their_write() {
+    let (bench, container) = with_items(2);
+    let engine = &bench.engine;
+    triggers(engine, &container);
+    let before: u64 = lsns(engine, &container).iter().sum();
+    let made = create_with(engine, &container, r#"{"id":"t","pk":"p","n":5}"#, Some("stamps"), Some("counts"))
+        .expect("created");
+    assert_eq!(json(&made).get("stamped"), Some(&Json::Bool(true)));
+    assert_eq!(read(engine, &container, "[\"p\"]", "t").expect("the item"), made);
+    assert_eq!(n_of(engine, &container, "a"), Some(6));
+    assert_eq!(lsns(engine, &container).iter().sum::<u64>(), before + 1);
+}
+
+#[test]
+fn a_trigger_that_fails_takes_the_write_along() {
+    let (bench, container) = with_items(2);
+    let engine = &bench.engine;
+    triggers(engine, &container);
+    let before = lsns(engine, &container);
+    for (n, pre, post, says) in [
+        (-1, Some("stamps"), None, "no negative numbers"),
+        (51, None, Some("counts"), "too much"),
+        (1, Some("counts"), None, "no Pre-trigger"),
+        (1, None, Some("stamps"), "no Post-trigger"),
+        (1, Some("late"), None, "Delete"),
+        (1, Some("nobody"), None, "does not exist"),
+        (1, Some("moves"), None, "Partition key"),
+    ] {
+        let error =
+            create_with(engine, &container, &format!(r#"{{"id":"t","pk":"p","n":{n}}}"#), pre, post).expect_err(says);
+        assert_eq!(error.status(), 400, "{error}");
+        assert!(error.told().contains(says), "{error} does not say {says}");
+        assert_eq!(n_of(engine, &container, "t"), None, "{says}");
+        assert_eq!(n_of(engine, &container, "a"), Some(1), "{says}");
+        assert_eq!(lsns(engine, &container), before, "{says}");
+    }
+}
+
+#[test]
+fn functions_serve_in_every_part_of_a_query() {
+    let (bench, container) = with_items(2);
+    let engine = &bench.engine;
+    script(
+        engine,
+        &container,
+        ScriptKind::Function,
+        "twice",
+        "function twice(x) { return x === undefined ? undefined : 2 * x; }",
+        "",
+    );
+    script(engine, &container, ScriptKind::Function, "fails", "function fails() { throw new Error('not me'); }", "");
+    let ask = |text: &str| rows(engine, &container, &Scope::Everything, &query(text), &[2]);
+    let mut found = ask("SELECT VALUE udf.twice(c.n) FROM c WHERE udf.twice(c.n) > 2").expect("rows");
+    found.sort();
+    assert_eq!(found, ["200", "4"]);
+    let error = ask("SELECT VALUE udf.fails(c.n) FROM c").expect_err("it throws");
+    assert!(error.status() == 400 && error.told().contains("not me"), "{error}");
+    assert_eq!(ask("SELECT VALUE udf.nobody(1) FROM c").expect_err("no such function").status(), 400);
+    let within = "function within() { var c = getContext().getCollection();
+        c.queryDocuments(c.getSelfLink(), 'SELECT VALUE udf.twice(c.n) FROM c', function (e, found) {
+            if (e) throw e; getContext().getResponse().setBody(found); }); }";
+    assert_eq!(procedure(engine, &container, within, "[]").result.expect("it succeeds").body, "[2,4]");
+}
+
+/// The procedure's items are looked at before anybody has opened the writer; their paths must still be those that later
+/// writes use.
+#[test]
+fn the_first_write_of_a_partition_may_be_a_scripts() {
+    let bench = Bench::new(Profile::Modern, 4);
+    let container = bench.container(BODY, 1);
+    let source = r#"function () {
+        var items = getContext().getCollection();
+        items.createDocument(items.getSelfLink(), { id: "c", pk: "p", colour: "red", size: 1 });
+    }"#;
+    procedure(&bench.engine, &container, source, "[]").result.expect("the procedure runs");
+    create(&bench.engine, &container, r#"{"size":1,"shape":"round","colour":"red","pk":"p","id":"d"}"#);
+    let red = query("SELECT VALUE c.id FROM c WHERE c.colour = 'red' AND c.size = 1");
+    let found = rows(&bench.engine, &container, &Scope::Everything, &red, &[10]).expect("rows").concat();
+    assert_eq!(found, r#""c""d""#);
+}
