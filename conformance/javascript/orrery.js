@@ -30,7 +30,7 @@ const EMULATOR_KEY = "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8
 /** Enough that no test is throttled, and still one physical partition. */
 export const PLENTY_RU = 10_000;
 /** Two physical partitions: one for each 10,000 RU/s begun. */
-export const TWO_PARTITIONS_RU = 20_000;
+export const TWO_PARTITIONS_RU = 12_000;
 
 /**
  * Runs `tests(world)` as a suite over http and again over https.

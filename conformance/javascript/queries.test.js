@@ -41,7 +41,7 @@ overBothSchemes("queries", (world) => {
       });
 
       test("filters compare and combine", async () => {
-        const text = "SELECT VALUE c.id FROM c WHERE c.age >= 25 AND (c.team = 'red' OR c.age IN (28)) AND NOT c.age > 30";
+        const text = "SELECT VALUE c.id FROM c WHERE c.age >= 25 AND (c.team = 'red' OR c.age IN (28)) AND NOT (c.age > 30)";
         assert.deepEqual((await ask(target(), text)).sort(), ["05", "07", "08", "09"]);
       });
 

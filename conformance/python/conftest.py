@@ -13,7 +13,7 @@ from witness import Witness
 # Enough that no test is throttled, and still one physical partition.
 PLENTY_RU = 10_000
 # Two physical partitions: one for each 10,000 RU/s begun.
-TWO_PARTITIONS_RU = 20_000
+TWO_PARTITIONS_RU = 12_000
 
 
 @pytest.fixture(scope="session")

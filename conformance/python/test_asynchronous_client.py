@@ -19,7 +19,7 @@ def opened(endpoint, key, unique):
         async with CosmosClient(endpoint, credential=key, connection_verify=False) as client:
             database = await client.create_database(unique("db"))
             try:
-                yield await database.create_container("items", PartitionKey(path="/pk"), offer_throughput=20_000)
+                yield await database.create_container("items", PartitionKey(path="/pk"), offer_throughput=12_000)
             finally:
                 await client.delete_database(database)
 

@@ -116,7 +116,7 @@ def test_a_time_long_ago_sees_all_and_a_time_to_come_sees_nothing(container):
 
 
 @pytest.mark.parametrize("which", ["container", "wide_container"])
-def test_a_partition_key_sees_only_its_own_changes(which, request):
+def test_a_partition_key_sees_only_its_own_changes(which, scheme, request):
     target = request.getfixturevalue(which)
     for n in range(12):
         target.create_item({"id": f"{n:02}", "pk": f"k{n % 4}"})
@@ -161,8 +161,13 @@ def test_the_feed_range_of_a_partition_key_lies_in_one_of_the_ranges(wide_contai
     assert [i["pk"] for i in changes(wide_container, feed_range=narrow, start_time="Beginning")] == ["k"]
 
 
-def test_items_written_by_one_batch_share_their_position(container):
-    container.execute_item_batch([("create", ({"id": str(n), "pk": "p"},)) for n in range(5)], partition_key="p")
+def test_items_written_by_one_procedure_share_their_position(container):
+    body = """function () {
+        var items = getContext().getCollection();
+        for (var n = 0; n < 5; n++) items.createDocument(items.getSelfLink(), { id: String(n), pk: "p" });
+    }"""
+    container.scripts.create_stored_procedure({"id": "fill", "body": body})
+    container.scripts.execute_stored_procedure("fill", partition_key="p")
     found = changes(container, start_time="Beginning", max_item_count=2)
     assert [i["id"] for i in found] == ["0", "1", "2", "3", "4"]
     assert len({i["_lsn"] for i in found}) == 1

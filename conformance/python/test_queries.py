@@ -55,7 +55,7 @@ class TestTheSameAnswerOnOnePhysicalPartitionAndOnTwo:
     """Each query runs on both containers and must say the same."""
 
     @pytest.fixture
-    def target(self, where, request):
+    def target(self, where, scheme, request):
         return request.getfixturevalue(where)
 
     def test_filters_compare_and_combine(self, target):

@@ -65,7 +65,7 @@ impl Catalog {
     /// # Errors
     /// 500 if the store cannot be read or holds records that make no sense.
     pub fn open(store: Arc<dyn Store>, world: Arc<dyn World>) -> Result<Self> {
-        let home = Partition::new(Arc::clone(&store), 0, Vec::new(), EpkRange::all(), PartitionId(0));
+        let home = Partition::new(Arc::clone(&store), 0, Vec::new(), EpkRange::all(), PartitionId(0), 0);
         let catalog = Catalog { store, world, home, writing: Mutex::new(()), state: RwLock::default() };
         let snapshot = catalog.home.snapshot()?;
         let mut records = Vec::new();

@@ -6,16 +6,18 @@ use orrery_model::{Error, Kind, Result};
 /// Checks that a partition has reached what a session token claims for it.
 ///
 /// The header holds entries `{range}:{lsn}` or `{range}:{version}#{lsn}[#{region}={lsn}…]`, separated by commas; entries of
-/// ranges that this one did not come from are ignored.
+/// ranges that this one did not come from are ignored, and so are those of an earlier container of the same name: their
+/// version is another.
 ///
 /// # Errors
 /// 400 for a token that cannot be read, 404/1002 for one that is ahead.
 pub fn check_session(header: Option<&str>, partition: &Partition, committed: u64) -> Result<()> {
     let Some(header) = header.filter(|h| !h.trim().is_empty()) else { return Ok(()) };
     for entry in header.split(',') {
-        let (range, lsn) = parse_entry(entry.trim())
+        let (range, version, lsn) = parse_entry(entry.trim())
             .ok_or_else(|| Error::bad(format!("The session token provided '{entry}' is invalid.")))?;
-        let concerns = range == partition.id || partition.parents.contains(&range);
+        let this_life = version.is_none_or(|version| version == partition.version);
+        let concerns = this_life && (range == partition.id || partition.parents.contains(&range));
         if concerns && lsn > committed {
             return Err(Error::new(
                 Kind::SessionNotReached,
@@ -26,18 +28,18 @@ pub fn check_session(header: Option<&str>, partition: &Partition, committed: u64
     Ok(())
 }
 
-fn parse_entry(entry: &str) -> Option<(u32, u64)> {
+/// Range id, version if the entry has one that can be ours, and LSN.
+fn parse_entry(entry: &str) -> Option<(u32, Option<u64>, u64)> {
     let (range, token) = entry.split_once(':')?;
-    // A container id may stand before the range id: "rid,0" was split at the comma, "rid/0" is not ours.
     let range = range.parse().ok()?;
     let mut parts = token.split('#');
     let first = parts.next()?;
-    let Some(global) = parts.next() else { return Some((range, first.parse().ok()?)) };
-    first.parse::<i64>().ok()?;
+    let Some(global) = parts.next() else { return Some((range, None, first.parse().ok()?)) };
+    let version: i64 = first.parse().ok()?;
     let regions_are_well_formed = parts.all(|region| {
         region.split_once('=').is_some_and(|(id, lsn)| id.parse::<u64>().is_ok() && lsn.parse::<i64>().is_ok())
     });
-    regions_are_well_formed.then_some((range, global.parse().ok()?))
+    regions_are_well_formed.then_some((range, u64::try_from(version).ok(), global.parse().ok()?))
 }
 
 #[cfg(test)]
@@ -46,9 +48,9 @@ mod tests {
 
     #[test]
     fn both_forms_of_token_are_read() {
-        assert_eq!(parse_entry("0:12"), Some((0, 12)));
-        assert_eq!(parse_entry("3:-1#15386"), Some((3, 15386)));
-        assert_eq!(parse_entry("0:1#100#1=20#2=5"), Some((0, 100)));
+        assert_eq!(parse_entry("0:12"), Some((0, None, 12)));
+        assert_eq!(parse_entry("3:-1#15386"), Some((3, None, 15386)));
+        assert_eq!(parse_entry("0:1#100#1=20#2=5"), Some((0, Some(1), 100)));
         for text in ["", "0", "0:", "x:1", "0:1#", "0:a#1", "0:1#2#3"] {
             assert_eq!(parse_entry(text), None, "{text}");
         }

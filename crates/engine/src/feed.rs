@@ -37,13 +37,7 @@ impl Engine {
         session: Option<&str>,
     ) -> Outcome<Page> {
         // A feed is `SELECT *`, paid as reads.
-        let query = QueryRequest {
-            text: "SELECT * FROM c".into(),
-            parameters: Vec::new(),
-            page: page.clone(),
-            cross_partition: true,
-            metrics: false,
-        };
+        let query = QueryRequest::everything(page);
         let answer = self.query(container, scope, &query, session);
         let items =
             answer.result.as_ref().map_or_else(|_| Vec::new(), |q| q.page.rows.iter().map(|row| row.len()).collect());
@@ -79,7 +73,7 @@ impl Engine {
         let (partition, wanted) = one_partition(container, scope)?;
         let snapshot = partition.snapshot()?;
         let lsn = snapshot.head().lsn;
-        *position = Some(Position { range_id: partition.id, lsn, item_lsn: None });
+        *position = Some(partition.position(lsn, None));
         check_session(session, &partition, lsn)?;
         let after = match start {
             FeedStart::Now => return Ok(FeedPage { rows: Vec::new(), continue_after: lsn }),

@@ -60,11 +60,11 @@ impl Engine {
         let partition = container.partition_of(&epk);
         let snapshot = partition.snapshot()?;
         let lsn = snapshot.head().lsn;
-        *position = Some(Position { range_id: partition.id, lsn, item_lsn: None });
+        *position = Some(partition.position(lsn, None));
         check_session(session, partition, lsn)?;
         let transaction = Transaction::begin(container, partition, snapshot.as_ref(), self.world());
         let stored = transaction.find(&mut Base::Durable, &epk, id)?.ok_or_else(Error::not_found)?;
-        *position = Some(Position { range_id: partition.id, lsn, item_lsn: Some(stored.row.lsn) });
+        *position = Some(partition.position(lsn, Some(stored.row.lsn)));
         Ok(stored)
     }
 
@@ -97,13 +97,13 @@ impl Engine {
         };
         match done {
             Ok((ordered, written, lsn)) => {
-                let position = Position { range_id: partition.id, lsn, item_lsn: Some(lsn) };
+                let position = partition.position(lsn, Some(lsn));
                 Ok(Pending::new(ordered, partition, self.outcome(Ok(written), &work, Some(position))))
             }
             Err(error) => {
                 let lsn = partition.snapshot().map_or(0, |s| s.head().lsn);
                 let work = if work.steps.is_empty() { &not_looked_at } else { &work };
-                Err(refused(error, work, Some(Position { range_id: partition.id, lsn, item_lsn: None })))
+                Err(refused(error, work, Some(partition.position(lsn, None))))
             }
         }
     }

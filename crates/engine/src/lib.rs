@@ -282,13 +282,7 @@ impl Engine {
 
     /// A page of a list of resources.
     pub fn list(&self, feed: Feed<'_>, page: &PageRequest) -> Outcome<Page> {
-        let query = QueryRequest {
-            text: "SELECT * FROM c".into(),
-            parameters: Vec::new(),
-            page: page.clone(),
-            cross_partition: true,
-            metrics: false,
-        };
+        let query = QueryRequest::everything(page);
         self.metadata_read(self.query_feed(feed, &query).result.map(|answer| answer.page))
     }
 
@@ -300,9 +294,7 @@ impl Engine {
             self.world(),
             &orrery_sql::Environment::default(),
             &rows,
-            &query.text,
-            &query.parameters,
-            &query.page,
+            query,
             &mut NoFunctions,
             &mut work,
         );
@@ -357,7 +349,7 @@ impl Engine {
             let lsn = partition.snapshot()?.head().lsn;
             consistency::check_session(session, partition, lsn)?;
             if let [_] = reach.partitions[..] {
-                *position = Some(Position { range_id: partition.id, lsn, item_lsn: None });
+                *position = Some(partition.position(lsn, None));
             }
         }
         let context = query::Context { world: self.world(), profile: self.profile };

@@ -10,6 +10,7 @@
 
 use crate::index::paths::Paths;
 use crate::keys::{self, Number, PathNumber, Place};
+use crate::request::Position;
 use bytes::Bytes;
 use orrery_model::partition_key::EpkRange;
 use orrery_model::{Error, Kind, Result};
@@ -28,6 +29,8 @@ pub struct Partition {
     pub range: EpkRange,
     /// Its place in the store.
     pub home: PartitionId,
+    /// Which life of its container it belongs to: the millisecond of the container's creation.
+    pub version: u64,
     store: Arc<dyn Store>,
     writer: Mutex<Option<Writer>>,
     paths: RwLock<Option<Paths>>,
@@ -103,14 +106,26 @@ const RECENT_PLACES: usize = 8192;
 
 impl Partition {
     /// A partition that exists in the store, or is about to.
-    pub fn new(store: Arc<dyn Store>, id: u32, parents: Vec<u32>, range: EpkRange, home: PartitionId) -> Self {
-        Partition { id, parents, range, home, store, writer: Mutex::new(None), paths: RwLock::new(None) }
+    pub fn new(
+        store: Arc<dyn Store>,
+        id: u32,
+        parents: Vec<u32>,
+        range: EpkRange,
+        home: PartitionId,
+        version: u64,
+    ) -> Self {
+        Partition { id, parents, range, home, version, store, writer: Mutex::new(None), paths: RwLock::new(None) }
     }
 
     /// Writes the first commit of a new partition, LSN 1, which holds nothing.
     pub fn create(&self) -> Result<Receipt> {
         let mut writer = self.lock()?;
         Ok(writer.submit(self, Changes::default(), 0).receipt)
+    }
+
+    /// A place in this partition's history.
+    pub fn position(&self, lsn: u64, item_lsn: Option<u64>) -> Position {
+        Position { range_id: self.id, version: self.version, lsn, item_lsn }
     }
 
     /// What is durable now.

@@ -132,7 +132,7 @@ pub fn run(
             within: target.within.as_ref(),
             rows_wanted: wanted,
             profile: context.profile,
-            must_walk: false,
+            walk: resume.as_ref().map(|resume| !resume.position.is_empty()),
         },
         resume.as_ref().map_or(&[][..], |resume| &resume.position),
         now / 1000,

@@ -53,6 +53,9 @@ impl std::fmt::Display for Charge {
 pub struct Position {
     /// The partition key range id that clients see.
     pub range_id: u32,
+    /// Which life of the container this is: later containers of the same name have higher ones, so that a client's
+    /// token for an earlier one is told apart.
+    pub version: u64,
     /// The last committed LSN that the answer reflects.
     pub lsn: u64,
     /// The LSN of the addressed item's last write, where one item was addressed.
@@ -144,6 +147,14 @@ pub struct QueryRequest {
     pub cross_partition: bool,
     /// Whether to report [`QueryPage::metrics`].
     pub metrics: bool,
+}
+
+impl QueryRequest {
+    /// A page of everything there is, in natural order.
+    pub fn everything(page: &PageRequest) -> Self {
+        let (text, page) = ("SELECT * FROM c".to_owned(), page.clone());
+        QueryRequest { text, parameters: Vec::new(), page, cross_partition: true, metrics: false }
+    }
 }
 
 /// A page of a query.

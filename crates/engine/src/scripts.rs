@@ -10,7 +10,7 @@ use crate::items::{CheckedWrite, apply};
 use crate::partition::{Ordered, Partition};
 use crate::pending::Pending;
 use crate::query::{environment, query_rows};
-use crate::request::{Id, Outcome, PageRequest, Position, ProcedureReply, ScriptKind, WriteOperation, Written};
+use crate::request::{Id, Outcome, PageRequest, ProcedureReply, QueryRequest, ScriptKind, WriteOperation, Written};
 use crate::transaction::{Base, ItemOptions, Stored, Transaction, etag_matches, item_id};
 use bytes::Bytes;
 use orrery_model::json::parse;
@@ -77,12 +77,12 @@ impl Engine {
         let work = Work { steps: vec![Step::Script { inner: steps, executions: 1 }] };
         match done {
             Ok((ordered, reply, lsn)) => {
-                let position = Position { range_id: partition.id, lsn, item_lsn: None };
+                let position = partition.position(lsn, None);
                 Ok(Pending::new(ordered, partition, self.outcome(Ok(reply), &work, Some(position))))
             }
             Err(error) => {
                 let lsn = partition.snapshot().map_or(0, |s| s.head().lsn);
-                let position = Position { range_id: partition.id, lsn, item_lsn: None };
+                let position = partition.position(lsn, None);
                 Err(Box::new(self.outcome(Err(error), &work, Some(position))))
             }
         }
@@ -297,7 +297,7 @@ impl Room<'_, '_> {
                 Ok(self.one(&stored))
             }
             HostCall::ReadFeed { page_size, continuation } => {
-                self.query("SELECT * FROM c", "[]", page_size, continuation)
+                self.query(&QueryRequest::everything(&script_page(page_size, continuation)))
             }
             // Every path that is not indexed is scanned and the order is always exact, so both options are moot here.
             HostCall::Query {
@@ -307,7 +307,11 @@ impl Room<'_, '_> {
                 continuation,
                 enable_scan: _,
                 enable_low_precision_order_by: _,
-            } => self.query(&text, &parameters, page_size, continuation),
+            } => {
+                let page = script_page(page_size, continuation);
+                let parameters = read_parameters(&parameters)?;
+                self.query(&QueryRequest { text, parameters, page, cross_partition: false, metrics: false })
+            }
             HostCall::Create { body, index } => {
                 let item = self.item(&body)?;
                 let stored = self.transaction.create(&mut self.base, &self.key, &item, options(None, index)?)?;
@@ -377,22 +381,13 @@ impl Room<'_, '_> {
         })
     }
 
-    fn query(
-        &mut self,
-        text: &str,
-        parameters: &str,
-        page_size: u32,
-        continuation: Option<String>,
-    ) -> Result<HostReply> {
+    fn query(&mut self, request: &QueryRequest) -> Result<HostReply> {
         let items = self.transaction.logical_partition(&self.epk)?;
         let rows: Vec<Bytes> = items.iter().map(|s| s.row.text(self.container.rid(), s.number)).collect();
-        let page = PageRequest { max_items: Some(page_size as usize), continuation, continuation_limit_kb: None };
         let mut functions = Udfs::new(self.engine, self.container);
         let mut work = orrery_sql::Work::default();
-        let parameters = read_parameters(parameters)?;
         let environment = environment(self.container);
-        let answer =
-            query_rows(self.engine.world(), &environment, &rows, text, &parameters, &page, &mut functions, &mut work)?;
+        let answer = query_rows(self.engine.world(), &environment, &rows, request, &mut functions, &mut work)?;
         let bytes: u64 = answer.rows.iter().map(|row| row.len() as u64).sum();
         self.transaction.work.push(Step::Query(QueryWork {
             seeks: 1,
@@ -409,6 +404,10 @@ impl Room<'_, '_> {
         let items = answer.rows.iter().map(|row| String::from_utf8_lossy(row).into_owned()).collect();
         Ok(HostReply { items, continuation: answer.continuation, not_modified: false })
     }
+}
+
+fn script_page(page_size: u32, continuation: Option<String>) -> PageRequest {
+    PageRequest { max_items: Some(page_size as usize), continuation, continuation_limit_kb: None }
 }
 
 fn options(if_match: Option<&str>, index: IndexAction) -> Result<ItemOptions<'_>> {

@@ -219,8 +219,10 @@ impl<'a> Transaction<'a> {
         }
         self.check_etag(old, size_of(item), options.if_match)?;
         let before = self.versioned(&old.row)?;
-        if before.id != id && self.find(base, &epk, id)?.is_some() {
-            return Err(Error::conflict());
+        if before.id != id
+            && let Some(other) = self.find_any(base, &epk, id)?
+        {
+            self.make_way(base, &other)?;
         }
         let new = self.version(&epk, item, id, options)?;
         self.work.push(Step::Replace {
@@ -259,6 +261,15 @@ impl<'a> Transaction<'a> {
         }
     }
 
+    /// Removes an item that holds an id or a unique key if it is expired: nobody sees it any more.
+    fn make_way(&mut self, base: &mut Base<'_>, holder: &Stored) -> Result<()> {
+        if self.is_live(&holder.row) {
+            self.work.push(Step::Refused { bytes: 0, terms: 0 });
+            return Err(Error::conflict());
+        }
+        self.erase(base, holder)
+    }
+
     /// Records a change and checks unique keys.
     fn put(
         &mut self,
@@ -273,9 +284,12 @@ impl<'a> Transaction<'a> {
                 Some(own) => *own,
                 None => self.get(base, key)?.and_then(|row| keys::number(&row)),
             };
-            if holder.is_some_and(|holder| holder != number) {
-                self.work.push(Step::Refused { bytes: 0, terms: 0 });
-                return Err(Error::conflict());
+            if let (Some(holder), Some(v)) = (holder.filter(|holder| *holder != number), &new) {
+                let row = match self.by_number.get(&holder) {
+                    Some(&at) => self.changes[at].new.as_ref().map(|v| v.row.clone()),
+                    None => self.load(base, keys::place(&v.row.epk), holder)?,
+                };
+                self.make_way(base, &Stored { number: holder, row: row.ok_or_else(damaged)? })?;
             }
         }
         let owned = |v: &Versioned| {
@@ -546,7 +560,7 @@ fn unique_units(settings: &Settings) -> u32 {
 
 /// The size that an item would have once stored.
 fn size_of(item: &Object) -> usize {
-    const SYSTEM_PROPERTIES: usize = 225;
+    const SYSTEM_PROPERTIES: usize = 205;
     row::body_text(item).len() + SYSTEM_PROPERTIES
 }
 

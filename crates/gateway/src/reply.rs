@@ -68,9 +68,11 @@ impl Reply {
         Reply { status, headers: HeaderMap::with_capacity(32), body: body.into(), charge, position, error }
     }
 
-    /// A failure that cost nothing.
+    /// A failure before the engine did anything: it costs a look, unless the request was turned away at the door.
     pub(crate) fn failed(error: Error) -> Self {
+        const A_LOOK: Charge = Charge(100);
         let mut reply = Reply::empty(error.status());
+        reply.charge = if error.status() == 401 { Charge::default() } else { A_LOOK };
         reply.error = Some(error);
         reply
     }
@@ -166,8 +168,8 @@ impl Reply {
 
     /// Says where in a partition's history the answer stands: one session token, and the numbers behind it.
     fn place(&mut self, position: Position) {
-        let Position { range_id, lsn, item_lsn } = position;
-        self.set("x-ms-session-token", &format!("{range_id}:-1#{lsn}"));
+        let Position { range_id, version, lsn, item_lsn } = position;
+        self.set("x-ms-session-token", &format!("{range_id}:{version}#{lsn}"));
         for name in [
             "lsn",
             "x-ms-global-committed-lsn",
@@ -296,10 +298,10 @@ mod tests {
 
     #[test]
     fn a_position_becomes_exactly_one_session_token() {
-        let position = Some(Position { range_id: 3, lsn: 7, item_lsn: Some(5) });
+        let position = Some(Position { range_id: 3, version: 9, lsn: 7, item_lsn: Some(5) });
         let outcome = Outcome { result: Ok(()), charge: Charge(285), position };
         let response = Reply::of(outcome, |()| Reply::empty(200)).render(&ACTIVITY, false);
-        assert_eq!(header(&response, "x-ms-session-token"), Some("3:-1#7"));
+        assert_eq!(header(&response, "x-ms-session-token"), Some("3:9#7"));
         assert_eq!(header(&response, "x-ms-item-lsn"), Some("5"));
         assert_eq!(header(&response, "x-ms-request-charge"), Some("2.85"));
         assert_eq!(header(&response, "content-length"), Some("0"));

@@ -58,7 +58,7 @@ impl Container {
         let created = record.kept.get("created").and_then(Json::as_i64).unwrap_or(0) as u64;
         let rebuilding = record.kept.get("rebuilding").and_then(Json::as_bool).unwrap_or(false);
         let listed = record.kept.get("partitions").and_then(Json::as_array).ok_or_else(Record::damaged)?;
-        let partitions = listed.iter().map(|p| read_partition(store, p)).collect::<Result<Vec<_>>>()?;
+        let partitions = listed.iter().map(|p| read_partition(store, p, created)).collect::<Result<Vec<_>>>()?;
         let mut next_number = 1;
         for partition in &partitions {
             next_number = next_number.max(Partition::counters(partition.snapshot()?.as_ref())?.next_number);
@@ -102,7 +102,7 @@ impl Container {
         self.rid
     }
 
-    /// The second in which it was created.
+    /// The millisecond in which it was created.
     pub fn created(&self) -> u64 {
         self.created
     }
@@ -240,14 +240,14 @@ fn write_partition(p: &Partition) -> Object {
     }
 }
 
-fn read_partition(store: &Arc<dyn Store>, json: &Json) -> Result<Arc<Partition>> {
+fn read_partition(store: &Arc<dyn Store>, json: &Json, version: u64) -> Result<Arc<Partition>> {
     let read = || -> Option<Partition> {
         let epk = |name: &str| Epk::from_hex(json.get(name)?.as_str()?).ok();
         let number = |json: &Json| u32::try_from(json.as_i64()?).ok();
         let parents = json.get("parents")?.as_array()?.iter().map(number).collect::<Option<Vec<u32>>>()?;
         let home = PartitionId(json.get("home")?.as_i64()? as u64);
         let range = EpkRange::new(epk("min")?, epk("max")?);
-        Some(Partition::new(Arc::clone(store), number(json.get("id")?)?, parents, range, home))
+        Some(Partition::new(Arc::clone(store), number(json.get("id")?)?, parents, range, home, version))
     };
     read().map(Arc::new).ok_or_else(Record::damaged)
 }
@@ -294,7 +294,7 @@ impl Catalog {
         let partitions = self.new_partitions(&settings, count)?;
         let meta = self.new_meta(rid);
         let listed: Vec<Json> = partitions.iter().map(|p| Json::Object(write_partition(p))).collect();
-        let kept = object! { "created" => meta.ts, "rebuilding" => false, "partitions" => listed };
+        let kept = object! { "created" => self.world.now_ms(), "rebuilding" => false, "partitions" => listed };
         let record = Record { kind: Kind::Container, meta, body: settings.body.clone(), kept };
         let offer = if shared {
             None
@@ -323,7 +323,7 @@ impl Catalog {
             let home = PartitionId(first_home + i);
             // A creation that did not come to its end may have left something here.
             self.store.destroy(home).map_err(crate::partition::storage_failure)?;
-            Ok(Partition::new(Arc::clone(&self.store), i as u32, Vec::new(), range, home))
+            Ok(Partition::new(Arc::clone(&self.store), i as u32, Vec::new(), range, home, 0))
         };
         let partitions = (0..).zip(ranges).map(make).collect::<Result<Vec<_>>>()?;
         let receipts = partitions.iter().map(Partition::create).collect::<Result<Vec<_>>>()?;

@@ -71,7 +71,7 @@ impl Catalog {
     /// 409 if the id is taken, 400 for a body that breaks a rule.
     pub fn create_database(&self, body: &Object, throughput: Option<Throughput>) -> Result<Resource> {
         let id = resource_id(body)?;
-        for (name, _) in body.iter().filter(|(name, _)| *name != "id" && !name.starts_with('_')) {
+        if let Some((name, _)) = body.iter().find(|(name, _)| *name != "id" && !name.starts_with('_')) {
             return Err(Error::bad(format!("The database property '{name}' is unknown.")));
         }
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);

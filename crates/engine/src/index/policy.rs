@@ -14,10 +14,13 @@ use std::collections::HashMap;
 pub struct Policy {
     consistent: bool,
     tree: Node,
-    composites: Vec<Vec<(Vec<Step>, bool)>>,
+    composites: Vec<Composite>,
     explicit_scalars: Vec<Vec<String>>,
     body: Object,
 }
+
+/// The paths of a composite index; `true` means ascending.
+type Composite = Vec<(Vec<Step>, bool)>;
 
 /// Where in the policy's tree a walk stands.
 #[derive(Clone, Copy, Debug)]
@@ -239,9 +242,9 @@ fn path_texts(body: &Object, name: &str) -> Result<Vec<String>> {
     list.iter().map(|e| text(e).ok_or_else(|| bad(&format!("an entry of '{name}' has no 'path'")))).collect()
 }
 
-fn read_composites(list: &Json) -> Result<Vec<Vec<(Vec<Step>, bool)>>> {
+fn read_composites(list: &Json) -> Result<Vec<Composite>> {
     let list = list.as_array().ok_or_else(|| bad("'compositeIndexes' is not an array"))?;
-    let one = |composite: &Json| -> Result<Vec<(Vec<Step>, bool)>> {
+    let one = |composite: &Json| -> Result<Composite> {
         let parts = composite.as_array().ok_or_else(|| bad("a composite index is not an array"))?;
         parts.iter().map(composite_part).collect()
     };

@@ -4,7 +4,7 @@
 //! null 10 · false 20 · true 21 · number 30 double·8 · string 40 bytes 00 01 · array 50 · object 60
 //! ```
 //! A double's bits are turned so that they sort. In strings 00 is written 00 FF, so that the end 00 01 sorts before any
-//! continuation. Strings longer than [`STRING_BYTES`] are cut and end in 00 02; numbers beyond 2^53 share the nearest
+//! continuation. Strings longer than [`STRING_BYTES`] are cut and end in 00 02; numbers from 2^53 on share the nearest
 //! double. Such values are *inexact*: whoever finds an item through one looks at the item itself. Arrays and objects
 //! are known only as such.
 
@@ -55,7 +55,8 @@ fn encode_number(number: &Number) -> Encoded {
     let sortable = if bits >> 63 == 0 { bits ^ 1 << 63 } else { !bits };
     let mut bytes = vec![NUMBER];
     bytes.extend_from_slice(&sortable.to_be_bytes());
-    let exact = number.exact_integer().is_none_or(|i| i.unsigned_abs() <= EXACT) && double.abs() <= EXACT as f64;
+    // 2^53 itself is the nearest double of 2^53 + 1 too.
+    let exact = double.abs() < EXACT as f64;
     Encoded { bytes, exact }
 }
 
@@ -132,6 +133,11 @@ pub fn decode_string(bytes: &[u8]) -> Option<String> {
     String::from_utf8(out).ok()
 }
 
+/// Whether other values may have the same bytes: those of a string that was cut.
+pub fn is_inexact(bytes: &[u8]) -> bool {
+    matches!(bytes.first(), Some(&STRING)) && bytes.ends_with(&CUT)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -167,6 +173,7 @@ mod tests {
         let encoded = encode(&Json::from(long.as_str()));
         assert!(!encoded.exact && encoded.bytes.ends_with(&CUT) && encoded.bytes.len() <= STRING_BYTES + 2);
         assert!(!encode(&parse(b"9007199254740993").expect("JSON")).exact);
+        assert!(!encode(&parse(b"9007199254740992").expect("JSON")).exact, "it looks like the one above it");
         assert!(encode(&parse(b"9007199254740991").expect("JSON")).exact);
         assert!(encode(&Json::from(0.5)).exact);
     }

@@ -19,6 +19,10 @@ use orrery_storage::{Direction, Snapshot};
 /// Index entries that planning looks at, at most, for each term.
 const LOOK: usize = 256;
 
+/// A sort holds all matches and is done again for every page, a walk goes on where it stopped: a sort must be this many
+/// times cheaper.
+const SORT_PENALTY: u64 = 2;
+
 /// What a query asks of one partition.
 pub struct Ask<'a> {
     /// The query.
@@ -35,8 +39,9 @@ pub struct Ask<'a> {
     pub rows_wanted: usize,
     /// Whose prices decide.
     pub profile: Profile,
-    /// Another partition of the same merge walks along the ORDER BY path, so this one must too.
-    pub must_walk: bool,
+    /// Whether to walk along the ORDER BY path, where that is settled: an earlier page did or did not, or another
+    /// partition of the same merge does.
+    pub walk: Option<bool>,
 }
 
 /// Where candidates come from.
@@ -256,7 +261,7 @@ fn ordered(
 ) -> Result<Option<Access>> {
     let [key] = ask.query.order() else { return Ok(None) };
     let Some(path) = &key.path else { return Ok(None) };
-    if ask.index != IndexState::Ready || !condition::is_indexed(&ask.settings.policy, path) {
+    if ask.walk == Some(false) || ask.index != IndexState::Ready || !condition::is_indexed(&ask.settings.policy, path) {
         return Ok(None);
     }
     let items = Partition::counters(snapshot)?.items as usize;
@@ -268,7 +273,7 @@ fn ordered(
     // A logical partition that was counted to its end is read and sorted; else walk, if few entries lie between rows.
     let (few, wanted) = (matches < LOOK, ask.rows_wanted.min(matches));
     let walk = walk_cost(ask.profile, items, matches, wanted);
-    if !ask.must_walk && few && sort_cost(ask.profile, matches) <= walk {
+    if ask.walk.is_none() && few && SORT_PENALTY * sort_cost(ask.profile, matches) <= walk {
         return Ok(None);
     }
     let checks = usable.iter().filter(|c| c.is_equality()).map(term_of).collect::<Option<Vec<_>>>();

@@ -46,6 +46,8 @@ struct Posting {
     place: Place,
     /// The row's first value where finding the posting read it anyway.
     first: Option<Bytes>,
+    /// Whether the entry holds all of the value that was tested.
+    is_whole: bool,
 }
 
 /// One partition's candidates.
@@ -76,12 +78,15 @@ impl<'a> Cursor<'a> {
         now: u64,
     ) -> Result<Self> {
         let work = QueryWork { seeks: access.seeks, ..QueryWork::default() };
+        // Rows that ORDER BY holds equal stay as they come: by number, from the end if it descends.
+        let descending = ask.query.order().first().is_some_and(|key| key.descending);
+        let direction = if descending { Direction::Reverse } else { Direction::Forward };
         let postings = match &access.driver {
             Driver::Nothing => Box::new(std::iter::empty()) as Postings<'a>,
-            Driver::Everything => naturals(snapshot, after),
-            Driver::Logical(place) => logical(snapshot, *place, after),
+            Driver::Everything => naturals(snapshot, after, direction),
+            Driver::Logical(place) => logical(snapshot, *place, after, direction),
             Driver::Postings { ranges, one_value, strings } => {
-                by_terms(snapshot, ranges, *one_value, strings.as_ref(), after)?
+                by_terms(snapshot, ranges, *one_value, strings.as_ref(), after, direction)?
             }
             Driver::Order { path, descending } => {
                 in_order(partition, snapshot, *path, *descending, ask.query.order()[0].path.as_ref(), after)?
@@ -164,11 +169,11 @@ impl<'a> Cursor<'a> {
 
     /// The item behind a posting, if it is one the query may see.
     fn load(&mut self, posting: Posting) -> Result<Option<Found>> {
-        let satisfied = self.access.decides;
-        if self.counts_without_loading() {
+        let satisfied = self.access.decides && posting.is_whole;
+        if self.counts_without_loading() && posting.is_whole {
             return Ok(Some(Found { spot: posting.spot, text: None, satisfied }));
         }
-        let Posting { spot, place, first } = posting;
+        let Posting { spot, place, first, .. } = posting;
         let get = |key: &[u8]| self.snapshot.get(key).map_err(storage_failure);
         let row = match first {
             Some(first) => Some(complete_row(first, spot.number, get)?),
@@ -227,28 +232,28 @@ fn first_number(after: Option<&Spot>) -> Number {
     after.map_or(0, |spot| spot.number.saturating_add(1))
 }
 
-fn naturals<'a>(snapshot: &'a dyn Snapshot, after: Option<&Spot>) -> Postings<'a> {
+fn naturals<'a>(snapshot: &'a dyn Snapshot, after: Option<&Spot>, direction: Direction) -> Postings<'a> {
     let range = keys::naturals_from(first_number(after));
-    Box::new(scan(snapshot, &range, Direction::Forward).map(|entry| {
+    Box::new(scan(snapshot, &range, direction).map(|entry| {
         let (key, value) = entry?;
         let number = keys::read_natural(&key).ok_or_else(damaged)?;
         let place = value[..].try_into().map_err(|_| damaged())?;
-        Ok(Posting { spot: natural_spot(number), place, first: None })
+        Ok(Posting { spot: natural_spot(number), place, first: None, is_whole: true })
     }))
 }
 
-fn logical<'a>(snapshot: &'a dyn Snapshot, place: Place, after: Option<&Spot>) -> Postings<'a> {
+fn logical<'a>(snapshot: &'a dyn Snapshot, place: Place, after: Option<&Spot>, direction: Direction) -> Postings<'a> {
     let range = keys::items_of(place, first_number(after));
-    Box::new(scan(snapshot, &range, Direction::Forward).map(|entry| {
+    Box::new(scan(snapshot, &range, direction).map(|entry| {
         let (key, value) = entry?;
         let (place, number) = keys::read_item(&key).ok_or_else(damaged)?;
-        Ok(Posting { spot: natural_spot(number), place, first: Some(value) })
+        Ok(Posting { spot: natural_spot(number), place, first: Some(value), is_whole: true })
     }))
 }
 
 fn term_posting(key: &[u8]) -> Result<(Vec<u8>, Posting)> {
     let (value, number, place) = keys::read_term(key).ok_or_else(damaged)?;
-    Ok((value.to_vec(), Posting { spot: natural_spot(number), place, first: None }))
+    Ok((value.to_vec(), Posting { spot: natural_spot(number), place, first: None, is_whole: true }))
 }
 
 /// Entries of one value come in natural order; others are sorted first, each item once.
@@ -258,27 +263,30 @@ fn by_terms<'a>(
     one_value: bool,
     strings: Option<&Test>,
     after: Option<&Spot>,
+    direction: Direction,
 ) -> Result<Postings<'a>> {
     let from = first_number(after);
     if one_value && let [(start, end)] = ranges {
         let start = [&start[..], &from.to_be_bytes()].concat();
-        let entries = scan(snapshot, &(start, end.clone()), Direction::Forward);
+        let entries = scan(snapshot, &(start, end.clone()), direction);
         return Ok(Box::new(entries.map(|entry| term_posting(&entry?.0).map(|(_, posting)| posting))));
     }
-    let mut found: Vec<(Number, Place)> = Vec::new();
+    let mut found: Vec<(Number, Place, bool)> = Vec::new();
     for range in ranges {
         for entry in scan(snapshot, range, Direction::Forward) {
             let (value, posting) = term_posting(&entry?.0)?;
             if posting.spot.number >= from && strings.is_none_or(|test| string_passes(test, &value)) {
-                found.push((posting.spot.number, posting.place));
+                found.push((posting.spot.number, posting.place, strings.is_none() || !value::is_inexact(&value)));
             }
         }
     }
     found.sort_unstable();
-    found.dedup();
-    Ok(Box::new(
-        found.into_iter().map(|(number, place)| Ok(Posting { spot: natural_spot(number), place, first: None })),
-    ))
+    found.dedup_by_key(|(number, ..)| *number);
+    if direction == Direction::Reverse {
+        found.reverse();
+    }
+    let posting = |(number, place, is_whole)| Ok(Posting { spot: natural_spot(number), place, first: None, is_whole });
+    Ok(Box::new(found.into_iter().map(posting)))
 }
 
 /// A string that was cut for the index may pass: its item decides.
@@ -371,7 +379,7 @@ fn lacking<'a>(
         let (key, value) = entry?;
         let number = keys::read_natural(&key).ok_or_else(damaged)?;
         let place: Place = value[..].try_into().map_err(|_| damaged())?;
-        let posting = Posting { spot: natural_spot(number), place, first: None };
+        let posting = Posting { spot: natural_spot(number), place, first: None, is_whole: true };
         let Some(path) = path else { return Ok(Some(posting)) };
         let row = read_row(place, number, |key| snapshot.get(key).map_err(storage_failure))?.ok_or_else(damaged)?;
         let item = parse(&row.body).map_err(|_| damaged())?;

@@ -1,10 +1,10 @@
 //! Queries over lists that are in memory: databases, containers, scripts, offers, and what a script's transaction sees.
 
 use super::{compile, query_error, run_page, token};
-use crate::request::{Page, PageRequest};
+use crate::request::{Page, QueryRequest};
 use bytes::Bytes;
 use orrery_model::world::World;
-use orrery_model::{Error, Json, Result};
+use orrery_model::{Error, Result};
 use orrery_sql::{Candidate, Environment, Functions, QueryError, Source, Work};
 
 /// A list as a source: never ordered, the query sorts.
@@ -37,13 +37,12 @@ pub fn query_rows(
     world: &dyn World,
     environment: &Environment,
     rows: &[Bytes],
-    text: &str,
-    parameters: &[(String, Json)],
-    page: &PageRequest,
+    request: &QueryRequest,
     functions: &mut dyn Functions,
     work: &mut Work,
 ) -> Result<Page> {
-    let query = compile(text, parameters, environment)?;
+    let page = &request.page;
+    let query = compile(&request.text, &request.parameters, environment)?;
     let resume = page.continuation.as_deref().map(token::read).transpose()?;
     let next = match resume.as_ref().map(|r| &r.position[..]) {
         None | Some([]) => 0,

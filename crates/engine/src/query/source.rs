@@ -77,13 +77,15 @@ impl<'a> Candidates<'a> {
         self.descending = asks.first().and_then(|a| a.query.order().first()).is_some_and(|key| key.descending);
         let mut chosen = self.choose(&asks)?;
         if chosen.iter().any(Access::walks_in_order) && !chosen.iter().all(Access::is_ordered) {
-            asks.iter_mut().for_each(|ask| ask.must_walk = true);
+            asks.iter_mut().for_each(|ask| ask.walk = Some(true));
             chosen = self.choose(&asks)?;
         }
+        // What is sorted is counted, not placed: it begins anew on every page.
+        let in_order = chosen.iter().all(Access::is_ordered);
         for (i, (ask, access)) in asks.into_iter().zip(chosen).enumerate() {
             let target = &self.targets[i];
             // Numbers are unique in a container: behind the last spot is the same place in every range.
-            let after = self.last.as_ref().map(|(_, spot)| spot);
+            let after = self.last.as_ref().map(|(_, spot)| spot).filter(|_| in_order);
             let cursor =
                 Cursor::open(self.container, target.partition, target.snapshot.as_ref(), ask, access, after, self.now)?;
             self.cursors[i] = Some(cursor);

@@ -227,20 +227,21 @@ impl<S: Sink> Committer<S> {
 impl<S: Sink> Committer<S> {
     /// Has the queue written without the caller's help.
     fn lead_in_background(self: &Arc<Self>) {
+        // The thread comes first: whoever leads now hands over to it as soon as it is wanted, so it must be there.
+        let threaded = self.ensure_thread();
         {
             let queue = &mut *self.lock();
-            queue.background_wanted = true;
+            queue.background_wanted = threaded;
             if queue.led || queue.pending.is_empty() {
                 return;
             }
             queue.led = true;
-            queue.background_turn = true;
+            queue.background_turn = threaded;
         }
-        if self.ensure_thread() {
+        if threaded {
             self.background.notify_one();
         } else {
             // No thread to be had: blocking the caller is better than leaving the work.
-            self.lock().background_turn = false;
             self.lead();
         }
     }

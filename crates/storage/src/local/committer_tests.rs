@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::task::Wake;
+use std::time::Duration;
 
 use super::*;
 use crate::receipt::Receipt;
@@ -124,6 +125,26 @@ fn the_next_group_gathers_while_one_is_written_and_a_waiter_takes_it_over() {
         assert_eq!(third.wait(), Outcome::Ok);
     });
     assert_eq!(groups(&committer), vec![vec![1], vec![2, 3]]);
+}
+
+/// The first future may come while a thread leads, when nobody has needed the background thread yet.
+#[test]
+fn a_leading_thread_hands_over_to_the_background_thread_although_there_was_none() {
+    let (began, on_begin) = channel();
+    let (go, gate) = channel();
+    let committer = committer(Log { gate: Some(Gate { began, go: Mutex::new(gate) }), ..Log::default() });
+    let first = submit(&committer, 1);
+    std::thread::scope(|scope| {
+        let leader = scope.spawn(move || first.wait());
+        on_begin.recv().unwrap();
+        drop(submit(&committer, 2));
+        go.send(()).unwrap();
+        assert_eq!(leader.join().unwrap(), Outcome::Ok);
+        on_begin.recv_timeout(Duration::from_secs(10)).expect("the second group is led");
+        go.send(()).unwrap();
+    });
+    committer.close();
+    assert_eq!(groups(&committer), vec![vec![1], vec![2]]);
 }
 
 #[test]

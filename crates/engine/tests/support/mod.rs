@@ -1,0 +1,158 @@
+//! What the tests of this crate stand on: an engine in memory, short ways to ask it, and the answers as text.
+
+#![allow(dead_code)] // each test file uses its own part
+
+use orrery_engine::request::*;
+use orrery_engine::{Container, Engine, EngineOptions, Profile};
+use orrery_model::json::parse;
+use orrery_model::partition_key::PartitionKey;
+use orrery_model::world::SeededWorld;
+use orrery_model::{Error, Json, Object, Rid};
+use orrery_script::{HostCommand, PoolOptions};
+use orrery_storage::{MemoryStore, Store};
+use std::sync::Arc;
+
+/// The moment at which every test begins, in milliseconds since 1970.
+pub const START_MS: u64 = 1_767_225_600_000;
+
+/// An engine with the world that moves its clock.
+pub struct Bench {
+    pub engine: Engine,
+    pub world: Arc<SeededWorld>,
+}
+
+impl Bench {
+    /// A new engine in memory.
+    pub fn new(profile: Profile, seed: u64) -> Bench {
+        Bench::on(Arc::new(MemoryStore::new()), profile, seed)
+    }
+
+    /// An engine over a store.
+    pub fn on(store: Arc<dyn Store>, profile: Profile, seed: u64) -> Bench {
+        let world = Arc::new(SeededWorld::new(START_MS, seed));
+        Bench { engine: open(store, profile, Arc::clone(&world)).expect("the engine opens"), world }
+    }
+
+    /// The container `db`/`items`, made with this body, of so many physical partitions.
+    pub fn container(&self, body: &str, partitions: usize) -> Arc<Container> {
+        create_container(&self.engine, body, partitions).expect("the container is created")
+    }
+}
+
+/// Opens an engine.
+pub fn open(store: Arc<dyn Store>, profile: Profile, world: Arc<SeededWorld>) -> Result<Engine, Error> {
+    let command = HostCommand { program: env!("CARGO_BIN_EXE_engine-script-host").into(), arguments: Vec::new() };
+    Engine::open(store, EngineOptions { profile, scripts: PoolOptions::new(command) }, world)
+}
+
+/// Creates `db` if it is missing and the container of this body in it.
+pub fn create_container(engine: &Engine, body: &str, partitions: usize) -> Result<Arc<Container>, Error> {
+    if engine.database(Id::Name("db")).is_err() {
+        engine.create_database(&object(r#"{"id":"db"}"#), None).result?;
+    }
+    let database = engine.database(Id::Name("db"))?;
+    let throughput = Throughput::Manual(if partitions == 1 { 400 } else { partitions as u32 * 6_000 });
+    let created = engine.create_container(&database, &object(body), Some(throughput)).result?;
+    engine.container(Id::Name("db"), Id::Rid(created.rid))
+}
+
+/// JSON text as an object.
+#[track_caller]
+pub fn object(text: &str) -> Object {
+    match json(text) {
+        Json::Object(object) => object,
+        other => panic!("no object: {other}"),
+    }
+}
+
+/// JSON text as a value.
+#[track_caller]
+pub fn json(text: &str) -> Json {
+    parse(text.as_bytes()).unwrap_or_else(|e| panic!("no JSON: {e}: {text}"))
+}
+
+/// A partition key as its header has it.
+#[track_caller]
+pub fn key(text: &str) -> PartitionKey {
+    PartitionKey::from_header(text).expect("a partition key")
+}
+
+/// Writes and waits.
+pub fn write(
+    engine: &Engine,
+    container: &Container,
+    operation: &WriteOperation,
+    body: Option<&str>,
+    options: &WriteOptions,
+) -> Outcome<Written> {
+    match engine.write_item(container, operation, body.map(str::as_bytes), options) {
+        Ok(pending) => pending.wait(),
+        Err(refused) => *refused,
+    }
+}
+
+/// Creates an item and gives its text.
+#[track_caller]
+pub fn create(engine: &Engine, container: &Container, body: &str) -> String {
+    let written = write(engine, container, &WriteOperation::Create, Some(body), &WriteOptions::default());
+    text(&written.result.expect("the item is created").item.expect("a create answers with the item"))
+}
+
+/// Reads an item's text.
+pub fn read(engine: &Engine, container: &Container, pk: &str, id: &str) -> Result<String, Error> {
+    match engine.read_item(container, &key(pk), id, None, None).result? {
+        ReadReply::Item { body, .. } => Ok(text(&body)),
+        ReadReply::NotModified { .. } => panic!("nothing was known"),
+    }
+}
+
+/// Bytes as text.
+pub fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("answers are UTF-8")
+}
+
+/// A query over everything, its first page not bounded.
+pub fn query(text: &str) -> QueryRequest {
+    QueryRequest {
+        text: text.to_owned(),
+        parameters: Vec::new(),
+        page: PageRequest::default(),
+        cross_partition: true,
+        metrics: false,
+    }
+}
+
+/// All rows of a query, in pages of these sizes in turn.
+pub fn rows(
+    engine: &Engine,
+    container: &Container,
+    scope: &Scope,
+    query: &QueryRequest,
+    pages: &[usize],
+) -> Result<Vec<String>, Error> {
+    let mut query = query.clone();
+    let mut rows = Vec::new();
+    for size in pages.iter().cycle().take(10_000) {
+        query.page.max_items = Some(*size);
+        let page = engine.query(container, scope, &query, None).result?.page;
+        assert!(page.rows.len() <= *size, "{} rows on a page of {size}", page.rows.len());
+        rows.extend(page.rows.iter().map(|row| text(row)));
+        match page.continuation {
+            None => return Ok(rows),
+            Some(continuation) => query.page.continuation = Some(continuation),
+        }
+    }
+    panic!("the query never ends: {}", query.text);
+}
+
+/// The number of an item in its container, out of its text.
+#[track_caller]
+pub fn number_of(item: &Json) -> u64 {
+    let rid = item.get("_rid").and_then(Json::as_str).and_then(Rid::parse).expect("an item has a resource id");
+    rid.child_number().expect("an item's number").1
+}
+
+/// A number out of the environment, for longer runs.
+pub fn setting(name: &str, default: u32) -> u32 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}

@@ -1,0 +1,233 @@
+//! Random items, policies and queries: small worlds of names and values, so that queries find something.
+
+use orrery_model::Json;
+use proptest::prelude::*;
+use proptest::sample::{select, subsequence};
+
+/// JSON texts of values that are equal, nearly equal, or hard to keep in an index.
+fn scalar() -> impl Strategy<Value = String> {
+    let long = |end: &str| Json::from(format!("{}{end}", "x".repeat(1022))).to_text();
+    let hard = vec![
+        "-0".to_owned(),
+        "1.0".to_owned(),
+        "1e300".to_owned(),
+        "9007199254740992".to_owned(),
+        "9007199254740993".to_owned(),
+        "9223372036854775807".to_owned(),
+        "-9223372036854775808".to_owned(),
+        r#""a\u0000b""#.to_owned(),
+        r#""é""#.to_owned(),
+        long(""),
+        long("y"),
+        long("yy"),
+        long("yyz"),
+        long("yyza"),
+        long("\u{0}\u{0}"),
+    ];
+    let plain =
+        ["null", "true", "false", "0", "1", "2", "-1", "1.5", r#""""#, r#""a""#, r#""ab""#, r#""abc""#, r#""b""#];
+    prop_oneof![6 => select(plain.map(str::to_owned).to_vec()), 1 => select(hard)]
+}
+
+/// Any value: mostly scalars, some arrays and objects.
+fn value() -> impl Strategy<Value = String> {
+    prop_oneof![8 => scalar(), 1 => array(), 1 => select(vec!["{}".to_owned(), r#"{"x":1}"#.into(), r#"{"x":"a","y":[1]}"#.into()])]
+}
+
+fn array() -> impl Strategy<Value = String> {
+    prop::collection::vec(
+        prop_oneof![6 => scalar(), 1 => Just("[1]".to_owned()), 1 => Just(r#"{"k":1}"#.to_owned())],
+        0..4,
+    )
+    .prop_map(|elements| format!("[{}]", elements.join(",")))
+}
+
+/// Partition key values as items have them; `None` is no property.
+pub fn partition_key() -> impl Strategy<Value = Option<String>> {
+    let keys = [r#""p0""#, r#""p1""#, r#""p2""#, r#""p3""#, "1", "null", "true"];
+    prop_oneof![9 => select(keys.map(|k| Some(k.to_owned())).to_vec()), 1 => Just(None)]
+}
+
+/// An item's members but for `id` and `pk`, each with its comma.
+pub fn members() -> impl Strategy<Value = String> {
+    let member = |name: &'static str, value: BoxedStrategy<String>| {
+        prop::option::weighted(0.7, value).prop_map(move |v| v.map_or_else(String::new, |v| format!(",\"{name}\":{v}")))
+    };
+    let nested = (scalar(), prop::option::of(value()), prop::option::of(scalar())).prop_map(|(x, y, w)| {
+        let y = y.map_or_else(String::new, |y| format!(",\"y\":{y}"));
+        let z = w.map_or_else(String::new, |w| format!(",\"z\":{{\"w\":{w}}}"));
+        format!("{{\"x\":{x}{y}{z}}}")
+    });
+    let objects = prop::collection::vec(scalar(), 0..3).prop_map(|values| {
+        let all: Vec<String> = values.iter().map(|v| format!("{{\"k\":{v}}}")).collect();
+        format!("[{}]", all.join(","))
+    });
+    (
+        member("a", value().boxed()),
+        member("b", scalar().boxed()),
+        member("n", prop_oneof![5 => nested, 1 => value()].boxed()),
+        member("t", prop_oneof![5 => array(), 1 => value()].boxed()),
+        member("o", objects.boxed()),
+        member("odd name", scalar().boxed()),
+    )
+        .prop_map(|(a, b, n, t, o, odd)| [a, b, n, t, o, odd].concat())
+}
+
+/// An indexing policy.
+pub fn policy() -> impl Strategy<Value = String> {
+    let paths: Vec<&'static str> = vec![
+        "/a/?",
+        "/a/*",
+        "/b/?",
+        "/n/*",
+        "/n/x/?",
+        "/n/y/*",
+        "/n/z/w/?",
+        "/t/*",
+        "/t/[]/?",
+        "/o/[]/k/?",
+        "/o/*",
+        "/pk/?",
+        "/t/?",
+        "/\"odd name\"/?",
+    ];
+    let count = paths.len();
+    let lists = (any::<bool>(), subsequence(paths, 0..=count / 2), prop::collection::vec(any::<bool>(), count));
+    let random = lists.prop_map(|(root, paths, sides)| {
+        let (mut included, mut excluded) = (Vec::new(), Vec::new());
+        if root {
+            included.push("/*")
+        } else {
+            excluded.push("/*")
+        }
+        for (path, side) in paths.into_iter().zip(sides) {
+            if side { included.push(path) } else { excluded.push(path) }
+        }
+        let list = |paths: Vec<&str>| {
+            let all: Vec<String> = paths.iter().map(|p| format!("{{\"path\":{}}}", Json::from(*p))).collect();
+            format!("[{}]", all.join(","))
+        };
+        format!("{{\"includedPaths\":{},\"excludedPaths\":{}}}", list(included), list(excluded))
+    });
+    prop_oneof![3 => Just("{}".to_owned()), 4 => random, 1 => Just(r#"{"indexingMode":"none"}"#.to_owned())]
+}
+
+fn path() -> impl Strategy<Value = &'static str> {
+    let paths = [
+        "c.a",
+        "c.a",
+        "c.b",
+        "c.b",
+        "c.n.x",
+        "c.n.y",
+        "c.n.z.w",
+        "c.n",
+        "c.t",
+        "c.t[0]",
+        "c.o",
+        "c.id",
+        "c.pk",
+        "c._ts",
+        "c.gone",
+        "c[\"odd name\"]",
+        "c.a.x",
+    ];
+    select(paths.to_vec())
+}
+
+fn text_constant() -> impl Strategy<Value = String> {
+    let long = Json::from("x".repeat(1023)).to_text();
+    select(vec![r#""""#.to_owned(), r#""a""#.into(), r#""ab""#.into(), r#""b""#.into(), r#""x""#.into(), long])
+}
+
+/// A WHERE clause's condition.
+fn condition() -> impl Strategy<Value = String> {
+    let compare = || select(vec!["=", "=", "=", "!=", "<", "<=", ">", ">="]);
+    let functions = vec!["STARTSWITH", "CONTAINS", "ENDSWITH", "STRINGEQUALS"];
+    let checks =
+        vec!["IS_DEFINED", "IS_NULL", "IS_BOOL", "IS_NUMBER", "IS_STRING", "IS_ARRAY", "IS_OBJECT", "IS_PRIMITIVE"];
+    let constant = || prop_oneof![8 => scalar(), 1 => value()];
+    let key = || partition_key().prop_filter_map("a value", |key| key);
+    let leaf = prop_oneof![
+        6 => (path(), compare(), constant()).prop_map(|(p, op, v)| format!("{p} {op} {v}")),
+        1 => (path(), compare(), constant()).prop_map(|(p, op, v)| format!("{v} {op} {p}")),
+        1 => (path(), compare(), path()).prop_map(|(p, op, q)| format!("{p} {op} {q}")),
+        2 => key().prop_map(|v| format!("c.pk = {v}")),
+        1 => prop::collection::vec(key(), 1..3).prop_map(|v| format!("c.pk IN ({})", v.join(", "))),
+        2 => (path(), prop::collection::vec(constant(), 1..4)).prop_map(|(p, v)| format!("{p} IN ({})", v.join(", "))),
+        1 => (path(), scalar(), scalar()).prop_map(|(p, v, w)| format!("({p} BETWEEN {v} AND {w})")),
+        1 => (path(), scalar(), scalar()).prop_map(|(p, v, w)| format!("({p} >= {v} AND {p} < {w})")),
+        2 => (select(functions), path(), text_constant()).prop_map(|(f, p, v)| format!("{f}({p}, {v})")),
+        1 => (path(), select(vec!["a%", "%b", "%b%", "ab", "_b%"])).prop_map(|(p, v)| format!("{p} LIKE \"{v}\"")),
+        2 => (select(checks), path()).prop_map(|(f, p)| format!("{f}({p})")),
+        2 => (select(vec!["c.t", "c.n.y", "c.a"]), constant()).prop_map(|(p, v)| format!("ARRAY_CONTAINS({p}, {v})")),
+        1 => scalar().prop_map(|v| format!("ARRAY_CONTAINS(c.o, {{\"k\": {v}}}, true)")),
+        1 => (compare(), scalar()).prop_map(|(op, v)| format!("EXISTS(SELECT VALUE e FROM e IN c.t WHERE e {op} {v})")),
+        1 => path().prop_map(str::to_owned),
+    ];
+    leaf.prop_recursive(3, 8, 3, |inner| {
+        prop_oneof![
+            3 => prop::collection::vec(inner.clone(), 2..4).prop_map(|parts| format!("({})", parts.join(" AND "))),
+            2 => prop::collection::vec(inner.clone(), 2..4).prop_map(|parts| format!("({})", parts.join(" OR "))),
+            1 => inner.prop_map(|part| format!("NOT ({part})")),
+        ]
+    })
+}
+
+/// A query, and the path that it orders by.
+#[derive(Clone, Debug)]
+pub struct RandomQuery {
+    pub text: String,
+    pub order: Option<(&'static str, bool)>,
+}
+
+/// A query with its parts.
+pub fn random_query() -> impl Strategy<Value = RandomQuery> {
+    let plain = vec![
+        ("*", ""),
+        ("*", ""),
+        ("VALUE c.id", ""),
+        ("c.id, c.a, c.n", ""),
+        ("VALUE c.a", ""),
+        ("DISTINCT VALUE c.a", ""),
+        ("DISTINCT c.a, c.b", ""),
+        ("VALUE e", " JOIN e IN c.t"),
+    ];
+    let folded = vec![
+        ("VALUE COUNT(1)", ""),
+        ("VALUE COUNT(c.a)", ""),
+        ("VALUE SUM(c.b)", ""),
+        ("VALUE MIN(c.a)", ""),
+        ("VALUE MAX(c.n.x)", ""),
+        ("VALUE AVG(c.b)", ""),
+        ("COUNT(1) AS n, MAX(c.b) AS m", ""),
+        ("c.a, COUNT(1) AS n", " GROUP BY c.a"),
+        ("c.b, c.pk, SUM(c.n.x) AS s", " GROUP BY c.b, c.pk"),
+        ("VALUE COUNT(1)", " JOIN e IN c.t"),
+    ];
+    let filter =
+        || prop::option::weighted(0.8, condition()).prop_map(|c| c.map_or_else(String::new, |c| format!(" WHERE {c}")));
+    let window = || {
+        let offset = (0..6usize, 0..12usize).prop_map(|(offset, limit)| format!(" OFFSET {offset} LIMIT {limit}"));
+        prop_oneof![4 => Just(String::new()), 1 => offset]
+    };
+    let top = || prop_oneof![5 => Just(String::new()), 1 => (1..12usize).prop_map(|n| format!("TOP {n} "))];
+    let order = || prop::option::weighted(0.5, (path(), any::<bool>()));
+    let rows =
+        (select(plain), top(), filter(), order(), window()).prop_map(|((what, join), top, filter, order, window)| {
+            let (distinct, what) = what.strip_prefix("DISTINCT ").map_or(("", what), |rest| ("DISTINCT ", rest));
+            let window = if top.is_empty() { window } else { String::new() };
+            let by = order.map_or_else(String::new, |(path, down)| {
+                format!(" ORDER BY {path}{}", if down { " DESC" } else { "" })
+            });
+            RandomQuery { text: format!("SELECT {distinct}{top}{what} FROM c{join}{filter}{by}{window}"), order }
+        });
+    let folds = (select(folded), filter()).prop_map(|((what, rest), filter)| {
+        let text = match rest.strip_prefix(" GROUP") {
+            Some(_) => format!("SELECT {what} FROM c{filter}{rest}"),
+            None => format!("SELECT {what} FROM c{rest}{filter}"),
+        };
+        RandomQuery { text, order: None }
+    });
+    prop_oneof![3 => rows, 1 => folds]
+}

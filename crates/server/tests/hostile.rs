@@ -1,0 +1,351 @@
+//! What a client can do to a server and must not achieve: scripts without end, bodies without bottom, bytes without
+//! sense, and going away at the wrong moment. Each gets a clear answer or a closed connection; nothing half-written
+//! stays; the server goes on.
+
+mod program;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use program::{Answer, Client, ITEMS, Request, Server, item, start, start_on, text};
+use std::io::{BufReader, Read, Write};
+use std::net::Shutdown;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+
+/// What a script may take: its 5 s, the grace for builtins, and what a busy machine adds.
+const SCRIPT_TIME: Duration = Duration::from_secs(10);
+
+fn server() -> (Server, Client) {
+    let server = start(&["--memory"]).expect("it starts");
+    let mut client = server.client();
+    client.make_posts();
+    (server, client)
+}
+
+fn execute(id: &str) -> Request {
+    Request::new("POST", &format!("/dbs/blog/colls/posts/sprocs/{id}")).key("p1").body("[]")
+}
+
+fn create(id: &str) -> Request {
+    Request::new("POST", ITEMS).key("p1").body(format!(r#"{{"id":"{id}","postId":"p1"}}"#))
+}
+
+/// Checks that a server does its work, and lists the ids of what it holds.
+fn ids(client: &mut Client) -> Vec<String> {
+    assert_eq!(client.call(&create("probe")).status, 201);
+    let rows = client.pages(&Request::new("GET", ITEMS)).0;
+    assert_eq!(client.call(&Request::new("DELETE", &item("probe")).key("p1")).status, 204);
+    let mut ids: Vec<_> = rows.iter().map(|row| text(row, "id")).filter(|id| id != "probe").collect();
+    ids.sort();
+    ids
+}
+
+/// Checks what every error has, and gives its message.
+fn message(answer: &Answer, status: u16, sub_status: u32) -> String {
+    assert_eq!(answer.code(), (status, sub_status), "{}", answer.text());
+    assert_eq!(answer.header("content-type"), Some("application/json"));
+    text(&answer.json(), "message")
+}
+
+/// Runs a procedure that first creates an item and then does `harm`; the item must not stay.
+fn harmful_procedure(harm: &str, status: u16, sub_status: u32, told: &str) {
+    let (_server, mut client) = server();
+    let source = format!(
+        "function harm() {{
+            var items = getContext().getCollection();
+            items.createDocument(items.getSelfLink(), {{ id: 'half', postId: 'p1' }}, function (error) {{
+                if (error) throw error;
+                {harm}
+            }});
+        }}"
+    );
+    client.make_procedure("harm", &source);
+    client.make_procedure("good", "function () { getContext().getResponse().setBody('good'); }");
+    let before = client.call(&Request::new("GET", ITEMS)).lsn();
+    let begun = Instant::now();
+    let answer = client.call(&execute("harm"));
+    let message = message(&answer, status, sub_status);
+    assert!(message.contains(told), "{message}");
+    assert!(begun.elapsed() < SCRIPT_TIME, "it took {:?}", begun.elapsed());
+    assert_eq!(client.call(&Request::new("GET", &item("half")).key("p1")).status, 404);
+    assert_eq!(client.call(&Request::new("GET", ITEMS)).lsn(), before, "something was committed");
+    let next = client.call(&execute("good"));
+    assert_eq!((next.status, next.text().as_str()), (200, "\"good\""));
+    assert!(ids(&mut client).is_empty());
+}
+
+#[test]
+fn a_script_that_throws_writes_nothing_and_its_number_is_the_sub_status() {
+    harmful_procedure("throw new Error(4711, 'enough');", 400, 4711, "enough");
+    harmful_procedure("throw 'a mere text';", 400, 0, "a mere text");
+    harmful_procedure("null.x;", 400, 0, "TypeError");
+}
+
+#[test]
+fn a_script_that_loops_for_ever_is_408() {
+    harmful_procedure("for (;;);", 408, 0, "time");
+}
+
+#[test]
+fn a_script_that_hangs_in_a_builtin_is_408() {
+    harmful_procedure("/^(a+)+$/.test('a'.repeat(64) + '!');", 408, 0, "time");
+}
+
+#[test]
+fn a_script_that_allocates_without_end_is_400() {
+    harmful_procedure("for (var all = [];;) all.push(new Array(1000).fill(all.length));", 400, 0, "memory");
+    harmful_procedure("var text = 'x'; for (;;) text += text + 'y';", 400, 0, "");
+}
+
+#[test]
+fn a_script_that_calls_itself_for_ever_is_400() {
+    harmful_procedure("(function again() { again(); again(); })();", 400, 0, "deep");
+}
+
+#[test]
+fn a_script_whose_answer_is_too_large_is_refused_whole() {
+    harmful_procedure("getContext().getResponse().setBody('x'.repeat(5 * 1024 * 1024));", 400, 413, "too large");
+}
+
+#[test]
+fn a_script_that_is_no_javascript_is_400_65535_when_it_runs() {
+    let (_server, mut client) = server();
+    client.make_procedure("wrong", "function ( { nonsense");
+    message(&client.call(&execute("wrong")), 400, 65535);
+    assert!(ids(&mut client).is_empty());
+}
+
+#[test]
+fn others_are_served_while_scripts_run_wild() {
+    let (server, mut client) = server();
+    client.make_procedure("spin", "function () { for (;;); }");
+    assert_eq!(client.call(&create("calm")).status, 201);
+    std::thread::scope(|scope| {
+        let spinners: Vec<_> = (0..3).map(|_| scope.spawn(|| server.client().call(&execute("spin")).status)).collect();
+        let mut reads = 0;
+        while !spinners.iter().all(|spinner| spinner.is_finished()) {
+            let begun = Instant::now();
+            assert_eq!(client.call(&Request::new("GET", &item("calm")).key("p1")).status, 200);
+            assert!(begun.elapsed() < Duration::from_secs(2), "a point read took {:?}", begun.elapsed());
+            reads += 1;
+        }
+        assert!(reads > 100, "only {reads} reads");
+        for spinner in spinners {
+            let status = spinner.join().expect("an answer");
+            assert!(status == 408 || status == 429, "{status}");
+        }
+    });
+    assert_eq!(ids(&mut client), ["calm"]);
+}
+
+#[test]
+fn a_trigger_that_throws_stops_its_write() {
+    let (_server, mut client) = server();
+    for (id, kind) in [("before", "Pre"), ("after", "Post")] {
+        let body = format!(
+            r#"{{"id":"{id}","triggerType":"{kind}","triggerOperation":"All","body":"function () {{ throw new Error(77, 'no'); }}"}}"#
+        );
+        client.create("/dbs/blog/colls/posts/triggers", &body);
+    }
+    for (header, id) in
+        [("x-ms-documentdb-pre-trigger-include", "before"), ("x-ms-documentdb-post-trigger-include", "after")]
+    {
+        message(&client.call(&create("stopped").header(header, id)), 400, 77);
+    }
+    assert!(ids(&mut client).is_empty());
+}
+
+#[test]
+fn a_function_without_end_ends_its_query() {
+    let (_server, mut client) = server();
+    client.create("/dbs/blog/colls/posts/udfs", r#"{"id":"spin","body":"function (x) { for (;;); }"}"#);
+    assert_eq!(client.call(&create("one")).status, 201);
+    let begun = Instant::now();
+    let answer = client.call(&Request::query(ITEMS, "SELECT VALUE udf.spin(c.id) FROM c"));
+    assert!(answer.status == 408 || answer.status == 400, "{} {}", answer.status, answer.text());
+    assert!(begun.elapsed() < SCRIPT_TIME, "it took {:?}", begun.elapsed());
+    assert_eq!(ids(&mut client), ["one"]);
+}
+
+#[test]
+fn a_nesting_bomb_is_400_wherever_json_is_read() {
+    let (_server, mut client) = server();
+    client.make_procedure("echo", "function (value) { getContext().getResponse().setBody(value); }");
+    let arrays = "[".repeat(1_000_000);
+    let objects = r#"{"a":"#.repeat(300_000);
+    let closed = format!("{}{}", "[".repeat(500_000), "]".repeat(500_000));
+    for bomb in [&arrays, &objects, &closed] {
+        for body in [bomb.clone(), format!(r#"{{"id":"bomb","postId":"p1","a":{bomb}}}"#)] {
+            message(&client.call(&Request::new("POST", ITEMS).key("p1").body(body.clone())), 400, 0);
+            message(&client.call(&Request::new("POST", "/dbs").body(body)), 400, 0);
+        }
+        message(&client.call(&execute("echo").body(format!("[{bomb}]"))), 400, 0);
+    }
+    let parentheses = format!("SELECT * FROM c WHERE {}1{}", "(".repeat(100_000), ")".repeat(100_000));
+    assert_eq!(client.call(&Request::query(ITEMS, &parentheses)).status, 400);
+    assert!(ids(&mut client).is_empty());
+}
+
+#[test]
+fn a_body_of_three_megabytes_is_413_with_and_without_a_length() {
+    let (server, mut client) = server();
+    let body = format!(r#"{{"id":"big","postId":"p1","a":"{}"}}"#, "x".repeat(3 << 20));
+    message(&client.call(&Request::new("POST", ITEMS).key("p1").body(body.clone())), 413, 0);
+
+    let head = Request::new("POST", ITEMS).key("p1").bytes(&server.address, &server.key);
+    let head = String::from_utf8(head).expect("ASCII").replace("Content-Length: 0", "Transfer-Encoding: chunked");
+    let mut stream = server.stream();
+    stream.write_all(head.as_bytes()).expect("the head goes out");
+    for chunk in body.as_bytes().chunks(64 << 10) {
+        write!(stream, "{:x}\r\n", chunk.len()).and_then(|()| stream.write_all(chunk)).expect("a chunk goes out");
+        stream.write_all(b"\r\n").expect("a chunk goes out");
+    }
+    stream.write_all(b"0\r\n\r\n").expect("the end goes out");
+    message(&Answer::read(&mut BufReader::new(stream)).expect("an answer"), 413, 0);
+    assert!(ids(&mut client).is_empty());
+}
+
+#[test]
+fn garbage_is_answered_with_400_or_a_closed_connection() {
+    let (server, mut client) = server();
+    let random: Vec<u8> = (0..4096u64).map(|n| orrery_model::world::split_mix(n) as u8).collect();
+    let tls = [&[0x16, 3, 1, 0xff, 0xff][..], &random].concat();
+    let plain = [&b"\x80"[..], &random].concat();
+    let long_head = format!("GET / HTTP/1.1\r\nx: {}\r\n\r\n", "y".repeat(1 << 20)).into_bytes();
+    let many = format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(5000)).into_bytes();
+    let preface = [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &random].concat();
+    let two_lengths = b"POST /dbs HTTP/1.1\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd".to_vec();
+    let no_length = b"POST /dbs HTTP/1.1\r\nContent-Length: -1\r\n\r\n".to_vec();
+    for bytes in [tls, plain, long_head, many, preface, two_lengths, no_length, b"\r\n\r\n\r\n\0\0".to_vec()] {
+        let mut stream = server.stream();
+        // The server may close before all of it is out; then what it answered, if it did, is lost with it.
+        let _ = stream.write_all(&bytes).and_then(|()| stream.shutdown(Shutdown::Write));
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        let answer = String::from_utf8_lossy(&answer);
+        let start: String = String::from_utf8_lossy(&bytes).chars().take(20).collect();
+        let refused = !answer.starts_with("HTTP/1.1") || answer.starts_with("HTTP/1.1 4");
+        assert!(refused, "{start:?} was answered with {answer}");
+    }
+    assert!(ids(&mut client).is_empty());
+}
+
+#[test]
+fn a_client_that_leaves_amid_its_request_leaves_nothing_half_written() {
+    let (server, mut client) = server();
+    let whole = create("gone").bytes(&server.address, &server.key);
+    for length in [1, 20, whole.len() / 2, whole.len() - 20, whole.len() - 1] {
+        let mut stream = server.stream();
+        stream.write_all(&whole[..length]).expect("a part goes out");
+        drop(stream);
+        let mut stream = server.stream();
+        stream.write_all(&whole[..length]).and_then(|()| stream.shutdown(Shutdown::Write)).expect("a part goes out");
+        let mut rest = Vec::new();
+        let _ = stream.read_to_end(&mut rest);
+        assert!(!rest.starts_with(b"HTTP/1.1 2"), "{}", String::from_utf8_lossy(&rest));
+    }
+    assert!(ids(&mut client).is_empty());
+}
+
+#[test]
+fn a_write_whose_client_left_takes_place_whole_or_not_at_all() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let server = start_on(directory.path()).expect("it starts");
+    let mut client = server.client();
+    client.make_posts();
+    for n in 0..200 {
+        let mut stream = server.stream();
+        stream.write_all(&create(&format!("left-{n}")).bytes(&server.address, &server.key)).expect("it goes out");
+        if n % 2 == 0 {
+            drop(stream);
+        } else {
+            stream.shutdown(Shutdown::Both).expect("it is closed");
+        }
+    }
+    // Whoever writes the same now is told truly whether the other did.
+    let mut there = 0;
+    for n in 0..200 {
+        let answer = client.call(&create(&format!("left-{n}")));
+        assert!(answer.status == 201 || answer.status == 409, "{}", answer.text());
+        there += u32::from(answer.status == 409);
+    }
+    assert!(there > 0, "none of 200 whole requests was carried out");
+    assert_eq!(ids(&mut client).len(), 200);
+    let counted = client.call(&Request::query(ITEMS, "SELECT VALUE COUNT(1) FROM c WHERE c.postId = 'p1'"));
+    assert_eq!(counted.rows()[0].to_text(), "200");
+}
+
+#[test]
+fn paths_that_do_not_exist_are_404_in_json() {
+    let (_server, mut client) = server();
+    for path in ["/nowhere", "/dbs/blog/colls/posts/nowhere", "/dbs/blog/colls/posts/docs/a/b/c/d", "/a/%2e%2e/b"] {
+        assert!(!message(&client.call(&Request::new("GET", path)), 404, 0).is_empty(), "{path}");
+    }
+    for path in ["/dbs/%ff%fe", "/dbs/blog/colls/posts/docs/%00", "/%"] {
+        let answer = client.call(&Request::new("GET", path));
+        assert!((400..500).contains(&answer.status) && !text(&answer.json(), "message").is_empty(), "{path}");
+    }
+}
+
+/// Asks for the account over HTTP/2 and gives the status and the body.
+async fn ask_http2<S>(server: &Server, stream: S, scheme: &str) -> (u16, String)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let (mut sender, connection) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.expect("HTTP/2");
+    tokio::spawn(connection);
+    let mut request = hyper::Request::get(format!("{scheme}://{}/", server.address));
+    for (name, value) in Request::new("GET", "/").signed_headers(&server.key) {
+        request = request.header(name, value);
+    }
+    let request = request.body(Full::new(Bytes::new())).expect("a request");
+    let answer = sender.send_request(request).await.expect("an answer");
+    let status = answer.status().as_u16();
+    let body = answer.into_body().collect().await.expect("a body").to_bytes();
+    (status, String::from_utf8_lossy(&body).into_owned())
+}
+
+#[tokio::test]
+async fn one_port_takes_http_1_and_2_with_and_without_tls() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let server = start_on(directory.path()).expect("it starts");
+    let dial = || tokio::net::TcpStream::connect(server.address.clone());
+    let endpoint = |scheme: &str| format!("\"databaseAccountEndpoint\":\"{scheme}://{}/\"", server.address);
+
+    let plain = server.client().call(&Request::new("GET", "/"));
+    assert!(plain.status == 200 && plain.text().contains(&endpoint("http")), "{}", plain.text());
+
+    let (status, body) = ask_http2(&server, dial().await.expect("it listens"), "http").await;
+    assert!(status == 200 && body.contains(&endpoint("http")), "{status} {body}");
+
+    for protocol in ["h2", "http/1.1"] {
+        let mut roots = RootCertStore::empty();
+        let certificate = CertificateDer::from_pem_file(directory.path().join("tls/cert.pem")).expect("it is kept");
+        roots.add(certificate).expect("it can be trusted");
+        let mut config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+        config.alpn_protocols = vec![protocol.into()];
+        let name = ServerName::try_from("127.0.0.1").expect("a name");
+        let stream = dial().await.expect("it listens");
+        let stream = tokio_rustls::TlsConnector::from(Arc::new(config)).connect(name, stream).await.expect("TLS");
+        assert_eq!(stream.get_ref().1.alpn_protocol(), Some(protocol.as_bytes()));
+        if protocol == "h2" {
+            let (status, body) = ask_http2(&server, stream, "https").await;
+            assert!(status == 200 && body.contains(&endpoint("https")), "{status} {body}");
+        } else {
+            use tokio::io::{AsyncReadExt, AsyncWriteExt};
+            let (mut reader, mut writer) = tokio::io::split(stream);
+            let request = Request::new("GET", "/").header("Connection", "close");
+            writer.write_all(&request.bytes(&server.address, &server.key)).await.expect("it goes out");
+            let mut answer = Vec::new();
+            reader.read_to_end(&mut answer).await.expect("an answer");
+            let answer = Answer::read(&mut &answer[..]).expect("an answer");
+            assert!(answer.status == 200 && answer.text().contains(&endpoint("https")), "{}", answer.text());
+        }
+    }
+}
