@@ -59,7 +59,7 @@ class TestTheSameAnswerOnOnePhysicalPartitionAndOnTwo:
         return request.getfixturevalue(where)
 
     def test_filters_compare_and_combine(self, target):
-        text = "SELECT VALUE c.id FROM c WHERE c.age >= 25 AND (c.team = 'red' OR c.age IN (28)) AND NOT c.age > 30"
+        text = "SELECT VALUE c.id FROM c WHERE c.age >= 25 AND (c.team = 'red' OR c.age IN (28)) AND NOT (c.age > 30)"
         assert sorted(ask(target, text)) == ["05", "07", "08", "09"]
 
     def test_parameters_of_each_type_are_bound(self, target):

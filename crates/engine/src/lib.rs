@@ -15,7 +15,7 @@
 //! 2. A transaction takes place whole or not at all, and counts as one LSN.
 //! 3. The same requests on the same data are charged the same.
 //!
-//! Left out so far: splits and merges, throttling, batches and patches, users and permissions.
+//! Left out: splits and merges, throttling, batches and patches, users and permissions.
 
 mod catalog;
 mod consistency;

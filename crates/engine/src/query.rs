@@ -6,6 +6,7 @@
 //! One executor serves a single logical partition, one range as SDKs ask for it, and whole queries over all partitions.
 
 mod access;
+mod checks;
 mod condition;
 mod cursor;
 mod metadata;

@@ -5,6 +5,7 @@
 //! check or the hash space rules out are passed and counted.
 
 use super::access::{Access, Ask, Driver};
+use super::checks::Check;
 use super::condition::holds;
 use crate::catalog::Container;
 use crate::index::value;
@@ -57,6 +58,7 @@ pub struct Cursor<'a> {
     ask: Ask<'a>,
     access: Access,
     postings: Postings<'a>,
+    checks: Vec<Check>,
     peeked: Option<Posting>,
     now: u64,
     /// What this partition did.
@@ -92,7 +94,8 @@ impl<'a> Cursor<'a> {
                 in_order(partition, snapshot, *path, *descending, ask.query.order()[0].path.as_ref(), after)?
             }
         };
-        Ok(Cursor { container, snapshot, ask, access, postings, peeked: None, now, work })
+        let checks = access.checks.iter().map(|(path, value)| Check::new(*path, value.clone())).collect();
+        Ok(Cursor { container, snapshot, ask, access, postings, checks, peeked: None, now, work })
     }
 
     /// Whether candidates come in the order that the query asks for.
@@ -130,10 +133,9 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    fn passes_checks(&self, posting: &Posting) -> Result<bool> {
-        for (path, value) in &self.access.checks {
-            let key = keys::term(*path, value, posting.spot.number, posting.place);
-            if self.snapshot.get(&key).map_err(storage_failure)?.is_none() {
+    fn passes_checks(&mut self, posting: &Posting) -> Result<bool> {
+        for check in &mut self.checks {
+            if !check.holds(self.snapshot, posting.spot.number, posting.place)? {
                 return Ok(false);
             }
         }

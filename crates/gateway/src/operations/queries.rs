@@ -61,7 +61,7 @@ fn request(call: &Call) -> Result<QueryRequest> {
         parameters: query.parameters,
         page: call.page(),
         cross_partition: call.ask.cross_partition,
-        metrics: call.ask.query_metrics,
+        metrics: call.ask.query_metrics || call.ask.index_metrics.is_some(),
     })
 }
 
