@@ -12,7 +12,7 @@ use orrery_engine::{Container, Engine, Feed, Profile};
 use orrery_model::world::SeededWorld;
 use orrery_model::{Error, Kind};
 use orrery_storage::testing::{Crashing, Failing, Fault};
-use orrery_storage::{LocalOptions, LocalStore, MemoryStore, Store};
+use orrery_storage::{LocalOptions, LocalStore, MemoryStore};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use support::*;
@@ -87,7 +87,11 @@ impl Ledger {
         for write in writes {
             let body = write.value().map(|n| {
                 let filler = if n % 10 == 1 { "x".repeat(70_000) } else { String::new() };
-                format!(r#"{{"id":"i{}","pk":"{}","n":{n},"tags":[{n},"t"],"filler":"{filler}"}}"#, write.id(), pk(write.id()))
+                format!(
+                    r#"{{"id":"i{}","pk":"{}","n":{n},"tags":[{n},"t"],"filler":"{filler}"}}"#,
+                    write.id(),
+                    pk(write.id())
+                )
             });
             let partition_key = Some(key(&format!("[\"{}\"]", pk(write.id()))));
             let options = WriteOptions { partition_key, ..WriteOptions::default() };
@@ -128,7 +132,12 @@ impl Ledger {
             let n = there.get(&id).map(|item| item.get("n").and_then(|n| n.as_i64()).expect("n") as u32);
             let is_known = n == self.known.get(&id).copied().flatten();
             let is_possible = self.possible.get(&id).is_some_and(|all| all.contains(&n));
-            assert!(is_known || is_possible, "item {id} has {n:?}; known {:?}, possible {:?}", self.known, self.possible);
+            assert!(
+                is_known || is_possible,
+                "item {id} has {n:?}; known {:?}, possible {:?}",
+                self.known,
+                self.possible
+            );
             self.known.insert(id, n);
             self.possible.remove(&id);
         }
@@ -155,7 +164,8 @@ impl Ledger {
         for range in &ranges {
             assert!(range.lsn >= self.lsns.get(&range.id).copied().unwrap_or(0), "an acknowledged LSN is gone");
             let scope = Scope::Range { id: range.id, within: None };
-            let page = engine.change_feed(container, &scope, &FeedStart::Beginning, None, None).result.expect("changes");
+            let page =
+                engine.change_feed(container, &scope, &FeedStart::Beginning, None, None).result.expect("changes");
             changed.extend(page.rows.iter().map(|row| json(&text(row)).get("id").expect("an id").to_text()));
         }
         changed.sort();
@@ -169,7 +179,8 @@ impl Ledger {
         assert!(self.numbers.iter().all(|used| *used < fresh), "the number {fresh} is no new one");
         let options = WriteOptions { partition_key: Some(key("[\"fresh\"]")), ..WriteOptions::default() };
         write(engine, container, &WriteOperation::Delete("fresh".into()), None, &options).result.expect("deleted");
-        self.send(engine, container, &[Upsert(1, 90), Upsert(2, 90), Delete(1), Create(1, 91), Upsert(2, 92)]).expect("written");
+        self.send(engine, container, &[Upsert(1, 90), Upsert(2, 90), Delete(1), Create(1, 91), Upsert(2, 92)])
+            .expect("written");
         self.check(engine, container);
     }
 }
@@ -212,7 +223,10 @@ fn a_crash_at_any_step_loses_nothing_that_was_acknowledged() {
         let engine = open(store, Profile::Modern, world).unwrap_or_else(|e| panic!("step {step}: {e:?}"));
         let container = set_up(&engine).unwrap_or_else(|e| panic!("step {step}: {e:?}"));
         let database = engine.database(Id::Name("db")).expect("the database");
-        assert_eq!(engine.list(Feed::Containers(&database), &PageRequest::default()).result.expect("a list").rows.len(), 1);
+        assert_eq!(
+            engine.list(Feed::Containers(&database), &PageRequest::default()).result.expect("a list").rows.len(),
+            1
+        );
         ledger.check(&engine, &container);
         ledger.go_on(&engine, &container);
     }
@@ -332,7 +346,8 @@ fn an_expired_item_gives_way_to_one_new_item_only() {
     let item = r#"{"id":"a","pk":"p"}"#;
     create(&engine, &container, item);
     world.advance_ms(20_000);
-    let send = || engine.write_item(&container, &WriteOperation::Create, Some(item.as_bytes()), &WriteOptions::default());
+    let send =
+        || engine.write_item(&container, &WriteOperation::Create, Some(item.as_bytes()), &WriteOptions::default());
     let first = send().map_err(|_| "refused").expect("the old item is expired");
     let second = send().err().expect("the first has the id, durable or not");
     assert_eq!(second.result.expect_err("refused").kind(), Kind::Conflict);

@@ -43,7 +43,8 @@ fn answer<T>(outcome: Outcome<T>, show: impl FnOnce(T) -> String) -> Answer {
 /// A text without what the server adds.
 fn own_part(bytes: &[u8]) -> String {
     let Json::Object(mut object) = json(&text(bytes)) else { return text(bytes) };
-    let added = ["_rid", "_self", "_etag", "_ts", "_attachments", "_colls", "_users", "_docs", "_sprocs", "_triggers", "_udfs"];
+    let added =
+        ["_rid", "_self", "_etag", "_ts", "_attachments", "_colls", "_users", "_docs", "_sprocs", "_triggers", "_udfs"];
     added.iter().chain(&["_conflicts", "offerResourceId", "resource"]).for_each(|name| _ = object.remove(name));
     if object.get("offerVersion").is_some() {
         object.remove("id");
@@ -92,7 +93,9 @@ fn run(bench: &Bench, request: &str) -> Result<Answer, Answer> {
         "container" => {
             let throughput = throughput(&mut rest);
             let database = engine.database(Id::Name("db")).map_err(|error| (failure(&error), None))?;
-            answer(engine.create_container(&database, &object(rest), throughput), |r| format!("201 {}", own_part(&r.body)))
+            answer(engine.create_container(&database, &object(rest), throughput), |r| {
+                format!("201 {}", own_part(&r.body))
+            })
         }
         "replace-container" => {
             let (name, body) = split(rest);
@@ -102,8 +105,10 @@ fn run(bench: &Bench, request: &str) -> Result<Answer, Answer> {
         "delete-container" => answer(engine.delete_container(&*container(bench, rest)?, None), |()| "204".into()),
         "ranges" => {
             let (ranges, _) = engine.partition_key_ranges(&*container(bench, rest)?).expect("ranges");
-            let lines: Vec<String> =
-                ranges.iter().map(|r| format!("{}: {:?}..{:?}", r.id, r.range.min.to_string(), r.range.max.to_string())).collect();
+            let lines: Vec<String> = ranges
+                .iter()
+                .map(|r| format!("{}: {:?}..{:?}", r.id, r.range.min.to_string(), r.range.max.to_string()))
+                .collect();
             (lines.join("\n"), None)
         }
         "offers" => answer(engine.list(Feed::Offers, &PageRequest::default()), |page| lines(&page.rows)),
@@ -138,7 +143,9 @@ fn run_on_container(bench: &Bench, verb: &str, rest: &str) -> Result<Answer, Ans
             None => format!("{}", if deletes { 204 } else { 200 }),
         })
     };
-    let ask = |text: &str, metrics: bool| engine.query(container, &Scope::Everything, &QueryRequest { metrics, ..query(text) }, None);
+    let ask = |text: &str, metrics: bool| {
+        engine.query(container, &Scope::Everything, &QueryRequest { metrics, ..query(text) }, None)
+    };
     Ok(match verb {
         "create" => written(WriteOperation::Create, Some(rest), None, None),
         "big" => {
@@ -207,7 +214,8 @@ fn replay(script: &str) -> String {
     let mut answered = false;
     for line in script.lines() {
         if let Some(request) = line.strip_prefix("> ") {
-            let [(said, modern), (again, y2019)] = benches.each_ref().map(|b| run(b, request).unwrap_or_else(|answer| answer));
+            let [(said, modern), (again, y2019)] =
+                benches.each_ref().map(|b| run(b, request).unwrap_or_else(|answer| answer));
             assert_eq!(said, again, "the profile changes the answer of {request}");
             let charge = match (modern, y2019) {
                 (Some(a), Some(b)) if a != b => format!("{a} | {b} RU\n"),

@@ -9,9 +9,9 @@
 //! creation, latest first if it descends. Only among values that an index cannot tell apart (arrays, objects, whole
 //! numbers beyond 2^53, the ends of very long strings) the order is left open.
 
-mod support;
 #[path = "support/random.rs"]
 mod random;
+mod support;
 
 use bytes::Bytes;
 use orrery_engine::request::*;
@@ -118,8 +118,13 @@ fn case() -> impl Strategy<Value = Case> {
         prop::collection::vec(change(), 0..50),
         prop::collection::vec(asked(), 1..6),
     )
-        .prop_map(|(profile, partitions, policy, crowd, changes, asked)| {
-            Case { profile, partitions, policy, crowd, changes, asked }
+        .prop_map(|(profile, partitions, policy, crowd, changes, asked)| Case {
+            profile,
+            partitions,
+            policy,
+            crowd,
+            changes,
+            asked,
         })
 }
 
@@ -174,7 +179,8 @@ fn apply(bench: &Bench, container: &Container, expected: &mut Expected, change: 
             let Some((epk, item, _)) = expected.nth(*at).map(|n| expected.items[&n].clone()) else { return };
             let id = item.get("id").and_then(Json::as_str).expect("an id");
             let key = item.get("pk").map_or_else(String::new, |key| format!(",\"pk\":{key}"));
-            let replaced = written(&WriteOperation::Replace(id.to_owned()), &format!("{{\"id\":\"{id}\"{key}{members}}}"));
+            let replaced =
+                written(&WriteOperation::Replace(id.to_owned()), &format!("{{\"id\":\"{id}\"{key}{members}}}"));
             expected.put(epk, replaced.expect("the item is replaced").item.expect("the item"));
         }
         Change::Delete(at) => {
@@ -186,21 +192,30 @@ fn apply(bench: &Bench, container: &Container, expected: &mut Expected, change: 
             write(engine, container, &operation, None, &options).result.expect("the item is deleted");
         }
         Change::Policy(policy) => {
-            engine.replace_container(container, &object(&container_body(policy)), None).result.expect("the policy changes");
+            engine
+                .replace_container(container, &object(&container_body(policy)), None)
+                .result
+                .expect("the policy changes");
         }
     }
 }
 
 fn container_body(policy: &str) -> String {
-    format!(r#"{{"id":"items","partitionKey":{{"paths":["/pk"],"kind":"Hash","version":2}},"indexingPolicy":{policy}}}"#)
+    format!(
+        r#"{{"id":"items","partitionKey":{{"paths":["/pk"],"kind":"Hash","version":2}},"indexingPolicy":{policy}}}"#
+    )
 }
 
 fn header_key(key: &Option<String>) -> PartitionKey {
-    key.as_ref().map_or_else(|| PartitionKey::new(vec![Component::Undefined]), |text| support::key(&format!("[{text}]")))
+    key.as_ref()
+        .map_or_else(|| PartitionKey::new(vec![Component::Undefined]), |text| support::key(&format!("[{text}]")))
 }
 
+/// Whether an item lies in a scope.
+type IsWithin = Box<dyn Fn(&Epk) -> bool>;
+
 /// The scope of a request, and whether it has an item of this key.
-fn scope(bench: &Bench, container: &Container, part: &Part) -> (Scope, Box<dyn Fn(&Epk) -> bool>) {
+fn scope(bench: &Bench, container: &Container, part: &Part) -> (Scope, IsWithin) {
     let (ranges, _) = bench.engine.partition_key_ranges(container).expect("ranges");
     match part {
         Part::Everything => (Scope::Everything, Box::new(|_| true)),
@@ -288,7 +303,9 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
     let container = bench.container(&container_body(&case.policy), case.partitions);
     let mut expected = Expected::default();
     let (times, drafts) = &case.crowd;
-    for (turn, draft) in (0..*times).flat_map(|turn| drafts.iter().enumerate().map(move |(i, d)| (100 + turn * 10 + i, d))) {
+    for (turn, draft) in
+        (0..*times).flat_map(|turn| drafts.iter().enumerate().map(move |(i, d)| (100 + turn * 10 + i, d)))
+    {
         apply(&bench, &container, &mut expected, &Change::Create(Draft { id: turn, ..draft.clone() }));
     }
     for change in &case.changes {
@@ -316,7 +333,8 @@ fn check_query(bench: &Bench, container: &Container, expected: &Expected, asked:
             }
         }
     }
-    let blurred = order.is_some_and(|(path, _)| items.iter().any(|(_, (_, item, _))| at(item, path).is_some_and(is_blurred)));
+    let blurred =
+        order.is_some_and(|(path, _)| items.iter().any(|(_, (_, item, _))| at(item, path).is_some_and(is_blurred)));
     let texts: Vec<Bytes> = items.iter().map(|(_, (_, _, text))| text.clone()).collect();
     let wanted = plain_rows(&asked.query.text, &texts);
     let given = rows(&bench.engine, container, &scope, &query(&asked.query.text), &asked.pages);

@@ -38,7 +38,9 @@ fn n_of(engine: &Engine, container: &Container, id: &str) -> Option<i64> {
 }
 
 fn count(engine: &Engine, container: &Container) -> String {
-    rows(engine, container, &Scope::Everything, &query("SELECT VALUE COUNT(1) FROM c"), &[10]).expect("a count").concat()
+    rows(engine, container, &Scope::Everything, &query("SELECT VALUE COUNT(1) FROM c"), &[10])
+        .expect("a count")
+        .concat()
 }
 
 fn lsns(engine: &Engine, container: &Container) -> Vec<u64> {
@@ -156,7 +158,13 @@ fn concurrent_writers_and_procedures_lose_no_update() {
     assert_eq!(n_of(engine, container, "a"), Some(1 + 3 * EACH as i64));
 }
 
-fn create_with(engine: &Engine, container: &Container, body: &str, pre: Option<&str>, post: Option<&str>) -> Result<String, Error> {
+fn create_with(
+    engine: &Engine,
+    container: &Container,
+    body: &str,
+    pre: Option<&str>,
+    post: Option<&str>,
+) -> Result<String, Error> {
     let named = |name: Option<&str>| name.map(str::to_owned);
     let options = WriteOptions { pre_trigger: named(pre), post_trigger: named(post), ..WriteOptions::default() };
     let written = write(engine, container, &WriteOperation::Create, Some(body), &options).result?;
@@ -198,7 +206,8 @@ fn triggers_take_place_together_with_their_write() {
     let engine = &bench.engine;
     triggers(engine, &container);
     let before: u64 = lsns(engine, &container).iter().sum();
-    let made = create_with(engine, &container, r#"{"id":"t","pk":"p","n":5}"#, Some("stamps"), Some("counts")).expect("created");
+    let made = create_with(engine, &container, r#"{"id":"t","pk":"p","n":5}"#, Some("stamps"), Some("counts"))
+        .expect("created");
     assert_eq!(json(&made).get("stamped"), Some(&Json::Bool(true)));
     assert_eq!(read(engine, &container, "[\"p\"]", "t").expect("the item"), made);
     assert_eq!(n_of(engine, &container, "a"), Some(6));
@@ -220,7 +229,8 @@ fn a_trigger_that_fails_takes_the_write_along() {
         (1, Some("nobody"), None, "does not exist"),
         (1, Some("moves"), None, "Partition key"),
     ] {
-        let error = create_with(engine, &container, &format!(r#"{{"id":"t","pk":"p","n":{n}}}"#), pre, post).expect_err(says);
+        let error =
+            create_with(engine, &container, &format!(r#"{{"id":"t","pk":"p","n":{n}}}"#), pre, post).expect_err(says);
         assert_eq!(error.status(), 400, "{error}");
         assert!(error.told().contains(says), "{error} does not say {says}");
         assert_eq!(n_of(engine, &container, "t"), None, "{says}");
@@ -233,7 +243,14 @@ fn a_trigger_that_fails_takes_the_write_along() {
 fn functions_serve_in_every_part_of_a_query() {
     let (bench, container) = with_items(2);
     let engine = &bench.engine;
-    script(engine, &container, ScriptKind::Function, "twice", "function twice(x) { return x === undefined ? undefined : 2 * x; }", "");
+    script(
+        engine,
+        &container,
+        ScriptKind::Function,
+        "twice",
+        "function twice(x) { return x === undefined ? undefined : 2 * x; }",
+        "",
+    );
     script(engine, &container, ScriptKind::Function, "fails", "function fails() { throw new Error('not me'); }", "");
     let ask = |text: &str| rows(engine, &container, &Scope::Everything, &query(text), &[2]);
     let mut found = ask("SELECT VALUE udf.twice(c.n) FROM c WHERE udf.twice(c.n) > 2").expect("rows");

@@ -72,9 +72,7 @@ fn draft() -> impl Strategy<Value = Draft> {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let condition = || {
-        prop_oneof![4 => Just(Condition::None), 1 => Just(Condition::Any), 2 => Just(Condition::Current), 1 => Just(Condition::Stale)]
-    };
+    let condition = || prop_oneof![4 => Just(Condition::None), 1 => Just(Condition::Any), 2 => Just(Condition::Current), 1 => Just(Condition::Stale)];
     prop_oneof![
         5 => draft().prop_map(Step::Create),
         3 => (draft(), condition()).prop_map(|(d, c)| Step::Upsert(d, c)),
@@ -149,7 +147,13 @@ impl Model {
         }
     }
 
-    fn send(&self, operation: &WriteOperation, body: Option<&str>, pk: usize, if_match: Option<String>) -> Result<Written, Kind> {
+    fn send(
+        &self,
+        operation: &WriteOperation,
+        body: Option<&str>,
+        pk: usize,
+        if_match: Option<String>,
+    ) -> Result<Written, Kind> {
         let partition_key = Some(key(&format!("[\"p{pk}\"]")));
         let options = WriteOptions { partition_key, if_match, ..WriteOptions::default() };
         let outcome = write(&self.bench.engine, &self.container, operation, body, &options);
@@ -207,7 +211,8 @@ impl Model {
                     _ if new_id_is_taken || self.may_clash(draft, Some(key)) => Some(Kind::Conflict),
                     _ => None,
                 };
-                let given = self.send(&WriteOperation::Replace(format!("i{id}")), Some(&draft.text()), draft.pk, if_match);
+                let given =
+                    self.send(&WriteOperation::Replace(format!("i{id}")), Some(&draft.text()), draft.pk, if_match);
                 self.conclude(given, wanted, draft, Some(key));
             }
             Step::Delete(pk, id, condition) => {
@@ -234,7 +239,13 @@ impl Model {
         self.is_taken(draft, own)
     }
 
-    fn conclude(&mut self, given: Result<Written, Kind>, wanted: Option<Kind>, draft: &Draft, old: Option<(usize, usize)>) {
+    fn conclude(
+        &mut self,
+        given: Result<Written, Kind>,
+        wanted: Option<Kind>,
+        draft: &Draft,
+        old: Option<(usize, usize)>,
+    ) {
         match (given, wanted) {
             (Ok(written), None) => self.keep(draft, old, written),
             (Err(kind), Some(wanted)) => assert_eq!(kind, wanted),
@@ -268,7 +279,8 @@ impl Model {
             check_changes(&self.bench, &self.container, range, &wanted);
         }
         if self.items.len() == self.history.len() {
-            let counted = rows(engine, &self.container, &Scope::Everything, &query("SELECT VALUE COUNT(1) FROM c"), &[10]);
+            let counted =
+                rows(engine, &self.container, &Scope::Everything, &query("SELECT VALUE COUNT(1) FROM c"), &[10]);
             assert_eq!(counted.expect("a count"), [self.items.len().to_string()]);
         }
     }

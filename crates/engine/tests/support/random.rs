@@ -24,7 +24,8 @@ fn scalar() -> impl Strategy<Value = String> {
         long("yyza"),
         long("\u{0}\u{0}"),
     ];
-    let plain = ["null", "true", "false", "0", "1", "2", "-1", "1.5", r#""""#, r#""a""#, r#""ab""#, r#""abc""#, r#""b""#];
+    let plain =
+        ["null", "true", "false", "0", "1", "2", "-1", "1.5", r#""""#, r#""a""#, r#""ab""#, r#""abc""#, r#""b""#];
     prop_oneof![6 => select(plain.map(str::to_owned).to_vec()), 1 => select(hard)]
 }
 
@@ -34,8 +35,11 @@ fn value() -> impl Strategy<Value = String> {
 }
 
 fn array() -> impl Strategy<Value = String> {
-    prop::collection::vec(prop_oneof![6 => scalar(), 1 => Just("[1]".to_owned()), 1 => Just(r#"{"k":1}"#.to_owned())], 0..4)
-        .prop_map(|elements| format!("[{}]", elements.join(",")))
+    prop::collection::vec(
+        prop_oneof![6 => scalar(), 1 => Just("[1]".to_owned()), 1 => Just(r#"{"k":1}"#.to_owned())],
+        0..4,
+    )
+    .prop_map(|elements| format!("[{}]", elements.join(",")))
 }
 
 /// Partition key values as items have them; `None` is no property.
@@ -72,14 +76,30 @@ pub fn members() -> impl Strategy<Value = String> {
 /// An indexing policy.
 pub fn policy() -> impl Strategy<Value = String> {
     let paths: Vec<&'static str> = vec![
-        "/a/?", "/a/*", "/b/?", "/n/*", "/n/x/?", "/n/y/*", "/n/z/w/?", "/t/*", "/t/[]/?", "/o/[]/k/?", "/o/*", "/pk/?", "/t/?",
+        "/a/?",
+        "/a/*",
+        "/b/?",
+        "/n/*",
+        "/n/x/?",
+        "/n/y/*",
+        "/n/z/w/?",
+        "/t/*",
+        "/t/[]/?",
+        "/o/[]/k/?",
+        "/o/*",
+        "/pk/?",
+        "/t/?",
         "/\"odd name\"/?",
     ];
     let count = paths.len();
     let lists = (any::<bool>(), subsequence(paths, 0..=count / 2), prop::collection::vec(any::<bool>(), count));
     let random = lists.prop_map(|(root, paths, sides)| {
         let (mut included, mut excluded) = (Vec::new(), Vec::new());
-        if root { included.push("/*") } else { excluded.push("/*") }
+        if root {
+            included.push("/*")
+        } else {
+            excluded.push("/*")
+        }
         for (path, side) in paths.into_iter().zip(sides) {
             if side { included.push(path) } else { excluded.push(path) }
         }
@@ -94,8 +114,23 @@ pub fn policy() -> impl Strategy<Value = String> {
 
 fn path() -> impl Strategy<Value = &'static str> {
     let paths = [
-        "c.a", "c.a", "c.b", "c.b", "c.n.x", "c.n.y", "c.n.z.w", "c.n", "c.t", "c.t[0]", "c.o", "c.id", "c.pk", "c._ts", "c.gone",
-        "c[\"odd name\"]", "c.a.x",
+        "c.a",
+        "c.a",
+        "c.b",
+        "c.b",
+        "c.n.x",
+        "c.n.y",
+        "c.n.z.w",
+        "c.n",
+        "c.t",
+        "c.t[0]",
+        "c.o",
+        "c.id",
+        "c.pk",
+        "c._ts",
+        "c.gone",
+        "c[\"odd name\"]",
+        "c.a.x",
     ];
     select(paths.to_vec())
 }
@@ -171,19 +206,23 @@ pub fn random_query() -> impl Strategy<Value = RandomQuery> {
         ("c.b, c.pk, SUM(c.n.x) AS s", " GROUP BY c.b, c.pk"),
         ("VALUE COUNT(1)", " JOIN e IN c.t"),
     ];
-    let filter = || prop::option::weighted(0.8, condition()).prop_map(|c| c.map_or_else(String::new, |c| format!(" WHERE {c}")));
+    let filter =
+        || prop::option::weighted(0.8, condition()).prop_map(|c| c.map_or_else(String::new, |c| format!(" WHERE {c}")));
     let window = || {
         let offset = (0..6usize, 0..12usize).prop_map(|(offset, limit)| format!(" OFFSET {offset} LIMIT {limit}"));
         prop_oneof![4 => Just(String::new()), 1 => offset]
     };
     let top = || prop_oneof![5 => Just(String::new()), 1 => (1..12usize).prop_map(|n| format!("TOP {n} "))];
     let order = || prop::option::weighted(0.5, (path(), any::<bool>()));
-    let rows = (select(plain), top(), filter(), order(), window()).prop_map(|((what, join), top, filter, order, window)| {
-        let (distinct, what) = what.strip_prefix("DISTINCT ").map_or(("", what), |rest| ("DISTINCT ", rest));
-        let window = if top.is_empty() { window } else { String::new() };
-        let by = order.map_or_else(String::new, |(path, down)| format!(" ORDER BY {path}{}", if down { " DESC" } else { "" }));
-        RandomQuery { text: format!("SELECT {distinct}{top}{what} FROM c{join}{filter}{by}{window}"), order }
-    });
+    let rows =
+        (select(plain), top(), filter(), order(), window()).prop_map(|((what, join), top, filter, order, window)| {
+            let (distinct, what) = what.strip_prefix("DISTINCT ").map_or(("", what), |rest| ("DISTINCT ", rest));
+            let window = if top.is_empty() { window } else { String::new() };
+            let by = order.map_or_else(String::new, |(path, down)| {
+                format!(" ORDER BY {path}{}", if down { " DESC" } else { "" })
+            });
+            RandomQuery { text: format!("SELECT {distinct}{top}{what} FROM c{join}{filter}{by}{window}"), order }
+        });
     let folds = (select(folded), filter()).prop_map(|((what, rest), filter)| {
         let text = match rest.strip_prefix(" GROUP") {
             Some(_) => format!("SELECT {what} FROM c{filter}{rest}"),
