@@ -522,7 +522,7 @@ fn unique_units(settings: &Settings) -> u32 {
 
 /// The size that an item would have once stored.
 fn size_of(item: &Object) -> usize {
-    const SYSTEM_PROPERTIES: usize = 225;
+    const SYSTEM_PROPERTIES: usize = 205;
     row::body_text(item).len() + SYSTEM_PROPERTIES
 }
 
