@@ -12,7 +12,7 @@ use orrery_engine::{Container, Engine, Feed, Profile};
 use orrery_model::world::SeededWorld;
 use orrery_model::{Error, Kind};
 use orrery_storage::testing::{Crashing, Failing, Fault};
-use orrery_storage::{LocalOptions, LocalStore, MemoryStore, Store};
+use orrery_storage::{LocalOptions, LocalStore, MemoryStore};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use support::*;

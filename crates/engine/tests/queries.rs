@@ -211,8 +211,11 @@ fn header_key(key: &Option<String>) -> PartitionKey {
         .map_or_else(|| PartitionKey::new(vec![Component::Undefined]), |text| support::key(&format!("[{text}]")))
 }
 
+/// Whether an item lies in a scope.
+type IsWithin = Box<dyn Fn(&Epk) -> bool>;
+
 /// The scope of a request, and whether it has an item of this key.
-fn scope(bench: &Bench, container: &Container, part: &Part) -> (Scope, Box<dyn Fn(&Epk) -> bool>) {
+fn scope(bench: &Bench, container: &Container, part: &Part) -> (Scope, IsWithin) {
     let (ranges, _) = bench.engine.partition_key_ranges(container).expect("ranges");
     match part {
         Part::Everything => (Scope::Everything, Box::new(|_| true)),

@@ -86,8 +86,11 @@ impl Terms {
 
     /// An array or object: indexed as such, so that `IS_DEFINED` and ORDER BY know of it.
     fn structure(&mut self, json: &Json, path: PathNumber, at: At<'_>) {
-        if at.container() {
+        // A path that names only scalars still tells that there is something else, or it could not answer IS_DEFINED.
+        if at.container() || at.scalar() {
             self.insert(path, value::encode(json));
+        }
+        if at.container() {
             *self.units.entry((path, None)).or_default() += 1;
         }
     }
