@@ -65,6 +65,8 @@ pub(crate) struct BareStore {
     recorder: Arc<Recorder>,
     room: Room,
     created: u64,
+    /// Recorded and not yet written, in order.
+    ready: VecDeque<Commit>,
     /// The partition of the recorded container.
     recorded: PartitionId,
     store: LocalStore,
@@ -84,8 +86,17 @@ impl BareStore {
         let recorded = lock(&recorder.commits).last().map(|(partition, _)| *partition).ok_or("nothing was recorded")?;
         let store = LocalStore::open(directory, LocalOptions::default())?;
         let lease = store.open(HOME)?;
-        let mut bare =
-            BareStore { recorder, room, created: 0, recorded, store, lease, rows: Vec::new(), shape: String::new() };
+        let mut bare = BareStore {
+            recorder,
+            room,
+            created: 0,
+            ready: VecDeque::new(),
+            recorded,
+            store,
+            lease,
+            rows: Vec::new(),
+            shape: String::new(),
+        };
         for commit in bare.take_recorded() {
             let longest = commit.puts.iter().max_by_key(|(_, value)| value.len());
             bare.rows.extend(longest.filter(|(_, value)| value.len() > READ_BYTES / 2).map(|(key, _)| key.clone()));
@@ -106,10 +117,7 @@ impl BareStore {
                 "One create of {CREATE_BYTES} B is a commit of {:.1} entries and {bytes} bytes of keys and values.",
                 entries / count as f64
             );
-            for commit in commits {
-                // A failure shows again in the first measurement.
-                let _ = self.store.submit(&self.lease, commit).wait();
-            }
+            self.ready.extend(commits);
         }
         self.shape.clone()
     }
@@ -117,8 +125,10 @@ impl BareStore {
     /// Durable commits a second with some writers.
     pub(crate) fn commit(&mut self, writers: usize, time: Duration) -> Result<Slice> {
         let rate = if writers == 1 { COMMITS_PER_SECOND_ALONE } else { COMMITS_PER_SECOND };
-        let commits = self.record((rate * time.as_secs_f64()) as u64)?;
-        let queue = Mutex::new(VecDeque::from(commits));
+        let wanted = (rate * time.as_secs_f64()) as u64;
+        let more = self.record(wanted.saturating_sub(self.ready.len() as u64))?;
+        self.ready.extend(more);
+        let queue = Mutex::new(std::mem::take(&mut self.ready));
         let slice = threads(writers, time, |_| {
             let receipt = {
                 let mut queue = lock(&queue);
@@ -128,10 +138,7 @@ impl BareStore {
             };
             settled(receipt.wait()).map(|()| true)
         })?;
-        // The rest of what was recorded must follow, or the next would not fit.
-        for commit in lock(&queue).drain(..) {
-            settled(self.store.submit(&self.lease, commit).wait())?;
-        }
+        self.ready = queue.into_inner().unwrap_or_else(PoisonError::into_inner);
         Ok(slice)
     }
 
