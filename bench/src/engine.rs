@@ -1,0 +1,106 @@
+//! The engine alone, in this process, on the memory store: what it computes, without HTTP and without a disk.
+
+use crate::items::{CONTAINER, CREATE_BYTES, DATABASE, READ_BYTES, READ_ITEMS, id, item};
+use crate::report::median;
+use crate::{Result, items};
+use orrery_engine::request::{Id, ReadReply, WriteOperation, WriteOptions};
+use orrery_engine::{Container, Engine, EngineOptions, Profile};
+use orrery_model::json::parse;
+use orrery_model::partition_key::PartitionKey;
+use orrery_model::world::SeededWorld;
+use orrery_model::{Json, Object};
+use orrery_script::{HostCommand, PoolOptions};
+use orrery_storage::{MemoryStore, Store};
+use std::sync::Arc;
+use std::time::Instant;
+
+const READS: u64 = 100_000;
+const CREATES: u64 = 10_000;
+/// 2026-01-01, in milliseconds since 1970.
+const NOW_MS: u64 = 1_767_225_600_000;
+
+/// An engine with one container.
+pub(crate) struct Room {
+    engine: Engine,
+    container: Arc<Container>,
+}
+
+impl Room {
+    /// Opens an engine on `store` and makes the container that is also measured over HTTP.
+    pub(crate) fn open(store: Arc<dyn Store>) -> Result<Room> {
+        // No script is run, so no host is ever started.
+        let scripts = PoolOptions::new(HostCommand { program: "no-script-host".into(), arguments: Vec::new() });
+        let options = EngineOptions { profile: Profile::Modern, scripts };
+        let engine = Engine::open(store, options, Arc::new(SeededWorld::new(NOW_MS, 1)))?;
+        engine.create_database(&object(DATABASE)?, None).result?;
+        let database = engine.database(Id::Name("bench"))?;
+        engine.create_container(&database, &object(CONTAINER)?, None).result?;
+        let container = engine.container(Id::Name("bench"), Id::Name("items"))?;
+        Ok(Room { engine, container })
+    }
+
+    /// Creates an item and waits until it is durable, or what the store takes for that.
+    pub(crate) fn create(&self, text: &[u8]) -> Result<()> {
+        let written =
+            self.engine.write_item(&self.container, &WriteOperation::Create, Some(text), &WriteOptions::default());
+        written
+            .map_err(|refused| refused.result.err().map_or_else(String::new, |error| error.to_string()))?
+            .wait()
+            .result?;
+        Ok(())
+    }
+
+    fn read(&self, key: &PartitionKey, id: &str) -> Result<usize> {
+        match self.engine.read_item(&self.container, key, id, None, None).result? {
+            ReadReply::Item { body, .. } => Ok(body.len()),
+            ReadReply::NotModified { .. } => Err("an item was read without a condition and not shown".into()),
+        }
+    }
+
+    fn key(&self, text: &[u8]) -> Result<PartitionKey> {
+        let Json::Object(item) = parse(text)? else { return Err("an item is an object".into()) };
+        Ok(self.container.partition_key().extract(&item)?)
+    }
+}
+
+fn object(text: &str) -> Result<Object> {
+    match parse(text.as_bytes())? {
+        Json::Object(object) => Ok(object),
+        _ => Err("a definition is an object".into()),
+    }
+}
+
+/// Measures and prints microseconds an operation.
+pub(crate) fn run(rounds: usize) -> Result<()> {
+    let room = Room::open(Arc::new(MemoryStore::new()))?;
+    let mut reads = Vec::new();
+    for n in 0..READ_ITEMS {
+        let text = item('r', n, READ_BYTES);
+        room.create(&text)?;
+        reads.push((room.key(&text)?, id('r', n)));
+    }
+    let (mut read, mut create) = (Vec::new(), Vec::new());
+    for round in 0..rounds as u64 {
+        let begun = Instant::now();
+        let mut bytes = 0;
+        for n in 0..READS {
+            let (key, id) = &reads[(n % READ_ITEMS) as usize];
+            bytes += room.read(key, id)?;
+        }
+        read.push(begun.elapsed().as_secs_f64() * 1e6 / READS as f64);
+        if bytes < READS as usize * READ_BYTES {
+            return Err("the items read are smaller than those written".into());
+        }
+        let texts: Vec<_> = (0..CREATES).map(|n| items::item('c', round * CREATES + n, CREATE_BYTES)).collect();
+        let begun = Instant::now();
+        texts.iter().try_for_each(|text| room.create(text))?;
+        create.push(begun.elapsed().as_secs_f64() * 1e6 / CREATES as f64);
+    }
+    println!("{:<24} {:>8} {:>18}", "engine alone, in memory", "µs/op", "(best–worst round)");
+    for (name, figures) in [("point read, 1 KB", read), ("create, 400 B", create)] {
+        let least = figures.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = figures.iter().copied().fold(0.0, f64::max);
+        println!("{name:<24} {:>8.2} {:>18}", median(figures), format!("({least:.2}–{most:.2})"));
+    }
+    Ok(())
+}

@@ -1,0 +1,126 @@
+//! What is read and written: items of two sizes, and the signed requests for them.
+
+use crate::child::Child;
+use crate::{Result, load};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hmac::{Hmac, Mac};
+use std::io::Write as _;
+
+/// Bytes of an item that is read.
+pub(crate) const READ_BYTES: usize = 1024;
+/// Bytes of an item that is created.
+pub(crate) const CREATE_BYTES: usize = 400;
+/// Items that are read in turn.
+pub(crate) const READ_ITEMS: u64 = 1000;
+/// Logical partitions among which items are spread.
+const KEYS: u64 = 64;
+/// The container's definition: default indexing.
+pub(crate) const CONTAINER: &str = r#"{"id":"items","partitionKey":{"paths":["/key"],"kind":"Hash","version":2}}"#;
+/// The database's.
+pub(crate) const DATABASE: &str = r#"{"id":"bench"}"#;
+
+const LINK: &str = "dbs/bench/colls/items";
+
+/// The id of item `n` of a kind; all have one length.
+pub(crate) fn id(kind: char, n: u64) -> String {
+    format!("{kind}{n:010}")
+}
+
+/// The partition key of item `n`; all have one length.
+pub(crate) fn key(n: u64) -> String {
+    format!("key-{:03}", n % KEYS)
+}
+
+/// An item of `bytes` bytes: eleven paths, as a comment on a blog might have them.
+pub(crate) fn item(kind: char, n: u64, bytes: usize) -> Vec<u8> {
+    let (id, key) = (id(kind, n), key(n));
+    let author = n.wrapping_mul(0x9e37_79b9) % 100_000;
+    let mut text = format!(
+        r#"{{"id":"{id}","key":"{key}","type":"comment","author":"user-{author:06}","created":"2026-01-{:02}T12:{:02}:00Z","likes":{:05},"rating":{:1}.5,"public":true,"tags":["red","green"],"place":{{"country":"NZ","zone":{:02}}},"text":""#,
+        n % 28 + 1,
+        n % 60,
+        n % 90_000 + 10_000,
+        n % 5,
+        n % 90 + 10,
+    )
+    .into_bytes();
+    let words = b"and so the planets turn above the brass hills ";
+    text.extend(words.iter().cycle().take(bytes.saturating_sub(text.len() + 2)));
+    text.extend_from_slice(b"\"}");
+    text
+}
+
+/// Makes database, container and the items to read; gives a request for each of those.
+pub(crate) fn prepare(server: &Child) -> Result<Vec<Vec<u8>>> {
+    let create = |path: &str, kind, link, body: &[u8], header: &str| -> Result<()> {
+        let mut request = head(server, "POST", path, (kind, link), header)?;
+        write!(request, "content-length: {}\r\n\r\n", body.len())?;
+        request.extend_from_slice(body);
+        load::ask(&server.address, &request).map(drop)
+    };
+    create("/dbs", "dbs", "", DATABASE.as_bytes(), "")?;
+    create("/dbs/bench/colls", "colls", "dbs/bench", CONTAINER.as_bytes(), "")?;
+    let mut reads = Vec::new();
+    for n in 0..READ_ITEMS {
+        let key = format!("x-ms-documentdb-partitionkey: [\"{}\"]\r\n", key(n));
+        create(&format!("/{LINK}/docs"), "docs", LINK, &item('r', n, READ_BYTES), &key)?;
+        let link = format!("{LINK}/docs/{}", id('r', n));
+        let mut request = head(server, "GET", &format!("/{link}"), ("docs", &link), &key)?;
+        request.extend_from_slice(b"\r\n");
+        reads.push(request);
+    }
+    Ok(reads)
+}
+
+/// Create requests: all have the same signature, since it covers the container and not the item.
+pub(crate) struct Creates {
+    head: Vec<u8>,
+}
+
+impl Creates {
+    pub(crate) fn new(server: &Child) -> Result<Creates> {
+        Ok(Creates { head: head(server, "POST", &format!("/{LINK}/docs"), ("docs", LINK), "")? })
+    }
+
+    /// The request that creates item `n`.
+    pub(crate) fn write(&self, n: u64, out: &mut Vec<u8>) {
+        let body = item('c', n, CREATE_BYTES);
+        out.extend_from_slice(&self.head);
+        // Writing to a vector cannot fail.
+        let _ = write!(out, "x-ms-documentdb-partitionkey: [\"{}\"]\r\ncontent-length: {}\r\n\r\n", key(n), body.len());
+        out.extend_from_slice(&body);
+    }
+}
+
+/// Request line and headers, signed for now: good for a quarter of an hour.
+fn head(server: &Child, verb: &str, path: &str, signed: (&str, &str), header: &str) -> Result<Vec<u8>> {
+    let date = jiff::fmt::rfc2822::DateTimePrinter::new().timestamp_to_rfc9110_string(&jiff::Timestamp::now())?;
+    let (kind, link) = signed;
+    let text = format!("{}\n{kind}\n{link}\n{}\n\n", verb.to_lowercase(), date.to_lowercase());
+    let mac = Hmac::<sha2::Sha256>::new_from_slice(&STANDARD.decode(&server.key)?)?.chain_update(text).finalize();
+    let token = format!("type=master&ver=1.0&sig={}", STANDARD.encode(mac.into_bytes()));
+    let token = percent_encoding::utf8_percent_encode(&token, percent_encoding::NON_ALPHANUMERIC);
+    let host = &server.address;
+    let head = format!(
+        "{verb} {path} HTTP/1.1\r\nhost: {host}\r\nauthorization: {token}\r\nx-ms-date: {date}\r\n\
+         x-ms-version: 2020-07-15\r\naccept: application/json\r\nuser-agent: orrery-bench\r\n{header}"
+    );
+    Ok(head.into_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn items_are_json_of_the_size_asked_for() {
+        for n in [0, 1, 77, 123_456_789] {
+            for bytes in [READ_BYTES, CREATE_BYTES] {
+                let item = item('c', n, bytes);
+                assert_eq!(item.len(), bytes);
+                assert!(orrery_model::json::parse(&item).is_ok(), "{}", String::from_utf8_lossy(&item));
+            }
+        }
+    }
+}
