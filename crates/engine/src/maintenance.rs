@@ -41,8 +41,7 @@ impl Engine {
     fn drop_terms(&self, partition: &Partition) -> Result<()> {
         loop {
             let mut writer = partition.lock()?;
-            partition.sync()?;
-            let snapshot = partition.snapshot()?;
+            let snapshot = partition.snapshot_with(writer.lsn)?;
             let mut changes = Changes { counters: writer.counters, ..Changes::default() };
             for row in scan(snapshot.as_ref(), &keys::all_terms(), Direction::Forward).take(ROWS_A_COMMIT) {
                 let key = row?.0;
@@ -64,8 +63,7 @@ impl Engine {
         let mut next = 0;
         loop {
             let mut writer = partition.lock()?;
-            partition.sync()?;
-            let snapshot = partition.snapshot()?;
+            let snapshot = partition.snapshot_with(writer.lsn)?;
             let settings = container.settings();
             let mut changes = Changes { counters: writer.counters, ..Changes::default() };
             let from = next;
@@ -148,8 +146,7 @@ impl Engine {
         }
         drop(snapshot);
         let mut writer = partition.lock()?;
-        partition.sync()?;
-        let snapshot = partition.snapshot()?;
+        let snapshot = partition.snapshot_with(writer.lsn)?;
         let mut transaction = Transaction::begin(container, partition, snapshot.as_ref(), self.world());
         let mut removed = 0;
         for old in expired {

@@ -133,6 +133,17 @@ impl Partition {
         self.store.snapshot(self.home).map_err(storage_failure)
     }
 
+    /// What is durable, commit `lsn` included; waits for it if need be.
+    pub fn snapshot_with(&self, lsn: u64) -> Result<Box<dyn Snapshot>> {
+        let snapshot = self.snapshot()?;
+        if snapshot.head().lsn >= lsn {
+            return Ok(snapshot);
+        }
+        drop(snapshot);
+        self.sync()?;
+        self.snapshot()
+    }
+
     /// Waits until everything accepted so far is durable.
     pub fn sync(&self) -> Result<()> {
         self.store.sync().map_err(storage_failure)

@@ -281,3 +281,11 @@ fn the_first_write_of_a_partition_may_be_a_scripts() {
     let found = rows(&bench.engine, &container, &Scope::Everything, &red, &[10]).expect("rows").concat();
     assert_eq!(found, r#""c""d""#);
 }
+
+#[test]
+fn every_container_has_a_procedure_that_echoes() {
+    let (bench, container) = with_items(1);
+    let echo = bench.engine.execute(&container, Id::Name("__.sys.echo"), &key("[\"p\"]"), br#"[{"a":[1]}]"#, false);
+    let reply = echo.map_err(|refused| refused.result).expect("it runs").wait().result.expect("it answers");
+    assert_eq!(reply.body, r#"{"a":[1]}"#);
+}

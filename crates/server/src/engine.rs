@@ -20,10 +20,7 @@ pub(crate) fn open_engine(
 ) -> Result<Arc<Engine>, Failure> {
     let store: Arc<dyn Store> = match data_dir {
         None => Arc::new(MemoryStore::new()),
-        Some(directory) => {
-            let opened = LocalStore::open(directory.join("store"), LocalOptions::default());
-            Arc::new(opened.map_err(|error| Failure::Data(error.to_string()))?)
-        }
+        Some(directory) => Arc::new(open_store(directory)?),
     };
     let program = std::env::current_exe()
         .map_err(|error| Failure::Failed(format!("cannot find this program to run scripts with: {error}")))?;
@@ -39,4 +36,24 @@ pub(crate) fn open_engine(
         Failure::Data(format!("the data cannot be opened: {cause}"))
     })?;
     Ok(Arc::new(engine))
+}
+
+/// Opens the local store of a data directory.
+///
+/// The store guards its own files; that its whole folder is gone only a note beside it can tell.
+fn open_store(directory: &Path) -> Result<LocalStore, Failure> {
+    let (folder, note) = (directory.join("store"), directory.join("HOLDS-DATA"));
+    if note.exists() && !folder.exists() {
+        return Err(Failure::Data(format!(
+            "the folder {} is missing, and {} says that there was data in it: restore the folder, or delete that file to \
+             begin anew without the data",
+            folder.display(),
+            note.display()
+        )));
+    }
+    let store = LocalStore::open(&folder, LocalOptions::default()).map_err(|error| Failure::Data(error.to_string()))?;
+    let sentence = "The folder `store` beside this file holds the data of an Orrery server.\n";
+    std::fs::write(&note, sentence)
+        .map_err(|error| Failure::Data(format!("cannot write {}: {error}", note.display())))?;
+    Ok(store)
 }

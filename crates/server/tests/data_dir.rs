@@ -176,6 +176,8 @@ fn a_deleted_file_is_refused_or_harmless() {
         assert!(refused || !holds_data, "{what}: was not noticed");
     }
     let gone = |copy: &Path| std::fs::remove_dir_all(copy.join("store/store")).expect("deleted");
+    let all_gone = |copy: &Path| std::fs::remove_dir_all(copy.join("store")).expect("deleted");
+    assert!(damaged(original.path(), "the whole store deleted", all_gone), "it was not noticed");
     assert!(damaged(original.path(), "all tables and journals deleted", gone), "it was not noticed");
 }
 

@@ -6,7 +6,7 @@ use super::{Batch, Catalog, resource_id};
 use crate::request::{Id, Resource, ScriptKind};
 use crate::transaction::etag_matches;
 use orrery_model::rid::{CHILD_NUMBERS, Child};
-use orrery_model::{Error, Json, Kind as ErrorKind, Object, Result, Rid, limits};
+use orrery_model::{Error, Json, Kind as ErrorKind, Object, Result, Rid, limits, object};
 use std::sync::{Arc, PoisonError};
 
 /// How a container finds a script.
@@ -78,6 +78,12 @@ impl Script {
     pub(super) fn from_record(record: Record) -> Result<Script> {
         let row = KINDS.iter().find(|row| row.record == record.kind).ok_or_else(Record::damaged)?;
         Ok(Script { kind: row.kind, meta: record.meta, body: record.body })
+    }
+
+    /// A procedure that stands in no catalog.
+    pub fn procedure(id: &str, source: &str) -> Script {
+        let meta = Meta { rid: Rid::database(0), ts: 0, etag: 0 };
+        Script { kind: ScriptKind::Procedure, meta, body: object! { "id" => id, "body" => source } }
     }
 
     /// Its id.
