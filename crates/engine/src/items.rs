@@ -117,7 +117,6 @@ impl Engine {
     ) -> Result<(Option<Ordered>, Written, u64)> {
         let mut writer = partition.lock()?;
         let snapshot = partition.snapshot()?;
-        writer.forget_durable(snapshot.head().lsn);
         let mut transaction = Transaction::begin(container, partition, snapshot.as_ref(), self.world());
         let done = apply(&mut transaction, &mut Base::Writer(&mut writer), write);
         work.steps.append(&mut transaction.work);

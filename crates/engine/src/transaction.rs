@@ -387,6 +387,7 @@ impl<'a> Transaction<'a> {
         if self.changes.iter().all(|c| c.old.is_none() && c.new.is_none()) {
             return Ok(None);
         }
+        writer.forget_durable(self.base_lsn);
         let token = self.world.random();
         let lsn = writer.lsn + 1;
         let mut changes = Changes { counters: writer.counters, ..Changes::default() };
