@@ -1,7 +1,7 @@
 //! The engine: databases, containers, physical partitions, items, index, queries, change feed, scripts, throughput.
 //!
 //! It knows no HTTP and no clock: requests are plain types ([`request`]), time and randomness come from a
-//! [`World`](orrery_model::world::World), bytes go to a [`Store`](orrery_storage::Store). Everything here is plain calls;
+//! [`World`], bytes go to a [`Store`]. Everything here is plain calls;
 //! a write comes back as [`Pending`], which a thread can wait for and an async caller can await.
 //!
 //! ```text

@@ -4,8 +4,8 @@
 //! shortest form would differ, and the exact string. It is the value that queries, partition keys and index terms
 //! speak of; items themselves are stored as compact text and parsed only when something looks inside.
 //!
-//! Parsing is sonic-rs's; what is ours are the rules on top: at most [`limits::NESTING_DEPTH`] levels, of equal names
-//! the last one wins, errors with an offset. Equality and order are in [`order`].
+//! Parsing is sonic-rs's; what is ours are the rules on top: at most [`NESTING_DEPTH`](crate::limits::NESTING_DEPTH) levels, of equal names
+//! the last one wins, errors with an offset. Equality and order: [`compare`], [`deep_equal`].
 //!
 //! Left out: streaming, comments, any leniency of syntax.
 
