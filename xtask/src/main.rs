@@ -1,7 +1,7 @@
 //! Every chore as a command: `cargo xtask ci`, and each of its steps by itself.
 //!
 //! The idea: what runs on a developer's machine and what runs before a change lands is one program, so there is one
-//! answer to "does it pass?". Each chore is a row in [`CHORES`]; `ci` is the list in [`ci::STEPS`].
+//! answer to "does it pass?". Each chore is a row in [`CHORES`]; `ci` is the list in `ci::all`.
 //!
 //! Promises: no step is skipped silently, and the exit code is non-zero if any step failed.
 //! Leaves out: installing toolchains. `.ci/run` does that, then calls this.

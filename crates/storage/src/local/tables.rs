@@ -43,6 +43,8 @@ pub(super) const INDEX_TAG: u8 = 0x80;
 pub(super) const PREFIX_BYTES: usize = 8;
 
 const MEMTABLE_BYTES: u64 = 16 << 20;
+/// A memtable size that is never reached.
+const NEVER: u64 = 1 << 40;
 const JOURNAL_BYTES_MAX: u64 = 512 << 20;
 /// Keys removed per batch when a partition is destroyed, to bound memory.
 const DESTROY_KEYS: usize = 10_000;
@@ -196,7 +198,7 @@ fn rows_options() -> KeyspaceCreateOptions {
         .data_block_size_policy(BlockSizePolicy::all(8 << 10))
         .data_block_compression_policy(CompressionPolicy::all(CompressionType::Lz4))
         .expect_point_read_hits(true)
-        .max_memtable_size(MEMTABLE_BYTES)
+        .max_memtable_size(NEVER)
         .manual_journal_persist(true)
 }
 
@@ -205,7 +207,7 @@ fn index_options() -> KeyspaceCreateOptions {
         .data_block_size_policy(BlockSizePolicy::all(16 << 10))
         .data_block_compression_policy(CompressionPolicy::all(CompressionType::Lz4))
         .filter_policy(FilterPolicy::disabled())
-        .max_memtable_size(MEMTABLE_BYTES)
+        .max_memtable_size(NEVER)
         .manual_journal_persist(true)
 }
 
@@ -292,7 +294,7 @@ impl Tables {
         }
         let failed = |e: fjall::Error| explain(&self.path, &e);
         let mut ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
-        self.wait_for_room().map_err(failed)?;
+        self.make_room().map_err(failed)?;
         let first_sequence = ledger.loose.unwrap_or(u64::MAX).min(self.db.seqno());
         let mut chain = crc32fast::Hasher::new();
         chain.update(&ledger.mark.chain.to_le_bytes());
@@ -386,7 +388,7 @@ impl Tables {
                 batch.remove(keyspace, row.key()?);
                 if batch.len() >= DESTROY_KEYS {
                     std::mem::replace(&mut batch, self.db.batch()).commit()?;
-                    self.wait_for_room()?;
+                    self.make_room()?;
                 }
             }
             batch.commit()?;
@@ -410,8 +412,18 @@ impl Tables {
         drop(old);
     }
 
-    /// Waits until flushes and compactions caught up, so that fjall does not stop us where a failure goes unheard.
-    fn wait_for_room(&self) -> Result<(), fjall::Error> {
+    /// Hands full memtables over to be flushed, and waits until flushes and compactions caught up, so that fjall does not
+    /// stop us where a failure goes unheard.
+    ///
+    /// fjall would ask for the rotation itself, once for every batch beyond the size: while its one worker compacts, these
+    /// requests fill the worker's queue, and the worker then waits for ever for room in it to ask for the flush. So fjall
+    /// is told of no size, and the rotation is done here, once.
+    fn make_room(&self) -> Result<(), fjall::Error> {
+        for keyspace in [&self.rows, &self.index] {
+            if keyspace.tree.active_memtable().size() > MEMTABLE_BYTES {
+                keyspace.rotate_memtable()?;
+            }
+        }
         let crowded = |keyspace: &Keyspace| {
             keyspace.tree.sealed_memtable_count() >= SEALED_MAX || keyspace.tree.l0_run_count() >= RUNS_MAX
         };
