@@ -39,6 +39,8 @@ pub struct Catalog {
     home: Partition,
     writing: Mutex<()>,
     state: RwLock<State>,
+    /// Homes of deleted containers' partitions that are still to be destroyed.
+    doomed: Mutex<Vec<u64>>,
 }
 
 #[derive(Default)]
@@ -66,7 +68,8 @@ impl Catalog {
     /// 500 if the store cannot be read or holds records that make no sense.
     pub fn open(store: Arc<dyn Store>, world: Arc<dyn World>) -> Result<Self> {
         let home = Partition::new(Arc::clone(&store), 0, Vec::new(), EpkRange::all(), PartitionId(0), 0);
-        let catalog = Catalog { store, world, home, writing: Mutex::new(()), state: RwLock::default() };
+        let catalog =
+            Catalog { store, world, home, writing: Mutex::new(()), state: RwLock::default(), doomed: Mutex::default() };
         let snapshot = catalog.home.snapshot()?;
         let mut records = Vec::new();
         for row in scan(snapshot.as_ref(), &(vec![RECORD], vec![RECORD + 1]), Direction::Forward) {
@@ -82,7 +85,12 @@ impl Catalog {
             doomed.extend(row?.0.get(1..).and_then(crate::keys::number));
         }
         drop(snapshot);
-        catalog.sweep(&doomed)?;
+        {
+            // A home is given again only when it is empty.
+            let mut state = catalog.state.write().unwrap_or_else(PoisonError::into_inner);
+            state.last_home = doomed.iter().copied().fold(state.last_home, u64::max);
+        }
+        catalog.doom(doomed);
         Ok(catalog)
     }
 
@@ -125,13 +133,24 @@ impl Catalog {
         }
     }
 
-    /// Destroys partitions that no container has any more.
-    fn sweep(&self, doomed: &[u64]) -> Result<()> {
-        for home in doomed {
-            self.store.destroy(PartitionId(*home)).map_err(crate::partition::storage_failure)?;
-            self.commit(Batch { deletes: vec![doomed_key(*home)], ..Batch::default() })?;
+    /// Remembers partitions that no container has any more.
+    fn doom(&self, homes: Vec<u64>) {
+        self.doomed.lock().unwrap_or_else(PoisonError::into_inner).extend(homes);
+    }
+
+    /// Destroys one partition that no container has any more; whether there was one.
+    ///
+    /// # Errors
+    /// What the store reports; the partition stays doomed.
+    pub fn destroy_one_doomed(&self) -> Result<bool> {
+        let Some(home) = self.doomed.lock().unwrap_or_else(PoisonError::into_inner).pop() else { return Ok(false) };
+        let destroyed = self.store.destroy(PartitionId(home)).map_err(crate::partition::storage_failure);
+        let forgotten =
+            destroyed.and_then(|()| self.commit(Batch { deletes: vec![doomed_key(home)], ..Batch::default() }));
+        if forgotten.is_err() {
+            self.doom(vec![home]);
         }
-        Ok(())
+        forgotten.map(|()| true)
     }
 
     /// A database.

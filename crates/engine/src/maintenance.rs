@@ -1,4 +1,5 @@
-//! Work that no client waits for: rebuilding an index after its policy changed, and removing expired items.
+//! Work beside requests: rebuilding an index after its policy changed, removing expired items, giving back the space of
+//! deleted containers.
 
 use crate::Engine;
 use crate::catalog::{Container, IndexState};
@@ -101,6 +102,15 @@ impl Engine {
             drop(writer);
             outcome_error(&ordered.receipt.wait()).map_or(Ok(()), Err)?;
         }
+    }
+
+    /// Gives back the space of deleted containers.
+    ///
+    /// # Errors
+    /// What the store reports; the rest is tried again next time.
+    pub fn destroy_deleted(&self) -> Result<()> {
+        while self.catalog().destroy_one_doomed()? {}
+        Ok(())
     }
 
     /// Removes expired items of all containers, some from each partition; how many.

@@ -43,7 +43,8 @@ fn run_blog(arguments: &BlogArguments) -> Result<(), Failure> {
     options.profile =
         arguments.profile_name().parse().map_err(|error: orrery_blog::BlogError| Failure::Usage(error.to_string()))?;
     options.seed = arguments.seed;
-    options.keep = own.is_none();
+    // A server of its own is thrown away whole, which is quicker than deleting what is in it.
+    options.keep = true;
     options.format = match arguments.format {
         TableFormat::Table => Format::Table,
         TableFormat::Json => Format::Json,

@@ -21,8 +21,8 @@ use tokio::net::TcpListener;
 /// How long requests under way may take once the server is told to stop.
 const DRAIN: Duration = Duration::from_secs(10);
 
-/// Between two looks for expired items.
-const EXPIRY_PAUSE: Duration = Duration::from_secs(1);
+/// Between two looks for what is expired or deleted.
+const TIDY_PAUSE: Duration = Duration::from_secs(1);
 
 /// What a server that runs is made of.
 struct Server {
@@ -93,9 +93,9 @@ async fn run_until_told(server: &Server, arguments: &StartArguments) -> Result<(
     announced
         .and_then(|()| io::stdout().flush())
         .map_err(|error| Failure::Failed(format!("cannot write to standard output: {error}")))?;
-    let expiry = tokio::spawn(remove_expired(server.engine.clone(), server.world.clone(), server.log.clone()));
+    let tidying = tokio::spawn(tidy_up(server.engine.clone(), server.world.clone(), server.log.clone()));
     let finished = serve(server.gateway.clone(), listener, Some(server.tls.clone()), told, DRAIN).await;
-    expiry.abort();
+    tidying.abort();
     if !finished {
         let sentence = "requests still under way were cut off";
         server.log.write(server.world.now_ms(), LogLevel::Warn, sentence, &[]);
@@ -103,17 +103,17 @@ async fn run_until_told(server: &Server, arguments: &StartArguments) -> Result<(
     Ok(())
 }
 
-/// Removes expired items while the server runs. Clients do not see them from the second they expire; this gives their
-/// space back.
-async fn remove_expired(engine: Arc<Engine>, world: Arc<dyn World>, log: Arc<Log>) {
+/// Gives back the space of expired items and deleted containers while the server runs. Clients see neither any more.
+async fn tidy_up(engine: Arc<Engine>, world: Arc<dyn World>, log: Arc<Log>) {
     loop {
-        tokio::time::sleep(EXPIRY_PAUSE).await;
+        tokio::time::sleep(TIDY_PAUSE).await;
         let engine = engine.clone();
-        let Ok(Err(error)) = tokio::task::spawn_blocking(move || engine.remove_expired()).await else { continue };
+        let work = move || engine.remove_expired().and_then(|_| engine.destroy_deleted());
+        let Ok(Err(error)) = tokio::task::spawn_blocking(work).await else { continue };
         log.write(
             world.now_ms(),
             LogLevel::Warn,
-            "expired items stay for now",
+            "what is expired or deleted keeps its space for now",
             &[("cause", Field::Text(&error.cause_chain()))],
         );
     }

@@ -406,7 +406,8 @@ impl Catalog {
         let homes = self.remove_container(container, &mut batch);
         self.commit(batch)?;
         self.forget_container(container);
-        self.sweep(&homes)
+        self.doom(homes);
+        Ok(())
     }
 
     /// The rows that go with a container; its partitions' homes, which are doomed by the batch.

@@ -131,6 +131,7 @@ impl Catalog {
             offer.map(|offer| state.offers.remove(&offer.rid()));
         }
         containers.iter().for_each(|container| self.forget_container(container));
-        self.sweep(&homes)
+        self.doom(homes);
+        Ok(())
     }
 }
