@@ -121,7 +121,7 @@ impl Access {
         let best = best_of(&usable);
         if let Some(key) = ask.key {
             let long = best.is_none_or(|b| b.entries >= LOOK);
-            if long || best.is_none_or(|b| !b.is_equality()) {
+            if long || best.is_none_or(|b| !b.is_equality() || is_key_path(ask, b)) {
                 let mut access = Access::plain(Driver::Logical(keys::place(key)), "logical partition".into());
                 access.test_items = !matches!(condition, Condition::All);
                 access.seeks = seeks;
