@@ -71,6 +71,15 @@ struct Versioned {
     unique: Vec<Vec<u8>>,
 }
 
+impl Versioned {
+    /// The rows that say whose an id and the unique values are.
+    fn owned_keys(&self) -> Vec<Vec<u8>> {
+        let mut own = self.unique.clone();
+        own.push(keys::primary(&self.row.epk, &self.id));
+        own
+    }
+}
+
 /// Where reads below the transaction's own changes go.
 pub enum Base<'w> {
     /// Under the writer's lock: accepted commits count, durable or not.
@@ -297,15 +306,10 @@ impl<'a> Transaction<'a> {
                 self.make_way(base, &Stored { number: holder, row: row.ok_or_else(damaged)? })?;
             }
         }
-        let owned = |v: &Versioned| {
-            let mut own = v.unique.clone();
-            own.push(keys::primary(&v.row.epk, &v.id));
-            own
-        };
-        for key in old.iter().flat_map(owned) {
+        for key in old.iter().flat_map(Versioned::owned_keys) {
             self.by_key.insert(key, None);
         }
-        for key in new.iter().flat_map(owned) {
+        for key in new.iter().flat_map(Versioned::owned_keys) {
             self.by_key.insert(key, Some(number));
         }
         let row = new.as_ref().or(old.as_ref()).map(|v| v.row.clone()).ok_or_else(damaged)?;
@@ -432,13 +436,8 @@ fn add_change(change: Change, lsn: u64, sequence: u32, out: &mut Changes) {
         out.puts.push((keys::term(path, value, number, place), Vec::new()));
         *out.entries.entry(path).or_default() += 1;
     }
-    let owned = |v: &Versioned| {
-        let mut own = v.unique.clone();
-        own.push(keys::primary(&v.row.epk, &v.id));
-        own
-    };
     let (before, after): (Vec<_>, Vec<_>) =
-        (old.iter().flat_map(owned).collect(), new.iter().flat_map(owned).collect());
+        (old.iter().flat_map(Versioned::owned_keys).collect(), new.iter().flat_map(Versioned::owned_keys).collect());
     out.deletes.extend(before.iter().filter(|key| !after.contains(key)).cloned());
     out.puts
         .extend(after.into_iter().filter(|key| !before.contains(key)).map(|key| (key, number.to_be_bytes().to_vec())));
