@@ -38,7 +38,7 @@ mod value;
 pub use condition::{Condition, Demand, OrderKey, Path, Step, Test, ValueType};
 pub use error::{Diagnostic, QueryError};
 pub use functions::function_reference;
-pub use plan::{ClientPlan, client_plan};
+pub use plan::{ClientPlan, client_plan, formatted};
 pub use query::Query;
 pub use resume_filter::ResumeFilter;
 pub use seams::{Bounds, Candidate, Environment, Functions, Page, Resume, Source, Work};
