@@ -304,7 +304,7 @@ impl Engine {
             out_bytes: work.bytes_out,
             ..orrery_model::work::QueryWork::default()
         };
-        let page = page.map(|page| QueryPage { page, metrics: None, index_metrics: None });
+        let page = page.map(|page| QueryPage { page, ..QueryPage::default() });
         self.outcome(page, &Work { steps: vec![Step::Query(counted)] }, None)
     }
 

@@ -11,7 +11,7 @@ use crate::bound::{Expr, Input, LikePattern};
 use crate::condition::{Condition, Path, Step, Test, ValueType};
 use crate::functions::Function;
 use crate::functions::like::Shape;
-use crate::functions::pattern::compile;
+use crate::functions::pattern::for_scan;
 use crate::functions::strings::{contains, ends_with, lower, same, starts_with};
 use crate::syntax::ast::{BinaryOp, SubqueryKind, UnaryOp};
 use crate::value::digest;
@@ -169,8 +169,9 @@ impl Deriver {
             "REGEXMATCH" => {
                 let flags = if arguments.len() > 2 { text(2) } else { Some("") };
                 match (text(1), flags) {
-                    (Some(pattern), Some(flags)) => match compile(pattern, flags) {
-                        Some(regex) => self.strings(subject, move |text| regex.is_match(text) == wanted),
+                    (Some(pattern), Some(flags)) => match for_scan(pattern, flags) {
+                        Some((regex, true)) => self.strings(subject, move |text| regex.is_match(text) == wanted),
+                        Some((_, false)) => ALL,
                         None => NEVER,
                     },
                     _ => ALL,

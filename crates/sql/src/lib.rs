@@ -21,6 +21,7 @@
 //!
 //! Left out: spatial functions, vector search, full-text search. They are refused by name.
 
+mod advice;
 mod bind;
 mod bound;
 mod condition;
@@ -35,6 +36,7 @@ mod seams;
 mod syntax;
 mod value;
 
+pub use advice::query_advice;
 pub use condition::{Condition, Demand, OrderKey, Path, Step, Test, ValueType};
 pub use error::{Diagnostic, QueryError};
 pub use functions::function_reference;

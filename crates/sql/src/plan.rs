@@ -164,7 +164,8 @@ impl<'q> Plan<'q> {
     fn keep_or_drop_cuts(&mut self) {
         // After merging there may be fewer rows than before: such cuts are the client's alone.
         let shrinks = self.query.block.grouping.is_some() || self.tree.distinct;
-        let sum = self.offset.zip(self.limit).map(|(offset, limit)| offset.saturating_add(limit));
+        // A count has 32 bits; no range has more rows.
+        let sum = self.offset.zip(self.limit).map(|(offset, limit)| (offset + limit).min(u64::from(u32::MAX)));
         if shrinks && (self.top.is_some() || sum.is_some()) {
             let rewritten = self.rewritten();
             rewritten.top = None;

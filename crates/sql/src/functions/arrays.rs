@@ -6,10 +6,13 @@ use crate::run::frame::Context;
 use crate::value::{digest, number, weight};
 use orrery_model::json::{Json, compare, deep_equal};
 use std::cmp::Ordering;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 /// Bytes of the largest array that ARRAY_CONCAT makes; what would be larger is undefined.
 const ARRAY_BYTES: usize = 1 << 26;
+
+/// Up to this many members looking for one is cheaper than hashing all.
+const FEW_MEMBERS: usize = 16;
 
 pub(super) const TABLE: &[Function] = &[
     strict(&["ARRAY_CONCAT", "ARRAYCONCAT"], (2, ANY), "the arrays one after the other", |a| {
@@ -85,7 +88,11 @@ fn array_contains(a: Arguments<'_, '_>) -> Option<Json> {
 /// Whether an element has everything that an object asks for; inside arrays element by element.
 fn partly_equal(element: &Json, wanted: &Json) -> bool {
     match (element, wanted) {
+        (Json::Object(element), Json::Object(wanted)) if wanted.len() <= FEW_MEMBERS => {
+            wanted.iter().all(|(name, w)| element.get(name).is_some_and(|e| partly_equal(e, w)))
+        }
         (Json::Object(element), Json::Object(wanted)) => {
+            let element: HashMap<&str, &Json> = element.iter().collect();
             wanted.iter().all(|(name, w)| element.get(name).is_some_and(|e| partly_equal(e, w)))
         }
         (Json::Array(element), Json::Array(wanted)) => {

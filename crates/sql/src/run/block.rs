@@ -176,6 +176,7 @@ impl<'q> Collector<'q> {
         // From here on it is for the sink to count, if it keeps the value.
         cx.made = made;
         if let Some(seen) = &mut self.seen {
+            cx.look(&value)?;
             if !seen.insert(digest(Some(&value))) {
                 return Ok(true);
             }

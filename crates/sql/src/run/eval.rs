@@ -33,12 +33,20 @@ impl Expr {
             Expr::Unary(UnaryOp::Not, operand) => Ok(operand.truth(cx, scope)?.map(|b| !b)),
             Expr::Compare(op, both) => {
                 let (a, b) = (both[0].eval(cx, scope)?, both[1].eval(cx, scope)?);
+                match (a.as_deref(), b.as_deref()) {
+                    (Some(Json::String(a)), Some(Json::String(b))) => cx.bytes(a.len().min(b.len()))?,
+                    (Some(a @ (Json::Array(_) | Json::Object(_))), Some(Json::Array(_) | Json::Object(_))) => {
+                        cx.look(a)?
+                    }
+                    _ => {}
+                }
                 Ok(compared(*op, a.as_deref(), b.as_deref()))
             }
             Expr::In { value, list } => {
                 let value = value.eval(cx, scope)?;
                 let mut unknown = false;
                 for element in list {
+                    cx.turn()?;
                     match equal(value.as_deref(), element.eval(cx, scope)?.as_deref()) {
                         Some(true) => return Ok(Some(true)),
                         Some(false) => {}
@@ -48,8 +56,9 @@ impl Expr {
                 Ok(if unknown { None } else { Some(false) })
             }
             Expr::InSet { value, set, .. } => {
-                let value = value.eval(cx, scope)?;
-                Ok(value.map(|v| set.contains(&digest(Some(&v)))))
+                let Some(value) = value.eval(cx, scope)? else { return Ok(None) };
+                cx.look(&value)?;
+                Ok(Some(set.contains(&digest(Some(&value)))))
             }
             Expr::Like { value, pattern } => like(value, pattern, cx, scope),
             _ => Ok(self.eval(cx, scope)?.and_then(|v| v.as_bool())),
@@ -176,7 +185,6 @@ impl Expr {
                     // The binder turns all others into expressions of their own, or refuses them.
                     _ => None,
                 };
-                cx.failed()?;
                 if let Some(made) = &made {
                     cx.make(made)?;
                     cx.made = before.saturating_add(weight(made));

@@ -86,8 +86,6 @@ pub(crate) struct Context<'a> {
     pub max_memory: usize,
     /// Bytes that are made for the item at hand and still held. Whoever drops what it made takes it off again.
     pub made: usize,
-    /// Why a function could not answer; [`Context::failed`] takes it.
-    failure: Option<QueryError>,
 }
 
 /// Turns between two looks at the clock: a millisecond, roughly.
@@ -117,7 +115,6 @@ impl<'a> Context<'a> {
             grace: 0,
             max_memory,
             made: 0,
-            failure: None,
         }
     }
 }
@@ -160,14 +157,12 @@ impl Context<'_> {
         self.late_since.is_some() || (self.expired)()
     }
 
-    /// Keeps why a function cannot answer.
-    pub fn fail(&mut self, error: QueryError) {
-        self.failure = Some(error);
-    }
-
-    /// The failure of the function called last.
-    pub fn failed(&mut self) -> Result<(), QueryError> {
-        self.failure.take().map_or(Ok(()), Err)
+    /// Counts a value that is gone through from one end to the other.
+    pub fn look(&mut self, value: &Json) -> Result<(), QueryError> {
+        match value {
+            Json::String(_) | Json::Array(_) | Json::Object(_) => self.bytes(weight(value)),
+            _ => Ok(()),
+        }
     }
 
     /// Counts a value that is made, or about to be copied into another, and looks at the clock for large ones.

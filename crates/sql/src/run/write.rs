@@ -17,7 +17,10 @@ pub(crate) fn row(
 ) -> Result<bool, QueryError> {
     match output {
         Output::Value(expr) => match expr.eval(cx, scope)? {
-            Some(made) => value(&made, out).map(|()| true),
+            Some(made) => {
+                value(&made, out)?;
+                cx.bytes(out.len()).map(|()| true)
+            }
             None => Ok(false),
         },
         Output::Members(members) => {
@@ -31,7 +34,9 @@ pub(crate) fn row(
                 first = false;
                 write_string(name, out);
                 out.push(b':');
+                let before = out.len();
                 value(&member, out)?;
+                cx.bytes(out.len() - before)?;
             }
             out.push(b'}');
             Ok(true)

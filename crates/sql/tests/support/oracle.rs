@@ -1,11 +1,14 @@
 //! What must hold for any text at all, in good faith or not. The fuzz targets ask it of texts that nobody has seen, and
 //! a test asks it of every text that they found worth keeping.
 
+#![allow(dead_code)] // each target uses its own part
+
 use super::support::{Items, PLAIN, Udfs, Way, environment, served};
 use bytes::Bytes;
 use orrery_model::Json;
 use orrery_model::json::parse;
-use orrery_sql::{Bounds, Demand, Query, QueryError, Work, client_plan, formatted};
+use orrery_sql::{Bounds, Demand, Environment, Query, QueryError, Work, client_plan, formatted, query_advice};
+use std::sync::LazyLock;
 
 /// Bytes of rows and of collected values that a run may hold here.
 const MEMORY: usize = 1 << 20;
@@ -21,23 +24,30 @@ const ITEMS: &[&str] = &[
     r#"{"id":"6","n":2.5,"s":"","tags":[["x"],{"x":1}],"a":{"b":{"c":[{"d":[]}]}},"x":[{"y":1},{"y":"1"}]}"#,
 ];
 
-fn parameters() -> Vec<(String, Json)> {
+static PARAMETERS: LazyLock<Vec<(String, Json)>> = LazyLock::new(|| {
     let pairs = [("@p", r#""x""#), ("@n", "2"), ("@list", r#"[1,"x",null,{"y":2},[3]]"#), ("@o", r#"{"name":"Ann"}"#)];
     pairs.map(|(name, value)| (name.to_owned(), parse(value.as_bytes()).expect("JSON"))).to_vec()
+});
+
+static ENVIRONMENT: LazyLock<Environment> = LazyLock::new(environment);
+
+fn compile(text: &str) -> Result<Query, QueryError> {
+    Query::compile(text, &PARAMETERS, &ENVIRONMENT)
 }
 
 /// Compiles, plans and prints: no panic, nothing that grows, and what is printed reads back as the same.
 pub fn front(text: &str) {
-    let compiled = Query::compile(text, &parameters(), &environment());
+    let compiled = compile(text);
     if let Err(error) = &compiled {
         let told = error.to_json().to_text();
         assert!(told.len() <= 100_000 + 8 * text.len(), "an error of {} bytes", told.len());
     }
-    if let Ok(plan) = client_plan(text, &parameters(), &environment(), "") {
+    let _ = query_advice(text, &PARAMETERS);
+    if let Ok(plan) = client_plan(text, &PARAMETERS, &ENVIRONMENT, "") {
         let rewritten = plan.query_info.get("rewrittenQuery").and_then(Json::as_str).unwrap_or_default();
         if !rewritten.is_empty() {
             let sent = rewritten.replace("{documentdb-formattableorderbyquery-filter}", "true");
-            let again = Query::compile(&sent, &parameters(), &environment());
+            let again = compile(&sent);
             assert!(again.is_ok(), "the rewritten query does not compile: {sent}: {:?}", again.err());
         }
     }
@@ -60,8 +70,7 @@ fn is_too_much(error: &QueryError) -> bool {
 
 /// Runs over a few items: no panic, within the bounds, and the same rows however the items come and the pages are cut.
 pub fn run(text: &str) {
-    front(text);
-    let Ok(query) = Query::compile(text, &parameters(), &environment()) else { return };
+    let Ok(query) = compile(text) else { return };
     let items: Vec<Bytes> = ITEMS.iter().map(|t| Bytes::from_static(t.as_bytes())).collect();
     let whole = rows(&query, &items, PLAIN);
     // Chance depends on where the page began, and arrays of one ORDER BY value on how they were sorted.
