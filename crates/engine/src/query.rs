@@ -34,7 +34,9 @@ use orrery_model::partition_key::{Component, Epk, EpkRange, PartitionKey};
 use orrery_model::work::{QueryWork, Step};
 use orrery_model::world::World;
 use orrery_model::{Error, Json, Kind, Result, limits};
-use orrery_sql::{Bounds, Demand, Environment, Functions, Query, QueryError, Resume, Source, Work};
+use orrery_sql::{
+    Bounds, Demand, Environment, Functions, Query, QueryError, Resume, ResumeFilter, Source, Work, query_advice,
+};
 use source::{Asked, Candidates, Target};
 use std::sync::Arc;
 
@@ -117,7 +119,10 @@ pub fn run(
     functions: &mut dyn Functions,
     steps: &mut Vec<Step>,
 ) -> Result<QueryPage> {
-    let query = compile(&request.text, &request.parameters, &environment(container))?;
+    let mut query = compile(&request.text, &request.parameters, &environment(container))?;
+    if let Some(filter) = &request.resume_filter {
+        query = ResumeFilter::parse(filter).and_then(|filter| query.resuming(filter)).map_err(filter_error)?;
+    }
     let resume = request.page.continuation.as_deref().map(token::read).transpose()?;
     let reach = reach(container, scope, &query, request.cross_partition)?;
     // Before the snapshots: a policy that is newer than they are does no harm, one that is not known would.
@@ -155,12 +160,23 @@ pub fn run(
         page.resume.map(|resume| token::write(&resume, request.page.continuation_limit_kb)).transpose()?;
     let key_paths = if matches!(scope, Scope::Key(_)) { key_paths(container) } else { Vec::new() };
     let charges = || steps[before..].iter().map(|s| context.profile.price_of(s).to_string()).collect::<Vec<_>>();
+    let advice = if request.advice { query_advice(&request.text, &request.parameters) } else { Ok(Vec::new()) };
     Ok(QueryPage {
         page: Page { rows: page.rows, continuation },
         metrics: request.metrics.then(|| metrics::query_metrics(&asked, &work, took)),
         index_metrics: request.metrics.then(|| metrics::index_metrics(&query, &settings.policy, &asked, &key_paths)),
         explanation: request.explain.then(|| metrics::explain(&query, &asked, &work, &charges())),
+        advice: advice.map_err(query_error)?,
+        descends: query.order().first().is_some_and(|key| key.descending),
     })
+}
+
+/// A resume filter is no continuation token; its own sentence says what is wrong with it.
+fn filter_error(error: QueryError) -> Error {
+    match error {
+        QueryError::Resume(told) => Error::bad(told),
+        other => query_error(other),
+    }
 }
 
 /// One page from any source.

@@ -211,7 +211,13 @@ fn a_client_resumes_an_ordered_query_at_its_own_place() {
     check(ascending, r#"{"value":[5],"exclude":false}"#, &[0, 1, 2]);
     check(ascending, r#"{"value":[5],"exclude":true}"#, &[2]);
     check(ascending, &format!(r#"{{"value":[5],"rid":"{}","exclude":false}}"#, rids[1]), &[1, 2]);
+    check(ascending, &format!(r#"{{"value":[5],"rid":"{}","exclude":true}}"#, rids[1]), &[2]);
     check(ascending, r#"{"value":[[]],"exclude":true}"#, &[3, 0, 1, 2]);
+    // Ties of a descending order come downwards: of the equal ones the given item and those before it are left.
+    let descending = "SELECT VALUE c._rid FROM c ORDER BY c.n DESC";
+    check(descending, r#"{"value":[7]}"#, &[2, 0, 1, 3]);
+    check(descending, &format!(r#"{{"value":[5],"rid":"{}","exclude":false}}"#, rids[1]), &[0, 1, 3]);
+    check(descending, &format!(r#"{{"value":[5],"rid":"{}","exclude":false}}"#, rids[0]), &[0, 3]);
     check("SELECT VALUE c._rid FROM c ORDER BY c.n DESC", r#"{"value":[5],"exclude":true}"#, &[3]);
     assert!(
         compile("SELECT * FROM c")
@@ -221,4 +227,60 @@ fn a_client_resumes_an_ordered_query_at_its_own_place() {
             )
             .is_err()
     );
+}
+
+#[test]
+fn a_filter_and_a_position_together_skip_no_row_twice() {
+    let items = items(20);
+    let text = "SELECT VALUE c.n FROM c ORDER BY c.n";
+    let take = |query: &Query, resume: Option<&Resume>, count: usize| {
+        let mut source = Items { items: items.clone(), at: 0, ordered: false, satisfied: false, with_text: true };
+        let mut never = || false;
+        let mut bounds = Bounds {
+            max_items: count,
+            max_bytes: 1 << 20,
+            max_memory: 1 << 20,
+            expired: &mut never,
+            now_ms: 0,
+            started_ms: 0,
+            random: 0,
+        };
+        let page = query.run(&mut source, &mut Udfs, resume, &mut bounds, &mut Work::default()).expect("a page");
+        (
+            page.rows.iter().map(|r| String::from_utf8_lossy(r).parse().expect("a number")).collect::<Vec<u32>>(),
+            page.resume,
+        )
+    };
+    let filter = |n: u32| {
+        let json = orrery_model::json::parse(format!(r#"{{"value":[{n}],"exclude":false}}"#).as_bytes()).expect("JSON");
+        compile(text).resuming(orrery_sql::ResumeFilter::parse(&json).expect("a filter")).expect("it fits")
+    };
+    let (first, resume) = take(&compile(text), None, 5);
+    assert_eq!(first, [0, 1, 2, 3, 4]);
+    // The filter reaches further than the position, then the position further than the filter.
+    let (further, next) = take(&filter(8), resume.as_ref(), 3);
+    assert_eq!(further, [8, 9, 10]);
+    assert_eq!(take(&filter(8), next.as_ref(), 3).0, [11, 12, 13]);
+    assert_eq!(take(&compile(text), next.as_ref(), 3).0, [11, 12, 13]);
+    assert_eq!(take(&filter(2), resume.as_ref(), 3).0, [5, 6, 7]);
+}
+
+#[test]
+fn a_resume_filter_of_another_shape_is_refused_and_a_hash_by_name() {
+    let parse = |text: &str| {
+        orrery_sql::ResumeFilter::parse(&orrery_model::json::parse(text.as_bytes()).expect("JSON")).map(|_| ())
+    };
+    for text in [
+        "{}",
+        r#"{"value":1}"#,
+        r#"{"value":[[1]]}"#,
+        r#"{"value":[{"type":"array"}]}"#,
+        r#"{"value":[1],"rid":7}"#,
+        r#"{"value":[1],"rid":"short"}"#,
+        r#"{"value":[1],"exclude":"no"}"#,
+    ] {
+        assert!(matches!(parse(text), Err(QueryError::Resume(_))), "{text}");
+    }
+    let hash = r#"{"value":[{"type":"object","low":-5,"high":9007199254740993}]}"#;
+    assert!(matches!(parse(hash), Err(QueryError::Unsupported(_))));
 }
