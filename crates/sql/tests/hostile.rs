@@ -182,7 +182,7 @@ fn too_long_a_text_is_refused() {
 fn names_members_and_parameters_may_be_very_many() {
     let list = |count: usize, part: &dyn Fn(usize) -> String| (0..count).map(part).collect::<Vec<_>>().join(",");
     for text in [
-        format!("SELECT VALUE {{{}}}", list(60_000, &|n| format!("a{n}:1"))),
+        format!("SELECT VALUE {{{}}}", list(50_000, &|n| format!("a{n}:1"))),
         format!("SELECT {}", list(150_000, &|_| "1".into())),
         format!("SELECT VALUE c.id IN ({}) FROM c", list(60_000, &|n| n.to_string())),
         format!("SELECT VALUE [{}]", list(20_000, &|_| "REPLICATE('a', 9999)".into())),
