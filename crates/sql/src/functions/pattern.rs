@@ -168,7 +168,7 @@ mod tests {
         assert!(quick("[ab]*a[ab]{2000}c", &noise[..1000]));
         let words = "é ".repeat(200_000);
         assert!(quick(r"\ba\b", &words));
-        assert!(!quick(r"\b\w{200}\b", &words));
+        assert!(!quick(r"\b\w{20}\b", &words));
     }
 
     #[test]
