@@ -147,6 +147,8 @@ pub struct QueryRequest {
     pub cross_partition: bool,
     /// Whether to report [`QueryPage::metrics`].
     pub metrics: bool,
+    /// Whether to report [`QueryPage::explanation`].
+    pub explain: bool,
     /// Whether to report [`QueryPage::advice`].
     pub advice: bool,
     /// Where a client that merges resumes an ORDER BY, as it sent it. Of items only.
@@ -163,6 +165,7 @@ impl QueryRequest {
             page,
             cross_partition: false,
             metrics: false,
+            explain: false,
             advice: false,
             resume_filter: None,
         }
@@ -183,6 +186,8 @@ pub struct QueryPage {
     pub metrics: Option<String>,
     /// The index metrics document (JSON), from the planner's own choice.
     pub index_metrics: Option<String>,
+    /// How each partition was searched and what it was charged (JSON).
+    pub explanation: Option<String>,
     /// Numbers of the query advisor's rules that the query runs into, if they were asked for.
     pub advice: Vec<&'static str>,
     /// Whether rows that ORDER BY holds equal come downwards, by resource id.

@@ -46,6 +46,11 @@ pub trait Source {
     /// The place after the last candidate handed out (the beginning if none was), for [`Resume::position`]. Opaque to
     /// the query, never empty, and short: it travels in a continuation token.
     fn position(&self) -> Vec<u8>;
+
+    /// Whether finding candidates has cost as much as one page may cost. A query that can stop at a place does so.
+    fn is_spent(&self) -> bool {
+        false
+    }
 }
 
 /// Calls `udf.name(...)`.

@@ -289,6 +289,10 @@ static HEADERS: &[Header] = &[
         }
         Err(v.invalid(&format!("The versions known are {}.", VERSIONS.join(", "))))
     }),
+    header("x-orrery-explain", "reports how each partition was searched, percent-encoded", |a, v| {
+        a.explain = v.boolean()?;
+        Ok(())
+    }),
 ];
 
 fn range_name(v: &Value<'_>) -> Result<RangeName> {

@@ -62,6 +62,7 @@ fn request(call: &Call) -> Result<QueryRequest> {
     Ok(QueryRequest {
         cross_partition: call.ask.cross_partition,
         metrics: call.ask.query_metrics || call.ask.index_metrics.is_some(),
+        explain: call.ask.explain,
         advice: call.ask.query_advice,
         resume_filter: query.resume_filter,
         ..QueryRequest::of(query.text, query.parameters, call.page())
@@ -80,7 +81,7 @@ fn execution_info(reverse: bool) -> String {
 }
 
 fn page(call: &Call, owner: Option<Rid>, rows: Rows, outcome: Outcome<QueryPage>) -> Reply {
-    Reply::of(outcome, |QueryPage { page, metrics, index_metrics, advice, descends }| {
+    Reply::of(outcome, |QueryPage { page, metrics, index_metrics, explanation, advice, descends }| {
         let body = envelope(owner, rows, &page.rows);
         let mut reply = Reply::json(200, body).with_rows(page.rows.len(), page.continuation.as_deref());
         if let Some(metrics) = metrics.filter(|_| call.ask.query_metrics) {
@@ -92,6 +93,9 @@ fn page(call: &Call, owner: Option<Rid>, rows: Rows, outcome: Outcome<QueryPage>
                 IndexMetrics::PercentEncoded => percent_encode(&metrics),
             };
             reply.set("x-ms-cosmos-index-utilization", &text);
+        }
+        if let Some(explanation) = explanation {
+            reply.set("x-orrery-explanation", &percent_encode(&explanation));
         }
         if !advice.is_empty() {
             reply.set("x-ms-cosmos-query-advice", &percent_encode(&advice_text(&advice)));

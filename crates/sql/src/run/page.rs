@@ -90,7 +90,9 @@ impl Query {
                 return Ok(page.close(cx, None));
             }
             let full = page.is_full();
-            if full || (taken > 0 && (taken.is_multiple_of(CLOCK_EVERY) || cx.is_due()) && cx.is_over()) {
+            let mut late = || taken > 0 && (taken.is_multiple_of(CLOCK_EVERY) || cx.is_due()) && cx.is_over();
+            let spent = || taken > 0 && taken.is_multiple_of(CLOCK_EVERY) && source.is_spent();
+            if full || late() || spent() {
                 // One look ahead, so that the last page says that it is the last.
                 let position = source.position();
                 let more = !full || source.next()?.is_some();
