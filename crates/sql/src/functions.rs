@@ -6,14 +6,18 @@
 mod arrays;
 mod checks;
 mod dates;
+pub(crate) mod full_text;
 mod integers;
 pub(crate) mod like;
 mod maths;
 pub(crate) mod pattern;
 mod refused;
+mod spatial;
 pub(crate) mod strings;
 mod structure;
+pub(crate) mod vector;
 
+use crate::error::QueryError;
 use crate::run::frame::Context;
 use orrery_model::json::Json;
 use std::borrow::Cow;
@@ -55,6 +59,14 @@ pub(crate) enum Run {
     Loose(fn(Arguments<'_, '_>) -> Option<Json>),
     /// Needs the clock, chance or a cache.
     Context(fn(&mut Context<'_>, Arguments<'_, '_>) -> Option<Json>),
+    /// May take long, and looks at the clock meanwhile.
+    Long(Long),
+    /// As `Long`; the binder puts the language of the text before the arguments.
+    FullText(Long),
+    /// The binder replaces what follows the two vectors by the name of a distance function and of a data type.
+    Vector(fn(Arguments<'_, '_>) -> Option<Json>),
+    /// Stands in ORDER BY RANK, nowhere else.
+    Rank,
     Aggregate(AggregateKind),
     /// IIF, by its own expression.
     Conditional,
@@ -63,6 +75,9 @@ pub(crate) enum Run {
     /// A family of functions that this engine does not have.
     Refused(&'static str),
 }
+
+/// A function that can run out of time.
+pub(crate) type Long = fn(&mut Context<'_>, Arguments<'_, '_>) -> Result<Option<Json>, QueryError>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AggregateKind {
@@ -85,6 +100,9 @@ const TABLES: &[&[Function]] = &[
     structure::TABLE,
     checks::TABLE,
     dates::TABLE,
+    spatial::TABLE,
+    vector::TABLE,
+    full_text::TABLE,
     refused::TABLE,
 ];
 

@@ -1,6 +1,7 @@
 //! Expressions: names to frames, calls to functions, constants folded.
 
 use super::projection::{canonical, contains, is_aggregate};
+use super::search::display_name;
 use super::{Binder, Mapping, Name};
 use crate::bound::{Expr, LikePattern, Step};
 use crate::error::QueryError;
@@ -28,7 +29,7 @@ impl Binder<'_> {
             return Ok(key);
         }
         let bound = match &expr.kind {
-            Kind::Undefined => Expr::Constant(None),
+            Kind::Undefined | Kind::Verbatim(_) => Expr::Constant(None),
             Kind::FilterPlaceholder => Expr::Constant(Some(Json::Bool(true))),
             Kind::Constant(value) => Expr::Constant(Some(value.clone())),
             Kind::Parameter(name) => match self.parameter(name).cloned() {
@@ -302,6 +303,14 @@ impl Binder<'_> {
             Run::Aggregate(kind) => self.aggregate(kind, &arguments[0], span),
             Run::Conditional => Ok(folded(self.conditional(arguments)?)),
             Run::Choose => Ok(Expr::Choose(self.expressions(arguments)?)),
+            Run::Vector(_) => Ok(folded(self.vector(function, arguments, span)?.0)),
+            Run::FullText(_) => self.full_text(function, arguments),
+            Run::Rank => {
+                let name = display_name(function);
+                let message = format!("The {name} function is only allowed in the ORDER BY RANK clause.");
+                self.report("SC2240", message, span);
+                Ok(Expr::Constant(None))
+            }
             _ => Ok(folded(Expr::Call { function, arguments: self.expressions(arguments)? })),
         }
     }
@@ -367,7 +376,7 @@ fn folded(expr: Expr) -> Expr {
     let foldable = match &expr {
         Expr::Path { base, steps } => base.is_constant() && !steps.iter().any(|s| matches!(s, Step::Dynamic(_))),
         Expr::Call { function, arguments } => {
-            matches!(function.run, Run::Strict(_) | Run::Loose(_)) && constant(arguments)
+            matches!(function.run, Run::Strict(_) | Run::Loose(_) | Run::Vector(_)) && constant(arguments)
         }
         Expr::Unary(_, operand) => operand.is_constant(),
         Expr::And(list) | Expr::Or(list) | Expr::Coalesce(list) | Expr::Array(list) => constant(list),
@@ -389,6 +398,7 @@ fn folded(expr: Expr) -> Expr {
         started_ms: 0,
         random: 0,
         regexes: Default::default(),
+        planar: false,
         expired: &mut || false,
         turns: 0,
         max_memory: FOLDED_BYTES,

@@ -74,6 +74,8 @@ pub(crate) struct Context<'a> {
     pub started_ms: u64,
     pub random: u64,
     pub regexes: RegexCache,
+    /// Spatial functions compute in the plane.
+    pub planar: bool,
     pub expired: &'a mut dyn FnMut() -> bool,
     /// Turns of the loops inside items, to look at the clock every so many.
     pub turns: u64,

@@ -6,9 +6,10 @@
 
 use super::block::{Collector, Flow, TupleSink};
 use super::frame::{Context, Scope};
+use super::rank::Ranked;
 use super::sort::Sorter;
 use super::{item, write};
-use crate::bound::{Block, Input};
+use crate::bound::{Block, Input, Ranking};
 use crate::error::QueryError;
 use crate::query::Query;
 use crate::seams::{Bounds, Candidate, Functions, Page, Resume, Source, Work};
@@ -48,6 +49,7 @@ impl Query {
             started_ms: bounds.started_ms,
             random: bounds.random ^ start.emitted,
             regexes: Default::default(),
+            planar: self.planar,
             expired: &mut *bounds.expired,
             turns: 0,
             max_memory: bounds.max_memory,
@@ -58,7 +60,9 @@ impl Query {
         }
         let in_order = source.is_ordered() && self.order.iter().all(|o| o.key.path.is_some());
         let sorts = !self.order.is_empty() && self.block.grouping.is_none() && !in_order;
-        if sorts {
+        if let Some(ranking) = &self.ranking {
+            self.run_ranked(ranking, source, &mut context, page)
+        } else if sorts {
             self.run_sorted(source, &mut context, page)
         } else if self.collects() {
             self.run_collected(source, &mut context, page, &start)
@@ -275,11 +279,44 @@ impl Query {
         if input.stopped {
             return Err(QueryError::Timeout);
         }
+        Ok(self.give_sorted(sorter.finish(), cx, page))
+    }
+
+    /// Scores all candidates, and gives the rows in the order of their fused ranks.
+    fn run_ranked(
+        &self,
+        ranking: &Ranking,
+        source: &mut dyn Source,
+        cx: &mut Context<'_>,
+        mut page: Filling<'_>,
+    ) -> Result<Page, QueryError> {
+        page.rewind();
+        let mut ranked = Ranked::new(ranking, self.rows_needed());
+        let mut input = Everything::new(source);
+        self.tuples(&mut input, cx, &mut |cx, tuple| {
+            let scores = ranked.scores(cx, tuple)?;
+            if ranked.wants(&scores) {
+                let mut row = Vec::new();
+                if write::row(&self.block.output, cx, tuple, &mut row)? {
+                    cx.work.projected += 1;
+                    cx.fits(ranked.add(scores, Bytes::from(row)))?;
+                }
+            }
+            Ok(true)
+        })?;
+        if input.stopped {
+            return Err(QueryError::Timeout);
+        }
+        Ok(self.give_sorted(ranked.finish(), cx, page))
+    }
+
+    /// The page out of all rows in order; those before it are skipped.
+    fn give_sorted(&self, rows: impl Iterator<Item = Bytes>, cx: &mut Context<'_>, mut page: Filling<'_>) -> Page {
+        let before = self.offset.saturating_add(page.emitted);
         let mut seen = HashSet::new();
-        let mut rows = sorter.finish().filter(|row| !self.block.distinct || seen.insert(row_digest(row)));
-        let mut rows = rows.by_ref().skip(usize::try_from(before).unwrap_or(usize::MAX));
+        let rows = rows.filter(|row| !self.block.distinct || seen.insert(row_digest(row)));
         let mut more = false;
-        for row in rows.by_ref() {
+        for row in rows.skip(usize::try_from(before).unwrap_or(usize::MAX)) {
             if page.is_done() {
                 break;
             }
@@ -289,7 +326,7 @@ impl Query {
             }
         }
         let resume = more.then(|| page.resume(Vec::new(), 0));
-        Ok(page.close(cx, resume))
+        page.close(cx, resume)
     }
 }
 

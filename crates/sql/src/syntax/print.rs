@@ -128,6 +128,7 @@ fn write_expression(expr: &Expr, out: &mut String) {
         Kind::Undefined => out.push_str("undefined"),
         Kind::FilterPlaceholder => out.push_str("({documentdb-formattableorderbyquery-filter})"),
         Kind::Constant(value) => out.push_str(&constant(value)),
+        Kind::Verbatim(text) => out.push_str(text),
         Kind::Parameter(name) | Kind::Identifier(name) => out.push_str(name),
         Kind::Path { base, steps: path } => {
             // A dot after a bare number would be read as its decimal point.
