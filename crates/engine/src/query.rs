@@ -24,6 +24,7 @@ use crate::request::{Page, PageRequest, QueryPage, QueryRequest, Scope, ScriptKi
 use crate::throughput::Profile;
 use access::Ask;
 use condition::{pinned, steps};
+use orrery_model::json::parse;
 use orrery_model::partition_key::{Component, Epk, EpkRange, PartitionKey};
 use orrery_model::work::{QueryWork, Step};
 use orrery_model::world::World;
@@ -52,10 +53,15 @@ pub fn page_items(page: &PageRequest) -> usize {
 
 /// What a container's queries may name.
 pub fn environment(container: &Container) -> Environment {
+    let settings = container.settings();
     Environment {
         user_functions: container.scripts(ScriptKind::Function).iter().map(|s| s.id().to_owned()).collect(),
-        computed_properties: container.settings().computed_properties.clone(),
+        computed_properties: settings.computed_properties.clone(),
         partition_key: container.partition_key().paths().iter().map(|names| path_of(names)).collect(),
+        planar: settings.search.planar,
+        vectors: settings.search.vectors.clone(),
+        full_text: settings.search.full_text.clone(),
+        default_language: settings.search.default_language.clone(),
     }
 }
 
@@ -107,7 +113,11 @@ pub fn run(
     functions: &mut dyn Functions,
     steps: &mut Vec<Step>,
 ) -> Result<QueryPage> {
-    let query = compile(&request.text, &request.parameters, &environment(container))?;
+    let mut query = compile(&request.text, &request.parameters, &environment(container))?;
+    if let Some(text) = query.statistics_query() {
+        let row = statistics(context, container, text, &request.parameters, functions, steps)?;
+        query = query.with_statistics(&row);
+    }
     let resume = request.page.continuation.as_deref().map(token::read).transpose()?;
     let reach = reach(container, scope, &query, request.cross_partition)?;
     let settings = container.settings();
@@ -149,6 +159,28 @@ pub fn run(
     let metrics = request.metrics.then(|| metrics::query_metrics(&asked, &work, started));
     let index_metrics = request.metrics.then(|| metrics::index_metrics(&query, &settings.policy));
     Ok(QueryPage { page: Page { rows: page.rows, continuation }, metrics, index_metrics })
+}
+
+/// The statistics that a ranking of texts needs, over the whole container whatever part of it is asked.
+fn statistics(
+    context: &Context<'_>,
+    container: &Container,
+    text: &str,
+    parameters: &[(String, Json)],
+    functions: &mut dyn Functions,
+    steps: &mut Vec<Step>,
+) -> Result<Json> {
+    let request = QueryRequest {
+        text: text.to_owned(),
+        parameters: parameters.to_vec(),
+        page: PageRequest::default(),
+        cross_partition: true,
+        metrics: false,
+    };
+    let page = run(context, container, &Scope::Everything, &request, functions, steps)?.page;
+    // An aggregate gives one row, or could not see everything in its time.
+    let row = page.rows.first().ok_or_else(|| query_error(QueryError::Timeout))?;
+    parse(row).map_err(|e| Error::internal(format!("the statistics do not read back: {e}")))
 }
 
 /// One page from any source.

@@ -20,6 +20,7 @@ pub struct Query {
     pub(crate) ranking: Option<Ranking>,
     /// What asks the statistics that the ranking needs.
     statistics: Option<String>,
+    has_statistics: bool,
     pub(crate) planar: bool,
     keys: Vec<OrderKey>,
     top: Option<u64>,
@@ -72,9 +73,14 @@ impl Query {
         self.statistics.as_deref()
     }
 
-    /// Completes a query that has a [`Query::statistics_query`] with the row that it gave. Without it, texts have no
-    /// score.
+    /// Whether the statistics are still to be asked for.
+    pub(crate) fn lacks_statistics(&self) -> bool {
+        self.statistics.is_some() && !self.has_statistics
+    }
+
+    /// Completes a query that has a [`Query::statistics_query`] with the row that it gave. It does not run without.
     pub fn with_statistics(mut self, row: &Json) -> Self {
+        self.has_statistics = true;
         let texts = row.get("fullTextStatistics").and_then(Json::as_array).unwrap_or_default();
         let member = |of: Option<&Json>, name: &str| Expr::Constant(of.and_then(|v| v.get(name)).cloned());
         for component in self.ranking.iter_mut().flat_map(|r| &mut r.components) {
@@ -119,6 +125,7 @@ impl Query {
             order,
             ranking,
             statistics: None,
+            has_statistics: false,
             planar: false,
             top,
             limit,

@@ -13,7 +13,7 @@ use crate::functions::vector::{DATA_TYPES, Distance, SCORE};
 use crate::functions::{self, Function, Run};
 use crate::seams::VectorPath;
 use crate::syntax::ast::{self, Collection, Kind};
-use crate::syntax::{characters, print};
+use crate::syntax::print;
 use orrery_model::json::Json;
 
 /// The score of a text, for clients that merge themselves.
@@ -281,11 +281,9 @@ impl Binder<'_> {
             match self.expression(term)? {
                 Expr::Constant(Some(value)) if Term::parse(&value, &analyzer).is_some() => values.push(value),
                 _ => {
-                    let (start, end) = characters(self.text, term.span);
                     let written = print::expression(term);
                     let message = format!(
-                        "The FullTextScore function takes strings or objects of 'term' and 'distance', not {written}, \
-                         as terms ({start}..{end})."
+                        "The FullTextScore function takes strings or {{term, distance}} as terms, not {written}."
                     );
                     return Err(QueryError::Plan(message));
                 }

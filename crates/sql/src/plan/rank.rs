@@ -84,7 +84,7 @@ pub(super) fn plan(
             let rewritten = Carried::of(&own, parameter)?.with_scores(scores);
             component_info(&own, query, None, rewritten)
         } else {
-            // A client drops the only score of a query that it lets skip the rewriting.
+            // Such a client does not rank by an only score, but takes the rows as they come: it is sent none.
             let alone = scores.len() == 1 && supported.split(',').any(|f| f.trim() == SKIP_REWRITE);
             let scores = if alone { array(Vec::new()) } else { component_scores(&calls, ranking, false) };
             let mut carried = Carried::of(&own, parameter)?;

@@ -27,7 +27,7 @@ impl Query {
     ///
     /// # Errors
     /// [`QueryError::Resume`] for another query's position, [`QueryError::NonFinite`], [`QueryError::Memory`],
-    /// [`QueryError::Timeout`], and what source and functions report.
+    /// [`QueryError::Timeout`], [`QueryError::Unsupported`] where [`Query::with_statistics`] was forgotten, and what source and functions report.
     pub fn run(
         &self,
         source: &mut dyn Source,
@@ -38,6 +38,10 @@ impl Query {
     ) -> Result<Page, QueryError> {
         if resume.is_some_and(|r| r.query != self.fingerprint) {
             return Err(QueryError::Resume("The continuation belongs to another query.".into()));
+        }
+        if self.lacks_statistics() {
+            let message = "ORDER BY RANK with FullTextScore is not supported here: it needs the whole container.";
+            return Err(QueryError::Unsupported(message.into()));
         }
         work.aggregate |= self.is_aggregate();
         let start = resume.cloned().unwrap_or_default();
