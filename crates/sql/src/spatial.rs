@@ -39,8 +39,16 @@ pub(crate) enum Figure {
     Polygons(Vec<Vec<Vec<Position>>>),
 }
 
-/// Looks at the clock; long computations call it once in a while.
+/// Counts a turn of a loop, and looks at the clock once in a while.
 pub(crate) type Turn<'t> = dyn FnMut() -> Result<(), QueryError> + 't;
+
+/// Steps of an inner loop that count as one turn.
+const STEPS_A_TURN: usize = 64;
+
+/// Counts the turns of a loop of so many steps that is about to begin.
+fn turns(turn: &mut Turn<'_>, steps: usize) -> Result<(), QueryError> {
+    (0..=steps / STEPS_A_TURN).try_for_each(|_| turn())
+}
 
 /// Where computations take place.
 pub(crate) trait Space {

@@ -18,6 +18,8 @@ const SQUEEZE: f64 = 1.0 - 1.0 / 298.257_223_563;
 const THICKNESS: f64 = 4e-15;
 /// Parts of the edges of a ring that are tried as the place to look from.
 const LOOK_FROM: [f64; 3] = [0.5, 0.37, 0.71];
+/// Places that are tried, each for the price of the whole ring.
+const LOOKS: usize = 64;
 /// Steps of the search for the nearest point of a segment; each narrows it to 0.62.
 const SEARCH_STEPS: usize = 40;
 
@@ -133,12 +135,17 @@ impl Space for Globe {
         // From the point to a place on an edge: every edge passed on the way turns in into out, and at the end the inside
         // is on the left of the edge. Ways that touch a corner say nothing.
         let edges: Vec<(Spot, Spot)> = ring.windows(2).map(|edge| (edge[0], edge[1])).collect();
+        let mut looks = 0;
         for part in LOOK_FROM {
             'places: for (at, (a, b)) in edges.iter().enumerate() {
                 let arrives = Self::side(*a, *b, p);
                 let place = Self::along(*a, *b, part);
                 if arrives == 0 || dot(place.unit, p.unit) < -0.999 {
                     continue;
+                }
+                looks += 1;
+                if looks > LOOKS {
+                    return false;
                 }
                 let mut inside = arrives > 0;
                 for (other, (c, d)) in edges.iter().enumerate() {

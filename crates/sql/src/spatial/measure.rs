@@ -1,7 +1,7 @@
 //! How far figures are apart, and how large they are.
 
 use super::relate::{Shape, shapes_intersect};
-use super::{Figure, Space, Turn};
+use super::{Figure, Space, Turn, turns};
 use crate::error::QueryError;
 
 /// Pairs of a point and a segment that are measured exactly, the nearest by the rough measure.
@@ -39,7 +39,7 @@ impl<S: Space> Nearest<S> {
     fn look(&mut self, corners: &Shape<S>, of: &Shape<S>, turn: &mut Turn<'_>) -> Result<(), QueryError> {
         let segments = of.segments();
         for corner in corners.lines().into_iter().flatten() {
-            turn()?;
+            turns(turn, segments.len())?;
             for (from, to) in &segments {
                 let (near, part) = S::nearness(*from, *to, *corner);
                 let worst = self.best.last().map_or(f64::INFINITY, |(near, ..)| *near);

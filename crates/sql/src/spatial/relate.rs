@@ -3,7 +3,7 @@
 //! Everything is cut at the places where edges meet; between two such places a segment lies wholly inside, outside or on
 //! an edge, and its middle says which. Costs the product of the points of both figures.
 
-use super::{Figure, Position, Space, Turn};
+use super::{Figure, Position, Space, Turn, turns};
 use crate::error::QueryError;
 
 /// A figure made ready.
@@ -117,7 +117,7 @@ pub(super) fn intersects<S: Space>(a: &Figure, b: &Figure, turn: &mut Turn<'_>) 
 pub(super) fn shapes_intersect<S: Space>(a: &Shape<S>, b: &Shape<S>, turn: &mut Turn<'_>) -> Result<bool, QueryError> {
     let others = b.segments();
     for (p, q) in a.segments() {
-        turn()?;
+        turns(turn, others.len())?;
         if others.iter().any(|(c, d)| meet::<S>(p, q, *c, *d)) {
             return Ok(true);
         }
@@ -135,9 +135,10 @@ pub(super) fn is_within<S: Space>(a: &Figure, b: &Figure, turn: &mut Turn<'_>) -
     let others = b.segments();
     let mut touches_inside = false;
     for (p, q) in a.segments() {
-        turn()?;
-        for place in pieces::<S>(p, q, &others).iter().map(|middle| b.place(*middle)) {
-            match place {
+        turns(turn, others.len())?;
+        for middle in pieces::<S>(p, q, &others) {
+            turns(turn, others.len())?;
+            match b.place(middle) {
                 Place::Outside => return Ok(false),
                 Place::Inside => touches_inside = true,
                 Place::Edge => {}
@@ -147,10 +148,14 @@ pub(super) fn is_within<S: Space>(a: &Figure, b: &Figure, turn: &mut Turn<'_>) -
     match (&a, &b) {
         (Shape::Polygons(_), Shape::Polygons(_)) => {
             // Nothing of the other's edge may lie in the middle of it.
+            let own = a.segments();
             for (p, q) in &others {
-                turn()?;
-                if pieces::<S>(*p, *q, &a.segments()).iter().any(|middle| a.place(*middle) == Place::Inside) {
-                    return Ok(false);
+                turns(turn, own.len())?;
+                for middle in pieces::<S>(*p, *q, &own) {
+                    turns(turn, own.len())?;
+                    if a.place(middle) == Place::Inside {
+                        return Ok(false);
+                    }
                 }
             }
             Ok(true)
@@ -185,7 +190,7 @@ pub(super) fn crossed_ring<S: Space>(
         for (number, ring) in (1..).zip(rings) {
             let points: Vec<S::Point> = ring.iter().map(|p| S::point(*p)).collect();
             for (at, edge) in points.windows(2).enumerate() {
-                turn()?;
+                turns(turn, points.len() - at)?;
                 let later = points.windows(2).skip(at + 1);
                 if later.into_iter().any(|other| S::crossing(edge[0], edge[1], other[0], other[1]).is_some()) {
                     return Ok(Some((polygon, number)));
