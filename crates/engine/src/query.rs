@@ -209,7 +209,7 @@ pub fn run_page(
 
 /// Rows that one partition is likely to give.
 fn rows_wanted(query: &Query, page: &PageRequest) -> usize {
-    if query.is_aggregate() || query.has_group_by() || query.is_distinct() {
+    if query.is_aggregate() || query.has_group_by() || query.is_distinct() || query.collects() {
         return usize::MAX;
     }
     let top = query.top().unwrap_or(u64::MAX);
