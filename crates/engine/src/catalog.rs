@@ -16,7 +16,7 @@ mod scripts;
 mod search;
 pub mod settings;
 
-pub use containers::{Container, IndexState};
+pub use containers::Container;
 pub use databases::Database;
 pub use offers::Offer;
 pub use records::Meta;

@@ -6,6 +6,7 @@
 //! profile [`Profile::Y2019`] is the prices of spring 2019, at which the blog article was measured.
 
 use crate::request::Charge;
+use orrery_model::limits;
 use orrery_model::work::{QueryWork, Step, Work};
 
 /// Whose prices apply.
@@ -114,6 +115,11 @@ impl Profile {
         Charge((fine + FINE / 200) / (FINE / 100))
     }
 
+    /// The charge of one step alone.
+    pub fn price_of(self, step: &Step) -> Charge {
+        Charge((self.fine(step) + FINE / 200) / (FINE / 100))
+    }
+
     /// The charge of a request that was throttled.
     pub fn price_of_throttling(self) -> Charge {
         Charge((units(THROTTLED_UNITS) + FINE / 200) / (FINE / 100))
@@ -135,6 +141,11 @@ impl Profile {
             Profile::Modern => MODERN,
             Profile::Y2019 => Y2019,
         }
+    }
+
+    /// Whether one query request has cost a partition as much as it may give in a second: the page ends there.
+    pub fn is_a_full_page(self, work: &QueryWork) -> bool {
+        self.query(work) >= u64::from(limits::PARTITION_RU_PER_SECOND) * FINE
     }
 
     /// In 1/10,000 RU.

@@ -59,10 +59,11 @@ pub(crate) enum Run {
     Loose(fn(Arguments<'_, '_>) -> Option<Json>),
     /// Needs the clock, chance or a cache.
     Context(fn(&mut Context<'_>, Arguments<'_, '_>) -> Option<Json>),
-    /// May take long, and looks at the clock meanwhile.
-    Long(Long),
-    /// As `Long`; the binder puts the language of the text before the arguments.
-    FullText(Long),
+    /// Sees undefined arguments, and may take so long that it has to look at the clock, or make so much that it has to
+    /// count.
+    Watched(Watched),
+    /// As `Watched`, but strict; the binder puts the language of the text before the arguments.
+    FullText(Watched),
     /// The binder replaces what follows the two vectors by the name of a distance function and of a data type.
     Vector(fn(Arguments<'_, '_>) -> Option<Json>),
     /// Stands in ORDER BY RANK, nowhere else.
@@ -76,8 +77,8 @@ pub(crate) enum Run {
     Refused(&'static str),
 }
 
-/// A function that can run out of time.
-pub(crate) type Long = fn(&mut Context<'_>, Arguments<'_, '_>) -> Result<Option<Json>, QueryError>;
+/// A function that can run out of time or memory.
+pub(crate) type Watched = fn(&mut Context<'_>, Arguments<'_, '_>) -> Result<Option<Json>, QueryError>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AggregateKind {
@@ -222,6 +223,16 @@ pub(crate) const fn loose(
     run: fn(Arguments<'_, '_>) -> Option<Json>,
 ) -> Function {
     Function { names, arity, cost: Cost::Scan, doc, run: Run::Loose(run) }
+}
+
+/// A line of a table for a function that watches time and memory.
+pub(crate) const fn watched(
+    names: &'static [&'static str],
+    arity: (usize, usize),
+    doc: &'static str,
+    run: fn(&mut Context<'_>, Arguments<'_, '_>) -> Result<Option<Json>, QueryError>,
+) -> Function {
+    Function { names, arity, cost: Cost::Scan, doc, run: Run::Watched(run) }
 }
 
 impl Function {

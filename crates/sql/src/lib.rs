@@ -24,9 +24,11 @@
 //!
 //! Left out: the function HASH, which the service does not document.
 
+mod advice;
 mod bind;
 mod bound;
 mod condition;
+mod covers;
 mod derive;
 mod error;
 mod full_text;
@@ -40,11 +42,14 @@ mod spatial;
 mod syntax;
 mod value;
 
+pub use advice::query_advice;
 pub use condition::{Condition, Demand, OrderKey, Path, Step, Test, ValueType};
+pub use covers::{Covered, Need};
 pub use error::{Diagnostic, QueryError};
 pub use full_text::{DEFAULT_LANGUAGE, full_text_languages};
 pub use functions::function_reference;
-pub use plan::{ClientPlan, PlanInfo, client_plan};
+pub use plan::{ClientPlan, PlanInfo, client_plan, formatted};
 pub use query::Query;
 pub use resume_filter::ResumeFilter;
+pub use run::item::read_members;
 pub use seams::{Bounds, Candidate, Environment, Functions, Page, Resume, Source, VectorPath, Work};

@@ -15,7 +15,8 @@ fn items() -> Vec<Bytes> {
     const WORDS: [&str; 7] = ["red", "green", "blue house", "houses", "the river", "united states", "state"];
     let item = |n: usize| {
         let words: Vec<&str> = (0..n % 5 + 1).map(|i| WORDS[(n * 7 + i * i * 3) % WORDS.len()]).collect();
-        let vector = if n.is_multiple_of(11) { String::new() } else { format!(r#","v":[{},{}]"#, n % 13, (n * n) % 17) };
+        let vector =
+            if n.is_multiple_of(11) { String::new() } else { format!(r#","v":[{},{}]"#, n % 13, (n * n) % 17) };
         let rid = format!("{n:04}");
         Bytes::from(format!(r#"{{"id":"{n}","_rid":"{rid}","n":{n},"text":"{}"{vector}}}"#, words.join(" ")))
     };

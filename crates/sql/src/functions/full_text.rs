@@ -1,12 +1,12 @@
 //! Full-text search. The binder puts the language of the text before the arguments of each function.
 
-use super::{ANY, Arguments, Cost, Function, Long, Run};
+use super::{ANY, Arguments, Cost, Function, Run, Watched};
 use crate::error::QueryError;
 use crate::full_text::{Analyzer, Counts, Statistics, Term, count, score};
 use crate::run::frame::Context;
 use orrery_model::json::Json;
 
-const fn full_text(names: &'static [&'static str], arity: (usize, usize), doc: &'static str, run: Long) -> Function {
+const fn full_text(names: &'static [&'static str], arity: (usize, usize), doc: &'static str, run: Watched) -> Function {
     Function { names, arity, cost: Cost::Scan, doc, run: Run::FullText(run) }
 }
 

@@ -1,14 +1,14 @@
 //! Spatial functions on GeoJSON values. What is no such value is undefined; ST_ISVALID and ST_ISVALIDDETAILED say why.
 
-use super::{Arguments, Cost, Function, Long, Run};
+use super::{Arguments, Cost, Function, Run, Watched};
 use crate::error::QueryError;
 use crate::run::frame::Context;
 use crate::spatial::{self, Figure, Turn};
 use orrery_model::json::Json;
 use orrery_model::object;
 
-const fn spatial(names: &'static [&'static str], arity: usize, doc: &'static str, run: Long) -> Function {
-    Function { names, arity: (arity, arity), cost: Cost::Scan, doc, run: Run::Long(run) }
+const fn spatial(names: &'static [&'static str], arity: usize, doc: &'static str, run: Watched) -> Function {
+    Function { names, arity: (arity, arity), cost: Cost::Scan, doc, run: Run::Watched(run) }
 }
 
 pub(super) const TABLE: &[Function] = &[

@@ -21,7 +21,7 @@ use crate::run::rank::pool;
 use crate::syntax::ast::{self, BinaryOp, Count, CountValue, Expr, Kind, OrderItem, Projection};
 use crate::syntax::print;
 use orrery_model::json::{Json, Object};
-use orrery_model::object;
+use orrery_model::{limits, object};
 
 const SKIP_REWRITE: &str = "HybridSearchSkipOrderByRewrite";
 
@@ -91,6 +91,12 @@ pub(super) fn plan(
             carried.payload = object(vec![("payload".into(), carried.payload), ("componentScores".into(), scores)]);
             component_info(&own, query, Some((component, &calls[at])), carried.in_order())
         };
+        // Every component repeats the scores of all.
+        let rewritten = info.get("rewrittenQuery").and_then(Json::as_str).unwrap_or_default();
+        if rewritten.len() > limits::QUERY_TEXT_BYTES {
+            let message = "The query is too long to be rewritten for several partitions.";
+            return Err(QueryError::Plan(message.into()));
+        }
         components.push(Json::Object(info));
     }
     let weights = weights.map(|_| ranking.components.iter().map(|c| Json::from(c.weight)).collect::<Vec<_>>());
