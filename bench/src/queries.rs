@@ -17,19 +17,19 @@ use std::time::{Duration, Instant};
 const PARTITIONS: u32 = 4;
 /// Threads that load.
 const LOADERS: u64 = 4;
-/// Items of one `kind`, of one `shade`, of one `group`, and of both a `kind` and its `shade`.
+/// Items of one `kind`, of one `shade`, of one `batch`, and of both a `kind` and its `shade`.
 const OF_A_KIND: u64 = 10;
 const OF_A_SHADE: u64 = 200;
-const OF_A_GROUP: u64 = 1_000;
+const OF_A_BATCH: u64 = 1_000;
 /// Items of one partition key value.
 const OF_A_KEY: u64 = 50;
 /// Characters of the text that no index has.
 const NOTE: usize = 200;
 
-/// The container: `note` is for scans, `group` and `at` have a composite index.
+/// The container: `note` is for scans, `batch` and `at` have a composite index.
 const CONTAINER: &str = r#"{"id":"items","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2},
     "indexingPolicy":{"includedPaths":[{"path":"/*"}],"excludedPaths":[{"path":"/note/?"}],
-    "compositeIndexes":[[{"path":"/group","order":"ascending"},{"path":"/at","order":"descending"}]]}}"#;
+    "compositeIndexes":[[{"path":"/batch","order":"ascending"},{"path":"/at","order":"descending"}]]}}"#;
 
 /// What is measured: a name, and the text for the n-th time in a container of so many items.
 struct Line {
@@ -50,19 +50,19 @@ const LINES: [Line; 7] = [
         name: "AND of two equalities",
         text: |n, items| {
             let item = n % items;
-            format!("SELECT * FROM c WHERE c.shade = {} AND c.group = {}", shade(item, items), group(item, items))
+            format!("SELECT * FROM c WHERE c.shade = {} AND c.batch = {}", shade(item, items), batch(item, items))
         },
     },
     Line {
         name: "COUNT with a filter",
-        text: |n, items| format!("SELECT VALUE COUNT(1) FROM c WHERE c.group = {}", n % (items / OF_A_GROUP)),
+        text: |n, items| format!("SELECT VALUE COUNT(1) FROM c WHERE c.batch = {}", n % (items / OF_A_BATCH)),
     },
     Line { name: "TOP 10 ORDER BY", text: |_, _| "SELECT TOP 10 * FROM c ORDER BY c.at DESC".to_owned() },
     Line {
         name: "filter, composite ORDER BY",
         text: |n, items| {
-            let group = n % (items / OF_A_GROUP);
-            format!("SELECT TOP 10 * FROM c WHERE c.group = {group} ORDER BY c.group, c.at DESC")
+            let batch = n % (items / OF_A_BATCH);
+            format!("SELECT TOP 10 * FROM c WHERE c.batch = {batch} ORDER BY c.batch, c.at DESC")
         },
     },
     Line { name: "MAX", text: |_, _| "SELECT VALUE MAX(c.at) FROM c".to_owned() },
@@ -77,15 +77,15 @@ fn shade(n: u64, items: u64) -> u64 {
     n % (items / OF_A_SHADE)
 }
 
-fn group(n: u64, items: u64) -> u64 {
-    (n / 7) % (items / OF_A_GROUP)
+fn batch(n: u64, items: u64) -> u64 {
+    (n / 7) % (items / OF_A_BATCH)
 }
 
 fn item(n: u64, items: u64) -> Vec<u8> {
     let note: String = (0..NOTE as u64).map(|i| char::from(b'a' + (spread(n + i * i, 26) as u8))).collect();
-    let (shade, group, at) = (shade(n, items), group(n, items), spread(n, items));
+    let (shade, batch, at) = (shade(n, items), batch(n, items), spread(n, items));
     format!(
-        r#"{{"id":"i{n}","pk":"k{}","kind":{},"shade":{shade},"group":{group},"at":{at},"name":"item {n}","note":"{note}"}}"#,
+        r#"{{"id":"i{n}","pk":"k{}","kind":{},"shade":{shade},"batch":{batch},"at":{at},"name":"item {n}","note":"{note}"}}"#,
         n / OF_A_KEY,
         n % (items / OF_A_KIND)
     )
@@ -138,8 +138,8 @@ impl Hall {
 
 /// Fills the containers, measures each line `times` times in turns, and prints the table.
 pub(crate) fn run(sizes: &[u64], times: u64, directory: &Path) -> Result<()> {
-    if sizes.iter().any(|items| *items < OF_A_GROUP) {
-        return Err(format!("a container needs at least {OF_A_GROUP} items").into());
+    if sizes.iter().any(|items| *items < OF_A_BATCH) {
+        return Err(format!("a container needs at least {OF_A_BATCH} items").into());
     }
     let halls = sizes.iter().map(|items| Hall::fill(directory, *items)).collect::<Result<Vec<_>>>()?;
     println!(
