@@ -93,6 +93,12 @@ impl Deriver {
             return self.truth(left, *asked);
         }
         let op = if wanted { op } else { opposite(op) };
+        if let (Expr::Call { function, arguments }, Some(distance)) = (left, value.as_f64())
+            && function.names[0] == "ST_DISTANCE"
+        {
+            let is_bounded = matches!(op, BinaryOp::Less | BinaryOp::LessOrEqual | BinaryOp::Equal);
+            return if is_bounded { self.near(arguments, distance) } else { ALL };
+        }
         let scalar = !matches!(value, Json::Array(_) | Json::Object(_));
         let value = value.clone();
         match op {
@@ -166,6 +172,7 @@ impl Deriver {
             "IS_INTEGER" if wanted => (self.term(subject, Test::IsType(ValueType::Number)).0.inexact(), false),
             "IS_PRIMITIVE" if wanted => (self.term(subject, Test::Defined).0.inexact(), false),
             "ARRAY_CONTAINS" => self.array_contains(arguments, wanted),
+            "ST_WITHIN" | "ST_INTERSECTS" if wanted => self.near(arguments, 0.0),
             "REGEXMATCH" => {
                 let flags = if arguments.len() > 2 { text(2) } else { Some("") };
                 match (text(1), flags) {
@@ -269,6 +276,19 @@ impl Deriver {
         let (condition, _) = derive(&block.filters, &frames, self.frames.len());
         // What the subquery selects can only narrow further.
         (condition.inexact(), false)
+    }
+
+    /// A value and a constant figure that are at most so far apart, whichever stands first.
+    fn near(&self, arguments: &[Expr], distance: f64) -> Derived {
+        let (value, figure) = match arguments {
+            [Expr::Constant(Some(figure)), value] | [value, Expr::Constant(Some(figure))] => (value, figure),
+            _ => return ALL,
+        };
+        if !distance.is_finite() {
+            return ALL;
+        }
+        let test = Test::Near { figure: Arc::new(figure.clone()), distance: distance.max(0.0) };
+        (self.term(value, test).0.inexact(), false)
     }
 
     fn strings(&self, expr: &Expr, test: impl Fn(&str) -> bool + Send + Sync + 'static) -> Derived {

@@ -53,3 +53,4 @@ pub use query::Query;
 pub use resume_filter::ResumeFilter;
 pub use run::item::read_members;
 pub use seams::{Bounds, Candidate, Environment, Functions, Page, Resume, Source, VectorPath, Work};
+pub use spatial::{Extent, around, extents};

@@ -10,14 +10,16 @@
 //! known by. A ring has its inside on its left: a clockwise outer ring means the rest of the world. A hole is the smaller
 //! of its two sides, whichever way it is written. In a plane the way of a ring says nothing.
 //!
-//! Left out: a spatial index, groups of points and lines, heights (they are read and ignored).
+//! Left out: groups of points and lines, heights (they are read and ignored).
 
+mod extent;
 mod geojson;
 mod globe;
 mod measure;
 mod plane;
 mod relate;
 
+pub use extent::{Extent, around, extents};
 pub(crate) use geojson::read;
 
 use crate::error::QueryError;

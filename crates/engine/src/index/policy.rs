@@ -5,8 +5,10 @@
 //! nothing where no listed path reaches. `id` and `_ts` are always indexed in consistent mode, `_etag` is not unless it
 //! is included.
 
+use super::cells::Frame;
 use super::paths::Step;
 use orrery_model::{Error, Json, Object, Result, limits, object};
+use orrery_sql::Extent;
 use std::collections::HashMap;
 
 /// A checked indexing policy.
@@ -17,12 +19,14 @@ pub struct Policy {
     composites: Vec<Composite>,
     explicit_scalars: Vec<Vec<String>>,
     spatial: Vec<SearchIndex>,
+    places: Vec<SpatialIndex>,
     vectors: Vec<SearchIndex>,
     full_text: Vec<SearchIndex>,
     body: Object,
 }
 
-/// An entry of `spatialIndexes`, `vectorIndexes` or `fullTextIndexes`: kept, and without effect on what is indexed.
+/// An entry of `spatialIndexes`, `vectorIndexes` or `fullTextIndexes`, as it is kept. Of the last two there are no index
+/// entries.
 #[derive(Clone, Debug)]
 pub struct SearchIndex {
     /// As it is written.
@@ -31,6 +35,35 @@ pub struct SearchIndex {
     pub names: Vec<String>,
     /// The whole entry.
     pub body: Object,
+}
+
+/// A spatial index over the figures at one path.
+#[derive(Clone, Debug)]
+pub struct SpatialIndex {
+    /// Names.
+    pub path: Vec<Step>,
+    /// What the grid divides.
+    pub frame: Frame,
+    /// What names it in the dictionary of paths.
+    pub text: String,
+}
+
+impl SpatialIndex {
+    /// The index that an entry of the policy makes; none for a path of many values, which is read without one.
+    fn of(entry: &SearchIndex) -> Option<Self> {
+        let (path, _) = parse_path(&entry.path)?;
+        if path.is_empty() || path.contains(&Step::Element) {
+            return None;
+        }
+        let side = |name: &str| entry.body.get("boundingBox")?.get(name)?.as_f64();
+        let frame = match (side("xmin"), side("ymin"), side("xmax"), side("ymax")) {
+            (Some(west), Some(south), Some(east), Some(north)) => Frame(Extent { west, south, east, north }),
+            _ => Frame::EARTH,
+        };
+        // Cells of another grid are other values.
+        let grid = if frame.is_planar() { format!(" in {:?}", frame.0) } else { String::new() };
+        Some(SpatialIndex { text: format!("spatial {}{grid}", path_text(&path)), path, frame })
+    }
 }
 
 /// A composite index: several values of an item as one.
@@ -104,6 +137,7 @@ impl Policy {
                 composites: Vec::new(),
                 explicit_scalars: Vec::new(),
                 spatial: Vec::new(),
+                places: Vec::new(),
                 vectors: Vec::new(),
                 full_text: Vec::new(),
                 body,
@@ -157,8 +191,19 @@ impl Policy {
         };
         let [spatial, vectors, full_text] = SEARCH_INDEXES;
         let (spatial, vectors, full_text) = (search(spatial)?, search(vectors)?, search(full_text)?);
+        let places = spatial.iter().filter_map(SpatialIndex::of).collect();
         let explicit_scalars = included.iter().filter_map(|p| plain_names(p)).collect();
-        Ok(Policy { consistent: true, tree, composites, explicit_scalars, spatial, vectors, full_text, body: shown })
+        Ok(Policy {
+            consistent: true,
+            tree,
+            composites,
+            explicit_scalars,
+            places,
+            spatial,
+            vectors,
+            full_text,
+            body: shown,
+        })
     }
 
     /// The policy as a container read shows it.
@@ -203,6 +248,16 @@ impl Policy {
     /// The spatial indexes.
     pub fn spatial_indexes(&self) -> &[SearchIndex] {
         &self.spatial
+    }
+
+    /// The spatial indexes over the figures at one path, with their grids.
+    pub fn spatial_places(&self) -> &[SpatialIndex] {
+        &self.places
+    }
+
+    /// The spatial index of a path.
+    pub fn spatial_index(&self, path: &[Step]) -> Option<&SpatialIndex> {
+        self.places.iter().find(|index| index.path == path)
     }
 
     /// The vector indexes.

@@ -31,9 +31,9 @@ pub fn is_selective(test: &Test) -> bool {
     matches!(test, Test::Equals(_) | Test::In(_) | Test::Range { .. } | Test::Prefix(_))
 }
 
-/// Whether the index can answer a test at all.
+/// Whether an index of values can answer a test at all.
 pub fn is_answerable(test: &Test) -> bool {
-    !matches!(test, Test::NotDefined)
+    !matches!(test, Test::NotDefined | Test::Near { .. })
 }
 
 /// The stretches of encoded values that a test accepts.
@@ -94,7 +94,7 @@ pub fn value_ranges(test: &Test, string_bytes: usize) -> Option<ValueRanges> {
             let both = vec![(Vec::new(), from), (to, vec![BEYOND])];
             scan(if exact { both } else { vec![(Vec::new(), vec![BEYOND])] }, exact)
         }
-        Test::NotDefined => return None,
+        Test::NotDefined | Test::Near { .. } => return None,
     })
 }
 
@@ -174,7 +174,8 @@ fn test_holds(test: &Test, value: Option<&Json>) -> bool {
                     Bound::Excluded(b) => same_type(b) && compare(value, b).is_lt(),
                 }
         }
-        Test::Defined => true,
+        // What a spatial index leaves is for the query to judge.
+        Test::Defined | Test::Near { .. } => true,
         Test::NotDefined => false,
         Test::Prefix(prefix) => value.as_str().is_some_and(|s| s.starts_with(prefix.as_str())),
         Test::ScanStrings(passes) => value.as_str().is_some_and(|s| passes(s)),

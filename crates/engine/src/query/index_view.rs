@@ -1,6 +1,7 @@
 //! What one partition's index can answer now: which paths it covers, and what they are called there.
 
 use super::condition::steps;
+use crate::index::cells::Frame;
 use crate::index::paths::Step;
 use crate::index::policy::{Composite, Policy};
 use crate::index::stretches::Policies;
@@ -39,6 +40,16 @@ impl<'a> IndexView<'a> {
     /// The path's number, if some item has the path.
     pub fn number(&self, path: &Path) -> Option<PathNumber> {
         self.paths.find(&steps(path))
+    }
+
+    /// The spatial index of a path, if every item with a figure there is in it: the grid, and the path's number.
+    pub fn spatial(&self, path: &Path) -> Option<(Frame, Option<PathNumber>)> {
+        let path = steps(path);
+        let (first, others) = self.policies.split_first()?;
+        let index = first.spatial_index(&path)?;
+        let everywhere =
+            others.iter().all(|policy| policy.spatial_index(&path).is_some_and(|o| o.frame == index.frame));
+        everywhere.then(|| (index.frame, self.paths.find_derived(&index.text)))
     }
 
     /// The composite indexes that hold every item, and their numbers if some item is in them.

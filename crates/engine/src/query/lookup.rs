@@ -7,7 +7,7 @@ use crate::index::policy::Composite;
 use crate::index::value;
 use crate::keys::{self, Number, PathNumber, Place};
 use crate::partition::{scan, storage_failure};
-use orrery_model::{Error, Result};
+use orrery_model::{Error, Json, Result};
 use orrery_sql::{Condition, Path, Test};
 use orrery_storage::{Direction, Snapshot};
 use std::iter::Peekable;
@@ -112,6 +112,9 @@ fn together(parts: Vec<Planned>, word: &str, lookup: fn(Vec<Lookup>) -> Lookup) 
 }
 
 fn term(index: &IndexView<'_>, path: &Path, test: &Test, exact: bool) -> Option<Planned> {
+    if let Test::Near { figure, distance } = test {
+        return near(index, path, test, figure, *distance);
+    }
     if !is_answerable(test) || !index.covers(path) {
         return None;
     }
@@ -136,6 +139,30 @@ fn term(index: &IndexView<'_>, path: &Path, test: &Test, exact: bool) -> Option<
         term,
         composite: None,
         selective: is_selective(test) || matches!(test, Test::ScanStrings(_)),
+        text,
+    })
+}
+
+/// The entries of a spatial index around a figure.
+fn near(index: &IndexView<'_>, path: &Path, test: &Test, figure: &Json, distance: f64) -> Option<Planned> {
+    let (frame, number) = index.spatial(path)?;
+    let text = format!("spatial {path} {test}");
+    // A constant that is no figure makes the function undefined.
+    let (Some(number), Some(boxes)) = (number, orrery_sql::around(figure, frame.is_planar(), distance)) else {
+        return Some(Planned::nothing(text, 0));
+    };
+    let key = |(from, to): (Vec<u8>, Vec<u8>)| (keys::terms(number, &from), keys::terms(number, &to));
+    Some(Planned {
+        lookup: Lookup::Entries {
+            ranges: frame.stretches(&boxes).into_iter().map(key).collect(),
+            one_value: false,
+            strings: None,
+        },
+        exact: false,
+        seeks: 0,
+        term: None,
+        composite: None,
+        selective: true,
         text,
     })
 }

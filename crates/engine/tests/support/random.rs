@@ -48,6 +48,29 @@ pub fn partition_key() -> impl Strategy<Value = Option<String>> {
     prop_oneof![9 => select(keys.map(|k| Some(k.to_owned())).to_vec()), 1 => Just(None)]
 }
 
+/// GeoJSON values, near each other and far, and some that are none.
+fn figure() -> impl Strategy<Value = String> {
+    let place = || {
+        (
+            select(vec![-180.0, -179.9, -60.0, 0.0, 8.5, 8.6, 40.0, 180.0]),
+            select(vec![-89.0, -1.0, 0.0, 47.3, 47.4, 80.0, 90.0]),
+        )
+    };
+    let point = place().prop_map(|(x, y)| format!(r#"{{"type":"Point","coordinates":[{x},{y}]}}"#));
+    let line = (place(), place())
+        .prop_map(|((a, b), (c, d))| format!(r#"{{"type":"LineString","coordinates":[[{a},{b}],[{c},{d}]]}}"#));
+    let turns = (place(), select(vec![0.05, 1.0, 30.0]), any::<bool>()).prop_map(|((x, y), size, clockwise)| {
+        let (x, y): (f64, f64) = (x.clamp(-150.0, 149.0), y.clamp(-59.0, 59.0));
+        let mut ring = vec![(x, y), (x + size, y), (x + size, y + size), (x, y + size), (x, y)];
+        if clockwise {
+            ring.reverse();
+        }
+        let positions: Vec<String> = ring.iter().map(|(x, y)| format!("[{x},{y}]")).collect();
+        format!(r#"{{"type":"Polygon","coordinates":[[{}]]}}"#, positions.join(","))
+    });
+    prop_oneof![4 => point, 1 => line, 2 => turns, 1 => Just(r#"{"type":"Point"}"#.to_owned()), 1 => scalar()]
+}
+
 /// An item's members but for `id` and `pk`, each with its comma.
 pub fn members() -> impl Strategy<Value = String> {
     let member = |name: &'static str, value: BoxedStrategy<String>| {
@@ -69,8 +92,9 @@ pub fn members() -> impl Strategy<Value = String> {
         member("t", prop_oneof![5 => array(), 1 => value()].boxed()),
         member("o", objects.boxed()),
         member("odd name", scalar().boxed()),
+        prop::option::weighted(0.4, figure()).prop_map(|v| v.map_or_else(String::new, |v| format!(",\"g\":{v}"))),
     )
-        .prop_map(|(a, b, n, t, o, odd)| [a, b, n, t, o, odd].concat())
+        .prop_map(|(a, b, n, t, o, odd, g)| [a, b, n, t, o, odd, g].concat())
 }
 
 /// A policy that names scalars only, at paths where there are arrays and objects too.
@@ -127,6 +151,9 @@ fn composites() -> impl Strategy<Value = Vec<Vec<(&'static str, bool)>>> {
     prop::collection::vec(one, 0..4)
 }
 
+/// The index of figures, for every other policy that has composite indexes.
+const SPATIAL: &str = r#""spatialIndexes":[{"path":"/g/*","types":["Point","LineString","Polygon","MultiPolygon"]}],"#;
+
 fn with_composites((policy, composites): (String, Vec<Vec<(&'static str, bool)>>)) -> String {
     let part = |(path, ascending): &(&str, bool)| {
         format!("{{\"path\":\"{path}\",\"order\":\"{}\"}}", if *ascending { "ascending" } else { "descending" })
@@ -134,6 +161,7 @@ fn with_composites((policy, composites): (String, Vec<Vec<(&'static str, bool)>>
     let one = |parts: &Vec<(&str, bool)>| format!("[{}]", parts.iter().map(part).collect::<Vec<_>>().join(","));
     let all = composites.iter().map(one).collect::<Vec<_>>().join(",");
     let comma = if policy == "{}" { "" } else { "," };
+    let comma = if composites.len() % 2 == 0 { format!("{comma}{SPATIAL}") } else { comma.to_owned() };
     format!("{}{comma}\"compositeIndexes\":[{all}]}}", policy.strip_suffix('}').expect("an object"))
 }
 
@@ -190,6 +218,10 @@ fn condition() -> impl Strategy<Value = String> {
         1 => scalar().prop_map(|v| format!("ARRAY_CONTAINS(c.o, {{\"k\": {v}}}, true)")),
         1 => (compare(), scalar()).prop_map(|(op, v)| format!("EXISTS(SELECT VALUE e FROM e IN c.t WHERE e {op} {v})")),
         1 => path().prop_map(str::to_owned),
+        1 => (select(vec!["ST_WITHIN", "ST_INTERSECTS"]), figure(), any::<bool>())
+            .prop_map(|(f, g, first)| if first { format!("{f}({g}, c.g)") } else { format!("{f}(c.g, {g})") }),
+        1 => (figure(), select(vec!["<", "<=", ">"]), select(vec![0.0, 10_000.0, 20_000.0, 8_000_000.0]))
+            .prop_map(|(g, op, d)| format!("ST_DISTANCE(c.g, {g}) {op} {d}")),
     ];
     leaf.prop_recursive(3, 8, 3, |inner| {
         prop_oneof![

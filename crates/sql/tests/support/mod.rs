@@ -222,6 +222,10 @@ fn passes(test: &Test, value: &Json) -> bool {
         Test::NotDefined => false,
         Test::Prefix(prefix) => value.as_str().is_some_and(|s| s.starts_with(prefix.as_str())),
         Test::ScanStrings(test) => value.as_str().is_some_and(|s| test(s)),
+        Test::Near { figure, distance } => {
+            let (own, other) = (orrery_sql::extents(value, false), orrery_sql::around(figure, false, *distance));
+            own.zip(other).is_some_and(|(own, other)| own.iter().any(|a| other.iter().any(|b| a.touches(b))))
+        }
         Test::IsType(kind) => match kind {
             ValueType::Bool => value.as_bool().is_some(),
             ValueType::Number => value.as_f64().is_some(),
