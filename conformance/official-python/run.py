@@ -1,6 +1,6 @@
 """The test suite of the official Python SDK, unchanged, against our server.
 
-    run.py [--quick] [--jobs N] [test_FILE.py ...] [arguments for pytest]
+    run.py [--quick] [--jobs N] [test_FILE.py[::TEST] ...] [arguments for pytest]
 
 Each file of the suite runs in a pytest of its own, as it keeps state in modules and makes up names as it is
 imported; some files at a time, all against one server. What does not pass stands in `expected.toml` with its reason.
@@ -27,9 +27,12 @@ for shared in ("ratchet", "python"):
     sys.path.insert(0, str(CONFORMANCE / shared))
 
 from chosen import CHOSEN, QUICK  # noqa: E402
-from expectations import BadList, Expectations, Result  # noqa: E402
+from expectations import BadList, Expectations, Result, file_of  # noqa: E402
 from orrery_server import EMULATOR_KEY, Server, ServerFailed  # noqa: E402
 from sdist import NoSuite, tests_of_the_sdk  # noqa: E402
+
+# The arguments of pytest that leave out tests.
+SELECTING = ("-k", "-m", "-x", "--maxfail", "--deselect", "--exitfirst")
 
 # pytest's exit codes that leave results to judge: all passed, some failed, none matched the selection.
 JUDGED_CODES = (0, 1, 5)
@@ -59,12 +62,13 @@ def main() -> int:
     try:
         expectations = Expectations.read(HERE / "expected.toml")
         tests = tests_of_the_sdk(arguments.cache)
-        with server_of_this_run(arguments.cache) as account:
+        with ServerOfThisRun(arguments.cache) as account:
             runs = run_files(arguments, for_pytest, tests, account)
     except (BadList, NoSuite, ServerFailed) as problem:
         print(problem, file=sys.stderr)
         return 2
-    return verdict(expectations, runs, is_whole=not for_pytest)
+    is_part = any(word.startswith(SELECTING) for word in for_pytest)
+    return verdict(expectations, runs, set() if is_part else set(arguments.files))
 
 
 def parse(words: list[str]) -> tuple[argparse.Namespace, list[str]]:
@@ -74,12 +78,12 @@ def parse(words: list[str]) -> tuple[argparse.Namespace, list[str]]:
     parser.add_argument("--jobs", type=int, default=min(4, os.cpu_count() or 1), help="files at a time")
     parser.add_argument("--cache", type=Path, default=CONFORMANCE.parent / "target" / "conformance" / "official-python")
     arguments, rest = parser.parse_known_args(words)
-    named = [word for word in rest if word.startswith("test_") and word.endswith(".py")]
+    named = [word for word in rest if word.startswith("test_") and file_of(word).endswith(".py")]
     arguments.files = named or list(QUICK if arguments.quick else CHOSEN)
     return arguments, [word for word in rest if word not in named]
 
 
-class server_of_this_run:
+class ServerOfThisRun:
     """A server for as long as the block lasts; with ORRERY_ENDPOINT set, the one that runs there already."""
 
     def __init__(self, cache: Path):
@@ -105,7 +109,7 @@ def run_files(arguments, for_pytest: list[str], tests: Path, account: Account) -
     streams = len(arguments.files) == 1
 
     def one(file: str) -> FileRun:
-        run = run_file(file, for_pytest, tests, account, logs / f"{file}.log", streams)
+        run = run_file(file, for_pytest, tests, account, logs / f"{file_of(file)}.log", streams)
         print(f"{file:<50} {tally(run.results):<40} {run.seconds:7.1f} s", flush=True)
         return run
 
@@ -114,7 +118,7 @@ def run_files(arguments, for_pytest: list[str], tests: Path, account: Account) -
 
 
 def run_file(file: str, for_pytest: list[str], tests: Path, account: Account, log: Path, streams: bool) -> FileRun:
-    """One file in a pytest of its own."""
+    """One file, or one test of it, in a pytest of its own."""
     paths = [HERE / "stand_in", CONFORMANCE / "ratchet"]
     with tempfile.TemporaryDirectory() as scratch:
         recorded = Path(scratch) / "results.jsonl"
@@ -139,10 +143,9 @@ def tally(results: list[Result]) -> str:
     return ", ".join(f"{counts[outcome]} {outcome}" for outcome in ("passed", "failed", "skipped") if counts[outcome])
 
 
-def verdict(expectations: Expectations, runs: list[FileRun], is_whole: bool) -> int:
+def verdict(expectations: Expectations, runs: list[FileRun], whole_files: set[str]) -> int:
     """Says what surprised, then the closing line."""
     results = [result for run in runs for result in run.results]
-    whole_files = {run.file for run in runs} if is_whole else set()
     surprises = expectations.surprises(results, whole_files)
     surprises += [
         f"{run.file}: pytest ended with code {run.code}, see {run.log}" for run in runs if run.code not in JUDGED_CODES

@@ -17,7 +17,11 @@ from cases import Dataset, datasets  # noqa: E402
 from expectations import Expectations, file_of  # noqa: E402
 from orrery_server import EMULATOR_KEY, Endpoints, Server, ServerFailed  # noqa: E402
 
-SUITE_OPTIONS = ("keyword", "markexpr", "maxfail")
+# The options of pytest that leave out cases.
+SELECTING = ("keyword", "markexpr", "maxfail")
+
+EXPECTATIONS = pytest.StashKey[Expectations]()
+SURPRISES = pytest.StashKey[list]()
 
 
 def pytest_configure(config):
@@ -25,16 +29,13 @@ def pytest_configure(config):
     config.stash[EXPECTATIONS] = Expectations.read(HERE / "expected.toml")
 
 
-EXPECTATIONS = pytest.StashKey[Expectations]()
-SURPRISES = pytest.StashKey[list]()
-
-
 def pytest_sessionfinish(session):
     """The list decides: a failure that it names is none, and a pass that it does not expect is one."""
-    is_whole = not any(session.config.getoption(option) for option in SUITE_OPTIONS)
-    files = {file_of(result.test) for result in recorder.results()} if is_whole else set()
-    surprises = session.config.stash[EXPECTATIONS].surprises(recorder.results(), files)
-    session.config.stash[SURPRISES] = surprises
+    config = session.config
+    is_part = any(config.getoption(option) for option in SELECTING) or any("::" in word for word in config.args)
+    whole_files = set() if is_part else {file_of(result.test) for result in recorder.results()}
+    surprises = config.stash[EXPECTATIONS].surprises(recorder.results(), whole_files)
+    config.stash[SURPRISES] = surprises
     if session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED if surprises else pytest.ExitCode.OK
 
