@@ -15,7 +15,7 @@ mod records;
 mod scripts;
 pub mod settings;
 
-pub use containers::{Container, IndexState};
+pub use containers::Container;
 pub use databases::Database;
 pub use offers::Offer;
 pub use records::Meta;

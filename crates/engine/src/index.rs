@@ -3,7 +3,9 @@
 //! An item's **terms** are its distinct (path, value) pairs under the container's policy; the elements of an array
 //! share one path. One kind of entry serves equality, ranges and ORDER BY, since values are encoded in their order.
 
+pub mod composite;
 pub mod paths;
 pub mod policy;
+pub mod stretches;
 pub mod terms;
 pub mod value;

@@ -13,6 +13,7 @@
 //! 18   lsn mod 4096·2                                   lsn·8 token·16      commit log, to resolve unknown outcomes
 //! 19   expiry second·8 number·8                         place·8             time to live
 //! 1A   policy·1 epk length·1 epk values                 number·8            unique keys
+//! 1B                                                    which items follow which policy (index/stretches.rs)
 //! 90   path·4 value number·8 place·8                    (empty)             index term (index/value.rs)
 //! ```
 //! Numbers are big-endian, so that bytes sort as they do. *number* is the item's number in its container, the one in
@@ -42,6 +43,7 @@ const PATH_COUNTS: u8 = 0x17;
 const LOG: u8 = 0x18;
 const EXPIRY: u8 = 0x19;
 const UNIQUE: u8 = 0x1A;
+const STRETCHES: u8 = 0x1B;
 const TERM: u8 = 0x90;
 
 /// Commits that the log remembers.
@@ -175,6 +177,11 @@ pub fn unique(policy: u8, epk: &Epk, values: &[u8]) -> Vec<u8> {
     key(UNIQUE, &[&[policy, epk.len() as u8], epk, values])
 }
 
+/// The row that says which items follow which policy.
+pub fn stretches() -> Vec<u8> {
+    vec![STRETCHES]
+}
+
 /// An index term.
 pub fn term(path: PathNumber, value: &[u8], number: Number, place: Place) -> Vec<u8> {
     key(TERM, &[&path.to_be_bytes(), value, &number.to_be_bytes(), &place])
@@ -183,16 +190,6 @@ pub fn term(path: PathNumber, value: &[u8], number: Number, place: Place) -> Vec
 /// What all index terms of a path and (the beginning of) an encoded value start with.
 pub fn terms(path: PathNumber, value: &[u8]) -> Vec<u8> {
     key(TERM, &[&path.to_be_bytes(), value])
-}
-
-/// All index terms of the partition.
-pub fn all_terms() -> (Vec<u8>, Vec<u8>) {
-    (vec![TERM], vec![TERM + 1])
-}
-
-/// The path of an index term.
-pub fn term_path(key: &[u8]) -> Option<PathNumber> {
-    Some(u32::from_be_bytes(array(key.strip_prefix(&[TERM])?.get(..4)?)?))
 }
 
 /// Whether a key is an index term.

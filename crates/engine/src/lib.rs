@@ -27,14 +27,16 @@ mod maintenance;
 mod partition;
 mod pending;
 mod query;
+mod rebuild;
 pub mod request;
 mod row;
 mod scripts;
 mod throughput;
 mod transaction;
 
-pub use catalog::{Container, Database, IndexState};
+pub use catalog::{Container, Database};
 pub use pending::Pending;
+pub use rebuild::ITEMS_A_STEP;
 pub use throughput::Profile;
 
 use catalog::Catalog;
@@ -87,16 +89,14 @@ impl Engine {
     /// # Errors
     /// 500 if the store cannot be read or does not make sense.
     pub fn open(store: Arc<dyn Store>, options: EngineOptions, world: Arc<dyn World>) -> Result<Engine> {
-        let engine = Engine {
+        Ok(Engine {
             catalog: Catalog::open(Arc::clone(&store), Arc::clone(&world))?,
             store,
             world,
             scripts: ScriptPool::new(options.scripts),
             profile: options.profile,
             turns: (0..TURNS).map(|_| Mutex::new(())).collect(),
-        };
-        engine.finish_rebuilds()?;
-        Ok(engine)
+        })
     }
 
     pub(crate) fn world(&self) -> &dyn World {
@@ -184,15 +184,10 @@ impl Engine {
         self.metadata_read(Ok(container.resource(false)))
     }
 
-    /// Replaces a container's settings; returns when the index follows them.
+    /// Replaces a container's settings. The index follows a new policy by and by, see [`Engine::rebuild_some`].
     pub fn replace_container(&self, container: &Container, body: &Object, if_match: Option<&str>) -> Outcome<Resource> {
-        let replaced = self.catalog.replace_container(container, body, if_match).and_then(|index| {
-            if index == IndexState::Rebuilding {
-                self.rebuild_index(container)?;
-            }
-            Ok(container.resource(false))
-        });
-        self.metadata_resource(body, replaced)
+        let replaced = self.catalog.replace_container(container, body, if_match);
+        self.metadata_resource(body, replaced.map(|()| container.resource(false)))
     }
 
     /// Deletes a container.
@@ -304,7 +299,7 @@ impl Engine {
             out_bytes: work.bytes_out,
             ..orrery_model::work::QueryWork::default()
         };
-        let page = page.map(|page| QueryPage { page, metrics: None, index_metrics: None });
+        let page = page.map(|page| QueryPage { page, ..QueryPage::default() });
         self.outcome(page, &Work { steps: vec![Step::Query(counted)] }, None)
     }
 

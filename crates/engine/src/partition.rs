@@ -9,6 +9,8 @@
 //! the commit log which of the unresolved commits took place (`resolve`).
 
 use crate::index::paths::Paths;
+use crate::index::stretches::Stretches;
+use crate::index::terms::Terms;
 use crate::keys::{self, Number, PathNumber, Place};
 use crate::request::Position;
 use bytes::Bytes;
@@ -54,6 +56,8 @@ pub struct Writer {
     pub lsn: u64,
     /// As of the last accepted commit.
     pub counters: Counters,
+    /// As of the last accepted commit.
+    pub stretches: Stretches,
     counts: Vec<u64>,
     pending: Pending,
     recent: Recent,
@@ -87,6 +91,22 @@ pub struct Changes {
     pub places: Vec<Place>,
     /// Counters after it.
     pub counters: Counters,
+    /// Which items follow which policy after it, if that changes.
+    pub stretches: Option<Stretches>,
+}
+
+impl Changes {
+    /// An item has these terms instead of those.
+    pub fn replace_terms(&mut self, before: &Terms, after: &Terms, number: Number, place: Place) {
+        for (path, value) in before.without(after) {
+            self.deletes.push(keys::term(path, value, number, place));
+            *self.entries.entry(path).or_default() -= 1;
+        }
+        for (path, value) in after.without(before) {
+            self.puts.push((keys::term(path, value, number, place), Vec::new()));
+            *self.entries.entry(path).or_default() += 1;
+        }
+    }
 }
 
 /// A commit in the store's hands.
@@ -155,6 +175,14 @@ impl Partition {
         Ok(row.and_then(|row| Counters::decode(&row)).unwrap_or_default())
     }
 
+    /// Which items follow which policy in a snapshot.
+    pub fn stretches(snapshot: &dyn Snapshot) -> Result<Stretches> {
+        let Some(row) = snapshot.get(&keys::stretches()).map_err(storage_failure)? else {
+            return Ok(Stretches::default());
+        };
+        Stretches::decode(&row).ok_or_else(|| Error::internal("the row of index stretches is damaged"))
+    }
+
     /// How many index entries a path has in a snapshot.
     pub fn entries_of(snapshot: &dyn Snapshot, path: PathNumber) -> Result<u64> {
         let row = snapshot.get(&keys::path_counts(path / COUNT_BLOCK)).map_err(storage_failure)?;
@@ -197,7 +225,8 @@ impl Partition {
             Some(paths) => paths.saved_are(&stored),
             none => *none = Some(stored),
         }
-        Ok(Writer { lease, lsn, counters, counts, pending: Pending::default(), recent })
+        let stretches = Self::stretches(snapshot.as_ref())?;
+        Ok(Writer { lease, lsn, counters, stretches, counts, pending: Pending::default(), recent })
     }
 
     /// The dictionary of paths, to look up.
@@ -249,9 +278,13 @@ impl Writer {
         let mut token_bytes: Token = [0; 16];
         token_bytes[..8].copy_from_slice(&lsn.to_be_bytes());
         token_bytes[8..].copy_from_slice(&token.to_be_bytes());
-        let Changes { mut puts, deletes, entries, places, counters } = changes;
+        let Changes { mut puts, deletes, entries, places, counters, stretches } = changes;
         puts.push((keys::counters(), counters.encode()));
         puts.push((keys::log(lsn), log_row(lsn, token_bytes).to_vec()));
+        if let Some(stretches) = stretches {
+            puts.push((keys::stretches(), stretches.encode()));
+            self.stretches = stretches;
+        }
         self.count(entries, &mut puts);
         let unsaved = partition.paths.write().unwrap_or_else(PoisonError::into_inner).as_mut().map(Paths::take_unsaved);
         puts.extend(unsaved.into_iter().flatten().map(|(number, row)| (keys::path(number), row)));

@@ -9,16 +9,22 @@ mod access;
 mod checks;
 mod condition;
 mod cursor;
+mod index_view;
+mod lookup;
 mod metadata;
 mod metrics;
 mod plan;
+mod position;
 mod source;
 mod token;
+mod values;
+mod walk;
 
 pub use metadata::query_rows;
 pub use plan::client_plan;
 
-use crate::catalog::{Container, IndexState};
+use crate::catalog::Container;
+use crate::index::policy::Policy;
 use crate::partition::Partition;
 use crate::request::{Page, PageRequest, QueryPage, QueryRequest, Scope, ScriptKind};
 use crate::throughput::Profile;
@@ -29,7 +35,7 @@ use orrery_model::work::{QueryWork, Step};
 use orrery_model::world::World;
 use orrery_model::{Error, Json, Kind, Result, limits};
 use orrery_sql::{Bounds, Demand, Environment, Functions, Query, QueryError, Resume, Source, Work};
-use source::{Candidates, Target};
+use source::{Asked, Candidates, Target};
 use std::sync::Arc;
 
 /// Bytes that a query which must collect may hold.
@@ -55,8 +61,12 @@ pub fn environment(container: &Container) -> Environment {
     Environment {
         user_functions: container.scripts(ScriptKind::Function).iter().map(|s| s.id().to_owned()).collect(),
         computed_properties: container.settings().computed_properties.clone(),
-        partition_key: container.partition_key().paths().iter().map(|names| path_of(names)).collect(),
+        partition_key: key_paths(container),
     }
+}
+
+fn key_paths(container: &Container) -> Vec<orrery_sql::Path> {
+    container.partition_key().paths().iter().map(|names| path_of(names)).collect()
 }
 
 fn path_of(names: &[String]) -> orrery_sql::Path {
@@ -110,9 +120,9 @@ pub fn run(
     let query = compile(&request.text, &request.parameters, &environment(container))?;
     let resume = request.page.continuation.as_deref().map(token::read).transpose()?;
     let reach = reach(container, scope, &query, request.cross_partition)?;
-    let settings = container.settings();
-    let index = container.index_state();
-    check_order(&query, container)?;
+    // Before the snapshots: a policy that is newer than they are does no harm, one that is not known would.
+    let (settings, policies) = (container.settings(), container.policies());
+    check_order(&query, &settings.policy)?;
     let targets = reach
         .partitions
         .iter()
@@ -120,35 +130,37 @@ pub fn run(
             Ok(Target { partition: partition.as_ref(), snapshot: partition.snapshot()?, within: within.clone() })
         })
         .collect::<Result<Vec<_>>>()?;
-    let wanted = rows_wanted(&query, &request.page);
     let now = context.world.now_ms();
-    let mut source = Candidates::open(
-        container,
-        &targets,
-        |target| Ask {
-            query: &query,
-            settings: &settings,
-            index,
-            key: reach.key.as_ref(),
-            within: target.within.as_ref(),
-            rows_wanted: wanted,
-            profile: context.profile,
-            walk: resume.as_ref().map(|resume| !resume.position.is_empty()),
-        },
-        resume.as_ref().map_or(&[][..], |resume| &resume.position),
-        now / 1000,
-    )?;
+    let ask = Ask {
+        query: &query,
+        settings: &settings,
+        policies: &policies,
+        key: reach.key.as_ref(),
+        within: None,
+        rows_wanted: rows_wanted(&query, &request.page),
+        profile: context.profile,
+        order: None,
+    };
+    let after = resume.as_ref().map(|resume| &resume.position[..]);
+    let short = request.page.continuation_limit_kb.is_some();
+    let mut source = Candidates::open(container, &targets, ask, after, short, now / 1000)?;
     let mut work = Work::default();
     let page = run_page(context.world, &query, &mut source, functions, resume.as_ref(), &request.page, &mut work);
     let asked = source.work();
-    let started = context.world.now_ms().saturating_sub(now);
+    let took = context.world.now_ms().saturating_sub(now);
+    let before = steps.len();
     charge(&query, &asked, &work, targets.is_empty(), steps);
     let page = page.map_err(query_error)?;
     let continuation =
         page.resume.map(|resume| token::write(&resume, request.page.continuation_limit_kb)).transpose()?;
-    let metrics = request.metrics.then(|| metrics::query_metrics(&asked, &work, started));
-    let index_metrics = request.metrics.then(|| metrics::index_metrics(&query, &settings.policy));
-    Ok(QueryPage { page: Page { rows: page.rows, continuation }, metrics, index_metrics })
+    let key_paths = if matches!(scope, Scope::Key(_)) { key_paths(container) } else { Vec::new() };
+    let charges = || steps[before..].iter().map(|s| context.profile.price_of(s).to_string()).collect::<Vec<_>>();
+    Ok(QueryPage {
+        page: Page { rows: page.rows, continuation },
+        metrics: request.metrics.then(|| metrics::query_metrics(&asked, &work, took)),
+        index_metrics: request.metrics.then(|| metrics::index_metrics(&query, &settings.policy, &asked, &key_paths)),
+        explanation: request.explain.then(|| metrics::explain(&query, &asked, &work, &charges())),
+    })
 }
 
 /// One page from any source.
@@ -280,23 +292,20 @@ fn component(value: &Json) -> Option<Component> {
 }
 
 /// ORDER BY needs an index: a range index on its one path, a composite one for several.
-fn check_order(query: &Query, container: &Container) -> Result<()> {
-    let settings = container.settings();
+fn check_order(query: &Query, policy: &Policy) -> Result<()> {
     match query.order() {
         [] => Ok(()),
         [key] => match &key.path {
-            Some(path) if container.index_state() == IndexState::Ready && !settings.policy.covers(&steps(path)) => {
-                Err(Error::bad(format!(
-                    "The order-by item {path} is excluded from the index: the order by query does not have a \
-                     corresponding index that it can be served from."
-                )))
-            }
+            Some(path) if !policy.covers(&steps(path)) => Err(Error::bad(format!(
+                "The order-by item {path} is excluded from the index: the order by query does not have a \
+                 corresponding index that it can be served from."
+            ))),
             _ => Ok(()),
         },
         several => {
             let keys: Option<Vec<_>> =
                 several.iter().map(|key| key.path.as_ref().map(|path| (steps(path), !key.descending))).collect();
-            if keys.is_some_and(|keys| settings.policy.orders_by(&keys)) {
+            if keys.is_some_and(|keys| policy.orders_by(&keys).is_some()) {
                 return Ok(());
             }
             Err(Error::bad(
@@ -307,8 +316,8 @@ fn check_order(query: &Query, container: &Container) -> Result<()> {
 }
 
 /// Each partition asked is one request; what the executor did is added to the first.
-fn charge(query: &Query, asked: &[(u32, QueryWork, String)], work: &Work, nothing_to_ask: bool, steps: &mut Vec<Step>) {
-    let mut each: Vec<QueryWork> = asked.iter().map(|(_, work, _)| *work).collect();
+fn charge(query: &Query, asked: &[Asked], work: &Work, nothing_to_ask: bool, steps: &mut Vec<Step>) {
+    let mut each: Vec<QueryWork> = asked.iter().map(|asked| asked.work).collect();
     if each.is_empty() {
         each.push(QueryWork::default());
     }

@@ -147,13 +147,15 @@ pub struct QueryRequest {
     pub cross_partition: bool,
     /// Whether to report [`QueryPage::metrics`].
     pub metrics: bool,
+    /// Whether to report [`QueryPage::explanation`].
+    pub explain: bool,
 }
 
 impl QueryRequest {
     /// A page of everything there is, in natural order.
     pub fn everything(page: &PageRequest) -> Self {
         let (text, page) = ("SELECT * FROM c".to_owned(), page.clone());
-        QueryRequest { text, parameters: Vec::new(), page, cross_partition: true, metrics: false }
+        QueryRequest { text, parameters: Vec::new(), page, cross_partition: true, metrics: false, explain: false }
     }
 }
 
@@ -166,6 +168,8 @@ pub struct QueryPage {
     pub metrics: Option<String>,
     /// The index metrics document (JSON), from the planner's own choice.
     pub index_metrics: Option<String>,
+    /// How each partition was searched and what it was charged (JSON).
+    pub explanation: Option<String>,
 }
 
 /// Where a change feed starts.

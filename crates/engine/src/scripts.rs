@@ -315,7 +315,14 @@ impl Room<'_, '_> {
             } => {
                 let page = script_page(page_size, continuation);
                 let parameters = read_parameters(&parameters)?;
-                self.query(&QueryRequest { text, parameters, page, cross_partition: false, metrics: false })
+                self.query(&QueryRequest {
+                    text,
+                    parameters,
+                    page,
+                    cross_partition: false,
+                    metrics: false,
+                    explain: false,
+                })
             }
             HostCall::Create { body, index } => {
                 let item = self.item(&body)?;

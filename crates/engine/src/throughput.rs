@@ -114,6 +114,11 @@ impl Profile {
         Charge((fine + FINE / 200) / (FINE / 100))
     }
 
+    /// The charge of one step alone.
+    pub fn price_of(self, step: &Step) -> Charge {
+        Charge((self.fine(step) + FINE / 200) / (FINE / 100))
+    }
+
     /// The charge of a request that was throttled.
     pub fn price_of_throttling(self) -> Charge {
         Charge((units(THROTTLED_UNITS) + FINE / 200) / (FINE / 100))
@@ -135,6 +140,11 @@ impl Profile {
             Profile::Modern => MODERN,
             Profile::Y2019 => Y2019,
         }
+    }
+
+    /// What one query request to one partition is charged so far, in 1/10,000 RU.
+    pub fn price_of_query(self, work: &QueryWork) -> u64 {
+        self.query(work)
     }
 
     /// In 1/10,000 RU.

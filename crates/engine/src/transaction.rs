@@ -7,6 +7,8 @@
 
 use crate::catalog::Container;
 use crate::catalog::settings::{Settings, TTL_INVALID, read_ttl};
+use crate::index::policy::Policy;
+use crate::index::stretches::{Policies, Stretches};
 use crate::index::terms::Terms;
 use crate::index::value;
 use crate::keys::{self, Number, Place};
@@ -45,6 +47,7 @@ pub struct Transaction<'a> {
     container: &'a Container,
     partition: &'a Partition,
     settings: Arc<Settings>,
+    policies: Arc<Policies>,
     snapshot: &'a dyn Snapshot,
     world: &'a dyn World,
     ts: u64,
@@ -100,6 +103,7 @@ impl<'a> Transaction<'a> {
             container,
             partition,
             settings: container.settings(),
+            policies: container.policies(),
             snapshot,
             world,
             ts: world.now_seconds(),
@@ -367,8 +371,30 @@ impl<'a> Transaction<'a> {
         if leave_out {
             return Ok(Terms::default());
         }
+        self.terms_under(&self.policies.newest.1, item, ts)
+    }
+
+    fn terms_under(&self, policy: &Policy, item: &Object, ts: u64) -> Result<Terms> {
         let key_is_id = self.settings.partition_key_is_id();
-        Ok(Terms::of(item, ts, &self.settings.policy, key_is_id, &mut *self.partition.paths_mut()?))
+        Ok(Terms::of(item, ts, policy, key_is_id, &mut *self.partition.paths_mut()?))
+    }
+
+    /// While the index follows a new policy: each item's terms become those that its number has by now, see
+    /// `index/stretches.rs`. The charge stays that of the newest policy.
+    fn follow(&mut self, stretches: &Stretches) -> Result<()> {
+        let policies = self.container.policies();
+        let mut changes = std::mem::take(&mut self.changes);
+        for change in &mut changes {
+            let policy = policies.get(stretches.generation_of(change.number)).ok_or_else(damaged)?;
+            let versions = change.old.iter_mut().chain(&mut change.new);
+            for version in versions.filter(|v| !v.row.leave_out_of_index) {
+                let json = parse(&version.row.body).map_err(|_| damaged())?;
+                let item = json.as_object().ok_or_else(damaged)?;
+                version.terms = self.terms_under(policy, item, version.row.ts)?;
+            }
+        }
+        self.changes = changes;
+        Ok(())
     }
 
     fn units(&self, item: &Object, options: ItemOptions<'_>) -> Result<u32> {
@@ -379,7 +405,7 @@ impl<'a> Transaction<'a> {
     ///
     /// # Errors
     /// 449 if it was begun on a durable snapshot and a logical partition it touches was written since.
-    pub fn commit(self, writer: &mut Writer, touched: Option<Place>) -> Result<Option<Ordered>> {
+    pub fn commit(mut self, writer: &mut Writer, touched: Option<Place>) -> Result<Option<Ordered>> {
         if let Some(place) = touched
             && writer.written_since(place, self.base_lsn)
         {
@@ -390,6 +416,9 @@ impl<'a> Transaction<'a> {
         }
         if self.changes.iter().all(|c| c.old.is_none() && c.new.is_none()) {
             return Ok(None);
+        }
+        if !writer.stretches.are_all(self.policies.newest.0) {
+            self.follow(&writer.stretches)?;
         }
         writer.forget_durable(self.base_lsn);
         let token = self.world.random();
@@ -428,14 +457,7 @@ fn add_change(change: Change, lsn: u64, sequence: u32, out: &mut Changes) {
     out.deletes.extend((new_chunks..old_chunks).map(|chunk| keys::item_rest(number, chunk)));
     let none = Terms::default();
     let (before, after) = (old.as_ref().map_or(&none, |v| &v.terms), new.as_ref().map_or(&none, |v| &v.terms));
-    for (path, value) in before.without(after) {
-        out.deletes.push(keys::term(path, value, number, place));
-        *out.entries.entry(path).or_default() -= 1;
-    }
-    for (path, value) in after.without(before) {
-        out.puts.push((keys::term(path, value, number, place), Vec::new()));
-        *out.entries.entry(path).or_default() += 1;
-    }
+    out.replace_terms(before, after, number, place);
     let (before, after): (Vec<_>, Vec<_>) =
         (old.iter().flat_map(Versioned::owned_keys).collect(), new.iter().flat_map(Versioned::owned_keys).collect());
     out.deletes.extend(before.iter().filter(|key| !after.contains(key)).cloned());

@@ -197,7 +197,12 @@ fn history(engine: &Engine, ledger: &mut Ledger) -> Result<(), Error> {
     let container = set_up(engine)?;
     BEFORE.iter().try_for_each(|writes| ledger.send(engine, &container, writes))?;
     engine.replace_container(&container, &object(OTHER_POLICY), None).result?;
-    AFTER.iter().try_for_each(|writes| ledger.send(engine, &container, writes))
+    // Writes and steps of the rebuild in turn.
+    for writes in AFTER {
+        engine.rebuild_some(1)?;
+        ledger.send(engine, &container, writes)?;
+    }
+    engine.finish_rebuilds()
 }
 
 fn world() -> Arc<SeededWorld> {
@@ -227,6 +232,8 @@ fn a_crash_at_any_step_loses_nothing_that_was_acknowledged() {
             engine.list(Feed::Containers(&database), &PageRequest::default()).result.expect("a list").rows.len(),
             1
         );
+        ledger.check(&engine, &container);
+        engine.finish_rebuilds().expect("the index is finished");
         ledger.check(&engine, &container);
         ledger.go_on(&engine, &container);
     }

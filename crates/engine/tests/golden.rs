@@ -13,6 +13,7 @@
 //! > big NAME id BYTES
 //! > read|delete NAME [key] id [if-match=TAG]         > changes NAME after=LSN
 //! > query NAME sql                                   > metrics NAME sql
+//! > plan NAME sql                                    > rebuild [ITEMS]
 //! > wait SECONDS                                     > procedure NAME id source
 //! > execute NAME [key] id [arguments]
 //! ```
@@ -112,6 +113,14 @@ fn run(bench: &Bench, request: &str) -> Result<Answer, Answer> {
             (lines.join("\n"), None)
         }
         "offers" => answer(engine.list(Feed::Offers, &PageRequest::default()), |page| lines(&page.rows)),
+        "rebuild" => {
+            let steps = if rest.is_empty() {
+                engine.finish_rebuilds().map(|()| false)
+            } else {
+                engine.rebuild_some(rest.parse().expect("items"))
+            };
+            (format!("more: {}", steps.expect("a step")), None)
+        }
         "wait" => {
             bench.world.advance_ms(rest.parse::<u64>().expect("seconds") * 1_000);
             ("ok".into(), None)
@@ -124,6 +133,18 @@ fn lines(rows: &[bytes::Bytes]) -> String {
     let mut said = "200".to_owned();
     rows.iter().for_each(|row| _ = write!(said, "\n{}", own_part(row)));
     said
+}
+
+/// How each range was searched, and what it took.
+fn plan(explanation: &Json) -> String {
+    let ranges = explanation.get("ranges").and_then(Json::as_array).expect("ranges");
+    let range = |range: &Json| {
+        let told = |name: &str| range.get(name).expect("told").clone();
+        let access = told("access");
+        format!("{}: {} {}", told("range").as_str().expect("an id"), access.as_str().expect("words"), told("work"))
+    };
+    let condition = explanation.get("condition").and_then(Json::as_str).expect("the condition");
+    [format!("where {condition}")].into_iter().chain(ranges.iter().map(range)).collect::<Vec<_>>().join("\n")
 }
 
 fn run_on_container(bench: &Bench, verb: &str, rest: &str) -> Result<Answer, Answer> {
@@ -143,8 +164,8 @@ fn run_on_container(bench: &Bench, verb: &str, rest: &str) -> Result<Answer, Ans
             None => format!("{}", if deletes { 204 } else { 200 }),
         })
     };
-    let ask = |text: &str, metrics: bool| {
-        engine.query(container, &Scope::Everything, &QueryRequest { metrics, ..query(text) }, None)
+    let ask = |text: &str, told: bool| {
+        engine.query(container, &Scope::Everything, &QueryRequest { metrics: told, explain: told, ..query(text) }, None)
     };
     Ok(match verb {
         "create" => written(WriteOperation::Create, Some(rest), None, None),
@@ -189,6 +210,7 @@ fn run_on_container(bench: &Bench, verb: &str, rest: &str) -> Result<Answer, Ans
             let (said, charge) = answer(ask(rest, true), |answer| answer.index_metrics.expect("index metrics"));
             (said, charge)
         }
+        "plan" => answer(ask(rest, true), |answer| plan(&json(&answer.explanation.expect("an explanation")))),
         "procedure" => {
             let (id, source) = rest.split_once(' ').expect("an id and a source");
             let body = format!("{{\"id\":{},\"body\":{}}}", Json::from(id), Json::from(source));

@@ -34,5 +34,9 @@ pub const TRIGGERS_PER_CONTAINER: usize = 50;
 pub const JOINS_PER_QUERY: usize = 10;
 /// Calls of user-defined functions in a query.
 pub const UDF_CALLS_PER_QUERY: usize = 10;
+/// Paths of one composite index.
+pub const COMPOSITE_PATHS: usize = 8;
+/// Paths of all composite indexes of a container.
+pub const COMPOSITE_PATHS_IN_ALL: usize = 100;
 /// Included and excluded paths of an indexing policy, each.
 pub const INDEXING_PATHS: usize = 1_500;

@@ -24,6 +24,7 @@
 mod bind;
 mod bound;
 mod condition;
+mod covers;
 mod derive;
 mod error;
 mod functions;
@@ -36,9 +37,11 @@ mod syntax;
 mod value;
 
 pub use condition::{Condition, Demand, OrderKey, Path, Step, Test, ValueType};
+pub use covers::{Covered, Need};
 pub use error::{Diagnostic, QueryError};
 pub use functions::function_reference;
 pub use plan::{ClientPlan, client_plan};
 pub use query::Query;
 pub use resume_filter::ResumeFilter;
+pub use run::item::read_members;
 pub use seams::{Bounds, Candidate, Environment, Functions, Page, Resume, Source, Work};

@@ -6,6 +6,8 @@ use super::records::{Kind, Meta, Record};
 use super::scripts::{Script, ScriptKey};
 use super::settings::Settings;
 use super::{Batch, Catalog};
+use crate::index::policy::Policy;
+use crate::index::stretches::{Generation, Policies};
 use crate::partition::{Partition, outcome_error};
 use crate::request::{RangeInfo, Resource, ScriptKind, Throughput};
 use crate::transaction::etag_matches;
@@ -34,16 +36,7 @@ pub struct Container {
 struct ContainerState {
     meta: Meta,
     settings: Arc<Settings>,
-    index: IndexState,
-}
-
-/// Whether the index can be asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum IndexState {
-    /// It follows the policy.
-    Ready,
-    /// The policy changed and the index does not follow it yet: queries scan.
-    Rebuilding,
+    policies: Arc<Policies>,
 }
 
 impl fmt::Debug for Container {
@@ -55,8 +48,8 @@ impl fmt::Debug for Container {
 impl Container {
     pub(super) fn from_record(store: &Arc<dyn Store>, database: Arc<Database>, record: Record) -> Result<Self> {
         let settings = Settings::from_body(&record.body)?;
+        let policies = read_policies(&record.kept, &settings)?;
         let created = record.kept.get("created").and_then(Json::as_i64).unwrap_or(0) as u64;
-        let rebuilding = record.kept.get("rebuilding").and_then(Json::as_bool).unwrap_or(false);
         let listed = record.kept.get("partitions").and_then(Json::as_array).ok_or_else(Record::damaged)?;
         let partitions = listed.iter().map(|p| read_partition(store, p, created)).collect::<Result<Vec<_>>>()?;
         let mut next_number = 1;
@@ -71,7 +64,7 @@ impl Container {
             state: RwLock::new(ContainerState {
                 meta: record.meta,
                 settings: Arc::new(settings),
-                index: if rebuilding { IndexState::Rebuilding } else { IndexState::Ready },
+                policies: Arc::new(policies),
             }),
             partitions,
             scripts: RwLock::default(),
@@ -117,9 +110,15 @@ impl Container {
         Arc::clone(&self.state.read().unwrap_or_else(PoisonError::into_inner).settings)
     }
 
-    /// Whether its index can be asked now.
-    pub fn index_state(&self) -> IndexState {
-        self.state.read().unwrap_or_else(PoisonError::into_inner).index
+    /// The policies that its index entries follow now. Taken before a snapshot, they cover all that is in it or are
+    /// older than it.
+    pub fn policies(&self) -> Arc<Policies> {
+        Arc::clone(&self.state.read().unwrap_or_else(PoisonError::into_inner).policies)
+    }
+
+    fn state(&self) -> (Meta, Arc<Settings>, Policies) {
+        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        (state.meta, Arc::clone(&state.settings), Policies::clone(&state.policies))
     }
 
     /// Its physical partitions, in order of their ranges.
@@ -221,15 +220,33 @@ impl Container {
         self.partitions.iter().map(|p| p.home.0).max().unwrap_or(0)
     }
 
-    fn record(&self, meta: Meta, settings: &Settings, index: IndexState) -> Record {
+    fn record(&self, meta: Meta, settings: &Settings, policies: &Policies) -> Record {
         let partitions: Vec<Json> = self.partitions.iter().map(|p| Json::Object(write_partition(p))).collect();
+        let older: Vec<Json> =
+            policies.older.iter().map(|(g, p)| Json::Array(vec![Json::from(*g), p.to_json()])).collect();
         let kept = object! {
             "created" => self.created,
-            "rebuilding" => index == IndexState::Rebuilding,
+            "generation" => policies.newest.0,
+            "olderPolicies" => older,
             "partitions" => partitions,
         };
         Record { kind: Kind::Container, meta, body: settings.body.clone(), kept }
     }
+}
+
+/// The generations of a record's policies. One without a generation has its first policy.
+fn read_policies(kept: &Object, settings: &Settings) -> Result<Policies> {
+    let generation = |json: &Json| u32::try_from(json.as_i64()?).ok();
+    let older = |entry: &Json| -> Result<_> {
+        let Some([number, policy]) = entry.as_array() else { return Err(Record::damaged()) };
+        let policy = Policy::from_json(Some(policy))?;
+        Ok((generation(number).ok_or_else(Record::damaged)?, Arc::new(policy)))
+    };
+    let listed = kept.get("olderPolicies").and_then(Json::as_array).unwrap_or_default();
+    Ok(Policies {
+        newest: (kept.get("generation").and_then(generation).unwrap_or(0), Arc::clone(&settings.policy)),
+        older: listed.iter().map(older).collect::<Result<_>>()?,
+    })
 }
 
 fn write_partition(p: &Partition) -> Object {
@@ -294,7 +311,7 @@ impl Catalog {
         let partitions = self.new_partitions(&settings, count)?;
         let meta = self.new_meta(rid);
         let listed: Vec<Json> = partitions.iter().map(|p| Json::Object(write_partition(p))).collect();
-        let kept = object! { "created" => self.world.now_ms(), "rebuilding" => false, "partitions" => listed };
+        let kept = object! { "created" => self.world.now_ms(), "partitions" => listed };
         let record = Record { kind: Kind::Container, meta, body: settings.body.clone(), kept };
         let offer = if shared {
             None
@@ -334,45 +351,42 @@ impl Catalog {
         crate::query::check_computed_properties(&settings.computed_properties)
     }
 
-    /// Replaces a container's settings. If the policy changed, the index is marked as being rebuilt; the caller
-    /// rebuilds it and then says [`Catalog::index_is_ready`].
+    /// Replaces a container's settings. If the policy changed it is a new generation, which the index still has to
+    /// follow; [`Catalog::retire_policies`] says when it does.
     ///
     /// # Errors
     /// 400 for what cannot change, 404, 412.
-    pub fn replace_container(
-        &self,
-        container: &Container,
-        body: &Object,
-        if_match: Option<&str>,
-    ) -> Result<IndexState> {
+    pub fn replace_container(&self, container: &Container, body: &Object, if_match: Option<&str>) -> Result<()> {
         let settings = Settings::from_body(body)?;
         self.check_computed(&settings)?;
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         if !self.state().containers.contains_key(&container.rid) {
             return Err(Error::not_found());
         }
-        let (old_meta, old, old_index) = {
-            let state = container.state.read().unwrap_or_else(PoisonError::into_inner);
-            (state.meta, Arc::clone(&state.settings), state.index)
-        };
+        let (old_meta, old, mut policies) = container.state();
         if if_match.is_some_and(|wanted| !etag_matches(wanted, &old_meta.etag_text())) {
             return Err(Error::precondition_failed());
         }
         settings.check_replaces(&old)?;
-        let same_policy = settings.policy.to_json() == old.policy.to_json();
-        let index = if same_policy { old_index } else { IndexState::Rebuilding };
-        self.change_container(container, self.new_meta(container.rid), Arc::new(settings), index)?;
-        Ok(index)
+        if settings.policy.to_json() != old.policy.to_json() {
+            let generation = policies.newest.0 + 1;
+            policies.older.push(std::mem::replace(&mut policies.newest, (generation, Arc::clone(&settings.policy))));
+        }
+        self.change_container(container, self.new_meta(container.rid), Arc::new(settings), policies)
     }
 
-    /// The index follows the policy again.
-    pub fn index_is_ready(&self, container: &Container) -> Result<()> {
+    /// No item of the container follows an older policy than the generation `newest` any more.
+    ///
+    /// # Errors
+    /// What the store reports.
+    pub fn retire_policies(&self, container: &Container, newest: Generation) -> Result<()> {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let (meta, settings) = {
-            let state = container.state.read().unwrap_or_else(PoisonError::into_inner);
-            (state.meta, Arc::clone(&state.settings))
-        };
-        self.change_container(container, meta, settings, IndexState::Ready)
+        if !self.state().containers.contains_key(&container.rid) {
+            return Ok(());
+        }
+        let (meta, settings, mut policies) = container.state();
+        policies.older.retain(|(generation, _)| *generation >= newest);
+        self.change_container(container, meta, settings, policies)
     }
 
     fn change_container(
@@ -380,12 +394,13 @@ impl Catalog {
         container: &Container,
         meta: Meta,
         settings: Arc<Settings>,
-        index: IndexState,
+        policies: Policies,
     ) -> Result<()> {
         let mut batch = Batch::default();
-        batch.put(&container.record(meta, &settings, index));
+        batch.put(&container.record(meta, &settings, &policies));
         self.commit(batch)?;
-        *container.state.write().unwrap_or_else(PoisonError::into_inner) = ContainerState { meta, settings, index };
+        *container.state.write().unwrap_or_else(PoisonError::into_inner) =
+            ContainerState { meta, settings, policies: Arc::new(policies) };
         Ok(())
     }
 

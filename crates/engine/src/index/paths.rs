@@ -1,7 +1,8 @@
 //! The dictionary of paths: every path that some item of the partition has, with a number for index keys.
 //!
 //! Paths form a tree; a path's number is that of its node. The root is 0 and stands for the item itself. Numbers are
-//! given in the order in which paths are first seen and are never used again.
+//! given in the order in which paths are first seen and are never used again. Beside the tree stand *derived* paths, whose
+//! values are made of several others: composite indexes, by their text.
 
 use crate::keys::PathNumber;
 use std::collections::{HashMap, HashSet};
@@ -23,6 +24,7 @@ pub const ROOT: PathNumber = 0;
 pub struct Paths {
     names: HashMap<(PathNumber, String), PathNumber>,
     elements: HashMap<PathNumber, PathNumber>,
+    derived: HashMap<String, PathNumber>,
     count: PathNumber,
     unsaved: Vec<(PathNumber, Vec<u8>)>,
 }
@@ -33,6 +35,7 @@ impl Paths {
         let parent = PathNumber::from_be_bytes(row.get(..4)?.try_into().ok()?);
         match row.get(4..)? {
             [] => _ = self.elements.insert(parent, number),
+            [b'+', text @ ..] => _ = self.derived.insert(String::from_utf8(text.to_vec()).ok()?, number),
             [b'/', name @ ..] => _ = self.names.insert((parent, String::from_utf8(name.to_vec()).ok()?), number),
             _ => return None,
         }
@@ -58,7 +61,7 @@ impl Paths {
         if let Some(&number) = self.names.get(&(parent, name.to_owned())) {
             return number;
         }
-        let number = self.new_number(parent, Some(name));
+        let number = self.new_number(row(parent, Some(name)));
         self.names.insert((parent, name.to_owned()), number);
         number
     }
@@ -68,14 +71,29 @@ impl Paths {
         if let Some(&number) = self.elements.get(&parent) {
             return number;
         }
-        let number = self.new_number(parent, None);
+        let number = self.new_number(row(parent, None));
         self.elements.insert(parent, number);
         number
     }
 
-    fn new_number(&mut self, parent: PathNumber, name: Option<&str>) -> PathNumber {
+    /// The number of a derived path, if any item has a value there.
+    pub fn find_derived(&self, text: &str) -> Option<PathNumber> {
+        self.derived.get(text).copied()
+    }
+
+    /// The number of a derived path; a new one if need be.
+    pub fn derived(&mut self, text: &str) -> PathNumber {
+        if let Some(&number) = self.derived.get(text) {
+            return number;
+        }
+        let number = self.new_number(derived_row(text));
+        self.derived.insert(text.to_owned(), number);
+        number
+    }
+
+    fn new_number(&mut self, row: Vec<u8>) -> PathNumber {
         self.count += 1;
-        self.unsaved.push((self.count, row(parent, name)));
+        self.unsaved.push((self.count, row));
         self.count
     }
 
@@ -83,8 +101,11 @@ impl Paths {
     pub fn saved_are(&mut self, stored: &Paths) {
         let names = self.names.iter().map(|((parent, name), number)| (*number, row(*parent, Some(name))));
         let elements = self.elements.iter().map(|(parent, number)| (*number, row(*parent, None)));
-        let known: HashSet<PathNumber> = stored.names.values().chain(stored.elements.values()).copied().collect();
-        let mut unsaved: Vec<_> = names.chain(elements).filter(|(number, _)| !known.contains(number)).collect();
+        let derived = self.derived.iter().map(|(text, number)| (*number, derived_row(text)));
+        let known = stored.names.values().chain(stored.elements.values()).chain(stored.derived.values());
+        let known: HashSet<PathNumber> = known.copied().collect();
+        let mut unsaved: Vec<_> =
+            names.chain(elements).chain(derived).filter(|(number, _)| !known.contains(number)).collect();
         unsaved.sort_unstable();
         self.unsaved = unsaved;
     }
@@ -93,6 +114,10 @@ impl Paths {
     pub fn take_unsaved(&mut self) -> Vec<(PathNumber, Vec<u8>)> {
         std::mem::take(&mut self.unsaved)
     }
+}
+
+fn derived_row(text: &str) -> Vec<u8> {
+    [&ROOT.to_be_bytes()[..], b"+", text.as_bytes()].concat()
 }
 
 /// The stored row of a path.
@@ -115,14 +140,16 @@ mod tests {
         let a = paths.name(ROOT, "a");
         let element = paths.element(a);
         let b = paths.name(element, "b");
-        assert_eq!(paths.name(ROOT, "a"), a);
+        let composite = paths.derived("/a ASC, /b DESC");
+        assert_eq!((paths.name(ROOT, "a"), paths.derived("/a ASC, /b DESC")), (a, composite));
         let mut again = Paths::default();
         for (number, row) in paths.take_unsaved() {
             again.load(number, &row).expect("a row of ours");
         }
         assert_eq!(again.find(&[Step::Name("a".into()), Step::Element, Step::Name("b".into())]), Some(b));
         assert_eq!(again.find(&[Step::Name("b".into())]), None);
-        assert!(again.name(ROOT, "c") > b);
+        assert_eq!(again.find_derived("/a ASC, /b DESC"), Some(composite));
+        assert!(again.name(ROOT, "c") > composite);
         assert!(paths.take_unsaved().is_empty());
     }
 

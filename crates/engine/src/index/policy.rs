@@ -19,8 +19,17 @@ pub struct Policy {
     body: Object,
 }
 
-/// The paths of a composite index; `true` means ascending.
-type Composite = Vec<(Vec<Step>, bool)>;
+/// A composite index: several values of an item as one.
+///
+/// It serves an order and the opposite one, so the first path counts as ascending and the others as they stand to it:
+/// there is one form of each index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Composite {
+    /// Each path, and whether its values ascend where those of the first do.
+    pub paths: Vec<(Vec<Step>, bool)>,
+    /// What names it in the dictionary of paths, and in metrics: `/a ASC, /b DESC`.
+    pub text: String,
+}
 
 /// Where in the policy's tree a walk stands.
 #[derive(Clone, Copy, Debug)]
@@ -146,23 +155,20 @@ impl Policy {
         self.consistent && path.iter().fold(self.start(), |at, step| at.step(step)).scalar()
     }
 
-    /// Whether a composite index serves ORDER BY over these paths; `true` means ascending.
-    pub fn orders_by(&self, keys: &[(Vec<Step>, bool)]) -> bool {
-        self.composites.iter().any(|composite| {
-            let same_paths = composite.len() == keys.len() && composite.iter().zip(keys).all(|(c, k)| c.0 == k.0);
-            let turned = composite.iter().zip(keys).filter(|(c, k)| c.1 != k.1).count();
-            same_paths && (turned == 0 || turned == keys.len())
-        })
+    /// The composite index that serves ORDER BY over these paths; `true` means ascending.
+    pub fn orders_by(&self, keys: &[(Vec<Step>, bool)]) -> Option<&Composite> {
+        let wanted = Composite::new(keys.to_vec());
+        self.composites.iter().find(|composite| composite.paths == wanted.paths)
+    }
+
+    /// The composite indexes, each once.
+    pub fn composites(&self) -> &[Composite] {
+        &self.composites
     }
 
     /// Included paths that name one scalar, as names.
     pub fn explicit_scalars(&self) -> &[Vec<String>] {
         &self.explicit_scalars
-    }
-
-    /// How many composite indexes there are.
-    pub fn composite_count(&self) -> usize {
-        self.composites.len()
     }
 }
 
@@ -238,17 +244,59 @@ fn path_texts(body: &Object, name: &str) -> Result<Vec<String>> {
     if list.len() > limits::INDEXING_PATHS {
         return Err(bad(&format!("'{name}' has more than {} paths", limits::INDEXING_PATHS)));
     }
-    let text = |entry: &Json| entry.get("path").and_then(Json::as_str).map(str::to_owned);
+    // `/` is how old clients write `/*`.
+    let text = |entry: &Json| {
+        let path = entry.get("path").and_then(Json::as_str)?;
+        Some(if path == "/" { "/*".to_owned() } else { path.to_owned() })
+    };
     list.iter().map(|e| text(e).ok_or_else(|| bad(&format!("an entry of '{name}' has no 'path'")))).collect()
 }
 
 fn read_composites(list: &Json) -> Result<Vec<Composite>> {
     let list = list.as_array().ok_or_else(|| bad("'compositeIndexes' is not an array"))?;
-    let one = |composite: &Json| -> Result<Composite> {
+    let mut composites: Vec<Composite> = Vec::new();
+    for composite in list {
         let parts = composite.as_array().ok_or_else(|| bad("a composite index is not an array"))?;
-        parts.iter().map(composite_part).collect()
+        if !(2..=limits::COMPOSITE_PATHS).contains(&parts.len()) {
+            return Err(bad(&format!("a composite index has 2 to {} paths", limits::COMPOSITE_PATHS)));
+        }
+        let composite = Composite::new(parts.iter().map(composite_part).collect::<Result<_>>()?);
+        if composite.paths.iter().enumerate().any(|(i, (path, _))| composite.paths[..i].iter().any(|(p, _)| p == path))
+        {
+            return Err(bad("a composite index names a path twice"));
+        }
+        if !composites.contains(&composite) {
+            composites.push(composite);
+        }
+    }
+    if composites.iter().map(|composite| composite.paths.len()).sum::<usize>() > limits::COMPOSITE_PATHS_IN_ALL {
+        return Err(bad(&format!("its composite indexes have more than {} paths", limits::COMPOSITE_PATHS_IN_ALL)));
+    }
+    Ok(composites)
+}
+
+impl Composite {
+    fn new(mut paths: Vec<(Vec<Step>, bool)>) -> Self {
+        let turn = paths.first().is_some_and(|(_, ascending)| !ascending);
+        paths.iter_mut().for_each(|(_, ascending)| *ascending ^= turn);
+        let part = |(path, ascending): &(Vec<Step>, bool)| {
+            format!("{} {}", path_text(path), if *ascending { "ASC" } else { "DESC" })
+        };
+        let text = paths.iter().map(part).collect::<Vec<_>>().join(", ");
+        Composite { paths, text }
+    }
+}
+
+/// A path as policies write it, without what stands for its end.
+pub fn path_text(steps: &[Step]) -> String {
+    let step = |step: &Step| match step {
+        Step::Element => "/[]".to_owned(),
+        Step::Name(name) if !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') => {
+            format!("/{name}")
+        }
+        Step::Name(name) => format!("/{}", Json::from(name.as_str())),
     };
-    list.iter().map(one).collect()
+    steps.iter().map(step).collect()
 }
 
 fn composite_part(part: &Json) -> Result<(Vec<Step>, bool)> {
@@ -356,6 +404,12 @@ mod tests {
     }
 
     #[test]
+    fn the_root_may_be_written_as_old_clients_do() {
+        let old = policy(r#"{"includedPaths":[{"path":"/","indexes":[{"kind":"Range","dataType":"Number"}]}]}"#);
+        assert_eq!(old.expect("policy").to_json(), Policy::default_policy().to_json());
+    }
+
+    #[test]
     fn wrong_policies_are_refused() {
         for text in [
             r#"{"includedPaths":[{"path":"/a/?"}]}"#,
@@ -377,7 +431,7 @@ mod tests {
             policy(r#"{"compositeIndexes":[[{"path":"/a","order":"ascending"},{"path":"/b","order":"descending"}]]}"#)
                 .expect("policy");
         let keys = |a: bool, b: bool| vec![(vec![Step::Name("a".into())], a), (vec![Step::Name("b".into())], b)];
-        assert!(policy.orders_by(&keys(true, false)) && policy.orders_by(&keys(false, true)));
-        assert!(!policy.orders_by(&keys(true, true)));
+        assert!(policy.orders_by(&keys(true, false)).is_some() && policy.orders_by(&keys(false, true)).is_some());
+        assert!(policy.orders_by(&keys(true, true)).is_none());
     }
 }

@@ -3,6 +3,7 @@
 //! Charging follows the service's price: a distinct scalar is one unit for its path and one for its value (a string's
 //! value one for each 40 bytes begun), an array or object one; `id`, `_ts` and the partition key one each.
 
+use super::composite;
 use super::paths::{Paths, ROOT};
 use super::policy::{At, Policy};
 use super::value::{self, Encoded};
@@ -45,6 +46,9 @@ impl Terms {
         terms.has_ts = true;
         if !partition_key_is_id {
             terms.charge(ROOT, None, 1);
+        }
+        for index in policy.composites() {
+            terms.entries.insert((paths.derived(&index.text), composite::encode(index, item, ts)));
         }
         terms.charge_policy(item, policy);
         terms
@@ -102,7 +106,7 @@ impl Terms {
             rest.iter().try_fold(item.get(first)?, |at, name| at.get(name)).map(|_| ())
         };
         let missing = policy.explicit_scalars().iter().filter(|path| found(path).is_none()).count();
-        let beside = missing + COMPOSITE_UNITS * policy.composite_count();
+        let beside = missing + COMPOSITE_UNITS * policy.composites().len();
         if beside > 0 {
             self.charge(PathNumber::MAX, None, beside as u32);
         }

@@ -1,18 +1,23 @@
 //! Values as bytes that sort as the values do.
 //!
 //! ```text
-//! null 10 · false 20 · true 21 · number 30 double·8 · string 40 bytes 00 01 · array 50 · object 60
+//! undefined 08 · null 10 · false 20 · true 21 · number 30 double·8 · string 40 bytes 00 01 · array 50 · object 60
 //! ```
 //! A double's bits are turned so that they sort. In strings 00 is written 00 FF, so that the end 00 01 sorts before any
 //! continuation. Strings longer than [`STRING_BYTES`] are cut and end in 00 02; numbers from 2^53 on share the nearest
 //! double. Such values are *inexact*: whoever finds an item through one looks at the item itself. Arrays and objects
-//! are known only as such.
+//! are known only as such. No value's bytes begin another's, so several can stand one after the other; undefined has
+//! bytes for that alone.
 
 use orrery_model::Json;
 use orrery_model::json::Number;
 
 /// Encoded bytes of a string that the index keeps.
 pub const STRING_BYTES: usize = 1024;
+
+const UNDEFINED: u8 = 0x08;
+/// From here on whole numbers share doubles.
+const EXACT: f64 = 9_007_199_254_740_992.0;
 
 const NULL: u8 = 0x10;
 const FALSE: u8 = 0x20;
@@ -48,7 +53,6 @@ pub fn encode(value: &Json) -> Encoded {
 }
 
 fn encode_number(number: &Number) -> Encoded {
-    const EXACT: u64 = 1 << 53;
     // Adding zero turns -0 into 0: they are equal.
     let double = number.as_f64() + 0.0;
     let bits = double.to_bits();
@@ -56,7 +60,7 @@ fn encode_number(number: &Number) -> Encoded {
     let mut bytes = vec![NUMBER];
     bytes.extend_from_slice(&sortable.to_be_bytes());
     // 2^53 itself is the nearest double of 2^53 + 1 too.
-    let exact = double.abs() < EXACT as f64;
+    let exact = double.abs() < EXACT;
     Encoded { bytes, exact }
 }
 
@@ -133,9 +137,65 @@ pub fn decode_string(bytes: &[u8]) -> Option<String> {
     String::from_utf8(out).ok()
 }
 
-/// Whether other values may have the same bytes: those of a string that was cut.
+/// Encodes a value that may be missing.
+pub fn encode_or_undefined(value: Option<&Json>) -> Vec<u8> {
+    value.map_or_else(|| vec![UNDEFINED], |value| encode(value).bytes)
+}
+
+/// Bytes that sort the other way round.
+pub fn turned(bytes: &[u8]) -> Vec<u8> {
+    bytes.iter().map(|byte| !byte).collect()
+}
+
+/// Whether different values may have these bytes.
 pub fn is_inexact(bytes: &[u8]) -> bool {
-    matches!(bytes.first(), Some(&STRING)) && bytes.ends_with(&CUT)
+    match bytes.first() {
+        Some(&STRING) => bytes.ends_with(&CUT),
+        Some(&NUMBER) => decode_double(bytes).is_none_or(|double| double.abs() >= EXACT),
+        Some(&(ARRAY | OBJECT)) => true,
+        _ => false,
+    }
+}
+
+/// Whether different values of one type that have an order among themselves may have these bytes.
+pub fn hides_order(bytes: &[u8]) -> bool {
+    is_inexact(bytes) && !matches!(bytes.first(), Some(&(ARRAY | OBJECT)))
+}
+
+/// Reads a scalar back out of its bytes; `None` if they are inexact.
+pub fn decode(bytes: &[u8]) -> Option<Json> {
+    match bytes.first()? {
+        _ if is_inexact(bytes) => None,
+        &NULL => Some(Json::Null),
+        &FALSE => Some(Json::Bool(false)),
+        &TRUE => Some(Json::Bool(true)),
+        &NUMBER => decode_double(bytes).map(Json::from),
+        &STRING => decode_string(bytes).map(Json::String),
+        _ => None,
+    }
+}
+
+fn decode_double(bytes: &[u8]) -> Option<f64> {
+    let sortable = u64::from_be_bytes(bytes.get(1..9)?.try_into().ok()?);
+    Some(f64::from_bits(if sortable >> 63 == 1 { sortable ^ 1 << 63 } else { !sortable }))
+}
+
+/// How many bytes the first of several values has.
+pub fn first_length(bytes: &[u8]) -> Option<usize> {
+    match bytes.first()? {
+        &NUMBER => Some(9),
+        &STRING => {
+            let mut at = 1;
+            loop {
+                at += memchr::memchr(0, bytes.get(at..)?)?;
+                match bytes.get(at + 1)? {
+                    1 | 2 => return Some(at + 2),
+                    _ => at += 2,
+                }
+            }
+        }
+        _ => Some(1),
+    }
 }
 
 #[cfg(test)]
@@ -164,6 +224,16 @@ mod tests {
         fn strings_read_back(text in "[a-c\u{0}é😀]{0,20}") {
             let encoded = encode(&Json::from(text.as_str()));
             prop_assert_eq!(decode_string(&encoded.bytes), Some(text));
+        }
+
+        #[test]
+        fn scalars_read_back_and_stand_side_by_side(a in scalar(), b in scalar()) {
+            let encoded = encode(&a);
+            let both = [encoded.bytes.clone(), encode(&b).bytes].concat();
+            prop_assert_eq!(first_length(&both), Some(encoded.bytes.len()));
+            if encoded.exact {
+                prop_assert_eq!(decode(&encoded.bytes), Some(a));
+            }
         }
     }
 

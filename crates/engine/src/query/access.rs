@@ -1,36 +1,44 @@
-//! How one partition finds the items of a query: the choice among its index terms, a logical partition, the order of an
-//! ORDER BY path, and everything.
+//! How one partition finds the items of a query: the choice among its index lookups, a logical partition, the order of
+//! ORDER BY, the values of one path, and everything.
 //!
-//! The choice compares what the ways would be charged, as far as a short look at the index can tell: the shortest list
-//! of postings that the conjunction names (counted up to [`LOOK`]), the size of the logical partition, and for ORDER BY
-//! the entries that a walk passes until the page is full. The same data always gives the same choice.
+//! The choice compares what the ways would be charged, as far as a look at the index can tell: lists are counted side by
+//! side until the shortest ends, so planning costs no more than reading that one. The same data always gives the same
+//! choice.
 
-use super::condition::{self, KeyRanges, conjuncts, key_ranges};
-use crate::catalog::IndexState;
+use super::condition::conjuncts;
+use super::index_view::IndexView;
+use super::lookup::{self, Lookup, Planned};
+use super::values::{self, ValueScan};
+use super::walk::{self, OrderWalk};
 use crate::catalog::settings::Settings;
+use crate::index::policy::Composite;
+use crate::index::stretches::Policies;
 use crate::keys::{self, PathNumber, Place};
 use crate::partition::{Partition, scan};
 use crate::throughput::Profile;
 use orrery_model::Result;
 use orrery_model::partition_key::{Epk, EpkRange};
-use orrery_sql::{Condition, Query, Test};
+use orrery_sql::{Condition, Demand, Query};
 use orrery_storage::{Direction, Snapshot};
 
-/// Index entries that planning looks at, at most, for each term.
-const LOOK: usize = 256;
+/// Entries of each list that a round of counting looks at; the next one begins where all lists are longer.
+const ROUNDS: [usize; 4] = [256, 1_024, 4_096, 16_384];
 
-/// A sort holds all matches and is done again for every page, a walk goes on where it stopped: a sort must be this many
-/// times cheaper.
-const SORT_PENALTY: u64 = 2;
+/// A list this many times as long as the chosen one is not read to check candidates against it.
+const LONG_CHECK: usize = 8;
+
+/// A logical partition that is at most so many times as long as the best list is read through: its rows lie together.
+const ROWS_TOGETHER: usize = 4;
 
 /// What a query asks of one partition.
+#[derive(Clone, Copy)]
 pub struct Ask<'a> {
     /// The query.
     pub query: &'a Query,
     /// The container's settings.
     pub settings: &'a Settings,
-    /// Whether the index can be asked.
-    pub index: IndexState,
+    /// The policies that its index entries may follow, taken before the snapshots.
+    pub policies: &'a Policies,
     /// The logical partition it is confined to, if one.
     pub key: Option<&'a Epk>,
     /// The stretch of the hash space it is confined to, if not the whole partition.
@@ -39,9 +47,17 @@ pub struct Ask<'a> {
     pub rows_wanted: usize,
     /// Whose prices decide.
     pub profile: Profile,
-    /// Whether to walk along the ORDER BY path, where that is settled: an earlier page did or did not, or another
-    /// partition of the same merge does.
-    pub walk: Option<bool>,
+    /// How ORDER BY is served, where that is settled: by an earlier page, or by another partition of the same merge.
+    pub order: Option<Settled>,
+}
+
+/// How ORDER BY is served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Settled {
+    /// By sorting all matches.
+    Sort,
+    /// Along the index of this name, see [`Access::along`].
+    Along(u32),
 }
 
 /// Where candidates come from.
@@ -51,24 +67,23 @@ pub enum Driver {
     Everything,
     /// A logical partition's rows, in natural order.
     Logical(Place),
-    /// Index entries in these ranges, brought into natural order.
-    Postings {
-        /// From (inclusive) and to (exclusive); several, or one that is not of equal values, are sorted first.
-        ranges: Vec<(Vec<u8>, Vec<u8>)>,
-        /// All in one range have one value: they come in natural order.
-        one_value: bool,
-        /// A test on the string in the entry itself.
-        strings: Option<Test>,
-    },
+    /// Index entries, in natural order; read through instead if more than this many would have to be sorted first.
+    Lookup(Lookup, usize),
     /// Nothing can match.
     Nothing,
-    /// The entries of the ORDER BY path, in order.
-    Order {
-        /// The path; `None` if no item has it.
-        path: Option<PathNumber>,
-        /// From the end.
-        descending: bool,
-    },
+    /// In the order of ORDER BY.
+    Order(OrderWalk),
+    /// Values of one path instead of items.
+    Values(ValueScan),
+}
+
+/// What a candidate must have besides, asked before it is loaded.
+#[derive(Debug)]
+pub enum Required {
+    /// An index term.
+    Term(PathNumber, Vec<u8>),
+    /// To be among the items of a lookup.
+    Lookup(Lookup),
 }
 
 /// A chosen way.
@@ -76,11 +91,13 @@ pub enum Driver {
 pub struct Access {
     /// Where candidates come from.
     pub driver: Driver,
-    /// Index terms (path, value) that a candidate must have as well; asked before it is loaded.
-    pub checks: Vec<(PathNumber, Vec<u8>)>,
-    /// Conditions to test on the item itself before it counts as loaded.
-    pub test_items: bool,
-    /// Whether driver and checks together decide the condition.
+    /// What they must have besides.
+    pub required: Vec<Required>,
+    /// Conditions that the index answers and nothing above decides: tested on the item before it counts as loaded.
+    pub tests: Vec<Condition>,
+    /// All conditions that the index answers.
+    pub indexed: Vec<Condition>,
+    /// Whether driver, requirements and tests together decide the query's condition.
     pub decides: bool,
     /// Seeks to charge.
     pub seeks: u64,
@@ -88,19 +105,12 @@ pub struct Access {
     pub walks: bool,
     /// Whether passing them is charged as a scan of distinct values.
     pub scans: bool,
-    /// In one line, for the index metrics and tests.
+    /// Items are read through in place of index entries, which are charged as if they had been read.
+    in_place: bool,
+    /// The composite index that is used, if one is.
+    pub composite: Option<Composite>,
+    /// In one line, for EXPLAIN.
     pub explanation: String,
-}
-
-/// An index term of the conjunction.
-struct Candidate<'a> {
-    condition: &'a Condition,
-    path: Option<PathNumber>,
-    keys: Option<KeyRanges>,
-    test: &'a Test,
-    text: String,
-    /// Entries, counted up to [`LOOK`].
-    entries: usize,
 }
 
 impl Access {
@@ -113,205 +123,311 @@ impl Access {
         if matches!(condition, Condition::Never) {
             return Ok(Access::plain(Driver::Nothing, "nothing".into()));
         }
-        let usable = if ask.index == IndexState::Ready { candidates(ask, partition, snapshot)? } else { Vec::new() };
-        let seeks = usable.iter().map(Candidate::seeks).sum::<u64>() + own_key_seek(ask, &usable);
-        if let Some(walk) = ordered(ask, &usable, seeks, partition, snapshot)? {
-            return Ok(walk);
-        }
-        let best = best_of(&usable);
-        if let Some(key) = ask.key {
-            let long = best.is_none_or(|b| b.entries >= LOOK);
-            if long || best.is_none_or(|b| !b.is_equality() || is_key_path(ask, b)) {
-                let mut access = Access::plain(Driver::Logical(keys::place(key)), "logical partition".into());
-                access.test_items = !matches!(condition, Condition::All);
-                access.seeks = seeks;
-                access.walks = usable.iter().any(|c| c.is_equality() && !is_key_path(ask, c));
-                return Ok(access);
-            }
-        }
-        let Some(best) = best else {
-            let mut access = Access::plain(Driver::Everything, "full scan".into());
-            access.seeks = seeks;
-            return Ok(access);
+        let Some(index) = IndexView::of(partition, snapshot, ask.policies)? else {
+            return Ok(Access::without_index(ask));
         };
-        Ok(by_postings(ask, best, &usable, seeks))
-    }
-
-    /// Whether candidates come along the ORDER BY path.
-    pub fn walks_in_order(&self) -> bool {
-        matches!(self.driver, Driver::Order { .. })
+        Planner { ask, snapshot, conditions: conjuncts(condition), index: &index }.choose()
     }
 
     /// Whether candidates come in the order of ORDER BY, if only because there are none.
     pub fn is_ordered(&self) -> bool {
-        matches!(self.driver, Driver::Order { .. } | Driver::Nothing)
+        matches!(self.driver, Driver::Order(_) | Driver::Nothing)
+    }
+
+    /// The index along which candidates come, if they do.
+    pub fn along(&self) -> Option<u32> {
+        match &self.driver {
+            Driver::Order(walk) => Some(walk.name()),
+            Driver::Values(scan) => Some(scan.name()),
+            _ => None,
+        }
+    }
+
+    /// The walk along ORDER BY, if it is one.
+    pub fn walk(&self) -> Option<&OrderWalk> {
+        match &self.driver {
+            Driver::Order(walk) => Some(walk),
+            _ => None,
+        }
+    }
+
+    /// Goes over all items after all, since sorting the entries into natural order would take longer.
+    pub fn read_through(&mut self) {
+        self.required.clear();
+        self.tests.clone_from(&self.indexed);
+        self.in_place = true;
+        self.explanation.push_str(" (read through)");
+    }
+
+    /// Whether it does so.
+    pub fn reads_through(&self) -> bool {
+        self.in_place
     }
 
     fn plain(driver: Driver, explanation: String) -> Access {
         Access {
             driver,
-            checks: Vec::new(),
-            test_items: false,
+            required: Vec::new(),
+            tests: Vec::new(),
+            indexed: Vec::new(),
             decides: false,
             seeks: 0,
             walks: false,
             scans: false,
+            in_place: false,
+            composite: None,
             explanation,
         }
     }
-}
 
-impl Candidate<'_> {
-    fn is_equality(&self) -> bool {
-        matches!(self.test, Test::Equals(_))
-    }
-
-    /// Equality values looked up, found or not.
-    fn seeks(&self) -> u64 {
-        match self.test {
-            Test::Equals(_) => 1,
-            Test::In(values) => values.len() as u64,
-            _ => 0,
+    /// While a new policy is not known everywhere yet.
+    fn without_index(ask: &Ask<'_>) -> Access {
+        match ask.key {
+            Some(key) => Access::plain(Driver::Logical(keys::place(key)), "logical partition".into()),
+            None => Access::plain(Driver::Everything, "full scan".into()),
         }
-    }
-
-    fn is_exact(&self) -> bool {
-        let bytes_decide = self.path.is_none() || self.keys.as_ref().is_some_and(|k| k.exact);
-        bytes_decide && matches!(self.condition, Condition::Term { exact: true, .. })
     }
 }
 
-/// The terms of the conjunction that the index knows.
-fn candidates<'a>(ask: &Ask<'a>, partition: &Partition, snapshot: &dyn Snapshot) -> Result<Vec<Candidate<'a>>> {
-    let paths = partition.paths()?;
-    let mut found = Vec::new();
-    for condition in conjuncts(ask.query.condition()) {
-        let Condition::Term { path, test, .. } = condition else { continue };
-        if !condition::is_answerable(test) || !condition::is_indexed(&ask.settings.policy, path) {
-            continue;
+/// A list of entries that could drive the query.
+struct Choice {
+    planned: Planned,
+    /// Which conditions it answers.
+    covers: Vec<usize>,
+    /// Its entries, as far as they were counted, and whether that is all of them.
+    entries: usize,
+    ended: bool,
+}
+
+struct Planner<'a> {
+    ask: &'a Ask<'a>,
+    snapshot: &'a dyn Snapshot,
+    conditions: Vec<&'a Condition>,
+    index: &'a IndexView<'a>,
+}
+
+impl Planner<'_> {
+    fn choose(&self) -> Result<Access> {
+        let planned: Vec<Option<Planned>> = self.conditions.iter().map(|c| lookup::plan(self.index, c)).collect();
+        let seeks = planned.iter().flatten().map(|p| p.seeks).sum::<u64>() + self.own_key_seek(&planned);
+        let indexed = || self.planned_conditions(&planned).map(|(condition, _)| condition.clone()).collect();
+        if let Some(none) = planned.iter().flatten().find(|p| matches!(p.lookup, Lookup::Nothing)) {
+            let ordered = u64::from(!self.ask.query.order().is_empty());
+            let access = Access::plain(Driver::Nothing, format!("index {}", none.text));
+            return Ok(Access { seeks: seeks + ordered, ..access });
         }
-        let number = condition::find(&paths, path);
-        let keys = number.and_then(|number| key_ranges(number, test));
-        let entries = match &keys {
-            Some(keys) => keys.ranges.iter().map(|r| scan(snapshot, r, Direction::Forward).take(LOOK).count()).sum(),
-            None => 0,
+        if let Some(values) = values::plan(self.ask, self.index, &self.conditions, &planned, self.snapshot)? {
+            let explanation = format!("values {values}");
+            return Ok(Access { seeks, scans: true, ..Access::plain(Driver::Values(values), explanation) });
+        }
+        let mut choices = self.choices(&planned);
+        let logical = self.measure(&mut choices)?;
+        if let Some(walk) = self.order_walk(&choices, logical)? {
+            return Ok(self.along(walk, &planned, &choices, seeks, indexed()));
+        }
+        let usable = |choice: &&Choice| choice.planned.selective || choice.ended;
+        let rank = |c: &&Choice| (!c.ended, c.entries, c.planned.seeks == 0);
+        let best = choices.iter().filter(usable).min_by_key(rank);
+        if let (Some(key), Some((rows, _))) = (self.ask.key, logical)
+            && best.is_none_or(|best| {
+                best.covers.iter().all(|i| self.is_on_key(self.conditions[*i]))
+                    || rows <= best.entries.saturating_mul(ROWS_TOGETHER)
+            })
+        {
+            let elsewhere = self.planned_conditions(&planned).any(|(c, p)| p.seeks > 0 && !self.is_on_key(c));
+            let access = Access::plain(Driver::Logical(keys::place(key)), "logical partition".into());
+            return Ok(Access {
+                tests: indexed(),
+                decides: self.is_exact(&planned),
+                seeks,
+                walks: elsewhere,
+                ..access
+            });
+        }
+        let Some(best) = best else {
+            let access = Access::plain(Driver::Everything, "full scan".into());
+            return Ok(Access { seeks, tests: indexed(), decides: self.is_exact(&planned), ..access });
         };
-        found.push(Candidate { condition, path: number, keys, test, text: format!("{path} {test}"), entries });
+        let (required, tests, texts) = self.others(&planned, &best.covers, &choices, best.entries);
+        let texts: Vec<&str> = std::iter::once(best.planned.text.as_str()).chain(texts).collect();
+        Ok(Access {
+            driver: Driver::Lookup(best.planned.lookup.clone(), self.entries_to_sort()?),
+            walks: !required.is_empty(),
+            required,
+            tests,
+            indexed: indexed(),
+            decides: self.is_exact(&planned),
+            seeks,
+            scans: best.planned.seeks == 0,
+            in_place: false,
+            composite: best.planned.composite.clone(),
+            explanation: format!("index {}", texts.join(" and ")),
+        })
     }
-    Ok(found)
-}
 
-/// The filter on the partition key is looked up too, unless it stands in the query and is counted there.
-fn own_key_seek(ask: &Ask<'_>, usable: &[Candidate<'_>]) -> u64 {
-    u64::from(ask.key.is_some() && !usable.iter().any(|c| is_key_path(ask, c)))
-}
-
-fn is_key_path(ask: &Ask<'_>, candidate: &Candidate<'_>) -> bool {
-    let Condition::Term { path, .. } = candidate.condition else { return false };
-    let names: Vec<String> =
-        path.0.iter().filter_map(|s| if let orrery_sql::Step::Name(n) = s { Some(n.clone()) } else { None }).collect();
-    ask.settings.partition_key.paths().contains(&names)
-}
-
-/// The shortest list; among equals a seek before a scan.
-fn best_of<'a, 'b>(usable: &'b [Candidate<'a>]) -> Option<&'b Candidate<'a>> {
-    let rank = |c: &Candidate<'_>| (c.entries >= LOOK && !c.is_equality(), c.entries, !c.is_equality());
-    usable
-        .iter()
-        .filter(|c| condition::is_selective(c.test) || c.entries < LOOK || matches!(c.test, Test::ScanStrings(_)))
-        .min_by_key(|c| rank(c))
-}
-
-fn by_postings(ask: &Ask<'_>, best: &Candidate<'_>, usable: &[Candidate<'_>], seeks: u64) -> Access {
-    let Some(keys) = &best.keys else {
-        // No item has the path.
-        let mut access = Access::plain(Driver::Nothing, format!("index {} (no item has the path)", best.text));
-        access.seeks = seeks;
-        return access;
-    };
-    let others = || usable.iter().filter(|c| !std::ptr::eq(*c, best));
-    let checks = others().filter(|c| c.is_equality()).map(term_of).collect::<Option<Vec<_>>>();
-    let Some(checks) = checks else {
-        let mut access = Access::plain(Driver::Nothing, "index (no item has one of the paths)".into());
-        access.seeks = seeks;
-        return access;
-    };
-    let strings = matches!(best.test, Test::ScanStrings(_)).then(|| best.test.clone());
-    let covered = 1 + checks.len();
-    let all = conjuncts(ask.query.condition()).len();
-    let texts: Vec<&str> =
-        std::iter::once(best).chain(others().filter(|c| c.is_equality())).map(|c| c.text.as_str()).collect();
-    Access {
-        decides: covered == all && best.is_exact() && others().all(Candidate::is_exact),
-        driver: Driver::Postings { ranges: keys.ranges.clone(), one_value: best.is_equality(), strings },
-        walks: !checks.is_empty(),
-        scans: keys.seeks == 0,
-        checks,
-        test_items: false,
-        seeks,
-        explanation: format!("index {}", texts.join(" and ")),
+    /// Whether the index says all that the condition asks.
+    fn is_exact(&self, planned: &[Option<Planned>]) -> bool {
+        planned.iter().all(|p| p.as_ref().is_some_and(|p| p.exact))
     }
-}
 
-/// The exact index term of an equality; `None` if no item has its path.
-fn term_of(candidate: &Candidate<'_>) -> Option<(PathNumber, Vec<u8>)> {
-    let Test::Equals(value) = candidate.test else { return None };
-    Some((candidate.path?, crate::index::value::encode(value).bytes))
-}
-
-/// The walk along the ORDER BY path, if it is cheaper than finding the matches and sorting them.
-fn ordered(
-    ask: &Ask<'_>,
-    usable: &[Candidate<'_>],
-    seeks: u64,
-    partition: &Partition,
-    snapshot: &dyn Snapshot,
-) -> Result<Option<Access>> {
-    let [key] = ask.query.order() else { return Ok(None) };
-    let Some(path) = &key.path else { return Ok(None) };
-    if ask.walk == Some(false) || ask.index != IndexState::Ready || !condition::is_indexed(&ask.settings.policy, path) {
-        return Ok(None);
+    fn choices(&self, planned: &[Option<Planned>]) -> Vec<Choice> {
+        let choice = |planned, covers| Choice { planned, covers, entries: 0, ended: false };
+        let single = planned.iter().enumerate().filter_map(|(i, p)| p.clone().map(|p| choice(p, vec![i])));
+        let composite = self.index.composites().filter_map(|(composite, number)| {
+            lookup::plan_composite(composite, number, &self.conditions).map(|(p, covers)| choice(p, covers))
+        });
+        single.chain(composite).collect()
     }
-    let items = Partition::counters(snapshot)?.items as usize;
-    let matches = match ask.key {
-        Some(key) => scan(snapshot, &keys::items_of(keys::place(key), 0), Direction::Forward).take(LOOK).count(),
-        None => items,
-    };
-    let matches = usable.iter().map(|c| c.entries).filter(|entries| *entries < LOOK).fold(matches, usize::min);
-    // A logical partition that was counted to its end is read and sorted; else walk, if few entries lie between rows.
-    let (few, wanted) = (matches < LOOK, ask.rows_wanted.min(matches));
-    let walk = walk_cost(ask.profile, items, matches, wanted);
-    if ask.walk.is_none() && few && SORT_PENALTY * sort_cost(ask.profile, matches) <= walk {
-        return Ok(None);
+
+    /// Counts the choices' entries side by side until one list ends; and the rows of the logical partition, if the query
+    /// is confined to one.
+    fn measure(&self, choices: &mut [Choice]) -> Result<Option<(usize, bool)>> {
+        let mut lists: Vec<Box<dyn Iterator<Item = ()> + '_>> =
+            choices.iter().map(|choice| choice.planned.lookup.count(self.snapshot)).collect();
+        if let Some(key) = self.ask.key {
+            let range = keys::items_of(keys::place(key), 0);
+            lists.push(Box::new(scan(self.snapshot, &range, Direction::Forward).map(|_| ())));
+        }
+        let mut counts = vec![(0usize, false); lists.len()];
+        // With nothing to compare, more than the first look is of no use.
+        let rounds = if lists.len() > 1 { &ROUNDS[..] } else { &ROUNDS[..1] };
+        for most in rounds {
+            for (list, (count, ended)) in lists.iter_mut().zip(&mut counts).filter(|(_, (_, ended))| !ended) {
+                let wanted = most - *count;
+                let more = list.by_ref().take(wanted).count();
+                *count += more;
+                *ended = more < wanted;
+            }
+            if counts.iter().any(|(_, ended)| *ended) {
+                break;
+            }
+        }
+        drop(lists);
+        for (choice, (entries, ended)) in choices.iter_mut().zip(&counts) {
+            (choice.entries, choice.ended) = (*entries, *ended);
+        }
+        Ok(if self.ask.key.is_some() { counts.last().copied() } else { None })
     }
-    let checks = usable.iter().filter(|c| c.is_equality()).map(term_of).collect::<Option<Vec<_>>>();
-    let Some(checks) = checks else {
-        let mut access = Access::plain(Driver::Nothing, "index (no item has one of the paths)".into());
-        access.seeks = seeks + 1;
-        return Ok(Some(access));
-    };
-    let all = conjuncts(ask.query.condition()).len();
-    let paths = partition.paths()?;
-    let number = condition::find(&paths, path);
-    let order = if key.descending { "descending" } else { "ascending" };
-    Ok(Some(Access {
-        decides: checks.len() == all && usable.iter().all(Candidate::is_exact),
-        driver: Driver::Order { path: number, descending: key.descending },
-        checks,
-        test_items: false,
-        seeks: seeks + 1,
-        walks: true,
-        scans: false,
-        explanation: format!("order {path} {order}"),
-    }))
-}
 
-/// Entries passed until the page is full, and the items on it, in 1/10,000 RU.
-fn walk_cost(profile: Profile, items: usize, matches: usize, wanted: usize) -> u64 {
-    let passed = wanted.saturating_mul(items) / matches.max(1);
-    profile.cost_of_walking(passed.min(items) as u64) + profile.cost_of_loading(wanted as u64)
-}
+    /// What becomes of the conditions that the driver does not cover.
+    fn others<'p>(
+        &self,
+        planned: &'p [Option<Planned>],
+        covered: &[usize],
+        choices: &[Choice],
+        driver_entries: usize,
+    ) -> (Vec<Required>, Vec<Condition>, Vec<&'p str>) {
+        let (mut required, mut tests, mut texts) = (Vec::new(), Vec::new(), Vec::new());
+        let counts = self.ask.query.demand() == Demand::Count && self.is_exact(planned);
+        for (i, planned) in planned.iter().enumerate().filter(|(i, _)| !covered.contains(i)) {
+            let Some(planned) = planned else { continue };
+            let short = choices.iter().any(|c| {
+                c.covers == [i] && c.ended && c.entries <= driver_entries.saturating_mul(LONG_CHECK).saturating_add(64)
+            });
+            match &planned.term {
+                Some((path, bytes)) => required.push(Required::Term(*path, bytes.clone())),
+                None if (short || counts) && !planned.lookup.scans_strings() => {
+                    required.push(Required::Lookup(planned.lookup.clone()))
+                }
+                None => {
+                    tests.push(self.conditions[i].clone());
+                    continue;
+                }
+            }
+            texts.push(planned.text.as_str());
+        }
+        (required, tests, texts)
+    }
 
-fn sort_cost(profile: Profile, matches: usize) -> u64 {
-    profile.cost_of_walking(matches as u64) + profile.cost_of_loading(matches as u64)
+    fn along(
+        &self,
+        walk: OrderWalk,
+        planned: &[Option<Planned>],
+        choices: &[Choice],
+        seeks: u64,
+        indexed: Vec<Condition>,
+    ) -> Access {
+        let (required, tests, _) = self.others(planned, walk.covers(), choices, ROUNDS[0]);
+        Access {
+            explanation: walk.to_string(),
+            composite: walk.composite().cloned(),
+            driver: Driver::Order(walk),
+            required,
+            tests,
+            indexed,
+            decides: self.is_exact(planned),
+            seeks: seeks + 1,
+            walks: true,
+            scans: false,
+            in_place: false,
+        }
+    }
+
+    /// The walk along ORDER BY, if it is cheaper than finding the matches and sorting them.
+    fn order_walk(&self, choices: &[Choice], logical: Option<(usize, bool)>) -> Result<Option<OrderWalk>> {
+        let wanted = match self.ask.order {
+            Some(Settled::Sort) => return Ok(None),
+            Some(Settled::Along(name)) => Some(name),
+            None => None,
+        };
+        let walks = walk::options(self.ask.query.order(), &self.conditions, self.index);
+        let best =
+            walks.into_iter().filter(|w| wanted.is_none_or(|name| w.name() == name)).max_by_key(|w| w.covers().len());
+        let Some(walk) = best else { return Ok(None) };
+        if wanted.is_some() {
+            return Ok(Some(walk));
+        }
+        let items = Partition::counters(self.snapshot)?.items as usize;
+        let total = match walk.count(self.snapshot, ROUNDS[0]) {
+            entries if walk.is_narrowed() && entries < ROUNDS[0] => entries,
+            _ => items,
+        };
+        let ended = choices.iter().filter(|c| c.ended).map(|c| c.entries);
+        let ended = ended.chain(logical.filter(|(_, ended)| *ended).map(|(rows, _)| rows)).min();
+        let matches = ended.unwrap_or(items).min(total);
+        // A list that was counted to its end is read and sorted; else walk, if few entries lie between rows.
+        let wanted = self.ask.rows_wanted.min(matches);
+        let sorted = ended.is_some_and(|matches| {
+            walk::SORT_PENALTY * walk::sort_cost(self.ask.profile, matches)
+                <= walk::cost(self.ask.profile, total, matches, wanted)
+        });
+        Ok((!sorted).then_some(walk))
+    }
+
+    /// How many entries may be sorted into natural order before it is cheaper to read items in natural order and test
+    /// them: reading all of them costs about a tenth as much each as looking at the items up to the page's end.
+    fn entries_to_sort(&self) -> Result<usize> {
+        const AT_LEAST: usize = 1_024;
+        const ITEM_FOR_ENTRIES: usize = 10;
+        if self.ask.rows_wanted == usize::MAX {
+            return Ok(usize::MAX);
+        }
+        let items = Partition::counters(self.snapshot)?.items as usize;
+        let product = items.saturating_mul(self.ask.rows_wanted).saturating_mul(ITEM_FOR_ENTRIES);
+        Ok(product.isqrt().max(AT_LEAST))
+    }
+
+    fn planned_conditions<'p>(
+        &'p self,
+        planned: &'p [Option<Planned>],
+    ) -> impl Iterator<Item = (&'p Condition, &'p Planned)> {
+        self.conditions.iter().zip(planned).filter_map(|(condition, p)| Some((*condition, p.as_ref()?)))
+    }
+
+    /// The filter on the partition key is looked up too, unless it stands in the query and is counted there.
+    fn own_key_seek(&self, planned: &[Option<Planned>]) -> u64 {
+        let stands = self.planned_conditions(planned).any(|(condition, _)| self.is_on_key(condition));
+        u64::from(self.ask.key.is_some() && !stands)
+    }
+
+    /// Whether a condition is on a path of the partition key.
+    fn is_on_key(&self, condition: &Condition) -> bool {
+        let Condition::Term { path, .. } = condition else { return false };
+        let is_path = |names: &Vec<String>| {
+            let steps = path.0.iter().zip(names);
+            path.0.len() == names.len()
+                && steps.into_iter().all(|(s, n)| matches!(s, orrery_sql::Step::Name(name) if name == n))
+        };
+        self.ask.settings.partition_key.paths().iter().any(is_path)
+    }
 }

@@ -4,8 +4,9 @@
 //! is read, which costs about as much a sixteenth as asking for each of its entries; a list that is longer than
 //! [`LIST_MOST`] is given up and asked on.
 
+use super::lookup::{Lookup, has_entry, read_entry};
 use crate::keys::{self, Number, PathNumber, Place};
-use crate::partition::{scan, storage_failure};
+use crate::partition::scan;
 use orrery_model::Result;
 use orrery_storage::{Direction, Snapshot};
 use std::collections::HashSet;
@@ -13,18 +14,27 @@ use std::collections::HashSet;
 const ASKED_ONE_BY_ONE: usize = 32;
 const LIST_MOST: usize = 16_384;
 
-/// A term that candidates must have.
+/// What candidates must have.
 pub struct Check {
-    path: PathNumber,
-    value: Vec<u8>,
+    /// The term, if it is one.
+    term: Option<(PathNumber, Vec<u8>)>,
     asked: usize,
     list: Option<HashSet<Number>>,
 }
 
 impl Check {
-    /// The term of a path and an encoded value.
+    /// To have the term of a path and an encoded value.
     pub fn new(path: PathNumber, value: Vec<u8>) -> Self {
-        Check { path, value, asked: 0, list: None }
+        Check { term: Some((path, value)), asked: 0, list: None }
+    }
+
+    /// To be among the items of a lookup.
+    ///
+    /// # Errors
+    /// What the store reports.
+    pub fn among(lookup: &Lookup, snapshot: &dyn Snapshot) -> Result<Self> {
+        let hits = lookup.collect(snapshot, 0, usize::MAX)?.unwrap_or_default();
+        Ok(Check { term: None, asked: 0, list: Some(hits.into_iter().map(|hit| hit.number).collect()) })
     }
 
     /// Whether an item has it.
@@ -35,24 +45,24 @@ impl Check {
         if let Some(list) = &self.list {
             return Ok(list.contains(&number));
         }
+        let Some((path, value)) = &self.term else { return Ok(true) };
         self.asked += 1;
         if self.asked == ASKED_ONE_BY_ONE {
-            self.list = self.read_list(snapshot)?;
+            self.list = read_list(*path, value, snapshot)?;
         }
-        let key = keys::term(self.path, &self.value, number, place);
-        Ok(snapshot.get(&key).map_err(storage_failure)?.is_some())
+        has_entry(snapshot, *path, value, number, place)
     }
+}
 
-    /// All items that have it, if they are not too many.
-    fn read_list(&self, snapshot: &dyn Snapshot) -> Result<Option<HashSet<Number>>> {
-        let start = keys::terms(self.path, &self.value);
-        let mut list = HashSet::new();
-        for entry in scan(snapshot, &(start.clone(), keys::after(&start)), Direction::Forward) {
-            if list.len() == LIST_MOST {
-                return Ok(None);
-            }
-            list.extend(keys::read_term(&entry?.0).map(|(_, number, _)| number));
+/// All items that have a term, if they are not too many.
+fn read_list(path: PathNumber, value: &[u8], snapshot: &dyn Snapshot) -> Result<Option<HashSet<Number>>> {
+    let start = keys::terms(path, value);
+    let mut list = HashSet::new();
+    for entry in scan(snapshot, &(start.clone(), keys::after(&start)), Direction::Forward) {
+        if list.len() == LIST_MOST {
+            return Ok(None);
         }
-        Ok(Some(list))
+        list.insert(read_entry(&entry?.0)?.1.number);
     }
+    Ok(Some(list))
 }

@@ -1,9 +1,8 @@
-//! What a query's condition means to one partition's index: which terms it can ask, and a direct test on an item.
+//! What a query's condition means: which values a test accepts, as an index has them, and a direct test on an item.
 
-use crate::index::paths::{Paths, Step};
-use crate::index::policy::Policy;
+use crate::index::paths::Step;
 use crate::index::value::{self, Stretch};
-use crate::keys::{self, PathNumber};
+use crate::keys;
 use orrery_model::Json;
 use orrery_model::json::compare;
 use orrery_sql::{Condition, Path, Test, ValueType};
@@ -34,20 +33,12 @@ pub fn is_selective(test: &Test) -> bool {
 
 /// Whether the index can answer a test at all.
 pub fn is_answerable(test: &Test) -> bool {
-    is_selective(test) || matches!(test, Test::ScanStrings(_) | Test::Defined | Test::IsType(_))
+    !matches!(test, Test::NotDefined)
 }
 
-/// Whether the policy indexes what a test looks at.
-pub fn is_indexed(policy: &Policy, path: &Path) -> bool {
-    let own = path.0.first().is_some_and(|step| {
-        matches!(step, orrery_sql::Step::Name(name) if name != "_ts" && crate::row::SYSTEM_PROPERTIES.contains(&name.as_str()))
-    });
-    !own && !path.0.is_empty() && policy.covers(&steps(path))
-}
-
-/// The ranges of index keys that a test reads, and whether every key in them passes.
-pub struct KeyRanges {
-    /// From (inclusive) and to (exclusive).
+/// The stretches of encoded values that a test accepts.
+pub struct ValueRanges {
+    /// From (inclusive) and to (exclusive), without overlap.
     pub ranges: Vec<(Vec<u8>, Vec<u8>)>,
     /// Equality values looked up; 0 for scans.
     pub seeks: u64,
@@ -55,29 +46,38 @@ pub struct KeyRanges {
     pub exact: bool,
 }
 
-/// The index keys of a test on a path that the partition knows.
-pub fn key_ranges(path: PathNumber, test: &Test) -> Option<KeyRanges> {
+/// No value's bytes are at or after these.
+const BEYOND: u8 = 0xF0;
+
+/// What a test accepts; `None` if it accepts a missing value.
+pub fn value_ranges(test: &Test) -> Option<ValueRanges> {
     let whole = |start: Vec<u8>| (start.clone(), keys::after(&start));
     let equal = |value: &Json| {
         let encoded = value::encode(value);
-        (whole(keys::terms(path, &encoded.bytes)), encoded.exact)
+        (whole(encoded.bytes), encoded.exact)
     };
+    let scan = |ranges, exact| ValueRanges { ranges, seeks: 0, exact };
     Some(match test {
         Test::Equals(value) => {
             let (range, exact) = equal(value);
-            KeyRanges { ranges: vec![range], seeks: 1, exact }
+            ValueRanges { ranges: vec![range], seeks: 1, exact }
         }
         Test::In(values) => {
             let all: Vec<_> = values.iter().map(equal).collect();
             let exact = all.iter().all(|(_, exact)| *exact);
-            KeyRanges { seeks: all.len() as u64, ranges: all.into_iter().map(|(range, _)| range).collect(), exact }
+            let mut ranges: Vec<_> = all.into_iter().map(|(range, _)| range).collect();
+            let seeks = ranges.len() as u64;
+            // Values that look alike in the index are looked up once.
+            ranges.sort_unstable();
+            ranges.dedup();
+            ValueRanges { ranges, seeks, exact }
         }
-        Test::Range { lower, upper } => range(path, lower, upper)?,
+        Test::Range { lower, upper } => range(lower, upper)?,
         Test::Prefix(prefix) => {
             let (start, complete) = value::string_start(prefix);
-            KeyRanges { ranges: vec![whole(keys::terms(path, &start))], seeks: 0, exact: complete }
+            scan(vec![whole(start)], complete)
         }
-        Test::ScanStrings(_) => KeyRanges { ranges: vec![stretch(path, Stretch::String)], seeks: 0, exact: true },
+        Test::ScanStrings(_) => scan(vec![stretch(Stretch::String)], true),
         Test::IsType(kind) => {
             let kind = match kind {
                 ValueType::Bool => Stretch::Bool,
@@ -86,32 +86,36 @@ pub fn key_ranges(path: PathNumber, test: &Test) -> Option<KeyRanges> {
                 ValueType::Array => Stretch::Array,
                 ValueType::Object => Stretch::Object,
             };
-            KeyRanges { ranges: vec![stretch(path, kind)], seeks: 0, exact: true }
+            scan(vec![stretch(kind)], true)
         }
-        Test::Defined => KeyRanges { ranges: vec![whole(keys::terms(path, &[]))], seeks: 0, exact: true },
-        Test::NotEquals(_) | Test::NotDefined => return None,
+        Test::Defined => scan(vec![(Vec::new(), vec![BEYOND])], true),
+        Test::NotEquals(value) => {
+            let ((from, to), exact) = equal(value);
+            let both = vec![(Vec::new(), from), (to, vec![BEYOND])];
+            scan(if exact { both } else { vec![(Vec::new(), vec![BEYOND])] }, exact)
+        }
+        Test::NotDefined => return None,
     })
 }
 
-fn stretch(path: PathNumber, kind: Stretch) -> (Vec<u8>, Vec<u8>) {
+fn stretch(kind: Stretch) -> (Vec<u8>, Vec<u8>) {
     let (from, to) = kind.bounds();
-    (keys::terms(path, &[from]), keys::terms(path, &[to]))
+    (vec![from], vec![to])
 }
 
-fn range(path: PathNumber, lower: &Bound<Json>, upper: &Bound<Json>) -> Option<KeyRanges> {
+fn range(lower: &Bound<Json>, upper: &Bound<Json>) -> Option<ValueRanges> {
     let (Bound::Included(sample) | Bound::Excluded(sample)) =
         (if matches!(lower, Bound::Unbounded) { upper } else { lower })
     else {
         return None;
     };
-    let (first, last) = stretch(path, Stretch::of(sample));
+    let (first, last) = stretch(Stretch::of(sample));
     let mut exact = true;
     let mut key = |value: &Json, after: bool| {
         let encoded = value::encode(value);
         // Values that share their bytes lie on both sides of the bound: take them in and look at the item.
         exact &= encoded.exact;
-        let start = keys::terms(path, &encoded.bytes);
-        if after { keys::after(&start) } else { start }
+        if after { keys::after(&encoded.bytes) } else { encoded.bytes }
     };
     let from = match lower {
         Bound::Unbounded => first,
@@ -123,12 +127,9 @@ fn range(path: PathNumber, lower: &Bound<Json>, upper: &Bound<Json>) -> Option<K
         Bound::Included(v) => key(v, true),
         Bound::Excluded(v) => key(v, !value::encode(v).exact),
     };
-    Some(KeyRanges { ranges: vec![(from, to)], seeks: 0, exact })
-}
-
-/// The path's number, if some item of the partition has the path.
-pub fn find(paths: &Paths, path: &Path) -> Option<PathNumber> {
-    paths.find(&steps(path))
+    // Bounds that cross leave nothing.
+    let ranges = if from < to { vec![(from, to)] } else { Vec::new() };
+    Some(ValueRanges { ranges, seeks: 0, exact })
 }
 
 /// Whether an item fulfils a condition.

@@ -4,15 +4,20 @@
 //! an ORDER BY that their indexes serve they are merged; ties are broken by number, then by range. A position says where
 //! the last candidate stood: which range, and where in it.
 
-use super::access::{Access, Ask};
-use super::cursor::{Cursor, Found, Spot, compare_spots};
+use super::access::{Access, Ask, Settled};
+use super::cursor::{Cursor, Found};
+use super::position::Position;
+use super::walk::Spot;
 use crate::catalog::Container;
-use crate::partition::Partition;
-use orrery_model::Error;
+use crate::index::policy::Composite;
+use crate::keys;
+use crate::partition::{Partition, storage_failure};
 use orrery_model::partition_key::EpkRange;
 use orrery_model::work::QueryWork;
+use orrery_model::{Error, Result};
 use orrery_sql::{Candidate, QueryError, Source};
 use orrery_storage::Snapshot;
+use std::cell::Cell;
 
 /// A partition to be asked.
 pub struct Target<'a> {
@@ -24,122 +29,196 @@ pub struct Target<'a> {
     pub within: Option<EpkRange>,
 }
 
+/// What one asked partition did.
+pub struct Asked {
+    /// Its range id.
+    pub range: u32,
+    /// Counted work.
+    pub work: QueryWork,
+    /// How it was searched, in words.
+    pub explanation: String,
+    /// The composite index that was used, if one was.
+    pub composite: Option<Composite>,
+}
+
 /// Candidates of several partitions.
 pub struct Candidates<'a> {
     container: &'a Container,
     targets: &'a [Target<'a>],
-    ask: Box<dyn Fn(&'a Target<'a>) -> Ask<'a> + 'a>,
+    ask: Ask<'a>,
     cursors: Vec<Option<Cursor<'a>>>,
     merged: bool,
     descending: bool,
     current: usize,
-    last: Option<(u32, Spot)>,
+    last: Option<Position>,
+    short_positions: bool,
     now: u64,
+    /// What is being spent, for whoever bounds a page by it: see [`Candidates::spends_into`].
+    spent: Option<&'a Cell<u64>>,
 }
 
 impl<'a> Candidates<'a> {
     /// Candidates from `after` on. With ORDER BY all partitions are opened; if one of them cannot walk in order, none
-    /// does.
+    /// does. `ask` is the same for all targets but for the stretch.
     ///
     /// # Errors
     /// What the store reports; 400 for a position that makes no sense.
     pub fn open(
         container: &'a Container,
         targets: &'a [Target<'a>],
-        ask: impl Fn(&'a Target<'a>) -> Ask<'a> + 'a,
-        after: &[u8],
+        ask: Ask<'a>,
+        after: Option<&[u8]>,
+        short_positions: bool,
         now: u64,
-    ) -> orrery_model::Result<Self> {
-        let after = if after.is_empty() { None } else { Some(read_position(after)?) };
+    ) -> Result<Self> {
         let mut this = Candidates {
             container,
             targets,
-            ask: Box::new(ask),
+            ask,
             cursors: targets.iter().map(|_| None).collect(),
             merged: false,
             descending: false,
             current: 0,
-            last: after.clone().flatten(),
+            last: after.map(Position::read).transpose()?.flatten(),
+            short_positions,
             now,
+            spent: None,
         };
-        let ordered = targets.first().map(|t| (this.ask)(t)).is_some_and(|ask| !ask.query.order().is_empty());
-        if ordered {
-            this.open_merged()?;
-        } else if let Some((range, _)) = &this.last {
-            this.current = targets.iter().position(|t| t.partition.id == *range).ok_or_else(foreign_position)?;
+        if !this.ask.query.order().is_empty() {
+            this.open_merged(after.is_some_and(<[u8]>::is_empty))?;
+        } else if let Some(last) = &this.last {
+            this.current = targets.iter().position(|t| t.partition.id == last.range).ok_or_else(Position::foreign)?;
         }
         Ok(this)
     }
 
-    fn open_merged(&mut self) -> orrery_model::Result<()> {
+    fn open_merged(&mut self, sorted_before: bool) -> Result<()> {
         self.merged = true;
-        let mut asks: Vec<Ask<'a>> = self.targets.iter().map(|t| (self.ask)(t)).collect();
-        self.descending = asks.first().and_then(|a| a.query.order().first()).is_some_and(|key| key.descending);
-        let mut chosen = self.choose(&asks)?;
-        if chosen.iter().any(Access::walks_in_order) && !chosen.iter().all(Access::is_ordered) {
-            asks.iter_mut().for_each(|ask| ask.walk = Some(true));
-            chosen = self.choose(&asks)?;
+        self.descending = self.ask.query.order().first().is_some_and(|key| key.descending);
+        let settled = match &self.last {
+            Some(last) => Some(Settled::Along(last.along.ok_or_else(Position::foreign)?)),
+            None => sorted_before.then_some(Settled::Sort),
+        };
+        let mut chosen = self.choose(settled)?;
+        let along = settled.is_none().then(|| chosen.iter().find_map(Access::along)).flatten();
+        if let Some(along) = along {
+            // All partitions walk along one index, or none does.
+            let agrees = |access: &Access| access.is_ordered() && access.along().is_none_or(|name| name == along);
+            if !chosen.iter().all(agrees) {
+                chosen = self.choose(Some(Settled::Along(along)))?;
+            }
+            if !chosen.iter().all(agrees) {
+                chosen = self.choose(Some(Settled::Sort))?;
+            }
         }
-        // What is sorted is counted, not placed: it begins anew on every page.
         let in_order = chosen.iter().all(Access::is_ordered);
-        for (i, (ask, access)) in asks.into_iter().zip(chosen).enumerate() {
-            let target = &self.targets[i];
-            // Numbers are unique in a container: behind the last spot is the same place in every range.
-            let after = self.last.as_ref().map(|(_, spot)| spot).filter(|_| in_order);
-            let cursor =
-                Cursor::open(self.container, target.partition, target.snapshot.as_ref(), ask, access, after, self.now)?;
-            self.cursors[i] = Some(cursor);
+        if let (Some(Settled::Along(_)), false) = (settled, in_order) {
+            return Err(Position::foreign());
+        }
+        let after = match &self.last {
+            Some(last) if in_order => Some(self.spot_of(last, &chosen)?),
+            // What is sorted is counted, not placed: it begins anew on every page.
+            _ => None,
+        };
+        for (i, access) in chosen.into_iter().enumerate() {
+            self.cursors[i] = Some(self.cursor(i, access, after.as_ref())?);
         }
         Ok(())
     }
 
-    fn choose(&self, asks: &[Ask<'a>]) -> orrery_model::Result<Vec<Access>> {
-        let each = self.targets.iter().zip(asks);
-        each.map(|(target, ask)| Access::choose(ask, target.partition, target.snapshot.as_ref())).collect()
+    /// The spot of a position: in a run, and where the position is a short one, the item itself says it.
+    fn spot_of(&self, last: &Position, chosen: &[Access]) -> Result<Spot> {
+        let at = self.targets.iter().position(|t| t.partition.id == last.range).ok_or_else(Position::foreign)?;
+        let written = Spot { value: last.value.clone(), finer: None, number: last.number };
+        let Some(walk) = chosen[at].walk().or_else(|| chosen.iter().find_map(Access::walk)) else { return Ok(written) };
+        if !last.is_short && !walk.in_run(&written) {
+            return Ok(written);
+        }
+        let snapshot = self.targets[at].snapshot.as_ref();
+        let place = snapshot.get(&keys::natural(last.number)).map_err(storage_failure)?;
+        let place = place.and_then(|place| place[..].try_into().ok());
+        let found = place.map(|place| walk.spot_of(snapshot, last.number, place)).transpose()?.flatten();
+        match found {
+            Some(spot) if last.is_short && last.digest == Position::digest_of(spot.value.as_deref()) => Ok(spot),
+            Some(spot) if !last.is_short && spot.value == written.value => Ok(spot),
+            // The item changed since. In a run its number is still a place, if not the same.
+            _ if !last.is_short => Ok(written),
+            _ => Err(Error::bad(
+                "The continuation token is no longer valid: it was shortened to fit its limit, and the item that it \
+                 names has changed. Start the query again.",
+            )),
+        }
     }
 
-    /// What each asked partition did, with its range id and how it was searched.
-    pub fn work(&self) -> Vec<(u32, QueryWork, String)> {
+    fn ask(&self, target: usize, order: Option<Settled>) -> Ask<'a> {
+        Ask { within: self.targets[target].within.as_ref(), order, ..self.ask }
+    }
+
+    fn choose(&self, order: Option<Settled>) -> Result<Vec<Access>> {
+        let each = self.targets.iter().enumerate();
+        each.map(|(i, t)| Access::choose(&self.ask(i, order), t.partition, t.snapshot.as_ref())).collect()
+    }
+
+    fn cursor(&self, target: usize, access: Access, after: Option<&Spot>) -> Result<Cursor<'a>> {
+        let snapshot = self.targets[target].snapshot.as_ref();
+        Cursor::open(self.container, snapshot, self.ask(target, None), access, after, self.now)
+    }
+
+    /// What each asked partition did.
+    pub fn work(&self) -> Vec<Asked> {
         let each = self.targets.iter().zip(&self.cursors);
-        each.filter_map(|(t, c)| c.as_ref().map(|c| (t.partition.id, c.work, c.explanation().to_owned()))).collect()
+        let asked = |(t, c): (&Target<'_>, &Option<Cursor<'_>>)| {
+            let cursor = c.as_ref()?;
+            let Access { explanation, composite, .. } = cursor.access();
+            let (explanation, composite) = (explanation.clone(), composite.clone());
+            Some(Asked { range: t.partition.id, work: cursor.work, explanation, composite })
+        };
+        each.filter_map(asked).collect()
     }
 
-    fn next_found(&mut self) -> orrery_model::Result<Option<(u32, Found)>> {
+    /// Keeps the price of what was done so far in a cell, in 1/10,000 RU.
+    pub fn spends_into(&mut self, spent: &'a Cell<u64>) {
+        self.spent = Some(spent);
+    }
+
+    fn note_spending(&self) {
+        if let Some(spent) = self.spent {
+            let profile = self.ask.profile;
+            spent.set(self.cursors.iter().flatten().map(|cursor| profile.price_of_query(&cursor.work)).sum());
+        }
+    }
+
+    fn next_found(&mut self) -> Result<Option<(usize, Found)>> {
         if self.merged { self.next_merged() } else { self.next_in_turn() }
     }
 
-    fn next_in_turn(&mut self) -> orrery_model::Result<Option<(u32, Found)>> {
+    fn next_in_turn(&mut self) -> Result<Option<(usize, Found)>> {
         while let Some(target) = self.targets.get(self.current) {
-            let id = target.partition.id;
             if self.cursors[self.current].is_none() {
-                let ask = (self.ask)(target);
+                let last = self.last.as_ref().filter(|last| last.range == target.partition.id);
+                let settled = last.and_then(|last| last.along).map(Settled::Along);
+                let ask = self.ask(self.current, settled);
                 let access = Access::choose(&ask, target.partition, target.snapshot.as_ref())?;
-                let after = self.last.as_ref().filter(|(range, _)| *range == id).map(|(_, spot)| spot);
-                let cursor = Cursor::open(
-                    self.container,
-                    target.partition,
-                    target.snapshot.as_ref(),
-                    ask,
-                    access,
-                    after,
-                    self.now,
-                )?;
-                self.cursors[self.current] = Some(cursor);
+                if settled.is_some() && access.along() != last.and_then(|last| last.along) {
+                    return Err(Position::foreign());
+                }
+                let spot = last.map(|l| Spot { value: l.value.clone(), finer: None, number: l.number });
+                self.cursors[self.current] = Some(self.cursor(self.current, access, spot.as_ref())?);
             }
             if let Some(found) = self.cursors[self.current].as_mut().map(Cursor::next).transpose()?.flatten() {
-                return Ok(Some((id, found)));
+                return Ok(Some((self.current, found)));
             }
             self.current += 1;
         }
         Ok(None)
     }
 
-    fn next_merged(&mut self) -> orrery_model::Result<Option<(u32, Found)>> {
+    fn next_merged(&mut self) -> Result<Option<(usize, Found)>> {
         loop {
             let mut best: Option<(usize, Spot)> = None;
             for (i, cursor) in self.cursors.iter_mut().enumerate() {
                 let Some(spot) = cursor.as_mut().map(Cursor::peek).transpose()?.flatten() else { continue };
-                if best.as_ref().is_none_or(|(_, least)| compare_spots(spot, least, self.descending).is_lt()) {
+                if best.as_ref().is_none_or(|(_, least)| spot.compare(least, self.descending).is_lt()) {
                     best = Some((i, spot.clone()));
                 }
             }
@@ -147,7 +226,7 @@ impl<'a> Candidates<'a> {
             let cursor = self.cursors[i].as_mut().expect("just peeked");
             // Loading may find the item expired or outside the range, and then the cursor stands somewhere else.
             match cursor.take_at(&spot)? {
-                Some(found) => return Ok(Some((self.targets[i].partition.id, found))),
+                Some(found) => return Ok(Some((i, found))),
                 None => continue,
             }
         }
@@ -155,10 +234,12 @@ impl<'a> Candidates<'a> {
 }
 
 impl Source for Candidates<'_> {
-    fn next(&mut self) -> Result<Option<Candidate>, QueryError> {
-        let found = self.next_found().map_err(|e| QueryError::Source(Box::new(e)))?;
-        Ok(found.map(|(range, found)| {
-            self.last = Some((range, found.spot));
+    fn next(&mut self) -> std::result::Result<Option<Candidate>, QueryError> {
+        let found = self.next_found().map_err(|e| QueryError::Source(Box::new(e)));
+        self.note_spending();
+        Ok(found?.map(|(target, found)| {
+            let along = self.cursors[target].as_ref().and_then(Cursor::along);
+            self.last = Some(Position::of(self.targets[target].partition.id, along, found.spot));
             Candidate { text: found.text, satisfied: found.satisfied }
         }))
     }
@@ -169,42 +250,8 @@ impl Source for Candidates<'_> {
 
     fn position(&self) -> Vec<u8> {
         match &self.last {
-            None => vec![0],
-            Some((range, spot)) => {
-                let mut out = vec![1];
-                out.extend_from_slice(&range.to_be_bytes());
-                out.extend_from_slice(&spot.number.to_be_bytes());
-                if let Some(value) = &spot.value {
-                    out.push(1);
-                    out.extend_from_slice(value);
-                }
-                out
-            }
+            None => Position::BEGINNING.to_vec(),
+            Some(last) => last.write(self.short_positions),
         }
     }
-}
-
-/// The position that [`Source::position`] wrote.
-fn read_position(bytes: &[u8]) -> orrery_model::Result<Option<(u32, Spot)>> {
-    let read = || -> Option<Option<(u32, Spot)>> {
-        match bytes.split_first()? {
-            (0, []) => Some(None),
-            (1, rest) => {
-                let range = u32::from_be_bytes(rest.get(..4)?.try_into().ok()?);
-                let number = u64::from_be_bytes(rest.get(4..12)?.try_into().ok()?);
-                let value = match rest.get(12..)? {
-                    [] => None,
-                    [1, value @ ..] => Some(value.to_vec()),
-                    _ => return None,
-                };
-                Some(Some((range, Spot { value, number })))
-            }
-            _ => None,
-        }
-    };
-    read().ok_or_else(foreign_position)
-}
-
-fn foreign_position() -> Error {
-    Error::bad("The continuation token is invalid: it does not belong to this container or query.")
 }

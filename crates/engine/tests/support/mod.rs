@@ -119,6 +119,7 @@ pub fn query(text: &str) -> QueryRequest {
         page: PageRequest::default(),
         cross_partition: true,
         metrics: false,
+        explain: false,
     }
 }
 

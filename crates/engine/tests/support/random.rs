@@ -113,7 +113,28 @@ pub fn policy() -> impl Strategy<Value = String> {
         };
         format!("{{\"includedPaths\":{},\"excludedPaths\":{}}}", list(included), list(excluded))
     });
-    prop_oneof![3 => Just("{}".to_owned()), 1 => Just(NARROW.to_owned()), 4 => random, 1 => Just(r#"{"indexingMode":"none"}"#.to_owned())]
+    let random = (random, composites()).prop_map(with_composites);
+    let everything = composites().prop_map(|composites| with_composites(("{}".to_owned(), composites)));
+    prop_oneof![3 => everything, 1 => Just(NARROW.to_owned()), 4 => random, 1 => Just(r#"{"indexingMode":"none"}"#.to_owned())]
+}
+
+/// Composite indexes over a few paths, so that orders meet them.
+fn composites() -> impl Strategy<Value = Vec<Vec<(&'static str, bool)>>> {
+    let part = (select(vec!["/a", "/b", "/n/x", "/pk", "/_ts", "/t"]), any::<bool>());
+    let one = prop::collection::vec(part, 2..4).prop_filter("each path once", |parts| {
+        parts.iter().enumerate().all(|(i, (path, _))| parts[..i].iter().all(|(p, _)| p != path))
+    });
+    prop::collection::vec(one, 0..4)
+}
+
+fn with_composites((policy, composites): (String, Vec<Vec<(&'static str, bool)>>)) -> String {
+    let part = |(path, ascending): &(&str, bool)| {
+        format!("{{\"path\":\"{path}\",\"order\":\"{}\"}}", if *ascending { "ascending" } else { "descending" })
+    };
+    let one = |parts: &Vec<(&str, bool)>| format!("[{}]", parts.iter().map(part).collect::<Vec<_>>().join(","));
+    let all = composites.iter().map(one).collect::<Vec<_>>().join(",");
+    let comma = if policy == "{}" { "" } else { "," };
+    format!("{}{comma}\"compositeIndexes\":[{all}]}}", policy.strip_suffix('}').expect("an object"))
 }
 
 fn path() -> impl Strategy<Value = &'static str> {
@@ -179,11 +200,11 @@ fn condition() -> impl Strategy<Value = String> {
     })
 }
 
-/// A query, and the path that it orders by.
+/// A query, and the paths that it orders by.
 #[derive(Clone, Debug)]
 pub struct RandomQuery {
     pub text: String,
-    pub order: Option<(&'static str, bool)>,
+    pub order: Vec<(&'static str, bool)>,
 }
 
 /// A query with its parts.
@@ -217,14 +238,20 @@ pub fn random_query() -> impl Strategy<Value = RandomQuery> {
         prop_oneof![4 => Just(String::new()), 1 => offset]
     };
     let top = || prop_oneof![5 => Just(String::new()), 1 => (1..12usize).prop_map(|n| format!("TOP {n} "))];
-    let order = || prop::option::weighted(0.5, (path(), any::<bool>()));
+    let several =
+        prop::collection::vec((select(vec!["c.a", "c.b", "c.n.x", "c.pk", "c._ts", "c.t"]), any::<bool>()), 2..4);
+    let order = prop_oneof![
+        4 => Just(Vec::new()),
+        4 => (path(), any::<bool>()).prop_map(|key| vec![key]),
+        2 => several,
+    ];
     let rows =
-        (select(plain), top(), filter(), order(), window()).prop_map(|((what, join), top, filter, order, window)| {
+        (select(plain), top(), filter(), order, window()).prop_map(|((what, join), top, filter, order, window)| {
             let (distinct, what) = what.strip_prefix("DISTINCT ").map_or(("", what), |rest| ("DISTINCT ", rest));
             let window = if top.is_empty() { window } else { String::new() };
-            let by = order.map_or_else(String::new, |(path, down)| {
-                format!(" ORDER BY {path}{}", if down { " DESC" } else { "" })
-            });
+            let keys: Vec<String> =
+                order.iter().map(|(path, down)| format!("{path}{}", if *down { " DESC" } else { "" })).collect();
+            let by = if keys.is_empty() { String::new() } else { format!(" ORDER BY {}", keys.join(", ")) };
             RandomQuery { text: format!("SELECT {distinct}{top}{what} FROM c{join}{filter}{by}{window}"), order }
         });
     let folds = (select(folded), filter()).prop_map(|((what, rest), filter)| {
@@ -232,7 +259,7 @@ pub fn random_query() -> impl Strategy<Value = RandomQuery> {
             Some(_) => format!("SELECT {what} FROM c{filter}{rest}"),
             None => format!("SELECT {what} FROM c{rest}{filter}"),
         };
-        RandomQuery { text, order: None }
+        RandomQuery { text, order: Vec::new() }
     });
     prop_oneof![3 => rows, 1 => folds]
 }

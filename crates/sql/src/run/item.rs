@@ -95,6 +95,14 @@ pub(crate) fn read(text: &[u8], looks: &Looks) -> Result<Json, QueryError> {
     }
 }
 
+/// The named top-level members of an item's text, without a look at the rest.
+///
+/// # Errors
+/// [`QueryError::Source`] for a text that is no JSON object.
+pub fn read_members(text: &[u8], names: &[String]) -> Result<Json, QueryError> {
+    read(text, &Looks::at(names.to_vec()))
+}
+
 /// Goes over the members of an object and parses those that are wanted.
 fn skim(text: &[u8], wanted: &[String], object: &mut Object) -> Option<()> {
     let mut at = blank(text, 0);

@@ -1,0 +1,44 @@
+//! The values of a composite index: those of its paths one after the other, turned where they descend.
+
+use super::paths::Step;
+use super::policy::Composite;
+use super::value;
+use orrery_model::{Json, Object};
+
+/// The value of an item.
+pub fn encode(composite: &Composite, item: &Object, ts: u64) -> Vec<u8> {
+    let ts = Json::from(ts);
+    let part = |(path, ascending): &(Vec<Step>, bool)| {
+        let bytes = value::encode_or_undefined(value_at(path, item, &ts));
+        if *ascending { bytes } else { value::turned(&bytes) }
+    };
+    composite.paths.iter().flat_map(part).collect()
+}
+
+/// The value at a path of names; `ts` is that of `_ts`, which is not among the item's members.
+pub fn value_at<'a>(path: &[Step], item: &'a Object, ts: &'a Json) -> Option<&'a Json> {
+    let (Step::Name(first), rest) = path.split_first()? else { return None };
+    let start = match first.as_str() {
+        "_ts" => ts,
+        own if crate::row::SYSTEM_PROPERTIES.contains(&own) => return None,
+        name => item.get(name)?,
+    };
+    rest.iter().try_fold(start, |at, step| match step {
+        Step::Name(name) => at.get(name),
+        Step::Element => None,
+    })
+}
+
+/// Whether items of different values, which have an order among themselves, may have these bytes.
+pub fn hides_order(composite: &Composite, bytes: &[u8]) -> bool {
+    let mut rest = bytes;
+    for (_, ascending) in &composite.paths {
+        let straight = if *ascending { rest.to_vec() } else { value::turned(rest) };
+        let Some(length) = value::first_length(&straight) else { return true };
+        if value::hides_order(&straight[..length]) {
+            return true;
+        }
+        rest = &rest[length..];
+    }
+    false
+}

@@ -1,0 +1,159 @@
+//! Indexes that follow a new policy, a step at a time, while reads and writes go on.
+//!
+//! A step takes the writer of one partition, compares what some items have in the index with what the newest policy
+//! asks for, and writes the difference. Where it stands is part of the same commit (`index/stretches.rs`), so a process
+//! that ends in between goes on where it was, and queries use every path that all policies in force have in common.
+
+use crate::Engine;
+use crate::catalog::Container;
+use crate::index::policy::Policy;
+use crate::index::stretches::{Policies, Stretches};
+use crate::index::terms::Terms;
+use crate::keys::{self, Number, Place};
+use crate::partition::{Changes, Partition, outcome_error, scan, storage_failure};
+use crate::row::Row;
+use crate::transaction::read_row;
+use orrery_model::json::parse;
+use orrery_model::{Error, Result};
+use orrery_storage::Direction;
+
+/// Index rows that one step changes at most, about; writes of clients go on between steps.
+const ROWS_A_STEP: usize = 4_000;
+/// Items that one step of [`Engine::finish_rebuilds`] looks at.
+pub const ITEMS_A_STEP: usize = 1_000;
+
+impl Engine {
+    /// Brings one index one step nearer to its policy, a step of so many items at most; whether there is more to do.
+    ///
+    /// # Errors
+    /// What the store reports; the step is done again next time.
+    pub fn rebuild_some(&self, items: usize) -> Result<bool> {
+        for container in self.catalog().all_containers() {
+            let policies = container.policies();
+            if policies.older.is_empty() {
+                continue;
+            }
+            for partition in container.partitions() {
+                if !self.step(&container, partition, items.max(1))? {
+                    return Ok(true);
+                }
+            }
+            self.catalog().retire_policies(&container, policies.newest.0)?;
+        }
+        Ok(false)
+    }
+
+    /// Brings all indexes to their policies.
+    ///
+    /// # Errors
+    /// What the store reports.
+    pub fn finish_rebuilds(&self) -> Result<()> {
+        while self.rebuild_some(ITEMS_A_STEP)? {}
+        Ok(())
+    }
+
+    /// How much of a container's index follows its policy, in percent.
+    ///
+    /// # Errors
+    /// What the store reports.
+    pub fn index_progress(&self, container: &Container) -> Result<u8> {
+        let policies = container.policies();
+        if policies.older.is_empty() {
+            return Ok(100);
+        }
+        let (mut done, mut all) = (0u64, 0u64);
+        for partition in container.partitions() {
+            let snapshot = partition.snapshot()?;
+            let numbers = Partition::counters(snapshot.as_ref())?.next_number.max(1);
+            let frontier = Partition::stretches(snapshot.as_ref())?.frontier(policies.newest.0);
+            done += frontier.min(numbers);
+            all += numbers;
+        }
+        // It is whole only when the older policies are out of use.
+        Ok((done * 100 / all.max(1)).min(99) as u8)
+    }
+
+    /// One step in one partition; whether nothing was left to do there.
+    fn step(&self, container: &Container, partition: &Partition, items: usize) -> Result<bool> {
+        let mut writer = partition.lock()?;
+        // Under the lock, so that no step works for an older policy than the one before it.
+        let policies = container.policies();
+        let newest = policies.newest.0;
+        if writer.stretches.are_all(newest) {
+            return Ok(true);
+        }
+        let snapshot = partition.snapshot_with(writer.lsn)?;
+        let mut stretches = writer.stretches.clone();
+        let mut changes = Changes { counters: writer.counters, ..Changes::default() };
+        let mut looked_at = 0;
+        let mut reached = None;
+        let from = keys::naturals_from(stretches.frontier(newest));
+        for entry in scan(snapshot.as_ref(), &from, Direction::Forward) {
+            let (number, place) = read_natural(entry?)?;
+            if looked_at == items || changes.puts.len() + changes.deletes.len() >= ROWS_A_STEP {
+                reached = Some(number);
+                break;
+            }
+            looked_at += 1;
+            let Some((before, after)) = policies.pair(&stretches, number) else {
+                return Err(Error::internal("a policy in use is not known"));
+            };
+            let row = read_row(place, number, |key| snapshot.get(key).map_err(storage_failure))?.ok_or_else(damaged)?;
+            if !row.leave_out_of_index {
+                let item = Item { number, place, row };
+                item.change(container, partition, before, after, &mut changes)?;
+            }
+        }
+        match reached {
+            Some(number) => stretches.advance(newest, number),
+            None => stretches.settle(newest),
+        }
+        changes.stretches = Some(stretches);
+        let ordered = writer.submit(partition, changes, self.world().random());
+        drop(writer);
+        outcome_error(&ordered.receipt.wait()).map_or(Ok(reached.is_none()), Err)
+    }
+}
+
+impl Policies {
+    /// The policy that an item's entries follow, and the one that they shall.
+    fn pair(&self, stretches: &Stretches, number: Number) -> Option<(&Policy, &Policy)> {
+        Some((self.get(stretches.generation_of(number))?, &self.newest.1))
+    }
+}
+
+struct Item {
+    number: Number,
+    place: Place,
+    row: Row,
+}
+
+impl Item {
+    /// The difference between what an item's index entries are and shall be.
+    fn change(
+        &self,
+        container: &Container,
+        partition: &Partition,
+        before: &Policy,
+        after: &Policy,
+        changes: &mut Changes,
+    ) -> Result<()> {
+        let json = parse(&self.row.body).map_err(|_| damaged())?;
+        let item = json.as_object().ok_or_else(damaged)?;
+        let key_is_id = container.settings().partition_key_is_id();
+        let mut paths = partition.paths_mut()?;
+        let mut terms = |policy: &Policy| Terms::of(item, self.row.ts, policy, key_is_id, &mut paths);
+        let (before, after) = (terms(before), terms(after));
+        changes.replace_terms(&before, &after, self.number, self.place);
+        Ok(())
+    }
+}
+
+fn read_natural((key, value): (bytes::Bytes, bytes::Bytes)) -> Result<(Number, Place)> {
+    let number = keys::read_natural(&key).ok_or_else(damaged)?;
+    Ok((number, value[..].try_into().map_err(|_| damaged())?))
+}
+
+fn damaged() -> Error {
+    Error::internal("a row is damaged")
+}
