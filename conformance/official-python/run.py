@@ -94,7 +94,7 @@ class ServerOfThisRun:
         given = os.environ.get("ORRERY_ENDPOINT")
         if given:
             return Account(given, os.environ.get("ORRERY_KEY") or EMULATOR_KEY)
-        self._server = Server.start(self._log, "--memory")
+        self._server = Server.start(self._log, "--memory", "--cross-partition-queries", "refuse")
         return Account(self._server.endpoints.http, self._server.endpoints.key)
 
     def __exit__(self, *_problem) -> None:

@@ -23,6 +23,7 @@ mod walk;
 pub use metadata::query_rows;
 pub use plan::client_plan;
 
+use crate::CrossPartitionQueries;
 use crate::catalog::Container;
 use crate::index::policy::Policy;
 use crate::partition::Partition;
@@ -35,6 +36,7 @@ use orrery_model::work::{QueryWork, Step};
 use orrery_model::world::World;
 use orrery_model::{Error, Json, Kind, Result, limits};
 use orrery_sql::{Bounds, Demand, Environment, Functions, Query, QueryError, Resume, Source, Work};
+use position::Position;
 use source::{Asked, Candidates, Target};
 use std::sync::Arc;
 
@@ -49,6 +51,8 @@ pub struct Context<'a> {
     pub world: &'a dyn World,
     /// Prices.
     pub profile: Profile,
+    /// Who merges over partitions.
+    pub cross_partition_queries: CrossPartitionQueries,
 }
 
 /// Rows wanted on a page.
@@ -105,6 +109,32 @@ pub struct Reach<'a> {
     pub key: Option<Epk>,
 }
 
+impl Reach<'_> {
+    /// Keeps the partition in which the next page begins, and gives the range id of the one after it.
+    fn narrow_to_one(&mut self, resume: Option<&Resume>) -> Result<Option<u32>> {
+        let last = resume.map(|resume| Position::read(&resume.position)).transpose()?.flatten();
+        let mut ids = self.partitions.iter().map(|(partition, _)| partition.id);
+        let at = last.map_or(Some(0), |last| ids.position(|id| id == last.range)).ok_or_else(Position::foreign)?;
+        let next = self.partitions.get(at + 1).map(|(partition, _)| partition.id);
+        self.partitions = vec![self.partitions.swap_remove(at)];
+        Ok(next)
+    }
+}
+
+/// The refusal of a query that its client has to merge, with the plan for it.
+fn not_servable(container: &Container, scope: &Scope, request: &QueryRequest) -> Error {
+    let key = if let Scope::Key(key) = scope { Some(key) } else { None };
+    match client_plan(container, &request.text, &request.parameters, "", key) {
+        Err(refused) => refused,
+        Ok(plan) => Error::new(
+            Kind::CrossPartitionQueryNotServable,
+            "The provided cross partition query can not be directly served by the gateway: its rows must be merged over \
+             several physical partitions, which is left to the client. The plan for it is attached.",
+        )
+        .with_detail(plan),
+    }
+}
+
 /// Runs one page of a query; adds what it did to `steps`.
 ///
 /// # Errors
@@ -119,7 +149,14 @@ pub fn run(
 ) -> Result<QueryPage> {
     let query = compile(&request.text, &request.parameters, &environment(container))?;
     let resume = request.page.continuation.as_deref().map(token::read).transpose()?;
-    let reach = reach(container, scope, &query, request.cross_partition)?;
+    let mut reach = reach(container, scope, &query, request.cross_partition)?;
+    let mut next_range = None;
+    if context.cross_partition_queries == CrossPartitionQueries::Refuse && reach.partitions.len() > 1 {
+        if query.merges() {
+            return Err(not_servable(container, scope, request));
+        }
+        next_range = reach.narrow_to_one(resume.as_ref())?;
+    }
     // Before the snapshots: a policy that is newer than they are does no harm, one that is not known would.
     let (settings, policies) = (container.settings(), container.policies());
     check_order(&query, &settings.policy)?;
@@ -151,8 +188,9 @@ pub fn run(
     let before = steps.len();
     charge(&query, &asked, &work, targets.is_empty(), steps);
     let page = page.map_err(query_error)?;
-    let continuation =
-        page.resume.map(|resume| token::write(&resume, request.page.continuation_limit_kb)).transpose()?;
+    let at_the_border = next_range.map(|range| query.resume_at(Position::start_of(range)));
+    let resume = page.resume.or(at_the_border);
+    let continuation = resume.map(|resume| token::write(&resume, request.page.continuation_limit_kb)).transpose()?;
     let key_paths = if matches!(scope, Scope::Key(_)) { key_paths(container) } else { Vec::new() };
     let charges = || steps[before..].iter().map(|s| context.profile.price_of(s).to_string()).collect::<Vec<_>>();
     Ok(QueryPage {
