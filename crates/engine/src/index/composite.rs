@@ -5,11 +5,21 @@ use super::policy::Composite;
 use super::value;
 use orrery_model::{Json, Object};
 
+/// Encoded bytes of strings that one entry keeps: the store's keys have a limit.
+const STRING_BYTES: usize = 1_600;
+
+impl Composite {
+    /// Encoded bytes that it keeps of one string.
+    pub fn string_bytes(&self) -> usize {
+        (STRING_BYTES / self.paths.len()).min(value::STRING_BYTES)
+    }
+}
+
 /// The value of an item.
 pub fn encode(composite: &Composite, item: &Object, ts: u64) -> Vec<u8> {
     let ts = Json::from(ts);
     let part = |(path, ascending): &(Vec<Step>, bool)| {
-        let bytes = value::encode_or_undefined(value_at(path, item, &ts));
+        let bytes = value::encode_or_undefined(value_at(path, item, &ts), composite.string_bytes());
         if *ascending { bytes } else { value::turned(&bytes) }
     };
     composite.paths.iter().flat_map(part).collect()

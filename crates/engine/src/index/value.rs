@@ -40,13 +40,18 @@ pub struct Encoded {
 
 /// Encodes a value.
 pub fn encode(value: &Json) -> Encoded {
+    encode_within(value, STRING_BYTES)
+}
+
+/// Encodes a value; of a string at most so many bytes.
+pub fn encode_within(value: &Json, string_bytes: usize) -> Encoded {
     let plain = |bytes: Vec<u8>| Encoded { bytes, exact: true };
     match value {
         Json::Null => plain(vec![NULL]),
         Json::Bool(false) => plain(vec![FALSE]),
         Json::Bool(true) => plain(vec![TRUE]),
         Json::Number(number) => encode_number(number),
-        Json::String(text) => encode_string(text),
+        Json::String(text) => encode_string(text, string_bytes),
         Json::Array(_) => Encoded { bytes: vec![ARRAY], exact: false },
         Json::Object(_) => Encoded { bytes: vec![OBJECT], exact: false },
     }
@@ -64,18 +69,19 @@ fn encode_number(number: &Number) -> Encoded {
     Encoded { bytes, exact }
 }
 
-fn encode_string(text: &str) -> Encoded {
-    let (mut bytes, exact) = string_start(text);
+fn encode_string(text: &str, most: usize) -> Encoded {
+    let (mut bytes, exact) = string_start(text, most);
     bytes.extend_from_slice(if exact { &END } else { &CUT });
     Encoded { bytes, exact }
 }
 
-/// The encoded beginning that all strings starting with `prefix` share, and whether all of it fits.
-pub fn string_start(prefix: &str) -> (Vec<u8>, bool) {
+/// The encoded beginning, of at most so many bytes, that all strings starting with `prefix` share; and whether all of it
+/// fits.
+pub fn string_start(prefix: &str, most: usize) -> (Vec<u8>, bool) {
     let mut bytes = vec![STRING];
     for &byte in prefix.as_bytes() {
         let step: &[u8] = if byte == 0 { &[0x00, 0xFF] } else { std::slice::from_ref(&byte) };
-        if bytes.len() + step.len() > STRING_BYTES {
+        if bytes.len() + step.len() > most {
             return (bytes, false);
         }
         bytes.extend_from_slice(step);
@@ -138,8 +144,8 @@ pub fn decode_string(bytes: &[u8]) -> Option<String> {
 }
 
 /// Encodes a value that may be missing.
-pub fn encode_or_undefined(value: Option<&Json>) -> Vec<u8> {
-    value.map_or_else(|| vec![UNDEFINED], |value| encode(value).bytes)
+pub fn encode_or_undefined(value: Option<&Json>, string_bytes: usize) -> Vec<u8> {
+    value.map_or_else(|| vec![UNDEFINED], |value| encode_within(value, string_bytes).bytes)
 }
 
 /// Bytes that sort the other way round.

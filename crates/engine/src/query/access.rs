@@ -377,6 +377,10 @@ impl Planner<'_> {
         if wanted.is_some() {
             return Ok(Some(walk));
         }
+        // DISTINCT along the order compares neighbours only.
+        if self.ask.query.is_distinct() && walk.has_structures(self.snapshot) {
+            return Ok(None);
+        }
         let items = Partition::counters(self.snapshot)?.items as usize;
         let total = match walk.count(self.snapshot, ROUNDS[0]) {
             entries if walk.is_narrowed() && entries < ROUNDS[0] => entries,

@@ -49,11 +49,11 @@ pub struct ValueRanges {
 /// No value's bytes are at or after these.
 const BEYOND: u8 = 0xF0;
 
-/// What a test accepts; `None` if it accepts a missing value.
-pub fn value_ranges(test: &Test) -> Option<ValueRanges> {
+/// What a test accepts, of an index that keeps so many bytes of a string; `None` if it accepts a missing value.
+pub fn value_ranges(test: &Test, string_bytes: usize) -> Option<ValueRanges> {
     let whole = |start: Vec<u8>| (start.clone(), keys::after(&start));
     let equal = |value: &Json| {
-        let encoded = value::encode(value);
+        let encoded = value::encode_within(value, string_bytes);
         (whole(encoded.bytes), encoded.exact)
     };
     let scan = |ranges, exact| ValueRanges { ranges, seeks: 0, exact };
@@ -72,9 +72,9 @@ pub fn value_ranges(test: &Test) -> Option<ValueRanges> {
             ranges.dedup();
             ValueRanges { ranges, seeks, exact }
         }
-        Test::Range { lower, upper } => range(lower, upper)?,
+        Test::Range { lower, upper } => range(lower, upper, string_bytes)?,
         Test::Prefix(prefix) => {
-            let (start, complete) = value::string_start(prefix);
+            let (start, complete) = value::string_start(prefix, string_bytes);
             scan(vec![whole(start)], complete)
         }
         Test::ScanStrings(_) => scan(vec![stretch(Stretch::String)], true),
@@ -103,7 +103,7 @@ fn stretch(kind: Stretch) -> (Vec<u8>, Vec<u8>) {
     (vec![from], vec![to])
 }
 
-fn range(lower: &Bound<Json>, upper: &Bound<Json>) -> Option<ValueRanges> {
+fn range(lower: &Bound<Json>, upper: &Bound<Json>, string_bytes: usize) -> Option<ValueRanges> {
     let (Bound::Included(sample) | Bound::Excluded(sample)) =
         (if matches!(lower, Bound::Unbounded) { upper } else { lower })
     else {
@@ -111,8 +111,9 @@ fn range(lower: &Bound<Json>, upper: &Bound<Json>) -> Option<ValueRanges> {
     };
     let (first, last) = stretch(Stretch::of(sample));
     let mut exact = true;
+    let is_exact = |value: &Json| value::encode_within(value, string_bytes).exact;
     let mut key = |value: &Json, after: bool| {
-        let encoded = value::encode(value);
+        let encoded = value::encode_within(value, string_bytes);
         // Values that share their bytes lie on both sides of the bound: take them in and look at the item.
         exact &= encoded.exact;
         if after { keys::after(&encoded.bytes) } else { encoded.bytes }
@@ -120,12 +121,12 @@ fn range(lower: &Bound<Json>, upper: &Bound<Json>) -> Option<ValueRanges> {
     let from = match lower {
         Bound::Unbounded => first,
         Bound::Included(v) => key(v, false),
-        Bound::Excluded(v) => key(v, value::encode(v).exact),
+        Bound::Excluded(v) => key(v, is_exact(v)),
     };
     let to = match upper {
         Bound::Unbounded => last,
         Bound::Included(v) => key(v, true),
-        Bound::Excluded(v) => key(v, !value::encode(v).exact),
+        Bound::Excluded(v) => key(v, !is_exact(v)),
     };
     // Bounds that cross leave nothing.
     let ranges = if from < to { vec![(from, to)] } else { Vec::new() };

@@ -116,7 +116,7 @@ fn term(index: &IndexView<'_>, path: &Path, test: &Test, exact: bool) -> Option<
         return None;
     }
     let text = format!("{path} {test}");
-    let values = value_ranges(test)?;
+    let values = value_ranges(test, value::STRING_BYTES)?;
     let Some(number) = index.number(path) else {
         return Some(Planned::nothing(format!("{text} (no item has the path)"), values.seeks));
     };
@@ -209,7 +209,7 @@ pub fn narrow(composite: &Composite, conditions: &[&Condition]) -> Narrowed {
         };
         let turn = |bytes: Vec<u8>| if *ascending { bytes } else { value::turned(&bytes) };
         if let Some((i, Test::Equals(value), exact)) = on_path().find(|(_, test, _)| matches!(test, Test::Equals(_))) {
-            let encoded = value::encode(value);
+            let encoded = value::encode_within(value, composite.string_bytes());
             narrowed.exact &= exact && encoded.exact;
             narrowed.covered.push(i);
             prefix.extend(turn(encoded.bytes));
@@ -217,7 +217,9 @@ pub fn narrow(composite: &Composite, conditions: &[&Condition]) -> Narrowed {
             continue;
         }
         let range = on_path().find_map(|(i, test, exact)| match test {
-            Test::Range { .. } | Test::Prefix(_) => value_ranges(test).map(|values| (i, values, exact)),
+            Test::Range { .. } | Test::Prefix(_) => {
+                value_ranges(test, composite.string_bytes()).map(|values| (i, values, exact))
+            }
             _ => None,
         });
         if let Some((i, values, exact)) = range

@@ -97,7 +97,8 @@ impl<'a> Candidates<'a> {
         self.descending = self.ask.query.order().first().is_some_and(|key| key.descending);
         let settled = match &self.last {
             Some(last) => Some(Settled::Along(last.along.ok_or_else(Position::foreign)?)),
-            None => sorted_before.then_some(Settled::Sort),
+            // What collects leaves no place behind, in whichever order it came; it is chosen again as before.
+            None => (sorted_before && !self.ask.query.collects()).then_some(Settled::Sort),
         };
         let mut chosen = self.choose(settled)?;
         let along = settled.is_none().then(|| chosen.iter().find_map(Access::along)).flatten();

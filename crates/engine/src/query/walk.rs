@@ -10,7 +10,7 @@ use super::lookup::{KeyRange, Narrowed, narrow, read_entry};
 use crate::index::composite;
 use crate::index::paths::Step;
 use crate::index::policy::Composite;
-use crate::index::value;
+use crate::index::value::{self, Stretch};
 use crate::keys::{self, Number, PathNumber, Place};
 use crate::partition::{Partition, scan, storage_failure};
 use crate::throughput::Profile;
@@ -124,7 +124,7 @@ impl OrderWalk {
             .collect();
         let with_lacking = !tests.iter().any(|(_, test, _)| !matches!(test, Test::NotDefined));
         let narrowing = tests.iter().find_map(|(i, test, exact)| {
-            let values = value_ranges(test).filter(|_| !matches!(test, Test::ScanStrings(_)))?;
+            let values = value_ranges(test, value::STRING_BYTES).filter(|_| !matches!(test, Test::ScanStrings(_)))?;
             let [(from, to)] = &values.ranges[..] else { return None };
             let number = number?;
             // What is not decided by the bytes is asked again of the item.
@@ -190,6 +190,15 @@ impl OrderWalk {
     /// Counts entries up to `most`.
     pub fn count(&self, snapshot: &dyn Snapshot, most: usize) -> usize {
         self.range().map_or(0, |range| scan(snapshot, &range, Direction::Forward).take(most).count())
+    }
+
+    /// Whether arrays or objects are among its values: equal ones do not lie side by side.
+    pub fn has_structures(&self, snapshot: &dyn Snapshot) -> bool {
+        let stretch = |number| {
+            (keys::terms(number, &[Stretch::Array.bounds().0]), keys::terms(number, &[Stretch::Object.bounds().1]))
+        };
+        let range = self.number.filter(|_| matches!(self.along, Along::Path(_))).map(stretch);
+        range.is_some_and(|range| scan(snapshot, &range, Direction::Forward).next().is_some())
     }
 
     fn range(&self) -> Option<KeyRange> {
