@@ -112,6 +112,9 @@ pub struct Reach<'a> {
 impl Reach<'_> {
     /// Keeps the partition in which the next page begins, and gives the range id of the one after it.
     fn narrow_to_one(&mut self, resume: Option<&Resume>) -> Result<Option<u32>> {
+        if self.partitions.len() < 2 {
+            return Ok(None);
+        }
         let last = resume.map(|resume| Position::read(&resume.position)).transpose()?.flatten();
         let mut ids = self.partitions.iter().map(|(partition, _)| partition.id);
         let at = last.map_or(Some(0), |last| ids.position(|id| id == last.range)).ok_or_else(Position::foreign)?;
@@ -119,6 +122,15 @@ impl Reach<'_> {
         self.partitions = vec![self.partitions.swap_remove(at)];
         Ok(next)
     }
+}
+
+/// Whether a request is for several physical partitions. If it may cross them, then a condition that needs only one of
+/// them does not count: the service's gateway goes by the headers.
+fn names_several(container: &Container, scope: &Scope, request: &QueryRequest, reach: &Reach<'_>) -> Result<bool> {
+    if reach.partitions.is_empty() || !request.cross_partition {
+        return Ok(reach.partitions.len() > 1);
+    }
+    Ok(scope_reach(container, scope)?.partitions.len() > 1)
 }
 
 /// The refusal of a query that its client has to merge, with the plan for it.
@@ -151,8 +163,8 @@ pub fn run(
     let resume = request.page.continuation.as_deref().map(token::read).transpose()?;
     let mut reach = reach(container, scope, &query, request.cross_partition)?;
     let mut next_range = None;
-    if context.cross_partition_queries == CrossPartitionQueries::Refuse && reach.partitions.len() > 1 {
-        if query.merges() {
+    if context.cross_partition_queries == CrossPartitionQueries::Refuse {
+        if query.merges() && names_several(container, scope, request, &reach)? {
             return Err(not_servable(container, scope, request));
         }
         next_range = reach.narrow_to_one(resume.as_ref())?;
