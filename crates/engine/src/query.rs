@@ -35,7 +35,9 @@ use orrery_model::partition_key::{Component, Epk, EpkRange, PartitionKey};
 use orrery_model::work::{QueryWork, Step};
 use orrery_model::world::World;
 use orrery_model::{Error, Json, Kind, Result, limits};
-use orrery_sql::{Bounds, Demand, Environment, Functions, Query, QueryError, Resume, Source, Work};
+use orrery_sql::{
+    Bounds, Demand, Environment, Functions, Query, QueryError, Resume, ResumeFilter, Source, Work, query_advice,
+};
 use position::Position;
 use source::{Asked, Candidates, Target};
 use std::sync::Arc;
@@ -159,16 +161,19 @@ pub fn run(
     functions: &mut dyn Functions,
     steps: &mut Vec<Step>,
 ) -> Result<QueryPage> {
-    let query = compile(&request.text, &request.parameters, &environment(container))?;
+    let mut query = compile(&request.text, &request.parameters, &environment(container))?;
+    if let Some(filter) = &request.resume_filter {
+        query = ResumeFilter::parse(filter).and_then(|filter| query.resuming(filter)).map_err(filter_error)?;
+    }
     let resume = request.page.continuation.as_deref().map(token::read).transpose()?;
     let mut reach = reach(container, scope, &query, request.cross_partition)?;
-    let mut next_range = None;
-    if context.cross_partition_queries == CrossPartitionQueries::Refuse {
-        if query.merges() && names_several(container, scope, request, &reach)? {
+    let next_range = match context.cross_partition_queries {
+        CrossPartitionQueries::Merge => None,
+        CrossPartitionQueries::Refuse if query.merges() && names_several(container, scope, request, &reach)? => {
             return Err(not_servable(container, scope, request));
         }
-        next_range = reach.narrow_to_one(resume.as_ref())?;
-    }
+        CrossPartitionQueries::Refuse => reach.narrow_to_one(resume.as_ref())?,
+    };
     // Before the snapshots: a policy that is newer than they are does no harm, one that is not known would.
     let (settings, policies) = (container.settings(), container.policies());
     check_order(&query, &settings.policy)?;
@@ -205,12 +210,23 @@ pub fn run(
     let continuation = resume.map(|resume| token::write(&resume, request.page.continuation_limit_kb)).transpose()?;
     let key_paths = if matches!(scope, Scope::Key(_)) { key_paths(container) } else { Vec::new() };
     let charges = || steps[before..].iter().map(|s| context.profile.price_of(s).to_string()).collect::<Vec<_>>();
+    let advice = if request.advice { query_advice(&request.text, &request.parameters) } else { Ok(Vec::new()) };
     Ok(QueryPage {
         page: Page { rows: page.rows, continuation },
         metrics: request.metrics.then(|| metrics::query_metrics(&asked, &work, took)),
         index_metrics: request.metrics.then(|| metrics::index_metrics(&query, &settings.policy, &asked, &key_paths)),
         explanation: request.explain.then(|| metrics::explain(&query, &asked, &work, &charges())),
+        advice: advice.map_err(query_error)?,
+        descends: query.order().first().is_some_and(|key| key.descending),
     })
+}
+
+/// A resume filter is no continuation token; its own sentence says what is wrong with it.
+fn filter_error(error: QueryError) -> Error {
+    match error {
+        QueryError::Resume(told) => Error::bad(told),
+        other => query_error(other),
+    }
 }
 
 /// One page from any source.

@@ -149,13 +149,31 @@ pub struct QueryRequest {
     pub metrics: bool,
     /// Whether to report [`QueryPage::explanation`].
     pub explain: bool,
+    /// Whether to report [`QueryPage::advice`].
+    pub advice: bool,
+    /// Where a client that merges resumes an ORDER BY, as it sent it. Of items only.
+    pub resume_filter: Option<Json>,
 }
 
 impl QueryRequest {
+    /// A page of a query that names its partition key, without reports.
+    pub fn of(text: impl Into<String>, parameters: Vec<(String, Json)>, page: PageRequest) -> Self {
+        let text = text.into();
+        QueryRequest {
+            text,
+            parameters,
+            page,
+            cross_partition: false,
+            metrics: false,
+            explain: false,
+            advice: false,
+            resume_filter: None,
+        }
+    }
+
     /// A page of everything there is, in natural order.
     pub fn everything(page: &PageRequest) -> Self {
-        let (text, page) = ("SELECT * FROM c".to_owned(), page.clone());
-        QueryRequest { text, parameters: Vec::new(), page, cross_partition: true, metrics: false, explain: false }
+        QueryRequest { cross_partition: true, ..QueryRequest::of("SELECT * FROM c", Vec::new(), page.clone()) }
     }
 }
 
@@ -170,6 +188,10 @@ pub struct QueryPage {
     pub index_metrics: Option<String>,
     /// How each partition was searched and what it was charged (JSON).
     pub explanation: Option<String>,
+    /// Numbers of the query advisor's rules that the query runs into, if they were asked for.
+    pub advice: Vec<&'static str>,
+    /// Whether rows that ORDER BY holds equal come downwards, by resource id.
+    pub descends: bool,
 }
 
 /// Where a change feed starts.

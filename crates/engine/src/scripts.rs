@@ -315,14 +315,7 @@ impl Room<'_, '_> {
             } => {
                 let page = script_page(page_size, continuation);
                 let parameters = read_parameters(&parameters)?;
-                self.query(&QueryRequest {
-                    text,
-                    parameters,
-                    page,
-                    cross_partition: false,
-                    metrics: false,
-                    explain: false,
-                })
+                self.query(&QueryRequest::of(text, parameters, page))
             }
             HostCall::Create { body, index } => {
                 let item = self.item(&body)?;

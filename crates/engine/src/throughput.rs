@@ -6,6 +6,7 @@
 //! profile [`Profile::Y2019`] is the prices of spring 2019, at which the blog article was measured.
 
 use crate::request::Charge;
+use orrery_model::limits;
 use orrery_model::work::{QueryWork, Step, Work};
 
 /// Whose prices apply.
@@ -142,9 +143,9 @@ impl Profile {
         }
     }
 
-    /// What one query request to one partition is charged so far, in 1/10,000 RU.
-    pub fn price_of_query(self, work: &QueryWork) -> u64 {
-        self.query(work)
+    /// Whether one query request has cost a partition as much as it may give in a second: the page ends there.
+    pub fn is_a_full_page(self, work: &QueryWork) -> bool {
+        self.query(work) >= u64::from(limits::PARTITION_RU_PER_SECOND) * FINE
     }
 
     /// In 1/10,000 RU.

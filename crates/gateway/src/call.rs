@@ -29,6 +29,8 @@ pub(crate) struct Call {
 pub(crate) struct QueryText {
     pub(crate) text: String,
     pub(crate) parameters: Vec<(String, Json)>,
+    /// `resumeFilter`: where a client that merges resumes an ORDER BY.
+    pub(crate) resume_filter: Option<Json>,
 }
 
 impl Call {
@@ -195,20 +197,21 @@ impl Call {
     pub(crate) fn query_text(&self) -> Result<QueryText> {
         if self.ask.content == Content::Sql {
             let text = std::str::from_utf8(&self.body).map_err(|_| Error::bad("The query text is not UTF-8."))?;
-            return Ok(QueryText { text: text.to_owned(), parameters: Vec::new() });
+            return Ok(QueryText { text: text.to_owned(), parameters: Vec::new(), resume_filter: None });
         }
         let body = self.object()?;
         let text = body.get("query").and_then(Json::as_str).ok_or_else(|| {
             Error::bad("The input content is invalid because the required properties - 'query; ' - are missing")
         })?;
-        if !matches!(body.get("resumeFilter"), None | Some(Json::Null)) {
-            return Err(Error::unsupported("The member 'resumeFilter' of a query"));
+        let resume_filter = body.get("resumeFilter").filter(|filter| **filter != Json::Null).cloned();
+        if resume_filter.as_ref().is_some_and(|filter| filter.as_object().is_none()) {
+            return Err(Error::bad("The member 'resumeFilter' of a query must be an object."));
         }
         let parameters = match body.get("parameters") {
             None | Some(Json::Null) => Vec::new(),
             Some(list) => list.as_array().ok_or_else(bad_parameters)?.iter().map(parameter).collect::<Result<_>>()?,
         };
-        Ok(QueryText { text: text.to_owned(), parameters })
+        Ok(QueryText { text: text.to_owned(), parameters, resume_filter })
     }
 }
 
@@ -283,7 +286,7 @@ mod tests {
             r#"{"query":"q","parameters":{}}"#,
             r#"{"query":"q","parameters":[{"name":"a","value":1}]}"#,
             r#"{"query":"q","parameters":[{"name":"@a"}]}"#,
-            r#"{"query":"q","resumeFilter":{"rid":"x"}}"#,
+            r#"{"query":"q","resumeFilter":[1]}"#,
         ] {
             let error = call(Content::Query, body).query_text().map(|q| q.text).expect_err(body);
             assert_eq!(error.status(), 400);

@@ -39,6 +39,8 @@ pub(crate) struct Ask {
     // Queries.
     pub(crate) cross_partition: bool,
     pub(crate) query_metrics: bool,
+    pub(crate) explain: bool,
+    pub(crate) query_advice: bool,
     pub(crate) index_metrics: Option<IndexMetrics>,
     pub(crate) single_range: bool,
     pub(crate) query_features: String,

@@ -9,7 +9,7 @@ use crate::world::SystemWorld;
 use orrery_engine::Engine;
 use orrery_gateway::{Account, Field, Gateway, Log, LogLevel, Options, serve};
 use orrery_model::world::World;
-use orrery_model::{Json, object};
+use orrery_model::{Error, Json, object};
 use rustls::ServerConfig;
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -22,7 +22,7 @@ use tokio::net::TcpListener;
 const DRAIN: Duration = Duration::from_secs(10);
 
 /// Between two looks for what is expired or deleted.
-const TIDY_PAUSE: Duration = Duration::from_secs(1);
+const CHORE_PAUSE: Duration = Duration::from_secs(1);
 
 /// What a server that runs is made of.
 struct Server {
@@ -93,9 +93,9 @@ async fn run_until_told(server: &Server, arguments: &StartArguments) -> Result<(
     announced
         .and_then(|()| io::stdout().flush())
         .map_err(|error| Failure::Failed(format!("cannot write to standard output: {error}")))?;
-    let tidying = tokio::spawn(tidy_up(server.engine.clone(), server.world.clone(), server.log.clone()));
+    let chores = CHORES.iter().map(|chore| tokio::spawn(chore.repeat(server))).collect::<Vec<_>>();
     let finished = serve(server.gateway.clone(), listener, Some(server.tls.clone()), told, DRAIN).await;
-    tidying.abort();
+    chores.iter().for_each(tokio::task::JoinHandle::abort);
     if !finished {
         let sentence = "requests still under way were cut off";
         server.log.write(server.world.now_ms(), LogLevel::Warn, sentence, &[]);
@@ -103,19 +103,34 @@ async fn run_until_told(server: &Server, arguments: &StartArguments) -> Result<(
     Ok(())
 }
 
-/// Gives back the space of expired items and deleted containers while the server runs. Clients see neither any more.
-async fn tidy_up(engine: Arc<Engine>, world: Arc<dyn World>, log: Arc<Log>) {
-    loop {
-        tokio::time::sleep(TIDY_PAUSE).await;
-        let engine = engine.clone();
-        let work = move || engine.remove_expired().and_then(|_| engine.destroy_deleted());
-        let Ok(Err(error)) = tokio::task::spawn_blocking(work).await else { continue };
-        log.write(
-            world.now_ms(),
-            LogLevel::Warn,
-            "what is expired or deleted keeps its space for now",
-            &[("cause", Field::Text(&error.cause_chain()))],
-        );
+/// Work that goes on beside requests, again and again.
+struct Chore {
+    work: fn(&Engine) -> Result<(), Error>,
+    /// What the log says when it fails.
+    failure: &'static str,
+}
+
+const CHORES: [Chore; 2] = [
+    Chore {
+        work: |engine| engine.remove_expired().and_then(|_| engine.destroy_deleted()),
+        failure: "what is expired or deleted keeps its space for now",
+    },
+    Chore { work: Engine::finish_rebuilds, failure: "an index does not follow its policy for now" },
+];
+
+impl Chore {
+    fn repeat(&self, server: &Server) -> impl Future<Output = ()> + use<> {
+        let (engine, world, log) = (server.engine.clone(), server.world.clone(), server.log.clone());
+        let (work, failure) = (self.work, self.failure);
+        async move {
+            loop {
+                tokio::time::sleep(CHORE_PAUSE).await;
+                let engine = engine.clone();
+                let Ok(Err(error)) = tokio::task::spawn_blocking(move || work(&engine)).await else { continue };
+                let cause = error.cause_chain();
+                log.write(world.now_ms(), LogLevel::Warn, failure, &[("cause", Field::Text(&cause))]);
+            }
+        }
     }
 }
 

@@ -20,6 +20,7 @@ use crate::syntax::ast::{self, Count, CountValue, Kind, Span};
 use crate::syntax::characters;
 use orrery_model::json::Json;
 use orrery_model::limits;
+use std::collections::HashMap;
 
 /// A bound query with its clauses that exist only at the top.
 pub(crate) struct Bound {
@@ -50,12 +51,14 @@ pub(crate) fn bind(
     parameters: &[(String, Json)],
     environment: &Environment,
 ) -> Result<Bound, QueryError> {
-    check_parameters(parameters)?;
     let mut binder = Binder {
         text,
-        parameters,
+        parameters: by_name(parameters)?,
+        parameters_left: expressions::PARAMETER_BYTES,
+        folding_left: expressions::FOLDED_BYTES,
         environment,
         diagnostics: Vec::new(),
+        faults: 0,
         names: Vec::new(),
         frames: vec![Mapping::root()],
         groups: Vec::new(),
@@ -96,14 +99,15 @@ const LIMIT_TOO_LARGE: &str = "The LIMIT count value exceeds the maximum allowed
 const UNSUPPORTED_ORDER: &str =
     "Unsupported ORDER BY clause. ORDER BY item expression could not be mapped to a document path.";
 
-fn check_parameters(parameters: &[(String, Json)]) -> Result<(), QueryError> {
-    for (i, (name, _)) in parameters.iter().enumerate() {
-        if parameters[..i].iter().any(|(n, _)| n == name) {
+fn by_name(parameters: &[(String, Json)]) -> Result<HashMap<&str, &Json>, QueryError> {
+    let mut named = HashMap::with_capacity(parameters.len());
+    for (name, value) in parameters {
+        if named.insert(name.as_str(), value).is_some() {
             let message = format!("Invalid query. Specified duplicate parameter name '{name}'.");
             return Err(QueryError::Plan(message));
         }
     }
-    Ok(())
+    Ok(named)
 }
 
 /// A name that expressions may use, and the frame it stands for.
@@ -131,9 +135,15 @@ struct GroupContext {
 
 struct Binder<'a> {
     text: &'a str,
-    parameters: &'a [(String, Json)],
+    parameters: HashMap<&'a str, &'a Json>,
+    /// Bytes that parameters may still be copied into.
+    parameters_left: usize,
+    /// Bytes that folded constants may still take.
+    folding_left: usize,
     environment: &'a Environment,
     diagnostics: Vec<Diagnostic>,
+    /// How many there would be if all were told.
+    faults: usize,
     names: Vec<Name>,
     frames: Vec<Mapping>,
     groups: Vec<GroupContext>,
@@ -149,10 +159,16 @@ struct Binder<'a> {
     tuple_frames: Vec<Mapping>,
 }
 
-impl Binder<'_> {
+/// Errors of one query that are told; a text can have one in every other character.
+const DIAGNOSTICS_TOLD: usize = 64;
+
+impl<'a> Binder<'a> {
     fn report(&mut self, code: &'static str, message: String, span: Span) {
-        let (start, end) = characters(self.text, span);
-        self.diagnostics.push(Diagnostic { code, message, start, end });
+        self.faults += 1;
+        if self.diagnostics.len() < DIAGNOSTICS_TOLD {
+            let (start, end) = characters(self.text, span);
+            self.diagnostics.push(Diagnostic { code, message, start, end });
+        }
     }
 
     /// A query or, below the first level, a subquery. Leaves names and frames as it found them.
@@ -204,10 +220,10 @@ impl Binder<'_> {
         let depth = self.frames.len();
         let mut filters = Vec::with_capacity(conjuncts.len());
         for conjunct in conjuncts {
-            let (diagnostics, calls) = (self.diagnostics.len(), self.udf_calls);
+            let (faults, calls) = (self.faults, self.udf_calls);
             let bound = self.expression(conjunct)?;
             let needed = frames_needed(&bound, depth).saturating_sub(base);
-            if base + needed == depth || self.diagnostics.len() > diagnostics {
+            if base + needed == depth || self.faults > faults {
                 filters.push((depth - base, bound));
                 continue;
             }
@@ -235,9 +251,9 @@ impl Binder<'_> {
             return Err(QueryError::Plan("'ORDER BY' is not supported with 'GROUP BY'.".into()));
         }
         for item in &order.keys {
-            let diagnostics = self.diagnostics.len();
+            let faults = self.faults;
             let expr = self.expression(&item.expr)?;
-            if self.diagnostics.len() > diagnostics {
+            if self.faults > faults {
                 continue;
             }
             let mapped = self.mapping(&expr);
@@ -271,9 +287,9 @@ impl Binder<'_> {
         }
     }
 
-    fn parameter(&self, name: &str) -> Option<&Json> {
+    fn parameter(&self, name: &str) -> Option<&'a Json> {
         let bare = name.trim_start_matches('@');
-        self.parameters.iter().find(|(n, _)| n == name || n == bare).map(|(_, value)| value)
+        self.parameters.get(name).or_else(|| self.parameters.get(bare)).copied()
     }
 }
 

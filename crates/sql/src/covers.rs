@@ -38,7 +38,7 @@ impl Query {
     /// order, will do.
     pub fn covered(&self) -> Option<Covered> {
         let block = &self.block;
-        if !self.reads_container || self.loops || !self.order.is_empty() {
+        if !self.reads_container || !block.sources.is_empty() || !self.order.is_empty() {
             return None;
         }
         let path = self.only_path()?;
@@ -81,6 +81,7 @@ impl Query {
                 Some(rest) => pending = rest,
                 None => only = false,
             },
+            Expr::Subquery(..) => only = false,
             _ => {}
         });
         found.filter(|_| only)

@@ -11,10 +11,12 @@ use crate::bound::{Expr, Input, LikePattern};
 use crate::condition::{Condition, Path, Step, Test, ValueType};
 use crate::functions::Function;
 use crate::functions::like::Shape;
-use crate::functions::pattern::compile;
+use crate::functions::pattern::for_scan;
 use crate::functions::strings::{contains, ends_with, lower, same, starts_with};
 use crate::syntax::ast::{BinaryOp, SubqueryKind, UnaryOp};
-use orrery_model::json::{Json, compare, deep_equal};
+use crate::value::digest;
+use orrery_model::json::{Json, compare};
+use std::collections::HashSet;
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -121,20 +123,21 @@ impl Deriver {
 
     fn in_list(&self, value: &Expr, list: &[&Json], wanted: bool) -> Derived {
         if !wanted {
+            // A value that is missing is not "not in" the list either, not even in an empty one.
+            if list.is_empty() {
+                return self.term(value, Test::Defined);
+            }
             return all_of(list.iter().map(|v| self.not_equal(value, v)).collect());
         }
-        let mut scalars: Vec<Json> = Vec::new();
-        let mut exact = true;
-        for value in list {
-            match value {
-                Json::Array(_) | Json::Object(_) => exact = false,
-                Json::Number(n) if !n.is_finite() => exact = false,
-                scalar if scalars.iter().any(|s| deep_equal(s, scalar)) => {}
-                scalar => scalars.push((*scalar).clone()),
-            }
-        }
-        if !exact {
+        if !list.iter().all(|v| is_stored_scalar(v)) {
             return ALL;
+        }
+        let mut seen = HashSet::new();
+        let mut scalars: Vec<Json> = Vec::new();
+        for scalar in list {
+            if seen.insert(digest(Some(scalar))) {
+                scalars.push((*scalar).clone());
+            }
         }
         match scalars.len() {
             1 => self.term(value, Test::Equals(scalars.swap_remove(0))),
@@ -143,10 +146,10 @@ impl Deriver {
     }
 
     fn not_equal(&self, expr: &Expr, value: &Json) -> Derived {
-        match value {
-            Json::Array(_) | Json::Object(_) => (self.term(expr, Test::Defined).0.inexact(), false),
-            scalar => self.term(expr, Test::NotEquals(scalar.clone())),
+        if !is_stored_scalar(value) {
+            return (self.term(expr, Test::Defined).0.inexact(), false);
         }
+        self.term(expr, Test::NotEquals(value.clone()))
     }
 
     fn call(&self, function: &Function, arguments: &[Expr], wanted: bool) -> Derived {
@@ -166,8 +169,9 @@ impl Deriver {
             "REGEXMATCH" => {
                 let flags = if arguments.len() > 2 { text(2) } else { Some("") };
                 match (text(1), flags) {
-                    (Some(pattern), Some(flags)) => match compile(pattern, flags) {
-                        Some(regex) => self.strings(subject, move |text| regex.is_match(text) == wanted),
+                    (Some(pattern), Some(flags)) => match for_scan(pattern, flags) {
+                        Some((regex, true)) => self.strings(subject, move |text| regex.is_match(text) == wanted),
+                        Some((_, false)) => ALL,
                         None => NEVER,
                     },
                     _ => ALL,
@@ -205,10 +209,14 @@ impl Deriver {
     }
 
     fn array_contains(&self, arguments: &[Expr], wanted: bool) -> Derived {
-        let partial = arguments.len() > 2;
+        // Beside true and false the third argument makes the answer undefined, whatever the others are.
+        let plain = match arguments.get(2) {
+            None => true,
+            Some(flag) => matches!(constant(flag), Some(Json::Bool(false))),
+        };
         match (&arguments[0], &arguments[1]) {
             // ARRAY_CONTAINS(@list, c.x) is IN with a list.
-            (Expr::Constant(Some(Json::Array(list))), value) if !partial => {
+            (Expr::Constant(Some(Json::Array(list))), value) if plain => {
                 if list.is_empty() && wanted {
                     return NEVER;
                 }
@@ -218,28 +226,27 @@ impl Deriver {
                 let Some(mut rooted) = self.rooted(array) else { return ALL };
                 let nested = rooted.steps.contains(&Step::Element);
                 rooted.steps.push(Step::Element);
+                let term = |path: Path, value: &Json, exact: bool| {
+                    (Condition::Term { path, test: Test::Equals(value.clone()), exact }, exact)
+                };
                 match value {
-                    Json::Array(_) => ALL,
+                    // Some element has each of the scalar members, which need not be one and the same element, and
+                    // an object without such members says nothing at all.
                     Json::Object(members) => {
-                        let mut parts = Vec::new();
-                        for (name, member) in members.iter() {
-                            if matches!(member, Json::Array(_) | Json::Object(_)) {
-                                continue;
-                            }
+                        let scalars = members.iter().filter(|(_, member)| is_stored_scalar(member));
+                        let parts = scalars.map(|(name, member)| {
                             let mut path = rooted.path();
                             path.0.push(Step::Name(name.to_owned()));
-                            parts.push((
-                                Condition::Term { path, test: Test::Equals(member.clone()), exact: false },
-                                false,
-                            ));
-                        }
-                        all_of(parts)
+                            term(path, member, false)
+                        });
+                        (all_of(parts.collect()).0, false)
                     }
                     // One element equal to a scalar is exactly what the index of elements says.
-                    scalar => {
-                        let exact = !nested && !rooted.widened;
-                        (Condition::Term { path: rooted.path(), test: Test::Equals(scalar.clone()), exact }, exact)
+                    scalar if is_stored_scalar(scalar) => {
+                        let flagged = arguments.get(2).is_none_or(|f| matches!(constant(f), Some(Json::Bool(_))));
+                        term(rooted.path(), scalar, flagged && !nested && !rooted.widened)
                     }
+                    _ => ALL,
                 }
             }
             _ => ALL,
@@ -290,6 +297,16 @@ impl Deriver {
 /// Two conditions at once.
 pub(crate) fn both(a: Condition, b: Condition) -> Condition {
     all_of(vec![(a, true), (b, true)]).0
+}
+
+/// Whether an index can hold just this value: arrays and objects it knows only as such, and nothing stored is NaN or
+/// infinite.
+fn is_stored_scalar(value: &Json) -> bool {
+    match value {
+        Json::Array(_) | Json::Object(_) => false,
+        Json::Number(n) => n.is_finite(),
+        _ => true,
+    }
 }
 
 fn constant(expr: &Expr) -> Option<&Json> {

@@ -14,6 +14,7 @@ mod refused;
 pub(crate) mod strings;
 mod structure;
 
+use crate::error::QueryError;
 use crate::run::frame::Context;
 use orrery_model::json::Json;
 use std::borrow::Cow;
@@ -55,6 +56,9 @@ pub(crate) enum Run {
     Loose(fn(Arguments<'_, '_>) -> Option<Json>),
     /// Needs the clock, chance or a cache.
     Context(fn(&mut Context<'_>, Arguments<'_, '_>) -> Option<Json>),
+    /// Sees undefined arguments, and may take so long that it has to look at the clock, or make so much that it has to
+    /// count.
+    Watched(fn(&mut Context<'_>, Arguments<'_, '_>) -> Result<Option<Json>, QueryError>),
     Aggregate(AggregateKind),
     /// IIF, by its own expression.
     Conditional,
@@ -204,6 +208,16 @@ pub(crate) const fn loose(
     run: fn(Arguments<'_, '_>) -> Option<Json>,
 ) -> Function {
     Function { names, arity, cost: Cost::Scan, doc, run: Run::Loose(run) }
+}
+
+/// A line of a table for a function that watches time and memory.
+pub(crate) const fn watched(
+    names: &'static [&'static str],
+    arity: (usize, usize),
+    doc: &'static str,
+    run: fn(&mut Context<'_>, Arguments<'_, '_>) -> Result<Option<Json>, QueryError>,
+) -> Function {
+    Function { names, arity, cost: Cost::Scan, doc, run: Run::Watched(run) }
 }
 
 impl Function {

@@ -21,6 +21,7 @@
 //!
 //! Left out: spatial functions, vector search, full-text search. They are refused by name.
 
+mod advice;
 mod bind;
 mod bound;
 mod condition;
@@ -36,11 +37,12 @@ mod seams;
 mod syntax;
 mod value;
 
+pub use advice::query_advice;
 pub use condition::{Condition, Demand, OrderKey, Path, Step, Test, ValueType};
 pub use covers::{Covered, Need};
 pub use error::{Diagnostic, QueryError};
 pub use functions::function_reference;
-pub use plan::{ClientPlan, client_plan};
+pub use plan::{ClientPlan, client_plan, formatted};
 pub use query::Query;
 pub use resume_filter::ResumeFilter;
 pub use run::item::read_members;

@@ -27,6 +27,7 @@ use crate::syntax::{parse, print};
 use features::Features;
 use orrery_model::json::{Json, Object};
 use orrery_model::object;
+use std::collections::HashMap;
 
 /// What a client needs to run a query on all partitions.
 #[derive(Clone, Debug)]
@@ -50,10 +51,10 @@ pub fn client_plan(
 ) -> Result<ClientPlan, QueryError> {
     let query = Query::compile(text, parameters, environment)?;
     let tree = parse(text)?;
+    let named: HashMap<&str, &Json> = parameters.iter().map(|(name, value)| (name.as_str(), value)).collect();
     let string = |name: &str| {
-        let bare = name.trim_start_matches('@');
-        let value = parameters.iter().find(|(n, _)| n == name || n == bare).map(|(_, v)| v);
-        value.and_then(Json::as_str).map(str::to_owned)
+        let value = named.get(name).or_else(|| named.get(name.trim_start_matches('@')));
+        value.and_then(|value| value.as_str()).map(str::to_owned)
     };
     let mut plan = Plan::new(&tree, &query);
     let pinned = is_pinned(query.condition(), &environment.partition_key);
@@ -62,7 +63,16 @@ pub fn client_plan(
         plan.merge(&string)?;
     }
     plan.features.check(supported_features)?;
+    plan.check_rewritten()?;
     Ok(ClientPlan { query_info: plan.into_query_info(), condition: query.condition().clone() })
+}
+
+/// The query in the form in which plans print it: clauses on lines of their own, every operator in parentheses.
+///
+/// # Errors
+/// [`QueryError::Compile`] if it is no query; names and functions are not looked at.
+pub fn formatted(text: &str) -> Result<String, QueryError> {
+    parse(text).map(|tree| print::query(&tree))
 }
 
 /// Whether the condition fixes every part of the partition key.
@@ -154,7 +164,8 @@ impl<'q> Plan<'q> {
     fn keep_or_drop_cuts(&mut self) {
         // After merging there may be fewer rows than before: such cuts are the client's alone.
         let shrinks = self.query.block.grouping.is_some() || self.tree.distinct;
-        let sum = self.offset.zip(self.limit).map(|(offset, limit)| offset.saturating_add(limit));
+        // A count has 32 bits; no range has more rows.
+        let sum = self.offset.zip(self.limit).map(|(offset, limit)| (offset + limit).min(u64::from(u32::MAX)));
         if shrinks && (self.top.is_some() || sum.is_some()) {
             let rewritten = self.rewritten();
             rewritten.top = None;
@@ -164,6 +175,15 @@ impl<'q> Plan<'q> {
             rewritten.top = None;
             rewritten.offset_limit = Some(rewrite::offset_limit(0, sum));
         }
+    }
+
+    /// Clients send back what they are given: it must be within the limits of a query.
+    fn check_rewritten(&self) -> Result<(), QueryError> {
+        let Some(rewritten) = &self.rewritten else { return Ok(()) };
+        parse(&print::query(rewritten)).map(|_| ()).map_err(|_| {
+            let message = "The query is too long or nested too deeply to be rewritten for several partitions.";
+            QueryError::Plan(message.into())
+        })
     }
 
     /// The query to rewrite; a copy from the first change on.
@@ -213,15 +233,17 @@ impl<'q> Plan<'q> {
             Projection::List(items) => {
                 let names = item_names(items, parameter);
                 let mut members = Vec::with_capacity(items.len());
+                let mut kinds = Vec::with_capacity(items.len());
                 for (item, name) in items.iter().zip(names) {
                     let (kind, expr) = match self.aggregate(&item.expr)? {
                         Some((kind, wrapper)) => (Json::from(kind), wrapper),
                         None => (Json::Null, item.expr.clone()),
                     };
                     self.aliases.push(Json::from(name.as_str()));
-                    self.aggregate_of.set(name.as_str(), kind);
+                    kinds.push((name.clone(), kind));
                     members.push((name, expr));
                 }
+                self.aggregate_of = kinds.into_iter().collect();
                 self.features.need("NonValueAggregate", !has_keys);
                 self.features.need("MultipleAggregates", !has_keys && items.len() > 1);
                 rewrite::object(members)

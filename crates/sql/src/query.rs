@@ -34,8 +34,6 @@ pub struct Query {
     pub(crate) looks_satisfied: Looks,
     /// A row is the item itself, and at most one an item.
     pub(crate) passes_through: bool,
-    /// There are loops inside an item: it can give several rows, or take long.
-    pub(crate) loops: bool,
     /// DISTINCT of exactly what the rows are ordered by.
     distinct_in_order: bool,
     pub(crate) fingerprint: u64,
@@ -64,7 +62,6 @@ impl Query {
         let selects_item = matches!(&block.output, Output::Value(Expr::Slot(0)));
         let passes_through =
             reads_container && selects_item && !many_rows && block.grouping.is_none() && !block.distinct;
-        let loops = many_rows || has_subquery(&block);
         let looks_satisfied = looks(&block, &order, false, passes_through);
         let looks = looks(&block, &order, true, passes_through);
         let counts = exact && looks_satisfied.is_nothing() && !passes_through && order.is_empty();
@@ -94,7 +91,6 @@ impl Query {
             looks,
             looks_satisfied,
             passes_through,
-            loops,
             fingerprint,
             filter: None,
             udfs,
@@ -206,12 +202,6 @@ fn condition_of(block: &Block, frames: &[Mapping]) -> (Condition, bool) {
         return (below, false);
     }
     (crate::derive::both(below, own.0), false)
-}
-
-fn has_subquery(block: &Block) -> bool {
-    let mut found = false;
-    block.walk(0, &mut |e, _| found |= matches!(e, Expr::Subquery(..)));
-    found
 }
 
 fn looks(block: &Block, order: &[BoundOrder], filters: bool, passes_through: bool) -> Looks {

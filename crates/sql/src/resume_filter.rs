@@ -1,9 +1,11 @@
 //! The filter with which a merging client resumes an ORDER BY in the middle: `resumeFilter` of the request body.
 //!
 //! The client has the rows up to some sort values out already. Rows that sort before those values are skipped; rows
-//! equal to them as well if the filter says so, or those whose resource id is lower than a given one.
+//! equal to them as well if the filter says so, or those of equal values that come before the item with a given
+//! resource id: ties come by resource id, upwards, or downwards if the first key of ORDER BY descends.
 //!
-//! Left out: values that are arrays or objects. Clients send a hash of them, which has no order.
+//! Left out: values that are arrays or objects, refused by name. Clients send a hash of them, and we order such values
+//! by what is in them.
 
 use crate::error::QueryError;
 use crate::query::Query;
@@ -11,7 +13,7 @@ use crate::run::frame::{Context, Scope};
 use crate::value::Value;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use orrery_model::json::{Json, compare};
+use orrery_model::json::{Json, Object, compare};
 use std::cmp::Ordering;
 
 /// Where a client resumes an ordered query.
@@ -19,17 +21,18 @@ use std::cmp::Ordering;
 pub struct ResumeFilter {
     /// A value for each key of ORDER BY; `None` is undefined.
     values: Vec<Option<Json>>,
-    /// The number of the item from which rows of equal values are wanted.
+    /// The number of the item from which on rows of equal values are wanted.
     item: Option<u64>,
     /// Rows of equal values are out already.
     exclude: bool,
 }
 
 impl ResumeFilter {
-    /// Reads `{"value": [...], "rid": "...", "exclude": false}`. In `value` a scalar is itself and `[]` is undefined.
+    /// Reads `{"value": [...], "rid": "...", "exclude": false}`. In `value` a scalar is itself, `[]` is undefined, and
+    /// `{"type": "array" | "object", "low": n, "high": n}` is the hash of an array or object.
     ///
     /// # Errors
-    /// [`QueryError::Resume`] for any other shape.
+    /// [`QueryError::Unsupported`] for hashes, [`QueryError::Resume`] for any other shape.
     pub fn parse(json: &Json) -> Result<Self, QueryError> {
         let refused = |what: &str| QueryError::Resume(format!("The resume filter is not valid: {what}."));
         let list = json.get("value").and_then(Json::as_array).ok_or_else(|| refused("'value' is not an array"))?;
@@ -37,9 +40,11 @@ impl ResumeFilter {
         for value in list {
             values.push(match value {
                 Json::Array(elements) if elements.is_empty() => None,
-                Json::Array(_) | Json::Object(_) => {
-                    return Err(refused("arrays and objects have no order to resume in"));
+                Json::Object(members) if is_hash(members) => {
+                    let message = "A resume filter on the value of an array or object is not supported.";
+                    return Err(QueryError::Unsupported(message.into()));
                 }
+                Json::Array(_) | Json::Object(_) => return Err(refused("a value is neither a scalar, [] nor a hash")),
                 scalar => Some(scalar.clone()),
             });
         }
@@ -50,9 +55,18 @@ impl ResumeFilter {
                 Some(number.ok_or_else(|| refused("'rid' is not the resource id of an item"))?)
             }
         };
-        let exclude = json.get("exclude").and_then(Json::as_bool).unwrap_or(false);
+        let exclude = match json.get("exclude") {
+            None | Some(Json::Null) => false,
+            Some(exclude) => exclude.as_bool().ok_or_else(|| refused("'exclude' is neither true nor false"))?,
+        };
         Ok(ResumeFilter { values, item, exclude })
     }
+}
+
+/// Whether an object stands for an array or object by its 128-bit hash.
+fn is_hash(members: &Object) -> bool {
+    let half = |name: &str| members.get(name).and_then(Json::as_i64).is_some();
+    matches!(members.get("type").and_then(Json::as_str), Some("array" | "object")) && half("low") && half("high")
 }
 
 /// The number of an item in its container: the last eight of its resource id's sixteen bytes.
@@ -87,7 +101,9 @@ impl Query {
     pub(crate) fn is_wanted(&self, cx: &mut Context<'_>, tuple: &Scope<'_>) -> Result<bool, QueryError> {
         let Some(filter) = &self.filter else { return Ok(true) };
         for (order, wanted) in self.order.iter().zip(&filter.values) {
+            let made = cx.made;
             let value = order.expr.eval(cx, tuple)?;
+            cx.made = made;
             let place = place(&value, wanted.as_ref());
             match if order.key.descending { place.reverse() } else { place } {
                 Ordering::Less => return Ok(false),
@@ -101,7 +117,8 @@ impl Query {
         let Some(first) = filter.item else { return Ok(true) };
         let item = tuple.value(self.block.sources.len());
         let number = item.and_then(|i| i.get("_rid")).and_then(Json::as_str).and_then(item_number);
-        Ok(number.is_none_or(|n| n >= first))
+        let downwards = self.order.first().is_some_and(|order| order.key.descending);
+        Ok(number.is_none_or(|n| if downwards { n <= first } else { n >= first }))
     }
 }
 

@@ -38,13 +38,19 @@ pub trait Source {
     /// Whatever the store reports, as [`QueryError::Source`].
     fn next(&mut self) -> Result<Option<Candidate>, QueryError>;
 
-    /// Whether candidates come in the order that [`crate::Query::order`] asks for, ties in natural order. May say so
-    /// only if every key has a path. If false the query sorts.
+    /// Whether candidates come in the order that [`crate::Query::order`] asks for, ties in natural order, or in its
+    /// reverse if the first key descends. May say so only if every key has a path. If false the query sorts, and keeps
+    /// ties as they come.
     fn is_ordered(&self) -> bool;
 
     /// The place after the last candidate handed out (the beginning if none was), for [`Resume::position`]. Opaque to
     /// the query, never empty, and short: it travels in a continuation token.
     fn position(&self) -> Vec<u8>;
+
+    /// Whether finding candidates has cost as much as one page may cost. A query that can stop at a place does so.
+    fn is_spent(&self) -> bool {
+        false
+    }
 }
 
 /// Calls `udf.name(...)`.

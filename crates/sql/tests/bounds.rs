@@ -211,7 +211,13 @@ fn a_client_resumes_an_ordered_query_at_its_own_place() {
     check(ascending, r#"{"value":[5],"exclude":false}"#, &[0, 1, 2]);
     check(ascending, r#"{"value":[5],"exclude":true}"#, &[2]);
     check(ascending, &format!(r#"{{"value":[5],"rid":"{}","exclude":false}}"#, rids[1]), &[1, 2]);
+    check(ascending, &format!(r#"{{"value":[5],"rid":"{}","exclude":true}}"#, rids[1]), &[2]);
     check(ascending, r#"{"value":[[]],"exclude":true}"#, &[3, 0, 1, 2]);
+    // Ties of a descending order come downwards: of the equal ones the given item and those before it are left.
+    let descending = "SELECT VALUE c._rid FROM c ORDER BY c.n DESC";
+    check(descending, r#"{"value":[7]}"#, &[2, 0, 1, 3]);
+    check(descending, &format!(r#"{{"value":[5],"rid":"{}","exclude":false}}"#, rids[1]), &[0, 1, 3]);
+    check(descending, &format!(r#"{{"value":[5],"rid":"{}","exclude":false}}"#, rids[0]), &[0, 3]);
     check("SELECT VALUE c._rid FROM c ORDER BY c.n DESC", r#"{"value":[5],"exclude":true}"#, &[3]);
     assert!(
         compile("SELECT * FROM c")
@@ -221,4 +227,159 @@ fn a_client_resumes_an_ordered_query_at_its_own_place() {
             )
             .is_err()
     );
+}
+
+#[test]
+fn a_filter_and_a_position_together_skip_no_row_twice() {
+    let items = items(20);
+    let text = "SELECT VALUE c.n FROM c ORDER BY c.n";
+    let take = |query: &Query, resume: Option<&Resume>, count: usize| {
+        let mut source = Items { items: items.clone(), at: 0, ordered: false, satisfied: false, with_text: true };
+        let mut never = || false;
+        let mut bounds = Bounds {
+            max_items: count,
+            max_bytes: 1 << 20,
+            max_memory: 1 << 20,
+            expired: &mut never,
+            now_ms: 0,
+            started_ms: 0,
+            random: 0,
+        };
+        let page = query.run(&mut source, &mut Udfs, resume, &mut bounds, &mut Work::default()).expect("a page");
+        (
+            page.rows.iter().map(|r| String::from_utf8_lossy(r).parse().expect("a number")).collect::<Vec<u32>>(),
+            page.resume,
+        )
+    };
+    let filter = |n: u32| {
+        let json = orrery_model::json::parse(format!(r#"{{"value":[{n}],"exclude":false}}"#).as_bytes()).expect("JSON");
+        compile(text).resuming(orrery_sql::ResumeFilter::parse(&json).expect("a filter")).expect("it fits")
+    };
+    let (first, resume) = take(&compile(text), None, 5);
+    assert_eq!(first, [0, 1, 2, 3, 4]);
+    // The filter reaches further than the position, then the position further than the filter.
+    let (further, next) = take(&filter(8), resume.as_ref(), 3);
+    assert_eq!(further, [8, 9, 10]);
+    assert_eq!(take(&filter(8), next.as_ref(), 3).0, [11, 12, 13]);
+    assert_eq!(take(&compile(text), next.as_ref(), 3).0, [11, 12, 13]);
+    assert_eq!(take(&filter(2), resume.as_ref(), 3).0, [5, 6, 7]);
+}
+
+#[test]
+fn a_resume_filter_of_another_shape_is_refused_and_a_hash_by_name() {
+    let parse = |text: &str| {
+        orrery_sql::ResumeFilter::parse(&orrery_model::json::parse(text.as_bytes()).expect("JSON")).map(|_| ())
+    };
+    for text in [
+        "{}",
+        r#"{"value":1}"#,
+        r#"{"value":[[1]]}"#,
+        r#"{"value":[{"type":"array"}]}"#,
+        r#"{"value":[1],"rid":7}"#,
+        r#"{"value":[1],"rid":"short"}"#,
+        r#"{"value":[1],"exclude":"no"}"#,
+    ] {
+        assert!(matches!(parse(text), Err(QueryError::Resume(_))), "{text}");
+    }
+    let hash = r#"{"value":[{"type":"object","low":-5,"high":9007199254740993}]}"#;
+    assert!(matches!(parse(hash), Err(QueryError::Unsupported(_))));
+}
+
+#[test]
+fn a_single_expression_looks_at_the_clock() {
+    let list: Vec<String> = (0..2000).map(|n| n.to_string()).collect();
+    let text = "ab".repeat(300_000);
+    let item = Bytes::from(format!(r#"{{"s":"{text}","list":[{}]}}"#, list.join(",")));
+    let many = |part: &str, count: usize| vec![part; count].join(",");
+    for expression in [
+        format!("c.s LIKE '%{}c'", "ab".repeat(10_000)),
+        format!("c.s LIKE (c.s || '%{}c')", "ab".repeat(10)),
+        format!("CONTAINS_ANY_CS(c.s, {})", many("'abc'", 1_000)),
+        format!("ARRAY_CONTAINS_ANY(c.list, {})", many("'x'", 5_000)),
+        format!("c.list[0] IN ({})", many("c.list[1]", 20_000)),
+        format!("[{}]", many("REVERSE(c.s) = c.s", 100)),
+        format!("[{}]", many("c.list = c.list", 500)),
+        "REGEXEXTRACTALL(c.s, '')".to_owned(),
+        "EXISTS(SELECT VALUE 1 FROM a IN c.list JOIN b IN c.list WHERE a + b < 0)".to_owned(),
+        "ALL(SELECT VALUE a + b >= 0 FROM a IN c.list JOIN b IN c.list)".to_owned(),
+        "(SELECT VALUE COUNT(1) FROM a IN c.list JOIN b IN c.list)".to_owned(),
+        "LAST(SELECT VALUE a FROM a IN c.list JOIN b IN c.list)".to_owned(),
+    ] {
+        let query = compile(&format!("SELECT VALUE {expression} FROM c"));
+        let result = page(&query, std::slice::from_ref(&item), None, 1, 1 << 28);
+        let start: String = expression.chars().take(60).collect();
+        assert!(matches!(result, Err(QueryError::Timeout)), "{start}: {:?}", result.map(|(rows, _)| rows.len()));
+    }
+}
+
+#[test]
+fn a_single_expression_counts_what_it_holds() {
+    let list: Vec<String> = (0..5_000).map(|n| format!(r#""m{n}":{n}"#)).collect();
+    let item = Bytes::from(format!(
+        r#"{{"s":"{}","o":{{{}}},"a":[{}]}}"#,
+        "a".repeat(50_000),
+        list.join(","),
+        "1,".repeat(5_000) + "1"
+    ));
+    let nested = |call: &str, from: &str, times: usize| {
+        (0..times).fold(from.to_owned(), |text, _| format!("LET x = {text} IN {call}"))
+    };
+    let held =
+        (0..40).fold("1".to_owned(), |text, n| format!("LET x{n} = ARRAY_CONCAT(c.a, [{n}]) IN [x{n}[0], {text}]"));
+    for expression in [
+        nested("[x, x]", "c.a", 30),
+        nested("x || x", "c.s", 8),
+        nested("ARRAY_CONCAT(x, x)", "c.a", 8),
+        nested("STRINGJOIN([x, x, x], x)", "c.s", 5),
+        nested("REPLACE(x, 'a', 'aaaa')", "c.s", 5),
+        held,
+        "OBJECTTOARRAY(c.o, c.s)".to_owned(),
+        "REGEXEXTRACTALL(c.s || c.s, '')".to_owned(),
+        "ARRAY(SELECT VALUE [a, c.s] FROM a IN c.a)".to_owned(),
+        format!("[{}]", vec!["UPPER(c.s)"; 40].join(",")),
+    ] {
+        let query = compile(&format!("SELECT VALUE {expression} FROM c"));
+        let result = page(&query, std::slice::from_ref(&item), None, usize::MAX, 1 << 20);
+        let start: String = expression.chars().rev().take(60).collect();
+        assert!(matches!(result, Err(QueryError::Memory(_))), "{start}: {:?}", result.map(|(rows, _)| rows.len()));
+    }
+    // What is dropped again is not counted: one filter after the other, one tuple after the other.
+    for text in [
+        "SELECT VALUE a FROM c JOIN a IN c.a WHERE UPPER(c.s) != LOWER(c.s) AND LENGTH(c.s || 'x') > 1",
+        "SELECT VALUE COUNT(1) FROM c JOIN a IN c.a WHERE LENGTH(REVERSE(c.s)) > a",
+        "SELECT VALUE MAX(LENGTH(UPPER(c.s))) FROM c JOIN a IN c.a",
+        "SELECT VALUE EXISTS(SELECT VALUE a FROM a IN c.a WHERE UPPER(c.s) = 'x') FROM c",
+    ] {
+        let result = page(&compile(text), std::slice::from_ref(&item), None, usize::MAX, 1 << 20);
+        assert!(result.is_ok(), "{text}: {result:?}");
+    }
+}
+
+#[test]
+fn an_aggregate_over_items_that_take_long_takes_what_it_has_along() {
+    let list: Vec<String> = (0..100).map(|n| n.to_string()).collect();
+    let items: Vec<Bytes> =
+        (0..30).map(|n| Bytes::from(format!(r#"{{"id":"{n}","list":[{}]}}"#, list.join(",")))).collect();
+    let query = compile("SELECT VALUE COUNT(1) FROM c JOIN a IN c.list JOIN b IN c.list WHERE a < b");
+    let (rows, pages) = in_short_pages(&query, &items);
+    assert_eq!(rows, ["148500"]);
+    assert!(pages > 5, "{pages} pages");
+}
+
+#[test]
+fn a_stream_of_items_that_take_long_loses_none_of_them() {
+    let list: Vec<String> = (0..40).map(|n| n.to_string()).collect();
+    let items: Vec<Bytes> =
+        (0..60).map(|n| Bytes::from(format!(r#"{{"id":"{n}","list":[{}]}}"#, list.join(",")))).collect();
+    for text in [
+        "SELECT VALUE c.id FROM c WHERE EXISTS(SELECT VALUE 1 FROM a IN c.list JOIN b IN c.list WHERE a + b = 78)",
+        "SELECT VALUE [c.id, a] FROM c JOIN a IN c.list WHERE EXISTS(SELECT VALUE 1 FROM b IN c.list WHERE a + b = 40)",
+        "SELECT * FROM c WHERE EXISTS(SELECT VALUE 1 FROM a IN c.list JOIN b IN c.list WHERE a + b = 78)",
+    ] {
+        let query = compile(text);
+        let whole = rows(&query, &items, PLAIN, &mut Work::default()).expect("rows");
+        let (cut, pages) = in_short_pages(&query, &items);
+        assert_eq!(cut, whole, "{text}");
+        assert!(pages > 5, "{pages} pages");
+    }
 }

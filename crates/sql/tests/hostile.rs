@@ -177,3 +177,55 @@ fn too_long_a_text_is_refused() {
     let text = format!("SELECT VALUE '{}'", "x".repeat(600_000));
     assert!(matches!(Query::compile(&text, &[], &environment()), Err(QueryError::Plan(_))));
 }
+
+#[test]
+fn names_members_and_parameters_may_be_very_many() {
+    let list = |count: usize, part: &dyn Fn(usize) -> String| (0..count).map(part).collect::<Vec<_>>().join(",");
+    for text in [
+        format!("SELECT VALUE {{{}}}", list(50_000, &|n| format!("a{n}:1"))),
+        format!("SELECT {}", list(150_000, &|_| "1".into())),
+        format!("SELECT VALUE c.id IN ({}) FROM c", list(60_000, &|n| n.to_string())),
+        format!("SELECT VALUE [{}]", list(20_000, &|_| "REPLICATE('a', 9999)".into())),
+    ] {
+        Query::compile(&text, &[], &environment()).expect("it compiles");
+        let _ = client_plan(&text, &[], &environment(), "");
+    }
+    let parameters: Vec<_> = (0..50_000).map(|n| (format!("@p{n}"), Json::from(n))).collect();
+    let text = format!("SELECT VALUE [{}]", list(50_000, &|n| format!("@p{n}")));
+    Query::compile(&text, &parameters, &environment()).expect("it compiles");
+    let twice = [parameters[0].clone(), parameters[0].clone()];
+    assert!(matches!(Query::compile("SELECT 1", &twice, &environment()), Err(QueryError::Plan(_))));
+}
+
+#[test]
+fn of_very_many_errors_the_first_are_told() {
+    for part in ["x", "f(1)", "udf.g()", "ABS()"] {
+        let text = format!("SELECT VALUE [{}]", vec![part; 50_000].join(","));
+        match Query::compile(&text, &[], &environment()).map(|_| ()) {
+            Err(QueryError::Compile(told)) => assert!((1..=64).contains(&told.len()), "{part}: {}", told.len()),
+            other => panic!("{part}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_large_parameter_is_not_copied_without_end() {
+    let parameters = [("@p".to_owned(), Json::from("x".repeat(1_000_000)))];
+    let text = format!("SELECT VALUE [{}]", vec!["@p"; 100_000].join(","));
+    assert!(matches!(Query::compile(&text, &parameters, &environment()), Err(QueryError::Memory(_))));
+}
+
+#[test]
+fn what_a_plan_rewrites_can_be_sent_back() {
+    let chain = (0..5_000).map(|n| format!("c.n = {n}")).collect::<Vec<_>>().join(" OR ");
+    let plan = |filter: &str| {
+        let text = format!("SELECT * FROM c WHERE {filter} ORDER BY c.n");
+        client_plan(&text, &[], &environment(), "").map(|plan| plan.query_info.get("rewrittenQuery").cloned())
+    };
+    let rewritten = plan(&chain).expect("a plan").expect("a rewritten query");
+    let rewritten = rewritten.as_str().expect("a text").replace("{documentdb-formattableorderbyquery-filter}", "true");
+    Query::compile(&rewritten, &[], &environment()).expect("it compiles again");
+    // One that would not is refused with the plan, not afterwards.
+    let deep = format!("{}c.n = 1", "NOT ".repeat(200));
+    assert!(matches!(plan(&deep), Err(QueryError::Plan(_))), "{:?}", plan(&deep));
+}

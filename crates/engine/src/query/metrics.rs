@@ -36,6 +36,11 @@ pub fn query_metrics(asked: &[Asked], work: &Work, total_ms: u64) -> String {
     parts.join(";")
 }
 
+/// Paths that index metrics name, ranges that EXPLAIN lists, and characters of each text in it: both travel in headers.
+const PATHS_NAMED: usize = 50;
+const RANGES_LISTED: usize = 50;
+const TEXT_SHOWN: usize = 500;
+
 /// A path that the query filters or orders by.
 struct Use<'q> {
     path: &'q Path,
@@ -55,7 +60,7 @@ pub fn index_metrics(query: &Query, policy: &Policy, asked: &[Asked], keys: &[Pa
     for one in &uses {
         let list = if policy.covers(&steps(one.path)) { &mut used } else { &mut potential };
         let spec = Json::Object(one.document());
-        if !list.contains(&spec) {
+        if list.len() < PATHS_NAMED && !list.contains(&spec) {
             list.push(spec);
         }
     }
@@ -144,7 +149,7 @@ pub fn explain(query: &Query, asked: &[Asked], work: &Work, charges: &[String]) 
     let range = |(asked, charge): (&Asked, &String)| {
         Json::Object(object! {
             "range" => asked.range.to_string(),
-            "access" => asked.explanation.as_str(),
+            "access" => shown(&asked.explanation),
             "work" => counters(&asked.work),
             "charge" => charge.as_str(),
         })
@@ -158,14 +163,22 @@ pub fn explain(query: &Query, asked: &[Asked], work: &Work, charges: &[String]) 
         })
         .collect();
     let document = object! {
-        "condition" => query.condition().to_string(),
+        "condition" => shown(&query.condition().to_string()),
         "conditionIsExact" => query.exact(),
         "order" => order,
-        "ranges" => asked.iter().zip(charges).map(range).collect::<Vec<_>>(),
+        "ranges" => asked.iter().zip(charges).take(RANGES_LISTED).map(range).collect::<Vec<_>>(),
+        "rangesAsked" => asked.len() as u64,
         "itemsParsed" => work.items_parsed,
         "rows" => work.rows_out,
     };
     Json::Object(document).to_text()
+}
+
+fn shown(text: &str) -> String {
+    match text.char_indices().nth(TEXT_SHOWN) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text.to_owned(),
+    }
 }
 
 /// The counters that are not zero.

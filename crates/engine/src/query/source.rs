@@ -17,7 +17,6 @@ use orrery_model::work::QueryWork;
 use orrery_model::{Error, Result};
 use orrery_sql::{Candidate, QueryError, Source};
 use orrery_storage::Snapshot;
-use std::cell::Cell;
 
 /// A partition to be asked.
 pub struct Target<'a> {
@@ -53,8 +52,6 @@ pub struct Candidates<'a> {
     last: Option<Position>,
     short_positions: bool,
     now: u64,
-    /// What is being spent, for whoever bounds a page by it: see [`Candidates::spends_into`].
-    spent: Option<&'a Cell<u64>>,
 }
 
 impl<'a> Candidates<'a> {
@@ -82,7 +79,6 @@ impl<'a> Candidates<'a> {
             last: after.map(Position::read).transpose()?.flatten(),
             short_positions,
             now,
-            spent: None,
         };
         if !this.ask.query.order().is_empty() {
             this.open_merged(after.is_some_and(<[u8]>::is_empty))?;
@@ -177,18 +173,6 @@ impl<'a> Candidates<'a> {
         each.filter_map(asked).collect()
     }
 
-    /// Keeps the price of what was done so far in a cell, in 1/10,000 RU.
-    pub fn spends_into(&mut self, spent: &'a Cell<u64>) {
-        self.spent = Some(spent);
-    }
-
-    fn note_spending(&self) {
-        if let Some(spent) = self.spent {
-            let profile = self.ask.profile;
-            spent.set(self.cursors.iter().flatten().map(|cursor| profile.price_of_query(&cursor.work)).sum());
-        }
-    }
-
     fn next_found(&mut self) -> Result<Option<(usize, Found)>> {
         if self.merged { self.next_merged() } else { self.next_in_turn() }
     }
@@ -237,7 +221,6 @@ impl<'a> Candidates<'a> {
 impl Source for Candidates<'_> {
     fn next(&mut self) -> std::result::Result<Option<Candidate>, QueryError> {
         let found = self.next_found().map_err(|e| QueryError::Source(Box::new(e)));
-        self.note_spending();
         Ok(found?.map(|(target, found)| {
             let along = self.cursors[target].as_ref().and_then(Cursor::along);
             self.last = Some(Position::of(self.targets[target].partition.id, along, found.spot));
@@ -254,5 +237,10 @@ impl Source for Candidates<'_> {
             None => Position::BEGINNING.to_vec(),
             Some(last) => last.write(self.short_positions),
         }
+    }
+
+    fn is_spent(&self) -> bool {
+        let profile = self.ask.profile;
+        self.cursors.iter().flatten().any(|cursor| profile.is_a_full_page(&cursor.work))
     }
 }

@@ -119,14 +119,7 @@ pub fn text(bytes: &[u8]) -> String {
 
 /// A query over everything, its first page not bounded.
 pub fn query(text: &str) -> QueryRequest {
-    QueryRequest {
-        text: text.to_owned(),
-        parameters: Vec::new(),
-        page: PageRequest::default(),
-        cross_partition: true,
-        metrics: false,
-        explain: false,
-    }
+    QueryRequest { cross_partition: true, ..QueryRequest::of(text, Vec::new(), PageRequest::default()) }
 }
 
 /// All rows of a query, in pages of these sizes in turn.

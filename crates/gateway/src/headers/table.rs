@@ -150,7 +150,10 @@ static HEADERS: &[Header] = &[
         }
         Ok(())
     }),
-    header("x-ms-cosmos-populatequeryadvice", "refused if true", REFUSED_IF_TRUE),
+    header("x-ms-cosmos-populatequeryadvice", "reports the advisor's rules that the query runs into", |a, v| {
+        a.query_advice = v.boolean()?;
+        Ok(())
+    }),
     header("x-ms-cosmos-priority-level", "checked; nothing else: no request is put behind another", |_, v| {
         v.one_of(&[("High", ()), ("Low", ())])
     }),
@@ -285,6 +288,10 @@ static HEADERS: &[Header] = &[
             return Ok(());
         }
         Err(v.invalid(&format!("The versions known are {}.", VERSIONS.join(", "))))
+    }),
+    header("x-orrery-explain", "reports how each partition was searched, percent-encoded", |a, v| {
+        a.explain = v.boolean()?;
+        Ok(())
     }),
 ];
 

@@ -48,9 +48,9 @@ pub(super) fn create_container(engine: &Engine, call: &Call, database: &Arc<Data
 pub(super) fn read_container(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
     let mut reply = resource(engine.read_container(container));
     if call.ask.quota && reply.error.is_none() {
+        let progress = engine.index_progress(container)?;
         reply = with_quota(reply, engine, container);
-        // A change of the indexing policy is done when the replacement answers.
-        reply.set("x-ms-documentdb-collection-index-transformation-progress", "100");
+        reply.set("x-ms-documentdb-collection-index-transformation-progress", &progress.to_string());
     }
     Ok(Step::Reply(reply))
 }

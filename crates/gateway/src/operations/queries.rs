@@ -8,7 +8,7 @@ use crate::reply::{Reply, base64, percent_encode};
 use crate::route::Target;
 use orrery_engine::request::{Outcome, QueryPage, QueryRequest};
 use orrery_engine::{Container, Database, Engine, Feed};
-use orrery_model::{Error, Result, Rid};
+use orrery_model::{Error, Json, Result, Rid, object};
 use std::sync::Arc;
 
 pub(super) fn query_databases(engine: &Engine, call: &Call) -> Result<Step> {
@@ -56,17 +56,32 @@ pub(super) fn plan(engine: &Engine, call: &Call, container: &Container) -> Resul
 
 fn request(call: &Call) -> Result<QueryRequest> {
     let query = call.query_text()?;
+    if query.resume_filter.is_some() && call.target != Target::Items {
+        return Err(Error::unsupported("The member 'resumeFilter' of a query of anything but items"));
+    }
     Ok(QueryRequest {
-        text: query.text,
-        parameters: query.parameters,
-        page: call.page(),
         cross_partition: call.ask.cross_partition,
         metrics: call.ask.query_metrics || call.ask.index_metrics.is_some(),
+        explain: call.ask.explain,
+        advice: call.ask.query_advice,
+        resume_filter: query.resume_filter,
+        ..QueryRequest::of(query.text, query.parameters, call.page())
     })
 }
 
+/// The rules as the service writes them: `[{"Id":"QA1002","Params":[]}]`.
+fn advice_text(rules: &[&'static str]) -> String {
+    let entry = |rule: &&'static str| Json::Object(object! { "Id" => *rule, "Params" => Vec::new() });
+    Json::Array(rules.iter().map(entry).collect()).to_text()
+}
+
+/// Tells clients that merge how ties of ORDER BY come: upwards by resource id, downwards in a reverse scan.
+fn execution_info(reverse: bool) -> String {
+    Json::Object(object! { "reverseRidEnabled" => false, "reverseIndexScan" => reverse }).to_text()
+}
+
 fn page(call: &Call, owner: Option<Rid>, rows: Rows, outcome: Outcome<QueryPage>) -> Reply {
-    Reply::of(outcome, |QueryPage { page, metrics, index_metrics }| {
+    Reply::of(outcome, |QueryPage { page, metrics, index_metrics, explanation, advice, descends }| {
         let body = envelope(owner, rows, &page.rows);
         let mut reply = Reply::json(200, body).with_rows(page.rows.len(), page.continuation.as_deref());
         if let Some(metrics) = metrics.filter(|_| call.ask.query_metrics) {
@@ -78,6 +93,15 @@ fn page(call: &Call, owner: Option<Rid>, rows: Rows, outcome: Outcome<QueryPage>
                 IndexMetrics::PercentEncoded => percent_encode(&metrics),
             };
             reply.set("x-ms-cosmos-index-utilization", &text);
+        }
+        if let Some(explanation) = explanation {
+            reply.set("x-orrery-explanation", &percent_encode(&explanation));
+        }
+        if !advice.is_empty() {
+            reply.set("x-ms-cosmos-query-advice", &percent_encode(&advice_text(&advice)));
+        }
+        if rows == Rows::Items {
+            reply.set("x-ms-cosmos-query-execution-info", &execution_info(descends));
         }
         reply
     })

@@ -2,6 +2,7 @@
 
 use super::{Json, Number, Object};
 use std::cmp::Ordering;
+use std::collections::HashMap;
 
 /// Types in the order in which ORDER BY and the index sort them; undefined sorts before all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -52,12 +53,22 @@ pub fn compare(a: &Json, b: &Json) -> Ordering {
     }
 }
 
+/// Up to this many members looking for one is cheaper than hashing all.
+const FEW_MEMBERS: usize = 16;
+
 /// Deep equality: members in any order, numbers by value.
 pub fn deep_equal(a: &Json, b: &Json) -> bool {
     match (a, b) {
         (Json::Array(a), Json::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| deep_equal(a, b)),
         (Json::Object(a), Json::Object(b)) => {
-            a.len() == b.len() && a.iter().all(|(name, value)| b.get(name).is_some_and(|v| deep_equal(value, v)))
+            if a.len() != b.len() {
+                return false;
+            }
+            if a.len() <= FEW_MEMBERS {
+                return a.iter().all(|(name, value)| b.get(name).is_some_and(|v| deep_equal(value, v)));
+            }
+            let b: HashMap<&str, &Json> = b.iter().collect();
+            a.iter().all(|(name, value)| b.get(name).is_some_and(|v| deep_equal(value, v)))
         }
         (Json::Number(a), Json::Number(b)) if !a.is_finite() || !b.is_finite() => a.as_f64() == b.as_f64(),
         _ => compare(a, b).is_eq(),
@@ -73,12 +84,12 @@ fn compare_numbers(a: &Number, b: &Number) -> Ordering {
 }
 
 fn compare_objects(a: &Object, b: &Object) -> Ordering {
-    let sorted = |o: &Object| {
-        let mut members: Vec<(String, Json)> = o.iter().map(|(n, v)| (n.to_owned(), v.clone())).collect();
-        members.sort_by(|x, y| x.0.cmp(&y.0));
+    fn sorted(object: &Object) -> Vec<(&str, &Json)> {
+        let mut members: Vec<_> = object.iter().collect();
+        members.sort_by_key(|(name, _)| *name);
         members
-    };
+    }
     let (a, b) = (sorted(a), sorted(b));
-    let first = a.iter().zip(&b).map(|(a, b)| a.0.cmp(&b.0).then_with(|| compare(&a.1, &b.1))).find(|o| o.is_ne());
+    let first = a.iter().zip(&b).map(|(a, b)| a.0.cmp(b.0).then_with(|| compare(a.1, b.1))).find(|o| o.is_ne());
     first.unwrap_or_else(|| a.len().cmp(&b.len()))
 }

@@ -100,6 +100,11 @@ impl Server {
         stream
     }
 
+    /// The process.
+    pub fn process_id(&self) -> u32 {
+        self.process.id()
+    }
+
     /// SIGKILL, and the end of the process.
     pub fn kill(&mut self) {
         self.process.kill().expect("it can be killed");

@@ -10,15 +10,20 @@ use crate::run::eval::is_comparison;
 use crate::run::frame::{Context, Scope};
 use crate::seams::{Functions, Work};
 use crate::syntax::ast::{self, BinaryOp, Kind, PathStep, Span, SubqueryKind, UnaryOp};
-use crate::value::digest;
+use crate::value::{digest, weight};
 use orrery_model::json::Json;
 use orrery_model::limits;
+use std::collections::HashMap;
 
 /// From this length on an IN list of constants is looked up rather than gone through.
 const SET_FROM: usize = 8;
 
-/// Bytes that a constant expression may make when it is folded; a larger one is computed for every row.
-const FOLDED_BYTES: usize = 1 << 22;
+/// Bytes that the constant expressions of a query may make when they are folded; what is larger is computed for every
+/// row, within the bounds of rows.
+pub(super) const FOLDED_BYTES: usize = 1 << 22;
+
+/// Bytes that parameters may take, put in everywhere they are named.
+pub(super) const PARAMETER_BYTES: usize = 1 << 26;
 
 type BoundExpr = Result<Expr, QueryError>;
 
@@ -31,8 +36,15 @@ impl Binder<'_> {
             Kind::Undefined => Expr::Constant(None),
             Kind::FilterPlaceholder => Expr::Constant(Some(Json::Bool(true))),
             Kind::Constant(value) => Expr::Constant(Some(value.clone())),
-            Kind::Parameter(name) => match self.parameter(name).cloned() {
-                Some(value) => Expr::Constant(Some(value)),
+            Kind::Parameter(name) => match self.parameter(name) {
+                Some(value) => {
+                    let left = self.parameters_left.checked_sub(weight(value));
+                    self.parameters_left = left.ok_or_else(|| {
+                        let message = "The query names large parameters so often that they do not fit into its memory.";
+                        QueryError::Memory(message.into())
+                    })?;
+                    Expr::Constant(Some(value.clone()))
+                }
                 None => {
                     let message = format!("Identifier '{name}' could not be resolved.");
                     self.report("SC2001", message, expr.span);
@@ -64,15 +76,8 @@ impl Binder<'_> {
             }
             Kind::Array(elements) => Expr::Array(self.expressions(elements)?),
             Kind::Object(members) => {
-                let mut bound: Vec<(String, Expr)> = Vec::with_capacity(members.len());
-                for (name, member) in members {
-                    let member = self.expression(member)?;
-                    match bound.iter_mut().find(|(n, _)| n == name) {
-                        Some(there) => there.1 = member,
-                        None => bound.push((name.clone(), member)),
-                    }
-                }
-                Expr::Object(bound.into())
+                let bound = members.iter().map(|(name, e)| Ok((name.clone(), self.expression(e)?)));
+                Expr::Object(last_of_each_name(bound.collect::<Result<_, QueryError>>()?).into())
             }
             Kind::Subquery(kind, query) => return self.subquery(*kind, query),
             Kind::Let { name, value, body } => {
@@ -86,7 +91,7 @@ impl Binder<'_> {
                 Expr::Let { value: Box::new(value), body: Box::new(body?) }
             }
         };
-        Ok(folded(bound))
+        Ok(folded(bound, &mut self.folding_left))
     }
 
     fn expressions(&mut self, list: &[ast::Expr]) -> Result<Box<[Expr]>, QueryError> {
@@ -137,7 +142,8 @@ impl Binder<'_> {
             matches!(base.kind, Kind::Array(_) | Kind::Object(_) | Kind::Call { .. } | Kind::Subquery(..));
         let Kind::Identifier(name) = &base.kind else {
             let base = self.expression(base)?;
-            return Ok(folded(self.path(base, steps, constructed, whole.span)?));
+            let path = self.path(base, steps, constructed, whole.span)?;
+            return Ok(folded(path, &mut self.folding_left));
         };
         // Where a name is wrong it is the name that is told; where it is out of place, the whole reference.
         let grouped = self.groups.iter().any(|g| g.own.contains(name));
@@ -148,7 +154,8 @@ impl Binder<'_> {
                 return self.path(computed, &steps[1..], false, whole.span);
             }
         }
-        Ok(folded(self.path(bound, steps, false, whole.span)?))
+        let path = self.path(bound, steps, false, whole.span)?;
+        Ok(folded(path, &mut self.folding_left))
     }
 
     /// Steps into a bound base. Where the base is a constructed value every index must be constant.
@@ -279,7 +286,8 @@ impl Binder<'_> {
             );
             self.report("SC3005", message, span);
         }
-        if !self.udfs.iter().any(|n| n == name) {
+        // With more calls than are allowed the query is refused, whoever they call.
+        if self.udf_calls <= limits::UDF_CALLS_PER_QUERY && !self.udfs.iter().any(|n| n == name) {
             self.udfs.push(name.to_owned());
         }
         Ok(Expr::Udf { name: name.to_owned(), arguments })
@@ -300,9 +308,15 @@ impl Binder<'_> {
         }
         match function.run {
             Run::Aggregate(kind) => self.aggregate(kind, &arguments[0], span),
-            Run::Conditional => Ok(folded(self.conditional(arguments)?)),
+            Run::Conditional => {
+                let conditional = self.conditional(arguments)?;
+                Ok(folded(conditional, &mut self.folding_left))
+            }
             Run::Choose => Ok(Expr::Choose(self.expressions(arguments)?)),
-            _ => Ok(folded(Expr::Call { function, arguments: self.expressions(arguments)? })),
+            _ => {
+                let arguments = self.expressions(arguments)?;
+                Ok(folded(Expr::Call { function, arguments }, &mut self.folding_left))
+            }
         }
     }
 
@@ -348,6 +362,22 @@ impl Binder<'_> {
     }
 }
 
+/// Of several members with one name the last counts, in the place of the first.
+pub(super) fn last_of_each_name(members: Vec<(String, Expr)>) -> Vec<(String, Expr)> {
+    let mut places: HashMap<String, usize> = HashMap::with_capacity(members.len());
+    let mut kept: Vec<(String, Expr)> = Vec::with_capacity(members.len());
+    for (name, member) in members {
+        match places.get(&name) {
+            Some(&at) => kept[at].1 = member,
+            None => {
+                places.insert(name.clone(), kept.len());
+                kept.push((name, member));
+            }
+        }
+    }
+    kept
+}
+
 fn not(negated: bool, expr: Expr) -> Expr {
     if negated { Expr::Unary(UnaryOp::Not, Box::new(expr)) } else { expr }
 }
@@ -361,8 +391,11 @@ fn wrong_arity(function: &Function) -> String {
     }
 }
 
-/// The constant that an expression of constants is.
-fn folded(expr: Expr) -> Expr {
+/// The constant that an expression of constants is. Takes the bytes it makes off those that are `left`.
+fn folded(expr: Expr, left: &mut usize) -> Expr {
+    if *left == 0 {
+        return expr;
+    }
     let constant = |list: &[Expr]| list.iter().all(Expr::is_constant);
     let foldable = match &expr {
         Expr::Path { base, steps } => base.is_constant() && !steps.iter().any(|s| matches!(s, Step::Dynamic(_))),
@@ -382,23 +415,23 @@ fn folded(expr: Expr) -> Expr {
         return expr;
     }
     let mut work = Work::default();
-    let mut context = Context {
-        functions: &mut NoFunctions,
-        work: &mut work,
-        now_ms: 0,
-        started_ms: 0,
-        random: 0,
-        regexes: Default::default(),
-        expired: &mut || false,
-        turns: 0,
-        max_memory: FOLDED_BYTES,
-        made: 0,
-    };
+    let (mut functions, mut never) = (NoFunctions, || false);
+    let mut context = Context::new(&mut functions, &mut work, &mut never, *left);
     let scope = Scope::root(None);
     let value = expr.eval(&mut context, &scope).map(|v| v.map(std::borrow::Cow::into_owned));
     match value {
-        Ok(value) => Expr::Constant(value),
-        Err(_) => expr,
+        Ok(value) if value.as_ref().map_or(0, weight) <= *left => {
+            // Scalars are smaller than the expressions that they replace.
+            if matches!(value, Some(Json::String(_) | Json::Array(_) | Json::Object(_))) {
+                *left -= value.as_ref().map_or(0, weight);
+            }
+            Expr::Constant(value)
+        }
+        // What is too large now stays too large.
+        _ => {
+            *left = 0;
+            expr
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The SELECT list, GROUP BY and aggregates.
 
+use super::expressions::last_of_each_name;
 use super::{Binder, GroupContext, Mapping};
 use crate::bound::{Expr, Grouping, Output};
 use crate::error::QueryError;
@@ -31,16 +32,8 @@ impl Binder<'_> {
             Projection::Value(expr) => Ok(Output::Value(self.expression(expr)?)),
             Projection::List(items) => {
                 let names = self.item_names(items);
-                let mut members: Vec<(String, Expr)> = Vec::with_capacity(items.len());
-                for (item, name) in items.iter().zip(names) {
-                    let expr = self.expression(&item.expr)?;
-                    // Of two items with one name the last counts.
-                    match members.iter_mut().find(|(n, _)| *n == name) {
-                        Some(member) => member.1 = expr,
-                        None => members.push((name, expr)),
-                    }
-                }
-                Ok(Output::Members(members))
+                let members = items.iter().zip(names).map(|(item, name)| Ok((name, self.expression(&item.expr)?)));
+                Ok(Output::Members(last_of_each_name(members.collect::<Result<_, QueryError>>()?)))
             }
         }
     }

@@ -1,13 +1,18 @@
 //! Array and set functions. Equality is deep.
 
-use super::{ANY, Arguments, Cost, Function, loose, strict};
+use super::{ANY, Arguments, Cost, Function, strict, watched};
+use crate::error::QueryError;
+use crate::run::frame::Context;
 use crate::value::{digest, number, weight};
 use orrery_model::json::{Json, compare, deep_equal};
 use std::cmp::Ordering;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 /// Bytes of the largest array that ARRAY_CONCAT makes; what would be larger is undefined.
 const ARRAY_BYTES: usize = 1 << 26;
+
+/// Up to this many members looking for one is cheaper than hashing all.
+const FEW_MEMBERS: usize = 16;
 
 pub(super) const TABLE: &[Function] = &[
     strict(&["ARRAY_CONCAT", "ARRAYCONCAT"], (2, ANY), "the arrays one after the other", |a| {
@@ -23,12 +28,18 @@ pub(super) const TABLE: &[Function] = &[
         array_contains,
     )
     .cost(Cost::Seek),
-    loose(&["ARRAY_CONTAINS_ANY", "ARRAYCONTAINSANY"], (2, ANY), "whether one of the values is an element", |a| {
-        contains_several(a, false)
-    }),
-    loose(&["ARRAY_CONTAINS_ALL", "ARRAYCONTAINSALL"], (2, ANY), "whether all of the values are elements", |a| {
-        contains_several(a, true)
-    }),
+    watched(
+        &["ARRAY_CONTAINS_ANY", "ARRAYCONTAINSANY"],
+        (2, ANY),
+        "whether one of the values is an element",
+        |cx, a| contains_several(cx, a, false),
+    ),
+    watched(
+        &["ARRAY_CONTAINS_ALL", "ARRAYCONTAINSALL"],
+        (2, ANY),
+        "whether all of the values are elements",
+        |cx, a| contains_several(cx, a, true),
+    ),
     strict(&["ARRAY_LENGTH", "ARRAYLENGTH"], (1, 1), "how many elements", |a| Some(Json::from(a.array(0)?.len()))),
     strict(&["ARRAY_SLICE", "ARRAYSLICE"], (2, 3), "from a position, so many elements", array_slice),
     strict(&["ARRAY_SUM", "ARRAYSUM"], (1, 1), "the sum of an array of numbers", |a| {
@@ -77,7 +88,11 @@ fn array_contains(a: Arguments<'_, '_>) -> Option<Json> {
 /// Whether an element has everything that an object asks for; inside arrays element by element.
 fn partly_equal(element: &Json, wanted: &Json) -> bool {
     match (element, wanted) {
+        (Json::Object(element), Json::Object(wanted)) if wanted.len() <= FEW_MEMBERS => {
+            wanted.iter().all(|(name, w)| element.get(name).is_some_and(|e| partly_equal(e, w)))
+        }
         (Json::Object(element), Json::Object(wanted)) => {
+            let element: HashMap<&str, &Json> = element.iter().collect();
             wanted.iter().all(|(name, w)| element.get(name).is_some_and(|e| partly_equal(e, w)))
         }
         (Json::Array(element), Json::Array(wanted)) => {
@@ -87,17 +102,20 @@ fn partly_equal(element: &Json, wanted: &Json) -> bool {
     }
 }
 
-fn contains_several(a: Arguments<'_, '_>, all: bool) -> Option<Json> {
-    let elements = a.array(0)?;
+fn contains_several(cx: &mut Context<'_>, a: Arguments<'_, '_>, all: bool) -> Result<Option<Json>, QueryError> {
+    let Some(elements) = a.array(0) else { return Ok(None) };
     let mut unknown = false;
     for wanted in a.iter().skip(1) {
+        cx.turns(1 + elements.len() as u64 / 8)?;
         match wanted {
             None => unknown = true,
-            Some(wanted) if elements.iter().any(|e| deep_equal(e, wanted)) != all => return Some(Json::Bool(!all)),
+            Some(wanted) if elements.iter().any(|e| deep_equal(e, wanted)) != all => {
+                return Ok(Some(Json::Bool(!all)));
+            }
             Some(_) => {}
         }
     }
-    (!unknown).then_some(Json::Bool(all))
+    Ok((!unknown).then_some(Json::Bool(all)))
 }
 
 fn array_slice(a: Arguments<'_, '_>) -> Option<Json> {

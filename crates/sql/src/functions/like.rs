@@ -1,6 +1,13 @@
 //! LIKE patterns: `%` any run, `_` one character, `[a-f]` one of a set, `[^a-f]` none of it.
 //!
-//! Matching takes at most text times pattern steps: of several `%` only the last one met is ever retried.
+//! Matching takes at most text times pattern steps: of several `%` only the last one met is ever retried. Where both are
+//! long that is long too, so the clock is looked at meanwhile.
+
+use crate::error::QueryError;
+
+/// Steps of matching between two reports, and how many of them are one turn.
+const STEPS_BETWEEN: u64 = 8192;
+const STEPS_A_TURN: u64 = 8;
 
 /// A pattern, ready to match.
 #[derive(Clone, Debug)]
@@ -56,22 +63,41 @@ impl Pattern {
 
     /// Whether the whole text matches.
     pub fn matches(&self, text: &str) -> bool {
+        self.matches_within(text, &mut |_| Ok(())).unwrap_or(false)
+    }
+
+    /// Whether the whole text matches; tells `watch` every so often how many steps were taken, and ends with its error.
+    pub fn matches_within(
+        &self,
+        text: &str,
+        watch: &mut dyn FnMut(u64) -> Result<(), QueryError>,
+    ) -> Result<bool, QueryError> {
+        let least = self.parts.iter().filter(|p| **p != Part::Run).count();
+        if least > text.len() {
+            return Ok(false);
+        }
+        let mut steps = 0;
         let mut rest = text.chars();
         let mut part = 0;
         // Where to go on if the run before `part` must take one more character.
         let mut retry: Option<(usize, std::str::Chars<'_>)> = None;
         loop {
+            steps += 1;
+            if steps == STEPS_BETWEEN {
+                watch(STEPS_BETWEEN / STEPS_A_TURN)?;
+                steps = 0;
+            }
             if self.parts.get(part) == Some(&Part::Run) {
                 part += 1;
                 if part == self.parts.len() {
-                    return true;
+                    return Ok(true);
                 }
                 retry = Some((part, rest.clone()));
                 continue;
             }
             let mut ahead = rest.clone();
             let fits = match (self.parts.get(part), ahead.next()) {
-                (None, None) => return true,
+                (None, None) => return Ok(true),
                 (Some(part), Some(c)) => part.fits(c),
                 _ => false,
             };
@@ -80,9 +106,9 @@ impl Pattern {
                 part += 1;
                 continue;
             }
-            let Some((from, mut place)) = retry.take() else { return false };
+            let Some((from, mut place)) = retry.take() else { return Ok(false) };
             if place.next().is_none() {
-                return false;
+                return Ok(false);
             }
             rest = place.clone();
             part = from;

@@ -1,6 +1,8 @@
 //! String functions. Positions and lengths count characters, from 0; case is Unicode's simple mapping.
 
-use super::{ANY, Arguments, Cost, Function, loose, strict};
+use super::{ANY, Arguments, Cost, Function, strict, watched};
+use crate::error::QueryError;
+use crate::run::frame::Context;
 use crate::value::STRING_BYTES;
 use orrery_model::json::{Json, Number, parse};
 
@@ -18,14 +20,16 @@ pub(super) const TABLE: &[Function] = &[
         .cost(Cost::IndexScan),
     strict(&["STRINGEQUALS", "STRING_EQUALS"], (2, 3), "whether both are the same", |a| tested(a, same))
         .cost(Cost::Seek),
-    loose(&["CONTAINS_ALL_CI"], (2, ANY), "whether all others are in the first, in any case", |a| {
-        several(a, true, true)
+    watched(&["CONTAINS_ALL_CI"], (2, ANY), "whether all others are in the first, in any case", |cx, a| {
+        several(cx, a, true, true)
     }),
-    loose(&["CONTAINS_ALL_CS"], (2, ANY), "whether all others are in the first", |a| several(a, true, false)),
-    loose(&["CONTAINS_ANY_CI"], (2, ANY), "whether one of the others is in the first, in any case", |a| {
-        several(a, false, true)
+    watched(&["CONTAINS_ALL_CS"], (2, ANY), "whether all others are in the first", |cx, a| several(cx, a, true, false)),
+    watched(&["CONTAINS_ANY_CI"], (2, ANY), "whether one of the others is in the first, in any case", |cx, a| {
+        several(cx, a, false, true)
     }),
-    loose(&["CONTAINS_ANY_CS"], (2, ANY), "whether one of the others is in the first", |a| several(a, false, false)),
+    watched(&["CONTAINS_ANY_CS"], (2, ANY), "whether one of the others is in the first", |cx, a| {
+        several(cx, a, false, false)
+    }),
     strict(&["INDEX_OF", "INDEXOF"], (2, 3), "where the second first begins in the first, or -1", index_of),
     strict(
         &["LASTINDEXOF", "LAST_INDEX_OF"],
@@ -133,18 +137,19 @@ fn tested(a: Arguments<'_, '_>, test: fn(&str, &str) -> bool) -> Option<Json> {
 }
 
 /// AND or OR of CONTAINS, in three-valued logic.
-fn several(a: Arguments<'_, '_>, all: bool, any_case: bool) -> Option<Json> {
+fn several(cx: &mut Context<'_>, a: Arguments<'_, '_>, all: bool, any_case: bool) -> Result<Option<Json>, QueryError> {
     let fold = |text: &str| if any_case { lower(text) } else { text.to_owned() };
-    let text = fold(a.text(0)?);
+    let Some(text) = a.text(0).map(fold) else { return Ok(None) };
     let mut unknown = false;
     for part in a.iter().skip(1) {
+        cx.bytes(text.len())?;
         match part.and_then(Json::as_str) {
             None => unknown = true,
-            Some(part) if text.contains(&fold(part)) != all => return Some(Json::Bool(!all)),
+            Some(part) if text.contains(&fold(part)) != all => return Ok(Some(Json::Bool(!all))),
             Some(_) => {}
         }
     }
-    (!unknown).then_some(Json::Bool(all))
+    Ok((!unknown).then_some(Json::Bool(all)))
 }
 
 fn concat(a: Arguments<'_, '_>) -> Option<Json> {

@@ -1,7 +1,9 @@
 //! Functions on objects, choices between values, and the aggregates.
 
-use super::{ANY, AggregateKind, Arguments, Cost, Function, Run, strict};
+use super::{ANY, AggregateKind, Arguments, Cost, Function, Run, strict, watched};
+use crate::error::QueryError;
 use crate::resume_filter::item_number;
+use crate::run::frame::Context;
 use orrery_model::json::{Json, Object};
 
 const fn aggregate(names: &'static [&'static str], doc: &'static str, kind: AggregateKind) -> Function {
@@ -9,7 +11,7 @@ const fn aggregate(names: &'static [&'static str], doc: &'static str, kind: Aggr
 }
 
 pub(super) const TABLE: &[Function] = &[
-    strict(&["OBJECTTOARRAY", "OBJECT_TO_ARRAY"], (1, 3), "an object's members as an array of pairs", object_to_array),
+    watched(&["OBJECTTOARRAY", "OBJECT_TO_ARRAY"], (1, 3), "an object's members as an array of pairs", object_to_array),
     strict(
         &["DOCUMENTID", "DOCUMENT_ID"],
         (1, 1),
@@ -40,13 +42,16 @@ pub(super) const TABLE: &[Function] = &[
     aggregate(&["MAKESET", "MAKE_SET"], "all different defined values as an array", AggregateKind::MakeSet),
 ];
 
-fn object_to_array(a: Arguments<'_, '_>) -> Option<Json> {
-    let (key, value) = (a.text_or(1, "k")?, a.text_or(2, "v")?);
-    let pairs = a.get(0)?.as_object()?.iter().map(|(name, member)| {
+fn object_to_array(cx: &mut Context<'_>, a: Arguments<'_, '_>) -> Result<Option<Json>, QueryError> {
+    let (Some(key), Some(value)) = (a.text_or(1, "k"), a.text_or(2, "v")) else { return Ok(None) };
+    let Some(members) = a.get(0).and_then(Json::as_object) else { return Ok(None) };
+    // The two names stand in every pair: a long one multiplies.
+    cx.fits(members.len().saturating_mul(key.len() + value.len()))?;
+    let pairs = members.iter().map(|(name, member)| {
         let pair = [(key.to_owned(), Json::from(name)), (value.to_owned(), member.clone())];
         Json::Object(Object::from_iter(pair))
     });
-    Some(Json::Array(pairs.collect()))
+    Ok(Some(Json::Array(pairs.collect())))
 }
 
 fn document_id(item: &Json) -> Option<Json> {

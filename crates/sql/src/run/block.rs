@@ -4,7 +4,7 @@ use super::frame::{Context, Scope};
 use super::groups::Groups;
 use crate::bound::{Block, Expr, Input, Output, Source};
 use crate::error::QueryError;
-use crate::value::{Value, digest};
+use crate::value::{Value, digest, weight};
 use orrery_model::json::{Json, Object};
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -59,13 +59,22 @@ impl Tuples<'_> {
         }
         let Some(source) = self.block.sources.get(bound) else { return sink(cx, scope) };
         match &source.input {
-            Input::Expr(e) => match e.eval(cx, scope)? {
-                Some(value) => self.bind_value(bound, source, &value, cx, scope, sink),
-                None => Ok(true),
-            },
-            Input::Subquery(block) => {
-                block.each(cx, scope, &mut |cx, value| self.bind_value(bound, source, &value, cx, scope, sink))
+            Input::Expr(e) => {
+                let before = cx.made;
+                let Some(value) = e.eval(cx, scope)? else { return Ok(true) };
+                let held = cx.made.saturating_sub(before);
+                let flow = self.bind_value(bound, source, &value, cx, scope, sink)?;
+                cx.made = cx.made.saturating_sub(held);
+                Ok(flow)
             }
+            Input::Subquery(block) => block.each(cx, scope, &mut |cx, value| {
+                let held = if let Cow::Owned(value) = &value { weight(value) } else { 0 };
+                cx.made = cx.made.saturating_add(held);
+                cx.fits(cx.made)?;
+                let flow = self.bind_value(bound, source, &value, cx, scope, sink)?;
+                cx.made = cx.made.saturating_sub(held);
+                Ok(flow)
+            }),
         }
     }
 
@@ -100,7 +109,10 @@ impl Output {
             Output::Members(members) => {
                 let mut object = Object::new();
                 for (name, e) in members {
+                    let made = cx.made;
                     if let Some(value) = e.eval(cx, scope)? {
+                        cx.made = made.saturating_add(name.len());
+                        cx.make(&value)?;
                         object.push_new(name.as_str(), value.into_owned());
                     }
                 }
@@ -126,7 +138,9 @@ impl<'q> Collector<'q> {
     pub fn tuple(&mut self, cx: &mut Context<'_>, tuple: &Scope<'_>, sink: &mut Sink<'_>) -> Flow {
         match (&mut self.groups, &self.block.grouping) {
             (Some(groups), Some(grouping)) => {
+                let made = cx.made;
                 groups.add(grouping, cx, tuple)?;
+                cx.made = made;
                 cx.fits(groups.memory())?;
                 Ok(true)
             }
@@ -157,8 +171,12 @@ impl<'q> Collector<'q> {
     }
 
     fn give(&mut self, cx: &mut Context<'_>, scope: &Scope<'_>, sink: &mut Sink<'_>) -> Flow {
+        let made = cx.made;
         let Some(value) = self.block.output.eval(cx, scope)? else { return Ok(true) };
+        // From here on it is for the sink to count, if it keeps the value.
+        cx.made = made;
         if let Some(seen) = &mut self.seen {
+            cx.look(&value)?;
             if !seen.insert(digest(Some(&value))) {
                 return Ok(true);
             }

@@ -9,7 +9,7 @@ use crate::error::QueryError;
 use crate::functions::Run;
 use crate::functions::like::Pattern;
 use crate::syntax::ast::{BinaryOp, SubqueryKind, UnaryOp};
-use crate::value::{Value, binary, compared, digest, equal, number, to_i32};
+use crate::value::{Value, binary, compared, digest, equal, number, to_i32, weight};
 use orrery_model::json::{Json, Object};
 use std::borrow::Cow;
 
@@ -18,23 +18,35 @@ type Evaluated<'s> = Result<Value<'s>, QueryError>;
 impl Expr {
     /// Whether the value is the boolean true.
     pub fn holds<'s>(&'s self, cx: &mut Context<'_>, scope: &'s Scope<'s>) -> Result<bool, QueryError> {
-        Ok(self.truth(cx, scope)? == Some(true))
+        let made = cx.made;
+        let holds = self.truth(cx, scope)? == Some(true);
+        cx.made = made;
+        Ok(holds)
     }
 
     /// The value as a truth value: anything but a boolean is undefined.
     fn truth<'s>(&'s self, cx: &mut Context<'_>, scope: &'s Scope<'s>) -> Result<Option<bool>, QueryError> {
+        cx.turn()?;
         match self {
             Expr::And(parts) => junction(parts, false, cx, scope),
             Expr::Or(parts) => junction(parts, true, cx, scope),
             Expr::Unary(UnaryOp::Not, operand) => Ok(operand.truth(cx, scope)?.map(|b| !b)),
             Expr::Compare(op, both) => {
                 let (a, b) = (both[0].eval(cx, scope)?, both[1].eval(cx, scope)?);
+                match (a.as_deref(), b.as_deref()) {
+                    (Some(Json::String(a)), Some(Json::String(b))) => cx.bytes(a.len().min(b.len()))?,
+                    (Some(a @ (Json::Array(_) | Json::Object(_))), Some(Json::Array(_) | Json::Object(_))) => {
+                        cx.look(a)?
+                    }
+                    _ => {}
+                }
                 Ok(compared(*op, a.as_deref(), b.as_deref()))
             }
             Expr::In { value, list } => {
                 let value = value.eval(cx, scope)?;
                 let mut unknown = false;
                 for element in list {
+                    cx.turn()?;
                     match equal(value.as_deref(), element.eval(cx, scope)?.as_deref()) {
                         Some(true) => return Ok(Some(true)),
                         Some(false) => {}
@@ -44,8 +56,9 @@ impl Expr {
                 Ok(if unknown { None } else { Some(false) })
             }
             Expr::InSet { value, set, .. } => {
-                let value = value.eval(cx, scope)?;
-                Ok(value.map(|v| set.contains(&digest(Some(&v)))))
+                let Some(value) = value.eval(cx, scope)? else { return Ok(None) };
+                cx.look(&value)?;
+                Ok(Some(set.contains(&digest(Some(&value)))))
             }
             Expr::Like { value, pattern } => like(value, pattern, cx, scope),
             _ => Ok(self.eval(cx, scope)?.and_then(|v| v.as_bool())),
@@ -68,10 +81,16 @@ impl Expr {
             | Expr::Like { .. } => self.truth(cx, scope)?.map(bool_value),
             Expr::Unary(op, operand) => unary(*op, operand, cx, scope)?.map(Cow::Owned),
             Expr::Chain { first, rest } => {
+                let made = cx.made;
                 let mut left = first.eval(cx, scope)?;
                 for (op, operand) in rest {
+                    cx.turn()?;
                     let right = operand.eval(cx, scope)?;
                     left = binary(*op, left.as_deref(), right.as_deref()).map(Cow::Owned);
+                    if let Some(text) = left.as_deref().filter(|v| matches!(v, Json::String(_))) {
+                        cx.make(text)?;
+                        cx.made = made.saturating_add(weight(text));
+                    }
                 }
                 left
             }
@@ -99,7 +118,9 @@ impl Expr {
             Expr::Array(elements) => {
                 let mut values = Vec::with_capacity(elements.len());
                 for element in elements {
+                    let made = cx.made;
                     if let Some(value) = element.eval(cx, scope)? {
+                        cx.made = made;
                         cx.make(&value)?;
                         values.push(value.into_owned());
                     }
@@ -109,7 +130,9 @@ impl Expr {
             Expr::Object(members) => {
                 let mut object = Object::new();
                 for (name, member) in members {
+                    let made = cx.made;
                     if let Some(value) = member.eval(cx, scope)? {
+                        cx.made = made.saturating_add(name.len());
                         cx.make(&value)?;
                         object.push_new(name.as_str(), value.into_owned());
                     }
@@ -117,9 +140,15 @@ impl Expr {
                 Some(Cow::Owned(Json::Object(object)))
             }
             Expr::Let { value, body } => {
+                let made = cx.made;
                 let value = value.eval(cx, scope)?;
                 let inner = scope.with(value.as_deref());
-                body.eval(cx, &inner)?.map(|v| Cow::Owned(v.into_owned()))
+                let result = body.eval(cx, &inner)?;
+                if let Some(result) = &result {
+                    cx.make(result)?;
+                    cx.made = made.saturating_add(weight(result));
+                }
+                result.map(|v| Cow::Owned(v.into_owned()))
             }
             Expr::Call { .. } | Expr::Udf { .. } | Expr::Subquery(..) => return self.eval_call(cx, scope),
         })
@@ -137,16 +166,29 @@ impl Expr {
                     many.resize_with(arguments.len(), || None);
                     &mut many[..]
                 };
+                let before = cx.made;
                 for (value, argument) in values.iter_mut().zip(arguments) {
                     *value = argument.eval(cx, scope)?;
+                    // Nearly all functions go through all of their strings and lists.
+                    match value.as_deref() {
+                        Some(Json::String(text)) => cx.bytes(text.len())?,
+                        Some(Json::Array(elements)) => cx.turns(elements.len() as u64 / 8)?,
+                        _ => {}
+                    }
                 }
+                cx.turn()?;
                 let made = match function.run {
                     Run::Strict(_) | Run::Context(_) if values.iter().any(Option::is_none) => None,
                     Run::Strict(run) | Run::Loose(run) => run(crate::functions::Arguments(values)),
                     Run::Context(run) => run(cx, crate::functions::Arguments(values)),
+                    Run::Watched(run) => run(cx, crate::functions::Arguments(values))?,
                     // The binder turns all others into expressions of their own, or refuses them.
                     _ => None,
                 };
+                if let Some(made) = &made {
+                    cx.make(made)?;
+                    cx.made = before.saturating_add(weight(made));
+                }
                 Ok(made.map(Cow::Owned))
             }
             Expr::Udf { name, arguments } => {
@@ -194,10 +236,12 @@ fn like<'s>(
     let value = value.eval(cx, scope)?;
     let Some(text) = value.as_deref().and_then(Json::as_str) else { return Ok(None) };
     match pattern {
-        LikePattern::Constant(pattern) => Ok(Some(pattern.matches(text))),
+        LikePattern::Constant(pattern) => pattern.matches_within(text, &mut |steps| cx.turns(steps)).map(Some),
         LikePattern::Dynamic { pattern, escape } => {
             let pattern = pattern.eval(cx, scope)?;
-            Ok(pattern.as_deref().and_then(Json::as_str).map(|p| Pattern::new(p, *escape).matches(text)))
+            let Some(pattern) = pattern.as_deref().and_then(Json::as_str) else { return Ok(None) };
+            cx.bytes(pattern.len())?;
+            Pattern::new(pattern, *escape).matches_within(text, &mut |steps| cx.turns(steps)).map(Some)
         }
     }
 }
@@ -272,6 +316,7 @@ fn subquery<'s>(
     cx: &mut Context<'_>,
     scope: &'s Scope<'s>,
 ) -> Result<Option<Json>, QueryError> {
+    let before = cx.made;
     let mut list = Vec::new();
     let mut all = true;
     block.each(cx, scope, &mut |cx, value| {
@@ -290,6 +335,10 @@ fn subquery<'s>(
         }
         Ok(all)
     })?;
+    // What is left of all that was made is the list.
+    if kind != SubqueryKind::Array {
+        cx.made = before.saturating_add(list.iter().map(weight).sum());
+    }
     Ok(match kind {
         SubqueryKind::Exists => Some(Json::Bool(!list.is_empty())),
         SubqueryKind::All => Some(Json::Bool(all)),

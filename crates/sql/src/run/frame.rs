@@ -75,30 +75,101 @@ pub(crate) struct Context<'a> {
     pub random: u64,
     pub regexes: RegexCache,
     pub expired: &'a mut dyn FnMut() -> bool,
-    /// Turns of the loops inside items, to look at the clock every so many.
-    pub turns: u64,
+    /// Work done inside items, to look at the clock every so much: turns of loops, operators, bytes gone through.
+    turns: u64,
+    next_look: u64,
+    /// The turns at which the time was found to be over.
+    late_since: Option<u64>,
+    /// Turns for which an item may go on when the time is over, so that the place behind it can be kept.
+    pub grace: u64,
     /// Bytes that one item, or all groups together, may make.
     pub max_memory: usize,
-    /// Bytes made for the item at hand.
+    /// Bytes that are made for the item at hand and still held. Whoever drops what it made takes it off again.
     pub made: usize,
 }
 
-/// Turns between two looks at the clock.
+/// Turns between two looks at the clock: a millisecond, roughly.
 const CLOCK_EVERY: u64 = 4096;
+/// Bytes that are gone through in the time of one turn.
+const BYTES_A_TURN: usize = 256;
+
+impl<'a> Context<'a> {
+    /// A context at the beginning of time, with the seed 0.
+    pub fn new(
+        functions: &'a mut dyn Functions,
+        work: &'a mut Work,
+        expired: &'a mut dyn FnMut() -> bool,
+        max_memory: usize,
+    ) -> Self {
+        Context {
+            functions,
+            work,
+            now_ms: 0,
+            started_ms: 0,
+            random: 0,
+            regexes: Default::default(),
+            expired,
+            turns: 0,
+            next_look: CLOCK_EVERY,
+            late_since: None,
+            grace: 0,
+            max_memory,
+            made: 0,
+        }
+    }
+}
 
 impl Context<'_> {
     /// Counts a turn of a loop inside an item, which may be long: joins multiply.
     pub fn turn(&mut self) -> Result<(), QueryError> {
-        self.turns += 1;
-        if self.turns.is_multiple_of(CLOCK_EVERY) && (self.expired)() {
-            return Err(QueryError::Timeout);
-        }
-        Ok(())
+        self.turns(1)
     }
 
-    /// Counts a value that is about to be copied into another.
+    /// Counts several turns at once.
+    pub fn turns(&mut self, turns: u64) -> Result<(), QueryError> {
+        self.turns = self.turns.saturating_add(turns);
+        if self.turns < self.next_look {
+            return Ok(());
+        }
+        self.next_look = self.turns.saturating_add(CLOCK_EVERY);
+        if self.late_since.is_none() && (self.expired)() {
+            self.late_since = Some(self.turns);
+        }
+        match self.late_since {
+            Some(since) if self.turns - since >= self.grace => Err(QueryError::Timeout),
+            _ => Ok(()),
+        }
+    }
+
+    /// Counts bytes that are gone through or copied.
+    pub fn bytes(&mut self, bytes: usize) -> Result<(), QueryError> {
+        self.turns((bytes / BYTES_A_TURN) as u64)
+    }
+
+    /// Whether the clock should be looked at before the next item, lest that be done amid it.
+    pub fn is_due(&self) -> bool {
+        self.turns.saturating_add(CLOCK_EVERY / 2) >= self.next_look
+    }
+
+    /// Whether the time is over, looked at between items.
+    pub fn is_over(&mut self) -> bool {
+        self.next_look = self.turns.saturating_add(CLOCK_EVERY);
+        self.late_since.is_some() || (self.expired)()
+    }
+
+    /// Counts a value that is gone through from one end to the other.
+    pub fn look(&mut self, value: &Json) -> Result<(), QueryError> {
+        match value {
+            Json::String(_) | Json::Array(_) | Json::Object(_) => self.bytes(weight(value)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Counts a value that is made, or about to be copied into another, and looks at the clock for large ones.
     pub fn make(&mut self, value: &Json) -> Result<(), QueryError> {
-        self.made = self.made.saturating_add(weight(value));
+        let bytes = weight(value);
+        self.made = self.made.saturating_add(bytes);
+        self.bytes(bytes)?;
         self.fits(self.made)
     }
 

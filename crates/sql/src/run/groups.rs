@@ -46,6 +46,7 @@ impl Groups {
             let mut values = Vec::with_capacity(grouping.keys.len());
             for expr in &grouping.keys {
                 let value = expr.eval(cx, tuple)?;
+                value.as_deref().map_or(Ok(()), |value| cx.look(value))?;
                 // Keys are told apart by place: rotate before mixing the next one in.
                 key = key.rotate_left(31).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ digest(value.as_deref());
                 values.push(value);
@@ -64,6 +65,8 @@ impl Groups {
         }
         for (state, (_, expr)) in self.groups[at].states.iter_mut().zip(&grouping.aggregates) {
             if let Some(value) = expr.eval(cx, tuple)? {
+                cx.turn()?;
+                cx.look(&value)?;
                 self.memory += state.add(&value);
             }
         }

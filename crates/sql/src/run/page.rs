@@ -3,6 +3,10 @@
 //! A query that streams takes candidates until the page is full and remembers the source's place. All others look at
 //! everything and skip what earlier pages gave out. Which of the two it is depends on the query and, for ORDER BY, on
 //! whether the source is in order.
+//!
+//! The clock is looked at between candidates and, for what takes long, amid them. A stream then stops before the
+//! candidate, or before the row of it, that it could not finish; a lone aggregate finishes the candidate if that takes
+//! not too long; all else ends with [`QueryError::Timeout`].
 
 use super::block::{Collector, Flow, TupleSink};
 use super::frame::{Context, Scope};
@@ -14,12 +18,15 @@ use crate::query::Query;
 use crate::seams::{Bounds, Candidate, Functions, Page, Resume, Source, Work};
 use crate::value::digest;
 use bytes::Bytes;
-use orrery_model::json::parse;
+use orrery_model::json::{Json, parse};
 use orrery_model::limits;
 use std::collections::HashSet;
 
 /// Candidates between two looks at the clock.
 const CLOCK_EVERY: u64 = 32;
+
+/// Turns for which an aggregate's item may go on when the time is over: some tenths of a second.
+const GRACE: u64 = 1 << 20;
 
 impl Query {
     /// Runs the query from its beginning or from `resume`, for which the source must begin at `resume.position`.
@@ -41,18 +48,10 @@ impl Query {
         work.aggregate |= self.is_aggregate();
         let start = resume.cloned().unwrap_or_default();
         let mut page = Filling::new(self, &start, bounds);
-        let mut context = Context {
-            functions,
-            work,
-            now_ms: bounds.now_ms,
-            started_ms: bounds.started_ms,
-            random: bounds.random ^ start.emitted,
-            regexes: Default::default(),
-            expired: &mut *bounds.expired,
-            turns: 0,
-            max_memory: bounds.max_memory,
-            made: 0,
-        };
+        let mut context = Context::new(functions, work, &mut *bounds.expired, bounds.max_memory);
+        context.now_ms = bounds.now_ms;
+        context.started_ms = bounds.started_ms;
+        context.random = bounds.random ^ start.emitted;
         if page.is_done() {
             return Ok(page.finished(&mut context));
         }
@@ -77,7 +76,10 @@ impl Query {
         if !self.reads_container {
             let scope = Scope::root(None);
             let mut rows = Inside::new(start.inside);
-            self.block.tuples(true, cx, &scope, &mut |cx, tuple| rows.take(self, page, cx, tuple, true))?;
+            match self.block.tuples(true, cx, &scope, &mut |cx, tuple| rows.take(self, page, cx, tuple, true)) {
+                Err(QueryError::Timeout) if rows.seen > rows.skip => rows.stopped = true,
+                result => drop(result?),
+            }
             let stopped = rows.stopped.then(|| page.resume(vec![0], rows.seen));
             return Ok(page.close(cx, stopped));
         }
@@ -88,13 +90,17 @@ impl Query {
                 return Ok(page.close(cx, None));
             }
             let full = page.is_full();
-            if full || (taken > 0 && taken.is_multiple_of(CLOCK_EVERY) && (cx.expired)()) {
+            let mut late = || taken > 0 && (taken.is_multiple_of(CLOCK_EVERY) || cx.is_due()) && cx.is_over();
+            let spent = || taken > 0 && taken.is_multiple_of(CLOCK_EVERY) && source.is_spent();
+            if full || late() || spent() {
                 // One look ahead, so that the last page says that it is the last.
                 let position = source.position();
                 let more = !full || source.next()?.is_some();
                 return Ok(page.close(cx, more.then(|| page.resume(position, 0))));
             }
-            let mark = (self.loops || page.nearly_full()).then(|| source.position());
+            // Whatever is computed may take longer than there is time for.
+            let computes = !self.passes_through || !self.block.filters.is_empty();
+            let mark = (computes || page.nearly_full()).then(|| source.position());
             let Some(candidate) = source.next()? else { return Ok(page.close(cx, None)) };
             taken += 1;
             let mut rows = Inside::new(inside);
@@ -208,12 +214,14 @@ impl Query {
             let restored = collector.restore(&start.state);
             restored.ok_or_else(|| QueryError::Resume("The continuation is not one of this query.".into()))?;
         }
+        // What can be taken along is worth finishing an item for.
+        cx.grace = if barrier(&self.block).is_none() && collector.save().is_some() { GRACE } else { 0 };
         let already = start.emitted;
         let (mut index, mut stopped) = (0u64, false);
         let query = self;
-        let mut sink = |cx: &mut Context<'_>, value: std::borrow::Cow<'_, orrery_model::json::Json>| {
+        let mut sink = |cx: &mut Context<'_>, value: std::borrow::Cow<'_, Json>| {
             index += 1;
-            if index <= query.offset + already {
+            if index <= query.offset.saturating_add(already) {
                 return Ok(true);
             }
             if page.is_done() || page.is_full() {
@@ -255,10 +263,14 @@ impl Query {
         let keep = if self.block.distinct { u64::MAX } else { page_end.min(self.rows_needed().unwrap_or(u64::MAX)) };
         let mut sorter = Sorter::new(&descending, usize::try_from(keep).unwrap_or(usize::MAX), cx.max_memory);
         let mut input = Everything::new(source);
+        let mut unwanted = 0u64;
         self.tuples(&mut input, cx, &mut |cx, tuple| {
+            cx.turn()?;
             if !self.is_wanted(cx, tuple)? {
+                unwanted += 1;
                 return Ok(true);
             }
+            let made = cx.made;
             let mut keys = Vec::with_capacity(self.order.len());
             for order in &self.order {
                 keys.push(order.expr.eval(cx, tuple)?.map(std::borrow::Cow::into_owned));
@@ -270,6 +282,8 @@ impl Query {
                     sorter.add(keys, Bytes::from(row))?;
                 }
             }
+            // What is kept the sorter counts.
+            cx.made = made;
             Ok(true)
         })?;
         if input.stopped {
@@ -277,7 +291,12 @@ impl Query {
         }
         let mut seen = HashSet::new();
         let mut rows = sorter.finish().filter(|row| !self.block.distinct || seen.insert(row_digest(row)));
-        let mut rows = rows.by_ref().skip(usize::try_from(before).unwrap_or(usize::MAX));
+        // Rows that the client's filter takes off are the first of the order: of them and of those that earlier pages
+        // gave, with or without the filter, whichever reach further.
+        let unwanted = if self.block.distinct { 0 } else { unwanted };
+        let passed = before.max(unwanted);
+        page.emitted = passed - self.offset.min(passed);
+        let mut rows = rows.by_ref().skip(usize::try_from(passed - unwanted).unwrap_or(usize::MAX));
         let mut more = false;
         for row in rows.by_ref() {
             if page.is_done() {
@@ -302,7 +321,8 @@ pub(crate) fn barrier(block: &Block) -> Option<&Block> {
 }
 
 fn row_digest(row: &[u8]) -> u128 {
-    digest(parse(row).ok().as_ref())
+    // A row around a deep item may be too deep to be read again.
+    digest(Some(&parse(row).unwrap_or_else(|_| Json::String(String::from_utf8_lossy(row).into_owned()))))
 }
 
 fn no_text() -> QueryError {
@@ -322,7 +342,7 @@ impl<'s> Everything<'s> {
     }
 
     fn next(&mut self, cx: &mut Context<'_>) -> Result<Option<Candidate>, QueryError> {
-        if self.taken > 0 && self.taken.is_multiple_of(CLOCK_EVERY) && (cx.expired)() {
+        if self.taken > 0 && (self.taken.is_multiple_of(CLOCK_EVERY) || cx.is_due()) && cx.is_over() {
             self.stopped = true;
             return Ok(None);
         }
@@ -356,12 +376,17 @@ impl Inside {
     ) -> Flow {
         if self.seen < self.skip {
             // An undefined value is no row, and was not counted as one.
+            let made = cx.made;
             let defined = query.block.output.eval(cx, tuple)?.is_some();
+            cx.made = made;
             self.seen += u64::from(defined);
             return Ok(true);
         }
         let mut row = Vec::with_capacity(128);
-        if !write::row(&query.block.output, cx, tuple, &mut row)? {
+        let made = cx.made;
+        let defined = write::row(&query.block.output, cx, tuple, &mut row)?;
+        cx.made = made;
+        if !defined {
             return Ok(true);
         }
         cx.work.projected += 1;

@@ -5,6 +5,9 @@ use crate::bound::Output;
 use crate::error::QueryError;
 use orrery_model::json::{Json, write_json, write_string};
 
+/// Bytes of the largest row: four pages of the service.
+const ROW_BYTES: usize = 1 << 24;
+
 /// Appends the row; false if there is none, because its value is undefined.
 pub(crate) fn row(
     output: &Output,
@@ -14,7 +17,10 @@ pub(crate) fn row(
 ) -> Result<bool, QueryError> {
     match output {
         Output::Value(expr) => match expr.eval(cx, scope)? {
-            Some(made) => value(&made, out).map(|()| true),
+            Some(made) => {
+                value(&made, out)?;
+                cx.bytes(out.len()).map(|()| true)
+            }
             None => Ok(false),
         },
         Output::Members(members) => {
@@ -28,8 +34,9 @@ pub(crate) fn row(
                 first = false;
                 write_string(name, out);
                 out.push(b':');
+                let before = out.len();
                 value(&member, out)?;
-                cx.fits(out.len())?;
+                cx.bytes(out.len() - before)?;
             }
             out.push(b'}');
             Ok(true)
@@ -40,12 +47,15 @@ pub(crate) fn row(
 /// Appends a value.
 ///
 /// # Errors
-/// [`QueryError::NonFinite`] if a number in it has no JSON form.
+/// [`QueryError::NonFinite`] if a number in it has no JSON form, [`QueryError::Memory`] if the row becomes too large.
 pub(crate) fn value(value: &Json, out: &mut Vec<u8>) -> Result<(), QueryError> {
     if !is_finite(value) {
         return Err(QueryError::NonFinite);
     }
     write_json(value, out);
+    if out.len() > ROW_BYTES {
+        return Err(QueryError::Memory(format!("A row of the query has more than {ROW_BYTES} bytes.")));
+    }
     Ok(())
 }
 

@@ -274,11 +274,15 @@ impl Lexer<'_> {
                 if self.peek(0) != b'\\' || self.peek(1) != b'u' {
                     return Some(char::REPLACEMENT_CHARACTER);
                 }
+                let next = self.at;
                 self.at += 2;
                 let second = self.hex4()?;
-                let pair = 0x10000 + ((first - 0xD800) << 10) + second.wrapping_sub(0xDC00);
-                let low = (0xDC00..0xE000).contains(&second);
-                if low { char::from_u32(pair)? } else { char::REPLACEMENT_CHARACTER }
+                if !(0xDC00..0xE000).contains(&second) {
+                    // A lone high surrogate; what follows is a character of its own.
+                    self.at = next;
+                    return Some(char::REPLACEMENT_CHARACTER);
+                }
+                char::from_u32(0x10000 + ((first - 0xD800) << 10) + (second - 0xDC00))?
             }
             _ => {
                 self.at -= 1;

@@ -10,6 +10,10 @@ use super::ast::{
 use orrery_model::json::{Json, write_string};
 use std::fmt::Write as _;
 
+/// Operators of a chain that are printed in pairs, as the service does; a longer chain would nest more deeply than it
+/// can be read again.
+const CHAIN_IN_PAIRS: usize = 16;
+
 /// A query's text.
 pub(crate) fn query(query: &Query) -> String {
     let mut out = String::from("SELECT ");
@@ -152,17 +156,21 @@ fn write_expression(expr: &Expr, out: &mut String) {
             };
             // `--` would begin a comment.
             let gap = if matches!(operand.kind, Kind::Constant(_)) { "" } else { " " };
-            add(
-                out,
-                format_args!("({}{}{})", sign.trim_end(), if sign == "NOT " { " " } else { gap }, expression(operand)),
-            );
+            add(out, format_args!("({}{}", sign.trim_end(), if sign == "NOT " { " " } else { gap }));
+            write_expression(operand, out);
+            out.push(')');
         }
         Kind::Chain { first, rest } => {
-            out.push_str(&"(".repeat(rest.len()));
+            // Chains associate to the left with and without parentheses of their own for every operator.
+            let (each, last) = if rest.len() > CHAIN_IN_PAIRS { (1, ")") } else { (rest.len(), "") };
+            out.push_str(&"(".repeat(each));
             write_expression(first, out);
             for (op, operand) in rest {
-                add(out, format_args!(" {} {})", operator(*op), expression(operand)));
+                add(out, format_args!(" {} ", operator(*op)));
+                write_expression(operand, out);
+                out.push_str(if last.is_empty() { ")" } else { "" });
             }
+            out.push_str(last);
         }
         Kind::Coalesce(parts) => {
             let texts: Vec<String> = parts.iter().map(expression).collect();

@@ -108,7 +108,7 @@ pub fn rows(query: &Query, items: &[Bytes], way: Way, work: &mut Work) -> Result
 }
 
 /// The items as an engine with every index would bring them.
-fn served(query: &Query, items: &[Bytes]) -> (Vec<Bytes>, bool) {
+pub fn served(query: &Query, items: &[Bytes]) -> (Vec<Bytes>, bool) {
     let parsed = items.iter().map(|text| (parse(text).expect("items are JSON"), text.clone()));
     let mut kept: Vec<(Json, Bytes)> = parsed.filter(|(item, _)| holds(query.condition(), item)).collect();
     let paths: Option<Vec<(&Path, bool)>> =

@@ -1,0 +1,397 @@
+//! Queries that nobody writes in good faith: texts that nest or repeat without end, joins that explode, values that
+//! multiply, patterns that backtrack. Each is answered within the time of a request and within bounded memory, with rows
+//! or a clear error, and the server serves others meanwhile. `docs/limits.md` has the figures; they are printed with
+//! `cargo test -p orrery-server --test hostile_queries -- --nocapture`.
+
+mod program;
+
+use orrery_model::Json;
+use program::{Answer, Client, ITEMS, Request, Server, item, start, text};
+use std::time::{Duration, Instant};
+
+/// What a query may take: its 5 s, what may lie between two looks at the clock, and what a busy machine adds.
+const QUERY_TIME: Duration = Duration::from_secs(9);
+/// What the server may hold while it answers one query: what the query collects, what the answer is made of, and itself.
+const MEMORY_MB: u64 = 800;
+
+fn server() -> (Server, Client) {
+    let server = start(&["--memory"]).expect("it starts");
+    let mut client = server.client();
+    client.make_posts();
+    (server, client)
+}
+
+fn insert(client: &mut Client, id: &str, members: &str) {
+    let body = format!(r#"{{"id":"{id}","postId":"p1",{members}}}"#);
+    let answer = client.call(&Request::new("POST", ITEMS).key("p1").body(body));
+    assert_eq!(answer.status, 201, "{id}: {}", answer.text());
+}
+
+/// The items that the queries are thrown at, each as large as an item may be or as its name says.
+fn insert_all(client: &mut Client) {
+    let numbers = |count: usize| (0..count).map(|n| n.to_string()).collect::<Vec<_>>().join(",");
+    insert(client, "hundred", &format!(r#""list":[{}]"#, numbers(100)));
+    insert(client, "long", &format!(r#""s":"{}""#, "a".repeat(1_900_000)));
+    let noise: String =
+        (0..1_000_000u64).map(|n| if orrery_model::world::split_mix(n) & 1 == 0 { 'a' } else { 'b' }).collect();
+    insert(client, "noise", &format!(r#""s":"{noise}""#));
+    insert(client, "wide", &format!(r#""wide":[{}]"#, numbers(250_000)));
+    let members =
+        |offset: usize| (0..30_000).map(|n| format!(r#""name{}":{n}"#, (n + offset) % 30_000)).collect::<Vec<_>>();
+    insert(client, "names", &format!(r#""names":{{{}}},"again":{{{}}}"#, members(0).join(","), members(0).join(",")));
+    insert(client, "deep", &format!(r#""deep":{}1{}"#, "[".repeat(120), "]".repeat(120)));
+}
+
+/// The bytes that the server held at most since the last call, in MB.
+fn peak(server: &Server) -> u64 {
+    let folder = format!("/proc/{}", server.process_id());
+    let status = std::fs::read_to_string(format!("{folder}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kilobytes = line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse::<u64>().ok()).unwrap_or(0);
+    // Begins to count anew; where that is not allowed the peak is that of all queries together.
+    let _ = std::fs::write(format!("{folder}/clear_refs"), "5");
+    kilobytes / 1024
+}
+
+/// What a query must come to.
+#[derive(Clone, Copy, Debug)]
+enum End {
+    /// 200 with so many rows on the first page, and nothing more.
+    Rows(usize),
+    /// 200 with some rows and a continuation.
+    Page,
+    /// 200, whatever rows.
+    Good,
+    /// This status, and this text in the message.
+    Error(u16, &'static str),
+    /// 408, or a page that says where to go on.
+    OutOfTime,
+}
+
+fn check(name: &str, answer: &Answer, end: End) {
+    let told = || answer.text().chars().take(300).collect::<String>();
+    let goes_on = answer.header("x-ms-continuation").is_some();
+    match end {
+        End::Rows(count) => {
+            assert_eq!((answer.rows().len(), goes_on), (count, false), "{name}");
+        }
+        End::Page => assert!(!answer.rows().is_empty() && goes_on, "{name}: {}", told()),
+        End::Good => assert_eq!(answer.status, 200, "{name}: {}", told()),
+        End::Error(status, part) => {
+            assert_eq!(answer.status, status, "{name}: {}", told());
+            assert!(text(&answer.json(), "message").contains(part), "{name}: {}", told());
+            assert!(answer.body.len() < 100_000, "{name}: an error of {} bytes", answer.body.len());
+        }
+        End::OutOfTime => {
+            let stopped = answer.status == 200 && goes_on;
+            assert!(answer.status == 408 || stopped, "{name}: {} {}", answer.status, told());
+        }
+    }
+}
+
+/// Asks all of `queries` and checks time, memory, and that the server still answers.
+fn ask(queries: Vec<(&str, Request, End)>) {
+    let (server, mut client) = server();
+    insert_all(&mut client);
+    peak(&server);
+    for (name, request, end) in queries {
+        let begun = Instant::now();
+        let answer = client.call(&request);
+        let (took, held) = (begun.elapsed(), peak(&server));
+        eprintln!("| {name} | {} | {:.2} s | {held} MB |", answer.status, took.as_secs_f64());
+        check(name, &answer, end);
+        assert!(took < QUERY_TIME, "{name} took {took:?}");
+        assert!(held < MEMORY_MB, "{name} took {held} MB");
+        assert_eq!(client.call(&Request::new("GET", &item("hundred")).key("p1")).status, 200, "after {name}");
+    }
+}
+
+fn query(text: impl AsRef<str>) -> Request {
+    Request::query(ITEMS, text.as_ref())
+}
+
+/// A query with parameters, given as JSON.
+fn with_parameters(text: &str, parameters: &[(String, String)]) -> Request {
+    let list: Vec<String> = parameters.iter().map(|(n, v)| format!(r#"{{"name":"{n}","value":{v}}}"#)).collect();
+    query(text).body(format!(r#"{{"query":{},"parameters":[{}]}}"#, Json::from(text).to_text(), list.join(",")))
+}
+
+fn around(count: usize, open: &str, middle: &str, close: &str) -> String {
+    format!("{}{middle}{}", open.repeat(count), close.repeat(count))
+}
+
+#[test]
+fn texts_that_nest_or_repeat_are_answered() {
+    let too_deep = End::Error(400, "nested too deeply");
+    let nested = |open: &str, close: &str| query(format!("SELECT VALUE {} FROM c", around(40_000, open, "1", close)));
+    let joined =
+        |count: usize, part: &dyn Fn(usize) -> String, sign: &str| (0..count).map(part).collect::<Vec<_>>().join(sign);
+    let filter = |filter: String| query(format!("SELECT VALUE c.id FROM c WHERE {filter}"));
+    let padded = |bytes: usize| {
+        let text = "SELECT VALUE c.id FROM c --";
+        query(format!("{text}{}", "x".repeat(bytes - text.len())))
+    };
+    ask(vec![
+        ("40,000 parentheses", nested("(", ")"), too_deep),
+        ("40,000 arrays", nested("[", "]"), too_deep),
+        ("40,000 subqueries", nested("(SELECT VALUE ", ")"), too_deep),
+        ("40,000 times NOT", nested("NOT ", ""), too_deep),
+        ("40,000 times minus", nested("- ", ""), too_deep),
+        ("512 KiB of text", padded(512 * 1024), End::Rows(6)),
+        ("512 KiB of text and one byte", padded(512 * 1024 + 1), End::Error(400, "at most 524288")),
+        (
+            "IN with 10,000 elements",
+            filter(format!("c.id IN ({})", joined(10_000, &|n| format!("'i{n}'"), ","))),
+            End::Rows(0),
+        ),
+        ("20,000 times OR", filter(joined(20_000, &|n| format!("c.n = {n}"), " OR ")), End::Rows(0)),
+        ("20,000 times AND", filter(joined(20_000, &|n| format!("c.n > {n}"), " AND ")), End::Rows(0)),
+        (
+            "20,000 times ||",
+            query(format!("SELECT VALUE {} FROM c", joined(20_000, &|_| "c.id".into(), "||"))),
+            End::Rows(6),
+        ),
+        (
+            "100,000 names that do not exist",
+            query(format!("SELECT VALUE [{}]", joined(100_000, &|_| "x".into(), ","))),
+            End::Error(400, "SC2001"),
+        ),
+        (
+            "50,000 members of an object",
+            query(format!("SELECT VALUE {{{}}}", joined(50_000, &|n| format!("a{n}:1"), ","))),
+            End::Rows(1),
+        ),
+        (
+            "100,000 items of a SELECT list",
+            query(format!("SELECT {}", joined(100_000, &|_| "1".into(), ","))),
+            End::Rows(1),
+        ),
+        ("4,294,967,295 rows on top", query("SELECT TOP 4294967295 VALUE c.id FROM c"), End::Rows(6)),
+        ("a TOP beyond 32 bits", query("SELECT TOP 4294967296 VALUE c.id FROM c"), End::Error(400, "SC2060")),
+        (
+            "an OFFSET of 4,294,967,295",
+            query("SELECT VALUE c.id FROM c ORDER BY c.id OFFSET 4294967295 LIMIT 4294967295"),
+            End::Rows(0),
+        ),
+        (
+            "an OFFSET beyond 32 bits",
+            query("SELECT VALUE c.id FROM c OFFSET 4294967296 LIMIT 1"),
+            End::Error(400, "SC2062"),
+        ),
+    ]);
+}
+
+#[test]
+fn parameters_that_are_many_large_or_deep_are_answered() {
+    let many: Vec<_> = (0..10_000).map(|n| (format!("@p{n}"), n.to_string())).collect();
+    let named = |count: usize| vec!["@p"; count].join(",");
+    let large = [("@p".to_owned(), format!("\"{}\"", "x".repeat(1_000_000)))];
+    let deep = |levels: usize| [("@p".to_owned(), around(levels, "[", "1", "]"))];
+    let all: Vec<String> = many.iter().map(|(name, _)| name.clone()).collect();
+    ask(vec![
+        (
+            "10,000 parameters, all named",
+            with_parameters(&format!("SELECT VALUE [{}]", all.join(",")), &many),
+            End::Rows(1),
+        ),
+        (
+            "1 MB of parameter named 100,000 times",
+            with_parameters(&format!("SELECT VALUE [{}]", named(100_000)), &large),
+            End::Error(400, "large parameters"),
+        ),
+        (
+            "1 MB of parameter named 40 times",
+            with_parameters(&format!("SELECT VALUE [{}]", named(40)), &large),
+            End::Error(400, "bytes"),
+        ),
+        ("a parameter of 120 levels", with_parameters("SELECT VALUE @p", &deep(120)), End::Rows(1)),
+        ("a parameter of 200 levels", with_parameters("SELECT VALUE @p", &deep(200)), End::Error(400, "nested deeper")),
+    ]);
+}
+
+#[test]
+fn patterns_that_backtrack_are_answered() {
+    let like = format!("SELECT VALUE c.id FROM c WHERE c.s LIKE '%{}b'", "a".repeat(200_000));
+    let runs = format!("SELECT VALUE c.id FROM c WHERE c.s LIKE '{}b'", "%a".repeat(2_000));
+    let parts: Vec<String> = (0..20_000).map(|n| format!("'{}b'", "a".repeat(n % 10 + 1))).collect();
+    ask(vec![
+        ("^(a+)+$", query("SELECT VALUE c.id FROM c WHERE REGEXMATCH(c.s, '^(a+)+$')"), End::Rows(1)),
+        (
+            "(a|aa)+b on 1.9 MB",
+            query("SELECT VALUE c.id FROM c WHERE REGEXMATCH(c.s, '(a|aa)+b') AND c.id = 'long'"),
+            End::Rows(0),
+        ),
+        (
+            "[ab]*a[ab]{2000}c on 1 MB",
+            query("SELECT VALUE c.id FROM c WHERE REGEXMATCH(c.s, '[ab]*a[ab]{2000}c')"),
+            End::Error(400, "regular expression"),
+        ),
+        (
+            "a regular expression too large",
+            query(r"SELECT VALUE c.id FROM c WHERE REGEXMATCH(c.s, '(\\w{1,500}){500}')"),
+            End::Rows(0),
+        ),
+        (
+            "all matches of an empty pattern in 1.9 MB",
+            query("SELECT VALUE ARRAY_LENGTH(REGEXEXTRACTALL(c.s, '')) FROM c WHERE c.id = 'long'"),
+            End::Good,
+        ),
+        ("LIKE '%a...ab' of 200,000 on 1.9 MB", query(like), End::OutOfTime),
+        ("LIKE of 2,000 runs", query(runs), End::Good),
+        (
+            "CONTAINS_ANY_CI of 20,000 parts in 1.9 MB",
+            query(format!("SELECT VALUE CONTAINS_ANY_CI(c.s, {}) FROM c WHERE c.id = 'long'", parts.join(","))),
+            End::OutOfTime,
+        ),
+    ]);
+}
+
+#[test]
+fn joins_that_explode_end_in_time() {
+    let joins: String = (0..10).map(|n| format!(" JOIN j{n} IN c.list")).collect();
+    let wide = " JOIN a IN c.wide JOIN b IN c.wide";
+    ask(vec![
+        ("COUNT over 10 joins of 100", query(format!("SELECT VALUE COUNT(1) FROM c{joins}")), End::OutOfTime),
+        ("no row of 10 joins of 100", query(format!("SELECT VALUE 1 FROM c{joins} WHERE j0 + j9 < 0")), End::OutOfTime),
+        ("rows of 10 joins of 100", query(format!("SELECT VALUE j9 FROM c{joins}")), End::Page),
+        (
+            "the last of 10 joins of 100",
+            query(format!("SELECT VALUE j9 FROM c{joins} OFFSET 4000000000 LIMIT 1")),
+            End::OutOfTime,
+        ),
+        (
+            "DISTINCT of 10 joins of 100",
+            query(format!("SELECT DISTINCT VALUE [j0,j1,j2,j3,j4,j5,j6,j7,j8,j9] FROM c{joins}")),
+            End::OutOfTime,
+        ),
+        (
+            "groups of 10 joins of 100",
+            query(format!("SELECT j7, j8, j9, COUNT(1) AS n FROM c{joins} GROUP BY j7, j8, j9")),
+            End::OutOfTime,
+        ),
+        ("the order of 10 joins of 100", query(format!("SELECT VALUE j9 FROM c{joins} ORDER BY c.id")), End::OutOfTime),
+        (
+            "EXISTS in 10 joins of 100",
+            query(
+                format!("SELECT VALUE c.id FROM c WHERE EXISTS(SELECT VALUE 1 FROM c{joins} WHERE j0 + j9 < 0)")
+                    .replace("FROM c JOIN", "FROM j IN c.list JOIN"),
+            ),
+            End::OutOfTime,
+        ),
+        (
+            "250,000 times 250,000 elements",
+            query(format!("SELECT VALUE COUNT(1) FROM c{wide} WHERE a = b")),
+            End::OutOfTime,
+        ),
+        (
+            "long strings compared 10,000 times",
+            query(
+                "SELECT VALUE COUNT(1) FROM c JOIN a IN (SELECT VALUE h FROM h IN [1,2,3,4,5,6,7,8,9,0]) JOIN b IN (SELECT VALUE h FROM h IN [1,2,3,4,5,6,7,8,9,0]) JOIN d IN (SELECT VALUE h FROM h IN [1,2,3,4,5,6,7,8,9,0]) JOIN e IN (SELECT VALUE h FROM h IN [1,2,3,4,5,6,7,8,9,0]) WHERE REVERSE(c.s) = c.s AND c.id = 'long'",
+            ),
+            End::OutOfTime,
+        ),
+        (
+            "objects of 30,000 members compared",
+            query("SELECT VALUE c.names = c.again FROM c WHERE c.id = 'names'"),
+            End::Rows(1),
+        ),
+        (
+            "ARRAY_CONTAINS of all of 30,000 members",
+            query("SELECT VALUE ARRAY_CONTAINS([c.names], c.again, true) FROM c WHERE c.id = 'names'"),
+            End::Rows(1),
+        ),
+    ]);
+}
+
+#[test]
+fn values_that_multiply_end_in_bounded_memory() {
+    let lists = "FROM a IN c.list JOIN b IN c.list JOIN d IN c.list JOIN e IN c.list";
+    let doubled = |call: &str, from: &str| {
+        let text = (0..40).fold(from.to_owned(), |text, _| format!("LET x = {text} IN {call}"));
+        query(format!("SELECT VALUE {text} FROM c WHERE c.id IN ('hundred', 'long', 'wide')"))
+    };
+    let replaced = "REPLACE(REPLICATE('a', 9999), 'a', REPLICATE('b', 1600))";
+    let held = (0..60)
+        .fold("1".to_owned(), |text, n| format!("LET x{n} = ARRAY_CONCAT(c.wide, c.wide, [{n}]) IN [x{n}[0], {text}]"));
+    ask(vec![
+        (
+            "ARRAY of 4 joins of 100",
+            query(format!("SELECT VALUE ARRAY(SELECT a, b, d, e {lists}) FROM c")),
+            End::Error(400, "memory"),
+        ),
+        (
+            "the length of such an ARRAY",
+            query(format!("SELECT VALUE ARRAY_LENGTH(ARRAY(SELECT a, b, d, e {lists})) FROM c")),
+            End::Error(400, "memory"),
+        ),
+        ("a string doubled 40 times", doubled("x || x", "c.s"), End::Good),
+        ("CONCAT doubled 40 times", doubled("CONCAT(x, x)", "c.s"), End::Good),
+        ("an array doubled 40 times", doubled("ARRAY_CONCAT(x, x)", "c.wide"), End::Good),
+        ("an array in an array 40 times", doubled("[x, x]", "c.wide"), End::Error(400, "memory")),
+        ("STRINGJOIN of joined strings", doubled("STRINGJOIN([x, x, x], x)", "c.s"), End::Good),
+        (
+            "REPLACE of 16 MB, 8,000 times",
+            query(format!("SELECT VALUE [{}]", vec![replaced; 8_000].join(",")).replace("[REPLACE", "[ REPLACE")),
+            End::Error(400, "memory"),
+        ),
+        (
+            "60 arrays held at once",
+            query(format!("SELECT VALUE {held} FROM c WHERE c.id = 'wide'")),
+            End::Error(400, "memory"),
+        ),
+        (
+            "OBJECTTOARRAY with a name of 1.9 MB",
+            query(
+                "SELECT VALUE OBJECTTOARRAY(c.names, REPLACE(REPLICATE('a', 9999), 'a', 'abcdefgh')) FROM c WHERE c.id = 'names'",
+            ),
+            End::Error(400, "memory"),
+        ),
+        ("REPLICATE beyond 10,000 characters", query("SELECT VALUE REPLICATE('a', 1000000000) FROM c"), End::Rows(0)),
+        (
+            "100 times the longest item in a row",
+            query(format!("SELECT VALUE [{}] FROM c WHERE c.id = 'long'", vec!["c"; 100].join(","))),
+            End::Error(400, "memory"),
+        ),
+        (
+            "MAKELIST of joined items",
+            query(
+                "SELECT VALUE MAKELIST(c) FROM c JOIN a IN (SELECT VALUE h FROM h IN [1,2,3,4,5,6,7,8,9,0]) JOIN b IN (SELECT VALUE h FROM h IN [1,2,3,4,5,6,7,8,9,0]) WHERE c.id = 'long'",
+            ),
+            End::Error(400, ""),
+        ),
+        (
+            "an item of 120 levels, 100 more around it",
+            query(format!("SELECT VALUE {} FROM c WHERE c.id = 'deep'", around(90, "[", "c", "]"))),
+            End::Rows(1),
+        ),
+        (
+            "DISTINCT of rows that are very deep",
+            query(format!("SELECT DISTINCT VALUE {} FROM c", around(90, "[", "[c.deep, c.id]", "]"))),
+            End::Rows(6),
+        ),
+    ]);
+}
+
+#[test]
+fn others_are_served_while_queries_run_wild() {
+    let (server, mut client) = server();
+    insert_all(&mut client);
+    let joins: String = (0..10).map(|n| format!(" JOIN j{n} IN c.list")).collect();
+    let wild = query(format!("SELECT VALUE 1 FROM c{joins} WHERE j0 + j9 < 0"));
+    std::thread::scope(|scope| {
+        let spinners: Vec<_> = (0..4).map(|_| scope.spawn(|| server.client().call(&wild))).collect();
+        let (mut reads, mut slowest) = (0, Duration::ZERO);
+        while !spinners.iter().all(|spinner| spinner.is_finished()) {
+            let begun = Instant::now();
+            assert_eq!(client.call(&Request::new("GET", &item("hundred")).key("p1")).status, 200);
+            slowest = slowest.max(begun.elapsed());
+            reads += 1;
+        }
+        eprintln!("{reads} point reads beside 4 queries that run wild, the slowest in {slowest:?}");
+        assert!(reads > 100, "only {reads} reads");
+        assert!(slowest < Duration::from_secs(2), "a point read took {slowest:?}");
+        for spinner in spinners {
+            check("a query run wild", &spinner.join().expect("an answer"), End::OutOfTime);
+        }
+    });
+}

@@ -1,0 +1,159 @@
+//! What clients that merge, and people who tune, tell a query beside its text and read beside its rows: the resume
+//! filter, how ties come, the advice.
+
+mod program;
+
+use orrery_model::Json;
+use orrery_model::json::parse;
+use program::{Answer, Client, ITEMS, Request, Server, start, text};
+
+const RANGED: &str = "/dbs/blog/colls/ranged/docs";
+
+fn server() -> (Server, Client) {
+    let server = start(&["--memory"]).expect("it starts");
+    let mut client = server.client();
+    client.make_posts();
+    (server, client)
+}
+
+/// A container of several physical partitions with items of which many share a value.
+fn make_ranged(client: &mut Client) -> Vec<String> {
+    let body = r#"{"id":"ranged","partitionKey":{"paths":["/id"],"kind":"Hash","version":2}}"#;
+    let made =
+        client.call(&Request::new("POST", "/dbs/blog/colls").header("x-ms-offer-throughput", "12000").body(body));
+    assert_eq!(made.status, 201, "{}", made.text());
+    for n in 0..40 {
+        let value = match n % 5 {
+            0 => String::new(),
+            1 => r#","n":"x""#.to_owned(),
+            kind => format!(r#","n":{}"#, kind % 3),
+        };
+        let body = format!(r#"{{"id":"i{n}"{value}}}"#);
+        let answer = client.call(&Request::new("POST", RANGED).key(&format!("i{n}")).body(body));
+        assert_eq!(answer.status, 201, "{}", answer.text());
+    }
+    let ranges = client.call(&Request::new("GET", "/dbs/blog/colls/ranged/pkranges")).json();
+    let ranges = ranges.get("PartitionKeyRanges").and_then(Json::as_array).expect("ranges").to_vec();
+    ranges.iter().map(|range| text(range, "id")).collect()
+}
+
+/// The query as a client that merges sends it to one range.
+fn rewritten(direction: &str, range: &str, filter: Option<&str>) -> Request {
+    let query = format!(
+        "SELECT c._rid, [{{\"item\": c.n}}] AS orderByItems, {{\"id\": c.id}} AS payload FROM c WHERE (true) ORDER BY c.n {direction}"
+    );
+    let filter = filter.map_or(String::new(), |filter| format!(r#","resumeFilter":{filter}"#));
+    Request::query(RANGED, &query)
+        .header("x-ms-documentdb-partitionkeyrangeid", range)
+        .body(format!(r#"{{"query":{}{filter}}}"#, Json::from(query.as_str()).to_text()))
+}
+
+/// The value of a row's sort key as a resume filter has it: undefined is an empty array.
+fn resume_value(row: &Json) -> String {
+    let item = row.get("orderByItems").and_then(Json::as_array).expect("sort keys")[0].get("item").cloned();
+    item.map_or("[]".to_owned(), |value| value.to_text())
+}
+
+#[test]
+fn a_resume_filter_goes_on_behind_each_row_of_each_range() {
+    let (_server, mut client) = server();
+    let ranges = make_ranged(&mut client);
+    assert!(ranges.len() > 1, "one range proves nothing");
+    for (direction, range) in ["ASC", "DESC"].iter().flat_map(|d| ranges.iter().map(move |r| (*d, r))) {
+        let (all, _) = client.pages(&rewritten(direction, range, None));
+        assert!(all.len() > 10, "{range} has {} rows", all.len());
+        for (at, row) in all.iter().enumerate() {
+            let (value, rid) = (resume_value(row), text(row, "_rid"));
+            let told = format!("{direction} in {range} at {at}, {value}");
+            let from = format!(r#"{{"value":[{value}],"rid":"{rid}","exclude":false}}"#);
+            assert_eq!(client.pages(&rewritten(direction, range, Some(&from))).0, all[at..], "{told}");
+            let paged = rewritten(direction, range, Some(&from)).header("x-ms-max-item-count", "3");
+            assert_eq!(client.pages(&paged).0, all[at..], "{told}, in pages");
+            let behind = format!(r#"{{"value":[{value}],"exclude":true}}"#);
+            let next = all.iter().skip(at).position(|row| resume_value(row) != value).map_or(all.len(), |n| at + n);
+            assert_eq!(client.pages(&rewritten(direction, range, Some(&behind))).0, all[next..], "{told}, behind");
+        }
+    }
+}
+
+#[test]
+fn a_continuation_and_a_resume_filter_together_lose_and_repeat_nothing() {
+    let (_server, mut client) = server();
+    let ranges = make_ranged(&mut client);
+    for (direction, range) in ["ASC", "DESC"].iter().flat_map(|d| ranges.iter().map(move |r| (*d, r))) {
+        let (all, _) = client.pages(&rewritten(direction, range, None));
+        let first = client.call(&rewritten(direction, range, None).header("x-ms-max-item-count", "4"));
+        let continuation = first.header("x-ms-continuation").expect("more than four rows").to_owned();
+        for at in [1, 4, 7] {
+            let filter = format!(
+                r#"{{"value":[{}],"rid":"{}","exclude":false}}"#,
+                resume_value(&all[at]),
+                text(&all[at], "_rid")
+            );
+            let request = rewritten(direction, range, Some(&filter)).header("x-ms-continuation", continuation.as_str());
+            assert_eq!(client.pages(&request).0, all[at.max(4)..], "{direction} in {range} at {at}");
+        }
+    }
+}
+
+#[test]
+fn a_resume_filter_that_makes_no_sense_is_400() {
+    let (_server, mut client) = server();
+    let ask = |client: &mut Client, path: &str, query: &str, filter: &str| -> Answer {
+        let body = format!(r#"{{"query":"{query}","resumeFilter":{filter}}}"#);
+        client.call(&Request::query(path, query).body(body))
+    };
+    let ordered = "SELECT * FROM c ORDER BY c.n";
+    for (query, filter, told) in [
+        (ordered, "[1]", "must be an object"),
+        (ordered, "{}", "'value' is not an array"),
+        (ordered, r#"{"value":[1,2]}"#, "as many values"),
+        ("SELECT * FROM c", r#"{"value":[1]}"#, "as many values"),
+        (ordered, r#"{"value":[{"type":"array","low":1,"high":-2}]}"#, "array or object is not supported"),
+        (ordered, r#"{"value":[1],"rid":"none"}"#, "'rid'"),
+    ] {
+        let answer = ask(&mut client, ITEMS, query, filter);
+        assert_eq!(answer.status, 400, "{filter}: {}", answer.text());
+        assert!(text(&answer.json(), "message").contains(told), "{filter}: {}", answer.text());
+    }
+    let answer = ask(&mut client, "/dbs", "SELECT * FROM c ORDER BY c.id", r#"{"value":["a"]}"#);
+    assert_eq!(answer.status, 400, "{}", answer.text());
+    let answer = ask(&mut client, ITEMS, ordered, "null");
+    assert_eq!(answer.status, 200, "{}", answer.text());
+}
+
+#[test]
+fn how_ties_come_is_told_with_every_page_of_items() {
+    let (_server, mut client) = server();
+    let mut told = |path: &str, query: &str| {
+        let answer = client.call(&Request::query(path, query));
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        answer.header("x-ms-cosmos-query-execution-info").map(str::to_owned)
+    };
+    let info = |reverse: bool| Some(format!(r#"{{"reverseRidEnabled":false,"reverseIndexScan":{reverse}}}"#));
+    assert_eq!(told(ITEMS, "SELECT * FROM c"), info(false));
+    assert_eq!(told(ITEMS, "SELECT * FROM c ORDER BY c.n ASC"), info(false));
+    assert_eq!(told(ITEMS, "SELECT * FROM c ORDER BY c.n DESC"), info(true));
+    assert_eq!(told("/dbs", "SELECT * FROM c"), None);
+}
+
+#[test]
+fn advice_comes_when_asked_for_and_where_there_is_any() {
+    let (_server, mut client) = server();
+    let advised = "SELECT * FROM c WHERE CONTAINS(c.a, 'x') AND LOWER(c.b) = 'y' AND ARRAY_CONTAINS(c.t, {d: 1}, true)";
+    let request =
+        |query: &str, asked: &str| Request::query(ITEMS, query).header("x-ms-cosmos-populatequeryadvice", asked);
+    let answer = client.call(&request(advised, "True"));
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let header = answer.header("x-ms-cosmos-query-advice").expect("advice");
+    let decoded = percent_encoding::percent_decode_str(header).decode_utf8().expect("UTF-8");
+    assert_eq!(
+        parse(decoded.as_bytes()).expect("JSON").to_text(),
+        r#"[{"Id":"QA1000","Params":[]},{"Id":"QA1002","Params":[]},{"Id":"QA1006","Params":[]}]"#
+    );
+    for (query, asked) in [("SELECT * FROM c WHERE c.a = 1", "True"), (advised, "False")] {
+        let answer = client.call(&request(query, asked));
+        assert_eq!((answer.status, answer.header("x-ms-cosmos-query-advice")), (200, None), "{query}");
+    }
+    assert_eq!(client.call(&request(advised, "perhaps")).status, 400);
+}
