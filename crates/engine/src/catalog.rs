@@ -13,6 +13,7 @@ mod databases;
 mod offers;
 mod records;
 mod scripts;
+mod search;
 pub mod settings;
 
 pub use containers::Container;

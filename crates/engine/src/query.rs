@@ -31,6 +31,7 @@ use crate::request::{Page, PageRequest, QueryPage, QueryRequest, Scope, ScriptKi
 use crate::throughput::Profile;
 use access::Ask;
 use condition::{pinned, steps};
+use orrery_model::json::parse;
 use orrery_model::partition_key::{Component, Epk, EpkRange, PartitionKey};
 use orrery_model::work::{QueryWork, Step};
 use orrery_model::world::World;
@@ -64,10 +65,15 @@ pub fn page_items(page: &PageRequest) -> usize {
 
 /// What a container's queries may name.
 pub fn environment(container: &Container) -> Environment {
+    let settings = container.settings();
     Environment {
         user_functions: container.scripts(ScriptKind::Function).iter().map(|s| s.id().to_owned()).collect(),
-        computed_properties: container.settings().computed_properties.clone(),
+        computed_properties: settings.computed_properties.clone(),
         partition_key: key_paths(container),
+        planar: settings.search.planar,
+        vectors: settings.search.vectors.clone(),
+        full_text: settings.search.full_text.clone(),
+        default_language: settings.search.default_language.clone(),
     }
 }
 
@@ -162,6 +168,10 @@ pub fn run(
     steps: &mut Vec<Step>,
 ) -> Result<QueryPage> {
     let mut query = compile(&request.text, &request.parameters, &environment(container))?;
+    if let Some(text) = query.statistics_query() {
+        let row = statistics(context, container, text, &request.parameters, functions, steps)?;
+        query = query.with_statistics(&row);
+    }
     if let Some(filter) = &request.resume_filter {
         query = ResumeFilter::parse(filter).and_then(|filter| query.resuming(filter)).map_err(filter_error)?;
     }
@@ -229,6 +239,31 @@ fn filter_error(error: QueryError) -> Error {
     }
 }
 
+/// The statistics that a ranking of texts needs, over the whole container whatever part of it is asked.
+fn statistics(
+    context: &Context<'_>,
+    container: &Container,
+    text: &str,
+    parameters: &[(String, Json)],
+    functions: &mut dyn Functions,
+    steps: &mut Vec<Step>,
+) -> Result<Json> {
+    let request = QueryRequest {
+        text: text.to_owned(),
+        parameters: parameters.to_vec(),
+        page: PageRequest::default(),
+        cross_partition: true,
+        metrics: false,
+        explain: false,
+        advice: false,
+        resume_filter: None,
+    };
+    let page = run(context, container, &Scope::Everything, &request, functions, steps)?.page;
+    // An aggregate gives one row, or could not see everything in its time.
+    let row = page.rows.first().ok_or_else(|| query_error(QueryError::Timeout))?;
+    parse(row).map_err(|e| Error::internal(format!("the statistics do not read back: {e}")))
+}
+
 /// One page from any source.
 pub fn run_page(
     world: &dyn World,
@@ -255,7 +290,7 @@ pub fn run_page(
 
 /// Rows that one partition is likely to give.
 fn rows_wanted(query: &Query, page: &PageRequest) -> usize {
-    if query.is_aggregate() || query.has_group_by() || query.is_distinct() {
+    if query.is_aggregate() || query.has_group_by() || query.is_distinct() || query.collects() {
         return usize::MAX;
     }
     let top = query.top().unwrap_or(u64::MAX);

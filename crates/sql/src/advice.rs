@@ -148,7 +148,8 @@ fn each_part(kind: &Kind, visit: &mut dyn FnMut(&Expr)) {
         | Kind::Parameter(_)
         | Kind::Identifier(_)
         | Kind::Subquery(..)
-        | Kind::FilterPlaceholder => {}
+        | Kind::FilterPlaceholder
+        | Kind::Verbatim(_) => {}
         Kind::Path { base, steps } => {
             visit(base);
             for step in steps {

@@ -6,15 +6,18 @@
 mod expressions;
 mod mapping;
 mod projection;
+mod search;
 mod sources;
 
 pub(crate) use mapping::{Mapping, Rooted, of as mapping_of, of_source};
 pub(crate) use projection::{contains, has_aggregate, is_aggregate, item_names};
+pub(crate) use search::{Scoring, score_call, scorings};
 
-use crate::bound::{Block, Expr};
+use crate::bound::{Block, Expr, Ranking};
 use crate::condition::{OrderKey, Path, Step};
 use crate::error::{Diagnostic, QueryError};
 use crate::functions::AggregateKind;
+use crate::functions::vector::Distance;
 use crate::seams::Environment;
 use crate::syntax::ast::{self, Count, CountValue, Kind, Span};
 use crate::syntax::characters;
@@ -26,6 +29,8 @@ use std::collections::HashMap;
 pub(crate) struct Bound {
     pub block: Block,
     pub order: Vec<BoundOrder>,
+    /// ORDER BY RANK.
+    pub ranking: Option<Ranking>,
     pub top: Option<u64>,
     pub offset: Option<u64>,
     pub limit: Option<u64>,
@@ -42,6 +47,8 @@ pub(crate) struct Bound {
 pub(crate) struct BoundOrder {
     pub expr: Expr,
     pub key: OrderKey,
+    /// The expression is how near a vector is, of which the query's own text speaks as this distance.
+    pub distance: Option<Distance>,
 }
 
 /// Binds a whole query.
@@ -69,6 +76,7 @@ pub(crate) fn bind(
         udf_calls: 0,
         in_computed: false,
         order: Vec::new(),
+        ranking: None,
         tuple_frames: Vec::new(),
     };
     let top = query.top.as_ref().map(|c| binder.count(c, "SC2060", TOP_NOT_WHOLE)).transpose()?;
@@ -83,6 +91,7 @@ pub(crate) fn bind(
     Ok(Bound {
         block,
         order: binder.order,
+        ranking: binder.ranking,
         top,
         offset,
         limit,
@@ -156,6 +165,7 @@ struct Binder<'a> {
     udf_calls: usize,
     in_computed: bool,
     order: Vec<BoundOrder>,
+    ranking: Option<Ranking>,
     tuple_frames: Vec<Mapping>,
 }
 
@@ -240,15 +250,16 @@ impl<'a> Binder<'a> {
     fn order_by(&mut self, query: &ast::Query) -> Result<(), QueryError> {
         let Some(order) = &query.order_by else { return Ok(()) };
         if order.rank {
-            for key in &order.keys {
-                self.expression(&key.expr)?;
-            }
-            return Err(QueryError::Unsupported(
-                "ORDER BY RANK is not supported: full-text search is not served.".into(),
-            ));
+            return self.order_by_rank(query, order);
         }
         if !query.group_by.is_empty() {
             return Err(QueryError::Plan("'ORDER BY' is not supported with 'GROUP BY'.".into()));
+        }
+        if let [item] = order.keys.as_slice()
+            && let Some(bound) = self.order_by_score(item)?
+        {
+            self.order.push(bound);
+            return Ok(());
         }
         for item in &order.keys {
             let faults = self.faults;
@@ -270,7 +281,7 @@ impl<'a> Binder<'a> {
             }
             let path = path.filter(|p: &Path| !iterated && !p.0.is_empty());
             let key = OrderKey { path, descending: item.descending == Some(true) };
-            self.order.push(BoundOrder { expr, key });
+            self.order.push(BoundOrder { expr, key, distance: None });
         }
         Ok(())
     }

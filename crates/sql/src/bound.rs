@@ -123,6 +123,28 @@ pub(crate) struct Grouping {
     pub aggregates: Vec<(AggregateKind, Expr)>,
 }
 
+/// ORDER BY RANK: scores, fused by their ranks if there are several.
+#[derive(Debug)]
+pub(crate) struct Ranking {
+    pub components: Vec<Component>,
+}
+
+/// One score of a ranking.
+#[derive(Debug)]
+pub(crate) struct Component {
+    /// The call that computes it, larger for better. One of a text lacks the statistics of the container until they are
+    /// known.
+    pub score: Expr,
+    /// A negative weight: the lowest scores come first.
+    pub reversed: bool,
+    /// Without its sign.
+    pub weight: f64,
+    /// What an undefined score counts as: worse than all others.
+    pub missing: f64,
+    /// It is the score of a text, the so-and-so-manyth.
+    pub text: Option<usize>,
+}
+
 /// What a row is made of.
 #[derive(Debug)]
 pub(crate) enum Output {

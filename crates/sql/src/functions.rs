@@ -6,13 +6,16 @@
 mod arrays;
 mod checks;
 mod dates;
+pub(crate) mod full_text;
 mod integers;
 pub(crate) mod like;
 mod maths;
 pub(crate) mod pattern;
 mod refused;
+mod spatial;
 pub(crate) mod strings;
 mod structure;
+pub(crate) mod vector;
 
 use crate::error::QueryError;
 use crate::run::frame::Context;
@@ -58,7 +61,13 @@ pub(crate) enum Run {
     Context(fn(&mut Context<'_>, Arguments<'_, '_>) -> Option<Json>),
     /// Sees undefined arguments, and may take so long that it has to look at the clock, or make so much that it has to
     /// count.
-    Watched(fn(&mut Context<'_>, Arguments<'_, '_>) -> Result<Option<Json>, QueryError>),
+    Watched(Watched),
+    /// As `Watched`, but strict; the binder puts the language of the text before the arguments.
+    FullText(Watched),
+    /// The binder replaces what follows the two vectors by the name of a distance function and of a data type.
+    Vector(fn(Arguments<'_, '_>) -> Option<Json>),
+    /// Stands in ORDER BY RANK, nowhere else.
+    Rank,
     Aggregate(AggregateKind),
     /// IIF, by its own expression.
     Conditional,
@@ -67,6 +76,9 @@ pub(crate) enum Run {
     /// A family of functions that this engine does not have.
     Refused(&'static str),
 }
+
+/// A function that can run out of time or memory.
+pub(crate) type Watched = fn(&mut Context<'_>, Arguments<'_, '_>) -> Result<Option<Json>, QueryError>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AggregateKind {
@@ -89,6 +101,9 @@ const TABLES: &[&[Function]] = &[
     structure::TABLE,
     checks::TABLE,
     dates::TABLE,
+    spatial::TABLE,
+    vector::TABLE,
+    full_text::TABLE,
     refused::TABLE,
 ];
 

@@ -19,7 +19,10 @@
 //!   loop.
 //! - Numbers that nobody computed with keep their text.
 //!
-//! Left out: spatial functions, vector search, full-text search. They are refused by name.
+//! Spatial functions, vector search and full-text search are computed from the items themselves: no condition is derived
+//! from them, so what other conditions do not narrow is read through.
+//!
+//! Left out: the function HASH, which the service does not document.
 
 mod advice;
 mod bind;
@@ -28,12 +31,14 @@ mod condition;
 mod covers;
 mod derive;
 mod error;
+mod full_text;
 mod functions;
 mod plan;
 mod query;
 mod resume_filter;
 mod run;
 mod seams;
+mod spatial;
 mod syntax;
 mod value;
 
@@ -41,9 +46,10 @@ pub use advice::query_advice;
 pub use condition::{Condition, Demand, OrderKey, Path, Step, Test, ValueType};
 pub use covers::{Covered, Need};
 pub use error::{Diagnostic, QueryError};
+pub use full_text::{DEFAULT_LANGUAGE, full_text_languages};
 pub use functions::function_reference;
-pub use plan::{ClientPlan, client_plan, formatted};
+pub use plan::{ClientPlan, PlanInfo, client_plan, formatted};
 pub use query::Query;
 pub use resume_filter::ResumeFilter;
 pub use run::item::read_members;
-pub use seams::{Bounds, Candidate, Environment, Functions, Page, Resume, Source, Work};
+pub use seams::{Bounds, Candidate, Environment, Functions, Page, Resume, Source, VectorPath, Work};

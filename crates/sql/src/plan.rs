@@ -9,12 +9,17 @@
 //! GROUP BY       rows {groupByItems: [{item}, ..], payload}
 //! OFFSET LIMIT   OFFSET 0 LIMIT offset + limit
 //! DISTINCT       as it is: the client drops what it has seen, in order or with a set
+//! VectorDistance as ORDER BY, but the client gathers everything before it sorts
+//! RANK           several queries, see `rank`
 //! ```
 //!
 //! Left out: the ranges to ask. The engine adds them, since it knows the partition key's place.
 
 mod features;
+mod rank;
 mod rewrite;
+
+pub(crate) use rank::statistics_query;
 
 use crate::bind::{contains, is_aggregate, item_names};
 use crate::condition::{Condition, Path, Test};
@@ -27,15 +32,25 @@ use crate::syntax::{parse, print};
 use features::Features;
 use orrery_model::json::{Json, Object};
 use orrery_model::object;
+use rewrite::Carried;
 use std::collections::HashMap;
 
 /// What a client needs to run a query on all partitions.
 #[derive(Clone, Debug)]
 pub struct ClientPlan {
-    /// The member `queryInfo` of the answer, all members present.
-    pub query_info: Object,
+    /// What it is told.
+    pub info: PlanInfo,
     /// The query as it was compiled; its condition gives the ranges.
     pub condition: Condition,
+}
+
+/// A member of a plan's answer, all its own members present.
+#[derive(Clone, Debug)]
+pub enum PlanInfo {
+    /// `queryInfo`
+    Query(Object),
+    /// `hybridSearchQueryInfo`, for ORDER BY RANK.
+    HybridSearch(Object),
 }
 
 /// Plans a query for a client that understands `supported_features`, a list with commas; an empty list is not checked.
@@ -56,6 +71,10 @@ pub fn client_plan(
         let value = named.get(name).or_else(|| named.get(name.trim_start_matches('@')));
         value.and_then(|value| value.as_str()).map(str::to_owned)
     };
+    if let Some(ranking) = &query.ranking {
+        let info = PlanInfo::HybridSearch(rank::plan(&tree, &query, ranking, &string, supported_features)?);
+        return Ok(ClientPlan { info, condition: query.condition().clone() });
+    }
     let mut plan = Plan::new(&tree, &query);
     let pinned = is_pinned(query.condition(), &environment.partition_key);
     let merges = query.block.grouping.is_some() || query.block.distinct || query.collects_first();
@@ -64,7 +83,7 @@ pub fn client_plan(
     }
     plan.features.check(supported_features)?;
     plan.check_rewritten()?;
-    Ok(ClientPlan { query_info: plan.into_query_info(), condition: query.condition().clone() })
+    Ok(ClientPlan { info: PlanInfo::Query(plan.into_query_info()), condition: query.condition().clone() })
 }
 
 /// The query in the form in which plans print it: clauses on lines of their own, every operator in parentheses.
@@ -112,6 +131,7 @@ struct Plan<'q> {
     aggregates: Vec<Json>,
     aggregate_of: Object,
     dcount: Option<String>,
+    non_streaming: bool,
     rewritten: Option<ast::Query>,
 }
 
@@ -132,6 +152,7 @@ impl<'q> Plan<'q> {
             aggregates: Vec::new(),
             aggregate_of: Object::new(),
             dcount: None,
+            non_streaming: false,
             rewritten: None,
         }
     }
@@ -207,12 +228,16 @@ impl<'q> Plan<'q> {
         let Some(order) = &self.tree.order_by else { return Ok(()) };
         self.features.need("OrderBy", true);
         self.features.need("MultipleOrderBy", order.keys.len() > 1);
+        let distance = self.query.order.first().and_then(|o| o.distance);
+        self.non_streaming = distance.is_some();
+        self.features.need("NonStreamingOrderBy", self.non_streaming);
         for key in &order.keys {
-            let descending = key.descending == Some(true);
+            // Nearest first, whatever the measure makes of that.
+            let descending = distance.map_or(key.descending == Some(true), |d| d.grows_with_nearness());
             self.order_by.push(Json::from(if descending { "Descending" } else { "Ascending" }));
             self.order_by_expressions.push(Json::from(print::expression(&key.expr)));
         }
-        self.rewritten = Some(rewrite::ordered(self.tree, parameter)?);
+        self.rewritten = Some(Carried::of(self.tree, parameter)?.in_order());
         Ok(())
     }
 
@@ -321,7 +346,7 @@ impl<'q> Plan<'q> {
             "rewrittenQuery" => self.rewritten.map(|q| print::query(&q)).unwrap_or_default(),
             "hasSelectValue" => matches!(self.tree.projection, Projection::Value(_)),
             "dCountInfo" => dcount.unwrap_or(Json::Null),
-            "hasNonStreamingOrderBy" => false,
+            "hasNonStreamingOrderBy" => self.non_streaming,
         }
     }
 }

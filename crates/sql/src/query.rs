@@ -1,7 +1,7 @@
 //! A compiled query: what an engine may ask of it before it runs.
 
 use crate::bind::{self, Bound, BoundOrder, Mapping};
-use crate::bound::{Block, Expr, Input, Output};
+use crate::bound::{Block, Expr, Input, Output, Ranking};
 use crate::condition::{Condition, Demand, OrderKey};
 use crate::derive::derive;
 use crate::error::QueryError;
@@ -17,6 +17,11 @@ use orrery_model::json::Json;
 pub struct Query {
     pub(crate) block: Block,
     pub(crate) order: Vec<BoundOrder>,
+    pub(crate) ranking: Option<Ranking>,
+    /// What asks the statistics that the ranking needs.
+    statistics: Option<String>,
+    has_statistics: bool,
+    pub(crate) planar: bool,
     keys: Vec<OrderKey>,
     top: Option<u64>,
     limit: Option<u64>,
@@ -52,19 +57,53 @@ impl Query {
     pub fn compile(text: &str, parameters: &[(String, Json)], environment: &Environment) -> Result<Self, QueryError> {
         let tree = parse(text)?;
         let bound = bind::bind(&tree, text, parameters, environment)?;
-        Ok(Self::new(bound, fingerprint(text, parameters)))
+        let mut query = Self::new(bound, fingerprint(text, parameters));
+        query.planar = environment.planar;
+        if query.ranking.as_ref().is_some_and(|r| r.components.iter().any(|c| c.text.is_some())) {
+            query.statistics = crate::plan::statistics_query(&tree);
+        }
+        Ok(query)
+    }
+
+    /// The query, with the same parameters, whose one row over the *whole container* the ranking of texts needs; `None`
+    /// if nothing is needed. See [`Query::with_statistics`].
+    pub fn statistics_query(&self) -> Option<&str> {
+        self.statistics.as_deref()
+    }
+
+    /// Whether the statistics are still to be asked for.
+    pub(crate) fn lacks_statistics(&self) -> bool {
+        self.statistics.is_some() && !self.has_statistics
+    }
+
+    /// Completes a query that has a [`Query::statistics_query`] with the row that it gave. It does not run without.
+    pub fn with_statistics(mut self, row: &Json) -> Self {
+        self.has_statistics = true;
+        let texts = row.get("fullTextStatistics").and_then(Json::as_array).unwrap_or_default();
+        let member = |of: Option<&Json>, name: &str| Expr::Constant(of.and_then(|v| v.get(name)).cloned());
+        for component in self.ranking.iter_mut().flat_map(|r| &mut r.components) {
+            let (Some(text), Expr::Call { arguments, .. }) = (component.text, &mut component.score) else { continue };
+            let mut complete = std::mem::take(arguments).into_vec();
+            complete.truncate(3);
+            complete.push(member(Some(row), "documentCount"));
+            complete.push(member(texts.get(text), "totalWordCount"));
+            complete.push(member(texts.get(text), "hitCounts"));
+            *arguments = complete.into();
+        }
+        self
     }
 
     fn new(bound: Bound, fingerprint: u64) -> Self {
-        let Bound { block, order, top, offset, limit, reads_container, frames, udfs, selects_all } = bound;
+        let Bound { block, order, ranking, top, offset, limit, reads_container, frames, udfs, selects_all } = bound;
         let (condition, exact) = if reads_container { condition_of(&block, &frames) } else { (Condition::All, true) };
         let many_rows = !block.sources.is_empty();
         let selects_item = matches!(&block.output, Output::Value(Expr::Slot(0)));
         let passes_through =
             reads_container && selects_item && !many_rows && block.grouping.is_none() && !block.distinct;
-        let looks_satisfied = looks(&block, &order, false, passes_through);
-        let looks = looks(&block, &order, true, passes_through);
-        let counts = exact && looks_satisfied.is_nothing() && !passes_through && order.is_empty();
+        let sorts: Vec<&Expr> = order.iter().map(|o| &o.expr).chain(scores(&ranking)).collect();
+        let looks_satisfied = looks(&block, &sorts, false, passes_through);
+        let looks = looks(&block, &sorts, true, passes_through);
+        let counts = exact && looks_satisfied.is_nothing() && !passes_through && sorts.is_empty();
         let demand = match (reads_container, counts) {
             (false, _) => Demand::Nothing,
             (true, true) => Demand::Count,
@@ -81,6 +120,10 @@ impl Query {
             offset: offset.unwrap_or(0),
             block,
             order,
+            ranking,
+            statistics: None,
+            has_statistics: false,
+            planar: false,
             top,
             limit,
             take,
@@ -166,7 +209,10 @@ impl Query {
     /// Whether a page can only be had by seeing all candidates, whatever order they come in. Unordered ORDER BY does
     /// so too.
     pub fn collects(&self) -> bool {
-        self.block.grouping.is_some() || self.collects_first() || (self.block.distinct && !self.distinct_in_order)
+        self.block.grouping.is_some()
+            || self.ranking.is_some()
+            || self.collects_first()
+            || (self.block.distinct && !self.distinct_in_order)
     }
 
     /// Whether its answer over several partitions is more than theirs one after the other.
@@ -204,7 +250,11 @@ fn condition_of(block: &Block, frames: &[Mapping]) -> (Condition, bool) {
     (crate::derive::both(below, own.0), false)
 }
 
-fn looks(block: &Block, order: &[BoundOrder], filters: bool, passes_through: bool) -> Looks {
+fn scores(ranking: &Option<Ranking>) -> impl Iterator<Item = &Expr> {
+    ranking.iter().flat_map(|r| r.components.iter().map(|c| &c.score))
+}
+
+fn looks(block: &Block, sorts: &[&Expr], filters: bool, passes_through: bool) -> Looks {
     let mut looks = Looks::at(Vec::new());
     if passes_through {
         if filters {
@@ -213,9 +263,9 @@ fn looks(block: &Block, order: &[BoundOrder], filters: bool, passes_through: boo
     } else {
         looks.note_block(block, filters);
     }
-    order.iter().for_each(|o| looks.note(&o.expr, 1 + block.sources.len()));
+    sorts.iter().for_each(|e| looks.note(e, 1 + block.sources.len()));
     // Sorting a row that is the item needs the item.
-    if passes_through && !order.is_empty() {
+    if passes_through && !sorts.is_empty() {
         looks.everything();
     }
     looks

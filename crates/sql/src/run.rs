@@ -6,6 +6,7 @@ pub(crate) mod frame;
 pub(crate) mod groups;
 pub(crate) mod item;
 pub(crate) mod page;
+pub(crate) mod rank;
 mod resume;
 pub(crate) mod sort;
 pub(crate) mod write;

@@ -18,6 +18,25 @@ pub struct Environment {
     pub computed_properties: Vec<(String, String)>,
     /// The partition key's paths, for plans: a query that fixes them all needs no merging. May be left empty.
     pub partition_key: Vec<Path>,
+    /// Spatial functions compute in the plane (the container's geospatial setting is "Geometry"), not on the ellipsoid.
+    pub planar: bool,
+    /// What the container says of its vectors.
+    pub vectors: Vec<VectorPath>,
+    /// The language of texts at some paths, by the codes of [`crate::full_text_languages`].
+    pub full_text: Vec<(Path, String)>,
+    /// The language of all other texts; the service's default one if there is none.
+    pub default_language: Option<String>,
+}
+
+/// A path at which items hold a vector.
+#[derive(Clone, Debug)]
+pub struct VectorPath {
+    /// Where.
+    pub path: Path,
+    /// `float32`, `float16`, `int8` or `uint8`.
+    pub data_type: String,
+    /// `cosine`, `dotproduct` or `euclidean`.
+    pub distance_function: String,
 }
 
 /// An item that may give rows.

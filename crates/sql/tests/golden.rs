@@ -8,6 +8,9 @@
 //! items fruit            names a set of items, one JSON text a line; the queries below run on it
 //! {"id": "1"}
 //!
+//! container              what the queries below know of their container: see `environment_of`
+//! {"planar": true}
+//!
 //! query [plan]           the text, then parameters as `@name = json`, then `----`, then the answer
 //! SELECT * FROM c
 //! @p = 1
@@ -22,12 +25,12 @@
 mod support;
 
 use bytes::Bytes;
-use orrery_model::json::{Json, parse};
-use orrery_sql::{Query, QueryError, Work, client_plan};
+use orrery_model::json::{Json, Object, parse};
+use orrery_sql::{Environment, PlanInfo, QueryError, Work, client_plan};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::path::Path;
-use support::{PLAIN, Way, environment, rows};
+use support::{PLAIN, Way, compile, environment, environment_of, rows};
 
 #[test]
 fn scripts_answer_as_written() {
@@ -61,6 +64,7 @@ fn scripts_answer_as_written() {
 fn answer(script: &str) -> String {
     let mut sets: HashMap<String, Vec<Bytes>> = HashMap::new();
     let mut items: Vec<Bytes> = Vec::new();
+    let mut container = environment();
     let mut out = String::new();
     for (i, block) in script.trim_end().split("\n\n").enumerate() {
         if i > 0 {
@@ -76,15 +80,19 @@ fn answer(script: &str) -> String {
                 items = sets.get(*name).cloned().unwrap_or_default();
                 out.push_str(block);
             }
+            ["container"] => {
+                container = environment_of(&parse(body.as_bytes()).expect("a container's settings"));
+                out.push_str(block);
+            }
             ["query" | "client-plan", ..] => {
                 let question = body.split_once("\n----").map_or(body, |(q, _)| q);
                 write!(out, "{head}\n{question}\n----").expect("writing to a string");
                 let (text, parameters) = split_question(question);
                 let lines = if words[0] == "query" {
-                    answers(&text, &parameters, &items, words.contains(&"[plan]"))
+                    answers(&text, &parameters, &container, &items, words.contains(&"[plan]"))
                 } else {
                     let features = words[1..].join(" ");
-                    plan_lines(&text, &parameters, &features)
+                    plan_lines(&text, &parameters, &container, &features)
                 };
                 lines.iter().for_each(|line| write!(out, "\n{line}").expect("writing to a string"));
             }
@@ -105,8 +113,14 @@ fn split_question(question: &str) -> (String, Vec<(String, Json)>) {
     (text.join("\n"), parameters.collect())
 }
 
-fn answers(text: &str, parameters: &[(String, Json)], items: &[Bytes], plan: bool) -> Vec<String> {
-    let query = match Query::compile(text, parameters, &environment()) {
+fn answers(
+    text: &str,
+    parameters: &[(String, Json)],
+    container: &Environment,
+    items: &[Bytes],
+    plan: bool,
+) -> Vec<String> {
+    let query = match compile(text, parameters, container, items) {
         Ok(query) => query,
         Err(error) => return error_lines(&error),
     };
@@ -156,24 +170,34 @@ fn error_lines(error: &QueryError) -> Vec<String> {
     }
 }
 
-fn plan_lines(text: &str, parameters: &[(String, Json)], features: &str) -> Vec<String> {
-    match client_plan(text, parameters, &environment(), features) {
-        Err(error) => error_lines(&error),
-        Ok(plan) => {
-            let mut lines = Vec::new();
-            for (name, value) in plan.query_info.iter() {
-                let empty = matches!(value, Json::Null | Json::Bool(false))
-                    || value.as_array().is_some_and(<[Json]>::is_empty)
-                    || value.as_object().is_some_and(orrery_model::Object::is_empty);
-                match value.as_str() {
-                    Some(text) if name == "rewrittenQuery" => {
-                        lines.extend(text.lines().map(|l| format!("{name}: {l}")));
-                    }
-                    _ if !empty => lines.push(format!("{name}: {value}")),
-                    _ => {}
+fn plan_lines(text: &str, parameters: &[(String, Json)], container: &Environment, features: &str) -> Vec<String> {
+    let mut lines = Vec::new();
+    match client_plan(text, parameters, container, features).map(|plan| plan.info) {
+        Err(error) => return error_lines(&error),
+        Ok(PlanInfo::Query(info)) => info_lines("", &info, &mut lines),
+        Ok(PlanInfo::HybridSearch(info)) => info_lines("hybrid ", &info, &mut lines),
+    }
+    lines
+}
+
+/// The members that say something; several lines for a text of several.
+fn info_lines(before: &str, info: &Object, lines: &mut Vec<String>) {
+    for (name, value) in info.iter() {
+        let empty = matches!(value, Json::Null | Json::Bool(false))
+            || value.as_array().is_some_and(<[Json]>::is_empty)
+            || value.as_object().is_some_and(Object::is_empty);
+        match value {
+            Json::String(text) if name.ends_with("Query") => {
+                lines.extend(text.lines().map(|l| format!("{before}{name}: {l}")));
+            }
+            Json::Array(list) if name == "componentQueryInfos" => {
+                for (at, component) in (1..).zip(list) {
+                    let component = component.as_object().expect("an object");
+                    info_lines(&format!("{before}component {at} "), component, lines);
                 }
             }
-            lines
+            _ if !empty => lines.push(format!("{before}{name}: {value}")),
+            _ => {}
         }
     }
 }

@@ -220,7 +220,7 @@ fn what_a_plan_rewrites_can_be_sent_back() {
     let chain = (0..5_000).map(|n| format!("c.n = {n}")).collect::<Vec<_>>().join(" OR ");
     let plan = |filter: &str| {
         let text = format!("SELECT * FROM c WHERE {filter} ORDER BY c.n");
-        client_plan(&text, &[], &environment(), "").map(|plan| plan.query_info.get("rewrittenQuery").cloned())
+        client_plan(&text, &[], &environment(), "").map(|plan| info_of(plan).get("rewrittenQuery").cloned())
     };
     let rewritten = plan(&chain).expect("a plan").expect("a rewritten query");
     let rewritten = rewritten.as_str().expect("a text").replace("{documentdb-formattableorderbyquery-filter}", "true");
@@ -228,4 +228,10 @@ fn what_a_plan_rewrites_can_be_sent_back() {
     // One that would not is refused with the plan, not afterwards.
     let deep = format!("{}c.n = 1", "NOT ".repeat(200));
     assert!(matches!(plan(&deep), Err(QueryError::Plan(_))), "{:?}", plan(&deep));
+}
+
+fn info_of(plan: orrery_sql::ClientPlan) -> orrery_model::Object {
+    match plan.info {
+        orrery_sql::PlanInfo::Query(info) | orrery_sql::PlanInfo::HybridSearch(info) => info,
+    }
 }

@@ -1,5 +1,6 @@
 //! What a container body may say: one table of its members, checked at creation and at replace.
 
+use super::search::Search;
 use crate::index::policy::Policy;
 use orrery_model::partition_key::{Component, Definition, PartitionKey};
 use orrery_model::{Error, Json, Object, Result, object};
@@ -18,6 +19,8 @@ pub struct Settings {
     pub unique_keys: Vec<Vec<Vec<String>>>,
     /// Name and query of each computed property.
     pub computed_properties: Vec<(String, String)>,
+    /// Spatial values, vectors and texts.
+    pub search: Search,
     /// The body as a read shows it, without system properties.
     pub body: Object,
 }
@@ -48,12 +51,12 @@ fn member(name: &str) -> Option<Member> {
         | "defaultTtl"
         | "uniqueKeyPolicy"
         | "computedProperties"
-        | "conflictResolutionPolicy" => Member::Kept,
-        "geospatialConfig" => Member::Only(r#"{"type":"Geography"}"#),
+        | "conflictResolutionPolicy"
+        | "geospatialConfig"
+        | "vectorEmbeddingPolicy"
+        | "fullTextPolicy" => Member::Kept,
         "changeFeedPolicy" => Member::Only(r#"{"retentionDuration":0}"#),
-        "vectorEmbeddingPolicy" => Member::Only(r#"{"vectorEmbeddings":[]}"#),
-        "fullTextPolicy"
-        | "analyticalStorageTtl"
+        "analyticalStorageTtl"
         | "clientEncryptionPolicy"
         | "materializedViewDefinition"
         | "globalSecondaryIndexDefinition"
@@ -101,8 +104,8 @@ impl Settings {
             "uniqueKeyPolicy" => body.get("uniqueKeyPolicy").filter(|p| !matches!(p, Json::Null)).cloned()
                 .unwrap_or_else(|| Json::Object(object! { "uniqueKeys" => Vec::new() })),
             "conflictResolutionPolicy" => conflicts,
-            "geospatialConfig" => object! { "type" => "Geography" },
         };
+        let search = Search::from_body(body, &policy, &mut shown)?;
         if let Some(ttl) = default_ttl {
             shown.push_new("defaultTtl", ttl);
         }
@@ -110,7 +113,7 @@ impl Settings {
             shown.push_new("computedProperties", body.get("computedProperties").cloned().unwrap_or(Json::Null));
         }
         let policy = Arc::new(policy);
-        Ok(Settings { partition_key, policy, default_ttl, unique_keys, computed_properties, body: shown })
+        Ok(Settings { partition_key, policy, default_ttl, unique_keys, computed_properties, search, body: shown })
     }
 
     /// Checks that these settings may replace `old`.
@@ -128,7 +131,7 @@ impl Settings {
         if self.unique_keys != old.unique_keys {
             return Err(fixed("uniqueKeyPolicy"));
         }
-        Ok(())
+        self.search.check_replaces(&self.policy, &old.search, &old.policy)
     }
 
     /// Whether the partition key is the id, so that its index entry is the id's.

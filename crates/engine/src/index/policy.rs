@@ -16,7 +16,21 @@ pub struct Policy {
     tree: Node,
     composites: Vec<Composite>,
     explicit_scalars: Vec<Vec<String>>,
+    spatial: Vec<SearchIndex>,
+    vectors: Vec<SearchIndex>,
+    full_text: Vec<SearchIndex>,
     body: Object,
+}
+
+/// An entry of `spatialIndexes`, `vectorIndexes` or `fullTextIndexes`: kept, and without effect on what is indexed.
+#[derive(Clone, Debug)]
+pub struct SearchIndex {
+    /// As it is written.
+    pub path: String,
+    /// Its names; empty where a spatial path covers several values.
+    pub names: Vec<String>,
+    /// The whole entry.
+    pub body: Object,
 }
 
 /// A composite index: several values of an item as one.
@@ -65,11 +79,6 @@ impl Policy {
             Some(Json::Object(o)) => o,
             Some(_) => return Err(bad("it is not an object")),
         };
-        for later in ["spatialIndexes", "vectorIndexes", "fullTextIndexes"] {
-            if body.get(later).and_then(Json::as_array).is_some_and(|a| !a.is_empty()) {
-                return Err(Error::unsupported(format!("The indexing policy's '{later}'")));
-            }
-        }
         let mode = body.get("indexingMode").and_then(Json::as_str).unwrap_or("consistent").to_lowercase();
         let consistent = match mode.as_str() {
             "consistent" => true,
@@ -82,6 +91,11 @@ impl Policy {
             return Err(Error::unsupported("An indexing policy with 'automatic' false"));
         }
         if !consistent {
+            for list in SEARCH_INDEXES {
+                if body.get(list).and_then(Json::as_array).is_some_and(|a| !a.is_empty()) {
+                    return Err(bad(&format!("'{list}' needs the indexing mode consistent")));
+                }
+            }
             let body = object! { "indexingMode" => "none", "automatic" => false,
             "includedPaths" => Vec::new(), "excludedPaths" => Vec::new() };
             return Ok(Policy {
@@ -89,6 +103,9 @@ impl Policy {
                 tree: Node::default(),
                 composites: Vec::new(),
                 explicit_scalars: Vec::new(),
+                spatial: Vec::new(),
+                vectors: Vec::new(),
+                full_text: Vec::new(),
                 body,
             });
         }
@@ -131,8 +148,17 @@ impl Policy {
                 read_composites(list)?
             }
         };
+        let mut search = |list: &str| -> Result<Vec<SearchIndex>> {
+            let Some(given) = body.get(list).filter(|given| !matches!(given, Json::Null)) else {
+                return Ok(Vec::new());
+            };
+            shown.push_new(list, given.clone());
+            read_search_indexes(list, given)
+        };
+        let [spatial, vectors, full_text] = SEARCH_INDEXES;
+        let (spatial, vectors, full_text) = (search(spatial)?, search(vectors)?, search(full_text)?);
         let explicit_scalars = included.iter().filter_map(|p| plain_names(p)).collect();
-        Ok(Policy { consistent: true, tree, composites, explicit_scalars, body: shown })
+        Ok(Policy { consistent: true, tree, composites, explicit_scalars, spatial, vectors, full_text, body: shown })
     }
 
     /// The policy as a container read shows it.
@@ -164,6 +190,21 @@ impl Policy {
     /// The composite indexes, each once.
     pub fn composites(&self) -> &[Composite] {
         &self.composites
+    }
+
+    /// The spatial indexes.
+    pub fn spatial_indexes(&self) -> &[SearchIndex] {
+        &self.spatial
+    }
+
+    /// The vector indexes.
+    pub fn vector_indexes(&self) -> &[SearchIndex] {
+        &self.vectors
+    }
+
+    /// The full-text indexes.
+    pub fn full_text_indexes(&self) -> &[SearchIndex] {
+        &self.full_text
     }
 
     /// Included paths that name one scalar, as names.
@@ -313,6 +354,32 @@ fn composite_part(part: &Json) -> Result<(Vec<Step>, bool)> {
     }
 }
 
+/// The lists of indexes for searching.
+const SEARCH_INDEXES: [&str; 3] = ["spatialIndexes", "vectorIndexes", "fullTextIndexes"];
+
+fn read_search_indexes(list: &str, given: &Json) -> Result<Vec<SearchIndex>> {
+    let entries = given.as_array().ok_or_else(|| bad(&format!("'{list}' is not an array")))?;
+    let mut indexes: Vec<SearchIndex> = Vec::with_capacity(entries.len());
+    for entry in entries {
+        let path = entry.get("path").and_then(Json::as_str);
+        let path = path.ok_or_else(|| bad(&format!("an entry of '{list}' has no 'path'")))?;
+        // Spatial paths cover what is below them; the others name one value.
+        let names = if list == "spatialIndexes" { parse_path(path).map(|_| Vec::new()) } else { names_of(path) };
+        let names = names.ok_or_else(|| bad(&format!("the path '{path}' of '{list}' is not well formed")))?;
+        if indexes.iter().any(|index| index.path == path) {
+            return Err(bad(&format!("the path '{path}' stands twice in '{list}'")));
+        }
+        let body = entry.as_object().cloned().unwrap_or_default();
+        indexes.push(SearchIndex { path: path.to_owned(), names, body });
+    }
+    Ok(indexes)
+}
+
+/// The names of a path without an ending, `/a/b`, which names one value.
+pub fn names_of(path: &str) -> Option<Vec<String>> {
+    plain_names(&format!("{path}/?"))
+}
+
 /// The names of a path like `/a/b/?`; `None` for paths of several values.
 fn plain_names(text: &str) -> Option<Vec<String>> {
     let (steps, everything) = parse_path(text)?;
@@ -418,7 +485,10 @@ mod tests {
             r#"{"includedPaths":[{"path":"/*"},{"path":"/a"}]}"#,
             r#"{"includedPaths":[{}]}"#,
             r#"{"indexingMode":"sometimes"}"#,
-            r#"{"spatialIndexes":[{"path":"/*"}]}"#,
+            r#"{"spatialIndexes":[{"path":"at"}]}"#,
+            r#"{"vectorIndexes":[{"path":"/v/*"}]}"#,
+            r#"{"fullTextIndexes":[{"path":"/t"},{"path":"/t"}]}"#,
+            r#"{"indexingMode":"none","fullTextIndexes":[{"path":"/t"}]}"#,
             r#"[]"#,
         ] {
             assert!(policy(text).is_err(), "{text} was accepted");

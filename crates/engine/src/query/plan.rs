@@ -3,7 +3,8 @@
 use super::{compile, environment, pinned_keys, query_error};
 use crate::catalog::Container;
 use orrery_model::partition_key::{Epk, EpkRange, PartitionKey};
-use orrery_model::{Json, Object, Result, object};
+use orrery_model::{Json, Result, object};
+use orrery_sql::PlanInfo;
 
 /// The plan document (protocol: "partitionedQueryExecutionInfo").
 ///
@@ -22,7 +23,7 @@ pub fn client_plan(
     let definition = container.partition_key();
     let keys = match key.filter(|key| !key.is_empty()) {
         Some(key) if key.components().len() < definition.paths().len() => {
-            return Ok(document(plan.query_info, vec![open_range(&definition.range_of(key))]));
+            return Ok(document(plan.info, vec![open_range(&definition.range_of(key))]));
         }
         Some(key) => {
             definition.check(key)?;
@@ -40,13 +41,15 @@ pub fn client_plan(
             keys.iter().map(point).collect()
         }
     };
-    Ok(document(plan.query_info, ranges))
+    Ok(document(plan.info, ranges))
 }
 
-fn document(query_info: Object, ranges: Vec<Json>) -> String {
-    let document = object! {
-        "partitionedQueryExecutionInfoVersion" => 2, "queryInfo" => query_info, "queryRanges" => ranges,
+fn document(info: PlanInfo, ranges: Vec<Json>) -> String {
+    let (name, info) = match info {
+        PlanInfo::Query(info) => ("queryInfo", info),
+        PlanInfo::HybridSearch(info) => ("hybridSearchQueryInfo", info),
     };
+    let document = object! { "partitionedQueryExecutionInfoVersion" => 2, name => info, "queryRanges" => ranges };
     Json::Object(document).to_text()
 }
 

@@ -1,6 +1,7 @@
 //! Expressions: names to frames, calls to functions, constants folded.
 
 use super::projection::{canonical, contains, is_aggregate};
+use super::search::display_name;
 use super::{Binder, Mapping, Name};
 use crate::bound::{Expr, LikePattern, Step};
 use crate::error::QueryError;
@@ -33,7 +34,7 @@ impl Binder<'_> {
             return Ok(key);
         }
         let bound = match &expr.kind {
-            Kind::Undefined => Expr::Constant(None),
+            Kind::Undefined | Kind::Verbatim(_) => Expr::Constant(None),
             Kind::FilterPlaceholder => Expr::Constant(Some(Json::Bool(true))),
             Kind::Constant(value) => Expr::Constant(Some(value.clone())),
             Kind::Parameter(name) => match self.parameter(name) {
@@ -313,6 +314,17 @@ impl Binder<'_> {
                 Ok(folded(conditional, &mut self.folding_left))
             }
             Run::Choose => Ok(Expr::Choose(self.expressions(arguments)?)),
+            Run::Vector(_) => {
+                let (call, _) = self.vector(function, arguments, span)?;
+                Ok(folded(call, &mut self.folding_left))
+            }
+            Run::FullText(_) => self.full_text(function, arguments),
+            Run::Rank => {
+                let name = display_name(function);
+                let message = format!("The {name} function is only allowed in the ORDER BY RANK clause.");
+                self.report("SC2240", message, span);
+                Ok(Expr::Constant(None))
+            }
             _ => {
                 let arguments = self.expressions(arguments)?;
                 Ok(folded(Expr::Call { function, arguments }, &mut self.folding_left))
@@ -400,7 +412,7 @@ fn folded(expr: Expr, left: &mut usize) -> Expr {
     let foldable = match &expr {
         Expr::Path { base, steps } => base.is_constant() && !steps.iter().any(|s| matches!(s, Step::Dynamic(_))),
         Expr::Call { function, arguments } => {
-            matches!(function.run, Run::Strict(_) | Run::Loose(_)) && constant(arguments)
+            matches!(function.run, Run::Strict(_) | Run::Loose(_) | Run::Vector(_)) && constant(arguments)
         }
         Expr::Unary(_, operand) => operand.is_constant(),
         Expr::And(list) | Expr::Or(list) | Expr::Coalesce(list) | Expr::Array(list) => constant(list),

@@ -10,7 +10,7 @@ use crate::syntax::ast::{
 /// The name for the item where the query has none for it.
 const ROOT: &str = "_root";
 
-fn made(kind: Kind) -> Expr {
+pub(super) fn made(kind: Kind) -> Expr {
     Expr { kind, span: (0, 0) }
 }
 
@@ -23,14 +23,18 @@ pub(super) fn object(members: Vec<(String, Expr)>) -> Expr {
 }
 
 fn call(name: &str, argument: &Expr) -> Expr {
-    made(Kind::Call { name: name.to_owned(), udf: false, arguments: vec![argument.clone()] })
+    calling(name, vec![argument.clone()])
+}
+
+pub(super) fn calling(name: &str, arguments: Vec<Expr>) -> Expr {
+    made(Kind::Call { name: name.to_owned(), udf: false, arguments })
 }
 
 fn item(expr: &Expr) -> Expr {
     object(vec![("item".to_owned(), expr.clone())])
 }
 
-fn named(expr: Expr, alias: &str) -> Item {
+pub(super) fn named(expr: Expr, alias: &str) -> Item {
     Item { expr, alias: Some(alias.to_owned()) }
 }
 
@@ -71,45 +75,65 @@ pub(super) fn grouped(query: &Query, payload: Expr, is_value: bool) -> Query {
     Query { projection, top: None, offset_limit: None, order_by: None, ..query.clone() }
 }
 
-/// A query with ORDER BY: rows of resource id, sort keys and payload, with a place for the client's own filter.
-pub(super) fn ordered(query: &Query, parameter: &dyn Fn(&str) -> Option<String>) -> Result<Query, QueryError> {
-    let mut query = query.clone();
-    let root = name_root(&mut query)?;
-    let keys = query.order_by.as_ref().map(|o| o.keys.iter().map(|k| item(&k.expr)).collect()).unwrap_or_default();
-    let mut filters = Vec::new();
-    let payload = match query.projection {
-        Projection::All(_) => made(Kind::Identifier(last_alias(&query.from).unwrap_or_else(|| root.clone()))),
-        Projection::Value(expr) => {
-            filters.push((BinaryOp::And, call("IS_DEFINED", &expr)));
-            expr
-        }
-        Projection::List(items) => {
-            let names = item_names(&items, parameter);
-            object(names.into_iter().zip(items).map(|(name, item)| (name, item.expr)).collect())
-        }
-    };
-    let rid = made(Kind::Path {
-        base: Box::new(made(Kind::Identifier(root))),
-        steps: vec![PathStep::Dot("_rid".to_owned())],
-    });
-    query.projection = Projection::List(vec![
-        Item { expr: rid, alias: None },
-        named(array(keys), "orderByItems"),
-        named(payload, "payload"),
-    ]);
-    let placeholder = made(Kind::FilterPlaceholder);
-    let first = match query.filter.take() {
-        None => placeholder,
-        Some(filter) => {
-            filters.insert(0, (BinaryOp::And, placeholder));
-            filter
-        }
-    };
-    query.filter = Some(match filters.is_empty() {
-        true => first,
-        false => made(Kind::Chain { first: Box::new(first), rest: filters }),
-    });
-    Ok(query)
+/// What a row carries for a client that merges rows by their order.
+pub(super) struct Carried {
+    /// The query, its item named; what it selects is still as it was.
+    pub query: Query,
+    /// The resource id of the item.
+    pub rid: Item,
+    /// What the row is.
+    pub payload: Expr,
+    /// What must be defined for there to be a row.
+    needed: Option<Expr>,
+}
+
+impl Carried {
+    /// Takes a query apart.
+    pub fn of(query: &Query, parameter: &dyn Fn(&str) -> Option<String>) -> Result<Self, QueryError> {
+        let mut query = query.clone();
+        let root = name_root(&mut query)?;
+        let mut needed = None;
+        let payload = match query.projection.clone() {
+            Projection::All(_) => made(Kind::Identifier(last_alias(&query.from).unwrap_or_else(|| root.clone()))),
+            Projection::Value(expr) => {
+                needed = Some(call("IS_DEFINED", &expr));
+                expr
+            }
+            Projection::List(items) => {
+                let names = item_names(&items, parameter);
+                object(names.into_iter().zip(items).map(|(name, item)| (name, item.expr)).collect())
+            }
+        };
+        let base = Box::new(made(Kind::Identifier(root)));
+        let rid = made(Kind::Path { base, steps: vec![PathStep::Dot("_rid".to_owned())] });
+        Ok(Carried { query, rid: Item { expr: rid, alias: None }, payload, needed })
+    }
+
+    /// The query with rows of resource id, sort keys and payload, and with a place for the client's own filter.
+    pub fn in_order(self) -> Query {
+        let mut query = self.query;
+        let keys = query.order_by.as_ref().map(|o| o.keys.iter().map(|k| item(&k.expr)).collect()).unwrap_or_default();
+        query.projection =
+            Projection::List(vec![self.rid, named(array(keys), "orderByItems"), named(self.payload, "payload")]);
+        query.filter = conjunction([query.filter.take(), Some(made(Kind::FilterPlaceholder)), self.needed]);
+        query
+    }
+
+    /// The query with rows of resource id, payload and scores.
+    pub fn with_scores(self, scores: Expr) -> Query {
+        let mut query = self.query;
+        query.projection =
+            Projection::List(vec![self.rid, named(self.payload, "payload"), named(scores, "componentScores")]);
+        query.filter = conjunction([query.filter.take(), None, self.needed]);
+        query
+    }
+}
+
+fn conjunction(parts: [Option<Expr>; 3]) -> Option<Expr> {
+    let mut parts = parts.into_iter().flatten();
+    let first = parts.next()?;
+    let rest: Vec<(BinaryOp, Expr)> = parts.map(|part| (BinaryOp::And, part)).collect();
+    Some(if rest.is_empty() { first } else { made(Kind::Chain { first: Box::new(first), rest }) })
 }
 
 fn last_alias(from: &[Source]) -> Option<String> {

@@ -177,11 +177,14 @@ impl Expr {
                     }
                 }
                 cx.turn()?;
+                let values = crate::functions::Arguments(values);
                 let made = match function.run {
-                    Run::Strict(_) | Run::Context(_) if values.iter().any(Option::is_none) => None,
-                    Run::Strict(run) | Run::Loose(run) => run(crate::functions::Arguments(values)),
-                    Run::Context(run) => run(cx, crate::functions::Arguments(values)),
-                    Run::Watched(run) => run(cx, crate::functions::Arguments(values))?,
+                    Run::Loose(run) => run(values),
+                    Run::Watched(run) => run(cx, values)?,
+                    _ if values.iter().any(|v| v.is_none()) => None,
+                    Run::Strict(run) | Run::Vector(run) => run(values),
+                    Run::Context(run) => run(cx, values),
+                    Run::FullText(run) => run(cx, values)?,
                     // The binder turns all others into expressions of their own, or refuses them.
                     _ => None,
                 };

@@ -74,6 +74,8 @@ pub(crate) struct Context<'a> {
     pub started_ms: u64,
     pub random: u64,
     pub regexes: RegexCache,
+    /// Spatial functions compute in the plane.
+    pub planar: bool,
     pub expired: &'a mut dyn FnMut() -> bool,
     /// Work done inside items, to look at the clock every so much: turns of loops, operators, bytes gone through.
     turns: u64,
@@ -108,6 +110,7 @@ impl<'a> Context<'a> {
             started_ms: 0,
             random: 0,
             regexes: Default::default(),
+            planar: false,
             expired,
             turns: 0,
             next_look: CLOCK_EVERY,

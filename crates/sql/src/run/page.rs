@@ -10,9 +10,10 @@
 
 use super::block::{Collector, Flow, TupleSink};
 use super::frame::{Context, Scope};
+use super::rank::Ranked;
 use super::sort::Sorter;
 use super::{item, write};
-use crate::bound::{Block, Input};
+use crate::bound::{Block, Input, Ranking};
 use crate::error::QueryError;
 use crate::query::Query;
 use crate::seams::{Bounds, Candidate, Functions, Page, Resume, Source, Work};
@@ -33,7 +34,7 @@ impl Query {
     ///
     /// # Errors
     /// [`QueryError::Resume`] for another query's position, [`QueryError::NonFinite`], [`QueryError::Memory`],
-    /// [`QueryError::Timeout`], and what source and functions report.
+    /// [`QueryError::Timeout`], [`QueryError::Unsupported`] where [`Query::with_statistics`] was forgotten, and what source and functions report.
     pub fn run(
         &self,
         source: &mut dyn Source,
@@ -45,6 +46,10 @@ impl Query {
         if resume.is_some_and(|r| r.query != self.fingerprint) {
             return Err(QueryError::Resume("The continuation belongs to another query.".into()));
         }
+        if self.lacks_statistics() {
+            let message = "ORDER BY RANK with FullTextScore is not supported here: it needs the whole container.";
+            return Err(QueryError::Unsupported(message.into()));
+        }
         work.aggregate |= self.is_aggregate();
         let start = resume.cloned().unwrap_or_default();
         let mut page = Filling::new(self, &start, bounds);
@@ -52,12 +57,15 @@ impl Query {
         context.now_ms = bounds.now_ms;
         context.started_ms = bounds.started_ms;
         context.random = bounds.random ^ start.emitted;
+        context.planar = self.planar;
         if page.is_done() {
             return Ok(page.finished(&mut context));
         }
         let in_order = source.is_ordered() && self.order.iter().all(|o| o.key.path.is_some());
         let sorts = !self.order.is_empty() && self.block.grouping.is_none() && !in_order;
-        if sorts {
+        if let Some(ranking) = &self.ranking {
+            self.run_ranked(ranking, source, &mut context, page)
+        } else if sorts {
             self.run_sorted(source, &mut context, page)
         } else if self.collects() {
             self.run_collected(source, &mut context, page, &start)
@@ -289,16 +297,59 @@ impl Query {
         if input.stopped {
             return Err(QueryError::Timeout);
         }
-        let mut seen = HashSet::new();
-        let mut rows = sorter.finish().filter(|row| !self.block.distinct || seen.insert(row_digest(row)));
         // Rows that the client's filter takes off are the first of the order: of them and of those that earlier pages
         // gave, with or without the filter, whichever reach further.
         let unwanted = if self.block.distinct { 0 } else { unwanted };
         let passed = before.max(unwanted);
         page.emitted = passed - self.offset.min(passed);
-        let mut rows = rows.by_ref().skip(usize::try_from(passed - unwanted).unwrap_or(usize::MAX));
+        Ok(self.give_sorted(sorter.finish(), passed - unwanted, cx, page))
+    }
+
+    /// Scores all candidates, and gives the rows in the order of their fused ranks.
+    fn run_ranked(
+        &self,
+        ranking: &Ranking,
+        source: &mut dyn Source,
+        cx: &mut Context<'_>,
+        mut page: Filling<'_>,
+    ) -> Result<Page, QueryError> {
+        page.rewind();
+        let mut ranked = Ranked::new(ranking, self.rows_needed());
+        let mut input = Everything::new(source);
+        self.tuples(&mut input, cx, &mut |cx, tuple| {
+            cx.turn()?;
+            let made = cx.made;
+            let scores = ranked.scores(cx, tuple)?;
+            if ranked.wants(&scores) {
+                let mut row = Vec::new();
+                if write::row(&self.block.output, cx, tuple, &mut row)? {
+                    cx.work.projected += 1;
+                    cx.fits(ranked.add(scores, Bytes::from(row)))?;
+                }
+            }
+            // What is kept the ranking counts.
+            cx.made = made;
+            Ok(true)
+        })?;
+        if input.stopped {
+            return Err(QueryError::Timeout);
+        }
+        let before = self.offset.saturating_add(page.emitted);
+        Ok(self.give_sorted(ranked.finish(), before, cx, page))
+    }
+
+    /// The page out of all rows in order, behind the first `passed`.
+    fn give_sorted(
+        &self,
+        rows: impl Iterator<Item = Bytes>,
+        passed: u64,
+        cx: &mut Context<'_>,
+        mut page: Filling<'_>,
+    ) -> Page {
+        let mut seen = HashSet::new();
+        let rows = rows.filter(|row| !self.block.distinct || seen.insert(row_digest(row)));
         let mut more = false;
-        for row in rows.by_ref() {
+        for row in rows.skip(usize::try_from(passed).unwrap_or(usize::MAX)) {
             if page.is_done() {
                 break;
             }
@@ -308,7 +359,7 @@ impl Query {
             }
         }
         let resume = more.then(|| page.resume(Vec::new(), 0));
-        Ok(page.close(cx, resume))
+        page.close(cx, resume)
     }
 }
 

@@ -69,6 +69,8 @@ pub(crate) enum Kind {
     },
     /// `{documentdb-formattableorderbyquery-filter}`, where a client puts its own filter. True until then.
     FilterPlaceholder,
+    /// What a client replaces before it sends a text back. Made for plans and printed as it is; no text reads as one.
+    Verbatim(String),
 }
 
 /// One step of a path.

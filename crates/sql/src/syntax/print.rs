@@ -132,10 +132,11 @@ fn write_expression(expr: &Expr, out: &mut String) {
         Kind::Undefined => out.push_str("undefined"),
         Kind::FilterPlaceholder => out.push_str("({documentdb-formattableorderbyquery-filter})"),
         Kind::Constant(value) => out.push_str(&constant(value)),
+        Kind::Verbatim(text) => out.push_str(text),
         Kind::Parameter(name) | Kind::Identifier(name) => out.push_str(name),
         Kind::Path { base, steps: path } => {
             // A dot after a bare number would be read as its decimal point.
-            let bare = matches!(base.kind, Kind::Constant(Json::Number(_)));
+            let bare = matches!(base.kind, Kind::Constant(Json::Number(_))) || is_negative_number(base);
             let text = expression(base);
             if bare {
                 add(out, format_args!("({text})"));
@@ -156,6 +157,11 @@ fn write_expression(expr: &Expr, out: &mut String) {
             };
             // `--` would begin a comment.
             let gap = if matches!(operand.kind, Kind::Constant(_)) { "" } else { " " };
+            if is_negative_number(expr) {
+                out.push('-');
+                write_expression(operand, out);
+                return;
+            }
             add(out, format_args!("({}{}", sign.trim_end(), if sign == "NOT " { " " } else { gap }));
             write_expression(operand, out);
             out.push(')');
@@ -181,6 +187,13 @@ fn write_expression(expr: &Expr, out: &mut String) {
             add(out, format_args!("({} ? {} : {})", expression(condition), expression(yes), expression(no)));
         }
         _ => write_predicate(expr, out),
+    }
+}
+
+fn is_negative_number(expr: &Expr) -> bool {
+    match &expr.kind {
+        Kind::Unary(UnaryOp::Minus, operand) => matches!(operand.kind, Kind::Constant(Json::Number(_))),
+        _ => false,
     }
 }
 

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use orrery_model::json::{Json, TypeRank, compare, parse};
 use orrery_sql::{
     Bounds, Candidate, Condition, Demand, Environment, Functions, OrderKey, Path, Query, QueryError, Resume, Source,
-    Step, Test, ValueType, Work,
+    Step, Test, ValueType, VectorPath, Work,
 };
 use std::cmp::Ordering;
 use std::ops::Bound;
@@ -61,7 +61,51 @@ pub fn environment() -> Environment {
             ("total".to_owned(), "SELECT VALUE (c.price * c.quantity) FROM c".to_owned()),
         ],
         partition_key: vec![Path(vec![Step::Name("key".to_owned())])],
+        ..Environment::default()
     }
+}
+
+/// The environment of a container with these settings: `planar`, `vectors` (distance function by path), `dataType` (of
+/// all vectors), `languages` (by path), `defaultLanguage`.
+pub fn environment_of(settings: &Json) -> Environment {
+    let members = |name: &str| {
+        let object = settings.get(name).and_then(Json::as_object).cloned().unwrap_or_default();
+        let pairs: Vec<_> =
+            object.iter().map(|(path, v)| (path_of(path), v.as_str().expect("text").to_owned())).collect();
+        pairs
+    };
+    let text = |name: &str| settings.get(name).and_then(Json::as_str).map(str::to_owned);
+    let data_type = text("dataType").unwrap_or_else(|| "float32".to_owned());
+    let vectors = members("vectors").into_iter().map(|(path, distance_function)| VectorPath {
+        path,
+        data_type: data_type.clone(),
+        distance_function,
+    });
+    Environment {
+        planar: settings.get("planar").and_then(Json::as_bool).unwrap_or(false),
+        vectors: vectors.collect(),
+        full_text: members("languages"),
+        default_language: text("defaultLanguage"),
+        ..environment()
+    }
+}
+
+fn path_of(text: &str) -> Path {
+    Path(text.split('/').skip(1).map(|name| Step::Name(name.to_owned())).collect())
+}
+
+/// Compiles a query, and asks all items for the statistics that it needs.
+pub fn compile(
+    text: &str,
+    parameters: &[(String, Json)],
+    environment: &Environment,
+    items: &[Bytes],
+) -> Result<Query, QueryError> {
+    let query = Query::compile(text, parameters, environment)?;
+    let Some(statistics) = query.statistics_query() else { return Ok(query) };
+    let asked = Query::compile(statistics, parameters, environment)?;
+    let rows = rows(&asked, items, PLAIN, &mut Work::default())?;
+    Ok(query.with_statistics(&parse(rows[0].as_bytes()).expect("a row")))
 }
 
 /// How a run is set up.

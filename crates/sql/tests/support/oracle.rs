@@ -5,9 +5,11 @@
 
 use super::support::{Items, PLAIN, Udfs, Way, environment, served};
 use bytes::Bytes;
-use orrery_model::Json;
 use orrery_model::json::parse;
-use orrery_sql::{Bounds, Demand, Environment, Query, QueryError, Work, client_plan, formatted, query_advice};
+use orrery_model::{Json, Object};
+use orrery_sql::{
+    Bounds, Demand, Environment, PlanInfo, Query, QueryError, Work, client_plan, formatted, query_advice,
+};
 use std::sync::LazyLock;
 
 /// Bytes of rows and of collected values that a run may hold here.
@@ -44,11 +46,9 @@ pub fn front(text: &str) {
     }
     let _ = query_advice(text, &PARAMETERS);
     if let Ok(plan) = client_plan(text, &PARAMETERS, &ENVIRONMENT, "") {
-        let rewritten = plan.query_info.get("rewrittenQuery").and_then(Json::as_str).unwrap_or_default();
-        if !rewritten.is_empty() {
-            let sent = rewritten.replace("{documentdb-formattableorderbyquery-filter}", "true");
-            let again = compile(&sent);
-            assert!(again.is_ok(), "the rewritten query does not compile: {sent}: {:?}", again.err());
+        for rewritten in rewritten(&plan.info) {
+            let again = compile(&rewritten);
+            assert!(again.is_ok(), "the rewritten query does not compile: {rewritten}: {:?}", again.err());
         }
     }
     let Ok(printed) = formatted(text) else {
@@ -60,6 +60,29 @@ pub fn front(text: &str) {
         Ok(again) => assert_eq!(again, printed),
         Err(error) => assert!(is_too_much(&error), "{printed}: {error}"),
     }
+}
+
+/// The queries of a plan as a client sends them.
+fn rewritten(info: &PlanInfo) -> Vec<String> {
+    let text = |info: &Object, name: &str| info.get(name).and_then(Json::as_str).unwrap_or_default().to_owned();
+    let queries = match info {
+        PlanInfo::Query(info) => vec![text(info, "rewrittenQuery")],
+        PlanInfo::HybridSearch(info) => {
+            let components = info.get("componentQueryInfos").and_then(Json::as_array).unwrap_or_default();
+            let own = components.iter().filter_map(Json::as_object).map(|component| text(component, "rewrittenQuery"));
+            own.chain([text(info, "globalStatisticsQuery")]).collect()
+        }
+    };
+    let sent = queries.into_iter().filter(|query| !query.is_empty()).map(|query| {
+        let mut sent = query.replace("{documentdb-formattableorderbyquery-filter}", "true");
+        // Every other placeholder stands for a number or a list of numbers; a number does for both.
+        while let Some((before, rest)) = sent.split_once("{documentdb-formattablehybridsearchquery-") {
+            let after = rest.split_once('}').map_or("", |(_, after)| after);
+            sent = format!("{before}1{after}");
+        }
+        sent
+    });
+    sent.collect()
 }
 
 /// Parentheses make a text longer and deeper; at the limits that may be too much.
