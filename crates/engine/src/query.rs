@@ -168,10 +168,6 @@ pub fn run(
     steps: &mut Vec<Step>,
 ) -> Result<QueryPage> {
     let mut query = compile(&request.text, &request.parameters, &environment(container))?;
-    if let Some(text) = query.statistics_query() {
-        let row = statistics(context, container, text, &request.parameters, functions, steps)?;
-        query = query.with_statistics(&row);
-    }
     if let Some(filter) = &request.resume_filter {
         query = ResumeFilter::parse(filter).and_then(|filter| query.resuming(filter)).map_err(filter_error)?;
     }
@@ -184,6 +180,10 @@ pub fn run(
         }
         CrossPartitionQueries::Refuse => reach.narrow_to_one(resume.as_ref())?,
     };
+    if let Some(text) = query.statistics_query() {
+        let row = statistics(context, container, text, &request.parameters, functions, steps)?;
+        query = query.with_statistics(&row);
+    }
     // Before the snapshots: a policy that is newer than they are does no harm, one that is not known would.
     let (settings, policies) = (container.settings(), container.policies());
     check_order(&query, &settings.policy)?;
@@ -239,7 +239,8 @@ fn filter_error(error: QueryError) -> Error {
     }
 }
 
-/// The statistics that a ranking of texts needs, over the whole container whatever part of it is asked.
+/// The statistics that a ranking of texts needs, over the whole container whatever part of it is asked: they are ours
+/// to merge, whoever merges the rows.
 fn statistics(
     context: &Context<'_>,
     container: &Container,
@@ -258,7 +259,8 @@ fn statistics(
         advice: false,
         resume_filter: None,
     };
-    let page = run(context, container, &Scope::Everything, &request, functions, steps)?.page;
+    let merging = Context { cross_partition_queries: CrossPartitionQueries::Merge, ..*context };
+    let page = run(&merging, container, &Scope::Everything, &request, functions, steps)?.page;
     // An aggregate gives one row, or could not see everything in its time.
     let row = page.rows.first().ok_or_else(|| query_error(QueryError::Timeout))?;
     parse(row).map_err(|e| Error::internal(format!("the statistics do not read back: {e}")))

@@ -12,7 +12,9 @@ use support::{START_MS, create, create_container, json, key, options, query, row
 
 const PARTITIONS: usize = 3;
 const ITEMS: usize = 40;
-const BODY: &str = r#"{"id":"items","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}}"#;
+const BODY: &str = r#"{"id":"items","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2},
+    "indexingPolicy":{"fullTextIndexes":[{"path":"/text"}]},
+    "fullTextPolicy":{"defaultLanguage":"en-US","fullTextPaths":[{"path":"/text","language":"en-US"}]}}"#;
 
 /// An engine that refuses to merge, with items in a container of so many physical partitions.
 fn refusing(partitions: usize) -> (Engine, Arc<Container>) {
@@ -21,7 +23,7 @@ fn refusing(partitions: usize) -> (Engine, Arc<Container>) {
     let engine = Engine::open(Arc::new(MemoryStore::new()), options, world).expect("the engine opens");
     let container = create_container(&engine, BODY, partitions).expect("the container is created");
     for n in 0..ITEMS {
-        create(&engine, &container, &format!(r#"{{"id":"{n}","pk":"key {n}","n":{n}}}"#));
+        create(&engine, &container, &format!(r#"{{"id":"{n}","pk":"key {n}","n":{n},"text":"snow {n}"}}"#));
     }
     (engine, container)
 }
@@ -51,6 +53,18 @@ fn a_query_that_needs_merging_is_refused_with_the_plan_for_it() {
         assert!(plan.get("queryInfo").and_then(|info| info.get("rewrittenQuery")).is_some(), "{text}: {plan}");
         assert!(plan.get("queryRanges").and_then(Json::as_array).is_some_and(|ranges| !ranges.is_empty()));
     }
+}
+
+#[test]
+fn a_ranking_of_texts_is_refused_with_its_plan_and_its_statistics_are_had_for_one_partition() {
+    let (engine, container) = refusing(PARTITIONS);
+    let text = "SELECT TOP 5 c.id FROM c ORDER BY RANK FullTextScore(c.text, 'snow')";
+    let refused = first_page(&engine, &container, &Scope::Everything, text).expect_err(text);
+    assert_eq!((refused.status(), refused.sub_status()), (400, 1004), "{refused}");
+    let plan = json(refused.detail().expect("a plan"));
+    assert!(plan.get("hybridSearchQueryInfo").is_some(), "{plan}");
+    let range = engine.partition_key_ranges(&container).expect("ranges").0[0].id;
+    assert_eq!(first_page(&engine, &container, &Scope::Range { id: range, within: None }, text).expect(text), 5);
 }
 
 #[test]
