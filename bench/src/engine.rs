@@ -3,7 +3,7 @@
 use crate::items::{CONTAINER, CREATE_BYTES, DATABASE, READ_BYTES, READ_ITEMS, id, item};
 use crate::report::median;
 use crate::{Result, items};
-use orrery_engine::request::{Id, ReadReply, WriteOperation, WriteOptions};
+use orrery_engine::request::{Id, QueryPage, QueryRequest, ReadReply, Scope, Throughput, WriteOperation, WriteOptions};
 use orrery_engine::{Container, Engine, EngineOptions, Profile};
 use orrery_model::json::parse;
 use orrery_model::partition_key::PartitionKey;
@@ -28,13 +28,18 @@ pub(crate) struct Room {
 impl Room {
     /// Opens an engine on `store` and makes the container that is also measured over HTTP.
     pub(crate) fn open(store: Arc<dyn Store>) -> Result<Room> {
+        Self::with(store, CONTAINER, 400)
+    }
+
+    /// Opens an engine on `store` and makes a container, named `items`, of so many RU/s.
+    pub(crate) fn with(store: Arc<dyn Store>, container: &str, throughput: u32) -> Result<Room> {
         // No script is run, so no host is ever started.
         let scripts = PoolOptions::new(HostCommand { program: "no-script-host".into(), arguments: Vec::new() });
         let options = EngineOptions { profile: Profile::Modern, scripts };
         let engine = Engine::open(store, options, Arc::new(SeededWorld::new(NOW_MS, 1)))?;
         engine.create_database(&object(DATABASE)?, None).result?;
         let database = engine.database(Id::Name("bench"))?;
-        engine.create_container(&database, &object(CONTAINER)?, None).result?;
+        engine.create_container(&database, &object(container)?, Some(Throughput::Manual(throughput))).result?;
         let container = engine.container(Id::Name("bench"), Id::Name("items"))?;
         Ok(Room { engine, container })
     }
@@ -48,6 +53,36 @@ impl Room {
             .wait()
             .result?;
         Ok(())
+    }
+
+    /// Creates items; waits for their durability some hundred at a time.
+    pub(crate) fn create_all(&self, texts: impl Iterator<Item = Vec<u8>>) -> Result<()> {
+        const UNDER_WAY: usize = 256;
+        let mut pending = std::collections::VecDeque::new();
+        let options = WriteOptions::default();
+        for text in texts {
+            let written = self.engine.write_item(&self.container, &WriteOperation::Create, Some(&text), &options);
+            pending.push_back(
+                written.map_err(|refused| refused.result.err().map_or_else(String::new, |error| error.to_string()))?,
+            );
+            if pending.len() > UNDER_WAY {
+                pending.pop_front().map_or(Ok(()), |first| first.wait().result.map(|_| ()))?;
+            }
+        }
+        pending.into_iter().try_for_each(|one| one.wait().result.map(|_| ()))?;
+        Ok(())
+    }
+
+    /// A page of a query.
+    pub(crate) fn query(&self, scope: &Scope, request: &QueryRequest) -> Result<QueryPage> {
+        Ok(self.engine.query(&self.container, scope, request, None).result?)
+    }
+
+    /// Bytes of all items' texts, to the kilobyte.
+    pub(crate) fn bytes(&self) -> u64 {
+        let (_, usage) = self.engine.quota(&self.container);
+        let size = usage.split(';').find_map(|part| part.strip_prefix("collectionSize="));
+        size.and_then(|kilobytes| kilobytes.parse::<u64>().ok()).map_or(0, |kilobytes| kilobytes * 1024)
     }
 
     fn read(&self, key: &PartitionKey, id: &str) -> Result<usize> {

@@ -1,7 +1,7 @@
 //! Benchmarks: what Orrery costs on top of what lies under it, measured side by side in one run.
 //!
 //! `http` measures the program as clients meet it, next to a bare HTTP server and the bare store; `engine` measures the
-//! engine alone. docs/benchmarks.md says what each line means. Build with `--release`.
+//! engine alone; `queries` measures answers of one size in containers of several sizes. docs/benchmarks.md says what each line means. Build with `--release`.
 
 #![allow(clippy::print_stdout)] // a tool that speaks to a terminal
 
@@ -11,6 +11,7 @@ mod child;
 mod engine;
 mod items;
 mod load;
+mod queries;
 mod report;
 
 use child::{Child, cargo_build, ready_server};
@@ -44,6 +45,18 @@ enum Command {
         #[arg(long, default_value_t = 5)]
         rounds: usize,
     },
+    /// Queries on a small and a large container of the same shape, on disk, in this process
+    Queries {
+        /// Items of each container
+        #[arg(long, num_args = 1.., value_name = "N", default_values_t = [20_000, 2_000_000])]
+        items: Vec<u64>,
+        /// How often each query is asked
+        #[arg(long, default_value_t = 200)]
+        times: u64,
+        /// Where data is kept while measuring [default: the system's temporary directory]
+        #[arg(long, value_name = "DIR")]
+        directory: Option<PathBuf>,
+    },
     /// Answers every request with the answer given on standard input (`http` starts this itself)
     #[command(hide = true)]
     FixedAnswer,
@@ -69,6 +82,11 @@ fn main() -> Result<()> {
     match Program::parse().command {
         Command::Http(arguments) => http(&arguments),
         Command::Engine { rounds } => engine::run(rounds),
+        Command::Queries { items, times, directory } => {
+            let parent = directory.unwrap_or_else(std::env::temp_dir);
+            let directory = tempfile::Builder::new().prefix("orrery-bench").tempdir_in(parent)?;
+            queries::run(&items, times, directory.path())
+        }
         Command::FixedAnswer => bare_http::serve(),
     }
 }

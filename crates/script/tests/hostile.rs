@@ -179,7 +179,8 @@ impl Host for Nested<'_> {
 
 #[test]
 fn functions_run_while_a_procedure_waits_and_a_full_pool_says_so() {
-    let pool = ScriptPool::new(PoolOptions { time_ms: 200, grace_ms: 50, ..options() });
+    // Long enough for a busy machine to start two processes.
+    let pool = ScriptPool::new(PoolOptions { time_ms: 3_000, grace_ms: 50, ..options() });
     let mut host = Nested { pool: &pool, answer: None, busy: None };
     let body = main_of("coll.readDocuments(self)");
     // The nested wait for a place takes the whole budget, so the outer call is over as well.

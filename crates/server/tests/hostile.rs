@@ -74,8 +74,11 @@ fn harmful_procedure(harm: &str, status: u16, sub_status: u32, told: &str) {
     assert!(begun.elapsed() < SCRIPT_TIME, "it took {:?}", begun.elapsed());
     assert_eq!(client.call(&Request::new("GET", &item("half")).key("p1")).status, 404);
     assert_eq!(client.call(&Request::new("GET", ITEMS)).lsn(), before, "something was committed");
-    let next = client.call(&execute("good"));
+    // On a machine that is busy elsewhere a fresh process may take all of a script's time; then it is asked again.
+    let mut answers = std::iter::repeat_with(|| client.call(&execute("good"))).take(5);
+    let next = answers.find(|answer| answer.status != 408).expect("a script that ends in time");
     assert_eq!((next.status, next.text().as_str()), (200, "\"good\""));
+    drop(answers);
     assert!(ids(&mut client).is_empty());
 }
 

@@ -3,8 +3,11 @@
 
 mod program;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use orrery_model::Json;
 use orrery_model::json::parse;
+use percent_encoding::percent_decode_str;
 use program::{Answer, Client, ITEMS, Request, Server, start, text};
 
 const RANGED: &str = "/dbs/blog/colls/ranged/docs";
@@ -146,7 +149,7 @@ fn advice_comes_when_asked_for_and_where_there_is_any() {
     let answer = client.call(&request(advised, "True"));
     assert_eq!(answer.status, 200, "{}", answer.text());
     let header = answer.header("x-ms-cosmos-query-advice").expect("advice");
-    let decoded = percent_encoding::percent_decode_str(header).decode_utf8().expect("UTF-8");
+    let decoded = percent_decode_str(header).decode_utf8().expect("UTF-8");
     assert_eq!(
         parse(decoded.as_bytes()).expect("JSON").to_text(),
         r#"[{"Id":"QA1000","Params":[]},{"Id":"QA1002","Params":[]},{"Id":"QA1006","Params":[]}]"#
@@ -156,4 +159,77 @@ fn advice_comes_when_asked_for_and_where_there_is_any() {
         assert_eq!((answer.status, answer.header("x-ms-cosmos-query-advice")), (200, None), "{query}");
     }
     assert_eq!(client.call(&request(advised, "perhaps")).status, 400);
+}
+
+const ORDERED: &str = r#"{"id":"posts","partitionKey":{"paths":["/postId"],"kind":"Hash","version":2},
+    "indexingPolicy":{"excludedPaths":[{"path":"/text/?"}],
+    "compositeIndexes":[[{"path":"/postId","order":"ascending"},{"path":"/n","order":"descending"}]]}}"#;
+const POSTS: &str = "/dbs/blog/colls/posts";
+
+/// The container's index as it stands now, in percent.
+fn progress(client: &mut Client) -> String {
+    let answer = client.call(&Request::new("GET", POSTS).header("x-ms-documentdb-populatequotainfo", "True"));
+    let header = answer.header("x-ms-documentdb-collection-index-transformation-progress");
+    header.expect("the progress").to_owned()
+}
+
+#[test]
+fn a_change_of_the_policy_shows_its_progress() {
+    let (_server, mut client) = server();
+    for n in 0..20 {
+        client.create(ITEMS, &format!(r#"{{"id":"i{n}","postId":"p1","n":{n},"text":"t"}}"#));
+    }
+    assert_eq!(progress(&mut client), "100");
+    let key = client.call(&Request::new("GET", POSTS)).json().get("partitionKey").expect("the key").clone();
+    let body = ORDERED.replace(r#"{"paths":["/postId"],"kind":"Hash","version":2}"#, &key.to_text());
+    assert_eq!(client.call(&Request::new("PUT", POSTS).body(body)).status, 200);
+    let query = Request::query(ITEMS, "SELECT VALUE c.n FROM c WHERE c.postId = 'p1' ORDER BY c.postId, c.n DESC");
+    let query = query.header("x-ms-documentdb-query-enablecrosspartition", "True");
+    let wanted: Vec<Json> = (0..20).rev().map(Json::from).collect();
+    // Right while it is made, and when it is there.
+    let mut seen = progress(&mut client);
+    while seen != "100" {
+        assert!(seen.parse::<u8>().is_ok_and(|percent| percent < 100), "{seen}");
+        assert_eq!(client.call(&query).rows(), wanted);
+        seen = progress(&mut client);
+    }
+    assert_eq!(client.call(&query).rows(), wanted);
+}
+
+#[test]
+fn index_metrics_come_in_both_encodings() {
+    let (_server, mut client) = server();
+    client.create(ITEMS, r#"{"id":"a","postId":"p1","n":1}"#);
+    let query = |header| Request::query(ITEMS, "SELECT * FROM c WHERE c.n = 1").key("p1").header(header, "True");
+    let base64 = client.call(&query("x-ms-cosmos-populateindexmetrics"));
+    let percent = client.call(&query("x-ms-cosmos-populateindexmetrics-v2"));
+    let told = |answer: &Answer| answer.header("x-ms-cosmos-index-utilization").expect("index metrics").to_owned();
+    let plain = STANDARD.decode(told(&base64)).expect("base64");
+    let decoded = percent_decode_str(&told(&percent)).decode_utf8().expect("UTF-8").into_owned();
+    assert_eq!(String::from_utf8(plain).expect("UTF-8"), decoded);
+    let document = parse(decoded.as_bytes()).expect("JSON");
+    let specs = |name: &str| -> Vec<String> {
+        let list = document.get(name).and_then(Json::as_array).expect("a list");
+        list.iter().map(|entry| text(entry, "IndexSpec")).collect()
+    };
+    assert_eq!(specs("UtilizedSingleIndexes"), ["/postId/?", "/n/?"]);
+    assert_eq!(specs("PotentialSingleIndexes"), [""; 0]);
+    assert_eq!(client.call(&query("x-ms-cosmos-priority-level-x")).header("x-ms-cosmos-index-utilization"), None);
+}
+
+#[test]
+fn explain_tells_how_each_range_was_searched() {
+    let (_server, mut client) = server();
+    client.create(ITEMS, r#"{"id":"a","postId":"p1","n":1}"#);
+    let query = Request::query(ITEMS, "SELECT * FROM c WHERE c.n = 1")
+        .header("x-ms-documentdb-query-enablecrosspartition", "True");
+    assert_eq!(client.call(&query).header("x-orrery-explanation"), None);
+    let told = client.call(&query.header("x-orrery-explain", "True"));
+    let told = told.header("x-orrery-explanation").expect("an explanation").to_owned();
+    let told = percent_decode_str(&told).decode_utf8().expect("UTF-8").into_owned();
+    let document = parse(told.as_bytes()).expect("JSON");
+    assert_eq!(text(&document, "condition"), "/n = 1");
+    let range = &document.get("ranges").and_then(Json::as_array).expect("ranges")[0];
+    assert_eq!(text(range, "access"), "index /n = 1");
+    assert_eq!(range.get("work").and_then(|work| work.get("loadedItems")), Some(&Json::from(1)));
 }

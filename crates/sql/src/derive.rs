@@ -379,10 +379,13 @@ fn any_of(parts: Vec<Derived>) -> Derived {
     }
 }
 
+/// Parts of an AND with which a further range may be joined; among thousands nothing is gained by it.
+const PARTS_LOOKED_AT: usize = 64;
+
 /// Adds a part of an AND; two half-open ranges of one plain path become one range.
 fn add_joined(parts: &mut Vec<Condition>, new: Condition) {
     if let Condition::Term { path, test: Test::Range { lower, upper }, exact: true } = &new {
-        for part in parts.iter_mut() {
+        for part in parts.iter_mut().take(PARTS_LOOKED_AT) {
             let Condition::Term { path: p, test: Test::Range { lower: l, upper: u }, exact: true } = part else {
                 continue;
             };

@@ -4,7 +4,7 @@ mod support;
 
 use bytes::Bytes;
 use orrery_model::json::Json;
-use orrery_sql::{Bounds, Query, QueryError, Resume, Work};
+use orrery_sql::{Bounds, Candidate, Query, QueryError, Resume, Source, Work};
 use support::{Items, PLAIN, Udfs, Way, environment, rows};
 
 fn items(count: usize) -> Vec<Bytes> {
@@ -382,4 +382,62 @@ fn a_stream_of_items_that_take_long_loses_none_of_them() {
         assert_eq!(cut, whole, "{text}");
         assert!(pages > 5, "{pages} pages");
     }
+}
+
+/// Items that have cost enough after every so many.
+struct Dear {
+    items: Items,
+    since: usize,
+    most: usize,
+}
+
+impl Source for Dear {
+    fn next(&mut self) -> Result<Option<Candidate>, QueryError> {
+        self.since += 1;
+        self.items.next()
+    }
+
+    fn is_ordered(&self) -> bool {
+        false
+    }
+
+    fn position(&self) -> Vec<u8> {
+        self.items.position()
+    }
+
+    fn is_spent(&self) -> bool {
+        self.since >= self.most
+    }
+}
+
+#[test]
+fn a_page_ends_when_the_source_has_cost_enough() {
+    let (query, all) = (compile("SELECT VALUE c.n FROM c WHERE c.g = 3"), items(500));
+    let (mut rows, mut resume, mut pages) = (Vec::new(), None::<Resume>, 0);
+    loop {
+        let position = resume.as_ref().map(|r| String::from_utf8_lossy(&r.position).into_owned()).unwrap_or_default();
+        let at = position.strip_prefix("at ").and_then(|n| n.parse().ok()).unwrap_or(0);
+        let items = Items { items: all.clone(), at, ordered: false, satisfied: false, with_text: true };
+        let mut source = Dear { items, since: 0, most: 100 };
+        let mut never = || false;
+        let mut bounds = Bounds {
+            max_items: 1_000,
+            max_bytes: 1 << 30,
+            max_memory: 1 << 28,
+            expired: &mut never,
+            now_ms: 0,
+            started_ms: 0,
+            random: 1,
+        };
+        let page =
+            query.run(&mut source, &mut Udfs, resume.as_ref(), &mut bounds, &mut Work::default()).expect("a page");
+        assert!(source.since <= 132, "{} candidates on one page", source.since);
+        rows.extend(page.rows);
+        pages += 1;
+        resume = page.resume;
+        if resume.is_none() {
+            break;
+        }
+    }
+    assert_eq!((rows.len(), pages), (71, 4));
 }

@@ -32,6 +32,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (BLOG, &[]),
     (BENCH, &[MODEL, STORAGE, SQL, SCRIPT, ENGINE, GATEWAY, SERVER, BLOG]),
     (XTASK, &[]),
+    // A workspace of its own, for a nightly compiler.
+    ("orrery-sql-fuzz", &[MODEL, SQL]),
 ];
 
 pub fn complaints(tree: &Tree) -> Vec<String> {

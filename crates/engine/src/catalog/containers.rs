@@ -234,7 +234,8 @@ impl Container {
     }
 }
 
-/// The generations of a record's policies. One without a generation has its first policy.
+/// The generations of a record's policies. One without a generation was written when composite indexes had no entries:
+/// its index still has to follow them.
 fn read_policies(kept: &Object, settings: &Settings) -> Result<Policies> {
     let generation = |json: &Json| u32::try_from(json.as_i64()?).ok();
     let older = |entry: &Json| -> Result<_> {
@@ -242,6 +243,10 @@ fn read_policies(kept: &Object, settings: &Settings) -> Result<Policies> {
         let policy = Policy::from_json(Some(policy))?;
         Ok((generation(number).ok_or_else(Record::damaged)?, Arc::new(policy)))
     };
+    if kept.get("generation").is_none() && !settings.policy.composites().is_empty() {
+        let older = vec![(0, Arc::new(settings.policy.without_composites()))];
+        return Ok(Policies { newest: (1, Arc::clone(&settings.policy)), older });
+    }
     let listed = kept.get("olderPolicies").and_then(Json::as_array).unwrap_or_default();
     Ok(Policies {
         newest: (kept.get("generation").and_then(generation).unwrap_or(0), Arc::clone(&settings.policy)),
@@ -311,7 +316,7 @@ impl Catalog {
         let partitions = self.new_partitions(&settings, count)?;
         let meta = self.new_meta(rid);
         let listed: Vec<Json> = partitions.iter().map(|p| Json::Object(write_partition(p))).collect();
-        let kept = object! { "created" => self.world.now_ms(), "partitions" => listed };
+        let kept = object! { "created" => self.world.now_ms(), "generation" => 0, "partitions" => listed };
         let record = Record { kind: Kind::Container, meta, body: settings.body.clone(), kept };
         let offer = if shared {
             None

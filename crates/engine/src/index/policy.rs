@@ -187,6 +187,14 @@ impl Policy {
         self.composites.iter().find(|composite| composite.paths == wanted.paths)
     }
 
+    /// The same policy but for its composite indexes.
+    pub fn without_composites(&self) -> Policy {
+        let mut other = self.clone();
+        other.composites.clear();
+        other.body.remove("compositeIndexes");
+        other
+    }
+
     /// The composite indexes, each once.
     pub fn composites(&self) -> &[Composite] {
         &self.composites

@@ -221,8 +221,13 @@ impl Planner<'_> {
             return Ok(Access { seeks, scans: true, ..Access::plain(Driver::Values(values), explanation) });
         }
         let mut choices = self.choices(&planned);
-        let logical = self.measure(&mut choices)?;
-        if let Some(walk) = self.order_walk(&choices, logical)? {
+        let walks = self.walks();
+        // Along an order of which everything matches, no more is read than is wanted.
+        if let Some(walk) = walks.iter().find(|walk| self.settles(walk)) {
+            return Ok(self.along(walk.clone(), &planned, &choices, seeks, indexed()));
+        }
+        let logical = if self.has_a_choice(&choices) { self.measure(&mut choices)? } else { None };
+        if let Some(walk) = self.order_walk(walks, &choices, logical)? {
             return Ok(self.along(walk, &planned, &choices, seeks, indexed()));
         }
         let usable = |choice: &&Choice| choice.planned.selective || choice.ended;
@@ -363,24 +368,41 @@ impl Planner<'_> {
         }
     }
 
-    /// The walk along ORDER BY, if it is cheaper than finding the matches and sorting them.
-    fn order_walk(&self, choices: &[Choice], logical: Option<(usize, bool)>) -> Result<Option<OrderWalk>> {
-        let wanted = match self.ask.order {
-            Some(Settled::Sort) => return Ok(None),
-            Some(Settled::Along(name)) => Some(name),
-            None => None,
+    /// The walks along ORDER BY that may be taken.
+    fn walks(&self) -> Vec<OrderWalk> {
+        let mut walks = match self.ask.order {
+            Some(Settled::Sort) => Vec::new(),
+            _ => walk::options(self.ask.query.order(), &self.conditions, self.index),
         };
-        let walks = walk::options(self.ask.query.order(), &self.conditions, self.index);
-        let best =
-            walks.into_iter().filter(|w| wanted.is_none_or(|name| w.name() == name)).max_by_key(|w| w.covers().len());
-        let Some(walk) = best else { return Ok(None) };
-        if wanted.is_some() {
-            return Ok(Some(walk));
+        match self.ask.order {
+            Some(Settled::Along(name)) => walks.retain(|walk| walk.name() == name),
+            // DISTINCT along the order compares neighbours only.
+            _ if self.ask.query.is_distinct() => walks.retain(|walk| !walk.has_structures(self.snapshot)),
+            _ => {}
         }
-        // DISTINCT along the order compares neighbours only.
-        if self.ask.query.is_distinct() && walk.has_structures(self.snapshot) {
-            return Ok(None);
-        }
+        walks
+    }
+
+    /// Whether a walk is taken whatever else there is.
+    fn settles(&self, walk: &OrderWalk) -> bool {
+        let everything = walk.covers().len() == self.conditions.len() && self.ask.key.is_none();
+        everything || matches!(self.ask.order, Some(Settled::Along(_)))
+    }
+
+    /// Whether there is anything to compare: more than one list, an order, or a logical partition.
+    fn has_a_choice(&self, choices: &[Choice]) -> bool {
+        let only = matches!(choices, [one] if one.planned.selective);
+        !only || self.ask.key.is_some() || !self.ask.query.order().is_empty()
+    }
+
+    /// The walk along ORDER BY, if it is cheaper than finding the matches and sorting them.
+    fn order_walk(
+        &self,
+        walks: Vec<OrderWalk>,
+        choices: &[Choice],
+        logical: Option<(usize, bool)>,
+    ) -> Result<Option<OrderWalk>> {
+        let Some(walk) = walks.into_iter().max_by_key(|walk| walk.covers().len()) else { return Ok(None) };
         let items = Partition::counters(self.snapshot)?.items as usize;
         let total = match walk.count(self.snapshot, ROUNDS[0]) {
             entries if walk.is_narrowed() && entries < ROUNDS[0] => entries,

@@ -1,0 +1,154 @@
+//! Pages and their continuations: they fit where a client says so, outlive the engine, go on behind what changed, and
+//! are refused when they are damaged or belong elsewhere.
+
+mod support;
+
+use orrery_engine::request::*;
+use orrery_engine::{Container, Engine, Profile};
+use orrery_storage::MemoryStore;
+use std::sync::Arc;
+use support::*;
+
+const BODY: &str = r#"{"id":"items","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2},"indexingPolicy":{
+    "compositeIndexes":[[{"path":"/a","order":"ascending"},{"path":"/b","order":"descending"},{"path":"/c","order":"ascending"},
+    {"path":"/d","order":"ascending"}]]}}"#;
+
+/// Texts that begin alike for longer than an index keeps.
+fn long(n: usize) -> String {
+    format!("{}{n:04}", "x".repeat(1_200))
+}
+
+fn fill(engine: &Engine, container: &Container, items: usize) {
+    for n in 0..items {
+        // Out of order, and in several logical partitions.
+        let at = n * 7 % items;
+        let text = format!(
+            r#"{{"id":"i{at}","pk":"p{}","n":{at},"a":"{}","b":"{}","c":"{}","d":"{}"}}"#,
+            at % 5,
+            long(at / 4),
+            long(at % 2),
+            long(at % 3),
+            "y".repeat(500)
+        );
+        write(engine, container, &WriteOperation::Create, Some(&text), &WriteOptions::default())
+            .result
+            .expect("created");
+    }
+}
+
+fn request(text: &str, page: usize, continuation: Option<String>, limit_kb: Option<usize>) -> QueryRequest {
+    let page = PageRequest { max_items: Some(page), continuation, continuation_limit_kb: limit_kb };
+    QueryRequest { cross_partition: true, ..QueryRequest::of(text, Vec::new(), page) }
+}
+
+fn page(engine: &Engine, container: &Container, request: &QueryRequest) -> Page {
+    engine.query(container, &Scope::Everything, request, None).result.expect("a page").page
+}
+
+/// All rows in pages of three, each continuation at most so long.
+fn in_pages(engine: &Engine, container: &Container, text: &str, limit_kb: Option<usize>) -> Vec<String> {
+    let (mut rows, mut continuation) = (Vec::new(), None);
+    loop {
+        let page = page(engine, container, &request(text, 3, continuation, limit_kb));
+        rows.extend(page.rows.iter().map(|row| support::text(row)));
+        continuation = page.continuation;
+        match &continuation {
+            None => return rows,
+            Some(token) => assert!(limit_kb.is_none_or(|kb| token.len() <= kb * 1024), "{} bytes", token.len()),
+        }
+    }
+}
+
+#[test]
+fn continuations_fit_into_a_kilobyte_where_values_do_not() {
+    let bench = Bench::new(Profile::Modern, 1);
+    let container = bench.container(BODY, 3);
+    fill(&bench.engine, &container, 40);
+    for text in [
+        "SELECT VALUE c.n FROM c ORDER BY c.a",
+        "SELECT VALUE c.n FROM c ORDER BY c.a DESC",
+        "SELECT VALUE c.n FROM c ORDER BY c.d",
+        "SELECT VALUE c.n FROM c ORDER BY c.a, c.b DESC, c.c, c.d",
+        "SELECT VALUE c.n FROM c ORDER BY c.a DESC, c.b, c.c DESC, c.d DESC",
+        "SELECT VALUE c.n FROM c",
+    ] {
+        let whole = rows(&bench.engine, &container, &Scope::Everything, &query(text), &[1_000]).expect("rows");
+        assert_eq!(whole.len(), 40, "{text}");
+        assert_eq!(in_pages(&bench.engine, &container, text, Some(1)), whole, "{text}");
+        assert_eq!(in_pages(&bench.engine, &container, text, None), whole, "{text}");
+    }
+}
+
+#[test]
+fn a_query_goes_on_in_another_life_of_the_engine() {
+    let store = Arc::new(MemoryStore::new());
+    let bench = Bench::on(store.clone(), Profile::Modern, 1);
+    let container = bench.container(BODY, 3);
+    fill(&bench.engine, &container, 30);
+    let again = Bench::on(store, Profile::Modern, 2);
+    let same = again.engine.container(Id::Name("db"), Id::Name("items")).expect("the container");
+    for text in
+        ["SELECT VALUE c.n FROM c", "SELECT VALUE c.n FROM c ORDER BY c.n DESC", "SELECT DISTINCT VALUE c.n FROM c"]
+    {
+        let first = page(&bench.engine, &container, &request(text, 10, None, None));
+        let rest = page(&again.engine, &same, &request(text, 100, first.continuation, None));
+        let whole = rows(&again.engine, &same, &Scope::Everything, &query(text), &[1_000]).expect("rows");
+        let both: Vec<String> = first.rows.iter().chain(&rest.rows).map(|row| support::text(row)).collect();
+        assert_eq!(both, whole, "{text}");
+    }
+}
+
+#[test]
+fn a_page_goes_on_behind_an_item_that_is_gone() {
+    let bench = Bench::new(Profile::Modern, 1);
+    let container = bench.container(BODY, 1);
+    fill(&bench.engine, &container, 30);
+    let text = "SELECT VALUE c.n FROM c ORDER BY c.n";
+    let first = page(&bench.engine, &container, &request(text, 10, None, None));
+    let gone = WriteOptions { partition_key: Some(key("[\"p4\"]")), ..WriteOptions::default() };
+    write(&bench.engine, &container, &WriteOperation::Delete("i9".into()), None, &gone).result.expect("deleted");
+    let rest = page(&bench.engine, &container, &request(text, 100, first.continuation, None));
+    let rest: Vec<String> = rest.rows.iter().map(|row| support::text(row)).collect();
+    assert_eq!(rest, (10..30).map(|n| n.to_string()).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_shortened_continuation_whose_item_changed_says_so() {
+    let bench = Bench::new(Profile::Modern, 1);
+    let container = bench.container(BODY, 1);
+    fill(&bench.engine, &container, 30);
+    let text = "SELECT VALUE c.n FROM c ORDER BY c.d, c.a";
+    assert!(bench.engine.query(&container, &Scope::Everything, &request(text, 3, None, None), None).result.is_err());
+    let text = "SELECT VALUE c.id FROM c ORDER BY c.d";
+    let first = page(&bench.engine, &container, &request(text, 3, None, Some(1)));
+    let last = json(&support::text(&first.rows[2]));
+    let id = last.as_str().expect("an id").to_owned();
+    let number: usize = id[1..].parse().expect("a number");
+    let gone = WriteOptions { partition_key: Some(key(&format!("[\"p{}\"]", number % 5))), ..WriteOptions::default() };
+    write(&bench.engine, &container, &WriteOperation::Delete(id), None, &gone).result.expect("deleted");
+    let next = request(text, 3, first.continuation, Some(1));
+    let refused = bench.engine.query(&container, &Scope::Everything, &next, None).result.expect_err("refused");
+    assert!(refused.told().contains("Start the query again"), "{refused}");
+}
+
+#[test]
+fn damaged_and_foreign_continuations_are_refused() {
+    let bench = Bench::new(Profile::Modern, 1);
+    let container = bench.container(BODY, 2);
+    fill(&bench.engine, &container, 30);
+    let text = "SELECT VALUE c.n FROM c ORDER BY c.n";
+    let token = page(&bench.engine, &container, &request(text, 3, None, None)).continuation.expect("more");
+    let refused = |text: &str, token: &str| {
+        let request = request(text, 3, Some(token.to_owned()), None);
+        let error = bench.engine.query(&container, &Scope::Everything, &request, None).result.expect_err(token);
+        assert_eq!(error.status(), 400, "{token}: {error}");
+        assert!(error.told().contains("continuation"), "{token}: {error}");
+    };
+    for wrong in
+        ["", "x", "bm90IG91cnM", "-RID:~a0NPAOszCpOChB4AAAAAAA==#RT:1#TRC:2#ISV:2#IEO:65567#QCF:8", &token[1..]]
+    {
+        refused(text, wrong);
+    }
+    refused("SELECT VALUE c.n FROM c ORDER BY c.n DESC", &token);
+    refused("SELECT VALUE c.n FROM c", &token);
+}
