@@ -1,8 +1,10 @@
 //! The official SDKs, unmodified, against our server: builds the server, installs the pinned SDK, runs its suite.
 //!
 //! ```text
-//! conformance/python      azure-cosmos, pytest         venv in target/conformance/python
-//! conformance/javascript  @azure/cosmos, node --test   node_modules beside the suite
+//! conformance/python           azure-cosmos, pytest         venv in target/conformance/python
+//! conformance/official-python  the SDK's own test suite     the same venv
+//! conformance/sql-cases        queries with known rows      the same venv
+//! conformance/javascript       @azure/cosmos, node --test   node_modules beside the suite
 //! ```
 //!
 //! An installation is kept and used again while its stamp, a copy of the list of pins, is unchanged.
@@ -12,22 +14,36 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use crate::run::{Outcome, cargo, must, output_of, program, root, target_directory};
 
 /// The environment variable by which a suite finds the server program.
 const PROGRAM_VARIABLE: &str = "ORRERY_BIN";
 
-/// `conformance [python|javascript] [arguments for the runner]`; both without a name.
+/// A suite: its name, which is its directory's too, and how it is run with further arguments.
+type Suite = (&'static str, fn(&[String]) -> Outcome);
+
+const SUITES: &[Suite] = &[
+    ("ratchet", ratchet),
+    ("python", python),
+    ("javascript", javascript),
+    ("sql-cases", sql_cases),
+    ("official-python", official_python),
+];
+
+/// `conformance [SUITE] [arguments for the runner]`; every suite without a name.
 pub fn run(arguments: &[String]) -> Outcome {
-    match arguments.split_first() {
+    let Some((name, rest)) = arguments.split_first() else {
+        let ends: Vec<Outcome> = SUITES.iter().map(|(_, suite)| suite(&[])).collect();
+        return ends.into_iter().collect();
+    };
+    match SUITES.iter().find(|(known, _)| known == name) {
+        Some((_, suite)) => suite(rest),
         None => {
-            let (python, javascript) = (self::python(&[]), self::javascript(&[]));
-            python.and(javascript)
+            let known: Vec<&str> = SUITES.iter().map(|(known, _)| *known).collect();
+            Err(format!("there is no suite `{name}`: say {}, or nothing for all", known.join(", ")))
         }
-        Some((sdk, rest)) if sdk == "python" => python(rest),
-        Some((sdk, rest)) if sdk == "javascript" => javascript(rest),
-        Some((sdk, _)) => Err(format!("there is no suite for `{sdk}`: say python, javascript or neither")),
     }
 }
 
@@ -48,24 +64,60 @@ pub fn server() -> Result<PathBuf, String> {
     }
 }
 
-/// The suite of the Python SDK.
+/// The tests of what judges the suites that have a list of expected failures.
+pub fn ratchet(arguments: &[String]) -> Outcome {
+    pytest("ratchet", arguments)
+}
+
+/// Our suite for the Python SDK.
 pub fn python(arguments: &[String]) -> Outcome {
-    let server = server()?;
-    let suite = root().join("conformance/python");
-    let environment = target_directory().join("conformance/python");
-    let python = python_environment(&suite, &environment)?;
-    let mut pytest = program(&python, &suite);
-    pytest.args(["-m", "pytest", "-p", "no:cacheprovider"]).args(arguments);
-    pytest.env(PROGRAM_VARIABLE, server).env("PYTHONDONTWRITEBYTECODE", "1");
+    pytest("python", arguments)
+}
+
+/// Queries with known rows, through the Python SDK.
+pub fn sql_cases(arguments: &[String]) -> Outcome {
+    pytest("sql-cases", arguments)
+}
+
+/// The Python SDK's own test suite; without arguments all of it that is chosen.
+pub fn official_python(arguments: &[String]) -> Outcome {
+    ratchet(&[])?;
+    let suite = root().join("conformance/official-python");
+    let mut runner = python_program(&suite)?;
+    runner.arg("run.py").args(arguments).env(PROGRAM_VARIABLE, server()?);
+    runner.arg("--cache").arg(target_directory().join("conformance/official-python"));
+    must(&mut runner).map_err(|error| {
+        format!("{error}; one test again: `cargo xtask conformance official-python FILE -k NAME --tb=long`")
+    })
+}
+
+/// The part of the Python SDK's own suite that is quick enough for every change.
+pub fn official_python_quick() -> Outcome {
+    official_python(&["--quick".to_owned()])
+}
+
+/// A suite of ours that pytest runs.
+fn pytest(suite: &str, arguments: &[String]) -> Outcome {
+    let mut pytest = python_program(&root().join("conformance").join(suite))?;
+    pytest.args(["-m", "pytest", "-p", "no:cacheprovider"]).args(arguments).env(PROGRAM_VARIABLE, server()?);
     must(&mut pytest)
-        .map_err(|error| format!("{error}; one test again: `cargo xtask conformance python -k NAME --tb=long`"))
+        .map_err(|error| format!("{error}; one test again: `cargo xtask conformance {suite} -k NAME --tb=long`"))
+}
+
+/// The Python of the suites, to be run in this directory.
+fn python_program(directory: &Path) -> Result<Command, String> {
+    let pins = root().join("conformance/python");
+    let python = python_environment(&pins, &target_directory().join("conformance/python"))?;
+    let mut command = program(&python, directory);
+    command.env("PYTHONDONTWRITEBYTECODE", "1");
+    Ok(command)
 }
 
 /// A Python with exactly the pinned packages, and its path.
 fn python_environment(suite: &Path, environment: &Path) -> Result<PathBuf, String> {
     let system = std::env::var_os("PYTHON").map_or_else(|| PathBuf::from("python3"), PathBuf::from);
     let version = output_of(program(&system, suite).arg("--version"))
-        .map_err(|error| format!("{error}; the suite needs Python 3.10 or newer"))?;
+        .map_err(|error| format!("{error}; the suites need Python 3.11 or newer"))?;
     let pins = read(&suite.join("requirements.txt"))?;
     let stamp = Stamp { file: environment.join("installed.stamp"), wanted: format!("{version}\n{pins}") };
     let python = environment.join("bin/python");
@@ -136,9 +188,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_unknown_sdk_is_refused_by_name() {
+    fn an_unknown_suite_is_refused_by_name() {
         let refusal = run(&["cobol".to_owned()]).unwrap_err();
-        assert!(refusal.contains("`cobol`"), "{refusal}");
+        assert!(refusal.contains("`cobol`") && refusal.contains("sql-cases"), "{refusal}");
+    }
+
+    #[test]
+    fn every_suite_has_a_directory_of_its_name() {
+        for (name, _) in SUITES {
+            assert!(root().join("conformance").join(name).is_dir(), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_official_suite_is_that_of_the_pinned_sdk() {
+        let pinned = |file| read(&root().join(file)).unwrap();
+        let archive = pinned("conformance/official-python/sdist.txt");
+        let version = archive.split_whitespace().next().unwrap();
+        assert!(archive.contains("--hash=sha256:"), "{archive}");
+        assert!(pinned("conformance/python/requirements.txt").lines().any(|pin| pin == version), "{version}");
     }
 
     #[test]

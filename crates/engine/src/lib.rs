@@ -49,10 +49,23 @@ use orrery_storage::Store;
 use request::*;
 use std::sync::{Arc, Mutex};
 
+/// What becomes of a query over several physical partitions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CrossPartitionQueries {
+    /// The engine merges what the partitions give, and a page may hold rows of several.
+    #[default]
+    Merge,
+    /// As the service's gateway does it: what needs merging is refused with the plan for a client that merges, and a
+    /// page ends with its partition.
+    Refuse,
+}
+
 /// How an engine is set up.
 pub struct EngineOptions {
     /// Whose prices apply.
     pub profile: Profile,
+    /// Who merges over partitions.
+    pub cross_partition_queries: CrossPartitionQueries,
     /// How scripts are run.
     pub scripts: PoolOptions,
 }
@@ -64,6 +77,7 @@ pub struct Engine {
     catalog: Catalog,
     scripts: ScriptPool,
     profile: Profile,
+    cross_partition_queries: CrossPartitionQueries,
     turns: Vec<Mutex<()>>,
 }
 
@@ -95,6 +109,7 @@ impl Engine {
             world,
             scripts: ScriptPool::new(options.scripts),
             profile: options.profile,
+            cross_partition_queries: options.cross_partition_queries,
             turns: (0..TURNS).map(|_| Mutex::new(())).collect(),
         })
     }
@@ -347,7 +362,11 @@ impl Engine {
                 *position = Some(partition.position(lsn, None));
             }
         }
-        let context = query::Context { world: self.world(), profile: self.profile };
+        let context = query::Context {
+            world: self.world(),
+            profile: self.profile,
+            cross_partition_queries: self.cross_partition_queries,
+        };
         let mut functions = scripts::Udfs::new(self, container);
         query::run(&context, container, scope, query, &mut functions, &mut work.steps)
     }

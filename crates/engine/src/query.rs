@@ -23,6 +23,7 @@ mod walk;
 pub use metadata::query_rows;
 pub use plan::client_plan;
 
+use crate::CrossPartitionQueries;
 use crate::catalog::Container;
 use crate::index::policy::Policy;
 use crate::partition::Partition;
@@ -38,6 +39,7 @@ use orrery_model::{Error, Json, Kind, Result, limits};
 use orrery_sql::{
     Bounds, Demand, Environment, Functions, Query, QueryError, Resume, ResumeFilter, Source, Work, query_advice,
 };
+use position::Position;
 use source::{Asked, Candidates, Target};
 use std::sync::Arc;
 
@@ -52,6 +54,8 @@ pub struct Context<'a> {
     pub world: &'a dyn World,
     /// Prices.
     pub profile: Profile,
+    /// Who merges over partitions.
+    pub cross_partition_queries: CrossPartitionQueries,
 }
 
 /// Rows wanted on a page.
@@ -113,6 +117,44 @@ pub struct Reach<'a> {
     pub key: Option<Epk>,
 }
 
+impl Reach<'_> {
+    /// Keeps the partition in which the next page begins, and gives the range id of the one after it.
+    fn narrow_to_one(&mut self, resume: Option<&Resume>) -> Result<Option<u32>> {
+        if self.partitions.len() < 2 {
+            return Ok(None);
+        }
+        let last = resume.map(|resume| Position::read(&resume.position)).transpose()?.flatten();
+        let mut ids = self.partitions.iter().map(|(partition, _)| partition.id);
+        let at = last.map_or(Some(0), |last| ids.position(|id| id == last.range)).ok_or_else(Position::foreign)?;
+        let next = self.partitions.get(at + 1).map(|(partition, _)| partition.id);
+        self.partitions = vec![self.partitions.swap_remove(at)];
+        Ok(next)
+    }
+}
+
+/// Whether a request is for several physical partitions. If it may cross them, then a condition that needs only one of
+/// them does not count: the service's gateway goes by the headers.
+fn names_several(container: &Container, scope: &Scope, request: &QueryRequest, reach: &Reach<'_>) -> Result<bool> {
+    if reach.partitions.is_empty() || !request.cross_partition {
+        return Ok(reach.partitions.len() > 1);
+    }
+    Ok(scope_reach(container, scope)?.partitions.len() > 1)
+}
+
+/// The refusal of a query that its client has to merge, with the plan for it.
+fn not_servable(container: &Container, scope: &Scope, request: &QueryRequest) -> Error {
+    let key = if let Scope::Key(key) = scope { Some(key) } else { None };
+    match client_plan(container, &request.text, &request.parameters, "", key) {
+        Err(refused) => refused,
+        Ok(plan) => Error::new(
+            Kind::CrossPartitionQueryNotServable,
+            "The provided cross partition query can not be directly served by the gateway: its rows must be merged over \
+             several physical partitions, which is left to the client. The plan for it is attached.",
+        )
+        .with_detail(plan),
+    }
+}
+
 /// Runs one page of a query; adds what it did to `steps`.
 ///
 /// # Errors
@@ -126,15 +168,22 @@ pub fn run(
     steps: &mut Vec<Step>,
 ) -> Result<QueryPage> {
     let mut query = compile(&request.text, &request.parameters, &environment(container))?;
-    if let Some(text) = query.statistics_query() {
-        let row = statistics(context, container, text, &request.parameters, functions, steps)?;
-        query = query.with_statistics(&row);
-    }
     if let Some(filter) = &request.resume_filter {
         query = ResumeFilter::parse(filter).and_then(|filter| query.resuming(filter)).map_err(filter_error)?;
     }
     let resume = request.page.continuation.as_deref().map(token::read).transpose()?;
-    let reach = reach(container, scope, &query, request.cross_partition)?;
+    let mut reach = reach(container, scope, &query, request.cross_partition)?;
+    let next_range = match context.cross_partition_queries {
+        CrossPartitionQueries::Merge => None,
+        CrossPartitionQueries::Refuse if query.merges() && names_several(container, scope, request, &reach)? => {
+            return Err(not_servable(container, scope, request));
+        }
+        CrossPartitionQueries::Refuse => reach.narrow_to_one(resume.as_ref())?,
+    };
+    if let Some(text) = query.statistics_query() {
+        let row = statistics(context, container, text, &request.parameters, functions, steps)?;
+        query = query.with_statistics(&row);
+    }
     // Before the snapshots: a policy that is newer than they are does no harm, one that is not known would.
     let (settings, policies) = (container.settings(), container.policies());
     check_order(&query, &settings.policy)?;
@@ -166,8 +215,9 @@ pub fn run(
     let before = steps.len();
     charge(&query, &asked, &work, targets.is_empty(), steps);
     let page = page.map_err(query_error)?;
-    let continuation =
-        page.resume.map(|resume| token::write(&resume, request.page.continuation_limit_kb)).transpose()?;
+    let at_the_border = next_range.map(|range| query.resume_at(Position::start_of(range)));
+    let resume = page.resume.or(at_the_border);
+    let continuation = resume.map(|resume| token::write(&resume, request.page.continuation_limit_kb)).transpose()?;
     let key_paths = if matches!(scope, Scope::Key(_)) { key_paths(container) } else { Vec::new() };
     let charges = || steps[before..].iter().map(|s| context.profile.price_of(s).to_string()).collect::<Vec<_>>();
     let advice = if request.advice { query_advice(&request.text, &request.parameters) } else { Ok(Vec::new()) };
@@ -189,7 +239,8 @@ fn filter_error(error: QueryError) -> Error {
     }
 }
 
-/// The statistics that a ranking of texts needs, over the whole container whatever part of it is asked.
+/// The statistics that a ranking of texts needs, over the whole container whatever part of it is asked: they are ours
+/// to merge, whoever merges the rows.
 fn statistics(
     context: &Context<'_>,
     container: &Container,
@@ -208,7 +259,8 @@ fn statistics(
         advice: false,
         resume_filter: None,
     };
-    let page = run(context, container, &Scope::Everything, &request, functions, steps)?.page;
+    let merging = Context { cross_partition_queries: CrossPartitionQueries::Merge, ..*context };
+    let page = run(&merging, container, &Scope::Everything, &request, functions, steps)?.page;
     // An aggregate gives one row, or could not see everything in its time.
     let row = page.rows.first().ok_or_else(|| query_error(QueryError::Timeout))?;
     parse(row).map_err(|e| Error::internal(format!("the statistics do not read back: {e}")))

@@ -30,12 +30,14 @@ pub enum Hashing {
     Multi,
 }
 
-/// A container's partition key definition.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A container's partition key definition. Two are equal if they place items alike, however they are spelled.
+#[derive(Clone, Debug)]
 pub struct Definition {
     paths: Vec<Vec<String>>,
     texts: Vec<String>,
     hashing: Hashing,
+    /// Whether the version was spelled out; without one it is 1, and a read shows what was given.
+    names_version: bool,
     system_key: bool,
 }
 
@@ -59,6 +61,15 @@ pub enum Component {
 pub struct PartitionKey {
     components: Vec<Component>,
 }
+
+impl PartialEq for Definition {
+    fn eq(&self, other: &Self) -> bool {
+        let placing = |it: &Self| (it.hashing, it.system_key);
+        self.paths == other.paths && placing(self) == placing(other)
+    }
+}
+
+impl Eq for Definition {}
 
 impl Definition {
     /// Reads the `partitionKey` member of a container body.
@@ -100,13 +111,14 @@ impl Definition {
             .map(|t| parse_path(t).ok_or_else(|| bad(&format!("the path '{t}'"))))
             .collect::<Result<_>>()?;
         let system_key = body.get("systemKey").and_then(Json::as_bool).unwrap_or(false);
-        Ok(Definition { paths, texts, hashing, system_key })
+        Ok(Definition { paths, texts, hashing, names_version: version.is_some(), system_key })
     }
 
     /// The definition of a container that was created without one: every item lives under the undefined key.
     pub fn none() -> Self {
         let texts = vec!["/_partitionKey".to_owned()];
-        Definition { paths: vec![vec!["_partitionKey".into()]], texts, hashing: Hashing::V1, system_key: true }
+        let paths = vec![vec!["_partitionKey".into()]];
+        Definition { paths, texts, hashing: Hashing::V1, names_version: false, system_key: true }
     }
 
     /// The `partitionKey` member that a container read returns.
@@ -114,8 +126,8 @@ impl Definition {
         let paths: Vec<Json> = self.texts.iter().map(|t| Json::from(t.as_str())).collect();
         let kind = if self.hashing == Hashing::Multi { "MultiHash" } else { "Hash" };
         let mut body = object! { "paths" => paths, "kind" => kind };
-        if self.hashing != Hashing::V1 {
-            body.push_new("version", 2);
+        if self.names_version {
+            body.push_new("version", if self.hashing == Hashing::V1 { 1 } else { 2 });
         }
         if self.system_key {
             body.push_new("systemKey", true);
@@ -308,10 +320,18 @@ mod tests {
         for text in [
             r#"{"paths":["/postId"],"kind":"Hash","version":2}"#,
             r#"{"paths":["/a/b"],"kind":"Hash"}"#,
+            r#"{"paths":["/a/b"],"kind":"Hash","version":1}"#,
             r#"{"paths":["/t","/u"],"kind":"MultiHash","version":2}"#,
         ] {
             assert_eq!(definition(text).expect(text).to_json().to_text(), text);
         }
+    }
+
+    #[test]
+    fn a_definition_without_a_version_equals_the_one_that_names_the_first() {
+        let of = |version: &str| definition(&format!(r#"{{"paths":["/a"]{version}}}"#)).expect("definition");
+        assert_eq!(of(""), of(r#","version":1"#));
+        assert_ne!(of(""), of(r#","version":2"#));
     }
 
     #[test]

@@ -78,6 +78,10 @@ pub(crate) struct StartArguments {
     /// Whose request charges to reproduce
     #[arg(long, value_enum, env = "ORRERY_PROFILE", default_value_t = Profile::Modern)]
     pub(crate) profile: Profile,
+    /// Queries whose rows must be merged over several physical partitions: merged here, or refused with a plan for the
+    /// client, as the service does it
+    #[arg(long, value_enum, env = "ORRERY_CROSS_PARTITION_QUERIES", default_value_t = CrossPartitionQueries::Merge)]
+    pub(crate) cross_partition_queries: CrossPartitionQueries,
     /// The form of log lines
     #[arg(long, value_enum, env = "ORRERY_LOG_FORMAT", default_value_t = Format::Text)]
     pub(crate) log_format: Format,
@@ -176,6 +180,15 @@ pub(crate) enum Profile {
     Y2019,
 }
 
+/// Who merges over physical partitions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CrossPartitionQueries {
+    /// The server: every query is answered
+    Merge,
+    /// The client: it gets 400 with sub-status 1004 and the plan, and pages end with their partition
+    Refuse,
+}
+
 /// The form of log lines.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum Format {
@@ -233,6 +246,7 @@ mod tests {
         let Command::Start(start) = Program::parse_from(["orrery", "start"]).command else { panic!("not a start") };
         assert!(start.listen.ip().is_loopback());
         assert_eq!(start.profile, Profile::Modern);
+        assert_eq!(start.cross_partition_queries, CrossPartitionQueries::Merge);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Opens the engine on a store.
 
-use crate::command::Profile;
+use crate::command::{CrossPartitionQueries, Profile};
 use crate::failure::Failure;
 use orrery_engine::{Engine, EngineOptions};
 use orrery_model::world::World;
@@ -16,6 +16,7 @@ use std::sync::Arc;
 pub(crate) fn open_engine(
     data_dir: Option<&Path>,
     profile: Profile,
+    cross_partition_queries: CrossPartitionQueries,
     world: Arc<dyn World>,
 ) -> Result<Arc<Engine>, Failure> {
     let store: Arc<dyn Store> = match data_dir {
@@ -29,7 +30,11 @@ pub(crate) fn open_engine(
         Profile::Modern => orrery_engine::Profile::Modern,
         Profile::Y2019 => orrery_engine::Profile::Y2019,
     };
-    let options = EngineOptions { profile, scripts: PoolOptions::new(command) };
+    let cross_partition_queries = match cross_partition_queries {
+        CrossPartitionQueries::Merge => orrery_engine::CrossPartitionQueries::Merge,
+        CrossPartitionQueries::Refuse => orrery_engine::CrossPartitionQueries::Refuse,
+    };
+    let options = EngineOptions { profile, cross_partition_queries, scripts: PoolOptions::new(command) };
     let engine = Engine::open(store, options, world).map_err(|error| {
         let cause = error.cause_chain();
         let cause = if cause.is_empty() { error.told().to_owned() } else { cause };

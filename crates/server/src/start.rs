@@ -71,7 +71,7 @@ fn build(arguments: &StartArguments) -> Result<Server, Failure> {
     };
     let world: Arc<dyn World> = Arc::new(SystemWorld::default());
     let log = Arc::new(Log::new(arguments.log_level.into(), arguments.log_format.into(), io::stderr()));
-    let engine = open_engine(data_dir.as_deref(), arguments.profile, world.clone())?;
+    let engine = open_engine(data_dir.as_deref(), arguments.profile, arguments.cross_partition_queries, world.clone())?;
     let account = Account { endpoint: arguments.endpoint.clone(), ..Account::default() };
     let options = Options { keys, account, world: world.clone(), log: log.clone() };
     let gateway = Arc::new(Gateway::new(engine.clone(), options));

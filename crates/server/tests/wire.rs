@@ -39,8 +39,13 @@ struct Request<'a> {
 
 impl Server {
     fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    fn start_with(arguments: &[&str]) -> Self {
         let mut process = Command::new(env!("CARGO_BIN_EXE_orrery"))
             .args(["start", "--memory", "--listen", "127.0.0.1:0", "--ready-json", "--log-level", "debug"])
+            .args(arguments)
             .stdout(Stdio::piped())
             .spawn()
             .expect("the server starts");
@@ -264,6 +269,30 @@ fn a_query_with_wrong_syntax_is_400_with_sc1001() {
         .body(r#"{"query":"SELECT * FORM c"}"#)
         .send();
     assert!(answer.error(400, None, "BadRequest").contains("SC1001"));
+}
+
+#[test]
+fn a_server_that_leaves_merging_to_clients_sends_them_the_plan_with_400_1004() {
+    let server = Server::start_with(&["--cross-partition-queries", "refuse"]).with_posts();
+    let created = server
+        .request("POST", "/dbs/blog/colls", ("colls", "dbs/blog"))
+        .header("x-ms-offer-throughput", "12000")
+        .body(r#"{"id":"wide","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}}"#)
+        .send();
+    assert_eq!(created.status, 201, "{}", created.text());
+    let query = |container: &str| {
+        let (path, link) = (format!("/dbs/blog/colls/{container}/docs"), format!("dbs/blog/colls/{container}"));
+        let request = server.request("POST", &path, ("docs", &link)).header("x-ms-documentdb-isquery", "True");
+        let request = request.header("Content-Type", "application/query+json");
+        let request = request.header("x-ms-documentdb-query-enablecrosspartition", "True");
+        request.body(r#"{"query":"SELECT VALUE COUNT(1) FROM c"}"#).send()
+    };
+    assert_eq!(query("posts").status, 200, "one partition needs no merging");
+    let refused = query("wide");
+    refused.error(400, Some("1004"), "BadRequest");
+    let body = parse(&refused.body).expect("JSON");
+    let plan = body.get("additionalErrorInfo").and_then(Json::as_str).expect("a plan as text");
+    assert!(parse(plan.as_bytes()).expect("JSON").get("queryInfo").is_some(), "{plan}");
 }
 
 #[test]

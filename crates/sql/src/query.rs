@@ -8,7 +8,7 @@ use crate::error::QueryError;
 use crate::resume_filter::ResumeFilter;
 use crate::run::item::Looks;
 use crate::run::page::barrier;
-use crate::seams::Environment;
+use crate::seams::{Environment, Resume};
 use crate::syntax::parse;
 use crate::value::digest;
 use orrery_model::json::Json;
@@ -213,6 +213,16 @@ impl Query {
             || self.ranking.is_some()
             || self.collects_first()
             || (self.block.distinct && !self.distinct_in_order)
+    }
+
+    /// Whether its answer over several partitions is more than theirs one after the other.
+    pub fn merges(&self) -> bool {
+        !self.order.is_empty() || self.take.is_some() || self.has_offset || self.block.distinct || self.collects()
+    }
+
+    /// The place at a position of the source, for a query that does not merge: it has nothing else to remember.
+    pub fn resume_at(&self, position: Vec<u8>) -> Resume {
+        Resume { position, query: self.fingerprint, ..Resume::default() }
     }
 
     /// The user-defined functions that it calls.

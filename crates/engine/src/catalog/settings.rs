@@ -181,7 +181,7 @@ fn read_unique_keys(policy: Option<&Json>) -> Result<Vec<Vec<Vec<String>>>> {
 fn read_computed(list: Option<&Json>) -> Result<Vec<(String, String)>> {
     let bad = || Error::bad("The computed properties are invalid: each needs a 'name' and a 'query'.");
     let Some(list) = list.filter(|l| !matches!(l, Json::Null)) else { return Ok(Vec::new()) };
-    let list = list.as_array().ok_or_else(bad)?;
+    let list = list.as_array().ok_or_else(|| Error::bad("One of the specified inputs is invalid"))?;
     if list.len() > COMPUTED_PROPERTIES {
         return Err(Error::bad(format!("A container has at most {COMPUTED_PROPERTIES} computed properties.")));
     }
@@ -234,6 +234,8 @@ mod tests {
             (r#""defaultTtl":0"#, "ttl"),
             (r#""conflictResolutionPolicy":{"mode":"Custom"}"#, "Custom"),
             (r#""uniqueKeyPolicy":{"uniqueKeys":[{"paths":[]}]}"#, "unique key"),
+            (r#""computedProperties":{"name":"a","query":"q"}"#, "One of the specified inputs is invalid"),
+            (r#""computedProperties":[{"name":"a"}]"#, "each needs a 'name' and a 'query'"),
         ] {
             let error = settings(&format!(r#"{{"id":"c",{member}}}"#)).expect_err(member);
             assert!(error.told().contains(named), "{error}");

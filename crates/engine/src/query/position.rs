@@ -6,6 +6,7 @@
 //! 2  range·4 number·8 along·4  0                           along an index: behind this item, which lacks the path
 //! 2  range·4 number·8 along·4  1 value                     behind this item with this value
 //! 2  range·4 number·8 along·4  2 digest·8                  the same, the value to be read from the item
+//! 3  range·4                                               before all items of this range
 //! ```
 //! `along` names the index. Long values are left to the item only for clients that limit their tokens: an item that
 //! changed in between makes such a position worthless.
@@ -33,11 +34,20 @@ pub struct Position {
     pub is_short: bool,
     /// What is left of it then.
     pub digest: u64,
+    /// It is before all items of its range, not behind one.
+    pub is_start: bool,
 }
 
 impl Position {
     /// Before all candidates.
     pub const BEGINNING: [u8; 1] = [0];
+
+    /// Before all items of a range, as bytes.
+    pub fn start_of(range: u32) -> Vec<u8> {
+        let mut out = vec![3];
+        out.extend_from_slice(&range.to_be_bytes());
+        out
+    }
 
     /// The place behind a spot.
     pub fn of(range: u32, along: Option<u32>, spot: Spot) -> Self {
@@ -51,6 +61,9 @@ impl Position {
 
     /// The bytes.
     pub fn write(&self, short: bool) -> Vec<u8> {
+        if self.is_start {
+            return Self::start_of(self.range);
+        }
         let mut out = vec![if self.along.is_some() { 2 } else { 1 }];
         out.extend_from_slice(&self.range.to_be_bytes());
         out.extend_from_slice(&self.number.to_be_bytes());
@@ -77,6 +90,10 @@ impl Position {
     pub fn read(bytes: &[u8]) -> Result<Option<Self>> {
         match bytes {
             [] | [0] => Ok(None),
+            [3, range @ ..] => {
+                let range = u32::from_be_bytes(range.try_into().map_err(|_| Self::foreign())?);
+                Ok(Some(Position { range, is_start: true, ..Position::default() }))
+            }
             [kind @ (1 | 2), rest @ ..] => Self::parse(*kind == 2, rest).map(Some).ok_or_else(Self::foreign),
             _ => Err(Self::foreign()),
         }
@@ -116,7 +133,8 @@ mod tests {
         let natural = Position { range: 3, number: 9, ..Position::default() };
         let lacking = Position { along: Some(7), ..natural.clone() };
         let valued = Position { value: Some(vec![1; 300]), ..lacking.clone() };
-        for position in [natural, lacking, valued.clone()] {
+        let start = Position { range: 3, is_start: true, ..Position::default() };
+        for position in [natural, lacking, valued.clone(), start] {
             assert_eq!(Position::read(&position.write(false)).expect("ours"), Some(position));
         }
         let short = valued.write(true);
@@ -128,7 +146,7 @@ mod tests {
 
     #[test]
     fn foreign_bytes_are_refused() {
-        for bytes in [&[1][..], &[3, 0], &[1; 12], &[1; 14], &[2; 13], &[2; 17], &[0, 0]] {
+        for bytes in [&[1][..], &[3, 0], &[3; 6], &[4, 0], &[1; 12], &[1; 14], &[2; 13], &[2; 17], &[0, 0]] {
             assert!(Position::read(bytes).is_err(), "{bytes:?}");
         }
     }

@@ -180,7 +180,7 @@ impl<'a> Candidates<'a> {
     fn next_in_turn(&mut self) -> Result<Option<(usize, Found)>> {
         while let Some(target) = self.targets.get(self.current) {
             if self.cursors[self.current].is_none() {
-                let last = self.last.as_ref().filter(|last| last.range == target.partition.id);
+                let last = self.last.as_ref().filter(|last| last.range == target.partition.id && !last.is_start);
                 let settled = last.and_then(|last| last.along).map(Settled::Along);
                 let ask = self.ask(self.current, settled);
                 let access = Access::choose(&ask, target.partition, target.snapshot.as_ref())?;

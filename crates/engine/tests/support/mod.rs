@@ -3,7 +3,7 @@
 #![allow(dead_code)] // each test file uses its own part
 
 use orrery_engine::request::*;
-use orrery_engine::{Container, Engine, EngineOptions, Profile};
+use orrery_engine::{Container, CrossPartitionQueries, Engine, EngineOptions, Profile};
 use orrery_model::json::parse;
 use orrery_model::partition_key::PartitionKey;
 use orrery_model::world::SeededWorld;
@@ -41,8 +41,14 @@ impl Bench {
 
 /// Opens an engine.
 pub fn open(store: Arc<dyn Store>, profile: Profile, world: Arc<SeededWorld>) -> Result<Engine, Error> {
+    Engine::open(store, options(profile), world)
+}
+
+/// How the engine of a test is set up.
+pub fn options(profile: Profile) -> EngineOptions {
     let command = HostCommand { program: env!("CARGO_BIN_EXE_engine-script-host").into(), arguments: Vec::new() };
-    Engine::open(store, EngineOptions { profile, scripts: PoolOptions::new(command) }, world)
+    let scripts = PoolOptions::new(command);
+    EngineOptions { profile, cross_partition_queries: CrossPartitionQueries::Merge, scripts }
 }
 
 /// Creates `db` if it is missing and the container of this body in it.

@@ -1,0 +1,96 @@
+"""The list of tests that do not pass yet, each with its reason, and what a run says about it.
+
+```toml
+[[not_passing]]
+outcome = "failed"                # or "skipped": the test excuses itself
+reason = "needs partition splits"
+tests = ["test_query.py::TestQuery::test_across_a_split"]
+```
+
+Promises: a test that fails and is not listed is a surprise, and so is one that is listed and passes: the list only
+shrinks. A listed test that no longer exists is a surprise too, if all of its file ran.
+"""
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+OUTCOMES = ("failed", "skipped")
+
+
+class BadList(Exception):
+    """The list cannot be used: what is wrong with it."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """How one test ended: `passed`, `failed` or `skipped`, and a sentence about why it did not pass."""
+
+    test: str
+    outcome: str
+    why: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """What is known of a test that does not pass."""
+
+    outcome: str
+    reason: str
+
+
+class Expectations:
+    """The list, by test."""
+
+    def __init__(self, by_test: dict[str, Expectation]):
+        self._by_test = by_test
+
+    @classmethod
+    def read(cls, file: Path) -> "Expectations":
+        try:
+            return cls.parse(file.read_text(encoding="utf-8"))
+        except (OSError, tomllib.TOMLDecodeError) as problem:
+            raise BadList(f"{file}: {problem}") from None
+
+    @classmethod
+    def parse(cls, text: str) -> "Expectations":
+        by_test: dict[str, Expectation] = {}
+        for group in tomllib.loads(text).get("not_passing", []):
+            outcome, reason = group.get("outcome"), group.get("reason", "").strip()
+            if outcome not in OUTCOMES:
+                raise BadList(f"an outcome is one of {', '.join(OUTCOMES)}, not {outcome!r}")
+            if not reason:
+                raise BadList("a group of tests has no reason")
+            for test in group.get("tests", []):
+                if test in by_test:
+                    raise BadList(f"{test} is listed twice")
+                by_test[test] = Expectation(outcome, reason)
+        return cls(by_test)
+
+    def surprises(self, results: list[Result], whole_files: set[str] | None = None) -> list[str]:
+        """What a run shows that the list does not say, one sentence each.
+
+        `whole_files` are the files of which every test was asked to run; None if no listed test may be missed.
+        """
+        found = []
+        for result in results:
+            expected = self._by_test.get(result.test)
+            if result.outcome == (expected.outcome if expected else "passed"):
+                continue
+            if expected is None:
+                found.append(f"{result.test} {result.outcome}: {result.why}")
+            elif result.outcome == "passed":
+                found.append(f"{result.test} passes now: take it off the list ({expected.reason})")
+            else:
+                found.append(f"{result.test} {result.outcome}, listed as {expected.outcome}: {result.why}")
+        ran = {result.test for result in results}
+        for test in self._by_test:
+            if test not in ran and whole_files is not None and file_of(test) in whole_files:
+                found.append(f"{test} is on the list, but there is no such test")
+        return found
+
+
+def file_of(test: str) -> str:
+    """The file that a test stands in."""
+    return test.split("::", 1)[0]

@@ -1,0 +1,36 @@
+"""Every case: its query, on its data set, answers its rows."""
+
+import json
+
+import pytest
+from azure.cosmos.exceptions import CosmosHttpResponseError
+
+from cases import cases
+from comparing import is_answer
+
+# What this SDK says of queries that it will not spread over partitions, whatever the server can do.
+CLIENT_REFUSES = "Cross partition query only supports 'VALUE <AggregateFunc>'"
+
+
+@pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
+def test_case(case, container_of):
+    rows = _answer(case, container_of)
+    assert is_answer(rows, case), f"expected {_short(case.expected)}, got {_short(rows)} for {case.query}"
+
+
+def _answer(case, container_of) -> list:
+    """The rows from several logical partitions if the case and the client allow it, else from a single one."""
+    if case.spread:
+        container = container_of(case.dataset, spread=True)
+        try:
+            return list(container.query_items(case.query, case.parameters, enable_cross_partition_query=True))
+        except CosmosHttpResponseError as refused:
+            if CLIENT_REFUSES not in str(refused):
+                raise
+    container = container_of(case.dataset, spread=False)
+    return list(container.query_items(case.query, case.parameters, partition_key="p"))
+
+
+def _short(value) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 400 else f"{text[:400]}…"

@@ -1,0 +1,118 @@
+//! Queries over several physical partitions in an engine that leaves the merging to its clients.
+
+mod support;
+
+use orrery_engine::request::*;
+use orrery_engine::{Container, CrossPartitionQueries, Engine, EngineOptions, Profile};
+use orrery_model::world::SeededWorld;
+use orrery_model::{Error, Json};
+use orrery_storage::MemoryStore;
+use std::sync::Arc;
+use support::{START_MS, create, create_container, json, key, options, query, rows};
+
+const PARTITIONS: usize = 3;
+const ITEMS: usize = 40;
+const BODY: &str = r#"{"id":"items","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2},
+    "indexingPolicy":{"fullTextIndexes":[{"path":"/text"}]},
+    "fullTextPolicy":{"defaultLanguage":"en-US","fullTextPaths":[{"path":"/text","language":"en-US"}]}}"#;
+
+/// An engine that refuses to merge, with items in a container of so many physical partitions.
+fn refusing(partitions: usize) -> (Engine, Arc<Container>) {
+    let options = EngineOptions { cross_partition_queries: CrossPartitionQueries::Refuse, ..options(Profile::Modern) };
+    let world = Arc::new(SeededWorld::new(START_MS, 1));
+    let engine = Engine::open(Arc::new(MemoryStore::new()), options, world).expect("the engine opens");
+    let container = create_container(&engine, BODY, partitions).expect("the container is created");
+    for n in 0..ITEMS {
+        create(&engine, &container, &format!(r#"{{"id":"{n}","pk":"key {n}","n":{n},"text":"snow {n}"}}"#));
+    }
+    (engine, container)
+}
+
+fn first_page(engine: &Engine, container: &Container, scope: &Scope, text: &str) -> Result<usize, Error> {
+    Ok(engine.query(container, scope, &query(text), None).result?.page.rows.len())
+}
+
+#[test]
+fn a_query_that_needs_merging_is_refused_with_the_plan_for_it() {
+    let (engine, container) = refusing(PARTITIONS);
+    for text in [
+        "SELECT VALUE COUNT(1) FROM c",
+        "SELECT COUNT(1) FROM c",
+        "SELECT c.pk FROM c GROUP BY c.pk",
+        "SELECT DISTINCT c.n FROM c",
+        "SELECT DISTINCT VALUE c.n FROM c ORDER BY c.n",
+        "SELECT * FROM c ORDER BY c.n",
+        "SELECT TOP 3 * FROM c",
+        "SELECT * FROM c OFFSET 1 LIMIT 2",
+        "SELECT VALUE COUNT(1) FROM c WHERE c.pk IN ('key 1', 'key 2', 'key 3', 'key 4', 'key 5', 'key 6')",
+        "SELECT AVG(c.n) FROM c WHERE c.pk = 'key 7'",
+    ] {
+        let refused = first_page(&engine, &container, &Scope::Everything, text).expect_err(text);
+        assert_eq!((refused.status(), refused.sub_status()), (400, 1004), "{text}: {refused}");
+        let plan = json(refused.detail().expect("a plan"));
+        assert!(plan.get("queryInfo").and_then(|info| info.get("rewrittenQuery")).is_some(), "{text}: {plan}");
+        assert!(plan.get("queryRanges").and_then(Json::as_array).is_some_and(|ranges| !ranges.is_empty()));
+    }
+}
+
+#[test]
+fn a_ranking_of_texts_is_refused_with_its_plan_and_its_statistics_are_had_for_one_partition() {
+    let (engine, container) = refusing(PARTITIONS);
+    let text = "SELECT TOP 5 c.id FROM c ORDER BY RANK FullTextScore(c.text, 'snow')";
+    let refused = first_page(&engine, &container, &Scope::Everything, text).expect_err(text);
+    assert_eq!((refused.status(), refused.sub_status()), (400, 1004), "{refused}");
+    let plan = json(refused.detail().expect("a plan"));
+    assert!(plan.get("hybridSearchQueryInfo").is_some(), "{plan}");
+    let range = engine.partition_key_ranges(&container).expect("ranges").0[0].id;
+    assert_eq!(first_page(&engine, &container, &Scope::Range { id: range, within: None }, text).expect(text), 5);
+}
+
+#[test]
+fn a_query_that_one_partition_answers_is_served_whatever_it_merges() {
+    let (engine, container) = refusing(PARTITIONS);
+    let texts = ["SELECT VALUE COUNT(1) FROM c", "SELECT * FROM c ORDER BY c.n", "SELECT TOP 1 * FROM c"];
+    let range = engine.partition_key_ranges(&container).expect("ranges").0[0].id;
+    for text in texts {
+        for scope in [Scope::Key(key(r#"["key 7"]"#)), Scope::Range { id: range, within: None }] {
+            assert!(first_page(&engine, &container, &scope, text).expect(text) > 0, "{text}");
+        }
+    }
+    let mut pinned = query("SELECT VALUE COUNT(1) FROM c WHERE c.pk = 'key 7'");
+    pinned.cross_partition = false;
+    let page = engine.query(&container, &Scope::Everything, &pinned, None).result.expect("a query of one partition");
+    assert_eq!(page.page.rows.len(), 1);
+    let (engine, container) = refusing(1);
+    for text in texts {
+        assert!(first_page(&engine, &container, &Scope::Everything, text).expect(text) > 0, "{text}");
+    }
+}
+
+#[test]
+fn a_page_ends_with_its_partition_and_all_pages_are_the_whole_answer() {
+    let (engine, container) = refusing(PARTITIONS);
+    for (text, least_pages) in [
+        ("SELECT VALUE c.id FROM c", PARTITIONS),
+        ("SELECT VALUE c.id FROM c WHERE c.n >= 0", PARTITIONS),
+        ("SELECT VALUE c.id FROM c WHERE c.n < 0", PARTITIONS),
+    ] {
+        let mut request = query(text);
+        let mut pages = 0;
+        let mut found = 0;
+        loop {
+            let page = engine.query(&container, &Scope::Everything, &request, None).result.expect(text).page;
+            (pages, found) = (pages + 1, found + page.rows.len());
+            match page.continuation {
+                None => break,
+                Some(continuation) => request.page.continuation = Some(continuation),
+            }
+        }
+        let expected = if text.ends_with("< 0") { 0 } else { ITEMS };
+        assert_eq!((pages, found), (least_pages, expected), "{text}");
+        for size in [1, 2, 7] {
+            let mut ids = rows(&engine, &container, &Scope::Everything, &query(text), &[size]).expect(text);
+            ids.sort();
+            ids.dedup();
+            assert_eq!(ids.len(), expected, "{text} in pages of {size}");
+        }
+    }
+}
