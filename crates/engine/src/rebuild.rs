@@ -85,16 +85,14 @@ impl Engine {
         let snapshot = partition.snapshot_with(writer.lsn)?;
         let mut stretches = writer.stretches.clone();
         let mut changes = Changes { counters: writer.counters, ..Changes::default() };
-        let mut looked_at = 0;
         let mut reached = None;
         let from = keys::naturals_from(stretches.frontier(newest));
-        for entry in scan(snapshot.as_ref(), &from, Direction::Forward) {
+        for (looked_at, entry) in scan(snapshot.as_ref(), &from, Direction::Forward).enumerate() {
             let (number, place) = read_natural(entry?)?;
             if looked_at == items || changes.puts.len() + changes.deletes.len() >= ROWS_A_STEP {
                 reached = Some(number);
                 break;
             }
-            looked_at += 1;
             let Some((before, after)) = policies.pair(&stretches, number) else {
                 return Err(Error::internal("a policy in use is not known"));
             };

@@ -170,13 +170,13 @@ pub fn hides_order(bytes: &[u8]) -> bool {
 
 /// Reads a scalar back out of its bytes; `None` if they are inexact.
 pub fn decode(bytes: &[u8]) -> Option<Json> {
-    match bytes.first()? {
+    match *bytes.first()? {
         _ if is_inexact(bytes) => None,
-        &NULL => Some(Json::Null),
-        &FALSE => Some(Json::Bool(false)),
-        &TRUE => Some(Json::Bool(true)),
-        &NUMBER => decode_double(bytes).map(Json::from),
-        &STRING => decode_string(bytes).map(Json::String),
+        NULL => Some(Json::Null),
+        FALSE => Some(Json::Bool(false)),
+        TRUE => Some(Json::Bool(true)),
+        NUMBER => decode_double(bytes).map(Json::from),
+        STRING => decode_string(bytes).map(Json::String),
         _ => None,
     }
 }
@@ -188,9 +188,9 @@ fn decode_double(bytes: &[u8]) -> Option<f64> {
 
 /// How many bytes the first of several values has.
 pub fn first_length(bytes: &[u8]) -> Option<usize> {
-    match bytes.first()? {
-        &NUMBER => Some(9),
-        &STRING => {
+    match *bytes.first()? {
+        NUMBER => Some(9),
+        STRING => {
             let mut at = 1;
             loop {
                 at += memchr::memchr(0, bytes.get(at..)?)?;

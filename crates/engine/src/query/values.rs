@@ -6,7 +6,7 @@
 use super::access::Ask;
 use super::index_view::IndexView;
 use super::lookup::{KeyRange, Lookup, Planned, read_entry};
-use super::walk::Spot;
+use super::walk::{Entries, Spot};
 use crate::index::value::{self, Stretch};
 use crate::keys::{self, Number, PathNumber, Place};
 use crate::partition::{Partition, scan};
@@ -82,8 +82,6 @@ pub struct Found {
     pub value: Option<Json>,
 }
 
-type Values<'a> = Box<dyn Iterator<Item = Result<(Vec<u8>, Number, Place)>> + 'a>;
-
 impl ValueScan {
     /// What continuations call it.
     pub fn name(&self) -> u32 {
@@ -108,7 +106,7 @@ impl ValueScan {
             ranges.iter_mut().for_each(|(from, _)| *from = behind.clone().max(std::mem::take(from)));
             ranges.retain(|(from, to)| from < to);
         }
-        let entries: Values<'a> = match self.covered.need {
+        let entries: Entries<'a> = match self.covered.need {
             Need::Each => {
                 Box::new(ranges.into_iter().flat_map(move |range| entries(snapshot, &range, Direction::Forward)))
             }
@@ -120,7 +118,7 @@ impl ValueScan {
     }
 
     /// The entries of the first value in a direction.
-    fn end<'a>(&self, snapshot: &'a dyn Snapshot, direction: Direction) -> Values<'a> {
+    fn end<'a>(&self, snapshot: &'a dyn Snapshot, direction: Direction) -> Entries<'a> {
         let mut ranges = self.ranges.clone();
         if direction == Direction::Reverse {
             ranges.reverse();
@@ -138,7 +136,7 @@ impl ValueScan {
     }
 
     /// One entry of an array or object, if there is any.
-    fn structure<'a>(&self, snapshot: &'a dyn Snapshot) -> Values<'a> {
+    fn structure<'a>(&self, snapshot: &'a dyn Snapshot) -> Entries<'a> {
         let (from, to) = (Stretch::Array.bounds().0, Stretch::Object.bounds().1);
         let (from, to) = (keys::terms(self.number, &[from]), keys::terms(self.number, &[to]));
         let parts = self.ranges.clone().into_iter().map(move |(a, b)| (a.max(from.clone()), b.min(to.clone())));
@@ -178,7 +176,7 @@ struct Distinct<'a> {
     path: PathNumber,
     ranges: Vec<KeyRange>,
     last: Option<Vec<u8>>,
-    open: Option<Values<'a>>,
+    open: Option<Entries<'a>>,
 }
 
 impl Iterator for Distinct<'_> {

@@ -21,10 +21,14 @@ use orrery_sql::{Condition, OrderKey, Test};
 use orrery_storage::{Direction, Snapshot};
 use std::cmp::Ordering;
 use std::fmt;
+use std::iter::Peekable;
 
 /// A sort holds all matches and is done again for every page, a walk goes on where it stopped: a sort must be this many
 /// times cheaper.
 pub const SORT_PENALTY: u64 = 2;
+
+/// A value that an item is ordered by, and whether it ascends.
+pub type Part = (Option<Json>, bool);
 
 /// A posting's place in the order of a query.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -33,7 +37,7 @@ pub struct Spot {
     /// come before all values.
     pub value: Option<Vec<u8>>,
     /// In a run: the values themselves, and whether each ascends.
-    pub finer: Option<Vec<(Option<Json>, bool)>>,
+    pub finer: Option<Vec<Part>>,
     /// The item's number.
     pub number: Number,
 }
@@ -55,7 +59,7 @@ impl Spot {
     }
 }
 
-fn compare_parts(((a, ascending), (b, _)): (&(Option<Json>, bool), &(Option<Json>, bool))) -> Ordering {
+fn compare_parts(((a, ascending), (b, _)): (&Part, &Part)) -> Ordering {
     let order = match (a, b) {
         // Arrays among themselves, and objects, have no order.
         (Some(Json::Array(_)), Some(Json::Array(_))) | (Some(Json::Object(_)), Some(Json::Object(_))) => {
@@ -319,11 +323,14 @@ impl fmt::Display for OrderWalk {
     }
 }
 
+/// Values with their items.
+pub type Entries<'a> = Box<dyn Iterator<Item = Result<(Vec<u8>, Number, Place)>> + 'a>;
+
 /// The entries of an index in order, runs put right.
 struct Valued<'a> {
     walk: OrderWalk,
     snapshot: &'a dyn Snapshot,
-    entries: std::iter::Peekable<Box<dyn Iterator<Item = Result<(Vec<u8>, Number, Place)>> + 'a>>,
+    entries: Peekable<Entries<'a>>,
     after: Option<Spot>,
     run: std::vec::IntoIter<Posting>,
 }
@@ -341,7 +348,7 @@ impl<'a> Valued<'a> {
             }
         }
         let direction = walk.direction();
-        let entries: Box<dyn Iterator<Item = _>> = if range.0 < range.1 {
+        let entries: Entries<'a> = if range.0 < range.1 {
             Box::new(scan(snapshot, &range, direction).map(|entry| {
                 let key = entry?.0;
                 let (bytes, hit) = read_entry(&key)?;
