@@ -100,7 +100,7 @@ struct Hall {
 
 impl Hall {
     fn fill(directory: &Path, items: u64) -> Result<Hall> {
-        let store = LocalStore::open(&directory.join(format!("of-{items}")), LocalOptions::default())?;
+        let store = LocalStore::open(directory.join(format!("of-{items}")), LocalOptions::default())?;
         let room = Room::with(Arc::new(store), CONTAINER, PARTITIONS * 6_000)?;
         let begun = Instant::now();
         std::thread::scope(|scope| {
