@@ -9,8 +9,9 @@ use orrery_model::Json;
 use program::{Answer, Client, ITEMS, Request, Server, item, start, text};
 use std::time::{Duration, Instant};
 
-/// What a query may take: its 5 s, what may lie between two looks at the clock, and what a busy machine adds.
-const QUERY_TIME: Duration = Duration::from_secs(9);
+/// What a query may take: its 5 s, what may lie between two looks at the clock, and what a busy machine adds,
+/// which is much. Figures are in `docs/limits.md`.
+const QUERY_TIME: Duration = Duration::from_secs(20);
 /// What the server may hold while it answers one query: what the query collects, what the answer is made of, and itself.
 const MEMORY_MB: u64 = 800;
 
@@ -397,7 +398,7 @@ fn others_are_served_while_queries_run_wild() {
         }
         eprintln!("{reads} point reads beside 4 queries that run wild, the slowest in {slowest:?}");
         assert!(reads > 100, "only {reads} reads");
-        assert!(slowest < Duration::from_secs(2), "a point read took {slowest:?}");
+        assert!(slowest < Duration::from_secs(5), "a point read took {slowest:?}");
         for spinner in spinners {
             check("a query run wild", &spinner.join().expect("an answer"), End::OutOfTime);
         }

@@ -21,8 +21,13 @@ use orrery_model::partition_key::{Epk, EpkRange};
 use orrery_sql::{Condition, Demand, Query};
 use orrery_storage::{Direction, Snapshot};
 
-/// Entries of each list that a round of counting looks at; the next one begins where all lists are longer.
-const ROUNDS: [usize; 4] = [256, 1_024, 4_096, 16_384];
+/// Entries of each list up to which the first and the last round of counting look. Each round doubles the one before and
+/// takes place if all lists are longer, so counting reads at most twice as much of each as the shortest has.
+const FIRST_ROUND: usize = 16;
+const LAST_ROUND: usize = 16_384;
+
+/// Entries of a walk that are counted to see whether it is short.
+const SHORT_WALK: usize = 256;
 
 /// A list this many times as long as the chosen one is not read to check candidates against it.
 const LONG_CHECK: usize = 8;
@@ -294,8 +299,9 @@ impl Planner<'_> {
             lists.push(Box::new(scan(self.snapshot, &range, Direction::Forward).map(|_| ())));
         }
         let mut counts = vec![(0usize, false); lists.len()];
-        // With nothing to compare, more than the first look is of no use.
-        let rounds = if lists.len() > 1 { &ROUNDS[..] } else { &ROUNDS[..1] };
+        // With nothing to compare, more than a first look is of no use.
+        let last = if lists.len() > 1 { LAST_ROUND } else { SHORT_WALK };
+        let rounds = std::iter::successors(Some(FIRST_ROUND), |most| Some(most * 2)).take_while(|most| *most <= last);
         for most in rounds {
             for (list, (count, ended)) in lists.iter_mut().zip(&mut counts).filter(|(_, (_, ended))| !ended) {
                 let wanted = most - *count;
@@ -352,7 +358,7 @@ impl Planner<'_> {
         seeks: u64,
         indexed: Vec<Condition>,
     ) -> Access {
-        let (required, tests, _) = self.others(planned, walk.covers(), choices, ROUNDS[0]);
+        let (required, tests, _) = self.others(planned, walk.covers(), choices, SHORT_WALK);
         Access {
             explanation: walk.to_string(),
             composite: walk.composite().cloned(),
@@ -404,8 +410,8 @@ impl Planner<'_> {
     ) -> Result<Option<OrderWalk>> {
         let Some(walk) = walks.into_iter().max_by_key(|walk| walk.covers().len()) else { return Ok(None) };
         let items = Partition::counters(self.snapshot)?.items as usize;
-        let total = match walk.count(self.snapshot, ROUNDS[0]) {
-            entries if walk.is_narrowed() && entries < ROUNDS[0] => entries,
+        let total = match walk.count(self.snapshot, SHORT_WALK) {
+            entries if walk.is_narrowed() && entries < SHORT_WALK => entries,
             _ => items,
         };
         let ended = choices.iter().filter(|c| c.ended).map(|c| c.entries);

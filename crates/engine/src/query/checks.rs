@@ -1,8 +1,8 @@
 //! Whether an item has an index term: asked of the index one by one, or, once it pays, of the whole list in memory.
 //!
-//! A walk along an ORDER BY path asks the same term for many items. After [`ASKED_ONE_BY_ONE`] questions the term's list
-//! is read, which costs about as much a sixteenth as asking for each of its entries; a list that is longer than
-//! [`LIST_MOST`] is given up and asked on.
+//! A walk along an ORDER BY path asks the same term for many items. Reading the term's list costs about a sixteenth as
+//! much as asking for each of its entries, so after [`ASKED_ONE_BY_ONE`] questions, and each time they have doubled, as
+//! much of the list is read as the questions so far have cost; if it is longer, and at most [`LIST_MOST`], they go on.
 
 use super::lookup::{Lookup, has_entry, read_entry};
 use crate::keys::{self, Number, PathNumber, Place};
@@ -11,8 +11,9 @@ use orrery_model::Result;
 use orrery_storage::{Direction, Snapshot};
 use std::collections::HashSet;
 
-const ASKED_ONE_BY_ONE: usize = 32;
-const LIST_MOST: usize = 16_384;
+const ASKED_ONE_BY_ONE: usize = 16;
+const READ_FOR_A_QUESTION: usize = 16;
+const LIST_MOST: usize = 1 << 20;
 
 /// What candidates must have.
 pub struct Check {
@@ -47,19 +48,20 @@ impl Check {
         }
         let Some((path, value)) = &self.term else { return Ok(true) };
         self.asked += 1;
-        if self.asked == ASKED_ONE_BY_ONE {
-            self.list = read_list(*path, value, snapshot)?;
+        if self.asked >= ASKED_ONE_BY_ONE && self.asked.is_power_of_two() {
+            let most = self.asked.saturating_mul(READ_FOR_A_QUESTION).min(LIST_MOST);
+            self.list = read_list(*path, value, snapshot, most)?;
         }
         has_entry(snapshot, *path, value, number, place)
     }
 }
 
-/// All items that have a term, if they are not too many.
-fn read_list(path: PathNumber, value: &[u8], snapshot: &dyn Snapshot) -> Result<Option<HashSet<Number>>> {
+/// All items that have a term, if they are not more than `most`.
+fn read_list(path: PathNumber, value: &[u8], snapshot: &dyn Snapshot, most: usize) -> Result<Option<HashSet<Number>>> {
     let start = keys::terms(path, value);
     let mut list = HashSet::new();
     for entry in scan(snapshot, &(start.clone(), keys::after(&start)), Direction::Forward) {
-        if list.len() == LIST_MOST {
+        if list.len() == most {
             return Ok(None);
         }
         list.insert(read_entry(&entry?.0)?.1.number);

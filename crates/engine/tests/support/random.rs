@@ -61,7 +61,7 @@ fn figure() -> impl Strategy<Value = String> {
         .prop_map(|((a, b), (c, d))| format!(r#"{{"type":"LineString","coordinates":[[{a},{b}],[{c},{d}]]}}"#));
     let turns = (place(), select(vec![0.05, 1.0, 30.0]), any::<bool>()).prop_map(|((x, y), size, clockwise)| {
         let (x, y) = (f64::clamp(x, -150.0, 149.0), f64::clamp(y, -59.0, 59.0));
-        let mut ring = vec![(x, y), (x + size, y), (x + size, y + size), (x, y + size), (x, y)];
+        let mut ring = [(x, y), (x + size, y), (x + size, y + size), (x, y + size), (x, y)];
         if clockwise {
             ring.reverse();
         }
