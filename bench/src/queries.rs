@@ -2,7 +2,9 @@
 //! there is a hundred times as much around it.
 //!
 //! Both containers are asked in turns in one run, so a ratio compares neighbours. Every value occurs as often in the
-//! large one as in the small one; what grows is the number of values, partitions stay as they are.
+//! large one as in the small one; what grows is the number of values, partitions stay as they are. Each line is measured
+//! twice with the same values: when they are met first, the large container reads blocks that the small one has in memory
+//! already; when they are met again, both have them.
 
 use crate::Result;
 use crate::engine::Room;
@@ -67,6 +69,25 @@ const LINES: [Line; 7] = [
     },
     Line { name: "MAX", text: |_, _| "SELECT VALUE MAX(c.at) FROM c".to_owned() },
 ];
+
+impl Line {
+    /// The middle latency in each container and what the last is to the first; each value is asked for once in each.
+    fn measure(&self, halls: &[Hall], times: u64) -> Result<String> {
+        let mut latencies: Vec<Vec<f64>> = vec![Vec::new(); halls.len()];
+        for n in 0..times {
+            for (hall, latencies) in halls.iter().zip(&mut latencies) {
+                let (took, rows) = hall.ask(&(self.text)(n, hall.items))?;
+                if rows == 0 {
+                    return Err(format!("{}: no row was found among {}", self.name, hall.items).into());
+                }
+                latencies.push(took.as_secs_f64() * 1e6);
+            }
+        }
+        let medians: Vec<f64> = latencies.into_iter().map(median).collect();
+        let ratio = medians.last().zip(medians.first()).map_or(1.0, |(last, first)| last / first);
+        Ok(format!("{}  {ratio:>5.2}", medians.iter().map(|m| format!("{m:>12.0}")).collect::<String>()))
+    }
+}
 
 /// A number below `items` that differs for each `n`, out of order.
 fn spread(n: u64, items: u64) -> u64 {
@@ -142,29 +163,13 @@ pub(crate) fn run(sizes: &[u64], times: u64, directory: &Path) -> Result<()> {
         return Err(format!("a container needs at least {OF_A_BATCH} items").into());
     }
     let halls = sizes.iter().map(|items| Hall::fill(directory, *items)).collect::<Result<Vec<_>>>()?;
-    println!(
-        "\n{:<28}{}  ratio",
-        "p50 in µs, at items:",
-        halls.iter().map(|h| format!("{:>12}", h.items)).collect::<String>()
-    );
+    let sizes: String = halls.iter().map(|hall| format!("{:>12}", hall.items)).collect();
+    println!("\nat items:                   {sizes}  ratio  {sizes}  ratio");
+    println!("p50 in µs, values in turn   {:>width$}  {:>width$}", "met first", "met again", width = sizes.len() + 7);
     for line in &LINES {
-        let mut latencies: Vec<Vec<f64>> = vec![Vec::new(); halls.len()];
-        // Once beforehand with other values, so that neither container meets its first queries here.
-        for (n, hall) in (times..2 * times).flat_map(|n| halls.iter().map(move |hall| (n, hall))) {
-            hall.ask(&(line.text)(n, hall.items))?;
-        }
-        for n in 0..times {
-            for (hall, latencies) in halls.iter().zip(&mut latencies) {
-                let (took, rows) = hall.ask(&(line.text)(n, hall.items))?;
-                if rows == 0 {
-                    return Err(format!("{}: no row was found among {}", line.name, hall.items).into());
-                }
-                latencies.push(took.as_secs_f64() * 1e6);
-            }
-        }
-        let medians: Vec<f64> = latencies.into_iter().map(median).collect();
-        let ratio = medians.last().zip(medians.first()).map_or(1.0, |(last, first)| last / first);
-        println!("{:<28}{}  {ratio:.2}", line.name, medians.iter().map(|m| format!("{m:>12.0}")).collect::<String>());
+        let first = line.measure(&halls, times)?;
+        let again = line.measure(&halls, times)?;
+        println!("{:<28}{first}  {again}", line.name);
     }
     for hall in &halls {
         let text = r#"SELECT VALUE c.id FROM c WHERE CONTAINS(c.note, "no such word")"#;
