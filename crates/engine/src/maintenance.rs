@@ -77,7 +77,12 @@ impl Engine {
         }
         let ordered = transaction.commit(&mut writer, None)?;
         drop(writer);
-        let failed = ordered.and_then(|ordered| outcome_error(&ordered.receipt.wait()));
-        failed.map_or(Ok(removed), Err)
+        match ordered.and_then(|ordered| outcome_error(&ordered.receipt.wait())) {
+            None => Ok(removed),
+            Some(error) => {
+                partition.abandon_writer();
+                Err(error)
+            }
+        }
     }
 }

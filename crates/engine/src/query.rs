@@ -202,6 +202,8 @@ pub fn run(
         key: reach.key.as_ref(),
         within: None,
         rows_wanted: rows_wanted(&query, &request.page),
+        page_rows: page_items(&request.page) / targets.len().max(1),
+        may_scan_values: !(query.is_distinct() && resume.is_some()),
         profile: context.profile,
         order: None,
     };

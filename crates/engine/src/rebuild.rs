@@ -109,7 +109,14 @@ impl Engine {
         changes.stretches = Some(stretches);
         let ordered = writer.submit(partition, changes, self.world().random());
         drop(writer);
-        outcome_error(&ordered.receipt.wait()).map_or(Ok(reached.is_none()), Err)
+        match outcome_error(&ordered.receipt.wait()) {
+            None => Ok(reached.is_none()),
+            Some(error) => {
+                // The writer believes in a step that may not have taken place; the next one looks.
+                partition.abandon_writer();
+                Err(error)
+            }
+        }
     }
 }
 

@@ -15,16 +15,17 @@ const END: u8 = 0;
 
 /// The part of the plane that the grid divides; what lies outside counts as at its edge.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Frame(pub Extent);
+pub struct Frame {
+    /// Its sides.
+    pub extent: Extent,
+    /// Whether it is a part of a plane, rather than the Earth.
+    pub is_planar: bool,
+}
 
 impl Frame {
     /// The Earth.
-    pub const EARTH: Frame = Frame(Extent { west: -180.0, south: -90.0, east: 180.0, north: 90.0 });
-
-    /// Whether it is a part of a plane.
-    pub fn is_planar(&self) -> bool {
-        *self != Self::EARTH
-    }
+    pub const EARTH: Frame =
+        Frame { extent: Extent { west: -180.0, south: -90.0, east: 180.0, north: 90.0 }, is_planar: false };
 
     /// The cells that a figure within these boxes is entered under.
     pub fn cells(&self, boxes: &[Extent]) -> BTreeSet<Vec<u8>> {
@@ -61,7 +62,7 @@ impl Frame {
 
     /// The cells of one level that cover a box; without their ends.
     fn cover(&self, extent: &Extent, finer: u32) -> Vec<Vec<u8>> {
-        let Frame(frame) = self;
+        let frame = &self.extent;
         let part = |value: f64, from: f64, to: f64| ((value - from) / (to - from)).clamp(0.0, 1.0);
         let (left, right) = (part(extent.west, frame.west, frame.east), part(extent.east, frame.west, frame.east));
         let (below, above) =

@@ -39,16 +39,18 @@ pub fn value_at<'a>(path: &[Step], item: &'a Object, ts: &'a Json) -> Option<&'a
     })
 }
 
-/// Whether items of different values, which have an order among themselves, may have these bytes.
-pub fn hides_order(composite: &Composite, bytes: &[u8]) -> bool {
-    let mut rest = bytes;
+/// How many bytes there are up to and with the first part that different values with an order among themselves share: what
+/// follows says nothing of the order of items that begin so. `None` if all parts say all.
+pub fn hides_order_from(composite: &Composite, bytes: &[u8]) -> Option<usize> {
+    let mut at = 0;
     for (_, ascending) in &composite.paths {
+        let rest = bytes.get(at..)?;
         let straight = if *ascending { rest.to_vec() } else { value::turned(rest) };
-        let Some(length) = value::first_length(&straight) else { return true };
-        if value::hides_order(&straight[..length]) {
-            return true;
+        let part = straight.get(..value::first_length(&straight)?)?;
+        at += part.len();
+        if value::hides_order(part) {
+            return Some(at);
         }
-        rest = &rest[length..];
     }
-    false
+    None
 }

@@ -57,11 +57,13 @@ impl SpatialIndex {
         }
         let side = |name: &str| entry.body.get("boundingBox")?.get(name)?.as_f64();
         let frame = match (side("xmin"), side("ymin"), side("xmax"), side("ymax")) {
-            (Some(west), Some(south), Some(east), Some(north)) => Frame(Extent { west, south, east, north }),
+            (Some(west), Some(south), Some(east), Some(north)) => {
+                Frame { extent: Extent { west, south, east, north }, is_planar: true }
+            }
             _ => Frame::EARTH,
         };
         // Cells of another grid are other values.
-        let grid = if frame.is_planar() { format!(" in {:?}", frame.0) } else { String::new() };
+        let grid = if frame.is_planar { format!(" in {:?}", frame.extent) } else { String::new() };
         Some(SpatialIndex { text: format!("spatial {}{grid}", path_text(&path)), path, frame })
     }
 }

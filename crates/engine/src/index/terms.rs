@@ -53,7 +53,7 @@ impl Terms {
         for index in policy.spatial_places() {
             let json = Json::from(ts);
             let Some(value) = composite::value_at(&index.path, item, &json) else { continue };
-            let Some(boxes) = orrery_sql::extents(value, index.frame.is_planar()) else { continue };
+            let Some(boxes) = orrery_sql::extents(value, index.frame.is_planar) else { continue };
             let path = paths.derived(&index.text);
             terms.entries.extend(index.frame.cells(&boxes).into_iter().map(|cell| (path, cell)));
         }

@@ -186,7 +186,7 @@ fn decode_double(bytes: &[u8]) -> Option<f64> {
     Some(f64::from_bits(if sortable >> 63 == 1 { sortable ^ 1 << 63 } else { !sortable }))
 }
 
-/// How many bytes the first of several values has.
+/// How many bytes the first of several values has, if they are all there.
 pub fn first_length(bytes: &[u8]) -> Option<usize> {
     match *bytes.first()? {
         NUMBER => Some(9),

@@ -50,6 +50,10 @@ pub struct Ask<'a> {
     pub within: Option<&'a EpkRange>,
     /// Rows wanted of this partition, about.
     pub rows_wanted: usize,
+    /// Rows of the page that this partition may fill, about.
+    pub page_rows: usize,
+    /// Whether values may come in place of items: not where an earlier page stopped among items.
+    pub may_scan_values: bool,
     /// Whose prices decide.
     pub profile: Profile,
     /// How ORDER BY is served, where that is settled: by an earlier page, or by another partition of the same merge.
@@ -266,7 +270,8 @@ impl Planner<'_> {
             required,
             tests,
             indexed: indexed(),
-            decides: self.is_exact(&planned),
+            // A composite index keeps less of a string than that of its path.
+            decides: self.is_exact(&planned) && best.planned.exact,
             seeks,
             scans: best.planned.seeks == 0,
             in_place: false,

@@ -148,7 +148,7 @@ fn near(index: &IndexView<'_>, path: &Path, test: &Test, figure: &Json, distance
     let (frame, number) = index.spatial(path)?;
     let text = format!("spatial {path} {test}");
     // A constant that is no figure makes the function undefined.
-    let (Some(number), Some(boxes)) = (number, orrery_sql::around(figure, frame.is_planar(), distance)) else {
+    let (Some(number), Some(boxes)) = (number, orrery_sql::around(figure, frame.is_planar, distance)) else {
         return Some(Planned::nothing(text, 0));
     };
     let key = |(from, to): (Vec<u8>, Vec<u8>)| (keys::terms(number, &from), keys::terms(number, &to));

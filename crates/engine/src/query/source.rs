@@ -182,7 +182,9 @@ impl<'a> Candidates<'a> {
             if self.cursors[self.current].is_none() {
                 let last = self.last.as_ref().filter(|last| last.range == target.partition.id && !last.is_start);
                 let settled = last.and_then(|last| last.along).map(Settled::Along);
-                let ask = self.ask(self.current, settled);
+                let among_items = last.is_some_and(|last| last.along.is_none());
+                let mut ask = self.ask(self.current, settled);
+                ask.may_scan_values &= !among_items;
                 let access = Access::choose(&ask, target.partition, target.snapshot.as_ref())?;
                 if settled.is_some() && access.along() != last.and_then(|last| last.along) {
                     return Err(Position::foreign());

@@ -55,21 +55,32 @@ pub fn plan(
     if !whole || !ask.profile.counts_from_index() {
         return Ok(None);
     }
-    let Some(covered) = ask.query.covered().filter(|covered| index.covers(&covered.path)) else { return Ok(None) };
+    let covered = ask.query.covered().filter(|covered| ask.may_scan_values && index.covers(&covered.path));
+    let Some(mut covered) = covered else { return Ok(None) };
+    // Where the index does not say all that is asked, the first value that it has may not be one.
+    if !ask.query.exact() && matches!(covered.need, Need::Least | Need::Greatest) {
+        covered.need = Need::Each;
+    }
     let Some(number) = index.number(&covered.path) else { return Ok(None) };
     let start = keys::terms(number, &[]);
     let ranges = match (conditions, planned) {
         ([], []) => vec![(start.clone(), keys::after(&start))],
-        ([_], [Some(planned)]) if planned.exact => match &planned.lookup {
-            Lookup::Entries { ranges, strings: None, .. } => ranges.clone(),
-            _ => return Ok(None),
-        },
+        ([Condition::Term { path, .. }], [Some(planned)]) if planned.exact && *path == covered.path => {
+            match &planned.lookup {
+                Lookup::Entries { ranges, strings: None, .. } => ranges.clone(),
+                _ => return Ok(None),
+            }
+        }
         _ => return Ok(None),
     };
     if covered.with_missing && Partition::counters(snapshot)?.items > Partition::entries_of(snapshot, number)? {
         return Ok(None);
     }
-    Ok(Some(ValueScan { covered, number, ranges }))
+    let scan = ValueScan { covered, number, ranges };
+    // Pages of distinct rows count what earlier ones gave, which a value added in between would put wrong.
+    let fits = scan.covered.need != Need::Distinct
+        || scan.values(snapshot, None).take(ask.page_rows + 1).count() <= ask.page_rows;
+    Ok(fits.then_some(scan))
 }
 
 /// A value, or the item that has one which the index keeps only in part.
@@ -103,7 +114,13 @@ impl ValueScan {
         let mut ranges = self.ranges.clone();
         if let Some(Spot { value: Some(value), number, .. }) = after {
             let behind = keys::after(&[&keys::terms(self.number, value)[..], &number.to_be_bytes()].concat());
-            ranges.iter_mut().for_each(|(from, _)| *from = behind.clone().max(std::mem::take(from)));
+            let here = [&keys::terms(self.number, value)[..], &number.to_be_bytes()].concat();
+            for (from, to) in &mut ranges {
+                match self.covered.need {
+                    Need::Greatest => *to = here.clone().min(std::mem::take(to)),
+                    _ => *from = behind.clone().max(std::mem::take(from)),
+                }
+            }
             ranges.retain(|(from, to)| from < to);
         }
         let entries: Entries<'a> = match self.covered.need {
@@ -111,15 +128,14 @@ impl ValueScan {
                 Box::new(ranges.into_iter().flat_map(move |range| entries(snapshot, &range, Direction::Forward)))
             }
             Need::Distinct => Box::new(Distinct { snapshot, path: self.number, ranges, last: None, open: None }),
-            Need::Least => Box::new(self.end(snapshot, Direction::Forward).chain(self.structure(snapshot))),
-            Need::Greatest => self.end(snapshot, Direction::Reverse),
+            Need::Least => Box::new(self.end(snapshot, ranges, Direction::Forward).chain(self.structure(snapshot))),
+            Need::Greatest => self.end(snapshot, ranges, Direction::Reverse),
         };
         Box::new(entries.map(found))
     }
 
     /// The entries of the first value in a direction.
-    fn end<'a>(&self, snapshot: &'a dyn Snapshot, direction: Direction) -> Entries<'a> {
-        let mut ranges = self.ranges.clone();
+    fn end<'a>(&self, snapshot: &'a dyn Snapshot, mut ranges: Vec<KeyRange>, direction: Direction) -> Entries<'a> {
         if direction == Direction::Reverse {
             ranges.reverse();
         }

@@ -1,7 +1,7 @@
 //! Items in the order of ORDER BY, along an index: that of its one path, or a composite one.
 //!
 //! An index keeps the beginning of a very long string and the nearest double of a large number. Entries that look the
-//! same for that reason are a *run*: its items are loaded and put into their true order.
+//! same up to such a part are a *run*: its items are loaded and put into their true order.
 
 use super::condition::{steps, value_ranges};
 use super::cursor::{Posting, Postings};
@@ -33,7 +33,7 @@ pub type Part = (Option<Json>, bool);
 /// A posting's place in the order of a query.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Spot {
-    /// The value's bytes in the index; `None` in natural order, and in ORDER BY for items that lack the path: those
+    /// The value's bytes in the index, of a run what all its values begin with; `None` in natural order, and in ORDER BY for items that lack the path: those
     /// come before all values.
     pub value: Option<Vec<u8>>,
     /// In a run: the values themselves, and whether each ascends.
@@ -217,16 +217,19 @@ impl OrderWalk {
         if self.descending { Direction::Reverse } else { Direction::Forward }
     }
 
-    fn hides_order(&self, bytes: &[u8]) -> bool {
+    /// What the values of a run begin with, if these bytes are in one.
+    fn run_of<'b>(&self, bytes: &'b [u8]) -> Option<&'b [u8]> {
         match &self.along {
-            Along::Path(_) => value::hides_order(bytes),
-            Along::Composite(composite) => composite::hides_order(composite, bytes),
+            Along::Path(_) => value::hides_order(bytes).then_some(bytes),
+            Along::Composite(composite) => {
+                composite::hides_order_from(composite, bytes).and_then(|length| bytes.get(..length))
+            }
         }
     }
 
     /// Whether a spot lies in a run, where the value's bytes do not say all.
     pub fn in_run(&self, spot: &Spot) -> bool {
-        spot.value.as_ref().is_some_and(|value| self.hides_order(value))
+        spot.value.as_ref().is_some_and(|value| self.run_of(value).is_some())
     }
 
     /// The spot of an item, from the item itself.
@@ -251,8 +254,9 @@ impl OrderWalk {
                 (Some(composite::encode(composite, item, row.ts)), values)
             }
         };
-        let finer = value.as_ref().is_some_and(|bytes| self.hides_order(bytes)).then_some(finer);
-        Ok(Some(Spot { value, finer, number }))
+        let run = value.as_deref().and_then(|bytes| self.run_of(bytes)).map(<[u8]>::to_vec);
+        let finer = run.is_some().then_some(finer);
+        Ok(Some(Spot { value: run.or(value), finer, number }))
     }
 
     /// The postings behind `after`, in order.
@@ -340,7 +344,7 @@ impl<'a> Valued<'a> {
         if let (Some(Spot { value: Some(value), number, .. }), Some(path)) = (&after, walk.number) {
             let same = keys::terms(path, value);
             let here = [&same[..], &number.to_be_bytes()].concat();
-            let in_run = walk.hides_order(value);
+            let in_run = walk.run_of(value).is_some();
             match walk.direction() {
                 // In a run the items before it are not those with smaller numbers: it is begun anew.
                 Direction::Forward => range.0 = range.0.max(if in_run { same } else { keys::after(&here) }),
@@ -361,9 +365,11 @@ impl<'a> Valued<'a> {
     }
 
     /// Loads the items of a run that begins with this entry, and puts them in order.
-    fn read_run(&mut self, value: &[u8], first: (Number, Place)) -> Result<()> {
+    fn read_run(&mut self, begin: &[u8], first: (Number, Place)) -> Result<()> {
         let mut items = vec![first];
-        while let Some(Ok((_, number, place))) = self.entries.next_if(|e| e.as_ref().is_ok_and(|(v, ..)| v == value)) {
+        while let Some(Ok((_, number, place))) =
+            self.entries.next_if(|e| e.as_ref().is_ok_and(|(v, ..)| v.starts_with(begin)))
+        {
             items.push((number, place));
         }
         let mut run = Vec::with_capacity(items.len());
@@ -373,7 +379,7 @@ impl<'a> Valued<'a> {
         }
         let descending = self.walk.descending;
         run.sort_by(|a, b| a.spot.compare(&b.spot, descending));
-        if let Some(after) = self.after.as_ref().filter(|after| after.value.as_deref() == Some(value)) {
+        if let Some(after) = self.after.as_ref().filter(|after| after.value.as_deref() == Some(begin)) {
             run.retain(|posting| posting.spot.compare(after, descending).is_gt());
         }
         self.run = run.into_iter();
@@ -393,10 +399,10 @@ impl Iterator for Valued<'_> {
                 Ok(entry) => entry,
                 Err(error) => return Some(Err(error)),
             };
-            if !self.walk.hides_order(&value) {
+            let Some(begin) = self.walk.run_of(&value).map(<[u8]>::to_vec) else {
                 return Some(Ok(Posting::new(Spot { value: Some(value), finer: None, number }, place)));
-            }
-            if let Err(error) = self.read_run(&value, (number, place)) {
+            };
+            if let Err(error) = self.read_run(&begin, (number, place)) {
                 return Some(Err(error));
             }
         }

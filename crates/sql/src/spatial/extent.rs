@@ -82,15 +82,22 @@ fn boxes_on_earth(figure: &Figure) -> Vec<Extent> {
     match figure {
         Figure::Point(at) => vec![Extent::of(&[*at])],
         Figure::Line(line) => vec![along(line)],
-        // A polygon that is more than half of the world is what a clockwise ring leaves.
+        // A clockwise ring leaves the rest of the world, be it the larger or the smaller part.
         Figure::Polygons(polygons) => polygons
             .iter()
             .map(|rings| {
-                let outer = Figure::Polygons(vec![vec![rings.first().cloned().unwrap_or_default()]]);
-                if area(false, &outer) > HALF_WORLD { WORLD } else { along(&rings[0]) }
+                let ring = rings.first().map_or(&[][..], Vec::as_slice);
+                let outer = Figure::Polygons(vec![vec![ring.to_vec()]]);
+                if is_clockwise(ring) || area(false, &outer) > HALF_WORLD { WORLD } else { along(ring) }
             })
             .collect(),
     }
+}
+
+/// Whether a ring without long steps goes round clockwise on a map.
+fn is_clockwise(ring: &[Position]) -> bool {
+    let doubled: f64 = ring.windows(2).map(|pair| pair[0][0] * pair[1][1] - pair[1][0] * pair[0][1]).sum();
+    doubled <= 0.0
 }
 
 /// The box of a way over the Earth.
