@@ -45,6 +45,8 @@ use std::sync::Arc;
 
 /// Bytes that a query which must collect may hold.
 const MEMORY_BYTES: usize = 256 * 1024 * 1024;
+/// Distinct values that an index may give in place of items: they fit on one page.
+const DISTINCT_MOST: usize = 1_000;
 /// Rows that a page may have when the client leaves it to the server.
 const PAGE_ITEMS_MOST: usize = 10_000;
 
@@ -202,7 +204,8 @@ pub fn run(
         key: reach.key.as_ref(),
         within: None,
         rows_wanted: rows_wanted(&query, &request.page),
-        page_rows: page_items(&request.page) / targets.len().max(1),
+        // Over several partitions the values of one would have to be known to those of the others.
+        page_rows: if targets.len() == 1 { page_items(&request.page).min(DISTINCT_MOST) } else { 0 },
         may_scan_values: !(query.is_distinct() && resume.is_some()),
         profile: context.profile,
         order: None,

@@ -302,9 +302,8 @@ fn is_open(value: &Json) -> bool {
 fn canonical(row: &str) -> String {
     fn alike(value: &Json) -> Json {
         match value {
-            Json::Number(number) if number.as_f64().abs() < 9_007_199_254_740_992.0 => {
-                Json::from(number.as_f64() + 0.0)
-            }
+            // A sum of large numbers depends on their order in its last digits.
+            Json::Number(number) => Json::from(format!("{:.10e}", number.as_f64() + 0.0)),
             Json::Array(elements) => Json::Array(elements.iter().map(alike).collect()),
             Json::Object(members) => {
                 let mut out = orrery_model::Object::new();

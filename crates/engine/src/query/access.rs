@@ -50,7 +50,7 @@ pub struct Ask<'a> {
     pub within: Option<&'a EpkRange>,
     /// Rows wanted of this partition, about.
     pub rows_wanted: usize,
-    /// Rows of the page that this partition may fill, about.
+    /// Distinct values that the page certainly has room for; 0 if other partitions fill it too.
     pub page_rows: usize,
     /// Whether values may come in place of items: not where an earlier page stopped among items.
     pub may_scan_values: bool,
