@@ -3,6 +3,10 @@
 //! Every operation answers with an [`Outcome`]: the result, the request charge (errors are charged too) and the place
 //! in a partition's history that the answer reflects, from which the gateway makes session tokens.
 
+mod batch;
+
+pub use batch::*;
+
 use bytes::Bytes;
 use orrery_model::partition_key::{EpkRange, PartitionKey};
 use orrery_model::{Json, Result, Rid};

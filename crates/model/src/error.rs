@@ -89,8 +89,14 @@ kinds! {
     PartitionKeyRangeGone => 410, 1002, "Gone", AfterRefresh;
     /// The ETag does not match.
     PreconditionFailed => 412, 0, "PreconditionFailed", Never;
+    /// The condition of a patch does not hold for the item.
+    PatchConditionNotMet => 412, 1110, "PreconditionFailed", Never;
     /// The body or item is too large.
     RequestEntityTooLarge => 413, 0, "RequestEntityTooLarge", Never;
+    /// The answers of a batch are too large together.
+    BatchResponseTooLarge => 413, 3402, "RequestEntityTooLarge", Never;
+    /// Another operation of the same batch failed.
+    FailedDependency => 424, 0, "FailedDependency", Never;
     /// The partition's budget of request units is spent.
     Throttled => 429, 3200, "TooManyRequests", AfterWait;
     /// A transient conflict with another write.
@@ -159,11 +165,25 @@ impl Error {
 
     /// An ETag that does not match, in the service's words.
     pub fn precondition_failed() -> Self {
+        Self::not_met(Kind::PreconditionFailed)
+    }
+
+    /// A patch whose condition does not hold, in the service's words.
+    pub fn patch_condition_not_met() -> Self {
+        Self::not_met(Kind::PatchConditionNotMet)
+    }
+
+    fn not_met(kind: Kind) -> Self {
         Self::new(
-            Kind::PreconditionFailed,
+            kind,
             "Operation cannot be performed because one of the specified precondition is not met. One of the specified \
              pre-condition is not met. Learn more: https://aka.ms/CosmosDB/sql/errors/precondition-failed",
         )
+    }
+
+    /// An operation that was not carried out because another of its batch failed.
+    pub fn failed_dependency() -> Self {
+        Self::new(Kind::FailedDependency, "The operation was not carried out because another one of its batch failed.")
     }
 
     /// A partition key that does not fit, in the service's words.

@@ -4,8 +4,14 @@
 pub const NESTING_DEPTH: usize = 128;
 /// Bytes of an item's JSON text, system properties included.
 pub const ITEM_BYTES: usize = 2 * 1024 * 1024;
-/// Bytes of a request body: an item and a small envelope.
-pub const REQUEST_BODY_BYTES: usize = 2 * 1024 * 1024 + 64 * 1024;
+/// Bytes of a request body: an item and a small envelope. Clients cut bulk requests at 2,202,010 bytes.
+pub const REQUEST_BODY_BYTES: usize = 2 * 1024 * 1024 + 128 * 1024;
+/// Operations of one batch.
+pub const BATCH_OPERATIONS: usize = 100;
+/// Bytes of the items in the answer to one batch.
+pub const BATCH_RESPONSE_BYTES: usize = 4 * 1024 * 1024;
+/// Operations of one patch.
+pub const PATCH_OPERATIONS: usize = 10;
 /// Bytes of one page of a feed or query.
 pub const PAGE_BYTES: usize = 4 * 1024 * 1024;
 /// Rows of a page when the client names no number.
