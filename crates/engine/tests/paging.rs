@@ -60,6 +60,28 @@ fn in_pages(engine: &Engine, container: &Container, text: &str, limit_kb: Option
 }
 
 #[test]
+fn objects_and_arrays_are_distinct_although_they_have_no_order_among_themselves() {
+    let bench = Bench::new(Profile::Modern, 1);
+    let container = bench.container(BODY, 3);
+    for (n, a) in [r#"{"x":1}"#, "{}", r#"{"x":1}"#, "[1]", "[2]", "[1]", "{}", "7", "7", "[2]"].iter().enumerate() {
+        create(&bench.engine, &container, &format!(r#"{{"id":"i{n}","pk":"p{n}","a":{a}}}"#));
+    }
+    for text in [
+        "SELECT DISTINCT VALUE c.a FROM c ORDER BY c.a",
+        "SELECT DISTINCT c.a FROM c ORDER BY c.a DESC",
+        "SELECT DISTINCT VALUE c.a FROM c WHERE c.pk != 'q' ORDER BY c.a",
+    ] {
+        for size in [1_000, 3, 1] {
+            let mut given = rows(&bench.engine, &container, &Scope::Everything, &query(text), &[size]).expect("rows");
+            given.sort();
+            let all = given.len();
+            given.dedup();
+            assert_eq!((all, given.len()), (5, 5), "{text} in pages of {size}: {given:?}");
+        }
+    }
+}
+
+#[test]
 fn continuations_fit_into_a_kilobyte_where_values_do_not() {
     let bench = Bench::new(Profile::Modern, 1);
     let container = bench.container(BODY, 3);

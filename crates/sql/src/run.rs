@@ -1,6 +1,7 @@
 //! Running a compiled query.
 
 pub(crate) mod block;
+mod distinct;
 pub(crate) mod eval;
 pub(crate) mod frame;
 pub(crate) mod groups;

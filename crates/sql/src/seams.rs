@@ -126,8 +126,8 @@ pub struct Resume {
     pub(crate) skipped: u64,
     /// Rows given out so far.
     pub(crate) emitted: u64,
-    /// Hash of the last row of an ordered DISTINCT.
-    pub(crate) last: Option<u128>,
+    /// Hashes of the last rows of an ordered DISTINCT.
+    pub(crate) given: Vec<u128>,
     /// Partial aggregates.
     pub(crate) state: Vec<u8>,
 }

@@ -9,11 +9,12 @@
 //! not too long; all else ends with [`QueryError::Timeout`].
 
 use super::block::{Collector, Flow, TupleSink};
+use super::distinct::Given;
 use super::frame::{Context, Scope};
 use super::rank::Ranked;
 use super::sort::Sorter;
 use super::{item, write};
-use crate::bound::{Block, Input, Ranking};
+use crate::bound::{Block, Input, Output, Ranking};
 use crate::error::QueryError;
 use crate::query::Query;
 use crate::seams::{Bounds, Candidate, Functions, Page, Resume, Source, Work};
@@ -467,7 +468,7 @@ struct Filling<'q> {
     max_bytes: usize,
     skipped: u64,
     emitted: u64,
-    last: Option<u128>,
+    given: Given,
 }
 
 impl<'q> Filling<'q> {
@@ -480,7 +481,7 @@ impl<'q> Filling<'q> {
             max_bytes: bounds.max_bytes,
             skipped: start.skipped,
             emitted: start.emitted,
-            last: start.last,
+            given: Given::restore(&start.given),
         }
     }
 
@@ -506,20 +507,32 @@ impl<'q> Filling<'q> {
     /// Takes a row of a stream; false if there is no room for it. DISTINCT and OFFSET take theirs off.
     fn accept(&mut self, row: Bytes, may_stop: bool) -> bool {
         if self.query.block.distinct {
-            let digest = row_digest(&row);
-            if self.last == Some(digest) {
+            let (digest, is_structured) = (row_digest(&row), self.is_structured(&row));
+            if self.given.has(digest) {
                 return true;
             }
             if self.skipped >= self.query.offset && (self.is_done() || !self.has_room(&row, may_stop)) {
                 return false;
             }
-            self.last = Some(digest);
+            self.given.note(digest, is_structured);
         }
         if self.skipped < self.query.offset {
             self.skipped += 1;
             return true;
         }
         !self.is_done() && self.push(row, may_stop)
+    }
+
+    /// Whether the one value that the row is, or has, is an array or an object.
+    fn is_structured(&self, row: &[u8]) -> bool {
+        let value = match &self.query.block.output {
+            Output::Value(_) => Some(row),
+            // A row of one member: `{"name":value}`.
+            Output::Members(members) => {
+                members.first().and_then(|(name, _)| row.get(Json::from(name.as_str()).to_text().len() + 2..))
+            }
+        };
+        value.and_then(|value| value.first()).is_some_and(|first| matches!(first, b'[' | b'{'))
     }
 
     fn has_room(&self, row: &Bytes, may_stop: bool) -> bool {
@@ -547,7 +560,7 @@ impl<'q> Filling<'q> {
             inside,
             skipped: self.skipped,
             emitted: self.emitted,
-            last: self.last,
+            given: self.given.save(),
             state: Vec::new(),
         }
     }

@@ -5,7 +5,7 @@ use crate::error::QueryError;
 use crate::seams::Resume;
 use std::hash::Hasher;
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 impl Resume {
     /// The position as bytes for a continuation token.
@@ -15,13 +15,8 @@ impl Resume {
         for counter in [self.inside, self.skipped, self.emitted] {
             put(counter, &mut out);
         }
-        match self.last {
-            None => out.push(0),
-            Some(last) => {
-                out.push(1);
-                out.extend_from_slice(&last.to_le_bytes());
-            }
-        }
+        put(self.given.len() as u64, &mut out);
+        self.given.iter().for_each(|hash| out.extend_from_slice(&hash.to_le_bytes()));
         for bytes in [&self.position, &self.state] {
             put(bytes.len() as u64, &mut out);
             out.extend_from_slice(bytes);
@@ -50,13 +45,9 @@ fn read(bytes: &[u8]) -> Option<Resume> {
     }
     let query = u64::from_le_bytes(take(&mut rest)?);
     let (inside, skipped, emitted) = (get(&mut rest)?, get(&mut rest)?, get(&mut rest)?);
-    let last = match take::<1>(&mut rest)? {
-        [0] => None,
-        [1] => Some(u128::from_le_bytes(take(&mut rest)?)),
-        _ => return None,
-    };
+    let given = (0..get(&mut rest)?).map(|_| Some(u128::from_le_bytes(take(&mut rest)?))).collect::<Option<_>>()?;
     let (position, state) = (piece(&mut rest)?, piece(&mut rest)?);
-    rest.is_empty().then_some(Resume { position, query, inside, skipped, emitted, last, state })
+    rest.is_empty().then_some(Resume { position, query, inside, skipped, emitted, given, state })
 }
 
 fn put(mut n: u64, out: &mut Vec<u8>) {
@@ -110,7 +101,7 @@ mod tests {
             inside: 300,
             skipped: 0,
             emitted: u64::MAX,
-            last: Some(9),
+            given: vec![9, 10],
             state: b"[]".to_vec(),
         };
         let bytes = resume.encode();
