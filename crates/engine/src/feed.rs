@@ -9,6 +9,7 @@ use crate::query::{page_items, scope_reach};
 use crate::request::{FeedPage, FeedStart, Outcome, Page, PageRequest, Position, QueryRequest, Scope};
 use crate::row::Row;
 use crate::transaction::read_row;
+use crate::visible::Visible;
 use orrery_model::partition_key::{Epk, EpkRange};
 use orrery_model::work::{Step, Work};
 use orrery_model::{Error, Kind, Result, limits};
@@ -99,7 +100,7 @@ fn collect(
     not_before: Option<u64>,
     most: usize,
 ) -> Result<FeedPage> {
-    let (now, default_ttl) = (engine.world().now_seconds(), container.settings().default_ttl);
+    let visible = Visible::of(snapshot, engine.world().now_seconds(), container.settings().default_ttl)?;
     let damaged = || Error::internal("a row of the change feed is damaged");
     let (mut rows, mut bytes, mut passed) = (Vec::new(), 0, after);
     for entry in scan(snapshot, &keys::feed_after(after), Direction::Forward) {
@@ -112,7 +113,7 @@ fn collect(
         let (number, place) = keys::unpack(&value).ok_or_else(damaged)?;
         let row = read_row(place, number, |key| snapshot.get(key).map_err(storage_failure))?.ok_or_else(damaged)?;
         let new_enough = not_before.is_none_or(|second| row.ts > second);
-        if new_enough && wanted.has(&row) && row.is_live(now, default_ttl) {
+        if new_enough && wanted.has(&row) && visible.has(&row) {
             let text = row.feed_text(container.rid(), number);
             bytes += text.len();
             rows.push(text);

@@ -14,6 +14,7 @@
 //! 19   expiry second·8 number·8                         place·8             time to live
 //! 1A   policy·1 epk length·1 epk values                 number·8            unique keys
 //! 1B                                                    which items follow which policy (index/stretches.rs)
+//! 1C   epk                                              deletion of a logical partition under way (clearing.rs)
 //! 90   path·4 value number·8 place·8                    (empty)             index term (index/value.rs)
 //! ```
 //! Numbers are big-endian, so that bytes sort as they do. *number* is the item's number in its container, the one in
@@ -44,6 +45,7 @@ const LOG: u8 = 0x18;
 const EXPIRY: u8 = 0x19;
 const UNIQUE: u8 = 0x1A;
 const STRETCHES: u8 = 0x1B;
+const CLEARING: u8 = 0x1C;
 const TERM: u8 = 0x90;
 
 /// Commits that the log remembers.
@@ -182,6 +184,21 @@ pub fn stretches() -> Vec<u8> {
     vec![STRETCHES]
 }
 
+/// The row that says that a logical partition is being deleted.
+pub fn clearing(epk: &Epk) -> Vec<u8> {
+    key(CLEARING, &[epk.as_bytes()])
+}
+
+/// All rows of logical partitions that are being deleted.
+pub fn clearings() -> (Vec<u8>, Vec<u8>) {
+    (vec![CLEARING], vec![CLEARING + 1])
+}
+
+/// The logical partition in the key of such a row.
+pub fn read_clearing(key: &[u8]) -> Option<Epk> {
+    key.strip_prefix(&[CLEARING]).map(Epk::from_bytes)
+}
+
 /// An index term.
 pub fn term(path: PathNumber, value: &[u8], number: Number, place: Place) -> Vec<u8> {
     key(TERM, &[&path.to_be_bytes(), value, &number.to_be_bytes(), &place])
@@ -250,6 +267,8 @@ mod tests {
         assert_eq!(read_path(&path(3)), Some(3));
         assert_eq!(read_term(&term(3, b"value", 7, place)), Some((&b"value"[..], 7, place)));
         assert_eq!(unpack(&pack(7, place)), Some((7, place)));
+        let epk = Epk::from_bytes(b"abc");
+        assert_eq!(read_clearing(&clearing(&epk)), Some(epk));
     }
 
     #[test]

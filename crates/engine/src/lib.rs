@@ -7,7 +7,7 @@
 //! ```text
 //! catalog      what exists                     partition    history and writer of one physical partition
 //! transaction  changes that take place together   index     terms under a policy
-//! items  feed  scripts  query  maintenance     operations   throughput   prices, the one file with numbers
+//! items  feed  scripts  query  maintenance  clearing   operations   throughput   prices, the one file with numbers
 //! ```
 //!
 //! Promises:
@@ -18,6 +18,7 @@
 //! Left out: splits and merges, throttling, batches and patches, users and permissions.
 
 mod catalog;
+mod clearing;
 mod consistency;
 mod feed;
 mod index;
@@ -33,6 +34,7 @@ mod row;
 mod scripts;
 mod throughput;
 mod transaction;
+mod visible;
 
 pub use catalog::{Container, Database};
 pub use pending::Pending;

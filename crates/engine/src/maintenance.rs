@@ -1,4 +1,5 @@
-//! Work beside requests: removing expired items, giving back the space of deleted containers.
+//! Work beside requests: removing expired items, giving back the space of deleted containers. The removal of deleted
+//! logical partitions is in `clearing.rs`.
 
 use crate::Engine;
 use crate::catalog::Container;
@@ -70,6 +71,9 @@ impl Engine {
         for old in expired {
             let place = keys::place(&old.row.epk);
             let now_there = read_row(place, old.number, |key| snapshot.get(key).map_err(storage_failure))?;
+            if transaction.is_large() {
+                break;
+            }
             if now_there.is_some_and(|row| row.lsn == old.row.lsn) {
                 transaction.erase(&mut Base::Writer(&mut writer), &old)?;
                 removed += 1;

@@ -29,6 +29,7 @@ use crate::index::policy::Policy;
 use crate::partition::Partition;
 use crate::request::{Page, PageRequest, QueryPage, QueryRequest, Scope, ScriptKind};
 use crate::throughput::Profile;
+use crate::visible::Visible;
 use access::Ask;
 use condition::{pinned, steps};
 use orrery_model::json::parse;
@@ -189,20 +190,24 @@ pub fn run(
     // Before the snapshots: a policy that is newer than they are does no harm, one that is not known would.
     let (settings, policies) = (container.settings(), container.policies());
     check_order(&query, &settings.policy)?;
+    let now = context.world.now_ms();
     let targets = reach
         .partitions
         .iter()
         .map(|(partition, within)| {
-            Ok(Target { partition: partition.as_ref(), snapshot: partition.snapshot()?, within: within.clone() })
+            let snapshot = partition.snapshot()?;
+            let visible = Visible::of(snapshot.as_ref(), now / 1000, settings.default_ttl)?;
+            Ok(Target { partition: partition.as_ref(), snapshot, within: within.clone(), visible })
         })
         .collect::<Result<Vec<_>>>()?;
-    let now = context.world.now_ms();
+    let visible = Visible::default();
     let ask = Ask {
         query: &query,
         settings: &settings,
         policies: &policies,
         key: reach.key.as_ref(),
         within: None,
+        visible: &visible,
         rows_wanted: rows_wanted(&query, &request.page),
         // Over several partitions the values of one would have to be known to those of the others.
         page_rows: if targets.len() == 1 { page_items(&request.page).min(DISTINCT_MOST) } else { 0 },
@@ -212,7 +217,7 @@ pub fn run(
     };
     let after = resume.as_ref().map(|resume| &resume.position[..]);
     let short = request.page.continuation_limit_kb.is_some();
-    let mut source = Candidates::open(container, &targets, ask, after, short, now / 1000)?;
+    let mut source = Candidates::open(container, &targets, ask, after, short)?;
     let mut work = Work::default();
     let page = run_page(context.world, &query, &mut source, functions, resume.as_ref(), &request.page, &mut work);
     let asked = source.work();

@@ -22,6 +22,9 @@ const HEADER: usize = 35;
 /// Bytes of a row that stay in the first value; the store's limit is 64 KiB.
 const CHUNK: usize = 60 * 1024;
 
+/// The LSN of a row whose commit is still to come: later than all that there are.
+pub const UNCOMMITTED: u64 = u64::MAX;
+
 /// An item as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {

@@ -14,6 +14,7 @@ use crate::index::value;
 use crate::keys::{self, Number, Place};
 use crate::partition::{Changes, Ordered, Partition, Writer, storage_failure};
 use crate::row::{self, Row};
+use crate::visible::{Visible, is_cleared};
 use bytes::Bytes;
 use orrery_model::json::parse;
 use orrery_model::partition_key::{Epk, PartitionKey, murmur3_128};
@@ -23,6 +24,10 @@ use orrery_model::{Error, Json, Kind, Object, Result, limits};
 use orrery_storage::Snapshot;
 use std::collections::HashMap;
 use std::sync::Arc;
+
+/// Index entries and bytes beyond which a transaction [is large](Transaction::is_large).
+const LARGE_ENTRIES: usize = 4_000;
+const LARGE_BYTES: usize = 2 << 20;
 
 /// An item with its number.
 #[derive(Clone, Debug)]
@@ -55,6 +60,10 @@ pub struct Transaction<'a> {
     changes: Vec<Change>,
     by_number: HashMap<Number, usize>,
     by_key: HashMap<Vec<u8>, Option<Number>>,
+    /// Rows that go along: written, or removed if `None`.
+    carried: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+    /// Index entries and bytes of all items changed.
+    weight: (usize, usize),
     /// Counted work, for the charge.
     pub work: Vec<Step>,
 }
@@ -111,6 +120,8 @@ impl<'a> Transaction<'a> {
             changes: Vec::new(),
             by_number: HashMap::new(),
             by_key: HashMap::new(),
+            carried: Vec::new(),
+            weight: (0, 0),
             work: Vec::new(),
         }
     }
@@ -125,13 +136,26 @@ impl<'a> Transaction<'a> {
         self.changes.is_empty()
     }
 
-    /// The live item with this id in a logical partition.
-    pub fn find(&self, base: &mut Base<'_>, epk: &Epk, id: &str) -> Result<Option<Stored>> {
-        Ok(self.find_any(base, epk, id)?.filter(|stored| self.is_live(&stored.row)))
+    /// A row of the partition that goes along with the changes: written, or removed if there is no value.
+    pub fn carry(&mut self, key: Vec<u8>, value: Option<Vec<u8>>) {
+        self.carried.push((key, value));
     }
 
-    fn is_live(&self, row: &Row) -> bool {
-        row.is_live(self.ts, self.settings.default_ttl)
+    /// Whether it changes about as much as work beside requests should hold a writer up for.
+    pub fn is_large(&self) -> bool {
+        let (entries, bytes) = self.weight;
+        entries >= LARGE_ENTRIES || bytes >= LARGE_BYTES
+    }
+
+    /// The live item with this id in a logical partition.
+    pub fn find(&self, base: &mut Base<'_>, epk: &Epk, id: &str) -> Result<Option<Stored>> {
+        let Some(stored) = self.find_any(base, epk, id)? else { return Ok(None) };
+        Ok(self.is_live(base, &stored.row)?.then_some(stored))
+    }
+
+    /// Whether clients may see it: neither expired, nor deleted with its logical partition.
+    fn is_live(&self, base: &mut Base<'_>, row: &Row) -> Result<bool> {
+        Ok(row.is_live(self.ts, self.settings.default_ttl) && !is_cleared(row, |key| self.get(base, key))?)
     }
 
     /// The item with this id, expired or not.
@@ -166,15 +190,17 @@ impl<'a> Transaction<'a> {
             Some(&at) => self.changes[at].new.as_ref().map(|v| v.row.clone()),
             None => self.load(&mut Base::Durable, keys::place(epk), number)?,
         };
-        Ok(row.filter(|row| row.epk == *epk && self.is_live(row)).map(|row| Stored { number, row }))
+        let Some(row) = row.filter(|row| row.epk == *epk) else { return Ok(None) };
+        Ok(self.is_live(&mut Base::Durable, &row)?.then_some(Stored { number, row }))
     }
 
     /// Items of a logical partition as this transaction sees them: its own changes over the snapshot, in natural order.
     pub fn logical_partition(&self, epk: &Epk) -> Result<Vec<Stored>> {
         let mut items: Vec<Stored> = Vec::new();
+        let visible = Visible::of(self.snapshot, self.ts, self.settings.default_ttl)?;
         for stored in rows_of_place(self.snapshot, keys::place(epk), 0) {
             let stored = stored?;
-            if stored.row.epk == *epk && !self.by_number.contains_key(&stored.number) && self.is_live(&stored.row) {
+            if stored.row.epk == *epk && !self.by_number.contains_key(&stored.number) && visible.has(&stored.row) {
                 items.push(stored);
             }
         }
@@ -201,7 +227,7 @@ impl<'a> Transaction<'a> {
         let id = item_id(item)?;
         let epk = self.settings.partition_key.epk(key);
         if let Some(old) = self.find_any(base, &epk, id)? {
-            if self.is_live(&old.row) {
+            if self.is_live(base, &old.row)? {
                 self.work.push(Step::Refused { bytes: size_of(item), terms: self.units(item, options)? });
                 return Err(Error::conflict());
             }
@@ -267,7 +293,7 @@ impl<'a> Transaction<'a> {
         self.put(base, old.number, Some(before), None).map(|_| ())
     }
 
-    /// Removes an expired item, free of charge here.
+    /// Removes an item that nobody sees any more, free of charge here.
     pub fn erase(&mut self, base: &mut Base<'_>, old: &Stored) -> Result<()> {
         let before = self.versioned(&old.row)?;
         self.put(base, old.number, Some(before), None).map(|_| ())
@@ -283,9 +309,9 @@ impl<'a> Transaction<'a> {
         }
     }
 
-    /// Removes an item that holds an id or a unique key if it is expired: nobody sees it any more.
+    /// Removes an item that holds an id or a unique key if nobody sees it any more.
     fn make_way(&mut self, base: &mut Base<'_>, holder: &Stored) -> Result<()> {
-        if self.is_live(&holder.row) { Err(Error::conflict()) } else { self.erase(base, holder) }
+        if self.is_live(base, &holder.row)? { Err(Error::conflict()) } else { self.erase(base, holder) }
     }
 
     /// Records a change and checks unique keys.
@@ -317,6 +343,10 @@ impl<'a> Transaction<'a> {
             self.by_key.insert(key, Some(number));
         }
         let row = new.as_ref().or(old.as_ref()).map(|v| v.row.clone()).ok_or_else(damaged)?;
+        for version in old.iter().chain(&new) {
+            self.weight.0 += version.terms.units() as usize;
+            self.weight.1 += version.row.body.len();
+        }
         match self.by_number.get(&number) {
             Some(&at) => self.changes[at].new = new,
             None => {
@@ -334,7 +364,7 @@ impl<'a> Transaction<'a> {
             Some(ttl) => read_ttl(ttl).ok_or_else(|| Error::bad(TTL_INVALID))?,
         };
         let row = Row {
-            lsn: 0,
+            lsn: row::UNCOMMITTED,
             sequence: 0,
             ts: self.ts,
             etag: self.world.random(),
@@ -414,7 +444,7 @@ impl<'a> Transaction<'a> {
                 "Conflicting request to resource has been attempted. Retry to avoid conflicts.",
             ));
         }
-        if self.changes.iter().all(|c| c.old.is_none() && c.new.is_none()) {
+        if self.changes.iter().all(|c| c.old.is_none() && c.new.is_none()) && self.carried.is_empty() {
             return Ok(None);
         }
         if !writer.stretches.are_all(self.policies.newest.0) {
@@ -426,6 +456,12 @@ impl<'a> Transaction<'a> {
         let mut changes = Changes { counters: writer.counters, ..Changes::default() };
         for (sequence, change) in self.changes.into_iter().enumerate() {
             add_change(change, lsn, sequence as u32, &mut changes);
+        }
+        for (key, value) in self.carried {
+            match value {
+                Some(value) => changes.puts.push((key, value)),
+                None => changes.deletes.push(key),
+            }
         }
         changes.counters.next_number = changes.counters.next_number.max(self.container.numbers_used());
         Ok(Some(writer.submit(self.partition, changes, token)))

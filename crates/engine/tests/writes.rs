@@ -23,6 +23,9 @@ enum Step {
     Delete(usize, usize, Condition),
     Wait(u64),
     RemoveExpired,
+    /// Deletes all items of a partition key.
+    Clear(usize),
+    ClearSome,
 }
 
 #[derive(Clone, Debug)]
@@ -80,6 +83,8 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (0..3usize, 0..6usize, condition()).prop_map(|(pk, id, c)| Step::Delete(pk, id, c)),
         2 => (1..8_000u64).prop_map(Step::Wait),
         1 => Just(Step::RemoveExpired),
+        1 => (0..3usize).prop_map(Step::Clear),
+        1 => Just(Step::ClearSome),
     ]
 }
 
@@ -230,6 +235,13 @@ impl Model {
                     }
                 }
             }
+            Step::Clear(pk) => {
+                let key = key(&format!("[\"p{pk}\"]"));
+                self.bench.engine.delete_logical_partition(&self.container, &key).result.expect("all is deleted");
+                self.items.retain(|key, _| key.0 != *pk);
+                self.history.retain(|key| key.0 != *pk);
+            }
+            Step::ClearSome => _ = self.bench.engine.clear_some().expect("rows are removed"),
             Step::Wait(ms) => self.bench.world.advance_ms(*ms),
             Step::RemoveExpired => while self.bench.engine.remove_expired().expect("expired items are removed") > 0 {},
         }
@@ -285,8 +297,9 @@ impl Model {
         }
     }
 
-    /// After expired items are gone, nothing is left of them.
+    /// After expired and deleted items are gone, nothing is left of them.
     fn compare_counts(&mut self) {
+        self.bench.engine.finish_clearing().expect("rows are removed");
         self.take(&Step::RemoveExpired);
         self.expire();
         let (_, usage) = self.bench.engine.quota(&self.container);

@@ -115,6 +115,8 @@ static UPSERT_ITEM: Operation = write("upsert_item", Run::InContainer(items::ups
 static READ_ITEM: Operation = read("read_item", Run::InContainer(items::read));
 static REPLACE_ITEM: Operation = write("replace_item", Run::InContainer(items::replace));
 static DELETE_ITEM: Operation = write("delete_item", Run::InContainer(items::delete));
+static DELETE_LOGICAL_PARTITION: Operation =
+    slow_write("delete_all_items_by_partition_key", Run::InContainer(items::delete_logical_partition));
 
 /// The operation that a request asks for. HEAD is a GET whose body is left out.
 ///
@@ -171,6 +173,7 @@ pub(crate) fn choose(target: Target, method: &str, ask: &Ask) -> Result<&'static
         ("GET", Target::Item) => &READ_ITEM,
         ("PUT", Target::Item) => &REPLACE_ITEM,
         ("DELETE", Target::Item) => &DELETE_ITEM,
+        ("POST", Target::LogicalPartition) => &DELETE_LOGICAL_PARTITION,
         ("PATCH", Target::Item) => return Err(Error::unsupported("Partial update of an item (PATCH)")),
         _ => return Err(Error::new(Kind::MethodNotAllowed, format!("The method {method} does not exist here."))),
     };

@@ -17,6 +17,8 @@ pub(crate) enum Target {
     Ranges,
     Items,
     Item,
+    /// All items of one partition key, to be deleted.
+    LogicalPartition,
     Scripts(ScriptKind),
     Script(ScriptKind),
     Conflicts,
@@ -84,13 +86,7 @@ static ROUTES: &[Route] = {
         route(&["dbs", "*", "colls", "*", "udfs", "*"], Script(Function), "udfs", 6, RESOURCE),
         route(&["dbs", "*", "colls", "*", "conflicts"], Conflicts, "conflicts", 4, FEED),
         route(&["dbs", "*", "colls", "*", "conflicts", "*"], Conflict, "conflicts", 6, &["GET", "HEAD", "DELETE"]),
-        route(
-            &["dbs", "*", "colls", "*", "operations", "partitionkeydelete"],
-            Refused("Deleting all items of a partition key (partitionkeydelete)"),
-            "colls",
-            4,
-            POST,
-        ),
+        route(&["dbs", "*", "colls", "*", "operations", "partitionkeydelete"], LogicalPartition, "colls", 4, POST),
         route(
             &["dbs", "*", "colls", "*", "operations", "collectiontruncate"],
             Refused("Emptying a container (collectiontruncate)"),

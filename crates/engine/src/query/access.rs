@@ -16,6 +16,7 @@ use crate::index::stretches::Policies;
 use crate::keys::{self, PathNumber, Place};
 use crate::partition::{Partition, scan};
 use crate::throughput::Profile;
+use crate::visible::Visible;
 use orrery_model::Result;
 use orrery_model::partition_key::{Epk, EpkRange};
 use orrery_sql::{Condition, Demand, Query};
@@ -48,6 +49,8 @@ pub struct Ask<'a> {
     pub key: Option<&'a Epk>,
     /// The stretch of the hash space it is confined to, if not the whole partition.
     pub within: Option<&'a EpkRange>,
+    /// What of the partition can be seen.
+    pub visible: &'a Visible,
     /// Rows wanted of this partition, about.
     pub rows_wanted: usize,
     /// Distinct values that the page certainly has room for; 0 if other partitions fill it too.

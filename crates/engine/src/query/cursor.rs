@@ -64,7 +64,6 @@ pub struct Cursor<'a> {
     /// Members that the tests look at.
     names: Vec<String>,
     peeked: Option<Posting>,
-    now: u64,
     /// What this partition did.
     pub work: QueryWork,
 }
@@ -80,7 +79,6 @@ impl<'a> Cursor<'a> {
         ask: Ask<'a>,
         mut access: Access,
         after: Option<&Spot>,
-        now: u64,
     ) -> Result<Self> {
         let work = QueryWork { seeks: access.seeks, ..QueryWork::default() };
         // Rows that ORDER BY holds equal stay as they come: by number, from the end if it descends.
@@ -108,7 +106,7 @@ impl<'a> Cursor<'a> {
             });
         }
         let names = access.tests.iter().flat_map(condition_names).collect();
-        Ok(Cursor { container, snapshot, ask, access, postings, checks, names, peeked: None, now, work })
+        Ok(Cursor { container, snapshot, ask, access, postings, checks, names, peeked: None, work })
     }
 
     /// Whether candidates come in the order that the query asks for.
@@ -192,7 +190,7 @@ impl<'a> Cursor<'a> {
     /// The item behind a posting, if it is one the query may see.
     fn load(&mut self, posting: Posting) -> Result<Option<Found>> {
         let satisfied = self.access.decides && posting.is_whole;
-        if let Some(value) = posting.value {
+        if let Some(value) = posting.value.filter(|_| !self.ask.visible.is_clearing()) {
             return Ok(Some(Found { spot: posting.spot, text: Some(Bytes::from(value.to_text())), satisfied: false }));
         }
         if self.counts_without_loading() && posting.is_whole {
@@ -205,7 +203,7 @@ impl<'a> Cursor<'a> {
             None => read_row(place, spot.number, get)?,
         };
         let Some(row) = row else { return Err(Error::internal("an index entry leads to no item")) };
-        let visible = row.is_live(self.now, self.ask.settings.default_ttl)
+        let visible = self.ask.visible.has(&row)
             && self.ask.key.is_none_or(|key| row.epk == *key)
             && self.ask.within.is_none_or(|within| within.contains(&row.epk));
         if !visible {
@@ -237,7 +235,7 @@ impl<'a> Cursor<'a> {
             && self.access.tests.is_empty()
             && self.ask.key.is_none()
             && self.ask.within.is_none()
-            && self.ask.settings.default_ttl.is_none()
+            && self.ask.visible.is_everything()
     }
 
     /// A count within a logical partition is paid as the index would do it, though the rows are read.

@@ -12,6 +12,7 @@ use crate::catalog::Container;
 use crate::index::policy::Composite;
 use crate::keys;
 use crate::partition::{Partition, storage_failure};
+use crate::visible::Visible;
 use orrery_model::partition_key::EpkRange;
 use orrery_model::work::QueryWork;
 use orrery_model::{Error, Result};
@@ -26,6 +27,8 @@ pub struct Target<'a> {
     pub snapshot: Box<dyn Snapshot>,
     /// The stretch of the hash space wanted, if not all of it.
     pub within: Option<EpkRange>,
+    /// What of it can be seen.
+    pub visible: Visible,
 }
 
 /// What one asked partition did.
@@ -51,7 +54,6 @@ pub struct Candidates<'a> {
     current: usize,
     last: Option<Position>,
     short_positions: bool,
-    now: u64,
 }
 
 impl<'a> Candidates<'a> {
@@ -66,7 +68,6 @@ impl<'a> Candidates<'a> {
         ask: Ask<'a>,
         after: Option<&[u8]>,
         short_positions: bool,
-        now: u64,
     ) -> Result<Self> {
         let mut this = Candidates {
             container,
@@ -78,7 +79,6 @@ impl<'a> Candidates<'a> {
             current: 0,
             last: after.map(Position::read).transpose()?.flatten(),
             short_positions,
-            now,
         };
         if !this.ask.query.order().is_empty() {
             this.open_merged(after.is_some_and(<[u8]>::is_empty))?;
@@ -148,7 +148,8 @@ impl<'a> Candidates<'a> {
     }
 
     fn ask(&self, target: usize, order: Option<Settled>) -> Ask<'a> {
-        Ask { within: self.targets[target].within.as_ref(), order, ..self.ask }
+        let Target { within, visible, .. } = &self.targets[target];
+        Ask { within: within.as_ref(), visible, order, ..self.ask }
     }
 
     fn choose(&self, order: Option<Settled>) -> Result<Vec<Access>> {
@@ -158,7 +159,7 @@ impl<'a> Candidates<'a> {
 
     fn cursor(&self, target: usize, access: Access, after: Option<&Spot>) -> Result<Cursor<'a>> {
         let snapshot = self.targets[target].snapshot.as_ref();
-        Cursor::open(self.container, snapshot, self.ask(target, None), access, after, self.now)
+        Cursor::open(self.container, snapshot, self.ask(target, None), access, after)
     }
 
     /// What each asked partition did.
@@ -211,7 +212,7 @@ impl<'a> Candidates<'a> {
             }
             let Some((i, spot)) = best else { return Ok(None) };
             let cursor = self.cursors[i].as_mut().expect("just peeked");
-            // Loading may find the item expired or outside the range, and then the cursor stands somewhere else.
+            // Loading may find the item gone or outside the range, and then the cursor stands somewhere else.
             match cursor.take_at(&spot)? {
                 Some(found) => return Ok(Some((i, found))),
                 None => continue,

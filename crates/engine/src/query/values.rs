@@ -57,6 +57,14 @@ pub fn plan(
     }
     let covered = ask.query.covered().filter(|covered| ask.may_scan_values && index.covers(&covered.path));
     let Some(mut covered) = covered else { return Ok(None) };
+    // While logical partitions are being deleted each value is looked at with its item: the first may be of one that is
+    // gone. How many distinct ones there are is then not known beforehand.
+    if ask.visible.is_clearing() {
+        if covered.need == Need::Distinct {
+            return Ok(None);
+        }
+        covered.need = Need::Each;
+    }
     // Where the index does not say all that is asked, the first value that it has may not be one.
     if !ask.query.exact() && matches!(covered.need, Need::Least | Need::Greatest) {
         covered.need = Need::Each;

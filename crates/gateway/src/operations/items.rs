@@ -1,4 +1,4 @@
-//! Single items.
+//! Single items, and all of one partition key.
 
 use super::Step;
 use crate::call::{Call, binary_body};
@@ -31,6 +31,13 @@ pub(super) fn replace(engine: &Engine, call: &Call, container: &Container) -> Re
 
 pub(super) fn delete(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
     write(engine, call, container, &WriteOperation::Delete(call.item_id(engine)?.to_owned()))
+}
+
+/// Deletes all items of the partition key that the header names.
+pub(super) fn delete_logical_partition(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
+    let key = call.required_key(container)?;
+    let outcome = engine.delete_logical_partition(container, &key);
+    Ok(Step::Reply(Reply::of(outcome, |()| Reply::empty(200))))
 }
 
 fn write(engine: &Engine, call: &Call, container: &Container, operation: &WriteOperation) -> Result<Step> {

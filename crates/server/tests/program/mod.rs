@@ -150,7 +150,8 @@ const KINDS: &[&str] = &["dbs", "colls", "docs", "sprocs", "triggers", "udfs", "
 impl Request {
     /// A request for `path`. The signature covers the last type in the path, and the link up to the last id.
     pub fn new(method: &'static str, path: &str) -> Self {
-        let link = path.trim_matches('/');
+        // What is done to a container is signed as the container.
+        let link = path.trim_matches('/').split("/operations/").next().unwrap_or_default();
         let last = |text: &str| KINDS.iter().find(|kind| text.rsplit('/').next() == Some(**kind)).copied();
         let above = |text: &str| text.rsplit_once('/').map_or("", |(above, _)| above).to_owned();
         let (kind, link) = match last(link) {
