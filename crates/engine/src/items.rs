@@ -5,12 +5,12 @@ use crate::catalog::Container;
 use crate::consistency::check_session;
 use crate::partition::{Ordered, Partition};
 use crate::pending::Pending;
-use crate::request::{Outcome, Position, ReadReply, WriteOperation, WriteOptions, Written};
+use crate::request::{Id, Outcome, Position, ReadReply, WriteOperation, WriteOptions, Written};
 use crate::transaction::{Base, ItemOptions, Stored, Transaction, etag_matches};
 use orrery_model::json::parse;
 use orrery_model::partition_key::PartitionKey;
 use orrery_model::work::{Step, Work};
-use orrery_model::{Error, Json, Kind, Object, Result, limits};
+use orrery_model::{Error, Json, Kind, Object, Result, Rid, limits};
 
 /// A write that passed every check that needs no look at the store.
 pub(crate) struct CheckedWrite<'a> {
@@ -21,18 +21,18 @@ pub(crate) struct CheckedWrite<'a> {
 }
 
 impl Engine {
-    /// Reads an item.
-    pub fn read_item(
+    /// Reads an item, named by its id or by its resource id.
+    pub fn read_item<'a>(
         &self,
         container: &Container,
         key: &PartitionKey,
-        id: &str,
+        id: impl Into<Id<'a>>,
         if_none_match: Option<&str>,
         session: Option<&str>,
     ) -> Outcome<ReadReply> {
         let mut work = Work::default();
         let mut position = None;
-        let result = self.read(container, key, id, session, &mut position).map(|stored| {
+        let result = self.read(container, key, id.into(), session, &mut position).map(|stored| {
             let etag = stored.row.etag_text();
             if if_none_match.is_some_and(|known| etag_matches(known, &etag)) {
                 work.steps = vec![Step::ReadNothing];
@@ -51,7 +51,7 @@ impl Engine {
         &self,
         container: &Container,
         key: &PartitionKey,
-        id: &str,
+        id: Id<'_>,
         session: Option<&str>,
         position: &mut Option<Position>,
     ) -> Result<Stored> {
@@ -63,7 +63,7 @@ impl Engine {
         *position = Some(partition.position(lsn, None));
         check_session(session, partition, lsn)?;
         let transaction = Transaction::begin(container, partition, snapshot.as_ref(), self.world());
-        let stored = transaction.find(&mut Base::Durable, &epk, id)?.ok_or_else(Error::not_found)?;
+        let stored = transaction.find_by(&mut Base::Durable, &epk, id)?.ok_or_else(Error::not_found)?;
         *position = Some(partition.position(lsn, Some(stored.row.lsn)));
         Ok(stored)
     }
@@ -145,7 +145,13 @@ pub(crate) fn apply(
     };
     let epk = transaction.epk(&write.key);
     let existing = |transaction: &mut Transaction<'_>, base: &mut Base<'_>, id: &str| -> Result<Stored> {
-        let found = transaction.find(base, &epk, id)?;
+        let found = match write.options.by_rid {
+            false => transaction.find(base, &epk, id)?,
+            true => match Rid::parse(id) {
+                Some(rid) => transaction.find_by(base, &epk, Id::Rid(rid))?,
+                None => None,
+            },
+        };
         found.ok_or_else(|| {
             transaction.work.push(Step::ReadNothing);
             Error::not_found()

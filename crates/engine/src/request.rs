@@ -66,13 +66,19 @@ pub struct Position {
     pub item_lsn: Option<u64>,
 }
 
-/// How a database, container or script is named in a path: by its id or by its resource id.
+/// How a database, container, script or item is named in a path: by its id or by its resource id.
 #[derive(Clone, Copy, Debug)]
 pub enum Id<'a> {
     /// By name.
     Name(&'a str),
     /// By resource id.
     Rid(Rid),
+}
+
+impl<'a> From<&'a str> for Id<'a> {
+    fn from(name: &'a str) -> Self {
+        Id::Name(name)
+    }
 }
 
 /// A single resource as a client reads it.
@@ -230,9 +236,9 @@ pub enum WriteOperation {
     Create,
     /// Creates or replaces.
     Upsert,
-    /// Replaces the item of this id.
+    /// Replaces the item of this id; see [`WriteOptions::by_rid`].
     Replace(String),
-    /// Deletes the item of this id.
+    /// Deletes the item of this id; see [`WriteOptions::by_rid`].
     Delete(String),
 }
 
@@ -241,6 +247,8 @@ pub enum WriteOperation {
 pub struct WriteOptions {
     /// The partition key header. Writes with a body may leave it out; deletes may not.
     pub partition_key: Option<PartitionKey>,
+    /// Whether the operation names its item by resource id (a `_self` link) and not by id.
+    pub by_rid: bool,
     /// `If-Match`.
     pub if_match: Option<String>,
     /// `x-ms-indexing-directive: Exclude`.

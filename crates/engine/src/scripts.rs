@@ -367,20 +367,19 @@ impl Room<'_, '_> {
     }
 
     fn find(&mut self, link: &DocumentLink) -> Result<Stored> {
-        let found = match link {
-            DocumentLink::Id(id) => self.transaction.find(&mut self.base, &self.epk, id)?,
-            DocumentLink::Rid(rid) => {
-                let wanted = Rid::parse(rid)
-                    .filter(|rid| rid.container_part() == self.container.rid())
-                    .and_then(|rid| rid.child_number())
-                    .filter(|(kind, _)| *kind == Child::Item);
-                let Some((_, number)) = wanted else {
-                    return Err(Error::bad(format!("The link names no item of this container: '{rid}'.")));
-                };
-                self.transaction.by_number(&self.epk, number)?
+        let id = match link {
+            DocumentLink::Id(id) => Id::Name(id),
+            DocumentLink::Rid(text) => {
+                let own = |rid: &Rid| rid.container_part() == self.container.rid();
+                let is_item = |rid: &Rid| matches!(rid.child_number(), Some((Child::Item, _)));
+                let rid = Rid::parse(text)
+                    .filter(is_item)
+                    .filter(own)
+                    .ok_or_else(|| Error::bad(format!("The link names no item of this container: '{text}'.")))?;
+                Id::Rid(rid)
             }
         };
-        found.ok_or_else(|| {
+        self.transaction.find_by(&mut self.base, &self.epk, id)?.ok_or_else(|| {
             self.transaction.work.push(Step::ReadNothing);
             Error::not_found()
         })

@@ -13,11 +13,13 @@ use crate::index::terms::Terms;
 use crate::index::value;
 use crate::keys::{self, Number, Place};
 use crate::partition::{Changes, Ordered, Partition, Writer, storage_failure};
+use crate::request::Id;
 use crate::row::{self, Row};
 use crate::visible::{Visible, is_cleared};
 use bytes::Bytes;
 use orrery_model::json::parse;
 use orrery_model::partition_key::{Epk, PartitionKey, murmur3_128};
+use orrery_model::rid::Child;
 use orrery_model::work::Step;
 use orrery_model::world::World;
 use orrery_model::{Error, Json, Kind, Object, Result, limits};
@@ -184,11 +186,19 @@ impl<'a> Transaction<'a> {
         read_row(place, number, |key| self.get(base, key))
     }
 
-    /// The live item with this number in a logical partition, on the snapshot and this transaction's own changes.
-    pub fn by_number(&self, epk: &Epk, number: Number) -> Result<Option<Stored>> {
+    /// The live item with this id or resource id in a logical partition.
+    pub fn find_by(&self, base: &mut Base<'_>, epk: &Epk, id: Id<'_>) -> Result<Option<Stored>> {
+        let rid = match id {
+            Id::Name(name) => return self.find(base, epk, name),
+            Id::Rid(rid) => rid,
+        };
+        let number = match rid.child_number() {
+            Some((Child::Item, number)) if rid.container_part() == self.container.rid() => number,
+            _ => return Ok(None),
+        };
         let row = match self.by_number.get(&number) {
             Some(&at) => self.changes[at].new.as_ref().map(|v| v.row.clone()),
-            None => self.load(&mut Base::Durable, keys::place(epk), number)?,
+            None => self.load(base, keys::place(epk), number)?,
         };
         let Some(row) = row.filter(|row| row.epk == *epk) else { return Ok(None) };
         Ok(self.is_live(&mut Base::Durable, &row)?.then_some(Stored { number, row }))

@@ -58,7 +58,7 @@ impl Call {
     }
 
     /// Whether ids in the path are resource ids.
-    fn by_rid(&self, engine: &Engine) -> bool {
+    pub(crate) fn by_rid(&self, engine: &Engine) -> bool {
         self.path.database_rid().is_some() && self.database_by(engine).is_ok_and(|(_, by_rid)| by_rid)
     }
 
@@ -90,28 +90,17 @@ impl Call {
         }
     }
 
-    /// The script of the path.
+    /// The item or script of the path.
     ///
     /// # Errors
     /// 404 if the path is by resource id and this is none.
-    pub(crate) fn script_id(&self, engine: &Engine) -> Result<Id<'_>> {
+    pub(crate) fn child_id(&self, engine: &Engine) -> Result<Id<'_>> {
         let id = self.path.id(2);
         if !self.by_rid(engine) {
             return Ok(Id::Name(id));
         }
         let rid = Rid::parse(id).filter(|rid| rid.child_number().is_some());
         rid.map(Id::Rid).ok_or_else(Error::not_found)
-    }
-
-    /// The item id of the path.
-    ///
-    /// # Errors
-    /// 400 if the path is by resource id: items are addressed by name.
-    pub(crate) fn item_id(&self, engine: &Engine) -> Result<&str> {
-        if self.by_rid(engine) {
-            return Err(Error::unsupported("Addressing an item by its resource id (_self link)"));
-        }
-        Ok(self.path.id(2))
     }
 
     /// The key that an operation on one logical partition must name.

@@ -9,7 +9,7 @@ use orrery_model::Result;
 
 pub(super) fn read(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
     let key = call.required_key(container)?;
-    let id = call.item_id(engine)?;
+    let id = call.child_id(engine)?;
     let outcome = engine.read_item(container, &key, id, call.ask.if_none_match.as_deref(), call.ask.session());
     Ok(Step::Reply(Reply::of(outcome, |reply| match reply {
         ReadReply::Item { body, etag } => Reply::json(200, body).with_etag(&etag),
@@ -26,11 +26,11 @@ pub(super) fn upsert(engine: &Engine, call: &Call, container: &Container) -> Res
 }
 
 pub(super) fn replace(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
-    write(engine, call, container, &WriteOperation::Replace(call.item_id(engine)?.to_owned()))
+    write(engine, call, container, &WriteOperation::Replace(call.path.id(2).to_owned()))
 }
 
 pub(super) fn delete(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
-    write(engine, call, container, &WriteOperation::Delete(call.item_id(engine)?.to_owned()))
+    write(engine, call, container, &WriteOperation::Delete(call.path.id(2).to_owned()))
 }
 
 /// Deletes all items of the partition key that the header names.
@@ -48,6 +48,7 @@ fn write(engine: &Engine, call: &Call, container: &Container, operation: &WriteO
     let ask = &call.ask;
     let options = WriteOptions {
         partition_key: if deletes { Some(call.required_key(container)?) } else { ask.partition_key.clone() },
+        by_rid: call.by_rid(engine),
         if_match: ask.if_match.clone(),
         leave_out_of_index: ask.leave_out_of_index,
         pre_trigger: ask.pre_trigger.clone(),

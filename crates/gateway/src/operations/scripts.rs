@@ -18,25 +18,25 @@ pub(super) fn create(engine: &Engine, call: &Call, container: &Container) -> Res
 }
 
 pub(super) fn read(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
-    let outcome = engine.read_script(container, kind(call)?, call.script_id(engine)?);
+    let outcome = engine.read_script(container, kind(call)?, call.child_id(engine)?);
     Ok(Step::Reply(with_quota(resource(outcome), engine, container)))
 }
 
 pub(super) fn replace(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
-    let (id, if_match) = (call.script_id(engine)?, call.ask.if_match.as_deref());
+    let (id, if_match) = (call.child_id(engine)?, call.ask.if_match.as_deref());
     let outcome = engine.replace_script(container, kind(call)?, id, &call.object()?, if_match);
     Ok(Step::Reply(with_quota(resource(outcome), engine, container)))
 }
 
 pub(super) fn delete(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
-    let (id, if_match) = (call.script_id(engine)?, call.ask.if_match.as_deref());
+    let (id, if_match) = (call.child_id(engine)?, call.ask.if_match.as_deref());
     let outcome = engine.delete_script(container, kind(call)?, id, if_match);
     Ok(Step::Reply(with_quota(deleted(outcome), engine, container)))
 }
 
 pub(super) fn execute(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
     let key = call.required_key(container)?;
-    let id = call.script_id(engine)?;
+    let id = call.child_id(engine)?;
     Ok(match engine.execute(container, id, &key, &call.body, call.ask.script_logging) {
         Ok(pending) => Step::Procedure(pending),
         Err(refused) => Step::Reply(finish(call, *refused)),

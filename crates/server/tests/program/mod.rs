@@ -145,7 +145,7 @@ pub struct Request {
 }
 
 /// The resource types that a path can end in.
-const KINDS: &[&str] = &["dbs", "colls", "docs", "sprocs", "triggers", "udfs", "pkranges"];
+const KINDS: &[&str] = &["dbs", "colls", "docs", "sprocs", "triggers", "udfs", "pkranges", "conflicts", "offers"];
 
 impl Request {
     /// A request for `path`. The signature covers the last type in the path, and the link up to the last id.
@@ -160,6 +160,12 @@ impl Request {
             None => (last(&above(link)).unwrap_or(""), link.to_owned()),
         };
         Request { method, path: path.to_owned(), kind, link, headers: Vec::new(), body: Vec::new() }
+    }
+
+    /// Signed as a path by resource ids is: by the last id of the link alone, in lower case.
+    pub fn by_rid(mut self) -> Self {
+        self.link = self.link.rsplit('/').next().unwrap_or_default().replace("%3D", "=").to_lowercase();
+        self
     }
 
     /// With a further header.
@@ -227,6 +233,15 @@ pub struct Answer {
 impl Answer {
     /// Reads one answer and leaves what follows it.
     pub fn read(stream: &mut impl BufRead) -> io::Result<Self> {
+        let mut answer = Self::read_head(stream)?;
+        let length = answer.header("content-length").map_or(Ok(0), str::parse);
+        answer.body.resize(length.map_err(|_| io::ErrorKind::InvalidData)?, 0);
+        stream.read_exact(&mut answer.body)?;
+        Ok(answer)
+    }
+
+    /// Reads an answer that has no body whatever its headers say: that to a HEAD.
+    fn read_head(stream: &mut impl BufRead) -> io::Result<Self> {
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {
             if stream.read_line(&mut head)? == 0 {
@@ -234,11 +249,7 @@ impl Answer {
             }
         }
         let status = head.split(' ').nth(1).and_then(|s| s.parse().ok()).ok_or(io::ErrorKind::InvalidData)?;
-        let mut answer = Answer { status, head, body: Vec::new() };
-        let length = answer.header("content-length").map_or(Ok(0), str::parse);
-        answer.body.resize(length.map_err(|_| io::ErrorKind::InvalidData)?, 0);
-        stream.read_exact(&mut answer.body)?;
-        Ok(answer)
+        Ok(Answer { status, head, body: Vec::new() })
     }
 
     /// A header's value.
@@ -296,7 +307,7 @@ impl Client {
     /// Sends a request and reads the answer. An error means that nobody knows whether the request was carried out.
     pub fn try_call(&mut self, request: &Request) -> io::Result<Answer> {
         self.stream.get_mut().write_all(&request.bytes(&self.address, &self.key))?;
-        Answer::read(&mut self.stream)
+        if request.method == "HEAD" { Answer::read_head(&mut self.stream) } else { Answer::read(&mut self.stream) }
     }
 
     /// As [`Client::try_call`], for a server that is not going to break.
