@@ -2,9 +2,12 @@
 //!
 //! All later traffic of a client goes to the address that stands here, so it is the one by which this request came,
 //! unless the operator names another.
+//!
+//! An account may have several regions, so that clients with preferences among them start as they do elsewhere. This
+//! node serves them all: one address, and one region that takes writes.
 
-use crate::options::Account;
-use orrery_model::{Error, Json, Result, limits, object};
+use crate::options::{Account, Consistency};
+use orrery_model::{Error, Json, Object, Result, limits, object};
 
 /// Writes the document for a client that came by `scheme` and `host`.
 ///
@@ -17,10 +20,13 @@ pub(crate) fn document(account: &Account, scheme: &str, host: Option<&str>) -> R
         (None, Some(host)) => return Err(Error::bad(format!("The host '{host}' is not valid."))),
         (None, None) => return Err(Error::bad("The request names no host.")),
     };
-    let locations = || {
-        let location = object! { "name" => account.region.as_str(), "databaseAccountEndpoint" => endpoint.as_str() };
-        vec![Json::Object(location)]
+    let locations = |regions: &[String]| -> Vec<Json> {
+        let location = |name: &String| {
+            Json::Object(object! { "name" => name.as_str(), "databaseAccountEndpoint" => endpoint.as_str() })
+        };
+        regions.iter().map(location).collect()
     };
+    let write_region = account.regions.get(..1).unwrap_or_default();
     let replication = || object! { "asyncReplication" => false, "minReplicaSetSize" => 1, "maxReplicasetSize" => 1 };
     let document = Json::Object(object! {
         "_self" => "",
@@ -29,19 +35,31 @@ pub(crate) fn document(account: &Account, scheme: &str, host: Option<&str>) -> R
         "media" => "//media/",
         "addresses" => "//addresses/",
         "_dbs" => "//dbs/",
-        "writableLocations" => locations(),
-        "readableLocations" => locations(),
+        "writableLocations" => locations(write_region),
+        "readableLocations" => locations(&account.regions),
         "enableMultipleWriteLocations" => false,
         "continuousBackupEnabled" => false,
         "enableNRegionSynchronousCommit" => false,
         "enablePerPartitionFailoverBehavior" => false,
         "userReplicationPolicy" => replication(),
-        "userConsistencyPolicy" => object! { "defaultConsistencyLevel" => account.consistency.name() },
+        "userConsistencyPolicy" => consistency_policy(account),
         "systemReplicationPolicy" => replication(),
         "readPolicy" => object! { "primaryReadCoefficient" => 1, "secondaryReadCoefficient" => 1 },
         "queryEngineConfiguration" => query_engine().to_text(),
     });
     Ok(document.to_text())
+}
+
+/// The account's level, with the bounds of a bounded staleness: versions and seconds, which are the service's defaults
+/// for one region and for several. There is one copy of the data here, so every read is within any bound.
+fn consistency_policy(account: &Account) -> Object {
+    let mut policy = object! { "defaultConsistencyLevel" => account.consistency.name() };
+    if account.consistency == Consistency::BoundedStaleness {
+        let (versions, seconds) = if account.regions.len() > 1 { (100_000, 300) } else { (100, 5) };
+        policy.push_new("maxStalenessPrefix", versions);
+        policy.push_new("maxIntervalInSeconds", seconds);
+    }
+    policy
 }
 
 /// What clients may want to know of the query engine. Two of them parse this text and fail if it is no JSON.
@@ -98,6 +116,35 @@ mod tests {
             assert_eq!(document(&Account::default(), "http", Some(host)).expect_err(host).status(), 400);
         }
         assert!(document(&Account::default(), "http", None).is_err());
+    }
+
+    #[test]
+    fn every_region_has_the_one_address_and_the_first_takes_writes() {
+        let regions = vec!["West US".into(), "North Europe".into(), "East Asia".into()];
+        let account = Account { regions, ..Account::default() };
+        let json = parse(document(&account, "http", Some("h:1")).expect("a document").as_bytes()).expect("JSON");
+        let names = |member: &str| -> Vec<String> {
+            let locations = json.get(member).and_then(|l| l.as_array()).expect("a list");
+            let text = |location: &Json, name: &str| location.get(name).and_then(|v| v.as_str()).map(str::to_owned);
+            assert!(locations.iter().all(|l| text(l, "databaseAccountEndpoint").as_deref() == Some("http://h:1/")));
+            locations.iter().filter_map(|location| text(location, "name")).collect()
+        };
+        assert_eq!(names("writableLocations"), ["West US"]);
+        assert_eq!(names("readableLocations"), ["West US", "North Europe", "East Asia"]);
+        assert_eq!(json.get("enableMultipleWriteLocations").and_then(Json::as_bool), Some(false));
+    }
+
+    #[test]
+    fn bounds_stand_beside_bounded_staleness_alone() {
+        for level in Consistency::ALL {
+            let account = Account { consistency: level, ..Account::default() };
+            let json = parse(document(&account, "http", Some("h:1")).expect("a document").as_bytes()).expect("JSON");
+            let policy = json.get("userConsistencyPolicy").expect("a policy");
+            assert_eq!(policy.get("defaultConsistencyLevel").and_then(|l| l.as_str()), Some(level.name()));
+            let bounded = level == Consistency::BoundedStaleness;
+            assert_eq!(policy.get("maxStalenessPrefix").is_some(), bounded, "{level:?}");
+            assert_eq!(policy.get("maxIntervalInSeconds").is_some(), bounded, "{level:?}");
+        }
     }
 
     #[test]

@@ -220,15 +220,7 @@ fn is_whole(container: &Container, key: &PartitionKey) -> bool {
 }
 
 fn parse_body(body: &[u8]) -> Result<Json> {
-    if body.first() == Some(&0x80) {
-        return Err(binary_body());
-    }
     parse(body).map_err(|error| Error::bad(format!("The input content is invalid: {error}.")))
-}
-
-/// The refusal of a body in the binary encoding of JSON.
-pub(crate) fn binary_body() -> Error {
-    Error::unsupported("A body in binary JSON (first byte 0x80)")
 }
 
 fn bad_parameters() -> Error {

@@ -9,7 +9,7 @@ use crate::operations::{self, Operation, Step};
 use crate::options::{Account, Options};
 use crate::placement::{Pool, panic_text};
 use crate::reply::Reply;
-use crate::route::{Path, Route};
+use crate::route::{Path, Route, Target};
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, DATE, EXPECT, HOST};
 use http::{HeaderMap, HeaderValue, Request, Response};
@@ -26,6 +26,9 @@ use std::time::Instant;
 
 /// Bytes of a body above which even a cheap request goes to the pool.
 const BIG_BODY_BYTES: usize = 64 * 1024;
+
+/// The first byte of every body in the binary encoding of JSON; no text begins with it.
+const BINARY_JSON: u8 = 0x80;
 
 /// Answers requests of the protocol from an engine.
 pub struct Gateway {
@@ -112,6 +115,7 @@ impl Gateway {
         };
         let mut reply = answered.unwrap_or_else(Reply::failed);
         let milliseconds = started.elapsed().as_micros() as f64 / 1000.0;
+        reply.set("x-ms-number-of-read-regions", &self.account.regions.len().saturating_sub(1).to_string());
         reply.set("x-ms-request-duration-ms", &format!("{milliseconds:.3}"));
         self.log_request(name, &reply, &head, &activity, milliseconds, connection);
         reply.render(&activity, head_only)
@@ -143,6 +147,9 @@ impl Gateway {
             Ok(body) => body,
             Err(error) => return Reply::failed(error),
         };
+        if body.first() == Some(&BINARY_JSON) {
+            return Reply::failed(Error::unsupported("A body in binary JSON (its first byte is 0x80)"));
+        }
         let host = host(head, connection);
         let (account, scheme) = (self.account.clone(), connection.scheme.name());
         let call = Call { path, target: route.target, ask, body, account, scheme, host };
@@ -169,6 +176,11 @@ impl Gateway {
 
     fn check_signature(&self, head: &http::request::Parts, path: &Path, route: &Route) -> Result<Access> {
         let text = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok());
+        let resolved = (route.target == Target::Addresses).then(|| Path::resolved(head.uri.query())).flatten();
+        let (path, route) = match &resolved {
+            Some(resolved) => (resolved, resolved.route()?),
+            None => (path, route),
+        };
         let signed = Signed {
             verb: head.method.as_str(),
             resource_type: route.signed_as,

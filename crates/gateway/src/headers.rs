@@ -26,6 +26,10 @@ pub(crate) struct Ask {
     pub(crate) upsert: bool,
     pub(crate) content: Content,
     pub(crate) change_feed: bool,
+    /// Whether text is not among the formats that the client reads.
+    pub(crate) reads_no_text: bool,
+    /// The format that an old client demands.
+    pub(crate) format: Option<Format>,
     // Which part of a container.
     pub(crate) partition_key: Option<PartitionKey>,
     pub(crate) range: Option<RangeName>,
@@ -49,6 +53,7 @@ pub(crate) struct Ask {
     pub(crate) if_none_match: Option<String>,
     pub(crate) if_modified_since: Option<i64>,
     // Consistency.
+    pub(crate) account: Option<Consistency>,
     pub(crate) consistency: Option<Consistency>,
     pub(crate) strategy: Option<Strategy>,
     pub(crate) session: Option<String>,
@@ -76,6 +81,14 @@ pub(crate) enum Content {
     Query,
     /// A query as bare text.
     Sql,
+}
+
+/// How a body is encoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    JsonText,
+    CosmosBinary,
+    HybridRow,
 }
 
 /// How many rows a page may hold.
@@ -142,6 +155,7 @@ impl Ask {
                 (header.read)(&mut ask, &value::Value { name: header.name, text })?;
             }
         }
+        ask.account = Some(account);
         ask.check_together(account)?;
         Ok(ask)
     }
@@ -187,11 +201,20 @@ impl Ask {
         self.manual_throughput.map(Throughput::Manual).or(autoscale)
     }
 
-    /// The session token, unless the request wants less than session consistency.
+    /// The session token, unless less than session consistency is wanted: by the request, or else by the account.
     pub(crate) fn session(&self) -> Option<&str> {
-        let weak = self.consistency.is_some_and(|level| level > Consistency::Session)
-            || self.strategy == Some(Strategy::Eventual);
+        let level = self.consistency.or(self.account).unwrap_or(Consistency::Session);
+        let weak = match self.strategy {
+            Some(strategy) => strategy == Strategy::Eventual,
+            None => level > Consistency::Session,
+        };
         if weak { None } else { self.session.as_deref() }
+    }
+
+    /// Whether a query is to be answered in anything but text. Only queries are ever answered so: for feeds and single
+    /// resources the service ignores both headers.
+    pub(crate) fn wants_binary(&self) -> bool {
+        self.format.map_or(self.reads_no_text, |format| format != Format::JsonText)
     }
 }
 

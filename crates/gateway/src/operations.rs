@@ -118,13 +118,20 @@ static DELETE_ITEM: Operation = write("delete_item", Run::InContainer(items::del
 static DELETE_LOGICAL_PARTITION: Operation =
     slow_write("delete_all_items_by_partition_key", Run::InContainer(items::delete_logical_partition));
 
+/// What a client in the direct mode reads, once it asks for addresses. A 400 is what these clients hand to their users
+/// at once; see `docs/decisions`.
+const DIRECT_MODE: &str = "The direct connection mode (address resolution; choose the gateway mode in the client, such \
+                           as ConnectionMode.Gateway or gatewayMode())";
+
 /// The operation that a request asks for. HEAD is a GET whose body is left out.
 ///
 /// # Errors
 /// 405 for a method that the target does not have; 400 for what the protocol has and we do not offer.
 pub(crate) fn choose(target: Target, method: &str, ask: &Ask) -> Result<&'static Operation> {
-    if let Target::Refused(what) = target {
-        return Err(Error::unsupported(what));
+    match target {
+        Target::Refused(what) => return Err(Error::unsupported(what)),
+        Target::Addresses => return Err(Error::unsupported(DIRECT_MODE)),
+        _ => {}
     }
     let method = if method == "HEAD" { "GET" } else { method };
     let is_query = ask.query || matches!(ask.content, Content::Query | Content::Sql);
@@ -177,6 +184,12 @@ pub(crate) fn choose(target: Target, method: &str, ask: &Ask) -> Result<&'static
         ("PATCH", Target::Item) => return Err(Error::unsupported("Partial update of an item (PATCH)")),
         _ => return Err(Error::new(Kind::MethodNotAllowed, format!("The method {method} does not exist here."))),
     };
+    if ask.wants_binary() && operation.name == QUERY_ITEMS.name {
+        return Err(Error::unsupported(
+            "An answer in binary JSON (x-ms-cosmos-supported-serialization-formats must name JsonText, and \
+             x-ms-documentdb-content-serialization-format nothing else)",
+        ));
+    }
     check_triggers(operation, ask)
 }
 

@@ -22,8 +22,8 @@ pub struct Options {
 pub struct Account {
     /// The account's id. Clients treat `localhost` specially, so it is not a good one.
     pub name: String,
-    /// The name of the one region.
-    pub region: String,
+    /// The names of the regions, at least one, all served here. The first is the write region.
+    pub regions: Vec<String>,
     /// The consistency that requests get unless they ask for a weaker one.
     pub consistency: Consistency,
     /// The address that clients are told to use; `None` tells each the address it came by.
@@ -34,7 +34,7 @@ impl Default for Account {
     fn default() -> Self {
         Account {
             name: "orrery".into(),
-            region: "South Central US".into(),
+            regions: vec!["South Central US".into()],
             consistency: Consistency::Session,
             endpoint: None,
         }

@@ -32,7 +32,6 @@ const CONSTANT: &[(&str, &str)] = &[
     ("x-ms-serviceversion", "version=2.14.0.0"),
     ("x-ms-gatewayversion", "2.0.0"),
     ("x-ms-schemaversion", "1.18"),
-    ("x-ms-number-of-read-regions", "0"),
     ("server", concat!("orrery/", env!("CARGO_PKG_VERSION"))),
 ];
 

@@ -25,6 +25,8 @@ pub(crate) enum Target {
     Conflict,
     Offers,
     Offer,
+    /// Where the direct connection mode finds replicas.
+    Addresses,
     /// A resource of the protocol that we do not offer, by its name.
     Refused(&'static str),
 }
@@ -118,13 +120,7 @@ static ROUTES: &[Route] = {
             4,
             RESOURCE,
         ),
-        route(
-            &["addresses"],
-            Refused("The direct connection mode (address resolution; choose the gateway mode in the client)"),
-            "docs",
-            0,
-            READ_FEED,
-        ),
+        route(&["addresses"], Addresses, "docs", 0, READ_FEED),
     ]
 };
 
@@ -145,6 +141,15 @@ impl Path {
         let segments =
             if raw.is_empty() { Vec::new() } else { raw.split('/').map(decode).collect::<Result<Vec<_>>>()? };
         Ok(Path { raw: raw.to_owned(), segments })
+    }
+
+    /// The path of the resource whose addresses a request for them wants, the parameter `$resolveFor`: the signature
+    /// covers that one.
+    pub(crate) fn resolved(query: Option<&str>) -> Option<Self> {
+        let parameters = query?.split('&').filter_map(|parameter| parameter.split_once('='));
+        let (_, value) = parameters.into_iter().find(|(name, _)| decode(name).is_ok_and(|n| n == "$resolveFor"))?;
+        let raw = decode(value).ok()?.trim_matches('/').to_owned();
+        Some(Path { segments: raw.split('/').map(str::to_owned).collect(), raw })
     }
 
     /// The route of this path.
@@ -236,7 +241,7 @@ mod tests {
             assert_eq!(target(path), Some(Target::Items), "{path}");
         }
         assert_eq!(target("/"), Some(Target::Account));
-        assert_eq!(target("//addresses/").map(|t| matches!(t, Target::Refused(_))), Some(true));
+        assert_eq!(target("//addresses/"), Some(Target::Addresses));
     }
 
     #[test]
@@ -267,6 +272,21 @@ mod tests {
         assert_eq!(links("/dbs/blog/colls/posts/docs/p%201")[0], "dbs/blog/colls/posts/docs/p 1");
         assert_eq!(links("/dbs/blog/colls/posts/docs/p%201")[1], "dbs/blog/colls/posts/docs/p%201");
         assert_eq!(links("/dbs/b/colls/p/operations/partitionkeydelete"), ["dbs/b/colls/p"]);
+    }
+
+    #[test]
+    fn a_request_for_addresses_signs_the_resource_that_it_asks_about() {
+        let signed = |query: &str| {
+            let path = Path::resolved(Some(query))?;
+            let route = path.route().ok()?;
+            Some((route.signed_as, path.signed_links(route).swap_remove(0)))
+        };
+        let of_ranges = "$resolveFor=dbs%2fXP0mAA%3d%3d%2fcolls%2fXP0mAJ3H-AA%3d%2fdocs&$filter=protocol%20eq%20rntbd";
+        assert_eq!(signed(of_ranges), Some(("docs", "xp0maj3h-aa=".into())));
+        let of_master = "%24filter=protocol%20eq%20rntbd&%24resolveFor=%2Fdbs%2F";
+        assert_eq!(signed(of_master), Some(("dbs", String::new())));
+        assert_eq!(signed("$filter=protocol"), None);
+        assert!(Path::resolved(None).is_none());
     }
 
     #[test]

@@ -44,6 +44,7 @@ const START_HELP: &str = "\
 Examples:
   orrery start --memory --listen 127.0.0.1:0 --ready-json     a free port, for tests
   orrery start --tls-cert cert.pem --tls-key key.pem          your own certificate
+  orrery start --consistency strong --region 'West US' --region 'East US'     as another account would look
 
 The key file holds the account's primary key in base64 on its first line. Further lines may add
 'secondary: <key>', 'primary-read-only: <key>' and 'secondary-read-only: <key>'.
@@ -82,6 +83,13 @@ pub(crate) struct StartArguments {
     /// client, as the service does it
     #[arg(long, value_enum, env = "ORRERY_CROSS_PARTITION_QUERIES", default_value_t = CrossPartitionQueries::Merge)]
     pub(crate) cross_partition_queries: CrossPartitionQueries,
+    /// The consistency that requests get unless they ask for a weaker one; every read is of the last commit anyway
+    #[arg(long, value_enum, env = "ORRERY_CONSISTENCY", default_value_t = Consistency::Session)]
+    pub(crate) consistency: Consistency,
+    /// A region of the account, to be named again for each more; all are served here, and the first takes writes
+    /// [default: South Central US]
+    #[arg(long = "region", value_name = "NAME", env = "ORRERY_REGIONS", value_delimiter = ',')]
+    pub(crate) regions: Vec<String>,
     /// The form of log lines
     #[arg(long, value_enum, env = "ORRERY_LOG_FORMAT", default_value_t = Format::Text)]
     pub(crate) log_format: Format,
@@ -189,6 +197,33 @@ pub(crate) enum CrossPartitionQueries {
     Refuse,
 }
 
+/// How up to date reads are, the strongest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Consistency {
+    /// Reads see the last committed write
+    Strong,
+    /// Reads lag by a bounded number of versions or seconds
+    Bounded,
+    /// A client reads its own writes
+    Session,
+    /// Reads never see writes out of order
+    ConsistentPrefix,
+    /// Reads converge
+    Eventual,
+}
+
+impl From<Consistency> for orrery_gateway::Consistency {
+    fn from(level: Consistency) -> Self {
+        match level {
+            Consistency::Strong => Self::Strong,
+            Consistency::Bounded => Self::BoundedStaleness,
+            Consistency::Session => Self::Session,
+            Consistency::ConsistentPrefix => Self::ConsistentPrefix,
+            Consistency::Eventual => Self::Eventual,
+        }
+    }
+}
+
 /// The form of log lines.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum Format {
@@ -247,6 +282,8 @@ mod tests {
         assert!(start.listen.ip().is_loopback());
         assert_eq!(start.profile, Profile::Modern);
         assert_eq!(start.cross_partition_queries, CrossPartitionQueries::Merge);
+        assert_eq!(start.consistency, Consistency::Session);
+        assert!(start.regions.is_empty());
     }
 
     #[test]

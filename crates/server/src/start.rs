@@ -72,10 +72,37 @@ fn build(arguments: &StartArguments) -> Result<Server, Failure> {
     let world: Arc<dyn World> = Arc::new(SystemWorld::default());
     let log = Arc::new(Log::new(arguments.log_level.into(), arguments.log_format.into(), io::stderr()));
     let engine = open_engine(data_dir.as_deref(), arguments.profile, arguments.cross_partition_queries, world.clone())?;
-    let account = Account { endpoint: arguments.endpoint.clone(), ..Account::default() };
+    let account = account(arguments)?;
     let options = Options { keys, account, world: world.clone(), log: log.clone() };
     let gateway = Arc::new(Gateway::new(engine.clone(), options));
     Ok(Server { engine, gateway, tls, world, log, primary_key: primary, well_known_key: well_known, data_dir })
+}
+
+/// The account that clients see.
+fn account(arguments: &StartArguments) -> Result<Account, Failure> {
+    let mut account = Account {
+        endpoint: arguments.endpoint.clone(),
+        consistency: arguments.consistency.into(),
+        ..Account::default()
+    };
+    if !arguments.regions.is_empty() {
+        account.regions = checked_regions(&arguments.regions)?;
+    }
+    Ok(account)
+}
+
+/// The regions, if each has a name of its own. Clients compare names without blanks and in lower case.
+fn checked_regions(names: &[String]) -> Result<Vec<String>, Failure> {
+    let plain = |name: &String| name.replace(' ', "").to_lowercase();
+    for (i, name) in names.iter().enumerate() {
+        if plain(name).is_empty() {
+            return Err(Failure::Usage("a --region needs a name".into()));
+        }
+        if names[..i].iter().any(|other| plain(other) == plain(name)) {
+            return Err(Failure::Usage(format!("the region '{name}' is named twice")));
+        }
+    }
+    Ok(names.iter().map(|name| name.trim().to_owned()).collect())
 }
 
 async fn run_until_told(server: &Server, arguments: &StartArguments) -> Result<(), Failure> {
@@ -218,6 +245,14 @@ mod tests {
         let home = data_dir_of(None, Some("/home/a".into())).expect("a directory");
         assert_eq!(home, Path::new("/home/a/.local/share/orrery"));
         assert!(matches!(data_dir_of(None, None), Err(Failure::Usage(_))));
+    }
+
+    #[test]
+    fn regions_are_told_apart_as_clients_do() {
+        let regions = |names: &[&str]| checked_regions(&names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>());
+        assert_eq!(regions(&["West US", " East US"]).expect("two regions"), ["West US", "East US"]);
+        assert!(matches!(regions(&["West US", "westus"]), Err(Failure::Usage(_))));
+        assert!(matches!(regions(&[" "]), Err(Failure::Usage(_))));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The table of request headers, sorted by name.
 
 use super::value::Value;
-use super::{Ask, Content, IndexMetrics, MaxItems, RangeName, Strategy};
+use super::{Ask, Content, Format, IndexMetrics, MaxItems, RangeName, Strategy};
 use crate::date;
 use crate::options::Consistency;
 use orrery_model::json::parse;
@@ -40,6 +40,10 @@ const BOOLEAN_HINT: Read = |_, v| v.boolean().map(|_| ());
 /// The service itself ignores bad values here.
 const FREE_HINT: Read = |_, _| Ok(());
 const REFUSED_IF_TRUE: Read = |_, v| v.refuse_if_true();
+
+/// How clients may want bodies to be encoded.
+const FORMATS: &[(&str, Format)] =
+    &[("JsonText", Format::JsonText), ("CosmosBinary", Format::CosmosBinary), ("HybridRow", Format::HybridRow)];
 
 /// The API versions of the service, the newest last.
 const VERSIONS: &[&str] = &[
@@ -175,8 +179,10 @@ static HEADERS: &[Header] = &[
         a.query_features = v.text.to_owned();
         Ok(())
     }),
-    header("x-ms-cosmos-supported-serialization-formats", "must allow JSON text", |_, v| {
-        if v.list().any(|f| f.eq_ignore_ascii_case("JsonText")) { Ok(()) } else { Err(v.refused()) }
+    header("x-ms-cosmos-supported-serialization-formats", "must allow JSON text for queries", |a, v| {
+        let formats = v.text.split(',').map(|part| v.with(part.trim()).one_of(FORMATS)).collect::<Result<Vec<_>>>()?;
+        a.reads_no_text = !formats.contains(&Format::JsonText);
+        Ok(())
     }),
     header("x-ms-cosmos-throughput-bucket", "checked; nothing else: buckets do not divide a budget here", |_, v| {
         v.number(1, 5).map(|_| ())
@@ -186,8 +192,9 @@ static HEADERS: &[Header] = &[
     header("x-ms-dedicatedgateway-bypass-cache", "nothing: there is no cache to pass by", BOOLEAN_HINT),
     header("x-ms-dedicatedgateway-max-age", "nothing: every answer is fresh", |_, v| v.number(0, i64::MAX).map(|_| ())),
     header("x-ms-documentdb-collection-rid", "nothing: a hint for routing", FREE_HINT),
-    header("x-ms-documentdb-content-serialization-format", "must be JSON text", |_, v| {
-        if v.text.eq_ignore_ascii_case("JsonText") { Ok(()) } else { Err(v.refused()) }
+    header("x-ms-documentdb-content-serialization-format", "must be JSON text for queries", |a, v| {
+        a.format = Some(v.one_of(FORMATS)?);
+        Ok(())
     }),
     header("x-ms-documentdb-is-upsert", "makes a create an upsert", |a, v| {
         a.upsert = v.boolean()?;

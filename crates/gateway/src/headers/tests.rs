@@ -78,6 +78,33 @@ fn a_session_token_counts_only_at_session_consistency() {
 }
 
 #[test]
+fn the_account_s_level_holds_where_a_request_names_none() {
+    let parse = |account, pairs: &[(&str, &str)]| {
+        let mut headers = HeaderMap::new();
+        headers.insert("x-ms-session-token", http::HeaderValue::from_static("0:-1#7"));
+        for (name, value) in pairs {
+            let name = HeaderName::from_bytes(name.as_bytes()).expect("a name");
+            headers.insert(name, http::HeaderValue::from_str(value).expect("a value"));
+        }
+        Ask::parse(&headers, account)
+    };
+    let counts = |account, pairs: &[(&str, &str)]| parse(account, pairs).expect("it parses").session().is_some();
+    for (account, token_counts) in Consistency::ALL.into_iter().zip([true, true, true, false, false]) {
+        assert_eq!(counts(account, &[]), token_counts, "{account:?}");
+        // Every level may be asked for by name, and each weaker one; none that is stronger.
+        for level in Consistency::ALL {
+            let asked = parse(account, &[("x-ms-consistency-level", level.name())]);
+            assert_eq!(asked.map_err(|e| e.status()).err(), (level < account).then_some(400), "{account:?} {level:?}");
+        }
+        let strategy = |name| parse(account, &[("x-ms-cosmos-read-consistency-strategy", name)]);
+        assert_eq!(strategy("GlobalStrong").is_ok(), account == Consistency::Strong);
+        assert!(strategy("LatestCommitted").is_ok());
+        assert!(counts(account, &[("x-ms-cosmos-read-consistency-strategy", "Session")]));
+        assert!(!counts(account, &[("x-ms-cosmos-read-consistency-strategy", "Eventual")]));
+    }
+}
+
+#[test]
 fn a_range_is_named_with_or_without_its_container() {
     let range = |text| ask(&[("x-ms-documentdb-partitionkeyrangeid", text)]).map(|a| a.range.expect("a range"));
     assert_eq!(range("0").expect("it parses"), RangeName { container: None, id: Some(0) });
@@ -117,9 +144,30 @@ fn what_is_not_offered_is_refused_by_name() {
     assert!(refused(&[("a-im", "Full-Fidelity Feed")]).contains("All Versions and Deletes"));
     assert!(refused(&[("x-ms-documentdb-populatepartitionstatistics", "True")]).contains("populatepartition"));
     assert!(refused(&[("content-encoding", "gzip")]).contains("gzip"));
-    assert!(refused(&[("x-ms-cosmos-supported-serialization-formats", "CosmosBinary")]).contains("CosmosBinary"));
     assert!(ask(&[("a-im", "Incremental feed")]).expect("it parses").change_feed);
-    assert!(ask(&[("x-ms-cosmos-supported-serialization-formats", "JsonText,CosmosBinary")]).is_ok());
+}
+
+#[test]
+fn a_query_is_answered_in_text_if_the_client_reads_text() {
+    const READS: &str = "x-ms-cosmos-supported-serialization-formats";
+    const DEMANDS: &str = "x-ms-documentdb-content-serialization-format";
+    let binary = |pairs: &[(&str, &str)]| ask(pairs).expect("it parses").wants_binary();
+    for text in ["jsontext", "JsonText, CosmosBinary", "JsonText,CosmosBinary, HybridRow", "HybridRow,JSONTEXT"] {
+        assert!(!binary(&[(READS, text)]), "{text}");
+    }
+    for text in ["COSMOSBINARY", "CosmosBinary, HybridRow"] {
+        assert!(binary(&[(READS, text)]), "{text}");
+    }
+    assert!(!binary(&[(DEMANDS, "JsonText"), (READS, "CosmosBinary")]));
+    assert!(binary(&[(DEMANDS, "CosmosBinary"), (READS, "JsonText,CosmosBinary")]));
+    assert!(!binary(&[]));
+    for bad in
+        ["Invalid value", ", ,", ",,", "JsonText CosmosBinary", ",JsonText|CosmosBinary", "Json,Text", "JsonText, "]
+    {
+        // An HTTP field has no blanks at its end, so the comma is the last character.
+        refused(&[(READS, bad)]);
+    }
+    refused(&[(DEMANDS, "Not a valid value")]);
 }
 
 #[test]

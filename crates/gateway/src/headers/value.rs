@@ -9,6 +9,11 @@ pub(crate) struct Value<'a> {
 }
 
 impl Value<'_> {
+    /// A part of the value, under the same header.
+    pub(crate) fn with<'b>(&self, text: &'b str) -> Value<'b> {
+        Value { name: self.name, text }
+    }
+
     /// A 400 that names the header and the value.
     pub(crate) fn invalid(&self, expected: &str) -> Error {
         Error::bad(format!("The value '{}' specified for the header '{}' is invalid. {expected}", self.text, self.name))

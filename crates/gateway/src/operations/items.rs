@@ -1,7 +1,7 @@
 //! Single items, and all of one partition key.
 
 use super::Step;
-use crate::call::{Call, binary_body};
+use crate::call::Call;
 use crate::reply::Reply;
 use orrery_engine::request::{Outcome, ReadReply, WriteOperation, WriteOptions, Written};
 use orrery_engine::{Container, Engine};
@@ -42,9 +42,6 @@ pub(super) fn delete_logical_partition(engine: &Engine, call: &Call, container: 
 
 fn write(engine: &Engine, call: &Call, container: &Container, operation: &WriteOperation) -> Result<Step> {
     let deletes = matches!(operation, WriteOperation::Delete(_));
-    if !deletes && call.body.first() == Some(&0x80) {
-        return Err(binary_body());
-    }
     let ask = &call.ask;
     let options = WriteOptions {
         partition_key: if deletes { Some(call.required_key(container)?) } else { ask.partition_key.clone() },

@@ -162,6 +162,12 @@ impl Request {
         Request { method, path: path.to_owned(), kind, link, headers: Vec::new(), body: Vec::new() }
     }
 
+    /// Signed for another resource than the path says: its type and its link.
+    pub fn signed_as(mut self, kind: &'static str, link: &str) -> Self {
+        (self.kind, self.link) = (kind, link.to_owned());
+        self
+    }
+
     /// Signed as a path by resource ids is: by the last id of the link alone, in lower case.
     pub fn by_rid(mut self) -> Self {
         self.link = self.link.rsplit('/').next().unwrap_or_default().replace("%3D", "=").to_lowercase();
