@@ -228,6 +228,7 @@ def test_unique_keys_hold_within_a_logical_partition(database):
     with pytest.raises(CosmosResourceExistsError) as refused:
         container.create_item({"id": "2", "pk": "p", "email": "a@b"})
     assert refused.value.status_code == 409
+    assert "Unique index constraint violation." in refused.value.message
     container.create_item({"id": "2", "pk": "q", "email": "a@b"})
 
 

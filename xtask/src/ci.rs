@@ -8,7 +8,7 @@
 use std::time::{Duration, Instant};
 
 use crate::run::{Outcome, cargo, must};
-use crate::{conformance, tidy};
+use crate::{conformance, scenarios, tidy};
 
 /// One step: its name, what it does, and the earlier step without which it means nothing.
 struct Step {
@@ -30,6 +30,8 @@ const STEPS: &[Step] = &[
     Step { name: "conformance sql-cases", run: || conformance::sql_cases(&[]), needs: Some(BUILD) },
     Step { name: "official python, quick", run: conformance::official_python_quick, needs: Some(BUILD) },
     Step { name: "conformance javascript", run: || conformance::javascript(&[]), needs: Some(BUILD) },
+    Step { name: "scenarios", run: || scenarios::judge(&[]), needs: Some(BUILD) },
+    Step { name: "scenarios go", run: || scenarios::go(&[]), needs: Some(BUILD) },
 ];
 
 /// How a step ended and what it took.

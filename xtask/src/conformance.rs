@@ -5,6 +5,7 @@
 //! conformance/official-python  the SDK's own test suite     the same venv
 //! conformance/sql-cases        queries with known rows      the same venv
 //! conformance/javascript       @azure/cosmos, node --test   node_modules beside the suite
+//! conformance/scenarios        one table, several SDKs      see `scenarios.rs`
 //! ```
 //!
 //! An installation is kept and used again while its stamp, a copy of the list of pins, is unchanged.
@@ -17,31 +18,34 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::run::{Outcome, cargo, must, output_of, program, root, target_directory};
+use crate::scenarios;
 
 /// The environment variable by which a suite finds the server program.
-const PROGRAM_VARIABLE: &str = "ORRERY_BIN";
+pub const PROGRAM_VARIABLE: &str = "ORRERY_BIN";
 
-/// A suite: its name, which is its directory's too, and how it is run with further arguments.
-type Suite = (&'static str, fn(&[String]) -> Outcome);
+/// A suite: its name, its directory below `conformance`, and how it is run with further arguments.
+type Suite = (&'static str, &'static str, fn(&[String]) -> Outcome);
 
 const SUITES: &[Suite] = &[
-    ("ratchet", ratchet),
-    ("python", python),
-    ("javascript", javascript),
-    ("sql-cases", sql_cases),
-    ("official-python", official_python),
+    ("ratchet", "ratchet", ratchet),
+    ("python", "python", python),
+    ("javascript", "javascript", javascript),
+    ("sql-cases", "sql-cases", sql_cases),
+    ("official-python", "official-python", official_python),
+    ("scenarios", "scenarios", scenarios::judge),
+    ("go", "scenarios/go", scenarios::go),
 ];
 
 /// `conformance [SUITE] [arguments for the runner]`; every suite without a name.
 pub fn run(arguments: &[String]) -> Outcome {
     let Some((name, rest)) = arguments.split_first() else {
-        let ends: Vec<Outcome> = SUITES.iter().map(|(_, suite)| suite(&[])).collect();
+        let ends: Vec<Outcome> = SUITES.iter().map(|(_, _, suite)| suite(&[])).collect();
         return ends.into_iter().collect();
     };
-    match SUITES.iter().find(|(known, _)| known == name) {
-        Some((_, suite)) => suite(rest),
+    match SUITES.iter().find(|(known, ..)| known == name) {
+        Some((_, _, suite)) => suite(rest),
         None => {
-            let known: Vec<&str> = SUITES.iter().map(|(known, _)| *known).collect();
+            let known: Vec<&str> = SUITES.iter().map(|(known, ..)| *known).collect();
             Err(format!("there is no suite `{name}`: say {}, or nothing for all", known.join(", ")))
         }
     }
@@ -97,7 +101,7 @@ pub fn official_python_quick() -> Outcome {
 }
 
 /// A suite of ours that pytest runs.
-fn pytest(suite: &str, arguments: &[String]) -> Outcome {
+pub fn pytest(suite: &str, arguments: &[String]) -> Outcome {
     let mut pytest = python_program(&root().join("conformance").join(suite))?;
     pytest.args(["-m", "pytest", "-p", "no:cacheprovider"]).args(arguments).env(PROGRAM_VARIABLE, server()?);
     must(&mut pytest)
@@ -105,7 +109,7 @@ fn pytest(suite: &str, arguments: &[String]) -> Outcome {
 }
 
 /// The Python of the suites, to be run in this directory.
-fn python_program(directory: &Path) -> Result<Command, String> {
+pub fn python_program(directory: &Path) -> Result<Command, String> {
     let pins = root().join("conformance/python");
     let python = python_environment(&pins, &target_directory().join("conformance/python"))?;
     let mut command = program(&python, directory);
@@ -194,9 +198,9 @@ mod tests {
     }
 
     #[test]
-    fn every_suite_has_a_directory_of_its_name() {
-        for (name, _) in SUITES {
-            assert!(root().join("conformance").join(name).is_dir(), "{name}");
+    fn every_suite_has_its_directory() {
+        for (name, directory, _) in SUITES {
+            assert!(root().join("conformance").join(directory).is_dir(), "{name}");
         }
     }
 

@@ -40,6 +40,7 @@ pub use catalog::{Container, Database};
 pub use pending::Pending;
 pub use rebuild::ITEMS_A_STEP;
 pub use throughput::Profile;
+pub use transaction::etag_matches;
 
 use catalog::Catalog;
 use orrery_model::partition_key::PartitionKey;

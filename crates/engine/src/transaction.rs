@@ -273,7 +273,7 @@ impl<'a> Transaction<'a> {
         if before.id != id
             && let Some(other) = self.find_any(base, &epk, id)?
         {
-            let way = self.make_way(base, &other);
+            let way = self.make_way(base, &other, Error::conflict);
             if way.is_err() {
                 self.work.push(Step::Refused { bytes: size_of(item), terms: 0 });
             }
@@ -319,9 +319,9 @@ impl<'a> Transaction<'a> {
         }
     }
 
-    /// Removes an item that holds an id or a unique key if nobody sees it any more.
-    fn make_way(&mut self, base: &mut Base<'_>, holder: &Stored) -> Result<()> {
-        if self.is_live(base, &holder.row)? { Err(Error::conflict()) } else { self.erase(base, holder) }
+    /// Removes an item that holds an id or a unique key if nobody sees it any more. Else refuses.
+    fn make_way(&mut self, base: &mut Base<'_>, holder: &Stored, refusal: fn() -> Error) -> Result<()> {
+        if self.is_live(base, &holder.row)? { Err(refusal()) } else { self.erase(base, holder) }
     }
 
     /// Records a change and checks unique keys.
@@ -343,7 +343,8 @@ impl<'a> Transaction<'a> {
                     Some(&at) => self.changes[at].new.as_ref().map(|v| v.row.clone()),
                     None => self.load(base, keys::place(&v.row.epk), holder)?,
                 };
-                self.make_way(base, &Stored { number: holder, row: row.ok_or_else(damaged)? })?;
+                let holder = Stored { number: holder, row: row.ok_or_else(damaged)? };
+                self.make_way(base, &holder, Error::unique_key_taken)?;
             }
         }
         for key in old.iter().flat_map(Versioned::owned_keys) {

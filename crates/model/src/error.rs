@@ -163,6 +163,11 @@ impl Error {
         )
     }
 
+    /// A unique key whose values another item of the logical partition has, in the service's words.
+    pub fn unique_key_taken() -> Self {
+        Self::new(Kind::Conflict, "Unique index constraint violation.")
+    }
+
     /// An ETag that does not match, in the service's words.
     pub fn precondition_failed() -> Self {
         Self::not_met(Kind::PreconditionFailed)

@@ -53,11 +53,13 @@ fn test_reference(name: &str) -> Option<(&str, &str)> {
     is_file.then(|| (path, rest.rsplit("::").next().unwrap_or(rest)))
 }
 
-/// Whether a text defines this test: a function in Rust and Python, a sentence in quotes in JavaScript.
+/// Whether a text defines this test: a function in Rust and Python, a sentence in quotes in JavaScript and in a table of
+/// scenarios.
 fn defines(text: &str, test: &str) -> bool {
     let functions = [format!("fn {test}("), format!("fn {test}<"), format!("def {test}(")];
     let sentences = ['"', '`', '\''].map(|quote| format!("test({quote}{test}{quote}"));
-    functions.iter().chain(&sentences).any(|definition| text.contains(definition.as_str()))
+    let scenario = [format!("name = \"{test}\"")];
+    functions.iter().chain(&sentences).chain(&scenario).any(|definition| text.contains(definition.as_str()))
 }
 
 #[cfg(test)]
@@ -71,6 +73,7 @@ mod tests {
             ("crates/a/tests/items.rs", "#[test]\nfn a_stale_etag_is_refused() {}\n"),
             ("conformance/python/test_a.py", "class TestAll:\n    def test_order(self):\n"),
             ("conformance/javascript/a.test.js", "test(\"items are kept\", async () => {\n"),
+            ("conformance/scenarios/table/a.toml", "[[scenario]]\nname = \"items stay\"\n"),
         ]))
     }
 
@@ -80,6 +83,7 @@ mod tests {
             | etags | yes | `crates/a/tests/items.rs::a_stale_etag_is_refused` |\n\
             | order | **partial** | no ties; `conformance/python/test_a.py::TestAll::test_order` |\n\
             | items | yes | `conformance/javascript/a.test.js::items are kept` |\n\
+            | stays | yes | `conformance/scenarios/table/a.toml::items stay` |\n\
             | media | no | retired |\n";
         assert_eq!(judged(table), Vec::<String>::new());
     }

@@ -6,7 +6,7 @@ use crate::call::Call;
 use crate::options::Account;
 use crate::reply::Reply;
 use orrery_engine::request::{Outcome, Resource};
-use orrery_engine::{Container, Database, Engine};
+use orrery_engine::{Container, Database, Engine, etag_matches};
 use orrery_model::json::parse;
 use orrery_model::{Error, Json, Result, Rid};
 use std::sync::Arc;
@@ -15,6 +15,15 @@ use std::sync::Arc;
 pub(super) fn resource(outcome: Outcome<Resource>) -> Reply {
     Reply::of(outcome, |resource| {
         Reply::json(if resource.created { 201 } else { 200 }, resource.body).with_etag(&resource.etag)
+    })
+}
+
+/// The answer to a read: 304 without a body if the client has the resource as it is.
+pub(super) fn read(call: &Call, outcome: Outcome<Resource>) -> Reply {
+    let known = call.ask.if_none_match.as_deref();
+    Reply::of(outcome, |found| match known.is_some_and(|known| etag_matches(known, &found.etag)) {
+        true => Reply::empty(304).with_etag(&found.etag),
+        false => Reply::json(200, found.body).with_etag(&found.etag),
     })
 }
 
@@ -33,8 +42,8 @@ pub(super) fn create_database(engine: &Engine, call: &Call) -> Result<Step> {
     Ok(Step::Reply(resource(engine.create_database(&call.object()?, call.ask.throughput()))))
 }
 
-pub(super) fn read_database(engine: &Engine, _: &Call, database: &Arc<Database>) -> Result<Step> {
-    Ok(Step::Reply(resource(engine.read_database(database))))
+pub(super) fn read_database(engine: &Engine, call: &Call, database: &Arc<Database>) -> Result<Step> {
+    Ok(Step::Reply(read(call, engine.read_database(database))))
 }
 
 pub(super) fn delete_database(engine: &Engine, call: &Call, database: &Arc<Database>) -> Result<Step> {
@@ -46,7 +55,7 @@ pub(super) fn create_container(engine: &Engine, call: &Call, database: &Arc<Data
 }
 
 pub(super) fn read_container(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
-    let mut reply = resource(engine.read_container(container));
+    let mut reply = read(call, engine.read_container(container));
     if call.ask.quota && reply.error.is_none() {
         let progress = engine.index_progress(container)?;
         reply = with_quota(reply, engine, container);

@@ -1,7 +1,7 @@
 //! Stored procedures, triggers and user-defined functions as resources, and the execution of procedures.
 
 use super::Step;
-use super::metadata::{deleted, resource, with_quota};
+use super::metadata::{self, deleted, resource, with_quota};
 use crate::call::Call;
 use crate::reply::{Reply, percent_encode};
 use crate::route::Target;
@@ -19,7 +19,7 @@ pub(super) fn create(engine: &Engine, call: &Call, container: &Container) -> Res
 
 pub(super) fn read(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
     let outcome = engine.read_script(container, kind(call)?, call.child_id(engine)?);
-    Ok(Step::Reply(with_quota(resource(outcome), engine, container)))
+    Ok(Step::Reply(with_quota(metadata::read(call, outcome), engine, container)))
 }
 
 pub(super) fn replace(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {

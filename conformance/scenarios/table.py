@@ -1,0 +1,108 @@
+"""The table of scenarios: reads `table/*.toml` and refuses what no driver could be asked.
+
+```toml
+[[scenario]]
+name = "a created item is read back"
+given = "container"             # what is there: nothing, database, container, wide container
+steps = [
+  { do = "create_item", with = { item = { id = "1", pk = "a" }, partition_key = ["a"] }, expect = { status = 201 } },
+]
+```
+
+Promises: every scenario has a name of its own and at least one expectation in every step that is not about binding.
+"""
+
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from matching import EXPECTATIONS
+from operations import OPERATIONS
+
+# What a scenario may be given, and how many request units per second its container has: one physical partition for
+# each 6,000 begun. Enough that no step is throttled.
+GIVEN = {"nothing": None, "database": None, "container": 6_000, "wide container": 12_000}
+
+_STEP_WORDS = {"do", "with", "expect", "bind"}
+_SCENARIO_WORDS = {"name", "given", "steps"}
+
+
+class BadTable(Exception):
+    """The table cannot be used: where, and what is wrong with it."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One request, what it must bring, and what of it later steps use."""
+
+    operation: str
+    arguments: dict
+    expect: dict
+    bind: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A named sequence of steps on a database of its own."""
+
+    file: str
+    name: str
+    given: str
+    steps: tuple[Step, ...]
+
+    @property
+    def id(self) -> str:
+        return f"{self.file}::{self.name}"
+
+
+def read(directory: Path) -> list[Scenario]:
+    """All scenarios, file after file."""
+    scenarios = [scenario for file in sorted(directory.glob("*.toml")) for scenario in parse(file.name, file.read_text())]
+    if not scenarios:
+        raise BadTable(f"there is no scenario below {directory}")
+    return scenarios
+
+
+def parse(file: str, text: str) -> list[Scenario]:
+    """The scenarios of one file."""
+    try:
+        parsed = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as problem:
+        raise BadTable(f"{file}: {problem}") from None
+    _only(file, parsed, {"scenario"})
+    scenarios = [_scenario(file, entry) for entry in parsed.get("scenario", [])]
+    names = [scenario.name for scenario in scenarios]
+    for name in names:
+        if names.count(name) > 1:
+            raise BadTable(f"{file}: two scenarios are called `{name}`")
+    return scenarios
+
+
+def _scenario(file: str, entry: dict) -> Scenario:
+    name = entry.get("name", "")
+    where = f"{file}::{name}"
+    _only(where, entry, _SCENARIO_WORDS)
+    given = entry.get("given", "container")
+    if not name or given not in GIVEN or not entry.get("steps"):
+        raise BadTable(f"{where}: a scenario has a name, steps, and is given one of {', '.join(GIVEN)}")
+    return Scenario(file, name, given, tuple(_step(where, step) for step in entry["steps"]))
+
+
+def _step(where: str, entry: dict) -> Step:
+    _only(where, entry, _STEP_WORDS)
+    operation = entry.get("do")
+    if operation not in OPERATIONS:
+        raise BadTable(f"{where}: there is no operation `{operation}`")
+    arguments = entry.get("with", {})
+    _only(f"{where}: {operation}", arguments, OPERATIONS[operation])
+    expect, bind = entry.get("expect", {}), entry.get("bind", {})
+    _only(f"{where}: {operation}", expect, EXPECTATIONS)
+    if not expect and operation != "connect":
+        raise BadTable(f"{where}: {operation} expects nothing")
+    return Step(operation, arguments, expect, bind)
+
+
+def _only(where: str, entry: dict, known) -> None:
+    for word in entry:
+        if word not in known:
+            raise BadTable(f"{where}: `{word}` is not one of {', '.join(sorted(known))}")
