@@ -27,6 +27,8 @@ CHOSEN = (
     "test_computed_properties_async.py",
     "test_change_feed.py",
     "test_change_feed_async.py",
+    "test_change_feed_all_versions.py",
+    "test_change_feed_all_versions_async.py",
     "test_full_text_policy.py",
     "test_full_text_policy_async.py",
     "test_vector_policy.py",

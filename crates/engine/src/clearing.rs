@@ -11,7 +11,7 @@
 use crate::Engine;
 use crate::catalog::Container;
 use crate::keys::{self, Number};
-use crate::partition::{Changes, Partition, outcome_error, scan};
+use crate::partition::{Changes, Partition, scan, settled};
 use crate::pending::Pending;
 use crate::request::Outcome;
 use crate::transaction::{Base, Transaction, rows_of_place};
@@ -148,13 +148,7 @@ impl Engine {
         transaction.carry(keys::clearing(&epk), left);
         let ordered = transaction.commit(&mut writer, None)?;
         drop(writer);
-        match ordered.and_then(|ordered| outcome_error(&ordered.receipt.wait())) {
-            None => Ok(()),
-            Some(error) => {
-                partition.abandon_writer();
-                Err(error)
-            }
-        }
+        ordered.map_or(Ok(()), |ordered| settled(partition, ordered))
     }
 }
 

@@ -1,20 +1,25 @@
-//! Feeds: all items in natural order, and all changes in the order of their LSN.
+//! Feeds: all items in natural order, and changes in the order of their LSN: the latest of each item, or all.
 
 use crate::Engine;
 use crate::catalog::Container;
 use crate::consistency::check_session;
-use crate::keys;
+use crate::keys::{self, Place};
 use crate::partition::{Partition, scan, storage_failure};
 use crate::query::{page_items, scope_reach};
-use crate::request::{FeedPage, FeedStart, Outcome, Page, PageRequest, Position, QueryRequest, Scope};
+use crate::request::{FeedPage, FeedStart, Outcome, Page, PageRequest, QueryRequest, Scope};
 use crate::row::Row;
 use crate::transaction::read_row;
+use crate::versions::{self, Versions};
 use crate::visible::Visible;
+use bytes::Bytes;
 use orrery_model::partition_key::{Epk, EpkRange};
 use orrery_model::work::{Step, Work};
 use orrery_model::{Error, Kind, Result, limits};
 use orrery_storage::{Direction, Snapshot};
 use std::sync::Arc;
+
+/// Changes that a page looks at at most, so that a feed of few among many answers in time.
+const LOOKED_AT_MOST: usize = 20_000;
 
 /// Which items of a partition a feed shows.
 struct Wanted {
@@ -23,6 +28,12 @@ struct Wanted {
 }
 
 impl Wanted {
+    /// Whether an item at this place can be one of them.
+    fn may_have(&self, place: Place) -> bool {
+        let within = |w: &EpkRange| keys::place(&w.min) <= place && (place <= keys::place(&w.max));
+        self.key.as_ref().is_none_or(|key| keys::place(key) == place) && self.within.as_ref().is_none_or(within)
+    }
+
     fn has(&self, row: &Row) -> bool {
         self.key.as_ref().is_none_or(|key| row.epk == *key) && self.within.as_ref().is_none_or(|w| w.contains(&row.epk))
     }
@@ -56,71 +67,186 @@ impl Engine {
         max_items: Option<usize>,
         session: Option<&str>,
     ) -> Outcome<FeedPage> {
-        let mut position = None;
-        let result = self.changes(container, scope, start, max_items, session, &mut position);
-        let items = result.as_ref().map_or_else(|_| Vec::new(), |page| page.rows.iter().map(|row| row.len()).collect());
-        self.outcome(result, &Work { steps: vec![Step::Feed { items }] }, position)
+        let latest = |open: &Opened<'_>, most: usize| {
+            let after = match start {
+                FeedStart::Now => return Ok(open.nothing()),
+                FeedStart::Beginning | FeedStart::After { .. } => 0,
+                FeedStart::Lsn(lsn) => *lsn,
+            };
+            let not_before = match start {
+                FeedStart::After { seconds } => Some(*seconds),
+                _ => None,
+            };
+            open.latest_versions(after, not_before, most)
+        };
+        self.feed_page(container, scope, max_items, session, latest)
     }
 
-    fn changes(
+    /// The changes of one physical partition, or of what of it the scope covers: each change of each item, with
+    /// deletions, as far back as the container keeps versions.
+    pub fn all_versions_feed(
         &self,
         container: &Container,
         scope: &Scope,
         start: &FeedStart,
         max_items: Option<usize>,
         session: Option<&str>,
-        position: &mut Option<Position>,
-    ) -> Result<FeedPage> {
-        let (partition, wanted) = one_partition(container, scope)?;
-        let snapshot = partition.snapshot()?;
-        let lsn = snapshot.head().lsn;
-        *position = Some(partition.position(lsn, None));
-        check_session(session, &partition, lsn)?;
-        let after = match start {
-            FeedStart::Now => return Ok(FeedPage { rows: Vec::new(), continue_after: lsn }),
-            FeedStart::Beginning | FeedStart::After { .. } => 0,
-            FeedStart::Lsn(lsn) => *lsn,
+    ) -> Outcome<FeedPage> {
+        let versions = |open: &Opened<'_>, most: usize| {
+            let retention = open.container.settings().retention_seconds.ok_or_else(versions_not_kept)?;
+            match start {
+                FeedStart::Now => Ok(open.nothing()),
+                FeedStart::Lsn(lsn) => open.all_versions(*lsn, retention, most),
+                FeedStart::Beginning | FeedStart::After { .. } => Err(Error::bad(
+                    "A change feed in the mode All Versions and Deletes starts from now or from a continuation \
+                     (If-None-Match), not from the beginning or a point in time.",
+                )),
+            }
         };
-        let not_before = match start {
-            FeedStart::After { seconds } => Some(*seconds),
-            _ => None,
+        self.feed_page(container, scope, max_items, session, versions)
+    }
+
+    /// One page of either feed, with its charge and position.
+    fn feed_page(
+        &self,
+        container: &Container,
+        scope: &Scope,
+        max_items: Option<usize>,
+        session: Option<&str>,
+        read: impl FnOnce(&Opened<'_>, usize) -> Result<FeedPage>,
+    ) -> Outcome<FeedPage> {
+        let mut position = None;
+        let page = || -> Result<FeedPage> {
+            let (partition, wanted) = one_partition(container, scope)?;
+            let snapshot = partition.snapshot()?;
+            let lsn = snapshot.head().lsn;
+            position = Some(partition.position(lsn, None));
+            check_session(session, &partition, lsn)?;
+            let (snapshot, now) = (snapshot.as_ref(), self.world().now_seconds());
+            let request = PageRequest { max_items, ..PageRequest::default() };
+            read(&Opened { container, snapshot, wanted, now }, page_items(&request))
         };
-        let page = PageRequest { max_items, ..PageRequest::default() };
-        collect(self, container, snapshot.as_ref(), &wanted, after, not_before, page_items(&page))
+        let result = page();
+        let items = result.as_ref().map_or_else(|_| Vec::new(), |page| page.rows.iter().map(|row| row.len()).collect());
+        self.outcome(result, &Work { steps: vec![Step::Feed { items }] }, position)
     }
 }
 
-/// A page of changes. The items of one transaction stay together, even beyond the page's size.
-fn collect(
-    engine: &Engine,
-    container: &Container,
-    snapshot: &dyn Snapshot,
-    wanted: &Wanted,
-    after: u64,
-    not_before: Option<u64>,
-    most: usize,
-) -> Result<FeedPage> {
-    let visible = Visible::of(snapshot, engine.world().now_seconds(), container.settings().default_ttl)?;
-    let damaged = || Error::internal("a row of the change feed is damaged");
-    let (mut rows, mut bytes, mut passed) = (Vec::new(), 0, after);
-    for entry in scan(snapshot, &keys::feed_after(after), Direction::Forward) {
-        let (key, value) = entry?;
-        let lsn = keys::read_feed(&key).ok_or_else(damaged)?;
-        if (rows.len() >= most || bytes >= limits::PAGE_BYTES) && lsn != passed {
-            return Ok(FeedPage { rows, continue_after: passed });
-        }
-        passed = lsn;
-        let (number, place) = keys::unpack(&value).ok_or_else(damaged)?;
-        let row = read_row(place, number, |key| snapshot.get(key).map_err(storage_failure))?.ok_or_else(damaged)?;
-        let new_enough = not_before.is_none_or(|second| row.ts > second);
-        if new_enough && wanted.has(&row) && visible.has(&row) {
-            let text = row.feed_text(container.rid(), number);
-            bytes += text.len();
-            rows.push(text);
-        }
+/// What a page of changes is read from.
+struct Opened<'a> {
+    container: &'a Container,
+    snapshot: &'a dyn Snapshot,
+    wanted: Wanted,
+    now: u64,
+}
+
+impl Opened<'_> {
+    /// A page without changes that goes on from here.
+    fn nothing(&self) -> FeedPage {
+        FeedPage { rows: Vec::new(), continue_after: self.snapshot.head().lsn, cut: false }
     }
-    // Nothing more up to the head: a later poll starts there, so that it does not pass deleted items again.
-    Ok(FeedPage { rows, continue_after: snapshot.head().lsn.max(after) })
+
+    fn latest_versions(&self, after: u64, not_before: Option<u64>, most: usize) -> Result<FeedPage> {
+        let damaged = || Error::internal("a row of the change feed is damaged");
+        let visible = Visible::of(self.snapshot, self.now, self.container.settings().default_ttl)?;
+        let mut page = Gathering::new(after, most);
+        for entry in scan(self.snapshot, &keys::feed_after(after), Direction::Forward) {
+            let (key, value) = entry?;
+            if !page.reaches(keys::read_feed(&key).ok_or_else(damaged)?) {
+                return Ok(page.cut());
+            }
+            let (number, place) = keys::unpack(&value).ok_or_else(damaged)?;
+            if !self.wanted.may_have(place) {
+                continue;
+            }
+            let get = |key: &[u8]| self.snapshot.get(key).map_err(storage_failure);
+            let row = read_row(place, number, get)?.ok_or_else(damaged)?;
+            let new_enough = not_before.is_none_or(|second| row.ts > second);
+            if new_enough && self.wanted.has(&row) && visible.has(&row) {
+                page.add(row.feed_text(self.container.rid(), number));
+            }
+        }
+        Ok(page.end(self.snapshot.head().lsn))
+    }
+
+    fn all_versions(&self, after: u64, retention_seconds: u64, most: usize) -> Result<FeedPage> {
+        if after < versions::floor(self.snapshot)? {
+            return Err(versions_are_gone());
+        }
+        let oldest = self.now.saturating_sub(retention_seconds);
+        let mut page = Gathering::new(after, most);
+        for entry in Versions::after(self.snapshot, after) {
+            let (lsn, version) = entry?;
+            // Whether they are removed by now or not: too old is too old.
+            if version.crts < oldest {
+                return Err(versions_are_gone());
+            }
+            if !page.reaches(lsn) {
+                return Ok(page.cut());
+            }
+            if self.wanted.has(&version.row) {
+                page.add(version.text(self.container, lsn)?);
+            }
+        }
+        Ok(page.end(self.snapshot.head().lsn))
+    }
+}
+
+/// A page of changes in the making. The changes of one transaction stay together, even beyond the page's size.
+struct Gathering {
+    rows: Vec<Bytes>,
+    bytes: usize,
+    /// Changes looked at, shown or not.
+    looked_at: usize,
+    /// The LSN that has been reached.
+    passed: u64,
+    most: usize,
+}
+
+impl Gathering {
+    fn new(after: u64, most: usize) -> Self {
+        Gathering { rows: Vec::new(), bytes: 0, looked_at: 0, passed: after, most }
+    }
+
+    /// Goes on to a change, unless the page is full.
+    fn reaches(&mut self, lsn: u64) -> bool {
+        let is_full =
+            self.rows.len() >= self.most || self.bytes >= limits::PAGE_BYTES || self.looked_at >= LOOKED_AT_MOST;
+        if is_full && lsn != self.passed {
+            return false;
+        }
+        self.passed = lsn;
+        self.looked_at += 1;
+        true
+    }
+
+    fn add(&mut self, row: Bytes) {
+        self.bytes += row.len();
+        self.rows.push(row);
+    }
+
+    fn cut(self) -> FeedPage {
+        FeedPage { rows: self.rows, continue_after: self.passed, cut: true }
+    }
+
+    /// Nothing more up to the head: a later poll starts there, so that it does not pass what is gone again.
+    fn end(self, head: u64) -> FeedPage {
+        FeedPage { rows: self.rows, continue_after: head.max(self.passed), cut: false }
+    }
+}
+
+fn versions_not_kept() -> Error {
+    Error::bad(
+        "The change feed mode All Versions and Deletes must be enabled: set a 'changeFeedPolicy' with a \
+         'retentionDuration' (in minutes) on the container.",
+    )
+}
+
+fn versions_are_gone() -> Error {
+    Error::bad(
+        "The continuation of the change feed in the mode All Versions and Deletes is older than the versions that are \
+         kept: changes since then are beyond the retention of the container. Start again from now.",
+    )
 }
 
 /// The one partition that a change feed reads: its etag is a place in one history.

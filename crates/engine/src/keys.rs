@@ -15,6 +15,8 @@
 //! 1A   policy·1 epk length·1 epk values                 number·8            unique keys
 //! 1B                                                    which items follow which policy (index/stretches.rs)
 //! 1C   epk                                              deletion of a logical partition under way (clearing.rs)
+//! 1D   lsn·8 sequence·4 chunk·4                         version of an item, in chunks (versions.rs)
+//! 1E                                                    lsn·8: versions of commits after it are kept
 //! 90   path·4 value number·8 place·8                    (empty)             index term (index/value.rs)
 //! ```
 //! Numbers are big-endian, so that bytes sort as they do. *number* is the item's number in its container, the one in
@@ -46,6 +48,8 @@ const EXPIRY: u8 = 0x19;
 const UNIQUE: u8 = 0x1A;
 const STRETCHES: u8 = 0x1B;
 const CLEARING: u8 = 0x1C;
+const VERSION: u8 = 0x1D;
+const VERSIONS_AFTER: u8 = 0x1E;
 const TERM: u8 = 0x90;
 
 /// Commits that the log remembers.
@@ -199,6 +203,28 @@ pub fn read_clearing(key: &[u8]) -> Option<Epk> {
     key.strip_prefix(&[CLEARING]).map(Epk::from_bytes)
 }
 
+/// A chunk of a version in the feed of all versions.
+pub fn version(lsn: u64, sequence: u32, chunk: u32) -> Vec<u8> {
+    key(VERSION, &[&lsn.to_be_bytes(), &sequence.to_be_bytes(), &chunk.to_be_bytes()])
+}
+
+/// All versions after `lsn`.
+pub fn versions_after(lsn: u64) -> (Vec<u8>, Vec<u8>) {
+    (version(lsn.saturating_add(1), 0, 0), vec![VERSION + 1])
+}
+
+/// LSN, sequence and chunk in the key of a version.
+pub fn read_version(key: &[u8]) -> Option<(u64, u32, u32)> {
+    let rest = key.strip_prefix(&[VERSION])?;
+    let short = |range: std::ops::Range<usize>| Some(u32::from_be_bytes(array(rest.get(range)?)?));
+    Some((number(rest.get(..8)?)?, short(8..12)?, short(12..16)?))
+}
+
+/// The row that says since when versions are kept.
+pub fn versions_floor() -> Vec<u8> {
+    vec![VERSIONS_AFTER]
+}
+
 /// An index term.
 pub fn term(path: PathNumber, value: &[u8], number: Number, place: Place) -> Vec<u8> {
     key(TERM, &[&path.to_be_bytes(), value, &number.to_be_bytes(), &place])
@@ -269,6 +295,7 @@ mod tests {
         assert_eq!(unpack(&pack(7, place)), Some((7, place)));
         let epk = Epk::from_bytes(b"abc");
         assert_eq!(read_clearing(&clearing(&epk)), Some(epk));
+        assert_eq!(read_version(&version(9, 2, 1)), Some((9, 2, 1)));
     }
 
     #[test]
@@ -287,6 +314,7 @@ mod tests {
         assert!(!within(items_of(place, 3), item(place, 2)));
         assert!(!within(items_of(place, 3), item(*b"abcdefgi", 4)));
         assert!(within(feed_after(4), feed(5, 0)) && !within(feed_after(4), feed(4, 9)));
+        assert!(within(versions_after(4), version(5, 0, 0)) && !within(versions_after(4), version(4, 9, 9)));
         assert!(within(expiries_until(4), expiry(4, 9)) && !within(expiries_until(4), expiry(5, 0)));
         assert_eq!(after(b"a\xFF"), b"b");
     }

@@ -34,6 +34,7 @@ mod row;
 mod scripts;
 mod throughput;
 mod transaction;
+mod versions;
 mod visible;
 
 pub use catalog::{Container, Database};
@@ -194,7 +195,18 @@ impl Engine {
         body: &Object,
         throughput: Option<Throughput>,
     ) -> Outcome<Resource> {
-        self.metadata_resource(body, self.catalog.create_container(database, body, throughput))
+        let created = self.catalog.create_container(database, body, throughput);
+        if let Ok(resource) = &created
+            && let Ok(container) = self.catalog.container(Id::Rid(database.rid()), Id::Rid(resource.rid))
+        {
+            self.keep_versions(&container);
+        }
+        self.metadata_resource(body, created)
+    }
+
+    /// The container is as it was asked for, whether this comes to its end now or with the next maintenance.
+    fn keep_versions(&self, container: &Container) {
+        let _ = self.begin_versions(container);
     }
 
     /// Reads a container.
@@ -205,6 +217,9 @@ impl Engine {
     /// Replaces a container's settings. The index follows a new policy by and by, see [`Engine::rebuild_some`].
     pub fn replace_container(&self, container: &Container, body: &Object, if_match: Option<&str>) -> Outcome<Resource> {
         let replaced = self.catalog.replace_container(container, body, if_match);
+        if replaced.is_ok() {
+            self.keep_versions(container);
+        }
         self.metadata_resource(body, replaced.map(|()| container.resource(false)))
     }
 

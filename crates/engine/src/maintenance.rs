@@ -4,7 +4,7 @@
 use crate::Engine;
 use crate::catalog::Container;
 use crate::keys;
-use crate::partition::{Partition, outcome_error, scan, storage_failure};
+use crate::partition::{Partition, scan, settled, storage_failure};
 use crate::transaction::{Base, Stored, Transaction, read_row};
 use orrery_model::Result;
 use orrery_storage::Direction;
@@ -81,12 +81,6 @@ impl Engine {
         }
         let ordered = transaction.commit(&mut writer, None)?;
         drop(writer);
-        match ordered.and_then(|ordered| outcome_error(&ordered.receipt.wait())) {
-            None => Ok(removed),
-            Some(error) => {
-                partition.abandon_writer();
-                Err(error)
-            }
-        }
+        ordered.map_or(Ok(()), |ordered| settled(partition, ordered)).map(|()| removed)
     }
 }

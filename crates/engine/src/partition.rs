@@ -58,6 +58,8 @@ pub struct Writer {
     pub counters: Counters,
     /// As of the last accepted commit.
     pub stretches: Stretches,
+    /// The LSN after which versions are kept, if they are; as of the last accepted commit.
+    pub versions_after: Option<u64>,
     counts: Vec<u64>,
     pending: Pending,
     recent: Recent,
@@ -93,6 +95,8 @@ pub struct Changes {
     pub counters: Counters,
     /// Which items follow which policy after it, if that changes.
     pub stretches: Option<Stretches>,
+    /// Since when versions are kept after it (`None`: they are not), if that changes.
+    pub versions_after: Option<Option<u64>>,
 }
 
 impl Changes {
@@ -183,6 +187,12 @@ impl Partition {
         Stretches::decode(&row).ok_or_else(|| Error::internal("the row of index stretches is damaged"))
     }
 
+    /// The LSN after which versions are kept in a snapshot, if they are.
+    pub fn versions_after(snapshot: &dyn Snapshot) -> Result<Option<u64>> {
+        let Some(row) = snapshot.get(&keys::versions_floor()).map_err(storage_failure)? else { return Ok(None) };
+        keys::number(&row).map(Some).ok_or_else(|| Error::internal("the row of kept versions is damaged"))
+    }
+
     /// How many index entries a path has in a snapshot.
     pub fn entries_of(snapshot: &dyn Snapshot, path: PathNumber) -> Result<u64> {
         let row = snapshot.get(&keys::path_counts(path / COUNT_BLOCK)).map_err(storage_failure)?;
@@ -226,7 +236,8 @@ impl Partition {
             none => *none = Some(stored),
         }
         let stretches = Self::stretches(snapshot.as_ref())?;
-        Ok(Writer { lease, lsn, counters, stretches, counts, pending: Pending::default(), recent })
+        let versions_after = Self::versions_after(snapshot.as_ref())?;
+        Ok(Writer { lease, lsn, counters, stretches, versions_after, counts, pending: Pending::default(), recent })
     }
 
     /// The dictionary of paths, to look up.
@@ -278,12 +289,19 @@ impl Writer {
         let mut token_bytes: Token = [0; 16];
         token_bytes[..8].copy_from_slice(&lsn.to_be_bytes());
         token_bytes[8..].copy_from_slice(&token.to_be_bytes());
-        let Changes { mut puts, deletes, entries, places, counters, stretches } = changes;
+        let Changes { mut puts, mut deletes, entries, places, counters, stretches, versions_after } = changes;
         puts.push((keys::counters(), counters.encode()));
         puts.push((keys::log(lsn), log_row(lsn, token_bytes).to_vec()));
         if let Some(stretches) = stretches {
             puts.push((keys::stretches(), stretches.encode()));
             self.stretches = stretches;
+        }
+        if let Some(after) = versions_after {
+            match after {
+                Some(lsn) => puts.push((keys::versions_floor(), lsn.to_be_bytes().to_vec())),
+                None => deletes.push(keys::versions_floor()),
+            }
+            self.versions_after = after;
         }
         self.count(entries, &mut puts);
         let unsaved = partition.paths.write().unwrap_or_else(PoisonError::into_inner).as_mut().map(Paths::take_unsaved);
@@ -448,6 +466,17 @@ pub fn scan<'a>(
 /// A store's failure as a client's error: 503 where waiting may help, else 500.
 pub fn storage_failure(error: StoreError) -> Error {
     Error::internal(error)
+}
+
+/// Waits for a commit of work beside requests. If it failed the writer is given up: it believes in what may not have
+/// taken place, and the next one looks.
+///
+/// # Errors
+/// What the store reports.
+pub fn settled(partition: &Partition, ordered: Ordered) -> Result<()> {
+    let Some(error) = outcome_error(&ordered.receipt.wait()) else { return Ok(()) };
+    partition.abandon_writer();
+    Err(error)
 }
 
 /// What a commit's outcome means for the client that waits for it. `None`: it is durable.

@@ -10,7 +10,7 @@ use crate::index::policy::Policy;
 use crate::index::stretches::{Policies, Stretches};
 use crate::index::terms::Terms;
 use crate::keys::{self, Number, Place};
-use crate::partition::{Changes, Partition, outcome_error, scan, storage_failure};
+use crate::partition::{Changes, Partition, scan, settled, storage_failure};
 use crate::row::Row;
 use crate::transaction::read_row;
 use orrery_model::json::parse;
@@ -109,14 +109,7 @@ impl Engine {
         changes.stretches = Some(stretches);
         let ordered = writer.submit(partition, changes, self.world().random());
         drop(writer);
-        match outcome_error(&ordered.receipt.wait()) {
-            None => Ok(reached.is_none()),
-            Some(error) => {
-                // The writer believes in a step that may not have taken place; the next one looks.
-                partition.abandon_writer();
-                Err(error)
-            }
-        }
+        settled(partition, ordered).map(|()| reached.is_none())
     }
 }
 

@@ -223,10 +223,13 @@ pub enum FeedStart {
 /// A page of a change feed.
 #[derive(Clone, Debug)]
 pub struct FeedPage {
-    /// Items with `_lsn`, in LSN order; empty means "not modified".
+    /// Items with `_lsn`, or versions, in LSN order.
     pub rows: Vec<Bytes>,
     /// LSN to continue after: the etag.
     pub continue_after: u64,
+    /// Whether the page ended for its size or its work and not at the head of the history: more may follow at once. A
+    /// page without rows that reached the head means "not modified".
+    pub cut: bool,
 }
 
 /// A write of one item.

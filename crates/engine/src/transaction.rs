@@ -15,6 +15,7 @@ use crate::keys::{self, Number, Place};
 use crate::partition::{Changes, Ordered, Partition, Writer, storage_failure};
 use crate::request::Id;
 use crate::row::{self, Row};
+use crate::versions::Version;
 use crate::visible::{Visible, is_cleared};
 use bytes::Bytes;
 use orrery_model::json::parse;
@@ -75,6 +76,16 @@ struct Change {
     number: Number,
     old: Option<Versioned>,
     new: Option<Versioned>,
+}
+
+impl Change {
+    /// As it stands in a commit.
+    fn at(mut self, lsn: u64, sequence: u32) -> Self {
+        if let Some(v) = &mut self.new {
+            (v.row.lsn, v.row.sequence) = (lsn, sequence);
+        }
+        self
+    }
 }
 
 #[derive(Clone)]
@@ -465,8 +476,21 @@ impl<'a> Transaction<'a> {
         let token = self.world.random();
         let lsn = writer.lsn + 1;
         let mut changes = Changes { counters: writer.counters, ..Changes::default() };
-        for (sequence, change) in self.changes.into_iter().enumerate() {
-            add_change(change, lsn, sequence as u32, &mut changes);
+        // As the container is now, not when this began: a script may have taken its time.
+        let keeps_versions = self.container.settings().retention_seconds.is_some();
+        changes.versions_after = match (keeps_versions, writer.versions_after) {
+            (true, None) => Some(Some(writer.lsn)),
+            (false, Some(_)) => Some(None),
+            _ => None,
+        };
+        for (change, sequence) in self.changes.into_iter().zip(0..) {
+            let change = change.at(lsn, sequence);
+            if keeps_versions {
+                let (old, new) = (change.old.as_ref().map(|v| &v.row), change.new.as_ref().map(|v| &v.row));
+                let version = Version::between(change.number, old, new, self.ts, self.settings.default_ttl);
+                version.iter().for_each(|version| version.put(lsn, sequence, &mut changes));
+            }
+            add_change(change, &mut changes);
         }
         for (key, value) in self.carried {
             match value {
@@ -485,11 +509,8 @@ impl<'a> Transaction<'a> {
 }
 
 /// Turns one item's change into rows.
-fn add_change(change: Change, lsn: u64, sequence: u32, out: &mut Changes) {
-    let Change { number, old, mut new } = change;
-    if let Some(v) = &mut new {
-        (v.row.lsn, v.row.sequence) = (lsn, sequence);
-    }
+fn add_change(change: Change, out: &mut Changes) {
+    let Change { number, old, new } = change;
     let place = keys::place(match new.as_ref().or(old.as_ref()) {
         Some(v) => &v.row.epk,
         None => return,

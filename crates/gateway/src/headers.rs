@@ -25,7 +25,8 @@ pub(crate) struct Ask {
     pub(crate) query: bool,
     pub(crate) upsert: bool,
     pub(crate) content: Content,
-    pub(crate) change_feed: bool,
+    pub(crate) change_feed: Option<FeedMode>,
+    pub(crate) versions_format: bool,
     /// Whether text is not among the formats that the client reads.
     pub(crate) reads_no_text: bool,
     /// The format that an old client demands.
@@ -89,6 +90,15 @@ pub(crate) enum Format {
     JsonText,
     CosmosBinary,
     HybridRow,
+}
+
+/// What a change feed shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FeedMode {
+    /// The latest version of each item.
+    LatestVersion,
+    /// Every version, and deletions.
+    AllVersions,
 }
 
 /// How many rows a page may hold.
@@ -181,6 +191,12 @@ impl Ask {
                  level {}.",
                 account.name()
             )));
+        }
+        if self.change_feed == Some(FeedMode::AllVersions) && !self.versions_format {
+            return Err(Error::unsupported(
+                "A change feed in the mode All Versions and Deletes in another form than that of \
+                 'x-ms-cosmos-changefeed-wire-format-version: 2021-09-15'",
+            ));
         }
         if self.manual_throughput.is_some() && self.autoscale_max.is_some() {
             return Err(Error::bad(

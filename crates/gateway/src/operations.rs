@@ -170,7 +170,7 @@ pub(crate) fn choose(target: Target, method: &str, ask: &Ask) -> Result<&'static
         ("GET", Target::Conflict) => &READ_CONFLICT,
         ("DELETE", Target::Conflict) => &DELETE_CONFLICT,
         ("GET", Target::Items) => {
-            if ask.change_feed {
+            if ask.change_feed.is_some() {
                 &CHANGE_FEED
             } else {
                 &READ_FEED
@@ -198,7 +198,7 @@ fn post_items(ask: &Ask, is_query: bool) -> Result<&'static Operation> {
     match ask {
         Ask { plan: true, .. } => Ok(&QUERY_PLAN),
         Ask { batch: true, .. } => Err(Error::unsupported("A batch of operations (x-ms-cosmos-is-batch-request)")),
-        Ask { change_feed: true, .. } => Err(Error::unsupported("A change feed with a query (POST with A-IM)")),
+        Ask { change_feed: Some(_), .. } => Err(Error::unsupported("A change feed with a query (POST with A-IM)")),
         _ if is_query => Ok(&QUERY_ITEMS),
         Ask { upsert: true, .. } => Ok(&UPSERT_ITEM),
         _ => Ok(&CREATE_ITEM),

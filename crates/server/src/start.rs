@@ -139,7 +139,11 @@ struct Chore {
 
 const CHORES: [Chore; 3] = [
     Chore {
-        work: |engine| engine.remove_expired().and_then(|_| engine.destroy_deleted()),
+        work: |engine| {
+            engine.remove_expired()?;
+            engine.remove_old_versions()?;
+            engine.destroy_deleted()
+        },
         failure: "what is expired or deleted keeps its space for now",
     },
     Chore { work: Engine::finish_clearing, failure: "deleted logical partitions keep their space for now" },

@@ -21,6 +21,8 @@ pub struct Settings {
     pub computed_properties: Vec<(String, String)>,
     /// Spatial values, vectors and texts.
     pub search: Search,
+    /// Seconds for which every version of an item is kept; `None` if only the latest is.
+    pub retention_seconds: Option<u64>,
     /// The body as a read shows it, without system properties.
     pub body: Object,
 }
@@ -28,6 +30,8 @@ pub struct Settings {
 /// Limits of the service on unique keys.
 const UNIQUE_KEYS: usize = 10;
 const UNIQUE_KEY_PATHS: usize = 16;
+/// Minutes for which versions can be kept at most: thirty days, as long as the service keeps them in any account.
+const RETENTION_MINUTES: u32 = 43_200;
 /// Limit of the service on computed properties.
 const COMPUTED_PROPERTIES: usize = 20;
 
@@ -39,8 +43,6 @@ enum Member {
     Servers,
     /// Understood and not offered.
     Refused,
-    /// May stand there with just this text.
-    Only(&'static str),
 }
 
 fn member(name: &str) -> Option<Member> {
@@ -54,8 +56,8 @@ fn member(name: &str) -> Option<Member> {
         | "conflictResolutionPolicy"
         | "geospatialConfig"
         | "vectorEmbeddingPolicy"
-        | "fullTextPolicy" => Member::Kept,
-        "changeFeedPolicy" => Member::Only(r#"{"retentionDuration":0}"#),
+        | "fullTextPolicy"
+        | "changeFeedPolicy" => Member::Kept,
         "analyticalStorageTtl"
         | "clientEncryptionPolicy"
         | "materializedViewDefinition"
@@ -77,8 +79,7 @@ impl Settings {
         for (name, value) in body.iter().filter(|(_, value)| !matches!(value, Json::Null)) {
             match member(name) {
                 Some(Member::Kept | Member::Servers) => {}
-                Some(Member::Only(text)) if value.to_text() == text => {}
-                Some(Member::Only(_) | Member::Refused) => {
+                Some(Member::Refused) => {
                     return Err(Error::unsupported(format!("The container property '{name}' with the value {value}")));
                 }
                 None => return Err(Error::bad(format!("The container property '{name}' is unknown."))),
@@ -109,11 +110,25 @@ impl Settings {
         if let Some(ttl) = default_ttl {
             shown.push_new("defaultTtl", ttl);
         }
+        let retention_minutes = read_retention(body.get("changeFeedPolicy"))?;
+        if let Some(minutes) = retention_minutes {
+            shown.push_new("changeFeedPolicy", Json::Object(object! { "retentionDuration" => minutes }));
+        }
+        let retention_seconds = retention_minutes.filter(|minutes| *minutes > 0).map(|minutes| u64::from(minutes) * 60);
         if !computed_properties.is_empty() {
             shown.push_new("computedProperties", body.get("computedProperties").cloned().unwrap_or(Json::Null));
         }
         let policy = Arc::new(policy);
-        Ok(Settings { partition_key, policy, default_ttl, unique_keys, computed_properties, search, body: shown })
+        Ok(Settings {
+            partition_key,
+            policy,
+            default_ttl,
+            unique_keys,
+            computed_properties,
+            search,
+            retention_seconds,
+            body: shown,
+        })
     }
 
     /// Checks that these settings may replace `old`.
@@ -178,6 +193,24 @@ fn read_unique_keys(policy: Option<&Json>) -> Result<Vec<Vec<Vec<String>>>> {
         .collect()
 }
 
+/// `changeFeedPolicy`: whole minutes for which versions are kept; 0 for none.
+fn read_retention(policy: Option<&Json>) -> Result<Option<u32>> {
+    let bad = || {
+        Error::bad(format!(
+            "The change feed policy is invalid: its one member is 'retentionDuration', a whole number of minutes from 0 \
+             to {RETENTION_MINUTES}."
+        ))
+    };
+    let Some(policy) = policy.filter(|p| !matches!(p, Json::Null)) else { return Ok(None) };
+    let policy = policy.as_object().ok_or_else(bad)?;
+    if policy.iter().any(|(name, _)| name != "retentionDuration") {
+        return Err(bad());
+    }
+    let Some(minutes) = policy.get("retentionDuration") else { return Ok(None) };
+    let minutes = minutes.as_i64().and_then(|n| u32::try_from(n).ok());
+    minutes.filter(|minutes| *minutes <= RETENTION_MINUTES).map(Some).ok_or_else(bad)
+}
+
 fn read_computed(list: Option<&Json>) -> Result<Vec<(String, String)>> {
     let bad = || Error::bad("The computed properties are invalid: each needs a 'name' and a 'query'.");
     let Some(list) = list.filter(|l| !matches!(l, Json::Null)) else { return Ok(Vec::new()) };
@@ -229,7 +262,11 @@ mod tests {
     fn what_is_not_offered_is_refused_by_name() {
         for (member, named) in [
             (r#""analyticalStorageTtl":-1"#, "analyticalStorageTtl"),
-            (r#""changeFeedPolicy":{"retentionDuration":10}"#, "changeFeedPolicy"),
+            (r#""changeFeedPolicy":{"retentionDuration":-1}"#, "change feed policy"),
+            (r#""changeFeedPolicy":{"retentionDuration":1.5}"#, "change feed policy"),
+            (r#""changeFeedPolicy":{"retentionDuration":43201}"#, "change feed policy"),
+            (r#""changeFeedPolicy":{"retentionDuration":5,"more":1}"#, "change feed policy"),
+            (r#""changeFeedPolicy":5"#, "change feed policy"),
             (r#""wheels":4"#, "wheels"),
             (r#""defaultTtl":0"#, "ttl"),
             (r#""conflictResolutionPolicy":{"mode":"Custom"}"#, "Custom"),
@@ -240,6 +277,17 @@ mod tests {
             let error = settings(&format!(r#"{{"id":"c",{member}}}"#)).expect_err(member);
             assert!(error.told().contains(named), "{error}");
         }
+    }
+
+    #[test]
+    fn versions_are_kept_for_as_long_as_the_policy_says() {
+        let seconds = |policy: &str| settings(&format!(r#"{{"id":"c"{policy}}}"#)).expect(policy).retention_seconds;
+        assert_eq!(seconds(""), None);
+        assert_eq!(seconds(r#","changeFeedPolicy":{}"#), None);
+        assert_eq!(seconds(r#","changeFeedPolicy":{"retentionDuration":0}"#), None);
+        assert_eq!(seconds(r#","changeFeedPolicy":{"retentionDuration":10}"#), Some(600));
+        let kept = settings(r#"{"id":"c","changeFeedPolicy":{"retentionDuration":10}}"#).expect("settings").body;
+        assert_eq!(kept.get("changeFeedPolicy").map(Json::to_text), Some(r#"{"retentionDuration":10}"#.into()));
     }
 
     #[test]

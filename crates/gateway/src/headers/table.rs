@@ -1,7 +1,7 @@
 //! The table of request headers, sorted by name.
 
 use super::value::Value;
-use super::{Ask, Content, Format, IndexMetrics, MaxItems, RangeName, Strategy};
+use super::{Ask, Content, FeedMode, Format, IndexMetrics, MaxItems, RangeName, Strategy};
 use crate::date;
 use crate::options::Consistency;
 use orrery_model::json::parse;
@@ -71,12 +71,9 @@ const VERSIONS: &[&str] = &[
 ];
 
 static HEADERS: &[Header] = &[
-    header("a-im", "makes a read feed a change feed", |a, v| {
-        if v.text.eq_ignore_ascii_case("full-fidelity feed") {
-            return Err(Error::unsupported("The change feed mode All Versions and Deletes (Full-Fidelity Feed)"));
-        }
-        v.one_of(&[("Incremental Feed", ())])?;
-        a.change_feed = true;
+    header("a-im", "makes a read feed a change feed, of latest versions or of all", |a, v| {
+        let modes = [("Incremental Feed", FeedMode::LatestVersion), ("Full-Fidelity Feed", FeedMode::AllVersions)];
+        a.change_feed = Some(v.one_of(&modes)?);
         Ok(())
     }),
     header("authorization", "the signature", ELSEWHERE),
@@ -123,6 +120,10 @@ static HEADERS: &[Header] = &[
     header("x-ms-cosmos-batch-atomic", "nothing without a batch, which is refused", BOOLEAN_HINT),
     header("x-ms-cosmos-batch-continue-on-error", "nothing without a batch, which is refused", BOOLEAN_HINT),
     header("x-ms-cosmos-batch-ordered", "nothing without a batch, which is refused", BOOLEAN_HINT),
+    header("x-ms-cosmos-changefeed-wire-format-version", "the form in which all versions come", |a, v| {
+        a.versions_format = v.one_of(&[("2021-09-15", true)])?;
+        Ok(())
+    }),
     header("x-ms-cosmos-correlated-activityid", "nothing: pages are not logged together", FREE_HINT),
     header("x-ms-cosmos-intended-collection-rid", "400/1024 if the container is another by now", |a, v| {
         a.intended_container = Some(v.text.to_owned());

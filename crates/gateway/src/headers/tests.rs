@@ -141,10 +141,8 @@ fn one_trigger_of_each_kind_at_most() {
 
 #[test]
 fn what_is_not_offered_is_refused_by_name() {
-    assert!(refused(&[("a-im", "Full-Fidelity Feed")]).contains("All Versions and Deletes"));
     assert!(refused(&[("x-ms-documentdb-populatepartitionstatistics", "True")]).contains("populatepartition"));
     assert!(refused(&[("content-encoding", "gzip")]).contains("gzip"));
-    assert!(ask(&[("a-im", "Incremental feed")]).expect("it parses").change_feed);
 }
 
 #[test]
@@ -168,6 +166,19 @@ fn a_query_is_answered_in_text_if_the_client_reads_text() {
         refused(&[(READS, bad)]);
     }
     refused(&[(DEMANDS, "Not a valid value")]);
+}
+
+#[test]
+fn a_change_feed_has_two_modes_and_all_versions_one_form() {
+    let form = ("x-ms-cosmos-changefeed-wire-format-version", "2021-09-15");
+    let mode = |pairs: &[(&str, &str)]| ask(pairs).expect("it parses").change_feed;
+    assert_eq!(mode(&[]), None);
+    assert_eq!(mode(&[("a-im", "Incremental feed")]), Some(FeedMode::LatestVersion));
+    assert_eq!(mode(&[("a-im", "Incremental Feed"), form]), Some(FeedMode::LatestVersion));
+    assert_eq!(mode(&[("a-im", "full-fidelity feed"), form]), Some(FeedMode::AllVersions));
+    assert!(refused(&[("a-im", "Full-Fidelity Feed")]).contains("2021-09-15"));
+    assert!(refused(&[("a-im", "Some Feed")]).contains("Incremental Feed, Full-Fidelity Feed"));
+    refused(&[("a-im", "Full-Fidelity Feed"), (form.0, "2020-01-01")]);
 }
 
 #[test]

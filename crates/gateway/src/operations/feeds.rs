@@ -3,6 +3,7 @@
 use super::Step;
 use crate::call::Call;
 use crate::feed::{Rows, envelope};
+use crate::headers::FeedMode;
 use crate::reply::Reply;
 use crate::route::Target;
 use orrery_engine::request::{FeedStart, Outcome, Page};
@@ -56,9 +57,14 @@ fn page(owner: Option<Rid>, rows: Rows, outcome: Outcome<Page>) -> Reply {
 pub(super) fn change_feed(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
     let scope = call.scope(container)?;
     let start = feed_start(call.ask.if_none_match.as_deref(), call.ask.if_modified_since)?;
-    let outcome = engine.change_feed(container, &scope, &start, call.ask.max_items.limit(), call.ask.session());
+    let (most, session) = (call.ask.max_items.limit(), call.ask.session());
+    let outcome = match call.ask.change_feed {
+        Some(FeedMode::AllVersions) => engine.all_versions_feed(container, &scope, &start, most, session),
+        _ => engine.change_feed(container, &scope, &start, most, session),
+    };
     Ok(Step::Reply(Reply::of(outcome, |page| {
-        let reply = if page.rows.is_empty() {
+        // A page that was cut without rows is no end: clients take 304 for one.
+        let reply = if page.rows.is_empty() && !page.cut {
             Reply::empty(304)
         } else {
             Reply::json(200, envelope(Some(container.rid()), Rows::Items, &page.rows))

@@ -1,6 +1,7 @@
 //! Which operation a request is.
 
 use super::*;
+use crate::headers::FeedMode;
 use orrery_engine::request::ScriptKind;
 
 fn name(target: Target, method: &str, ask: Ask) -> std::result::Result<&'static str, u16> {
@@ -23,9 +24,15 @@ fn headers_tell_posts_to_the_items_apart_in_the_order_of_the_service() {
 #[test]
 fn a_read_feed_with_a_im_is_a_change_feed_and_head_is_a_get() {
     assert_eq!(name(Target::Items, "GET", Ask::default()), Ok("read_items"));
-    assert_eq!(name(Target::Items, "GET", Ask { change_feed: true, ..Ask::default() }), Ok("query_change_feed"));
+    assert_eq!(
+        name(Target::Items, "GET", Ask { change_feed: Some(FeedMode::LatestVersion), ..Ask::default() }),
+        Ok("query_change_feed")
+    );
     assert_eq!(name(Target::Item, "HEAD", Ask::default()), Ok("read_item"));
-    assert_eq!(name(Target::Items, "POST", Ask { change_feed: true, ..Ask::default() }), Err(400));
+    assert_eq!(
+        name(Target::Items, "POST", Ask { change_feed: Some(FeedMode::LatestVersion), ..Ask::default() }),
+        Err(400)
+    );
 }
 
 #[test]

@@ -1,0 +1,330 @@
+//! Versions of items, for the change feed with all versions and deletes.
+//!
+//! A container that asks for them (`changeFeedPolicy` with a retention) gets a row for each change that a commit makes:
+//! the item after it, or before it if it was deleted. Versions are in the commit that makes the change, so there is none
+//! too many and none missing. What a transaction does to one item is one change, however often it writes it.
+//!
+//! The row `versions_floor` says since when that is so. It is written when the container begins to ask, or by the first
+//! commit that keeps versions; it is raised when old ones are removed, and removed by the first commit that keeps none.
+//! So whoever reads from an LSN at or above it misses nothing. Containers that do not ask pay nothing: no request writes
+//! or reads a row for it.
+
+use crate::Engine;
+use crate::catalog::Container;
+use crate::keys::{self, Number};
+use crate::partition::{Changes, Partition, scan, settled};
+use crate::row::{self, Row};
+use bytes::Bytes;
+use orrery_model::json::parse;
+use orrery_model::{Error, Json, Object, Result, object};
+use orrery_storage::{Direction, Snapshot};
+use std::iter::Peekable;
+
+/// Rows of versions that one commit removes.
+const ROWS_A_COMMIT: usize = 1_000;
+
+const FORMAT: u8 = 1;
+const EXPIRED: u8 = 1;
+const HEADER: usize = 27;
+
+/// What became of an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Operation {
+    Create = 0,
+    Replace = 1,
+    Delete = 2,
+}
+
+impl Operation {
+    const ALL: [Operation; 3] = [Operation::Create, Operation::Replace, Operation::Delete];
+
+    fn name(self) -> &'static str {
+        match self {
+            Operation::Create => "create",
+            Operation::Replace => "replace",
+            Operation::Delete => "delete",
+        }
+    }
+}
+
+/// A change of one item.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Version {
+    operation: Operation,
+    /// Whether it was deleted because its time to live was over.
+    expired: bool,
+    /// Second of the change.
+    pub crts: u64,
+    number: Number,
+    /// LSN of the item's write before this one; 0 if there was none.
+    previous_lsn: u64,
+    /// The item after the change, before it if it was deleted.
+    pub row: Row,
+}
+
+impl Version {
+    /// What lies between two states of an item, at a second and in a container with this `defaultTtl`.
+    pub fn between(
+        number: Number,
+        old: Option<&Row>,
+        new: Option<&Row>,
+        now_seconds: u64,
+        default_ttl: Option<i32>,
+    ) -> Option<Version> {
+        let (operation, row) = match (old, new) {
+            (None, None) => return None,
+            (None, Some(new)) => (Operation::Create, new),
+            (Some(_), Some(new)) => (Operation::Replace, new),
+            (Some(old), None) => (Operation::Delete, old),
+        };
+        let expired = operation == Operation::Delete && !row.is_live(now_seconds, default_ttl);
+        let previous_lsn = old.map_or(0, |old| old.lsn);
+        Some(Version { operation, expired, crts: now_seconds, number, previous_lsn, row: row.clone() })
+    }
+
+    /// Writes it as the change at this place of a commit.
+    pub fn put(&self, lsn: u64, sequence: u32, out: &mut Changes) {
+        let (first, rest) = row::split(self.encode());
+        let chunks = std::iter::once(first).chain(rest);
+        out.puts.extend((0..).zip(chunks).map(|(chunk, bytes)| (keys::version(lsn, sequence, chunk), bytes)));
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let row = self.row.encode();
+        let mut out = Vec::with_capacity(HEADER + row.len());
+        out.extend([FORMAT, self.operation as u8, if self.expired { EXPIRED } else { 0 }]);
+        [self.crts, self.number, self.previous_lsn].iter().for_each(|n| out.extend(n.to_be_bytes()));
+        out.extend(row);
+        out
+    }
+
+    fn decode(bytes: &Bytes) -> Result<Version> {
+        let number = |at: usize| keys::number(bytes.get(at..at + 8)?);
+        let header = || -> Option<(Operation, bool, u64, Number, u64)> {
+            let [FORMAT, operation, flags] = *bytes.get(..3)? else { return None };
+            let operation = *Operation::ALL.get(usize::from(operation))?;
+            Some((operation, flags & EXPIRED != 0, number(3)?, number(11)?, number(19)?))
+        };
+        let (operation, expired, crts, number, previous_lsn) = header().ok_or_else(damaged)?;
+        Ok(Version { operation, expired, crts, number, previous_lsn, row: Row::decode(&bytes.slice(HEADER..))? })
+    }
+
+    /// The text that clients read.
+    ///
+    /// # Errors
+    /// 500 for an item that is none.
+    pub fn text(&self, container: &Container, lsn: u64) -> Result<Bytes> {
+        let mut metadata = object! {
+            "operationType" => self.operation.name(),
+            "lsn" => lsn,
+            "crts" => self.crts,
+            "previousImageLSN" => self.previous_lsn,
+            "timeToLiveExpired" => self.expired,
+        };
+        let image = self.row.text(container.rid(), self.number);
+        let (current, previous): (&[u8], &[u8]) = match self.operation {
+            Operation::Create | Operation::Replace => (&image, b""),
+            Operation::Delete => {
+                let body = parse(&self.row.body).map_err(|_| damaged())?;
+                metadata.push_new("id", body.get("id").cloned().ok_or_else(damaged)?);
+                metadata.push_new("partitionKey", Json::Object(key_members(container, &body)));
+                (b"{}", &image)
+            }
+        };
+        let mut out = Vec::with_capacity(image.len() + 256);
+        out.extend_from_slice(b"{\"current\":");
+        out.extend_from_slice(current);
+        if !previous.is_empty() {
+            out.extend_from_slice(b",\"previous\":");
+            out.extend_from_slice(previous);
+        }
+        out.extend_from_slice(b",\"metadata\":");
+        out.extend_from_slice(Json::Object(metadata).to_text().as_bytes());
+        out.push(b'}');
+        Ok(Bytes::from(out))
+    }
+}
+
+/// The values that make up an item's partition key, each under its path without the first slash.
+fn key_members(container: &Container, item: &Json) -> Object {
+    let mut members = Object::default();
+    for path in container.partition_key().paths() {
+        if let Some(value) = path.iter().try_fold(item, |at, name| at.get(name)) {
+            members.push_new(path.join("/"), value.clone());
+        }
+    }
+    members
+}
+
+type Entries<'a> = Box<dyn Iterator<Item = Result<(Bytes, Bytes)>> + 'a>;
+
+/// The versions of a snapshot after an LSN, each with its own, in the order of the changes.
+pub struct Versions<'a> {
+    rows: Peekable<Entries<'a>>,
+}
+
+impl<'a> Versions<'a> {
+    /// Reads from behind `after`.
+    pub fn after(snapshot: &'a dyn Snapshot, after: u64) -> Self {
+        let rows: Entries<'a> = Box::new(scan(snapshot, &keys::versions_after(after), Direction::Forward));
+        Versions { rows: rows.peekable() }
+    }
+
+    fn read_next(&mut self) -> Result<Option<(u64, Version)>> {
+        let Some((key, first)) = self.rows.next().transpose()? else { return Ok(None) };
+        let Some((lsn, sequence, 0)) = keys::read_version(&key) else { return Err(damaged()) };
+        let mut whole = first;
+        let is_rest = |entry: &Result<(Bytes, Bytes)>| match entry {
+            Ok((key, _)) => keys::read_version(key).is_some_and(|(l, s, _)| (l, s) == (lsn, sequence)),
+            Err(_) => true,
+        };
+        if row::may_go_on(&whole) {
+            let mut bytes = whole.to_vec();
+            while let Some(entry) = self.rows.next_if(is_rest) {
+                bytes.extend_from_slice(&entry?.1);
+            }
+            whole = bytes.into();
+        }
+        Ok(Some((lsn, Version::decode(&whole)?)))
+    }
+}
+
+impl Iterator for Versions<'_> {
+    type Item = Result<(u64, Version)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.read_next().transpose()
+    }
+}
+
+/// The LSN after which a snapshot has every version.
+///
+/// # Errors
+/// What the store reports.
+pub fn floor(snapshot: &dyn Snapshot) -> Result<u64> {
+    Ok(Partition::versions_after(snapshot)?.unwrap_or(snapshot.head().lsn))
+}
+
+impl Engine {
+    /// Says in each partition of a container that asks for versions that they are kept from now on, if it does not say
+    /// so yet. Commits would do so too, but until the first of them a reader could not tell what it misses.
+    ///
+    /// # Errors
+    /// What the store reports; it is tried again by [`Engine::remove_old_versions`].
+    pub(crate) fn begin_versions(&self, container: &Container) -> Result<()> {
+        container.partitions().iter().try_for_each(|partition| self.begin_versions_of(container, partition))
+    }
+
+    fn begin_versions_of(&self, container: &Container, partition: &Partition) -> Result<()> {
+        let keeps = || container.settings().retention_seconds.is_some();
+        if !keeps() || Partition::versions_after(partition.snapshot()?.as_ref())?.is_some() {
+            return Ok(());
+        }
+        let mut writer = partition.lock()?;
+        if !keeps() || writer.versions_after.is_some() {
+            return Ok(());
+        }
+        let versions_after = Some(Some(writer.lsn));
+        let changes = Changes { counters: writer.counters, versions_after, ..Changes::default() };
+        let ordered = writer.submit(partition, changes, self.world().random());
+        drop(writer);
+        settled(partition, ordered)
+    }
+
+    /// Removes versions that are older than their container keeps them, some from each partition; how many rows.
+    ///
+    /// # Errors
+    /// What the store reports; the rest is tried again next time.
+    pub fn remove_old_versions(&self) -> Result<usize> {
+        let mut removed = 0;
+        for container in self.catalog().all_containers() {
+            for partition in container.partitions() {
+                self.begin_versions_of(&container, partition)?;
+                removed += self.remove_old_versions_of(&container, partition)?;
+            }
+        }
+        Ok(removed)
+    }
+
+    fn remove_old_versions_of(&self, container: &Container, partition: &Partition) -> Result<usize> {
+        let retention = container.settings().retention_seconds;
+        let oldest = retention.map(|seconds| self.world().now_seconds().saturating_sub(seconds));
+        let is_old = |crts: u64| oldest.is_none_or(|oldest| crts < oldest);
+        let snapshot = partition.snapshot()?;
+        let floor = floor(snapshot.as_ref())?;
+        let (mut doomed, mut last) = (Vec::new(), 0);
+        for entry in scan(snapshot.as_ref(), &keys::versions_after(0), Direction::Forward) {
+            let (key, value) = entry?;
+            let (lsn, _, chunk) = keys::read_version(&key).ok_or_else(damaged)?;
+            if lsn != last && doomed.len() >= ROWS_A_COMMIT {
+                break;
+            }
+            // The changes of one commit have one second, which the first chunk of each says.
+            let goes = lsn <= floor || lsn == last || chunk == 0 && is_old(crts_of(&value)?);
+            if !goes {
+                break;
+            }
+            last = lsn;
+            doomed.push(key.to_vec());
+        }
+        if doomed.is_empty() {
+            return Ok(0);
+        }
+        drop(snapshot);
+        let removed = doomed.len();
+        let mut writer = partition.lock()?;
+        let mut changes = Changes { deletes: doomed, counters: writer.counters, ..Changes::default() };
+        changes.versions_after = writer.versions_after.map(|after| Some(after.max(last)));
+        let ordered = writer.submit(partition, changes, self.world().random());
+        drop(writer);
+        settled(partition, ordered).map(|()| removed)
+    }
+}
+
+fn crts_of(value: &[u8]) -> Result<u64> {
+    value.get(3..11).and_then(keys::number).ok_or_else(damaged)
+}
+
+fn damaged() -> Error {
+    Error::internal("a version of an item is damaged")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use orrery_model::partition_key::Epk;
+
+    fn row(lsn: u64) -> Row {
+        Row {
+            lsn,
+            sequence: 0,
+            ts: 100,
+            etag: 5,
+            ttl: 0,
+            leave_out_of_index: false,
+            epk: Epk::from_bytes(b"abc"),
+            body: Bytes::from_static(br#"{"id":"a"}"#),
+        }
+    }
+
+    #[test]
+    fn versions_read_back_and_cut_ones_do_not() {
+        for (old, new) in [(None, Some(row(2))), (Some(row(1)), Some(row(2))), (Some(row(1)), None)] {
+            let version = Version::between(7, old.as_ref(), new.as_ref(), 100, Some(50)).expect("a change");
+            let bytes = Bytes::from(version.encode());
+            assert_eq!(Version::decode(&bytes).expect("a version"), version);
+            assert_eq!(crts_of(&bytes).expect("a second"), 100);
+            let header = HEADER + 35;
+            assert!((0..header).all(|end| Version::decode(&bytes.slice(..end)).is_err()));
+        }
+        assert_eq!(Version::between(7, None, None, 100, None), None);
+    }
+
+    #[test]
+    fn a_deletion_is_told_apart_from_an_end_of_time() {
+        let deleted = |now, ttl| Version::between(7, Some(&row(1)), None, now, ttl).expect("a change").expired;
+        assert!(!deleted(149, Some(50)));
+        assert!(deleted(150, Some(50)));
+        assert!(!deleted(150, None));
+    }
+}
