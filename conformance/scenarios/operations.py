@@ -56,6 +56,7 @@ OPERATIONS: dict[str, set[str]] = {
     "delete_item": _ITEM | _WRITE,
     "patch_item": _ITEM | {"operations", "condition"} | _WRITE,
     "read_many_items": _CONTAINER | {"identities", "session_token"},
+    "read_partition_keys": _CONTAINER | {"partition_keys"},
     "list_items": _CONTAINER | _PAGES | {"partition_key"},
     "query_items": _CONTAINER
     | _QUERY

@@ -32,6 +32,7 @@ const STEPS: &[Step] = &[
     Step { name: "conformance javascript", run: || conformance::javascript(&[]), needs: Some(BUILD) },
     Step { name: "scenarios", run: || scenarios::judge(&[]), needs: Some(BUILD) },
     Step { name: "scenarios go", run: || scenarios::go(&[]), needs: Some(BUILD) },
+    Step { name: "scenarios java", run: || scenarios::java(&[]), needs: Some(BUILD) },
 ];
 
 /// How a step ended and what it took.

@@ -34,6 +34,7 @@ const SUITES: &[Suite] = &[
     ("official-python", "official-python", official_python),
     ("scenarios", "scenarios", scenarios::judge),
     ("go", "scenarios/go", scenarios::go),
+    ("java", "scenarios/java", scenarios::java),
 ];
 
 /// `conformance [SUITE] [arguments for the runner]`; every suite without a name.
@@ -168,22 +169,27 @@ fn node_modules(suite: &Path) -> Outcome {
 }
 
 /// Says whether an installation is the one wanted.
-struct Stamp {
-    file: PathBuf,
-    wanted: String,
+pub struct Stamp {
+    /// Where the stamp lies.
+    pub file: PathBuf,
+    /// What it says if the installation is the one wanted.
+    pub wanted: String,
 }
 
 impl Stamp {
-    fn is_current(&self) -> bool {
+    /// Whether what is there is what is wanted.
+    pub fn is_current(&self) -> bool {
         fs::read_to_string(&self.file).is_ok_and(|found| found == self.wanted)
     }
 
-    fn set(&self) -> Outcome {
+    /// Says that it is there now.
+    pub fn set(&self) -> Outcome {
         fs::write(&self.file, &self.wanted).map_err(|error| format!("cannot write {}: {error}", self.file.display()))
     }
 }
 
-fn read(file: &Path) -> Result<String, String> {
+/// The text of a file.
+pub fn read(file: &Path) -> Result<String, String> {
     fs::read_to_string(file).map_err(|error| format!("cannot read {}: {error}", file.display()))
 }
 

@@ -8,7 +8,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use crate::conformance;
+use crate::conformance::{self, Stamp};
 use crate::run::{Outcome, must, output_of, program, root, target_directory};
 
 /// Where the table and the drivers are.
@@ -25,6 +25,11 @@ pub fn judge(arguments: &[String]) -> Outcome {
 /// The table through the Go SDK.
 pub fn go(arguments: &[String]) -> Outcome {
     walk("go", &go_driver()?, arguments)
+}
+
+/// The table through the Java SDK.
+pub fn java(arguments: &[String]) -> Outcome {
+    walk("java", &java_driver()?, arguments)
 }
 
 /// Walks the table with a driver; further arguments go to `run.py`.
@@ -52,6 +57,38 @@ fn go_driver() -> Result<Driver, String> {
     build.args(["build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-o"]).arg(&driver).arg(".");
     must(build.env("GOTOOLCHAIN", "local")).map_err(|error| format!("{error}; is the module proxy reachable?"))?;
     Ok(vec![driver.into()])
+}
+
+/// Maven fetches what the SDK needs, once for each `pom.xml`; the compiler of the JDK does the rest.
+fn java_driver() -> Result<Driver, String> {
+    const FETCH: &str = "org.apache.maven.plugins:maven-dependency-plugin:2.8:build-classpath";
+    let (source, built) = (source("java"), built("java"));
+    tool("javac", "-version", &source, "the suite needs a JDK, 17 or newer")?;
+    let pom = conformance::read(&source.join("pom.xml"))?;
+    let list = built.join("class.path");
+    let stamp = Stamp { file: built.join("fetched.stamp"), wanted: pom };
+    if !(stamp.is_current() && list.is_file()) {
+        println!("fetching the Java SDK");
+        let mut fetch = program("mvn", &source);
+        fetch.args(["--batch-mode", "--quiet", FETCH]).arg(format!("-Dmdep.outputFile={}", list.display()));
+        must(&mut fetch).map_err(|error| format!("{error}; is the package registry reachable?"))?;
+        stamp.set()?;
+    }
+    let libraries = conformance::read(&list)?;
+    let classes = built.join("classes");
+    let mut compile = program("javac", &source);
+    compile.args(["-nowarn", "-proc:none", "--release", "17", "-cp", libraries.trim(), "-d"]).arg(&classes);
+    must(compile.args(files_in(&source.join("src/orrery"))?))?;
+    let class_path = format!("{}:{}", classes.display(), libraries.trim());
+    // A short life on few cores: the quick compiler and the plain collector.
+    let start = ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", &class_path, "orrery.Main"];
+    Ok(start.map(OsString::from).to_vec())
+}
+
+fn files_in(directory: &Path) -> Result<Vec<PathBuf>, String> {
+    let unreadable = |error| format!("cannot read {}: {error}", directory.display());
+    let entries = std::fs::read_dir(directory).map_err(unreadable)?;
+    entries.map(|entry| entry.map(|found| found.path()).map_err(unreadable)).collect()
 }
 
 /// Says clearly that a tool is missing.

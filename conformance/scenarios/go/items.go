@@ -11,7 +11,7 @@ import (
 )
 
 // itemOptions are the options that reads and writes of one item share. Writes bring the item back unless told not to.
-func itemOptions(a *arguments) *azcosmos.ItemOptions {
+func (d *driver) itemOptions(a *arguments) *azcosmos.ItemOptions {
 	return &azcosmos.ItemOptions{
 		PreTriggers:                  get[[]string](a, "pre_triggers"),
 		PostTriggers:                 get[[]string](a, "post_triggers"),
@@ -19,7 +19,7 @@ func itemOptions(a *arguments) *azcosmos.ItemOptions {
 		ConsistencyLevel:             pointer[azcosmos.ConsistencyLevel](a, "consistency"),
 		IndexingDirective:            pointer[azcosmos.IndexingDirective](a, "indexing"),
 		IfMatchEtag:                  a.etag("if_match"),
-		EnableContentResponseOnWrite: !get[bool](a, "no_response"),
+		EnableContentResponseOnWrite: !d.quiet && !get[bool](a, "no_response"),
 	}
 }
 
@@ -38,7 +38,7 @@ func (d *driver) createItem(ctx context.Context, a *arguments) (*answer, error) 
 		return nil, err
 	}
 	d.reach("ContainerClient.CreateItem")
-	return item(container.CreateItem(ctx, d.partitionKey(a), a.raw("item"), itemOptions(a)))
+	return item(container.CreateItem(ctx, d.partitionKey(a), a.raw("item"), d.itemOptions(a)))
 }
 
 func (d *driver) readItem(ctx context.Context, a *arguments) (*answer, error) {
@@ -47,7 +47,7 @@ func (d *driver) readItem(ctx context.Context, a *arguments) (*answer, error) {
 		return nil, err
 	}
 	d.reach("ContainerClient.ReadItem")
-	return item(container.ReadItem(ctx, d.partitionKey(a), get[string](a, "id"), itemOptions(a)))
+	return item(container.ReadItem(ctx, d.partitionKey(a), get[string](a, "id"), d.itemOptions(a)))
 }
 
 func (d *driver) upsertItem(ctx context.Context, a *arguments) (*answer, error) {
@@ -56,7 +56,7 @@ func (d *driver) upsertItem(ctx context.Context, a *arguments) (*answer, error) 
 		return nil, err
 	}
 	d.reach("ContainerClient.UpsertItem")
-	return item(container.UpsertItem(ctx, d.partitionKey(a), a.raw("item"), itemOptions(a)))
+	return item(container.UpsertItem(ctx, d.partitionKey(a), a.raw("item"), d.itemOptions(a)))
 }
 
 func (d *driver) replaceItem(ctx context.Context, a *arguments) (*answer, error) {
@@ -65,7 +65,7 @@ func (d *driver) replaceItem(ctx context.Context, a *arguments) (*answer, error)
 		return nil, err
 	}
 	d.reach("ContainerClient.ReplaceItem")
-	return item(container.ReplaceItem(ctx, d.partitionKey(a), get[string](a, "id"), a.raw("item"), itemOptions(a)))
+	return item(container.ReplaceItem(ctx, d.partitionKey(a), get[string](a, "id"), a.raw("item"), d.itemOptions(a)))
 }
 
 func (d *driver) deleteItem(ctx context.Context, a *arguments) (*answer, error) {
@@ -74,7 +74,7 @@ func (d *driver) deleteItem(ctx context.Context, a *arguments) (*answer, error) 
 		return nil, err
 	}
 	d.reach("ContainerClient.DeleteItem")
-	return item(container.DeleteItem(ctx, d.partitionKey(a), get[string](a, "id"), itemOptions(a)))
+	return item(container.DeleteItem(ctx, d.partitionKey(a), get[string](a, "id"), d.itemOptions(a)))
 }
 
 func (d *driver) patchItem(ctx context.Context, a *arguments) (*answer, error) {
@@ -87,7 +87,7 @@ func (d *driver) patchItem(ctx context.Context, a *arguments) (*answer, error) {
 		return nil, err
 	}
 	d.reach("ContainerClient.PatchItem")
-	return item(container.PatchItem(ctx, d.partitionKey(a), get[string](a, "id"), patch, itemOptions(a)))
+	return item(container.PatchItem(ctx, d.partitionKey(a), get[string](a, "id"), patch, d.itemOptions(a)))
 }
 
 // patch puts the operations together: `{op, path, value}` each, as on the wire.

@@ -44,6 +44,7 @@ type driver struct {
 	endpoint, key string
 	usual         *azcosmos.Client // of the server's key
 	client        *azcosmos.Client // the one in use: the usual one, or what `connect` made
+	quiet         bool             // whether the client in use wants no items back
 	reached       map[string]bool
 	// Whether the container before was found through its database.
 	throughDatabase bool
@@ -150,7 +151,7 @@ func (d *driver) reset() {
 	if d.client != d.usual {
 		d.client.Close()
 		d.reach("Client.Close")
-		d.client = d.usual
+		d.client, d.quiet = d.usual, false
 	}
 }
 

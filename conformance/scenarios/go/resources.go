@@ -53,6 +53,7 @@ func (d *driver) connect(_ context.Context, a *arguments) (*answer, error) {
 	if a.has("no_response") {
 		options.EnableContentResponseOnWrite = !get[bool](a, "no_response")
 	}
+	quiet := get[bool](a, "no_response")
 	key := d.key
 	if a.has("key") {
 		key = get[string](a, "key")
@@ -69,7 +70,7 @@ func (d *driver) connect(_ context.Context, a *arguments) (*answer, error) {
 		return nil, err
 	}
 	d.reset()
-	d.client = client
+	d.client, d.quiet = client, quiet
 	d.reach("Client.Endpoint")
 	return &answer{Status: 200, Body: map[string]string{"endpoint": client.Endpoint()}}, nil
 }

@@ -88,7 +88,7 @@ impl Definition {
             .collect::<Result<_>>()?;
         let version = match body.get("version") {
             None => None,
-            Some(v) => Some(v.as_i64().ok_or_else(|| bad("'version' is not a number"))?),
+            Some(v) => Some(version_number(v).ok_or_else(|| bad("'version' is neither a number nor 'V1' or 'V2'"))?),
         };
         let kind = match body.get("kind") {
             None => "Hash",
@@ -307,6 +307,16 @@ fn parse_path(text: &str) -> Option<Vec<String>> {
     }
 }
 
+/// The version of a definition: a number, or the word that the Java SDK writes for it.
+fn version_number(json: &Json) -> Option<i64> {
+    match json.as_str().map(str::to_ascii_uppercase).as_deref() {
+        Some("V1") => Some(1),
+        Some("V2") => Some(2),
+        Some(_) => None,
+        None => json.as_i64(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -335,6 +345,14 @@ mod tests {
     }
 
     #[test]
+    fn a_version_may_be_named_as_the_java_sdk_names_it() {
+        let of = |version: &str| definition(&format!(r#"{{"paths":["/a"],"version":{version}}}"#)).expect("definition");
+        assert_eq!(of(r#""V2""#), of("2"));
+        assert_eq!(of(r#""v1""#), of("1"));
+        assert!(of(r#""V2""#).to_json().to_text().contains(r#""version":2"#));
+    }
+
+    #[test]
     fn wrong_definitions_are_refused() {
         for text in [
             "[]",
@@ -345,6 +363,8 @@ mod tests {
             r#"{"paths":["/a","/b"]}"#,
             r#"{"paths":["/a"],"kind":"Range"}"#,
             r#"{"paths":["/a"],"version":3}"#,
+            r#"{"paths":["/a"],"version":"V3"}"#,
+            r#"{"paths":["/a"],"version":"2"}"#,
             r#"{"paths":["/a","/b","/c","/d"],"kind":"MultiHash","version":2}"#,
         ] {
             assert!(definition(text).is_err(), "{text} was accepted");
