@@ -33,6 +33,7 @@ const STEPS: &[Step] = &[
     Step { name: "scenarios", run: || scenarios::judge(&[]), needs: Some(BUILD) },
     Step { name: "scenarios go", run: || scenarios::go(&[]), needs: Some(BUILD) },
     Step { name: "scenarios java", run: || scenarios::java(&[]), needs: Some(BUILD) },
+    Step { name: "scenarios rust", run: || scenarios::rust(&[]), needs: Some(BUILD) },
 ];
 
 /// How a step ended and what it took.

@@ -35,6 +35,7 @@ const SUITES: &[Suite] = &[
     ("scenarios", "scenarios", scenarios::judge),
     ("go", "scenarios/go", scenarios::go),
     ("java", "scenarios/java", scenarios::java),
+    ("rust", "scenarios/rust", scenarios::rust),
 ];
 
 /// `conformance [SUITE] [arguments for the runner]`; every suite without a name.

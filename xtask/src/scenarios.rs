@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use crate::conformance::{self, Stamp};
-use crate::run::{Outcome, must, output_of, program, root, target_directory};
+use crate::run::{Outcome, cargo, must, output_of, program, root, target_directory};
 
 /// Where the table and the drivers are.
 const HOME: &str = "conformance/scenarios";
@@ -30,6 +30,11 @@ pub fn go(arguments: &[String]) -> Outcome {
 /// The table through the Java SDK.
 pub fn java(arguments: &[String]) -> Outcome {
     walk("java", &java_driver()?, arguments)
+}
+
+/// The table through the Rust SDK.
+pub fn rust(arguments: &[String]) -> Outcome {
+    walk("rust", &rust_driver()?, arguments)
 }
 
 /// Walks the table with a driver; further arguments go to `run.py`.
@@ -83,6 +88,15 @@ fn java_driver() -> Result<Driver, String> {
     // A short life on few cores: the quick compiler and the plain collector.
     let start = ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", &class_path, "orrery.Main"];
     Ok(start.map(OsString::from).to_vec())
+}
+
+/// The driver is a workspace of its own: its dependencies are not ours, nor is its build directory.
+fn rust_driver() -> Result<Driver, String> {
+    let built = built("rust");
+    let mut build = cargo(&["build", "--locked", "--quiet"]);
+    build.current_dir(source("rust")).env("CARGO_TARGET_DIR", &built);
+    must(&mut build).map_err(|error| format!("{error}; is the package registry reachable?"))?;
+    Ok(vec![built.join("debug/orrery-scenarios").into()])
 }
 
 fn files_in(directory: &Path) -> Result<Vec<PathBuf>, String> {
