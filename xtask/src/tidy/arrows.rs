@@ -34,6 +34,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (XTASK, &[]),
     // A workspace of its own, for a nightly compiler.
     ("orrery-sql-fuzz", &[MODEL, SQL]),
+    // A workspace of its own too: it uses the vendor's SDK, and nothing of ours.
+    ("orrery-scenarios", &[]),
 ];
 
 pub fn complaints(tree: &Tree) -> Vec<String> {
