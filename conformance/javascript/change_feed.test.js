@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { ChangeFeedStartFrom, StatusCodes } from "@azure/cosmos";
+import { ChangeFeedMode, ChangeFeedStartFrom, StatusCodes } from "@azure/cosmos";
 
 import { fill, overBothSchemes, TWO_PARTITIONS_RU } from "./orrery.js";
 
@@ -121,5 +121,29 @@ overBothSchemes("the change feed", (world) => {
     assert.deepEqual(found.sort(), ids);
     await container.items.upsert({ id: "07", pk: "07", n: 1 });
     assert.deepEqual((await resume(container, token)).ids, ["07"]);
+  });
+
+  test("all versions and deletions come in their order", async () => {
+    const container = await world.container(undefined, { changeFeedPolicy: { retentionDuration: 10 } });
+    const mode = { changeFeedMode: ChangeFeedMode.AllVersionsAndDeletes };
+    const { token } = await changes(container, ChangeFeedStartFrom.Now(), mode);
+    await container.items.create({ id: "1", pk: "p", n: 1 });
+    await container.items.upsert({ id: "1", pk: "p", n: 2 });
+    await container.item("1", "p").delete();
+    const { items } = await changes(container, ChangeFeedStartFrom.Continuation(token), mode);
+    assert.deepEqual(items.map((change) => change.metadata.operationType), ["create", "replace", "delete"]);
+    assert.deepEqual(items.map((change) => change.current.n), [1, 2, undefined]);
+    assert.equal(items[2].previous.n, 2);
+    assert.equal(items[2].metadata.timeToLiveExpired, false);
+  });
+
+  test("a deleted partition key leaves the feed and frees its ids", async () => {
+    const container = await world.container();
+    await fill(container, [...named(["1", "2"], "gone"), ...named(["1"], "kept")]);
+    await container.deleteAllItemsForPartitionKey("gone");
+    const { items } = await changes(container, ChangeFeedStartFrom.Beginning());
+    assert.deepEqual(items.map((item) => item.pk), ["kept"]);
+    await fill(container, named(["1"], "gone"));
+    assert.equal((await container.item("1", "gone").read()).resource.pk, "gone");
   });
 });

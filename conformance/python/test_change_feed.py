@@ -5,6 +5,8 @@ from datetime import datetime, timedelta, timezone
 from email.utils import parsedate_to_datetime
 
 import pytest
+from azure.cosmos import PartitionKey
+from azure.cosmos.exceptions import CosmosHttpResponseError
 
 
 def changes(container, **options):
@@ -171,3 +173,48 @@ def test_items_written_by_one_procedure_share_their_position(container):
     found = changes(container, start_time="Beginning", max_item_count=2)
     assert [i["id"] for i in found] == ["0", "1", "2", "3", "4"]
     assert len({i["_lsn"] for i in found}) == 1
+
+
+@pytest.fixture
+def versioned(database):
+    """A container that keeps every version of its items for ten minutes."""
+    policy = {"retentionDuration": 10}
+    return database.create_container("versioned", PartitionKey(path="/pk"), change_feed_policy=policy, default_ttl=-1)
+
+
+ALL_VERSIONS = {"mode": "AllVersionsAndDeletes"}
+
+
+def test_all_versions_and_deletions_come_in_their_order(versioned):
+    found, token = changes_and_token(versioned, **ALL_VERSIONS)
+    assert found == []
+    created = versioned.create_item({"id": "1", "pk": "p", "n": 1})
+    replaced = versioned.upsert_item({"id": "1", "pk": "p", "n": 2})
+    versioned.delete_item("1", "p")
+    found, token = changes_and_token(versioned, continuation=token, **ALL_VERSIONS)
+    assert [c["metadata"]["operationType"] for c in found] == ["create", "replace", "delete"]
+    assert [c["current"] for c in found] == [created, replaced, {}]
+    assert found[-1]["previous"] == replaced
+    assert found[-1]["metadata"]["partitionKey"] == {"pk": "p"}
+    lsns = [c["metadata"]["lsn"] for c in found]
+    assert lsns == sorted(set(lsns))
+    assert [c["metadata"]["previousImageLSN"] for c in found] == [0, *lsns[:2]]
+    assert changes(versioned, continuation=token, **ALL_VERSIONS) == []
+
+
+def test_all_versions_must_be_asked_for_with_the_container(container):
+    with pytest.raises(CosmosHttpResponseError) as refused:
+        changes(container, **ALL_VERSIONS)
+    assert refused.value.status_code == 400
+    assert "All Versions and Deletes" in refused.value.message
+    assert "must be enabled" in refused.value.message
+
+
+def test_a_deleted_partition_key_leaves_the_feed_and_frees_its_ids(container):
+    fill(container, ["1", "2"], pk="gone")
+    fill(container, ["1"], pk="kept")
+    container.delete_all_items_by_partition_key("gone")
+    assert [i["pk"] for i in changes(container, start_time="Beginning")] == ["kept"]
+    assert [i["pk"] for i in container.read_all_items()] == ["kept"]
+    fill(container, ["1"], pk="gone")
+    assert container.read_item("1", "gone")["id"] == "1"
