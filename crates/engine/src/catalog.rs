@@ -1,4 +1,4 @@
-//! What exists: databases, containers, scripts and offers, in memory and in the store's partition 0.
+//! What exists: databases, containers, scripts, offers, users, permissions and client encryption keys, in memory and in the store's partition 0.
 //!
 //! ```text
 //! key                  value (JSON)
@@ -10,7 +10,10 @@
 
 mod containers;
 mod databases;
+mod encryption;
 mod offers;
+mod permissions;
+mod plain;
 mod records;
 mod scripts;
 mod search;
@@ -19,6 +22,8 @@ pub mod settings;
 pub use containers::Container;
 pub use databases::Database;
 pub use offers::Offer;
+pub use permissions::{Grant, PermissionMode};
+pub use plain::{Mint, Plain};
 pub use records::Meta;
 pub use scripts::Script;
 
@@ -49,6 +54,7 @@ struct State {
     databases: HashMap<Rid, Arc<Database>>,
     containers: HashMap<Rid, Arc<Container>>,
     offers: HashMap<Rid, Arc<Offer>>,
+    plains: plain::Plains,
     last_home: u64,
 }
 
@@ -98,6 +104,7 @@ impl Catalog {
     fn take_in(&self, record: Record) -> Result<()> {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         match record.kind {
+            Kind::User | Kind::Permission | Kind::EncryptionKey => state.take_in_plain(record)?,
             Kind::Database => _ = state.databases.insert(record.meta.rid, Arc::new(Database::from_record(record)?)),
             Kind::Container => {
                 let owner = state.databases.get(&record.meta.rid.database_part()).cloned();

@@ -15,7 +15,7 @@
 //! 2. A transaction takes place whole or not at all, and counts as one LSN.
 //! 3. The same requests on the same data are charged the same.
 //!
-//! Left out: splits and merges, throttling, batches and patches, users and permissions.
+//! Left out: splits and merges, throttling, batches and patches.
 
 mod catalog;
 mod clearing;
@@ -27,6 +27,7 @@ mod keys;
 mod maintenance;
 mod partition;
 mod pending;
+mod plain;
 mod query;
 mod rebuild;
 pub mod request;
@@ -37,7 +38,7 @@ mod transaction;
 mod versions;
 mod visible;
 
-pub use catalog::{Container, Database};
+pub use catalog::{Container, Database, Grant, Mint, PermissionMode, Plain};
 pub use pending::Pending;
 pub use rebuild::ITEMS_A_STEP;
 pub use throughput::Profile;
@@ -96,6 +97,8 @@ pub enum Feed<'a> {
     Scripts(&'a Container, ScriptKind),
     /// All offers.
     Offers,
+    /// The users or client encryption keys of a database, or the permissions of a user.
+    Plains(PlainKind, Rid, Mint<'a>),
 }
 
 /// Locks among which logical partitions are spread for scripts to take turns.
@@ -303,6 +306,9 @@ impl Engine {
             }
             Feed::Scripts(container, kind) => {
                 bodies(container.scripts(kind).iter().map(|s| s.resource(container, false)).collect())
+            }
+            Feed::Plains(kind, owner, mint) => {
+                bodies(self.catalog.plains(owner, kind).iter().map(|p| p.resource(mint, false)).collect())
             }
             Feed::Offers => bodies(self.catalog.offers().iter().map(|o| o.resource()).collect()),
         }

@@ -310,6 +310,17 @@ pub enum ScriptKind {
     Function,
 }
 
+/// Resources that are nothing but their checked body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PlainKind {
+    /// A user of a database.
+    User,
+    /// A permission of a user.
+    Permission,
+    /// A client encryption key of a database.
+    EncryptionKey,
+}
+
 /// One live physical partition as clients see it.
 #[derive(Clone, Debug)]
 pub struct RangeInfo {

@@ -46,3 +46,11 @@ pub const COMPOSITE_PATHS: usize = 8;
 pub const COMPOSITE_PATHS_IN_ALL: usize = 100;
 /// Included and excluded paths of an indexing policy, each.
 pub const INDEXING_PATHS: usize = 1_500;
+/// Client encryption keys in a database.
+pub const ENCRYPTION_KEYS_PER_DATABASE: usize = 20;
+/// Bytes of a permission's resource link: seven ids and their words.
+pub const RESOURCE_LINK_BYTES: usize = 4 * 1024;
+/// Seconds that a resource token may live, and those that it lives unless asked otherwise.
+pub const TOKEN_SECONDS: std::ops::RangeInclusive<u64> = 10..=86_400;
+/// See [`TOKEN_SECONDS`].
+pub const TOKEN_SECONDS_DEFAULT: u64 = 3_600;

@@ -4,6 +4,10 @@
 //! database   dddd                      4 bytes
 //! container  dddd cccc                 8 bytes, bit 0x80 of the fifth set
 //! child      dddd cccc nnnnnnnn       16 bytes, the number little-endian, its top nibble the kind of child
+//! user       dddd uuuu                 8 bytes, bit 0x80 of the fifth clear, the number not 0
+//! permission dddd uuuu pppppppp       16 bytes
+//! client encryption key
+//!            dddd 0000 kkkk 2000      16 bytes
 //! offer      ooo                       3 bytes
 //! ```
 //! Text is base64 with `-` for `/`, always padded. Clients take a container's id apart to find its database's, and
@@ -56,6 +60,23 @@ impl Rid {
         Self::of(&[&container.bytes[..8], &tagged.to_le_bytes()])
     }
 
+    /// The id of a user from its database's id and its own number; a clear bit tells it from a container.
+    pub fn user(database: Rid, number: u32) -> Self {
+        let number = (number & 0x7FFF_FFFF).max(1); // 0 is where client encryption keys stand
+        Self::of(&[&database.bytes[..4], &number.to_be_bytes()])
+    }
+
+    /// The id of a permission from its user's id and its own number.
+    pub fn permission(user: Rid, number: u64) -> Self {
+        Self::of(&[&user.bytes[..8], &number.to_be_bytes()])
+    }
+
+    /// The id of a client encryption key from its database's id and its own number.
+    pub fn encryption_key(database: Rid, number: u32) -> Self {
+        const KIND: u32 = 2;
+        Self::of(&[&database.bytes[..4], &[0; 4], &number.to_be_bytes(), &KIND.to_le_bytes()])
+    }
+
     /// The id of an offer.
     pub fn offer(number: u32) -> Self {
         Self::of(&[&number.to_be_bytes()[1..]])
@@ -99,6 +120,26 @@ impl Rid {
         self.length == 8 && self.bytes[4] & 0x80 != 0
     }
 
+    /// Whether this is the id of a user.
+    pub fn is_user(&self) -> bool {
+        self.length == 8 && self.bytes[4] & 0x80 == 0
+    }
+
+    /// Whether this is the id of a permission.
+    pub fn is_permission(&self) -> bool {
+        self.length == 16 && self.bytes[4] & 0x80 == 0 && self.bytes[4..8] != [0; 4]
+    }
+
+    /// Whether this is the id of a client encryption key.
+    pub fn is_encryption_key(&self) -> bool {
+        self.length == 16 && self.bytes[4..8] == [0; 4]
+    }
+
+    /// The id of the user above a permission.
+    pub fn user_part(&self) -> Rid {
+        Self::of(&[&self.bytes[..8]])
+    }
+
     /// The id of the database above.
     pub fn database_part(&self) -> Rid {
         Self::of(&[&self.bytes[..4]])
@@ -111,7 +152,7 @@ impl Rid {
 
     /// The number of a container's child, and what it is; `None` for other ids.
     pub fn child_number(&self) -> Option<(Child, u64)> {
-        if self.length != 16 {
+        if self.length != 16 || self.bytes[4] & 0x80 == 0 {
             return None;
         }
         let tagged = u64::from_le_bytes(self.bytes[8..16].try_into().expect("eight bytes"));
@@ -161,6 +202,22 @@ mod tests {
         assert_eq!((item.database_part(), item.container_part()), (database, container));
         assert_eq!(item.child_number(), Some((Child::Item, 1 << 40)));
         assert_eq!(Rid::parse(&item.to_string()), Some(item));
+    }
+
+    #[test]
+    fn users_and_what_is_beside_containers_are_told_from_them() {
+        let database = Rid::database(77);
+        for number in [0, 1, 0x8000_0000, u32::MAX] {
+            let user = Rid::user(database, number);
+            assert!(user.is_user() && !user.is_container(), "{user}");
+            let permission = Rid::permission(user, u64::MAX);
+            assert!(permission.is_permission() && !permission.is_encryption_key());
+            assert_eq!((permission.user_part(), permission.database_part()), (user, database));
+            let key = Rid::encryption_key(database, number);
+            assert!(key.is_encryption_key() && !key.is_permission());
+            assert_eq!((permission.child_number(), key.child_number()), (None, None));
+            assert_eq!(Rid::parse(&key.to_string()), Some(key));
+        }
     }
 
     #[test]

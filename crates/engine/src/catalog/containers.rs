@@ -306,6 +306,7 @@ impl Catalog {
         if database.container(&id).is_some() {
             return Err(Error::conflict());
         }
+        self.check_encryption_keys(database.rid(), settings.encryption.as_ref())?;
         let rid = std::iter::repeat_with(|| Rid::container(database.rid(), self.world.random() as u32))
             .find(|rid| !self.state().containers.contains_key(rid))
             .expect("an endless iterator");

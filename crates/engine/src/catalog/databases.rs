@@ -123,8 +123,10 @@ impl Catalog {
         if let Some(offer) = &offer {
             batch.delete(Kind::Offer, offer.rid());
         }
+        let plains = self.remove_plains_of(database.rid(), &mut batch);
         batch.delete(Kind::Database, database.rid());
         self.commit(batch)?;
+        self.forget_plains(&plains);
         {
             let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
             state.databases.remove(&database.rid());

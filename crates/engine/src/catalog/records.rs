@@ -19,11 +19,26 @@ pub enum Kind {
     Function = 4,
     /// An offer.
     Offer = 5,
+    /// A user.
+    User = 6,
+    /// A permission of a user.
+    Permission = 7,
+    /// A client encryption key.
+    EncryptionKey = 8,
 }
 
 impl Kind {
-    const ALL: [Kind; 6] =
-        [Kind::Database, Kind::Container, Kind::Procedure, Kind::Trigger, Kind::Function, Kind::Offer];
+    const ALL: [Kind; 9] = [
+        Kind::Database,
+        Kind::Container,
+        Kind::Procedure,
+        Kind::Trigger,
+        Kind::Function,
+        Kind::Offer,
+        Kind::User,
+        Kind::Permission,
+        Kind::EncryptionKey,
+    ];
 }
 
 /// What every resource has.

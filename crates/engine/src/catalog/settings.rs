@@ -1,5 +1,6 @@
 //! What a container body may say: one table of its members, checked at creation and at replace.
 
+use super::encryption::EncryptionPolicy;
 use super::search::Search;
 use crate::index::policy::Policy;
 use orrery_model::partition_key::{Component, Definition, PartitionKey};
@@ -23,6 +24,8 @@ pub struct Settings {
     pub search: Search,
     /// Seconds for which every version of an item is kept; `None` if only the latest is.
     pub retention_seconds: Option<u64>,
+    /// What clients encrypt.
+    pub encryption: Option<EncryptionPolicy>,
     /// The body as a read shows it, without system properties.
     pub body: Object,
 }
@@ -57,9 +60,9 @@ fn member(name: &str) -> Option<Member> {
         | "geospatialConfig"
         | "vectorEmbeddingPolicy"
         | "fullTextPolicy"
-        | "changeFeedPolicy" => Member::Kept,
+        | "changeFeedPolicy"
+        | "clientEncryptionPolicy" => Member::Kept,
         "analyticalStorageTtl"
-        | "clientEncryptionPolicy"
         | "materializedViewDefinition"
         | "globalSecondaryIndexDefinition"
         | "dataMaskingPolicy"
@@ -107,6 +110,10 @@ impl Settings {
             "conflictResolutionPolicy" => conflicts,
         };
         let search = Search::from_body(body, &policy, &mut shown)?;
+        let encryption = EncryptionPolicy::from_json(body.get("clientEncryptionPolicy"), &partition_key)?;
+        if let Some(encryption) = &encryption {
+            shown.push_new("clientEncryptionPolicy", encryption.shown.clone());
+        }
         if let Some(ttl) = default_ttl {
             shown.push_new("defaultTtl", ttl);
         }
@@ -127,6 +134,7 @@ impl Settings {
             computed_properties,
             search,
             retention_seconds,
+            encryption,
             body: shown,
         })
     }
@@ -145,6 +153,12 @@ impl Settings {
         }
         if self.unique_keys != old.unique_keys {
             return Err(fixed("uniqueKeyPolicy"));
+        }
+        let encryption = |settings: &Self| settings.encryption.as_ref().map(|policy| policy.shown.to_text());
+        if encryption(self) != encryption(old) {
+            return Err(Error::bad(
+                "'clientEncryptionPolicy' cannot be changed as part of collection replace operation.",
+            ));
         }
         self.search.check_replaces(&self.policy, &old.search, &old.policy)
     }
