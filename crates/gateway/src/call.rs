@@ -1,6 +1,7 @@
 //! One request in our words: its path, what its headers ask, its body; and how these name databases, containers, keys
 //! and scopes.
 
+use crate::auth::Caller;
 use crate::headers::{Ask, Content};
 use crate::options::Account;
 use crate::route::{Path, Target};
@@ -9,12 +10,13 @@ use orrery_engine::request::{Id, PageRequest, Scope};
 use orrery_engine::{Container, Database, Engine};
 use orrery_model::json::parse;
 use orrery_model::partition_key::{Epk, EpkRange, PartitionKey};
-use orrery_model::{Error, Json, Kind, Object, Result, Rid};
+use orrery_model::{Error, Json, Kind, Object, Result};
 use std::sync::Arc;
 
 /// A request whose sender and headers have been checked.
 #[derive(Debug)]
 pub(crate) struct Call {
+    pub(crate) caller: Caller,
     pub(crate) path: Path,
     pub(crate) target: Target,
     pub(crate) ask: Ask,
@@ -34,32 +36,17 @@ pub(crate) struct QueryText {
 }
 
 impl Call {
-    /// The database of the path. The flag says whether the path is by resource id.
-    ///
-    /// # Errors
-    /// 404.
-    fn database_by(&self, engine: &Engine) -> Result<(Arc<Database>, bool)> {
-        if let Some(rid) = self.path.database_rid() {
-            match engine.database(Id::Rid(rid)) {
-                // A database may have a name that looks like a resource id.
-                Err(error) if error.kind() == Kind::NotFound => {}
-                found => return found.map(|database| (database, true)),
-            }
-        }
-        engine.database(Id::Name(self.path.id(0))).map(|database| (database, false))
-    }
-
     /// The database of the path.
     ///
     /// # Errors
     /// 404.
     pub(crate) fn database(&self, engine: &Engine) -> Result<Arc<Database>> {
-        self.database_by(engine).map(|(database, _)| database)
+        self.path.database(engine).map(|(database, _)| database)
     }
 
     /// Whether ids in the path are resource ids.
     pub(crate) fn by_rid(&self, engine: &Engine) -> bool {
-        self.path.database_rid().is_some() && self.database_by(engine).is_ok_and(|(_, by_rid)| by_rid)
+        self.path.is_by_rid(engine)
     }
 
     /// The container of the path.
@@ -67,17 +54,7 @@ impl Call {
     /// # Errors
     /// 404 if it is missing, 404/1003 if its database is; 400/1024 if it is not the one that the client means.
     pub(crate) fn container(&self, engine: &Engine) -> Result<Arc<Container>> {
-        let (database, container) = (self.path.id(0), self.path.id(1));
-        let found = match self.path.database_rid().filter(|_| self.by_rid(engine)) {
-            Some(database) => {
-                let rid = Rid::parse(container).filter(Rid::is_container).ok_or_else(Error::not_found)?;
-                if rid.database_part() != database {
-                    return Err(Error::not_found());
-                }
-                engine.container(Id::Rid(database), Id::Rid(rid))?
-            }
-            None => engine.container(Id::Name(database), Id::Name(container))?,
-        };
+        let found = self.path.container(engine)?;
         match &self.ask.intended_container {
             Some(intended) if *intended != found.rid().to_string() => Err(Error::new(
                 Kind::ContainerRidMismatch,
@@ -95,12 +72,7 @@ impl Call {
     /// # Errors
     /// 404 if the path is by resource id and this is none.
     pub(crate) fn child_id(&self, engine: &Engine) -> Result<Id<'_>> {
-        let id = self.path.id(2);
-        if !self.by_rid(engine) {
-            return Ok(Id::Name(id));
-        }
-        let rid = Rid::parse(id).filter(|rid| rid.child_number().is_some());
-        rid.map(Id::Rid).ok_or_else(Error::not_found)
+        self.path.child_id(engine).ok_or_else(Error::not_found)
     }
 
     /// The key that an operation on one logical partition must name.
@@ -242,7 +214,8 @@ mod tests {
         let ask = Ask { content, ..Ask::default() };
         let path = Path::parse("/dbs/d/colls/c/docs").expect("a path");
         let account = Arc::default();
-        Call { path, target: Target::Items, ask, body: Bytes::from(body), account, scheme: "http", host: None }
+        let (caller, body) = (Caller::Reader, Bytes::from(body));
+        Call { caller, path, target: Target::Items, ask, body, account, scheme: "http", host: None }
     }
 
     #[test]

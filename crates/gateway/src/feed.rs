@@ -1,7 +1,7 @@
 //! The envelope of feeds and queries: `{"_rid":…,"Documents":[…],"_count":n}`.
 
 use bytes::Bytes;
-use orrery_engine::request::ScriptKind;
+use orrery_engine::request::{PlainKind, ScriptKind};
 use orrery_model::Rid;
 
 /// The member that holds the rows; fixed for each resource type, and clients look for exactly it.
@@ -14,6 +14,7 @@ pub(crate) enum Rows {
     Offers,
     Conflicts,
     Scripts(ScriptKind),
+    Plains(PlainKind),
 }
 
 impl Rows {
@@ -25,6 +26,9 @@ impl Rows {
             Rows::Ranges => "PartitionKeyRanges",
             Rows::Offers => "Offers",
             Rows::Conflicts => "Conflicts",
+            Rows::Plains(PlainKind::User) => "Users",
+            Rows::Plains(PlainKind::Permission) => "Permissions",
+            Rows::Plains(PlainKind::EncryptionKey) => "ClientEncryptionKeys",
             Rows::Scripts(ScriptKind::Procedure) => "StoredProcedures",
             Rows::Scripts(ScriptKind::Trigger) => "Triggers",
             Rows::Scripts(ScriptKind::Function) => "UserDefinedFunctions",

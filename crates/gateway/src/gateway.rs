@@ -1,6 +1,6 @@
 //! The path of one request, from its head to its answer, fenced so that nothing it does can take the server down.
 
-use crate::auth::{Access, Keys, Signed};
+use crate::auth::{self, Authority, Caller, Keys, Signed};
 use crate::body;
 use crate::call::Call;
 use crate::headers::Ask;
@@ -33,7 +33,7 @@ const BINARY_JSON: u8 = 0x80;
 /// Answers requests of the protocol from an engine.
 pub struct Gateway {
     engine: Arc<Engine>,
-    keys: Keys,
+    authority: Authority,
     account: Arc<Account>,
     world: Arc<dyn World>,
     log: Arc<Log>,
@@ -72,6 +72,7 @@ pub struct Connection {
 
 /// What is known of a request before its body is read.
 struct Accepted {
+    caller: Caller,
     path: Path,
     route: &'static Route,
     operation: &'static Operation,
@@ -82,7 +83,14 @@ impl Gateway {
     /// A gateway to `engine`.
     pub fn new(engine: Arc<Engine>, options: Options) -> Self {
         let Options { keys, account, world, log } = options;
-        Gateway { engine, keys, account: Arc::new(account), world, log, pool: Pool::new() }
+        let authority = Authority::new(keys);
+        Gateway { engine, authority, account: Arc::new(account), world, log, pool: Pool::new() }
+    }
+
+    /// Takes other keys from the next request on. What was signed with a key that is gone is refused, and so are resource
+    /// tokens that were asked for with it.
+    pub fn replace_keys(&self, keys: Keys) {
+        self.authority.replace_keys(keys);
     }
 
     /// The log that the gateway writes to.
@@ -141,7 +149,7 @@ impl Gateway {
                 return *reply;
             }
         };
-        let Accepted { path, route, operation, ask } = accepted;
+        let Accepted { caller, path, route, operation, ask } = accepted;
         *name = operation.name;
         let body = match body::read(body).await {
             Ok(body) => body,
@@ -152,7 +160,7 @@ impl Gateway {
         }
         let host = host(head, connection);
         let (account, scheme) = (self.account.clone(), connection.scheme.name());
-        let call = Call { path, target: route.target, ask, body, account, scheme, host };
+        let call = Call { caller, path, target: route.target, ask, body, account, scheme, host };
         self.carry_out(operation, call).await
     }
 
@@ -161,7 +169,7 @@ impl Gateway {
         let refused = |error| Box::new(Reply::failed(error));
         let path = Path::parse(head.uri.path()).map_err(refused)?;
         let route = path.route().map_err(refused)?;
-        let access = self.check_signature(head, &path, route).map_err(refused)?;
+        let caller = self.identify(head, &path, route).map_err(refused)?;
         let method = head.method.as_str();
         if !route.methods.contains(&method) {
             let told = format!("The method {method} is not allowed on this path.");
@@ -170,11 +178,12 @@ impl Gateway {
         }
         let ask = Ask::parse(&head.headers, self.account.consistency).map_err(refused)?;
         let operation = operations::choose(route.target, method, &ask).map_err(refused)?;
-        operations::check_access(operation, access).map_err(refused)?;
-        Ok(Accepted { path, route, operation, ask })
+        let asked = auth::Asked { target: route.target, method, writes: operation.writes, path: &path, ask: &ask };
+        auth::check(&asked, &caller, &self.engine).map_err(refused)?;
+        Ok(Accepted { caller, path, route, operation, ask })
     }
 
-    fn check_signature(&self, head: &http::request::Parts, path: &Path, route: &Route) -> Result<Access> {
+    fn identify(&self, head: &http::request::Parts, path: &Path, route: &Route) -> Result<Caller> {
         let text = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok());
         let resolved = (route.target == Target::Addresses).then(|| Path::resolved(head.uri.query())).flatten();
         let (path, route) = match &resolved {
@@ -190,7 +199,7 @@ impl Gateway {
             date: text(DATE.as_str()),
         };
         let now = i64::try_from(self.world.now_seconds()).unwrap_or(i64::MAX);
-        self.keys.verify(&signed, now)
+        self.authority.identify(&signed, &self.engine, now)
     }
 
     async fn carry_out(&self, operation: &'static Operation, call: Call) -> Reply {

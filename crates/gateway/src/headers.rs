@@ -70,6 +70,8 @@ pub(crate) struct Ask {
     pub(crate) quota: bool,
     // Scripts.
     pub(crate) script_logging: bool,
+    // Permissions.
+    pub(crate) token_seconds: Option<u64>,
 }
 
 /// What the body is.

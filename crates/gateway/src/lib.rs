@@ -19,6 +19,7 @@
 //! Left out: the direct (TCP) connection mode, binary encodings of JSON, resource tokens and directory identities.
 
 mod account;
+mod address;
 mod auth;
 mod body;
 mod call;

@@ -6,11 +6,11 @@
 mod feeds;
 mod items;
 mod metadata;
+mod plain;
 mod queries;
 mod ranges;
 mod scripts;
 
-use crate::auth::Access;
 use crate::call::Call;
 use crate::headers::{Ask, Content};
 use crate::reply::{Owner, Reply};
@@ -33,6 +33,7 @@ pub(crate) struct Operation {
 
 type OnEngine = fn(&Engine, &Call) -> Result<Step>;
 type OnDatabase = fn(&Engine, &Call, &Arc<Database>) -> Result<Step>;
+type OnOwner = fn(&Engine, &Call, &Owner) -> Result<Step>;
 type OnContainer = fn(&Engine, &Call, &Container) -> Result<Step>;
 
 /// What an operation needs resolved, and whose child it addresses.
@@ -43,6 +44,8 @@ enum Run {
     Database(OnDatabase),
     /// A child of a database, which must exist.
     InDatabase(OnDatabase),
+    /// A user, permission or client encryption key, or a feed of them; what they belong to must exist.
+    Plain(OnOwner),
     /// A container.
     Container(OnContainer),
     /// A child of a container, which must exist.
@@ -90,6 +93,12 @@ static CREATE_CONTAINER: Operation = slow_write("create_container", Run::InDatab
 static READ_CONTAINER: Operation = read("read_container", Run::Container(metadata::read_container));
 static REPLACE_CONTAINER: Operation = slow_write("replace_container", Run::Container(metadata::replace_container));
 static DELETE_CONTAINER: Operation = slow_write("delete_container", Run::Container(metadata::delete_container));
+static LIST_PLAINS: Operation = slow_read("list_plain_resources", Run::Plain(plain::list));
+static QUERY_PLAINS: Operation = slow_read("query_plain_resources", Run::Plain(plain::query));
+static CREATE_PLAIN: Operation = slow_write("create_plain_resource", Run::Plain(plain::create));
+static READ_PLAIN: Operation = read("read_plain_resource", Run::Plain(plain::read));
+static REPLACE_PLAIN: Operation = slow_write("replace_plain_resource", Run::Plain(plain::replace));
+static DELETE_PLAIN: Operation = slow_write("delete_plain_resource", Run::Plain(plain::delete));
 static READ_RANGES: Operation = read("read_partition_key_ranges", Run::InContainer(ranges::read));
 static LIST_OFFERS: Operation = slow_read("list_offers", Run::Account(feeds::list_offers));
 static QUERY_OFFERS: Operation = slow_read("query_offers", Run::Account(queries::query_offers));
@@ -164,6 +173,12 @@ pub(crate) fn choose(target: Target, method: &str, ask: &Ask) -> Result<&'static
         ("PUT", Target::Script(_)) => &REPLACE_SCRIPT,
         ("DELETE", Target::Script(_)) => &DELETE_SCRIPT,
         ("POST", Target::Script(_)) => &EXECUTE,
+        ("GET", Target::Plains(_)) => &LIST_PLAINS,
+        ("POST", Target::Plains(_)) if is_query => &QUERY_PLAINS,
+        ("POST", Target::Plains(_)) => &CREATE_PLAIN,
+        ("GET", Target::Plain(_)) => &READ_PLAIN,
+        ("PUT", Target::Plain(_)) => &REPLACE_PLAIN,
+        ("DELETE", Target::Plain(_)) => &DELETE_PLAIN,
         ("GET", Target::Conflicts) => &LIST_CONFLICTS,
         ("POST", Target::Conflicts) if is_query => &QUERY_CONFLICTS,
         ("POST", Target::Conflicts) => return Err(Error::unsupported("Creating a conflict")),
@@ -228,17 +243,6 @@ fn check_triggers(operation: &'static Operation, ask: &Ask) -> Result<&'static O
     Ok(operation)
 }
 
-/// Checks that a caller may do this.
-///
-/// # Errors
-/// 403 for a write with a read-only key.
-pub(crate) fn check_access(operation: &Operation, access: Access) -> Result<()> {
-    if operation.writes && access == Access::ReadOnly {
-        return Err(Error::new(Kind::Forbidden, "The key that signed the request allows reading only."));
-    }
-    Ok(())
-}
-
 /// Starts an operation; everything but the wait for the disk happens here.
 pub(crate) fn begin(operation: &Operation, engine: &Engine, call: &Call) -> Begun {
     let mut owner = None;
@@ -254,6 +258,11 @@ fn start(operation: &Operation, engine: &Engine, call: &Call, owner: &mut Option
             let database = call.database(engine).map_err(of_owner)?;
             *owner = Some(Owner { path: format!("dbs/{}", database.id()), rid: database.rid() });
             run(engine, call, &database)
+        }
+        Run::Plain(run) => {
+            let above = plain::owner(engine, call).map_err(of_owner)?;
+            *owner = Some(above.clone());
+            run(engine, call, &above)
         }
         Run::Container(run) => {
             let container = call.container(engine)?;

@@ -3,7 +3,7 @@
 //! The service's paths are fixed, so they are a table. Segments are decoded exactly once; words such as `dbs` are
 //! compared case-sensitively; a trailing slash and a doubled leading one are let through, as clients send both.
 
-use orrery_engine::request::ScriptKind;
+use orrery_engine::request::{PlainKind, ScriptKind};
 use orrery_model::{Error, Kind, Result, Rid};
 
 /// What a path addresses.
@@ -27,6 +27,9 @@ pub(crate) enum Target {
     Offer,
     /// Where the direct connection mode finds replicas.
     Addresses,
+    /// Users, permissions or client encryption keys.
+    Plains(PlainKind),
+    Plain(PlainKind),
     /// A resource of the protocol that we do not offer, by its name.
     Refused(&'static str),
 }
@@ -61,6 +64,7 @@ const fn route(
 
 /// Every path of the protocol, the most frequent first.
 static ROUTES: &[Route] = {
+    use PlainKind::{EncryptionKey, Permission, User};
     use ScriptKind::{Function, Procedure, Trigger};
     use Target::*;
     &[
@@ -96,29 +100,18 @@ static ROUTES: &[Route] = {
             4,
             &["POST", "PUT"],
         ),
-        route(&["dbs", "*", "users"], Refused("Managing users"), "users", 2, FEED),
-        route(&["dbs", "*", "users", "*"], Refused("Managing users"), "users", 4, RESOURCE),
-        route(&["dbs", "*", "users", "*", "permissions"], Refused("Managing permissions"), "permissions", 4, FEED),
-        route(
-            &["dbs", "*", "users", "*", "permissions", "*"],
-            Refused("Managing permissions"),
-            "permissions",
-            6,
-            RESOURCE,
-        ),
-        route(
-            &["dbs", "*", "clientencryptionkeys"],
-            Refused("Managing client encryption keys"),
-            "clientencryptionkeys",
-            2,
-            FEED,
-        ),
+        route(&["dbs", "*", "users"], Plains(User), "users", 2, FEED),
+        route(&["dbs", "*", "users", "*"], Plain(User), "users", 4, RESOURCE),
+        route(&["dbs", "*", "users", "*", "permissions"], Plains(Permission), "permissions", 4, FEED),
+        route(&["dbs", "*", "users", "*", "permissions", "*"], Plain(Permission), "permissions", 6, RESOURCE),
+        route(&["dbs", "*", "clientencryptionkeys"], Plains(EncryptionKey), "clientencryptionkeys", 2, FEED),
+        // A key that is gone would leave items that nobody can read, so there is no DELETE.
         route(
             &["dbs", "*", "clientencryptionkeys", "*"],
-            Refused("Managing client encryption keys"),
+            Plain(EncryptionKey),
             "clientencryptionkeys",
             4,
-            RESOURCE,
+            &["GET", "HEAD", "PUT"],
         ),
         route(&["addresses"], Addresses, "docs", 0, READ_FEED),
     ]
@@ -148,8 +141,14 @@ impl Path {
     pub(crate) fn resolved(query: Option<&str>) -> Option<Self> {
         let parameters = query?.split('&').filter_map(|parameter| parameter.split_once('='));
         let (_, value) = parameters.into_iter().find(|(name, _)| decode(name).is_ok_and(|n| n == "$resolveFor"))?;
-        let raw = decode(value).ok()?.trim_matches('/').to_owned();
-        Some(Path { segments: raw.split('/').map(str::to_owned).collect(), raw })
+        decode(value).ok().map(|link| Path::of_link(&link))
+    }
+
+    /// A link, as a body or parameter names a resource: like a path, but not encoded.
+    pub(crate) fn of_link(link: &str) -> Self {
+        let raw = link.trim_matches('/').to_owned();
+        let segments = if raw.is_empty() { Vec::new() } else { raw.split('/').map(str::to_owned).collect() };
+        Path { raw, segments }
     }
 
     /// The route of this path.

@@ -209,8 +209,11 @@ fn an_unknown_path_is_404_and_an_unsupported_method_405() {
 #[test]
 fn what_is_not_offered_is_refused_by_name() {
     let server = Server::start();
-    let answer = server.request("GET", "/dbs/blog/users", ("users", "dbs/blog")).send();
-    assert!(answer.error(400, None, "BadRequest").contains("Managing users is not supported"));
+    let path = "/dbs/blog/colls/posts/operations/collectiontruncate";
+    let answer = server.request("POST", path, ("colls", "dbs/blog/colls/posts")).send();
+    assert!(
+        answer.error(400, None, "BadRequest").contains("Emptying a container (collectiontruncate) is not supported")
+    );
 }
 
 #[test]

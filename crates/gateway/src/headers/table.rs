@@ -6,7 +6,7 @@ use crate::date;
 use crate::options::Consistency;
 use orrery_model::json::parse;
 use orrery_model::partition_key::{Epk, PartitionKey};
-use orrery_model::{Error, Json, Result};
+use orrery_model::{Error, Json, Result, limits};
 
 /// A request header that the server knows.
 pub struct Header {
@@ -76,7 +76,7 @@ static HEADERS: &[Header] = &[
         a.change_feed = Some(v.one_of(&modes)?);
         Ok(())
     }),
-    header("authorization", "the signature", ELSEWHERE),
+    header("authorization", "the signature or resource token", ELSEWHERE),
     header("content-encoding", "only identity: compressed bodies are refused", |_, v| {
         if v.text.eq_ignore_ascii_case("identity") { Ok(()) } else { Err(v.refused()) }
     }),
@@ -195,6 +195,11 @@ static HEADERS: &[Header] = &[
     header("x-ms-documentdb-collection-rid", "nothing: a hint for routing", FREE_HINT),
     header("x-ms-documentdb-content-serialization-format", "must be JSON text for queries", |a, v| {
         a.format = Some(v.one_of(FORMATS)?);
+        Ok(())
+    }),
+    header("x-ms-documentdb-expiry-seconds", "how long the tokens of permissions live", |a, v| {
+        let (least, most) = (*limits::TOKEN_SECONDS.start(), *limits::TOKEN_SECONDS.end());
+        a.token_seconds = Some(v.number(least as i64, most as i64)?.unsigned_abs());
         Ok(())
     }),
     header("x-ms-documentdb-is-upsert", "makes a create an upsert", |a, v| {

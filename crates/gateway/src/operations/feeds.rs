@@ -46,7 +46,7 @@ pub(super) fn read_items(engine: &Engine, call: &Call, container: &Container) ->
     Ok(Step::Reply(page(Some(container.rid()), Rows::Items, outcome)))
 }
 
-fn page(owner: Option<Rid>, rows: Rows, outcome: Outcome<Page>) -> Reply {
+pub(super) fn page(owner: Option<Rid>, rows: Rows, outcome: Outcome<Page>) -> Reply {
     Reply::of(outcome, |page| {
         let body = envelope(owner, rows, &page.rows);
         Reply::json(200, body).with_rows(page.rows.len(), page.continuation.as_deref())

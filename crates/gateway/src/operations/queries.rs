@@ -54,7 +54,7 @@ pub(super) fn plan(engine: &Engine, call: &Call, container: &Container) -> Resul
     Ok(Step::Reply(Reply::of(outcome, |plan| Reply::json(200, plan))))
 }
 
-fn request(call: &Call) -> Result<QueryRequest> {
+pub(super) fn request(call: &Call) -> Result<QueryRequest> {
     let query = call.query_text()?;
     if query.resume_filter.is_some() && call.target != Target::Items {
         return Err(Error::unsupported("The member 'resumeFilter' of a query of anything but items"));
@@ -80,7 +80,7 @@ fn execution_info(reverse: bool) -> String {
     Json::Object(object! { "reverseRidEnabled" => false, "reverseIndexScan" => reverse }).to_text()
 }
 
-fn page(call: &Call, owner: Option<Rid>, rows: Rows, outcome: Outcome<QueryPage>) -> Reply {
+pub(super) fn page(call: &Call, owner: Option<Rid>, rows: Rows, outcome: Outcome<QueryPage>) -> Reply {
     Reply::of(outcome, |QueryPage { page, metrics, index_metrics, explanation, advice, descends }| {
         let body = envelope(owner, rows, &page.rows);
         let mut reply = Reply::json(200, body).with_rows(page.rows.len(), page.continuation.as_deref());

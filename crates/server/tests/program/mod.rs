@@ -145,7 +145,20 @@ pub struct Request {
 }
 
 /// The resource types that a path can end in.
-const KINDS: &[&str] = &["dbs", "colls", "docs", "sprocs", "triggers", "udfs", "pkranges", "conflicts", "offers"];
+const KINDS: &[&str] = &[
+    "dbs",
+    "colls",
+    "docs",
+    "sprocs",
+    "triggers",
+    "udfs",
+    "pkranges",
+    "conflicts",
+    "offers",
+    "users",
+    "permissions",
+    "clientencryptionkeys",
+];
 
 impl Request {
     /// A request for `path`. The signature covers the last type in the path, and the link up to the last id.
@@ -186,6 +199,12 @@ impl Request {
         self.header("x-ms-documentdb-partitionkey", header)
     }
 
+    /// With a token instead of a signature.
+    pub fn token(self, token: &str) -> Self {
+        let encoded = percent_encoding::utf8_percent_encode(token, percent_encoding::NON_ALPHANUMERIC).to_string();
+        self.header("authorization", encoded)
+    }
+
     /// With a body.
     pub fn body(mut self, body: impl Into<Vec<u8>>) -> Self {
         self.body = body.into();
@@ -210,7 +229,10 @@ impl Request {
         let mac = Hmac::<sha2::Sha256>::new_from_slice(&key).expect("a key").chain_update(text).finalize().into_bytes();
         let token = format!("type=master&ver=1.0&sig={}", STANDARD.encode(mac));
         let token = percent_encoding::utf8_percent_encode(&token, percent_encoding::NON_ALPHANUMERIC).to_string();
-        let mut headers = vec![("authorization", token), ("x-ms-date", date), ("x-ms-version", "2020-07-15".into())];
+        let mut headers = vec![("x-ms-date", date), ("x-ms-version", "2020-07-15".into())];
+        if self.headers.iter().all(|(name, _)| *name != "authorization") {
+            headers.push(("authorization", token));
+        }
         headers.extend(self.headers.iter().cloned());
         headers
     }

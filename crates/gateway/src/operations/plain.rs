@@ -1,0 +1,98 @@
+//! Users, permissions and client encryption keys.
+//!
+//! Every answer about a permission holds a token, minted at that moment with the key of the caller.
+
+use super::Step;
+use super::metadata::{deleted, resource};
+use crate::auth::{Caller, check_link};
+use crate::call::Call;
+use crate::feed::Rows;
+use crate::reply::Owner;
+use crate::route::Target;
+use orrery_engine::request::PlainKind;
+use orrery_engine::{Engine, Feed, Mint, Plain};
+use orrery_model::{Error, Json, Object, Result, limits};
+use std::sync::Arc;
+
+/// The database, or for permissions the user, that the path names.
+///
+/// # Errors
+/// 404 if it is missing, 404/1003 if the user's database is.
+pub(super) fn owner(engine: &Engine, call: &Call) -> Result<Owner> {
+    let database = call.database(engine)?;
+    let path = format!("dbs/{}", database.id());
+    if kind(call)? != PlainKind::Permission {
+        return Ok(Owner { path, rid: database.rid() });
+    }
+    let id = call.path.id_at(1, engine).ok_or_else(Error::not_found)?;
+    let user = engine.plain(database.rid(), PlainKind::User, id)?;
+    Ok(Owner { path: format!("{path}/users/{}", user.id()), rid: user.meta.rid })
+}
+
+pub(super) fn list(engine: &Engine, call: &Call, owner: &Owner) -> Result<Step> {
+    let kind = kind(call)?;
+    let outcome = minting(engine, call, |mint| engine.list(Feed::Plains(kind, owner.rid, mint), &call.page()));
+    Ok(Step::Reply(super::feeds::page(Some(owner.rid), Rows::Plains(kind), outcome)))
+}
+
+pub(super) fn query(engine: &Engine, call: &Call, owner: &Owner) -> Result<Step> {
+    let (kind, request) = (kind(call)?, super::queries::request(call)?);
+    let outcome = minting(engine, call, |mint| engine.query_feed(Feed::Plains(kind, owner.rid, mint), &request));
+    Ok(Step::Reply(super::queries::page(call, Some(owner.rid), Rows::Plains(kind), outcome)))
+}
+
+pub(super) fn create(engine: &Engine, call: &Call, owner: &Owner) -> Result<Step> {
+    let (kind, body) = (kind(call)?, checked(call)?);
+    let upsert = call.ask.upsert;
+    let outcome = minting(engine, call, |mint| engine.create_plain(owner.rid, kind, &body, upsert, mint));
+    Ok(Step::Reply(resource(outcome)))
+}
+
+pub(super) fn read(engine: &Engine, call: &Call, owner: &Owner) -> Result<Step> {
+    let plain = find(engine, call, owner)?;
+    Ok(Step::Reply(resource(minting(engine, call, |mint| engine.read_plain(&plain, mint)))))
+}
+
+pub(super) fn replace(engine: &Engine, call: &Call, owner: &Owner) -> Result<Step> {
+    let (plain, body) = (find(engine, call, owner)?, checked(call)?);
+    let if_match = call.ask.if_match.as_deref();
+    let outcome = minting(engine, call, |mint| engine.replace_plain(&plain, &body, if_match, mint));
+    Ok(Step::Reply(resource(outcome)))
+}
+
+pub(super) fn delete(engine: &Engine, call: &Call, owner: &Owner) -> Result<Step> {
+    let plain = find(engine, call, owner)?;
+    Ok(Step::Reply(deleted(engine.delete_plain(&plain, call.ask.if_match.as_deref()))))
+}
+
+fn kind(call: &Call) -> Result<PlainKind> {
+    match call.target {
+        Target::Plains(kind) | Target::Plain(kind) => Ok(kind),
+        _ => Err(Error::not_found()),
+    }
+}
+
+fn find(engine: &Engine, call: &Call, owner: &Owner) -> Result<Arc<Plain>> {
+    let kind = kind(call)?;
+    let last = if kind == PlainKind::Permission { 2 } else { 1 };
+    let id = call.path.id_at(last, engine).ok_or_else(Error::not_found)?;
+    engine.plain(owner.rid, kind, id)
+}
+
+/// The body; the engine checks all but the form of a permission's link.
+fn checked(call: &Call) -> Result<Object> {
+    let body = call.object()?;
+    if let (PlainKind::Permission, Some(link)) = (kind(call)?, body.get("resource").and_then(Json::as_str)) {
+        check_link(link)?;
+    }
+    Ok(body)
+}
+
+/// Does what needs the caller's mint. Callers that have none see no permissions.
+fn minting<T>(engine: &Engine, call: &Call, work: impl FnOnce(Mint<'_>) -> T) -> T {
+    let seconds = call.ask.token_seconds.unwrap_or(limits::TOKEN_SECONDS_DEFAULT);
+    match &call.caller {
+        Caller::Owner(minter) => work(Mint(&|grant| minter.mint(grant, engine, seconds))),
+        Caller::Reader | Caller::Bearer(..) => work(Mint(&|_| String::new())),
+    }
+}
