@@ -34,6 +34,8 @@ const STEPS: &[Step] = &[
     Step { name: "scenarios go", run: || scenarios::go(&[]), needs: Some(BUILD) },
     Step { name: "scenarios java", run: || scenarios::java(&[]), needs: Some(BUILD) },
     Step { name: "scenarios rust", run: || scenarios::rust(&[]), needs: Some(BUILD) },
+    Step { name: "scenarios python", run: || scenarios::python(&[]), needs: Some(BUILD) },
+    Step { name: "scenarios javascript", run: || scenarios::javascript(&[]), needs: Some(BUILD) },
 ];
 
 /// How a step ended and what it took.

@@ -36,6 +36,8 @@ const SUITES: &[Suite] = &[
     ("go", "scenarios/go", scenarios::go),
     ("java", "scenarios/java", scenarios::java),
     ("rust", "scenarios/rust", scenarios::rust),
+    ("scenarios-python", "scenarios/python", scenarios::python),
+    ("scenarios-javascript", "scenarios/javascript", scenarios::javascript),
 ];
 
 /// `conformance [SUITE] [arguments for the runner]`; every suite without a name.
@@ -154,7 +156,8 @@ pub fn javascript(arguments: &[String]) -> Outcome {
     })
 }
 
-fn node_modules(suite: &Path) -> Outcome {
+/// Brings the pinned packages of a suite into its directory.
+pub fn node_modules(suite: &Path) -> Outcome {
     let version = output_of(program("node", suite).arg("--version"))
         .map_err(|error| format!("{error}; the suite needs Node.js 20 or newer"))?;
     let lock = read(&suite.join("package-lock.json"))?;

@@ -34,7 +34,7 @@ const CHORES: &[Chore] = &[
     Chore { name: "test", says: "every Rust test (further arguments go to cargo test)", run: ci::test },
     Chore {
         name: "conformance",
-        says: "the SDKs against our server: [python|javascript|sql-cases|official-python|scenarios|go|java|rust] [arguments for the runner]",
+        says: "the SDKs against our server: [suite] [arguments for the runner]; a wrong suite lists them all",
         run: conformance::run,
     },
 ];

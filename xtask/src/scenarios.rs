@@ -24,26 +24,40 @@ pub fn judge(arguments: &[String]) -> Outcome {
 
 /// The table through the Go SDK.
 pub fn go(arguments: &[String]) -> Outcome {
-    walk("go", &go_driver()?, arguments)
+    walk("go", "go", &go_driver()?, arguments)
 }
 
 /// The table through the Java SDK.
 pub fn java(arguments: &[String]) -> Outcome {
-    walk("java", &java_driver()?, arguments)
+    walk("java", "java", &java_driver()?, arguments)
 }
 
 /// The table through the Rust SDK.
 pub fn rust(arguments: &[String]) -> Outcome {
-    walk("rust", &rust_driver()?, arguments)
+    walk("rust", "rust", &rust_driver()?, arguments)
 }
 
-/// Walks the table with a driver; further arguments go to `run.py`.
-fn walk(language: &str, driver: &Driver, arguments: &[String]) -> Outcome {
+/// The table through the Python SDK, the one of `conformance/python`.
+pub fn python(arguments: &[String]) -> Outcome {
+    let python = conformance::python_program(&root())?.get_program().to_owned();
+    let driver = vec![python, "-W".into(), "ignore".into(), format!("{HOME}/python/driver.py").into()];
+    walk("scenarios-python", "python", &driver, arguments)
+}
+
+/// The table through the JavaScript SDK, the one of `conformance/javascript`.
+pub fn javascript(arguments: &[String]) -> Outcome {
+    conformance::node_modules(&root().join("conformance/javascript"))?;
+    let driver = vec!["node".into(), format!("{HOME}/javascript/driver.js").into()];
+    walk("scenarios-javascript", "javascript", &driver, arguments)
+}
+
+/// Walks the table with a driver, for a suite of this name; further arguments go to `run.py`.
+fn walk(suite: &str, language: &str, driver: &Driver, arguments: &[String]) -> Outcome {
     let mut run = conformance::python_program(&root())?;
     run.arg(format!("{HOME}/run.py")).arg("--lists").arg(format!("{HOME}/{language}/expected.toml"));
     run.args(arguments).arg("--").args(driver).env(conformance::PROGRAM_VARIABLE, conformance::server()?);
     must(&mut run)
-        .map_err(|error| format!("{error}; one scenario again: `cargo xtask conformance {language} --only NAME`"))
+        .map_err(|error| format!("{error}; one scenario again: `cargo xtask conformance {suite} --only NAME`"))
 }
 
 /// Where the driver of a language is built.

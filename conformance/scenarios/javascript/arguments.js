@@ -1,0 +1,76 @@
+/** The arguments of one operation. An argument that no code asks for is one that the SDK has no option for. */
+
+/** Says that the SDK has no public method or option for what was asked. */
+export class Missing extends Error {}
+
+export class Arguments {
+  constructor(given) {
+    this.given = given;
+    this.names = new Set(Object.keys(given));
+  }
+
+  unused() {
+    return [...this.names].sort().join(", ");
+  }
+
+  has(name) {
+    return name in this.given;
+  }
+
+  take(name) {
+    this.names.delete(name);
+    return this.given[name];
+  }
+
+  /** The argument `partition_key` as the SDK takes it: one value, or a list of those of a hierarchical key. */
+  partitionKey() {
+    const values = this.take("partition_key");
+    return values && key(values);
+  }
+
+  query() {
+    return { query: this.take("query"), parameters: this.take("parameters") ?? [] };
+  }
+
+  /** The options that all requests have. */
+  options() {
+    const options = {};
+    const put = (name, value) => value !== undefined && (options[name] = value);
+    const [ifMatch, ifNoneMatch] = [this.take("if_match"), this.take("if_none_match")];
+    if (ifMatch) options.accessCondition = { type: "IfMatch", condition: ifMatch };
+    if (ifNoneMatch) options.accessCondition = { type: "IfNoneMatch", condition: ifNoneMatch };
+    put("sessionToken", this.take("session_token"));
+    put("consistencyLevel", this.take("consistency"));
+    put("preTriggerInclude", this.take("pre_triggers"));
+    put("postTriggerInclude", this.take("post_triggers"));
+    put("indexingDirective", this.take("indexing"));
+    if (this.has("no_response")) options.contentResponseOnWriteEnabled = !this.take("no_response");
+    return options;
+  }
+
+  /** The options of a feed. */
+  feedOptions() {
+    const options = {};
+    const put = (name, value) => value !== undefined && (options[name] = value);
+    put("maxItemCount", this.take("page_size"));
+    put("continuationToken", this.take("continuation"));
+    put("partitionKey", this.partitionKey());
+    put("sessionToken", this.take("session_token"));
+    put("continuationTokenLimitInKB", this.take("continuation_limit_kb"));
+    if (this.take("index_metrics")) options.populateIndexMetrics = true;
+    return options;
+  }
+
+  /** What a new container or database shall have. */
+  throughput() {
+    const [manual, autoscale] = [this.take("throughput"), this.take("autoscale")];
+    if (manual !== undefined) return { throughput: manual };
+    if (!autoscale) return {};
+    const policy = { throughputPolicy: { incrementPercent: autoscale.increment } };
+    return { maxThroughput: autoscale.max, ...(autoscale.increment ? { autoUpgradePolicy: policy } : {}) };
+  }
+}
+
+export function key(values) {
+  return values.length === 1 ? values[0] : values;
+}

@@ -1,0 +1,104 @@
+/**
+ * The driver for the JavaScript SDK: carries out the operations of the table with @azure/cosmos.
+ *
+ * It reads a line of JSON and writes one; conformance/scenarios/driver.py has the agreement. The SDK is the one that
+ * conformance/javascript pins. The driver holds each of the SDK's objects through a proxy that notes every method it
+ * calls (`watch`), so that the run can say which no scenario leads to.
+ */
+
+import { createInterface } from "node:readline";
+
+import { Arguments, Missing } from "./arguments.js";
+import { answerOf, refusal } from "./answers.js";
+import { feeds } from "./feeds.js";
+import { items } from "./items.js";
+import { resources } from "./resources.js";
+import { scripts } from "./scripts.js";
+import { methods, reached, sdk, watch } from "./watch.js";
+
+/** The clients in use: the usual one, of the server's key, or what `connect` made. */
+class Clients {
+  constructor(endpoint, key) {
+    this.endpoint = endpoint;
+    this.key = key;
+    this.usual = this.made(key, {});
+    this.current = this.usual;
+  }
+
+  made(key, options) {
+    const connectionPolicy = { enableBackgroundEndpointRefreshing: false };
+    return watch(new sdk.CosmosClient({ endpoint: this.endpoint, key, connectionPolicy, ...options }));
+  }
+
+  /** Puts another client in the place of the usual one, until the scenario ends. */
+  connect(a) {
+    const key = a.take("key") ?? this.key;
+    const policy = { enableBackgroundEndpointRefreshing: false };
+    const regions = a.take("preferred_regions");
+    if (regions) policy.preferredLocations = regions;
+    const consistencyLevel = a.take("consistency");
+    const byText = a.take("connection_string");
+    this.reset();
+    this.current = byText
+      ? watch(new sdk.CosmosClient(`AccountEndpoint=${this.endpoint};AccountKey=${key};`))
+      : this.made(key, { connectionPolicy: policy, ...(consistencyLevel ? { consistencyLevel } : {}) });
+    return { status: 200, headers: {}, body: { endpoint: this.endpoint } };
+  }
+
+  reset() {
+    if (this.current !== this.usual) this.current.dispose();
+    this.current = this.usual;
+  }
+
+  client() {
+    return this.current;
+  }
+
+  database(a) {
+    return this.client().database(a.take("database"));
+  }
+
+  container(a) {
+    return this.database(a).container(a.take("container"));
+  }
+}
+
+const clients = new Clients(process.env.ORRERY_ENDPOINT, process.env.ORRERY_KEY);
+const operations = {
+  connect: async (a) => clients.connect(a),
+  async read_account() {
+    const response = await clients.client().getDatabaseAccount();
+    const { consistencyPolicy, writableLocations } = response.resource;
+    return answerOf(response, { consistency: consistencyPolicy, writable: writableLocations[0]?.name });
+  },
+  ...resources(clients),
+  ...items(clients),
+  ...feeds(clients),
+  ...scripts(clients),
+};
+
+/** The answer to one line. */
+async function said({ do: asked, with: given }) {
+  if (asked === "reset") {
+    clients.reset();
+    return {};
+  }
+  if (asked === "methods") return { methods: methods(), reached: [...reached] };
+  if (!operations[asked]) return { missing: asked };
+  const a = new Arguments(given);
+  let reply;
+  try {
+    reply = await operations[asked](a);
+  } catch (error) {
+    if (error instanceof Missing) return { missing: `${asked} with ${error.message}` };
+    reply = refusal(error);
+  }
+  return a.unused() ? { missing: `${asked} with ${a.unused()}` } : reply;
+}
+
+for await (const line of createInterface({ input: process.stdin })) {
+  process.stdout.write(`${JSON.stringify(await said(JSON.parse(line)))}\n`);
+}
+clients.reset();
+clients.usual.dispose();
+process.exit(0); // the SDK's sockets would keep the process for a while

@@ -1,0 +1,55 @@
+"""The arguments of one operation. An argument that no code asks for is one that the SDK has no option for."""
+
+from azure.core import MatchConditions
+from azure.cosmos import ThroughputProperties
+
+
+class Missing(Exception):
+    """The SDK has no public method or option for what was asked."""
+
+
+class Arguments:
+    def __init__(self, given: dict):
+        self._given = given
+        self._names = set(given)
+
+    def unused(self) -> str:
+        return ", ".join(sorted(self._names))
+
+    def has(self, name: str) -> bool:
+        return name in self._given
+
+    def take(self, name: str, otherwise=None):
+        self._names.discard(name)
+        return self._given.get(name, otherwise)
+
+    def key(self):
+        """The argument `partition_key` as the SDK takes it."""
+        return key(self.take("partition_key"))
+
+    def options(self, **names: str) -> dict:
+        """The given ones of these arguments, under the SDK's names: `session_token="session_token"`."""
+        found = {ours: self.take(theirs) for ours, theirs in names.items() if self.has(theirs)}
+        if self.has("if_match"):
+            found |= {"etag": self.take("if_match"), "match_condition": MatchConditions.IfNotModified}
+        if self.has("if_none_match"):
+            found |= {"etag": self.take("if_none_match"), "match_condition": MatchConditions.IfModified}
+        return found
+
+    def throughput(self):
+        """What a new container or database, or an offer, shall have."""
+        manual, autoscale = self.take("throughput"), self.take("autoscale")
+        if autoscale is None:
+            return manual
+        increment = autoscale.get("increment")
+        return ThroughputProperties(
+            auto_scale_max_throughput=autoscale["max"],
+            **({"auto_scale_increment_percent": increment} if increment else {}),
+        )
+
+
+def key(values: list | None):
+    """A partition key written as a JSON array, as the SDK takes it: one value, or a list of several."""
+    if values is None:
+        return None
+    return values[0] if len(values) == 1 else values

@@ -1,0 +1,125 @@
+"""The driver for the Python SDK: carries out the operations of the table with azure-cosmos.
+
+It reads a line of JSON and writes one; conformance/scenarios/driver.py has the agreement. The SDK is the one that
+conformance/python pins. The driver holds each of the SDK's objects through a proxy that notes every method it calls
+(`watch.py`), so that the run can say which no scenario leads to. The SDK hides the status and the headers of what went
+well; they come from the witness under it.
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parents[1] / "python"))
+
+from azure.cosmos import CosmosClient  # noqa: E402
+from azure.cosmos.exceptions import CosmosHttpResponseError  # noqa: E402
+
+from arguments import Arguments, Missing  # noqa: E402
+from feeds import FEEDS  # noqa: E402
+from items import ITEMS  # noqa: E402
+from resources import RESOURCES  # noqa: E402
+from scripts import SCRIPTS  # noqa: E402
+from watch import methods, reached, watch  # noqa: E402
+from witness import Witness  # noqa: E402
+
+
+class Clients:
+    """The clients in use: the usual one, of the server's key, or what `connect` made."""
+
+    def __init__(self, endpoint: str, key: str):
+        self.endpoint, self.key = endpoint, key
+        self.witness = Witness()
+        self._usual = None
+        self._other = None
+        self._wanted: dict | None = None
+
+    def connect(self, a: Arguments) -> dict:
+        """Puts another client in the place of the usual one, until the scenario ends."""
+        self._other, self._wanted = None, {"key": a.take("key") or self.key, "by_text": a.take("connection_string")}
+        for option, name in (("no_response", "no_response_on_write"), ("consistency", "consistency_level")):
+            if a.has(option):
+                self._wanted[name] = a.take(option)
+        if a.has("preferred_regions"):
+            self._wanted["preferred_locations"] = a.take("preferred_regions")
+        return {"status": 200, "headers": {}, "body": {"endpoint": self.endpoint}}
+
+    def reset(self) -> None:
+        self._other, self._wanted = None, None
+
+    @property
+    def client(self):
+        """The client in use, made at its first use: that asks the server already."""
+        if self._wanted is None:
+            self._usual = self._usual or self._made({"key": self.key})
+            return self._usual
+        self._other = self._other or self._made(dict(self._wanted))
+        return self._other
+
+    def _made(self, wanted: dict):
+        options = {"transport": self.witness}
+        key = wanted.pop("key")
+        if wanted.pop("by_text", None):
+            reached.add("CosmosClient.from_connection_string")
+            text = f"AccountEndpoint={self.endpoint};AccountKey={key};"
+            return watch(CosmosClient.from_connection_string(text, **options, **wanted))
+        return watch(CosmosClient(self.endpoint, key, **options, **wanted))
+
+    def database(self, a: Arguments):
+        name = a.take("database")
+        return self.client.get_database_client(name)
+
+    def container(self, a: Arguments):
+        name = a.take("container")
+        return self.database(a).get_container_client(name)
+
+    def answer(self, body=None) -> dict:
+        """The last answer of the server, with the resource that it brought."""
+        last = self.witness.last
+        substatus = int(last.headers.get("x-ms-substatus", 0))
+        return {"status": last.status, "substatus": substatus, "headers": last.headers, "body": body}
+
+
+OPERATIONS = RESOURCES | ITEMS | FEEDS | SCRIPTS | {"connect": Clients.connect}
+
+
+def said(clients: Clients, request: dict) -> dict:
+    """The answer to one line."""
+    asked = request["do"]
+    if asked == "reset":
+        clients.reset()
+        return {}
+    if asked == "methods":
+        return {"methods": sorted(methods()), "reached": sorted(reached)}
+    if asked not in OPERATIONS:
+        return {"missing": asked}
+    a = Arguments(request["with"])
+    try:
+        reply = OPERATIONS[asked](clients, a)
+    except Missing as missing:
+        return {"missing": f"{asked} with {missing}"}
+    except CosmosHttpResponseError as refused:
+        headers = {name.lower(): value for name, value in dict(refused.headers or {}).items()}
+        reply = {
+            "status": refused.status_code,
+            "substatus": refused.sub_status or 0,
+            "headers": headers,
+            "message": refused.message,
+        }
+        if refused.status_code == 304:
+            reply = clients.answer()
+    except Exception as failure:  # whatever it is, the judge shall hear of it
+        reply = {"raised": repr(failure)}
+    return {"missing": f"{asked} with {a.unused()}"} if a.unused() else reply
+
+
+def main() -> None:
+    clients = Clients(os.environ["ORRERY_ENDPOINT"], os.environ["ORRERY_KEY"])
+    for line in sys.stdin:
+        print(json.dumps(said(clients, json.loads(line))), flush=True)
+
+
+if __name__ == "__main__":
+    main()
