@@ -488,6 +488,11 @@ pub fn outcome_error(outcome: &Outcome) -> Option<Error> {
             "The request changes more than one transaction may hold. Split it into smaller ones.",
         )),
         Outcome::Fenced | Outcome::Unknown => Some(Error::internal("the outcome of a commit is not known")),
+        // Clients come back to a server that is busy, and keep away from one that is unavailable.
+        Outcome::Busy { retry_after_ms } => Some(
+            Error::new(Kind::Throttled, "Too many writes wait to become durable. Retry later.")
+                .with_retry_after_ms(*retry_after_ms),
+        ),
         Outcome::Unavailable { retry_after_ms } => Some(
             Error::new(Kind::Unavailable, "The store cannot take writes now.").with_retry_after_ms(*retry_after_ms),
         ),

@@ -288,6 +288,24 @@ fn a_failed_write_is_resolved_when_the_store_is_well_again() {
 }
 
 #[test]
+fn a_write_that_a_busy_store_turns_away_is_429_and_may_be_sent_again() {
+    let (mut ledger, world) = (Ledger::default(), world());
+    let store = Arc::new(Failing::after(u64::MAX, Fault::Busy, MemoryStore::new()));
+    let engine = open(store.clone(), Profile::Modern, world).expect("an engine");
+    let container = set_up(&engine).expect("the container");
+    ledger.send(&engine, &container, &[Upsert(1, 80)]).expect("nothing fails");
+    store.strike_next();
+    let write = |body: &str| {
+        support::write(&engine, &container, &WriteOperation::Upsert, Some(body), &WriteOptions::default()).result
+    };
+    let item = r#"{"id":"1","pk":"busy","n":1}"#;
+    let refused = write(item).expect_err("the store is busy");
+    assert_eq!((refused.status(), refused.sub_status(), refused.retry_after_ms()), (429, 3200, Some(1_000)));
+    write(item).expect("it was only for once");
+    ledger.send(&engine, &container, &[Upsert(1, 81)]).expect("nothing else suffered");
+}
+
+#[test]
 fn a_reopened_directory_keeps_everything() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("data");

@@ -139,7 +139,12 @@ pub enum Outcome {
     Unknown,
     /// Not done: beyond [`Limits`].
     TooLarge,
-    /// Not done: the store takes no writes now.
+    /// Not done: too many writes wait already. Nothing is wrong with the store.
+    Busy {
+        /// When trying again may make sense, in milliseconds.
+        retry_after_ms: u64,
+    },
+    /// Not done: the store takes no writes until it is opened again.
     Unavailable {
         /// When trying again may make sense, in milliseconds.
         retry_after_ms: u64,

@@ -121,7 +121,7 @@ impl<S: Sink> Committer<S> {
             return Err(Outcome::Unavailable { retry_after_ms: RETRY_POISONED_MS });
         }
         if queue.pending_bytes > QUEUE_BYTES_MAX {
-            return Err(Outcome::Unavailable { retry_after_ms: RETRY_FULL_MS });
+            return Err(Outcome::Busy { retry_after_ms: RETRY_FULL_MS });
         }
         let work = accept(&mut queue.owners)?;
         let slot = Arc::new(Slot::default());

@@ -168,6 +168,30 @@ fn after_a_failed_group_nothing_is_acknowledged_or_accepted() {
 }
 
 #[test]
+fn a_full_queue_is_busy_and_takes_more_when_it_is_written() {
+    let (began, on_begin) = channel();
+    let (go, gate) = channel();
+    let gate = Some(Gate { began, go: Mutex::new(gate) });
+    let committer = committer(Log { gate, ..Log::default() });
+    std::thread::scope(|scope| {
+        let first = submit(&committer, 1);
+        let leader = scope.spawn(move || first.wait());
+        on_begin.recv().unwrap();
+        let large = committer.submit(QUEUE_BYTES_MAX + 1, |_| Ok(2)).expect("there is room until it is taken");
+        let refused = committer.submit(1, |_| panic!("nobody looks at what is turned away"));
+        assert_eq!(refused.err(), Some(Outcome::Busy { retry_after_ms: RETRY_FULL_MS }));
+        go.send(()).unwrap();
+        go.send(()).unwrap();
+        go.send(()).unwrap();
+        assert_eq!(leader.join().unwrap(), Outcome::Ok);
+        assert_eq!(committer.wait(&large), Outcome::Ok);
+    });
+    assert_eq!(submit(&committer, 3).wait(), Outcome::Ok);
+    assert_eq!(groups(&committer), vec![vec![1], vec![2], vec![3]]);
+    committer.close();
+}
+
+#[test]
 fn threads_and_futures_mixed_all_get_their_answer_in_order_of_acceptance() {
     let committer = committer(Log::default());
     std::thread::scope(|scope| {

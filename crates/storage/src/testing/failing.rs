@@ -17,6 +17,8 @@ const RETRY_MS: u64 = 1_000;
 pub enum Fault {
     /// The write is refused: `Unavailable`, nothing done.
     Refused,
+    /// The write is turned away, for once: `Busy`, nothing done. Nothing is broken.
+    Busy,
     /// The sync fails and the commit is lost: `Unknown`.
     Lost,
     /// The sync fails, or its answer does, and the commit is there: `Unknown`.
@@ -41,6 +43,11 @@ impl<S: Store> Failing<S> {
     /// Whether the failure has happened and was not healed.
     pub fn is_broken(&self) -> bool {
         self.broken.load(Ordering::SeqCst)
+    }
+
+    /// Fails at the next write.
+    pub fn strike_next(&self) {
+        self.left.store(0, Ordering::SeqCst);
     }
 
     /// Ends the failure; no other follows.
@@ -83,6 +90,10 @@ impl<S: Store> Store for Failing<S> {
         }
         match self.fault {
             Fault::Refused => unavailable,
+            Fault::Busy => {
+                self.heal();
+                Receipt::settled(Outcome::Busy { retry_after_ms: RETRY_MS })
+            }
             Fault::Lost => Receipt::settled(Outcome::Unknown),
             Fault::Applied => Receipt::settled(match self.inner.submit(lease, commit).wait() {
                 Outcome::Ok => Outcome::Unknown,
