@@ -102,6 +102,27 @@ overBothSchemes("queries", (world) => {
           assert.deepEqual(await ask(target(), text, {}, { forceQueryPlan: true }), expected);
         });
       }
+
+      const ordered = {
+        "everything": ["SELECT VALUE c.age FROM c ORDER BY c.age", () => true],
+        "what is looked up": ["SELECT VALUE c.age FROM c WHERE c.team = 'red' ORDER BY c.age", (p) => p.team === "red"],
+      };
+      for (const [what, [text, wanted]] of Object.entries(ordered)) {
+        test(`the client's own continuation of ORDER BY over ${what} goes on in another iterator`, async () => {
+          const found = [];
+          let continuationToken;
+          let rounds = 0;
+          do {
+            const options = { enableQueryControl: true, forceQueryPlan: true, maxItemCount: 2, continuationToken };
+            const page = await target().items.query(text, options).fetchNext();
+            found.push(...(page.resources ?? []));
+            continuationToken = page.continuationToken;
+            rounds += 1;
+            assert.ok(rounds <= 40, "the continuation never ends");
+          } while (continuationToken);
+          assert.deepEqual(found, PEOPLE.filter(wanted).map((p) => p.age));
+        });
+      }
     });
   }
 

@@ -248,7 +248,7 @@ struct Plain<'a>(std::slice::Iter<'a, Bytes>);
 
 impl Source for Plain<'_> {
     fn next(&mut self) -> Result<Option<Candidate>, QueryError> {
-        Ok(self.0.next().map(|text| Candidate { text: Some(text.clone()), satisfied: false }))
+        Ok(self.0.next().map(|text| Candidate { text: Some(text.clone()), satisfied: false, number: None }))
     }
 
     fn is_ordered(&self) -> bool {

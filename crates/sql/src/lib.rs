@@ -31,6 +31,7 @@ mod condition;
 mod covers;
 mod derive;
 mod error;
+mod fingerprint;
 mod full_text;
 mod functions;
 mod plan;

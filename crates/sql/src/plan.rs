@@ -285,6 +285,8 @@ impl<'q> Plan<'q> {
             && let (Some(kind), [argument]) = (functions::aggregate(name), arguments.as_slice())
         {
             self.features.need("CountIf", kind == AggregateKind::CountIf);
+            let collects = matches!(kind, AggregateKind::MakeList | AggregateKind::MakeSet);
+            self.features.need("ListAndSetAggregate", collects);
             let known = AGGREGATES.iter().find(|(k, _)| *k == kind).map_or("Count", |(_, name)| name);
             return Ok(Some((known, rewrite::aggregate(kind, name, argument))));
         }

@@ -5,12 +5,12 @@ use crate::bound::{Block, Expr, Input, Output, Ranking};
 use crate::condition::{Condition, Demand, OrderKey};
 use crate::derive::derive;
 use crate::error::QueryError;
+use crate::fingerprint;
 use crate::resume_filter::ResumeFilter;
 use crate::run::item::Looks;
 use crate::run::page::barrier;
 use crate::seams::{Environment, Resume};
 use crate::syntax::parse;
-use crate::value::digest;
 use orrery_model::json::Json;
 
 /// A query, ready to run any number of times, on any number of threads.
@@ -41,7 +41,10 @@ pub struct Query {
     pub(crate) passes_through: bool,
     /// DISTINCT of exactly what the rows are ordered by.
     distinct_in_order: bool,
+    /// Hash of text and parameters.
     pub(crate) fingerprint: u64,
+    /// The same for all queries that differ in conditions on the sort keys alone.
+    pub(crate) family: u64,
     /// A merging client's own place.
     pub(crate) filter: Option<ResumeFilter>,
     udfs: Vec<String>,
@@ -57,7 +60,8 @@ impl Query {
     pub fn compile(text: &str, parameters: &[(String, Json)], environment: &Environment) -> Result<Self, QueryError> {
         let tree = parse(text)?;
         let bound = bind::bind(&tree, text, parameters, environment)?;
-        let mut query = Self::new(bound, fingerprint(text, parameters));
+        let mut query = Self::new(bound, fingerprint::of_text(text, parameters));
+        query.family = fingerprint::of_family(&tree, parameters).unwrap_or(query.fingerprint);
         query.planar = environment.planar;
         if query.ranking.as_ref().is_some_and(|r| r.components.iter().any(|c| c.text.is_some())) {
             query.statistics = crate::plan::statistics_query(&tree);
@@ -135,6 +139,7 @@ impl Query {
             looks_satisfied,
             passes_through,
             fingerprint,
+            family: fingerprint,
             filter: None,
             udfs,
             selects_all,
@@ -283,12 +288,6 @@ fn is_distinct_in_order(block: &Block, order: &[BoundOrder], frames: &[Mapping])
         (Mapping::Path(rooted), Some(path)) => rooted.exact_path().as_ref() == Some(path),
         _ => false,
     }
-}
-
-fn fingerprint(text: &str, parameters: &[(String, Json)]) -> u64 {
-    let parts = parameters.iter().flat_map(|(name, value)| [Json::from(name.as_str()), value.clone()]);
-    let all = Json::Array([Json::from(text)].into_iter().chain(parts).collect());
-    digest(Some(&all)) as u64
 }
 
 #[cfg(test)]

@@ -47,6 +47,9 @@ pub struct Candidate {
     pub text: Option<Bytes>,
     /// The condition is known to hold for it. Used only if the query's condition is exact.
     pub satisfied: bool,
+    /// What tells the item apart from all others. Candidates come by it, upwards or, if the first key of ORDER BY
+    /// descends, downwards, unless they come in the order of ORDER BY. `None` where there is no such number.
+    pub number: Option<u64>,
 }
 
 /// Where candidates come from. Every item that fulfils the query's condition comes once; others may come too.
@@ -74,6 +77,9 @@ pub trait Source {
 
 /// Calls `udf.name(...)`.
 pub trait Functions {
+    /// Tells the names of all functions that the query to be run may call.
+    fn expect(&mut self, _names: &[String]) {}
+
     /// The result of the function; `None` stands for undefined, in the arguments as well.
     ///
     /// # Errors
@@ -111,14 +117,14 @@ pub struct Page {
 /// Where a query stopped.
 ///
 /// Plans that stream stop at a place of the source; the next page is run on a source that begins there. Plans that
-/// must see everything first (GROUP BY, unordered DISTINCT, ORDER BY that the source does not serve) have no place:
-/// their position is empty, the next page is run on a source from the beginning, and the rows that are out already are
-/// skipped. An aggregate without GROUP BY that runs out of time keeps its partial state.
+/// must see everything first (GROUP BY, unordered DISTINCT, ORDER BY that the source does not serve) have none: their
+/// position is empty, the next page is run on a source from the beginning, and the rows that are out already are
+/// skipped, by the sort values of the last one where these are short. An aggregate without GROUP BY that runs out of time keeps its partial state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resume {
     /// Where the next source must begin; empty for the beginning.
     pub position: Vec<u8>,
-    /// Hash of text and parameters.
+    /// Hash of the query, see [`crate::fingerprint`].
     pub(crate) query: u64,
     /// Rows of the first candidate that are dealt with already.
     pub(crate) inside: u64,
@@ -128,7 +134,7 @@ pub struct Resume {
     pub(crate) emitted: u64,
     /// Hashes of the last rows of an ordered DISTINCT.
     pub(crate) given: Vec<u128>,
-    /// Partial aggregates.
+    /// Partial aggregates, or the place of the last row of a sorted page.
     pub(crate) state: Vec<u8>,
 }
 

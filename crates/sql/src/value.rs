@@ -6,8 +6,7 @@ use crate::syntax::ast::BinaryOp;
 use orrery_model::json::{Json, compare, deep_equal};
 use std::borrow::Cow;
 use std::cmp::Ordering;
-use std::collections::hash_map::DefaultHasher;
-use std::hash::Hasher;
+use xxhash_rust::xxh3::xxh3_128_with_seed;
 
 /// A value while it is computed: undefined, borrowed from an item or the query, or made.
 pub(crate) type Value<'a> = Option<Cow<'a, Json>>;
@@ -84,57 +83,32 @@ pub(crate) fn to_i32(double: f64) -> i32 {
 
 /// Sixteen bytes that are equal for equal values and, for all purposes, different for different ones. Equal as in
 /// deep equality: members in any order, `1` and `1.0` alike. Whole numbers are told apart exactly.
+///
+/// Continuations carry such bytes, so they are the same in every build: XXH3 with 128 bits, over the digests of what is
+/// inside, the kind of value as its seed.
 pub(crate) fn digest(value: Option<&Json>) -> u128 {
-    let half = |seed: u8| {
-        let mut hasher = DefaultHasher::new();
-        hasher.write_u8(seed);
-        match value {
-            None => hasher.write_u8(b'u'),
-            Some(value) => feed(value, seed, &mut hasher),
-        }
-        u128::from(hasher.finish())
-    };
-    half(1) << 64 | half(2)
-}
-
-fn feed(value: &Json, seed: u8, hasher: &mut DefaultHasher) {
+    let hash = |kind: u8, bytes: &[u8]| xxh3_128_with_seed(bytes, u64::from(kind));
     match value {
-        Json::Null => hasher.write_u8(b'n'),
-        Json::Bool(b) => hasher.write(&[b'b', u8::from(*b)]),
-        Json::Number(n) => match n.as_i64() {
-            Some(integer) => {
-                hasher.write_u8(b'i');
-                hasher.write_i64(integer);
-            }
-            None => {
-                hasher.write_u8(b'd');
-                hasher.write_u64(n.as_f64().to_bits());
-            }
+        None => hash(b'u', &[]),
+        Some(Json::Null) => hash(b'n', &[]),
+        Some(Json::Bool(b)) => hash(b'b', &[u8::from(*b)]),
+        Some(Json::Number(n)) => match n.as_i64() {
+            Some(integer) => hash(b'i', &integer.to_le_bytes()),
+            None => hash(b'd', &n.as_f64().to_bits().to_le_bytes()),
         },
-        Json::String(s) => {
-            hasher.write_u8(b's');
-            hasher.write_usize(s.len());
-            hasher.write(s.as_bytes());
+        Some(Json::String(s)) => hash(b's', s.as_bytes()),
+        Some(Json::Array(elements)) => {
+            let parts: Vec<u8> = elements.iter().flat_map(|e| digest(Some(e)).to_le_bytes()).collect();
+            hash(b'a', &parts)
         }
-        Json::Array(elements) => {
-            hasher.write_u8(b'a');
-            hasher.write_usize(elements.len());
-            elements.iter().for_each(|e| feed(e, seed, hasher));
-        }
-        Json::Object(members) => {
+        Some(Json::Object(members)) => {
             // A sum does not depend on the order of its parts.
-            let mut sum = 0u64;
-            for (name, member) in members.iter() {
-                let mut own = DefaultHasher::new();
-                own.write_u8(seed);
-                own.write_usize(name.len());
-                own.write(name.as_bytes());
-                feed(member, seed, &mut own);
-                sum = sum.wrapping_add(own.finish());
-            }
-            hasher.write_u8(b'o');
-            hasher.write_usize(members.len());
-            hasher.write_u64(sum);
+            let member = |(name, value): (&str, &Json)| {
+                let parts = [hash(b's', name.as_bytes()).to_le_bytes(), digest(Some(value)).to_le_bytes()].concat();
+                hash(b'm', &parts)
+            };
+            let sum = members.iter().map(|(name, value)| member((name, value))).fold(0, u128::wrapping_add);
+            hash(b'o', &[sum.to_le_bytes(), (members.len() as u128).to_le_bytes()].concat())
         }
     }
 }
@@ -148,4 +122,31 @@ pub(crate) fn weight(value: &Json) -> usize {
         _ => 0,
     };
     32 + below
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use orrery_model::json::parse;
+
+    fn of(text: &str) -> u128 {
+        digest(Some(&parse(text.as_bytes()).expect("JSON")))
+    }
+
+    #[test]
+    fn equal_values_have_one_digest_and_others_have_others() {
+        assert_eq!(of(r#"{"a":1,"b":[2]}"#), of(r#"{"b":[2.0],"a":1.0}"#));
+        let values = ["null", "false", "true", "0", "0.5", "\"\"", "\"a\"", "[]", "[[]]", "[1,2]", "[2,1]", "{}"];
+        let objects = [r#"{"a":1}"#, r#"{"a":2}"#, r#"{"a":1,"b":1}"#, r#"{"b":1}"#, r#"{"":{}}"#];
+        let all: Vec<u128> = values.iter().chain(&objects).map(|text| of(text)).chain([digest(None)]).collect();
+        for (i, one) in all.iter().enumerate() {
+            assert!(!all[..i].contains(one), "the value at {i} has the digest of another");
+        }
+    }
+
+    #[test]
+    fn digests_are_the_same_in_every_build() {
+        assert_eq!(format!("{:032x}", of("\"a\"")), "7459c5c85a418fca9f448e6b44d39289");
+        assert_eq!(format!("{:032x}", of(r#"{"a":[1,null,2.5]}"#)), "10b2eccd5a25b9305449a289be96abba");
+    }
 }

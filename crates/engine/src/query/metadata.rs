@@ -17,7 +17,7 @@ impl Source for List<'_> {
     fn next(&mut self) -> std::result::Result<Option<Candidate>, QueryError> {
         let row = self.rows.get(self.next);
         self.next += usize::from(row.is_some());
-        Ok(row.map(|text| Candidate { text: Some(text.clone()), satisfied: false }))
+        Ok(row.map(|text| Candidate { text: Some(text.clone()), satisfied: false, number: None }))
     }
 
     fn is_ordered(&self) -> bool {

@@ -226,8 +226,9 @@ impl Source for Candidates<'_> {
         let found = self.next_found().map_err(|e| QueryError::Source(Box::new(e)));
         Ok(found?.map(|(target, found)| {
             let along = self.cursors[target].as_ref().and_then(Cursor::along);
+            let number = Some(found.spot.number);
             self.last = Some(Position::of(self.targets[target].partition.id, along, found.spot));
-            Candidate { text: found.text, satisfied: found.satisfied }
+            Candidate { text: found.text, satisfied: found.satisfied, number }
         }))
     }
 

@@ -88,6 +88,8 @@ pub(crate) struct Context<'a> {
     pub max_memory: usize,
     /// Bytes that are made for the item at hand and still held. Whoever drops what it made takes it off again.
     pub made: usize,
+    /// The number of the item at hand.
+    pub item: Option<u64>,
 }
 
 /// Turns between two looks at the clock: a millisecond, roughly.
@@ -118,6 +120,7 @@ impl<'a> Context<'a> {
             grace: 0,
             max_memory,
             made: 0,
+            item: None,
         }
     }
 }

@@ -12,7 +12,7 @@ use super::block::{Collector, Flow, TupleSink};
 use super::distinct::Given;
 use super::frame::{Context, Scope};
 use super::rank::Ranked;
-use super::sort::Sorter;
+use super::sort::{Place, Sorted, Sorter};
 use super::{item, write};
 use crate::bound::{Block, Input, Output, Ranking};
 use crate::error::QueryError;
@@ -44,13 +44,14 @@ impl Query {
         bounds: &mut Bounds<'_>,
         work: &mut Work,
     ) -> Result<Page, QueryError> {
-        if resume.is_some_and(|r| r.query != self.fingerprint) {
+        if resume.is_some_and(|r| !self.goes_on_from(r)) {
             return Err(QueryError::Resume("The continuation belongs to another query.".into()));
         }
         if self.lacks_statistics() {
             let message = "ORDER BY RANK with FullTextScore is not supported here: it needs the whole container.";
             return Err(QueryError::Unsupported(message.into()));
         }
+        functions.expect(self.udfs());
         work.aggregate |= self.is_aggregate();
         let start = resume.cloned().unwrap_or_default();
         let mut page = Filling::new(self, &start, bounds);
@@ -67,12 +68,19 @@ impl Query {
         if let Some(ranking) = &self.ranking {
             self.run_ranked(ranking, source, &mut context, page)
         } else if sorts {
-            self.run_sorted(source, &mut context, page)
+            self.run_sorted(source, &mut context, page, &start)
         } else if self.collects() {
             self.run_collected(source, &mut context, page, &start)
         } else {
             self.run_streamed(source, &mut context, &mut page, &start)
         }
+    }
+
+    /// Whether a place is one of this query. Where it is more than a count of rows, conditions on the sort keys may have
+    /// changed.
+    fn goes_on_from(&self, resume: &Resume) -> bool {
+        let has_place = !resume.position.is_empty() || !resume.state.is_empty();
+        resume.query == self.fingerprint || (has_place && resume.query == self.family)
     }
 
     fn run_streamed(
@@ -164,6 +172,7 @@ impl Query {
     ) -> Flow {
         cx.work.candidates += 1;
         cx.made = 0;
+        cx.item = candidate.number;
         let check = !(self.exact && candidate.satisfied);
         let looks = if check { &self.looks } else { &self.looks_satisfied };
         cx.work.items_filtered += u64::from(check && !self.block.filters.is_empty());
@@ -264,31 +273,35 @@ impl Query {
         source: &mut dyn Source,
         cx: &mut Context<'_>,
         mut page: Filling<'_>,
+        start: &Resume,
     ) -> Result<Page, QueryError> {
         page.rewind();
+        let place = self.sorted_place(start)?;
         let descending: Vec<bool> = self.order.iter().map(|o| o.key.descending).collect();
-        let before = self.offset.saturating_add(page.emitted);
+        let before = if place.is_some() { 0 } else { self.offset.saturating_add(page.emitted) };
         let page_end = before.saturating_add(page.max_items as u64).saturating_add(1);
         let keep = if self.block.distinct { u64::MAX } else { page_end.min(self.rows_needed().unwrap_or(u64::MAX)) };
         let mut sorter = Sorter::new(&descending, usize::try_from(keep).unwrap_or(usize::MAX), cx.max_memory);
         let mut input = Everything::new(source);
-        let mut unwanted = 0u64;
+        let (mut unwanted, mut beside) = (0u64, 0);
         self.tuples(&mut input, cx, &mut |cx, tuple| {
             cx.turn()?;
-            if !self.is_wanted(cx, tuple)? {
+            let made = cx.made;
+            let wanted = self.is_wanted(cx, tuple)?;
+            if !wanted && place.is_none() {
                 unwanted += 1;
                 return Ok(true);
             }
-            let made = cx.made;
             let mut keys = Vec::with_capacity(self.order.len());
             for order in &self.order {
                 keys.push(order.expr.eval(cx, tuple)?.map(std::borrow::Cow::into_owned));
             }
-            if sorter.wants(&keys) {
+            let is_next = place.as_ref().is_none_or(|p| p.is_before(&keys, cx.item, &descending, &mut beside));
+            if wanted && is_next && sorter.wants(&keys) {
                 let mut row = Vec::new();
                 if write::row(&self.block.output, cx, tuple, &mut row)? {
                     cx.work.projected += 1;
-                    sorter.add(keys, Bytes::from(row))?;
+                    sorter.add(Sorted { keys, item: cx.item, row: Bytes::from(row) })?;
                 }
             }
             // What is kept the sorter counts.
@@ -302,8 +315,27 @@ impl Query {
         // gave, with or without the filter, whichever reach further.
         let unwanted = if self.block.distinct { 0 } else { unwanted };
         let passed = before.max(unwanted);
-        page.emitted = passed - self.offset.min(passed);
-        Ok(self.give_sorted(sorter.finish(), passed - unwanted, cx, page))
+        if place.is_none() {
+            page.emitted = passed - self.offset.min(passed);
+        }
+        let (rows, skip) = (sorter.finish(), passed - unwanted);
+        let mut given = self.give_sorted(rows.iter().map(|sorted| sorted.row.clone()), skip, cx, page);
+        if let Some(resume) = given.resume.as_mut().filter(|_| !self.block.distinct && barrier(&self.block).is_none()) {
+            let last = usize::try_from(skip).unwrap_or(usize::MAX).saturating_add(given.rows.len()).saturating_sub(1);
+            if let Some(place) = Place::behind(&rows, last, place.as_ref(), self.fingerprint) {
+                (resume.query, resume.state) = (self.family, place.write());
+            }
+        }
+        Ok(given)
+    }
+
+    /// Where the page before ended, if that is told by more than a count.
+    fn sorted_place(&self, start: &Resume) -> Result<Option<Place>, QueryError> {
+        if start.state.is_empty() {
+            return Ok(None);
+        }
+        let place = Place::read(&start.state).filter(|place| place.keys() == self.order.len());
+        place.map(Some).ok_or_else(|| QueryError::Resume("The continuation is not one of this query.".into()))
     }
 
     /// Scores all candidates, and gives the rows in the order of their fused ranks.
@@ -554,9 +586,10 @@ impl<'q> Filling<'q> {
     }
 
     fn resume(&self, position: Vec<u8>, inside: u64) -> Resume {
+        let query = if position.is_empty() { self.query.fingerprint } else { self.query.family };
         Resume {
             position,
-            query: self.query.fingerprint,
+            query,
             inside,
             skipped: self.skipped,
             emitted: self.emitted,

@@ -3,9 +3,9 @@
 
 use crate::error::QueryError;
 use crate::seams::Resume;
-use std::hash::Hasher;
+use xxhash_rust::xxh3::xxh3_64;
 
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 
 impl Resume {
     /// The position as bytes for a continuation token.
@@ -83,10 +83,9 @@ fn piece(rest: &mut &[u8]) -> Option<Vec<u8>> {
     Some(piece.to_vec())
 }
 
+/// The same in every build, so that tokens outlive it.
 fn checksum(bytes: &[u8]) -> u32 {
-    let mut hasher = std::collections::hash_map::DefaultHasher::new();
-    hasher.write(bytes);
-    hasher.finish() as u32
+    xxh3_64(bytes) as u32
 }
 
 #[cfg(test)]

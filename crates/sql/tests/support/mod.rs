@@ -25,7 +25,7 @@ impl Source for Items {
     fn next(&mut self) -> Result<Option<Candidate>, QueryError> {
         let Some(item) = self.items.get(self.at) else { return Ok(None) };
         self.at += 1;
-        Ok(Some(Candidate { text: self.with_text.then(|| item.clone()), satisfied: self.satisfied }))
+        Ok(Some(Candidate { text: self.with_text.then(|| item.clone()), satisfied: self.satisfied, number: None }))
     }
 
     fn is_ordered(&self) -> bool {
