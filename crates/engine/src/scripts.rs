@@ -23,6 +23,7 @@ use orrery_script::{
     Quota, ScriptError, Trigger, TriggerTime,
 };
 use orrery_sql::{Functions, QueryError};
+use std::borrow::Cow;
 use std::sync::{Arc, PoisonError};
 
 /// Runs on a snapshot before the writer's lock is held for the whole run.
@@ -109,8 +110,9 @@ impl Engine {
         let executions = [&pre, &post].into_iter().flatten().count() as u32;
         let mut steps = Vec::new();
         let done = self.transact(container, partition, &write.key, &mut steps, |room| {
+            let deleted = room.item_to_delete(write.operation)?;
             let rewritten = match &pre {
-                Some(trigger) => self.run_pre_trigger(room, trigger, write)?,
+                Some(trigger) => self.run_pre_trigger(room, trigger, write, deleted.as_deref())?,
                 None => None,
             };
             let write = CheckedWrite {
@@ -126,7 +128,7 @@ impl Engine {
                 created,
             };
             if let Some(trigger) = &post
-                && let Some(body) = self.run_post_trigger(room, trigger, &write, written.item.as_ref())?
+                && let Some(body) = self.run_post_trigger(room, trigger, &write, deleted.as_deref(), written.item.as_ref())?
             {
                 written.item = Some(Bytes::from(body));
             }
@@ -184,8 +186,9 @@ impl Engine {
         room: &mut Room<'_, '_>,
         trigger: &Script,
         write: &CheckedWrite<'_>,
+        deleted: Option<&str>,
     ) -> Result<Option<Object>> {
-        let request = write.item.as_ref().map(|item| Json::Object(item.clone()).to_text());
+        let request = request_body(write, deleted);
         let Some(text) = self.run_trigger(room, trigger, TriggerTime::Pre, write, request.as_deref(), None)? else {
             return Ok(None);
         };
@@ -205,9 +208,10 @@ impl Engine {
         room: &mut Room<'_, '_>,
         trigger: &Script,
         write: &CheckedWrite<'_>,
+        deleted: Option<&str>,
         stored: Option<&Bytes>,
     ) -> Result<Option<String>> {
-        let request = write.item.as_ref().map(|item| Json::Object(item.clone()).to_text());
+        let request = request_body(write, deleted);
         let response = stored.map(|text| String::from_utf8_lossy(text).into_owned());
         self.run_trigger(room, trigger, TriggerTime::Post, write, request.as_deref(), response.as_deref())
     }
@@ -241,6 +245,12 @@ impl Engine {
     fn ambient(&self) -> Ambient {
         Ambient { now_ms: self.world().now_ms() as i64, seed: self.world().random() }
     }
+}
+
+/// What a trigger reads as the request's body: the item as it is sent or, of a delete, as it is.
+fn request_body<'a>(write: &CheckedWrite<'_>, deleted: Option<&'a str>) -> Option<Cow<'a, str>> {
+    let sent = write.item.as_ref().map(|item| Cow::Owned(Json::Object(item.clone()).to_text()));
+    deleted.map(Cow::Borrowed).or(sent)
 }
 
 fn operation_of(operation: &WriteOperation) -> Operation {
@@ -290,6 +300,20 @@ impl Host for Room<'_, '_> {
 }
 
 impl Room<'_, '_> {
+    /// The text of the item that an operation is to delete.
+    ///
+    /// # Errors
+    /// 404.
+    fn item_to_delete(&mut self, operation: &WriteOperation) -> Result<Option<String>> {
+        let WriteOperation::Delete(id) = operation else { return Ok(None) };
+        let Some(stored) = self.transaction.find(&mut self.base, &self.epk, id)? else {
+            self.transaction.work.push(Step::ReadNothing);
+            return Err(Error::not_found());
+        };
+        let text = stored.row.text(self.container.rid(), stored.number);
+        Ok(Some(String::from_utf8_lossy(&text).into_owned()))
+    }
+
     fn answer(&mut self, call: HostCall) -> Result<HostReply> {
         match call {
             HostCall::Read { link, if_none_match } => {
@@ -426,24 +450,26 @@ fn read_parameters(text: &str) -> Result<Vec<(String, Json)>> {
     json.as_array().ok_or_else(bad)?.iter().map(|p| one(p).ok_or_else(bad)).collect()
 }
 
-/// The user-defined functions of a container, for one query. A script host is started only when one is called.
+/// The user-defined functions of a container, for one query. A script host is started only when one is called, and
+/// compiles only what the query names: one that is broken does no harm to the queries that leave it alone.
 pub struct Udfs<'a> {
     engine: &'a Engine,
     container: &'a Container,
+    names: Vec<String>,
     session: Option<orrery_script::FunctionSession<'a>>,
 }
 
 impl<'a> Udfs<'a> {
     /// The functions of a container.
     pub fn new(engine: &'a Engine, container: &'a Container) -> Self {
-        Udfs { engine, container, session: None }
+        Udfs { engine, container, names: Vec::new(), session: None }
     }
 
     fn open(&mut self) -> std::result::Result<&mut orrery_script::FunctionSession<'a>, ScriptError> {
         if self.session.is_none() {
             let functions = self.container.scripts(ScriptKind::Function);
-            let sources: Vec<(String, String)> =
-                functions.iter().map(|f| (f.id().to_owned(), f.source().to_owned())).collect();
+            let named = functions.iter().filter(|f| self.names.iter().any(|name| name == f.id()));
+            let sources: Vec<(String, String)> = named.map(|f| (f.id().to_owned(), f.source().to_owned())).collect();
             self.session = Some(self.engine.scripts().functions(&sources, self.engine.ambient())?);
         }
         Ok(self.session.as_mut().expect("just opened"))
@@ -451,6 +477,12 @@ impl<'a> Udfs<'a> {
 }
 
 impl Functions for Udfs<'_> {
+    fn expect(&mut self, names: &[String]) {
+        if self.names != names {
+            (self.names, self.session) = (names.to_vec(), None);
+        }
+    }
+
     fn call(&mut self, name: &str, arguments: &[Option<Json>]) -> std::result::Result<Option<Json>, QueryError> {
         let texts: Vec<Option<String>> = arguments.iter().map(|a| a.as_ref().map(Json::to_text)).collect();
         let answer = self.open().and_then(|session| session.call(name, &texts)).map_err(udf_error)?;

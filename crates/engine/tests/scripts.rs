@@ -289,3 +289,53 @@ fn every_container_has_a_procedure_that_echoes() {
     let reply = echo.map_err(|refused| refused.result).expect("it runs").wait().result.expect("it answers");
     assert_eq!(reply.body, r#"{"a":[1]}"#);
 }
+
+#[test]
+fn a_function_that_does_not_compile_fails_only_the_queries_that_name_it() {
+    let (bench, container) = with_items(1);
+    script(&bench.engine, &container, ScriptKind::Function, "broken", "function (x) { return ; } }", "");
+    script(&bench.engine, &container, ScriptKind::Function, "twice", "function (x) { return 2 * x; }", "");
+    let ask = |text: &str| rows(&bench.engine, &container, &Scope::Everything, &query(text), &[10]);
+    assert_eq!(ask("SELECT VALUE udf.twice(c.n) FROM c WHERE c.id = 'b'").expect("a row"), ["4"]);
+    let error = ask("SELECT VALUE udf.broken(c.n) FROM c").expect_err("it does not compile");
+    assert_eq!((error.status(), error.sub_status()), (400, 65535), "{error}");
+    assert!(error.told().contains("SyntaxError"), "{error}");
+    // In one query, the broken one takes the other along.
+    ask("SELECT VALUE [udf.twice(c.n), udf.broken(c.n)] FROM c").expect_err("it does not compile");
+}
+
+#[test]
+fn a_trigger_of_a_delete_reads_the_item() {
+    let (bench, container) = with_items(1);
+    let source = "function () { var item = getContext().getRequest().getBody(); \
+        if (!item._self || item.id === 'b') throw new Error('not ' + item.n); }";
+    let extra = |kind: &str| format!(r#","triggerType":"{kind}","triggerOperation":"Delete""#);
+    script(&bench.engine, &container, ScriptKind::Trigger, "before", source, &extra("Pre"));
+    script(&bench.engine, &container, ScriptKind::Trigger, "after", source, &extra("Post"));
+    for (pre, post) in [(true, false), (false, true), (true, true)] {
+        let options = WriteOptions {
+            partition_key: Some(key("[\"p\"]")),
+            pre_trigger: pre.then(|| "before".to_owned()),
+            post_trigger: post.then(|| "after".to_owned()),
+            ..WriteOptions::default()
+        };
+        let delete = |id: &str| {
+            write(&bench.engine, &container, &WriteOperation::Delete(id.to_owned()), None, &options).result
+        };
+        let kept = delete("b").expect_err("the trigger throws");
+        assert!(kept.status() == 400 && kept.told().contains("not 2"), "{kept}");
+        delete("a").expect("the trigger lets it go");
+        assert_eq!(delete("a").expect_err("it is gone").status(), 404);
+        create(&bench.engine, &container, r#"{"id":"a","pk":"p","n":1}"#);
+    }
+    assert_eq!(n_of(&bench.engine, &container, "b"), Some(2));
+}
+
+#[test]
+fn an_empty_source_does_not_compile() {
+    let (bench, container) = with_items(1);
+    let body = object(r#"{"id":"empty","body":""}"#);
+    let created = bench.engine.create_script(&container, ScriptKind::Procedure, &body, false);
+    let error = created.result.expect_err("there is no function");
+    assert_eq!((error.status(), error.sub_status()), (400, 65535), "{error}");
+}

@@ -21,8 +21,8 @@ fn a_pre_trigger_reads_the_parsed_body_and_may_rewrite_it() {
     );
     let only_reads = "function () { getContext().getRequest().getBody().n = 5; }";
     assert_eq!(run_trigger(&pool, trigger(only_reads, PRE, Some("{}"), None)).unwrap().body, None);
-    let delete = "function () { var r = getContext().getRequest(); if (r.getBody() !== null) throw 1; if (r.getOperationType() !== 'Delete') throw 2; }";
-    let call = Trigger { operation: Operation::Delete, ..trigger(delete, PRE, None, None) };
+    let delete = "function () { var r = getContext().getRequest(); if (r.getBody().id !== 'a') throw 1; if (r.getOperationType() !== 'Delete') throw 2; }";
+    let call = Trigger { operation: Operation::Delete, ..trigger(delete, PRE, Some(r#"{"id":"a"}"#), None) };
     assert_eq!(run_trigger(&pool, call).unwrap().body, None);
 }
 
