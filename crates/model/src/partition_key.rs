@@ -87,11 +87,11 @@ impl Definition {
             .map(|p| p.as_str().map(str::to_owned).ok_or_else(|| bad("a path is not a string")))
             .collect::<Result<_>>()?;
         let version = match body.get("version") {
-            None => None,
+            None | Some(Json::Null) => None,
             Some(v) => Some(version_number(v).ok_or_else(|| bad("'version' is neither a number nor 'V1' or 'V2'"))?),
         };
         let kind = match body.get("kind") {
-            None => "Hash",
+            None | Some(Json::Null) => "Hash",
             Some(k) => k.as_str().ok_or_else(|| bad("'kind' is not a string"))?,
         };
         let hashing = match (kind, version) {
@@ -278,14 +278,17 @@ fn component_at(item: &Object, path: &[String]) -> Result<Component> {
     }
 }
 
-/// `/a/"b c"/d` as names.
+/// `/a/"b c"/'d'` as names. A quote with a backslash before it does not end a name, and both belong to it: so clients
+/// read the path, who take the key out of items by it.
 fn parse_path(text: &str) -> Option<Vec<String>> {
     let mut rest = text.strip_prefix('/')?;
     let mut names = Vec::new();
     loop {
         let name;
-        if let Some(quoted) = rest.strip_prefix('"') {
-            let end = quoted.find('"')?;
+        if let Some(quote) = rest.chars().next().filter(|first| matches!(first, '"' | '\'')) {
+            let quoted = &rest[1..];
+            let ends = |at: &usize| !quoted[..*at].ends_with('\\');
+            let end = quoted.match_indices(quote).map(|(at, _)| at).find(ends)?;
             name = quoted[..end].to_owned();
             rest = &quoted[end + 1..];
             if !rest.is_empty() && !rest.starts_with('/') {
@@ -295,8 +298,11 @@ fn parse_path(text: &str) -> Option<Vec<String>> {
             let end = rest.find('/').unwrap_or(rest.len());
             name = rest[..end].to_owned();
             rest = &rest[end..];
+            if ["[]", "*", "?"].contains(&name.as_str()) {
+                return None;
+            }
         }
-        if name.is_empty() || ["[]", "*", "?"].contains(&name.as_str()) {
+        if name.is_empty() {
             return None;
         }
         names.push(name);
@@ -369,6 +375,27 @@ mod tests {
         ] {
             assert!(definition(text).is_err(), "{text} was accepted");
         }
+    }
+
+    #[test]
+    fn names_of_a_path_may_stand_in_either_quotes() {
+        for (path, names) in [
+            (r#"/"level' 1*()"/"le/vel2""#, &["level' 1*()", "le/vel2"][..]),
+            (r#"/'level" 1*()'/'le/vel2'"#, &[r#"level" 1*()"#, "le/vel2"]),
+            (r#"/"a\"b"/c"#, &[r#"a\"b"#, "c"]),
+            ("/a'b/\"*\"", &["a'b", "*"]),
+        ] {
+            assert_eq!(parse_path(path).expect(path), names);
+        }
+        for path in ["/'a", "/\"a'", "/'a'b", "/''"] {
+            assert_eq!(parse_path(path), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_member_that_is_null_counts_as_absent() {
+        let of = |more: &str| definition(&format!(r#"{{"paths":["/a"]{more}}}"#)).expect("definition");
+        assert_eq!(of(r#","kind":null,"version":null"#), of(""));
     }
 
     #[test]

@@ -90,6 +90,16 @@ impl EpkRange {
         EpkRange { min: Epk::min(), max: Epk::max() }
     }
 
+    /// No part of the space.
+    pub fn nothing() -> Self {
+        EpkRange { min: Epk::min(), max: Epk::min() }
+    }
+
+    /// Whether no key lies inside.
+    pub fn is_empty(&self) -> bool {
+        self.max <= self.min
+    }
+
     /// Whether `epk` lies inside.
     pub fn contains(&self, epk: &Epk) -> bool {
         self.min <= *epk && *epk < self.max
@@ -176,15 +186,22 @@ fn encode_v1(components: &[Component]) -> Vec<u8> {
     out
 }
 
-/// The first 100 UTF-16 code units, as .NET and Java count; a pair that the cut would part is left out.
+/// The first 100 UTF-16 code units, as .NET, Java and JavaScript count. What the cut leaves of a pair that it parts no
+/// encoder can write: .NET and JavaScript put the replacement character in its place.
 fn cut_v1(component: &Component) -> Component {
     let Component::String(text) = component else { return component.clone() };
-    let mut units = 0;
-    let cut = text.chars().take_while(|c| {
+    let (mut cut, mut units) = (String::new(), 0);
+    for c in text.chars() {
         units += c.len_utf16();
-        units <= V1_CHARACTERS
-    });
-    Component::String(cut.collect())
+        if units > V1_CHARACTERS {
+            if units - c.len_utf16() < V1_CHARACTERS {
+                cut.push(char::REPLACEMENT_CHARACTER);
+            }
+            break;
+        }
+        cut.push(c);
+    }
+    Component::String(cut)
 }
 
 /// The order-keeping form that follows the hash in version 1.
@@ -234,6 +251,23 @@ mod tests {
     fn check(hashing: Hashing, components: &[Component], hex: &str) {
         assert_eq!(Epk::of(hashing, components).to_string(), hex);
         assert_eq!(Epk::from_hex(hex).expect("hex").to_string(), hex);
+    }
+
+    /// The hash, of which the JavaScript SDK and .NET are of one mind; what follows it they cut at different lengths.
+    #[test]
+    fn version_1_hashes_the_first_hundred_utf_16_units() {
+        for (value, hash) in [
+            ("é".repeat(100), "05C1D9C91DF1D808"),
+            ("é".repeat(150), "05C1D9C91DF1D808"),
+            ("😀".repeat(60), "05C1DDEBD72DF008"),
+            (format!("a{}", "😀".repeat(60)), "05C1DF7F53E53C08"),
+            (format!("{}é", "x".repeat(99)), "05C1E18D1B81BA08"),
+        ] {
+            let epk = Epk::of(Hashing::V1, &[text(&value)]);
+            assert_eq!(epk.to_string()[..hash.len()], *hash, "{value}");
+            // A hundred and one bytes without an end, where the text has more than a hundred.
+            assert_eq!((epk.as_bytes().len(), epk.as_bytes().last() == Some(&0)), (8 + 101, false), "{value}");
+        }
     }
 
     /// From the test suites of the official SDKs.
