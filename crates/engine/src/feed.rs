@@ -21,6 +21,9 @@ use std::sync::Arc;
 /// Changes that a page looks at at most, so that a feed of few among many answers in time.
 const LOOKED_AT_MOST: usize = 20_000;
 
+/// Seconds by which clocks may have been set back while a partition was written.
+const CLOCK_SLACK_SECONDS: u64 = 60;
+
 /// Which items of a partition a feed shows.
 struct Wanted {
     key: Option<Epk>,
@@ -28,6 +31,10 @@ struct Wanted {
 }
 
 impl Wanted {
+    fn is_nothing(&self) -> bool {
+        self.within.as_ref().is_some_and(EpkRange::is_empty)
+    }
+
     /// Whether an item at this place can be one of them.
     fn may_have(&self, place: Place) -> bool {
         let within = |w: &EpkRange| keys::place(&w.min) <= place && (place <= keys::place(&w.max));
@@ -70,7 +77,8 @@ impl Engine {
         let latest = |open: &Opened<'_>, most: usize| {
             let after = match start {
                 FeedStart::Now => return Ok(open.nothing()),
-                FeedStart::Beginning | FeedStart::After { .. } => 0,
+                FeedStart::Beginning => 0,
+                FeedStart::After { seconds } => open.last_until(*seconds)?,
                 FeedStart::Lsn(lsn) => *lsn,
             };
             let not_before = match start {
@@ -124,7 +132,8 @@ impl Engine {
             check_session(session, &partition, lsn)?;
             let (snapshot, now) = (snapshot.as_ref(), self.world().now_seconds());
             let request = PageRequest { max_items, ..PageRequest::default() };
-            read(&Opened { container, snapshot, wanted, now }, page_items(&request))
+            let opened = Opened { container, snapshot, wanted, now };
+            if opened.wanted.is_nothing() { Ok(opened.nothing()) } else { read(&opened, page_items(&request)) }
         };
         let result = page();
         let items = result.as_ref().map_or_else(|_| Vec::new(), |page| page.rows.iter().map(|row| row.len()).collect());
@@ -146,8 +155,41 @@ impl Opened<'_> {
         FeedPage { rows: Vec::new(), continue_after: self.snapshot.head().lsn, cut: false }
     }
 
+    /// The last LSN before the first change after `second`. Rows have the seconds of their changes in the order of the
+    /// feed, but for those by which a clock was set back.
+    fn last_until(&self, second: u64) -> Result<u64> {
+        let (mut old, mut new) = (0, self.snapshot.head().lsn);
+        while old < new {
+            let middle = old + (new - old) / 2;
+            match self.changes_after(middle).next().transpose()? {
+                Some((lsn, row)) if row.ts <= second.saturating_sub(CLOCK_SLACK_SECONDS) => old = lsn,
+                _ => new = middle,
+            }
+        }
+        for change in self.changes_after(old) {
+            let (lsn, row) = change?;
+            if row.ts > second {
+                return Ok(lsn - 1);
+            }
+        }
+        Ok(self.snapshot.head().lsn)
+    }
+
+    /// The latest changes behind an LSN, each with its own.
+    fn changes_after(&self, lsn: u64) -> impl Iterator<Item = Result<(u64, Row)>> {
+        scan(self.snapshot, &keys::feed_after(lsn), Direction::Forward).map(|entry| {
+            let (key, value) = entry?;
+            let lsn = keys::read_feed(&key).ok_or_else(damaged)?;
+            let (number, place) = keys::unpack(&value).ok_or_else(damaged)?;
+            Ok((lsn, self.row(number, place)?))
+        })
+    }
+
+    fn row(&self, number: keys::Number, place: Place) -> Result<Row> {
+        read_row(place, number, |key| self.snapshot.get(key).map_err(storage_failure))?.ok_or_else(damaged)
+    }
+
     fn latest_versions(&self, after: u64, not_before: Option<u64>, most: usize) -> Result<FeedPage> {
-        let damaged = || Error::internal("a row of the change feed is damaged");
         let visible = Visible::of(self.snapshot, self.now, self.container.settings().default_ttl)?;
         let mut page = Gathering::new(after, most);
         for entry in scan(self.snapshot, &keys::feed_after(after), Direction::Forward) {
@@ -159,8 +201,7 @@ impl Opened<'_> {
             if !self.wanted.may_have(place) {
                 continue;
             }
-            let get = |key: &[u8]| self.snapshot.get(key).map_err(storage_failure);
-            let row = read_row(place, number, get)?.ok_or_else(damaged)?;
+            let row = self.row(number, place)?;
             let new_enough = not_before.is_none_or(|second| row.ts > second);
             if new_enough && self.wanted.has(&row) && visible.has(&row) {
                 page.add(row.feed_text(self.container.rid(), number));
@@ -233,6 +274,10 @@ impl Gathering {
     fn end(self, head: u64) -> FeedPage {
         FeedPage { rows: self.rows, continue_after: head.max(self.passed), cut: false }
     }
+}
+
+fn damaged() -> Error {
+    Error::internal("a row of the change feed is damaged")
 }
 
 fn versions_not_kept() -> Error {

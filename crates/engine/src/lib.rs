@@ -381,10 +381,10 @@ impl Engine {
         let reach = query::scope_reach(container, scope)?;
         for (partition, _) in &reach.partitions {
             let lsn = partition.snapshot()?.head().lsn;
-            consistency::check_session(session, partition, lsn)?;
             if let [_] = reach.partitions[..] {
                 *position = Some(partition.position(lsn, None));
             }
+            consistency::check_session(session, partition, lsn)?;
         }
         let context = query::Context {
             world: self.world(),

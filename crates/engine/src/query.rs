@@ -316,6 +316,7 @@ fn reach<'a>(container: &'a Container, scope: &Scope, query: &Query, cross_parti
         return Ok(Reach { partitions: Vec::new(), key: None });
     }
     let mut reach = scope_reach(container, scope)?;
+    reach.partitions.retain(|(_, within)| within.as_ref().is_none_or(|w| !w.is_empty()));
     if reach.key.is_some() {
         return Ok(reach);
     }
@@ -356,8 +357,9 @@ pub fn scope_reach<'a>(container: &'a Container, scope: &Scope) -> Result<Reach<
         Scope::Epk(range) => Reach { partitions: stretch(range), key: None },
         Scope::Range { id, within } => {
             let partition = container.partition_by_id(*id)?;
-            let within =
-                within.as_ref().and_then(|w| partition.range.intersection(w)).filter(|both| *both != partition.range);
+            // A stretch that has nothing of the range leaves nothing of it, which is not the same as no stretch.
+            let part = |w: &EpkRange| partition.range.intersection(w).unwrap_or_else(EpkRange::nothing);
+            let within = within.as_ref().map(part).filter(|both| *both != partition.range);
             Reach { partitions: vec![(partition, within)], key: None }
         }
         Scope::Key(key) => {

@@ -603,7 +603,8 @@ pub fn rows_of_place(snapshot: &dyn Snapshot, place: Place, from: Number) -> imp
 /// The id of an item, checked.
 ///
 /// # Errors
-/// 400 if it is missing, no string, empty, too long or holds `/`, `\`, `?` or `#`.
+/// 400 if it is missing, no string, empty, too long or holds `/` or `\`. Clients keep more characters from it than the
+/// service does.
 pub fn item_id(item: &Object) -> Result<&str> {
     let missing = || Error::bad("The input content is invalid because the required properties - 'id; ' - are missing");
     let id = match item.get("id") {
@@ -621,8 +622,8 @@ pub fn item_id(item: &Object) -> Result<&str> {
             limits::ITEM_ID_BYTES
         )));
     }
-    if id.contains(['/', '\\', '?', '#']) {
-        return Err(Error::bad(format!("The id '{id}' is invalid: it contains one of the characters / \\ ? #.")));
+    if id.contains(['/', '\\']) {
+        return Err(Error::bad(format!("The id '{id}' is invalid: it contains one of the characters / \\.")));
     }
     Ok(id)
 }

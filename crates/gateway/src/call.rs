@@ -95,27 +95,49 @@ impl Call {
         self.ask.partition_key.as_ref().filter(|key| !key.is_empty() || system_key)
     }
 
-    /// The part of a container that a feed or query covers.
+    /// The part of a container that a feed covers: as [`Call::scope`], but `[]` is a key, and mostly not one of the
+    /// container's.
     ///
     /// # Errors
-    /// 410 for a range of another container or one that cannot exist; 400 for a stretch that ends before it begins,
-    /// or lies outside of the key that is named too.
+    /// As [`Call::scope`], and 400/1001 for `[]`.
+    pub(crate) fn feed_scope(&self, container: &Container) -> Result<Scope> {
+        let scope = self.scope(container)?;
+        if self.ask.partition_key.is_some() && self.optional_key(container).is_none() {
+            return Err(Error::partition_key_mismatch());
+        }
+        Ok(scope)
+    }
+
+    /// The part of a container that a query covers. Of a key and a range the key says more, but the range must exist.
+    ///
+    /// # Errors
+    /// 410 for a range of another container or one that is gone; 400 for a stretch that ends before it begins, or lies
+    /// outside of the key that is named too.
     pub(crate) fn scope(&self, container: &Container) -> Result<Scope> {
         let within = self.within()?;
-        if let Some(key) = self.optional_key(container) {
-            return key_scope(container, key, within);
+        let range = self.range_id(container)?;
+        match (self.optional_key(container), range) {
+            (Some(key), _) => key_scope(container, key, within),
+            (None, Some(id)) => Ok(Scope::Range { id, within }),
+            (None, None) => Ok(within.map_or(Scope::Everything, Scope::Epk)),
         }
-        let Some(range) = &self.ask.range else {
-            return Ok(within.map_or(Scope::Everything, Scope::Epk));
-        };
+    }
+
+    /// The physical partition that the headers name.
+    ///
+    /// # Errors
+    /// 410.
+    fn range_id(&self, container: &Container) -> Result<Option<u32>> {
+        let Some(range) = &self.ask.range else { return Ok(None) };
         if range.container.as_ref().is_some_and(|rid| *rid != container.rid().to_string()) {
             return Err(Error::new(
                 Kind::NameCacheIsStale,
                 "The partition key range belongs to another container: this one was replaced.",
             ));
         }
+        let exists = range.id.filter(|id| container.has_range(*id));
         let gone = || Error::new(Kind::PartitionKeyRangeGone, "The requested partition key range does not exist.");
-        Ok(Scope::Range { id: range.id.ok_or_else(gone)?, within })
+        exists.map(Some).ok_or_else(gone)
     }
 
     fn within(&self) -> Result<Option<EpkRange>> {

@@ -24,6 +24,10 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Instant;
 
+/// Bytes of a request's head. Directory identities and continuations are the largest headers, at 16 KB each.
+pub(crate) const HEAD_BYTES: usize = 64 * 1024;
+/// Headers of a request.
+pub(crate) const HEADERS: usize = 128;
 /// Bytes of a body above which even a cheap request goes to the pool.
 const BIG_BODY_BYTES: usize = 64 * 1024;
 
@@ -167,6 +171,7 @@ impl Gateway {
     /// Everything that can be said before the body is there.
     fn accept(&self, head: &http::request::Parts) -> std::result::Result<Accepted, Box<Reply>> {
         let refused = |error| Box::new(Reply::failed(error));
+        check_size(head).map_err(refused)?;
         let path = Path::parse(head.uri.path()).map_err(refused)?;
         let route = path.route().map_err(refused)?;
         let caller = self.identify(head, &path, route).map_err(refused)?;
@@ -272,6 +277,19 @@ impl Gateway {
         }
         self.log.write(self.now_ms(), level, "request", &fields);
     }
+}
+
+/// Checks the bounds of a request's head.
+fn check_size(head: &http::request::Parts) -> Result<()> {
+    let each = head.headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4);
+    let bytes = each.sum::<usize>() + head.uri.path().len() + head.uri.query().map_or(0, str::len);
+    if bytes <= HEAD_BYTES && head.headers.len() <= HEADERS {
+        return Ok(());
+    }
+    Err(Error::bad(format!(
+        "The request has {} headers of {bytes} bytes together; at most {HEADERS} of {HEAD_BYTES} bytes are taken.",
+        head.headers.len()
+    )))
 }
 
 /// The host by which the client came: of the target (HTTP/2, or a whole URL), of the header, or our own address.

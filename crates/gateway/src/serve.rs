@@ -30,10 +30,10 @@ const CONNECTIONS: usize = 4096;
 const HELLO_TIME: Duration = Duration::from_secs(10);
 /// How long the head of a request may take. It bounds an idle connection too, so it is longer than clients keep theirs.
 const HEAD_TIME: Duration = Duration::from_secs(300);
-/// Bytes of a request's head. Directory identities and continuations are the largest headers, at 16 KB each.
-const HEAD_BYTES: usize = 64 * 1024;
-/// Headers of a request.
-const HEADERS: usize = 128;
+/// Bytes and headers of a request's head that are read at all: twice what the gateway takes, so that it is the gateway
+/// that refuses, in JSON, whatever an honest client may send.
+const HEAD_BYTES: usize = 2 * crate::gateway::HEAD_BYTES;
+const HEADERS: usize = 2 * crate::gateway::HEADERS;
 /// Requests at a time on one HTTP/2 connection.
 const STREAMS: u32 = 256;
 /// The pause after the system refused to accept, so that a lack of file descriptors does not become a busy loop.

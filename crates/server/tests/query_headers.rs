@@ -233,3 +233,27 @@ fn explain_tells_how_each_range_was_searched() {
     assert_eq!(text(range, "access"), "index /n = 1");
     assert_eq!(range.get("work").and_then(|work| work.get("loadedItems")), Some(&Json::from(1)));
 }
+
+#[test]
+fn a_query_that_one_range_answers_says_so_on_every_page() {
+    let (_server, mut client) = server();
+    for n in 0..5 {
+        client.create(ITEMS, &format!(r#"{{"id":"i{n}","postId":"p1"}}"#));
+    }
+    let query = Request::query(ITEMS, "SELECT VALUE c.id FROM c ORDER BY c.id").header("x-ms-max-item-count", "2");
+    assert_eq!(client.call(&query).header("x-ms-cosmos-query-requiresdistribution"), None);
+    let query = query.header("x-ms-cosmos-query-optimisticdirectexecute", "True").header(
+        "x-ms-documentdb-partitionkeyrangeid",
+        "0",
+    );
+    let mut next = Some(query.clone());
+    let mut pages = 0;
+    while let Some(request) = next {
+        let page = client.call(&request);
+        assert_eq!(page.status, 200, "{}", page.text());
+        assert_eq!(page.header("x-ms-cosmos-query-requiresdistribution"), Some("False"), "page {pages}");
+        next = page.header("x-ms-continuation").map(|place| query.clone().header("x-ms-continuation", place));
+        pages += 1;
+    }
+    assert_eq!(pages, 3);
+}

@@ -133,6 +133,11 @@ impl Container {
         &self.partitions[at.min(self.partitions.len() - 1)]
     }
 
+    /// Whether there is a physical partition of this id.
+    pub fn has_range(&self, id: u32) -> bool {
+        self.partitions.iter().any(|p| p.id == id)
+    }
+
     /// The partition with this range id.
     ///
     /// # Errors

@@ -55,6 +55,11 @@ fn the_page_size_is_bounded_by_the_rules_of_the_service() {
 #[test]
 fn only_versions_of_the_service_are_taken() {
     assert!(ask(&[("x-ms-version", "2020-07-15")]).is_ok());
+    // What the SDKs in use send: .NET, Java, JavaScript, Python, Go, Rust, and the oldest of the documented ones.
+    for version in ["2014-08-21", "2018-12-31", "2018-08-31", "2018-09-17", "2020-07-15", "2020-11-05"] {
+        assert!(ask(&[("x-ms-version", version)]).is_ok(), "{version}");
+    }
+    assert!(ask(&[]).is_ok(), "a request may leave it out");
     assert!(refused(&[("x-ms-version", "2015-01-01")]).contains("2015-01-01"));
 }
 

@@ -41,7 +41,7 @@ pub(super) fn no_such_conflict(_: &Engine, _: &Call, _: &Container) -> Result<St
 }
 
 pub(super) fn read_items(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
-    let scope = call.scope(container)?;
+    let scope = call.feed_scope(container)?;
     let outcome = engine.read_feed(container, &scope, &call.page(), call.ask.session());
     Ok(Step::Reply(page(Some(container.rid()), Rows::Items, outcome)))
 }
@@ -55,7 +55,7 @@ pub(super) fn page(owner: Option<Rid>, rows: Rows, outcome: Outcome<Page>) -> Re
 
 /// A page of changes, or 304. Both carry the etag to go on from and a count: clients read them either way.
 pub(super) fn change_feed(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
-    let scope = call.scope(container)?;
+    let scope = call.feed_scope(container)?;
     let start = feed_start(call.ask.if_none_match.as_deref(), call.ask.if_modified_since)?;
     let (most, session) = (call.ask.max_items.limit(), call.ask.session());
     let outcome = match call.ask.change_feed {

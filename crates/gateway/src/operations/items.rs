@@ -42,9 +42,12 @@ pub(super) fn delete_logical_partition(engine: &Engine, call: &Call, container: 
 
 fn write(engine: &Engine, call: &Call, container: &Container, operation: &WriteOperation) -> Result<Step> {
     let deletes = matches!(operation, WriteOperation::Delete(_));
+    // What is there already is found by its key; what is new brings it along.
+    let system_key = container.partition_key().is_system_key();
+    let needs_key = deletes || matches!(operation, WriteOperation::Replace(_)) && !system_key;
     let ask = &call.ask;
     let options = WriteOptions {
-        partition_key: if deletes { Some(call.required_key(container)?) } else { ask.partition_key.clone() },
+        partition_key: if needs_key { Some(call.required_key(container)?) } else { ask.partition_key.clone() },
         by_rid: call.by_rid(engine),
         if_match: ask.if_match.clone(),
         leave_out_of_index: ask.leave_out_of_index,

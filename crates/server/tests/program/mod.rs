@@ -8,6 +8,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, Mac};
+use jiff::{SignedDuration, Timestamp};
 use orrery_model::Json;
 use orrery_model::json::parse;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -142,6 +143,7 @@ pub struct Request {
     link: String,
     headers: Vec<(&'static str, String)>,
     body: Vec<u8>,
+    age: SignedDuration,
 }
 
 /// The resource types that a path can end in.
@@ -172,7 +174,13 @@ impl Request {
             Some(kind) => (kind, above(link)),
             None => (last(&above(link)).unwrap_or(""), link.to_owned()),
         };
-        Request { method, path: path.to_owned(), kind, link, headers: Vec::new(), body: Vec::new() }
+        Request { method, path: path.to_owned(), kind, link, headers: Vec::new(), body: Vec::new(), age: SignedDuration::ZERO }
+    }
+
+    /// Signed for a moment so many seconds ago.
+    pub fn signed_seconds_ago(mut self, seconds: i64) -> Self {
+        self.age = SignedDuration::from_secs(seconds);
+        self
     }
 
     /// Signed for another resource than the path says: its type and its link.
@@ -211,6 +219,13 @@ impl Request {
         self
     }
 
+    /// With a further member in the object that is its body.
+    pub fn with_member(mut self, name: &str, value: &str) -> Self {
+        let Some((_, open)) = self.body.split_last() else { panic!("there is no body to add to") };
+        self.body = [open, format!(",\"{name}\":{value}}}").as_bytes()].concat();
+        self
+    }
+
     /// A query over all partitions.
     pub fn query(path: &str, text: &str) -> Self {
         Request::new("POST", path)
@@ -222,7 +237,7 @@ impl Request {
 
     /// The headers, signed for now with `key`: name and value.
     pub fn signed_headers(&self, key: &str) -> Vec<(&'static str, String)> {
-        let date = jiff::fmt::rfc2822::DateTimePrinter::new().timestamp_to_rfc9110_string(&jiff::Timestamp::now());
+        let date = jiff::fmt::rfc2822::DateTimePrinter::new().timestamp_to_rfc9110_string(&(Timestamp::now() - self.age));
         let date = date.expect("a date");
         let text = format!("{}\n{}\n{}\n{}\n\n", self.method.to_lowercase(), self.kind, self.link, date.to_lowercase());
         let key = STANDARD.decode(key).expect("base64");
@@ -301,6 +316,21 @@ impl Answer {
     /// The status and the sub-status, 0 if there is none.
     pub fn code(&self) -> (u16, u32) {
         (self.status, self.header("x-ms-substatus").map_or(0, |text| text.parse().expect("a number")))
+    }
+
+    /// Checks what holds for every error, and gives its message.
+    #[track_caller]
+    pub fn error(&self, status: u16, sub_status: Option<&str>, code: &str) -> String {
+        assert_eq!(self.status, status, "{}", self.text());
+        assert_eq!(self.header("x-ms-substatus"), sub_status, "{}", self.text());
+        assert_eq!(self.header("content-type"), Some("application/json"));
+        assert_eq!(self.header("content-length"), Some(self.body.len().to_string().as_str()));
+        assert!(self.header("x-ms-request-charge").is_some());
+        let body = self.json();
+        assert_eq!(body.get("code").and_then(Json::as_str), Some(code));
+        let message = body.get("message").and_then(Json::as_str).expect("a message").to_owned();
+        assert!(message.contains(self.header("x-ms-activity-id").expect("an activity id")), "{message}");
+        message
     }
 
     /// The LSN of the session token.

@@ -1,0 +1,73 @@
+//! Stretches of the hash space that are not a whole physical partition: what of them is answered; and changes from a
+//! time on.
+
+mod support;
+
+use orrery_engine::request::*;
+use orrery_engine::{Container, Profile};
+use orrery_model::partition_key::{Epk, EpkRange};
+use orrery_model::world::World;
+use std::sync::Arc;
+use support::{Bench, create, query, rows};
+
+const BODY: &str = r#"{"id":"items","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}}"#;
+
+/// Two physical partitions with some items in each.
+fn halves() -> (Bench, Arc<Container>) {
+    let bench = Bench::new(Profile::Modern, 1);
+    let container = bench.container(BODY, 2);
+    for n in 0..40 {
+        create(&bench.engine, &container, &format!(r#"{{"id":"{n}","pk":"key {n}"}}"#));
+    }
+    (bench, container)
+}
+
+fn epk(hex: &str) -> Epk {
+    Epk::from_hex(hex).expect("a key in hexadecimal")
+}
+
+/// A page of changes from the beginning, or from an LSN.
+fn changes(bench: &Bench, container: &Container, scope: &Scope, start: &FeedStart) -> FeedPage {
+    bench.engine.change_feed(container, scope, start, None, None).result.expect("a page of changes")
+}
+
+#[test]
+fn a_stretch_outside_of_its_range_or_of_no_length_holds_nothing() {
+    let (bench, container) = halves();
+    let (ranges, _) = bench.engine.partition_key_ranges(&container).expect("ranges");
+    let inside = epk("1000");
+    assert!(ranges[0].range.contains(&inside));
+    for within in [ranges[1].range.clone(), EpkRange::new(inside.clone(), inside), EpkRange::new(Epk::max(), Epk::max())] {
+        let scope = Scope::Range { id: ranges[0].id, within: Some(within.clone()) };
+        let all = query("SELECT * FROM c");
+        assert_eq!(rows(&bench.engine, &container, &scope, &all, &[10]).expect("no rows"), [""; 0], "{within:?}");
+        let count = query("SELECT VALUE COUNT(1) FROM c");
+        assert_eq!(rows(&bench.engine, &container, &scope, &count, &[10]).expect("a count"), ["0"], "{within:?}");
+        let feed = bench.engine.read_feed(&container, &scope, &PageRequest::default(), None);
+        assert!(feed.position.is_some(), "an answer about one range says where that stands");
+        assert!(feed.result.expect("a page").rows.is_empty(), "{within:?}");
+        let page = changes(&bench, &container, &scope, &FeedStart::Beginning);
+        assert!(page.rows.is_empty() && page.continue_after > 0, "{within:?}: {page:?}");
+    }
+    let whole = Scope::Range { id: ranges[0].id, within: Some(EpkRange::all()) };
+    let all = rows(&bench.engine, &container, &whole, &query("SELECT * FROM c"), &[100]).expect("rows");
+    assert_eq!(all.len(), changes(&bench, &container, &whole, &FeedStart::Beginning).rows.len());
+    assert!(!all.is_empty() && all.len() < 40);
+}
+
+#[test]
+fn changes_from_a_time_on_are_found_whatever_came_before() {
+    let bench = Bench::new(Profile::Modern, 1);
+    let container = bench.container(BODY, 1);
+    let mut seconds = Vec::new();
+    for n in 0..50 {
+        create(&bench.engine, &container, &format!(r#"{{"id":"{n}","pk":"p"}}"#));
+        seconds.push(bench.world.now_ms() / 1000);
+        bench.world.advance_ms(7_000 * (n % 4));
+    }
+    for start in seconds[0] - 1..=seconds[49] {
+        let page = changes(&bench, &container, &Scope::Everything, &FeedStart::After { seconds: start });
+        assert_eq!(page.rows.len(), seconds.iter().filter(|second| **second > start).count(), "after {start}");
+        assert!(!page.cut);
+    }
+}

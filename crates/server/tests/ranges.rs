@@ -1,0 +1,122 @@
+//! Physical partitions as clients name them: by id, by stretches of the hash space, by paths of resource ids; and what a
+//! key beside them means.
+
+mod program;
+
+use orrery_model::Json;
+use program::{Answer, Client, ITEMS, Request, Server, start, text};
+
+const POSTS: &str = "/dbs/blog/colls/posts";
+const WIDE: &str = "/dbs/blog/colls/wide";
+
+fn server() -> (Server, Client) {
+    let server = start(&["--memory"]).expect("it starts");
+    let mut client = server.client();
+    client.make_posts();
+    client.create(ITEMS, r#"{"id":"a","postId":"p1"}"#);
+    (server, client)
+}
+
+/// The three requests that a range header directs.
+fn directed(path: &str) -> [(&'static str, Request); 3] {
+    [
+        ("query", Request::query(path, "SELECT * FROM c")),
+        ("read feed", Request::new("GET", path)),
+        ("change feed", Request::new("GET", path).header("A-IM", "Incremental feed")),
+    ]
+}
+
+fn in_range(request: &Request, id: &str) -> Request {
+    request.clone().header("x-ms-documentdb-partitionkeyrangeid", id)
+}
+
+/// A container of several physical partitions with an item for each of so many keys, and its ranges.
+fn make_wide(client: &mut Client, keys: usize) -> Vec<Json> {
+    let body = r#"{"id":"wide","partitionKey":{"paths":["/id"],"kind":"Hash","version":2}}"#;
+    let made = Request::new("POST", "/dbs/blog/colls").header("x-ms-offer-throughput", "12000").body(body);
+    assert_eq!(client.call(&made).status, 201);
+    for n in 0..keys {
+        let answer = client.call(&Request::new("POST", &format!("{WIDE}/docs")).body(format!(r#"{{"id":"i{n}"}}"#)));
+        assert_eq!(answer.status, 201, "{}", answer.text());
+    }
+    let ranges = client.call(&Request::new("GET", &format!("{WIDE}/pkranges"))).json();
+    ranges.get("PartitionKeyRanges").and_then(Json::as_array).expect("ranges").to_vec()
+}
+
+#[test]
+fn a_range_that_is_gone_or_another_containers_is_410() {
+    let (_server, mut client) = server();
+    for (kind, request) in directed(ITEMS) {
+        for request in [request.clone(), request.key("p1")] {
+            assert_eq!(client.call(&in_range(&request, "99")).code(), (410, 1002), "{kind}");
+            assert_eq!(client.call(&in_range(&request, "XP0mAJ3H-AA=,0")).code(), (410, 1000), "{kind}");
+            assert_eq!(client.call(&in_range(&request, "0")).rows().len(), 1, "{kind}");
+        }
+    }
+}
+
+#[test]
+fn a_stretch_outside_of_its_range_or_of_no_length_holds_nothing() {
+    let (_server, mut client) = server();
+    let ranges = make_wide(&mut client, 20);
+    let (first, second) = (&ranges[0], &ranges[1]);
+    for (kind, request) in directed(&format!("{WIDE}/docs")) {
+        let slice = |start: &str, end: &str| {
+            in_range(&request, &text(first, "id")).header("x-ms-start-epk", start).header("x-ms-end-epk", end)
+        };
+        for request in [
+            slice(&text(second, "minInclusive"), &text(second, "maxExclusive")),
+            slice("1000", "1000"),
+        ] {
+            let answer = client.call(&request);
+            assert_eq!(answer.header("x-ms-item-count"), Some("0"), "{kind}: {}", answer.text());
+            assert_eq!(answer.status, if kind == "change feed" { 304 } else { 200 }, "{kind}");
+            assert!(answer.header("x-ms-session-token").is_some(), "{kind}");
+        }
+        let whole = client.call(&slice(&text(first, "minInclusive"), &text(first, "maxExclusive"))).rows().len();
+        assert!((1..20).contains(&whole), "{kind} gave {whole} rows of one range");
+    }
+}
+
+#[test]
+fn an_empty_key_restricts_no_query_and_is_no_key_for_a_feed() {
+    let (_server, mut client) = server();
+    let ranges = make_wide(&mut client, 20);
+    assert!(ranges.len() > 1, "one range proves nothing");
+    let [(_, query), (_, feed), (_, changes)] = directed(&format!("{WIDE}/docs"));
+    let with_none = |request: Request| request.header("x-ms-documentdb-partitionkey", "[]");
+    assert_eq!(client.pages(&with_none(query)).0.len(), 20);
+    for request in [feed, in_range(&changes, &text(&ranges[0], "id"))] {
+        assert_eq!(client.call(&with_none(request)).code(), (400, 1001));
+    }
+    let plan = Request::query(&format!("{WIDE}/docs"), "SELECT * FROM c ORDER BY c.n")
+        .header("x-ms-cosmos-is-query-plan-request", "True");
+    let answer = client.call(&with_none(plan));
+    assert_eq!(answer.status, 200, "{}", answer.text());
+}
+
+#[test]
+fn ranges_are_read_by_resource_ids_in_both_spellings() {
+    let (_server, mut client) = server();
+    let container = client.call(&Request::new("GET", POSTS)).json();
+    let database = text(&client.call(&Request::new("GET", "/dbs/blog")).json(), "_rid");
+    let rid = text(&container, "_rid");
+    let encoded = |rid: &str| rid.replace('=', "%3D");
+    for (database, rid) in [(database.clone(), rid.clone()), (encoded(&database), encoded(&rid))] {
+        let path = format!("/dbs/{database}/colls/{rid}");
+        let read = client.call(&Request::new("GET", &path).by_rid());
+        assert_eq!(read.status, 200, "{path}: {}", read.text());
+        assert_eq!(text(&read.json(), "id"), "posts");
+        let drained = |client: &mut Client, etag: Option<&str>| -> Answer {
+            let request = Request::new("GET", &format!("{path}/pkranges")).by_rid().header("A-IM", "Incremental feed");
+            client.call(&match etag {
+                Some(etag) => request.header("If-None-Match", etag),
+                None => request,
+            })
+        };
+        let first = drained(&mut client, None);
+        assert_eq!((first.status, first.header("x-ms-item-count")), (200, Some("1")), "{path}: {}", first.text());
+        let etag = first.header("etag").expect("an etag").to_owned();
+        assert_eq!(drained(&mut client, Some(&etag)).status, 304);
+    }
+}

@@ -1,0 +1,93 @@
+//! Session tokens: which life of a container they speak of, and which partitions they bind.
+
+mod program;
+
+use orrery_model::Json;
+use program::{Answer, Client, ITEMS, Request, item, start, start_on, text};
+
+/// The version in the session token of an answer: what stands between the range's id and the LSN.
+fn version(answer: &Answer) -> String {
+    let token = answer.header("x-ms-session-token").unwrap_or_else(|| panic!("no token: {}", answer.text()));
+    let (range, rest) = token.split_once(':').expect("a range");
+    assert_eq!(range, "0");
+    rest.split_once('#').expect("a version").0.to_owned()
+}
+
+/// The versions in the answers to all kinds of requests about items.
+fn versions(client: &mut Client, id: &str) -> Vec<String> {
+    let body = format!(r#"{{"id":"{id}","postId":"p1"}}"#);
+    let requests = [
+        Request::new("POST", ITEMS).body(body.as_str()),
+        Request::new("POST", ITEMS).body(body.as_str()),
+        Request::new("GET", &item(id)).key("p1"),
+        Request::new("PUT", &item(id)).key("p1").body(body.as_str()),
+        Request::new("GET", &item("none")).key("p1"),
+        Request::query(ITEMS, "SELECT * FROM c"),
+        Request::new("GET", ITEMS),
+        Request::new("GET", ITEMS).header("A-IM", "Incremental feed"),
+        Request::new("DELETE", &item(id)).key("p1"),
+    ];
+    requests.iter().map(|request| version(&client.call(request))).collect()
+}
+
+#[test]
+fn the_version_of_a_token_stays_for_the_life_of_a_container() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("data");
+    let server = start_on(&path).expect("it starts");
+    let mut client = server.client();
+    client.make_posts();
+    let before = versions(&mut client, "a");
+    assert!(before.iter().all(|version| *version == before[0]), "{before:?}");
+    assert_eq!(server.stop().code, Some(0));
+    let server = start_on(&path).expect("it starts again");
+    let mut client = server.client();
+    assert_eq!(versions(&mut client, "b"), before);
+    assert_eq!(client.call(&Request::new("DELETE", "/dbs/blog/colls/posts")).status, 204);
+    let body = r#"{"id":"posts","partitionKey":{"paths":["/postId"],"kind":"Hash","version":2}}"#;
+    client.create("/dbs/blog/colls", body);
+    assert_ne!(versions(&mut client, "c")[0], before[0], "another container of the same name");
+}
+
+#[test]
+fn a_token_binds_only_the_ranges_that_it_names() {
+    let server = start(&["--memory"]).expect("it starts");
+    let mut client = server.client();
+    client.create("/dbs", r#"{"id":"blog"}"#);
+    let body = r#"{"id":"wide","partitionKey":{"paths":["/id"],"kind":"Hash","version":2}}"#;
+    let made = Request::new("POST", "/dbs/blog/colls").header("x-ms-offer-throughput", "12000").body(body);
+    assert_eq!(client.call(&made).status, 201);
+    let wide = "/dbs/blog/colls/wide/docs";
+    let mut lsns = [0; 2];
+    for n in 0..20 {
+        let created = client.call(&Request::new("POST", wide).body(format!(r#"{{"id":"i{n}"}}"#)));
+        let range = created.header("x-ms-documentdb-partitionkeyrangeid").expect("a range id").to_owned();
+        lsns[range.parse::<usize>().expect("a number")] = created.lsn();
+    }
+    assert!(lsns.iter().all(|lsn| *lsn > 0), "both ranges hold items: {lsns:?}");
+    // What a client sends that has only ever seen the first range, and believes in a far future of the second.
+    let token = format!("0:-1#{},1:-1#999999", lsns[0]);
+    let read = |client: &mut Client, id: &str| {
+        let answer = client.call(&Request::new("GET", &format!("{wide}/{id}")).key(id).header("x-ms-session-token", token.as_str()));
+        (answer.header("x-ms-documentdb-partitionkeyrangeid").map(str::to_owned), answer.code())
+    };
+    for n in 0..20 {
+        let (range, code) = read(&mut client, &format!("i{n}"));
+        let wanted = if range.as_deref() == Some("0") { (200, 0) } else { (404, 1002) };
+        assert_eq!(code, wanted, "i{n} in range {range:?}");
+    }
+    let in_range = |client: &mut Client, id: &str| {
+        let query = Request::query(wide, "SELECT * FROM c").header("x-ms-documentdb-partitionkeyrangeid", id);
+        client.call(&query.header("x-ms-session-token", token.as_str())).code()
+    };
+    assert_eq!((in_range(&mut client, "0"), in_range(&mut client, "1")), ((200, 0), (404, 1002)));
+    let ranges = client.call(&Request::new("GET", "/dbs/blog/colls/wide/pkranges")).json();
+    let ids: Vec<String> = ranges
+        .get("PartitionKeyRanges")
+        .and_then(Json::as_array)
+        .expect("ranges")
+        .iter()
+        .map(|range| text(range, "id"))
+        .collect();
+    assert_eq!(ids, ["0", "1"]);
+}
