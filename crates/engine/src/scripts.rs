@@ -128,7 +128,8 @@ impl Engine {
                 created,
             };
             if let Some(trigger) = &post
-                && let Some(body) = self.run_post_trigger(room, trigger, &write, deleted.as_deref(), written.item.as_ref())?
+                && let Some(body) =
+                    self.run_post_trigger(room, trigger, &write, deleted.as_deref(), written.item.as_ref())?
             {
                 written.item = Some(Bytes::from(body));
             }

@@ -319,9 +319,8 @@ fn a_trigger_of_a_delete_reads_the_item() {
             post_trigger: post.then(|| "after".to_owned()),
             ..WriteOptions::default()
         };
-        let delete = |id: &str| {
-            write(&bench.engine, &container, &WriteOperation::Delete(id.to_owned()), None, &options).result
-        };
+        let delete =
+            |id: &str| write(&bench.engine, &container, &WriteOperation::Delete(id.to_owned()), None, &options).result;
         let kept = delete("b").expect_err("the trigger throws");
         assert!(kept.status() == 400 && kept.told().contains("not 2"), "{kept}");
         delete("a").expect("the trigger lets it go");

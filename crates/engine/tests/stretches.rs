@@ -37,7 +37,9 @@ fn a_stretch_outside_of_its_range_or_of_no_length_holds_nothing() {
     let (ranges, _) = bench.engine.partition_key_ranges(&container).expect("ranges");
     let inside = epk("1000");
     assert!(ranges[0].range.contains(&inside));
-    for within in [ranges[1].range.clone(), EpkRange::new(inside.clone(), inside), EpkRange::new(Epk::max(), Epk::max())] {
+    for within in
+        [ranges[1].range.clone(), EpkRange::new(inside.clone(), inside), EpkRange::new(Epk::max(), Epk::max())]
+    {
         let scope = Scope::Range { id: ranges[0].id, within: Some(within.clone()) };
         let all = query("SELECT * FROM c");
         assert_eq!(rows(&bench.engine, &container, &scope, &all, &[10]).expect("no rows"), [""; 0], "{within:?}");

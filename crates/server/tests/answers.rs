@@ -73,8 +73,7 @@ fn a_session_that_is_not_reached_is_told_where_the_partition_stands() {
 #[test]
 fn scripts_are_answered_with_the_quota() {
     let (_server, mut client) = server();
-    for (kind, more) in
-        [("sprocs", ""), ("udfs", ""), ("triggers", r#","triggerType":"Pre","triggerOperation":"All""#)]
+    for (kind, more) in [("sprocs", ""), ("udfs", ""), ("triggers", r#","triggerType":"Pre","triggerOperation":"All""#)]
     {
         let (feed, one) = (format!("{POSTS}/{kind}"), format!("{POSTS}/{kind}/s"));
         let body = format!(r#"{{"id":"s","body":"function () {{}}"{more}}}"#);

@@ -242,10 +242,9 @@ fn a_query_that_one_range_answers_says_so_on_every_page() {
     }
     let query = Request::query(ITEMS, "SELECT VALUE c.id FROM c ORDER BY c.id").header("x-ms-max-item-count", "2");
     assert_eq!(client.call(&query).header("x-ms-cosmos-query-requiresdistribution"), None);
-    let query = query.header("x-ms-cosmos-query-optimisticdirectexecute", "True").header(
-        "x-ms-documentdb-partitionkeyrangeid",
-        "0",
-    );
+    let query = query
+        .header("x-ms-cosmos-query-optimisticdirectexecute", "True")
+        .header("x-ms-documentdb-partitionkeyrangeid", "0");
     let mut next = Some(query.clone());
     let mut pages = 0;
     while let Some(request) = next {

@@ -19,15 +19,16 @@ fn server() -> (Server, Client) {
     (server, client)
 }
 
-/// A container of several physical partitions with items of these values of `n` in turn, every twelfth a rare one; and
+/// A container of several physical partitions with items of these values of `n` in turn, so many in all
+/// of which every one in `rare` is a rare one; and
 /// the ids of its ranges.
-fn make_ranged(client: &mut Client, values: &[&str], items: usize) -> Vec<String> {
+fn make_ranged(client: &mut Client, values: &[&str], items: usize, rare: usize) -> Vec<String> {
     let body = r#"{"id":"ranged","partitionKey":{"paths":["/id"],"kind":"Hash","version":2},
         "indexingPolicy":{"compositeIndexes":[[{"path":"/n"},{"path":"/m"}]]}}"#;
     let made = Request::new("POST", "/dbs/blog/colls").header("x-ms-offer-throughput", "12000").body(body);
     assert_eq!(client.call(&made).status, 201);
     for n in 0..items {
-        let kind = if n % 12 == 0 { "rare" } else { "common" };
+        let kind = if n % rare == 0 { "rare" } else { "common" };
         let value = values[(n * 7 / 3) % values.len()];
         let body = format!(r#"{{"id":"i{n}","kind":"{kind}","m":{}{value}}}"#, n % 5);
         client.create(RANGED, &body);
@@ -66,7 +67,7 @@ fn access(answer: &Answer) -> String {
 #[test]
 fn a_continuation_goes_on_under_the_place_that_a_client_put_into_its_text() {
     let (_server, mut client) = server();
-    let ranges = make_ranged(&mut client, &[r#","n":3"#, r#","n":1"#, r#","n":2"#, r#","n":5"#], 240);
+    let ranges = make_ranged(&mut client, &[r#","n":3"#, r#","n":1"#, r#","n":2"#, r#","n":5"#], 1_200, 80);
     let mut ways = Vec::new();
     for (own, direction) in OWN.iter().flat_map(|own| ["ASC", "DESC"].map(|direction| (*own, direction))) {
         let (keys, sign) = (format!("c.n {direction}"), if direction == "ASC" { ">=" } else { "<=" });
@@ -101,7 +102,7 @@ fn a_continuation_goes_on_under_the_place_that_a_client_put_into_its_text() {
 #[test]
 fn a_continuation_of_another_query_is_refused() {
     let (_server, mut client) = server();
-    let ranges = make_ranged(&mut client, &[r#","n":3"#, r#","n":1"#], 120);
+    let ranges = make_ranged(&mut client, &[r#","n":3"#, r#","n":1"#], 120, 12);
     for own in OWN {
         let first = rewritten(own, "true", "c.n", &ranges[0]).header("x-ms-max-item-count", "2");
         let continuation = client.call(&first).header("x-ms-continuation").expect("more rows").to_owned();
@@ -137,7 +138,7 @@ fn place_text(value: Option<&Json>, at: bool) -> String {
 fn a_place_in_the_text_gives_the_rows_that_the_resume_filter_gives() {
     let (_server, mut client) = server();
     let values = ["", r#","n":null"#, r#","n":true"#, r#","n":4"#, r#","n":2"#, r#","n":"B""#, r#","n":"C""#];
-    let ranges = make_ranged(&mut client, &values, 84);
+    let ranges = make_ranged(&mut client, &values, 84, 12);
     for (own, range) in OWN.iter().flat_map(|own| ranges.iter().map(move |range| (*own, range))) {
         let all = client.pages(&rewritten(own, "true", "c.n", range)).0;
         for row in &all {
@@ -147,7 +148,8 @@ fn a_place_in_the_text_gives_the_rows_that_the_resume_filter_gives() {
                 let by_text = client.pages(&rewritten(own, &place, "c.n", range)).0;
                 let values = value.as_ref().map_or("[]".to_owned(), Json::to_text);
                 let filter = format!(r#"{{"value":[{values}],"exclude":{}}}"#, !at);
-                let by_filter = client.pages(&rewritten(own, "true", "c.n", range).with_member("resumeFilter", &filter)).0;
+                let by_filter =
+                    client.pages(&rewritten(own, "true", "c.n", range).with_member("resumeFilter", &filter)).0;
                 assert_eq!(by_text, by_filter, "{own}{place}");
                 assert!(by_text.len() < all.len() || at, "{place}");
             }
@@ -160,14 +162,15 @@ fn a_place_in_the_text_gives_the_rows_that_the_resume_filter_gives() {
 #[test]
 fn a_place_of_several_keys_is_an_or_over_their_beginnings() {
     let (_server, mut client) = server();
-    let ranges = make_ranged(&mut client, &[r#","n":3"#, r#","n":1"#, r#","n":2"#], 60);
+    let ranges = make_ranged(&mut client, &[r#","n":3"#, r#","n":1"#, r#","n":2"#], 60, 12);
     for range in &ranges {
         let all = client.pages(&rewritten("", "true", "c.n, c.m", range)).0;
         for at in [3, 7, all.len() - 2] {
             let (n, m) = (n(&all[at]), sort_value(&all[at], 1).expect("a number").to_text());
             let place = format!("((c.n > {n}) OR (c.n = {n} AND c.m >= {m}))");
-            let first = all.iter().position(|row| sort_value(row, 0) == sort_value(&all[at], 0)
-                && sort_value(row, 1) == sort_value(&all[at], 1));
+            let first = all.iter().position(|row| {
+                sort_value(row, 0) == sort_value(&all[at], 0) && sort_value(row, 1) == sort_value(&all[at], 1)
+            });
             let request = rewritten("", &place, "c.n, c.m", range);
             assert_eq!(client.pages(&request).0, all[first.expect("the row itself")..], "{place}");
             let token = client.call(&rewritten("", "true", "c.n, c.m", range).header("x-ms-max-item-count", "5"));

@@ -68,7 +68,8 @@ fn a_token_binds_only_the_ranges_that_it_names() {
     // What a client sends that has only ever seen the first range, and believes in a far future of the second.
     let token = format!("0:-1#{},1:-1#999999", lsns[0]);
     let read = |client: &mut Client, id: &str| {
-        let answer = client.call(&Request::new("GET", &format!("{wide}/{id}")).key(id).header("x-ms-session-token", token.as_str()));
+        let answer = client
+            .call(&Request::new("GET", &format!("{wide}/{id}")).key(id).header("x-ms-session-token", token.as_str()));
         (answer.header("x-ms-documentdb-partitionkeyrangeid").map(str::to_owned), answer.code())
     };
     for n in 0..20 {

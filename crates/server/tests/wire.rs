@@ -196,8 +196,7 @@ fn a_request_that_names_no_partition_key_is_refused() {
 #[test]
 fn a_container_that_was_replaced_is_400_1024() {
     let (_server, mut client) = with_posts();
-    let answer =
-        client.call(&Request::new("GET", POSTS).header("x-ms-cosmos-intended-collection-rid", "XP0mAJ3H-AA="));
+    let answer = client.call(&Request::new("GET", POSTS).header("x-ms-cosmos-intended-collection-rid", "XP0mAJ3H-AA="));
     answer.error(400, Some("1024"), "BadRequest");
 }
 

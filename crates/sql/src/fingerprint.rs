@@ -92,9 +92,13 @@ mod tests {
     #[test]
     fn all_else_tells_queries_apart() {
         let plain = family("", "c.n");
-        for filter in
-            ["WHERE c.m > 1", "WHERE c.n > c.m", "WHERE c.n > 1 OR c.m > 1", "WHERE udf.is_late(c.n)", "WHERE c.n.m = 1"]
-        {
+        for filter in [
+            "WHERE c.m > 1",
+            "WHERE c.n > c.m",
+            "WHERE c.n > 1 OR c.m > 1",
+            "WHERE udf.is_late(c.n)",
+            "WHERE c.n.m = 1",
+        ] {
             assert_ne!(family(filter, "c.n"), plain, "{filter}");
         }
         assert_ne!(family("", "c.n DESC"), plain);

@@ -174,7 +174,15 @@ impl Request {
             Some(kind) => (kind, above(link)),
             None => (last(&above(link)).unwrap_or(""), link.to_owned()),
         };
-        Request { method, path: path.to_owned(), kind, link, headers: Vec::new(), body: Vec::new(), age: SignedDuration::ZERO }
+        Request {
+            method,
+            path: path.to_owned(),
+            kind,
+            link,
+            headers: Vec::new(),
+            body: Vec::new(),
+            age: SignedDuration::ZERO,
+        }
     }
 
     /// Signed for a moment so many seconds ago.
@@ -237,7 +245,8 @@ impl Request {
 
     /// The headers, signed for now with `key`: name and value.
     pub fn signed_headers(&self, key: &str) -> Vec<(&'static str, String)> {
-        let date = jiff::fmt::rfc2822::DateTimePrinter::new().timestamp_to_rfc9110_string(&(Timestamp::now() - self.age));
+        let date =
+            jiff::fmt::rfc2822::DateTimePrinter::new().timestamp_to_rfc9110_string(&(Timestamp::now() - self.age));
         let date = date.expect("a date");
         let text = format!("{}\n{}\n{}\n{}\n\n", self.method.to_lowercase(), self.kind, self.link, date.to_lowercase());
         let key = STANDARD.decode(key).expect("base64");
