@@ -3,12 +3,12 @@
 //! [`start`] gives a running [`Server`], or the [`Exit`] of one that refused. A [`Client`] is one connection that is kept
 //! open; it signs what it sends and tells an answer from a broken connection, which is what a test that kills needs.
 
-#![allow(dead_code)] // every test file uses a part of this
+#![allow(dead_code, unused_imports)] // every test file uses a part of this
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use hmac::{Hmac, Mac};
-use jiff::{SignedDuration, Timestamp};
+mod message;
+
+pub use message::{Answer, Request};
+
 use orrery_model::Json;
 use orrery_model::json::parse;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -134,227 +134,6 @@ impl Drop for Server {
     }
 }
 
-/// A request: what is signed follows from the path.
-#[derive(Clone, Debug)]
-pub struct Request {
-    method: &'static str,
-    path: String,
-    kind: &'static str,
-    link: String,
-    headers: Vec<(&'static str, String)>,
-    body: Vec<u8>,
-    age: SignedDuration,
-}
-
-/// The resource types that a path can end in.
-const KINDS: &[&str] = &[
-    "dbs",
-    "colls",
-    "docs",
-    "sprocs",
-    "triggers",
-    "udfs",
-    "pkranges",
-    "conflicts",
-    "offers",
-    "users",
-    "permissions",
-    "clientencryptionkeys",
-];
-
-impl Request {
-    /// A request for `path`. The signature covers the last type in the path, and the link up to the last id.
-    pub fn new(method: &'static str, path: &str) -> Self {
-        // What is done to a container is signed as the container.
-        let link = path.trim_matches('/').split("/operations/").next().unwrap_or_default();
-        let last = |text: &str| KINDS.iter().find(|kind| text.rsplit('/').next() == Some(**kind)).copied();
-        let above = |text: &str| text.rsplit_once('/').map_or("", |(above, _)| above).to_owned();
-        let (kind, link) = match last(link) {
-            // A feed is signed by what owns it.
-            Some(kind) => (kind, above(link)),
-            None => (last(&above(link)).unwrap_or(""), link.to_owned()),
-        };
-        Request {
-            method,
-            path: path.to_owned(),
-            kind,
-            link,
-            headers: Vec::new(),
-            body: Vec::new(),
-            age: SignedDuration::ZERO,
-        }
-    }
-
-    /// Signed for a moment so many seconds ago.
-    pub fn signed_seconds_ago(mut self, seconds: i64) -> Self {
-        self.age = SignedDuration::from_secs(seconds);
-        self
-    }
-
-    /// Signed for another resource than the path says: its type and its link.
-    pub fn signed_as(mut self, kind: &'static str, link: &str) -> Self {
-        (self.kind, self.link) = (kind, link.to_owned());
-        self
-    }
-
-    /// Signed as a path by resource ids is: by the last id of the link alone, in lower case.
-    pub fn by_rid(mut self) -> Self {
-        self.link = self.link.rsplit('/').next().unwrap_or_default().replace("%3D", "=").to_lowercase();
-        self
-    }
-
-    /// With a further header.
-    pub fn header(mut self, name: &'static str, value: impl Into<String>) -> Self {
-        self.headers.push((name, value.into()));
-        self
-    }
-
-    /// In the logical partition of this key.
-    pub fn key(self, key: &str) -> Self {
-        let header = Json::Array(vec![key.into()]).to_text();
-        self.header("x-ms-documentdb-partitionkey", header)
-    }
-
-    /// With a token instead of a signature.
-    pub fn token(self, token: &str) -> Self {
-        let encoded = percent_encoding::utf8_percent_encode(token, percent_encoding::NON_ALPHANUMERIC).to_string();
-        self.header("authorization", encoded)
-    }
-
-    /// With a body.
-    pub fn body(mut self, body: impl Into<Vec<u8>>) -> Self {
-        self.body = body.into();
-        self
-    }
-
-    /// With a further member in the object that is its body.
-    pub fn with_member(mut self, name: &str, value: &str) -> Self {
-        let Some((_, open)) = self.body.split_last() else { panic!("there is no body to add to") };
-        self.body = [open, format!(",\"{name}\":{value}}}").as_bytes()].concat();
-        self
-    }
-
-    /// A query over all partitions.
-    pub fn query(path: &str, text: &str) -> Self {
-        Request::new("POST", path)
-            .header("Content-Type", "application/query+json")
-            .header("x-ms-documentdb-isquery", "True")
-            .header("x-ms-documentdb-query-enablecrosspartition", "True")
-            .body(format!("{{\"query\":{}}}", Json::from(text).to_text()))
-    }
-
-    /// The headers, signed for now with `key`: name and value.
-    pub fn signed_headers(&self, key: &str) -> Vec<(&'static str, String)> {
-        let date =
-            jiff::fmt::rfc2822::DateTimePrinter::new().timestamp_to_rfc9110_string(&(Timestamp::now() - self.age));
-        let date = date.expect("a date");
-        let text = format!("{}\n{}\n{}\n{}\n\n", self.method.to_lowercase(), self.kind, self.link, date.to_lowercase());
-        let key = STANDARD.decode(key).expect("base64");
-        let mac = Hmac::<sha2::Sha256>::new_from_slice(&key).expect("a key").chain_update(text).finalize().into_bytes();
-        let token = format!("type=master&ver=1.0&sig={}", STANDARD.encode(mac));
-        let token = percent_encoding::utf8_percent_encode(&token, percent_encoding::NON_ALPHANUMERIC).to_string();
-        let mut headers = vec![("x-ms-date", date), ("x-ms-version", "2020-07-15".into())];
-        if self.headers.iter().all(|(name, _)| *name != "authorization") {
-            headers.push(("authorization", token));
-        }
-        headers.extend(self.headers.iter().cloned());
-        headers
-    }
-
-    /// The bytes that go over the wire.
-    pub fn bytes(&self, address: &str, key: &str) -> Vec<u8> {
-        let mut text = format!("{} {} HTTP/1.1\r\nHost: {address}\r\n", self.method, self.path);
-        for (name, value) in self.signed_headers(key) {
-            text.push_str(&format!("{name}: {value}\r\n"));
-        }
-        text.push_str(&format!("Content-Length: {}\r\n\r\n", self.body.len()));
-        [text.as_bytes(), &self.body].concat()
-    }
-}
-
-/// An answer, taken apart.
-#[derive(Debug)]
-pub struct Answer {
-    /// The status code.
-    pub status: u16,
-    head: String,
-    /// The body.
-    pub body: Vec<u8>,
-}
-
-impl Answer {
-    /// Reads one answer and leaves what follows it.
-    pub fn read(stream: &mut impl BufRead) -> io::Result<Self> {
-        let mut answer = Self::read_head(stream)?;
-        let length = answer.header("content-length").map_or(Ok(0), str::parse);
-        answer.body.resize(length.map_err(|_| io::ErrorKind::InvalidData)?, 0);
-        stream.read_exact(&mut answer.body)?;
-        Ok(answer)
-    }
-
-    /// Reads an answer that has no body whatever its headers say: that to a HEAD.
-    fn read_head(stream: &mut impl BufRead) -> io::Result<Self> {
-        let mut head = String::new();
-        while !head.ends_with("\r\n\r\n") {
-            if stream.read_line(&mut head)? == 0 {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
-        }
-        let status = head.split(' ').nth(1).and_then(|s| s.parse().ok()).ok_or(io::ErrorKind::InvalidData)?;
-        Ok(Answer { status, head, body: Vec::new() })
-    }
-
-    /// A header's value.
-    pub fn header(&self, name: &str) -> Option<&str> {
-        self.head.lines().skip(1).find_map(|line| {
-            let (n, value) = line.split_once(':')?;
-            n.eq_ignore_ascii_case(name).then(|| value.trim())
-        })
-    }
-
-    /// The body as text.
-    pub fn text(&self) -> String {
-        String::from_utf8_lossy(&self.body).into_owned()
-    }
-
-    /// The body as JSON.
-    pub fn json(&self) -> Json {
-        parse(&self.body).expect("the body is JSON")
-    }
-
-    /// The status and the sub-status, 0 if there is none.
-    pub fn code(&self) -> (u16, u32) {
-        (self.status, self.header("x-ms-substatus").map_or(0, |text| text.parse().expect("a number")))
-    }
-
-    /// Checks what holds for every error, and gives its message.
-    #[track_caller]
-    pub fn error(&self, status: u16, sub_status: Option<&str>, code: &str) -> String {
-        assert_eq!(self.status, status, "{}", self.text());
-        assert_eq!(self.header("x-ms-substatus"), sub_status, "{}", self.text());
-        assert_eq!(self.header("content-type"), Some("application/json"));
-        assert_eq!(self.header("content-length"), Some(self.body.len().to_string().as_str()));
-        assert!(self.header("x-ms-request-charge").is_some());
-        let body = self.json();
-        assert_eq!(body.get("code").and_then(Json::as_str), Some(code));
-        let message = body.get("message").and_then(Json::as_str).expect("a message").to_owned();
-        assert!(message.contains(self.header("x-ms-activity-id").expect("an activity id")), "{message}");
-        message
-    }
-
-    /// The LSN of the session token.
-    pub fn lsn(&self) -> u64 {
-        let token = self.header("x-ms-session-token").expect("a session token");
-        token.rsplit('#').next().and_then(|lsn| lsn.parse().ok()).expect("a session token ends in a number")
-    }
-
-    /// The rows of a feed or query.
-    pub fn rows(&self) -> Vec<Json> {
-        assert_eq!(self.status, 200, "{}", self.text());
-        self.json().get("Documents").and_then(Json::as_array).expect("a feed has rows").to_vec()
-    }
-}
-
 /// One connection that is kept open.
 pub struct Client {
     stream: BufReader<TcpStream>,
@@ -374,7 +153,7 @@ impl Client {
     /// Sends a request and reads the answer. An error means that nobody knows whether the request was carried out.
     pub fn try_call(&mut self, request: &Request) -> io::Result<Answer> {
         self.stream.get_mut().write_all(&request.bytes(&self.address, &self.key))?;
-        if request.method == "HEAD" { Answer::read_head(&mut self.stream) } else { Answer::read(&mut self.stream) }
+        request.read_answer(&mut self.stream)
     }
 
     /// As [`Client::try_call`], for a server that is not going to break.
