@@ -127,15 +127,16 @@ impl EpkRange {
     }
 }
 
-/// The border before part `k` of `parts`. Version 2 fills 2^126 points (its top two bits are always clear), version 1
+/// The border before part `k` of `parts`. Version 2 fills the points below 2^126 (its top two bits are always clear) and
+/// is cut at multiples of one width, as the Python SDK's tests for the emulator have it for five parts; version 1 fills
 /// the doubles from 0 to 2^32.
 fn even_cut(hashing: Hashing, k: usize, parts: usize) -> Epk {
-    let share = |space: u128| space / parts as u128 * k as u128 + space % parts as u128 * k as u128 / parts as u128;
+    let (k, parts) = (k as u128, parts as u128);
     match hashing {
-        Hashing::V2 | Hashing::Multi => Epk((share(1 << 126) - 1).to_be_bytes().to_vec()),
+        Hashing::V2 | Hashing::Multi => Epk((((1 << 126) - 1) / parts * k).to_be_bytes().to_vec()),
         Hashing::V1 => {
             let mut bytes = Vec::new();
-            push_binary_number((share(1 << 32) - 1) as f64, &mut bytes);
+            push_binary_number(((1u128 << 32) * k / parts - 1) as f64, &mut bytes);
             Epk(bytes)
         }
     }
@@ -361,6 +362,9 @@ mod tests {
             |hashing, parts| EpkRange::even(hashing, parts).iter().map(|r| r.max.to_string()).collect::<Vec<_>>();
         assert_eq!(borders(Hashing::V2, 2), ["1FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF", "FF"]);
         assert_eq!(borders(Hashing::V2, 4)[0], "0FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF");
+        let fifths = borders(Hashing::V2, 5);
+        assert_eq!(fifths[0], "0CCCCCCCCCCCCCCCCCCCCCCCCCCCCCCC");
+        assert_eq!(fifths[2..4], ["26666666666666666666666666666664", "33333333333333333333333333333330"]);
         assert_eq!(borders(Hashing::V1, 2)[0], "05C1DFFFFFFFFC");
         assert_eq!(borders(Hashing::V1, 4), ["05C1CFFFFFFFF8", "05C1DFFFFFFFFC", "05C1E7FFFFFFFE", "FF"]);
         for parts in [1, 3, 67] {
