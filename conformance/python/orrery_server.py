@@ -9,6 +9,7 @@ Promises: the process is gone after `stop`, and a server that died or panicked o
 import json
 import os
 import queue
+import socket
 import subprocess
 import threading
 from dataclasses import dataclass
@@ -49,6 +50,13 @@ def program() -> Path:
     return path
 
 
+def free_port() -> int:
+    """A port that is free now, for a server that must know its own address before it listens."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
 class Server:
     """One running server. Build it with `Server.start`."""
 
@@ -61,9 +69,9 @@ class Server:
         self._drainer.start()
 
     @classmethod
-    def start(cls, log: Path, *arguments: str) -> "Server":
-        """Starts the program on a free port and returns once it has said that it is ready."""
-        command = [str(program()), "start", "--listen", "127.0.0.1:0", "--ready-json", *arguments]
+    def start(cls, log: Path, *arguments: str, port: int = 0) -> "Server":
+        """Starts the program, on a free port unless one is named, and returns once it has said that it is ready."""
+        command = [str(program()), "start", "--listen", f"127.0.0.1:{port}", "--ready-json", *arguments]
         with log.open("wb") as stderr:
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr)
         server = cls(process, log)

@@ -180,7 +180,7 @@ def test_a_stored_procedure_that_is_not_there_is_not_found(container):
 
 def test_triggers_are_stored_listed_replaced_and_deleted(container):
     scripts = container.scripts
-    trigger = {"id": "stamp", "body": STAMP, "triggerType": "Pre", "triggerOperation": "All"}
+    trigger = {"id": "stamp", "body": STAMP, "triggerType": "pre", "triggerOperation": "ALL"}
     created = scripts.create_trigger(trigger)
     assert {name: created[name] for name in trigger} == trigger
     assert [t["id"] for t in scripts.list_triggers()] == ["stamp"]

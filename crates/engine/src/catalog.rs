@@ -245,7 +245,11 @@ pub fn resource_id(body: &Object) -> Result<&str> {
         return Err(missing());
     }
     if id.chars().count() > limits::RESOURCE_ID_CHARS {
-        return Err(Error::bad(format!("The id is longer than {} characters.", limits::RESOURCE_ID_CHARS)));
+        return Err(Error::bad(format!(
+            "The input name '{}...' is invalid. Ensure to provide a unique non-empty string less than '{}' characters.",
+            id.chars().take(20).collect::<String>(),
+            limits::RESOURCE_ID_CHARS
+        )));
     }
     if id.contains(['/', '\\', '?', '#']) || id.ends_with(' ') {
         return Err(Error::bad(format!(

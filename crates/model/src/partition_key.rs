@@ -103,8 +103,12 @@ impl Definition {
             (other, _) => return Err(bad(&format!("kind '{other}' is not supported"))),
         };
         let paths_max = if hashing == Hashing::Multi { limits::PARTITION_KEY_LEVELS } else { 1 };
-        if texts.is_empty() || texts.len() > paths_max {
-            return Err(bad(&format!("it has {} paths, allowed are 1 to {paths_max}", texts.len())));
+        if texts.is_empty() {
+            return Err(bad("it has no paths"));
+        }
+        if texts.len() > paths_max {
+            let count = texts.len();
+            return Err(bad(&format!("Too many partition key paths: {count} where at most {paths_max} are allowed")));
         }
         let paths = texts
             .iter()

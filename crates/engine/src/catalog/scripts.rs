@@ -98,12 +98,12 @@ impl Script {
 
     /// A trigger's `triggerType`: `Pre` or `Post`.
     pub fn trigger_type(&self) -> &str {
-        self.body.get("triggerType").and_then(Json::as_str).unwrap_or_default()
+        one_of(&self.body, "triggerType", TRIGGER_TYPES).unwrap_or_default()
     }
 
     /// A trigger's `triggerOperation`.
     pub fn trigger_operation(&self) -> &str {
-        self.body.get("triggerOperation").and_then(Json::as_str).unwrap_or_default()
+        one_of(&self.body, "triggerOperation", TRIGGER_OPERATIONS).unwrap_or_default()
     }
 
     /// As a client reads it.
@@ -142,19 +142,23 @@ fn checked_body(kind: ScriptKind, body: &Object) -> Result<Object> {
         ));
     }
     if kind == ScriptKind::Trigger {
-        one_of(&mut checked, "triggerType", &["Pre", "Post"])?;
-        one_of(&mut checked, "triggerOperation", &["All", "Create", "Update", "Delete", "Replace", "Upsert"])?;
+        one_of(&checked, "triggerType", TRIGGER_TYPES)?;
+        one_of(&checked, "triggerOperation", TRIGGER_OPERATIONS)?;
     }
     Ok(checked)
 }
 
-fn one_of(body: &mut Object, name: &str, allowed: &[&str]) -> Result<()> {
-    let text = body.get(name).and_then(Json::as_str).unwrap_or_default().to_owned();
-    let found = allowed.iter().find(|a| a.eq_ignore_ascii_case(&text));
-    let found = found
-        .ok_or_else(|| Error::bad(format!("The {name} '{text}' is invalid; it is one of {}.", allowed.join(", "))))?;
-    body.set(name, *found);
-    Ok(())
+const TRIGGER_TYPES: &[&str] = &["Pre", "Post"];
+const TRIGGER_OPERATIONS: &[&str] = &["All", "Create", "Update", "Delete", "Replace", "Upsert"];
+
+/// The word of `allowed` that a member says in whatever case. The member itself is kept as it was given: clients
+/// compare it with what they sent.
+fn one_of(body: &Object, name: &str, allowed: &[&'static str]) -> Result<&'static str> {
+    let text = body.get(name).and_then(Json::as_str).unwrap_or_default();
+    let found = allowed.iter().find(|word| word.eq_ignore_ascii_case(text));
+    found
+        .copied()
+        .ok_or_else(|| Error::bad(format!("The {name} '{text}' is invalid; it is one of {}.", allowed.join(", "))))
 }
 
 impl Catalog {
