@@ -1,48 +1,86 @@
-"""Which files of the suite run here, the slowest first.
+"""Which tests of the suite run here.
 
-The query part: every file with the mark `cosmosQuery` or `cosmosSearchQuery`, and those of `cosmosEmulator` whose
-subject is a query, a page of one or the reading of many items by one.
+The suite marks its tests by the account that they need; a test runs here if it has one of `MARKS`. Tests without a
+mark need no server, and tests with another mark need what one server is not: an account with several write regions, a
+failover behind the client's back, a second index as a container.
 """
 
-CHOSEN = (
+import re
+from pathlib import Path
+
+# What the suite asks of an emulator, of an account with long tests, of one whose partitions split, of one that searches.
+MARKS = ("cosmosEmulator", "cosmosQuery", "cosmosLong", "cosmosSplit", "cosmosSearchQuery", "cosmosCircuitBreaker")
+
+# Files that have such a mark, and why they do not run.
+LEFT_OUT = {
+    name: "every test needs an account with two named regions that are both written to"
+    for name in (
+        "test_excluded_locations.py",
+        "test_excluded_locations_async.py",
+        "test_per_partition_circuit_breaker_mm.py",
+        "test_per_partition_circuit_breaker_mm_async.py",
+    )
+}
+
+# The files that take longest begin first.
+SLOW = (
+    "test_crud",
+    "test_retry_policy_async",
+    "test_query_hybrid_search",
+    "test_excluded_locations_emulator",
+    "test_circuit_breaker_emulator",
+    "test_query_vector_similarity",
+    "test_query",
+    "test_cosmos_http_logging_policy",
+    "test_changefeed_partition_key_variation",
+)
+
+# For every change: of each subject one client of the two, and no test that mostly waits.
+QUICK = (
     "test_query_hybrid_search.py",
-    "test_query_hybrid_search_async.py",
     "test_query_vector_similarity.py",
-    "test_query_vector_similarity_async.py",
     "test_query.py",
     "test_query_async.py",
     "test_query_cross_partition.py",
-    "test_query_cross_partition_async.py",
     "test_query_feed_range.py",
-    "test_query_feed_range_async.py",
     "test_query_feed_range_multipartition.py",
     "test_query_feed_range_multipartition_async.py",
     "test_query_response_headers.py",
-    "test_query_response_headers_async.py",
     "test_query_execution_context.py",
     "test_aggregate.py",
     "test_orderby.py",
     "test_multi_orderby.py",
     "test_computed_properties.py",
-    "test_computed_properties_async.py",
     "test_change_feed.py",
-    "test_change_feed_async.py",
-    "test_change_feed_all_versions.py",
-    "test_change_feed_all_versions_async.py",
     "test_full_text_policy.py",
-    "test_full_text_policy_async.py",
     "test_vector_policy.py",
-    "test_vector_policy_async.py",
-    "test_read_items.py",
-    "test_read_items_async.py",
     "test_partition_key.py",
-    "test_partition_key_async.py",
     "test_none_options.py",
-    "test_none_options_async.py",
+    "test_auto_scale.py",
+    "test_change_feed_all_versions.py",
+    "test_container_properties_cache.py",
+    "test_cosmos_responses.py",
+    "test_crud_container.py",
+    "test_crud_database.py",
+    "test_crud_response_payload_on_write_disabled.py",
+    "test_crud_subpartition.py",
+    "test_headers.py",
+    "test_resource_id.py",
+    "test_transactional_batch_async.py",
 )
 
-# For every change: one client of the two, and of the other the files in which it has a path of its own.
-QUICK = tuple(file for file in CHOSEN if "_async" not in file and file != "test_read_items.py") + (
-    "test_query_async.py",
-    "test_query_feed_range_multipartition_async.py",
-)
+
+def chosen(tests: Path) -> list[str]:
+    """The files with tests to run, those that take longest first."""
+    marked = re.compile(rf"pytest\.mark\.({'|'.join(MARKS)})\b")
+    files = [file.name for file in sorted(tests.glob("test_*.py")) if marked.search(file.read_text(encoding="utf-8"))]
+    return sorted((file for file in files if file not in LEFT_OUT), key=_haste)
+
+
+def _haste(file: str) -> int:
+    return next((place for place, start in enumerate(SLOW) if file.startswith(start)), len(SLOW))
+
+
+def selection() -> str:
+    """The same, as pytest selects by marks."""
+    return " or ".join(MARKS)

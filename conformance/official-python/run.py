@@ -6,7 +6,7 @@ Each file of the suite runs in a pytest of its own, as it keeps state in modules
 imported; some files at a time, all against one server. What does not pass stands in `expected.toml` with its reason.
 
 Promises: exit code 0 only if every test ended as the list says and the server neither died nor panicked.
-Leaves out: files that never reach a server, or that are about accounts with several regions.
+Leaves out: tests that never reach a server, or that are about accounts with several regions (`chosen.py`).
 """
 
 import argparse
@@ -26,9 +26,9 @@ CONFORMANCE = HERE.parent
 for shared in ("ratchet", "python"):
     sys.path.insert(0, str(CONFORMANCE / shared))
 
-from chosen import CHOSEN, QUICK  # noqa: E402
+from chosen import QUICK, chosen, selection  # noqa: E402
 from expectations import BadList, Expectations, Result, file_of  # noqa: E402
-from orrery_server import EMULATOR_KEY, Server, ServerFailed  # noqa: E402
+from orrery_server import EMULATOR_KEY, Server, ServerFailed, free_port  # noqa: E402
 from sdist import NoSuite, tests_of_the_sdk  # noqa: E402
 
 # The arguments of pytest that leave out tests.
@@ -62,6 +62,7 @@ def main() -> int:
     try:
         expectations = Expectations.read(HERE / "expected.toml")
         tests = tests_of_the_sdk(arguments.cache)
+        arguments.files = arguments.files or chosen(tests)
         with ServerOfThisRun(arguments.cache) as account:
             runs = run_files(arguments, for_pytest, tests, account)
     except (BadList, NoSuite, ServerFailed) as problem:
@@ -79,7 +80,7 @@ def parse(words: list[str]) -> tuple[argparse.Namespace, list[str]]:
     parser.add_argument("--cache", type=Path, default=CONFORMANCE.parent / "target" / "conformance" / "official-python")
     arguments, rest = parser.parse_known_args(words)
     named = [word for word in rest if word.startswith("test_") and file_of(word).endswith(".py")]
-    arguments.files = named or list(QUICK if arguments.quick else CHOSEN)
+    arguments.files = named or list(QUICK if arguments.quick else ())
     return arguments, [word for word in rest if word not in named]
 
 
@@ -94,8 +95,12 @@ class ServerOfThisRun:
         given = os.environ.get("ORRERY_ENDPOINT")
         if given:
             return Account(given, os.environ.get("ORRERY_KEY") or EMULATOR_KEY)
-        self._server = Server.start(self._log, "--memory", "--cross-partition-queries", "refuse")
-        return Account(self._server.endpoints.http, self._server.endpoints.key)
+        # The vendor's emulator is called `localhost` and sends its clients to 127.0.0.1; tests that pretend that there
+        # are several regions tell them apart by that.
+        port = free_port()
+        options = ("--endpoint", f"https://127.0.0.1:{port}", "--cross-partition-queries", "refuse")
+        self._server = Server.start(self._log, "--memory", *options, port=port)
+        return Account(f"https://localhost:{port}/", self._server.endpoints.key)
 
     def __exit__(self, *_problem) -> None:
         if self._server is not None:
@@ -129,7 +134,8 @@ def run_file(file: str, for_pytest: list[str], tests: Path, account: Account, lo
             "RATCHET_RESULTS": str(recorded),
         }
         pytest = [sys.executable, "-m", "pytest", "-c", str(HERE / "pytest.ini"), f"--rootdir={tests}"]
-        pytest += ["-p", "no:cacheprovider", "-p", "recorder", file, *for_pytest]
+        pytest += ["-p", "no:cacheprovider", "-p", "emulator", "-p", "recorder"]
+        pytest += ["-m", selection(), file, *for_pytest]
         began = time.monotonic()
         with log.open("wb") as out:
             to = {} if streams else {"stdout": out, "stderr": subprocess.STDOUT}

@@ -1,34 +1,17 @@
 """What every test is given: a server, a client per scheme, a database and a container of its own."""
 
-import os
 import uuid
-from pathlib import Path
 
 import pytest
 from azure.cosmos import CosmosClient, PartitionKey
 
-from orrery_server import EMULATOR_KEY, Endpoints, Server, ServerFailed
+from serving import endpoints  # noqa: F401
 from witness import Witness
 
 # Enough that no test is throttled, and still one physical partition.
 PLENTY_RU = 10_000
 # Two physical partitions: one for each 10,000 RU/s begun.
 TWO_PARTITIONS_RU = 12_000
-
-
-@pytest.fixture(scope="session")
-def endpoints(tmp_path_factory):
-    """A server of this run. With ORRERY_ENDPOINT set, the server there is used instead and none is started."""
-    given = os.environ.get("ORRERY_ENDPOINT")
-    if given:
-        yield Endpoints(https=given, http=given, key=os.environ.get("ORRERY_KEY") or EMULATOR_KEY)
-        return
-    try:
-        server = Server.start(Path(tmp_path_factory.mktemp("orrery")) / "server.log", "--memory")
-    except ServerFailed as failed:
-        pytest.exit(str(failed), returncode=2)  # once, not for each of some hundred tests
-    yield server.endpoints
-    server.stop()
 
 
 @pytest.fixture(scope="session", params=["http", "https"])

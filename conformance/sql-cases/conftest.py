@@ -1,6 +1,5 @@
 """A server, a database for the run, and a container for each data set, made when a case first asks for it."""
 
-import os
 import sys
 import uuid
 from pathlib import Path
@@ -15,7 +14,7 @@ for shared in ("ratchet", "python"):
 import recorder  # noqa: E402
 from cases import Dataset, datasets  # noqa: E402
 from expectations import Expectations, file_of  # noqa: E402
-from orrery_server import EMULATOR_KEY, Endpoints, Server, ServerFailed  # noqa: E402
+from serving import endpoints  # noqa: E402, F401
 
 # The options of pytest that leave out cases.
 SELECTING = ("keyword", "markexpr", "maxfail")
@@ -49,21 +48,6 @@ def pytest_unconfigure(config):
     outcomes = [result.outcome for result in recorder.results()]
     passed = outcomes.count("passed")
     print(f"\n{passed} passed, {len(outcomes) - passed} failed; {len(config.stash.get(SURPRISES, []))} not as listed")
-
-
-@pytest.fixture(scope="session")
-def endpoints(tmp_path_factory):
-    """A server of this run. With ORRERY_ENDPOINT set, the server there is used instead and none is started."""
-    given = os.environ.get("ORRERY_ENDPOINT")
-    if given:
-        yield Endpoints(https=given, http=given, key=os.environ.get("ORRERY_KEY") or EMULATOR_KEY)
-        return
-    try:
-        server = Server.start(Path(tmp_path_factory.mktemp("orrery")) / "server.log", "--memory")
-    except ServerFailed as failed:
-        pytest.exit(str(failed), returncode=2)  # once, not for each of a thousand cases
-    yield server.endpoints
-    server.stop()
 
 
 @pytest.fixture(scope="session")

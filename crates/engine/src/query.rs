@@ -135,13 +135,14 @@ impl Reach<'_> {
     }
 }
 
-/// Whether a request is for several physical partitions. If it may cross them, then a condition that needs only one of
-/// them does not count: the service's gateway goes by the headers.
+/// Whether a request is for several physical partitions, as the service's gateway sees it: it goes by the headers. If a
+/// request may cross partitions, then neither a condition counts that needs only one of them, nor that there is only
+/// one; the Python SDK's tests count on the plan in both cases.
 fn names_several(container: &Container, scope: &Scope, request: &QueryRequest, reach: &Reach<'_>) -> Result<bool> {
     if reach.partitions.is_empty() || !request.cross_partition {
         return Ok(reach.partitions.len() > 1);
     }
-    Ok(scope_reach(container, scope)?.partitions.len() > 1)
+    Ok(matches!(scope, Scope::Everything) || scope_reach(container, scope)?.partitions.len() > 1)
 }
 
 /// The refusal of a query that its client has to merge, with the plan for it.

@@ -81,10 +81,16 @@ fn a_query_that_one_partition_answers_is_served_whatever_it_merges() {
     pinned.cross_partition = false;
     let page = engine.query(&container, &Scope::Everything, &pinned, None).result.expect("a query of one partition");
     assert_eq!(page.page.rows.len(), 1);
+}
+
+#[test]
+fn a_query_that_may_cross_is_refused_even_where_there_is_one_partition() {
     let (engine, container) = refusing(1);
-    for text in texts {
-        assert!(first_page(&engine, &container, &Scope::Everything, text).expect(text) > 0, "{text}");
+    for text in ["SELECT VALUE COUNT(1) FROM c", "SELECT * FROM c ORDER BY c.n"] {
+        let refused = first_page(&engine, &container, &Scope::Everything, text).expect_err(text);
+        assert_eq!((refused.status(), refused.sub_status()), (400, 1004), "{text}");
     }
+    assert!(first_page(&engine, &container, &Scope::Everything, "SELECT * FROM c WHERE c.n >= 0").expect("rows") > 0);
 }
 
 #[test]

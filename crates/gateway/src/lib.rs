@@ -43,6 +43,7 @@ pub use gateway::{Connection, Gateway, Scheme};
 pub use headers::{Header, known_headers};
 pub use log::{Field, Log, LogFormat, LogLevel};
 pub use options::{Account, Consistency, Options};
+pub use route::{KnownRoute, known_routes};
 pub use serve::serve;
 
 /// The key that the vendor's emulator and every client's documentation use: known to all, secret to nobody.

@@ -117,6 +117,36 @@ static ROUTES: &[Route] = {
     ]
 };
 
+/// A path of the protocol, as documents and tests look at it.
+#[derive(Clone, Copy, Debug)]
+pub struct KnownRoute {
+    /// Segments; `*` stands for an id.
+    pub pattern: &'static [&'static str],
+    /// The methods that exist here.
+    pub methods: &'static [&'static str],
+    /// The resource type in the string to sign.
+    pub signed_as: &'static str,
+    /// How many leading segments make the link in the string to sign, if the path is by name.
+    pub link_segments: usize,
+}
+
+impl KnownRoute {
+    /// Whether the path is of a feed rather than of one resource.
+    pub fn is_feed(&self) -> bool {
+        self.pattern.last().is_some_and(|last| *last != "*")
+    }
+}
+
+/// Every path that the server knows, the most frequent first.
+pub fn known_routes() -> impl Iterator<Item = KnownRoute> {
+    ROUTES.iter().map(|route| KnownRoute {
+        pattern: route.pattern,
+        methods: route.methods,
+        signed_as: route.signed_as,
+        link_segments: route.link_segments,
+    })
+}
+
 /// A path, taken apart.
 #[derive(Clone, Debug)]
 pub(crate) struct Path {

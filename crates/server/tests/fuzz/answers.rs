@@ -1,0 +1,135 @@
+//! A connection that survives whatever is sent over it, and what an answer must be.
+
+use crate::grammar::Sent;
+use crate::program::Server;
+use orrery_model::json::parse;
+use orrery_model::{Json, Kind};
+use std::fmt;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+
+/// What came back.
+pub struct Answer {
+    pub status: u16,
+    pub head: String,
+    pub body: Vec<u8>,
+}
+
+impl Answer {
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.head.lines().skip(1).find_map(|line| {
+            let (n, value) = line.split_once(':')?;
+            n.eq_ignore_ascii_case(name).then(|| value.trim())
+        })
+    }
+}
+
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let body: String = String::from_utf8_lossy(&self.body).chars().take(2_000).collect();
+        write!(f, "{}{body}", self.head)
+    }
+}
+
+/// One connection, opened again when the server closes it.
+pub struct Connection(BufReader<TcpStream>);
+
+impl Connection {
+    pub fn open(server: &Server) -> Self {
+        Connection(BufReader::new(server.stream()))
+    }
+
+    /// Sends a request and reads its answer; on a connection that had been closed meanwhile, once more.
+    pub fn send(&mut self, server: &Server, request: &Sent) -> Answer {
+        self.try_send(request).unwrap_or_else(|_| {
+            *self = Connection::open(server);
+            self.try_send(request).unwrap_or_else(|error| panic!("no answer ({error}) to\n{request}"))
+        })
+    }
+
+    fn try_send(&mut self, request: &Sent) -> io::Result<Answer> {
+        // A server that refuses a request early may stop reading: its answer counts, not the broken pipe.
+        let written = self.0.get_mut().write_all(&request.bytes);
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            if self.0.read_line(&mut head)? == 0 {
+                written?;
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+        let status = head.split(' ').nth(1).and_then(|s| s.parse().ok()).ok_or(io::ErrorKind::InvalidData)?;
+        let mut answer = Answer { status, head, body: Vec::new() };
+        let length = answer.header("content-length").and_then(|text| text.parse().ok()).unwrap_or(0);
+        if request.method != "HEAD" && !matches!(status, 204 | 304) {
+            answer.body.resize(length, 0);
+            self.0.read_exact(&mut answer.body)?;
+        }
+        Ok(answer)
+    }
+}
+
+/// What is wrong with an answer.
+pub fn complaint(request: &Sent, answer: &Answer) -> Option<String> {
+    let has_body = request.method != "HEAD" && !matches!(answer.status, 204 | 304);
+    let json = || parse(&answer.body).ok();
+    if answer.status >= 400 {
+        return wrong_status(answer)
+            .or_else(|| has_body.then(|| wrong_error(json()))?)
+            .or_else(|| wrong_headers(answer));
+    }
+    if !matches!(answer.status, 200 | 201 | 204 | 207 | 304) {
+        return Some(format!("the status {} is none of the service", answer.status));
+    }
+    if has_body && !answer.body.is_empty() && json().is_none() && !is_deep(&answer.body) {
+        return Some("the body is no JSON".into());
+    }
+    wrong_headers(answer)
+}
+
+/// Rows may hold items as deep as items can be, and then be too deep for our own parser.
+fn is_deep(body: &[u8]) -> bool {
+    body.iter().filter(|b| matches!(b, b'[' | b'{')).count() > 100
+}
+
+fn wrong_status(answer: &Answer) -> Option<String> {
+    let sub_status = match answer.header("x-ms-substatus").map(str::parse::<u32>) {
+        None => 0,
+        Some(Ok(number)) => number,
+        Some(Err(_)) => return Some("the sub-status is no number".into()),
+    };
+    let declared = |kind: &Kind| (kind.status(), kind.sub_status()) == (answer.status, sub_status);
+    // A script may name any number as the sub-status of its failure.
+    let of_a_script = answer.status == 400 && sub_status != 0;
+    let ours = answer.status == Kind::Internal.status();
+    (ours || !of_a_script && !Kind::ALL.iter().any(declared))
+        .then(|| format!("{}/{sub_status} is not in the table of errors, or our own fault", answer.status))
+}
+
+fn wrong_error(body: Option<Json>) -> Option<String> {
+    let Some(body) = body else { return Some("the error's body is no JSON".into()) };
+    let text = |name: &str| body.get(name).and_then(Json::as_str);
+    let (Some(code), Some(message)) = (text("code"), text("message")) else {
+        return Some("the error's body has no code or message".into());
+    };
+    let leaks = ["panicked", "src/", ".rs:", "unwrap", "RUST_BACKTRACE", "/root/", "poisoned"];
+    if let Some(leak) = leaks.iter().find(|leak| message.contains(**leak)) {
+        return Some(format!("the message shows '{leak}' of our code"));
+    }
+    (code.is_empty() || message.is_empty()).then(|| "the error has an empty code or message".into())
+}
+
+fn wrong_headers(answer: &Answer) -> Option<String> {
+    let charge = answer.header("x-ms-request-charge").and_then(|text| text.parse::<f64>().ok());
+    if !charge.is_some_and(|charge| charge.is_finite() && charge >= 0.0) {
+        return Some("there is no charge".into());
+    }
+    if answer.header("x-ms-activity-id").is_none_or(str::is_empty) {
+        return Some("there is no activity id".into());
+    }
+    let empty = answer.head.lines().skip(1).filter(|line| !line.is_empty()).find(|line| line.trim_end().ends_with(':'));
+    if let Some(line) = empty {
+        return Some(format!("the header '{line}' is empty"));
+    }
+    let session = answer.header("x-ms-session-token");
+    session.filter(|token| token.matches(':').count() != 1).map(|token| format!("the session token is '{token}'"))
+}
