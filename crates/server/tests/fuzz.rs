@@ -37,6 +37,9 @@ fn whatever_is_asked_the_answer_is_one_of_the_service() {
     let requests = setting("ORRERY_FUZZ_REQUESTS", 4_000);
     let seed = setting("ORRERY_FUZZ_SEED", 1);
     let server = program::start(&["--memory", "--log-level", "warn"]).expect("it starts");
+    let mut client = server.client();
+    client.create("/dbs", r#"{"id":"d0"}"#);
+    client.create("/dbs/d0/colls", r#"{"id":"c0","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}}"#);
     let known = Mutex::new(Known::default());
     let statuses = Mutex::new(BTreeMap::<u16, u64>::new());
     std::thread::scope(|scope| {

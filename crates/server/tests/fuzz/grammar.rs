@@ -78,11 +78,14 @@ impl Grammar {
     pub fn request(&mut self, known: &Known) -> Sent {
         let at = if self.dice.one_in(2) { self.dice.below(3) } else { self.dice.below(self.routes.len()) };
         let route = self.routes[at];
+        let segments = self.segments(&route, known);
         let method = match self.dice.below(30) {
             0 => self.dice.text(&["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS", "BREW"]),
             _ => self.dice.text(route.methods),
         };
-        let segments = self.segments(&route, known);
+        // Databases and containers go seldom, as all goes with them.
+        let goes = method == "DELETE" && segments.len() <= 4 && !self.dice.one_in(20);
+        let method = if goes { "GET".to_owned() } else { method };
         let mut headers = self.headers(&route, &method, known);
         let body = self.body(&route, &method, &mut headers);
         headers.extend(self.signed(&route, &method, &segments, known));
@@ -103,7 +106,7 @@ impl Grammar {
         let mut segments = Vec::new();
         for part in route.pattern {
             segments.push(match *part {
-                "*" => match self.dice.below(40) {
+                "*" => match self.dice.below(60) {
                     0 => hostile(&mut self.dice),
                     1 => one_of(&mut self.dice, &known.rids),
                     _ => self.id(owner, known),
@@ -125,8 +128,9 @@ impl Grammar {
             "offers" => return one_of(&mut self.dice, &known.rids),
             _ => ("s", 3),
         };
-        // The first of each is asked most, so that it is there.
-        let number = if self.dice.one_in(2) { 0 } else { self.dice.below(count) };
+        // The first of each owner is asked most, so that there is much in it.
+        let is_owner = matches!(owner, "dbs" | "colls" | "users");
+        let number = if is_owner && !self.dice.one_in(10) { 0 } else { self.dice.below(count) };
         format!("{letter}{number}")
     }
 
@@ -151,7 +155,8 @@ impl Grammar {
                 _ => {}
             }
         }
-        for _ in 0..self.dice.below(4) {
+        let further = if self.dice.one_in(2) { 0 } else { self.dice.below(4) };
+        for _ in 0..further {
             let table = known_headers();
             let name = table[self.dice.below(table.len())].name;
             if matches!(name, "authorization" | "x-ms-date" | "date") {

@@ -90,6 +90,11 @@ pub fn hostile(dice: &mut Dice) -> String {
     }
 }
 
+/// Mostly 0.
+fn first_or_below(dice: &mut Dice, end: usize) -> usize {
+    if dice.one_in(3) { dice.below(end) } else { 0 }
+}
+
 /// A value of JSON, small, sometimes strange.
 pub fn json(dice: &mut Dice, depth: usize) -> String {
     match dice.below(if depth == 0 { 9 } else { 12 }) {
@@ -128,11 +133,14 @@ pub fn item(dice: &mut Dice) -> String {
 }
 
 pub fn database(dice: &mut Dice) -> String {
-    format!("{{\"id\":\"d{}\"}}", dice.below(3))
+    format!("{{\"id\":\"d{}\"}}", first_or_below(dice, 3))
 }
 
 pub fn container(dice: &mut Dice) -> String {
     let key = dice.text(&[
+        r#"{"paths":["/pk"],"kind":"Hash","version":2}"#,
+        r#"{"paths":["/pk"],"kind":"Hash","version":2}"#,
+        r#"{"paths":["/pk"],"kind":"Hash","version":2}"#,
         r#"{"paths":["/pk"],"kind":"Hash","version":2}"#,
         r#"{"paths":["/pk"],"kind":"Hash"}"#,
         r#"{"paths":["/pk","/a"],"kind":"MultiHash","version":2}"#,
@@ -158,7 +166,7 @@ pub fn container(dice: &mut Dice) -> String {
         r#","fullTextPolicy":{"defaultLanguage":"en-US","fullTextPaths":[{"path":"/s","language":"en-US"}]}"#,
         r#","unknownMember":1"#,
     ]);
-    format!("{{\"id\":\"c{}\",\"partitionKey\":{key}{further}}}", dice.below(3))
+    format!("{{\"id\":\"c{}\",\"partitionKey\":{key}{further}}}", first_or_below(dice, 3))
 }
 
 pub fn script(dice: &mut Dice) -> String {
@@ -249,7 +257,7 @@ pub fn offer(dice: &mut Dice) -> String {
 }
 
 pub fn user(dice: &mut Dice) -> String {
-    format!("{{\"id\":\"u{}\"}}", dice.below(3))
+    format!("{{\"id\":\"u{}\"}}", first_or_below(dice, 3))
 }
 
 pub fn permission(dice: &mut Dice) -> String {
