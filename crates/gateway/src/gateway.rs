@@ -1,6 +1,7 @@
 //! The path of one request, from its head to its answer, fenced so that nothing it does can take the server down.
 
 use crate::auth::{self, Authority, Caller, Keys, Signed};
+use crate::binary_json;
 use crate::body;
 use crate::call::Call;
 use crate::headers::Ask;
@@ -30,9 +31,6 @@ pub(crate) const HEAD_BYTES: usize = 64 * 1024;
 pub(crate) const HEADERS: usize = 128;
 /// Bytes of a body above which even a cheap request goes to the pool.
 const BIG_BODY_BYTES: usize = 64 * 1024;
-
-/// The first byte of every body in the binary encoding of JSON; no text begins with it.
-const BINARY_JSON: u8 = 0x80;
 
 /// Answers requests of the protocol from an engine.
 pub struct Gateway {
@@ -155,13 +153,10 @@ impl Gateway {
         };
         let Accepted { caller, path, route, operation, ask } = accepted;
         *name = operation.name;
-        let body = match body::read(body).await {
+        let body = match body::read(body).await.and_then(in_text) {
             Ok(body) => body,
             Err(error) => return Reply::failed(error),
         };
-        if body.first() == Some(&BINARY_JSON) {
-            return Reply::failed(Error::unsupported("A body in binary JSON (its first byte is 0x80)"));
-        }
         let host = host(head, connection);
         let (account, scheme) = (self.account.clone(), connection.scheme.name());
         let call = Call { caller, path, target: route.target, ask, body, account, scheme, host };
@@ -293,6 +288,14 @@ fn check_size(head: &http::request::Parts) -> Result<()> {
 }
 
 /// The host by which the client came: of the target (HTTP/2, or a whole URL), of the header, or our own address.
+/// A body in binary JSON as the text that it stands for; any other as it is.
+fn in_text(body: Bytes) -> Result<Bytes> {
+    match body.first() {
+        Some(&binary_json::FIRST_BYTE) => binary_json::to_text(&body).map(Bytes::from),
+        _ => Ok(body),
+    }
+}
+
 fn host(head: &http::request::Parts, connection: &Connection) -> Option<String> {
     let target = head.uri.authority().map(|authority| authority.as_str());
     let header = || head.headers.get(HOST).and_then(|value| value.to_str().ok());

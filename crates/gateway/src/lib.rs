@@ -16,11 +16,12 @@
 //! What it promises: every answer carries JSON or nothing, a charge and an activity id; nothing that a client asks for
 //! is dropped in silence; a client learns our errors' sentences and never their causes.
 //!
-//! Left out: the direct (TCP) connection mode, binary encodings of JSON, resource tokens and directory identities.
+//! Left out: the direct (TCP) connection mode, and answers in binary encodings of JSON.
 
 mod account;
 mod address;
 mod auth;
+mod binary_json;
 mod body;
 mod call;
 mod date;

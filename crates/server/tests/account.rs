@@ -154,7 +154,22 @@ fn a_client_in_direct_mode_is_told_to_choose_the_gateway() {
 }
 
 #[test]
-fn a_body_in_binary_json_is_refused_by_name_wherever_it_comes() {
+fn a_body_in_binary_json_is_the_text_that_it_stands_for() {
+    let server = server(&[]);
+    let mut client = server.client();
+    client.make_posts();
+    // {"id":"a","postId":"p","n":200}, with `id` from the dictionary.
+    let item_a =
+        [&[0x80, 0xEA, 0x10, 0x2C, 0x81, b'a', 0x86][..], b"postId", &[0x81, b'p', 0x81, b'n', 0xC8, 200]].concat();
+    assert_eq!(client.call(&Request::new("POST", ITEMS).body(item_a.clone())).status, 201);
+    let read = client.call(&Request::new("GET", &item("a")).key("p")).json();
+    assert_eq!(read.get("n").and_then(Json::as_i64), Some(200));
+    let upsert = Request::new("POST", ITEMS).header("x-ms-documentdb-is-upsert", "True");
+    assert_eq!(client.call(&upsert.body(item_a)).status, 200);
+}
+
+#[test]
+fn a_body_that_only_begins_as_binary_json_is_refused_wherever_it_comes() {
     let server = server(&[]);
     let mut client = server.client();
     client.make_posts();
