@@ -76,7 +76,13 @@ impl Grammar {
     }
 
     pub fn request(&mut self, known: &Known) -> Sent {
-        let at = if self.dice.one_in(2) { self.dice.below(3) } else { self.dice.below(self.routes.len()) };
+        let at = match self.dice.below(20) {
+            0..=9 => self.dice.below(3),
+            // What much else needs is made again now and then.
+            10 => self.place(&["dbs", "*", "colls"]),
+            11 if self.dice.one_in(4) => self.place(&["dbs"]),
+            _ => self.dice.below(self.routes.len()),
+        };
         let route = self.routes[at];
         let segments = self.segments(&route, known);
         let method = match self.dice.below(30) {
@@ -84,7 +90,7 @@ impl Grammar {
             _ => self.dice.text(route.methods),
         };
         // Databases and containers go seldom, as all goes with them.
-        let goes = method == "DELETE" && segments.len() <= 4 && !self.dice.one_in(20);
+        let goes = method == "DELETE" && segments.len() <= 4 && !self.dice.one_in(40);
         let method = if goes { "GET".to_owned() } else { method };
         let mut headers = self.headers(&route, &method, known);
         let body = self.body(&route, &method, &mut headers);
@@ -98,6 +104,10 @@ impl Grammar {
         headers.iter().for_each(|(name, value)| text.push_str(&format!("{name}: {value}\r\n")));
         text.push_str(&format!("Content-Length: {}\r\n\r\n", body.len()));
         Sent { method, bytes: [text.as_bytes(), &body].concat() }
+    }
+
+    fn place(&self, pattern: &[&str]) -> usize {
+        self.routes.iter().position(|route| route.pattern == pattern).expect("the path exists")
     }
 
     /// The path's segments with ids in the place of stars: mostly of what there may be.
@@ -137,7 +147,7 @@ impl Grammar {
     fn headers(&mut self, route: &KnownRoute, method: &str, known: &Known) -> Vec<(String, String)> {
         let mut headers = Vec::new();
         if route.pattern.contains(&"docs") || route.pattern.contains(&"sprocs") {
-            let key = format!("[\"p{}\"]", self.dice.below(3));
+            let key = format!("[\"p{}\"]", values::first_or_below(&mut self.dice, 3));
             headers.push(("x-ms-documentdb-partitionkey".to_owned(), key));
         }
         if method == "POST" && route.is_feed() {

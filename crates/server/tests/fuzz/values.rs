@@ -90,8 +90,8 @@ pub fn hostile(dice: &mut Dice) -> String {
     }
 }
 
-/// Mostly 0.
-fn first_or_below(dice: &mut Dice, end: usize) -> usize {
+/// Mostly 0, so that what is asked is there and what is written fits together.
+pub fn first_or_below(dice: &mut Dice, end: usize) -> usize {
     if dice.one_in(3) { dice.below(end) } else { 0 }
 }
 
@@ -126,7 +126,7 @@ pub fn name(dice: &mut Dice) -> String {
 pub fn item(dice: &mut Dice) -> String {
     let mut members = vec![format!("\"id\":\"i{}\"", dice.below(8))];
     if !dice.one_in(8) {
-        members.push(format!("\"pk\":\"p{}\"", dice.below(3)));
+        members.push(format!("\"pk\":\"p{}\"", first_or_below(dice, 3)));
     }
     members.extend((0..dice.below(4)).map(|_| format!("\"{}\":{}", name(dice), json(dice, 3))));
     format!("{{{}}}", members.join(","))
