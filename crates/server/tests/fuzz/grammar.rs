@@ -93,7 +93,7 @@ impl Grammar {
         let goes = method == "DELETE" && segments.len() <= 4 && !self.dice.one_in(40);
         let method = if goes { "GET".to_owned() } else { method };
         let mut headers = self.headers(&route, &method, known);
-        let body = self.body(&route, &method, &mut headers);
+        let body = self.body(&route, &method, &headers);
         headers.extend(self.signed(&route, &method, &segments, known));
         let escape = |segment: &String| utf8_percent_encode(segment, NON_ALPHANUMERIC).to_string();
         let mut path = format!("/{}", segments.iter().map(escape).collect::<Vec<_>>().join("/"));
@@ -218,7 +218,7 @@ impl Grammar {
         value.chars().filter(|c| !c.is_control()).collect::<String>().trim().to_owned()
     }
 
-    fn body(&mut self, route: &KnownRoute, method: &str, headers: &mut Vec<(String, String)>) -> Vec<u8> {
+    fn body(&mut self, route: &KnownRoute, method: &str, headers: &[(String, String)]) -> Vec<u8> {
         if !matches!(method, "POST" | "PUT" | "PATCH") && !self.dice.one_in(30) {
             return Vec::new();
         }
