@@ -122,9 +122,23 @@ overBothSchemes("items", (world) => {
     await container.items.create({ id: "1", pk: "large", text: "x".repeat(1024 * 1024) });
   });
 
-  test("patches and batches are refused by name", async () => {
+  test("a patch is a list of operations, or an object with a condition", async () => {
+    await container.items.create({ id: "1", pk: "patched", n: 1, tags: ["a"] });
+    const item = container.item("1", "patched");
+    const operations = [{ op: "incr", path: "/n", value: 1 }, { op: "add", path: "/tags/-", value: "b" }];
+    const { resource, statusCode, etag } = await item.patch(operations);
+    assert.equal(statusCode, 200);
+    assert.deepEqual([resource.n, resource.tags, resource._etag], [2, ["a", "b"], etag]);
+    await refused(item.patch({ condition: "from c where c.n = 1", operations }), 412, 1110);
+    assert.equal((await item.patch({ condition: "from c where c.n = 2", operations })).resource.n, 3);
+    await refused(item.patch([{ op: "remove", path: "/none" }]), 400);
+    const accessCondition = { type: "IfMatch", condition: etag };
+    await refused(item.patch(operations, { accessCondition }), 412);
+    assert.deepEqual((await item.read()).resource.tags, ["a", "b", "b"]);
+  });
+
+  test("batches are refused by name", async () => {
     await container.items.create({ id: "1", pk: "refused", n: 1 });
-    await refused(container.item("1", "refused").patch([{ op: "incr", path: "/n", value: 1 }]), 400);
     await assert.rejects(container.items.batch([{ operationType: "Delete", id: "1" }], "refused"), /batch/);
     assert.equal((await container.item("1", "refused").read()).resource.n, 1);
   });

@@ -4,6 +4,7 @@ use crate::Engine;
 use crate::catalog::Container;
 use crate::consistency::check_session;
 use crate::partition::{Ordered, Partition};
+use crate::patches::CheckedPatch;
 use crate::pending::Pending;
 use crate::request::{Id, Outcome, Position, ReadReply, WriteOperation, WriteOptions, Written};
 use crate::transaction::{Base, ItemOptions, Stored, Transaction, etag_matches};
@@ -17,6 +18,7 @@ pub(crate) struct CheckedWrite<'a> {
     pub operation: &'a WriteOperation,
     pub key: PartitionKey,
     pub item: Option<Object>,
+    pub patch: Option<CheckedPatch>,
     pub options: &'a WriteOptions,
 }
 
@@ -83,7 +85,7 @@ impl Engine {
         let refused = |error: Error, work: &Work, position| Box::new(self.outcome(Err(error), work, position));
         let bytes = body.map_or(0, <[u8]>::len);
         let not_looked_at = Work { steps: vec![Step::Refused { bytes: bytes.min(1024), terms: 0 }] };
-        let write = match check(container, operation, body, options) {
+        let write = match read_body(operation, body).and_then(|body| check(container, operation, body, options)) {
             Ok(write) => write,
             Err(error) => return Err(refused(error, &not_looked_at, None)),
         };
@@ -157,6 +159,10 @@ pub(crate) fn apply(
             Error::not_found()
         })
     };
+    if let (WriteOperation::Patch(id), Some(patch)) = (write.operation, &write.patch) {
+        let old = existing(transaction, base, id)?;
+        return Ok((Some(transaction.patch(base, &old, patch, options)?), false));
+    }
     match (write.operation, &write.item) {
         (WriteOperation::Create, Some(item)) => Ok((Some(transaction.create(base, &write.key, item, options)?), true)),
         (WriteOperation::Upsert, Some(item)) => {
@@ -175,21 +181,32 @@ pub(crate) fn apply(
             transaction.delete(base, &old, options.if_match)?;
             Ok((None, false))
         }
-        (_, None) => Err(Error::bad("The request has no body.")),
+        // `check` gave every other operation what it needs.
+        _ => Err(Error::internal("a write without its body")),
+    }
+}
+
+/// The body of a write as JSON; deletes have none.
+fn read_body(operation: &WriteOperation, body: Option<&[u8]>) -> Result<Option<Json>> {
+    match operation {
+        WriteOperation::Delete(_) => Ok(None),
+        _ => parse_body(body.unwrap_or_default()).map(Some),
     }
 }
 
 /// Everything that can be checked without the store.
-fn check<'a>(
+pub(crate) fn check<'a>(
     container: &Container,
     operation: &'a WriteOperation,
-    body: Option<&[u8]>,
+    body: Option<Json>,
     options: &'a WriteOptions,
 ) -> Result<CheckedWrite<'a>> {
     let definition = container.partition_key();
-    let item = match operation {
-        WriteOperation::Delete(_) => None,
-        _ => Some(parse_item(body.unwrap_or_default())?),
+    let (item, patch) = match (operation, body) {
+        (WriteOperation::Delete(_), _) => (None, None),
+        (_, None) => return Err(Error::bad("The request has no body.")),
+        (WriteOperation::Patch(_), Some(json)) => (None, Some(CheckedPatch::read(container, &json, None)?)),
+        (_, Some(json)) => (Some(as_item(json)?), None),
     };
     if let Some(key) = &options.partition_key {
         definition.check(key)?;
@@ -212,7 +229,7 @@ fn check<'a>(
             ));
         }
     };
-    Ok(CheckedWrite { operation, key, item, options })
+    Ok(CheckedWrite { operation, key, item, patch, options })
 }
 
 /// An item's text as an object.
@@ -220,11 +237,21 @@ fn check<'a>(
 /// # Errors
 /// 400 with the place, 413 for a text beyond all bounds.
 pub(crate) fn parse_item(body: &[u8]) -> Result<Object> {
+    parse_body(body).and_then(as_item)
+}
+
+/// The text of a body as JSON.
+///
+/// # Errors
+/// As for [`parse_item`].
+pub(crate) fn parse_body(body: &[u8]) -> Result<Json> {
     if body.len() > limits::REQUEST_BODY_BYTES {
         return Err(Error::new(Kind::RequestEntityTooLarge, "Request size is too large."));
     }
-    let json = parse(body)
-        .map_err(|e| Error::bad(format!("The input content is invalid: the body is not valid JSON: {e}.")))?;
+    parse(body).map_err(|e| Error::bad(format!("The input content is invalid: the body is not valid JSON: {e}.")))
+}
+
+fn as_item(json: Json) -> Result<Object> {
     match json {
         Json::Object(item) => Ok(item),
         _ => Err(Error::bad("The input content is invalid: the body is not a JSON object.")),

@@ -15,7 +15,7 @@
 //! 2. A transaction takes place whole or not at all, and counts as one LSN.
 //! 3. The same requests on the same data are charged the same.
 //!
-//! Left out: splits and merges, throttling, batches and patches.
+//! Left out: splits and merges, throttling, batches.
 
 mod catalog;
 mod clearing;
@@ -26,6 +26,7 @@ mod items;
 mod keys;
 mod maintenance;
 mod partition;
+mod patches;
 mod pending;
 mod plain;
 mod query;

@@ -241,6 +241,8 @@ pub enum WriteOperation {
     Upsert,
     /// Replaces the item of this id; see [`WriteOptions::by_rid`].
     Replace(String),
+    /// Changes the item of this id in part; the body is a patch. See [`WriteOptions::by_rid`].
+    Patch(String),
     /// Deletes the item of this id; see [`WriteOptions::by_rid`].
     Delete(String),
 }
@@ -248,7 +250,7 @@ pub enum WriteOperation {
 /// Conditions and options of a write.
 #[derive(Clone, Debug, Default)]
 pub struct WriteOptions {
-    /// The partition key header. Writes with a body may leave it out; deletes may not.
+    /// The partition key header. Writes with an item may leave it out; patches and deletes may not.
     pub partition_key: Option<PartitionKey>,
     /// Whether the operation names its item by resource id (a `_self` link) and not by id.
     pub by_rid: bool,

@@ -8,6 +8,7 @@ use crate::Engine;
 use crate::catalog::{Container, Script};
 use crate::items::{CheckedWrite, apply};
 use crate::partition::{Ordered, Partition};
+use crate::patches::CheckedPatch;
 use crate::pending::Pending;
 use crate::query::{environment, query_rows};
 use crate::request::{Id, Outcome, PageRequest, ProcedureReply, QueryRequest, ScriptKind, WriteOperation, Written};
@@ -119,6 +120,7 @@ impl Engine {
                 operation: write.operation,
                 key: write.key.clone(),
                 item: rewritten.or_else(|| write.item.clone()),
+                patch: None,
                 options: write.options,
             };
             let (stored, created) = apply(&mut room.transaction, &mut room.base, &write)?;
@@ -260,6 +262,7 @@ fn operation_of(operation: &WriteOperation) -> Operation {
         WriteOperation::Upsert => Operation::Upsert,
         WriteOperation::Replace(_) => Operation::Replace,
         WriteOperation::Delete(_) => Operation::Delete,
+        WriteOperation::Patch(_) => Operation::Patch,
     }
 }
 
@@ -282,6 +285,7 @@ fn find_trigger(
         WriteOperation::Upsert => &["Create", "Upsert", "Replace", "Update"],
         WriteOperation::Replace(_) => &["Replace", "Update"],
         WriteOperation::Delete(_) => &["Delete"],
+        WriteOperation::Patch(_) => return Err(Error::unsupported("A trigger on a partial update")),
     };
     let covered = trigger.trigger_operation();
     if covered != "All" && !fits.contains(&covered) {
@@ -369,7 +373,14 @@ impl Room<'_, '_> {
                 self.transaction.delete(&mut self.base, &old, if_match.as_deref())?;
                 Ok(HostReply::default())
             }
-            HostCall::Patch { .. } => Err(Error::unsupported("patchDocument")),
+            HostCall::Patch { link, spec, if_match, filter_predicate } => {
+                let old = self.find(&link)?;
+                let spec = crate::items::parse_body(spec.as_bytes())?;
+                let patch = CheckedPatch::read(self.container, &spec, filter_predicate.as_deref())?;
+                let options = options(if_match.as_deref(), IndexAction::Default)?;
+                let stored = self.transaction.patch(&mut self.base, &old, &patch, options)?;
+                Ok(self.one(&stored))
+            }
         }
     }
 

@@ -41,6 +41,19 @@ pub struct Stored {
     pub row: Row,
 }
 
+impl Stored {
+    /// The item itself, without system properties.
+    ///
+    /// # Errors
+    /// 500 if what is stored is no item.
+    pub fn item(&self) -> Result<Object> {
+        match parse(&self.row.body) {
+            Ok(Json::Object(item)) => Ok(item),
+            _ => Err(damaged()),
+        }
+    }
+}
+
 /// How an item is written.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ItemOptions<'a> {
@@ -137,6 +150,16 @@ impl<'a> Transaction<'a> {
             weight: (0, 0),
             work: Vec::new(),
         }
+    }
+
+    /// Whose items it changes.
+    pub fn container(&self) -> &'a Container {
+        self.container
+    }
+
+    /// Its time and randomness.
+    pub fn world(&self) -> &'a dyn World {
+        self.world
     }
 
     /// Where a key lives.
@@ -320,7 +343,11 @@ impl<'a> Transaction<'a> {
         self.put(base, old.number, Some(before), None).map(|_| ())
     }
 
-    fn check_etag(&mut self, old: &Stored, bytes: usize, if_match: Option<&str>) -> Result<()> {
+    /// Checks that an item has the etag that its writer knows.
+    ///
+    /// # Errors
+    /// 412 if it has another one.
+    pub fn check_etag(&mut self, old: &Stored, bytes: usize, if_match: Option<&str>) -> Result<()> {
         match if_match {
             Some(wanted) if !etag_matches(wanted, &old.row.etag_text()) => {
                 self.work.push(Step::Refused { bytes, terms: 0 });

@@ -123,6 +123,7 @@ static CREATE_ITEM: Operation = write("create_item", Run::InContainer(items::cre
 static UPSERT_ITEM: Operation = write("upsert_item", Run::InContainer(items::upsert));
 static READ_ITEM: Operation = read("read_item", Run::InContainer(items::read));
 static REPLACE_ITEM: Operation = write("replace_item", Run::InContainer(items::replace));
+static PATCH_ITEM: Operation = write("patch_item", Run::InContainer(items::patch));
 static DELETE_ITEM: Operation = write("delete_item", Run::InContainer(items::delete));
 static DELETE_LOGICAL_PARTITION: Operation =
     slow_write("delete_all_items_by_partition_key", Run::InContainer(items::delete_logical_partition));
@@ -196,7 +197,7 @@ pub(crate) fn choose(target: Target, method: &str, ask: &Ask) -> Result<&'static
         ("PUT", Target::Item) => &REPLACE_ITEM,
         ("DELETE", Target::Item) => &DELETE_ITEM,
         ("POST", Target::LogicalPartition) => &DELETE_LOGICAL_PARTITION,
-        ("PATCH", Target::Item) => return Err(Error::unsupported("Partial update of an item (PATCH)")),
+        ("PATCH", Target::Item) => &PATCH_ITEM,
         _ => return Err(Error::new(Kind::MethodNotAllowed, format!("The method {method} does not exist here."))),
     };
     if ask.wants_binary() && operation.name == QUERY_ITEMS.name {

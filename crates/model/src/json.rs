@@ -55,6 +55,11 @@ impl Object {
         self.members.iter().find(|(n, _)| n == name).map(|(_, v)| v)
     }
 
+    /// The value of `name` to change, if there is one.
+    pub fn get_mut(&mut self, name: &str) -> Option<&mut Json> {
+        self.members.iter_mut().find(|(n, _)| n == name).map(|(_, v)| v)
+    }
+
     /// Sets `name`, in its old place if it is there already.
     pub fn set(&mut self, name: impl Into<String>, value: impl Into<Json>) {
         let (name, value) = (name.into(), value.into());

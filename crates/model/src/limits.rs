@@ -30,6 +30,8 @@ pub const PARTITION_KEY_LEVELS: usize = 3;
 pub const PARTITION_RU_PER_SECOND: u32 = 10_000;
 /// Milliseconds that one request may run.
 pub const REQUEST_TIME_MS: u64 = 5_000;
+/// Milliseconds that the condition of a patch may take: other writes of the partition wait for it.
+pub const CONDITION_TIME_MS: u64 = 100;
 /// Stored procedures in a container.
 pub const PROCEDURES_PER_CONTAINER: usize = 100;
 /// User-defined functions in a container.

@@ -1,11 +1,12 @@
-//! Queries over lists that are in memory: databases, containers, scripts, offers, and what a script's transaction sees.
+//! Queries over lists that are in memory: databases, containers, scripts, offers, what a script's transaction sees, and
+//! the one item that a condition is about.
 
-use super::{compile, query_error, run_page, token};
+use super::{MEMORY_BYTES, compile, query_error, run_page, token};
 use crate::request::{Page, QueryRequest};
 use bytes::Bytes;
 use orrery_model::world::World;
-use orrery_model::{Error, Result};
-use orrery_sql::{Candidate, Environment, Functions, QueryError, Source, Work};
+use orrery_model::{Error, Kind, Result, limits};
+use orrery_sql::{Bounds, Candidate, Environment, Functions, Query, QueryError, Source, Work};
 
 /// A list as a source: never ordered, the query sorts.
 struct List<'a> {
@@ -56,4 +57,29 @@ pub fn query_rows(
     let out = run_page(world, &query, &mut source, functions, resume.as_ref(), page, work).map_err(query_error)?;
     let continuation = out.resume.map(|resume| token::write(&resume, page.continuation_limit_kb)).transpose()?;
     Ok(Page { rows: out.rows, continuation })
+}
+
+/// Whether a query gives any row of an item.
+///
+/// # Errors
+/// 400 as for any query; 408 if it takes longer than [`limits::CONDITION_TIME_MS`].
+pub fn has_row(world: &dyn World, query: &Query, item: Bytes) -> Result<bool> {
+    let now_ms = world.now_ms();
+    let mut expired = || world.now_ms().saturating_sub(now_ms) > limits::CONDITION_TIME_MS;
+    let mut bounds = Bounds {
+        max_items: 1,
+        max_bytes: limits::PAGE_BYTES,
+        max_memory: MEMORY_BYTES,
+        expired: &mut expired,
+        now_ms,
+        started_ms: now_ms,
+        random: world.random(),
+    };
+    let mut source = List { rows: &[item], next: 0 };
+    let page = query.run(&mut source, &mut crate::NoFunctions, None, &mut bounds, &mut Work::default());
+    let page = page.map_err(query_error)?;
+    if page.rows.is_empty() && page.resume.is_some() {
+        return Err(Error::new(Kind::RequestTimeout, "The condition takes too long to decide."));
+    }
+    Ok(!page.rows.is_empty())
 }

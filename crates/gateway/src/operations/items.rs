@@ -29,6 +29,10 @@ pub(super) fn replace(engine: &Engine, call: &Call, container: &Container) -> Re
     write(engine, call, container, &WriteOperation::Replace(call.path.id(2).to_owned()))
 }
 
+pub(super) fn patch(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
+    write(engine, call, container, &WriteOperation::Patch(call.path.id(2).to_owned()))
+}
+
 pub(super) fn delete(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
     write(engine, call, container, &WriteOperation::Delete(call.path.id(2).to_owned()))
 }
@@ -44,7 +48,11 @@ fn write(engine: &Engine, call: &Call, container: &Container, operation: &WriteO
     let deletes = matches!(operation, WriteOperation::Delete(_));
     // What is there already is found by its key; what is new brings it along.
     let system_key = container.partition_key().is_system_key();
-    let needs_key = deletes || matches!(operation, WriteOperation::Replace(_)) && !system_key;
+    let needs_key = match operation {
+        WriteOperation::Delete(_) | WriteOperation::Patch(_) => true,
+        WriteOperation::Replace(_) => !system_key,
+        WriteOperation::Create | WriteOperation::Upsert => false,
+    };
     let ask = &call.ask;
     let options = WriteOptions {
         partition_key: if needs_key { Some(call.required_key(container)?) } else { ask.partition_key.clone() },

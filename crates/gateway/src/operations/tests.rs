@@ -45,7 +45,7 @@ fn a_post_to_a_procedure_runs_it_and_to_a_trigger_does_not_exist() {
 fn unknown_methods_are_405_and_what_is_not_offered_400() {
     assert_eq!(name(Target::Database, "PUT", Ask::default()), Err(405));
     assert_eq!(name(Target::Account, "POST", Ask::default()), Err(405));
-    assert_eq!(name(Target::Item, "PATCH", Ask::default()), Err(400));
+    assert_eq!(name(Target::Item, "PATCH", Ask::default()), Ok("patch_item"));
     let refused = Target::Refused("Being in two places");
     let error = choose(refused, "GET", &Ask::default()).map(|o| o.name).expect_err("refused");
     assert_eq!(error.status(), 400);

@@ -1,0 +1,221 @@
+//! Partial updates of stored items: conditions, keys, prices, and what a patch may not touch.
+
+mod support;
+
+use orrery_engine::request::*;
+use orrery_engine::{Container, Profile};
+use orrery_model::{Json, Kind, Result};
+use std::sync::Arc;
+use support::*;
+
+const BODY: &str = r#"{"id":"items","partitionKey":{"paths":["/place/pk"],"kind":"Hash","version":2},
+    "uniqueKeyPolicy":{"uniqueKeys":[{"paths":["/mail"]}]}}"#;
+
+struct Room {
+    bench: Bench,
+    container: Arc<Container>,
+}
+
+impl Room {
+    /// A container with one item `i` in the logical partition `p`.
+    fn new() -> Room {
+        let bench = Bench::new(Profile::Modern, 3);
+        let container = bench.container(BODY, 2);
+        let room = Room { bench, container };
+        room.create(r#"{"id":"i","place":{"pk":"p"},"n":3,"big":12345678901234567890.50,"tags":["a","b"],"mail":"m"}"#);
+        room
+    }
+
+    fn create(&self, body: &str) -> String {
+        create(&self.bench.engine, &self.container, body)
+    }
+
+    fn read(&self) -> String {
+        read(&self.bench.engine, &self.container, r#"["p"]"#, "i").expect("the item is there")
+    }
+
+    fn patch_if(&self, body: &str, if_match: Option<&str>) -> Outcome<Written> {
+        let options = WriteOptions {
+            partition_key: Some(key(r#"["p"]"#)),
+            if_match: if_match.map(str::to_owned),
+            ..WriteOptions::default()
+        };
+        write(&self.bench.engine, &self.container, &WriteOperation::Patch("i".into()), Some(body), &options)
+    }
+
+    fn patch(&self, body: &str) -> Result<String> {
+        self.patch_if(body, None).result.map(|written| text(&written.item.expect("a patch answers with the item")))
+    }
+
+    /// The patch is refused so, and the item stays what it was.
+    #[track_caller]
+    fn refused(&self, body: &str, kind: Kind) -> String {
+        let before = self.read();
+        let error = self.patch(body).expect_err(body);
+        assert_eq!(error.kind(), kind, "{body}: {error}");
+        assert_eq!(self.read(), before, "{body}");
+        error.told().to_owned()
+    }
+}
+
+#[test]
+fn a_patch_changes_what_it_names_and_keeps_the_rest_to_the_digit() {
+    let room = Room::new();
+    let operations = r#"[{"op":"incr","path":"/n","value":7},{"op":"add","path":"/tags/0","value":"z"},
+        {"op":"set","path":"/place/city","value":"Rom"},{"op":"move","from":"/mail","path":"/post"}]"#;
+    let before = object(&room.read());
+    let patched = room.patch(operations).expect("it can be patched");
+    assert!(patched.starts_with(
+        r#"{"id":"i","place":{"pk":"p","city":"Rom"},"n":10,"big":12345678901234567890.50,"tags":["z","a","b"],"post":"m","#
+    ));
+    assert_eq!(room.read(), patched);
+    let after = object(&patched);
+    assert_eq!(after.get("_rid"), before.get("_rid"), "it is the same item");
+    assert_ne!(after.get("_etag"), before.get("_etag"));
+    // The index has followed.
+    let found = |filter: &str| {
+        let query = query(&format!("SELECT VALUE c.id FROM c WHERE {filter}"));
+        rows(&room.bench.engine, &room.container, &Scope::Everything, &query, &[10]).expect("a query")
+    };
+    assert_eq!(found("c.n = 10 AND c.post = 'm' AND c.place.city = 'Rom'"), [r#""i""#]);
+    assert!(found("c.n = 3 OR c.mail = 'm'").is_empty());
+}
+
+#[test]
+fn a_patch_takes_place_only_where_its_condition_holds() {
+    let room = Room::new();
+    let with = |condition: &str| {
+        let condition = Json::from(condition).to_text();
+        format!(r#"{{"condition":{condition},"operations":[{{"op":"incr","path":"/n","value":1}}]}}"#)
+    };
+    room.refused(&with("from root where root.number = 4"), Kind::PatchConditionNotMet);
+    room.refused(&with("FROM c WHERE c.n > 3"), Kind::PatchConditionNotMet);
+    room.refused(&with("FROM c JOIN t IN c.tags WHERE t = 'x'"), Kind::PatchConditionNotMet);
+    for (condition, n) in [
+        ("from root r where r.n = 3", 4),
+        ("FROM c WHERE IS_DEFINED(c._ts) AND NOT IS_DEFINED(c.none)", 5),
+        ("FROM c JOIN t IN c.tags WHERE t = 'b'", 6),
+        ("FROM c", 7),
+    ] {
+        let patched = object(&room.patch(&with(condition)).unwrap_or_else(|e| panic!("{condition}: {e}")));
+        assert_eq!(patched.get("n"), Some(&Json::from(n)), "{condition}");
+    }
+    for wrong in ["WHERE c.n = 3", "FROM c WHERE", "FROM c WHERE udf.f(c.n)", "SELECT * FROM c"] {
+        room.refused(&with(wrong), Kind::BadRequest);
+    }
+}
+
+#[test]
+fn a_condition_that_explodes_is_ended_before_others_have_waited_long() {
+    let room = Room::new();
+    let numbers: Vec<String> = (0..3000).map(|n| n.to_string()).collect();
+    room.patch(&format!(r#"[{{"op":"set","path":"/many","value":[{}]}}]"#, numbers.join(","))).expect("an array");
+    // Time moves while the condition is decided, and nothing else does.
+    let world = Arc::clone(&room.bench.world);
+    let (stop, stopped) = std::sync::mpsc::channel::<()>();
+    let clock = std::thread::spawn(move || {
+        while matches!(stopped.try_recv(), Err(std::sync::mpsc::TryRecvError::Empty)) {
+            world.advance_ms(1);
+            std::thread::yield_now();
+        }
+    });
+    let condition = "FROM c JOIN a IN c.many JOIN b IN c.many JOIN d IN c.many WHERE a + b + d < 0";
+    room.refused(
+        &format!(r#"{{"condition":"{condition}","operations":[{{"op":"incr","path":"/n","value":1}}]}}"#),
+        Kind::RequestTimeout,
+    );
+    drop(stop);
+    clock.join().expect("the clock stops");
+}
+
+#[test]
+fn an_etag_is_checked_before_a_patch() {
+    let room = Room::new();
+    let incr = r#"[{"op":"incr","path":"/n","value":1}]"#;
+    let stale = room.patch_if(incr, Some("\"other\"")).result.expect_err("stale");
+    assert_eq!(stale.kind(), Kind::PreconditionFailed);
+    let etag = object(&room.read()).get("_etag").and_then(Json::as_str).expect("an etag").to_owned();
+    assert!(room.patch_if(incr, Some(&etag)).result.is_ok());
+    assert_eq!(room.patch_if(incr, Some(&etag)).result.expect_err("stale").kind(), Kind::PreconditionFailed);
+}
+
+#[test]
+fn what_names_an_item_cannot_be_patched() {
+    let room = Room::new();
+    for path in ["id", "_ts", "_etag", "_rid", "_self", "_attachments", "_etag/x"] {
+        for op in ["set", "remove", "incr"] {
+            let told = room.refused(&format!(r#"[{{"op":"{op}","path":"/{path}","value":1}}]"#), Kind::BadRequest);
+            assert!(told.contains("Cannot patch system property"), "{told}");
+        }
+    }
+    let told = room.refused(r#"[{"op":"move","from":"/id","path":"/other"}]"#, Kind::BadRequest);
+    assert_eq!(told, "Invalid patch request: Cannot patch system property 'id'.");
+    for operation in [
+        r#"{"op":"set","path":"/place/pk","value":"q"}"#,
+        r#"{"op":"remove","path":"/place/pk"}"#,
+        r#"{"op":"replace","path":"/place","value":{}}"#,
+        r#"{"op":"move","from":"/n","path":"/place"}"#,
+    ] {
+        room.refused(&format!("[{operation}]"), Kind::PartitionKeyMismatch);
+    }
+    assert!(room.patch(r#"[{"op":"replace","path":"/place","value":{"pk":"p","x":1}}]"#).is_ok(), "the key stays");
+}
+
+#[test]
+fn the_result_of_a_patch_is_checked_as_any_item() {
+    let room = Room::new();
+    room.create(r#"{"id":"j","place":{"pk":"p"},"mail":"taken"}"#);
+    room.refused(r#"[{"op":"set","path":"/mail","value":"taken"}]"#, Kind::Conflict);
+    room.refused(r#"[{"op":"set","path":"/ttl","value":0}]"#, Kind::BadRequest);
+    let large = "x".repeat(2 * 1024 * 1024);
+    room.refused(&format!(r#"[{{"op":"set","path":"/text","value":"{large}"}}]"#), Kind::RequestEntityTooLarge);
+    let told = room.refused(r#"[{"op":"incr","path":"/n","value":1},{"op":"remove","path":"/x"}]"#, Kind::BadRequest);
+    assert!(told.starts_with("For Operation(2): "), "{told}");
+    let missing = WriteOptions { partition_key: Some(key(r#"["q"]"#)), ..WriteOptions::default() };
+    let operation = WriteOperation::Patch("i".into());
+    let body = Some(r#"[{"op":"incr","path":"/n","value":1}]"#);
+    let found = write(&room.bench.engine, &room.container, &operation, body, &missing);
+    assert_eq!(found.result.expect_err("another partition").kind(), Kind::NotFound);
+}
+
+#[test]
+fn a_patch_costs_what_the_replacement_costs_and_a_refused_one_less() {
+    let room = Room::new();
+    let patched = room.patch_if(r#"[{"op":"incr","path":"/n","value":1}]"#, None);
+    let own: Vec<(String, Json)> = object(&room.read())
+        .into_iter()
+        .filter(|(name, _)| !name.starts_with('_'))
+        .map(|(name, value)| if name == "n" { (name, Json::from(5)) } else { (name, value) })
+        .collect();
+    let body = Json::Object(own.into_iter().collect()).to_text();
+    let operation = WriteOperation::Replace("i".into());
+    let replaced = write(&room.bench.engine, &room.container, &operation, Some(&body), &WriteOptions::default());
+    assert_eq!(patched.charge, replaced.charge);
+    let refused = room.patch_if(r#"[{"op":"remove","path":"/none"}]"#, None);
+    assert!(refused.charge > Charge(0) && refused.charge < patched.charge);
+}
+
+#[test]
+fn a_procedure_patches_items_with_etags_and_predicates() {
+    let room = Room::new();
+    let source = r#"function(etag, predicate) {
+        const c = getContext().getCollection();
+        const link = c.getAltLink() + '/docs/i';
+        const answer = (error, item) => getContext().getResponse().setBody(error ? error.number : item.n);
+        c.patchDocument(link, [{op: 'incr', path: '/n', value: 1}], {etag, filterPredicate: predicate}, answer);
+    }"#;
+    let script = format!(r#"{{"id":"p","body":{}}}"#, Json::from(source).to_text());
+    let engine = &room.bench.engine;
+    engine.create_script(&room.container, ScriptKind::Procedure, &object(&script), false).result.expect("a script");
+    let run = |etag: &str, predicate: &str| {
+        let arguments = Json::Array(vec![etag.into(), predicate.into()]).to_text();
+        let run = engine.execute(&room.container, Id::Name("p"), &key(r#"["p"]"#), arguments.as_bytes(), false);
+        let pending = run.unwrap_or_else(|refused| panic!("{:?}", refused.result));
+        pending.wait().result.expect("it runs").body
+    };
+    assert_eq!(run("*", "FROM c WHERE c.n = 3"), "4");
+    assert_eq!(run("*", "FROM c WHERE c.n = 3"), "412");
+    assert_eq!(run("\"stale\"", "FROM c"), "412");
+    assert_eq!(run("*", "FROM c"), "5");
+    assert_eq!(object(&room.read()).get("n"), Some(&Json::from(5)));
+}
