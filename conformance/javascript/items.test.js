@@ -137,10 +137,73 @@ overBothSchemes("items", (world) => {
     assert.deepEqual((await item.read()).resource.tags, ["a", "b", "b"]);
   });
 
-  test("batches are refused by name", async () => {
-    await container.items.create({ id: "1", pk: "refused", n: 1 });
-    await assert.rejects(container.items.batch([{ operationType: "Delete", id: "1" }], "refused"), /batch/);
-    assert.equal((await container.item("1", "refused").read()).resource.n, 1);
+  test("a batch takes place whole, in order", async () => {
+    const { code, result } = await container.items.batch(
+      [
+        { operationType: "Create", resourceBody: { id: "1", pk: "batch", n: 1 } },
+        { operationType: "Patch", id: "1", resourceBody: [{ op: "incr", path: "/n", value: 1 }] },
+        { operationType: "Patch", id: "1", resourceBody: { condition: "from c where c.n = 2", operations: [{ op: "incr", path: "/n", value: 1 }] } },
+        { operationType: "Read", id: "1", partitionKey: "batch" },
+        { operationType: "Upsert", resourceBody: { pk: "batch", which: "has an id of the client's" } },
+        { operationType: "Delete", id: "1" },
+      ],
+      "batch",
+    );
+    assert.equal(code, 200);
+    assert.deepEqual(result.map((r) => r.statusCode), [201, 200, 200, 200, 201, 204]);
+    assert.equal(result[3].resourceBody.n, 3);
+    assert.equal(result[3].eTag, result[2].eTag);
+    assert.ok(result.every((r) => r.requestCharge > 0));
+    assert.equal((await container.item("1", "batch").read()).statusCode, 404);
+  });
+
+  test("a batch that fails leaves nothing behind", async () => {
+    const operations = [
+      { operationType: "Create", resourceBody: { id: "1", pk: "failed" } },
+      { operationType: "Replace", id: "2", resourceBody: { id: "2", pk: "failed" } },
+      { operationType: "Read", id: "1" },
+    ];
+    const { code, result } = await container.items.batch(operations, "failed");
+    assert.equal(code, 207);
+    assert.deepEqual(result.map((r) => r.statusCode), [424, 404, 424]);
+    assert.equal((await container.item("1", "failed").read()).statusCode, 404);
+  });
+
+  test("bulk spreads over partitions, and each operation stands for itself", async () => {
+    const wide = await world.container(TWO_PARTITIONS_RU);
+    const keys = Array.from({ length: 60 }, (_, n) => `${n}`);
+    const creates = keys.map((pk) => ({ operationType: "Create", resourceBody: { id: "1", pk, n: 0 } }));
+    const created = await wide.items.bulk(creates);
+    assert.ok(created.every((r) => r.statusCode === 201));
+    assert.deepEqual(created.map((r) => r.resourceBody.pk), keys);
+    const mixed = await wide.items.bulk(
+      [
+        { operationType: "Create", resourceBody: { id: "1", pk: "7" } },
+        { operationType: "Read", id: "1", partitionKey: "8" },
+        { operationType: "Delete", id: "1", partitionKey: "9" },
+        { operationType: "Replace", id: "1", partitionKey: "10", resourceBody: { id: "1", pk: "10", n: 5 } },
+        { operationType: "Upsert", partitionKey: "new", resourceBody: { id: "1", pk: "new" } },
+        { operationType: "Patch", id: "1", partitionKey: "11", resourceBody: { operations: [{ op: "incr", path: "/n", value: 3 }] } },
+        { operationType: "Read", id: "none", partitionKey: "8" },
+      ],
+      { continueOnError: true },
+    );
+    assert.deepEqual(mixed.map((r) => r.statusCode), [409, 200, 204, 200, 201, 200, 404]);
+    assert.equal(mixed[5].resourceBody.n, 3);
+  });
+
+  test("bulk through the newer door repeats nothing that succeeded", async () => {
+    const wide = await world.container(TWO_PARTITIONS_RU);
+    const operations = Array.from({ length: 150 }, (_, n) => ({
+      operationType: "Upsert",
+      partitionKey: `${n % 30}`,
+      resourceBody: { id: `${n}`, pk: `${n % 30}` },
+    }));
+    const results = await wide.items.executeBulkOperations(operations);
+    assert.equal(results.length, 150);
+    assert.ok(results.every((r) => r.response.statusCode === 201), JSON.stringify(results.find((r) => r.error)));
+    const { resources } = await wide.items.query("SELECT VALUE COUNT(1) FROM c").fetchAll();
+    assert.deepEqual(resources, [150]);
   });
 
   test("reading all items pages through every partition", async () => {

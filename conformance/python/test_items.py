@@ -242,10 +242,3 @@ def test_hierarchical_keys_route_items_and_prefixes(database):
     assert container.read_item("1", ["t1", "u2"])["user"] == "u2"
     users = [i["user"] for i in container.query_items("SELECT * FROM c", partition_key=["t1"])]
     assert sorted(users) == ["u1", "u2"]
-
-
-def test_batches_are_refused_by_name(container):
-    with pytest.raises(CosmosHttpResponseError, match="batch") as refused:
-        container.execute_item_batch([("create", ({"id": "2", "pk": "p"},))], partition_key="p")
-    assert refused.value.status_code == 400
-    assert list(container.read_all_items()) == []

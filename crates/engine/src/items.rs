@@ -126,12 +126,18 @@ impl Engine {
         let ordered = transaction.commit(&mut writer, None)?;
         let lsn = writer.lsn;
         drop(writer);
-        let written = Written {
+        Ok((ordered, Written::of(container, stored, created), lsn))
+    }
+}
+
+impl Written {
+    /// The answer to a write that left `stored` behind.
+    pub(crate) fn of(container: &Container, stored: Option<Stored>, created: bool) -> Written {
+        Written {
             etag: stored.as_ref().map(|s| s.row.etag_text()),
             item: stored.map(|s| s.row.text(container.rid(), s.number)),
             created,
-        };
-        Ok((ordered, written, lsn))
+        }
     }
 }
 
@@ -208,28 +214,32 @@ pub(crate) fn check<'a>(
         (WriteOperation::Patch(_), Some(json)) => (None, Some(CheckedPatch::read(container, &json, None)?)),
         (_, Some(json)) => (Some(as_item(json)?), None),
     };
-    if let Some(key) = &options.partition_key {
-        definition.check(key)?;
-    }
-    let key = match (&item, &options.partition_key) {
-        (Some(item), named) => {
+    let named = options.partition_key.as_ref();
+    let key = match &item {
+        Some(item) => {
+            named.map_or(Ok(()), |named| definition.check(named))?;
             crate::transaction::item_id(item)?;
             let own = definition.extract(item)?;
-            let agrees = named.as_ref().is_none_or(|named| definition.epk(named) == definition.epk(&own));
-            if !agrees {
+            if named.is_some_and(|named| definition.epk(named) != definition.epk(&own)) {
                 return Err(Error::partition_key_mismatch());
             }
             own
         }
-        (None, Some(named)) => named.clone(),
-        (None, None) if definition.is_system_key() => container.settings().default_key(),
-        (None, None) => {
-            return Err(Error::bad(
-                "The partition key is missing: send x-ms-documentdb-partitionkey with this operation.",
-            ));
-        }
+        None => named_key(container, named)?,
     };
     Ok(CheckedWrite { operation, key, item, patch, options })
+}
+
+/// The key of an operation that brings no item to take it from.
+///
+/// # Errors
+/// 400 if none is named where the container has no key of its own, or one that is not whole.
+pub(crate) fn named_key(container: &Container, named: Option<&PartitionKey>) -> Result<PartitionKey> {
+    match named {
+        Some(named) => container.partition_key().check(named).map(|()| named.clone()),
+        None if container.partition_key().is_system_key() => Ok(container.settings().default_key()),
+        None => Err(Error::bad("The partition key is missing: send x-ms-documentdb-partitionkey with this operation.")),
+    }
 }
 
 /// An item's text as an object.

@@ -15,8 +15,9 @@
 //! 2. A transaction takes place whole or not at all, and counts as one LSN.
 //! 3. The same requests on the same data are charged the same.
 //!
-//! Left out: splits and merges, throttling, batches.
+//! Left out: splits and merges, throttling.
 
+mod batch;
 mod catalog;
 mod clearing;
 mod consistency;
@@ -40,7 +41,7 @@ mod versions;
 mod visible;
 
 pub use catalog::{Container, Database, Grant, Mint, PermissionMode, Plain};
-pub use pending::Pending;
+pub use pending::{Pending, PendingBatch};
 pub use rebuild::ITEMS_A_STEP;
 pub use throughput::Profile;
 pub use transaction::etag_matches;

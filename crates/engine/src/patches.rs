@@ -15,7 +15,7 @@ use orrery_sql::{Environment, Query};
 /// A patch that passed every check that needs no look at the item.
 pub struct CheckedPatch {
     patch: Patch,
-    condition: Option<Query>,
+    condition: Option<Box<Query>>,
 }
 
 impl CheckedPatch {
@@ -34,10 +34,10 @@ impl CheckedPatch {
 }
 
 /// A condition has a FROM and a WHERE, and no SELECT.
-fn compile(container: &Container, condition: &str) -> Result<Query> {
+fn compile(container: &Container, condition: &str) -> Result<Box<Query>> {
     // It is decided while other writes of the partition wait, so it calls no scripts.
     let environment = Environment { user_functions: Default::default(), ..query::environment(container) };
-    query::compile(&format!("SELECT VALUE true {condition}"), &[], &environment)
+    query::compile(&format!("SELECT VALUE true {condition}"), &[], &environment).map(Box::new)
 }
 
 impl Transaction<'_> {

@@ -1,9 +1,10 @@
 //! Writes that are ordered and not yet on disk.
 
 use crate::partition::{Ordered, Partition, outcome_error};
-use crate::request::Outcome;
+use crate::request::{BatchAnswer, BatchReply, Outcome, Position};
 use orrery_model::{Error, Kind};
 use orrery_storage::Outcome as Stored;
+use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -21,6 +22,11 @@ impl<T> Pending<T> {
     /// An answer that waits for a commit.
     pub(crate) fn new(ordered: Option<Ordered>, partition: &Arc<Partition>, outcome: Outcome<T>) -> Self {
         Pending { ordered: ordered.map(|o| (o, Arc::clone(partition))), outcome: Some(outcome) }
+    }
+
+    /// An answer that waits for nothing.
+    pub(crate) fn ready(outcome: Outcome<T>) -> Self {
+        Pending { ordered: None, outcome: Some(outcome) }
     }
 
     /// Blocks until the write is durable.
@@ -49,6 +55,72 @@ impl<T: Unpin> Future for Pending<T> {
         }
         Poll::Ready(self.outcome.take().expect("polled after it was ready"))
     }
+}
+
+/// A batch that is ordered but not yet on disk. Answer the client only after [`PendingBatch::wait`], or after awaiting it.
+///
+/// Dropping it does not undo the writes.
+#[must_use = "the client may be answered only when the writes are durable"]
+pub struct PendingBatch(Parts);
+
+enum Parts {
+    /// One commit for all.
+    Whole(Pending<BatchAnswer>),
+    /// A commit for each write.
+    Each { waiting: VecDeque<Pending<BatchReply>>, done: Vec<Outcome<BatchReply>>, position: Option<Position> },
+}
+
+impl PendingBatch {
+    /// A batch that takes place whole or not at all.
+    pub(crate) fn whole(pending: Pending<BatchAnswer>) -> Self {
+        PendingBatch(Parts::Whole(pending))
+    }
+
+    /// Operations that stand for themselves. `position` is that of the partition that was addressed.
+    pub(crate) fn each(parts: Vec<Pending<BatchReply>>, position: Option<Position>) -> Self {
+        let done = Vec::with_capacity(parts.len());
+        PendingBatch(Parts::Each { waiting: parts.into(), done, position })
+    }
+
+    /// Blocks until all writes are durable.
+    pub fn wait(self) -> Outcome<BatchAnswer> {
+        match self.0 {
+            Parts::Whole(pending) => pending.wait(),
+            Parts::Each { waiting, mut done, position } => {
+                done.extend(waiting.into_iter().map(Pending::wait));
+                all_of(done, position)
+            }
+        }
+    }
+}
+
+impl Future for PendingBatch {
+    type Output = Outcome<BatchAnswer>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome<BatchAnswer>> {
+        match &mut self.0 {
+            Parts::Whole(pending) => Pin::new(pending).poll(context),
+            Parts::Each { waiting, done, position } => {
+                while let Some(next) = waiting.front_mut() {
+                    let Poll::Ready(outcome) = Pin::new(next).poll(context) else { return Poll::Pending };
+                    done.push(outcome);
+                    waiting.pop_front();
+                }
+                Poll::Ready(all_of(std::mem::take(done), *position))
+            }
+        }
+    }
+}
+
+/// The outcomes of operations as the outcome of their request: what they cost together, and the newest place in history
+/// that they have in common.
+fn all_of(results: Vec<Outcome<BatchReply>>, position: Option<Position>) -> Outcome<BatchAnswer> {
+    let charge = results.iter().map(|outcome| outcome.charge).sum();
+    let positions = || results.iter().filter_map(|outcome| outcome.position).chain(position);
+    let newest = positions().max_by_key(|position| position.lsn);
+    let newest = newest.filter(|newest| positions().all(|position| position.range_id == newest.range_id));
+    let position = newest.map(|newest| Position { item_lsn: None, ..newest });
+    Outcome { result: Ok(BatchAnswer { results }), charge, position }
 }
 
 /// What the client learns. An unknown outcome is looked up with a newer lease before anybody is told anything.

@@ -41,6 +41,13 @@ impl Charge {
     }
 }
 
+impl std::iter::Sum for Charge {
+    /// What clients add up: charges that are rounded already.
+    fn sum<I: Iterator<Item = Charge>>(charges: I) -> Charge {
+        Charge(charges.map(|charge| charge.0).sum())
+    }
+}
+
 /// Prints as the service does: no trailing zeros (`1`, `3.1`, `10.67`).
 impl std::fmt::Display for Charge {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

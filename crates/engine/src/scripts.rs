@@ -124,11 +124,7 @@ impl Engine {
                 options: write.options,
             };
             let (stored, created) = apply(&mut room.transaction, &mut room.base, &write)?;
-            let mut written = Written {
-                etag: stored.as_ref().map(|s| s.row.etag_text()),
-                item: stored.map(|s| s.row.text(container.rid(), s.number)),
-                created,
-            };
+            let mut written = Written::of(container, stored, created);
             if let Some(trigger) = &post
                 && let Some(body) =
                     self.run_post_trigger(room, trigger, &write, deleted.as_deref(), written.item.as_ref())?

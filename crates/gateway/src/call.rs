@@ -127,7 +127,7 @@ impl Call {
     ///
     /// # Errors
     /// 410.
-    fn range_id(&self, container: &Container) -> Result<Option<u32>> {
+    pub(crate) fn range_id(&self, container: &Container) -> Result<Option<u32>> {
         let Some(range) = &self.ask.range else { return Ok(None) };
         if range.container.as_ref().is_some_and(|rid| *rid != container.rid().to_string()) {
             return Err(Error::new(
@@ -213,7 +213,11 @@ fn is_whole(container: &Container, key: &PartitionKey) -> bool {
     container.partition_key().check(key).is_ok()
 }
 
-fn parse_body(body: &[u8]) -> Result<Json> {
+/// The body as JSON.
+///
+/// # Errors
+/// 400 if it is none.
+pub(crate) fn parse_body(body: &[u8]) -> Result<Json> {
     parse(body).map_err(|error| Error::bad(format!("The input content is invalid: {error}.")))
 }
 

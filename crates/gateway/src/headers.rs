@@ -22,6 +22,8 @@ pub(crate) struct Ask {
     // Which operation.
     pub(crate) plan: bool,
     pub(crate) batch: bool,
+    pub(crate) batch_atomic: bool,
+    pub(crate) batch_continue_on_error: bool,
     pub(crate) query: bool,
     pub(crate) upsert: bool,
     pub(crate) content: Content,

@@ -3,6 +3,7 @@
 //! Each entry says what the operation is called, whether it writes (read-only keys may not), where it runs, and what
 //! it needs resolved before it starts. Files below hold the calls of the engine and the answers made from them.
 
+mod batches;
 mod feeds;
 mod items;
 mod metadata;
@@ -16,7 +17,7 @@ use crate::headers::{Ask, Content};
 use crate::reply::{Owner, Reply};
 use crate::route::Target;
 use orrery_engine::request::{ProcedureReply, Written};
-use orrery_engine::{Container, Database, Engine, Pending};
+use orrery_engine::{Container, Database, Engine, Pending, PendingBatch};
 use orrery_model::{Error, Kind, Result};
 use std::sync::Arc;
 
@@ -58,6 +59,8 @@ pub(crate) enum Step {
     Reply(Reply),
     /// An item is written and not yet durable.
     Write(Pending<Written>),
+    /// The operations of a batch are done and what they wrote is not yet durable.
+    Batch(PendingBatch),
     /// A procedure has ended and what it wrote is not yet durable.
     Procedure(Pending<ProcedureReply>),
 }
@@ -125,6 +128,7 @@ static READ_ITEM: Operation = read("read_item", Run::InContainer(items::read));
 static REPLACE_ITEM: Operation = write("replace_item", Run::InContainer(items::replace));
 static PATCH_ITEM: Operation = write("patch_item", Run::InContainer(items::patch));
 static DELETE_ITEM: Operation = write("delete_item", Run::InContainer(items::delete));
+static EXECUTE_BATCH: Operation = slow_write("execute_batch", Run::InContainer(batches::run));
 static DELETE_LOGICAL_PARTITION: Operation =
     slow_write("delete_all_items_by_partition_key", Run::InContainer(items::delete_logical_partition));
 
@@ -213,7 +217,7 @@ pub(crate) fn choose(target: Target, method: &str, ask: &Ask) -> Result<&'static
 fn post_items(ask: &Ask, is_query: bool) -> Result<&'static Operation> {
     match ask {
         Ask { plan: true, .. } => Ok(&QUERY_PLAN),
-        Ask { batch: true, .. } => Err(Error::unsupported("A batch of operations (x-ms-cosmos-is-batch-request)")),
+        Ask { batch: true, .. } => Ok(&EXECUTE_BATCH),
         Ask { change_feed: Some(_), .. } => Err(Error::unsupported("A change feed with a query (POST with A-IM)")),
         _ if is_query => Ok(&QUERY_ITEMS),
         Ask { upsert: true, .. } => Ok(&UPSERT_ITEM),
@@ -285,6 +289,8 @@ fn of_owner(error: Error) -> Error {
     if error.kind() == Kind::NotFound { Error::owner_not_found() } else { error }
 }
 
+/// The answer to a batch whose writes are durable now.
+pub(crate) use batches::finish as finish_batch;
 /// The answer to a write that is durable now.
 pub(crate) use items::finish as finish_write;
 /// The answer to a procedure whose writes are durable now.

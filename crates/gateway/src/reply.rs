@@ -158,9 +158,7 @@ impl Reply {
         if error.sub_status() != 0 {
             self.set_number("x-ms-substatus", u64::from(error.sub_status()));
         }
-        if let Kind::Throttled | Kind::RetryWith = error.kind() {
-            self.set_number("x-ms-retry-after-ms", error.retry_after_ms().unwrap_or(RETRY_AFTER_MS_DEFAULT));
-        } else if let Some(milliseconds) = error.retry_after_ms() {
+        if let Some(milliseconds) = retry_after_ms(error) {
             self.set_number("x-ms-retry-after-ms", milliseconds);
         }
     }
@@ -193,6 +191,12 @@ impl Reply {
         self.headers.insert(ALLOW, header_value(&methods.join(", ")));
         self
     }
+}
+
+/// When a client should come back, if that may help: always said where clients wait for it.
+pub(crate) fn retry_after_ms(error: &Error) -> Option<u64> {
+    let waits = matches!(error.kind(), Kind::Throttled | Kind::RetryWith);
+    error.retry_after_ms().or(waits.then_some(RETRY_AFTER_MS_DEFAULT))
 }
 
 /// Text as a header value; what cannot stand there is percent-encoded.

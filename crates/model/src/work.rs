@@ -63,6 +63,17 @@ pub enum Step {
     },
 }
 
+impl Step {
+    /// The same work if what it wrote was given up: looked at, and kept nowhere.
+    pub fn undone(self) -> Step {
+        match self {
+            Step::Write { bytes, terms } => Step::Refused { bytes, terms },
+            Step::Replace { new_bytes, changed_terms, .. } => Step::Refused { bytes: new_bytes, terms: changed_terms },
+            other => other,
+        }
+    }
+}
+
 /// Counters of one query request to one physical partition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueryWork {

@@ -117,9 +117,15 @@ static HEADERS: &[Header] = &[
         Ok(())
     }),
     header("x-ms-cosmos-allow-tentative-writes", "nothing: there is one write region", BOOLEAN_HINT),
-    header("x-ms-cosmos-batch-atomic", "nothing without a batch, which is refused", BOOLEAN_HINT),
-    header("x-ms-cosmos-batch-continue-on-error", "nothing without a batch, which is refused", BOOLEAN_HINT),
-    header("x-ms-cosmos-batch-ordered", "nothing without a batch, which is refused", BOOLEAN_HINT),
+    header("x-ms-cosmos-batch-atomic", "makes all operations of a batch take place, or none", |a, v| {
+        a.batch_atomic = v.boolean()?;
+        Ok(())
+    }),
+    header("x-ms-cosmos-batch-continue-on-error", "lets bulk go on after an operation that failed", |a, v| {
+        a.batch_continue_on_error = v.boolean()?;
+        Ok(())
+    }),
+    header("x-ms-cosmos-batch-ordered", "nothing: operations are always carried out in order", BOOLEAN_HINT),
     header("x-ms-cosmos-changefeed-wire-format-version", "the form in which all versions come", |a, v| {
         a.versions_format = v.one_of(&[("2021-09-15", true)])?;
         Ok(())
@@ -129,7 +135,7 @@ static HEADERS: &[Header] = &[
         a.intended_container = Some(v.text.to_owned());
         Ok(())
     }),
-    header("x-ms-cosmos-is-batch-request", "a batch, which is refused", |a, v| {
+    header("x-ms-cosmos-is-batch-request", "makes a POST a batch of operations", |a, v| {
         a.batch = v.boolean()?;
         Ok(())
     }),

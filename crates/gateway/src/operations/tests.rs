@@ -16,7 +16,7 @@ fn headers_tell_posts_to_the_items_apart_in_the_order_of_the_service() {
     assert_eq!(post(Ask { query: true, upsert: true, ..Ask::default() }), Ok("query_items"));
     assert_eq!(post(Ask { content: Content::Query, ..Ask::default() }), Ok("query_items"));
     assert_eq!(post(Ask { content: Content::Sql, ..Ask::default() }), Ok("query_items"));
-    assert_eq!(post(Ask { batch: true, query: true, ..Ask::default() }), Err(400));
+    assert_eq!(post(Ask { batch: true, query: true, ..Ask::default() }), Ok("execute_batch"));
     let everything = Ask { plan: true, batch: true, query: true, content: Content::Query, ..Ask::default() };
     assert_eq!(post(everything), Ok("query_plan"));
 }
