@@ -93,6 +93,52 @@ impl Creates {
     }
 }
 
+/// Items of one batch or bulk request.
+pub(crate) const BATCH_ITEMS: u64 = 100;
+
+/// Requests that create many items at once. Like [`Creates`], they have one signature.
+pub(crate) struct Batches {
+    head: Vec<u8>,
+    kind: char,
+    /// From one item to the next; so that a batch can keep to one key.
+    step: u64,
+}
+
+impl Batches {
+    /// Bulk: items of many keys, each for itself.
+    pub(crate) fn bulk(server: &Child) -> Result<Batches> {
+        let header = "x-ms-documentdb-partitionkeyrangeid: 0\r\nx-ms-cosmos-batch-continue-on-error: True\r\n";
+        Ok(Batches { head: batch_head(server, "False", header)?, kind: 'b', step: 1 })
+    }
+
+    /// Transactional batches: all items have the key of item 0.
+    pub(crate) fn atomic(server: &Child) -> Result<Batches> {
+        let header = format!("x-ms-documentdb-partitionkey: [\"{}\"]\r\n", key(0));
+        Ok(Batches { head: batch_head(server, "True", &header)?, kind: 't', step: KEYS })
+    }
+
+    /// The request of number `n`.
+    pub(crate) fn write(&self, n: u64, out: &mut Vec<u8>) {
+        let mut body = Vec::with_capacity(BATCH_ITEMS as usize * (CREATE_BYTES + 64));
+        for at in 0..BATCH_ITEMS {
+            body.extend_from_slice(if at == 0 { b"[" } else { b"," });
+            body.extend_from_slice(br#"{"operationType":"Create","resourceBody":"#);
+            body.extend(item(self.kind, (n * BATCH_ITEMS + at) * self.step, CREATE_BYTES));
+            body.push(b'}');
+        }
+        body.push(b']');
+        out.extend_from_slice(&self.head);
+        // Writing to a vector cannot fail.
+        let _ = write!(out, "content-length: {}\r\n\r\n", body.len());
+        out.extend_from_slice(&body);
+    }
+}
+
+fn batch_head(server: &Child, atomic: &str, header: &str) -> Result<Vec<u8>> {
+    let header = format!("x-ms-cosmos-is-batch-request: True\r\nx-ms-cosmos-batch-atomic: {atomic}\r\n{header}");
+    head(server, "POST", &format!("/{LINK}/docs"), ("docs", LINK), &header)
+}
+
 /// Request line and headers, signed for now: good for a quarter of an hour.
 fn head(server: &Child, verb: &str, path: &str, signed: (&str, &str), header: &str) -> Result<Vec<u8>> {
     let date = jiff::fmt::rfc2822::DateTimePrinter::new().timestamp_to_rfc9110_string(&jiff::Timestamp::now())?;

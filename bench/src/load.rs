@@ -20,11 +20,10 @@ pub(crate) struct Call<'a> {
     /// Writes the request of a number.
     pub(crate) request: &'a dyn Fn(u64, &mut Vec<u8>),
     pub(crate) connections: usize,
+    /// Requests that each connection sends before time is taken.
+    pub(crate) warm_up: usize,
     pub(crate) time: Duration,
 }
-
-/// Requests that each connection sends before time is taken.
-const WARM_UP: usize = 20;
 
 /// Sends requests on all connections until the time is over. Each waits for its answer before it sends the next.
 pub(crate) fn load(call: &Call<'_>) -> Result<Slice> {
@@ -33,7 +32,7 @@ pub(crate) fn load(call: &Call<'_>) -> Result<Slice> {
         let mut connections = Vec::new();
         for _ in 0..call.connections {
             let mut connection = Connection::open(call.address).await?;
-            for _ in 0..WARM_UP {
+            for _ in 0..call.warm_up {
                 connection.ask(call).await?;
             }
             connections.push(connection);
@@ -109,10 +108,10 @@ impl Connection {
 /// How long the answer is that begins here, once its head is there.
 ///
 /// # Errors
-/// Any answer but a good one: figures of failures are worth nothing.
+/// Any answer but a good one, and one with failures in it: figures of failures are worth nothing.
 fn answer_length(answer: &[u8]) -> io::Result<Option<usize>> {
     let Some(head) = memmem::find(answer, b"\r\n\r\n") else { return Ok(None) };
-    if !answer.starts_with(b"HTTP/1.1 2") {
+    if !answer.starts_with(b"HTTP/1.1 2") || answer.starts_with(b"HTTP/1.1 207") {
         return Err(io::Error::other(String::from_utf8_lossy(answer).into_owned()));
     }
     let name = b"content-length: ";

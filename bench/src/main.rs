@@ -1,12 +1,14 @@
 //! Benchmarks: what Orrery costs on top of what lies under it, measured side by side in one run.
 //!
 //! `http` measures the program as clients meet it, next to a bare HTTP server and the bare store; `engine` measures the
-//! engine alone; `queries` measures answers of one size in containers of several sizes. docs/benchmarks.md says what each line means. Build with `--release`.
+//! engine alone; `queries` measures answers of one size in containers of several sizes; `bulk` measures creates that come
+//! many at once, next to such that come one by one. docs/benchmarks.md says what each line means. Build with `--release`.
 
 #![allow(clippy::print_stdout)] // a tool that speaks to a terminal
 
 mod bare_http;
 mod bare_store;
+mod bulk;
 mod child;
 mod engine;
 mod items;
@@ -57,6 +59,8 @@ enum Command {
         #[arg(long, value_name = "DIR")]
         directory: Option<PathBuf>,
     },
+    /// Durable creates one by one, in bulk and in transactional batches, through HTTP
+    Bulk(HttpArguments),
     /// Answers every request with the answer given on standard input (`http` starts this itself)
     #[command(hide = true)]
     FixedAnswer,
@@ -75,6 +79,16 @@ struct HttpArguments {
     directory: Option<PathBuf>,
 }
 
+impl HttpArguments {
+    /// Removed when it is dropped.
+    fn temporary_directory(&self) -> Result<tempfile::TempDir> {
+        let parent = self.directory.clone().unwrap_or_else(std::env::temp_dir);
+        Ok(tempfile::Builder::new().prefix("orrery-bench").tempdir_in(parent)?)
+    }
+}
+
+/// Requests of each connection before time is taken.
+const WARM_UP: usize = 20;
 /// Connections and writers measured.
 const CONCURRENCY: [usize; 2] = [1, 16];
 
@@ -86,6 +100,11 @@ fn main() -> Result<()> {
             let parent = directory.unwrap_or_else(std::env::temp_dir);
             let directory = tempfile::Builder::new().prefix("orrery-bench").tempdir_in(parent)?;
             queries::run(&items, times, directory.path())
+        }
+        Command::Bulk(arguments) => {
+            cargo_build()?;
+            let directory = arguments.temporary_directory()?;
+            bulk::run(arguments.rounds, Duration::from_secs_f64(arguments.seconds), directory.path())
         }
         Command::FixedAnswer => bare_http::serve(),
     }
@@ -116,7 +135,7 @@ impl Stand {
     fn measure(&mut self, line: Line, connections: usize, time: Duration) -> Result<Slice> {
         let read = |n: u64, out: &mut Vec<u8>| out.extend_from_slice(&self.reads[n as usize % self.reads.len()]);
         let counter = AtomicU64::new(0);
-        let call = |address, counter, request| Call { address, counter, request, connections, time };
+        let call = |address, counter, request| Call { address, counter, request, connections, warm_up: WARM_UP, time };
         match line {
             Line::Read => load(&call(&self.server.address, &counter, &read)),
             Line::BareHttp => load(&call(&self.fixed.address, &counter, &read)),
@@ -132,8 +151,7 @@ impl Stand {
 
 fn http(arguments: &HttpArguments) -> Result<()> {
     cargo_build()?;
-    let parent = arguments.directory.clone().unwrap_or_else(std::env::temp_dir);
-    let directory = tempfile::Builder::new().prefix("orrery-bench").tempdir_in(parent)?;
+    let directory = arguments.temporary_directory()?;
     let mut stand = Stand::build(directory.path())?;
     println!("{}\n", stand.store.describe());
     let mut report = Report::new(&CONCURRENCY);
