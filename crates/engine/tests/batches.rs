@@ -330,6 +330,17 @@ fn each_operation_of_bulk_stands_for_itself() {
 }
 
 #[test]
+fn bulk_that_names_one_key_stays_in_its_logical_partition() {
+    let room = Room::new(1);
+    let mode = BatchMode::Each { range: None, key: Some(key(r#"["p"]"#)), continue_on_error: true };
+    let elsewhere = written(WriteOperation::Create, r#"{"id":"b","pk":"q"}"#);
+    let operations = vec![creating("a"), elsewhere.clone(), of("q", elsewhere), of("q", reading("a")), reading("a")];
+    let other = Some(Kind::PartitionKeyMismatch);
+    assert_eq!(kinds(&answers(room.batch(&mode, operations))), [None, other, other, other, None]);
+    assert_eq!(room.ids(), ["a"]);
+}
+
+#[test]
 fn bulk_orders_everything_before_it_waits_for_anything() {
     let store = Arc::new(Crashing::new(None));
     let bench = Bench::on(Arc::clone(&store) as _, Profile::Modern, 5);
