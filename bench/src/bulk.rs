@@ -12,12 +12,15 @@ use std::time::Duration;
 /// Requests of each connection before time is taken; some have 100 items.
 const WARM_UP: usize = 2;
 
+/// Writes the request of a number.
+type Writes<'a> = Box<dyn Fn(u64, &mut Vec<u8>) + 'a>;
+
 /// One way to create items.
 struct Way<'a> {
     name: &'static str,
     /// Items of one request.
     items: u64,
-    request: Box<dyn Fn(u64, &mut Vec<u8>) + 'a>,
+    request: Writes<'a>,
     /// Counts requests of all connections and rounds, so that no id comes twice.
     sent: AtomicU64,
 }
@@ -58,11 +61,11 @@ pub(crate) fn run(rounds: usize, time: Duration, directory: &Path) -> Result<()>
     Ok(())
 }
 
-fn ways(server: &Child) -> Result<Vec<Way<'_>>> {
+fn ways(server: &Child) -> Result<Vec<Way<'static>>> {
     let single = Creates::new(server)?;
     let bulk = Batches::bulk(server)?;
     let atomic = Batches::atomic(server)?;
-    let way = |name, items, request| Way { name, items, request, sent: AtomicU64::new(0) };
+    let way = |name, items, request: Writes<'static>| Way { name, items, request, sent: AtomicU64::new(0) };
     Ok(vec![
         way("one by one", 1, Box::new(move |n, out| single.write(n, out))),
         way("bulk of 100", items::BATCH_ITEMS, Box::new(move |n, out| bulk.write(n, out))),
