@@ -3,18 +3,21 @@
 //! ```text
 //! authorization  ──credentials──▶  keys       a signature with a key of the account
 //!                                  tokens     a resource token, minted here for a permission
+//!                                  directory  a token of a directory (Microsoft Entra ID), if any are accepted
 //!                                  ▼
 //!                                  Caller  ──rights──▶  may do this operation, or 403
 //! ```
 //! Everything secret is compared in constant time: signatures with `subtle`, tokens with the check of the `hmac` crate.
 //! What a comparison may tell is which of the account's few keys fitted, and only to somebody who has it.
 //!
-//! Left out: directory identities and shared access signatures. Both are refused by name.
+//! Left out: shared access signatures, which are refused by name, and roles of directory identities.
 
+mod directory;
 mod keys;
 mod rights;
 mod tokens;
 
+pub use directory::{Directory, DirectoryError};
 pub use keys::{Keys, KeysError};
 pub(crate) use rights::{Asked, check};
 pub(crate) use tokens::check_link;
@@ -33,6 +36,8 @@ pub(crate) enum Caller {
     Reader,
     /// A bearer of a resource token: what its permission grants, and what that reaches.
     Bearer(Grant, Option<Reach>),
+    /// An identity of a directory.
+    Identity,
 }
 
 /// What of a request takes part in its signature.
@@ -54,12 +59,13 @@ pub(crate) struct Signed<'a> {
 /// Everything by which requests are told to come from somebody.
 pub(crate) struct Authority {
     keys: RwLock<Arc<Keys>>,
+    directory: Option<Directory>,
 }
 
 impl Authority {
-    /// With these keys of the account.
-    pub(crate) fn new(keys: Keys) -> Self {
-        Authority { keys: RwLock::new(Arc::new(keys)) }
+    /// With these keys of the account, and perhaps a directory.
+    pub(crate) fn new(keys: Keys, directory: Option<Directory>) -> Self {
+        Authority { keys: RwLock::new(Arc::new(keys)), directory }
     }
 
     /// Takes other keys from now on; what was signed or minted with one that is gone is worth nothing.
@@ -77,6 +83,15 @@ impl Authority {
         match credentials.kind {
             CredentialKind::Master => keys.verify(request, &credentials.signature, now),
             CredentialKind::Resource => tokens::verify(&keys, &credentials.signature, engine, now),
+            CredentialKind::Directory => {
+                let directory = self.directory.as_ref().ok_or_else(|| {
+                    Error::new(
+                        Kind::DirectoryDisabled,
+                        "Directory identities (type=aad) are not accepted: the server was started without --entra.",
+                    )
+                })?;
+                directory.verify(&credentials.signature, now).map(|()| Caller::Identity)
+            }
         }
     }
 }
@@ -86,6 +101,7 @@ impl Authority {
 enum CredentialKind {
     Master,
     Resource,
+    Directory,
 }
 
 /// What an authorization header says: `type=master&ver=1.0&sig=…`.
@@ -123,12 +139,12 @@ impl Credentials {
         let kind = match kind.to_ascii_lowercase().as_str() {
             "master" => CredentialKind::Master,
             "resource" => CredentialKind::Resource,
-            "aad" => return Err(unauthorized("Directory identities (type=aad) are not supported by this server.")),
+            "aad" => CredentialKind::Directory,
             "sas" => {
                 return Err(unauthorized("Shared access signatures (type=sas) are not supported by this server."));
             }
             _ => {
-                let told = format!("The authorization type '{kind}' is unknown; it must be master or resource.");
+                let told = format!("The authorization type '{kind}' is unknown; it must be master, resource or aad.");
                 return Err(unauthorized(told));
             }
         };
@@ -177,7 +193,8 @@ mod tests {
         assert_eq!(sub(Some(&format!("type=resource&ver=1&sig={}", "A".repeat(16 * 1024)))), Err((401, 5001)));
         assert_eq!(sub(Some("type=master&ver=2.0&sig=AAAA")), Err((401, 0)));
         assert_eq!(sub(Some("type=master&ver=1&sig=AAAA")), Err((401, 0)));
-        assert_eq!(sub(Some("type=aad&ver=1.0&sig=a.b.c")), Err((401, 0)));
+        assert_eq!(sub(Some("type=aad&ver=1.0&sig=a.b.c")), Ok(CredentialKind::Directory));
+        assert_eq!(sub(Some("type=sas&ver=1.0&sig=abc")), Err((401, 0)));
         assert_eq!(sub(Some("type=resource&ver=1&sig=a==;b;")), Ok(CredentialKind::Resource));
         assert_eq!(sub(Some("type=resource&ver=1.0&sig=a==;b;")), Ok(CredentialKind::Resource));
     }

@@ -84,8 +84,8 @@ struct Accepted {
 impl Gateway {
     /// A gateway to `engine`.
     pub fn new(engine: Arc<Engine>, options: Options) -> Self {
-        let Options { keys, account, world, log } = options;
-        let authority = Authority::new(keys);
+        let Options { keys, directory, account, world, log } = options;
+        let authority = Authority::new(keys, directory);
         Gateway { engine, authority, account: Arc::new(account), world, log, pool: Pool::new() }
     }
 

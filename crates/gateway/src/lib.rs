@@ -39,7 +39,7 @@ mod reply;
 mod route;
 mod serve;
 
-pub use auth::{Keys, KeysError};
+pub use auth::{Directory, DirectoryError, Keys, KeysError};
 pub use gateway::{Connection, Gateway, Scheme};
 pub use headers::{Header, known_headers};
 pub use log::{Field, Log, LogFormat, LogLevel};

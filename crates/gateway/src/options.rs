@@ -1,6 +1,6 @@
 //! What the operator decides about the gateway.
 
-use crate::auth::Keys;
+use crate::auth::{Directory, Keys};
 use crate::log::Log;
 use orrery_model::world::World;
 use std::sync::Arc;
@@ -9,6 +9,8 @@ use std::sync::Arc;
 pub struct Options {
     /// The keys that sign requests.
     pub keys: Keys,
+    /// Which directory identities are accepted; none without.
+    pub directory: Option<Directory>,
     /// What the account document says.
     pub account: Account,
     /// Time and randomness.

@@ -69,8 +69,24 @@ kinds! {
     AuthorizationMissing => 401, 5000, "Unauthorized", Never;
     /// The authorization header cannot be read.
     AuthorizationMalformed => 401, 5001, "Unauthorized", Never;
+    /// Directory identities are not accepted.
+    DirectoryDisabled => 401, 5002, "Unauthorized", Never;
+    /// The token of a directory is none.
+    DirectoryTokenMalformed => 401, 5003, "Unauthorized", Never;
+    /// The token of a directory is not signed with a key of its issuer.
+    DirectoryTokenSignature => 401, 5004, "Unauthorized", Never;
+    /// The time of the token of a directory has not come.
+    DirectoryTokenNotYetValid => 401, 5005, "Unauthorized", AfterWait;
+    /// The time of the token of a directory is over.
+    DirectoryTokenExpired => 401, 5006, "Unauthorized", Never;
+    /// The token of a directory comes from another issuer.
+    DirectoryTokenIssuer => 401, 5007, "Unauthorized", Never;
+    /// The token of a directory is for somebody else.
+    DirectoryTokenAudience => 401, 5008, "Unauthorized", Never;
     /// The credentials do not allow this.
     Forbidden => 403, 0, "Forbidden", Never;
+    /// Directory identities do not do this, whoever they are.
+    DirectoryOperation => 403, 5300, "Forbidden", Never;
     /// There is no such item, container, database or script.
     NotFound => 404, 0, "NotFound", Never;
     /// This replica has not seen what the session token claims.

@@ -19,6 +19,7 @@ Examples:
   orrery start --memory                the same, and forget everything at the end
   orrery start --data-dir ./data --listen 127.0.0.1:9000
   orrery start --listen 0.0.0.0:8081 --key-file ./account.key
+  orrery keys create --key-file account.key      a file with four new keys
   orrery healthcheck                   exit 0 if the server answers
   orrery bench blog                    what each model of the blog costs, beside the published figures
 
@@ -33,6 +34,9 @@ pub(crate) enum Command {
     Start(StartArguments),
     /// Ask a server whether it answers: exit 0 if it does, 1 if not
     Healthcheck(HealthcheckArguments),
+    /// Make and change the keys of an account
+    #[command(after_help = KEYS_HELP)]
+    Keys(KeysArguments),
     /// Measure a workload, on a server of its own unless told of one
     Bench(BenchArguments),
     /// Run scripts for a server (the server starts this itself)
@@ -48,9 +52,59 @@ Examples:
 
 The key file holds the account's primary key in base64 on its first line. Further lines may add
 'secondary: <key>', 'primary-read-only: <key>' and 'secondary-read-only: <key>'.
-To make a key:  head -c 64 /dev/urandom | base64 -w0 > account.key
+To make one:  orrery keys create --key-file account.key
+A server that gets SIGHUP reads it again, without interruption: see 'orrery keys --help'.
 
 Ctrl-C or SIGTERM stops the server: requests under way get 10 seconds to finish.";
+
+const KEYS_HELP: &str = "\
+Examples:
+  orrery keys create --key-file account.key
+  orrery keys regenerate --kind secondary --key-file account.key && kill -HUP \"$(pidof orrery)\"
+
+To change the key that clients use, without interruption: move them to the secondary key, regenerate the primary one,
+send SIGHUP, and move them back. What was signed with the old key is refused from then on, and so are resource tokens
+that were asked for with it.";
+
+/// What to do with keys.
+#[derive(Debug, Args)]
+pub(crate) struct KeysArguments {
+    #[command(subcommand)]
+    pub(crate) action: KeysAction,
+}
+
+/// The ways to change keys.
+#[derive(Debug, Subcommand)]
+pub(crate) enum KeysAction {
+    /// Write a new file with four keys; a file that exists is left alone
+    Create {
+        /// The file to write
+        #[arg(long, value_name = "FILE", env = "ORRERY_KEY_FILE")]
+        key_file: PathBuf,
+    },
+    /// Replace one key of a file by a new one; a running server takes it on SIGHUP
+    Regenerate {
+        /// The file to change
+        #[arg(long, value_name = "FILE", env = "ORRERY_KEY_FILE")]
+        key_file: PathBuf,
+        /// The key to replace; one that is not there yet is added
+        #[arg(long, value_enum)]
+        kind: KeyKind,
+    },
+}
+
+/// The keys of an account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum KeyKind {
+    /// May do everything
+    Primary,
+    /// May do everything
+    Secondary,
+    /// May read
+    PrimaryReadOnly,
+    /// May read
+    SecondaryReadOnly,
+}
 
 /// How the server starts.
 #[derive(Debug, Args)]
@@ -70,6 +124,18 @@ pub(crate) struct StartArguments {
     /// The account's keys [default: the well-known key of the emulator]
     #[arg(long, value_name = "FILE", env = "ORRERY_KEY_FILE")]
     pub(crate) key_file: Option<PathBuf>,
+    /// Accept identities of Microsoft Entra ID: as they are, for development on this machine, or checked
+    #[arg(long, value_enum, value_name = "MODE", env = "ORRERY_ENTRA")]
+    pub(crate) entra: Option<Entra>,
+    /// Whom their tokens must be for, the claim 'aud'; may be given more than once
+    #[arg(long = "entra-audience", value_name = "URI", env = "ORRERY_ENTRA_AUDIENCE", requires = "entra")]
+    pub(crate) entra_audiences: Vec<String>,
+    /// Whose tokens they must be, the claim 'iss'
+    #[arg(long, value_name = "URI", env = "ORRERY_ENTRA_ISSUER", requires = "entra")]
+    pub(crate) entra_issuer: Option<String>,
+    /// The issuer's keys: a file with what it publishes at its 'jwks_uri'
+    #[arg(long, value_name = "FILE", env = "ORRERY_ENTRA_KEYS", requires = "entra")]
+    pub(crate) entra_keys: Option<PathBuf>,
     /// A certificate chain in PEM [default: a self-signed one, kept in the data directory]
     #[arg(long, value_name = "FILE", env = "ORRERY_TLS_CERT", requires = "tls_key")]
     pub(crate) tls_cert: Option<PathBuf>,
@@ -222,6 +288,15 @@ impl From<Consistency> for orrery_gateway::Consistency {
             Consistency::Eventual => Self::Eventual,
         }
     }
+}
+
+/// Which directory identities are accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Entra {
+    /// Every token that is well-formed and not expired, whoever made it; only on the loopback
+    AcceptAny,
+    /// Tokens that the issuer signed for the audience; needs --entra-issuer, --entra-audience and --entra-keys
+    Verify,
 }
 
 /// The form of log lines.

@@ -1,5 +1,14 @@
 //! The account's keys: the well-known one, or those of a file.
+//!
+//! ```text
+//! # a remark
+//! primary: <key>              the name may be left out on the first line
+//! secondary: <key>            and, if wanted, these, in any order
+//! primary-read-only: <key>
+//! secondary-read-only: <key>
+//! ```
 
+use crate::command::KeyKind;
 use crate::failure::Failure;
 use orrery_gateway::{Keys, KeysError, WELL_KNOWN_KEY};
 use std::net::IpAddr;
@@ -38,25 +47,65 @@ pub(crate) fn load(file: Option<&Path>, listen: IpAddr) -> Result<AccountKeys, F
     Ok(account)
 }
 
-fn parse(text: &str) -> Result<AccountKeys, String> {
-    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
-    let first = lines.next().ok_or("it is empty")?;
-    let primary = first.strip_prefix("primary:").unwrap_or(first).trim().to_owned();
-    let wrong = |name: &str, error: KeysError| format!("the {name} key is wrong: {error}");
-    let mut keys = Keys::new(&primary).map_err(|error| wrong("primary", error))?;
-    let mut well_known = primary == WELL_KNOWN_KEY;
-    for line in lines {
-        let (name, key) = line.split_once(':').ok_or("a line after the first has no 'name: key'")?;
-        let key = key.trim();
-        well_known |= key == WELL_KNOWN_KEY;
-        keys = match name.trim() {
-            "secondary" => keys.and_full(key),
-            "primary-read-only" | "secondary-read-only" => keys.and_read_only(key),
-            other => return Err(format!("there is no key called '{other}'")),
+impl KeyKind {
+    pub(crate) const ALL: [KeyKind; 4] =
+        [KeyKind::Primary, KeyKind::Secondary, KeyKind::PrimaryReadOnly, KeyKind::SecondaryReadOnly];
+
+    /// Its name in the file.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            KeyKind::Primary => "primary",
+            KeyKind::Secondary => "secondary",
+            KeyKind::PrimaryReadOnly => "primary-read-only",
+            KeyKind::SecondaryReadOnly => "secondary-read-only",
         }
-        .map_err(|error| wrong(name, error))?;
     }
-    Ok(AccountKeys { keys, primary, well_known })
+}
+
+/// Whether a line of a key file holds no key.
+pub(crate) fn is_remark(line: &str) -> bool {
+    line.trim().is_empty() || line.trim().starts_with('#')
+}
+
+/// Reads a line of a key file. The first key may stand there without its name.
+///
+/// # Errors
+/// It names no key that there is.
+pub(crate) fn read_line(line: &str, first: bool) -> Result<(KeyKind, &str), String> {
+    match line.split_once(':') {
+        None if first => Ok((KeyKind::Primary, line.trim())),
+        None => Err("a line after the first has no 'name: key'".into()),
+        Some((name, key)) => {
+            let kind = KeyKind::ALL.into_iter().find(|kind| kind.name() == name.trim());
+            Ok((kind.ok_or_else(|| format!("there is no key called '{}'", name.trim()))?, key.trim()))
+        }
+    }
+}
+
+/// Reads the text of a key file.
+///
+/// # Errors
+/// It has no primary key, or says something else.
+pub(crate) fn parse(text: &str) -> Result<AccountKeys, String> {
+    let lines = text.lines().filter(|line| !is_remark(line)).enumerate();
+    let read = lines.map(|(i, line)| read_line(line, i == 0)).collect::<Result<Vec<_>, _>>()?;
+    let Some((KeyKind::Primary, primary)) = read.first().copied() else {
+        return Err(if read.is_empty() { "it is empty" } else { "the primary key does not stand first" }.into());
+    };
+    let wrong = |kind: KeyKind, error: KeysError| format!("the {} key is wrong: {error}", kind.name());
+    let mut keys = Keys::new(primary).map_err(|error| wrong(KeyKind::Primary, error))?;
+    for (i, (kind, key)) in read.iter().copied().enumerate().skip(1) {
+        if read[..i].iter().any(|(other, _)| *other == kind) {
+            return Err(format!("the {} key stands there twice", kind.name()));
+        }
+        keys = match kind {
+            KeyKind::Primary | KeyKind::Secondary => keys.and_full(key),
+            KeyKind::PrimaryReadOnly | KeyKind::SecondaryReadOnly => keys.and_read_only(key),
+        }
+        .map_err(|error| wrong(kind, error))?;
+    }
+    let well_known = read.iter().any(|(_, key)| *key == WELL_KNOWN_KEY);
+    Ok(AccountKeys { keys, primary: primary.to_owned(), well_known })
 }
 
 #[cfg(test)]
@@ -89,10 +138,12 @@ mod tests {
 
     #[test]
     fn a_file_without_keys_says_what_is_wrong() {
-        for (text, part) in [("", "empty"), ("hello", "primary"), ("AAAA", "primary")] {
+        for (text, part) in [("", "empty"), ("hello", "primary"), ("AAAA", "primary"), ("secondary: AAAA", "first")] {
             let why = parse(text).map(|k| k.primary).expect_err(text);
             assert!(why.contains(part), "{why}");
         }
+        assert!(parse(&format!("{OWN}\nprimary: {OWN}")).map(|k| k.primary).expect_err("two").contains("twice"));
+        assert!(parse(&format!("{OWN}\n{OWN}")).map(|k| k.primary).expect_err("no name").contains("name: key"));
         assert!(parse(&format!("{OWN}\nthird: {OWN}")).map(|k| k.primary).expect_err("third").contains("third"));
     }
 }

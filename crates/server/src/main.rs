@@ -5,9 +5,11 @@
 mod bench;
 mod command;
 mod engine;
+mod entra;
 mod failure;
 mod healthcheck;
 mod keys;
+mod rotation;
 mod start;
 mod tls;
 mod world;
@@ -24,6 +26,7 @@ fn main() -> ExitCode {
     let done = match Program::parse().command {
         Command::Start(arguments) => start::run(&arguments),
         Command::Healthcheck(arguments) => healthcheck::run(&arguments),
+        Command::Keys(arguments) => rotation::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::ScriptHost => return orrery_script::serve_script_host(),
     };

@@ -2,6 +2,7 @@
 
 use crate::command::StartArguments;
 use crate::engine::open_engine;
+use crate::entra;
 use crate::failure::Failure;
 use crate::keys::{self, AccountKeys};
 use crate::tls;
@@ -34,6 +35,7 @@ struct Server {
     primary_key: String,
     well_known_key: bool,
     data_dir: Option<PathBuf>,
+    key_file: Option<PathBuf>,
 }
 
 /// Runs the server until SIGTERM or Ctrl-C.
@@ -73,9 +75,21 @@ fn build(arguments: &StartArguments) -> Result<Server, Failure> {
     let log = Arc::new(Log::new(arguments.log_level.into(), arguments.log_format.into(), io::stderr()));
     let engine = open_engine(data_dir.as_deref(), arguments.profile, arguments.cross_partition_queries, world.clone())?;
     let account = account(arguments)?;
-    let options = Options { keys, account, world: world.clone(), log: log.clone() };
+    let directory = entra::directory(arguments)?;
+    let options = Options { keys, directory, account, world: world.clone(), log: log.clone() };
     let gateway = Arc::new(Gateway::new(engine.clone(), options));
-    Ok(Server { engine, gateway, tls, world, log, primary_key: primary, well_known_key: well_known, data_dir })
+    let key_file = arguments.key_file.clone();
+    Ok(Server {
+        engine,
+        gateway,
+        tls,
+        world,
+        log,
+        primary_key: primary,
+        well_known_key: well_known,
+        data_dir,
+        key_file,
+    })
 }
 
 /// The account that clients see.
@@ -112,6 +126,8 @@ async fn run_until_told(server: &Server, arguments: &StartArguments) -> Result<(
     let address = listener.local_addr().map_err(cannot)?;
     // From here on the system queues connections and nothing can fail any more, so that requests will succeed.
     let told = told_to_stop().map_err(|error| Failure::Failed(format!("cannot listen for signals: {error}")))?;
+    let rotation = read_keys_when_told(server, listen.ip())
+        .map_err(|error| Failure::Failed(format!("cannot listen for signals: {error}")))?;
     let announced = if arguments.ready_json {
         io::stdout().write_all(ready_line(&server.primary_key, address).as_bytes())
     } else {
@@ -122,7 +138,7 @@ async fn run_until_told(server: &Server, arguments: &StartArguments) -> Result<(
         .map_err(|error| Failure::Failed(format!("cannot write to standard output: {error}")))?;
     let chores = CHORES.iter().map(|chore| tokio::spawn(chore.repeat(server))).collect::<Vec<_>>();
     let finished = serve(server.gateway.clone(), listener, Some(server.tls.clone()), told, DRAIN).await;
-    chores.iter().for_each(tokio::task::JoinHandle::abort);
+    chores.iter().chain(&rotation).for_each(tokio::task::JoinHandle::abort);
     if !finished {
         let sentence = "requests still under way were cut off";
         server.log.write(server.world.now_ms(), LogLevel::Warn, sentence, &[]);
@@ -164,6 +180,39 @@ impl Chore {
             }
         }
     }
+}
+
+/// Reads the key file again at each SIGHUP. A file that is not usable changes nothing.
+#[cfg(unix)]
+fn read_keys_when_told(server: &Server, listen: IpAddr) -> io::Result<Option<tokio::task::JoinHandle<()>>> {
+    let mut told = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::hangup())?;
+    let (gateway, world, log, file) =
+        (server.gateway.clone(), server.world.clone(), server.log.clone(), server.key_file.clone());
+    Ok(Some(tokio::spawn(async move {
+        while told.recv().await.is_some() {
+            let file = file.clone();
+            let read = tokio::task::spawn_blocking(move || match &file {
+                Some(file) => keys::load(Some(file), listen).map_err(|failure| failure.to_string()),
+                None => Err("the server was started without --key-file".into()),
+            });
+            match read.await.unwrap_or_else(|error| Err(error.to_string())) {
+                Ok(read) => {
+                    gateway.replace_keys(read.keys);
+                    log.write(world.now_ms(), LogLevel::Info, "the keys were read again", &[]);
+                }
+                Err(why) => {
+                    let cause = [("cause", Field::Text(&why))];
+                    log.write(world.now_ms(), LogLevel::Error, "the keys stay what they were", &cause);
+                }
+            }
+        }
+    })))
+}
+
+/// There is no signal for it here.
+#[cfg(not(unix))]
+fn read_keys_when_told(_: &Server, _: IpAddr) -> io::Result<Option<tokio::task::JoinHandle<()>>> {
+    Ok(None)
 }
 
 /// Ends when the process is told to stop.

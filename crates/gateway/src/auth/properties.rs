@@ -63,7 +63,7 @@ impl House {
             user = Some(made.result.expect("a user").rid);
         }
         let keys = Keys::new(PRIMARY).and_then(|keys| keys.and_full(SECONDARY)).expect("keys");
-        House { engine, authority: Authority::new(keys), user: user.expect("there are databases") }
+        House { engine, authority: Authority::new(keys, None), user: user.expect("there are databases") }
     }
 
     /// The token of a new permission, minted by the holder of `key`.
@@ -365,6 +365,40 @@ fn no_token_reaches_what_stands_above_containers() {
         assert_eq!(allowed(&house, &caller, method, path), Err(403), "{method} {path}");
     }
     assert_eq!(allowed(&house, &caller, "GET", "/"), Ok(()));
+}
+
+#[test]
+fn directory_identities_handle_items_and_nothing_above_them() {
+    let house = House::new();
+    for (method, path) in [
+        ("GET", "/"),
+        ("GET", "/dbs/x"),
+        ("GET", "/dbs/x/colls/a"),
+        ("GET", "/dbs/x/colls/a/pkranges"),
+        ("GET", "/dbs/x/colls/a/sprocs/1"),
+        ("POST", "/dbs/x/colls/a/docs"),
+        ("DELETE", "/dbs/x/colls/a/docs/1"),
+        ("POST", "/dbs/x/colls/a/sprocs/1"),
+    ] {
+        assert_eq!(allowed(&house, &Caller::Identity, method, path), Ok(()), "{method} {path}");
+    }
+    for (method, path) in [
+        ("POST", "/dbs"),
+        ("DELETE", "/dbs/x/colls/a"),
+        ("PUT", "/offers/8vLL"),
+        ("POST", "/dbs/x/colls/a/udfs"),
+        ("GET", "/dbs/y/users/u/permissions"),
+        ("POST", "/dbs/x/clientencryptionkeys"),
+    ] {
+        assert_eq!(allowed(&house, &Caller::Identity, method, path), Err(403), "{method} {path}");
+    }
+}
+
+#[test]
+fn without_a_directory_its_identities_are_refused_by_name() {
+    let refused = House::new().identify("type=aad&ver=1.0&sig=a.b.c", None).expect_err("there is no directory");
+    assert_eq!((refused.status(), refused.sub_status()), (401, 5002));
+    assert!(refused.told().contains("--entra"), "{refused}");
 }
 
 #[test]

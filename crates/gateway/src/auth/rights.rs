@@ -1,15 +1,16 @@
 //! What each caller may do: a table from what is addressed to what it needs, and from that to yes or 403.
 //!
-//! | needs            | full key | read-only key | resource token                                   |
-//! |------------------|----------|---------------|--------------------------------------------------|
-//! | being somebody   | yes      | yes           | yes                                              |
-//! | reading above    | yes      | yes           | no                                               |
-//! | managing         | yes      | no            | no                                               |
-//! | permissions      | yes      | no            | no                                               |
-//! | the definition   | yes      | yes           | of the container that it reaches, or reaches into |
-//! | scripts          | yes      | reading       | within its reach, mode and partition key         |
-//! | data             | yes      | reading       | within its reach, mode and partition key         |
+//! | needs            | full key | read-only key | directory | resource token                                    |
+//! |------------------|----------|---------------|-----------|---------------------------------------------------|
+//! | being somebody   | yes      | yes           | yes       | yes                                               |
+//! | reading above    | yes      | yes           | yes       | no                                                |
+//! | managing         | yes      | no            | no        | no                                                |
+//! | permissions      | yes      | no            | no        | no                                                |
+//! | the definition   | yes      | yes           | yes       | of the container that it reaches, or reaches into |
+//! | scripts          | yes      | reading       | reading   | within its reach, mode and partition key          |
+//! | data             | yes      | reading       | yes       | within its reach, mode and partition key          |
 //!
+//! The service's directory identities handle data and no resources above it, whatever their role; so do ours.
 //! A read-only key does not read permissions, because their answers hold tokens that may write. A token of a whole
 //! container neither replaces nor deletes it, and one for a logical partition names it on every request for data.
 
@@ -103,6 +104,9 @@ pub(crate) fn check(asked: &Asked<'_>, caller: &Caller, engine: &Engine) -> Resu
         }
         (Caller::Reader, _) if asked.writes => Err(forbidden("The key that signed the request allows reading only.")),
         (Caller::Reader, _) => Ok(()),
+        (Caller::Identity, Need::Manage | Need::Permissions) => Err(not_for_identities()),
+        (Caller::Identity, Need::Scripts) if asked.writes => Err(not_for_identities()),
+        (Caller::Identity, _) => Ok(()),
         (Caller::Bearer(..), Need::ReadAbove | Need::Manage | Need::Permissions) => {
             Err(forbidden("This needs a key of the account: resource tokens give access to what is in containers."))
         }
@@ -168,6 +172,13 @@ fn names_item(asked: &Asked<'_>, wanted: &ItemName, container: &Container, engin
             parse(&body).is_ok_and(|item| item.get(member).and_then(Json::as_str) == Some(&wanted))
         }
     }
+}
+
+fn not_for_identities() -> Error {
+    Error::new(
+        Kind::DirectoryOperation,
+        "Directory identities handle items and read what is above them; this operation needs a key of the account.",
+    )
 }
 
 fn forbidden(told: &str) -> Error {

@@ -76,7 +76,7 @@ static HEADERS: &[Header] = &[
         a.change_feed = Some(v.one_of(&modes)?);
         Ok(())
     }),
-    header("authorization", "the signature or resource token", ELSEWHERE),
+    header("authorization", "the signature or token", ELSEWHERE),
     header("content-encoding", "only identity: compressed bodies are refused", |_, v| {
         if v.text.eq_ignore_ascii_case("identity") { Ok(()) } else { Err(v.refused()) }
     }),

@@ -1,0 +1,282 @@
+//! Identities of a directory (Microsoft Entra ID): JSON web tokens, checked against an issuer's keys, or in development
+//! believed as they are.
+//!
+//! ```text
+//! base64url of {"alg":"RS256","kid":…} . base64url of {"aud":…,"iss":…,"nbf":…,"exp":…} . base64url of the signature
+//! ```
+//! The keys come from a file in the form in which issuers publish them (JWKS); nothing is fetched. Signatures are RSA
+//! with SHA-256, the one algorithm that Entra has, so a token cannot choose a weaker one.
+//!
+//! Left out: roles. Whoever has a token for our audience may handle all items.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use orrery_model::json::parse;
+use orrery_model::{Error, Json, Kind, Result};
+use ring::signature::{RSA_PKCS1_2048_8192_SHA256, RsaPublicKeyComponents};
+use std::fmt;
+
+/// Which identities are accepted.
+#[derive(Clone, Debug)]
+pub struct Directory {
+    /// Whose tokens: the issuer and its keys; without, nobody looks who signed.
+    issuer: Option<Issuer>,
+    /// Whom tokens must be for, one of these; none for anybody.
+    audiences: Vec<String>,
+}
+
+#[derive(Clone, Debug)]
+struct Issuer {
+    name: String,
+    keys: Vec<Key>,
+}
+
+/// An RSA key of an issuer.
+#[derive(Clone, Debug)]
+struct Key {
+    id: String,
+    modulus: Vec<u8>,
+    exponent: Vec<u8>,
+}
+
+/// Why a text is no set of keys.
+#[derive(Debug, PartialEq, Eq)]
+pub struct DirectoryError(String);
+
+impl fmt::Display for DirectoryError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for DirectoryError {}
+
+/// Seconds by which the issuer's clock may be ahead of ours; the issuer's own libraries allow as much.
+const SKEW_SECONDS: i64 = 300;
+
+impl Directory {
+    /// For development: every token that is well-formed and not expired, whoever made it.
+    pub fn accept_any() -> Self {
+        Directory { issuer: None, audiences: Vec::new() }
+    }
+
+    /// Tokens of this issuer, signed with one of the keys in `jwks`, a JSON web key set.
+    ///
+    /// # Errors
+    /// The text is no key set, or has no RSA keys.
+    pub fn issued_by(issuer: &str, jwks: &str) -> std::result::Result<Self, DirectoryError> {
+        let set = parse(jwks.as_bytes()).map_err(|error| DirectoryError(format!("it is no JSON: {error}")))?;
+        let keys = set.get("keys").and_then(Json::as_array);
+        let keys = keys.ok_or_else(|| DirectoryError("it has no member 'keys'".into()))?;
+        let keys: Vec<Key> = keys.iter().filter_map(Key::read).collect();
+        if keys.is_empty() {
+            return Err(DirectoryError("it has no RSA key for signatures with a 'kid'".into()));
+        }
+        Ok(Directory { issuer: Some(Issuer { name: issuer.to_owned(), keys }), audiences: Vec::new() })
+    }
+
+    /// Only tokens for one of these audiences (the claim `aud`).
+    #[must_use]
+    pub fn for_audiences(mut self, audiences: Vec<String>) -> Self {
+        self.audiences = audiences;
+        self
+    }
+
+    /// Checks a token at `now` (seconds since 1970).
+    ///
+    /// # Errors
+    /// 401 with the sub-status of what is wrong with it.
+    pub(super) fn verify(&self, token: &str, now: i64) -> Result<()> {
+        let token = Token::read(token).ok_or_else(|| {
+            Error::new(Kind::DirectoryTokenMalformed, "The token of the directory identity is no JSON web token.")
+        })?;
+        if let Some(issuer) = &self.issuer {
+            issuer.check(&token)?;
+        }
+        if !self.audiences.is_empty() && !token.audiences.iter().any(|audience| self.audiences.contains(audience)) {
+            let told =
+                format!("The token is for the audience '{}' and not for this account.", token.audiences.join(", "));
+            return Err(Error::new(Kind::DirectoryTokenAudience, told));
+        }
+        if now + SKEW_SECONDS < token.not_before {
+            return Err(Error::new(Kind::DirectoryTokenNotYetValid, "The time of the token has not come."));
+        }
+        if now >= token.expires {
+            return Err(Error::new(Kind::DirectoryTokenExpired, "The token has expired."));
+        }
+        Ok(())
+    }
+}
+
+impl Key {
+    /// A key of a set; keys of other kinds and for other uses are passed over.
+    fn read(json: &Json) -> Option<Key> {
+        let text = |name: &str| json.get(name).and_then(Json::as_str);
+        let fits = text("kty") == Some("RSA") && text("use").is_none_or(|usage| usage == "sig");
+        let bytes = |name: &str| URL_SAFE_NO_PAD.decode(text(name)?).ok();
+        let (modulus, exponent) = (bytes("n")?, bytes("e")?);
+        Some(Key { id: text("kid")?.to_owned(), modulus, exponent }).filter(|_| fits)
+    }
+}
+
+impl Issuer {
+    fn check(&self, token: &Token<'_>) -> Result<()> {
+        let wrong = |told: String| Error::new(Kind::DirectoryTokenSignature, told);
+        if token.algorithm != "RS256" {
+            return Err(wrong(format!("The token is signed with '{}' and not with RS256.", token.algorithm)));
+        }
+        let key = self.keys.iter().find(|key| Some(&key.id) == token.key_id.as_ref());
+        let key =
+            key.ok_or_else(|| wrong("The token is signed with a key that its issuer is not known for.".into()))?;
+        let public = RsaPublicKeyComponents { n: &key.modulus, e: &key.exponent };
+        public
+            .verify(&RSA_PKCS1_2048_8192_SHA256, token.signed.as_bytes(), &token.signature)
+            .map_err(|_| wrong("The signature of the token is wrong.".into()))?;
+        if token.issuer.as_ref() != Some(&self.name) {
+            let issuer = token.issuer.as_deref().unwrap_or_default();
+            return Err(Error::new(Kind::DirectoryTokenIssuer, format!("The token's issuer '{issuer}' is another.")));
+        }
+        Ok(())
+    }
+}
+
+/// What a token says.
+struct Token<'a> {
+    signed: &'a str,
+    signature: Vec<u8>,
+    algorithm: String,
+    key_id: Option<String>,
+    issuer: Option<String>,
+    audiences: Vec<String>,
+    not_before: i64,
+    expires: i64,
+}
+
+impl<'a> Token<'a> {
+    fn read(text: &'a str) -> Option<Self> {
+        let (signed, signature) = text.rsplit_once('.')?;
+        let (header, claims) = signed.split_once('.')?;
+        let json =
+            |part: &str| parse(&URL_SAFE_NO_PAD.decode(part).ok()?).ok().filter(|json| json.as_object().is_some());
+        let (header, claims) = (json(header)?, json(claims)?);
+        let text = |json: &Json, name: &str| json.get(name).and_then(Json::as_str).map(str::to_owned);
+        let audiences = match claims.get("aud")? {
+            Json::Array(all) => all.iter().map(|one| one.as_str().map(str::to_owned)).collect::<Option<Vec<_>>>()?,
+            one => vec![one.as_str()?.to_owned()],
+        };
+        let not_before = match claims.get("nbf") {
+            None | Some(Json::Null) => i64::MIN,
+            Some(seconds) => seconds.as_i64()?,
+        };
+        Some(Token {
+            signed,
+            signature: URL_SAFE_NO_PAD.decode(signature).ok()?,
+            algorithm: text(&header, "alg")?,
+            key_id: text(&header, "kid"),
+            issuer: text(&claims, "iss"),
+            audiences,
+            not_before,
+            expires: claims.get("exp")?.as_i64()?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A key set and a token of the year 2023 that lives to the end of the century, made with another program.
+    const IDENTITY: &str = include_str!("test_identity.json");
+    const ISSUER: &str = "https://issuer.example/tenant/";
+    const AUDIENCE: &str = "https://orrery.example";
+    const BEGINS: i64 = 1_700_000_000;
+    const ENDS: i64 = 4_102_444_800;
+
+    fn identity() -> (String, String) {
+        let json = parse(IDENTITY.as_bytes()).expect("JSON");
+        let token = json.get("token").and_then(Json::as_str).expect("a token").to_owned();
+        (json.get("jwks").expect("a key set").to_text(), token)
+    }
+
+    fn sub_status(directory: &Directory, token: &str, now: i64) -> u32 {
+        directory.verify(token, now).err().map_or(0, |error| {
+            assert_eq!(error.status(), 401);
+            error.sub_status()
+        })
+    }
+
+    #[test]
+    fn a_token_of_the_issuer_is_accepted_for_its_audience_and_time() {
+        let (keys, token) = identity();
+        let directory = Directory::issued_by(ISSUER, &keys).expect("keys").for_audiences(vec![AUDIENCE.into()]);
+        assert_eq!(sub_status(&directory, &token, BEGINS), 0);
+        assert_eq!(sub_status(&directory, &token, BEGINS - SKEW_SECONDS), 0);
+        assert_eq!(sub_status(&directory, &token, BEGINS - SKEW_SECONDS - 1), 5005);
+        assert_eq!(sub_status(&directory, &token, ENDS - 1), 0);
+        assert_eq!(sub_status(&directory, &token, ENDS), 5006);
+        let others = directory.clone().for_audiences(vec!["https://other.example".into()]);
+        assert_eq!(sub_status(&others, &token, BEGINS), 5008);
+        let another = Directory::issued_by("https://issuer.example/other/", &keys).expect("keys");
+        assert_eq!(sub_status(&another, &token, BEGINS), 5007);
+        let unknown = Directory::issued_by(ISSUER, &keys.replace("test-key", "other-key")).expect("keys");
+        assert_eq!(sub_status(&unknown, &token, BEGINS), 5004);
+    }
+
+    #[test]
+    fn no_altered_character_of_a_token_of_the_issuer_passes() {
+        let (keys, token) = identity();
+        let directory = Directory::issued_by(ISSUER, &keys).expect("keys");
+        for (at, old) in token.char_indices() {
+            for by in ['A', 'B', '.', '-'].into_iter().filter(|by| *by != old) {
+                let altered = format!("{}{by}{}", &token[..at], &token[at + 1..]);
+                assert!(matches!(sub_status(&directory, &altered, BEGINS), 5003 | 5004), "{altered}");
+            }
+        }
+        let unsigned = format!("{}.", token.rsplit_once('.').expect("three parts").0);
+        assert_eq!(sub_status(&directory, &unsigned, BEGINS), 5004);
+    }
+
+    #[test]
+    fn a_token_cannot_choose_how_it_is_checked() {
+        let (keys, token) = identity();
+        let directory = Directory::issued_by(ISSUER, &keys).expect("keys");
+        let (_, rest) = token.split_once('.').expect("three parts");
+        for header in
+            [r#"{"alg":"none","kid":"test-key"}"#, r#"{"alg":"HS256","kid":"test-key"}"#, r#"{"alg":"RS256"}"#]
+        {
+            let forged = format!("{}.{rest}", URL_SAFE_NO_PAD.encode(header));
+            assert_eq!(sub_status(&directory, &forged, BEGINS), 5004);
+        }
+    }
+
+    #[test]
+    fn in_development_a_token_needs_its_form_and_its_time() {
+        let token = |claims: &str| {
+            format!("{}.{}.c2ln", URL_SAFE_NO_PAD.encode(r#"{"alg":"x"}"#), URL_SAFE_NO_PAD.encode(claims))
+        };
+        let any = Directory::accept_any();
+        assert_eq!(sub_status(&any, &token(r#"{"aud":"a","exp":20}"#), 19), 0);
+        assert_eq!(sub_status(&any, &token(r#"{"aud":["a","b"],"exp":20,"nbf":1}"#), 19), 0);
+        assert_eq!(sub_status(&any, &token(r#"{"aud":"a","exp":20}"#), 20), 5006);
+        assert_eq!(sub_status(&any, &token(r#"{"aud":"a","exp":2000,"nbf":1000}"#), 20), 5005);
+        let picky = any.clone().for_audiences(vec!["b".into()]);
+        assert_eq!(sub_status(&picky, &token(r#"{"aud":["a","b"],"exp":20}"#), 19), 0);
+        assert_eq!(sub_status(&picky, &token(r#"{"aud":"a","exp":20}"#), 19), 5008);
+        for claims in
+            [r#"{"aud":"a"}"#, r#"{"exp":20}"#, r#"{"aud":1,"exp":20}"#, r#"{"aud":"a","exp":"20"}"#, "[]", "{"]
+        {
+            assert_eq!(sub_status(&any, &token(claims), 19), 5003, "{claims}");
+        }
+        for text in ["", "a", "a.b", "..", "a.b.c"] {
+            assert_eq!(sub_status(&any, text, 19), 5003, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_file_without_keys_is_refused() {
+        for text in ["", "{}", r#"{"keys":[]}"#, r#"{"keys":[{"kty":"EC","kid":"k"}]}"#, r#"{"keys":[{"kty":"RSA"}]}"#]
+        {
+            assert!(Directory::issued_by(ISSUER, text).is_err(), "{text}");
+        }
+    }
+}
