@@ -28,7 +28,7 @@ _CONTAINER = {"database", "container"}
 _ITEM = _CONTAINER | {"id", "partition_key"}
 
 OPERATIONS: dict[str, set[str]] = {
-    "connect": {"key", "connection_string", "consistency", "no_response", "preferred_regions"},
+    "connect": {"key", "token", "connection_string", "consistency", "no_response", "preferred_regions"},
     "read_account": set(),
     # Databases and containers.
     "create_database": _DATABASE | _OFFER,

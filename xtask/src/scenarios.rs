@@ -27,9 +27,10 @@ pub fn go(arguments: &[String]) -> Outcome {
     walk("go", "go", &go_driver()?, arguments)
 }
 
-/// The table through the Java SDK.
+/// The table through the Java SDK, over https: what it speaks unless it is told otherwise.
 pub fn java(arguments: &[String]) -> Outcome {
-    walk("java", "java", &java_driver()?, arguments)
+    let secure = ["--scheme".to_owned(), "https".to_owned()];
+    walk("java", "java", &java_driver()?, &[&secure, arguments].concat())
 }
 
 /// The table through the Rust SDK.

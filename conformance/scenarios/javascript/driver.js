@@ -38,7 +38,13 @@ class Clients {
     if (regions) policy.preferredLocations = regions;
     const consistencyLevel = a.take("consistency");
     const byText = a.take("connection_string");
+    const token = a.take("token");
     this.reset();
+    if (token) {
+      // A client that knows no key: the token speaks for the one resource.
+      this.current = this.made(undefined, { connectionPolicy: policy, resourceTokens: { [token.resource]: token.token } });
+      return { status: 200, headers: {}, body: { endpoint: this.endpoint } };
+    }
     this.current = byText
       ? watch(new sdk.CosmosClient(`AccountEndpoint=${this.endpoint};AccountKey=${key};`))
       : this.made(key, { connectionPolicy: policy, ...(consistencyLevel ? { consistencyLevel } : {}) });

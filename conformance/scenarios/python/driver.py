@@ -38,7 +38,11 @@ class Clients:
 
     def connect(self, a: Arguments) -> dict:
         """Puts another client in the place of the usual one, until the scenario ends."""
-        self._other, self._wanted = None, {"key": a.take("key") or self.key, "by_text": a.take("connection_string")}
+        key, token = a.take("key") or self.key, a.take("token")
+        if token:
+            # A client that knows no key: the token speaks for the one resource.
+            key = {token["resource"]: token["token"]}
+        self._other, self._wanted = None, {"key": key, "by_text": a.take("connection_string")}
         for option, name in (("no_response", "no_response_on_write"), ("consistency", "consistency_level")):
             if a.has(option):
                 self._wanted[name] = a.take(option)

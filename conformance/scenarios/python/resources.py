@@ -98,6 +98,21 @@ def read_account(clients, a):
     return clients.answer({"consistency": policy["defaultConsistencyLevel"], "writable": places[0]["name"]})
 
 
+def _owner(clients, a):
+    user = a.take("user")
+    return clients.database(a).get_user_client(user)
+
+
+def _permission(method: str, *arguments: str):
+    """An operation that brings a permission back."""
+
+    def carry_out(clients, a):
+        found = getattr(_owner(clients, a), method)(*(a.take(argument) for argument in arguments))
+        return clients.answer(found.properties)
+
+    return carry_out
+
+
 RESOURCES = {
     "read_account": read_account,
     "create_database": create_database,
@@ -122,6 +137,13 @@ RESOURCES = {
     "read_user": lambda c, a: c.answer(c.database(a).get_user_client(a.take("id")).read()),
     "replace_user": lambda c, a: c.answer({"id": c.database(a).replace_user(a.take("id"), a.take("properties")).id}),
     "delete_user": lambda c, a: c.answer(c.database(a).delete_user(a.take("id"))),
+    "create_permission": _permission("create_permission", "properties"),
+    "upsert_permission": _permission("upsert_permission", "properties"),
+    "read_permission": _permission("get_permission", "id"),
+    "replace_permission": _permission("replace_permission", "id", "properties"),
+    "delete_permission": lambda c, a: c.answer(_owner(c, a).delete_permission(a.take("id"))),
+    "list_permissions": lambda c, a: pages(c, a, _owner(c, a).list_permissions),
+    "query_permissions": lambda c, a: pages(c, a, _owner(c, a).query_permissions, a.take("query"), a.take("parameters")),
     "list_users": lambda c, a: pages(c, a, c.database(a).list_users),
     "query_users": lambda c, a: pages(c, a, c.database(a).query_users, a.take("query"), a.take("parameters")),
 }

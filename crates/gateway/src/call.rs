@@ -96,11 +96,17 @@ impl Call {
     }
 
     /// The part of a container that a feed covers: as [`Call::scope`], but `[]` is a key, and mostly not one of the
-    /// container's.
+    /// container's, and a range that does not hold the key named too has nothing of it.
     ///
     /// # Errors
     /// As [`Call::scope`], and 400/1001 for `[]`.
     pub(crate) fn feed_scope(&self, container: &Container) -> Result<Scope> {
+        // Clients that go from range to range with a key want each item once.
+        if let (Some(key), Some(id)) = (self.optional_key(container), self.range_id(container)?)
+            && lies_elsewhere(container, key, id)
+        {
+            return Ok(Scope::Range { id, within: Some(container.partition_key().range_of(key)) });
+        }
         let scope = self.scope(container)?;
         if self.ask.partition_key.is_some() && self.optional_key(container).is_none() {
             return Err(Error::partition_key_mismatch());
@@ -207,6 +213,12 @@ fn key_scope(container: &Container, key: &PartitionKey, within: Option<EpkRange>
     let both = of_key.intersection(&within);
     both.map(Scope::Epk)
         .ok_or_else(|| Error::bad("The partition key lies outside of the effective key range named too."))
+}
+
+/// Whether a partition of this id is there and holds nothing of the key.
+fn lies_elsewhere(container: &Container, key: &PartitionKey, id: u32) -> bool {
+    let of_key = container.partition_key().range_of(key);
+    !key.is_empty() && container.range_of(id).is_some_and(|range| range.intersection(&of_key).is_none())
 }
 
 fn is_whole(container: &Container, key: &PartitionKey) -> bool {

@@ -157,6 +157,10 @@ impl Driver {
 
 /// A change as an item, with the place in the feed that its envelope names.
 fn seen(change: &ChangeFeedItem<Value>) -> Value {
+    if let Some(operation) = change.operation_type() {
+        let operation = format!("{operation:?}").to_lowercase();
+        return json!({"current": change.current(), "metadata": {"operationType": operation}});
+    }
     let mut item = change.current().cloned().unwrap_or_default();
     if let Some(lsn) = change.metadata().and_then(|metadata| metadata.lsn()) {
         item["_lsn"] = json!(lsn.value());

@@ -151,6 +151,11 @@ impl Container {
         })
     }
 
+    /// The stretch of the hash space that a partition holds; `None` if there is no partition of this id.
+    pub fn range_of(&self, id: u32) -> Option<&EpkRange> {
+        self.partitions.iter().find(|p| p.id == id).map(|p| &p.range)
+    }
+
     /// A number that no item of this container had before.
     pub fn new_number(&self) -> u64 {
         self.next_number.fetch_add(1, Ordering::Relaxed)

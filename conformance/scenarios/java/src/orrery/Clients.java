@@ -34,6 +34,11 @@ final class Clients {
   /** Puts another client in the place of the usual one, until the scenario ends. */
   Answer connect(Arguments a) {
     CosmosClientBuilder builder = builder(a.has("key") ? a.text("key") : key);
+    if (a.has("token")) {
+      // A client that knows no key: the token speaks for the one resource.
+      builder = new CosmosClientBuilder().endpoint(endpoint).gatewayMode().contentResponseOnWriteEnabled(true)
+          .resourceToken(a.json("token").path("token").asText());
+    }
     if (a.has("no_response")) builder.contentResponseOnWriteEnabled(!a.flag("no_response"));
     if (a.has("preferred_regions")) builder.preferredRegions(a.texts("preferred_regions"));
     if (a.has("consistency")) builder.consistencyLevel(ConsistencyLevel.valueOf(a.text("consistency").toUpperCase()));

@@ -1,5 +1,6 @@
 package orrery;
 
+import com.azure.cosmos.models.ChangeFeedPolicy;
 import com.azure.cosmos.models.CompositePath;
 import com.azure.cosmos.models.CompositePathSortOrder;
 import com.azure.cosmos.models.CosmosContainerProperties;
@@ -19,6 +20,7 @@ import com.azure.cosmos.models.UniqueKeyPolicy;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
@@ -41,6 +43,10 @@ final class Properties {
   /** What may change of a container, beside its partition key. */
   static CosmosContainerProperties fill(CosmosContainerProperties properties, JsonNode json) {
     if (json.has("defaultTtl")) properties.setDefaultTimeToLiveInSeconds(json.path("defaultTtl").asInt());
+    if (json.has("changeFeedPolicy")) {
+      Duration kept = Duration.ofMinutes(json.path("changeFeedPolicy").path("retentionDuration").asInt());
+      properties.setChangeFeedPolicy(ChangeFeedPolicy.createAllVersionsAndDeletesPolicy(kept));
+    }
     if (json.has("indexingPolicy")) properties.setIndexingPolicy(policy(json.path("indexingPolicy")));
     if (json.has("uniqueKeyPolicy")) {
       properties.setUniqueKeyPolicy(new UniqueKeyPolicy().setUniqueKeys(

@@ -4,6 +4,7 @@ import static orrery.Methods.reach;
 
 import com.azure.cosmos.CosmosAsyncPermission;
 import com.azure.cosmos.CosmosAsyncUser;
+import com.azure.cosmos.CosmosUser;
 import com.azure.cosmos.models.CosmosPermissionProperties;
 import com.azure.cosmos.models.CosmosPermissionRequestOptions;
 import com.azure.cosmos.models.CosmosPermissionResponse;
@@ -39,7 +40,9 @@ final class Users {
     });
     operations.put("replace_user", a -> {
       reach("CosmosUser.replace");
-      return answer(clients.database(a).getUser(a.text("id")).replace(user(a)));
+      // The SDK replaces only what it has read: it goes by the self link.
+      CosmosUser stored = clients.database(a).getUser(a.text("id"));
+      return answer(stored.replace(stored.read().getProperties().setId(user(a).getId())));
     });
     operations.put("delete_user", a -> {
       reach("CosmosUser.delete");
@@ -71,7 +74,10 @@ final class Users {
     });
     operations.put("replace_permission", a -> {
       reach("CosmosAsyncPermission.replace");
-      return answer(existing(a).replace(permission(a), new CosmosPermissionRequestOptions()).block());
+      CosmosPermissionRequestOptions options = new CosmosPermissionRequestOptions();
+      CosmosAsyncPermission stored = existing(a);
+      CosmosPermissionProperties properties = stored.read(options).block().getProperties();
+      return answer(stored.replace(properties.setPermissionMode(permission(a).getPermissionMode()), options).block());
     });
     operations.put("delete_permission", a -> {
       reach("CosmosAsyncPermission.delete");
