@@ -12,6 +12,7 @@ mod ci;
 mod conformance;
 mod run;
 mod scenarios;
+mod tables;
 mod tidy;
 
 use std::process::ExitCode;
@@ -31,6 +32,11 @@ const CHORES: &[Chore] = &[
     Chore { name: "clippy", says: "lints, warnings as errors, all targets", run: ci::clippy },
     Chore { name: "docs", says: "rustdoc, warnings as errors", run: ci::docs },
     Chore { name: "tidy", says: "the house rules: arrows, map, long files, words, compat table", run: tidy::check },
+    Chore {
+        name: "compat",
+        says: "writes the tables of docs/compat.md that are made from the code",
+        run: tables::write,
+    },
     Chore { name: "test", says: "every Rust test (further arguments go to cargo test)", run: ci::test },
     Chore {
         name: "conformance",

@@ -26,6 +26,7 @@ const RULES: &[Rule] = &[
     ("long files only shrink", length::complaints),
     ("no forbidden words", words::complaints),
     ("the compat table names real tests", compat::complaints),
+    ("the compat document has the tables of the code", compat::stale_tables),
 ];
 
 /// Directories that are not ours: built, installed, or git's.
@@ -144,6 +145,11 @@ mod tests {
     #[test]
     fn the_compat_table_names_real_tests() {
         assert_rule_holds("the compat table names real tests");
+    }
+
+    #[test]
+    fn the_compat_document_has_the_tables_of_the_code() {
+        assert_rule_holds("the compat document has the tables of the code");
     }
 
     #[test]

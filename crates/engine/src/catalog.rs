@@ -14,6 +14,7 @@ mod encryption;
 mod offers;
 mod permissions;
 mod plain;
+pub mod properties;
 mod records;
 mod scripts;
 mod search;

@@ -22,6 +22,17 @@ pub(crate) struct CheckedWrite<'a> {
     pub options: &'a WriteOptions,
 }
 
+impl CheckedWrite<'_> {
+    /// The item that its operation names.
+    pub(crate) fn named(&self, transaction: &Transaction<'_>, base: &mut Base<'_>, id: &str) -> Result<Option<Stored>> {
+        let epk = transaction.epk(&self.key);
+        match self.options.by_rid {
+            false => transaction.find(base, &epk, id),
+            true => Rid::parse(id).map_or(Ok(None), |rid| transaction.find_by(base, &epk, Id::Rid(rid))),
+        }
+    }
+}
+
 impl Engine {
     /// Reads an item, named by its id or by its resource id.
     pub fn read_item<'a>(
@@ -153,13 +164,7 @@ pub(crate) fn apply(
     };
     let epk = transaction.epk(&write.key);
     let existing = |transaction: &mut Transaction<'_>, base: &mut Base<'_>, id: &str| -> Result<Stored> {
-        let found = match write.options.by_rid {
-            false => transaction.find(base, &epk, id)?,
-            true => match Rid::parse(id) {
-                Some(rid) => transaction.find_by(base, &epk, Id::Rid(rid))?,
-                None => None,
-            },
-        };
+        let found = write.named(transaction, base, id)?;
         found.ok_or_else(|| {
             transaction.work.push(Step::ReadNothing);
             Error::not_found()

@@ -35,6 +35,7 @@ mod rebuild;
 pub mod request;
 mod row;
 mod scripts;
+mod statistics;
 mod throughput;
 mod transaction;
 mod versions;
@@ -47,12 +48,14 @@ pub use throughput::Profile;
 pub use transaction::etag_matches;
 
 use catalog::Catalog;
+use orrery_model::json::parse;
 use orrery_model::partition_key::PartitionKey;
 use orrery_model::work::{Step, Work};
 use orrery_model::world::World;
-use orrery_model::{Json, Object, Result, Rid};
+use orrery_model::{Error, Json, Object, Result, Rid};
 use orrery_script::{PoolOptions, ScriptPool};
 use orrery_storage::Store;
+use query::Listed;
 use request::*;
 use std::sync::{Arc, Mutex};
 
@@ -101,6 +104,8 @@ pub enum Feed<'a> {
     Offers,
     /// The users or client encryption keys of a database, or the permissions of a user.
     Plains(PlainKind, Rid, Mint<'a>),
+    /// Conflicts of a container: none ever, since there is one write region.
+    Conflicts(&'a Container),
 }
 
 /// Locks among which logical partitions are spread for scripts to take turns.
@@ -233,21 +238,37 @@ impl Engine {
         self.metadata_write(0, self.catalog.delete_container(container, if_match))
     }
 
+    /// Reads a container with what its partitions hold, see `statistics`.
+    pub fn read_container_with_statistics(&self, container: &Container) -> Outcome<Resource> {
+        let mut resource = container.resource(false);
+        let shown = statistics::of_container(container).and_then(|statistics| {
+            let Ok(Json::Object(mut body)) = parse(&resource.body) else {
+                return Err(Error::internal("the body of a container is no object"));
+            };
+            body.set("statistics", statistics);
+            resource.body = Json::Object(body).to_text().into();
+            Ok(resource)
+        });
+        self.metadata_read(shown)
+    }
+
     /// `x-ms-resource-quota` and `x-ms-resource-usage` of a container, sizes in kilobytes.
     pub fn quota(&self, container: &Container) -> (String, String) {
-        let counted = |p: &Arc<partition::Partition>| {
-            p.snapshot().and_then(|s| partition::Partition::counters(s.as_ref())).unwrap_or_default()
-        };
-        let (mut items, mut bytes) = (0, 0);
-        for counters in container.partitions().iter().map(counted) {
-            items += counters.items;
-            bytes += counters.bytes;
-        }
-        let kb = bytes.div_ceil(1024);
+        let stored = container.stored().unwrap_or_default();
+        let (items, kb) = (stored.items, stored.bytes.div_ceil(1024));
         (
             "documentSize=51200;documentsSize=52428800;documentsCount=-1;collectionSize=52428800;".to_owned(),
             format!("documentSize=0;documentsSize={kb};documentsCount={items};collectionSize={kb};"),
         )
+    }
+
+    /// The same headers for scripts: how many of each kind there may be and are.
+    pub fn script_quota(&self, container: &Container) -> (String, String) {
+        let of = |count: fn(&Container, ScriptKind) -> usize| {
+            let [procedures, triggers, functions] = ScriptKind::ALL.map(|kind| count(container, kind));
+            format!("storedProcedures={procedures};triggers={triggers};functions={functions};")
+        };
+        (of(|_, kind| kind.most()), of(|container, kind| container.scripts(kind).len()))
     }
 
     /// Creates a script.
@@ -290,30 +311,43 @@ impl Engine {
     }
 
     /// Reads an offer.
-    pub fn read_offer(&self, rid: Rid) -> Outcome<Resource> {
-        self.metadata_read(self.catalog.offer(rid).map(|offer| offer.resource()))
+    pub fn read_offer(&self, rid: Rid) -> Outcome<Offered> {
+        self.metadata_read(self.catalog.offer(rid))
     }
 
     /// Changes a throughput.
-    pub fn replace_offer(&self, rid: Rid, body: &Object, if_match: Option<&str>) -> Outcome<Resource> {
-        self.metadata_resource(body, self.catalog.replace_offer(rid, body, if_match))
+    pub fn replace_offer(&self, rid: Rid, change: &OfferChange, if_match: Option<&str>) -> Outcome<Offered> {
+        let replaced = self.catalog.replace_offer(rid, change, if_match);
+        self.metadata_write(replaced.as_ref().map_or(0, |offered| offered.resource.body.len()), replaced)
     }
 
-    fn rows_of(&self, feed: Feed<'_>) -> Vec<bytes::Bytes> {
-        let bodies = |resources: Vec<Resource>| resources.into_iter().map(|r| r.body).collect();
-        match feed {
-            Feed::Databases => bodies(self.catalog.databases().iter().map(|d| d.resource(false)).collect()),
+    /// The rows of a feed, each with what keeps its place in the list.
+    fn rows_of(&self, feed: Feed<'_>) -> Result<Vec<Listed>> {
+        let row = |order: &[u8], resource: Resource| {
+            let key = [order, resource.rid.as_bytes()].concat();
+            Listed { key, text: resource.body }
+        };
+        Ok(match feed {
+            Feed::Databases => {
+                let databases = self.catalog.databases();
+                databases.iter().map(|d| row(&d.meta().ts.to_be_bytes(), d.resource(false))).collect()
+            }
             Feed::Containers(database) => {
-                bodies(self.catalog.containers(database).iter().map(|c| c.resource(false)).collect())
+                let containers = self.catalog.containers(database);
+                containers.iter().map(|c| row(&c.created().to_be_bytes(), c.resource(false))).collect()
             }
             Feed::Scripts(container, kind) => {
-                bodies(container.scripts(kind).iter().map(|s| s.resource(container, false)).collect())
+                let number = |rid: Rid| rid.child_number().map_or(0, |(_, number)| number);
+                let scripts = container.scripts(kind);
+                scripts.iter().map(|s| row(&number(s.meta.rid).to_be_bytes(), s.resource(container, false))).collect()
             }
             Feed::Plains(kind, owner, mint) => {
-                bodies(self.catalog.plains(owner, kind).iter().map(|p| p.resource(mint, false)).collect())
+                let plains = self.catalog.plains(owner, kind);
+                plains.iter().map(|p| row(&p.created.to_be_bytes(), p.resource(mint, false))).collect()
             }
-            Feed::Offers => bodies(self.catalog.offers().iter().map(|o| o.resource()).collect()),
-        }
+            Feed::Offers => self.catalog.offers()?.into_iter().map(|offer| row(&[], offer)).collect(),
+            Feed::Conflicts(_) => Vec::new(),
+        })
     }
 
     /// A page of a list of resources.
@@ -324,18 +358,14 @@ impl Engine {
 
     /// A page of a query over a list of resources.
     pub fn query_feed(&self, feed: Feed<'_>, query: &QueryRequest) -> Outcome<QueryPage> {
-        let rows = self.rows_of(feed);
         let mut work = orrery_sql::Work::default();
-        let page = query::query_rows(
-            self.world(),
-            &orrery_sql::Environment::default(),
-            &rows,
-            query,
-            &mut NoFunctions,
-            &mut work,
-        );
+        let rows = self.rows_of(feed);
+        let listed = rows.as_ref().map_or(0, Vec::len);
+        let environment = orrery_sql::Environment::default();
+        let page = rows
+            .and_then(|rows| query::query_rows(self.world(), &environment, &rows, query, &mut NoFunctions, &mut work));
         let counted = orrery_model::work::QueryWork {
-            loaded: rows.len() as u64,
+            loaded: listed as u64,
             out: work.rows_out,
             out_bytes: work.bytes_out,
             ..orrery_model::work::QueryWork::default()

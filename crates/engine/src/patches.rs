@@ -5,7 +5,7 @@
 
 use crate::catalog::Container;
 use crate::query;
-use crate::row::SYSTEM_PROPERTIES;
+use crate::row::is_system;
 use crate::transaction::{Base, ItemOptions, Stored, Transaction};
 use orrery_model::patch::Patch;
 use orrery_model::work::Step;
@@ -25,7 +25,7 @@ impl CheckedPatch {
     /// 400 for what is no patch, touches what cannot be patched, or has a condition that is no query of an item.
     pub fn read(container: &Container, json: &Json, predicate: Option<&str>) -> Result<CheckedPatch> {
         let patch = Patch::read(json)?;
-        if let Some(fixed) = patch.roots().find(|name| *name == "id" || SYSTEM_PROPERTIES.contains(name)) {
+        if let Some(fixed) = patch.roots().find(|name| *name == "id" || is_system(name)) {
             return Err(Error::bad(format!("Invalid patch request: Cannot patch system property '{fixed}'.")));
         }
         let condition = predicate.or(patch.condition.as_deref()).map(|text| compile(container, text)).transpose()?;

@@ -20,7 +20,7 @@ mod token;
 mod values;
 mod walk;
 
-pub use metadata::{has_row, query_rows};
+pub use metadata::{Listed, has_row, query_rows};
 pub use plan::client_plan;
 
 use crate::CrossPartitionQueries;

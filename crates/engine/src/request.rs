@@ -4,8 +4,11 @@
 //! in a partition's history that the answer reflects, from which the gateway makes session tokens.
 
 mod batch;
+mod throughput;
 
 pub use batch::*;
+pub(crate) use throughput::outside;
+pub use throughput::{OfferChange, Offered, Throughput, increment_percent};
 
 use bytes::Bytes;
 use orrery_model::partition_key::{EpkRange, PartitionKey};
@@ -99,18 +102,6 @@ pub struct Resource {
     pub rid: Rid,
     /// Whether it was created by this request.
     pub created: bool,
-}
-
-/// Throughput as asked for at creation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Throughput {
-    /// A fixed number of RU/s.
-    Manual(u32),
-    /// Scales between a tenth of this and this.
-    Autoscale {
-        /// RU/s at most.
-        max: u32,
-    },
 }
 
 /// Which part of a container a feed or query covers.

@@ -7,14 +7,28 @@
 //! item is answered, so a point read copies bytes and parses nothing. A row longer than the store's largest value goes
 //! on in further chunks, see [`split`].
 
+use crate::catalog::properties::{Property, is_servers, kept, servers};
 use crate::keys::Number;
 use bytes::Bytes;
 use orrery_model::partition_key::Epk;
 use orrery_model::rid::Child;
 use orrery_model::{Error, Object, Result, Rid};
 
-/// Names that the server owns; a client's values for them are dropped.
-pub const SYSTEM_PROPERTIES: [&str; 5] = ["_rid", "_self", "_etag", "_attachments", "_ts"];
+/// What an item may say that means something to the server. Every other property is the client's own.
+const PROPERTIES: &[Property] = &[
+    kept("id", "kept: text of 1 to 1,023 bytes without `/` and `\\`"),
+    kept("ttl", "kept: -1, or 1 to 2,147,483,647 seconds"),
+    servers("_rid", "the server's own: a client's value is dropped"),
+    servers("_self", "the server's own: a client's value is dropped"),
+    servers("_etag", "the server's own: a client's value is dropped"),
+    servers("_attachments", "the server's own: a client's value is dropped"),
+    servers("_ts", "the server's own: a client's value is dropped"),
+];
+
+/// Whether the server owns this property of items, so that a client's value for it is dropped.
+pub fn is_system(name: &str) -> bool {
+    name.starts_with('_') && is_servers(PROPERTIES, name)
+}
 
 const VERSION: u8 = 1;
 const NOT_INDEXED: u8 = 1;
@@ -156,7 +170,7 @@ impl Row {
 /// The item's own members as compact JSON, without system properties.
 pub fn body_text(item: &Object) -> Bytes {
     let mut out = vec![b'{'];
-    for (name, value) in item.iter().filter(|(name, _)| !SYSTEM_PROPERTIES.contains(name)) {
+    for (name, value) in item.iter().filter(|(name, _)| !is_system(name)) {
         if out.len() > 1 {
             out.push(b',');
         }

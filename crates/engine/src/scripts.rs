@@ -10,7 +10,7 @@ use crate::items::{CheckedWrite, apply};
 use crate::partition::{Ordered, Partition};
 use crate::patches::CheckedPatch;
 use crate::pending::Pending;
-use crate::query::{environment, query_rows};
+use crate::query::{Listed, environment, query_rows};
 use crate::request::{Id, Outcome, PageRequest, ProcedureReply, QueryRequest, ScriptKind, WriteOperation, Written};
 use crate::transaction::{Base, ItemOptions, Stored, Transaction, etag_matches, item_id};
 use bytes::Bytes;
@@ -111,7 +111,7 @@ impl Engine {
         let executions = [&pre, &post].into_iter().flatten().count() as u32;
         let mut steps = Vec::new();
         let done = self.transact(container, partition, &write.key, &mut steps, |room| {
-            let deleted = room.item_to_delete(write.operation)?;
+            let deleted = room.item_to_delete(write)?;
             let rewritten = match &pre {
                 Some(trigger) => self.run_pre_trigger(room, trigger, write, deleted.as_deref())?,
                 None => None,
@@ -305,9 +305,9 @@ impl Room<'_, '_> {
     ///
     /// # Errors
     /// 404.
-    fn item_to_delete(&mut self, operation: &WriteOperation) -> Result<Option<String>> {
-        let WriteOperation::Delete(id) = operation else { return Ok(None) };
-        let Some(stored) = self.transaction.find(&mut self.base, &self.epk, id)? else {
+    fn item_to_delete(&mut self, write: &CheckedWrite<'_>) -> Result<Option<String>> {
+        let WriteOperation::Delete(id) = write.operation else { return Ok(None) };
+        let Some(stored) = write.named(&self.transaction, &mut self.base, id)? else {
             self.transaction.work.push(Step::ReadNothing);
             return Err(Error::not_found());
         };
@@ -419,7 +419,11 @@ impl Room<'_, '_> {
 
     fn query(&mut self, request: &QueryRequest) -> Result<HostReply> {
         let items = self.transaction.logical_partition(&self.epk)?;
-        let rows: Vec<Bytes> = items.iter().map(|s| s.row.text(self.container.rid(), s.number)).collect();
+        let listed = |s: &Stored| Listed {
+            key: s.number.to_be_bytes().to_vec(),
+            text: s.row.text(self.container.rid(), s.number),
+        };
+        let rows: Vec<Listed> = items.iter().map(listed).collect();
         let mut functions = Udfs::new(self.engine, self.container);
         let mut work = orrery_sql::Work::default();
         let environment = environment(self.container);

@@ -235,7 +235,7 @@ impl<'a> Transaction<'a> {
             None => self.load(base, keys::place(epk), number)?,
         };
         let Some(row) = row.filter(|row| row.epk == *epk) else { return Ok(None) };
-        Ok(self.is_live(&mut Base::Durable, &row)?.then_some(Stored { number, row }))
+        Ok(self.is_live(base, &row)?.then_some(Stored { number, row }))
     }
 
     /// Items of a logical partition as this transaction sees them: its own changes over the snapshot, in natural order.

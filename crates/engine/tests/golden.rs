@@ -64,7 +64,7 @@ fn throughput(request: &mut &str) -> Option<Throughput> {
     let number = |text: &str| text.parse().expect("a number");
     option(request, "ru")
         .map(|n| Throughput::Manual(number(n)))
-        .or_else(|| option(request, "max").map(|n| Throughput::Autoscale { max: number(n) }))
+        .or_else(|| option(request, "max").map(|n| Throughput::Autoscale { max: number(n), increment_percent: 0 }))
 }
 
 fn container(bench: &Bench, name: &str) -> Result<Arc<Container>, Answer> {

@@ -67,9 +67,12 @@ pub(crate) struct Ask {
     pub(crate) leave_out_of_index: bool,
     pub(crate) minimal: bool,
     // Containers and offers.
-    pub(crate) manual_throughput: Option<u32>,
-    pub(crate) autoscale_max: Option<u32>,
+    pub(crate) manual_throughput: Option<Throughput>,
+    pub(crate) autoscale: Option<Throughput>,
+    pub(crate) to_autoscale: bool,
+    pub(crate) to_manual: bool,
     pub(crate) quota: bool,
+    pub(crate) statistics: bool,
     // Scripts.
     pub(crate) script_logging: bool,
     // Permissions.
@@ -202,10 +205,16 @@ impl Ask {
                  'x-ms-cosmos-changefeed-wire-format-version: 2021-09-15'",
             ));
         }
-        if self.manual_throughput.is_some() && self.autoscale_max.is_some() {
+        if self.manual_throughput.is_some() && self.autoscale.is_some() {
             return Err(Error::bad(
                 "Manual throughput (x-ms-offer-throughput) and autoscale (x-ms-cosmos-offer-autopilot-settings) \
                  cannot be asked for together.",
+            ));
+        }
+        if self.to_autoscale && self.to_manual {
+            return Err(Error::bad(
+                "The headers 'x-ms-cosmos-migrate-offer-to-autopilot' and \
+                 'x-ms-cosmos-migrate-offer-to-manual-throughput' cannot be sent together.",
             ));
         }
         let excluded = std::mem::take(&mut self.excluded_triggers);
@@ -217,8 +226,7 @@ impl Ask {
 
     /// Throughput as asked for at creation.
     pub(crate) fn throughput(&self) -> Option<Throughput> {
-        let autoscale = self.autoscale_max.map(|max| Throughput::Autoscale { max });
-        self.manual_throughput.map(Throughput::Manual).or(autoscale)
+        self.manual_throughput.or(self.autoscale)
     }
 
     /// The session token, unless less than session consistency is wanted: by the request, or else by the account.

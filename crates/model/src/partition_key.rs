@@ -118,7 +118,8 @@ impl Definition {
         Ok(Definition { paths, texts, hashing, names_version: version.is_some(), system_key })
     }
 
-    /// The definition of a container that was created without one: every item lives under the undefined key.
+    /// The definition of a container that was created without one. Items without the key, which are all but those that
+    /// name `_partitionKey` themselves, live under the empty key `[]` at the beginning of the hash space.
     pub fn none() -> Self {
         let texts = vec!["/_partitionKey".to_owned()];
         let paths = vec![vec!["_partitionKey".into()]];
@@ -188,8 +189,9 @@ impl Definition {
 
     /// Where `key` lives.
     pub fn epk(&self, key: &PartitionKey) -> Epk {
-        if key.components.is_empty() && self.system_key {
-            return Epk::of(self.hashing, &[Component::Undefined]);
+        let names_nothing = key.components.iter().all(|component| matches!(component, Component::Undefined));
+        if self.system_key && names_nothing {
+            return Epk::min();
         }
         Epk::of(self.hashing, &key.components)
     }
@@ -197,7 +199,9 @@ impl Definition {
     /// The part of the hash space that `key` covers: one point for a whole key, a stretch for a prefix of one.
     pub fn range_of(&self, key: &PartitionKey) -> EpkRange {
         let epk = self.epk(key);
-        EpkRange::new(epk.clone(), epk.after_prefix())
+        // The least point begins every other, so it is covered by itself.
+        let end = if epk == Epk::min() { Epk::from_bytes(&[0]) } else { epk.after_prefix() };
+        EpkRange::new(epk, end)
     }
 }
 
@@ -345,6 +349,23 @@ mod tests {
         ] {
             assert_eq!(definition(text).expect(text).to_json().to_text(), text);
         }
+    }
+
+    #[test]
+    fn without_a_key_of_its_own_a_container_has_its_items_at_the_beginning() {
+        let none = Definition::none();
+        assert_eq!(none.to_json().to_text(), r#"{"paths":["/_partitionKey"],"kind":"Hash","systemKey":true}"#);
+        let key = |text| PartitionKey::from_header(text).expect("a key");
+        for empty in ["[]", "[{}]"] {
+            none.check(&key(empty)).expect(empty);
+            assert_eq!(none.epk(&key(empty)), Epk::min(), "{empty}");
+            let range = none.range_of(&key(empty));
+            assert_eq!((range.min.to_string(), range.max.to_string()), (String::new(), "00".into()));
+        }
+        let named = none.epk(&key(r#"["x"]"#));
+        assert_eq!(named, Epk::of(Hashing::V1, &[Component::String("x".into())]));
+        assert_ne!(none.epk(&key("[null]")), Epk::min());
+        assert_eq!(none.check(&key(r#"["x","y"]"#)).expect_err("too many").sub_status(), 1001);
     }
 
     #[test]

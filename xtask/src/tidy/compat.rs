@@ -10,8 +10,7 @@
 //! reason. Rows of other tables, whose second cell is none of the three, are left alone.
 
 use super::{Tree, quoted_in_backticks};
-
-const TABLE: &str = "docs/compat.md";
+use crate::tables::{self, DOCUMENT as TABLE};
 
 pub fn complaints(tree: &Tree) -> Vec<String> {
     let Some(table) = tree.text(TABLE) else { return Vec::new() };
@@ -35,6 +34,16 @@ pub fn complaints(tree: &Tree) -> Vec<String> {
         }
     }
     found
+}
+
+/// Tables of the document that are made from the code and are not as the code has them.
+pub fn stale_tables(tree: &Tree) -> Vec<String> {
+    let Some(document) = tree.text(TABLE) else { return Vec::new() };
+    match tables::written(document, &|path| tree.text(path).map(str::to_owned)) {
+        Err(complaint) => vec![complaint],
+        Ok(written) if written == document => Vec::new(),
+        Ok(_) => vec![format!("{TABLE} is not what the tables of the code say: run `cargo xtask compat`")],
+    }
 }
 
 /// The status of a row, in lower case, and what follows it.

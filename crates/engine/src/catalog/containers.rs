@@ -8,7 +8,7 @@ use super::settings::Settings;
 use super::{Batch, Catalog};
 use crate::index::policy::Policy;
 use crate::index::stretches::{Generation, Policies};
-use crate::partition::{Partition, outcome_error};
+use crate::partition::{Counters, Partition, outcome_error};
 use crate::request::{RangeInfo, Resource, ScriptKind, Throughput};
 use crate::transaction::etag_matches;
 use orrery_model::partition_key::{Definition, Epk, EpkRange};
@@ -190,6 +190,20 @@ impl Container {
         Resource { body, etag: state.meta.etag_text(), rid: self.rid, created }
     }
 
+    /// Items and bytes that are stored durably.
+    ///
+    /// # Errors
+    /// What the store reports.
+    pub fn stored(&self) -> Result<Counters> {
+        let mut all = Counters::default();
+        for partition in &self.partitions {
+            let counters = Partition::counters(partition.snapshot()?.as_ref())?;
+            all.items += counters.items;
+            all.bytes += counters.bytes;
+        }
+        Ok(all)
+    }
+
     /// The live partitions as clients see them.
     pub fn ranges(&self) -> Result<Vec<RangeInfo>> {
         let info = |p: &Arc<Partition>| -> Result<RangeInfo> {
@@ -289,7 +303,7 @@ fn partition_count(throughput: Throughput) -> usize {
     const MANUAL_RU_EACH: u32 = 6_000;
     let count = match throughput {
         Throughput::Manual(ru) => ru.div_ceil(MANUAL_RU_EACH),
-        Throughput::Autoscale { max } => max.div_ceil(limits::PARTITION_RU_PER_SECOND),
+        Throughput::Autoscale { max, .. } => max.div_ceil(limits::PARTITION_RU_PER_SECOND),
     };
     count.max(1) as usize
 }

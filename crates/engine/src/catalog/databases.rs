@@ -1,6 +1,7 @@
 //! Databases.
 
 use super::offers::Offer;
+use super::properties::{self, Property, kept};
 use super::records::{Kind, Meta, Record};
 use super::{Batch, Catalog, resource_id};
 use crate::request::{Resource, Throughput};
@@ -8,6 +9,9 @@ use crate::transaction::etag_matches;
 use orrery_model::{Error, Object, Result, Rid, object};
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
+
+/// What the body of a database may say.
+const PROPERTIES: &[Property] = &[kept("id", "kept; cannot be changed")];
 
 /// A database.
 #[derive(Debug)]
@@ -71,9 +75,7 @@ impl Catalog {
     /// 409 if the id is taken, 400 for a body that breaks a rule.
     pub fn create_database(&self, body: &Object, throughput: Option<Throughput>) -> Result<Resource> {
         let id = resource_id(body)?;
-        if let Some((name, _)) = body.iter().find(|(name, _)| *name != "id" && !name.starts_with('_')) {
-            return Err(Error::bad(format!("The database property '{name}' is unknown.")));
-        }
+        properties::check("database", body, PROPERTIES, None)?;
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         if self.state().databases.values().any(|d| d.id() == id) {
             return Err(Error::conflict());

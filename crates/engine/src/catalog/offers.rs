@@ -1,8 +1,14 @@
 //! Offers: the throughput of a container, or of a database that shares it among its containers.
+//!
+//! The rules for what an offer may become are the service's: what was provisioned and what is stored bound it from
+//! below (`least`), the mode changes only by request and without a number (`OfferChange`), and the maximum of an
+//! autoscale offer rises by itself when more is stored than it allows (`grown`).
 
+use super::properties::{self, Property, fixed, kept, only, servers};
 use super::records::{Kind, Meta, Record};
 use super::{Batch, Catalog};
-use crate::request::{Resource, Throughput};
+use crate::partition::Counters;
+use crate::request::{OfferChange, Offered, Resource, Throughput, increment_percent, outside};
 use crate::transaction::etag_matches;
 use orrery_model::{Error, Json, Object, Result, Rid, limits, object};
 use std::sync::{Arc, PoisonError};
@@ -19,26 +25,18 @@ pub struct Offer {
     highest: u32,
 }
 
-/// The least and most RU/s, and the steps between, of manual and autoscale throughput.
-const MANUAL: (u32, u32, u32) = (400, 1_000_000, 100);
-const AUTOSCALE: (u32, u32, u32) = (1_000, 1_000_000, 1_000);
-
-/// Checks a throughput against the service's limits.
-///
-/// # Errors
-/// 400.
-pub fn check_throughput(throughput: Throughput) -> Result<()> {
-    let (value, (least, most, step)) = match throughput {
-        Throughput::Manual(ru) => (ru, MANUAL),
-        Throughput::Autoscale { max } => (max, AUTOSCALE),
-    };
-    if (least..=most).contains(&value) && value % step == 0 {
-        return Ok(());
-    }
-    Err(Error::bad(format!(
-        "The offer should have valid throughput values between {least} and {most} inclusive in increments of {step}."
-    )))
+/// What an offer pays for.
+#[derive(Clone, Copy, Debug, Default)]
+struct Load {
+    /// Bytes stored.
+    bytes: u64,
+    /// Containers that share it.
+    containers: u32,
 }
+
+/// Containers that share a database's throughput without raising its minimum.
+const CONTAINERS_FREE: u32 = 25;
+const GIGABYTE: u64 = 1 << 30;
 
 impl Offer {
     pub(super) fn from_record(record: Record) -> Result<Offer> {
@@ -46,7 +44,7 @@ impl Offer {
             let kept = &record.kept;
             let number = |name: &str| u32::try_from(kept.get(name)?.as_i64()?).ok();
             let throughput = match number("autoscale") {
-                Some(max) => Throughput::Autoscale { max },
+                Some(max) => Throughput::Autoscale { max, increment_percent: number("incrementPercent").unwrap_or(0) },
                 None => Throughput::Manual(number("manual")?),
             };
             Some(Offer {
@@ -66,7 +64,10 @@ impl Offer {
         };
         match self.throughput {
             Throughput::Manual(ru) => kept.set("manual", ru),
-            Throughput::Autoscale { max } => kept.set("autoscale", max),
+            Throughput::Autoscale { max, increment_percent } => {
+                kept.set("autoscale", max);
+                kept.set("incrementPercent", increment_percent);
+            }
         }
         Record { kind: Kind::Offer, meta: self.meta, body: Object::new(), kept }
     }
@@ -77,18 +78,21 @@ impl Offer {
     }
 
     /// As a client reads it.
-    pub fn resource(&self) -> Resource {
-        let highest = object! { "maxThroughputEverProvisioned" => self.highest, "maxConsumedStorageEverInKB" => 0 };
+    fn resource(&self, load: Load) -> Resource {
         let mut content = match self.throughput {
             Throughput::Manual(ru) => object! { "offerThroughput" => ru },
-            Throughput::Autoscale { max } => {
-                let policy = object! { "throughputPolicy" => object! { "incrementPercent" => 0 } };
+            Throughput::Autoscale { max, increment_percent } => {
+                let policy = object! { "throughputPolicy" => object! { "incrementPercent" => increment_percent } };
                 let settings = object! { "maxThroughput" => max, "autoUpgradePolicy" => policy };
                 object! { "offerThroughput" => max / 10, "offerAutopilotSettings" => settings }
             }
         };
+        let past = object! {
+            "maxThroughputEverProvisioned" => self.highest,
+            "maxConsumedStorageEverInKB" => load.bytes.div_ceil(1024),
+        };
         content.push_new("offerIsRUPerMinuteThroughputEnabled", false);
-        content.push_new("offerMinimumThroughputParameters", highest);
+        content.push_new("offerMinimumThroughputParameters", past);
         let body = object! {
             "resource" => self.link.as_str(), "offerType" => "Invalid", "offerResourceId" => self.target.to_string(),
             "offerVersion" => "V2", "content" => content, "id" => self.rid().to_string(),
@@ -96,16 +100,61 @@ impl Offer {
         let body = self.meta.text(&body, &format!("offers/{}/", self.rid()), &[]);
         Resource { body, etag: self.meta.etag_text(), rid: self.rid(), created: false }
     }
+
+    /// The same offer, whose maximum has risen if more is stored than it allows.
+    fn grown(mut self, load: Load) -> Self {
+        if let Throughput::Autoscale { max, increment_percent } = self.throughput {
+            let max = grown(max, increment_percent, load.bytes);
+            self.throughput = Throughput::Autoscale { max, increment_percent };
+            self.highest = self.highest.max(max);
+        }
+        self
+    }
+
+    fn least(&self, load: Load) -> u32 {
+        least(self.throughput, self.highest, load)
+    }
+}
+
+/// RU/s that `bytes` need of a throughput of this mode: one for each gigabyte, ten at the maximum of autoscale.
+fn needed(mode: Throughput, bytes: u64) -> u64 {
+    let each = if matches!(mode, Throughput::Manual(_)) { 1 } else { 10 };
+    bytes.saturating_mul(each).div_ceil(GIGABYTE)
+}
+
+/// The least throughput that an offer may have, by the service's formula: of what the mode starts with, a share of the
+/// highest there ever was, what is stored, and the containers that share it beyond the first 25.
+fn least(mode: Throughput, highest: u32, load: Load) -> u32 {
+    let share = if matches!(mode, Throughput::Manual(_)) { 100 } else { 10 };
+    let containers = mode.least() + load.containers.saturating_sub(CONTAINERS_FREE).saturating_mul(mode.step());
+    let least = needed(mode, load.bytes).max(u64::from(containers.max(highest / share)));
+    let least = least.next_multiple_of(u64::from(mode.step()));
+    u32::try_from(least).unwrap_or(u32::MAX).min(limits::THROUGHPUT_MOST)
+}
+
+/// The maximum of an autoscale throughput under which `bytes` are stored: raised in steps of the percentage, or to just
+/// what is needed, until it allows them.
+fn grown(max: u32, increment_percent: u32, bytes: u64) -> u32 {
+    let mode = Throughput::Autoscale { max, increment_percent };
+    let needed = needed(mode, bytes);
+    let mut risen = u64::from(max);
+    while risen < needed {
+        risen = match increment_percent {
+            0 => needed,
+            percent => risen + (risen * u64::from(percent)).div_ceil(100),
+        };
+        risen = risen.next_multiple_of(u64::from(mode.step()));
+    }
+    u32::try_from(risen).unwrap_or(u32::MAX)
 }
 
 impl Catalog {
     pub(super) fn new_offer(&self, target: Rid, link: String, throughput: Throughput) -> Result<Offer> {
-        check_throughput(throughput)?;
+        throughput.check()?;
         let rid = std::iter::repeat_with(|| Rid::offer(self.world.random() as u32))
             .find(|rid| !self.state().offers.contains_key(rid))
             .expect("an endless iterator");
-        let (Throughput::Manual(highest) | Throughput::Autoscale { max: highest }) = throughput;
-        Ok(Offer { meta: self.new_meta(rid), target, link, throughput, highest })
+        Ok(Offer { meta: self.new_meta(rid), target, link, throughput, highest: throughput.most() })
     }
 
     /// The offer of a container or database, if it has its own.
@@ -113,71 +162,218 @@ impl Catalog {
         self.state().offers.values().find(|o| o.target == target).cloned()
     }
 
-    /// All offers.
-    pub fn offers(&self) -> Vec<Arc<Offer>> {
-        let mut all: Vec<_> = self.state().offers.values().cloned().collect();
-        all.sort_by_key(|o| (o.meta.ts, o.rid()));
-        all
-    }
-
-    /// An offer.
+    /// All offers, as clients read them, by resource id.
     ///
     /// # Errors
-    /// 404.
-    pub fn offer(&self, rid: Rid) -> Result<Arc<Offer>> {
+    /// What the store reports.
+    pub fn offers(&self) -> Result<Vec<Resource>> {
+        let mut all: Vec<_> = self.state().offers.values().cloned().collect();
+        all.sort_by_key(|o| o.rid());
+        all.iter().map(|offer| self.offered(offer).map(|offered| offered.resource)).collect()
+    }
+
+    /// An offer as a client reads it.
+    ///
+    /// # Errors
+    /// 404, and what the store reports.
+    pub fn offer(&self, rid: Rid) -> Result<Offered> {
+        let offer = self.find_offer(rid)?;
+        self.offered(&offer)
+    }
+
+    fn find_offer(&self, rid: Rid) -> Result<Arc<Offer>> {
         self.state().offers.get(&rid).cloned().ok_or_else(Error::not_found)
+    }
+
+    fn offered(&self, offer: &Offer) -> Result<Offered> {
+        let load = self.load_of(offer.target)?;
+        let offer = offer.clone().grown(load);
+        Ok(Offered { resource: offer.resource(load), least: offer.least(load) })
+    }
+
+    /// What the offer of a container or database pays for.
+    fn load_of(&self, target: Rid) -> Result<Load> {
+        let state = self.state();
+        let shared = |rid: &Rid| !state.offers.values().any(|offer| offer.target == *rid);
+        let containers: Vec<_> = match target.is_container() {
+            true => state.containers.get(&target).cloned().into_iter().collect(),
+            false => {
+                let all = state.containers.values().filter(|c| c.rid().database_part() == target);
+                all.filter(|c| shared(&c.rid())).cloned().collect()
+            }
+        };
+        drop(state);
+        let mut load = Load { bytes: 0, containers: if target.is_container() { 0 } else { containers.len() as u32 } };
+        for container in containers {
+            let Counters { bytes, .. } = container.stored()?;
+            load.bytes += bytes;
+        }
+        Ok(load)
     }
 
     /// Changes a throughput within what the present partitions carry.
     ///
     /// # Errors
-    /// 404, 412, 400 for values outside the limits, for a change between manual and autoscale, and for more than the
-    /// partitions carry.
-    pub fn replace_offer(&self, rid: Rid, body: &Object, if_match: Option<&str>) -> Result<Resource> {
+    /// 404, 412, 400 for a body that breaks a rule, for values outside the limits, and for more than the partitions
+    /// carry.
+    pub fn replace_offer(&self, rid: Rid, change: &OfferChange, if_match: Option<&str>) -> Result<Offered> {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let old = self.offer(rid)?;
-        if if_match.is_some_and(|wanted| !etag_matches(wanted, &old.meta.etag_text())) {
+        let found = self.find_offer(rid)?;
+        if if_match.is_some_and(|wanted| !etag_matches(wanted, &found.meta.etag_text())) {
             return Err(Error::precondition_failed());
         }
-        let wanted = wanted_throughput(body, old.throughput)?;
-        check_throughput(wanted)?;
-        let (Throughput::Manual(value) | Throughput::Autoscale { max: value }) = wanted;
-        let container = self.state().containers.get(&old.target).cloned();
-        let partitions = container.map_or(1, |c| c.partitions().len() as u32);
-        if value > partitions * limits::PARTITION_RU_PER_SECOND && old.target.is_container() {
-            return Err(Error::unsupported(format!(
-                "Raising the throughput beyond {} RU/s, which needs more than the {partitions} physical partitions there are,",
-                partitions * limits::PARTITION_RU_PER_SECOND
-            )));
-        }
-        let mut offer = (*old).clone();
+        let load = self.load_of(found.target)?;
+        let old = (*found).clone().grown(load);
+        let wanted = old.changed(change, load)?;
+        self.check_carried(&old, wanted)?;
+        let mut offer = old;
         offer.meta = self.new_meta(rid);
         offer.throughput = wanted;
-        offer.highest = offer.highest.max(value);
+        offer.highest = offer.highest.max(wanted.most());
         let mut batch = Batch::default();
         batch.put(&offer.record());
         self.commit(batch)?;
-        let resource = offer.resource();
+        let offered = Offered { resource: offer.resource(load), least: offer.least(load) };
         self.state.write().unwrap_or_else(PoisonError::into_inner).offers.insert(rid, Arc::new(offer));
-        Ok(resource)
+        Ok(offered)
+    }
+
+    /// Checks that the partitions there are carry a throughput.
+    fn check_carried(&self, offer: &Offer, wanted: Throughput) -> Result<()> {
+        let container = self.state().containers.get(&offer.target).cloned();
+        let Some(partitions) = container.map(|container| container.partitions().len() as u32) else { return Ok(()) };
+        let carried = partitions * limits::PARTITION_RU_PER_SECOND;
+        if wanted.most() <= carried.max(offer.throughput.most()) {
+            return Ok(());
+        }
+        Err(Error::unsupported(format!(
+            "Raising the throughput beyond {carried} RU/s, which needs more than the {partitions} physical partitions \
+             there are,"
+        )))
     }
 }
 
-fn wanted_throughput(body: &Object, old: Throughput) -> Result<Throughput> {
-    let bad = |what: &str| Error::bad(format!("The offer is invalid: {what}."));
-    let content = body.get("content").and_then(Json::as_object).ok_or_else(|| bad("'content' is missing"))?;
-    let number = |json: &Json| {
-        json.as_i64().and_then(|n| u32::try_from(n).ok()).ok_or_else(|| bad("a throughput is no whole number"))
-    };
-    match (old, content.get("offerAutopilotSettings").filter(|s| !matches!(s, Json::Null))) {
-        (Throughput::Autoscale { .. }, Some(settings)) => {
-            let max = settings.get("maxThroughput").ok_or_else(|| bad("'maxThroughput' is missing"))?;
-            Ok(Throughput::Autoscale { max: number(max)? })
+/// What the body of an offer may say.
+const PROPERTIES: &[Property] = &[
+    fixed("id", "the server's own: sent back as it was read"),
+    fixed("resource", "the server's own: sent back as it was read"),
+    fixed("offerResourceId", "the server's own: sent back as it was read"),
+    only(
+        "offerType",
+        "`Invalid` or nothing; the types of old, S1 to S3, are refused by name",
+        &["\"Invalid\"", "\"\""],
+    ),
+    only("offerVersion", "`V2`; any other is refused by name", &["\"V2\""]),
+    kept("content", "the throughput; its members follow"),
+];
+
+/// What its member `content` may say.
+const CONTENT: &[Property] = &[
+    kept(
+        "offerThroughput",
+        "the throughput, if it is manual: 400 to 1,000,000 RU/s in steps of 100, and not below its minimum",
+    ),
+    kept(
+        "offerAutopilotSettings",
+        "the throughput, if it scales: `maxThroughput` of 1,000 to 1,000,000 RU/s in steps of 1,000, and \
+         `autoUpgradePolicy.throughputPolicy.incrementPercent` of 0 to 100, by which the maximum rises when more is \
+         stored than it allows",
+    ),
+    only("offerIsRUPerMinuteThroughputEnabled", "`false`; `true` is refused by name", &["false"]),
+    servers("offerMinimumThroughputParameters", "the server's own: accepted and not kept"),
+];
+
+impl Offer {
+    /// The throughput that a change makes of this one.
+    fn changed(&self, change: &OfferChange, load: Load) -> Result<Throughput> {
+        let body = match (change, self.throughput) {
+            (OfferChange::To(body), _) => body,
+            (OfferChange::ToAutoscale, Throughput::Manual(ru)) => {
+                // Of what it is and the least that it could become, rounded so that nothing is taken away.
+                let mode = Throughput::Autoscale { max: 0, increment_percent: 0 };
+                let max = least(mode, self.highest, load).max(ru.next_multiple_of(mode.step()));
+                return Throughput::autoscale(i64::from(max), 0);
+            }
+            (OfferChange::ToManual, Throughput::Autoscale { max, .. }) => return Throughput::manual(i64::from(max)),
+            (OfferChange::ToAutoscale | OfferChange::ToManual, unchanged) => return Ok(unchanged),
+        };
+        let wanted = self.wanted(body)?;
+        let least = self.least(load);
+        // What is below by now may stay as it is.
+        if wanted.most() < least && wanted.most() < self.throughput.most() {
+            return Err(outside(i64::from(wanted.most()), least, wanted.step()));
         }
-        (Throughput::Manual(_), None) => {
-            let manual = content.get("offerThroughput").ok_or_else(|| bad("'offerThroughput' is missing"))?;
-            Ok(Throughput::Manual(number(manual)?))
+        Ok(wanted)
+    }
+
+    /// The throughput that a body names, in the mode that the offer has.
+    fn wanted(&self, body: &Object) -> Result<Throughput> {
+        let bad = |what: &str| Error::bad(format!("The offer is invalid: {what}."));
+        let shown = object! {
+            "id" => self.rid().to_string(), "resource" => self.link.as_str(),
+            "offerResourceId" => self.target.to_string(),
+        };
+        properties::check("offer", body, PROPERTIES, Some(&shown))?;
+        let content = body.get("content").and_then(Json::as_object).ok_or_else(|| bad("'content' is missing"))?;
+        properties::check("offer", content, CONTENT, None)?;
+        let number = |json: &Json| json.as_i64().ok_or_else(|| bad("a throughput is no whole number"));
+        let member = |name: &str| content.get(name).filter(|value| **value != Json::Null);
+        let change = |mode: &str| {
+            bad(&format!(
+                "its mode changes only with the header 'x-ms-cosmos-migrate-offer-to-{mode}', without a number"
+            ))
+        };
+        match (self.throughput, member("offerAutopilotSettings")) {
+            (Throughput::Manual(_), Some(_)) => Err(change("autopilot")),
+            (Throughput::Autoscale { .. }, None) => Err(change("manual-throughput")),
+            (Throughput::Manual(_), None) => {
+                let manual = member("offerThroughput").ok_or_else(|| bad("'offerThroughput' is missing"))?;
+                Throughput::manual(number(manual)?)
+            }
+            (Throughput::Autoscale { max: old, .. }, Some(settings)) => {
+                let max = settings.get("maxThroughput").ok_or_else(|| bad("'maxThroughput' is missing"))?;
+                let wanted = Throughput::autoscale(number(max)?, increment_percent(settings)?)?;
+                // Clients send back the number that they read, which follows the maximum.
+                let now = member("offerThroughput").map(number).transpose()?;
+                if now.is_some_and(|now| [old, wanted.most()].iter().all(|max| now != i64::from(max / 10))) {
+                    return Err(bad("the throughput of an autoscale offer is set by 'maxThroughput' alone"));
+                }
+                Ok(wanted)
+            }
         }
-        _ => Err(Error::unsupported("Changing between manual and autoscale throughput")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MANUAL: Throughput = Throughput::Manual(400);
+    const AUTOSCALE: Throughput = Throughput::Autoscale { max: 1_000, increment_percent: 0 };
+
+    fn stored(gigabytes: u64) -> Load {
+        Load { bytes: gigabytes * GIGABYTE, containers: 0 }
+    }
+
+    #[test]
+    fn the_least_throughput_follows_the_published_formula() {
+        assert_eq!(least(MANUAL, 400, stored(0)), 400);
+        assert_eq!(least(MANUAL, 100_000, stored(0)), 1_000);
+        assert_eq!(least(MANUAL, 400, stored(1_250)), 1_300);
+        assert_eq!(least(MANUAL, 400, Load { bytes: 0, containers: 30 }), 900);
+        assert_eq!(least(AUTOSCALE, 1_000, stored(50)), 1_000);
+        assert_eq!(least(AUTOSCALE, 150_000, stored(100)), 15_000);
+        assert_eq!(least(AUTOSCALE, 1_000, stored(110)), 2_000);
+        assert_eq!(least(AUTOSCALE, 1_000, Load { bytes: 0, containers: 27 }), 3_000);
+    }
+
+    #[test]
+    fn a_maximum_rises_with_what_is_stored() {
+        assert_eq!(grown(1_000, 0, 0), 1_000);
+        assert_eq!(grown(1_000, 0, 100 * GIGABYTE), 1_000);
+        assert_eq!(grown(1_000, 0, 100 * GIGABYTE + 1), 2_000);
+        assert_eq!(grown(1_000, 0, 650 * GIGABYTE), 7_000);
+        assert_eq!(grown(10_000, 20, 1_050 * GIGABYTE), 12_000);
+        assert_eq!(grown(10_000, 20, 1_300 * GIGABYTE), 15_000);
     }
 }

@@ -32,7 +32,7 @@ pub struct Plain {
     /// Ids and times.
     pub meta: Meta,
     /// The millisecond in which it was created; lists are in this order.
-    created: u64,
+    pub created: u64,
     body: Object,
 }
 

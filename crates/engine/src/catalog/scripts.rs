@@ -1,6 +1,7 @@
 //! Stored procedures, triggers and user-defined functions as resources. Running them is `crate::scripts`.
 
 use super::containers::Container;
+use super::properties::{self, Property, kept};
 use super::records::{Kind, Meta, Record};
 use super::{Batch, Catalog, resource_id};
 use crate::request::{Id, Resource, ScriptKind};
@@ -22,6 +23,17 @@ pub struct Script {
     body: Object,
 }
 
+/// What the body of a script must say; the last two that of a trigger only.
+const PROPERTIES: &[Property] = &[
+    kept("id", "kept"),
+    kept("body", "kept as it is; compiled when it runs"),
+    kept("triggerType", "kept, of triggers: `Pre` or `Post`, in any case"),
+    kept(
+        "triggerOperation",
+        "kept, of triggers: `All`, `Create`, `Update`, `Delete`, `Replace` or `Upsert`, in any case",
+    ),
+];
+
 /// One row for each kind of script.
 struct KindRow {
     kind: ScriptKind,
@@ -29,7 +41,8 @@ struct KindRow {
     child: Child,
     segment: &'static str,
     most: usize,
-    members: &'static [&'static str],
+    /// The members that a body must have, and no others.
+    members: &'static [Property],
 }
 
 const KINDS: [KindRow; 3] = [
@@ -39,7 +52,7 @@ const KINDS: [KindRow; 3] = [
         child: Child::Procedure,
         segment: "sprocs",
         most: limits::PROCEDURES_PER_CONTAINER,
-        members: &["id", "body"],
+        members: PROPERTIES.split_at(2).0,
     },
     KindRow {
         kind: ScriptKind::Trigger,
@@ -47,7 +60,7 @@ const KINDS: [KindRow; 3] = [
         child: Child::Trigger,
         segment: "triggers",
         most: limits::TRIGGERS_PER_CONTAINER,
-        members: &["id", "body", "triggerType", "triggerOperation"],
+        members: PROPERTIES,
     },
     KindRow {
         kind: ScriptKind::Function,
@@ -55,13 +68,18 @@ const KINDS: [KindRow; 3] = [
         child: Child::Function,
         segment: "udfs",
         most: limits::FUNCTIONS_PER_CONTAINER,
-        members: &["id", "body"],
+        members: PROPERTIES.split_at(2).0,
     },
 ];
 
 impl ScriptKind {
     /// All kinds.
     pub const ALL: [ScriptKind; 3] = [ScriptKind::Procedure, ScriptKind::Trigger, ScriptKind::Function];
+
+    /// How many of this kind a container may have.
+    pub(crate) fn most(self) -> usize {
+        self.row().most
+    }
 
     fn row(self) -> &'static KindRow {
         KINDS.iter().find(|row| row.kind == self).expect("every kind has a row")
@@ -121,20 +139,17 @@ impl Script {
 /// The members a script body must and may have, checked.
 fn checked_body(kind: ScriptKind, body: &Object) -> Result<Object> {
     let mut checked = Object::new();
-    for &member in kind.row().members {
+    for Property { name: member, .. } in kind.row().members {
         let missing = || {
             Error::bad(format!(
                 "The input content is invalid because the required properties - '{member}; ' - are missing"
             ))
         };
         let text = body.get(member).and_then(Json::as_str).ok_or_else(missing)?;
-        checked.set(member, text);
+        checked.set(*member, text);
     }
     resource_id(&checked)?;
-    if let Some((name, _)) = body.iter().find(|(name, _)| !kind.row().members.contains(name) && !name.starts_with('_'))
-    {
-        return Err(Error::bad(format!("The property '{name}' of a script is unknown.")));
-    }
+    properties::check("script", body, kind.row().members, None)?;
     if checked.get("body").and_then(Json::as_str).is_some_and(|source| source.trim().is_empty()) {
         return Err(Error::new(
             ErrorKind::ScriptCompile,

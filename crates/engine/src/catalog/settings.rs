@@ -1,6 +1,7 @@
 //! What a container body may say: one table of its members, checked at creation and at replace.
 
 use super::encryption::EncryptionPolicy;
+use super::properties::{self, Property, kept, refused, servers};
 use super::search::Search;
 use crate::index::policy::Policy;
 use orrery_model::partition_key::{Component, Definition, PartitionKey};
@@ -38,40 +39,44 @@ const RETENTION_MINUTES: u32 = 43_200;
 /// Limit of the service on computed properties.
 const COMPUTED_PROPERTIES: usize = 20;
 
-/// What becomes of a member of a container body.
-enum Member {
-    /// Read below.
-    Kept,
-    /// Belongs to the server; clients send it back after a read.
-    Servers,
-    /// Understood and not offered.
-    Refused,
-}
-
-fn member(name: &str) -> Option<Member> {
-    Some(match name {
-        "id"
-        | "partitionKey"
-        | "indexingPolicy"
-        | "defaultTtl"
-        | "uniqueKeyPolicy"
-        | "computedProperties"
-        | "conflictResolutionPolicy"
-        | "geospatialConfig"
-        | "vectorEmbeddingPolicy"
-        | "fullTextPolicy"
-        | "changeFeedPolicy"
-        | "clientEncryptionPolicy" => Member::Kept,
-        "analyticalStorageTtl"
-        | "materializedViewDefinition"
-        | "globalSecondaryIndexDefinition"
-        | "dataMaskingPolicy"
-        | "schemaPolicy" => Member::Refused,
-        "statistics" | "documentsLink" | "ownerResourceId" => Member::Servers,
-        own if own.starts_with('_') => Member::Servers,
-        _ => return None,
-    })
-}
+/// What the body of a container may say.
+const PROPERTIES: &[Property] = &[
+    kept("id", "kept; cannot be changed"),
+    kept(
+        "partitionKey",
+        "kept: one path of kind `Hash`, version 1 or 2 (absent means 1), or one to three of kind `MultiHash`, version 2; cannot be changed; absent gives the system key",
+    ),
+    kept(
+        "indexingPolicy",
+        "kept and completed: `/\"_etag\"/?` is excluded unless named; composite indexes have 2 to 8 paths, 100 in all",
+    ),
+    kept("defaultTtl", "kept: -1 or 1 to 2,147,483,647 seconds"),
+    kept("uniqueKeyPolicy", "kept: up to 10 keys of up to 16 paths; cannot be changed"),
+    kept("computedProperties", "kept: up to 20, compiled when they are set"),
+    kept(
+        "conflictResolutionPolicy",
+        "kept if the mode is `LastWriterWins`, without effect in one region; `Custom` is refused by name",
+    ),
+    kept("geospatialConfig", "kept: type `Geography`, which is also the default, or `Geometry`"),
+    kept(
+        "changeFeedPolicy",
+        "kept: `retentionDuration` of 0 to 43,200 minutes, for which every version of an item is kept; 0 keeps only the latest",
+    ),
+    kept(
+        "vectorEmbeddingPolicy",
+        "kept: up to 4,096 dimensions of float32, float16, int8 or uint8, compared by cosine, dotproduct or euclidean; what is said of a path cannot be changed",
+    ),
+    kept("fullTextPolicy", "kept: languages en-US, de-DE, es-ES, fr-FR, it-IT, pt-BR, pt-PT"),
+    kept("clientEncryptionPolicy", "kept and checked: what clients encrypt, and with which key; cannot be changed"),
+    refused("analyticalStorageTtl", "refused by name"),
+    refused("materializedViewDefinition", "refused by name"),
+    refused("globalSecondaryIndexDefinition", "refused by name"),
+    refused("dataMaskingPolicy", "refused by name"),
+    refused("schemaPolicy", "refused by name"),
+    servers("statistics", "the server's own: accepted, since clients send back what they read, and not kept"),
+    servers("documentsLink", "the server's own: accepted, since clients send back what they read, and not kept"),
+    servers("ownerResourceId", "the server's own: accepted, since clients send back what they read, and not kept"),
+];
 
 impl Settings {
     /// Reads and completes a container body.
@@ -79,15 +84,7 @@ impl Settings {
     /// # Errors
     /// 400 that names the member.
     pub fn from_body(body: &Object) -> Result<Settings> {
-        for (name, value) in body.iter().filter(|(_, value)| !matches!(value, Json::Null)) {
-            match member(name) {
-                Some(Member::Kept | Member::Servers) => {}
-                Some(Member::Refused) => {
-                    return Err(Error::unsupported(format!("The container property '{name}' with the value {value}")));
-                }
-                None => return Err(Error::bad(format!("The container property '{name}' is unknown."))),
-            }
-        }
+        properties::check("container", body, PROPERTIES, None)?;
         let id = super::resource_id(body)?;
         let partition_key = match body.get("partitionKey") {
             None | Some(Json::Null) => Definition::none(),

@@ -34,7 +34,7 @@ impl Terms {
             return terms;
         }
         let start = policy.start();
-        for (name, member) in item.iter().filter(|(name, _)| !crate::row::SYSTEM_PROPERTIES.contains(name)) {
+        for (name, member) in item.iter().filter(|(name, _)| !crate::row::is_system(name)) {
             let at = start.name(name);
             if !at.is_dead_end() {
                 let path = paths.name(ROOT, name);

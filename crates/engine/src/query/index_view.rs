@@ -7,7 +7,7 @@ use crate::index::policy::{Composite, Policy};
 use crate::index::stretches::Policies;
 use crate::keys::PathNumber;
 use crate::partition::{Partition, PathsRef};
-use crate::row::SYSTEM_PROPERTIES;
+use crate::row::is_system;
 use orrery_model::Result;
 use orrery_sql::Path;
 use orrery_storage::Snapshot;
@@ -66,5 +66,5 @@ impl<'a> IndexView<'a> {
 
 /// Whether a path is one of the server's own that items are not indexed by.
 fn is_hidden(path: &[Step]) -> bool {
-    matches!(path.first(), Some(Step::Name(name)) if name != "_ts" && SYSTEM_PROPERTIES.contains(&name.as_str()))
+    matches!(path.first(), Some(Step::Name(name)) if name != "_ts" && is_system(name))
 }

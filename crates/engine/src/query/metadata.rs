@@ -1,16 +1,29 @@
 //! Queries over lists that are in memory: databases, containers, scripts, offers, what a script's transaction sees, and
 //! the one item that a condition is about.
+//!
+//! Each row has a key by which the list is sorted, and a continuation names the last row by its key: rows that come or
+//! go between two pages take no others with them.
 
 use super::{MEMORY_BYTES, compile, query_error, run_page, token};
 use crate::request::{Page, QueryRequest};
 use bytes::Bytes;
+use orrery_model::Result;
 use orrery_model::world::World;
-use orrery_model::{Error, Kind, Result, limits};
+use orrery_model::{Error, Kind, limits};
 use orrery_sql::{Bounds, Candidate, Environment, Functions, Query, QueryError, Source, Work};
+
+/// A row of a list.
+#[derive(Clone, Debug)]
+pub struct Listed {
+    /// What the list is sorted by; no two rows have the same, and a row keeps its own.
+    pub key: Vec<u8>,
+    /// JSON text.
+    pub text: Bytes,
+}
 
 /// A list as a source: never ordered, the query sorts.
 struct List<'a> {
-    rows: &'a [Bytes],
+    rows: &'a [Listed],
     next: usize,
 }
 
@@ -18,7 +31,7 @@ impl Source for List<'_> {
     fn next(&mut self) -> std::result::Result<Option<Candidate>, QueryError> {
         let row = self.rows.get(self.next);
         self.next += usize::from(row.is_some());
-        Ok(row.map(|text| Candidate { text: Some(text.clone()), satisfied: false, number: None }))
+        Ok(row.map(|row| Candidate { text: Some(row.text.clone()), satisfied: false, number: None }))
     }
 
     fn is_ordered(&self) -> bool {
@@ -26,18 +39,19 @@ impl Source for List<'_> {
     }
 
     fn position(&self) -> Vec<u8> {
-        (self.next as u64).to_be_bytes().to_vec()
+        let last = self.next.checked_sub(1).and_then(|last| self.rows.get(last));
+        last.map(|row| row.key.clone()).unwrap_or_default()
     }
 }
 
-/// Runs a query over a list.
+/// Runs a query over a list, whose rows are sorted by their keys.
 ///
 /// # Errors
 /// 400 as for any query.
 pub fn query_rows(
     world: &dyn World,
     environment: &Environment,
-    rows: &[Bytes],
+    rows: &[Listed],
     request: &QueryRequest,
     functions: &mut dyn Functions,
     work: &mut Work,
@@ -46,12 +60,8 @@ pub fn query_rows(
     let query = compile(&request.text, &request.parameters, environment)?;
     let resume = page.continuation.as_deref().map(token::read).transpose()?;
     let next = match resume.as_ref().map(|r| &r.position[..]) {
-        None | Some([]) => 0,
-        Some(position) => {
-            let number =
-                crate::keys::number(position).ok_or_else(|| Error::bad("The continuation token is invalid."))?;
-            usize::try_from(number).unwrap_or(usize::MAX).min(rows.len())
-        }
+        None => 0,
+        Some(last) => rows.partition_point(|row| row.key.as_slice() <= last),
     };
     let mut source = List { rows, next };
     let out = run_page(world, &query, &mut source, functions, resume.as_ref(), page, work).map_err(query_error)?;
@@ -75,7 +85,7 @@ pub fn has_row(world: &dyn World, query: &Query, item: Bytes) -> Result<bool> {
         started_ms: now_ms,
         random: world.random(),
     };
-    let mut source = List { rows: &[item], next: 0 };
+    let mut source = List { rows: &[Listed { key: Vec::new(), text: item }], next: 0 };
     let page = query.run(&mut source, &mut crate::NoFunctions, None, &mut bounds, &mut Work::default());
     let page = page.map_err(query_error)?;
     if page.rows.is_empty() && page.resume.is_some() {

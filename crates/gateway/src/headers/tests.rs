@@ -128,10 +128,24 @@ fn throughput_follows_the_steps_of_the_service() {
     }
     let autoscale = |text| ask(&[("x-ms-cosmos-offer-autopilot-settings", text)]).map(|a| a.throughput());
     let settings = r#"{"maxThroughput":4000,"autoUpgradePolicy":{"throughputPolicy":{"incrementPercent":0}}}"#;
-    assert_eq!(autoscale(settings).expect("it parses"), Some(Throughput::Autoscale { max: 4000 }));
-    for bad in [r#"{"maxThroughput":1500}"#, "{}", "4000"] {
+    assert_eq!(
+        autoscale(settings).expect("it parses"),
+        Some(Throughput::Autoscale { max: 4000, increment_percent: 0 })
+    );
+    let rising = r#"{"maxThroughput":1000,"autoUpgradePolicy":{"throughputPolicy":{"incrementPercent":3}}}"#;
+    let risen = Throughput::Autoscale { max: 1000, increment_percent: 3 };
+    assert_eq!(autoscale(rising).expect("it parses"), Some(risen));
+    let too_low = autoscale(r#"{"maxThroughput":-200}"#).expect_err("it is too low");
+    let told = "Requested throughput -200 is less than required minimum throughput 1000";
+    assert!(too_low.told().contains(told), "{too_low}");
+    for bad in [r#"{"maxThroughput":1500}"#, "{}", "4000", r#"{"maxThroughput":1001000}"#] {
         assert!(autoscale(bad).is_err(), "{bad}");
     }
+    let both = [
+        ("x-ms-cosmos-migrate-offer-to-autopilot", "true"),
+        ("x-ms-cosmos-migrate-offer-to-manual-throughput", "true"),
+    ];
+    refused(&both);
     refused(&[("x-ms-offer-throughput", "400"), ("x-ms-cosmos-offer-autopilot-settings", r#"{"maxThroughput":4000}"#)]);
 }
 
@@ -146,7 +160,6 @@ fn one_trigger_of_each_kind_at_most() {
 
 #[test]
 fn what_is_not_offered_is_refused_by_name() {
-    assert!(refused(&[("x-ms-documentdb-populatepartitionstatistics", "True")]).contains("populatepartition"));
     assert!(refused(&[("content-encoding", "gzip")]).contains("gzip"));
 }
 

@@ -35,11 +35,6 @@ impl Value<'_> {
         }
     }
 
-    /// A boolean that may only be false.
-    pub(crate) fn refuse_if_true(&self) -> Result<()> {
-        if self.boolean()? { Err(self.refused()) } else { Ok(()) }
-    }
-
     /// A whole number from `least` to `most`.
     pub(crate) fn number(&self, least: i64, most: i64) -> Result<i64> {
         self.text

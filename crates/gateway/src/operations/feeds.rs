@@ -30,12 +30,12 @@ pub(super) fn list_scripts(engine: &Engine, call: &Call, container: &Container) 
     Ok(Step::Reply(page(Some(container.rid()), Rows::Scripts(kind), outcome)))
 }
 
-/// There is one write region, so there are no conflicts.
-pub(super) fn list_conflicts(_: &Engine, _: &Call, container: &Container) -> Result<Step> {
-    let body = envelope(Some(container.rid()), Rows::Conflicts, &[]);
-    Ok(Step::Reply(Reply::json(200, body).with_rows(0, None)))
+pub(super) fn list_conflicts(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
+    let outcome = engine.list(Feed::Conflicts(container), &call.page());
+    Ok(Step::Reply(page(Some(container.rid()), Rows::Conflicts, outcome)))
 }
 
+/// There is one write region, so there are no conflicts.
 pub(super) fn no_such_conflict(_: &Engine, _: &Call, _: &Container) -> Result<Step> {
     Err(Error::not_found())
 }

@@ -5,10 +5,9 @@ use crate::account;
 use crate::call::Call;
 use crate::options::Account;
 use crate::reply::Reply;
-use orrery_engine::request::{Outcome, Resource};
+use orrery_engine::request::{OfferChange, Offered, Outcome, Resource};
 use orrery_engine::{Container, Database, Engine, etag_matches};
-use orrery_model::json::parse;
-use orrery_model::{Error, Json, Result, Rid};
+use orrery_model::{Error, Result, Rid};
 use std::sync::Arc;
 
 /// The answer that carries a resource: 201 if this request made it.
@@ -55,7 +54,11 @@ pub(super) fn create_container(engine: &Engine, call: &Call, database: &Arc<Data
 }
 
 pub(super) fn read_container(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
-    let mut reply = read(call, engine.read_container(container));
+    let shown = match call.ask.statistics {
+        true => engine.read_container_with_statistics(container),
+        false => engine.read_container(container),
+    };
+    let mut reply = read(call, shown);
     if call.ask.quota && reply.error.is_none() {
         let progress = engine.index_progress(container)?;
         reply = with_quota(reply, engine, container);
@@ -79,13 +82,25 @@ pub(super) fn with_quota(reply: Reply, engine: &Engine, container: &Container) -
     reply.with("x-ms-resource-quota", &quota).with("x-ms-resource-usage", &usage)
 }
 
-pub(super) fn read_offer(engine: &Engine, call: &Call) -> Result<Step> {
-    Ok(Step::Reply(offer(engine.read_offer(offer_rid(call)?))))
+/// The same answer with the quota headers of a container's scripts.
+pub(super) fn with_script_quota(reply: Reply, engine: &Engine, container: &Container) -> Reply {
+    let (quota, usage) = engine.script_quota(container);
+    reply.with("x-ms-resource-quota", &quota).with("x-ms-resource-usage", &usage)
 }
 
+pub(super) fn read_offer(engine: &Engine, call: &Call) -> Result<Step> {
+    Ok(Step::Reply(offer(engine.read_offer(offer_rid(call)?), |found| read(call, found))))
+}
+
+/// A change of mode takes no numbers from the client, so its body is not read; see `crates/engine/src/catalog/offers.rs`.
 pub(super) fn replace_offer(engine: &Engine, call: &Call) -> Result<Step> {
-    let body = call.object()?;
-    Ok(Step::Reply(offer(engine.replace_offer(offer_rid(call)?, &body, call.ask.if_match.as_deref()))))
+    let change = match &call.ask {
+        ask if ask.to_autoscale => OfferChange::ToAutoscale,
+        ask if ask.to_manual => OfferChange::ToManual,
+        _ => OfferChange::To(call.object()?),
+    };
+    let replaced = engine.replace_offer(offer_rid(call)?, &change, call.ask.if_match.as_deref());
+    Ok(Step::Reply(offer(replaced, resource)))
 }
 
 fn offer_rid(call: &Call) -> Result<Rid> {
@@ -93,12 +108,9 @@ fn offer_rid(call: &Call) -> Result<Rid> {
 }
 
 /// An offer's answer says how low it can go, and that a change of it took effect at once.
-fn offer(outcome: Outcome<Resource>) -> Reply {
-    let autoscale = outcome.result.as_ref().ok().and_then(|resource| parse(&resource.body).ok()).is_some_and(|body| {
-        let settings = body.get("content").and_then(|content| content.get("offerAutopilotSettings"));
-        !matches!(settings, None | Some(Json::Null))
-    });
-    resource(outcome)
+fn offer(outcome: Outcome<Offered>, answer: impl FnOnce(Outcome<Resource>) -> Reply) -> Reply {
+    let least = outcome.result.as_ref().map(|offered| offered.least.to_string()).unwrap_or_default();
+    answer(outcome.map(|offered| offered.resource))
         .with("x-ms-offer-replace-pending", "false")
-        .with("x-ms-cosmos-min-throughput", if autoscale { "1000" } else { "400" })
+        .with("x-ms-cosmos-min-throughput", &least)
 }

@@ -30,11 +30,9 @@ pub(super) fn query_scripts(engine: &Engine, call: &Call, container: &Container)
     Ok(Step::Reply(page(call, Some(container.rid()), Rows::Scripts(kind), outcome)))
 }
 
-/// There is one write region, so nothing can conflict and no row can fit.
-pub(super) fn query_conflicts(_: &Engine, call: &Call, container: &Container) -> Result<Step> {
-    call.query_text()?;
-    let body = envelope(Some(container.rid()), Rows::Conflicts, &[]);
-    Ok(Step::Reply(Reply::json(200, body).with_rows(0, None)))
+pub(super) fn query_conflicts(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
+    let outcome = engine.query_feed(Feed::Conflicts(container), &request(call)?);
+    Ok(Step::Reply(page(call, Some(container.rid()), Rows::Conflicts, outcome)))
 }
 
 pub(super) fn query_items(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {

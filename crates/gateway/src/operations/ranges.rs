@@ -1,16 +1,18 @@
 //! The partition key ranges of a container.
 //!
 //! Two protocols share the path: some clients ask again with the etag until they get 304, others read once. So an
-//! etag that is current gives 304, and everything else the whole list.
+//! etag that is current gives 304, and everything else the whole list; only a reader who asks for pages gets pages.
 
 use super::Step;
 use crate::call::Call;
 use crate::feed::{Rows, envelope};
+use crate::headers::{Ask, MaxItems};
 use crate::reply::Reply;
 use bytes::Bytes;
 use orrery_engine::request::{Charge, RangeInfo};
 use orrery_engine::{Container, Engine};
-use orrery_model::{Json, Result, Rid, object};
+use orrery_model::partition_key::Epk;
+use orrery_model::{Error, Json, Result, Rid, object};
 
 pub(super) fn read(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
     let (ranges, etag) = engine.partition_key_ranges(container)?;
@@ -18,11 +20,31 @@ pub(super) fn read(engine: &Engine, call: &Call, container: &Container) -> Resul
     let mut reply = if is_current(call.ask.if_none_match.as_deref(), &quoted) {
         Reply::empty(304).with_rows(0, None)
     } else {
-        let rows: Vec<Bytes> = ranges.iter().map(|range| row(container.rid(), range, ranges.len(), &quoted)).collect();
-        Reply::json(200, envelope(Some(container.rid()), Rows::Ranges, &rows)).with_rows(rows.len(), None)
+        let (page, continuation) = page(&ranges, &call.ask)?;
+        let rows: Vec<Bytes> = page.iter().map(|range| row(container.rid(), range, ranges.len(), &quoted)).collect();
+        let body = envelope(Some(container.rid()), Rows::Ranges, &rows);
+        Reply::json(200, body).with_rows(rows.len(), continuation.as_deref())
     };
     reply.charge = Charge(100);
     Ok(Step::Reply(reply.with_etag(&quoted)))
+}
+
+/// The ranges of a page and where the next begins: after the border of the last one, which stays a border when it is
+/// split.
+fn page<'a>(ranges: &'a [RangeInfo], ask: &Ask) -> Result<(&'a [RangeInfo], Option<String>)> {
+    let rest = match &ask.continuation {
+        None => ranges,
+        Some(border) => {
+            let border = Epk::from_hex(border).map_err(|_| Error::bad("The continuation token is invalid."))?;
+            &ranges[ranges.partition_point(|range| range.range.min < border)..]
+        }
+    };
+    let most = match ask.max_items {
+        MaxItems::AtMost(most) if ask.change_feed.is_none() => most.min(rest.len()),
+        _ => rest.len(),
+    };
+    let continuation = (most < rest.len()).then(|| rest[most].range.min.to_string());
+    Ok((&rest[..most], continuation))
 }
 
 fn is_current(if_none_match: Option<&str>, etag: &str) -> bool {

@@ -1,7 +1,7 @@
 //! Stored procedures, triggers and user-defined functions as resources, and the execution of procedures.
 
 use super::Step;
-use super::metadata::{self, deleted, resource, with_quota};
+use super::metadata::{self, deleted, resource, with_script_quota};
 use crate::call::Call;
 use crate::reply::{Reply, percent_encode};
 use crate::route::Target;
@@ -14,24 +14,24 @@ const LOG_BYTES: usize = 4096;
 
 pub(super) fn create(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
     let outcome = engine.create_script(container, kind(call)?, &call.object()?, call.ask.upsert);
-    Ok(Step::Reply(with_quota(resource(outcome), engine, container)))
+    Ok(Step::Reply(with_script_quota(resource(outcome), engine, container)))
 }
 
 pub(super) fn read(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
     let outcome = engine.read_script(container, kind(call)?, call.child_id(engine)?);
-    Ok(Step::Reply(with_quota(metadata::read(call, outcome), engine, container)))
+    Ok(Step::Reply(with_script_quota(metadata::read(call, outcome), engine, container)))
 }
 
 pub(super) fn replace(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
     let (id, if_match) = (call.child_id(engine)?, call.ask.if_match.as_deref());
     let outcome = engine.replace_script(container, kind(call)?, id, &call.object()?, if_match);
-    Ok(Step::Reply(with_quota(resource(outcome), engine, container)))
+    Ok(Step::Reply(with_script_quota(resource(outcome), engine, container)))
 }
 
 pub(super) fn delete(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
     let (id, if_match) = (call.child_id(engine)?, call.ask.if_match.as_deref());
     let outcome = engine.delete_script(container, kind(call)?, id, if_match);
-    Ok(Step::Reply(with_quota(deleted(outcome), engine, container)))
+    Ok(Step::Reply(with_script_quota(deleted(outcome), engine, container)))
 }
 
 pub(super) fn execute(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {

@@ -1,0 +1,166 @@
+//! Lists of every kind of resource: read, paged, asked for their head, queried; and upserts where there are any.
+
+mod program;
+
+use orrery_model::Json;
+use program::{Answer, Client, Request, Server, start, text};
+
+const CONTAINER: &str = "/dbs/blog/colls/posts";
+
+/// The path of a feed, its member, and what makes the resource number `n`.
+type Feed = (&'static str, &'static str, fn(usize) -> String);
+
+const FEEDS: &[Feed] = &[
+    ("/dbs", "Databases", |n| format!(r#"{{"id":"r{n}"}}"#)),
+    ("/dbs/blog/colls", "DocumentCollections", |n| format!(r#"{{"id":"r{n}","partitionKey":{{"paths":["/k"]}}}}"#)),
+    ("/dbs/blog/colls/posts/sprocs", "StoredProcedures", |n| format!(r#"{{"id":"r{n}","body":"function () {{}}"}}"#)),
+    ("/dbs/blog/colls/posts/udfs", "UserDefinedFunctions", |n| format!(r#"{{"id":"r{n}","body":"function () {{}}"}}"#)),
+    ("/dbs/blog/colls/posts/triggers", "Triggers", |n| {
+        format!(r#"{{"id":"r{n}","body":"function () {{}}","triggerType":"Pre","triggerOperation":"All"}}"#)
+    }),
+];
+
+fn server() -> Server {
+    start(&["--memory"]).expect("the server starts")
+}
+
+fn rows(answer: &Answer, member: &str) -> Vec<Json> {
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let rows = answer.json().get(member).and_then(Json::as_array).expect("a feed has rows").to_vec();
+    assert_eq!(answer.header("x-ms-item-count"), Some(&*rows.len().to_string()));
+    rows
+}
+
+/// Every page of a feed or query, each with its ids.
+fn pages(
+    client: &mut Client,
+    request: &Request,
+    member: &str,
+    between: &mut dyn FnMut(&mut Client),
+) -> Vec<Vec<String>> {
+    let (mut all, mut next) = (Vec::new(), request.clone());
+    loop {
+        let answer = client.call(&next);
+        all.push(rows(&answer, member).iter().map(|row| text(row, "id")).collect());
+        match answer.header("x-ms-continuation") {
+            Some(continuation) => next = request.clone().header("x-ms-continuation", continuation),
+            None => return all,
+        }
+        between(client);
+    }
+}
+
+#[test]
+fn every_feed_is_paged_headed_and_queried() {
+    let server = server();
+    let mut client = server.client();
+    client.make_posts();
+    for (path, member, body) in FEEDS {
+        (0..5).for_each(|n| client.create(path, &body(n)));
+        let whole = rows(&client.call(&Request::new("GET", path)), member);
+        let ids: Vec<String> = whole.iter().map(|row| text(row, "id")).collect();
+        let list = Request::new("GET", path).header("x-ms-max-item-count", "2");
+        let paged = pages(&mut client, &list, member, &mut |_| {});
+        assert!(paged[..paged.len() - 1].iter().all(|page| page.len() == 2), "{path}: {paged:?}");
+        assert_eq!(paged.concat(), ids, "{path}");
+        let head = client.call(&Request::new("HEAD", path));
+        assert_eq!((head.status, head.header("x-ms-item-count")), (200, Some(&*ids.len().to_string())), "{path}");
+        let query = Request::query(path, "SELECT * FROM root r WHERE STARTSWITH(r.id, 'r') ORDER BY r.id DESC");
+        let paged = pages(&mut client, &query.header("x-ms-max-item-count", "3"), member, &mut |_| {});
+        assert_eq!(paged.concat(), ["r4", "r3", "r2", "r1", "r0"], "{path}");
+        let wrong = client.call(&Request::query(path, "SELEKT * FROM c"));
+        assert!(wrong.status == 400 && wrong.text().contains("SC1001"), "{path}: {}", wrong.text());
+        let bad = Request::new("GET", path).header("x-ms-continuation", "nonsense");
+        assert_eq!(client.call(&bad).status, 400, "{path}");
+        assert_eq!(client.call(&Request::new("PUT", path)).status, 405, "{path}");
+    }
+}
+
+#[test]
+fn a_list_goes_on_where_it_was_although_resources_went() {
+    let server = server();
+    let mut client = server.client();
+    client.make_posts();
+    for (path, member, body) in FEEDS {
+        (0..7).for_each(|n| client.create(path, &body(n)));
+        let list = Request::new("GET", path).header("x-ms-max-item-count", "3");
+        let first: Vec<String> = rows(&client.call(&list), member)
+            .iter()
+            .map(|row| text(row, "id"))
+            .filter(|id| id.starts_with('r'))
+            .collect();
+        let mut to_go = first.clone();
+        let paged = pages(&mut client, &list, member, &mut |client| {
+            if let Some(id) = to_go.pop() {
+                assert_eq!(client.call(&Request::new("DELETE", &format!("{path}/{id}"))).status, 204);
+            }
+        });
+        let mut seen: Vec<String> = paged.concat().into_iter().filter(|id| id.starts_with('r')).collect();
+        seen.sort();
+        assert_eq!(seen, ["r0", "r1", "r2", "r3", "r4", "r5", "r6"], "{path}");
+    }
+}
+
+#[test]
+fn there_are_no_conflicts_but_a_feed_of_them() {
+    let server = server();
+    let mut client = server.client();
+    client.make_posts();
+    let feed = format!("{CONTAINER}/conflicts");
+    assert!(rows(&client.call(&Request::new("GET", &feed)), "Conflicts").is_empty());
+    assert_eq!(client.call(&Request::new("HEAD", &feed)).header("x-ms-item-count"), Some("0"));
+    assert!(
+        rows(&client.call(&Request::query(&feed, "SELECT * FROM root r WHERE r.id = 'a'")), "Conflicts").is_empty()
+    );
+    assert_eq!(client.call(&Request::query(&feed, "SELEKT")).status, 400);
+    for method in ["GET", "HEAD", "DELETE"] {
+        assert_eq!(client.call(&Request::new(method, &format!("{feed}/a")).key("p")).code(), (404, 0), "{method}");
+    }
+    assert_eq!(client.call(&Request::new("GET", "/dbs/blog/colls/none/conflicts")).code(), (404, 1003));
+}
+
+#[test]
+fn partition_key_ranges_are_paged_for_who_asks_for_pages() {
+    let server = server();
+    let mut client = server.client();
+    client.create("/dbs", r#"{"id":"blog"}"#);
+    let create = Request::new("POST", "/dbs/blog/colls").header("x-ms-offer-throughput", "30000");
+    let body = r#"{"id":"posts","partitionKey":{"paths":["/k"],"kind":"Hash","version":2}}"#;
+    assert_eq!(client.call(&create.body(body)).status, 201);
+    let list = Request::new("GET", &format!("{CONTAINER}/pkranges"));
+    let everything = ["0", "1", "2", "3", "4"];
+    for most in ["2147483647", "-1"] {
+        let request = list.clone().header("x-ms-max-item-count", most);
+        assert_eq!(pages(&mut client, &request, "PartitionKeyRanges", &mut |_| {}), [everything], "{most}");
+    }
+    let paged = pages(&mut client, &list.clone().header("x-ms-max-item-count", "2"), "PartitionKeyRanges", &mut |_| {});
+    assert_eq!(paged, [vec!["0", "1"], vec!["2", "3"], vec!["4"]]);
+    // A reader who follows the etag gets all at once: its next question is answered with 304.
+    let incremental = list.header("A-IM", "Incremental Feed").header("x-ms-max-item-count", "2");
+    let answer = client.call(&incremental);
+    assert_eq!(rows(&answer, "PartitionKeyRanges").len(), 5);
+    let again = incremental.header("If-None-Match", answer.header("etag").expect("an etag"));
+    assert_eq!((client.call(&again).status, answer.header("x-ms-continuation")), (304, None));
+}
+
+#[test]
+fn scripts_are_upserted_and_databases_and_containers_are_not() {
+    const UPSERT: &str = "x-ms-documentdb-is-upsert";
+    let server = server();
+    let mut client = server.client();
+    client.make_posts();
+    for (path, _, body) in FEEDS {
+        let upsert = Request::new("POST", path).header(UPSERT, "true").body(body(0));
+        if path.starts_with(CONTAINER) {
+            let (made, replaced) = (client.call(&upsert), client.call(&upsert));
+            assert_eq!((made.status, replaced.status), (201, 200), "{path}");
+            assert_eq!(text(&made.json(), "_rid"), text(&replaced.json(), "_rid"), "{path}");
+            assert_ne!(text(&made.json(), "_etag"), text(&replaced.json(), "_etag"), "{path}");
+            assert_eq!(client.call(&Request::new("POST", path).body(body(0))).status, 409, "{path}");
+        } else {
+            let refused = client.call(&upsert);
+            assert_eq!(refused.status, 400, "{path}");
+            assert!(refused.text().contains(UPSERT), "{}", refused.text());
+        }
+    }
+}
