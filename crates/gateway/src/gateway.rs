@@ -218,7 +218,7 @@ impl Gateway {
         let mut reply = match begun.step {
             Step::Reply(reply) => reply,
             Step::Write(pending) => operations::finish_write(&call, pending.await),
-            Step::Batch(pending) => operations::finish_batch(pending.await),
+            Step::Batch(pending) => operations::finish_batch(&call, pending.await),
             Step::Procedure(pending) => operations::finish_procedure(&call, pending.await),
         };
         if let Some(owner) = &begun.owner {

@@ -28,8 +28,6 @@ mod date;
 mod feed;
 mod gateway;
 mod headers;
-// Until batches are served its doors are used by its tests alone.
-#[cfg_attr(not(test), expect(dead_code))]
 mod hybrid_row;
 mod log;
 mod operations;

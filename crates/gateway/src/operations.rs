@@ -10,6 +10,7 @@ mod metadata;
 mod plain;
 mod queries;
 mod ranges;
+mod row_batches;
 mod scripts;
 
 use crate::call::Call;

@@ -67,6 +67,13 @@ impl Reply {
         Reply { status, headers: HeaderMap::with_capacity(32), body: body.into(), charge, position, error }
     }
 
+    /// An answer with a body that is no text.
+    pub(crate) fn bytes(status: u16, body: Bytes) -> Self {
+        let mut reply = Reply::json(status, body);
+        reply.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
+        reply
+    }
+
     /// A failure before the engine did anything: it costs a look, unless the request was turned away at the door.
     pub(crate) fn failed(error: Error) -> Self {
         const A_LOOK: Charge = Charge(100);

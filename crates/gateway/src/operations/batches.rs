@@ -1,7 +1,9 @@
-//! Several operations in one request: transactional batches and bulk, as JSON.
+//! Several operations in one request: transactional batches and bulk, as JSON. The other form is in `row_batches.rs`;
+//! a batch is answered in the form in which it came.
 
-use super::Step;
+use super::{Step, row_batches};
 use crate::call::{Call, parse_body};
+use crate::hybrid_row;
 use crate::reply::{Reply, retry_after_ms};
 use bytes::Bytes;
 use orrery_engine::request::{
@@ -12,36 +14,46 @@ use orrery_model::json::write_string;
 use orrery_model::partition_key::PartitionKey;
 use orrery_model::{Error, Json, Object, Result};
 
-/// First byte of a batch in the form that the .NET SDK sends.
-const HYBRID_ROW: u8 = 0x81;
-
 pub(super) fn run(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
     let mode = mode(call, container)?;
-    if call.body.first() == Some(&HYBRID_ROW) {
-        return Err(Error::unsupported("A batch in HybridRow form (first byte 0x81)"));
-    }
+    let read = if is_in_rows(call) { row_batches::read } else { read };
     let operations = read(&call.body, call.ask.minimal)?;
     Ok(match engine.batch(container, &mode, operations, call.ask.session()) {
         Ok(pending) => Step::Batch(pending),
-        Err(refused) => Step::Reply(finish(*refused)),
+        Err(refused) => Step::Reply(finish(call, *refused)),
     })
 }
 
 /// The answer to a batch whose writes are durable: 200 if every operation succeeded, else 207.
-pub(crate) fn finish(outcome: Outcome<BatchAnswer>) -> Reply {
+pub(crate) fn finish(call: &Call, outcome: Outcome<BatchAnswer>) -> Reply {
     Reply::of(outcome, |answer| {
         let entries: Vec<Entry<'_>> = answer.results.iter().map(Entry::of).collect();
         let good = entries.iter().all(|entry| (200..300).contains(&entry.status));
-        let mut body = vec![b'['];
-        for (at, entry) in entries.iter().enumerate() {
-            if at > 0 {
-                body.push(b',');
-            }
-            entry.write(&mut body);
+        let status = if good { 200 } else { 207 };
+        if is_in_rows(call) {
+            Reply::bytes(status, row_batches::write(&entries))
+        } else {
+            Reply::json(status, write(&entries))
         }
-        body.push(b']');
-        Reply::json(if good { 200 } else { 207 }, body)
     })
+}
+
+/// Whether a batch is in HybridRow form.
+fn is_in_rows(call: &Call) -> bool {
+    call.body.first() == Some(&hybrid_row::FIRST_BYTE)
+}
+
+/// The entries as an array.
+fn write(entries: &[Entry<'_>]) -> Bytes {
+    let mut body = vec![b'['];
+    for (at, entry) in entries.iter().enumerate() {
+        if at > 0 {
+            body.push(b',');
+        }
+        entry.write(&mut body);
+    }
+    body.push(b']');
+    body.into()
 }
 
 fn mode(call: &Call, container: &Container) -> Result<BatchMode> {
@@ -56,7 +68,7 @@ fn mode(call: &Call, container: &Container) -> Result<BatchMode> {
 ///
 /// # Errors
 /// 400 for anything that is no list of operations.
-fn read(body: &[u8], minimal: bool) -> Result<Vec<BatchOperation>> {
+fn read(body: &Bytes, minimal: bool) -> Result<Vec<BatchOperation>> {
     let Json::Array(operations) = parse_body(body)? else {
         return Err(Error::bad("The body of a batch must be an array of operations."));
     };
@@ -81,9 +93,7 @@ fn operation(mut members: Members, minimal: bool) -> Result<BatchOperation> {
         "Delete" => BatchAction::Write(WriteOperation::Delete(id()?)),
         _ => return Err(members.invalid("operationType")),
     };
-    if members.take("timeToLiveInSeconds").is_some() {
-        return Err(Error::unsupported("A time to live beside the item of an operation (timeToLiveInSeconds)"));
-    }
+    refuse_time_to_live(members.take("timeToLiveInSeconds").is_some())?;
     let body = match members.take("resourceBody") {
         // Old clients send the item as text in text.
         Some(Json::String(text)) => Some(Body::Text(Bytes::from(text))),
@@ -93,7 +103,7 @@ fn operation(mut members: Members, minimal: bool) -> Result<BatchOperation> {
         partition_key: members.key()?,
         if_match: members.text("ifMatch")?,
         if_none_match: members.text("ifNoneMatch")?,
-        leave_out_of_index: members.leaves_out_of_index()?,
+        leave_out_of_index: leaves_out_of_index(members.text("indexingDirective")?.as_deref(), members.number)?,
         minimal: minimal | members.flag("minimalReturnPreference")?,
         ..BatchOperation::new(action, body)
     })
@@ -138,26 +148,41 @@ impl Members {
         }
     }
 
-    fn leaves_out_of_index(&mut self) -> Result<bool> {
-        match self.text("indexingDirective")?.as_deref() {
-            None | Some("Default" | "Include") => Ok(false),
-            Some("Exclude") => Ok(true),
-            Some(_) => Err(self.invalid("indexingDirective")),
-        }
-    }
-
     fn invalid(&self, name: &str) -> Error {
-        let number = self.number;
-        Error::bad(format!("The member '{name}' of operation {number} of the batch is missing or invalid."))
+        invalid(name, self.number)
     }
 }
 
+/// The error for a member of the operation with this number, counted from 1.
+pub(super) fn invalid(name: &str, number: usize) -> Error {
+    Error::bad(format!("The member '{name}' of operation {number} of the batch is missing or invalid."))
+}
+
+/// What the `indexingDirective` of an operation says.
+///
+/// # Errors
+/// 400 for a word that is none.
+pub(super) fn leaves_out_of_index(directive: Option<&str>, number: usize) -> Result<bool> {
+    match directive {
+        None | Some("Default" | "Include") => Ok(false),
+        Some("Exclude") => Ok(true),
+        Some(_) => Err(invalid("indexingDirective", number)),
+    }
+}
+
+/// # Errors
+/// 400 by name if an operation has a time to live beside its item.
+pub(super) fn refuse_time_to_live(has_one: bool) -> Result<()> {
+    let refusal = || Error::unsupported("A time to live beside the item of an operation (timeToLiveInSeconds)");
+    if has_one { Err(refusal()) } else { Ok(()) }
+}
+
 /// What a client reads of one operation.
-struct Entry<'a> {
-    status: u16,
-    outcome: &'a Outcome<BatchReply>,
-    etag: Option<&'a str>,
-    body: Option<&'a Bytes>,
+pub(super) struct Entry<'a> {
+    pub(super) status: u16,
+    pub(super) outcome: &'a Outcome<BatchReply>,
+    pub(super) etag: Option<&'a str>,
+    pub(super) body: Option<&'a Bytes>,
 }
 
 impl<'a> Entry<'a> {
@@ -174,6 +199,11 @@ impl<'a> Entry<'a> {
         Entry { status, outcome, etag: etag.map(String::as_str), body }
     }
 
+    /// Milliseconds after which a retry may succeed, if waiting helps.
+    pub(super) fn retry_after_ms(&self) -> Option<u64> {
+        self.outcome.result.as_ref().err().and_then(retry_after_ms)
+    }
+
     /// As a JSON object; what there is not is left out.
     fn write(&self, out: &mut Vec<u8>) {
         let mut name = |text: String| out.extend_from_slice(text.as_bytes());
@@ -182,7 +212,7 @@ impl<'a> Entry<'a> {
             if error.sub_status() != 0 {
                 name(format!(r#","subStatusCode":{}"#, error.sub_status()));
             }
-            if let Some(milliseconds) = retry_after_ms(error) {
+            if let Some(milliseconds) = self.retry_after_ms() {
                 name(format!(r#","retryAfterMilliseconds":{milliseconds}"#));
             }
             name(r#","message":"#.to_owned());
