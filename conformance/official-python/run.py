@@ -98,7 +98,7 @@ class ServerOfThisRun:
         # The vendor's emulator is called `localhost` and sends its clients to 127.0.0.1; tests that pretend that there
         # are several regions tell them apart by that.
         port = free_port()
-        options = ("--endpoint", f"https://127.0.0.1:{port}", "--cross-partition-queries", "refuse")
+        options = ("--endpoint", f"https://127.0.0.1:{port}", "--cross-partition-queries", "refuse", "--entra", "accept-any")
         self._server = Server.start(self._log, "--memory", *options, port=port)
         return Account(f"https://localhost:{port}/", self._server.endpoints.key)
 

@@ -644,9 +644,9 @@ pub fn item_id(item: &Object) -> Result<&str> {
     }
     if id.len() > limits::ITEM_ID_BYTES {
         return Err(Error::bad(format!(
-            "The id has {} bytes, at most {} are allowed.",
+            "The id of {} bytes is invalid. Ensure to provide a unique non-empty string less than '{}' characters.",
             id.len(),
-            limits::ITEM_ID_BYTES
+            limits::ITEM_ID_BYTES + 1
         )));
     }
     if id.contains(['/', '\\']) {

@@ -86,7 +86,7 @@ fn scripts_are_answered_with_the_quota() {
             let answer = client.call(&request);
             assert_eq!(answer.status, status, "{kind}: {}", answer.text());
             for name in ["x-ms-resource-quota", "x-ms-resource-usage"] {
-                assert!(answer.header(name).is_some_and(|value| value.contains("collectionSize=")), "{kind}: {name}");
+                assert!(answer.header(name).is_some_and(|value| value.contains("storedProcedures=")), "{kind}: {name}");
             }
         }
     }

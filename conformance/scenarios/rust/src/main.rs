@@ -13,7 +13,7 @@ mod resources;
 use std::collections::BTreeSet;
 use std::io::{BufRead, Write};
 
-use azure_data_cosmos::options::{BinaryEncodingOptions, ContentResponseOnWrite, OperationOptions};
+use azure_data_cosmos::options::{ContentResponseOnWrite, OperationOptions};
 use azure_data_cosmos::{AccountReference, CosmosClient, CosmosClientBuilder, CosmosError, RoutingStrategy};
 use serde_json::{Value, json};
 
@@ -156,16 +156,12 @@ impl Driver {
         {
             self.reach(method);
         }
-        self.reach("CosmosClientBuilder::with_binary_encoding_options");
         self.reach("CosmosClientBuilder::with_default_operation_options");
         let account = AccountReference::with_authentication_key(self.endpoint.parse()?, wanted.key);
         let mut operation = OperationOptions::default();
         operation.content_response_on_write = Some(wanted.response);
         let builder: CosmosClientBuilder = CosmosClient::builder();
-        // The server refuses binary bodies by name; the SDK sends them unless told not to.
-        let builder = builder
-            .with_binary_encoding_options(BinaryEncodingOptions::new().with_enabled(false))
-            .with_default_operation_options(operation);
+        let builder = builder.with_default_operation_options(operation);
         Ok(builder.build(account, RoutingStrategy::PreferredRegions(Vec::new())).await?)
     }
 

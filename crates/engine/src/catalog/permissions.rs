@@ -57,14 +57,15 @@ pub(super) fn checked_body(body: &Object) -> Result<Object> {
     let key = rest.remove(PARTITION_KEY).filter(|key| !matches!(key, Json::Null));
     let mut checked = checked(&rest, "permission", MEMBERS)?;
     let text = |name: &str| checked.get(name).and_then(Json::as_str).unwrap_or_default();
-    let mode = PermissionMode::from_name(text("permissionMode")).ok_or_else(|| {
-        Error::bad(format!("The permissionMode '{}' is invalid; it is Read or All.", text("permissionMode")))
-    })?;
+    // Kept in whatever case it was written: clients compare it with what they sent.
+    if PermissionMode::from_name(text("permissionMode")).is_none() {
+        let told = format!("The permissionMode '{}' is invalid; it is Read or All.", text("permissionMode"));
+        return Err(Error::bad(told));
+    }
     let resource = text("resource").to_owned();
     if resource.trim_matches('/').is_empty() || resource.len() > limits::RESOURCE_LINK_BYTES {
         return Err(Error::bad("The resource of a permission must be the link of a resource."));
     }
-    checked.set("permissionMode", mode.name());
     if let Some(key) = key {
         read_key(&key)?;
         checked.set(PARTITION_KEY, key);
@@ -111,7 +112,7 @@ mod tests {
     fn a_permission_keeps_what_it_was_given() {
         let text = r#"{"id":"p","permissionMode":"all","resource":"/dbs/d/colls/c/","resourcePartitionKey":["a",1]}"#;
         let body = check(text).expect("a permission");
-        assert_eq!(body.get("permissionMode").and_then(Json::as_str), Some("All"));
+        assert_eq!(body.get("permissionMode").and_then(Json::as_str), Some("all"));
         assert_eq!(body.get("resource").and_then(Json::as_str), Some("/dbs/d/colls/c/"));
         assert_eq!(body.get("resourcePartitionKey").map(Json::to_text), Some(r#"["a",1]"#.into()));
         assert!(check(r#"{"id":"p","permissionMode":"Read","resource":"r","_token":"t","_rid":"x"}"#).is_ok());
