@@ -170,7 +170,8 @@ final class Items {
       JsonNode item = result.getItem(JsonNode.class);
       if (item != null) one.set("body", item);
     }
-    return Answer.of(done.getStatusCode()).with("results", results)
+    // Of a batch that was answered with 207 the SDK gives the status of the first refusal as the whole answer's.
+    return Answer.of(done.isSuccessStatusCode() ? done.getStatusCode() : 207).with("results", results)
         .with("headers", Main.JSON.valueToTree(done.getResponseHeaders()));
   }
 
