@@ -46,12 +46,12 @@ overBothSchemes("permissions", (world) => {
     const { resources: listed } = await user.permissions.readAll().fetchAll();
     assert.deepEqual(listed.map((p) => p.id), [permission.id]);
     const { resources: found } = await user.permissions.query("SELECT VALUE c.permissionMode FROM c").fetchAll();
-    assert.deepEqual(found, ["Read"]);
+    assert.deepEqual(found, [PermissionMode.Read]);
     const changed = { ...permission, permissionMode: PermissionMode.All };
     const { resource: replaced } = await user.permission(permission.id).replace(changed);
-    assert.equal(replaced.permissionMode, "All");
+    assert.equal(replaced.permissionMode, PermissionMode.All);
     const { resource: upserted, statusCode } = await user.permissions.upsert({ ...again, id: permission.id });
-    assert.deepEqual([statusCode, upserted.permissionMode], [200, "Read"]);
+    assert.deepEqual([statusCode, upserted.permissionMode], [200, PermissionMode.Read]);
     await user.permission(permission.id).delete();
     await refused(user.permission(permission.id).read(), 404);
   });
