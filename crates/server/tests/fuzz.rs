@@ -53,7 +53,7 @@ fn whatever_is_asked_the_answer_is_one_of_the_service() {
                     let request = grammar.request(&known.lock().expect("no thread failed"));
                     let answer = wire.send(server, &request);
                     if let Some(complaint) = complaint(&request, &answer) {
-                        panic!("{complaint}\nseed {seed}, connection {connection}\n{request}\n{answer}");
+                        panic!("{complaint}\nseed {seed}, connection {connection}\n{request}\n{}", answer.text());
                     }
                     *statuses.lock().expect("no thread failed").entry(answer.status).or_default() += 1;
                     known.lock().expect("no thread failed").learn(&answer);

@@ -1,35 +1,11 @@
 //! A connection that survives whatever is sent over it, and what an answer must be.
 
 use crate::grammar::Sent;
-use crate::program::Server;
+use crate::program::{Answer, Server};
 use orrery_model::json::parse;
 use orrery_model::{Json, Kind};
-use std::fmt;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufReader, Write};
 use std::net::TcpStream;
-
-/// What came back.
-pub struct Answer {
-    pub status: u16,
-    pub head: String,
-    pub body: Vec<u8>,
-}
-
-impl Answer {
-    pub fn header(&self, name: &str) -> Option<&str> {
-        self.head.lines().skip(1).find_map(|line| {
-            let (n, value) = line.split_once(':')?;
-            n.eq_ignore_ascii_case(name).then(|| value.trim())
-        })
-    }
-}
-
-impl fmt::Display for Answer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let body: String = String::from_utf8_lossy(&self.body).chars().take(2_000).collect();
-        write!(f, "{}{body}", self.head)
-    }
-}
 
 /// One connection, opened again when the server closes it.
 pub struct Connection(BufReader<TcpStream>);
@@ -50,21 +26,11 @@ impl Connection {
     fn try_send(&mut self, request: &Sent) -> io::Result<Answer> {
         // A server that refuses a request early may stop reading: its answer counts, not the broken pipe.
         let written = self.0.get_mut().write_all(&request.bytes);
-        let mut head = String::new();
-        while !head.ends_with("\r\n\r\n") {
-            if self.0.read_line(&mut head)? == 0 {
-                written?;
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
-        }
-        let status = head.split(' ').nth(1).and_then(|s| s.parse().ok()).ok_or(io::ErrorKind::InvalidData)?;
-        let mut answer = Answer { status, head, body: Vec::new() };
-        let length = answer.header("content-length").and_then(|text| text.parse().ok()).unwrap_or(0);
-        if request.method != "HEAD" && !matches!(status, 204 | 304) {
-            answer.body.resize(length, 0);
-            self.0.read_exact(&mut answer.body)?;
-        }
-        Ok(answer)
+        let answer = match request.method.as_str() {
+            "HEAD" => Answer::read_head(&mut self.0),
+            _ => Answer::read(&mut self.0),
+        };
+        answer.or_else(|broken| written.and(Err(broken)))
     }
 }
 
@@ -126,7 +92,7 @@ fn wrong_headers(answer: &Answer) -> Option<String> {
     if answer.header("x-ms-activity-id").is_none_or(str::is_empty) {
         return Some("there is no activity id".into());
     }
-    let empty = answer.head.lines().skip(1).filter(|line| !line.is_empty()).find(|line| line.trim_end().ends_with(':'));
+    let empty = answer.head_lines().filter(|line| !line.is_empty()).find(|line| line.trim_end().ends_with(':'));
     if let Some(line) = empty {
         return Some(format!("the header '{line}' is empty"));
     }

@@ -2,7 +2,7 @@
 //! the path, or does not. What answers told (resource ids, etags, continuations, session tokens) comes back in later
 //! requests.
 
-use crate::answers::Answer;
+use crate::program::Answer;
 use crate::values::{self, Dice, hostile};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -172,7 +172,7 @@ impl Answer {
     }
 
     /// Reads an answer that has no body whatever its headers say: that to a HEAD.
-    fn read_head(stream: &mut impl BufRead) -> io::Result<Self> {
+    pub fn read_head(stream: &mut impl BufRead) -> io::Result<Self> {
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {
             if stream.read_line(&mut head)? == 0 {
@@ -183,9 +183,14 @@ impl Answer {
         Ok(Answer { status, head, body: Vec::new() })
     }
 
+    /// The lines of its head, after the one with the status.
+    pub fn head_lines(&self) -> impl Iterator<Item = &str> {
+        self.head.lines().skip(1)
+    }
+
     /// A header's value.
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.head.lines().skip(1).find_map(|line| {
+        self.head_lines().find_map(|line| {
             let (n, value) = line.split_once(':')?;
             n.eq_ignore_ascii_case(name).then(|| value.trim())
         })
