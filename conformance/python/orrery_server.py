@@ -100,6 +100,14 @@ class Server:
         if "panicked at" in self._log.read_text(errors="replace"):
             raise ServerFailed(f"the server panicked{self._end_of_log()}")
 
+    def kill(self) -> None:
+        """Kills the process with SIGKILL, as a loss of power would end it; complains if it had died before."""
+        died = self._process.poll()
+        if died is not None:
+            raise ServerFailed(f"the server ended by itself with code {died}{self._end_of_log()}")
+        self._process.kill()
+        self._process.wait()
+
     def _wait_until_ready(self) -> Endpoints:
         try:
             line = self._lines.get(timeout=READY_SECONDS_MAX)

@@ -30,6 +30,7 @@ const STEPS: &[Step] = &[
     Step { name: "conformance sql-cases", run: || conformance::sql_cases(&[]), needs: Some(BUILD) },
     Step { name: "official python, quick", run: conformance::official_python_quick, needs: Some(BUILD) },
     Step { name: "conformance javascript", run: || conformance::javascript(&[]), needs: Some(BUILD) },
+    Step { name: "mixed workload, small", run: || conformance::splits(&[]), needs: Some(BUILD) },
     Step { name: "scenarios", run: || scenarios::judge(&[]), needs: Some(BUILD) },
     Step { name: "scenarios go", run: || scenarios::go(&[]), needs: Some(BUILD) },
     Step { name: "scenarios java", run: || scenarios::java(&[]), needs: Some(BUILD) },

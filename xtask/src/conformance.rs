@@ -6,6 +6,7 @@
 //! conformance/sql-cases        queries with known rows      the same venv
 //! conformance/javascript       @azure/cosmos, node --test   node_modules beside the suite
 //! conformance/scenarios        one table, several SDKs      see `scenarios.rs`
+//! conformance/splits           both SDKs at once, histories checked   the same venv and node_modules
 //! ```
 //!
 //! An installation is kept and used again while its stamp, a copy of the list of pins, is unchanged.
@@ -32,6 +33,7 @@ const SUITES: &[Suite] = &[
     ("javascript", "javascript", javascript),
     ("sql-cases", "sql-cases", sql_cases),
     ("official-python", "official-python", official_python),
+    ("splits", "splits", splits),
     ("scenarios", "scenarios", scenarios::judge),
     ("go", "scenarios/go", scenarios::go),
     ("java", "scenarios/java", scenarios::java),
@@ -102,6 +104,19 @@ pub fn official_python(arguments: &[String]) -> Outcome {
 /// The part of the Python SDK's own suite that is quick enough for every change.
 pub fn official_python_quick() -> Outcome {
     official_python(&["--quick".to_owned()])
+}
+
+/// The mixed workload of the Python and JavaScript SDKs: without arguments a small one, after the tests of its checker.
+pub fn splits(arguments: &[String]) -> Outcome {
+    const SMALL: [&str; 6] = ["--actions", "none", "--kills", "3", "--operations", "1000"];
+    if arguments.is_empty() {
+        pytest("splits", &[])?;
+        return splits(&SMALL.map(str::to_owned));
+    }
+    node_modules(&root().join("conformance/javascript"))?;
+    let mut run = python_program(&root().join("conformance/splits"))?;
+    run.arg("run.py").args(arguments).env(PROGRAM_VARIABLE, server()?);
+    must(&mut run).map_err(|error| format!("{error}; `--keep DIRECTORY` keeps the histories and the server's log"))
 }
 
 /// A suite of ours that pytest runs.

@@ -1,0 +1,101 @@
+"""What happens to the container while clients work: splits and merges, by the management API.
+
+    splits   one physical partition after the other is split, and merged back when there are many
+    merges   adjacent ones are merged, and split again when one is left
+    mixed    either, by chance
+
+Promises: each action is over, one way or the other, before the next begins.
+"""
+
+import json
+import random
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+
+from history import Action
+
+# With fewer physical partitions than the first there is nothing to merge; with more than the second, enough to do so.
+FEW, MANY = 2, 6
+ANSWER_SECONDS_MAX = 60
+
+
+class Refused(Exception):
+    """The management API answered with an error."""
+
+
+class Management:
+    """The management API of one server, for one container."""
+
+    def __init__(self, endpoint: str, token: str, database: str, container: str):
+        self._endpoint, self._token = endpoint.rstrip("/"), token
+        self._home = f"/dbs/{database}/colls/{container}/partitions"
+
+    def partitions(self) -> list[dict]:
+        """The live physical partitions in the order of the hash space."""
+        return sorted(self._ask("GET", self._home)["partitions"], key=lambda partition: partition["minInclusive"])
+
+    def split(self, partition: str) -> dict:
+        return self._ask("POST", f"{self._home}/{partition}/split", {})
+
+    def merge(self, partitions: list[str]) -> dict:
+        return self._ask("POST", f"{self._home}/merge", {"ids": partitions})
+
+    def operation(self, id: str) -> dict:
+        return self._ask("GET", f"/operations/{id}")
+
+    def _ask(self, method: str, path: str, body: dict | None = None) -> dict:
+        request = urllib.request.Request(self._endpoint + path, method=method)
+        request.add_header("Authorization", f"Bearer {self._token}")
+        request.add_header("Content-Type", "application/json")
+        data = None if body is None else json.dumps(body).encode()
+        try:
+            with urllib.request.urlopen(request, data, ANSWER_SECONDS_MAX) as answer:
+                return json.load(answer)
+        except urllib.error.HTTPError as error:
+            raise Refused(f"{method} {path}: {error.code} {error.read().decode(errors='replace')}") from error
+
+
+class Actions:
+    """One split or merge after the other, as a plan says."""
+
+    def __init__(self, plan: str, management: Management, chance: random.Random):
+        self.plan, self.management, self.chance = plan, management, chance
+
+    def next(self, wait: Callable[[], None]) -> Action:
+        """Does one, and says how it ended. `wait` lets the clients go on while it is under way."""
+        action = Action("look", time.monotonic_ns(), 0)
+        try:
+            partitions = [str(partition["id"]) for partition in self.management.partitions()]
+            action.do, which = self.choose(partitions)
+            action.detail = " ".join(which)
+            if action.do == "split":
+                operation = self.management.split(which[0])
+            else:
+                operation = self.management.merge(which)
+            while operation["status"] not in ("succeeded", "failed", "cancelled"):
+                wait()
+                operation = self.management.operation(operation["id"])
+            action.outcome = "ok" if operation["status"] == "succeeded" else "failed"
+            if action.outcome != "ok":
+                action.detail += f": {json.dumps(operation)}"
+        except Refused as refused:
+            action.outcome, action.detail = "failed", f"{action.detail}: {refused}"
+        except OSError as broken:  # the server was killed: what became of it is seen at the next look
+            action.outcome, action.detail = "unknown", f"{action.detail}: {broken}"
+        action.returned = time.monotonic_ns()
+        return action
+
+    def choose(self, partitions: list[str]) -> tuple[str, list[str]]:
+        """What to do next with these, and with which of them."""
+        if len(partitions) < FEW:
+            split = True
+        elif len(partitions) > MANY:
+            split = False
+        else:
+            split = {"splits": True, "merges": False, "mixed": self.chance.random() < 0.5}[self.plan]
+        if split:
+            return "split", [self.chance.choice(partitions)]
+        first = self.chance.randrange(len(partitions) - 1)
+        return "merge", partitions[first : first + 2]

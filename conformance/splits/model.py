@@ -1,0 +1,144 @@
+"""What can be true of each item, given a history: when it was surely there, and which values it can have had.
+
+An operation takes place at one moment between its call and its return. From that alone follows what no reader may see:
+a value that another write, which began after it was over, had replaced before the reader asked; absence where a write
+was over and no delete can have followed. Concurrent operations may have come in either order, and an unknown one may
+not have taken place at all, so both only ever widen what is allowed.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from itertools import accumulate
+from zlib import crc32
+
+from history import Action, FeedPage, Look, Record, Write
+
+# Long before and long after everything.
+EVER = -(1 << 80)
+NEVER = 1 << 80
+
+COUNTER = "n"
+RANKS = 1000
+
+
+def rank_of(pk: str, id: str) -> int:
+    """The number that an item keeps for life, and queries sort and filter by."""
+    return crc32(f"{pk}/{id}".encode()) % RANKS
+
+
+class Moments:
+    """Intervals of operations: the latest beginning among those that were over at a time."""
+
+    def __init__(self, intervals):
+        ordered = sorted((over, began) for began, over in intervals)
+        self._over = [over for over, _ in ordered]
+        self._latest = list(accumulate((began for _, began in ordered), max))
+
+    def latest_beginning(self, before: int) -> int:
+        """Of the operations that were over before this time, the latest beginning."""
+        place = bisect_left(self._over, before)
+        return self._latest[place - 1] if place else EVER
+
+    def count_over(self, before: int) -> int:
+        return bisect_left(self._over, before)
+
+
+class Beginnings:
+    """Intervals of operations: the latest end among those that had begun at a time."""
+
+    def __init__(self, intervals):
+        ordered = sorted(intervals)
+        self._began = [began for began, _ in ordered]
+        self._latest = list(accumulate((over for _, over in ordered), max))
+
+    def latest_end(self, until: int) -> int:
+        """Of the operations that had begun by this time, the latest end."""
+        place = bisect_right(self._began, until)
+        return self._latest[place - 1] if place else EVER
+
+
+class Item:
+    """One item: what was written to it, and what follows."""
+
+    def __init__(self, writes: list[Write], first_seen: dict[str, int]):
+        self.seen = first_seen
+        possible = [w for w in writes if took_place(w) != "no"]
+        definite = [w for w in possible if took_place(w) == "yes" or w.v in first_seen]
+        self.by_value = {w.v: w for w in writes if w.v is not None}
+        self._definite = Moments((w.invoked, self.over(w)) for w in definite)
+        self._presence = Moments((w.invoked, self.over(w)) for w in definite if w.do != "delete")
+        self._makers = Beginnings((w.invoked, self.over(w)) for w in possible if w.do in ("create", "upsert", "batch"))
+        deletes = [w for w in possible if w.do == "delete"]
+        self._deletes = Beginnings((w.invoked, self.over(w)) for w in deletes)
+        self._sure_deletes = Moments((w.invoked, self.over(w)) for w in definite if w.do == "delete")
+        self.deletes = [(w.invoked, self.over(w)) for w in deletes]
+        increments = [w for w in possible if w.do == "increment"]
+        self._increments = Moments((w.invoked, self.over(w)) for w in definite if w.do == "increment")
+        self._started = sorted(began for w in increments for began in [w.invoked] * (1 + w.lost))
+
+    def over(self, write: Write) -> int:
+        """When a write had taken place, if it did: it returned, or its value was seen."""
+        return min(write.returned, self.seen.get(write.v, NEVER))
+
+    def is_replaced(self, write: Write, before: int) -> bool:
+        """Whether another write surely took the place of this one before that time."""
+        return self._definite.latest_beginning(before) > self.over(write)
+
+    def is_surely_there(self, since: int, until: int) -> bool:
+        """Whether the item was there at every moment between."""
+        written = self._presence.latest_beginning(since)
+        return written > EVER and self._deletes.latest_end(until) < written
+
+    def is_surely_absent(self, since: int, until: int) -> bool:
+        """Whether the item was missing at every moment between."""
+        return self._makers.latest_end(until) < self._sure_deletes.latest_beginning(since) or (
+            self._makers.latest_end(until) == EVER
+        )
+
+    def counts(self, since: int, until: int) -> tuple[int, int]:
+        """The least and the greatest count that a reader between may see."""
+        return self._increments.count_over(since), bisect_right(self._started, until)
+
+
+def took_place(write: Write) -> str:
+    """`yes`, `no`, or `maybe`. A refusal after an attempt that broke off may be the answer to that attempt's success."""
+    if write.outcome == "failed":
+        return "maybe" if write.lost else "no"
+    return "yes" if write.outcome == "ok" else "maybe"
+
+
+class Model:
+    """The history by kinds, and every item of it."""
+
+    def __init__(self, records: list[Record]):
+        self.writes = [r for r in records if isinstance(r, Write)]
+        self.looks = [r for r in records if isinstance(r, Look)]
+        self.pages = [r for r in records if isinstance(r, FeedPage)]
+        self.actions = [r for r in records if isinstance(r, Action)]
+        seen = self._first_seen()
+        writes = defaultdict(list)
+        for write in self.writes:
+            for id in write.ids:
+                writes[write.pk, id].append(write)
+        self.items = {name: Item(found, seen) for name, found in writes.items()}
+        self.nothing = Item([], {})
+
+    def _first_seen(self) -> dict[str, int]:
+        """When each value was first seen."""
+        seen: dict[str, int] = {}
+        for look in self.looks:
+            for returned, row in look.rows:
+                seen[row[2]] = min(returned, seen.get(row[2], NEVER))
+        for page in self.pages:
+            for row in page.rows:
+                seen[row[2]] = min(page.returned, seen.get(row[2], NEVER))
+        return seen
+
+    def item(self, pk: str, id: str) -> Item:
+        """An item, though nobody wrote it."""
+        return self.items.get((pk, id), self.nothing)
+
+    @property
+    def was_killed(self) -> bool:
+        """Whether clients may have seen connections break."""
+        return any(action.do == "kill" for action in self.actions)

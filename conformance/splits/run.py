@@ -1,0 +1,320 @@
+"""A mixed workload of the official Python and JavaScript SDKs while the container's partitions split and merge.
+
+    run.py [--actions none|splits|merges|mixed] [--splits N] [--merges N] [--kills N] [--operations N] ...
+
+Starts one server, fills a container, starts the clients (`worker.py`, `worker.js`), splits and merges meanwhile, and
+kills the server with SIGKILL at random moments if asked to, starting it again on the same data and port. When all that
+was asked for has been done, the clients stop, the readers of the change feed read to its end, every item is read once
+more, and the histories of all are checked (`checker.py`).
+
+Promises: exit code 0 only if the checker finds nothing and the server died only when it was killed. What happens when
+is counted in operations of the clients, never in seconds.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "python"))
+
+from azure.cosmos import CosmosClient, PartitionKey  # noqa: E402
+
+from actions import Actions, Management  # noqa: E402
+from checker import report  # noqa: E402
+from history import Action, line_of  # noqa: E402
+from model import COUNTER, rank_of  # noqa: E402
+from orrery_server import Server, ServerFailed, free_port  # noqa: E402
+from worker import FIELDS, Notes, Writer, container_of, every_page, look, new_client  # noqa: E402
+
+DATABASE, CONTAINER = "shop", "items"
+IDS = [f"i{n}" for n in range(8)]
+KEYS_OF_A_CLIENT, SHARED_KEYS, STILL_KEYS, ITEMS_OF_A_STILL_KEY = 6, 4, 30, 6
+# No client may be slower than this between two of its operations.
+SILENCE_SECONDS_MAX = 120
+
+
+class ClientFailed(Exception):
+    """A client ended, or fell silent."""
+
+
+class Progress:
+    """How many operations all clients have done."""
+
+    def __init__(self):
+        self._changed = threading.Condition()
+        self._count = 0
+        self._broken: str | None = None
+
+    def add(self, count: int) -> None:
+        with self._changed:
+            self._count += count
+            self._changed.notify_all()
+
+    def break_off(self, reason: str) -> None:
+        """Whoever waits, or will, fails."""
+        with self._changed:
+            self._broken = self._broken or reason
+            self._changed.notify_all()
+
+    def wait_for(self, more: int) -> None:
+        """Returns when so many more operations are done."""
+        with self._changed:
+            wanted = self._count + more
+            while self._count < wanted and not self._broken:
+                if not self._changed.wait(SILENCE_SECONDS_MAX):
+                    raise ClientFailed(f"no client did anything for {SILENCE_SECONDS_MAX} s")
+            if self._broken:
+                raise ClientFailed(self._broken)
+
+
+class Client:
+    """A worker process."""
+
+    def __init__(self, command: list[str], plan: dict, log: Path, progress: Progress):
+        self.name, self._log, self._progress = plan["client"], log, progress
+        self._said = {word: threading.Event() for word in ("begun", "quiet", "drained")}
+        with log.open("wb") as stderr:
+            self._process = subprocess.Popen(
+                [*command, json.dumps(plan)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, text=True
+            )
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def tell(self, word: str) -> None:
+        self._process.stdin.write(word + "\n")
+        self._process.stdin.flush()
+
+    def wait_for(self, word: str) -> None:
+        if not self._said[word].wait(SILENCE_SECONDS_MAX):
+            raise ClientFailed(f"{self.name} is not {word} after {SILENCE_SECONDS_MAX} s")
+        if self._process.poll():
+            raise ClientFailed(self._last_words())
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    def _listen(self) -> None:
+        for line in self._process.stdout:
+            word = line.strip()
+            if word in self._said:
+                self._said[word].set()
+            else:
+                self._said["begun"].set()
+                self._progress.add(int(word))
+        if self._process.wait() != 0:
+            self._progress.break_off(self._last_words())
+        for event in self._said.values():
+            event.set()
+
+    def _last_words(self) -> str:
+        return f"the client {self.name} ended: {self._log.read_text(errors='replace')[-4000:]}"
+
+
+class Host:
+    """The server through all its lives, on one port and one data directory."""
+
+    def __init__(self, directory: Path, arguments: list[str]):
+        self._directory, self._arguments = directory, arguments
+        self._port, self._lives = free_port(), 0
+        self.server = self._start()
+
+    def _start(self) -> Server:
+        self._lives += 1
+        log = self._directory / f"server-{self._lives}.log"
+        data = ["--data-dir", str(self._directory / "data")]
+        return Server.start(log, *data, *self._arguments, port=self._port)
+
+    def kill_and_start(self) -> Action:
+        action = Action("kill", time.monotonic_ns(), 0)
+        self.server.kill()
+        self.server = self._start()
+        action.returned = time.monotonic_ns()
+        return action
+
+    @property
+    def endpoint(self) -> str:
+        return self.server.endpoints.http
+
+    @property
+    def key(self) -> str:
+        return self.server.endpoints.key
+
+
+class Log:
+    """The history of what was done to the server."""
+
+    def __init__(self, file: Path):
+        self._file = file.open("w", buffering=1)
+        self._lock = threading.Lock()
+
+    def add(self, action: Action) -> None:
+        with self._lock:
+            self._file.write(line_of(action) + "\n")
+
+
+def main() -> int:
+    arguments = parse(sys.argv[1:])
+    with tempfile.TemporaryDirectory() as temporary:
+        directory = Path(arguments.keep or temporary)
+        directory.mkdir(parents=True, exist_ok=True)
+        try:
+            began = time.monotonic()
+            run(arguments, directory)
+            print(f"workload of {time.monotonic() - began:.0f} s with seed {arguments.seed}:")
+        except (ServerFailed, ClientFailed) as failed:
+            print(failed, file=sys.stderr)
+            return 2
+        return 0 if report(directory / "history") else 1
+
+
+def parse(words: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--actions", choices=("none", "splits", "merges", "mixed"), default="none")
+    parser.add_argument("--splits", type=int, default=0, help="at least so many splits")
+    parser.add_argument("--merges", type=int, default=0, help="at least so many merges")
+    parser.add_argument("--kills", type=int, default=0, help="so many times kill -9 and a new start")
+    parser.add_argument("--operations", type=int, default=2000, help="at least so many operations of the clients")
+    parser.add_argument("--pace", type=int, default=40, help="operations of the clients between two splits or merges")
+    parser.add_argument("--python", type=int, default=2, help="processes on the Python SDK")
+    parser.add_argument("--javascript", type=int, default=2, help="processes on the JavaScript SDK")
+    parser.add_argument("--throughput", type=int, default=1000, help="RU/s of the container at its start")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--keep", help="a directory for data, logs and histories that is not removed")
+    return parser.parse_args(words)
+
+
+def run(arguments: argparse.Namespace, directory: Path) -> None:
+    """The whole workload; its histories are in `directory/history` then."""
+    (directory / "history").mkdir(exist_ok=True)
+    host = Host(directory, ["--admin-listen", "127.0.0.1:0"] if arguments.actions != "none" else [])
+    progress, log = Progress(), Log(directory / "history" / "actions.jsonl")
+    clients: list[Client] = []
+    try:
+        plans = plans_of(arguments, host, directory)
+        asyncio.run(fill(plans, arguments.throughput, directory))
+        clients += [start(plan, directory, progress) for plan in plans]
+        for client in clients:
+            client.wait_for("begun")
+        happen(arguments, host, progress, log)
+        for word, done in (("quiet", "quiet"), ("drain", "drained")):
+            for client in clients:
+                client.tell(word)
+            for client in clients:
+                client.wait_for(done)
+        asyncio.run(look_once_more(plans, directory))
+    finally:
+        for client in clients:
+            client.end()
+        host.server.stop()
+
+
+def plans_of(arguments: argparse.Namespace, host: Host, directory: Path) -> list[dict]:
+    """A plan for each client."""
+    names = [f"py{n}" for n in range(arguments.python)] + [f"js{n}" for n in range(arguments.javascript)]
+    common = {"endpoint": host.endpoint, "key": host.key, "database": DATABASE, "container": CONTAINER, "ids": IDS}
+    common |= {"seed": arguments.seed, "shared": [f"shared/{n}" for n in range(SHARED_KEYS)]}
+    return [
+        common
+        | {
+            "client": name,
+            "keys": [f"{name}/{n}" for n in range(KEYS_OF_A_CLIENT)],
+            "history": str(directory / "history" / f"{name}.jsonl"),
+        }
+        for name in names
+    ]
+
+
+def start(plan: dict, directory: Path, progress: Progress) -> Client:
+    """Starts the process of a client."""
+    name = plan["client"]
+    python = name.startswith("py")
+    command = [sys.executable, str(HERE / "worker.py")] if python else ["node", str(HERE / "worker.js")]
+    return Client(command, plan, directory / f"{name}.log", progress)
+
+
+async def fill(plans: list[dict], throughput: int, directory: Path) -> None:
+    """Makes the container, the counters, and the items that nobody will change."""
+    plan = plans[0]
+    with CosmosClient(plan["endpoint"], plan["key"]) as client:
+        database = client.create_database(DATABASE)
+        database.create_container(CONTAINER, PartitionKey(path="/pk"), offer_throughput=throughput)
+    notes = Notes("setup", directory / "history" / "setup.jsonl", quiet=True)
+    async with new_client(plan) as client:
+        writer = Writer(container_of(client, plan), notes, random.Random(0), [], [])
+        for pk in [*plan["shared"], *(pk for plan in plans for pk in plan["keys"])]:
+            await writer.create(pk, COUNTER, n=0)
+        for pk in (f"still/{n}" for n in range(STILL_KEYS)):
+            for n in range(ITEMS_OF_A_STILL_KEY):
+                await writer.create(pk, f"i{n}")
+
+
+async def look_once_more(plans: list[dict], directory: Path) -> None:
+    """Every item that there may be, by a query and one by one."""
+    plan = plans[0]
+    notes = Notes("final", directory / "history" / "final.jsonl", quiet=True)
+    async with new_client(plan) as client:
+        container = container_of(client, plan)
+        query = container.query_items(f"SELECT {FIELDS} FROM c", max_item_count=100)
+        await look(notes, lambda add: every_page(query.by_page(), add), do="final")
+        reader = Writer(container, notes, random.Random(0), [], [])
+        for pk in [*plan["shared"], *(pk for plan in plans for pk in plan["keys"])]:
+            for id in [*IDS, "b0", "b1", "b2", COUNTER]:
+                await reader.read(pk, id)
+
+
+def happen(arguments: argparse.Namespace, host: Host, progress: Progress, log: Log) -> None:
+    """Splits, merges and kills as often as was asked for."""
+    failed: list[BaseException] = []
+
+    def guarded(work) -> threading.Thread:
+        def body() -> None:
+            try:
+                work(arguments, host, progress, log)
+            except (ClientFailed, ServerFailed) as failure:
+                failed.append(failure)
+                progress.break_off(str(failure))
+
+        thread = threading.Thread(target=body)
+        thread.start()
+        return thread
+
+    for thread in [guarded(split_and_merge), guarded(kill)]:
+        thread.join()
+    if failed:
+        raise failed[0]
+    progress.wait_for(arguments.operations)
+
+
+def split_and_merge(arguments: argparse.Namespace, host: Host, progress: Progress, log: Log) -> None:
+    chance = random.Random(f"{arguments.seed}/actions")
+    left = {"split": arguments.splits, "merge": arguments.merges}
+    while arguments.actions != "none" and any(count > 0 for count in left.values()):
+        endpoints = host.server.endpoints
+        management = Management(endpoints.admin, endpoints.admin_key, DATABASE, CONTAINER)
+        action = Actions(arguments.actions, management, chance).next(lambda: progress.wait_for(1))
+        log.add(action)
+        if action.outcome == "failed" and not arguments.kills:
+            raise ServerFailed(f"a {action.do} did not succeed: {action.detail}")
+        if action.outcome == "ok":
+            left[action.do] -= 1
+        progress.wait_for(arguments.pace)
+
+
+def kill(arguments: argparse.Namespace, host: Host, progress: Progress, log: Log) -> None:
+    chance = random.Random(f"{arguments.seed}/kills")
+    for _ in range(arguments.kills):
+        progress.wait_for(chance.randrange(1, 4 * arguments.pace))
+        log.add(host.kill_and_start())
+
+
+if __name__ == "__main__":
+    sys.exit(main())
