@@ -58,6 +58,7 @@ pub(crate) fn ready_server(directory: &Path) -> Result<Child> {
         return Err(format!("there is no {}: build it with the same profile", program.display()).into());
     }
     let mut command = Command::new(program);
-    command.args(["start", "--listen", "127.0.0.1:0", "--ready-json", "--data-dir"]).arg(directory);
+    command.args(["start", "--listen", "127.0.0.1:0", "--admin-listen", "off", "--ready-json"]);
+    command.arg("--data-dir").arg(directory);
     Child::start(&mut command, b"")
 }

@@ -142,7 +142,7 @@ async function start() {
   if (given) {
     return { endpoints: { http: given, https: given, key: process.env.ORRERY_KEY ?? EMULATOR_KEY }, stop: async () => {} };
   }
-  const child = spawn(program(), ["start", "--memory", "--listen", "127.0.0.1:0", "--ready-json"], {
+  const child = spawn(program(), ["start", "--memory", "--listen", "127.0.0.1:0", "--admin-listen", "off", "--ready-json"], {
     stdio: ["ignore", "pipe", "pipe"],
   });
   const ended = new Promise((resolve) => child.once("close", (code, signal) => resolve(code ?? signal)));

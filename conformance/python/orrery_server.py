@@ -29,11 +29,13 @@ class ServerFailed(Exception):
 
 @dataclass
 class Endpoints:
-    """Where the server listens and the key it takes."""
+    """Where the server listens and the keys it takes; a server that is not ours may have no management API."""
 
     https: str
     http: str
     key: str
+    admin: str | None = None
+    admin_key: str | None = None
 
     def of(self, scheme: str) -> str:
         return self.https if scheme == "https" else self.http
@@ -70,8 +72,9 @@ class Server:
 
     @classmethod
     def start(cls, log: Path, *arguments: str, port: int = 0) -> "Server":
-        """Starts the program, on a free port unless one is named, and returns once it has said that it is ready."""
-        command = [str(program()), "start", "--listen", f"127.0.0.1:{port}", "--ready-json", *arguments]
+        """Starts the program, on free ports unless one is named, and returns once it has said that it is ready."""
+        command = [str(program()), "start", "--listen", f"127.0.0.1:{port}", "--ready-json"]
+        command += ["--admin-listen", "127.0.0.1:0", *arguments]
         with log.open("wb") as stderr:
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr)
         server = cls(process, log)
@@ -118,7 +121,13 @@ class Server:
         try:
             said = json.loads(line)
             assert said["ready"] is True
-            return Endpoints(https=said["endpoint"], http=said["endpoint_http"], key=said["key"])
+            return Endpoints(
+                https=said["endpoint"],
+                http=said["endpoint_http"],
+                key=said["key"],
+                admin=said["admin_endpoint"],
+                admin_key=said["admin_key"],
+            )
         except (ValueError, KeyError, TypeError, AssertionError):
             raise ServerFailed(f"the server's first line is not its ready line: {line!r}{self._end_of_log()}") from None
 

@@ -142,6 +142,14 @@ impl Catalog {
         }
     }
 
+    /// Reads from the store's partition of the catalog.
+    ///
+    /// # Errors
+    /// What the store reports.
+    pub fn probe(&self) -> Result<()> {
+        Partition::counters(self.home.snapshot()?.as_ref()).map(drop)
+    }
+
     /// Remembers partitions that no container has any more.
     fn doom(&self, homes: Vec<u64>) {
         self.doomed.lock().unwrap_or_else(PoisonError::into_inner).extend(homes);

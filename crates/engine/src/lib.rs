@@ -23,6 +23,7 @@ mod clearing;
 mod consistency;
 mod feed;
 mod index;
+mod inventory;
 mod items;
 mod keys;
 mod maintenance;
@@ -42,6 +43,7 @@ mod versions;
 mod visible;
 
 pub use catalog::{Container, Database, Grant, Mint, PermissionMode, Plain};
+pub use inventory::PartitionInventory;
 pub use pending::{Pending, PendingBatch};
 pub use rebuild::ITEMS_A_STEP;
 pub use throughput::Profile;

@@ -45,6 +45,16 @@ impl Path {
         }
     }
 
+    /// The ids of the database and the container that the path addresses or goes through; as the path says them, where
+    /// they do not exist.
+    pub(crate) fn owners(&self, engine: &Engine) -> (Option<String>, Option<String>) {
+        let said = |n: usize| Some(self.id(n).to_owned()).filter(|id| !id.is_empty());
+        let (in_database, in_container) = self.owner_kinds();
+        let database = in_database.then(|| self.database(engine).map_or(said(0), |(found, _)| Some(found.id().into())));
+        let container = in_container.then(|| self.container(engine).map_or(said(1), |found| Some(found.id().into())));
+        (database.flatten(), container.flatten())
+    }
+
     /// The `n`th id; `None` if the path is by resource id and this is none.
     pub(crate) fn id_at(&self, n: usize, engine: &Engine) -> Option<Id<'_>> {
         let id = self.id(n);

@@ -20,7 +20,7 @@ const DISCARD_TIME: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 /// 413 above [`limits::REQUEST_BODY_BYTES`], 408 if it takes too long, 400 if the connection breaks.
-pub(crate) async fn read<B: Body<Data = Bytes> + Unpin>(mut body: B) -> Result<Bytes> {
+pub async fn read<B: Body<Data = Bytes> + Unpin>(mut body: B) -> Result<Bytes> {
     if body.is_end_stream() {
         return Ok(Bytes::new());
     }
@@ -59,7 +59,7 @@ async fn read_bounded<B: Body<Data = Bytes> + Unpin>(body: &mut B) -> Result<Byt
 }
 
 /// Reads a body and throws it away, within bounds.
-pub(crate) async fn discard<B: Body<Data = Bytes> + Unpin>(mut body: B) {
+pub async fn discard<B: Body<Data = Bytes> + Unpin>(mut body: B) {
     let reading = async {
         let mut seen = 0;
         while let Some(Ok(frame)) = body.frame().await {

@@ -4,11 +4,12 @@ use crate::auth::{self, Authority, Caller, Keys, Signed};
 use crate::binary_json;
 use crate::body;
 use crate::call::Call;
+use crate::faults::{FaultTime, Faults, Strike};
 use crate::headers::Ask;
 use crate::log::{Field, Log, LogLevel};
 use crate::operations::{self, Operation, Step};
 use crate::options::{Account, Options};
-use crate::placement::{Pool, panic_text};
+use crate::placement::{Pool, fenced};
 use crate::reply::Reply;
 use crate::route::{Path, Route, Target};
 use bytes::Bytes;
@@ -20,9 +21,7 @@ use orrery_engine::Engine;
 use orrery_model::world::World;
 use orrery_model::{Error, Kind, Result};
 use std::net::SocketAddr;
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Instant;
 
 /// Bytes of a request's head. Directory identities and continuations are the largest headers, at 16 KB each.
@@ -40,6 +39,7 @@ pub struct Gateway {
     world: Arc<dyn World>,
     log: Arc<Log>,
     pool: Pool,
+    faults: Faults,
 }
 
 /// The way a request came.
@@ -86,7 +86,8 @@ impl Gateway {
     pub fn new(engine: Arc<Engine>, options: Options) -> Self {
         let Options { keys, directory, account, world, log } = options;
         let authority = Authority::new(keys, directory);
-        Gateway { engine, authority, account: Arc::new(account), world, log, pool: Pool::new() }
+        let faults = Faults::new(world.clone());
+        Gateway { engine, authority, account: Arc::new(account), world, log, pool: Pool::new(), faults }
     }
 
     /// Takes other keys from the next request on. What was signed with a key that is gone is refused, and so are resource
@@ -95,13 +96,23 @@ impl Gateway {
         self.authority.replace_keys(keys);
     }
 
+    /// The rules by which requests fail on demand.
+    pub fn faults(&self) -> &Faults {
+        &self.faults
+    }
+
+    /// The name of the account.
+    pub fn account_name(&self) -> &str {
+        &self.account.name
+    }
+
     /// The log that the gateway writes to.
     pub fn log(&self) -> &Log {
         &self.log
     }
 
     /// The time now, in milliseconds since 1970.
-    pub(crate) fn now_ms(&self) -> u64 {
+    pub fn now_ms(&self) -> u64 {
         self.world.now_ms()
     }
 
@@ -115,14 +126,7 @@ impl Gateway {
         let activity = self.activity(&head.headers);
         let head_only = head.method == http::Method::HEAD;
         let mut name = "unknown";
-        let answered = {
-            let mut answering = std::pin::pin!(self.answer(&head, body, connection, &mut name));
-            std::future::poll_fn(|context| {
-                let polled = std::panic::catch_unwind(AssertUnwindSafe(|| answering.as_mut().poll(context)));
-                polled.map_or_else(|panic| Poll::Ready(Err(Error::internal(panic_text(&*panic)))), |poll| poll.map(Ok))
-            })
-            .await
-        };
+        let answered = fenced(self.answer(&head, body, connection, &mut name)).await;
         let mut reply = answered.unwrap_or_else(Reply::failed);
         let milliseconds = started.elapsed().as_micros() as f64 / 1000.0;
         reply.set("x-ms-number-of-read-regions", &self.account.regions.len().saturating_sub(1).to_string());
@@ -159,8 +163,13 @@ impl Gateway {
         };
         let host = host(head, connection);
         let (account, scheme) = (self.account.clone(), connection.scheme.name());
+        let prey = self.faults.prey(operation.name, &path, &self.engine);
+        if let Some(reply) = suffered(self.faults.strike(FaultTime::Before, prey.as_ref())).await {
+            return reply;
+        }
         let call = Call { caller, path, target: route.target, ask, body, account, scheme, host };
-        self.carry_out(operation, call).await
+        let reply = self.carry_out(operation, call).await;
+        suffered(self.faults.strike(FaultTime::After, prey.as_ref())).await.unwrap_or(reply)
     }
 
     /// Everything that can be said before the body is there.
@@ -273,6 +282,15 @@ impl Gateway {
         }
         self.log.write(self.now_ms(), level, "request", &fields);
     }
+}
+
+/// The delay and the answer of a fault.
+async fn suffered(strike: Option<Strike>) -> Option<Reply> {
+    let Strike { delay, error } = strike?;
+    if !delay.is_zero() {
+        tokio::time::sleep(delay).await;
+    }
+    error.map(Reply::failed)
 }
 
 /// Checks the bounds of a request's head.

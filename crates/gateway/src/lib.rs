@@ -22,9 +22,10 @@ mod account;
 mod address;
 mod auth;
 mod binary_json;
-mod body;
+pub mod body;
 mod call;
 mod date;
+mod faults;
 mod feed;
 mod gateway;
 mod headers;
@@ -38,12 +39,14 @@ mod route;
 mod serve;
 
 pub use auth::{Directory, DirectoryError, Keys, KeysError};
+pub use faults::{ArmedFault, FaultAnswer, FaultRule, FaultTime, Faults, known_operations, known_statuses};
 pub use gateway::{Connection, Gateway, Scheme};
 pub use headers::{Header, known_headers};
 pub use log::{Field, Log, LogFormat, LogLevel};
 pub use options::{Account, Consistency, Options};
+pub use placement::{Pool, fenced};
 pub use route::{KnownRoute, known_routes};
-pub use serve::serve;
+pub use serve::{Service, serve};
 
 /// The key that the vendor's emulator and every client's documentation use: known to all, secret to nobody.
 pub const WELL_KNOWN_KEY: &str =

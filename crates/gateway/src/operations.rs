@@ -133,6 +133,19 @@ static EXECUTE_BATCH: Operation = slow_write("execute_batch", Run::InContainer(b
 static DELETE_LOGICAL_PARTITION: Operation =
     slow_write("delete_all_items_by_partition_key", Run::InContainer(items::delete_logical_partition));
 
+/// Every operation.
+#[rustfmt::skip] // a table that fills its lines
+pub(crate) static ALL: &[&Operation] = &[
+    &READ_ACCOUNT, &LIST_DATABASES, &QUERY_DATABASES, &CREATE_DATABASE, &READ_DATABASE, &DELETE_DATABASE,
+    &LIST_CONTAINERS, &QUERY_CONTAINERS, &CREATE_CONTAINER, &READ_CONTAINER, &REPLACE_CONTAINER, &DELETE_CONTAINER,
+    &LIST_PLAINS, &QUERY_PLAINS, &CREATE_PLAIN, &READ_PLAIN, &REPLACE_PLAIN, &DELETE_PLAIN,
+    &READ_RANGES, &LIST_OFFERS, &QUERY_OFFERS, &READ_OFFER, &REPLACE_OFFER, &LIST_SCRIPTS,
+    &QUERY_SCRIPTS, &CREATE_SCRIPT, &READ_SCRIPT, &REPLACE_SCRIPT, &DELETE_SCRIPT, &EXECUTE,
+    &LIST_CONFLICTS, &QUERY_CONFLICTS, &READ_CONFLICT, &DELETE_CONFLICT, &READ_FEED, &CHANGE_FEED,
+    &QUERY_PLAN, &QUERY_ITEMS, &CREATE_ITEM, &UPSERT_ITEM, &READ_ITEM, &REPLACE_ITEM,
+    &PATCH_ITEM, &DELETE_ITEM, &EXECUTE_BATCH, &DELETE_LOGICAL_PARTITION,
+];
+
 /// What a client in the direct mode reads, once it asks for addresses. A 400 is what these clients hand to their users
 /// at once; see `docs/decisions`.
 const DIRECT_MODE: &str = "The direct connection mode (address resolution; choose the gateway mode in the client, such \

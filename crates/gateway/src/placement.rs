@@ -5,7 +5,9 @@
 //! with 429 and a time to come back: clients take 503 as "this server is down".
 
 use orrery_model::{Error, Kind, Result};
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::task::Poll;
 use tokio::sync::Semaphore;
 
 /// Requests that wait for the pool at most.
@@ -14,14 +16,14 @@ const WAITING: usize = 1024;
 const RETRY_AFTER_MS: u64 = 100;
 
 /// The pool for requests that may be slow.
-pub(crate) struct Pool {
+pub struct Pool {
     admitted: Arc<Semaphore>,
     running: Arc<Semaphore>,
 }
 
 impl Pool {
     /// A pool sized for this machine: more than its cores, because scripts and syncs wait.
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
         Self::with(4 * cores.max(2), WAITING)
     }
@@ -34,7 +36,7 @@ impl Pool {
     ///
     /// # Errors
     /// 429 if the pool and its queue are full; 500 if `work` panics.
-    pub(crate) async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+    pub async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
         let admitted = self.admitted.clone().try_acquire_owned().map_err(|_| {
             Error::new(
                 Kind::Throttled,
@@ -55,8 +57,27 @@ impl Pool {
     }
 }
 
+impl Default for Pool {
+    fn default() -> Self {
+        Pool::new()
+    }
+}
+
+/// What `work` comes to; a panic in it is an error like others.
+///
+/// # Errors
+/// 500 if it panics.
+pub async fn fenced<T>(work: impl Future<Output = T>) -> Result<T> {
+    let mut work = std::pin::pin!(work);
+    std::future::poll_fn(|context| {
+        let polled = std::panic::catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context)));
+        polled.map_or_else(|panic| Poll::Ready(Err(Error::internal(panic_text(&*panic)))), |poll| poll.map(Ok))
+    })
+    .await
+}
+
 /// What a panic said.
-pub(crate) fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|s| (*s).to_owned()).or_else(|| panic.downcast_ref().cloned());
     format!("panic: {}", text.unwrap_or_else(|| "of unknown kind".into()))
 }

@@ -200,6 +200,12 @@ impl Path {
         self.segments.get(2 * n + 1).map_or("", String::as_str)
     }
 
+    /// Whether the path goes through a database, and through a container in it.
+    pub(crate) fn owner_kinds(&self) -> (bool, bool) {
+        let is = |n: usize, word: &str| self.segments.get(n).is_some_and(|segment| segment == word);
+        (is(0, "dbs"), is(0, "dbs") && is(2, "colls"))
+    }
+
     /// The first id as a database's resource id, if it has that form; then the whole path is by resource id, unless
     /// no such database exists.
     pub(crate) fn database_rid(&self) -> Option<Rid> {

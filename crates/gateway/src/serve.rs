@@ -5,8 +5,10 @@
 //! the handshake, the head of a request, the number of connections, the time that a shutdown waits.
 
 use crate::gateway::{Connection, Gateway, Scheme};
-use crate::log::{Field, LogLevel};
-use http::Request;
+use crate::log::{Field, Log, LogLevel};
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -41,11 +43,41 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// The first byte of a TLS connection: the record type of a handshake.
 const TLS_HANDSHAKE: u8 = 0x16;
 
-/// Serves `gateway` on `listener` until `shutdown`, then lets the requests under way finish for at most `drain`.
+/// What answers the requests of a port.
+pub trait Service: Send + Sync + 'static {
+    /// Answers one request, whatever happens.
+    fn handle(
+        &self,
+        request: Request<Incoming>,
+        connection: &Connection,
+    ) -> impl Future<Output = Response<Full<Bytes>>> + Send;
+
+    /// Where connections that break are noted.
+    fn log(&self) -> &Log;
+
+    /// The time now, in milliseconds since 1970.
+    fn now_ms(&self) -> u64;
+}
+
+impl Service for Gateway {
+    async fn handle(&self, request: Request<Incoming>, connection: &Connection) -> Response<Full<Bytes>> {
+        Gateway::handle(self, request, connection).await
+    }
+
+    fn log(&self) -> &Log {
+        Gateway::log(self)
+    }
+
+    fn now_ms(&self) -> u64 {
+        Gateway::now_ms(self)
+    }
+}
+
+/// Serves `service` on `listener` until `shutdown`, then lets the requests under way finish for at most `drain`.
 ///
 /// Returns whether all of them did. Without `tls`, connections that begin a TLS handshake are closed.
-pub async fn serve(
-    gateway: Arc<Gateway>,
+pub async fn serve<A: Service>(
+    service: Arc<A>,
     listener: TcpListener,
     tls: Option<Arc<ServerConfig>>,
     shutdown: impl Future<Output = ()>,
@@ -66,18 +98,18 @@ pub async fn serve(
             Err(error) => {
                 let text = error.to_string();
                 let fields = [("cause", Field::Text(&text))];
-                gateway.log().write(gateway.now_ms(), LogLevel::Warn, "cannot accept a connection", &fields);
+                service.log().write(service.now_ms(), LogLevel::Warn, "cannot accept a connection", &fields);
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             }
         };
-        let (gateway, tls, watcher, stopping) = (gateway.clone(), tls.clone(), graceful.watcher(), stopping.clone());
+        let (service, tls, watcher, stopping) = (service.clone(), tls.clone(), graceful.watcher(), stopping.clone());
         tokio::spawn(async move {
             // A connection that breaks is the client's affair.
-            if let Err(error) = connected(gateway.clone(), stream, peer, tls, watcher, stopping).await {
+            if let Err(error) = connected(service.clone(), stream, peer, tls, watcher, stopping).await {
                 let (text, peer) = (error.to_string(), peer.to_string());
                 let fields = [("peer", Field::Text(&peer)), ("cause", Field::Text(&text))];
-                gateway.log().write(gateway.now_ms(), LogLevel::Debug, "connection ended", &fields);
+                service.log().write(service.now_ms(), LogLevel::Debug, "connection ended", &fields);
             }
             drop(place);
         });
@@ -97,8 +129,8 @@ async fn accept(
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-async fn connected(
-    gateway: Arc<Gateway>,
+async fn connected<A: Service>(
+    service: Arc<A>,
     stream: TcpStream,
     peer: SocketAddr,
     tls: Option<TlsAcceptor>,
@@ -117,15 +149,16 @@ async fn connected(
         return Ok(());
     }
     if first[0] != TLS_HANDSHAKE {
-        return speak(gateway, stream, Connection { scheme: Scheme::Http, peer, local }, watcher).await;
+        return speak(service, stream, Connection { scheme: Scheme::Http, peer, local }, watcher).await;
     }
     let tls = tls.ok_or("the client speaks TLS and the server has no certificate")?;
     let stream = tokio::time::timeout(HELLO_TIME, tls.accept(stream)).await??;
-    speak(gateway, stream, Connection { scheme: Scheme::Https, peer, local }, watcher).await
+    speak(service, stream, Connection { scheme: Scheme::Https, peer, local }, watcher).await
 }
 
-async fn speak<S>(gateway: Arc<Gateway>, stream: S, connection: Connection, watcher: Watcher) -> Result<(), BoxError>
+async fn speak<A, S>(service: Arc<A>, stream: S, connection: Connection, watcher: Watcher) -> Result<(), BoxError>
 where
+    A: Service,
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
     let mut builder = Builder::new(TokioExecutor::new());
@@ -142,10 +175,10 @@ where
         .max_concurrent_streams(STREAMS)
         .keep_alive_interval(Duration::from_secs(60))
         .keep_alive_timeout(Duration::from_secs(20));
-    let service = service_fn(move |request: Request<Incoming>| {
-        let gateway = gateway.clone();
-        async move { Ok::<_, Infallible>(gateway.handle(request, &connection).await) }
+    let answering = service_fn(move |request: Request<Incoming>| {
+        let service = service.clone();
+        async move { Ok::<_, Infallible>(service.handle(request, &connection).await) }
     });
-    let serving = builder.serve_connection(TokioIo::new(stream), service).into_owned();
+    let serving = builder.serve_connection(TokioIo::new(stream), answering).into_owned();
     watcher.watch(serving).await
 }

@@ -77,7 +77,7 @@ impl OwnServer {
         let directory = std::env::temp_dir().join(format!("orrery-bench-{}", std::process::id()));
         let mut child = Command::new(program)
             .args(["start", "--listen", "127.0.0.1:0", "--ready-json", "--log-level", "error", "--profile", profile])
-            .arg("--data-dir")
+            .args(["--admin-listen", "off", "--data-dir"])
             .arg(&directory)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

@@ -4,6 +4,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use orrery_gateway::{LogFormat, LogLevel};
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 /// An open, partitioned JSON document database that speaks the protocol of Azure Cosmos DB for NoSQL.
 #[derive(Debug, Parser)]
@@ -31,7 +32,7 @@ The port takes HTTP and HTTPS alike.";
 pub(crate) enum Command {
     /// Start the server
     #[command(after_help = START_HELP)]
-    Start(StartArguments),
+    Start(Box<StartArguments>),
     /// Ask a server whether it answers: exit 0 if it does, 1 if not
     Healthcheck(HealthcheckArguments),
     /// Make and change the keys of an account
@@ -54,6 +55,11 @@ The key file holds the account's primary key in base64 on its first line. Furthe
 'secondary: <key>', 'primary-read-only: <key>' and 'secondary-read-only: <key>'.
 To make one:  orrery keys create --key-file account.key
 A server that gets SIGHUP reads it again, without interruption: see 'orrery keys --help'.
+
+The management API has an address and a key of its own; its health needs no key:
+  curl http://127.0.0.1:8082/ready
+  curl -H \"authorization: Bearer $(grep -v '^#' data/admin.key)\" http://127.0.0.1:8082/status
+GET /openapi.json describes the rest.
 
 Ctrl-C or SIGTERM stops the server: requests under way get 10 seconds to finish.";
 
@@ -118,6 +124,12 @@ pub(crate) struct StartArguments {
     /// Address and port to listen on; port 0 takes a free one
     #[arg(long, value_name = "ADDR:PORT", env = "ORRERY_LISTEN", default_value = "127.0.0.1:8081")]
     pub(crate) listen: SocketAddr,
+    /// Address and port of the management API; port 0 takes a free one, 'off' opens none
+    #[arg(long, value_name = "ADDR:PORT", env = "ORRERY_ADMIN_LISTEN", default_value = "127.0.0.1:8082")]
+    pub(crate) admin_listen: AdminListen,
+    /// The keys of the management API, one a line [default: admin.key in the data directory, made at the first start]
+    #[arg(long, value_name = "FILE", env = "ORRERY_ADMIN_KEY_FILE")]
+    pub(crate) admin_key_file: Option<PathBuf>,
     /// The address that clients are told to use [default: the one by which each came]
     #[arg(long, value_name = "URL", env = "ORRERY_ENDPOINT")]
     pub(crate) endpoint: Option<String>,
@@ -165,6 +177,25 @@ pub(crate) struct StartArguments {
     /// Print one JSON line with the endpoints and the key when ready, and nothing else
     #[arg(long)]
     pub(crate) ready_json: bool,
+}
+
+/// Where the management API listens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AdminListen {
+    /// Nowhere.
+    Off,
+    /// Here.
+    At(SocketAddr),
+}
+
+impl FromStr for AdminListen {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "off" => Ok(AdminListen::Off),
+            _ => text.parse().map(AdminListen::At).map_err(|error| format!("{error}, and not 'off'")),
+        }
+    }
 }
 
 /// What to measure.
@@ -355,10 +386,23 @@ mod tests {
     fn a_plain_start_listens_on_this_machine_only() {
         let Command::Start(start) = Program::parse_from(["orrery", "start"]).command else { panic!("not a start") };
         assert!(start.listen.ip().is_loopback());
+        assert!(matches!(start.admin_listen, AdminListen::At(address) if address.ip().is_loopback()));
         assert_eq!(start.profile, Profile::Modern);
         assert_eq!(start.cross_partition_queries, CrossPartitionQueries::Merge);
         assert_eq!(start.consistency, Consistency::Session);
         assert!(start.regions.is_empty());
+    }
+
+    #[test]
+    fn the_management_api_listens_where_it_is_told_or_nowhere() {
+        let of = |text: &str| Program::try_parse_from(["orrery", "start", "--admin-listen", text]).map(|p| p.command);
+        let listens = |text: &str| match of(text) {
+            Ok(Command::Start(start)) => Some(start.admin_listen),
+            _ => None,
+        };
+        assert_eq!(listens("off"), Some(AdminListen::Off));
+        assert_eq!(listens("127.0.0.1:0"), Some(AdminListen::At(SocketAddr::from(([127, 0, 0, 1], 0)))));
+        assert_eq!(listens("on"), None);
     }
 
     #[test]

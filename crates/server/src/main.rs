@@ -2,6 +2,7 @@
 //!
 //! Exit codes: 0 done, 1 failed, 2 used wrongly, 4 the data cannot be opened.
 
+mod admin;
 mod bench;
 mod command;
 mod engine;
@@ -24,7 +25,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let done = match Program::parse().command {
-        Command::Start(arguments) => start::run(&arguments),
+        Command::Start(arguments) => start::run(*arguments),
         Command::Healthcheck(arguments) => healthcheck::run(&arguments),
         Command::Keys(arguments) => rotation::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),

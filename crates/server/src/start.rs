@@ -1,5 +1,6 @@
 //! `orrery start`: from arguments to a server that runs until it is told to stop.
 
+use crate::admin::{self, AdminDoor};
 use crate::command::StartArguments;
 use crate::engine::open_engine;
 use crate::entra;
@@ -7,16 +8,17 @@ use crate::failure::Failure;
 use crate::keys::{self, AccountKeys};
 use crate::tls;
 use crate::world::SystemWorld;
+use orrery_admin::Parts;
 use orrery_engine::Engine;
 use orrery_gateway::{Account, Field, Gateway, Log, LogLevel, Options, serve};
-use orrery_model::world::World;
+use orrery_model::world::{ShiftedWorld, World};
 use orrery_model::{Error, Json, object};
 use rustls::ServerConfig;
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
 
 /// How long requests under way may take once the server is told to stop.
@@ -29,35 +31,64 @@ const CHORE_PAUSE: Duration = Duration::from_secs(1);
 struct Server {
     engine: Arc<Engine>,
     gateway: Arc<Gateway>,
+    ground: Ground,
+    clock: Arc<ShiftedWorld>,
+    primary_key: String,
+    well_known_key: bool,
+    key_file: Option<PathBuf>,
+}
+
+/// What is there before the data are open.
+#[derive(Clone)]
+struct Ground {
+    started: Instant,
     tls: Arc<ServerConfig>,
     world: Arc<dyn World>,
     log: Arc<Log>,
-    primary_key: String,
-    well_known_key: bool,
     data_dir: Option<PathBuf>,
-    key_file: Option<PathBuf>,
 }
 
 /// Runs the server until SIGTERM or Ctrl-C.
 ///
 /// # Errors
 /// See [`Failure`].
-pub(crate) fn run(arguments: &StartArguments) -> Result<(), Failure> {
-    let server = build(arguments)?;
+pub(crate) fn run(arguments: StartArguments) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .map_err(|error| Failure::Failed(format!("cannot start worker threads: {error}")))?;
-    runtime.block_on(run_until_told(&server, arguments))?;
+    let server = runtime.block_on(live(arguments))?;
     // Scripts that still run are abandoned: their transactions are, too.
     runtime.shutdown_background();
     server.engine.shut_down().map_err(|error| Failure::Failed(format!("the data was not closed in order: {error}")))?;
-    server.log.write(server.world.now_ms(), LogLevel::Info, "stopped", &[]);
+    server.ground.log.write(server.ground.world.now_ms(), LogLevel::Info, "stopped", &[]);
     Ok(())
 }
 
-fn build(arguments: &StartArguments) -> Result<Server, Failure> {
-    let AccountKeys { keys, primary, well_known } = keys::load(arguments.key_file.as_deref(), arguments.listen.ip())?;
+/// The whole life of a server: the management API listens first and last, so that it can tell of the rest.
+async fn live(arguments: StartArguments) -> Result<Server, Failure> {
+    let ground = ground(&arguments)?;
+    let Ground { tls, world, log, data_dir, .. } = ground.clone();
+    let door = admin::open(&arguments, data_dir.as_deref(), tls, world, log).await?;
+    let arguments = Arc::new(arguments);
+    let building = {
+        let (arguments, ground) = (arguments.clone(), ground.clone());
+        tokio::task::spawn_blocking(move || build(&arguments, ground))
+    };
+    let server = building.await.map_err(|error| Failure::Failed(format!("the data were not opened: {error}")))??;
+    if let Some(door) = &door {
+        let (engine, gateway, clock) = (server.engine.clone(), server.gateway.clone(), server.clock.clone());
+        door.admin.serves(Parts { engine, gateway, clock, data_dir: ground.data_dir, started: ground.started });
+    }
+    run_until_told(&server, &arguments, door.as_ref()).await?;
+    if let Some(door) = door {
+        door.close().await;
+    }
+    Ok(server)
+}
+
+fn ground(arguments: &StartArguments) -> Result<Ground, Failure> {
+    let started = Instant::now();
     let data_dir = match (arguments.memory, &arguments.data_dir) {
         (true, _) => None,
         (false, Some(directory)) => Some(directory.clone()),
@@ -73,23 +104,20 @@ fn build(arguments: &StartArguments) -> Result<Server, Failure> {
     };
     let world: Arc<dyn World> = Arc::new(SystemWorld::default());
     let log = Arc::new(Log::new(arguments.log_level.into(), arguments.log_format.into(), io::stderr()));
-    let engine = open_engine(data_dir.as_deref(), arguments.profile, arguments.cross_partition_queries, world.clone())?;
+    Ok(Ground { started, tls, world, log, data_dir })
+}
+
+fn build(arguments: &StartArguments, ground: Ground) -> Result<Server, Failure> {
+    let AccountKeys { keys, primary, well_known } = keys::load(arguments.key_file.as_deref(), arguments.listen.ip())?;
     let account = account(arguments)?;
     let directory = entra::directory(arguments)?;
-    let options = Options { keys, directory, account, world: world.clone(), log: log.clone() };
-    let gateway = Arc::new(Gateway::new(engine.clone(), options));
+    let Ground { world, log, data_dir, .. } = ground.clone();
+    // The time of the data can be moved; signatures and log lines have the real one.
+    let clock = Arc::new(ShiftedWorld::new(world.clone()));
+    let engine = open_engine(data_dir.as_deref(), arguments.profile, arguments.cross_partition_queries, clock.clone())?;
+    let gateway = Arc::new(Gateway::new(engine.clone(), Options { keys, directory, account, world, log }));
     let key_file = arguments.key_file.clone();
-    Ok(Server {
-        engine,
-        gateway,
-        tls,
-        world,
-        log,
-        primary_key: primary,
-        well_known_key: well_known,
-        data_dir,
-        key_file,
-    })
+    Ok(Server { engine, gateway, ground, clock, primary_key: primary, well_known_key: well_known, key_file })
 }
 
 /// The account that clients see.
@@ -119,8 +147,8 @@ fn checked_regions(names: &[String]) -> Result<Vec<String>, Failure> {
     Ok(names.iter().map(|name| name.trim().to_owned()).collect())
 }
 
-async fn run_until_told(server: &Server, arguments: &StartArguments) -> Result<(), Failure> {
-    let listen = arguments.listen;
+async fn run_until_told(server: &Server, arguments: &StartArguments, door: Option<&AdminDoor>) -> Result<(), Failure> {
+    let (listen, Ground { world, log, tls, .. }) = (arguments.listen, &server.ground);
     let cannot = |error: io::Error| Failure::Failed(format!("cannot listen on {listen}: {error}"));
     let listener = TcpListener::bind(listen).await.map_err(cannot)?;
     let address = listener.local_addr().map_err(cannot)?;
@@ -129,19 +157,26 @@ async fn run_until_told(server: &Server, arguments: &StartArguments) -> Result<(
     let rotation = read_keys_when_told(server, listen.ip())
         .map_err(|error| Failure::Failed(format!("cannot listen for signals: {error}")))?;
     let announced = if arguments.ready_json {
-        io::stdout().write_all(ready_line(&server.primary_key, address).as_bytes())
+        let door = door.map(|door| (door.endpoint(), door.key.text.as_str()));
+        io::stdout().write_all(ready_line(&server.primary_key, address, door).as_bytes())
     } else {
-        io::stdout().write_all(banner(server, address).as_bytes())
+        io::stdout().write_all(banner(server, address, door).as_bytes())
     };
     announced
         .and_then(|()| io::stdout().flush())
         .map_err(|error| Failure::Failed(format!("cannot write to standard output: {error}")))?;
     let chores = CHORES.iter().map(|chore| tokio::spawn(chore.repeat(server))).collect::<Vec<_>>();
-    let finished = serve(server.gateway.clone(), listener, Some(server.tls.clone()), told, DRAIN).await;
+    let told = async {
+        told.await;
+        if let Some(door) = door {
+            door.admin.drains();
+        }
+    };
+    let finished = serve(server.gateway.clone(), listener, Some(tls.clone()), told, DRAIN).await;
     chores.iter().chain(&rotation).for_each(tokio::task::JoinHandle::abort);
     if !finished {
         let sentence = "requests still under way were cut off";
-        server.log.write(server.world.now_ms(), LogLevel::Warn, sentence, &[]);
+        log.write(world.now_ms(), LogLevel::Warn, sentence, &[]);
     }
     Ok(())
 }
@@ -168,7 +203,7 @@ const CHORES: [Chore; 3] = [
 
 impl Chore {
     fn repeat(&self, server: &Server) -> impl Future<Output = ()> + use<> {
-        let (engine, world, log) = (server.engine.clone(), server.world.clone(), server.log.clone());
+        let (engine, world, log) = (server.engine.clone(), server.ground.world.clone(), server.ground.log.clone());
         let (work, failure) = (self.work, self.failure);
         async move {
             loop {
@@ -186,8 +221,8 @@ impl Chore {
 #[cfg(unix)]
 fn read_keys_when_told(server: &Server, listen: IpAddr) -> io::Result<Option<tokio::task::JoinHandle<()>>> {
     let mut told = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::hangup())?;
-    let (gateway, world, log, file) =
-        (server.gateway.clone(), server.world.clone(), server.log.clone(), server.key_file.clone());
+    let (gateway, file) = (server.gateway.clone(), server.key_file.clone());
+    let (world, log) = (server.ground.world.clone(), server.ground.log.clone());
     Ok(Some(tokio::spawn(async move {
         while told.recv().await.is_some() {
             let file = file.clone();
@@ -257,22 +292,27 @@ pub(crate) fn reachable(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, address.port())
 }
 
-fn ready_line(key: &str, address: SocketAddr) -> String {
+fn ready_line(key: &str, address: SocketAddr, admin: Option<(String, &str)>) -> String {
     let address = reachable(address);
-    let line = object! {
+    let mut line = object! {
         "ready" => true,
         "endpoint" => format!("https://{address}/"),
         "endpoint_http" => format!("http://{address}/"),
         "key" => key,
     };
+    if let Some((endpoint, key)) = admin {
+        line.set("admin_endpoint", endpoint);
+        line.set("admin_key", key);
+    }
     format!("{}\n", Json::Object(line).to_text())
 }
 
-fn banner(server: &Server, address: SocketAddr) -> String {
+fn banner(server: &Server, address: SocketAddr, door: Option<&AdminDoor>) -> String {
     // A key of one's own is a secret and stays out of terminals and logs.
     let key = if server.well_known_key { &server.primary_key } else { "<the key in your key file>" };
     let data =
-        server.data_dir.as_deref().map_or("memory (forgotten at the end)".into(), |d: &Path| d.display().to_string());
+        server.ground.data_dir.as_deref().map_or("memory (forgotten at the end)".into(), |d| d.display().to_string());
+    let manage = door.map_or("nowhere (--admin-listen off)".into(), AdminDoor::told);
     let here = reachable(address);
     format!(
         "Orrery {version}\n\
@@ -280,6 +320,7 @@ fn banner(server: &Server, address: SocketAddr) -> String {
          Now listening on: https://{address} and http://{address}\n\
          Data:             {data}\n\
          Connect with:     AccountEndpoint=https://{here}/;AccountKey={key};\n\
+         Manage at:        {manage}\n\
          Stop with:        Ctrl-C\n\
          \n\
          Started\n",
@@ -290,6 +331,7 @@ fn banner(server: &Server, address: SocketAddr) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
 
     #[test]
     fn data_is_kept_where_the_desktop_standard_says() {
@@ -310,12 +352,15 @@ mod tests {
 
     #[test]
     fn the_ready_line_is_one_line_of_json_with_an_address_that_works() {
-        let line = ready_line("k==", SocketAddr::from(([0, 0, 0, 0], 9000)));
+        let admin = Some(("http://127.0.0.1:9001/".to_owned(), "secret"));
+        let line = ready_line("k==", SocketAddr::from(([0, 0, 0, 0], 9000)), admin);
         assert_eq!(line.matches('\n').count(), 1);
         let json = orrery_model::json::parse(line.as_bytes()).expect("JSON");
         assert_eq!(json.get("ready").and_then(Json::as_bool), Some(true));
         assert_eq!(json.get("endpoint").and_then(Json::as_str), Some("https://127.0.0.1:9000/"));
         assert_eq!(json.get("endpoint_http").and_then(Json::as_str), Some("http://127.0.0.1:9000/"));
         assert_eq!(json.get("key").and_then(Json::as_str), Some("k=="));
+        assert_eq!(json.get("admin_endpoint").and_then(Json::as_str), Some("http://127.0.0.1:9001/"));
+        assert_eq!(json.get("admin_key").and_then(Json::as_str), Some("secret"));
     }
 }

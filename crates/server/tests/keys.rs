@@ -26,7 +26,16 @@ struct Watched {
 impl Watched {
     fn start(key_file: &Path) -> Watched {
         let mut process = Command::new(env!("CARGO_BIN_EXE_orrery"))
-            .args(["start", "--memory", "--listen", "127.0.0.1:0", "--ready-json", "--key-file"])
+            .args([
+                "start",
+                "--memory",
+                "--listen",
+                "127.0.0.1:0",
+                "--admin-listen",
+                "off",
+                "--ready-json",
+                "--key-file",
+            ])
             .arg(key_file)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

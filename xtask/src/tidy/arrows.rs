@@ -1,7 +1,7 @@
 //! A crate may use only what stands to its left:
 //!
 //! ```text
-//! model <- storage, sql, script <- engine <- gateway <- server      blog <- server      bench uses all
+//! model <- storage, sql, script <- engine <- gateway <- admin <- server      blog <- server      bench uses all
 //! ```
 //!
 //! Every kind of dependency counts, those of tests and builds too: a crate that needs its neighbour to be tested is not
@@ -15,6 +15,7 @@ const SQL: &str = "orrery-sql";
 const SCRIPT: &str = "orrery-script";
 const ENGINE: &str = "orrery-engine";
 const GATEWAY: &str = "orrery-gateway";
+const ADMIN: &str = "orrery-admin";
 const SERVER: &str = "orrery-server";
 const BLOG: &str = "orrery-blog";
 const BENCH: &str = "orrery-bench";
@@ -28,9 +29,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (SCRIPT, &[MODEL]),
     (ENGINE, &[MODEL, STORAGE, SQL, SCRIPT]),
     (GATEWAY, &[MODEL, STORAGE, SQL, SCRIPT, ENGINE]),
-    (SERVER, &[MODEL, STORAGE, SQL, SCRIPT, ENGINE, GATEWAY, BLOG]),
+    (ADMIN, &[MODEL, ENGINE, GATEWAY]),
+    (SERVER, &[MODEL, STORAGE, SQL, SCRIPT, ENGINE, GATEWAY, ADMIN, BLOG]),
     (BLOG, &[]),
-    (BENCH, &[MODEL, STORAGE, SQL, SCRIPT, ENGINE, GATEWAY, SERVER, BLOG]),
+    (BENCH, &[MODEL, STORAGE, SQL, SCRIPT, ENGINE, GATEWAY, ADMIN, SERVER, BLOG]),
     (XTASK, &[]),
     // A workspace of its own, for a nightly compiler.
     ("orrery-sql-fuzz", &[MODEL, SQL]),

@@ -5,8 +5,10 @@
 
 #![allow(dead_code, unused_imports)] // every test file uses a part of this
 
+mod manage;
 mod message;
 
+pub use manage::Manager;
 pub use message::{Answer, Request};
 
 use orrery_model::Json;
@@ -29,6 +31,10 @@ pub struct Server {
     pub address: String,
     /// The account's key in base64.
     pub key: String,
+    /// Address and port of the management API; empty if there is none.
+    pub admin_address: String,
+    /// The key of the management API.
+    pub admin_key: String,
     /// From the start of the process to its word that it is ready.
     pub ready_after: Duration,
 }
@@ -52,6 +58,8 @@ pub fn start_at(listen: &str, arguments: &[&str]) -> Result<Server, Exit> {
     let begun = Instant::now();
     let mut process = Command::new(env!("CARGO_BIN_EXE_orrery"))
         .args(["start", "--listen", listen, "--ready-json"])
+        // A free port, unless the arguments say something else.
+        .env("ORRERY_ADMIN_LISTEN", "127.0.0.1:0")
         .args(arguments)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -72,9 +80,17 @@ pub fn start_at(listen: &str, arguments: &[&str]) -> Result<Server, Exit> {
     }
     let ready_after = begun.elapsed();
     let ready = parse(line.as_bytes()).expect("the ready line is JSON");
-    let text = |name: &str| ready.get(name).and_then(Json::as_str).expect("a member").to_owned();
-    let address = text("endpoint_http").trim_start_matches("http://").trim_end_matches('/').to_owned();
-    Ok(Server { process, told: Some(told), address, key: text("key"), ready_after })
+    let text = |name: &str| ready.get(name).and_then(Json::as_str).unwrap_or_default().to_owned();
+    let address = |name: &str| text(name).trim_start_matches("http://").trim_end_matches('/').to_owned();
+    Ok(Server {
+        process,
+        told: Some(told),
+        address: address("endpoint_http"),
+        key: text("key"),
+        admin_address: address("admin_endpoint"),
+        admin_key: text("admin_key"),
+        ready_after,
+    })
 }
 
 /// Starts the program on a data directory.
@@ -92,6 +108,11 @@ impl Server {
     /// A connection to it.
     pub fn client(&self) -> Client {
         Client::connect(&self.address, &self.key).expect("the server listens")
+    }
+
+    /// A connection to its management API that bears the key.
+    pub fn manager(&self) -> Manager {
+        Manager::connect(&self.admin_address, &self.admin_key)
     }
 
     /// A bare connection to it, for what no client would send.

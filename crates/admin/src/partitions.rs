@@ -1,0 +1,45 @@
+//! The physical partitions of a container.
+
+use crate::call::{Answer, Call};
+use crate::problem::Problem;
+use crate::shape::{COUNT, Shape, Value, must};
+use orrery_model::{Json, object};
+
+/// A physical partition.
+pub(crate) const PARTITION: Shape = Shape {
+    name: "Partition",
+    members: &[
+        must("id", Value::Text, "the partition key range id that clients see"),
+        must("parents", Value::Texts, "the ids of the ranges it came from"),
+        must("minInclusive", Value::Text, "where its stretch of the hash space begins, in hexadecimal digits"),
+        must("maxExclusive", Value::Text, "where it ends"),
+        must("lsn", COUNT, "its last durable commit"),
+        must("items", COUNT, "items"),
+        must("bytes", COUNT, "bytes of their JSON texts"),
+    ],
+};
+
+/// What [`list`] gives.
+pub(crate) const LIST: Shape = Shape {
+    name: "Partitions",
+    members: &[must("partitions", Value::Objects(&PARTITION), "the partitions, in order of their ranges")],
+};
+
+/// The partitions of a container.
+pub(crate) fn list(call: &Call) -> Result<Answer, Problem> {
+    let container = call.container()?;
+    let partitions = call.engine().partition_inventory(&container)?;
+    let partitions = partitions.into_iter().map(|partition| {
+        let parents: Vec<Json> = partition.parents.iter().map(|id| id.to_string().into()).collect();
+        Json::from(object! {
+            "id" => partition.id.to_string(),
+            "parents" => parents,
+            "minInclusive" => partition.range.min.to_string(),
+            "maxExclusive" => partition.range.max.to_string(),
+            "lsn" => partition.lsn,
+            "items" => partition.items,
+            "bytes" => partition.bytes,
+        })
+    });
+    Answer::json(200, object! { "partitions" => partitions.collect::<Vec<Json>>() })
+}

@@ -1,0 +1,80 @@
+//! What there is, counted: for the operator, not for clients. Nothing here is priced.
+
+use crate::catalog::Container;
+use crate::partition::{Partition, storage_failure};
+use crate::request::{PageRequest, QueryRequest};
+use crate::{Engine, Feed};
+use orrery_model::partition_key::EpkRange;
+use orrery_model::{Error, Result};
+use std::sync::Arc;
+
+/// What a physical partition holds durably.
+#[derive(Clone, Debug)]
+pub struct PartitionInventory {
+    /// The partition key range id that clients see.
+    pub id: u32,
+    /// The ids of the ranges it came from.
+    pub parents: Vec<u32>,
+    /// Its stretch of the hash space.
+    pub range: EpkRange,
+    /// Its last LSN.
+    pub lsn: u64,
+    /// Items.
+    pub items: u64,
+    /// Bytes of their texts.
+    pub bytes: u64,
+}
+
+impl Engine {
+    /// Every container there is, by the names of its database and its own.
+    pub fn every_container(&self) -> Vec<Arc<Container>> {
+        let mut all = self.catalog().all_containers();
+        all.sort_by(|a, b| (a.database_id(), a.id()).cmp(&(b.database_id(), b.id())));
+        all
+    }
+
+    /// How many databases there are.
+    pub fn database_count(&self) -> usize {
+        self.catalog().databases().len()
+    }
+
+    /// The physical partitions of a container, in order of their ranges.
+    ///
+    /// # Errors
+    /// What the store reports.
+    pub fn partition_inventory(&self, container: &Container) -> Result<Vec<PartitionInventory>> {
+        let each = container.partitions().iter().map(|partition| -> Result<_> {
+            let snapshot = partition.snapshot()?;
+            let counters = Partition::counters(snapshot.as_ref())?;
+            Ok(PartitionInventory {
+                id: partition.id,
+                parents: partition.parents.clone(),
+                range: partition.range.clone(),
+                lsn: snapshot.head().lsn,
+                items: counters.items,
+                bytes: counters.bytes,
+            })
+        });
+        each.collect()
+    }
+
+    /// Bytes that the store takes on its disk, or in memory. Best effort.
+    pub fn store_bytes(&self) -> u64 {
+        self.store.approximate_bytes()
+    }
+
+    /// Whether requests would succeed now: the store takes part, and a query is answered.
+    ///
+    /// # Errors
+    /// Why they would not.
+    pub fn probe(&self) -> Result<()> {
+        self.store.sync().map_err(storage_failure)?;
+        self.catalog().probe()?;
+        let query = QueryRequest {
+            cross_partition: true,
+            ..QueryRequest::of("SELECT VALUE COUNT(1) FROM c", Vec::new(), PageRequest::default())
+        };
+        let rows = self.query_feed(Feed::Databases, &query).result?.page.rows.len();
+        if rows == 1 { Ok(()) } else { Err(Error::internal(format!("a query for one row gave {rows}"))) }
+    }
+}

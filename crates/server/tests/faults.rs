@@ -1,0 +1,161 @@
+//! Faults and time on demand, through the management API: what a rule strikes, what clients see of it, and what time
+//! does to items that expire.
+
+mod program;
+
+use orrery_model::Json;
+use program::{Client, ITEMS, Manager, Request, Server, item, number, start, text};
+
+fn with_item() -> (Server, Client, Manager) {
+    let server = start(&["--memory"]).expect("it starts");
+    let (mut client, manager) = (server.client(), server.manager());
+    client.make_posts();
+    assert_eq!(client.call(&write("p1")).status, 201);
+    (server, client, manager)
+}
+
+fn write(id: &str) -> Request {
+    Request::new("POST", ITEMS).key(id).body(format!(r#"{{"id":"{id}","postId":"{id}"}}"#))
+}
+
+fn read(id: &str) -> Request {
+    Request::new("GET", &item(id)).key(id)
+}
+
+fn rule(manager: &mut Manager, body: &str) -> String {
+    number(&manager.done("POST", "/faults", body).json(), "id").to_string()
+}
+
+#[test]
+fn each_status_is_answered_as_the_rule_says() {
+    let (_server, mut client, mut manager) = with_item();
+    for (words, code, retry_after) in [
+        (r#""status":408"#, (408, 0), None),
+        (r#""status":410"#, (410, 1002), None),
+        (r#""status":410,"subStatus":1007"#, (410, 1007), None),
+        (r#""status":410,"subStatus":1000"#, (410, 1000), None),
+        (r#""status":429"#, (429, 3200), Some("10")),
+        (r#""status":429,"retryAfterMilliseconds":77"#, (429, 3200), Some("77")),
+        (r#""status":449"#, (449, 0), Some("10")),
+        (r#""status":503,"subStatus":21008"#, (503, 21008), None),
+    ] {
+        rule(&mut manager, &format!(r#"{{"operations":["read_item"],"count":1,{words}}}"#));
+        let struck = client.call(&read("p1"));
+        assert_eq!((struck.code(), struck.header("x-ms-retry-after-ms")), (code, retry_after), "{words}");
+        assert!(struck.text().contains("fault rule"), "{}", struck.text());
+        assert_eq!(client.call(&read("p1")).status, 200);
+    }
+}
+
+#[test]
+fn a_rule_strikes_what_it_names_and_is_counted() {
+    let (_server, mut client, mut manager) = with_item();
+    let id = rule(&mut manager, r#"{"operations":["create_item"],"database":"blog","container":"posts","status":503}"#);
+    rule(&mut manager, r#"{"database":"another","status":408}"#);
+    rule(&mut manager, r#"{"container":"another","status":408}"#);
+    assert_eq!(client.call(&read("p1")).status, 200);
+    assert_eq!(client.call(&write("p2")).status, 503);
+    assert_eq!(client.call(&read("p2")).status, 404);
+    // By resource id it is the same container.
+    let posts = client.call(&Request::new("GET", "/dbs/blog/colls/posts")).json();
+    let path = format!("/{}docs", text(&posts, "_self"));
+    assert_eq!(
+        client.call(&Request::new("POST", &path).by_rid().key("p3").body(r#"{"id":"p3","postId":"p3"}"#)).status,
+        503
+    );
+    let shown = manager.get(&format!("/faults/{id}")).json();
+    assert_eq!((number(&shown, "seen"), number(&shown, "struck")), (2, 2));
+    manager.done("DELETE", &format!("/faults/{id}"), "");
+    assert_eq!(client.call(&write("p2")).status, 201);
+    let rules = manager.get("/faults").json();
+    assert_eq!(rules.get("rules").and_then(Json::as_array).map(<[_]>::len), Some(2));
+    manager.done("DELETE", "/faults", "");
+    assert_eq!(manager.get("/faults").text(), r#"{"rules":[]}"#);
+    assert!(manager.refused("DELETE", &format!("/faults/{id}"), "", 404).contains(&id));
+}
+
+#[test]
+fn a_lost_answer_leaves_what_was_done() {
+    let (_server, mut client, mut manager) = with_item();
+    rule(&mut manager, r#"{"operations":["create_item"],"when":"after","count":1,"status":408}"#);
+    assert_eq!(client.call(&write("p2")).status, 408);
+    assert_eq!(client.call(&read("p2")).status, 200);
+    assert_eq!(client.call(&write("p2")).status, 409);
+}
+
+#[test]
+fn a_delay_holds_the_answer_back_and_changes_nothing_else() {
+    let (_server, mut client, mut manager) = with_item();
+    rule(&mut manager, r#"{"operations":["read_item"],"count":1,"delayMilliseconds":120}"#);
+    let slow = client.call(&read("p1"));
+    let took: f64 = slow.header("x-ms-request-duration-ms").and_then(|ms| ms.parse().ok()).expect("a duration");
+    assert_eq!(slow.status, 200);
+    assert!(took >= 120.0, "{took}");
+}
+
+#[test]
+fn rules_that_make_no_sense_are_refused_by_name() {
+    let (_server, mut client, mut manager) = with_item();
+    for (body, part) in [
+        (r#"{"status":503,"percent":5}"#, "'percent'"),
+        (r#"{"status":500}"#, "500"),
+        (r#"{"status":418}"#, "418"),
+        (r#"{"status":"503"}"#, "'status'"),
+        (r#"{"status":503,"share":2}"#, "'share'"),
+        (r#"{"status":503,"when":"during"}"#, "before, after"),
+        (r#"{"status":503,"operations":["read_itme"]}"#, "'read_itme'"),
+        (r#"{"subStatus":1002}"#, "'subStatus'"),
+        (r#"{"operations":["read_item"]}"#, "'status' or a 'delayMilliseconds'"),
+        (r#"{"status":503"#, "no JSON"),
+        ("[]", "object"),
+    ] {
+        let told = manager.refused("POST", "/faults", body, 400);
+        assert!(told.contains(part), "{body}: {told}");
+    }
+    assert_eq!(client.call(&read("p1")).status, 200);
+}
+
+#[test]
+fn time_that_is_moved_on_lets_items_expire_and_does_not_come_back() {
+    let (_server, mut client, mut manager) = with_item();
+    let body = r#"{"id":"short","partitionKey":{"paths":["/postId"],"kind":"Hash","version":2},"defaultTtl":3600}"#;
+    client.create("/dbs/blog/colls", body);
+    let path = "/dbs/blog/colls/short/docs";
+    let create = |id: &str| Request::new("POST", path).key("k").body(format!(r#"{{"id":"{id}","postId":"k"}}"#));
+    let first = client.call(&create("a")).json();
+    assert_eq!(number(&manager.get("/clock").json(), "offsetSeconds"), 0);
+    let moved = manager.done("PUT", "/clock", r#"{"offsetSeconds":3601}"#).json();
+    assert_eq!(number(&moved, "offsetSeconds"), 3601);
+    let read = |client: &mut Client, id: &str| client.call(&Request::new("GET", &format!("{path}/{id}")).key("k"));
+    assert_eq!(read(&mut client, "a").status, 404);
+    assert_eq!(client.pages(&Request::new("GET", path)).0.len(), 0);
+    // What is written from now on is of the later time, and lives from there.
+    let later = client.call(&create("a")).json();
+    assert!(number(&later, "_ts") >= number(&first, "_ts") + 3601);
+    assert_eq!(read(&mut client, "a").status, 200);
+    let told = manager.refused("PUT", "/clock", r#"{"offsetSeconds":3600}"#, 409);
+    assert!(told.contains("3601 s"), "{told}");
+    assert_eq!(read(&mut client, "a").status, 200);
+    for body in [r#"{"offsetSeconds":-1}"#, r#"{"offset":1}"#, "{}", r#"{"offsetSeconds":1e18}"#] {
+        assert!(manager.refused("PUT", "/clock", body, 400).contains("offset"), "{body}");
+    }
+}
+
+#[test]
+fn the_partitions_of_a_container_are_listed() {
+    let (_server, mut client, mut manager) = with_item();
+    let body = r#"{"id":"wide","partitionKey":{"paths":["/postId"],"kind":"Hash","version":2}}"#;
+    let wide = Request::new("POST", "/dbs/blog/colls").header("x-ms-offer-throughput", "12000").body(body);
+    assert_eq!(client.call(&wide).status, 201);
+    for id in ["a", "b", "c", "d", "e"] {
+        let request = Request::new("POST", "/dbs/blog/colls/wide/docs").key(id);
+        assert_eq!(client.call(&request.body(format!(r#"{{"id":"{id}","postId":"{id}"}}"#))).status, 201);
+    }
+    let listed = manager.get("/dbs/blog/colls/wide/partitions").json();
+    let partitions = listed.get("partitions").and_then(Json::as_array).expect("a list").to_vec();
+    assert_eq!(partitions.len(), 2);
+    assert_eq!(partitions.iter().map(|p| number(p, "items")).sum::<u64>(), 5);
+    assert_eq!(text(&partitions[0], "maxExclusive"), text(&partitions[1], "minInclusive"));
+    assert!(manager.refused("GET", "/dbs/blog/colls/none/partitions", "", 404).contains("'none'"));
+    assert!(manager.refused("GET", "/dbs/none/colls/wide/partitions", "", 404).contains("database 'none'"));
+}
