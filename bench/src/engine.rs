@@ -4,7 +4,7 @@ use crate::items::{CONTAINER, CREATE_BYTES, DATABASE, READ_BYTES, READ_ITEMS, id
 use crate::report::median;
 use crate::{Result, items};
 use orrery_engine::request::{Id, QueryPage, QueryRequest, ReadReply, Scope, Throughput, WriteOperation, WriteOptions};
-use orrery_engine::{Container, CrossPartitionQueries, Engine, EngineOptions, Profile};
+use orrery_engine::{Container, CrossPartitionQueries, Engine, EngineOptions, Profile, ThroughputOptions};
 use orrery_model::json::parse;
 use orrery_model::partition_key::PartitionKey;
 use orrery_model::world::SeededWorld;
@@ -36,7 +36,12 @@ impl Room {
         // No script is run, so no host is ever started.
         let scripts = PoolOptions::new(HostCommand { program: "no-script-host".into(), arguments: Vec::new() });
         let merged = CrossPartitionQueries::Merge;
-        let options = EngineOptions { profile: Profile::Modern, cross_partition_queries: merged, scripts };
+        let options = EngineOptions {
+            profile: Profile::Modern,
+            cross_partition_queries: merged,
+            scripts,
+            throughput: ThroughputOptions::default(),
+        };
         let engine = Engine::open(store, options, Arc::new(SeededWorld::new(NOW_MS, 1)))?;
         engine.create_database(&object(DATABASE)?, None).result?;
         let database = engine.database(Id::Name("bench"))?;

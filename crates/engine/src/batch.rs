@@ -11,9 +11,10 @@ use crate::Engine;
 use crate::catalog::Container;
 use crate::consistency::check_session;
 use crate::items::{CheckedWrite, apply, check, named_key, parse_body};
-use crate::partition::Partition;
+use crate::partition::{Ordered, Partition};
 use crate::pending::{Pending, PendingBatch};
 use crate::request::*;
+use crate::throughput::{Spot, status};
 use crate::transaction::{Base, Transaction, etag_matches};
 use orrery_model::partition_key::{Epk, PartitionKey};
 use orrery_model::work::{Step, Work};
@@ -50,25 +51,26 @@ impl Engine {
     /// What concerns the request as a whole: 400 for no operations, for more than [`limits::BATCH_OPERATIONS`] and for a
     /// key that is not whole, 404/1002 for a batch that reads what the session token names too early, 410/1002 for a range
     /// that does not exist.
-    pub fn batch(
+    pub fn batch<'a>(
         &self,
         container: &Container,
         mode: &BatchMode,
         operations: Vec<BatchOperation>,
-        session: Option<&str>,
+        options: impl Into<ReadOptions<'a>>,
     ) -> std::result::Result<PendingBatch, Box<Outcome<BatchAnswer>>> {
+        let options = options.into();
+        let mut refused = Work { steps: vec![Step::ReadNothing] };
         let done = check_count(operations.len()).and_then(|()| match mode {
-            BatchMode::Atomic(key) => self.batch_atomic(container, key, operations, session),
+            BatchMode::Atomic(key) => self.batch_atomic(container, key, operations, options, &mut refused),
             BatchMode::Each { range, key, continue_on_error } => {
                 let partition = range.map(|id| container.partition_by_id(id)).transpose()?;
                 let (range, key, room, written) = (partition.map(|p| p.id), key.as_ref(), Room::default(), None);
-                let bulk = Bulk { engine: self, container, range, key, session, room, written };
+                let bulk = Bulk { engine: self, container, range, key, options, room, written };
                 let parts = bulk.carry_out(operations, *continue_on_error);
                 let position = |p: &Arc<Partition>| Ok::<_, Error>(p.position(p.snapshot()?.head().lsn, None));
                 Ok(PendingBatch::each(parts, partition.map(position).transpose()?))
             }
         });
-        let refused = Work { steps: vec![Step::ReadNothing] };
         done.map_err(|error| Box::new(self.outcome(Err(error), &refused, None)))
     }
 
@@ -77,10 +79,31 @@ impl Engine {
         container: &Container,
         key: &PartitionKey,
         operations: Vec<BatchOperation>,
-        session: Option<&str>,
+        options: ReadOptions<'_>,
+        refused: &mut Work,
     ) -> Result<PendingBatch> {
         container.partition_key().check(key)?;
-        let partition = container.partition_of(&container.partition_key().epk(key));
+        let epk = container.partition_key().epk(key);
+        let partition = container.partition_of(&epk);
+        let spot = Spot { container, partition, key: Some(&epk) };
+        let admitted = self.admit(spot, options.manner).inspect_err(|_| refused.steps = vec![Step::Throttled])?;
+        let pending = self.run_atomic(container, partition, key, operations, options.session);
+        match &pending {
+            Ok((_, charge, status)) => self.charge(spot, admitted, *charge, *status),
+            Err(error) => self.charge(spot, admitted, self.profile.price(refused), error.status()),
+        }
+        pending.map(|(pending, ..)| pending)
+    }
+
+    /// The batch, what it costs, and the status of the operation that failed.
+    fn run_atomic(
+        &self,
+        container: &Container,
+        partition: &Arc<Partition>,
+        key: &PartitionKey,
+        operations: Vec<BatchOperation>,
+        session: Option<&str>,
+    ) -> Result<(PendingBatch, Charge, u16)> {
         let reads = |operation: &BatchOperation| matches!(operation.action, BatchAction::Read(_));
         let (any_read, only_reads) = (operations.iter().any(reads), operations.iter().all(reads));
         // Who only reads needs no turn, and must not see what is not durable.
@@ -107,8 +130,9 @@ impl Engine {
         let priced = |(result, steps)| self.outcome(result, &Work { steps }, Some(position));
         let results: Vec<_> = done.into_iter().map(priced).collect();
         let charge = results.iter().map(|outcome| outcome.charge).sum();
+        let status = results.iter().map(|outcome| status(&outcome.result)).find(|s| ![200, 424].contains(s));
         let outcome = Outcome { result: Ok(BatchAnswer { results }), charge, position: Some(position) };
-        Ok(PendingBatch::whole(Pending::new(ordered, partition, outcome)))
+        Ok((PendingBatch::whole(Pending::new(ordered, partition, outcome)), charge, status.unwrap_or(200)))
     }
 }
 
@@ -153,13 +177,16 @@ fn run_all(
     (all, false)
 }
 
+/// An operation that stands for itself: what waits for the disk, the answer, and its place in history.
+type DoneOne = (Option<Ordered>, BatchReply, Position);
+
 /// Operations that stand for themselves.
 struct Bulk<'a> {
     engine: &'a Engine,
     container: &'a Container,
     range: Option<u32>,
     key: Option<&'a PartitionKey>,
-    session: Option<&'a str>,
+    options: ReadOptions<'a>,
     room: Room,
     /// Where it wrote last: the range id and the LSN.
     written: Option<(u32, u64)>,
@@ -174,16 +201,16 @@ impl Bulk<'_> {
             if stopped {
                 return refused(Error::failed_dependency(), Vec::new());
             }
-            let mut steps = Vec::new();
-            self.one(operation, &mut steps).unwrap_or_else(|error| {
+            let mut work = Work::default();
+            self.one(operation, &mut work).unwrap_or_else(|error| {
                 stopped = !continue_on_error;
-                refused(error, undone(steps))
+                refused(error, undone(work.steps))
             })
         };
         operations.into_iter().map(one).collect()
     }
 
-    fn one(&mut self, operation: BatchOperation, steps: &mut Vec<Step>) -> Result<Pending<BatchReply>> {
+    fn one(&mut self, operation: BatchOperation, work: &mut Work) -> Result<Pending<BatchReply>> {
         let (draft, body) = Draft::of(self.container, self.key, operation)?;
         let checked = draft.check(self.container, body)?;
         let partition = self.container.partition_of(&checked.epk);
@@ -193,23 +220,27 @@ impl Bulk<'_> {
                 "The partition key of the operation lies in another partition key range than the batch.",
             ));
         }
-        match checked.task {
-            Task::Read { .. } => self.read(partition, &checked, steps),
-            Task::Write { .. } => self.write(partition, &checked, steps),
-        }
+        let spot = Spot { container: self.container, partition, key: Some(&checked.epk) };
+        let engine = self.engine;
+        let (ordered, reply, position) = engine.at(spot, self.options.manner, work, |work| {
+            let done = match checked.task {
+                Task::Read { .. } => self.read(partition, &checked, &mut work.steps),
+                Task::Write { .. } => self.write(partition, &checked, &mut work.steps),
+            };
+            if done.is_err() {
+                work.steps = undone(std::mem::take(&mut work.steps));
+            }
+            done
+        })?;
+        Ok(Pending::new(ordered, partition, engine.outcome(Ok(reply), work, Some(position))))
     }
 
-    fn read(
-        &mut self,
-        partition: &Arc<Partition>,
-        checked: &Checked<'_>,
-        steps: &mut Vec<Step>,
-    ) -> Result<Pending<BatchReply>> {
+    fn read(&mut self, partition: &Arc<Partition>, checked: &Checked<'_>, steps: &mut Vec<Step>) -> Result<DoneOne> {
         // What it wrote itself it must find.
         let own = self.written.filter(|(id, _)| *id == partition.id).map_or(0, |(_, lsn)| lsn);
         let snapshot = partition.snapshot_with(own)?;
         let lsn = snapshot.head().lsn;
-        check_session(self.session, partition, lsn)?;
+        check_session(self.options.session, partition, lsn)?;
         let mut transaction = Transaction::begin(self.container, partition, snapshot.as_ref(), self.engine.world());
         let done = carry_out(&mut transaction, &mut Base::Durable, checked);
         *steps = std::mem::take(&mut transaction.work);
@@ -217,16 +248,10 @@ impl Bulk<'_> {
         if !self.room.take(&reply) {
             return Err(too_large());
         }
-        let work = Work { steps: std::mem::take(steps) };
-        Ok(Pending::ready(self.engine.outcome(Ok(reply), &work, Some(partition.position(lsn, None)))))
+        Ok((None, reply, partition.position(lsn, None)))
     }
 
-    fn write(
-        &mut self,
-        partition: &Arc<Partition>,
-        checked: &Checked<'_>,
-        steps: &mut Vec<Step>,
-    ) -> Result<Pending<BatchReply>> {
+    fn write(&mut self, partition: &Arc<Partition>, checked: &Checked<'_>, steps: &mut Vec<Step>) -> Result<DoneOne> {
         let mut writer = partition.lock()?;
         let snapshot = partition.snapshot()?;
         let mut transaction = Transaction::begin(self.container, partition, snapshot.as_ref(), self.engine.world());
@@ -241,9 +266,7 @@ impl Bulk<'_> {
         let lsn = writer.lsn;
         drop(writer);
         self.written = Some((partition.id, lsn));
-        let work = Work { steps: std::mem::take(steps) };
-        let outcome = self.engine.outcome(Ok(reply), &work, Some(partition.position(lsn, Some(lsn))));
-        Ok(Pending::new(ordered, partition, outcome))
+        Ok((ordered, reply, partition.position(lsn, Some(lsn))))
     }
 }
 
@@ -339,7 +362,7 @@ impl Room {
     }
 }
 
-/// The work of a write that was refused: it did not reach the replicas, but it was looked at.
+/// The work of an operation that was refused: what it wrote did not reach the replicas, but it was looked at.
 fn undone(steps: Vec<Step>) -> Vec<Step> {
     if steps.is_empty() {
         return vec![Step::Refused { bytes: 0, terms: 0 }];

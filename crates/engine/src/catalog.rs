@@ -30,6 +30,7 @@ pub use scripts::Script;
 
 use crate::partition::{Changes, Partition, outcome_error, scan};
 use crate::request::Id;
+use crate::throughput::{SharedBudget, ThroughputOptions};
 use orrery_model::json::parse;
 use orrery_model::partition_key::EpkRange;
 use orrery_model::world::World;
@@ -43,6 +44,10 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 pub struct Catalog {
     store: Arc<dyn Store>,
     world: Arc<dyn World>,
+    /// Whether unused throughput is kept for a while.
+    bursts: bool,
+    /// Budgets of databases, which their containers share.
+    shared: Mutex<HashMap<Rid, SharedBudget>>,
     home: Partition,
     writing: Mutex<()>,
     state: RwLock<State>,
@@ -74,10 +79,18 @@ impl Catalog {
     ///
     /// # Errors
     /// 500 if the store cannot be read or holds records that make no sense.
-    pub fn open(store: Arc<dyn Store>, world: Arc<dyn World>) -> Result<Self> {
+    pub fn open(store: Arc<dyn Store>, world: Arc<dyn World>, throughput: ThroughputOptions) -> Result<Self> {
         let home = Partition::new(Arc::clone(&store), 0, Vec::new(), EpkRange::all(), PartitionId(0), 0);
-        let catalog =
-            Catalog { store, world, home, writing: Mutex::new(()), state: RwLock::default(), doomed: Mutex::default() };
+        let catalog = Catalog {
+            store,
+            world,
+            bursts: throughput.burst_capacity,
+            shared: Mutex::default(),
+            home,
+            writing: Mutex::new(()),
+            state: RwLock::default(),
+            doomed: Mutex::default(),
+        };
         let snapshot = catalog.home.snapshot()?;
         let mut records = Vec::new();
         for row in scan(snapshot.as_ref(), &(vec![RECORD], vec![RECORD + 1]), Direction::Forward) {
@@ -99,6 +112,7 @@ impl Catalog {
             state.last_home = doomed.iter().copied().fold(state.last_home, u64::max);
         }
         catalog.doom(doomed);
+        catalog.all_containers().iter().for_each(|container| catalog.provide(container));
         Ok(catalog)
     }
 

@@ -13,7 +13,8 @@ use crate::catalog::Container;
 use crate::keys::{self, Number};
 use crate::partition::{Changes, Partition, scan, settled};
 use crate::pending::Pending;
-use crate::request::Outcome;
+use crate::request::{Manner, Outcome};
+use crate::throughput::Spot;
 use crate::transaction::{Base, Transaction, rows_of_place};
 use orrery_model::partition_key::{Epk, PartitionKey};
 use orrery_model::work::{Step, Work};
@@ -67,31 +68,49 @@ impl Engine {
     /// by, see [`Engine::clear_some`]. It is charged as what it writes, one small row, however many items there are.
     ///
     /// # Errors
-    /// 400/1001 for a key with too few or too many components.
-    pub fn delete_logical_partition(&self, container: &Container, key: &PartitionKey) -> Outcome<()> {
-        let begun = container.partition_key().check(key).and_then(|()| self.begin_clearing(container, key));
+    /// 400/1001 for a key with too few or too many components, 429 if it is not admitted.
+    pub fn delete_logical_partition(&self, container: &Container, key: &PartitionKey, manner: Manner) -> Outcome<()> {
+        let mut work = Work::default();
+        let begun = container.partition_key().check(key).and_then(|()| {
+            let epk = container.partition_key().epk(key);
+            let partition = container.partition_of(&epk);
+            let spot = Spot { container, partition, key: Some(&epk) };
+            self.at(spot, manner, &mut work, |work| {
+                work.steps.push(Step::Write { bytes: 0, terms: 0 });
+                self.begin_clearing(container, partition, &epk, work)
+            })
+        });
         match begun {
             Ok(pending) => pending.wait(),
-            Err(error) => self.outcome(Err(error), &Work { steps: vec![Step::Refused { bytes: 0, terms: 0 }] }, None),
+            Err(error) => {
+                if work.steps.is_empty() {
+                    work.steps.push(Step::Refused { bytes: 0, terms: 0 });
+                }
+                work.steps = work.steps.into_iter().map(Step::undone).collect();
+                self.outcome(Err(error), &work, None)
+            }
         }
     }
 
-    fn begin_clearing(&self, container: &Container, key: &PartitionKey) -> Result<Pending<()>> {
-        let epk = container.partition_key().epk(key);
-        let partition = container.partition_of(&epk);
+    fn begin_clearing(
+        &self,
+        container: &Container,
+        partition: &Arc<Partition>,
+        epk: &Epk,
+        work: &Work,
+    ) -> Result<Pending<()>> {
         let mut writer = partition.lock()?;
         let clearing = Clearing { up_to: writer.lsn + 1, from: 0, until: container.numbers_used() };
         let changes = Changes {
-            puts: vec![(keys::clearing(&epk), clearing.encode())],
-            places: vec![keys::place(&epk)],
+            puts: vec![(keys::clearing(epk), clearing.encode())],
+            places: vec![keys::place(epk)],
             counters: writer.counters,
             ..Changes::default()
         };
         let ordered = writer.submit(partition, changes, self.world().random());
         drop(writer);
         let position = partition.position(ordered.lsn, None);
-        let work = Work { steps: vec![Step::Write { bytes: 0, terms: 0 }] };
-        Ok(Pending::new(Some(ordered), partition, self.outcome(Ok(()), &work, Some(position))))
+        Ok(Pending::new(Some(ordered), partition, self.outcome(Ok(()), work, Some(position))))
     }
 
     /// Removes items of logical partitions that are being deleted, some from each physical partition; whether there may

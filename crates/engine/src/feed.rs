@@ -6,8 +6,9 @@ use crate::consistency::check_session;
 use crate::keys::{self, Place};
 use crate::partition::{Partition, scan, storage_failure};
 use crate::query::{page_items, scope_reach};
-use crate::request::{FeedPage, FeedStart, Outcome, Page, PageRequest, QueryRequest, Scope};
+use crate::request::{FeedPage, FeedStart, Outcome, Page, PageRequest, QueryRequest, ReadOptions, Scope};
 use crate::row::Row;
+use crate::throughput::{Spot, status};
 use crate::transaction::read_row;
 use crate::versions::{self, Versions};
 use crate::visible::Visible;
@@ -48,31 +49,34 @@ impl Wanted {
 
 impl Engine {
     /// All items, page by page.
-    pub fn read_feed(
+    pub fn read_feed<'a>(
         &self,
         container: &Container,
         scope: &Scope,
         page: &PageRequest,
-        session: Option<&str>,
+        options: impl Into<ReadOptions<'a>>,
     ) -> Outcome<Page> {
-        // A feed is `SELECT *`, paid as reads.
+        // A feed is `SELECT *`, paid as reads; each partition pays in the proportion of its query.
         let query = QueryRequest::everything(page);
-        let answer = self.query(container, scope, &query, session);
-        let items =
-            answer.result.as_ref().map_or_else(|_| Vec::new(), |q| q.page.rows.iter().map(|row| row.len()).collect());
-        let work = Work { steps: vec![Step::Feed { items }] };
-        self.outcome(answer.result.map(|q| q.page), &work, answer.position)
+        let (result, bill, position) = self.run_query(container, scope, &query, options.into());
+        let work = match &result {
+            Err(error) if error.kind() == Kind::Throttled => bill.work.clone(),
+            result => Work { steps: vec![Step::Feed { items: sizes(result.iter().flat_map(|q| &q.page.rows)) }] },
+        };
+        let outcome = self.outcome(result.map(|q| q.page), &work, position);
+        bill.settle(self, container, outcome.charge, status(&outcome.result));
+        outcome
     }
 
     /// The changes of one physical partition, or of what of it the scope covers: each item's current version, in the
     /// order of its last change.
-    pub fn change_feed(
+    pub fn change_feed<'a>(
         &self,
         container: &Container,
         scope: &Scope,
         start: &FeedStart,
         max_items: Option<usize>,
-        session: Option<&str>,
+        options: impl Into<ReadOptions<'a>>,
     ) -> Outcome<FeedPage> {
         let latest = |open: &Opened<'_>, most: usize| {
             let after = match start {
@@ -87,18 +91,18 @@ impl Engine {
             };
             open.latest_versions(after, not_before, most)
         };
-        self.feed_page(container, scope, max_items, session, latest)
+        self.feed_page(container, scope, max_items, options.into(), latest)
     }
 
     /// The changes of one physical partition, or of what of it the scope covers: each change of each item, with
     /// deletions, as far back as the container keeps versions.
-    pub fn all_versions_feed(
+    pub fn all_versions_feed<'a>(
         &self,
         container: &Container,
         scope: &Scope,
         start: &FeedStart,
         max_items: Option<usize>,
-        session: Option<&str>,
+        options: impl Into<ReadOptions<'a>>,
     ) -> Outcome<FeedPage> {
         let versions = |open: &Opened<'_>, most: usize| {
             let retention = open.container.settings().retention_seconds.ok_or_else(versions_not_kept)?;
@@ -111,7 +115,7 @@ impl Engine {
                 )),
             }
         };
-        self.feed_page(container, scope, max_items, session, versions)
+        self.feed_page(container, scope, max_items, options.into(), versions)
     }
 
     /// One page of either feed, with its charge and position.
@@ -120,25 +124,38 @@ impl Engine {
         container: &Container,
         scope: &Scope,
         max_items: Option<usize>,
-        session: Option<&str>,
+        options: ReadOptions<'_>,
         read: impl FnOnce(&Opened<'_>, usize) -> Result<FeedPage>,
     ) -> Outcome<FeedPage> {
-        let mut position = None;
-        let page = || -> Result<FeedPage> {
-            let (partition, wanted) = one_partition(container, scope)?;
-            let snapshot = partition.snapshot()?;
-            let lsn = snapshot.head().lsn;
-            position = Some(partition.position(lsn, None));
-            check_session(session, &partition, lsn)?;
-            let (snapshot, now) = (snapshot.as_ref(), self.world().now_seconds());
-            let request = PageRequest { max_items, ..PageRequest::default() };
-            let opened = Opened { container, snapshot, wanted, now };
-            if opened.wanted.is_nothing() { Ok(opened.nothing()) } else { read(&opened, page_items(&request)) }
-        };
-        let result = page();
-        let items = result.as_ref().map_or_else(|_| Vec::new(), |page| page.rows.iter().map(|row| row.len()).collect());
-        self.outcome(result, &Work { steps: vec![Step::Feed { items }] }, position)
+        let (mut work, mut position) = (Work::default(), None);
+        let result = one_partition(container, scope).and_then(|(partition, wanted)| {
+            let key = wanted.key.clone();
+            let spot = Spot { container, partition: &partition, key: key.as_ref() };
+            self.at(spot, options.manner, &mut work, |work| {
+                let page = || -> Result<FeedPage> {
+                    let snapshot = partition.snapshot()?;
+                    let lsn = snapshot.head().lsn;
+                    position = Some(partition.position(lsn, None));
+                    check_session(options.session, &partition, lsn)?;
+                    let (snapshot, now) = (snapshot.as_ref(), self.world().now_seconds());
+                    let request = PageRequest { max_items, ..PageRequest::default() };
+                    let opened = Opened { container, snapshot, wanted, now };
+                    if opened.wanted.is_nothing() { Ok(opened.nothing()) } else { read(&opened, page_items(&request)) }
+                };
+                let result = page();
+                work.steps.push(Step::Feed { items: sizes(result.iter().flat_map(|page| &page.rows)) });
+                result
+            })
+        });
+        if work.steps.is_empty() {
+            work.steps.push(Step::Feed { items: Vec::new() });
+        }
+        self.outcome(result, &work, position)
     }
+}
+
+fn sizes<'a>(rows: impl Iterator<Item = &'a Bytes>) -> Vec<usize> {
+    rows.map(Bytes::len).collect()
 }
 
 /// What a page of changes is read from.

@@ -6,10 +6,11 @@ use crate::consistency::check_session;
 use crate::partition::{Ordered, Partition};
 use crate::patches::CheckedPatch;
 use crate::pending::Pending;
-use crate::request::{Id, Outcome, Position, ReadReply, WriteOperation, WriteOptions, Written};
+use crate::request::{Id, Outcome, Position, ReadOptions, ReadReply, WriteOperation, WriteOptions, Written};
+use crate::throughput::Spot;
 use crate::transaction::{Base, ItemOptions, Stored, Transaction, etag_matches};
 use orrery_model::json::parse;
-use orrery_model::partition_key::PartitionKey;
+use orrery_model::partition_key::{Epk, PartitionKey};
 use orrery_model::work::{Step, Work};
 use orrery_model::{Error, Json, Kind, Object, Result, Rid, limits};
 
@@ -35,26 +36,34 @@ impl CheckedWrite<'_> {
 
 impl Engine {
     /// Reads an item, named by its id or by its resource id.
-    pub fn read_item<'a>(
+    pub fn read_item<'a, 'b>(
         &self,
         container: &Container,
         key: &PartitionKey,
         id: impl Into<Id<'a>>,
         if_none_match: Option<&str>,
-        session: Option<&str>,
+        options: impl Into<ReadOptions<'b>>,
     ) -> Outcome<ReadReply> {
-        let mut work = Work::default();
-        let mut position = None;
-        let result = self.read(container, key, id.into(), session, &mut position).map(|stored| {
-            let etag = stored.row.etag_text();
-            if if_none_match.is_some_and(|known| etag_matches(known, &etag)) {
-                work.steps = vec![Step::ReadNothing];
-                return ReadReply::NotModified { etag };
-            }
-            work.steps.push(Step::Read { bytes: stored.row.size() });
-            ReadReply::Item { body: stored.row.text(container.rid(), stored.number), etag }
+        let (id, options) = (id.into(), options.into());
+        let (mut work, mut position) = (Work::default(), None);
+        let result = container.partition_key().check(key).and_then(|()| {
+            let epk = container.partition_key().epk(key);
+            let partition = container.partition_of(&epk);
+            let spot = Spot { container, partition, key: Some(&epk) };
+            self.at(spot, options.manner, &mut work, |work| {
+                let stored = self
+                    .read(container, partition, &epk, id, options.session, &mut position)
+                    .inspect_err(|_| work.steps.push(Step::ReadNothing))?;
+                let etag = stored.row.etag_text();
+                if if_none_match.is_some_and(|known| etag_matches(known, &etag)) {
+                    work.steps.push(Step::ReadNothing);
+                    return Ok(ReadReply::NotModified { etag });
+                }
+                work.steps.push(Step::Read { bytes: stored.row.size() });
+                Ok(ReadReply::Item { body: stored.row.text(container.rid(), stored.number), etag })
+            })
         });
-        if result.is_err() {
+        if work.steps.is_empty() {
             work.steps.push(Step::ReadNothing);
         }
         self.outcome(result, &work, position)
@@ -63,20 +72,18 @@ impl Engine {
     fn read(
         &self,
         container: &Container,
-        key: &PartitionKey,
+        partition: &Partition,
+        epk: &Epk,
         id: Id<'_>,
         session: Option<&str>,
         position: &mut Option<Position>,
     ) -> Result<Stored> {
-        container.partition_key().check(key)?;
-        let epk = container.partition_key().epk(key);
-        let partition = container.partition_of(&epk);
         let snapshot = partition.snapshot()?;
         let lsn = snapshot.head().lsn;
         *position = Some(partition.position(lsn, None));
         check_session(session, partition, lsn)?;
         let transaction = Transaction::begin(container, partition, snapshot.as_ref(), self.world());
-        let stored = transaction.find_by(&mut Base::Durable, &epk, id)?.ok_or_else(Error::not_found)?;
+        let stored = transaction.find_by(&mut Base::Durable, epk, id)?.ok_or_else(Error::not_found)?;
         *position = Some(partition.position(lsn, Some(stored.row.lsn)));
         Ok(stored)
     }
@@ -85,7 +92,7 @@ impl Engine {
     /// changed nothing.
     ///
     /// # Errors
-    /// 400 for a body, key or option that is wrong; 404, 409, 412, 413; what a trigger throws.
+    /// 400 for a body, key or option that is wrong; 404, 409, 412, 413; 429 if it is not admitted; what a trigger throws.
     pub fn write_item(
         &self,
         container: &Container,
@@ -103,11 +110,18 @@ impl Engine {
         let epk = container.partition_key().epk(&write.key);
         let partition = container.partition_of(&epk);
         let mut work = Work::default();
-        let done = if options.pre_trigger.is_some() || options.post_trigger.is_some() {
-            self.write_with_triggers(container, partition, &write, &mut work)
-        } else {
-            self.write_alone(container, partition, &write, &mut work)
-        };
+        let spot = Spot { container, partition, key: Some(&epk) };
+        let done = self.at(spot, options.manner, &mut work, |work| {
+            let done = if options.pre_trigger.is_some() || options.post_trigger.is_some() {
+                self.write_with_triggers(container, partition, &write, work)
+            } else {
+                self.write_alone(container, partition, &write, work)
+            };
+            if done.is_err() && work.steps.is_empty() {
+                work.clone_from(&not_looked_at);
+            }
+            done
+        });
         match done {
             Ok((ordered, written, lsn)) => {
                 let position = partition.position(lsn, Some(lsn));
@@ -115,8 +129,7 @@ impl Engine {
             }
             Err(error) => {
                 let lsn = partition.snapshot().map_or(0, |s| s.head().lsn);
-                let work = if work.steps.is_empty() { &not_looked_at } else { &work };
-                Err(refused(error, work, Some(partition.position(lsn, None))))
+                Err(refused(error, &work, Some(partition.position(lsn, None))))
             }
         }
     }

@@ -7,7 +7,7 @@
 //! ```text
 //! catalog      what exists                     partition    history and writer of one physical partition
 //! transaction  changes that take place together   index     terms under a policy
-//! items  feed  scripts  query  maintenance  clearing   operations   throughput   prices, the one file with numbers
+//! items  feed  scripts  query  maintenance  clearing   operations   throughput   prices, budgets, admission
 //! ```
 //!
 //! Promises:
@@ -15,7 +15,7 @@
 //! 2. A transaction takes place whole or not at all, and counts as one LSN.
 //! 3. The same requests on the same data are charged the same.
 //!
-//! Left out: splits and merges, throttling.
+//! Left out: splits and merges.
 
 mod batch;
 mod catalog;
@@ -46,7 +46,7 @@ pub use catalog::{Container, Database, Grant, Mint, PermissionMode, Plain};
 pub use inventory::PartitionInventory;
 pub use pending::{Pending, PendingBatch};
 pub use rebuild::ITEMS_A_STEP;
-pub use throughput::Profile;
+pub use throughput::{Profile, ThroughputOptions};
 pub use transaction::etag_matches;
 
 use catalog::Catalog;
@@ -60,6 +60,7 @@ use orrery_storage::Store;
 use query::Listed;
 use request::*;
 use std::sync::{Arc, Mutex};
+use throughput::{Bill, status};
 
 /// What becomes of a query over several physical partitions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -80,6 +81,8 @@ pub struct EngineOptions {
     pub cross_partition_queries: CrossPartitionQueries,
     /// How scripts are run.
     pub scripts: PoolOptions,
+    /// What becomes of requests beyond the budget.
+    pub throughput: ThroughputOptions,
 }
 
 /// The engine.
@@ -90,6 +93,7 @@ pub struct Engine {
     scripts: ScriptPool,
     profile: Profile,
     cross_partition_queries: CrossPartitionQueries,
+    throughput: ThroughputOptions,
     turns: Vec<Mutex<()>>,
 }
 
@@ -120,18 +124,23 @@ impl Engine {
     /// 500 if the store cannot be read or does not make sense.
     pub fn open(store: Arc<dyn Store>, options: EngineOptions, world: Arc<dyn World>) -> Result<Engine> {
         Ok(Engine {
-            catalog: Catalog::open(Arc::clone(&store), Arc::clone(&world))?,
+            catalog: Catalog::open(Arc::clone(&store), Arc::clone(&world), options.throughput)?,
             store,
             world,
             scripts: ScriptPool::new(options.scripts),
             profile: options.profile,
             cross_partition_queries: options.cross_partition_queries,
+            throughput: options.throughput,
             turns: (0..TURNS).map(|_| Mutex::new(())).collect(),
         })
     }
 
     pub(crate) fn world(&self) -> &dyn World {
         self.world.as_ref()
+    }
+
+    pub(crate) fn throughput(&self) -> ThroughputOptions {
+        self.throughput
     }
 
     pub(crate) fn catalog(&self) -> &Catalog {
@@ -387,29 +396,42 @@ impl Engine {
     }
 
     /// One page of a query.
-    pub fn query(
+    pub fn query<'a>(
         &self,
         container: &Container,
         scope: &Scope,
         query: &QueryRequest,
-        session: Option<&str>,
+        options: impl Into<ReadOptions<'a>>,
     ) -> Outcome<QueryPage> {
-        let mut work = Work::default();
-        let mut position = None;
-        let result = self.run_query(container, scope, query, session, &mut work, &mut position);
-        if result.is_err() && work.steps.is_empty() {
-            work.steps.push(Step::ReadNothing);
-        }
-        self.outcome(result, &work, position)
+        let (result, bill, position) = self.run_query(container, scope, query, options.into());
+        let outcome = self.outcome(result, &bill.work, position);
+        bill.settle(self, container, outcome.charge, status(&outcome.result));
+        outcome
     }
 
+    /// One page of a query, and what it did where; not yet charged to anybody.
     fn run_query(
         &self,
         container: &Container,
         scope: &Scope,
         query: &QueryRequest,
-        session: Option<&str>,
-        work: &mut Work,
+        options: ReadOptions<'_>,
+    ) -> (Result<QueryPage>, Bill, Option<Position>) {
+        let (mut bill, mut position) = (Bill::default(), None);
+        let result = self.run_query_on(container, scope, query, options, &mut bill, &mut position);
+        if result.is_err() && bill.work.steps.is_empty() {
+            bill.work.steps.push(Step::ReadNothing);
+        }
+        (result, bill, position)
+    }
+
+    fn run_query_on(
+        &self,
+        container: &Container,
+        scope: &Scope,
+        query: &QueryRequest,
+        options: ReadOptions<'_>,
+        bill: &mut Bill,
         position: &mut Option<Position>,
     ) -> Result<QueryPage> {
         let reach = query::scope_reach(container, scope)?;
@@ -418,15 +440,17 @@ impl Engine {
             if let [_] = reach.partitions[..] {
                 *position = Some(partition.position(lsn, None));
             }
-            consistency::check_session(session, partition, lsn)?;
+            consistency::check_session(options.session, partition, lsn)?;
         }
         let context = query::Context {
+            engine: self,
             world: self.world(),
             profile: self.profile,
             cross_partition_queries: self.cross_partition_queries,
+            manner: options.manner,
         };
         let mut functions = scripts::Udfs::new(self, container);
-        query::run(&context, container, scope, query, &mut functions, &mut work.steps)
+        query::run(&context, container, scope, query, &mut functions, bill)
     }
 
     /// The query plan document for clients that merge themselves (JSON text).

@@ -13,6 +13,7 @@ use crate::index::stretches::Stretches;
 use crate::index::terms::Terms;
 use crate::keys::{self, Number, PathNumber, Place};
 use crate::request::Position;
+use crate::throughput::Meter;
 use bytes::Bytes;
 use orrery_model::partition_key::EpkRange;
 use orrery_model::{Error, Kind, Result};
@@ -33,6 +34,8 @@ pub struct Partition {
     pub home: PartitionId,
     /// Which life of its container it belongs to: the millisecond of the container's creation.
     pub version: u64,
+    /// Its budget, and the account of what it served.
+    pub(crate) meter: Meter,
     store: Arc<dyn Store>,
     writer: Mutex<Option<Writer>>,
     paths: RwLock<Option<Paths>>,
@@ -138,7 +141,18 @@ impl Partition {
         home: PartitionId,
         version: u64,
     ) -> Self {
-        Partition { id, parents, range, home, version, store, writer: Mutex::new(None), paths: RwLock::new(None) }
+        let meter = Meter::default();
+        Partition {
+            id,
+            parents,
+            range,
+            home,
+            version,
+            meter,
+            store,
+            writer: Mutex::new(None),
+            paths: RwLock::new(None),
+        }
     }
 
     /// Writes the first commit of a new partition, LSN 1, which holds nothing.

@@ -23,13 +23,13 @@ mod walk;
 pub use metadata::{Listed, has_row, query_rows};
 pub use plan::client_plan;
 
-use crate::CrossPartitionQueries;
 use crate::catalog::Container;
 use crate::index::policy::Policy;
 use crate::partition::Partition;
-use crate::request::{Page, PageRequest, QueryPage, QueryRequest, Scope, ScriptKind};
-use crate::throughput::Profile;
+use crate::request::{Manner, Page, PageRequest, QueryPage, QueryRequest, Scope, ScriptKind};
+use crate::throughput::{Bill, Profile};
 use crate::visible::Visible;
+use crate::{CrossPartitionQueries, Engine};
 use access::Ask;
 use condition::{pinned, steps};
 use orrery_model::json::parse;
@@ -53,12 +53,16 @@ const PAGE_ITEMS_MOST: usize = 10_000;
 
 /// What a query needs of the engine besides its container.
 pub struct Context<'a> {
+    /// Where it is admitted.
+    pub engine: &'a Engine,
     /// Time and randomness.
     pub world: &'a dyn World,
     /// Prices.
     pub profile: Profile,
     /// Who merges over partitions.
     pub cross_partition_queries: CrossPartitionQueries,
+    /// How it is admitted.
+    pub manner: Manner,
 }
 
 /// Rows wanted on a page.
@@ -159,17 +163,17 @@ fn not_servable(container: &Container, scope: &Scope, request: &QueryRequest) ->
     }
 }
 
-/// Runs one page of a query; adds what it did to `steps`.
+/// Runs one page of a query, once it is admitted at every partition that it has to ask; adds what it did to `bill`.
 ///
 /// # Errors
-/// 400 for queries and tokens that are wrong, 410 for ranges that are gone.
+/// 400 for queries and tokens that are wrong, 410 for ranges that are gone, 429 if it is not admitted.
 pub fn run(
     context: &Context<'_>,
     container: &Container,
     scope: &Scope,
     request: &QueryRequest,
     functions: &mut dyn Functions,
-    steps: &mut Vec<Step>,
+    bill: &mut Bill,
 ) -> Result<QueryPage> {
     let mut query = compile(&request.text, &request.parameters, &environment(container))?;
     if let Some(filter) = &request.resume_filter {
@@ -184,8 +188,10 @@ pub fn run(
         }
         CrossPartitionQueries::Refuse => reach.narrow_to_one(resume.as_ref())?,
     };
+    bill.key.clone_from(&reach.key);
+    bill.admit(context.engine, container, reach.partitions.iter().map(|(partition, _)| *partition), context.manner)?;
     if let Some(text) = query.statistics_query() {
-        let row = statistics(context, container, text, &request.parameters, functions, steps)?;
+        let row = statistics(context, container, text, &request.parameters, functions, bill)?;
         query = query.with_statistics(&row);
     }
     // Before the snapshots: a policy that is newer than they are does no harm, one that is not known would.
@@ -223,14 +229,15 @@ pub fn run(
     let page = run_page(context.world, &query, &mut source, functions, resume.as_ref(), &request.page, &mut work);
     let asked = source.work();
     let took = context.world.now_ms().saturating_sub(now);
-    let before = steps.len();
-    charge(&query, &asked, &work, targets.is_empty(), steps);
+    let before = bill.work.steps.len();
+    charge(&query, &asked, &work, targets.is_empty(), bill);
     let page = page.map_err(query_error)?;
     let at_the_border = next_range.map(|range| query.resume_at(Position::start_of(range)));
     let resume = page.resume.or(at_the_border);
     let continuation = resume.map(|resume| token::write(&resume, request.page.continuation_limit_kb)).transpose()?;
     let key_paths = if matches!(scope, Scope::Key(_)) { key_paths(container) } else { Vec::new() };
-    let charges = || steps[before..].iter().map(|s| context.profile.price_of(s).to_string()).collect::<Vec<_>>();
+    let charges =
+        || bill.work.steps[before..].iter().map(|s| context.profile.price_of(s).to_string()).collect::<Vec<_>>();
     let advice = if request.advice { query_advice(&request.text, &request.parameters) } else { Ok(Vec::new()) };
     Ok(QueryPage {
         page: Page { rows: page.rows, continuation },
@@ -258,7 +265,7 @@ fn statistics(
     text: &str,
     parameters: &[(String, Json)],
     functions: &mut dyn Functions,
-    steps: &mut Vec<Step>,
+    bill: &mut Bill,
 ) -> Result<Json> {
     let request = QueryRequest {
         text: text.to_owned(),
@@ -271,7 +278,7 @@ fn statistics(
         resume_filter: None,
     };
     let merging = Context { cross_partition_queries: CrossPartitionQueries::Merge, ..*context };
-    let page = run(&merging, container, &Scope::Everything, &request, functions, steps)?.page;
+    let page = run(&merging, container, &Scope::Everything, &request, functions, bill)?.page;
     // An aggregate gives one row, or could not see everything in its time.
     let row = page.rows.first().ok_or_else(|| query_error(QueryError::Timeout))?;
     parse(row).map_err(|e| Error::internal(format!("the statistics do not read back: {e}")))
@@ -432,7 +439,7 @@ fn check_order(query: &Query, policy: &Policy) -> Result<()> {
 }
 
 /// Each partition asked is one request; what the executor did is added to the first.
-fn charge(query: &Query, asked: &[Asked], work: &Work, nothing_to_ask: bool, steps: &mut Vec<Step>) {
+fn charge(query: &Query, asked: &[Asked], work: &Work, nothing_to_ask: bool, bill: &mut Bill) {
     let mut each: Vec<QueryWork> = asked.iter().map(|asked| asked.work).collect();
     if each.is_empty() {
         each.push(QueryWork::default());
@@ -446,7 +453,12 @@ fn charge(query: &Query, asked: &[Asked], work: &Work, nothing_to_ask: bool, ste
     first.projected = work.projected;
     first.tuples = work.tuples;
     first.udf_calls = work.udf_calls;
-    steps.extend(each.into_iter().map(Step::Query));
+    for (at, work) in each.into_iter().enumerate() {
+        match asked.get(at) {
+            Some(asked) => bill.did(asked.range, Step::Query(work)),
+            None => bill.work.steps.push(Step::Query(work)),
+        }
+    }
 }
 
 /// A query's failure as the client's error.

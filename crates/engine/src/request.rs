@@ -8,7 +8,7 @@ mod throughput;
 
 pub use batch::*;
 pub(crate) use throughput::outside;
-pub use throughput::{OfferChange, Offered, Throughput, increment_percent};
+pub use throughput::*;
 
 use bytes::Bytes;
 use orrery_model::partition_key::{EpkRange, PartitionKey};
@@ -260,6 +260,8 @@ pub struct WriteOptions {
     pub pre_trigger: Option<String>,
     /// The post-trigger to run.
     pub post_trigger: Option<String>,
+    /// How it is admitted.
+    pub manner: Manner,
 }
 
 /// A write that was carried out.

@@ -11,7 +11,10 @@ use crate::partition::{Ordered, Partition};
 use crate::patches::CheckedPatch;
 use crate::pending::Pending;
 use crate::query::{Listed, environment, query_rows};
-use crate::request::{Id, Outcome, PageRequest, ProcedureReply, QueryRequest, ScriptKind, WriteOperation, Written};
+use crate::request::{
+    ExecuteOptions, Id, Outcome, PageRequest, ProcedureReply, QueryRequest, ScriptKind, WriteOperation, Written,
+};
+use crate::throughput::Spot;
 use crate::transaction::{Base, ItemOptions, Stored, Transaction, etag_matches, item_id};
 use bytes::Bytes;
 use orrery_model::json::parse;
@@ -47,16 +50,15 @@ impl Engine {
     /// Executes a stored procedure in a logical partition. Blocks while it runs; wait for the answer before passing it on.
     ///
     /// # Errors
-    /// 404 for an unknown procedure, 400 for what it throws (with its number as sub-status), 408 when it runs too long.
+    /// 404 for an unknown procedure, 429 if it is not admitted, 400 for what it throws (with its number as sub-status), 408 when it runs too long.
     pub fn execute(
         &self,
         container: &Container,
         procedure: Id<'_>,
         key: &PartitionKey,
         arguments: &[u8],
-        logging: bool,
+        options: ExecuteOptions,
     ) -> std::result::Result<Pending<ProcedureReply>, Box<Outcome<ProcedureReply>>> {
-        let mut steps = Vec::new();
         let found = container.partition_key().check(key).and_then(|()| match procedure {
             Id::Name(ECHO) => Ok(Arc::new(Script::procedure(ECHO, orrery_script::ECHO_PROCEDURE))),
             _ => self.catalog().find_script(container, ScriptKind::Procedure, procedure),
@@ -65,21 +67,27 @@ impl Engine {
             found.map_err(|e| Box::new(self.outcome(Err(e), &Work { steps: vec![Step::ReadNothing] }, None)))?;
         let epk = container.partition_key().epk(key);
         let partition = container.partition_of(&epk);
-        let done = self.transact(container, partition, key, &mut steps, |room| {
-            let (self_link, alt_link, quota) = (container.self_link(), container.alt_link(), self.quota(container));
-            let call = Procedure {
-                id: script.id(),
-                body: script.source(),
-                arguments,
-                links: ContainerLinks { self_link: &self_link, alt_link: &alt_link },
-                quota: Quota { current: &quota.1, maximum: &quota.0 },
-                logging,
-                ambient: self.ambient(),
-            };
-            let outcome = self.scripts().run_procedure(call, room).map_err(script_error)?;
-            Ok(ProcedureReply { body: outcome.body, log: outcome.log })
+        let mut work = Work::default();
+        let spot = Spot { container, partition, key: Some(&epk) };
+        let done = self.at(spot, options.manner, &mut work, |work| {
+            let mut steps = Vec::new();
+            let done = self.transact(container, partition, key, &mut steps, |room| {
+                let (self_link, alt_link, quota) = (container.self_link(), container.alt_link(), self.quota(container));
+                let call = Procedure {
+                    id: script.id(),
+                    body: script.source(),
+                    arguments,
+                    links: ContainerLinks { self_link: &self_link, alt_link: &alt_link },
+                    quota: Quota { current: &quota.1, maximum: &quota.0 },
+                    logging: options.logging,
+                    ambient: self.ambient(),
+                };
+                let outcome = self.scripts().run_procedure(call, room).map_err(script_error)?;
+                Ok(ProcedureReply { body: outcome.body, log: outcome.log })
+            });
+            work.steps.push(Step::Script { inner: steps, executions: 1 });
+            done
         });
-        let work = Work { steps: vec![Step::Script { inner: steps, executions: 1 }] };
         match done {
             Ok((ordered, reply, lsn)) => {
                 let position = partition.position(lsn, None);

@@ -90,6 +90,7 @@ mod tests {
     fn engine() -> Engine {
         let command = HostCommand { program: "no-such-program".into(), arguments: Vec::new() };
         let options = EngineOptions {
+            throughput: Default::default(),
             profile: Profile::Modern,
             cross_partition_queries: CrossPartitionQueries::Merge,
             scripts: PoolOptions::new(command),

@@ -37,7 +37,7 @@ fn point(line: &'static str) -> Point {
         "replace" => Step::Replace { old_bytes: bytes(kb), new_bytes: bytes(kb), changed_terms: 2 * changed as u32 },
         "refused" => Step::Refused { bytes: bytes(kb), terms: units as u32 },
         "metadata" => Step::MetadataWrite { bytes: bytes(kb) },
-        "throttled" => return Point { id, charge: profile.price_of_throttling().as_ru(), published },
+        "throttled" => Step::Throttled,
         "query" => Step::Query(QueryWork {
             seeks: seeks as u64,
             scan_terms: scan_terms as u64,

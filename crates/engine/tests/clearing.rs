@@ -28,7 +28,7 @@ fn fill(engine: &Engine, container: &Container, pk: &str, count: u32) {
 }
 
 fn clear(engine: &Engine, container: &Container, pk: &str) -> Outcome<()> {
-    engine.delete_logical_partition(container, &key(pk))
+    engine.delete_logical_partition(container, &key(pk), Manner::default())
 }
 
 /// Queries that an index would answer alone, and what they give when of `b` three items are left and of `a` one.

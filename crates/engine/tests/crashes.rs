@@ -353,7 +353,7 @@ fn a_reopened_directory_keeps_everything() {
         assert_eq!(seen(&engine), before);
         let container = set_up(&engine).expect("the container");
         ledger.check(&engine, &container);
-        let read = engine.read_item(&container, &key("[\"p0\"]"), "i3", None, Some(&session.join(",")));
+        let read = engine.read_item(&container, &key("[\"p0\"]"), "i3", None, Some(session.join(",").as_str()));
         assert!(matches!(read.result, Ok(ReadReply::Item { .. })), "the session is reached");
     }
     let engine = open(open_store(), Profile::Modern, world).expect("an engine");

@@ -219,7 +219,13 @@ fn run_on_container(bench: &Bench, verb: &str, rest: &str) -> Result<Answer, Ans
         "execute" => {
             let (pk, rest) = keyed(rest);
             let (id, arguments) = rest.split_once(' ').expect("an id and arguments");
-            let done = match engine.execute(container, Id::Name(id), &key(pk), arguments.as_bytes(), false) {
+            let done = match engine.execute(
+                container,
+                Id::Name(id),
+                &key(pk),
+                arguments.as_bytes(),
+                ExecuteOptions::default(),
+            ) {
                 Ok(pending) => pending.wait(),
                 Err(refused) => *refused,
             };

@@ -27,7 +27,13 @@ fn script(engine: &Engine, container: &Container, kind: ScriptKind, id: &str, so
 
 fn procedure(engine: &Engine, container: &Container, source: &str, arguments: &str) -> Outcome<ProcedureReply> {
     script(engine, container, ScriptKind::Procedure, "proc", source, "");
-    match engine.execute(container, Id::Name("proc"), &key("[\"p\"]"), arguments.as_bytes(), true) {
+    match engine.execute(
+        container,
+        Id::Name("proc"),
+        &key("[\"p\"]"),
+        arguments.as_bytes(),
+        ExecuteOptions { logging: true, ..ExecuteOptions::default() },
+    ) {
         Ok(pending) => pending.wait(),
         Err(refused) => *refused,
     }
@@ -135,7 +141,8 @@ fn concurrent_writers_and_procedures_lose_no_update() {
         for _ in 0..2 {
             scope.spawn(|| {
                 for _ in 0..EACH {
-                    let done = engine.execute(container, Id::Name("adds"), &key("[\"p\"]"), b"[]", false);
+                    let done =
+                        engine.execute(container, Id::Name("adds"), &key("[\"p\"]"), b"[]", ExecuteOptions::default());
                     done.map_err(|refused| refused.result.err()).expect("it runs").wait().result.expect("it commits");
                 }
             });
@@ -285,7 +292,13 @@ fn the_first_write_of_a_partition_may_be_a_scripts() {
 #[test]
 fn every_container_has_a_procedure_that_echoes() {
     let (bench, container) = with_items(1);
-    let echo = bench.engine.execute(&container, Id::Name("__.sys.echo"), &key("[\"p\"]"), br#"[{"a":[1]}]"#, false);
+    let echo = bench.engine.execute(
+        &container,
+        Id::Name("__.sys.echo"),
+        &key("[\"p\"]"),
+        br#"[{"a":[1]}]"#,
+        ExecuteOptions::default(),
+    );
     let reply = echo.map_err(|refused| refused.result).expect("it runs").wait().result.expect("it answers");
     assert_eq!(reply.body, r#"{"a":[1]}"#);
 }

@@ -160,7 +160,7 @@ fn take(bench: &Bench, container: &Container, step: &Step) -> Option<String> {
         }
         Step::Clear(pk) => {
             let key = key(&format!("[\"p{pk}\"]"));
-            engine.delete_logical_partition(container, &key).result.expect("all is deleted");
+            engine.delete_logical_partition(container, &key, Manner::default()).result.expect("all is deleted");
         }
         Step::Wait(ms) => bench.world.advance_ms(*ms),
         Step::Maintain => maintain(engine),
@@ -241,7 +241,13 @@ fn a_feed_of_few_among_many_comes_in_pages_that_end_in_time() {
     let body = r#"{"id":"many","body":"function many(from) { var c = getContext().getCollection(); for (var i = 0; i < 500; i++) c.createDocument(c.getSelfLink(), {id: 'i' + (from + i), pk: 'p'}); }"}"#;
     engine.create_script(&container, ScriptKind::Procedure, &object(body), false).result.expect("a procedure");
     for from in (0..21_000).step_by(500) {
-        let run = engine.execute(&container, Id::Name("many"), &key(r#"["p"]"#), format!("[{from}]").as_bytes(), false);
+        let run = engine.execute(
+            &container,
+            Id::Name("many"),
+            &key(r#"["p"]"#),
+            format!("[{from}]").as_bytes(),
+            ExecuteOptions::default(),
+        );
         run.map_err(|_| "refused").expect("it is ordered").wait().result.expect("it ran");
     }
     create(engine, &container, r#"{"id":"few","pk":"q"}"#);
@@ -364,7 +370,7 @@ fn changes_of_one_transaction_are_never_cut_apart() {
     let body = r#"{"id":"many","body":"function many(n) { var c = getContext().getCollection(); for (var i = 0; i < n; i++) c.createDocument(c.getSelfLink(), {id: 'i' + i, pk: 'p'}); }"}"#;
     engine.create_script(&container, ScriptKind::Procedure, &object(body), false).result.expect("a procedure");
     let start = now(engine, &container)[0];
-    let run = engine.execute(&container, Id::Name("many"), &key(r#"["p"]"#), b"[7]", false);
+    let run = engine.execute(&container, Id::Name("many"), &key(r#"["p"]"#), b"[7]", ExecuteOptions::default());
     run.map_err(|_| "refused").expect("it is ordered").wait().result.expect("it ran");
     let first = page(engine, &container, &range(0), FeedStart::Lsn(start), 2).result.expect("a page");
     assert_eq!(first.rows.len(), 7);

@@ -237,7 +237,11 @@ impl Model {
             }
             Step::Clear(pk) => {
                 let key = key(&format!("[\"p{pk}\"]"));
-                self.bench.engine.delete_logical_partition(&self.container, &key).result.expect("all is deleted");
+                self.bench
+                    .engine
+                    .delete_logical_partition(&self.container, &key, Manner::default())
+                    .result
+                    .expect("all is deleted");
                 self.items.retain(|key, _| key.0 != *pk);
                 self.history.retain(|key| key.0 != *pk);
             }

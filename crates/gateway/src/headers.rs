@@ -11,7 +11,7 @@ pub use table::{Header, known_headers};
 
 use crate::options::Consistency;
 use http::HeaderMap;
-use orrery_engine::request::Throughput;
+use orrery_engine::request::{Manner, ReadOptions, Throughput};
 use orrery_model::limits;
 use orrery_model::partition_key::{Epk, PartitionKey};
 use orrery_model::{Error, Result};
@@ -75,6 +75,8 @@ pub(crate) struct Ask {
     pub(crate) statistics: bool,
     // Scripts.
     pub(crate) script_logging: bool,
+    // How it is admitted.
+    pub(crate) manner: Manner,
     // Permissions.
     pub(crate) token_seconds: Option<u64>,
 }
@@ -237,6 +239,11 @@ impl Ask {
             None => level > Consistency::Session,
         };
         if weak { None } else { self.session.as_deref() }
+    }
+
+    /// How a read is done.
+    pub(crate) fn reading(&self) -> ReadOptions<'_> {
+        ReadOptions { session: self.session(), manner: self.manner }
     }
 
     /// Whether a query is to be answered in anything but text. Only queries are ever answered so: for feeds and single

@@ -207,6 +207,13 @@ impl Error {
         Self::new(Kind::FailedDependency, "The operation was not carried out because another one of its batch failed.")
     }
 
+    /// A request beyond the budget, in the service's words.
+    pub fn request_rate_is_large(retry_after_ms: u64) -> Self {
+        let told = "Request rate is large. More Request Units may be needed, so no changes were made. Please retry this \
+                    request later. Learn more: http://aka.ms/cosmosdb-error-429";
+        Self::new(Kind::Throttled, told).with_retry_after_ms(retry_after_ms)
+    }
+
     /// A partition key that does not fit, in the service's words.
     pub fn partition_key_mismatch() -> Self {
         Self::new(

@@ -61,6 +61,8 @@ pub enum Step {
         /// How many scripts ran.
         executions: u32,
     },
+    /// A request that was refused because a budget is spent.
+    Throttled,
 }
 
 impl Step {

@@ -161,6 +161,15 @@ pub(crate) struct StartArguments {
     /// client, as the service does it
     #[arg(long, value_enum, env = "ORRERY_CROSS_PARTITION_QUERIES", default_value_t = CrossPartitionQueries::Merge)]
     pub(crate) cross_partition_queries: CrossPartitionQueries,
+    /// Whether requests beyond the provisioned throughput are refused with 429; counted in either case
+    #[arg(long, value_enum, value_name = "ON|OFF", env = "ORRERY_ENFORCE_THROUGHPUT", default_value_t = Switch::Off)]
+    pub(crate) enforce_throughput: Switch,
+    /// Physical partitions below 3,000 RU/s keep what they do not use for 300 seconds, and spend it at up to 3,000 RU/s
+    #[arg(long, env = "ORRERY_BURST_CAPACITY")]
+    pub(crate) burst_capacity: bool,
+    /// Requests of low priority (x-ms-cosmos-priority-level) are refused before others when throughput is short
+    #[arg(long, env = "ORRERY_PRIORITY_BASED_EXECUTION")]
+    pub(crate) priority_based_execution: bool,
     /// The consistency that requests get unless they ask for a weaker one; every read is of the last commit anyway
     #[arg(long, value_enum, env = "ORRERY_CONSISTENCY", default_value_t = Consistency::Session)]
     pub(crate) consistency: Consistency,
@@ -294,6 +303,15 @@ pub(crate) enum CrossPartitionQueries {
     Refuse,
 }
 
+/// Whether something is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Switch {
+    /// It is
+    On,
+    /// It is not
+    Off,
+}
+
 /// How up to date reads are, the strongest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Consistency {
@@ -390,6 +408,7 @@ mod tests {
         assert_eq!(start.profile, Profile::Modern);
         assert_eq!(start.cross_partition_queries, CrossPartitionQueries::Merge);
         assert_eq!(start.consistency, Consistency::Session);
+        assert_eq!(start.enforce_throughput, Switch::Off);
         assert!(start.regions.is_empty());
     }
 

@@ -2,7 +2,7 @@
 
 use crate::command::{CrossPartitionQueries, Profile};
 use crate::failure::Failure;
-use orrery_engine::{Engine, EngineOptions};
+use orrery_engine::{Engine, EngineOptions, ThroughputOptions};
 use orrery_model::world::World;
 use orrery_script::{HostCommand, PoolOptions};
 use orrery_storage::{LocalOptions, LocalStore, MemoryStore, Store};
@@ -17,6 +17,7 @@ pub(crate) fn open_engine(
     data_dir: Option<&Path>,
     profile: Profile,
     cross_partition_queries: CrossPartitionQueries,
+    throughput: ThroughputOptions,
     world: Arc<dyn World>,
 ) -> Result<Arc<Engine>, Failure> {
     let store: Arc<dyn Store> = match data_dir {
@@ -34,7 +35,7 @@ pub(crate) fn open_engine(
         CrossPartitionQueries::Merge => orrery_engine::CrossPartitionQueries::Merge,
         CrossPartitionQueries::Refuse => orrery_engine::CrossPartitionQueries::Refuse,
     };
-    let options = EngineOptions { profile, cross_partition_queries, scripts: PoolOptions::new(command) };
+    let options = EngineOptions { profile, cross_partition_queries, scripts: PoolOptions::new(command), throughput };
     let engine = Engine::open(store, options, world).map_err(|error| {
         let cause = error.cause_chain();
         let cause = if cause.is_empty() { error.told().to_owned() } else { cause };

@@ -1,7 +1,7 @@
 //! `orrery start`: from arguments to a server that runs until it is told to stop.
 
 use crate::admin::{self, AdminDoor};
-use crate::command::StartArguments;
+use crate::command::{StartArguments, Switch};
 use crate::engine::open_engine;
 use crate::entra;
 use crate::failure::Failure;
@@ -9,7 +9,7 @@ use crate::keys::{self, AccountKeys};
 use crate::tls;
 use crate::world::SystemWorld;
 use orrery_admin::Parts;
-use orrery_engine::Engine;
+use orrery_engine::{Engine, ThroughputOptions};
 use orrery_gateway::{Account, Field, Gateway, Log, LogLevel, Options, serve};
 use orrery_model::world::{ShiftedWorld, World};
 use orrery_model::{Error, Json, object};
@@ -114,7 +114,13 @@ fn build(arguments: &StartArguments, ground: Ground) -> Result<Server, Failure> 
     let Ground { world, log, data_dir, .. } = ground.clone();
     // The time of the data can be moved; signatures and log lines have the real one.
     let clock = Arc::new(ShiftedWorld::new(world.clone()));
-    let engine = open_engine(data_dir.as_deref(), arguments.profile, arguments.cross_partition_queries, clock.clone())?;
+    let throughput = ThroughputOptions {
+        enforce: arguments.enforce_throughput == Switch::On,
+        burst_capacity: arguments.burst_capacity,
+        priorities: arguments.priority_based_execution,
+    };
+    let (profile, merging) = (arguments.profile, arguments.cross_partition_queries);
+    let engine = open_engine(data_dir.as_deref(), profile, merging, throughput, clock.clone())?;
     let gateway = Arc::new(Gateway::new(engine.clone(), Options { keys, directory, account, world, log }));
     let key_file = arguments.key_file.clone();
     Ok(Server { engine, gateway, ground, clock, primary_key: primary, well_known_key: well_known, key_file })

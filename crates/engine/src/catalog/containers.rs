@@ -10,6 +10,7 @@ use crate::index::policy::Policy;
 use crate::index::stretches::{Generation, Policies};
 use crate::partition::{Counters, Partition, outcome_error};
 use crate::request::{RangeInfo, Resource, ScriptKind, Throughput};
+use crate::throughput::{Decisions, Given, Provision};
 use crate::transaction::etag_matches;
 use orrery_model::partition_key::{Definition, Epk, EpkRange};
 use orrery_model::rid::Child;
@@ -31,6 +32,7 @@ pub struct Container {
     partitions: Vec<Arc<Partition>>,
     scripts: RwLock<HashMap<ScriptKey, Arc<Script>>>,
     next_number: AtomicU64,
+    provision: Provision,
 }
 
 struct ContainerState {
@@ -52,6 +54,7 @@ impl Container {
         let created = record.kept.get("created").and_then(Json::as_i64).unwrap_or(0) as u64;
         let listed = record.kept.get("partitions").and_then(Json::as_array).ok_or_else(Record::damaged)?;
         let partitions = listed.iter().map(|p| read_partition(store, p, created)).collect::<Result<Vec<_>>>()?;
+        let decisions = Decisions::read(record.kept.get("throughput")).ok_or_else(Record::damaged)?;
         let mut next_number = 1;
         for partition in &partitions {
             next_number = next_number.max(Partition::counters(partition.snapshot()?.as_ref())?.next_number);
@@ -69,6 +72,7 @@ impl Container {
             partitions,
             scripts: RwLock::default(),
             next_number: AtomicU64::new(next_number),
+            provision: Provision::new(decisions),
             database,
         };
         container.database.name_container(&container.id, Some(container.rid));
@@ -154,6 +158,11 @@ impl Container {
     /// The stretch of the hash space that a partition holds; `None` if there is no partition of this id.
     pub fn range_of(&self, id: u32) -> Option<&EpkRange> {
         self.partitions.iter().find(|p| p.id == id).map(|p| &p.range)
+    }
+
+    /// What it may spend.
+    pub(crate) fn provision(&self) -> &Provision {
+        &self.provision
     }
 
     /// A number that no item of this container had before.
@@ -248,12 +257,15 @@ impl Container {
         let partitions: Vec<Json> = self.partitions.iter().map(|p| Json::Object(write_partition(p))).collect();
         let older: Vec<Json> =
             policies.older.iter().map(|(g, p)| Json::Array(vec![Json::from(*g), p.to_json()])).collect();
-        let kept = object! {
+        let mut kept = object! {
             "created" => self.created,
             "generation" => policies.newest.0,
             "olderPolicies" => older,
             "partitions" => partitions,
         };
+        if let Some(throughput) = self.provision.decisions().kept() {
+            kept.push_new("throughput", throughput);
+        }
         Record { kind: Kind::Container, meta, body: settings.body.clone(), kept }
     }
 }
@@ -359,6 +371,8 @@ impl Catalog {
         state.last_home = state.last_home.max(container.last_home());
         state.containers.insert(rid, Arc::clone(&container));
         state.offers.extend(offer.map(|offer: Offer| (offer.rid(), Arc::new(offer))));
+        drop(state);
+        self.provide(&container);
         Ok(container.resource(true))
     }
 
@@ -417,6 +431,25 @@ impl Catalog {
         let (meta, settings, mut policies) = container.state();
         policies.older.retain(|(generation, _)| *generation >= newest);
         self.change_container(container, meta, settings, policies)
+    }
+
+    /// Changes what is decided about a container's throughput: `decide` is told what the container may spend.
+    ///
+    /// # Errors
+    /// 404 if the container is gone, and what `decide` and the store report.
+    pub fn decide(&self, container: &Container, decide: impl FnOnce(&Given) -> Result<Decisions>) -> Result<()> {
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.state().containers.contains_key(&container.rid) {
+            return Err(Error::not_found());
+        }
+        let before = container.provision.decisions();
+        container.provision.decide(decide(&container.provision.given())?);
+        let (meta, settings, policies) = container.state();
+        let mut batch = Batch::default();
+        batch.put(&container.record(meta, &settings, &policies));
+        self.commit(batch).inspect_err(|_| container.provision.decide(before))?;
+        container.share_throughput();
+        Ok(())
     }
 
     fn change_container(

@@ -134,6 +134,7 @@ impl Catalog {
             state.databases.remove(&database.rid());
             offer.map(|offer| state.offers.remove(&offer.rid()));
         }
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner).remove(&database.rid());
         containers.iter().for_each(|container| self.forget_container(container));
         self.doom(homes);
         Ok(())

@@ -6,9 +6,10 @@
 
 use super::properties::{self, Property, fixed, kept, only, servers};
 use super::records::{Kind, Meta, Record};
-use super::{Batch, Catalog};
+use super::{Batch, Catalog, Container};
 use crate::partition::Counters;
 use crate::request::{OfferChange, Offered, Resource, Throughput, increment_percent, outside};
+use crate::throughput::{Given, new_shared};
 use crate::transaction::etag_matches;
 use orrery_model::{Error, Json, Object, Result, Rid, limits, object};
 use std::sync::{Arc, PoisonError};
@@ -222,6 +223,7 @@ impl Catalog {
         if if_match.is_some_and(|wanted| !etag_matches(wanted, &found.meta.etag_text())) {
             return Err(Error::precondition_failed());
         }
+        self.check_distribution(&found)?;
         let load = self.load_of(found.target)?;
         let old = (*found).clone().grown(load);
         let wanted = old.changed(change, load)?;
@@ -234,8 +236,45 @@ impl Catalog {
         batch.put(&offer.record());
         self.commit(batch)?;
         let offered = Offered { resource: offer.resource(load), least: offer.least(load) };
+        let target = offer.target;
         self.state.write().unwrap_or_else(PoisonError::into_inner).offers.insert(rid, Arc::new(offer));
+        self.provide_all(target);
         Ok(offered)
+    }
+
+    /// Tells the containers that an offer pays for what they may spend now.
+    fn provide_all(&self, target: Rid) {
+        let paid_for = |c: &Arc<Container>| c.rid() == target || c.rid().database_part() == target;
+        self.all_containers().iter().filter(|c| paid_for(c)).for_each(|container| self.provide(container));
+    }
+
+    /// Tells a container what it may spend: what its own offer says, or else a share of its database's.
+    pub(crate) fn provide(&self, container: &Container) {
+        let database = container.rid().database_part();
+        let given = match (self.offer_of(container.rid()), self.offer_of(database)) {
+            (Some(offer), _) => Given::Own(offer.throughput),
+            (None, Some(offer)) => {
+                let rate = u64::from(offer.throughput.most()) * 1000;
+                let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+                let budget = shared.entry(database).or_insert_with(|| new_shared(rate, self.bursts)).clone();
+                budget.lock().unwrap_or_else(PoisonError::into_inner).set_rate(rate);
+                Given::Shared(offer.throughput, budget)
+            }
+            (None, None) => Given::Nothing,
+        };
+        container.give_throughput(given, self.bursts);
+    }
+
+    /// Checks that the throughput is not distributed by hand, in which case only its parts can be changed.
+    fn check_distribution(&self, offer: &Offer) -> Result<()> {
+        let container = self.state().containers.get(&offer.target).cloned();
+        match container.is_some_and(|container| container.provision().is_distributed()) {
+            false => Ok(()),
+            true => Err(Error::bad(
+                "The throughput of this container is distributed over its physical partitions by hand. Distribute it \
+                 equally before it is changed.",
+            )),
+        }
     }
 
     /// Checks that the partitions there are carry a throughput.

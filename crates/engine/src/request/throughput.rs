@@ -1,6 +1,7 @@
-//! Throughput: the two modes in which it is provisioned, and their limits.
+//! Throughput: the two modes in which it is provisioned, and their limits; how requests spend it, and what was spent.
 
-use super::Resource;
+use super::{Charge, Resource};
+use crate::throughput::Reading;
 use orrery_model::limits::THROUGHPUT_MOST;
 use orrery_model::{Error, Json, Object, Result};
 
@@ -36,6 +37,160 @@ pub struct Offered {
     pub resource: Resource,
     /// The least throughput with which it may be replaced.
     pub least: u32,
+}
+
+/// How a request is admitted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Manner {
+    /// Whether it is refused before others when the budget is short; without effect unless the server heeds priorities.
+    pub priority: Priority,
+    /// The throughput bucket that it spends of, if it names one.
+    pub bucket: Option<Bucket>,
+}
+
+/// `x-ms-cosmos-priority-level`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Priority {
+    /// As long as the budget lasts.
+    #[default]
+    High,
+    /// As long as requests of high priority leave something.
+    Low,
+}
+
+/// The number of a throughput bucket: 1 to [`Bucket::MOST`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bucket(u8);
+
+impl Bucket {
+    /// Throughput buckets of a container.
+    pub const MOST: u8 = 5;
+
+    /// The bucket of this number, if there is one.
+    pub fn new(number: u8) -> Option<Bucket> {
+        (1..=Bucket::MOST).contains(&number).then_some(Bucket(number))
+    }
+
+    /// Counted from 0.
+    pub(crate) fn index(self) -> usize {
+        usize::from(self.0 - 1)
+    }
+}
+
+/// How a read is done.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ReadOptions<'a> {
+    /// `x-ms-session-token`: what must have been seen.
+    pub session: Option<&'a str>,
+    /// How it is admitted.
+    pub manner: Manner,
+}
+
+impl<'a> From<Option<&'a str>> for ReadOptions<'a> {
+    fn from(session: Option<&'a str>) -> Self {
+        ReadOptions { session, ..ReadOptions::default() }
+    }
+}
+
+/// How a procedure is executed.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ExecuteOptions {
+    /// Whether what it logs is wanted.
+    pub logging: bool,
+    /// How it is admitted.
+    pub manner: Manner,
+}
+
+/// A container's throughput: what it is given, what is decided about it, and what its partitions served.
+#[derive(Clone, Debug)]
+pub struct ContainerThroughput {
+    /// What it may spend; `None` if nobody has said, and then nothing is refused.
+    pub provisioned: Option<Provisioned>,
+    /// Whether requests beyond the budget are refused.
+    pub enforced: bool,
+    /// What is decided about that for this container; `None` leaves it to the server.
+    pub decided: Option<bool>,
+    /// The ceilings of throughput buckets 1 to 5 in percent of the container's RU/s; `None` is none.
+    pub buckets: [Option<u8>; Bucket::MOST as usize],
+    /// How its partitions share it.
+    pub distribution: Distribution,
+    /// Its live physical partitions, in order of their ranges.
+    pub partitions: Vec<PartitionThroughput>,
+}
+
+/// Where a container's throughput comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Provisioned {
+    /// What is provisioned.
+    pub throughput: Throughput,
+    /// Whether it is the database's, shared with other containers.
+    pub shared: bool,
+}
+
+/// How physical partitions share the throughput of their container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Distribution {
+    /// All have the same.
+    Equal,
+    /// Each has what was set for it.
+    Custom,
+}
+
+/// What a physical partition may spend and what it served since it was opened.
+#[derive(Clone, Debug)]
+pub struct PartitionThroughput {
+    /// The partition key range id.
+    pub id: u32,
+    /// RU/s that it may spend, of a shared budget all of it; `None` if it is not limited.
+    pub ru_per_second: Option<f64>,
+    /// Request units that burst capacity keeps for it.
+    pub banked: f64,
+    /// What its requests were charged.
+    pub charged: Charge,
+    /// Requests that it carried out.
+    pub requests: u64,
+    /// Requests that were refused for lack of budget.
+    pub throttled: u64,
+    /// Requests that were carried out and would have been refused, had budgets been enforced.
+    pub would_throttle: u64,
+    /// The share of its budget that it spent in the last whole second: 1 is all of it. 0 if it is not limited.
+    pub normalized: f64,
+    /// The seconds of the last minute in which it was asked for something, the oldest first.
+    pub seconds: Vec<PartitionSecond>,
+}
+
+/// What a physical partition served in one second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PartitionSecond {
+    /// Which, since 1970.
+    pub second: u64,
+    /// What its requests were charged.
+    pub charged: Charge,
+    /// Requests that it carried out.
+    pub requests: u64,
+    /// Requests that were refused for lack of budget.
+    pub throttled: u64,
+    /// Requests that were carried out and would have been refused, had budgets been enforced.
+    pub would_throttle: u64,
+}
+
+impl PartitionThroughput {
+    pub(crate) fn of(id: u32, reading: Reading, now_ms: u64) -> Self {
+        let last = (now_ms / 1000).saturating_sub(1);
+        let spent = reading.seconds.iter().find(|s| s.second == last).map_or(0.0, |s| s.charged.as_ru());
+        let ru_per_second = reading.rate.map(|milli| milli as f64 / 1000.0);
+        PartitionThroughput {
+            id,
+            ru_per_second,
+            banked: reading.banked as f64 / 1000.0,
+            charged: reading.totals.charged,
+            requests: reading.totals.requests,
+            throttled: reading.totals.throttled,
+            would_throttle: reading.totals.would_throttle,
+            normalized: ru_per_second.map_or(0.0, |ru| spent / ru),
+            seconds: reading.seconds,
+        }
+    }
 }
 
 impl Throughput {

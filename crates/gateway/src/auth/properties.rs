@@ -43,6 +43,7 @@ impl House {
     fn new() -> House {
         let command = HostCommand { program: "no script runs here".into(), arguments: Vec::new() };
         let options = EngineOptions {
+            throughput: Default::default(),
             profile: Profile::Modern,
             cross_partition_queries: CrossPartitionQueries::Merge,
             scripts: PoolOptions::new(command),

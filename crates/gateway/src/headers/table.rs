@@ -4,7 +4,7 @@ use super::value::Value;
 use super::{Ask, Content, FeedMode, Format, IndexMetrics, MaxItems, RangeName, Strategy};
 use crate::date;
 use crate::options::Consistency;
-use orrery_engine::request::{Throughput, increment_percent};
+use orrery_engine::request::{Bucket, Priority, Throughput, increment_percent};
 use orrery_model::json::parse;
 use orrery_model::partition_key::{Epk, PartitionKey};
 use orrery_model::{Json, Result, limits};
@@ -262,9 +262,12 @@ static HEADERS: &[Header] = &[
     ),
     checked(
         "x-ms-cosmos-priority-level",
-        "checked; nothing else: no request is put behind another",
+        "Low is refused before High when the budget is short, with `--priority-based-execution`",
         "neither High nor Low: 400",
-        |_, v| v.one_of(&[("High", ()), ("Low", ())]),
+        |a, v| {
+            a.manner.priority = v.one_of(&[("High", Priority::High), ("Low", Priority::Low)])?;
+            Ok(())
+        },
     ),
     checked(
         "x-ms-cosmos-query-optimisticdirectexecute",
@@ -307,9 +310,12 @@ static HEADERS: &[Header] = &[
     ),
     checked(
         "x-ms-cosmos-throughput-bucket",
-        "checked; nothing else: buckets do not divide a budget here",
+        "the bucket whose ceiling, if it has one, holds for the request",
         "not 1 to 5: 400",
-        |_, v| v.number(1, 5).map(|_| ()),
+        |a, v| {
+            a.manner.bucket = u8::try_from(v.number(1, i64::from(Bucket::MOST))?).ok().and_then(Bucket::new);
+            Ok(())
+        },
     ),
     header("x-ms-cosmos-workload-id", "nothing: workloads are not told apart", FREE_HINT),
     checked("x-ms-date", "signed", "403 outside the window", ELSEWHERE),

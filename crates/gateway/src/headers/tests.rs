@@ -2,6 +2,7 @@
 
 use super::*;
 use http::HeaderName;
+use orrery_engine::request::{Bucket, Priority};
 
 fn ask(pairs: &[(&str, &str)]) -> Result<Ask> {
     let mut headers = HeaderMap::new();
@@ -214,4 +215,15 @@ fn a_partition_key_may_be_real_utf8() {
     let key = ask(&[("x-ms-documentdb-partitionkey", "[\"ü\"]")]).expect("it parses").partition_key;
     assert_eq!(key.expect("a key").components().len(), 1);
     refused(&[("x-ms-documentdb-partitionkey", "ü")]);
+}
+
+#[test]
+fn a_priority_and_a_bucket_go_with_the_request() {
+    let manner = |pairs| ask(pairs).expect("it parses").manner;
+    assert_eq!(manner(&[]), Manner::default());
+    assert_eq!(manner(&[("x-ms-cosmos-priority-level", "Low")]).priority, Priority::Low);
+    assert_eq!(manner(&[("x-ms-cosmos-priority-level", "high")]).priority, Priority::High);
+    assert_eq!(manner(&[("x-ms-cosmos-throughput-bucket", "5")]).bucket, Bucket::new(5));
+    assert!(refused(&[("x-ms-cosmos-priority-level", "Middle")]).contains("x-ms-cosmos-priority-level"));
+    assert!(refused(&[("x-ms-cosmos-throughput-bucket", "6")]).contains("specified for the header"));
 }

@@ -18,7 +18,7 @@ pub(super) fn run(engine: &Engine, call: &Call, container: &Container) -> Result
     let mode = mode(call, container)?;
     let read = if is_in_rows(call) { row_batches::read } else { read };
     let operations = read(&call.body, call.ask.minimal)?;
-    Ok(match engine.batch(container, &mode, operations, call.ask.session()) {
+    Ok(match engine.batch(container, &mode, operations, call.ask.reading()) {
         Ok(pending) => Step::Batch(pending),
         Err(refused) => Step::Reply(finish(call, *refused)),
     })

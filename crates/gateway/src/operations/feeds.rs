@@ -42,7 +42,7 @@ pub(super) fn no_such_conflict(_: &Engine, _: &Call, _: &Container) -> Result<St
 
 pub(super) fn read_items(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
     let scope = call.feed_scope(container)?;
-    let outcome = engine.read_feed(container, &scope, &call.page(), call.ask.session());
+    let outcome = engine.read_feed(container, &scope, &call.page(), call.ask.reading());
     Ok(Step::Reply(page(Some(container.rid()), Rows::Items, outcome)))
 }
 
@@ -57,10 +57,10 @@ pub(super) fn page(owner: Option<Rid>, rows: Rows, outcome: Outcome<Page>) -> Re
 pub(super) fn change_feed(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
     let scope = call.feed_scope(container)?;
     let start = feed_start(call.ask.if_none_match.as_deref(), call.ask.if_modified_since)?;
-    let (most, session) = (call.ask.max_items.limit(), call.ask.session());
+    let (most, options) = (call.ask.max_items.limit(), call.ask.reading());
     let outcome = match call.ask.change_feed {
-        Some(FeedMode::AllVersions) => engine.all_versions_feed(container, &scope, &start, most, session),
-        _ => engine.change_feed(container, &scope, &start, most, session),
+        Some(FeedMode::AllVersions) => engine.all_versions_feed(container, &scope, &start, most, options),
+        _ => engine.change_feed(container, &scope, &start, most, options),
     };
     Ok(Step::Reply(Reply::of(outcome, |page| {
         // A page that was cut without rows is no end: clients take 304 for one.

@@ -10,7 +10,7 @@ use orrery_model::Result;
 pub(super) fn read(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
     let key = call.required_key(container)?;
     let id = call.child_id(engine)?;
-    let outcome = engine.read_item(container, &key, id, call.ask.if_none_match.as_deref(), call.ask.session());
+    let outcome = engine.read_item(container, &key, id, call.ask.if_none_match.as_deref(), call.ask.reading());
     Ok(Step::Reply(Reply::of(outcome, |reply| match reply {
         ReadReply::Item { body, etag } => Reply::json(200, body).with_etag(&etag),
         ReadReply::NotModified { etag } => Reply::empty(304).with_etag(&etag),
@@ -40,7 +40,7 @@ pub(super) fn delete(engine: &Engine, call: &Call, container: &Container) -> Res
 /// Deletes all items of the partition key that the header names.
 pub(super) fn delete_logical_partition(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
     let key = call.required_key(container)?;
-    let outcome = engine.delete_logical_partition(container, &key);
+    let outcome = engine.delete_logical_partition(container, &key, call.ask.manner);
     Ok(Step::Reply(Reply::of(outcome, |()| Reply::empty(200))))
 }
 
@@ -61,6 +61,7 @@ fn write(engine: &Engine, call: &Call, container: &Container, operation: &WriteO
         leave_out_of_index: ask.leave_out_of_index,
         pre_trigger: ask.pre_trigger.clone(),
         post_trigger: ask.post_trigger.clone(),
+        manner: ask.manner,
     };
     let body = (!deletes).then_some(&call.body[..]);
     Ok(match engine.write_item(container, operation, body, &options) {

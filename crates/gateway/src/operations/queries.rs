@@ -37,7 +37,7 @@ pub(super) fn query_conflicts(engine: &Engine, call: &Call, container: &Containe
 
 pub(super) fn query_items(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
     let scope = call.scope(container)?;
-    let outcome = engine.query(container, &scope, &request(call)?, call.ask.session());
+    let outcome = engine.query(container, &scope, &request(call)?, call.ask.reading());
     let mut reply = page(call, Some(container.rid()), Rows::Items, outcome);
     if call.ask.single_range {
         reply.set("x-ms-cosmos-query-requiresdistribution", "False");

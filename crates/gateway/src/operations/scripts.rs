@@ -5,7 +5,7 @@ use super::metadata::{self, deleted, resource, with_script_quota};
 use crate::call::Call;
 use crate::reply::{Reply, percent_encode};
 use crate::route::Target;
-use orrery_engine::request::{Outcome, ProcedureReply, ScriptKind};
+use orrery_engine::request::{ExecuteOptions, Outcome, ProcedureReply, ScriptKind};
 use orrery_engine::{Container, Engine};
 use orrery_model::{Error, Result};
 
@@ -37,7 +37,8 @@ pub(super) fn delete(engine: &Engine, call: &Call, container: &Container) -> Res
 pub(super) fn execute(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
     let key = call.required_key(container)?;
     let id = call.child_id(engine)?;
-    Ok(match engine.execute(container, id, &key, &call.body, call.ask.script_logging) {
+    let options = ExecuteOptions { logging: call.ask.script_logging, manner: call.ask.manner };
+    Ok(match engine.execute(container, id, &key, &call.body, options) {
         Ok(pending) => Step::Procedure(pending),
         Err(refused) => Step::Reply(finish(call, *refused)),
     })

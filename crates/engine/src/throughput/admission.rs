@@ -1,0 +1,189 @@
+//! The one place that every request for items passes: before it is carried out, and after.
+//!
+//! A request is admitted at each physical partition that it asks ([`Engine::admit`]) and charged there afterwards
+//! ([`Engine::charge`]); what asks one partition does both with [`Engine::at`], what asks several keeps a [`Bill`].
+//! Metadata does not come here. Whoever wants to see every request at every partition looks at [`Engine::observe`].
+
+use crate::Engine;
+use crate::catalog::Container;
+use crate::partition::Partition;
+use crate::request::{Charge, Manner, Priority};
+use orrery_model::partition_key::Epk;
+use orrery_model::work::{Step, Work};
+use orrery_model::{Error, Result};
+use std::sync::Arc;
+
+/// One request at one physical partition.
+#[derive(Clone, Copy)]
+pub(crate) struct Spot<'a> {
+    /// The container.
+    pub container: &'a Container,
+    /// The partition that is asked.
+    pub partition: &'a Partition,
+    /// The logical partition, if the request is for a single one.
+    #[allow(dead_code)] // for those who look on, see `Engine::observe`
+    pub key: Option<&'a Epk>,
+}
+
+/// That a request was admitted, and how it is entered afterwards.
+#[derive(Clone, Copy, Debug)]
+#[must_use = "what is admitted is charged"]
+pub(crate) struct Admitted {
+    manner: Manner,
+    /// Whether it is taken from the budget: not if it should have been refused and was not.
+    takes: bool,
+}
+
+impl Engine {
+    /// Whether a request may be carried out. Nothing is taken from the budget yet.
+    ///
+    /// # Errors
+    /// 429/3200 with the time to wait.
+    pub(crate) fn admit(&self, spot: Spot<'_>, manner: Manner) -> Result<Admitted> {
+        let now = self.world().now_ms();
+        let provision = spot.container.provision();
+        let enforced = provision.enforced().unwrap_or(self.throughput().enforce);
+        let refused = manner.bucket.and_then(|bucket| provision.bucket_admits(now, bucket).err());
+        match spot.partition.meter.admit(now, self.priority(manner), enforced, refused) {
+            Ok(takes) => Ok(Admitted { manner, takes }),
+            Err(wait) => {
+                self.observe(spot, Charge::default(), 429);
+                Err(Error::request_rate_is_large(wait))
+            }
+        }
+    }
+
+    /// Enters what an admitted request was charged.
+    pub(crate) fn charge(&self, spot: Spot<'_>, admitted: Admitted, charge: Charge, status: u16) {
+        let now = self.world().now_ms();
+        let Admitted { manner, takes } = admitted;
+        spot.partition.meter.charge(now, charge, self.priority(manner), takes);
+        if let Some(bucket) = manner.bucket.filter(|_| takes) {
+            spot.container.provision().bucket_takes(now, bucket, charge);
+        }
+        self.observe(spot, charge, status);
+    }
+
+    /// Carries out what a request asks of one partition: admitted before, charged afterwards for the steps that `run`
+    /// adds to `work`.
+    ///
+    /// # Errors
+    /// 429/3200, of which `work` has a step too, and what `run` returns.
+    pub(crate) fn at<T>(
+        &self,
+        spot: Spot<'_>,
+        manner: Manner,
+        work: &mut Work,
+        run: impl FnOnce(&mut Work) -> Result<T>,
+    ) -> Result<T> {
+        let admitted = self.admit(spot, manner).inspect_err(|_| work.steps.push(Step::Throttled))?;
+        let before = work.steps.len();
+        let result = run(work);
+        let charge = self.profile.price_all(&work.steps[before.min(work.steps.len())..]);
+        self.charge(spot, admitted, charge, status(&result));
+        result
+    }
+
+    /// Every request at every partition, when it has been answered or refused: `charge` is what this partition was
+    /// charged, nothing for a request that was refused with 429.
+    fn observe(&self, _spot: Spot<'_>, _charge: Charge, _status: u16) {}
+
+    /// The priority by which a request is admitted, if priorities count.
+    fn priority(&self, manner: Manner) -> Option<Priority> {
+        self.throughput().priorities.then_some(manner.priority)
+    }
+}
+
+/// The status of an answer as far as it matters here: a failure's own, or 200.
+pub(crate) fn status<T>(result: &Result<T>) -> u16 {
+    result.as_ref().err().map_or(200, Error::status)
+}
+
+/// What a request that may ask several partitions did at each.
+#[derive(Default)]
+pub(crate) struct Bill {
+    /// All that it did.
+    pub work: Work,
+    /// The logical partition, if it is for a single one.
+    pub key: Option<Epk>,
+    /// Where it was admitted, each with the steps that it did there.
+    parts: Vec<Part>,
+}
+
+struct Part {
+    partition: Arc<Partition>,
+    admitted: Admitted,
+    steps: Vec<usize>,
+}
+
+impl Bill {
+    /// Admits the request at all these partitions.
+    ///
+    /// # Errors
+    /// 429/3200 with the longest wait, if one of them refuses it.
+    pub fn admit<'p>(
+        &mut self,
+        engine: &Engine,
+        container: &Container,
+        partitions: impl Iterator<Item = &'p Arc<Partition>>,
+        manner: Manner,
+    ) -> Result<()> {
+        let mut refused: Option<Error> = None;
+        for partition in partitions {
+            let spot = Spot { container, partition, key: self.key.as_ref() };
+            match engine.admit(spot, manner) {
+                Ok(admitted) => {
+                    self.parts.push(Part { partition: Arc::clone(partition), admitted, steps: Vec::new() });
+                }
+                Err(error) => {
+                    let longer = refused.as_ref().is_none_or(|r| r.retry_after_ms() < error.retry_after_ms());
+                    refused = if longer { Some(error) } else { refused };
+                }
+            }
+        }
+        match refused {
+            None => Ok(()),
+            Some(error) => {
+                // Nothing is done anywhere.
+                self.parts.clear();
+                self.work.steps.push(Step::Throttled);
+                Err(error)
+            }
+        }
+    }
+
+    /// Enters a step at the partition with this range id.
+    pub fn did(&mut self, range: u32, step: Step) {
+        if let Some(part) = self.parts.iter_mut().rev().find(|part| part.partition.id == range) {
+            part.steps.push(self.work.steps.len());
+        }
+        self.work.steps.push(step);
+    }
+
+    /// Charges each partition its part of `total`, in the proportion of what it did.
+    pub fn settle(&self, engine: &Engine, container: &Container, total: Charge, status: u16) {
+        let price = |part: &Part| -> u64 {
+            part.steps
+                .iter()
+                .filter_map(|at| self.work.steps.get(*at))
+                .map(|step| engine.profile.price_of(step).0)
+                .sum()
+        };
+        let mut parts: Vec<(&Part, u64)> = self.parts.iter().map(|part| (part, price(part))).collect();
+        // One that did nothing was not reached; if nothing was done anywhere, the first one was asked.
+        let sum = parts.iter().map(|(_, price)| price).sum::<u64>();
+        if sum > 0 {
+            parts.retain(|(_, price)| *price > 0)
+        } else {
+            parts.truncate(1)
+        }
+        let mut left = total.0;
+        for (at, (part, price)) in parts.iter().enumerate() {
+            let of_total = || u64::try_from(u128::from(total.0) * u128::from(*price) / u128::from(sum)).unwrap_or(left);
+            let share = if at + 1 == parts.len() { left } else { of_total().min(left) };
+            left -= share;
+            let spot = Spot { container, partition: &part.partition, key: self.key.as_ref() };
+            engine.charge(spot, part.admitted, Charge(share), status);
+        }
+    }
+}

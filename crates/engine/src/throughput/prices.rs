@@ -1,0 +1,301 @@
+//! What requests cost: the one file with request-unit numbers.
+//!
+//! Everything is a function of counted work, never of time, so the same request costs the same on every machine. Storage
+//! work is kept in *units* (21 of them are one RU; a committed write pays on each of four replicas), query work in
+//! 1/10,000 RU; one rounding at the end, half up, to hundredths. Numbers are fitted to public charges of the service; the
+//! profile [`Profile::Y2019`] is the prices of spring 2019, at which the blog article was measured.
+
+use crate::request::Charge;
+use orrery_model::limits;
+use orrery_model::work::{QueryWork, Step, Work};
+
+/// Whose prices apply.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Profile {
+    /// 2020 and later.
+    #[default]
+    Modern,
+    /// Spring 2019.
+    Y2019,
+}
+
+/// Units in one request unit.
+const UNITS_PER_RU: u64 = 21;
+/// Replicas that pay for a committed write.
+const REPLICAS: u64 = 4;
+/// The scale of sums: 1/10,000 RU.
+const FINE: u64 = 10_000;
+
+/// Kilobytes of JSON text, units of a read, units of a write on one replica.
+const SIZE_TABLE: [(f64, f64, f64); 12] = [
+    (1.0, 21.0, 26.0),
+    (2.0, 22.0, 33.0),
+    (4.0, 24.0, 35.0),
+    (8.0, 28.0, 37.0),
+    (16.0, 35.0, 50.0),
+    (32.0, 46.0, 59.0),
+    (64.0, 100.0, 119.0),
+    (128.0, 209.0, 253.0),
+    (256.0, 426.0, 516.0),
+    (512.0, 860.0, 969.0),
+    (1024.0, 3064.0, 3281.0),
+    (2048.0, 6128.0, 6562.0),
+];
+
+/// Query prices in 1/10,000 RU.
+struct QueryPrices {
+    request: u64,
+    seek: u64,
+    scan_term: u64,
+    walk: u64,
+    loaded: u64,
+    loaded_kb: u64,
+    out: u64,
+    out_kb: u64,
+    projected: u64,
+    tuple: u64,
+    aggregate: u64,
+    udf_call: u64,
+}
+
+const MODERN: QueryPrices = QueryPrices {
+    request: 27_000,
+    seek: 1_000,
+    scan_term: 115,
+    walk: 40,
+    loaded: 145,
+    loaded_kb: 62,
+    out: 95,
+    out_kb: 10,
+    projected: 6,
+    tuple: 14,
+    aggregate: 0,
+    udf_call: 100,
+};
+
+const Y2019: QueryPrices = QueryPrices {
+    request: 27_000,
+    seek: 1_000,
+    scan_term: 115,
+    walk: 50,
+    loaded: 400,
+    loaded_kb: 1_700,
+    out: 0,
+    out_kb: 0,
+    projected: 100,
+    tuple: 14,
+    aggregate: 2_000,
+    udf_call: 100,
+};
+
+/// What one execution of a script adds, and the share that its further writes pay.
+const SCRIPT: u64 = 22_000;
+const FURTHER_WRITE_PERCENT: u64 = 13;
+/// Units of a request refused for lack of budget; they are shown to the client and taken from nothing.
+const THROTTLED_UNITS: u64 = 8;
+
+impl Profile {
+    /// Reads the name that the command line uses.
+    pub fn from_name(name: &str) -> Option<Self> {
+        match name {
+            "modern" => Some(Profile::Modern),
+            "y2019" => Some(Profile::Y2019),
+            _ => None,
+        }
+    }
+
+    /// Whether aggregates are answered from the index, without loading what they count.
+    pub fn counts_from_index(self) -> bool {
+        self == Profile::Modern
+    }
+
+    /// The charge of a request's work.
+    pub fn price(self, work: &Work) -> Charge {
+        self.price_all(&work.steps)
+    }
+
+    /// The charge of steps together.
+    pub fn price_all(self, steps: &[Step]) -> Charge {
+        rounded(steps.iter().map(|step| self.fine(step)).sum())
+    }
+
+    /// The charge of one step alone.
+    pub fn price_of(self, step: &Step) -> Charge {
+        rounded(self.fine(step))
+    }
+
+    /// What passing index entries is charged, for the planner: 1/10,000 RU.
+    pub fn cost_of_walking(self, entries: u64) -> u64 {
+        self.query_prices().walk * entries
+    }
+
+    /// What loading items of about a kilobyte is charged, for the planner: 1/10,000 RU.
+    pub fn cost_of_loading(self, items: u64) -> u64 {
+        let p = self.query_prices();
+        (p.loaded + p.loaded_kb) * items
+    }
+
+    fn query_prices(self) -> QueryPrices {
+        match self {
+            Profile::Modern => MODERN,
+            Profile::Y2019 => Y2019,
+        }
+    }
+
+    /// Whether one query request has cost a partition as much as it may give in a second: the page ends there.
+    pub fn is_a_full_page(self, work: &QueryWork) -> bool {
+        self.query(work) >= u64::from(limits::PARTITION_RU_PER_SECOND) * FINE
+    }
+
+    /// In 1/10,000 RU.
+    fn fine(self, step: &Step) -> u64 {
+        match step {
+            Step::Read { bytes } => units(self.read_units(*bytes)),
+            Step::ReadNothing | Step::MetadataRead => units(UNITS_PER_RU),
+            Step::Write { bytes, terms } => units(REPLICAS * (self.write_units(*bytes) + u64::from(*terms))),
+            Step::Replace { old_bytes, new_bytes, changed_terms } => {
+                let bodies = self.write_units(*old_bytes) + self.write_units(*new_bytes);
+                units(REPLICAS * (bodies + u64::from(*changed_terms)))
+            }
+            Step::Refused { bytes, terms } => units(self.write_units(*bytes) + u64::from(*terms)),
+            Step::Feed { items } => {
+                let read: u64 = items.iter().map(|bytes| self.read_units(*bytes)).sum();
+                units(read.max(UNITS_PER_RU))
+            }
+            Step::MetadataWrite { bytes } => units(REPLICAS * self.write_units(*bytes)),
+            Step::Query(work) => self.query(work),
+            Step::Script { inner, executions } => self.script(inner, *executions),
+            Step::Throttled => units(THROTTLED_UNITS),
+        }
+    }
+
+    fn query(self, work: &QueryWork) -> u64 {
+        let p = self.query_prices();
+        let kilobytes = |price: u64, bytes: u64| price * bytes / 1024;
+        p.request
+            + p.seek * work.seeks
+            + p.scan_term * work.scan_terms
+            + p.walk * work.walk
+            + p.loaded * work.loaded
+            + kilobytes(p.loaded_kb, work.loaded_bytes)
+            + p.out * work.out
+            + kilobytes(p.out_kb, work.out_bytes)
+            + p.projected * work.projected
+            + p.tuple * work.tuples
+            + p.aggregate * work.aggregates
+            + p.udf_call * work.udf_calls
+    }
+
+    /// The dearest write in full, every other one at a share; everything else as it is.
+    fn script(self, inner: &[Step], executions: u32) -> u64 {
+        let is_write = |step: &&Step| matches!(step, Step::Write { .. } | Step::Replace { .. });
+        let (writes, others): (Vec<&Step>, Vec<&Step>) = inner.iter().partition(is_write);
+        let mut writes: Vec<u64> = writes.into_iter().map(|w| self.fine(w)).collect();
+        writes.sort_unstable();
+        let dearest = writes.pop().unwrap_or(0);
+        let further: u64 = writes.iter().sum::<u64>() * FURTHER_WRITE_PERCENT / 100;
+        let others: u64 = others.into_iter().map(|s| self.fine(s)).sum();
+        SCRIPT * u64::from(executions) + dearest + further + others
+    }
+
+    fn read_units(self, bytes: usize) -> u64 {
+        let kb = self.table_kb(bytes);
+        interpolate(kb, |row| row.1)
+    }
+
+    fn write_units(self, bytes: usize) -> u64 {
+        let kb = bytes as f64 / 1024.0;
+        // The one step of the table that is a step, not a slope.
+        if kb <= 1.0 {
+            return SIZE_TABLE[0].2 as u64;
+        }
+        if kb <= 2.0 {
+            return SIZE_TABLE[1].2 as u64;
+        }
+        interpolate(self.table_kb(bytes), |row| row.2)
+    }
+
+    /// Items were stored as text in 2019, at about twice today's size.
+    fn table_kb(self, bytes: usize) -> f64 {
+        let kb = bytes as f64 / 1024.0;
+        if self == Profile::Y2019 && kb > 1.0 { kb * 2.0 } else { kb }
+    }
+}
+
+/// Half up, to hundredths of a request unit.
+fn rounded(fine: u64) -> Charge {
+    Charge((fine + FINE / 200) / (FINE / 100))
+}
+
+fn units(units: u64) -> u64 {
+    // Rounded here once more would show in the last digit: 21 does not divide 10,000.
+    units * FINE / UNITS_PER_RU
+}
+
+fn interpolate(kb: f64, column: impl Fn(&(f64, f64, f64)) -> f64) -> u64 {
+    let (first, last) = (&SIZE_TABLE[0], &SIZE_TABLE[SIZE_TABLE.len() - 1]);
+    if kb <= first.0 {
+        return column(first) as u64;
+    }
+    let between = SIZE_TABLE.windows(2).find(|w| kb <= w[1].0);
+    let exact = match between {
+        Some(w) => column(&w[0]) + (column(&w[1]) - column(&w[0])) * (kb - w[0].0) / (w[1].0 - w[0].0),
+        None => column(last) * kb / last.0,
+    };
+    exact.round() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(profile: Profile, step: Step, charge: &str) {
+        assert_eq!(profile.price(&Work { steps: vec![step] }).to_string(), charge);
+    }
+
+    const KB: usize = 1024;
+
+    /// Charges that the service's documents and samples print.
+    #[test]
+    fn published_charges_are_met_to_the_digit() {
+        let both = [Profile::Modern, Profile::Y2019];
+        for profile in both {
+            check(profile, Step::Read { bytes: KB }, "1");
+            check(profile, Step::ReadNothing, "1");
+            check(profile, Step::Write { bytes: 500, terms: 4 }, "5.71");
+            check(profile, Step::Write { bytes: 500, terms: 20 }, "8.76");
+            check(profile, Step::Write { bytes: 500, terms: 19 }, "8.57");
+            check(profile, Step::Write { bytes: 500, terms: 11 }, "7.05");
+            check(profile, Step::Write { bytes: 500, terms: 3 }, "5.52");
+            check(profile, Step::Replace { old_bytes: 500, new_bytes: 500, changed_terms: 2 }, "10.29");
+            check(profile, Step::Refused { bytes: 500, terms: 0 }, "1.24");
+            check(profile, Step::Refused { bytes: 500, terms: 9 }, "1.67");
+            check(profile, Step::MetadataWrite { bytes: 300 }, "4.95");
+            check(profile, Step::MetadataWrite { bytes: 1300 }, "6.29");
+        }
+        for (kb, ru) in
+            [(4, "1.14"), (8, "1.33"), (16, "1.67"), (32, "2.19"), (64, "4.76"), (512, "40.95"), (2048, "291.81")]
+        {
+            check(Profile::Modern, Step::Read { bytes: kb * KB }, ru);
+        }
+        check(Profile::Modern, Step::Throttled, "0.38");
+    }
+
+    #[test]
+    fn a_script_pays_its_dearest_write_in_full() {
+        let inner = vec![
+            Step::Read { bytes: 900 },
+            Step::Replace { old_bytes: 900, new_bytes: 900, changed_terms: 4 },
+            Step::Write { bytes: 600, terms: 13 },
+        ];
+        // 2.2 + 1 + 10.67 + 0.13 * 7.43
+        check(Profile::Y2019, Step::Script { inner, executions: 1 }, "14.83");
+    }
+
+    #[test]
+    fn a_query_pays_for_seeks_walks_and_items() {
+        let work = QueryWork { seeks: 2, walk: 20, loaded: 20, loaded_bytes: 20 * 1178, ..QueryWork::default() };
+        check(Profile::Y2019, Step::Query(work), "7.71");
+    }
+}

@@ -1,0 +1,358 @@
+//! What a container is given to spend, how its partitions share it, and what is decided about that beside its offer.
+//!
+//! A container spends what its own offer says, or shares the budget of its database. Its partitions have equal parts,
+//! or those that were set by hand. What is decided here is kept with the container's record ([`Decisions::kept`]); rates
+//! are worked out again whenever the offer or the partitions change ([`Container::share_throughput`]).
+
+use super::Budget;
+use super::meter::SharedBudget;
+use crate::Engine;
+use crate::catalog::Container;
+use crate::request::{Bucket, Charge, ContainerThroughput, Distribution, PartitionThroughput, Provisioned, Throughput};
+use orrery_model::{Error, Json, Object, Result, limits};
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Throughput buckets of a container.
+pub const BUCKETS: usize = Bucket::MOST as usize;
+
+/// What a container may spend, as it is needed with every request.
+#[derive(Debug, Default)]
+pub struct Provision {
+    /// 0: as the server does it; 1: enforced; 2: not enforced.
+    enforced: AtomicU8,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    given: Given,
+    bursts: bool,
+    decisions: Decisions,
+    buckets: [Option<Budget>; BUCKETS],
+}
+
+/// Where throughput comes from.
+#[derive(Clone, Debug, Default)]
+pub enum Given {
+    /// Nobody has said yet.
+    #[default]
+    Nothing,
+    /// The container's own offer.
+    Own(Throughput),
+    /// The database's offer.
+    Shared(Throughput, SharedBudget),
+}
+
+/// What is decided about a container's throughput beside its offer, and kept with it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Decisions {
+    /// Whether budgets are enforced; `None` leaves it to the server.
+    pub enforced: Option<bool>,
+    /// The ceiling of each throughput bucket in percent of the container's RU/s.
+    pub buckets: [Option<u8>; BUCKETS],
+    /// Range ids and the RU/s that they are given; empty if all are given the same.
+    pub shares: Vec<(u32, u32)>,
+}
+
+impl Decisions {
+    /// Reads what [`Decisions::kept`] wrote; `None` if it is damaged.
+    pub fn read(kept: Option<&Json>) -> Option<Self> {
+        let Some(kept) = kept else { return Some(Decisions::default()) };
+        let mut decisions = Decisions { enforced: kept.get("enforced").and_then(Json::as_bool), ..Self::default() };
+        let number = |json: &Json| u32::try_from(json.as_i64()?).ok();
+        for pair in kept.get("buckets").and_then(Json::as_array).unwrap_or_default() {
+            let [bucket, percent] = pair.as_array()? else { return None };
+            let at = usize::try_from(number(bucket)?).ok()?.checked_sub(1)?;
+            *decisions.buckets.get_mut(at)? = Some(u8::try_from(number(percent)?).ok()?);
+        }
+        for pair in kept.get("shares").and_then(Json::as_array).unwrap_or_default() {
+            let [range, ru] = pair.as_array()? else { return None };
+            decisions.shares.push((number(range)?, number(ru)?));
+        }
+        Some(decisions)
+    }
+
+    /// The stored form: `{"enforced":true,"buckets":[[1,50]],"shares":[[0,4000],[1,6000]]}`; `None` if nothing is decided.
+    pub fn kept(&self) -> Option<Object> {
+        if *self == Decisions::default() {
+            return None;
+        }
+        let pair = |a: u32, b: u32| Json::Array(vec![Json::from(a), Json::from(b)]);
+        let mut kept = Object::new();
+        if let Some(enforced) = self.enforced {
+            kept.set("enforced", enforced);
+        }
+        let buckets: Vec<Json> =
+            (1..).zip(self.buckets).filter_map(|(bucket, percent)| Some(pair(bucket, u32::from(percent?)))).collect();
+        if !buckets.is_empty() {
+            kept.set("buckets", buckets);
+        }
+        if !self.shares.is_empty() {
+            kept.set("shares", self.shares.iter().map(|(range, ru)| pair(*range, *ru)).collect::<Vec<_>>());
+        }
+        Some(kept)
+    }
+}
+
+impl Provision {
+    /// What a container starts with.
+    pub fn new(decisions: Decisions) -> Self {
+        let provision = Provision::default();
+        provision.decide(decisions);
+        provision
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether budgets are enforced, if that is decided.
+    pub fn enforced(&self) -> Option<bool> {
+        match self.enforced.load(Ordering::Relaxed) {
+            1 => Some(true),
+            2 => Some(false),
+            _ => None,
+        }
+    }
+
+    /// What is decided.
+    pub fn decisions(&self) -> Decisions {
+        self.state().decisions.clone()
+    }
+
+    /// Where its throughput comes from.
+    pub fn given(&self) -> Given {
+        self.state().given.clone()
+    }
+
+    /// Whether partitions were given throughputs of their own.
+    pub fn is_distributed(&self) -> bool {
+        !self.state().decisions.shares.is_empty()
+    }
+
+    /// Decides anew.
+    pub fn decide(&self, decisions: Decisions) {
+        let enforced = decisions.enforced.map_or(0, |enforced| if enforced { 1 } else { 2 });
+        self.enforced.store(enforced, Ordering::Relaxed);
+        let mut state = self.state();
+        state.decisions = decisions;
+        state.fill_buckets();
+    }
+
+    fn give(&self, given: Given, bursts: bool) {
+        let mut state = self.state();
+        (state.given, state.bursts) = (given, bursts);
+        state.fill_buckets();
+    }
+
+    /// Whether a bucket has something left.
+    ///
+    /// # Errors
+    /// Milliseconds to wait.
+    pub fn bucket_admits(&self, now: u64, bucket: Bucket) -> std::result::Result<(), u64> {
+        self.state().buckets[bucket.index()].as_mut().map_or(Ok(()), |budget| budget.admit(now, None))
+    }
+
+    /// Takes a charge from a bucket.
+    pub fn bucket_takes(&self, now: u64, bucket: Bucket, charge: Charge) {
+        if let Some(budget) = &mut self.state().buckets[bucket.index()] {
+            budget.take(now, charge, None);
+        }
+    }
+}
+
+impl State {
+    /// RU/s of the container, or of the database if that shares.
+    fn total(&self) -> Option<u32> {
+        match &self.given {
+            Given::Nothing => None,
+            Given::Own(throughput) | Given::Shared(throughput, _) => Some(throughput.most()),
+        }
+    }
+
+    fn fill_buckets(&mut self) {
+        let total = self.total();
+        for (budget, percent) in self.buckets.iter_mut().zip(self.decisions.buckets) {
+            let rate = total.zip(percent).map(|(ru, percent)| u64::from(ru) * u64::from(percent) * 10);
+            match (&mut *budget, rate) {
+                (Some(budget), Some(rate)) => budget.set_rate(rate),
+                (budget, rate) => *budget = rate.map(|rate| Budget::new(rate, false)),
+            }
+        }
+    }
+}
+
+impl Container {
+    /// Says what the container may spend, and shares it out.
+    pub(crate) fn give_throughput(&self, given: Given, bursts: bool) {
+        self.provision().give(given, bursts);
+        self.share_throughput();
+    }
+
+    /// Shares the container's throughput out over its partitions. To be called when these have changed: new ones start
+    /// with a fresh budget, the others keep what they spent.
+    pub(crate) fn share_throughput(&self) {
+        let state = self.provision().state();
+        match &state.given {
+            Given::Nothing => self.partitions().iter().for_each(|p| p.meter.share(None)),
+            Given::Shared(_, budget) => self.partitions().iter().for_each(|p| p.meter.share(Some(budget.clone()))),
+            Given::Own(throughput) => {
+                let live: Vec<(u32, Vec<u32>)> = self.partitions().iter().map(|p| (p.id, p.parents.clone())).collect();
+                let rates = rates(throughput.most(), &state.decisions.shares, &live);
+                for (partition, rate) in self.partitions().iter().zip(rates) {
+                    partition.meter.give(rate, state.bursts);
+                }
+            }
+        }
+    }
+}
+
+/// What each live partition (with its ancestors) is given, in thousandths of RU/s: an equal part, or the share that was
+/// set for it. A share that was set for a partition that is split by now goes to its descendants in equal parts, those
+/// of partitions that were merged add up.
+fn rates(total: u32, shares: &[(u32, u32)], live: &[(u32, Vec<u32>)]) -> Vec<u64> {
+    let total = u64::from(total) * 1000;
+    if shares.is_empty() {
+        return vec![total / (live.len() as u64).max(1); live.len()];
+    }
+    let heirs = |range: u32| -> Vec<usize> {
+        let is_heir = |(id, parents): &(u32, Vec<u32>)| *id == range || parents.contains(&range);
+        (0..live.len()).filter(|at| is_heir(&live[*at])).collect()
+    };
+    let mut rates = vec![0; live.len()];
+    for (range, ru) in shares {
+        let heirs = heirs(*range);
+        for at in &heirs {
+            rates[*at] += u64::from(*ru) * 1000 / heirs.len() as u64;
+        }
+    }
+    rates
+}
+
+impl Engine {
+    /// What a container may spend, what is decided about it, and what each of its partitions served.
+    pub fn throughput_of(&self, container: &Container) -> ContainerThroughput {
+        let now = self.world().now_ms();
+        let (decisions, provisioned) = {
+            let state = container.provision().state();
+            let provisioned = match &state.given {
+                Given::Nothing => None,
+                Given::Own(throughput) => Some(Provisioned { throughput: *throughput, shared: false }),
+                Given::Shared(throughput, _) => Some(Provisioned { throughput: *throughput, shared: true }),
+            };
+            (state.decisions.clone(), provisioned)
+        };
+        let partitions = container.partitions().iter().map(|p| PartitionThroughput::of(p.id, p.meter.read(now), now));
+        ContainerThroughput {
+            provisioned,
+            enforced: decisions.enforced.unwrap_or(self.throughput().enforce),
+            decided: decisions.enforced,
+            buckets: decisions.buckets,
+            distribution: if decisions.shares.is_empty() { Distribution::Equal } else { Distribution::Custom },
+            partitions: partitions.collect(),
+        }
+    }
+
+    /// Decides whether a container's budgets are enforced; `None` leaves it to the server. Durable.
+    ///
+    /// # Errors
+    /// 404 if the container is gone, and what the store reports.
+    pub fn enforce_throughput(&self, container: &Container, enforced: Option<bool>) -> Result<()> {
+        self.catalog().decide(container, |_| Ok(Decisions { enforced, ..container.provision().decisions() }))
+    }
+
+    /// Sets the ceilings of a container's throughput buckets, in percent of its RU/s; what has none is not limited.
+    /// Durable.
+    ///
+    /// # Errors
+    /// 400 outside 1 to 100, 404 if the container is gone, and what the store reports.
+    pub fn set_throughput_buckets(&self, container: &Container, buckets: [Option<u8>; BUCKETS]) -> Result<()> {
+        if buckets.iter().flatten().any(|percent| !(1..=100).contains(percent)) {
+            return Err(Error::bad("The ceiling of a throughput bucket is a whole number of percent from 1 to 100."));
+        }
+        self.catalog().decide(container, |_| Ok(Decisions { buckets, ..container.provision().decisions() }))
+    }
+
+    /// Gives each physical partition RU/s of its own, by range id; `None` gives all the same again. While they have
+    /// their own the offer cannot be changed. Durable.
+    ///
+    /// # Errors
+    /// 400 if a live partition is missing or named twice, gets nothing or more than
+    /// [`limits::PARTITION_RU_PER_SECOND`], if they do not add up to the container's RU/s, and if the container has none
+    /// of its own; 404 if it is gone, and what the store reports.
+    pub fn distribute_throughput(&self, container: &Container, shares: Option<&[(u32, u32)]>) -> Result<()> {
+        self.catalog().decide(container, |given| {
+            let shares = shares.unwrap_or_default().to_vec();
+            if !shares.is_empty() {
+                check_shares(container, given, &shares)?;
+            }
+            Ok(Decisions { shares, ..container.provision().decisions() })
+        })
+    }
+}
+
+fn check_shares(container: &Container, given: &Given, shares: &[(u32, u32)]) -> Result<()> {
+    let Given::Own(throughput) = given else {
+        return Err(Error::bad("The container shares the throughput of its database, which cannot be distributed."));
+    };
+    let mut named: Vec<u32> = shares.iter().map(|(range, _)| *range).collect();
+    let mut live: Vec<u32> = container.partitions().iter().map(|p| p.id).collect();
+    named.sort_unstable();
+    live.sort_unstable();
+    if named != live {
+        return Err(Error::bad(format!(
+            "Each of the physical partitions {live:?} needs a throughput, and only these."
+        )));
+    }
+    let most = limits::PARTITION_RU_PER_SECOND;
+    if let Some((range, ru)) = shares.iter().find(|(_, ru)| !(1..=most).contains(ru)) {
+        return Err(Error::bad(format!(
+            "The throughput of physical partition {range} is {ru} RU/s; it must be between 1 and {most}."
+        )));
+    }
+    let sum: u64 = shares.iter().map(|(_, ru)| u64::from(*ru)).sum();
+    if sum != u64::from(throughput.most()) {
+        return Err(Error::bad(format!(
+            "The throughputs of the physical partitions add up to {sum} RU/s; the container has {}.",
+            throughput.most()
+        )));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use orrery_model::object;
+
+    #[test]
+    fn decisions_read_back() {
+        let decided = Decisions {
+            enforced: Some(false),
+            buckets: [None, Some(20), None, None, Some(100)],
+            shares: vec![(0, 400), (3, 9_600)],
+        };
+        let kept = decided.kept().map(Json::Object);
+        assert_eq!(
+            kept.as_ref().map(Json::to_text).as_deref(),
+            Some(r#"{"enforced":false,"buckets":[[2,20],[5,100]],"shares":[[0,400],[3,9600]]}"#)
+        );
+        assert_eq!(Decisions::read(kept.as_ref()), Some(decided));
+        assert!(Decisions::default().kept().is_none());
+        assert_eq!(Decisions::read(None), Some(Decisions::default()));
+        let damaged = Json::Object(object! { "buckets" => vec![Json::Array(vec![Json::from(6), Json::from(1)])] });
+        assert_eq!(Decisions::read(Some(&damaged)), None);
+    }
+
+    #[test]
+    fn partitions_have_equal_parts_or_those_that_were_set() {
+        let live = |ids: &[(u32, &[u32])]| ids.iter().map(|(id, p)| (*id, p.to_vec())).collect::<Vec<_>>();
+        assert_eq!(rates(400, &[], &live(&[(0, &[]), (1, &[]), (2, &[])])), [133_333; 3]);
+        let shares = [(0, 2_000), (1, 8_000)];
+        assert_eq!(rates(10_000, &shares, &live(&[(0, &[]), (1, &[])])), [2_000_000, 8_000_000]);
+        let split = live(&[(0, &[]), (2, &[1]), (3, &[1])]);
+        assert_eq!(rates(10_000, &shares, &split), [2_000_000, 4_000_000, 4_000_000]);
+        assert_eq!(rates(10_000, &shares, &live(&[(4, &[0, 1])])), [10_000_000]);
+    }
+}

@@ -1,0 +1,399 @@
+//! Budgets: who is refused, what that leaves undone, how throughput is shared, and the account that is kept of it.
+
+mod support;
+
+use orrery_engine::request::*;
+use orrery_engine::{Container, Engine, EngineOptions, Feed, PendingBatch, Profile, ThroughputOptions};
+use orrery_model::world::SeededWorld;
+use orrery_model::{Error, Json, Kind, Rid};
+use orrery_storage::{MemoryStore, Store};
+use std::sync::Arc;
+use support::*;
+
+const BODY: &str = r#"{"id":"items","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}}"#;
+const ENFORCED: ThroughputOptions = ThroughputOptions { enforce: true, burst_capacity: false, priorities: false };
+
+/// An engine whose clock stands still unless it is moved.
+fn bench(throughput: ThroughputOptions) -> Bench {
+    on(Arc::new(MemoryStore::new()), throughput)
+}
+
+fn on(store: Arc<dyn Store>, throughput: ThroughputOptions) -> Bench {
+    let world = Arc::new(SeededWorld::new(START_MS, 1));
+    let options = EngineOptions { throughput, ..options(Profile::Modern) };
+    let engine = Engine::open(store, options, world.clone()).expect("the engine opens");
+    Bench { engine, world }
+}
+
+fn item(pk: &str, id: &str) -> String {
+    format!(r#"{{"id":"{id}","pk":"{pk}"}}"#)
+}
+
+/// Reads what is not there, for 1 RU.
+fn look(engine: &Engine, container: &Container, pk: &str, manner: Manner) -> Outcome<ReadReply> {
+    let options = ReadOptions { manner, ..ReadOptions::default() };
+    engine.read_item(container, &key(&format!("[\"{pk}\"]")), "nothing", None, options)
+}
+
+/// Reads for 1 RU each until one is refused; how many were not.
+fn drain(engine: &Engine, container: &Container, pk: &str, manner: Manner) -> u32 {
+    (0..100_000).take_while(|_| !is_throttled(&look(engine, container, pk, manner))).count() as u32
+}
+
+fn is_throttled<T>(outcome: &Outcome<T>) -> bool {
+    let throttled = outcome.result.as_ref().is_err_and(|error| error.kind() == Kind::Throttled);
+    if throttled {
+        let error = outcome.result.as_ref().err().expect("it was refused");
+        assert_eq!((error.status(), error.sub_status()), (429, 3200));
+        assert!(error.retry_after_ms().is_some_and(|wait| wait >= 1), "{:?}", error.retry_after_ms());
+        assert!(error.told().starts_with("Request rate is large."), "{}", error.told());
+        assert_eq!(outcome.charge.to_string(), "0.38");
+    }
+    throttled
+}
+
+fn only(engine: &Engine, container: &Container) -> PartitionThroughput {
+    engine.throughput_of(container).partitions.remove(0)
+}
+
+/// Two keys that lie in different partitions of two.
+fn keys_of_two(container: &Container) -> [String; 2] {
+    let range = |pk: &str| container.partition_of(&container.partition_key().epk(&key(&format!("[\"{pk}\"]")))).id;
+    let names: Vec<String> = (0..100).map(|n| format!("k{n}")).collect();
+    [0, 1].map(|id| names.iter().find(|name| range(name) == id).expect("a key in each").clone())
+}
+
+#[test]
+fn a_second_gives_its_budget_and_the_rest_is_refused() {
+    let bench = bench(ENFORCED);
+    let container = bench.container(BODY, 1);
+    assert_eq!(drain(&bench.engine, &container, "p", Manner::default()), 400);
+    let refused = look(&bench.engine, &container, "p", Manner::default()).result.expect_err("nothing is left");
+    assert_eq!(refused.retry_after_ms(), Some(1_000));
+    bench.world.advance_ms(1_000);
+    assert_eq!(drain(&bench.engine, &container, "p", Manner::default()), 400);
+}
+
+#[test]
+fn every_kind_of_request_is_refused_and_nothing_of_it_is_done() {
+    let bench = bench(ENFORCED);
+    let (engine, container) = (&bench.engine, bench.container(BODY, 1));
+    create(engine, &container, &item("p", "there"));
+    let source = r#"{"id":"proc","body":"function () { getContext().getResponse().setBody(1); }"}"#;
+    engine.create_script(&container, ScriptKind::Procedure, &object(source), false).result.expect("a procedure");
+    let before = engine.query(&container, &Scope::Everything, &query("SELECT * FROM c"), None);
+    let before = before.result.expect("a page").page.rows;
+    drain(engine, &container, "p", Manner::default());
+
+    let p = || key(r#"["p"]"#);
+    let options = WriteOptions { partition_key: Some(p()), ..WriteOptions::default() };
+    let there = || "there".to_owned();
+    let patch = r#"{"operations":[{"op":"add","path":"/a","value":1}]}"#;
+    for (operation, body) in [
+        (WriteOperation::Create, Some(item("p", "new"))),
+        (WriteOperation::Upsert, Some(item("p", "there"))),
+        (WriteOperation::Replace(there()), Some(item("p", "there"))),
+        (WriteOperation::Patch(there()), Some(patch.to_owned())),
+        (WriteOperation::Delete(there()), None),
+    ] {
+        assert!(is_throttled(&write(engine, &container, &operation, body.as_deref(), &options)), "{operation:?}");
+    }
+    let all = Scope::Everything;
+    assert!(is_throttled(&engine.query(&container, &all, &query("SELECT * FROM c"), None)));
+    assert!(is_throttled(&engine.read_feed(&container, &all, &PageRequest::default(), None)));
+    assert!(is_throttled(&engine.change_feed(&container, &all, &FeedStart::Beginning, None, None)));
+    assert!(is_throttled(&engine.all_versions_feed(&container, &all, &FeedStart::Now, None, None)));
+    assert!(is_throttled(&engine.delete_logical_partition(&container, &p(), Manner::default())));
+    let run = engine.execute(&container, Id::Name("proc"), &p(), b"[]", ExecuteOptions::default());
+    assert!(is_throttled(&run.err().expect("the procedure is refused")));
+    let create = || {
+        vec![BatchOperation::new(BatchAction::Write(WriteOperation::Create), Some(Body::Json(json(&item("p", "new")))))]
+    };
+    let batch = engine.batch(&container, &BatchMode::Atomic(p()), create(), None);
+    assert!(is_throttled(&batch.err().expect("the batch is refused")));
+
+    let throttled = only(engine, &container).throttled;
+    assert_eq!(throttled, 5 + 5 + 2 + 1, "each is counted, and the read that ended the budget");
+    bench.world.advance_ms(1_000);
+    let after = engine.query(&container, &all, &query("SELECT * FROM c"), None).result.expect("a page").page.rows;
+    assert_eq!(before, after);
+}
+
+#[test]
+fn operations_of_bulk_are_refused_one_by_one() {
+    let bench = bench(ENFORCED);
+    let (engine, container) = (&bench.engine, bench.container(BODY, 1));
+    let charge =
+        write(engine, &container, &WriteOperation::Create, Some(&item("p", "0")), &WriteOptions::default()).charge;
+    let operation = |n: usize| {
+        let body = Some(Body::Json(json(&item("p", &format!("i{n}")))));
+        BatchOperation::new(BatchAction::Write(WriteOperation::Create), body)
+    };
+    let mode = BatchMode::Each { range: None, key: None, continue_on_error: true };
+    let answer = match engine.batch(&container, &mode, (0..100).map(operation).collect(), None) {
+        Ok(pending) => pending.wait(),
+        Err(refused) => *refused,
+    };
+    let results = answer.result.expect("bulk answers for each").results;
+    let done = results.iter().filter(|outcome| outcome.result.is_ok()).count() as u64;
+    // The first was created before, and one more than fits is admitted.
+    assert_eq!(done, (40_000 - charge.0).div_ceil(charge.0));
+    assert!(results.iter().skip(done as usize).all(is_throttled));
+    assert_eq!(only(engine, &container).requests, done + 1);
+}
+
+#[test]
+fn without_enforcement_nothing_is_refused_and_the_effect_is_counted() {
+    let (off, on) = (bench(ThroughputOptions::default()), bench(ENFORCED));
+    let mut seen = Vec::new();
+    for bench in [&off, &on] {
+        let container = bench.container(BODY, 1);
+        for _ in 0..3 {
+            for _ in 0..1_000 {
+                look(&bench.engine, &container, "p", Manner::default());
+            }
+            bench.world.advance_ms(1_000);
+        }
+        seen.push(only(&bench.engine, &container));
+    }
+    let [off, on] = &seen[..] else { unreachable!() };
+    assert_eq!((off.requests, off.throttled, off.would_throttle), (3_000, 0, 1_800));
+    assert_eq!((on.requests, on.throttled, on.would_throttle), (1_200, 1_800, 0));
+    assert_eq!((off.charged, on.charged), (Charge(300_000), Charge(120_000)));
+}
+
+#[test]
+fn a_container_decides_for_itself_and_keeps_what_it_decided() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let first = on(Arc::clone(&store), ThroughputOptions::default());
+    let container = first.container(BODY, 1);
+    first.engine.enforce_throughput(&container, Some(true)).expect("it is decided");
+    first.engine.set_throughput_buckets(&container, [None, Some(10), None, None, None]).expect("it is decided");
+    assert_eq!(drain(&first.engine, &container, "p", Manner::default()), 400);
+    let body = object(&BODY.replace("\"id\"", "\"defaultTtl\":-1,\"id\""));
+    first.engine.replace_container(&container, &body, None).result.expect("the container is replaced");
+    first.engine.shut_down().expect("it is durable");
+    drop(first);
+
+    let again = on(store, ThroughputOptions::default());
+    let container = again.engine.container(Id::Name("db"), Id::Name("items")).expect("the container");
+    let seen = again.engine.throughput_of(&container);
+    assert_eq!((seen.enforced, seen.decided), (true, Some(true)));
+    assert_eq!(seen.buckets, [None, Some(10), None, None, None]);
+    assert_eq!(seen.partitions[0].ru_per_second, Some(400.0));
+    again.engine.enforce_throughput(&container, None).expect("it is decided");
+    assert_eq!(again.engine.throughput_of(&container).decided, None);
+    for _ in 0..401 {
+        assert!(!is_throttled(&look(&again.engine, &container, "p", Manner::default())));
+    }
+}
+
+#[test]
+fn partitions_share_the_throughput_evenly_and_one_hot_key_gets_one_share() {
+    let bench = bench(ENFORCED);
+    let (engine, container) = (&bench.engine, bench.container(BODY, 2));
+    let [hot, other] = keys_of_two(&container);
+    assert_eq!(drain(engine, &container, &hot, Manner::default()), 6_000);
+    assert!(!is_throttled(&look(engine, &container, &other, Manner::default())));
+    let seen = engine.throughput_of(&container);
+    assert_eq!(seen.partitions.iter().map(|p| p.ru_per_second).collect::<Vec<_>>(), [Some(6_000.0); 2]);
+    assert_eq!(seen.distribution, Distribution::Equal);
+    bench.world.advance_ms(1_000);
+    let normalized: Vec<f64> = engine.throughput_of(&container).partitions.iter().map(|p| p.normalized).collect();
+    assert_eq!(normalized, [1.0, 1.0 / 6_000.0]);
+}
+
+#[test]
+fn a_query_needs_budget_wherever_it_asks() {
+    let bench = bench(ENFORCED);
+    let (engine, container) = (&bench.engine, bench.container(BODY, 2));
+    let [hot, other] = keys_of_two(&container);
+    drain(engine, &container, &hot, Manner::default());
+    let of = |pk: &str| {
+        engine.query(&container, &Scope::Everything, &query(&format!("SELECT * FROM c WHERE c.pk = '{pk}'")), None)
+    };
+    assert!(is_throttled(&engine.query(&container, &Scope::Everything, &query("SELECT * FROM c"), None)));
+    assert!(is_throttled(&of(&hot)));
+    assert!(!is_throttled(&of(&other)));
+}
+
+#[test]
+fn an_offer_that_changes_is_felt_at_once() {
+    let bench = bench(ENFORCED);
+    let (engine, container) = (&bench.engine, bench.container(BODY, 1));
+    assert_eq!(drain(engine, &container, "p", Manner::default()), 400);
+    replace_offer(engine, 1_000).result.expect("the offer is replaced");
+    assert_eq!(drain(engine, &container, "p", Manner::default()), 600);
+    bench.world.advance_ms(1_000);
+    assert_eq!(drain(engine, &container, "p", Manner::default()), 1_000);
+}
+
+/// Replaces the only offer there is.
+fn replace_offer(engine: &Engine, ru: u32) -> Outcome<Offered> {
+    let offers = engine.list(Feed::Offers, &PageRequest::default()).result.expect("offers").rows;
+    let mut offer = object(&text(&offers[0]));
+    let rid = offer.get("_rid").and_then(Json::as_str).and_then(Rid::parse).expect("a resource id");
+    offer.set("content", object(&format!(r#"{{"offerThroughput":{ru}}}"#)));
+    engine.replace_offer(rid, &OfferChange::To(offer), None)
+}
+
+#[test]
+fn containers_of_a_database_share_its_budget_unless_they_have_their_own() {
+    let bench = bench(ENFORCED);
+    let engine = &bench.engine;
+    let shared = Some(Throughput::Manual(400));
+    engine.create_database(&object(r#"{"id":"db"}"#), shared).result.expect("a database");
+    let database = engine.database(Id::Name("db")).expect("the database");
+    let container = |id: &str, throughput| {
+        let body = object(&BODY.replace("items", id));
+        engine.create_container(&database, &body, throughput).result.expect("a container");
+        engine.container(Id::Name("db"), Id::Name(id)).expect("the container")
+    };
+    let (one, two) = (container("one", None), container("two", None));
+    let own = container("own", Some(Throughput::Manual(500)));
+    for _ in 0..300 {
+        assert!(!is_throttled(&look(engine, &one, "p", Manner::default())));
+    }
+    assert_eq!(drain(engine, &two, "p", Manner::default()), 100);
+    assert_eq!(drain(engine, &one, "p", Manner::default()), 0);
+    assert_eq!(drain(engine, &own, "p", Manner::default()), 500);
+    assert_eq!(only(engine, &one).charged, Charge(30_000));
+    assert_eq!(
+        engine.throughput_of(&two).provisioned,
+        Some(Provisioned { throughput: Throughput::Manual(400), shared: true })
+    );
+    let refused = engine.distribute_throughput(&one, Some(&[(0, 400)])).expect_err("there is nothing to distribute");
+    assert_eq!(refused.status(), 400);
+}
+
+#[test]
+fn the_account_of_the_partitions_is_what_clients_were_charged() {
+    let bench = bench(ThroughputOptions::default());
+    let (engine, container) = (&bench.engine, bench.container(BODY, 4));
+    let mut charged = Charge::default();
+    let mut add = |charge: Charge| charged.0 += charge.0;
+    for n in 0..200 {
+        let body = item(&format!("p{}", n % 17), &format!("i{n}"));
+        add(write(engine, &container, &WriteOperation::Create, Some(&body), &WriteOptions::default()).charge);
+        let again = write(engine, &container, &WriteOperation::Create, Some(&body), &WriteOptions::default());
+        assert!(again.result.is_err());
+        add(again.charge);
+    }
+    for text in [
+        "SELECT * FROM c",
+        "SELECT * FROM c ORDER BY c.id",
+        "SELECT VALUE COUNT(1) FROM c",
+        "SELECT TOP 3 * FROM c WHERE c.pk = 'p1'",
+    ] {
+        let page = engine.query(&container, &Scope::Everything, &query(text), None);
+        assert!(page.result.is_ok());
+        add(page.charge);
+    }
+    let page = engine.read_feed(
+        &container,
+        &Scope::Everything,
+        &PageRequest { max_items: Some(150), ..PageRequest::default() },
+        None,
+    );
+    add(page.charge);
+    for id in 0..4 {
+        let scope = Scope::Range { id, within: None };
+        add(engine.change_feed(&container, &scope, &FeedStart::Beginning, None, None).charge);
+    }
+    let key = key(r#"["p1"]"#);
+    let reads = vec![
+        BatchOperation::new(BatchAction::Read("i1".into()), None),
+        BatchOperation::new(BatchAction::Read("no".into()), None),
+    ];
+    let batch = engine.batch(&container, &BatchMode::Atomic(key), reads, None);
+    add(batch.map_or_else(|refused| *refused, PendingBatch::wait).charge);
+    let seen = engine.throughput_of(&container).partitions;
+    assert_eq!(seen.iter().map(|p| p.charged).sum::<Charge>(), charged);
+    assert!(seen.iter().all(|p| p.charged > Charge(10_000)), "{seen:?}");
+    assert_eq!(seen.iter().flat_map(|p| &p.seconds).map(|s| s.charged).sum::<Charge>(), charged);
+}
+
+#[test]
+fn a_bucket_has_a_ceiling_and_the_others_have_none() {
+    let bench = bench(ENFORCED);
+    let (engine, container) = (&bench.engine, bench.container(BODY, 1));
+    let of = |bucket| Manner { bucket: Bucket::new(bucket), ..Manner::default() };
+    engine.set_throughput_buckets(&container, [Some(25), None, None, None, Some(100)]).expect("it is decided");
+    assert_eq!(drain(engine, &container, "p", of(1)), 100);
+    assert_eq!(drain(engine, &container, "p", of(2)), 300);
+    bench.world.advance_ms(1_000);
+    assert_eq!(drain(engine, &container, "p", Manner::default()), 400);
+    assert_eq!(drain(engine, &container, "p", of(1)), 0);
+    for wrong in [0, 101] {
+        let refused = engine.set_throughput_buckets(&container, [Some(wrong), None, None, None, None]);
+        assert_eq!(refused.expect_err("no percentage").status(), 400);
+    }
+    assert_eq!(Bucket::new(0), None);
+    assert_eq!(Bucket::new(6), None);
+}
+
+#[test]
+fn low_priority_is_refused_first_where_priorities_count() {
+    let [low, high] = [Priority::Low, Priority::High].map(|priority| Manner { priority, ..Manner::default() });
+    for priorities in [false, true] {
+        let bench = bench(ThroughputOptions { priorities, ..ENFORCED });
+        let (engine, container) = (&bench.engine, bench.container(BODY, 1));
+        let mut served = [0, 0];
+        // In turns, twice as many as there is budget for.
+        for _ in 0..10 {
+            for _ in 0..400 {
+                served[0] += u32::from(!is_throttled(&look(engine, &container, "p", low)));
+                served[1] += u32::from(!is_throttled(&look(engine, &container, "p", high)));
+            }
+            bench.world.advance_ms(1_000);
+        }
+        let expected = if priorities { [200, 3_800] } else { [2_000, 2_000] };
+        assert_eq!(served, expected);
+    }
+}
+
+#[test]
+fn burst_capacity_spends_what_was_not_used() {
+    let bench = bench(ThroughputOptions { burst_capacity: true, ..ENFORCED });
+    let (engine, container) = (&bench.engine, bench.container(BODY, 1));
+    look(engine, &container, "p", Manner::default());
+    bench.world.advance_ms(60_000);
+    assert_eq!(drain(engine, &container, "p", Manner::default()), 3_000);
+    let banked = only(engine, &container).banked;
+    assert_eq!(banked, 60.0 * 400.0 - 1.0 - 2_600.0);
+}
+
+#[test]
+fn throughput_is_distributed_over_partitions_and_their_sum_stays() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let first = on(Arc::clone(&store), ENFORCED);
+    let container = first.container(BODY, 2);
+    let engine = &first.engine;
+    let [hot, other] = keys_of_two(&container);
+    for (wrong, why) in [
+        (&[(0, 6_000)][..], "one is missing"),
+        (&[(0, 6_000), (0, 6_000)], "one is named twice"),
+        (&[(0, 6_000), (7, 6_000)], "there is no seventh"),
+        (&[(0, 1_000), (1, 11_000)], "more than one can serve"),
+        (&[(0, 0), (1, 12_000)], "one gets nothing"),
+        (&[(0, 6_000), (1, 6_001)], "more than there is"),
+    ] {
+        assert_eq!(engine.distribute_throughput(&container, Some(wrong)).expect_err(why).status(), 400, "{why}");
+    }
+    engine.distribute_throughput(&container, Some(&[(0, 9_000), (1, 3_000)])).expect("it is distributed");
+    assert_eq!(drain(engine, &container, &hot, Manner::default()), 9_000);
+    assert_eq!(drain(engine, &container, &other, Manner::default()), 3_000);
+    let refused: Error = replace_offer(engine, 10_000).result.expect_err("it is distributed by hand");
+    assert_eq!(refused.status(), 400);
+    first.engine.shut_down().expect("it is durable");
+    drop(first);
+
+    let again = on(store, ENFORCED);
+    let container = again.engine.container(Id::Name("db"), Id::Name("items")).expect("the container");
+    let seen = again.engine.throughput_of(&container);
+    assert_eq!(seen.distribution, Distribution::Custom);
+    assert_eq!(seen.partitions.iter().map(|p| p.ru_per_second).collect::<Vec<_>>(), [Some(9_000.0), Some(3_000.0)]);
+    again.engine.distribute_throughput(&container, None).expect("it is equal again");
+    assert_eq!(again.engine.throughput_of(&container).partitions[0].ru_per_second, Some(6_000.0));
+    replace_offer(&again.engine, 10_000).result.expect("the offer is replaced");
+}
