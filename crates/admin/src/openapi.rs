@@ -74,6 +74,10 @@ fn operation(route: &Route) -> Object {
     match gives {
         Gives::Nothing => {}
         Gives::Json(shape) => good.set("content", json_of(shape)),
+        Gives::Text => {
+            let schema = object! { "schema" => object! { "type" => "string" } };
+            good.set("content", object! { "text/plain" => schema });
+        }
         Gives::Description => {
             let schema = object! { "schema" => object! { "type" => "object" } };
             good.set("content", object! { "application/json" => schema });

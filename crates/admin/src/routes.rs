@@ -7,7 +7,7 @@ use crate::admin::{self, Stage};
 use crate::call::{Answer, Call};
 use crate::problem::Problem;
 use crate::shape::Shape;
-use crate::{clock, faults, health, openapi, partitions, status};
+use crate::{clock, faults, health, metrics, openapi, partitions, status};
 use orrery_model::Object;
 
 /// One path and method.
@@ -41,6 +41,8 @@ pub(crate) enum Gives {
     Json(&'static Shape),
     /// JSON that describes itself.
     Description,
+    /// Text.
+    Text,
 }
 
 /// What a route needs.
@@ -89,6 +91,7 @@ pub(crate) static ROUTES: &[Route] = &[
     open("/readyz", "isReadyz", "As /ready.", HEALTH, READY),
     open("/healthz", "isHealthy", "As /ready.", HEALTH, READY),
     get("/status", "readStatus", "What the server is and holds.", STATUS, Run::Serving(status::read)),
+    get("/metrics", "readMetrics", "Metrics in the text form of Prometheus.", Gives::Text, METRICS),
     get("/faults", "listFaults", "The fault rules, with how often each struck.", FAULTS, Run::Serving(faults::list)),
     Route {
         body: Some(&faults::RULE),
@@ -113,6 +116,7 @@ pub(crate) static ROUTES: &[Route] = &[
     get("/openapi.json", "readDescription", "This description.", Gives::Description, Run::Always(openapi::read)),
 ];
 
+const METRICS: Run = Run::Serving(metrics::read);
 const FAULT: Gives = Gives::Json(&faults::ARMED);
 const FAULTS: Gives = Gives::Json(&faults::LIST);
 const CLOCK: Gives = Gives::Json(&clock::SHAPE);

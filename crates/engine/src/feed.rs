@@ -143,6 +143,7 @@ impl Engine {
                     if opened.wanted.is_nothing() { Ok(opened.nothing()) } else { read(&opened, page_items(&request)) }
                 };
                 let result = page();
+                self.meters().change_feed_items.add(result.as_ref().map_or(0, |page| page.rows.len() as u64));
                 work.steps.push(Step::Feed { items: sizes(result.iter().flat_map(|page| &page.rows)) });
                 result
             })

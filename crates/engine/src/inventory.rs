@@ -4,6 +4,7 @@ use crate::catalog::Container;
 use crate::partition::{Partition, storage_failure};
 use crate::request::{PageRequest, QueryRequest};
 use crate::{Engine, Feed};
+use orrery_model::meter::Counted;
 use orrery_model::partition_key::EpkRange;
 use orrery_model::{Error, Result};
 use std::sync::Arc;
@@ -61,6 +62,11 @@ impl Engine {
     /// Bytes that the store takes on its disk, or in memory. Best effort.
     pub fn store_bytes(&self) -> u64 {
         self.store.approximate_bytes()
+    }
+
+    /// How long syncs of the store's log took, in seconds, if it has one.
+    pub fn sync_seconds(&self) -> Option<Counted> {
+        self.store.sync_seconds()
     }
 
     /// Whether requests would succeed now: the store takes part, and a query is answered.

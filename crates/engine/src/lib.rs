@@ -27,6 +27,7 @@ mod inventory;
 mod items;
 mod keys;
 mod maintenance;
+mod meters;
 mod partition;
 mod patches;
 mod pending;
@@ -44,6 +45,7 @@ mod visible;
 
 pub use catalog::{Container, Database, Grant, Mint, PermissionMode, Plain};
 pub use inventory::PartitionInventory;
+pub use meters::Meters;
 pub use pending::{Pending, PendingBatch};
 pub use rebuild::ITEMS_A_STEP;
 pub use throughput::{Profile, ThroughputOptions};
@@ -95,6 +97,7 @@ pub struct Engine {
     cross_partition_queries: CrossPartitionQueries,
     throughput: ThroughputOptions,
     turns: Vec<Mutex<()>>,
+    meters: Meters,
 }
 
 /// Which feed of resources a list or query covers.
@@ -131,6 +134,7 @@ impl Engine {
             profile: options.profile,
             cross_partition_queries: options.cross_partition_queries,
             throughput: options.throughput,
+            meters: Meters::new(),
             turns: (0..TURNS).map(|_| Mutex::new(())).collect(),
         })
     }
@@ -149,6 +153,11 @@ impl Engine {
 
     pub(crate) fn scripts(&self) -> &ScriptPool {
         &self.scripts
+    }
+
+    /// What is counted for the operator.
+    pub fn meters(&self) -> &Meters {
+        &self.meters
     }
 
     /// The lock that scripts of a logical partition take one after the other.
@@ -404,6 +413,7 @@ impl Engine {
         options: impl Into<ReadOptions<'a>>,
     ) -> Outcome<QueryPage> {
         let (result, bill, position) = self.run_query(container, scope, query, options.into());
+        self.meters.queried(&bill.work.steps);
         let outcome = self.outcome(result, &bill.work, position);
         bill.settle(self, container, outcome.charge, status(&outcome.result));
         outcome

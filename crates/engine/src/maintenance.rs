@@ -36,6 +36,7 @@ impl Engine {
                 removed += self.remove_expired_of(&container, partition)?;
             }
         }
+        self.meters().expired_items.add(removed as u64);
         Ok(removed)
     }
 

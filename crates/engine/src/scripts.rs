@@ -82,7 +82,8 @@ impl Engine {
                     logging: options.logging,
                     ambient: self.ambient(),
                 };
-                let outcome = self.scripts().run_procedure(call, room).map_err(script_error)?;
+                let run = || self.scripts().run_procedure(call, room);
+                let outcome = self.meters().script_seconds.time(run).map_err(script_error)?;
                 Ok(ProcedureReply { body: outcome.body, log: outcome.log })
             });
             work.steps.push(Step::Script { inner: steps, executions: 1 });
@@ -246,7 +247,8 @@ impl Engine {
             logging: false,
             ambient: self.ambient(),
         };
-        Ok(self.scripts().run_trigger(call, room).map_err(script_error)?.body)
+        let run = || self.scripts().run_trigger(call, room);
+        Ok(self.meters().script_seconds.time(run).map_err(script_error)?.body)
     }
 
     fn ambient(&self) -> Ambient {

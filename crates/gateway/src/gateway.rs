@@ -7,6 +7,7 @@ use crate::call::Call;
 use crate::faults::{FaultTime, Faults, Strike};
 use crate::headers::Ask;
 use crate::log::{Field, Log, LogLevel};
+use crate::metrics::{self, Metrics, RequestKind};
 use crate::operations::{self, Operation, Step};
 use crate::options::{Account, Options};
 use crate::placement::{Pool, fenced};
@@ -40,6 +41,7 @@ pub struct Gateway {
     log: Arc<Log>,
     pool: Pool,
     faults: Faults,
+    metrics: Metrics,
 }
 
 /// The way a request came.
@@ -87,13 +89,19 @@ impl Gateway {
         let Options { keys, directory, account, world, log } = options;
         let authority = Authority::new(keys, directory);
         let faults = Faults::new(world.clone());
-        Gateway { engine, authority, account: Arc::new(account), world, log, pool: Pool::new(), faults }
+        let (account, pool, metrics) = (Arc::new(account), Pool::new(), Metrics::default());
+        Gateway { engine, authority, account, world, log, pool, faults, metrics }
     }
 
     /// Takes other keys from the next request on. What was signed with a key that is gone is refused, and so are resource
     /// tokens that were asked for with it.
     pub fn replace_keys(&self, keys: Keys) {
         self.authority.replace_keys(keys);
+    }
+
+    /// What is counted for the operator.
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
     }
 
     /// The rules by which requests fail on demand.
@@ -125,13 +133,15 @@ impl Gateway {
         let (head, body) = request.into_parts();
         let activity = self.activity(&head.headers);
         let head_only = head.method == http::Method::HEAD;
-        let mut name = "unknown";
-        let answered = fenced(self.answer(&head, body, connection, &mut name)).await;
+        let mut kind = metrics::UNKNOWN;
+        let answered = fenced(self.answer(&head, body, connection, &mut kind)).await;
         let mut reply = answered.unwrap_or_else(Reply::failed);
         let milliseconds = started.elapsed().as_micros() as f64 / 1000.0;
+        let sub_status = reply.error.as_ref().map_or(0, Error::sub_status);
+        self.metrics.answered(kind, reply.status, sub_status, milliseconds / 1000.0, reply.charge);
         reply.set("x-ms-number-of-read-regions", &self.account.regions.len().saturating_sub(1).to_string());
         reply.set("x-ms-request-duration-ms", &format!("{milliseconds:.3}"));
-        self.log_request(name, &reply, &head, &activity, milliseconds, connection);
+        self.log_request(kind.operation, &reply, &head, &activity, milliseconds, connection);
         reply.render(&activity, head_only)
     }
 
@@ -140,7 +150,7 @@ impl Gateway {
         head: &http::request::Parts,
         body: B,
         connection: &Connection,
-        name: &mut &'static str,
+        kind: &mut RequestKind,
     ) -> Reply
     where
         B: Body<Data = Bytes> + Unpin,
@@ -156,7 +166,7 @@ impl Gateway {
             }
         };
         let Accepted { caller, path, route, operation, ask } = accepted;
-        *name = operation.name;
+        *kind = RequestKind { operation: operation.name, resource: route.resource() };
         let body = match body::read(body).await.and_then(in_text) {
             Ok(body) => body,
             Err(error) => return Reply::failed(error),

@@ -31,6 +31,7 @@ mod gateway;
 mod headers;
 mod hybrid_row;
 mod log;
+mod metrics;
 mod operations;
 mod options;
 mod placement;
@@ -43,6 +44,7 @@ pub use faults::{ArmedFault, FaultAnswer, FaultRule, FaultTime, Faults, known_op
 pub use gateway::{Connection, Gateway, Scheme};
 pub use headers::{Header, known_headers};
 pub use log::{Field, Log, LogFormat, LogLevel};
+pub use metrics::{Metrics, RequestCounts, RequestKind};
 pub use options::{Account, Consistency, Options};
 pub use placement::{Pool, fenced};
 pub use route::{KnownRoute, known_routes};

@@ -47,6 +47,13 @@ pub(crate) struct Route {
     pub(crate) methods: &'static [&'static str],
 }
 
+impl Route {
+    /// The type of the resource, for people.
+    pub(crate) fn resource(&self) -> &'static str {
+        if self.signed_as.is_empty() { "account" } else { self.signed_as }
+    }
+}
+
 const FEED: &[&str] = &["GET", "HEAD", "POST"];
 const READ_FEED: &[&str] = &["GET", "HEAD"];
 const RESOURCE: &[&str] = &["GET", "HEAD", "PUT", "DELETE"];

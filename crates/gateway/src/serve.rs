@@ -14,6 +14,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use orrery_model::meter::Gauge;
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
@@ -57,6 +58,11 @@ pub trait Service: Send + Sync + 'static {
 
     /// The time now, in milliseconds since 1970.
     fn now_ms(&self) -> u64;
+
+    /// Where open connections are counted, if they are.
+    fn connections(&self) -> Option<&Gauge> {
+        None
+    }
 }
 
 impl Service for Gateway {
@@ -70,6 +76,10 @@ impl Service for Gateway {
 
     fn now_ms(&self) -> u64 {
         Gateway::now_ms(self)
+    }
+
+    fn connections(&self) -> Option<&Gauge> {
+        Some(&self.metrics().connections)
     }
 }
 
@@ -105,12 +115,15 @@ pub async fn serve<A: Service>(
         };
         let (service, tls, watcher, stopping) = (service.clone(), tls.clone(), graceful.watcher(), stopping.clone());
         tokio::spawn(async move {
+            let count = |change: i64| service.connections().into_iter().for_each(|open| open.add(change));
+            count(1);
             // A connection that breaks is the client's affair.
             if let Err(error) = connected(service.clone(), stream, peer, tls, watcher, stopping).await {
                 let (text, peer) = (error.to_string(), peer.to_string());
                 let fields = [("peer", Field::Text(&peer)), ("cause", Field::Text(&text))];
                 service.log().write(service.now_ms(), LogLevel::Debug, "connection ended", &fields);
             }
+            count(-1);
             drop(place);
         });
     }

@@ -40,6 +40,7 @@
 //! No transaction spans partitions. Nothing reads its own pending writes: between accepted and durable, the caller keeps
 //! its own overlay.
 
+use orrery_model::meter::Counted;
 use std::fmt;
 use std::ops::{Bound, Range};
 use std::sync::Arc;
@@ -277,6 +278,11 @@ pub trait Store: Send + Sync {
 
     /// Bytes in use on disk, or in memory for an engine without one. Best effort.
     fn approximate_bytes(&self) -> u64;
+
+    /// How long syncs of the log took so far, in seconds; `None` for an engine without a log.
+    fn sync_seconds(&self) -> Option<Counted> {
+        None
+    }
 }
 
 /// A store behind a pointer is a store.
@@ -313,6 +319,10 @@ macro_rules! store_behind {
 
             fn approximate_bytes(&self) -> u64 {
                 (**self).approximate_bytes()
+            }
+
+            fn sync_seconds(&self) -> Option<Counted> {
+                (**self).sync_seconds()
             }
         }
     )+};

@@ -16,6 +16,7 @@ mod journal;
 mod snapshot;
 mod tables;
 
+use orrery_model::meter::Counted;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
@@ -192,6 +193,10 @@ impl Store for LocalStore {
 
     fn approximate_bytes(&self) -> u64 {
         self.committer.sink().bytes()
+    }
+
+    fn sync_seconds(&self) -> Option<Counted> {
+        Some(self.committer.sink().sync_seconds())
     }
 }
 

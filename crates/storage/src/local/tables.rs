@@ -24,6 +24,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
+use orrery_model::meter::{Counted, Histogram, SECONDS};
+
 use fjall::config::{BlockSizePolicy, CompressionPolicy, FilterPolicy};
 use fjall::{
     AbstractTree, CompressionType, Database, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch, PersistMode, Readable,
@@ -84,6 +86,7 @@ pub(super) struct Tables {
     index: Keyspace,
     ledger: Mutex<Ledger>,
     published: RwLock<Published>,
+    sync_seconds: Histogram,
     // Last, so that the lock is given back after everything else, snapshots included.
     directory: Directory,
 }
@@ -176,6 +179,7 @@ impl Opened {
             index,
             ledger: Mutex::new(Ledger { mark, high_water, loose }),
             published: RwLock::new(Published { view, heads: HashMap::new() }),
+            sync_seconds: Histogram::new(SECONDS),
             directory,
         };
         let unfinished = tables.unfinished_destructions()?;
@@ -251,6 +255,10 @@ impl Tables {
         (published.view.clone(), published.heads.get(&partition).copied().unwrap_or_default())
     }
 
+    pub(super) fn sync_seconds(&self) -> Counted {
+        self.sync_seconds.read()
+    }
+
     pub(super) fn bytes(&self) -> u64 {
         self.db.disk_space().unwrap_or(0)
     }
@@ -309,7 +317,7 @@ impl Tables {
         batch.insert(&self.rows, GROUP_KEY, record);
         batch.insert(&self.index, GROUP_KEY, record);
         batch.commit().map_err(failed)?;
-        self.db.persist(PersistMode::SyncData).map_err(failed)?;
+        self.sync_seconds.time(|| self.db.persist(PersistMode::SyncData)).map_err(failed)?;
         ledger.high_water.advance(mark)?;
         ledger.mark = mark;
         ledger.loose = None;
