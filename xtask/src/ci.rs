@@ -27,6 +27,7 @@ const STEPS: &[Step] = &[
     Step { name: "test", run: || test(&[]), needs: None },
     Step { name: BUILD, run: || conformance::server().map(drop), needs: None },
     Step { name: "conformance python", run: || conformance::python(&[]), needs: Some(BUILD) },
+    Step { name: "conformance hot-key", run: || conformance::hot_key(&[]), needs: Some(BUILD) },
     Step { name: "conformance sql-cases", run: || conformance::sql_cases(&[]), needs: Some(BUILD) },
     Step { name: "official python, quick", run: conformance::official_python_quick, needs: Some(BUILD) },
     Step { name: "conformance javascript", run: || conformance::javascript(&[]), needs: Some(BUILD) },

@@ -6,6 +6,7 @@
 //! conformance/sql-cases        queries with known rows      the same venv
 //! conformance/javascript       @azure/cosmos, node --test   node_modules beside the suite
 //! conformance/scenarios        one table, several SDKs      see `scenarios.rs`
+//! conformance/hot-key          the Python SDK against a budget    the same venv
 //! conformance/splits           both SDKs at once, histories checked   the same venv and node_modules
 //! ```
 //!
@@ -34,6 +35,7 @@ const SUITES: &[Suite] = &[
     ("sql-cases", "sql-cases", sql_cases),
     ("official-python", "official-python", official_python),
     ("splits", "splits", splits),
+    ("hot-key", "hot-key", hot_key),
     ("scenarios", "scenarios", scenarios::judge),
     ("go", "scenarios/go", scenarios::go),
     ("java", "scenarios/java", scenarios::java),
@@ -117,6 +119,15 @@ pub fn splits(arguments: &[String]) -> Outcome {
     let mut run = python_program(&root().join("conformance/splits"))?;
     run.arg("run.py").args(arguments).env(PROGRAM_VARIABLE, server()?);
     must(&mut run).map_err(|error| format!("{error}; `--keep DIRECTORY` keeps the histories and the server's log"))
+}
+
+/// One hot key against even keys: without arguments the tests, with some the demonstration.
+pub fn hot_key(arguments: &[String]) -> Outcome {
+    if arguments.is_empty() {
+        return pytest("hot-key", &[]);
+    }
+    let mut run = python_program(&root().join("conformance/hot-key"))?;
+    must(run.arg("run.py").args(arguments).env(PROGRAM_VARIABLE, server()?))
 }
 
 /// A suite of ours that pytest runs.

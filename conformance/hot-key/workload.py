@@ -1,0 +1,149 @@
+"""A load of so many request units a second, and what each attempt of it met.
+
+The load is open: operations begin when they are due, whatever became of those before, so that a partition that throttles
+does not slow the others down. Under the SDK a transport keeps every attempt, those that the SDK repeats among them.
+"""
+
+import asyncio
+import json
+import random
+import time
+from collections import defaultdict
+from dataclasses import dataclass
+
+from azure.core.pipeline.transport import AioHttpTransport
+from azure.cosmos import PartitionKey
+from azure.cosmos.aio import CosmosClient
+from azure.cosmos.exceptions import CosmosHttpResponseError
+
+PARTITIONS = 4
+# What makes a new container have four physical partitions; it is lowered afterwards, which never merges.
+RU_AT_CREATION = 24_000
+WINDOW_SECONDS = 10
+# Numbers in an item: each is worth two index entries, so that a create costs about 20 RU.
+NUMBERS = 37
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One request as it went over the wire: its key, when it left and came back, and what the answer said."""
+
+    key: str
+    sent: float
+    received: float
+    status: int
+    charge: float
+
+
+@dataclass
+class Outcome:
+    """What one run of a load met."""
+
+    ru: int
+    seconds: float
+    charge: float
+    operations: int
+    partition_of: dict
+    attempts: list
+    given_up: dict
+
+    def of(self, partition: int) -> list:
+        """The attempts at one physical partition."""
+        return [attempt for attempt in self.attempts if self.partition_of[attempt.key] == partition]
+
+
+class Attempts(AioHttpTransport):
+    """The SDK's own transport, keeping each attempt to create an item."""
+
+    def __init__(self, **options):
+        super().__init__(**options)
+        self.seen: list[Attempt] = []
+        self.partition_of: dict[str, int] = {}
+
+    async def send(self, request, **options):
+        sent = time.monotonic()
+        response = await super().send(request, **options)
+        key = request.headers.get("x-ms-documentdb-partitionkey")
+        if request.method == "POST" and key:
+            key = json.loads(key)[0]
+            charge = float(response.headers.get("x-ms-request-charge", 0))
+            self.seen.append(Attempt(key, sent, time.monotonic(), response.status_code, charge))
+            partition = response.headers.get("x-ms-documentdb-partitionkeyrangeid")
+            if partition is not None:
+                self.partition_of[key] = int(partition)
+        return response
+
+
+def item(key: str, number: int) -> dict:
+    return {"id": f"i{number}", "pk": key} | {f"n{n}": number * 1000 + n for n in range(NUMBERS)}
+
+
+async def run_load(endpoint: str, key: str, ru: int, offered: float, seconds: float, hot_share: float) -> Outcome:
+    """Offers `offered` RU/s for so long to a new container of `ru` RU/s; `hot_share` of it goes to one logical key."""
+    transport = Attempts()
+    async with CosmosClient(endpoint, credential=key, transport=transport) as client:
+        database = await client.create_database(f"hot-{random.getrandbits(48):012x}")
+        try:
+            container = await database.create_container("items", PartitionKey(path="/pk"), offer_throughput=RU_AT_CREATION)
+            await container.replace_throughput(ru)
+            keys, charge = await spread_keys(container, transport)
+            transport.seen.clear()
+            operations = int(offered / charge * seconds)
+            given_up = await offer(container, keys, offered / charge, operations, hot_share)
+            return Outcome(ru, seconds, charge, operations, dict(transport.partition_of), list(transport.seen), given_up)
+        finally:
+            await client.delete_database(database)
+
+
+async def spread_keys(container, transport: Attempts) -> tuple[list[str], float]:
+    """Keys that lie evenly in all partitions, partition by partition in turn; and what a create costs."""
+    of_each = defaultdict(list)
+    for number in range(1000):
+        if len(of_each) == PARTITIONS and all(len(keys) >= 4 for keys in of_each.values()):
+            break
+        name = f"key{number}"
+        await container.create_item(item(name, 0))
+        of_each[transport.partition_of[name]].append(name)
+    charge = transport.seen[-1].charge
+    rounds = zip(*(keys[:4] for _, keys in sorted(of_each.items())), strict=True)
+    return [key for keys in rounds for key in keys], charge
+
+
+async def offer(container, keys: list[str], rate: float, operations: int, hot_share: float) -> dict:
+    """Creates so many items at a rate a second; how many the SDK gave up, by key."""
+    given_up = defaultdict(int)
+    turns = random.Random(1)
+
+    async def create(key: str, number: int, due: asyncio.Future) -> None:
+        await due
+        try:
+            await container.create_item(item(key, number))
+        except CosmosHttpResponseError as refused:
+            if refused.status_code != 429:
+                raise
+            given_up[key] += 1
+
+    loop = asyncio.get_running_loop()
+    begun = loop.time()
+    async with asyncio.TaskGroup() as group:
+        for number in range(1, operations + 1):
+            key = keys[0] if turns.random() < hot_share else keys[number % len(keys)]
+            due = loop.create_future()
+            loop.call_at(begun + number / rate, due.set_result, None)
+            group.create_task(create(key, number, due))
+    return given_up
+
+
+def most_in_a_window(attempts: list[Attempt], seconds: float = WINDOW_SECONDS) -> float:
+    """The most RU that were surely served within one window: attempts that left and came back inside it."""
+    served = sorted((a for a in attempts if a.status < 400), key=lambda a: a.sent)
+    most = 0.0
+    for at, first in enumerate(served):
+        end = first.sent + seconds
+        inside = 0.0
+        for attempt in served[at:]:
+            if attempt.sent >= end:
+                break
+            inside += attempt.charge if attempt.received <= end else 0.0
+        most = max(most, inside)
+    return most
