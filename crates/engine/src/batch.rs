@@ -71,7 +71,7 @@ impl Engine {
                 Ok(PendingBatch::each(parts, partition.map(position).transpose()?))
             }
         });
-        done.map_err(|error| Box::new(self.outcome(Err(error), &refused, None)))
+        done.map_err(|error| Box::new(self.outcome(Err(error), refused, None)))
     }
 
     fn batch_atomic(
@@ -127,11 +127,12 @@ impl Engine {
             }
         }
         let position = partition.position(lsn, None);
-        let priced = |(result, steps)| self.outcome(result, &Work { steps }, Some(position));
+        let priced = |(result, steps)| self.outcome(result, Work { steps }, Some(position));
         let results: Vec<_> = done.into_iter().map(priced).collect();
         let charge = results.iter().map(|outcome| outcome.charge).sum();
         let status = results.iter().map(|outcome| status(&outcome.result)).find(|s| ![200, 424].contains(s));
-        let outcome = Outcome { result: Ok(BatchAnswer { results }), charge, position: Some(position) };
+        let work = work_of(&results);
+        let outcome = Outcome { result: Ok(BatchAnswer { results }), charge, work, position: Some(position) };
         Ok((PendingBatch::whole(Pending::new(ordered, partition, outcome)), charge, status.unwrap_or(200)))
     }
 }
@@ -196,7 +197,7 @@ impl Bulk<'_> {
     fn carry_out(mut self, operations: Vec<BatchOperation>, continue_on_error: bool) -> Vec<Pending<BatchReply>> {
         let mut stopped = false;
         let engine = self.engine;
-        let refused = |error, steps| Pending::ready(engine.outcome(Err(error), &Work { steps }, None));
+        let refused = |error, steps| Pending::ready(engine.outcome(Err(error), Work { steps }, None));
         let one = |operation| {
             if stopped {
                 return refused(Error::failed_dependency(), Vec::new());
@@ -232,7 +233,7 @@ impl Bulk<'_> {
             }
             done
         })?;
-        Ok(Pending::new(ordered, partition, engine.outcome(Ok(reply), work, Some(position))))
+        Ok(Pending::new(ordered, partition, engine.outcome(Ok(reply), std::mem::take(work), Some(position))))
     }
 
     fn read(&mut self, partition: &Arc<Partition>, checked: &Checked<'_>, steps: &mut Vec<Step>) -> Result<DoneOne> {
@@ -368,6 +369,11 @@ fn undone(steps: Vec<Step>) -> Vec<Step> {
         return vec![Step::Refused { bytes: 0, terms: 0 }];
     }
     steps.into_iter().map(Step::undone).collect()
+}
+
+/// What all operations did.
+pub(crate) fn work_of(results: &[Outcome<BatchReply>]) -> Work {
+    Work { steps: results.iter().flat_map(|outcome| &outcome.work.steps).cloned().collect() }
 }
 
 fn check_count(operations: usize) -> Result<()> {

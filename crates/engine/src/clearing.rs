@@ -87,7 +87,7 @@ impl Engine {
                     work.steps.push(Step::Refused { bytes: 0, terms: 0 });
                 }
                 work.steps = work.steps.into_iter().map(Step::undone).collect();
-                self.outcome(Err(error), &work, None)
+                self.outcome(Err(error), work, None)
             }
         }
     }
@@ -110,7 +110,7 @@ impl Engine {
         let ordered = writer.submit(partition, changes, self.world().random());
         drop(writer);
         let position = partition.position(ordered.lsn, None);
-        Ok(Pending::new(Some(ordered), partition, self.outcome(Ok(()), work, Some(position))))
+        Ok(Pending::new(Some(ordered), partition, self.outcome(Ok(()), work.clone(), Some(position))))
     }
 
     /// Removes items of logical partitions that are being deleted, some from each physical partition; whether there may

@@ -63,9 +63,8 @@ impl Engine {
             Err(error) if error.kind() == Kind::Throttled => bill.work.clone(),
             result => Work { steps: vec![Step::Feed { items: sizes(result.iter().flat_map(|q| &q.page.rows)) }] },
         };
-        let outcome = self.outcome(result.map(|q| q.page), &work, position);
-        bill.settle(self, container, outcome.charge, status(&outcome.result));
-        outcome
+        bill.settle(self, container, self.profile.price(&work), status(&result));
+        self.outcome(result.map(|q| q.page), work, position)
     }
 
     /// The changes of one physical partition, or of what of it the scope covers: each item's current version, in the
@@ -151,7 +150,7 @@ impl Engine {
         if work.steps.is_empty() {
             work.steps.push(Step::Feed { items: Vec::new() });
         }
-        self.outcome(result, &work, position)
+        self.outcome(result, work, position)
     }
 }
 

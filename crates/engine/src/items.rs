@@ -66,7 +66,7 @@ impl Engine {
         if work.steps.is_empty() {
             work.steps.push(Step::ReadNothing);
         }
-        self.outcome(result, &work, position)
+        self.outcome(result, work, position)
     }
 
     fn read(
@@ -100,12 +100,12 @@ impl Engine {
         body: Option<&[u8]>,
         options: &WriteOptions,
     ) -> std::result::Result<Pending<Written>, Box<Outcome<Written>>> {
-        let refused = |error: Error, work: &Work, position| Box::new(self.outcome(Err(error), work, position));
+        let refused = |error: Error, work: Work, position| Box::new(self.outcome(Err(error), work, position));
         let bytes = body.map_or(0, <[u8]>::len);
         let not_looked_at = Work { steps: vec![Step::Refused { bytes: bytes.min(1024), terms: 0 }] };
         let write = match read_body(operation, body).and_then(|body| check(container, operation, body, options)) {
             Ok(write) => write,
-            Err(error) => return Err(refused(error, &not_looked_at, None)),
+            Err(error) => return Err(refused(error, not_looked_at, None)),
         };
         let epk = container.partition_key().epk(&write.key);
         let partition = container.partition_of(&epk);
@@ -125,11 +125,11 @@ impl Engine {
         match done {
             Ok((ordered, written, lsn)) => {
                 let position = partition.position(lsn, Some(lsn));
-                Ok(Pending::new(ordered, partition, self.outcome(Ok(written), &work, Some(position))))
+                Ok(Pending::new(ordered, partition, self.outcome(Ok(written), work, Some(position))))
             }
             Err(error) => {
                 let lsn = partition.snapshot().map_or(0, |s| s.head().lsn);
-                Err(refused(error, &work, Some(partition.position(lsn, None))))
+                Err(refused(error, work, Some(partition.position(lsn, None))))
             }
         }
     }

@@ -166,12 +166,12 @@ impl Engine {
     }
 
     /// An answer with its charge.
-    pub(crate) fn outcome<T>(&self, result: Result<T>, work: &Work, position: Option<Position>) -> Outcome<T> {
-        Outcome { result, charge: self.profile.price(work), position }
+    pub(crate) fn outcome<T>(&self, result: Result<T>, work: Work, position: Option<Position>) -> Outcome<T> {
+        Outcome { result, charge: self.profile.price(&work), work, position }
     }
 
     fn metadata_read<T>(&self, result: Result<T>) -> Outcome<T> {
-        self.outcome(result, &Work { steps: vec![Step::MetadataRead] }, None)
+        self.outcome(result, Work { steps: vec![Step::MetadataRead] }, None)
     }
 
     fn metadata_write<T>(&self, bytes: usize, result: Result<T>) -> Outcome<T> {
@@ -179,7 +179,7 @@ impl Engine {
             Ok(_) => Step::MetadataWrite { bytes },
             Err(_) => Step::Refused { bytes, terms: 0 },
         };
-        self.outcome(result, &Work { steps: vec![step] }, None)
+        self.outcome(result, Work { steps: vec![step] }, None)
     }
 
     fn metadata_resource(&self, asked: &Object, result: Result<Resource>) -> Outcome<Resource> {
@@ -391,7 +391,7 @@ impl Engine {
             ..orrery_model::work::QueryWork::default()
         };
         let page = page.map(|page| QueryPage { page, ..QueryPage::default() });
-        self.outcome(page, &Work { steps: vec![Step::Query(counted)] }, None)
+        self.outcome(page, Work { steps: vec![Step::Query(counted)] }, None)
     }
 
     /// The live physical partitions in order of their ranges, and an etag that changes with them.
@@ -414,9 +414,8 @@ impl Engine {
     ) -> Outcome<QueryPage> {
         let (result, bill, position) = self.run_query(container, scope, query, options.into());
         self.meters.queried(&bill.work.steps);
-        let outcome = self.outcome(result, &bill.work, position);
-        bill.settle(self, container, outcome.charge, status(&outcome.result));
-        outcome
+        bill.settle(self, container, self.profile.price(&bill.work), status(&result));
+        self.outcome(result, bill.work, position)
     }
 
     /// One page of a query, and what it did where; not yet charged to anybody.

@@ -58,7 +58,11 @@ impl Transaction<'_> {
             self.work.push(Step::Refused { bytes: old.row.size(), terms: 0 });
         })?;
         let key = self.container().partition_key().extract(&item)?;
-        self.replace(base, old, &key, &item, options)
+        let stored = self.replace(base, old, &key, &item, options)?;
+        if let Some(Step::Replace { patched, .. }) = self.work.last_mut() {
+            *patched = patch.patch.len() as u32;
+        }
+        Ok(stored)
     }
 
     fn patched(&self, old: &Stored, patch: &CheckedPatch) -> Result<Object> {

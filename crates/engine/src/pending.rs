@@ -1,5 +1,6 @@
 //! Writes that are ordered and not yet on disk.
 
+use crate::batch::work_of;
 use crate::partition::{Ordered, Partition, outcome_error};
 use crate::request::{BatchAnswer, BatchReply, Outcome, Position};
 use orrery_model::{Error, Kind};
@@ -120,7 +121,8 @@ fn all_of(results: Vec<Outcome<BatchReply>>, position: Option<Position>) -> Outc
     let newest = positions().max_by_key(|position| position.lsn);
     let newest = newest.filter(|newest| positions().all(|position| position.range_id == newest.range_id));
     let position = newest.map(|newest| Position { item_lsn: None, ..newest });
-    Outcome { result: Ok(BatchAnswer { results }), charge, position }
+    let work = work_of(&results);
+    Outcome { result: Ok(BatchAnswer { results }), charge, work, position }
 }
 
 /// What the client learns. An unknown outcome is looked up with a newer lease before anybody is told anything.
@@ -137,5 +139,5 @@ fn conclude<T>(outcome: Outcome<T>, stored: Stored, partition: &Partition, lsn: 
             error
         }
     };
-    Outcome { result: Err(error), charge: outcome.charge, position: outcome.position }
+    Outcome { result: Err(error), charge: outcome.charge, work: outcome.work, position: outcome.position }
 }

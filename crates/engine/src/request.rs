@@ -12,6 +12,7 @@ pub use throughput::*;
 
 use bytes::Bytes;
 use orrery_model::partition_key::{EpkRange, PartitionKey};
+use orrery_model::work::Work;
 use orrery_model::{Json, Result, Rid};
 
 /// The answer to a request, good or bad.
@@ -21,6 +22,8 @@ pub struct Outcome<T> {
     pub result: Result<T>,
     /// Request units, in hundredths, as the service rounds them.
     pub charge: Charge,
+    /// The work that is charged, see [`crate::Engine::charge_parts`].
+    pub work: Work,
     /// Where in which partition's history the answer stands. `None` for metadata and for requests that reached no
     /// single partition.
     pub position: Option<Position>,
@@ -29,7 +32,7 @@ pub struct Outcome<T> {
 impl<T> Outcome<T> {
     /// The same outcome with another value.
     pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Outcome<U> {
-        Outcome { result: self.result.map(f), charge: self.charge, position: self.position }
+        Outcome { result: self.result.map(f), charge: self.charge, work: self.work, position: self.position }
     }
 }
 

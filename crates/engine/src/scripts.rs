@@ -64,7 +64,7 @@ impl Engine {
             _ => self.catalog().find_script(container, ScriptKind::Procedure, procedure),
         });
         let script =
-            found.map_err(|e| Box::new(self.outcome(Err(e), &Work { steps: vec![Step::ReadNothing] }, None)))?;
+            found.map_err(|e| Box::new(self.outcome(Err(e), Work { steps: vec![Step::ReadNothing] }, None)))?;
         let epk = container.partition_key().epk(key);
         let partition = container.partition_of(&epk);
         let mut work = Work::default();
@@ -92,12 +92,12 @@ impl Engine {
         match done {
             Ok((ordered, reply, lsn)) => {
                 let position = partition.position(lsn, None);
-                Ok(Pending::new(ordered, partition, self.outcome(Ok(reply), &work, Some(position))))
+                Ok(Pending::new(ordered, partition, self.outcome(Ok(reply), work, Some(position))))
             }
             Err(error) => {
                 let lsn = partition.snapshot().map_or(0, |s| s.head().lsn);
                 let position = partition.position(lsn, None);
-                Err(Box::new(self.outcome(Err(error), &work, Some(position))))
+                Err(Box::new(self.outcome(Err(error), work, Some(position))))
             }
         }
     }

@@ -5,6 +5,7 @@
 //! budget     what may be spent in a second, and what becomes of the rest; pure
 //! meter      a physical partition's budget and the account of what it served
 //! provision  what a container is given, and how its partitions share it
+//! breakdown  what a charge is made of
 //! admission  every request for items passes here, before it is carried out and after
 //! ```
 //!
@@ -14,6 +15,7 @@
 //! Left out: metadata has no budget of its own here, and scripts reserve nothing before they run.
 
 mod admission;
+mod breakdown;
 mod budget;
 mod meter;
 mod prices;

@@ -319,7 +319,7 @@ impl<'a> Transaction<'a> {
         let changed_terms = new.terms.units_changed_from(&before.terms);
         let done = self.put(base, old.number, Some(before), Some(new));
         self.work.push(match done {
-            Ok(_) => Step::Replace { old_bytes, new_bytes: bytes, changed_terms },
+            Ok(_) => Step::Replace { old_bytes, new_bytes: bytes, changed_terms, patched: 0 },
             Err(_) => Step::Refused { bytes, terms },
         });
         done

@@ -1,44 +1,84 @@
 //! The price function against charges that the service's documents, samples and users' logs print.
 //!
-//! `charges.csv` holds the points whose charge is printed to the digit and whose inputs (sizes, index units, counted
-//! query work) are known. Sizes are in kilobytes of 1024 bytes; a changed property removes one index entry and adds one.
-//! Sources are named in the last column.
+//! `charges.csv` holds all 174 public points that are known to us, each with its source and what is known of its inputs.
+//! Sizes are in kilobytes of 1024 bytes; a changed property removes one index entry and adds one; what a script did is in
+//! the column `inner`. The column `predicted` is the charge by the formula of `docs/request-units.md`, worked out apart
+//! from this program; points without one say in `left out` why there is none.
 
 use orrery_engine::Profile;
 use orrery_model::work::{QueryWork, Step, Work};
 
+/// A line of the table.
 struct Point {
     id: &'static str,
-    charge: f64,
     published: f64,
+    /// By the formula, and by the program.
+    charges: Option<(f64, f64)>,
+    left_out: &'static str,
 }
 
 impl Point {
-    fn error(&self) -> f64 {
-        (self.charge - self.published).abs() / self.published
+    /// The error of the program, and of the formula.
+    fn errors(&self) -> Option<(f64, f64)> {
+        let error = |charge: f64| (charge - self.published).abs() / self.published;
+        self.charges.map(|(predicted, ours)| (error(ours), error(predicted)))
+    }
+}
+
+fn number(text: &str) -> f64 {
+    text.parse().unwrap_or_else(|_| panic!("no number: {text}"))
+}
+
+fn bytes(kb: f64) -> usize {
+    (kb * 1024.0) as usize
+}
+
+fn replace(kb: f64, changed: f64, patched: u32) -> Step {
+    Step::Replace { old_bytes: bytes(kb), new_bytes: bytes(kb), changed_terms: 2 * changed as u32, patched }
+}
+
+/// A step of a script, as the table has it: its name and numbers.
+fn inner(text: &str) -> Step {
+    let mut words = text.split(' ');
+    let name = words.next().expect("a name");
+    match (name, &words.map(number).collect::<Vec<f64>>()[..]) {
+        ("read", [kb]) => Step::Read { bytes: bytes(*kb) },
+        ("write", [kb, units]) => Step::Write { bytes: bytes(*kb), terms: *units as u32 },
+        ("replace", [kb, changed]) => replace(*kb, *changed, 0),
+        ("query", [seeks, items, kb]) => Step::Query(QueryWork {
+            seeks: *seeks as u64,
+            loaded: *items as u64,
+            loaded_bytes: bytes(*kb) as u64,
+            out: *items as u64,
+            out_bytes: bytes(*kb) as u64,
+            ..QueryWork::default()
+        }),
+        other => panic!("{other:?}"),
     }
 }
 
 fn point(line: &'static str) -> Point {
-    let fields: Vec<&str> = line.splitn(17, ',').collect();
-    let [id, profile, operation, numbers @ .., _source] = &fields[..] else { panic!("too short: {line}") };
-    let profile = Profile::from_name(profile).expect("a profile");
-    let numbers: Vec<f64> = numbers.iter().map(|n| n.parse().unwrap_or_else(|_| panic!("{n}: {line}"))).collect();
-    let bytes = |kb: f64| (kb * 1024.0) as usize;
-    let [kb, units, changed, seeks, scan_terms, walk, loaded, loaded_kb, out, out_kb, projected, tuples, published] =
-        numbers[..]
+    let fields: Vec<&str> = line.split(',').collect();
+    let [id, profile, step, numbers @ .., did, published, _, _, predicted, left_out, _, _source] = &fields[..] else {
+        panic!("too short: {line}")
+    };
+    let numbers: Vec<f64> = numbers.iter().copied().map(number).collect();
+    let [kb, units, changed, seeks, scan_terms, walk, loaded, loaded_kb, out, out_kb, projected, tuples] = numbers[..]
     else {
         panic!("{} numbers: {line}", numbers.len())
     };
-    let step = match *operation {
-        "read" => Step::Read { bytes: bytes(kb) },
-        "read nothing" => Step::ReadNothing,
-        "write" => Step::Write { bytes: bytes(kb), terms: units as u32 },
-        "replace" => Step::Replace { old_bytes: bytes(kb), new_bytes: bytes(kb), changed_terms: 2 * changed as u32 },
-        "refused" => Step::Refused { bytes: bytes(kb), terms: units as u32 },
-        "metadata" => Step::MetadataWrite { bytes: bytes(kb) },
-        "throttled" => Step::Throttled,
-        "query" => Step::Query(QueryWork {
+    let work = match *step {
+        "" => None,
+        "read" => Some(Step::Read { bytes: bytes(kb) }),
+        "read nothing" => Some(Step::ReadNothing),
+        "write" => Some(Step::Write { bytes: bytes(kb), terms: units as u32 }),
+        "replace" => Some(replace(kb, changed, 0)),
+        "patch" => Some(replace(kb, changed, 2)),
+        "refused" => Some(Step::Refused { bytes: bytes(kb), terms: units as u32 }),
+        "metadata" => Some(Step::MetadataWrite { bytes: bytes(kb) }),
+        "throttled" => Some(Step::Throttled),
+        "script" => Some(Step::Script { inner: did.split('+').map(inner).collect(), executions: 1 }),
+        "query" => Some(Step::Query(QueryWork {
             seeks: seeks as u64,
             scan_terms: scan_terms as u64,
             walk: walk as u64,
@@ -49,43 +89,61 @@ fn point(line: &'static str) -> Point {
             projected: projected as u64,
             tuples: tuples as u64,
             ..QueryWork::default()
-        }),
+        })),
         other => panic!("{other}: {line}"),
     };
-    Point { id, charge: profile.price(&Work { steps: vec![step] }).as_ru(), published }
+    let charges = work.map(|step| {
+        let profile = Profile::from_name(profile).expect("a profile");
+        (number(predicted), profile.price(&Work { steps: vec![step] }).as_ru())
+    });
+    Point { id, published: number(published), charges, left_out }
 }
 
 fn points() -> Vec<Point> {
     include_str!("charges.csv").lines().skip(1).map(point).collect()
 }
 
+/// The program's errors, the least first.
 fn sorted_errors(points: &[Point]) -> Vec<f64> {
-    let mut errors: Vec<f64> = points.iter().map(Point::error).collect();
+    let mut errors: Vec<f64> = points.iter().filter_map(Point::errors).map(|(ours, _)| ours).collect();
     errors.sort_by(f64::total_cmp);
     errors
 }
 
 #[test]
-fn published_charges_are_met_with_a_median_error_of_two_percent() {
+fn every_public_point_is_in_the_table_with_a_prediction_or_the_reason_for_none() {
     let points = points();
-    assert!(points.len() >= 60, "only {} points", points.len());
-    let errors = sorted_errors(&points);
+    assert_eq!(points.len(), 174);
+    let unexplained = points.iter().filter(|p| p.charges.is_none() == p.left_out.is_empty()).map(|p| p.id);
+    assert_eq!(unexplained.collect::<Vec<_>>(), Vec::<&str>::new());
+    assert_eq!(points.iter().filter(|p| p.charges.is_some()).count(), 147);
+}
+
+#[test]
+fn published_charges_are_met_with_a_median_error_of_two_percent() {
+    let errors = sorted_errors(&points());
     let median = errors[errors.len() / 2];
     assert!(median <= 0.02, "the median error is {:.1} %", median * 100.0);
-    let far: Vec<String> = points
-        .iter()
-        .filter(|p| p.error() > 0.21)
-        .map(|p| format!("{}: {} for {}", p.id, p.charge, p.published))
-        .collect();
+}
+
+#[test]
+fn no_charge_is_further_off_than_the_formula_by_more_than_one_percent() {
+    let points = points();
+    let far = points.iter().filter(|p| p.errors().is_some_and(|(ours, predicted)| ours > predicted + 0.01));
+    let far: Vec<String> = far.map(|p| format!("{}: {:?} for {}", p.id, p.charges, p.published)).collect();
     assert!(far.is_empty(), "{far:#?}");
 }
 
 /// The table of sizes is the service's own, so every row of it is met: to a hundredth, or to one in ten thousand.
 #[test]
 fn the_official_size_table_is_met() {
-    for point in points().iter().filter(|p| p.id.starts_with("rd-") || p.id.starts_with("wr-")) {
+    let is_row = |p: &&Point| (p.id.starts_with("rd-") || p.id.starts_with("wr-")) && !p.id.ends_with("-100");
+    let rows: Vec<Point> = points().into_iter().filter(|p| is_row(&p)).collect();
+    assert_eq!(rows.len(), 24);
+    for point in rows {
         let rounding = (0.011 / point.published).max(0.0001);
-        assert!(point.error() <= rounding, "{}: {} for {}", point.id, point.charge, point.published);
+        let (error, _) = point.errors().expect("every row is priced");
+        assert!(error <= rounding, "{}: {:?} for {}", point.id, point.charges, point.published);
     }
 }
 
@@ -93,8 +151,8 @@ fn the_official_size_table_is_met() {
 #[test]
 fn published_query_charges_are_met_with_a_median_error_of_five_percent() {
     let queries: Vec<Point> = points().into_iter().filter(|p| p.id.starts_with("q-")).collect();
-    assert!(queries.len() >= 30, "only {} queries", queries.len());
     let errors = sorted_errors(&queries);
+    assert!(errors.len() >= 60, "only {} queries", errors.len());
     let median = errors[errors.len() / 2];
     assert!(median <= 0.05, "the median error is {:.1} %", median * 100.0);
 }

@@ -243,6 +243,9 @@ impl Gateway {
         if let Some(owner) = &begun.owner {
             reply.owned_by(owner);
         }
+        if call.ask.explain_charge {
+            reply.explain_charge(&self.engine);
+        }
         reply
     }
 

@@ -47,6 +47,7 @@ pub(crate) struct Ask {
     pub(crate) cross_partition: bool,
     pub(crate) query_metrics: bool,
     pub(crate) explain: bool,
+    pub(crate) explain_charge: bool,
     pub(crate) query_advice: bool,
     pub(crate) index_metrics: Option<IndexMetrics>,
     pub(crate) single_range: bool,

@@ -6,9 +6,11 @@ use bytes::Bytes;
 use http::header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE, ETAG};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use http_body_util::Full;
-use orrery_engine::request::{Charge, Outcome, Position};
+use orrery_engine::Engine;
+use orrery_engine::request::{Charge, ChargePart, Outcome, Position};
 use orrery_model::json::write_string;
-use orrery_model::{Error, Kind, Rid};
+use orrery_model::work::Work;
+use orrery_model::{Error, Json, Kind, Rid, object};
 use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode};
 
 /// What `encodeURIComponent` leaves as it is.
@@ -42,6 +44,8 @@ pub(crate) struct Reply {
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
     pub(crate) charge: Charge,
+    /// What is charged, as far as the engine did it.
+    pub(crate) work: Work,
     pub(crate) position: Option<Position>,
     pub(crate) error: Option<Error>,
 }
@@ -63,8 +67,8 @@ impl Reply {
 
     /// An answer with a JSON body.
     pub(crate) fn json(status: u16, body: impl Into<Bytes>) -> Self {
-        let (charge, position, error) = (Charge::default(), None, None);
-        Reply { status, headers: HeaderMap::with_capacity(32), body: body.into(), charge, position, error }
+        let (charge, work, position, error) = (Charge::default(), Work::default(), None, None);
+        Reply { status, headers: HeaderMap::with_capacity(32), body: body.into(), charge, work, position, error }
     }
 
     /// An answer with a body that is no text.
@@ -90,6 +94,7 @@ impl Reply {
             Err(error) => Reply::failed(error),
         };
         reply.charge = outcome.charge;
+        reply.work = outcome.work;
         reply.position = outcome.position;
         reply
     }
@@ -130,6 +135,22 @@ impl Reply {
     pub(crate) fn owned_by(&mut self, owner: &Owner) {
         self.set("x-ms-alt-content-path", &owner.path);
         self.set("x-ms-content-path", &owner.rid.to_string());
+    }
+
+    /// Says what was paid for what, in parts that add up to the charge:
+    /// `{"charge":5.71,"parts":[{"what":"bodies written","count":1,"ru":4.9523},…]}`.
+    pub(crate) fn explain_charge(&mut self, engine: &Engine) {
+        let mut parts = engine.charge_parts(&self.work, self.charge);
+        if let ([part], true) = (&mut parts[..], self.work.steps.is_empty()) {
+            part.what = "requests turned away";
+        }
+        let part = |part: &ChargePart| {
+            let ru = part.fine as f64 / 10_000.0;
+            Json::Object(object! { "what" => part.what, "count" => part.count, "ru" => ru })
+        };
+        let parts: Vec<Json> = parts.iter().map(part).collect();
+        let shown = object! { "charge" => self.charge.as_ru(), "parts" => parts };
+        self.set("x-orrery-charge-parts", &percent_encode(&Json::Object(shown).to_text()));
     }
 
     /// The answer as it goes out. `head` leaves out the body and keeps its length.
@@ -309,7 +330,7 @@ mod tests {
     #[test]
     fn a_position_becomes_exactly_one_session_token() {
         let position = Some(Position { range_id: 3, version: 9, lsn: 7, item_lsn: Some(5) });
-        let outcome = Outcome { result: Ok(()), charge: Charge(285), position };
+        let outcome = Outcome { result: Ok(()), charge: Charge(285), work: Work::default(), position };
         let response = Reply::of(outcome, |()| Reply::empty(200)).render(&ACTIVITY, false);
         assert_eq!(header(&response, "x-ms-session-token"), Some("3:9#7"));
         assert_eq!(header(&response, "x-ms-item-lsn"), Some("5"));

@@ -48,6 +48,16 @@ enum Change {
 type Told<T> = std::result::Result<T, String>;
 
 impl Patch {
+    /// How many operations it has.
+    pub fn len(&self) -> usize {
+        self.operations.len()
+    }
+
+    /// Whether it has none; one that was read has some.
+    pub fn is_empty(&self) -> bool {
+        self.operations.is_empty()
+    }
+
     /// Reads a patch: an object with `operations` and perhaps `condition`, or the bare array of operations.
     ///
     /// # Errors

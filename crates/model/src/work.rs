@@ -32,6 +32,8 @@ pub enum Step {
         new_bytes: usize,
         /// Index entries removed and added.
         changed_terms: u32,
+        /// Operations of the patch that made it; 0 if none did.
+        patched: u32,
     },
     /// A write that was refused after it had been looked at.
     Refused {

@@ -101,6 +101,17 @@ pub struct ExecuteOptions {
     pub manner: Manner,
 }
 
+/// One part of a charge.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChargePart {
+    /// What was paid for, in words.
+    pub what: &'static str,
+    /// How many of them.
+    pub count: u64,
+    /// What they cost together, in 1/10,000 RU; rounding may be negative.
+    pub fine: i64,
+}
+
 /// A container's throughput: what it is given, what is decided about it, and what its partitions served.
 #[derive(Clone, Debug)]
 pub struct ContainerThroughput {

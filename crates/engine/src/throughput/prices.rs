@@ -91,6 +91,8 @@ const Y2019: QueryPrices = QueryPrices {
 /// What one execution of a script adds, and the share that its further writes pay.
 const SCRIPT: u64 = 22_000;
 const FURTHER_WRITE_PERCENT: u64 = 13;
+/// What each operation of a patch adds to the replacement.
+const PATCH_OPERATION: u64 = 4_000;
 /// Units of a request refused for lack of budget; they are shown to the client and taken from nothing.
 const THROTTLED_UNITS: u64 = 8;
 
@@ -144,58 +146,133 @@ impl Profile {
 
     /// Whether one query request has cost a partition as much as it may give in a second: the page ends there.
     pub fn is_a_full_page(self, work: &QueryWork) -> bool {
-        self.query(work) >= u64::from(limits::PARTITION_RU_PER_SECOND) * FINE
+        self.fine(&Step::Query(*work)) >= u64::from(limits::PARTITION_RU_PER_SECOND) * FINE
     }
 
     /// In 1/10,000 RU.
     fn fine(self, step: &Step) -> u64 {
-        match step {
-            Step::Read { bytes } => units(self.read_units(*bytes)),
-            Step::ReadNothing | Step::MetadataRead => units(UNITS_PER_RU),
-            Step::Write { bytes, terms } => units(REPLICAS * (self.write_units(*bytes) + u64::from(*terms))),
-            Step::Replace { old_bytes, new_bytes, changed_terms } => {
-                let bodies = self.write_units(*old_bytes) + self.write_units(*new_bytes);
-                units(REPLICAS * (bodies + u64::from(*changed_terms)))
-            }
-            Step::Refused { bytes, terms } => units(self.write_units(*bytes) + u64::from(*terms)),
-            Step::Feed { items } => {
-                let read: u64 = items.iter().map(|bytes| self.read_units(*bytes)).sum();
-                units(read.max(UNITS_PER_RU))
-            }
-            Step::MetadataWrite { bytes } => units(REPLICAS * self.write_units(*bytes)),
-            Step::Query(work) => self.query(work),
-            Step::Script { inner, executions } => self.script(inner, *executions),
-            Step::Throttled => units(THROTTLED_UNITS),
+        if let Step::Script { inner, executions } = step {
+            return self.script(inner, *executions);
+        }
+        let (mut all_units, mut fine) = (0, 0);
+        self.visit(step, &mut |_, _, amount| match amount {
+            Amount::Units(units) => all_units += units,
+            Amount::Fine(more) => fine += more,
+        });
+        // Rounded part by part it would show in the last digit: 21 does not divide 10,000.
+        units(all_units) + fine
+    }
+
+    /// What is paid for in a step: its name, how often, and what that costs.
+    pub(super) fn parts(self, step: &Step, part: &mut impl FnMut(&'static str, u64, u64)) {
+        let Step::Script { inner, executions } = step else {
+            let fine = |amount| match amount {
+                Amount::Units(amount) => units(amount),
+                Amount::Fine(fine) => fine,
+            };
+            return self.visit(step, &mut |what, count, amount| part(what, count, fine(amount)));
+        };
+        part("scripts run", u64::from(*executions), SCRIPT * u64::from(*executions));
+        let (writes, others): (Vec<&Step>, Vec<&Step>) = inner.iter().partition(|step| is_write(step));
+        let (dearest, further) = self.dearest_first(&writes);
+        others.into_iter().chain(dearest).for_each(|step| self.flat_parts(step, part));
+        if !further.is_empty() {
+            part("further writes of scripts", further.len() as u64, self.share_of(&further));
         }
     }
 
-    fn query(self, work: &QueryWork) -> u64 {
+    /// As [`Profile::parts`], for what a script did: no script runs inside one.
+    fn flat_parts(self, step: &Step, part: &mut impl FnMut(&'static str, u64, u64)) {
+        self.visit(step, &mut |what, count, amount| match amount {
+            Amount::Units(amount) => part(what, count, units(amount)),
+            Amount::Fine(fine) => part(what, count, fine),
+        });
+    }
+
+    fn visit(self, step: &Step, part: &mut impl FnMut(&'static str, u64, Amount)) {
+        use Amount::{Fine, Units};
+        match step {
+            Step::Read { bytes } => part("items read", 1, Units(self.read_units(*bytes))),
+            Step::ReadNothing => part("reads of nothing", 1, Units(UNITS_PER_RU)),
+            Step::MetadataRead => part("resources read", 1, Units(UNITS_PER_RU)),
+            Step::Write { bytes, terms } => {
+                part("bodies written", 1, Units(REPLICAS * self.write_units(*bytes)));
+                part("index entries written", u64::from(*terms), Units(REPLICAS * u64::from(*terms)));
+            }
+            Step::Replace { old_bytes, new_bytes, changed_terms, patched } => {
+                let bodies = self.write_units(*old_bytes) + self.write_units(*new_bytes);
+                part("bodies removed and written", 2, Units(REPLICAS * bodies));
+                let terms = u64::from(*changed_terms);
+                part("index entries removed and written", terms, Units(REPLICAS * terms));
+                if *patched > 0 {
+                    part("operations of patches", u64::from(*patched), Fine(PATCH_OPERATION * u64::from(*patched)));
+                }
+            }
+            Step::Refused { bytes, terms } => {
+                part("bodies looked at", 1, Units(self.write_units(*bytes)));
+                if *terms > 0 {
+                    part("index entries looked at", u64::from(*terms), Units(u64::from(*terms)));
+                }
+            }
+            Step::Feed { items } => {
+                let read: u64 = items.iter().map(|bytes| self.read_units(*bytes)).sum();
+                part("items read", items.len() as u64, Units(read));
+                if read < UNITS_PER_RU {
+                    part("empty pages", 1, Units(UNITS_PER_RU - read));
+                }
+            }
+            Step::MetadataWrite { bytes } => part("resources written", 1, Units(REPLICAS * self.write_units(*bytes))),
+            Step::Query(work) => self.visit_query(work, part),
+            // Its price is more than the sum of its parts, see `script`.
+            Step::Script { .. } => {}
+            Step::Throttled => part("requests throttled", 1, Units(THROTTLED_UNITS)),
+        }
+    }
+
+    fn visit_query(self, work: &QueryWork, part: &mut impl FnMut(&'static str, u64, Amount)) {
         let p = self.query_prices();
-        let kilobytes = |price: u64, bytes: u64| price * bytes / 1024;
-        p.request
-            + p.seek * work.seeks
-            + p.scan_term * work.scan_terms
-            + p.walk * work.walk
-            + p.loaded * work.loaded
-            + kilobytes(p.loaded_kb, work.loaded_bytes)
-            + p.out * work.out
-            + kilobytes(p.out_kb, work.out_bytes)
-            + p.projected * work.projected
-            + p.tuple * work.tuples
-            + p.aggregate * work.aggregates
-            + p.udf_call * work.udf_calls
+        let mut each = |what, price: u64, count: u64| {
+            if count > 0 {
+                part(what, count, Amount::Fine(price * count));
+            }
+        };
+        each("requests of queries", p.request, 1);
+        each("equality values looked up", p.seek, work.seeks);
+        each("index values scanned", p.scan_term, work.scan_terms);
+        each("index entries passed", p.walk, work.walk);
+        each("items loaded", p.loaded, work.loaded);
+        each("rows returned", p.out, work.out);
+        each("rows projected", p.projected, work.projected);
+        each("array elements iterated", p.tuple, work.tuples);
+        each("aggregates", p.aggregate, work.aggregates);
+        each("calls of functions", p.udf_call, work.udf_calls);
+        let mut bytes = |what, price: u64, bytes: u64| {
+            if bytes > 0 {
+                part(what, bytes, Amount::Fine(price * bytes / 1024));
+            }
+        };
+        bytes("bytes loaded", p.loaded_kb, work.loaded_bytes);
+        bytes("bytes returned", p.out_kb, work.out_bytes);
     }
 
     /// The dearest write in full, every other one at a share; everything else as it is.
     fn script(self, inner: &[Step], executions: u32) -> u64 {
-        let is_write = |step: &&Step| matches!(step, Step::Write { .. } | Step::Replace { .. });
-        let (writes, others): (Vec<&Step>, Vec<&Step>) = inner.iter().partition(is_write);
-        let mut writes: Vec<u64> = writes.into_iter().map(|w| self.fine(w)).collect();
-        writes.sort_unstable();
-        let dearest = writes.pop().unwrap_or(0);
-        let further: u64 = writes.iter().sum::<u64>() * FURTHER_WRITE_PERCENT / 100;
-        let others: u64 = others.into_iter().map(|s| self.fine(s)).sum();
-        SCRIPT * u64::from(executions) + dearest + further + others
+        let (writes, others): (Vec<&Step>, Vec<&Step>) = inner.iter().partition(|step| is_write(step));
+        let (dearest, further) = self.dearest_first(&writes);
+        let whole: u64 = others.into_iter().chain(dearest).map(|step| self.fine(step)).sum();
+        SCRIPT * u64::from(executions) + whole + self.share_of(&further)
+    }
+
+    /// The dearest of some writes, and the others.
+    fn dearest_first<'s>(self, writes: &[&'s Step]) -> (Option<&'s Step>, Vec<&'s Step>) {
+        let mut writes = writes.to_vec();
+        writes.sort_by_key(|write| self.fine(write));
+        (writes.pop(), writes)
+    }
+
+    /// What the further writes of a script pay together.
+    fn share_of(self, further: &[&Step]) -> u64 {
+        further.iter().map(|write| self.fine(write)).sum::<u64>() * FURTHER_WRITE_PERCENT / 100
     }
 
     fn read_units(self, bytes: usize) -> u64 {
@@ -227,8 +304,20 @@ fn rounded(fine: u64) -> Charge {
     Charge((fine + FINE / 200) / (FINE / 100))
 }
 
+/// Part of a price.
+enum Amount {
+    /// Storage work.
+    Units(u64),
+    /// Query work, in 1/10,000 RU.
+    Fine(u64),
+}
+
+fn is_write(step: &Step) -> bool {
+    matches!(step, Step::Write { .. } | Step::Replace { .. })
+}
+
+/// In 1/10,000 RU.
 fn units(units: u64) -> u64 {
-    // Rounded here once more would show in the last digit: 21 does not divide 10,000.
     units * FINE / UNITS_PER_RU
 }
 
@@ -268,7 +357,7 @@ mod tests {
             check(profile, Step::Write { bytes: 500, terms: 19 }, "8.57");
             check(profile, Step::Write { bytes: 500, terms: 11 }, "7.05");
             check(profile, Step::Write { bytes: 500, terms: 3 }, "5.52");
-            check(profile, Step::Replace { old_bytes: 500, new_bytes: 500, changed_terms: 2 }, "10.29");
+            check(profile, Step::Replace { old_bytes: 500, new_bytes: 500, changed_terms: 2, patched: 0 }, "10.29");
             check(profile, Step::Refused { bytes: 500, terms: 0 }, "1.24");
             check(profile, Step::Refused { bytes: 500, terms: 9 }, "1.67");
             check(profile, Step::MetadataWrite { bytes: 300 }, "4.95");
@@ -283,10 +372,17 @@ mod tests {
     }
 
     #[test]
+    fn a_patch_pays_for_its_operations_too() {
+        let patch = Step::Replace { old_bytes: 1000, new_bytes: 1000, changed_terms: 4, patched: 2 };
+        check(Profile::Modern, patch.clone(), "11.47");
+        check(Profile::Modern, patch.undone(), "1.43");
+    }
+
+    #[test]
     fn a_script_pays_its_dearest_write_in_full() {
         let inner = vec![
             Step::Read { bytes: 900 },
-            Step::Replace { old_bytes: 900, new_bytes: 900, changed_terms: 4 },
+            Step::Replace { old_bytes: 900, new_bytes: 900, changed_terms: 4, patched: 0 },
             Step::Write { bytes: 600, terms: 13 },
         ];
         // 2.2 + 1 + 10.67 + 0.13 * 7.43

@@ -540,6 +540,15 @@ static HEADERS: &[Header] = &[
             Ok(())
         },
     ),
+    checked(
+        "x-orrery-explain-charge",
+        "reports what was paid for what, percent-encoded",
+        "neither true nor false: 400",
+        |a, v| {
+            a.explain_charge = v.boolean()?;
+            Ok(())
+        },
+    ),
 ];
 
 fn range_name(v: &Value<'_>) -> Result<RangeName> {
