@@ -14,7 +14,7 @@ use crate::items::{CheckedWrite, apply, check, named_key, parse_body};
 use crate::partition::{Ordered, Partition};
 use crate::pending::{Pending, PendingBatch};
 use crate::request::*;
-use crate::throughput::{Spot, status};
+use crate::throughput::{Served, Spot, bytes_written, status};
 use crate::transaction::{Base, Transaction, etag_matches};
 use orrery_model::partition_key::{Epk, PartitionKey};
 use orrery_model::work::{Step, Work};
@@ -89,13 +89,16 @@ impl Engine {
         let admitted = self.admit(spot, options.manner).inspect_err(|_| refused.steps = vec![Step::Throttled])?;
         let pending = self.run_atomic(container, partition, key, operations, options.session);
         match &pending {
-            Ok((_, charge, status)) => self.charge(spot, admitted, *charge, *status),
-            Err(error) => self.charge(spot, admitted, self.profile.price(refused), error.status()),
+            Ok((_, done)) => self.charge(spot, admitted, *done),
+            Err(error) => {
+                let (charge, status) = (self.profile.price(refused), error.status());
+                self.charge(spot, admitted, Served { charge, status, bytes_written: 0 });
+            }
         }
-        pending.map(|(pending, ..)| pending)
+        pending.map(|(pending, _)| pending)
     }
 
-    /// The batch, what it costs, and the status of the operation that failed.
+    /// The batch, and how it ended: with the status of the operation that failed.
     fn run_atomic(
         &self,
         container: &Container,
@@ -103,7 +106,7 @@ impl Engine {
         key: &PartitionKey,
         operations: Vec<BatchOperation>,
         session: Option<&str>,
-    ) -> Result<(PendingBatch, Charge, u16)> {
+    ) -> Result<(PendingBatch, Served)> {
         let reads = |operation: &BatchOperation| matches!(operation.action, BatchAction::Read(_));
         let (any_read, only_reads) = (operations.iter().any(reads), operations.iter().all(reads));
         // Who only reads needs no turn, and must not see what is not durable.
@@ -127,13 +130,15 @@ impl Engine {
             }
         }
         let position = partition.position(lsn, None);
+        let bytes_written = if whole { done.iter().map(|(_, steps)| bytes_written(steps)).sum() } else { 0 };
         let priced = |(result, steps)| self.outcome(result, Work { steps }, Some(position));
         let results: Vec<_> = done.into_iter().map(priced).collect();
         let charge = results.iter().map(|outcome| outcome.charge).sum();
         let status = results.iter().map(|outcome| status(&outcome.result)).find(|s| ![200, 424].contains(s));
         let work = work_of(&results);
         let outcome = Outcome { result: Ok(BatchAnswer { results }), charge, work, position: Some(position) };
-        Ok((PendingBatch::whole(Pending::new(ordered, partition, outcome)), charge, status.unwrap_or(200)))
+        let done = Served { charge, status: status.unwrap_or(200), bytes_written };
+        Ok((PendingBatch::whole(Pending::new(ordered, partition, outcome)), done))
     }
 }
 

@@ -58,7 +58,7 @@ impl Engine {
     ) -> Outcome<Page> {
         // A feed is `SELECT *`, paid as reads; each partition pays in the proportion of its query.
         let query = QueryRequest::everything(page);
-        let (result, bill, position) = self.run_query(container, scope, &query, options.into());
+        let (result, bill, position) = self.run_query(container, scope, &query, options.into(), Bill::default());
         let work = match &result {
             Err(error) if error.kind() == Kind::Throttled => bill.work.clone(),
             result => Work { steps: vec![Step::Feed { items: sizes(result.iter().flat_map(|q| &q.page.rows)) }] },

@@ -39,6 +39,7 @@ mod row;
 mod scripts;
 mod statistics;
 mod throughput;
+mod traffic;
 mod transaction;
 mod versions;
 mod visible;
@@ -49,6 +50,7 @@ pub use meters::Meters;
 pub use pending::{Pending, PendingBatch};
 pub use rebuild::ITEMS_A_STEP;
 pub use throughput::{Profile, ThroughputOptions};
+pub use traffic::{Seen, Traffic};
 pub use transaction::etag_matches;
 
 use catalog::Catalog;
@@ -63,6 +65,7 @@ use query::Listed;
 use request::*;
 use std::sync::{Arc, Mutex};
 use throughput::{Bill, status};
+use traffic::QueryWatch;
 
 /// What becomes of a query over several physical partitions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -412,10 +415,20 @@ impl Engine {
         query: &QueryRequest,
         options: impl Into<ReadOptions<'a>>,
     ) -> Outcome<QueryPage> {
-        let (result, bill, position) = self.run_query(container, scope, query, options.into());
+        let watch = QueryWatch::begin(container, &query.text);
+        let bill = Bill { index_advice: watch.wants_advice, ..Bill::default() };
+        let (result, bill, position) = self.run_query(container, scope, query, options.into(), bill);
         self.meters.queried(&bill.work.steps);
         bill.settle(self, container, self.profile.price(&bill.work), status(&result));
-        self.outcome(result, bill.work, position)
+        let is_for_one = bill.key.is_some();
+        let mut outcome = self.outcome(result, bill.work, position);
+        watch.end(self.world().now_ms(), container, is_for_one, &outcome);
+        if let Ok(page) = &mut outcome.result
+            && !query.metrics
+        {
+            page.index_metrics = None;
+        }
+        outcome
     }
 
     /// One page of a query, and what it did where; not yet charged to anybody.
@@ -425,8 +438,9 @@ impl Engine {
         scope: &Scope,
         query: &QueryRequest,
         options: ReadOptions<'_>,
+        mut bill: Bill,
     ) -> (Result<QueryPage>, Bill, Option<Position>) {
-        let (mut bill, mut position) = (Bill::default(), None);
+        let mut position = None;
         let result = self.run_query_on(container, scope, query, options, &mut bill, &mut position);
         if result.is_err() && bill.work.steps.is_empty() {
             bill.work.steps.push(Step::ReadNothing);

@@ -242,7 +242,8 @@ pub fn run(
     Ok(QueryPage {
         page: Page { rows: page.rows, continuation },
         metrics: request.metrics.then(|| metrics::query_metrics(&asked, &work, took)),
-        index_metrics: request.metrics.then(|| metrics::index_metrics(&query, &settings.policy, &asked, &key_paths)),
+        index_metrics: (request.metrics || bill.index_advice)
+            .then(|| metrics::index_metrics(&query, &settings.policy, &asked, &key_paths)),
         explanation: request.explain.then(|| metrics::explain(&query, &asked, &work, &charges())),
         advice: advice.map_err(query_error)?,
         descends: query.order().first().is_some_and(|key| key.descending),

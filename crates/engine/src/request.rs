@@ -5,10 +5,12 @@
 
 mod batch;
 mod throughput;
+mod traffic;
 
 pub use batch::*;
 pub(crate) use throughput::outside;
 pub use throughput::*;
+pub use traffic::*;
 
 use bytes::Bytes;
 use orrery_model::partition_key::{EpkRange, PartitionKey};

@@ -21,7 +21,7 @@ mod meter;
 mod prices;
 mod provision;
 
-pub(crate) use admission::{Bill, Spot, status};
+pub(crate) use admission::{Bill, Served, Spot, bytes_written, status};
 pub(crate) use budget::Budget;
 pub(crate) use meter::{Meter, Reading, SharedBudget, new_shared};
 pub use prices::Profile;

@@ -55,3 +55,4 @@ pub use resume_filter::ResumeFilter;
 pub use run::item::read_members;
 pub use seams::{Bounds, Candidate, Environment, Functions, Page, Resume, Source, VectorPath, Work};
 pub use spatial::{Extent, around, extents};
+pub use syntax::QueryForm;

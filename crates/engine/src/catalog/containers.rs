@@ -11,6 +11,7 @@ use crate::index::stretches::{Generation, Policies};
 use crate::partition::{Counters, Partition, outcome_error};
 use crate::request::{RangeInfo, Resource, ScriptKind, Throughput};
 use crate::throughput::{Decisions, Given, Provision};
+use crate::traffic::Traffic;
 use crate::transaction::etag_matches;
 use orrery_model::partition_key::{Definition, Epk, EpkRange};
 use orrery_model::rid::Child;
@@ -33,6 +34,7 @@ pub struct Container {
     scripts: RwLock<HashMap<ScriptKey, Arc<Script>>>,
     next_number: AtomicU64,
     provision: Provision,
+    traffic: Traffic,
 }
 
 struct ContainerState {
@@ -73,6 +75,7 @@ impl Container {
             scripts: RwLock::default(),
             next_number: AtomicU64::new(next_number),
             provision: Provision::new(decisions),
+            traffic: Traffic::default(),
             database,
         };
         container.database.name_container(&container.id, Some(container.rid));
@@ -107,6 +110,11 @@ impl Container {
     /// Its partition key definition.
     pub fn partition_key(&self) -> &Definition {
         &self.partition_key
+    }
+
+    /// What was asked of it.
+    pub(crate) fn traffic(&self) -> &Traffic {
+        &self.traffic
     }
 
     /// Its settings now.

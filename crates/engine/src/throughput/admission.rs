@@ -8,6 +8,7 @@ use crate::Engine;
 use crate::catalog::Container;
 use crate::partition::Partition;
 use crate::request::{Charge, Manner, Priority};
+use crate::traffic::Seen;
 use orrery_model::partition_key::Epk;
 use orrery_model::work::{Step, Work};
 use orrery_model::{Error, Result};
@@ -21,8 +22,18 @@ pub(crate) struct Spot<'a> {
     /// The partition that is asked.
     pub partition: &'a Partition,
     /// The logical partition, if the request is for a single one.
-    #[allow(dead_code)] // for those who look on, see `Engine::observe`
     pub key: Option<&'a Epk>,
+}
+
+/// How a request ended at one partition.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Served {
+    /// What the partition charged: nothing for a request that was refused with 429.
+    pub charge: Charge,
+    /// HTTP status, as far as [`status`] tells it.
+    pub status: u16,
+    /// Bytes of the items that it wrote or deleted there.
+    pub bytes_written: u64,
 }
 
 /// That a request was admitted, and how it is entered afterwards.
@@ -47,21 +58,21 @@ impl Engine {
         match spot.partition.meter.admit(now, self.priority(manner), enforced, refused) {
             Ok(takes) => Ok(Admitted { manner, takes }),
             Err(wait) => {
-                self.observe(spot, Charge::default(), 429);
+                self.observe(now, spot, Served { status: 429, ..Served::default() });
                 Err(Error::request_rate_is_large(wait))
             }
         }
     }
 
     /// Enters what an admitted request was charged.
-    pub(crate) fn charge(&self, spot: Spot<'_>, admitted: Admitted, charge: Charge, status: u16) {
+    pub(crate) fn charge(&self, spot: Spot<'_>, admitted: Admitted, done: Served) {
         let now = self.world().now_ms();
         let Admitted { manner, takes } = admitted;
-        spot.partition.meter.charge(now, charge, self.priority(manner), takes);
+        spot.partition.meter.charge(now, done.charge, self.priority(manner), takes);
         if let Some(bucket) = manner.bucket.filter(|_| takes) {
-            spot.container.provision().bucket_takes(now, bucket, charge);
+            spot.container.provision().bucket_takes(now, bucket, done.charge);
         }
-        self.observe(spot, charge, status);
+        self.observe(now, spot, done);
     }
 
     /// Carries out what a request asks of one partition: admitted before, charged afterwards for the steps that `run`
@@ -79,14 +90,22 @@ impl Engine {
         let admitted = self.admit(spot, manner).inspect_err(|_| work.steps.push(Step::Throttled))?;
         let before = work.steps.len();
         let result = run(work);
-        let charge = self.profile.price_all(&work.steps[before.min(work.steps.len())..]);
-        self.charge(spot, admitted, charge, status(&result));
+        let steps = &work.steps[before.min(work.steps.len())..];
+        let bytes_written = if result.is_ok() { bytes_written(steps) } else { 0 };
+        self.charge(
+            spot,
+            admitted,
+            Served { charge: self.profile.price_all(steps), status: status(&result), bytes_written },
+        );
         result
     }
 
-    /// Every request at every partition, when it has been answered or refused: `charge` is what this partition was
-    /// charged, nothing for a request that was refused with 429.
-    fn observe(&self, _spot: Spot<'_>, _charge: Charge, _status: u16) {}
+    /// Every request at every partition, when it has been answered or refused.
+    fn observe(&self, now: u64, spot: Spot<'_>, done: Served) {
+        let Served { charge, status, bytes_written } = done;
+        let seen = Seen { key: spot.key, charge, bytes_written, throttled: status == 429 };
+        spot.container.traffic().note(now, spot.container.partition_key().hashing(), seen);
+    }
 
     /// The priority by which a request is admitted, if priorities count.
     fn priority(&self, manner: Manner) -> Option<Priority> {
@@ -99,6 +118,16 @@ pub(crate) fn status<T>(result: &Result<T>) -> u16 {
     result.as_ref().err().map_or(200, Error::status)
 }
 
+/// Bytes of the items that these steps wrote or deleted.
+pub(crate) fn bytes_written(steps: &[Step]) -> u64 {
+    let of = |step: &Step| match step {
+        Step::Write { bytes, .. } | Step::Replace { new_bytes: bytes, .. } => *bytes as u64,
+        Step::Script { inner, .. } => bytes_written(inner),
+        _ => 0,
+    };
+    steps.iter().map(of).sum()
+}
+
 /// What a request that may ask several partitions did at each.
 #[derive(Default)]
 pub(crate) struct Bill {
@@ -106,6 +135,8 @@ pub(crate) struct Bill {
     pub work: Work,
     /// The logical partition, if it is for a single one.
     pub key: Option<Epk>,
+    /// Whether a query's use of indexes is wanted though the client did not ask for it.
+    pub index_advice: bool,
     /// Where it was admitted, each with the steps that it did there.
     parts: Vec<Part>,
 }
@@ -183,7 +214,7 @@ impl Bill {
             let share = if at + 1 == parts.len() { left } else { of_total().min(left) };
             left -= share;
             let spot = Spot { container, partition: &part.partition, key: self.key.as_ref() };
-            engine.charge(spot, part.admitted, Charge(share), status);
+            engine.charge(spot, part.admitted, Served { charge: Charge(share), status, bytes_written: 0 });
         }
     }
 }

@@ -65,6 +65,19 @@ impl Epk {
         Epk(bytes.to_vec())
     }
 
+    /// How far into the space that keys hashed by `hashing` fill a key lies, in parts of 2^32.
+    pub fn place(&self, hashing: Hashing) -> u32 {
+        match hashing {
+            Hashing::V1 => read_binary_number(&self.0) as u32,
+            Hashing::V2 | Hashing::Multi => {
+                let mut leading = [0; 4];
+                let there = self.0.len().min(leading.len());
+                leading[..there].copy_from_slice(&self.0[..there]);
+                u32::from_be_bytes(leading) << 2
+            }
+        }
+    }
+
     /// The first point after everything that begins with this one.
     pub fn after_prefix(&self) -> Self {
         let mut bytes = self.0.clone();
@@ -240,6 +253,20 @@ fn push_binary_number(number: f64, out: &mut Vec<u8>) {
     }
 }
 
+/// The number at the beginning of what [`push_binary_number`] wrote; 0 if none is there.
+fn read_binary_number(bytes: &[u8]) -> f64 {
+    let [NUMBER, first, rest @ ..] = bytes else { return 0.0 };
+    let (mut payload, mut shift) = (u64::from(*first) << 56, 49);
+    for byte in rest {
+        payload |= u64::from(byte >> 1) << shift;
+        if byte & 1 == 0 || shift < 7 {
+            break;
+        }
+        shift -= 7;
+    }
+    f64::from_bits(if payload >> 63 == 1 { payload ^ 1 << 63 } else { (!payload).wrapping_add(1) })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -268,6 +295,19 @@ mod tests {
             assert_eq!(epk.to_string()[..hash.len()], *hash, "{value}");
             // A hundred and one bytes without an end, where the text has more than a hundred.
             assert_eq!((epk.as_bytes().len(), epk.as_bytes().last() == Some(&0)), (8 + 101, false), "{value}");
+        }
+    }
+
+    #[test]
+    fn keys_lie_where_an_even_cut_of_the_space_has_them() {
+        for hashing in [Hashing::V1, Hashing::V2, Hashing::Multi] {
+            let ranges = EpkRange::even(hashing, 256);
+            for n in 0..1000 {
+                let epk = Epk::of(hashing, &[text(&format!("key {n}"))]);
+                let at = ranges.iter().position(|range| range.contains(&epk)).expect("ranges tile the space");
+                assert_eq!((epk.place(hashing) >> 24) as usize, at, "{epk}");
+            }
+            assert_eq!(Epk::min().place(hashing), 0);
         }
     }
 
