@@ -2,7 +2,7 @@
 //!
 //! `http` measures the program as clients meet it, next to a bare HTTP server and the bare store; `engine` measures the
 //! engine alone; `queries` measures answers of one size in containers of several sizes; `bulk` measures creates that come
-//! many at once, next to such that come one by one. docs/benchmarks.md says what each line means. Build with `--release`.
+//! many at once, next to such that come one by one; `traffic` measures what it costs to keep what was asked. docs/benchmarks.md says what each line means. Build with `--release`.
 
 #![allow(clippy::print_stdout)] // a tool that speaks to a terminal
 
@@ -15,6 +15,7 @@ mod items;
 mod load;
 mod queries;
 mod report;
+mod traffic;
 
 use child::{Child, cargo_build, ready_server};
 use clap::{Parser, Subcommand};
@@ -43,6 +44,12 @@ enum Command {
     Http(HttpArguments),
     /// Point reads and creates of the engine alone, in this process and in memory
     Engine {
+        /// Rounds
+        #[arg(long, default_value_t = 5)]
+        rounds: usize,
+    },
+    /// Keeping what was asked of a container, for each request
+    Traffic {
         /// Rounds
         #[arg(long, default_value_t = 5)]
         rounds: usize,
@@ -96,6 +103,7 @@ fn main() -> Result<()> {
     match Program::parse().command {
         Command::Http(arguments) => http(&arguments),
         Command::Engine { rounds } => engine::run(rounds),
+        Command::Traffic { rounds } => traffic::run(rounds),
         Command::Queries { items, times, directory } => {
             let parent = directory.unwrap_or_else(std::env::temp_dir);
             let directory = tempfile::Builder::new().prefix("orrery-bench").tempdir_in(parent)?;

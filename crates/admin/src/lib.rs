@@ -27,6 +27,7 @@ mod process;
 mod routes;
 mod shape;
 mod status;
+mod traffic;
 
 pub use admin::{Admin, Options, Parts};
 pub use key::{AdminKeys, AdminKeysError};

@@ -7,7 +7,7 @@ use crate::admin::{self, Stage};
 use crate::call::{Answer, Call};
 use crate::problem::Problem;
 use crate::shape::Shape;
-use crate::{clock, faults, health, metrics, openapi, partitions, status};
+use crate::{clock, faults, health, metrics, openapi, partitions, status, traffic};
 use orrery_model::Object;
 
 /// One path and method.
@@ -112,6 +112,33 @@ pub(crate) static ROUTES: &[Route] = &[
         PARTITIONS_TOLD,
         PARTITIONS,
         Run::Serving(partitions::list),
+    ),
+    Route {
+        query: &traffic::HEAT_QUERY,
+        ..get(
+            "/dbs/{db}/colls/{coll}/heatmap",
+            "readHeatMap",
+            "What was asked of a container, by parts of its hash space and by time.",
+            Gives::Json(&traffic::HEAT_MAP),
+            Run::Serving(traffic::heat_map),
+        )
+    },
+    Route {
+        query: &traffic::KEYS_QUERY,
+        ..get(
+            "/dbs/{db}/colls/{coll}/top-keys",
+            "listTopKeys",
+            "The logical partition keys of which most was asked.",
+            Gives::Json(&traffic::TOP_KEYS),
+            Run::Serving(traffic::top_keys),
+        )
+    },
+    get(
+        "/dbs/{db}/colls/{coll}/queries",
+        "listQueries",
+        "The queries that a container was asked, by their form, the dearest in total first.",
+        Gives::Json(&traffic::QUERIES),
+        Run::Serving(traffic::queries),
     ),
     get("/openapi.json", "readDescription", "This description.", Gives::Description, Run::Always(openapi::read)),
 ];

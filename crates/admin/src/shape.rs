@@ -13,6 +13,10 @@ pub enum Value {
     OneOf(&'static [&'static str]),
     /// Texts in a list.
     Texts,
+    /// Numbers in a list, none below zero.
+    Numbers,
+    /// True or false.
+    Truth,
     /// A whole number within bounds, both included.
     Whole(i64, i64),
     /// A number within bounds, both included.
@@ -111,6 +115,12 @@ impl Value {
             Value::Texts if !value.as_array().is_some_and(|list| list.iter().all(|one| one.as_str().is_some())) => {
                 wrong("it must be a list of texts".into())
             }
+            Value::Numbers
+                if !value.as_array().is_some_and(|l| l.iter().all(|n| n.as_f64().is_some_and(|n| n >= 0.0))) =>
+            {
+                wrong("it must be a list of numbers from 0 on".into())
+            }
+            Value::Truth if value.as_bool().is_none() => wrong("it must be true or false".into()),
             Value::Whole(least, most) if !value.as_i64().is_some_and(|n| (least..=most).contains(&n)) => {
                 let bound = if most == i64::MAX { "on".into() } else { format!("to {most}") };
                 wrong(format!("it must be a whole number from {least} {bound}"))
@@ -140,6 +150,8 @@ impl Value {
                 object! { "type" => "string", "enum" => words }
             }
             Value::Texts => list(object! { "type" => "string" }.into()),
+            Value::Numbers => list(object! { "type" => "number", "minimum" => 0 }.into()),
+            Value::Truth => object! { "type" => "boolean" },
             Value::Whole(least, most) => {
                 let mut schema = object! { "type" => "integer", "minimum" => least };
                 if most < i64::MAX {
@@ -180,6 +192,8 @@ mod tests {
             must("word", Value::OneOf(&["a", "b"]), "a word"),
             may("share", Value::Number(0.0, 1.0), "a share"),
             may("list", Value::Objects(&INNER), "a list"),
+            may("numbers", Value::Numbers, "numbers"),
+            may("truth", Value::Truth, "whether"),
         ],
     };
 
@@ -190,10 +204,15 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_said_with_its_place() {
-        assert_eq!(said(r#"{"word":"a","share":0.5,"list":[{"n":1}]}"#), None);
+        assert_eq!(said(r#"{"word":"a","share":0.5,"list":[{"n":1}],"numbers":[0,1.5],"truth":true}"#), None);
         for (text, part) in [
-            (r#"{"word":"a","wrod":1}"#, "the body: there is no member 'wrod'; known are word, share, list"),
+            (
+                r#"{"word":"a","wrod":1}"#,
+                "the body: there is no member 'wrod'; known are word, share, list, numbers, truth",
+            ),
             (r#"{"share":1}"#, "the body: the member 'word' is missing"),
+            (r#"{"word":"a","numbers":[1,-1]}"#, "'numbers': it must be a list of numbers from 0 on, not [1,-1]"),
+            (r#"{"word":"a","truth":1}"#, "'truth': it must be true or false, not 1"),
             (r#"{"word":"c"}"#, "the body, 'word': it must be one of a, b, not \"c\""),
             (r#"{"word":"a","share":1.5}"#, "'share': it must be a number from 0 to 1, not 1.5"),
             (

@@ -8,7 +8,7 @@ use crate::partition::{Partition, scan, storage_failure};
 use crate::query::{page_items, scope_reach};
 use crate::request::{FeedPage, FeedStart, Outcome, Page, PageRequest, QueryRequest, ReadOptions, Scope};
 use crate::row::Row;
-use crate::throughput::{Spot, status};
+use crate::throughput::{Bill, Spot, status};
 use crate::transaction::read_row;
 use crate::versions::{self, Versions};
 use crate::visible::Visible;

@@ -416,7 +416,8 @@ impl Engine {
         options: impl Into<ReadOptions<'a>>,
     ) -> Outcome<QueryPage> {
         let watch = QueryWatch::begin(container, &query.text);
-        let bill = Bill { index_advice: watch.wants_advice, ..Bill::default() };
+        let mut bill = Bill::default();
+        bill.index_advice = watch.wants_advice;
         let (result, bill, position) = self.run_query(container, scope, query, options.into(), bill);
         self.meters.queried(&bill.work.steps);
         bill.settle(self, container, self.profile.price(&bill.work), status(&result));

@@ -168,7 +168,12 @@ mod tests {
     const EVER: u64 = 1 << 50;
 
     fn heat(charge: u64) -> Heat {
-        Heat { charge: Charge(charge), bytes_written: charge * 7, requests: 1, throttled: (charge % 3 == 0).into() }
+        Heat {
+            charge: Charge(charge),
+            bytes_written: charge * 7,
+            requests: 1,
+            throttled: charge.is_multiple_of(3).into(),
+        }
     }
 
     fn sum_of(columns: &[HeatColumn]) -> Heat {
