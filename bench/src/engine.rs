@@ -3,21 +3,36 @@
 use crate::items::{CONTAINER, CREATE_BYTES, DATABASE, READ_BYTES, READ_ITEMS, id, item};
 use crate::report::median;
 use crate::{Result, items};
-use orrery_engine::request::{Id, QueryPage, QueryRequest, ReadReply, Scope, Throughput, WriteOperation, WriteOptions};
+use orrery_engine::request::{
+    Id, Manner, QueryPage, QueryRequest, ReadReply, Scope, Throughput, WriteOperation, WriteOptions,
+};
 use orrery_engine::{Container, CrossPartitionQueries, Engine, EngineOptions, Profile, ThroughputOptions};
 use orrery_model::json::parse;
 use orrery_model::partition_key::PartitionKey;
-use orrery_model::world::SeededWorld;
+use orrery_model::world::{SeededWorld, World};
 use orrery_model::{Json, Object};
 use orrery_script::{HostCommand, PoolOptions};
 use orrery_storage::{MemoryStore, Store};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 const READS: u64 = 100_000;
 const CREATES: u64 = 10_000;
 /// 2026-01-01, in milliseconds since 1970.
 const NOW_MS: u64 = 1_767_225_600_000;
+
+/// A world whose time is the machine's.
+struct RealClock(SeededWorld);
+
+impl World for RealClock {
+    fn now_ms(&self) -> u64 {
+        SystemTime::now().duration_since(UNIX_EPOCH).map_or(NOW_MS, |since| since.as_millis() as u64)
+    }
+
+    fn random(&self) -> u64 {
+        self.0.random()
+    }
+}
 
 /// An engine with one container.
 pub(crate) struct Room {
@@ -32,22 +47,39 @@ impl Room {
     }
 
     /// Opens an engine on `store` and makes a container, named `items`, of so many RU/s.
-    pub(crate) fn with(store: Arc<dyn Store>, container: &str, throughput: u32) -> Result<Room> {
+    pub(crate) fn with(store: Arc<dyn Store>, container: &str, ru: u32) -> Result<Room> {
+        Self::on(store, container, ru, ThroughputOptions::default(), Arc::new(SeededWorld::new(NOW_MS, 1)))
+    }
+
+    /// The same container with so many RU/s under these options, by the real clock.
+    pub(crate) fn metered(store: Arc<dyn Store>, throughput: ThroughputOptions, ru: u32) -> Result<Room> {
+        let room = Self::on(store, CONTAINER, ru, throughput, Arc::new(RealClock(SeededWorld::new(NOW_MS, 1))))?;
+        room.engine.set_throughput_buckets(&room.container, [Some(100), None, None, None, None])?;
+        Ok(room)
+    }
+
+    fn on(
+        store: Arc<dyn Store>,
+        container: &str,
+        ru: u32,
+        throughput: ThroughputOptions,
+        world: Arc<dyn World>,
+    ) -> Result<Room> {
         // No script is run, so no host is ever started.
         let scripts = PoolOptions::new(HostCommand { program: "no-script-host".into(), arguments: Vec::new() });
-        let merged = CrossPartitionQueries::Merge;
-        let options = EngineOptions {
-            profile: Profile::Modern,
-            cross_partition_queries: merged,
-            scripts,
-            throughput: ThroughputOptions::default(),
-        };
-        let engine = Engine::open(store, options, Arc::new(SeededWorld::new(NOW_MS, 1)))?;
+        let cross_partition_queries = CrossPartitionQueries::Merge;
+        let options = EngineOptions { profile: Profile::Modern, cross_partition_queries, scripts, throughput };
+        let engine = Engine::open(store, options, world)?;
         engine.create_database(&object(DATABASE)?, None).result?;
         let database = engine.database(Id::Name("bench"))?;
-        engine.create_container(&database, &object(container)?, Some(Throughput::Manual(throughput))).result?;
+        engine.create_container(&database, &object(container)?, Some(Throughput::Manual(ru))).result?;
         let container = engine.container(Id::Name("bench"), Id::Name("items"))?;
         Ok(Room { engine, container })
+    }
+
+    /// A request that is admitted and charged, and does nothing.
+    pub(crate) fn pass(&self, key: &PartitionKey, manner: Manner) -> Result<()> {
+        Ok(self.engine.pass_admission(&self.container, key, manner)?)
     }
 
     /// Creates an item and waits until it is durable, or what the store takes for that.
@@ -91,14 +123,14 @@ impl Room {
         size.and_then(|kilobytes| kilobytes.parse::<u64>().ok()).map_or(0, |kilobytes| kilobytes * 1024)
     }
 
-    fn read(&self, key: &PartitionKey, id: &str) -> Result<usize> {
+    pub(crate) fn read(&self, key: &PartitionKey, id: &str) -> Result<usize> {
         match self.engine.read_item(&self.container, key, id, None, None).result? {
             ReadReply::Item { body, .. } => Ok(body.len()),
             ReadReply::NotModified { .. } => Err("an item was read without a condition and not shown".into()),
         }
     }
 
-    fn key(&self, text: &[u8]) -> Result<PartitionKey> {
+    pub(crate) fn key(&self, text: &[u8]) -> Result<PartitionKey> {
         let Json::Object(item) = parse(text)? else { return Err("an item is an object".into()) };
         Ok(self.container.partition_key().extract(&item)?)
     }

@@ -2,7 +2,8 @@
 //!
 //! `http` measures the program as clients meet it, next to a bare HTTP server and the bare store; `engine` measures the
 //! engine alone; `queries` measures answers of one size in containers of several sizes; `bulk` measures creates that come
-//! many at once, next to such that come one by one; `traffic` measures what it costs to keep what was asked. docs/benchmarks.md says what each line means. Build with `--release`.
+//! many at once, next to such that come one by one; `throughput` measures metering and admission; `traffic` measures what
+//! it costs to keep what was asked. docs/benchmarks.md says what each line means. Build with `--release`.
 
 #![allow(clippy::print_stdout)] // a tool that speaks to a terminal
 
@@ -15,6 +16,7 @@ mod items;
 mod load;
 mod queries;
 mod report;
+mod throughput;
 mod traffic;
 
 use child::{Child, cargo_build, ready_server};
@@ -44,6 +46,12 @@ enum Command {
     Http(HttpArguments),
     /// Point reads and creates of the engine alone, in this process and in memory
     Engine {
+        /// Rounds
+        #[arg(long, default_value_t = 5)]
+        rounds: usize,
+    },
+    /// What metering and admission cost a request, beside the engine's reads and creates in memory
+    Throughput {
         /// Rounds
         #[arg(long, default_value_t = 5)]
         rounds: usize,
@@ -103,6 +111,7 @@ fn main() -> Result<()> {
     match Program::parse().command {
         Command::Http(arguments) => http(&arguments),
         Command::Engine { rounds } => engine::run(rounds),
+        Command::Throughput { rounds } => throughput::run(rounds),
         Command::Traffic { rounds } => traffic::run(rounds),
         Command::Queries { items, times, directory } => {
             let parent = directory.unwrap_or_else(std::env::temp_dir);

@@ -9,7 +9,7 @@ use crate::catalog::Container;
 use crate::partition::Partition;
 use crate::request::{Charge, Manner, Priority};
 use crate::traffic::Seen;
-use orrery_model::partition_key::Epk;
+use orrery_model::partition_key::{Epk, PartitionKey};
 use orrery_model::work::{Step, Work};
 use orrery_model::{Error, Result};
 use std::sync::Arc;
@@ -98,6 +98,17 @@ impl Engine {
             Served { charge: self.profile.price_all(steps), status: status(&result), bytes_written },
         );
         result
+    }
+
+    /// Admits and charges a request for one logical partition that does nothing and so costs nothing: what metering takes,
+    /// for measurements.
+    ///
+    /// # Errors
+    /// 429/3200.
+    pub fn pass_admission(&self, container: &Container, key: &PartitionKey, manner: Manner) -> Result<()> {
+        let epk = container.partition_key().epk(key);
+        let spot = Spot { container, partition: container.partition_of(&epk), key: Some(&epk) };
+        self.at(spot, manner, &mut Work::default(), |_| Ok(()))
     }
 
     /// Every request at every partition, when it has been answered or refused.

@@ -1,0 +1,44 @@
+//! `orrery bench blog`: its request units are the same on every run, and near those of the article.
+
+use orrery_model::Json;
+use orrery_model::json::parse;
+use std::process::{Command, Stdio};
+use std::thread;
+
+/// The smallest data set there is: two users with their posts. It has no hundred posts for Q6 to list; the other cells do
+/// not depend on its size.
+const SCALE: &str = "0.00002";
+
+/// What the article did not measure again for its later models.
+const CARRIED_OVER: [(&str, &str); 4] = [("C1", "V2"), ("C1", "V3"), ("C2", "V2"), ("C2", "V3")];
+
+/// One run's cells: request, model, hundredths of a request unit, the article's, and the partitions asked.
+fn cells() -> Vec<(String, String, i64, i64, i64)> {
+    let run = Command::new(env!("CARGO_BIN_EXE_orrery"))
+        .args(["bench", "blog", "--profile", "y2019", "--scale", SCALE, "--seed", "7", "--format", "json"])
+        .stdin(Stdio::null())
+        .output()
+        .expect("the program can be started");
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    let table = parse(&run.stdout).expect("JSON");
+    let cell = |row: &Json| {
+        let text = |name: &str| row.get(name).and_then(Json::as_str).expect("a text").to_owned();
+        let hundredths = |name: &str| (row.get(name).and_then(Json::as_f64).expect("a number") * 100.0).round() as i64;
+        let partitions = row.get("partitions").and_then(Json::as_i64).expect("a count");
+        (text("request"), text("model"), hundredths("ru"), hundredths("article_ru"), partitions)
+    };
+    table.as_array().expect("rows").iter().map(cell).collect()
+}
+
+#[test]
+fn two_runs_of_one_seed_cost_the_same_in_every_cell_and_what_the_article_measured() {
+    let other = thread::spawn(cells);
+    let first = cells();
+    assert_eq!(first.len(), 30);
+    assert_eq!(first, other.join().expect("the other run ends"));
+    for (request, model, ru, article, _) in &first {
+        let again = request != "Q6" && !CARRIED_OVER.contains(&(request.as_str(), model.as_str()));
+        let far = (ru - article).abs() * 10 > *article;
+        assert!(!(again && far), "{request} of {model} costs {ru}, and {article} in the article");
+    }
+}
