@@ -6,7 +6,7 @@ use crate::{Result, items};
 use orrery_engine::request::{
     Id, Manner, QueryPage, QueryRequest, ReadReply, Scope, Throughput, WriteOperation, WriteOptions,
 };
-use orrery_engine::{Container, CrossPartitionQueries, Engine, EngineOptions, Profile, ThroughputOptions};
+use orrery_engine::{Container, Engine, EngineOptions, ThroughputOptions};
 use orrery_model::json::parse;
 use orrery_model::partition_key::PartitionKey;
 use orrery_model::world::{SeededWorld, World};
@@ -67,8 +67,7 @@ impl Room {
     ) -> Result<Room> {
         // No script is run, so no host is ever started.
         let scripts = PoolOptions::new(HostCommand { program: "no-script-host".into(), arguments: Vec::new() });
-        let cross_partition_queries = CrossPartitionQueries::Merge;
-        let options = EngineOptions { profile: Profile::Modern, cross_partition_queries, scripts, throughput };
+        let options = EngineOptions { throughput, ..EngineOptions::new(scripts) };
         let engine = Engine::open(store, options, world)?;
         engine.create_database(&object(DATABASE)?, None).result?;
         let database = engine.database(Id::Name("bench"))?;

@@ -11,7 +11,7 @@ use crate::Engine;
 use crate::catalog::Container;
 use crate::consistency::check_session;
 use crate::items::{CheckedWrite, apply, check, named_key, parse_body};
-use crate::partition::{Ordered, Partition};
+use crate::partition::{Ordered, Partition, again};
 use crate::pending::{Pending, PendingBatch};
 use crate::request::*;
 use crate::throughput::{Served, Spot, bytes_written, status};
@@ -61,33 +61,38 @@ impl Engine {
         let options = options.into();
         let mut refused = Work { steps: vec![Step::ReadNothing] };
         let done = check_count(operations.len()).and_then(|()| match mode {
-            BatchMode::Atomic(key) => self.batch_atomic(container, key, operations, options, &mut refused),
+            BatchMode::Atomic(key) => {
+                let mut operations = operations;
+                again(|| self.batch_atomic(container, key, &mut operations, options, &mut refused))
+            }
             BatchMode::Each { range, key, continue_on_error } => {
                 let partition = range.map(|id| container.partition_by_id(id)).transpose()?;
-                let (range, key, room, written) = (partition.map(|p| p.id), key.as_ref(), Room::default(), None);
+                let (range, key, room, written) =
+                    (partition.as_ref().map(|p| p.id), key.as_ref(), Room::default(), None);
                 let bulk = Bulk { engine: self, container, range, key, options, room, written };
                 let parts = bulk.carry_out(operations, *continue_on_error);
-                let position = |p: &Arc<Partition>| Ok::<_, Error>(p.position(p.snapshot()?.head().lsn, None));
+                let position = |p: Arc<Partition>| Ok::<_, Error>(p.position(p.snapshot()?.head().lsn, None));
                 Ok(PendingBatch::each(parts, partition.map(position).transpose()?))
             }
         });
         done.map_err(|error| Box::new(self.outcome(Err(error), refused, None)))
     }
 
+    /// Takes the operations when nothing hinders them any more.
     fn batch_atomic(
         &self,
         container: &Container,
         key: &PartitionKey,
-        operations: Vec<BatchOperation>,
+        operations: &mut Vec<BatchOperation>,
         options: ReadOptions<'_>,
         refused: &mut Work,
     ) -> Result<PendingBatch> {
         container.partition_key().check(key)?;
         let epk = container.partition_key().epk(key);
         let partition = container.partition_of(&epk);
-        let spot = Spot { container, partition, key: Some(&epk) };
+        let spot = Spot { container, partition: &partition, key: Some(&epk) };
         let admitted = self.admit(spot, options.manner).inspect_err(|_| refused.steps = vec![Step::Throttled])?;
-        let pending = self.run_atomic(container, partition, key, operations, options.session);
+        let pending = self.run_atomic(container, &partition, key, operations, options.session);
         match &pending {
             Ok((_, done)) => self.charge(spot, admitted, *done),
             Err(error) => {
@@ -104,7 +109,7 @@ impl Engine {
         container: &Container,
         partition: &Arc<Partition>,
         key: &PartitionKey,
-        operations: Vec<BatchOperation>,
+        operations: &mut Vec<BatchOperation>,
         session: Option<&str>,
     ) -> Result<(PendingBatch, Served)> {
         let reads = |operation: &BatchOperation| matches!(operation.action, BatchAction::Read(_));
@@ -117,7 +122,7 @@ impl Engine {
         }
         let mut transaction = Transaction::begin(container, partition, snapshot.as_ref(), self.world());
         let mut base = writer.as_mut().map_or(Base::Durable, |writer| Base::Writer(writer));
-        let (done, whole) = run_all(&mut transaction, &mut base, key, operations);
+        let (done, whole) = run_all(&mut transaction, &mut base, key, std::mem::take(operations));
         let mut lsn = snapshot.head().lsn;
         let mut ordered = None;
         if let Some(mut writer) = writer.filter(|_| whole) {
@@ -219,6 +224,11 @@ impl Bulk<'_> {
     fn one(&mut self, operation: BatchOperation, work: &mut Work) -> Result<Pending<BatchReply>> {
         let (draft, body) = Draft::of(self.container, self.key, operation)?;
         let checked = draft.check(self.container, body)?;
+        again(|| self.one_of(&checked, work))
+    }
+
+    fn one_of(&mut self, checked: &Checked<'_>, work: &mut Work) -> Result<Pending<BatchReply>> {
+        work.steps.clear();
         let partition = self.container.partition_of(&checked.epk);
         if self.range.is_some_and(|id| id != partition.id) {
             return Err(Error::new(
@@ -226,19 +236,19 @@ impl Bulk<'_> {
                 "The partition key of the operation lies in another partition key range than the batch.",
             ));
         }
-        let spot = Spot { container: self.container, partition, key: Some(&checked.epk) };
+        let spot = Spot { container: self.container, partition: &partition, key: Some(&checked.epk) };
         let engine = self.engine;
         let (ordered, reply, position) = engine.at(spot, self.options.manner, work, |work| {
             let done = match checked.task {
-                Task::Read { .. } => self.read(partition, &checked, &mut work.steps),
-                Task::Write { .. } => self.write(partition, &checked, &mut work.steps),
+                Task::Read { .. } => self.read(&partition, checked, &mut work.steps),
+                Task::Write { .. } => self.write(&partition, checked, &mut work.steps),
             };
             if done.is_err() {
                 work.steps = undone(std::mem::take(&mut work.steps));
             }
             done
         })?;
-        Ok(Pending::new(ordered, partition, engine.outcome(Ok(reply), std::mem::take(work), Some(position))))
+        Ok(Pending::new(ordered, &partition, engine.outcome(Ok(reply), std::mem::take(work), Some(position))))
     }
 
     fn read(&mut self, partition: &Arc<Partition>, checked: &Checked<'_>, steps: &mut Vec<Step>) -> Result<DoneOne> {

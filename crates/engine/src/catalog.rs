@@ -3,7 +3,8 @@
 //! ```text
 //! key                  value (JSON)
 //! 20 kind·1 rid        a record: what the resource's body says, and what the engine keeps beside it
-//! 21 home·8            a deleted container's partition that is still to be destroyed
+//! 21 home·8            (empty): a partition of the store that belongs to no container, or not yet; to be destroyed
+//! 22 container rid id·4    a physical partition that a container has or had (ranges.rs)
 //! ```
 //! All of it fits in memory and is read once at open. One write at a time changes it, and is durable before it shows.
 //! Resource ids are random and never used twice, so a client notices when a container was created anew.
@@ -15,6 +16,7 @@ mod offers;
 mod permissions;
 mod plain;
 pub mod properties;
+mod ranges;
 mod records;
 mod scripts;
 mod search;
@@ -25,17 +27,19 @@ pub use databases::Database;
 pub use offers::Offer;
 pub use permissions::{Grant, PermissionMode};
 pub use plain::{Mint, Plain};
+pub use ranges::{NewRanges, RangeRecord};
 pub use records::Meta;
 pub use scripts::Script;
 
-use crate::partition::{Changes, Partition, outcome_error, scan};
+use crate::partition::{Changes, Ordered, Partition, outcome_error, scan};
 use crate::request::Id;
 use crate::throughput::{SharedBudget, ThroughputOptions};
 use orrery_model::json::parse;
 use orrery_model::partition_key::EpkRange;
 use orrery_model::world::World;
 use orrery_model::{Error, Json, Object, Result, Rid, limits};
-use orrery_storage::{Direction, PartitionId, Store};
+use orrery_storage::{Direction, Outcome, PartitionId, Store};
+use ranges::{Lineage, RANGE};
 use records::{Kind, Record};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
@@ -96,10 +100,17 @@ impl Catalog {
         for row in scan(snapshot.as_ref(), &(vec![RECORD], vec![RECORD + 1]), Direction::Forward) {
             records.push(Record::read(&row?.1)?);
         }
+        let mut lineages: HashMap<Rid, Lineage> = HashMap::new();
+        for row in scan(snapshot.as_ref(), &(vec![RANGE], vec![RANGE + 1]), Direction::Forward) {
+            let (key, value) = row?;
+            let (container, range) = RangeRecord::read(&key, &value)?;
+            lineages.entry(container).or_default().insert(range.id, range);
+        }
         // Owners come first: kinds are numbered so.
         records.sort_by_key(|record| record.kind);
         for record in records {
-            catalog.take_in(record)?;
+            let lineage = lineages.remove(&record.meta.rid).unwrap_or_default();
+            catalog.take_in(record, lineage)?;
         }
         let mut doomed = Vec::new();
         for row in scan(snapshot.as_ref(), &(vec![DOOMED], vec![DOOMED + 1]), Direction::Forward) {
@@ -116,14 +127,15 @@ impl Catalog {
         Ok(catalog)
     }
 
-    fn take_in(&self, record: Record) -> Result<()> {
+    fn take_in(&self, record: Record, lineage: Lineage) -> Result<()> {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         match record.kind {
             Kind::User | Kind::Permission | Kind::EncryptionKey => state.take_in_plain(record)?,
             Kind::Database => _ = state.databases.insert(record.meta.rid, Arc::new(Database::from_record(record)?)),
             Kind::Container => {
                 let owner = state.databases.get(&record.meta.rid.database_part()).cloned();
-                let container = Container::from_record(&self.store, owner.ok_or_else(Record::damaged)?, record)?;
+                let container =
+                    Container::from_record(&self.store, owner.ok_or_else(Record::damaged)?, record, lineage)?;
                 state.last_home = state.last_home.max(container.last_home());
                 state.containers.insert(container.rid(), Arc::new(container));
             }
@@ -144,16 +156,16 @@ impl Catalog {
     fn commit(&self, batch: Batch) -> Result<()> {
         let mut writer = self.home.lock()?;
         let changes = Changes { puts: batch.puts, deletes: batch.deletes, ..Changes::default() };
-        let ordered = writer.submit(&self.home, changes, self.world.random());
+        let Ordered { receipt, lsn, token } = writer.submit(&self.home, changes, self.world.random());
         writer.forget_durable(self.home.snapshot()?.head().lsn);
         drop(writer);
-        match outcome_error(&ordered.receipt.wait()) {
-            None => Ok(()),
-            Some(error) => {
-                self.home.abandon_writer();
-                Err(error)
-            }
+        let outcome = receipt.wait();
+        let Some(error) = outcome_error(&outcome) else { return Ok(()) };
+        if matches!(outcome, Outcome::Fenced | Outcome::Unknown) && self.home.took_place(lsn, token)? {
+            return Ok(());
         }
+        self.home.abandon_writer();
+        Err(error)
     }
 
     /// Reads from the store's partition of the catalog.

@@ -11,7 +11,7 @@
 use crate::Engine;
 use crate::catalog::Container;
 use crate::keys::{self, Number};
-use crate::partition::{Changes, Partition, scan, settled};
+use crate::partition::{Changes, Partition, again, scan, settled, unless_gone};
 use crate::pending::Pending;
 use crate::request::{Manner, Outcome};
 use crate::throughput::Spot;
@@ -71,15 +71,17 @@ impl Engine {
     /// 400/1001 for a key with too few or too many components, 429 if it is not admitted.
     pub fn delete_logical_partition(&self, container: &Container, key: &PartitionKey, manner: Manner) -> Outcome<()> {
         let mut work = Work::default();
-        let begun = container.partition_key().check(key).and_then(|()| {
+        let begin = || {
+            work.steps.clear();
             let epk = container.partition_key().epk(key);
             let partition = container.partition_of(&epk);
-            let spot = Spot { container, partition, key: Some(&epk) };
+            let spot = Spot { container, partition: &partition, key: Some(&epk) };
             self.at(spot, manner, &mut work, |work| {
                 work.steps.push(Step::Write { bytes: 0, terms: 0 });
-                self.begin_clearing(container, partition, &epk, work)
+                self.begin_clearing(container, &partition, &epk, work)
             })
-        });
+        };
+        let begun = container.partition_key().check(key).and_then(|()| again(begin));
         match begun {
             Ok(pending) => pending.wait(),
             Err(error) => {
@@ -121,11 +123,8 @@ impl Engine {
     pub fn clear_some(&self) -> Result<bool> {
         let mut more = false;
         for container in self.catalog().all_containers() {
-            for partition in container.partitions() {
-                if Clearing::first(partition.snapshot()?.as_ref())?.is_some() {
-                    self.clear_some_of(&container, partition)?;
-                    more = true;
-                }
+            for partition in container.partitions().iter() {
+                more |= unless_gone(self.clear_some_of(&container, partition))?;
             }
         }
         Ok(more)
@@ -140,12 +139,15 @@ impl Engine {
         Ok(())
     }
 
-    /// One commit: some items, and how far that is.
-    fn clear_some_of(&self, container: &Container, partition: &Arc<Partition>) -> Result<()> {
+    /// One commit: some items, and how far that is; whether there was anything to do.
+    fn clear_some_of(&self, container: &Container, partition: &Arc<Partition>) -> Result<bool> {
+        if Clearing::first(partition.snapshot()?.as_ref())?.is_none() {
+            return Ok(false);
+        }
         let mut writer = partition.lock()?;
         // Under the lock, so that no newer deletion of the same logical partition comes between.
         let snapshot = partition.snapshot_with(writer.lsn)?;
-        let Some((epk, clearing)) = Clearing::first(snapshot.as_ref())? else { return Ok(()) };
+        let Some((epk, clearing)) = Clearing::first(snapshot.as_ref())? else { return Ok(true) };
         let mut transaction = Transaction::begin(container, partition, snapshot.as_ref(), self.world());
         let (mut looked_at, mut bytes, mut reached) = (0, 0, None);
         for stored in rows_of_place(snapshot.as_ref(), keys::place(&epk), clearing.from) {
@@ -167,7 +169,7 @@ impl Engine {
         transaction.carry(keys::clearing(&epk), left);
         let ordered = transaction.commit(&mut writer, None)?;
         drop(writer);
-        ordered.map_or(Ok(()), |ordered| settled(partition, ordered))
+        ordered.map_or(Ok(()), |ordered| settled(partition, ordered)).map(|()| true)
     }
 }
 

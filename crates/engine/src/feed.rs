@@ -4,7 +4,7 @@ use crate::Engine;
 use crate::catalog::Container;
 use crate::consistency::check_session;
 use crate::keys::{self, Place};
-use crate::partition::{Partition, scan, storage_failure};
+use crate::partition::{Partition, again, scan, storage_failure};
 use crate::query::{page_items, scope_reach};
 use crate::request::{FeedPage, FeedStart, Outcome, Page, PageRequest, QueryRequest, ReadOptions, Scope};
 use crate::row::Row;
@@ -124,10 +124,12 @@ impl Engine {
         scope: &Scope,
         max_items: Option<usize>,
         options: ReadOptions<'_>,
-        read: impl FnOnce(&Opened<'_>, usize) -> Result<FeedPage>,
+        read: impl Fn(&Opened<'_>, usize) -> Result<FeedPage>,
     ) -> Outcome<FeedPage> {
         let (mut work, mut position) = (Work::default(), None);
-        let result = one_partition(container, scope).and_then(|(partition, wanted)| {
+        let result = again(|| {
+            work.steps.clear();
+            let (partition, wanted) = one_partition(container, scope)?;
             let key = wanted.key.clone();
             let spot = Spot { container, partition: &partition, key: key.as_ref() };
             self.at(spot, options.manner, &mut work, |work| {
@@ -138,7 +140,7 @@ impl Engine {
                     check_session(options.session, &partition, lsn)?;
                     let (snapshot, now) = (snapshot.as_ref(), self.world().now_seconds());
                     let request = PageRequest { max_items, ..PageRequest::default() };
-                    let opened = Opened { container, snapshot, wanted, now };
+                    let opened = Opened { container, mixed_until: partition.mixed_until, snapshot, wanted, now };
                     if opened.wanted.is_nothing() { Ok(opened.nothing()) } else { read(&opened, page_items(&request)) }
                 };
                 let result = page();
@@ -161,6 +163,8 @@ fn sizes<'a>(rows: impl Iterator<Item = &'a Bytes>) -> Vec<usize> {
 /// What a page of changes is read from.
 struct Opened<'a> {
     container: &'a Container,
+    /// Changes up to here are not in the order of time.
+    mixed_until: u64,
     snapshot: &'a dyn Snapshot,
     wanted: Wanted,
     now: u64,
@@ -172,16 +176,20 @@ impl Opened<'_> {
         FeedPage { rows: Vec::new(), continue_after: self.snapshot.head().lsn, cut: false }
     }
 
-    /// The last LSN before the first change after `second`. Rows have the seconds of their changes in the order of the
-    /// feed, but for those by which a clock was set back.
+    /// An LSN before the first change after `second`. Rows have the seconds of their changes in the order of the feed,
+    /// but for those by which a clock was set back, and those of histories that were merged.
     fn last_until(&self, second: u64) -> Result<u64> {
-        let (mut old, mut new) = (0, self.snapshot.head().lsn);
+        let (mut old, mut new) = (self.mixed_until, self.snapshot.head().lsn);
         while old < new {
             let middle = old + (new - old) / 2;
             match self.changes_after(middle).next().transpose()? {
                 Some((lsn, row)) if row.ts <= second.saturating_sub(CLOCK_SLACK_SECONDS) => old = lsn,
                 _ => new = middle,
             }
+        }
+        if old == self.mixed_until {
+            // Nothing in the order of time is old enough, so what is not may hold newer changes anywhere.
+            old = 0;
         }
         for change in self.changes_after(old) {
             let (lsn, row) = change?;
@@ -196,8 +204,7 @@ impl Opened<'_> {
     fn changes_after(&self, lsn: u64) -> impl Iterator<Item = Result<(u64, Row)>> {
         scan(self.snapshot, &keys::feed_after(lsn), Direction::Forward).map(|entry| {
             let (key, value) = entry?;
-            let lsn = keys::read_feed(&key).ok_or_else(damaged)?;
-            let (number, place) = keys::unpack(&value).ok_or_else(damaged)?;
+            let (lsn, number, place) = read_change(&key, &value)?;
             Ok((lsn, self.row(number, place)?))
         })
     }
@@ -211,10 +218,10 @@ impl Opened<'_> {
         let mut page = Gathering::new(after, most);
         for entry in scan(self.snapshot, &keys::feed_after(after), Direction::Forward) {
             let (key, value) = entry?;
-            if !page.reaches(keys::read_feed(&key).ok_or_else(damaged)?) {
+            let (lsn, number, place) = read_change(&key, &value)?;
+            if !page.reaches(lsn) {
                 return Ok(page.cut());
             }
-            let (number, place) = keys::unpack(&value).ok_or_else(damaged)?;
             if !self.wanted.may_have(place) {
                 continue;
             }
@@ -291,6 +298,12 @@ impl Gathering {
     fn end(self, head: u64) -> FeedPage {
         FeedPage { rows: self.rows, continue_after: head.max(self.passed), cut: false }
     }
+}
+
+/// LSN, number and place in a row of the feed.
+pub fn read_change(key: &[u8], value: &[u8]) -> Result<(u64, keys::Number, Place)> {
+    let (lsn, number) = keys::read_feed(key).ok_or_else(damaged)?;
+    Ok((lsn, number, value.try_into().map_err(|_| damaged())?))
 }
 
 fn damaged() -> Error {

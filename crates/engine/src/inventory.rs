@@ -1,7 +1,7 @@
 //! What there is, counted: for the operator, not for clients. Nothing here is priced.
 
 use crate::catalog::Container;
-use crate::partition::{Partition, storage_failure};
+use crate::partition::{Partition, again, storage_failure};
 use crate::request::{PageRequest, QueryRequest};
 use crate::{Engine, Feed};
 use orrery_model::meter::Counted;
@@ -44,8 +44,8 @@ impl Engine {
     /// # Errors
     /// What the store reports.
     pub fn partition_inventory(&self, container: &Container) -> Result<Vec<PartitionInventory>> {
-        let each = container.partitions().iter().map(|partition| -> Result<_> {
-            let snapshot = partition.snapshot()?;
+        let one = |partition: &Arc<Partition>| -> Result<_> {
+            let snapshot = partition.survey()?;
             let counters = Partition::counters(snapshot.as_ref())?;
             Ok(PartitionInventory {
                 id: partition.id,
@@ -55,8 +55,8 @@ impl Engine {
                 items: counters.items,
                 bytes: counters.bytes,
             })
-        });
-        each.collect()
+        };
+        again(|| container.partitions().iter().map(one).collect())
     }
 
     /// Bytes that the store takes on its disk, or in memory. Best effort.

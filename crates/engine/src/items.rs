@@ -3,7 +3,7 @@
 use crate::Engine;
 use crate::catalog::Container;
 use crate::consistency::check_session;
-use crate::partition::{Ordered, Partition};
+use crate::partition::{Ordered, Partition, again};
 use crate::patches::CheckedPatch;
 use crate::pending::Pending;
 use crate::request::{Id, Outcome, Position, ReadOptions, ReadReply, WriteOperation, WriteOptions, Written};
@@ -46,13 +46,14 @@ impl Engine {
     ) -> Outcome<ReadReply> {
         let (id, options) = (id.into(), options.into());
         let (mut work, mut position) = (Work::default(), None);
-        let result = container.partition_key().check(key).and_then(|()| {
+        let read = || {
+            work.steps.clear();
             let epk = container.partition_key().epk(key);
             let partition = container.partition_of(&epk);
-            let spot = Spot { container, partition, key: Some(&epk) };
+            let spot = Spot { container, partition: &partition, key: Some(&epk) };
             self.at(spot, options.manner, &mut work, |work| {
                 let stored = self
-                    .read(container, partition, &epk, id, options.session, &mut position)
+                    .read(container, &partition, &epk, id, options.session, &mut position)
                     .inspect_err(|_| work.steps.push(Step::ReadNothing))?;
                 let etag = stored.row.etag_text();
                 if if_none_match.is_some_and(|known| etag_matches(known, &etag)) {
@@ -62,7 +63,8 @@ impl Engine {
                 work.steps.push(Step::Read { bytes: stored.row.size() });
                 Ok(ReadReply::Item { body: stored.row.text(container.rid(), stored.number), etag })
             })
-        });
+        };
+        let result = container.partition_key().check(key).and_then(|()| again(read));
         if work.steps.is_empty() {
             work.steps.push(Step::ReadNothing);
         }
@@ -108,24 +110,28 @@ impl Engine {
             Err(error) => return Err(refused(error, not_looked_at, None)),
         };
         let epk = container.partition_key().epk(&write.key);
-        let partition = container.partition_of(&epk);
+        let mut partition = container.partition_of(&epk);
         let mut work = Work::default();
-        let spot = Spot { container, partition, key: Some(&epk) };
-        let done = self.at(spot, options.manner, &mut work, |work| {
-            let done = if options.pre_trigger.is_some() || options.post_trigger.is_some() {
-                self.write_with_triggers(container, partition, &write, work)
-            } else {
-                self.write_alone(container, partition, &write, work)
-            };
-            if done.is_err() && work.steps.is_empty() {
-                work.clone_from(&not_looked_at);
-            }
-            done
+        let done = again(|| {
+            work.steps.clear();
+            partition = container.partition_of(&epk);
+            let spot = Spot { container, partition: &partition, key: Some(&epk) };
+            self.at(spot, options.manner, &mut work, |work| {
+                let done = if options.pre_trigger.is_some() || options.post_trigger.is_some() {
+                    self.write_with_triggers(container, &partition, &write, work)
+                } else {
+                    self.write_alone(container, &partition, &write, work)
+                };
+                if done.is_err() && work.steps.is_empty() {
+                    work.clone_from(&not_looked_at);
+                }
+                done
+            })
         });
         match done {
             Ok((ordered, written, lsn)) => {
                 let position = partition.position(lsn, Some(lsn));
-                Ok(Pending::new(ordered, partition, self.outcome(Ok(written), work, Some(position))))
+                Ok(Pending::new(ordered, &partition, self.outcome(Ok(written), work, Some(position))))
             }
             Err(error) => {
                 let lsn = partition.snapshot().map_or(0, |s| s.head().lsn);

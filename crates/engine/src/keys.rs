@@ -6,7 +6,7 @@
 //! 11   number·8 chunk·4                                 the rest of an item row beyond the store's value size
 //! 12   epk length·1 epk id                              number·8            primary key
 //! 13   number·8                                         place·8             natural order: order of creation
-//! 14   lsn·8 sequence·4                                 number·8 place·8    change feed, latest version
+//! 14   lsn·8 sequence·4 number·8                        place·8             change feed, latest version
 //! 15                                                    counters
 //! 16   path·4                                           parent·4 step       dictionary of paths
 //! 17   block·4                                          entries per path, 64 paths a block
@@ -15,7 +15,7 @@
 //! 1A   policy·1 epk length·1 epk values                 number·8            unique keys
 //! 1B                                                    which items follow which policy (index/stretches.rs)
 //! 1C   epk                                              deletion of a logical partition under way (clearing.rs)
-//! 1D   lsn·8 sequence·4 chunk·4                         version of an item, in chunks (versions.rs)
+//! 1D   lsn·8 sequence·4 number·8 chunk·4                version of an item, in chunks (versions.rs)
 //! 1E                                                    lsn·8: versions of commits after it are kept
 //! 90   path·4 value number·8 place·8                    (empty)             index term (index/value.rs)
 //! ```
@@ -102,6 +102,11 @@ pub fn primary(epk: &Epk, id: &str) -> Vec<u8> {
     key(PRIMARY, &[&[epk.len() as u8], epk, id.as_bytes()])
 }
 
+/// All primary key rows.
+pub fn primaries() -> (Vec<u8>, Vec<u8>) {
+    (vec![PRIMARY], vec![PRIMARY + 1])
+}
+
 /// The natural order row of an item.
 pub fn natural(number: Number) -> Vec<u8> {
     key(NATURAL, &[&number.to_be_bytes()])
@@ -117,19 +122,20 @@ pub fn read_natural(key: &[u8]) -> Option<Number> {
     number(key.strip_prefix(&[NATURAL])?)
 }
 
-/// A change feed row.
-pub fn feed(lsn: u64, sequence: u32) -> Vec<u8> {
-    key(FEED, &[&lsn.to_be_bytes(), &sequence.to_be_bytes()])
+/// A change feed row. The number tells rows apart whose histories were merged into one.
+pub fn feed(lsn: u64, sequence: u32, number: Number) -> Vec<u8> {
+    key(FEED, &[&lsn.to_be_bytes(), &sequence.to_be_bytes(), &number.to_be_bytes()])
 }
 
 /// All change feed rows after `lsn`.
 pub fn feed_after(lsn: u64) -> (Vec<u8>, Vec<u8>) {
-    (feed(lsn.saturating_add(1), 0), vec![FEED + 1])
+    (feed(lsn.saturating_add(1), 0, 0), vec![FEED + 1])
 }
 
-/// The LSN in a change feed row's key.
-pub fn read_feed(key: &[u8]) -> Option<u64> {
-    number(key.strip_prefix(&[FEED])?.get(..8)?)
+/// The LSN and the item's number in a change feed row's key.
+pub fn read_feed(key: &[u8]) -> Option<(u64, Number)> {
+    let rest = key.strip_prefix(&[FEED])?;
+    Some((number(rest.get(..8)?)?, number(rest.get(12..)?)?))
 }
 
 /// The counters row.
@@ -204,20 +210,23 @@ pub fn read_clearing(key: &[u8]) -> Option<Epk> {
 }
 
 /// A chunk of a version in the feed of all versions.
-pub fn version(lsn: u64, sequence: u32, chunk: u32) -> Vec<u8> {
-    key(VERSION, &[&lsn.to_be_bytes(), &sequence.to_be_bytes(), &chunk.to_be_bytes()])
+pub fn version(lsn: u64, sequence: u32, number: Number, chunk: u32) -> Vec<u8> {
+    key(VERSION, &[&lsn.to_be_bytes(), &sequence.to_be_bytes(), &number.to_be_bytes(), &chunk.to_be_bytes()])
 }
 
 /// All versions after `lsn`.
 pub fn versions_after(lsn: u64) -> (Vec<u8>, Vec<u8>) {
-    (version(lsn.saturating_add(1), 0, 0), vec![VERSION + 1])
+    (version(lsn.saturating_add(1), 0, 0, 0), vec![VERSION + 1])
 }
 
-/// LSN, sequence and chunk in the key of a version.
-pub fn read_version(key: &[u8]) -> Option<(u64, u32, u32)> {
+/// Where a version stands: the LSN of its change, its place among the changes of that commit, and the item's number.
+pub type VersionAt = (u64, u32, Number);
+
+/// Where a version stands, and the chunk, in its key.
+pub fn read_version(key: &[u8]) -> Option<(VersionAt, u32)> {
     let rest = key.strip_prefix(&[VERSION])?;
     let short = |range: std::ops::Range<usize>| Some(u32::from_be_bytes(array(rest.get(range)?)?));
-    Some((number(rest.get(..8)?)?, short(8..12)?, short(12..16)?))
+    Some(((number(rest.get(..8)?)?, short(8..12)?, number(rest.get(12..20)?)?), short(20..24)?))
 }
 
 /// The row that says since when versions are kept.
@@ -247,6 +256,61 @@ pub fn read_term(key: &[u8]) -> Option<(&[u8], Number, Place)> {
     Some((value, number(&tail[..8])?, array(&tail[8..])?))
 }
 
+/// What a key is, for whoever copies a partition row by row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kept<'a> {
+    /// An item row.
+    Item(Place, Number),
+    /// A further chunk of an item row.
+    ItemRest(Number),
+    /// A row of one logical partition.
+    OfKey(&'a [u8]),
+    /// The natural order, feed or expiry row of an item, whose place is in the value.
+    OfItem(Number),
+    /// A version of an item, and which chunk of it.
+    Version(VersionAt, u32),
+    /// An index term.
+    Term(PathNumber, Place, Number),
+    /// A row of the path dictionary.
+    Path(PathNumber),
+    /// What holds for a partition as a whole, under a key that is always the same.
+    Whole,
+    /// What each partition counts for itself.
+    Own,
+}
+
+/// What a key is; `None` for one that this file does not draw.
+pub fn kept(key: &[u8]) -> Option<Kept<'_>> {
+    let (tag, rest) = key.split_first()?;
+    let sized = |at: usize| rest.get(at + 1..at + 1 + usize::from(*rest.get(at)?)).map(Kept::OfKey);
+    match *tag {
+        ITEM => read_item(key).map(|(place, number)| Kept::Item(place, number)),
+        ITEM_REST => number(rest.get(..8)?).map(Kept::ItemRest),
+        PRIMARY => sized(0),
+        UNIQUE => sized(1),
+        CLEARING => Some(Kept::OfKey(rest)),
+        NATURAL => read_natural(key).map(Kept::OfItem),
+        FEED => read_feed(key).map(|(_, number)| Kept::OfItem(number)),
+        EXPIRY => read_expiry(key).map(Kept::OfItem),
+        VERSION => read_version(key).map(|(at, chunk)| Kept::Version(at, chunk)),
+        PATH => read_path(key).map(Kept::Path),
+        STRETCHES | VERSIONS_AFTER => Some(Kept::Whole),
+        COUNTERS | PATH_COUNTS | LOG => Some(Kept::Own),
+        TERM => {
+            let (_, number, place) = read_term(key)?;
+            Some(Kept::Term(u32::from_be_bytes(array(rest.get(..4)?)?), place, number))
+        }
+        _ => None,
+    }
+}
+
+/// The same index term under another path.
+pub fn with_path(term: &[u8], path: PathNumber) -> Vec<u8> {
+    let mut key = term.to_vec();
+    key[1..5].copy_from_slice(&path.to_be_bytes());
+    key
+}
+
 /// The least key after all that begin with `prefix`.
 pub fn after(prefix: &[u8]) -> Vec<u8> {
     let mut end = prefix.to_vec();
@@ -258,16 +322,6 @@ pub fn after(prefix: &[u8]) -> Vec<u8> {
     }
     // Only a prefix of FF bytes has no end, and no tag is FF.
     vec![0xFF; 8]
-}
-
-/// Number and place, as rows store them.
-pub fn pack(number: Number, place: Place) -> Vec<u8> {
-    [&number.to_be_bytes()[..], &place].concat()
-}
-
-/// What [`pack`] wrote.
-pub fn unpack(bytes: &[u8]) -> Option<(Number, Place)> {
-    Some((number(bytes.get(..8)?)?, array(bytes.get(8..)?)?))
 }
 
 /// Eight big-endian bytes.
@@ -288,14 +342,33 @@ mod tests {
         let place = *b"abcdefgh";
         assert_eq!(read_item(&item(place, 7)), Some((place, 7)));
         assert_eq!(read_natural(&natural(7)), Some(7));
-        assert_eq!(read_feed(&feed(9, 1)), Some(9));
+        assert_eq!(read_feed(&feed(9, 1, 7)), Some((9, 7)));
         assert_eq!(read_expiry(&expiry(9, 1)), Some(1));
         assert_eq!(read_path(&path(3)), Some(3));
         assert_eq!(read_term(&term(3, b"value", 7, place)), Some((&b"value"[..], 7, place)));
-        assert_eq!(unpack(&pack(7, place)), Some((7, place)));
         let epk = Epk::from_bytes(b"abc");
         assert_eq!(read_clearing(&clearing(&epk)), Some(epk));
-        assert_eq!(read_version(&version(9, 2, 1)), Some((9, 2, 1)));
+        assert_eq!(read_version(&version(9, 2, 7, 1)), Some(((9, 2, 7), 1)));
+    }
+
+    #[test]
+    fn every_key_says_what_it_is() {
+        let (place, epk) = (*b"abcdefgh", Epk::from_bytes(b"abc"));
+        assert_eq!(kept(&item(place, 7)), Some(Kept::Item(place, 7)));
+        assert_eq!(kept(&item_rest(7, 0)), Some(Kept::ItemRest(7)));
+        assert_eq!(kept(&primary(&epk, "id")), Some(Kept::OfKey(b"abc")));
+        assert_eq!(kept(&unique(0, &epk, b"x")), Some(Kept::OfKey(b"abc")));
+        assert_eq!(kept(&clearing(&epk)), Some(Kept::OfKey(b"abc")));
+        for of_item in [natural(7), feed(1, 2, 7), expiry(1, 7)] {
+            assert_eq!(kept(&of_item), Some(Kept::OfItem(7)));
+        }
+        assert_eq!(kept(&version(1, 2, 7, 3)), Some(Kept::Version((1, 2, 7), 3)));
+        assert_eq!(kept(&path(4)), Some(Kept::Path(4)));
+        assert_eq!(kept(&term(4, b"v", 7, place)), Some(Kept::Term(4, place, 7)));
+        assert_eq!(with_path(&term(4, b"v", 7, place), 5), term(5, b"v", 7, place));
+        assert!([stretches(), versions_floor()].iter().all(|key| kept(key) == Some(Kept::Whole)));
+        assert!([counters(), path_counts(0), log(3)].iter().all(|key| kept(key) == Some(Kept::Own)));
+        assert_eq!((kept(b""), kept(b"\x7F"), kept(b"\x12\x09a")), (None, None, None));
     }
 
     #[test]
@@ -313,8 +386,8 @@ mod tests {
         assert!(within(items_of(place, 3), item(place, u64::MAX)));
         assert!(!within(items_of(place, 3), item(place, 2)));
         assert!(!within(items_of(place, 3), item(*b"abcdefgi", 4)));
-        assert!(within(feed_after(4), feed(5, 0)) && !within(feed_after(4), feed(4, 9)));
-        assert!(within(versions_after(4), version(5, 0, 0)) && !within(versions_after(4), version(4, 9, 9)));
+        assert!(within(feed_after(4), feed(5, 0, 0)) && !within(feed_after(4), feed(4, 9, 9)));
+        assert!(within(versions_after(4), version(5, 0, 0, 0)) && !within(versions_after(4), version(4, 9, 9, 9)));
         assert!(within(expiries_until(4), expiry(4, 9)) && !within(expiries_until(4), expiry(5, 0)));
         assert_eq!(after(b"a\xFF"), b"b");
     }

@@ -15,7 +15,6 @@
 //! 2. A transaction takes place whole or not at all, and counts as one LSN.
 //! 3. The same requests on the same data are charged the same.
 //!
-//! Left out: splits and merges.
 
 mod batch;
 mod catalog;
@@ -34,6 +33,8 @@ mod pending;
 mod plain;
 mod query;
 mod rebuild;
+mod recording;
+mod repartition;
 pub mod request;
 mod row;
 mod scripts;
@@ -44,7 +45,7 @@ mod transaction;
 mod versions;
 mod visible;
 
-pub use catalog::{Container, Database, Grant, Mint, PermissionMode, Plain};
+pub use catalog::{Container, Database, Grant, Mint, PermissionMode, Plain, RangeRecord};
 pub use inventory::PartitionInventory;
 pub use meters::Meters;
 pub use pending::{Pending, PendingBatch};
@@ -58,7 +59,7 @@ use orrery_model::json::parse;
 use orrery_model::partition_key::PartitionKey;
 use orrery_model::work::{Step, Work};
 use orrery_model::world::World;
-use orrery_model::{Error, Json, Object, Result, Rid};
+use orrery_model::{Error, Json, Object, Result, Rid, limits};
 use orrery_script::{PoolOptions, ScriptPool};
 use orrery_storage::Store;
 use query::Listed;
@@ -88,6 +89,21 @@ pub struct EngineOptions {
     pub scripts: PoolOptions,
     /// What becomes of requests beyond the budget.
     pub throughput: ThroughputOptions,
+    /// Bytes of items beyond which a physical partition is split; the service's are [`limits::PARTITION_BYTES`].
+    pub partition_bytes: u64,
+}
+
+impl EngineOptions {
+    /// As the service does it today, with budgets that are not enforced.
+    pub fn new(scripts: PoolOptions) -> Self {
+        EngineOptions {
+            profile: Profile::default(),
+            cross_partition_queries: CrossPartitionQueries::default(),
+            scripts,
+            throughput: ThroughputOptions::default(),
+            partition_bytes: limits::PARTITION_BYTES,
+        }
+    }
 }
 
 /// The engine.
@@ -101,6 +117,8 @@ pub struct Engine {
     throughput: ThroughputOptions,
     turns: Vec<Mutex<()>>,
     meters: Meters,
+    partition_bytes: u64,
+    repartitions: repartition::Repartitions,
 }
 
 /// Which feed of resources a list or query covers.
@@ -139,6 +157,8 @@ impl Engine {
             throughput: options.throughput,
             meters: Meters::new(),
             turns: (0..TURNS).map(|_| Mutex::new(())).collect(),
+            partition_bytes: options.partition_bytes,
+            repartitions: repartition::Repartitions::default(),
         })
     }
 
@@ -442,7 +462,10 @@ impl Engine {
         mut bill: Bill,
     ) -> (Result<QueryPage>, Bill, Option<Position>) {
         let mut position = None;
-        let result = self.run_query_on(container, scope, query, options, &mut bill, &mut position);
+        let result = partition::again(|| {
+            bill = Bill { index_advice: bill.index_advice, ..Bill::default() };
+            self.run_query_on(container, scope, query, options, &mut bill, &mut position)
+        });
         if result.is_err() && bill.work.steps.is_empty() {
             bill.work.steps.push(Step::ReadNothing);
         }

@@ -3,8 +3,9 @@
 
 use crate::Engine;
 use crate::catalog::Container;
+use crate::feed::read_change;
 use crate::keys;
-use crate::partition::{Partition, scan, settled, storage_failure};
+use crate::partition::{Partition, scan, settled, storage_failure, unless_gone};
 use crate::transaction::{Base, Stored, Transaction, read_row};
 use orrery_model::Result;
 use orrery_storage::Direction;
@@ -32,8 +33,8 @@ impl Engine {
             if container.settings().default_ttl.is_none() {
                 continue;
             }
-            for partition in container.partitions() {
-                removed += self.remove_expired_of(&container, partition)?;
+            for partition in container.partitions().iter() {
+                removed += unless_gone(self.remove_expired_of(&container, partition))?;
             }
         }
         self.meters().expired_items.add(removed as u64);
@@ -51,7 +52,9 @@ impl Engine {
         if default_ttl.is_some_and(|ttl| ttl > 0) {
             // Oldest changes first: what was changed last expires last, but for items with a `ttl` of their own.
             for entry in scan(snapshot.as_ref(), &keys::feed_after(0), Direction::Forward).take(EXPIRED_A_COMMIT) {
-                candidates.extend(keys::unpack(&entry?.1));
+                let (key, value) = entry?;
+                let (_, number, place) = read_change(&key, &value)?;
+                candidates.push((number, place));
             }
         }
         candidates.sort_unstable();

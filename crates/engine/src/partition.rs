@@ -5,6 +5,10 @@
 //! `pending`, where the next write of this partition sees them and nobody else does; readers take snapshots, which hold
 //! durable commits only.
 //!
+//! A partition that is split or merged goes through three phases: it serves, it is completing (a moment in which nobody
+//! may use it), it is gone and others have taken its place. Whoever holds one that is gone is told so by
+//! [`Partition::lock`] and [`Partition::snapshot`], and looks again which partition there is.
+//!
 //! If the store does not know what became of a commit, the writer is dropped; the next one opens a newer lease and asks
 //! the commit log which of the unresolved commits took place (`resolve`).
 
@@ -12,6 +16,7 @@ use crate::index::paths::Paths;
 use crate::index::stretches::Stretches;
 use crate::index::terms::Terms;
 use crate::keys::{self, Number, PathNumber, Place};
+use crate::recording::Recording;
 use crate::request::Position;
 use crate::throughput::Meter;
 use bytes::Bytes;
@@ -20,13 +25,14 @@ use orrery_model::{Error, Kind, Result};
 use orrery_storage::{Commit, Direction, Lease, Outcome, PartitionId, Receipt, Snapshot, Store, StoreError, Token};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Bound;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// A physical partition.
 pub struct Partition {
     /// The partition key range id that clients see.
     pub id: u32,
-    /// The ranges it came from.
+    /// All ranges that it came from, oldest first.
     pub parents: Vec<u32>,
     /// Its stretch of the hash space.
     pub range: EpkRange,
@@ -34,11 +40,27 @@ pub struct Partition {
     pub home: PartitionId,
     /// Which life of its container it belongs to: the millisecond of the container's creation.
     pub version: u64,
+    /// Changes up to this LSN stand in the order of several histories that were merged, not in that of time.
+    pub mixed_until: u64,
     /// Its budget, and the account of what it served.
     pub(crate) meter: Meter,
     store: Arc<dyn Store>,
     writer: Mutex<Option<Writer>>,
     paths: RwLock<Option<Paths>>,
+    phase: AtomicU8,
+    recording: Mutex<Option<Recording>>,
+}
+
+/// Whether a partition may be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Phase {
+    /// It is read and written.
+    Serving = 0,
+    /// Others are about to take its place; for now nobody may use it.
+    Completing = 1,
+    /// Others have taken its place.
+    Gone = 2,
 }
 
 /// Counts that are kept with every commit.
@@ -141,18 +163,25 @@ impl Partition {
         home: PartitionId,
         version: u64,
     ) -> Self {
-        let meter = Meter::default();
         Partition {
             id,
             parents,
             range,
             home,
             version,
-            meter,
+            mixed_until: 0,
+            meter: Meter::default(),
             store,
             writer: Mutex::new(None),
             paths: RwLock::new(None),
+            phase: AtomicU8::new(Phase::Serving as u8),
+            recording: Mutex::new(None),
         }
+    }
+
+    /// The same with changes of merged histories.
+    pub fn mixed_until(self, lsn: u64) -> Self {
+        Partition { mixed_until: lsn, ..self }
     }
 
     /// Writes the first commit of a new partition, LSN 1, which holds nothing.
@@ -167,8 +196,82 @@ impl Partition {
     }
 
     /// What is durable now.
+    ///
+    /// # Errors
+    /// 410 if others have taken the partition's place, or are about to.
     pub fn snapshot(&self) -> Result<Box<dyn Snapshot>> {
+        let snapshot = self.stored()?;
+        // Asked afterwards: what is taken before a partition is gone has all that was ever written to it.
+        self.check_phase()?;
+        Ok(snapshot)
+    }
+
+    /// What is durable now, for whoever only asks how much there is: also while the partition is completing.
+    ///
+    /// # Errors
+    /// 410/1002 if others have taken the partition's place.
+    pub fn survey(&self) -> Result<Box<dyn Snapshot>> {
+        let snapshot = self.stored()?;
+        match self.check_phase() {
+            Err(error) if error.kind() == Kind::PartitionKeyRangeGone => Err(error),
+            _ => Ok(snapshot),
+        }
+    }
+
+    /// What is durable now, for whoever is taking its place.
+    pub fn stored(&self) -> Result<Box<dyn Snapshot>> {
         self.store.snapshot(self.home).map_err(storage_failure)
+    }
+
+    /// Whether it may be used.
+    ///
+    /// # Errors
+    /// 410/1007 while it is completing, 410/1002 when it is gone.
+    fn check_phase(&self) -> Result<()> {
+        match self.phase.load(Ordering::Acquire) {
+            serving if serving == Phase::Serving as u8 => Ok(()),
+            gone if gone == Phase::Gone as u8 => Err(gone_error(self.id)),
+            _ => Err(Error::new(
+                Kind::CompletingSplit,
+                format!("The partition key range {} is completing a split or merge. Retry the request.", self.id),
+            )),
+        }
+    }
+
+    /// Goes over into a phase.
+    pub fn enter(&self, phase: Phase) {
+        self.phase.store(phase as u8, Ordering::Release);
+    }
+
+    /// Begins to remember what commits change; the LSN from which on.
+    ///
+    /// # Errors
+    /// 409 if somebody does so already; 410 and what the store reports.
+    pub fn record(&self) -> Result<u64> {
+        let writer = self.lock()?;
+        let mut recording = self.recording.lock().unwrap_or_else(PoisonError::into_inner);
+        if recording.is_some() {
+            return Err(Error::new(
+                Kind::Conflict,
+                format!("The partition key range {} is being split or merged already.", self.id),
+            ));
+        }
+        *recording = Some(Recording::default());
+        Ok(writer.lsn)
+    }
+
+    /// Takes what was remembered of commits up to an LSN.
+    ///
+    /// # Errors
+    /// 449 if something is missing from it.
+    pub fn recorded(&self, up_to: u64) -> Result<Vec<crate::recording::Recorded>> {
+        let mut recording = self.recording.lock().unwrap_or_else(PoisonError::into_inner);
+        recording.as_mut().map_or_else(|| Ok(Vec::new()), |recording| recording.take(up_to))
+    }
+
+    /// Remembers no more.
+    pub fn stop_recording(&self) {
+        *self.recording.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     /// What is durable, commit `lsn` included; waits for it if need be.
@@ -217,8 +320,18 @@ impl Partition {
     /// The writer; opened if need be.
     ///
     /// # Errors
-    /// 503 if the store cannot be written now.
+    /// 503 if the store cannot be written now, 410 if others have taken the partition's place, or are about to.
     pub fn lock(&self) -> Result<WriterGuard<'_>> {
+        let guard = self.hold()?;
+        self.check_phase()?;
+        Ok(guard)
+    }
+
+    /// The writer in any phase, for whoever is taking the partition's place.
+    ///
+    /// # Errors
+    /// As for [`Partition::lock`], but for 410.
+    pub fn hold(&self) -> Result<WriterGuard<'_>> {
         let mut guard = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         if guard.is_none() {
             *guard = Some(self.open_writer()?);
@@ -228,12 +341,16 @@ impl Partition {
 
     /// Gives the writer up after an outcome that is not known; the next write opens a new one.
     pub fn abandon_writer(&self) {
+        if let Some(recording) = &mut *self.recording.lock().unwrap_or_else(PoisonError::into_inner) {
+            // What was remembered may never have taken place.
+            recording.spoil();
+        }
         *self.writer.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     fn open_writer(&self) -> Result<Writer> {
         let lease = self.store.open(self.home).map_err(storage_failure)?;
-        let snapshot = self.snapshot()?;
+        let snapshot = self.stored()?;
         let mut counts = Vec::new();
         for block in 0.. {
             let Some(row) = snapshot.get(&keys::path_counts(block)).map_err(storage_failure)? else { break };
@@ -277,8 +394,9 @@ impl Partition {
     /// Whether the commit that carried `token` as LSN `lsn` took place, decided with a lease newer than its own.
     pub fn took_place(&self, lsn: u64, token: Token) -> Result<bool> {
         self.abandon_writer();
-        drop(self.lock()?);
-        let row = self.snapshot()?.get(&keys::log(lsn)).map_err(storage_failure)?;
+        // Of one that is gone nothing can be told any more, and a client that is sent elsewhere would do it twice.
+        drop(self.lock().map_err(|_| Error::internal("the outcome of a commit is not known"))?);
+        let row = self.stored()?.get(&keys::log(lsn)).map_err(storage_failure)?;
         Ok(row.is_some_and(|row| row[..] == log_row(lsn, token)[..]))
     }
 }
@@ -300,9 +418,7 @@ impl Writer {
     /// Orders a commit. `token` is a number that no other commit has.
     pub fn submit(&mut self, partition: &Partition, changes: Changes, token: u64) -> Ordered {
         let lsn = self.lsn + 1;
-        let mut token_bytes: Token = [0; 16];
-        token_bytes[..8].copy_from_slice(&lsn.to_be_bytes());
-        token_bytes[8..].copy_from_slice(&token.to_be_bytes());
+        let token_bytes = token_of(lsn, token);
         let Changes { mut puts, mut deletes, entries, places, counters, stretches, versions_after } = changes;
         puts.push((keys::counters(), counters.encode()));
         puts.push((keys::log(lsn), log_row(lsn, token_bytes).to_vec()));
@@ -321,6 +437,9 @@ impl Writer {
         let unsaved = partition.paths.write().unwrap_or_else(PoisonError::into_inner).as_mut().map(Paths::take_unsaved);
         puts.extend(unsaved.into_iter().flatten().map(|(number, row)| (keys::path(number), row)));
         self.pending.add(lsn, &puts, &deletes);
+        if let Some(recording) = &mut *partition.recording.lock().unwrap_or_else(PoisonError::into_inner) {
+            recording.add(lsn, &puts, &deletes);
+        }
         self.counters = counters;
         self.recent.add(lsn, places);
         let commit =
@@ -351,12 +470,21 @@ impl Writer {
                 blocks.push(block);
             }
         }
-        for block in blocks {
-            let from = (block * COUNT_BLOCK) as usize;
-            let row = self.counts[from..from + COUNT_BLOCK as usize].iter().flat_map(|c| c.to_be_bytes()).collect();
-            puts.push((keys::path_counts(block), row));
-        }
+        puts.extend(blocks.into_iter().map(|block| count_row(&self.counts, block)));
     }
+}
+
+/// The row of a block of entry counts, which are by path.
+fn count_row(counts: &[u64], block: u32) -> (Vec<u8>, Vec<u8>) {
+    let from = (block * COUNT_BLOCK) as usize;
+    let row = (from..from + COUNT_BLOCK as usize).map(|path| counts.get(path).copied().unwrap_or(0));
+    (keys::path_counts(block), row.flat_map(u64::to_be_bytes).collect())
+}
+
+/// The rows that say what a partition holds: its counters and how many index entries each path has.
+pub fn summary_rows(counters: Counters, counts: &[u64]) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let blocks = 0..(counts.len() as u32).div_ceil(COUNT_BLOCK);
+    blocks.map(|block| count_row(counts, block)).chain([(keys::counters(), counters.encode())]).collect()
 }
 
 impl Pending {
@@ -450,7 +578,8 @@ impl std::ops::DerefMut for PathsMut<'_> {
     }
 }
 
-fn load_paths(snapshot: &dyn Snapshot) -> Result<Paths> {
+/// The dictionary as a snapshot has it.
+pub fn load_paths(snapshot: &dyn Snapshot) -> Result<Paths> {
     let mut paths = Paths::default();
     for row in scan(snapshot, &keys::paths(), Direction::Forward) {
         let (key, value) = row?;
@@ -460,7 +589,16 @@ fn load_paths(snapshot: &dyn Snapshot) -> Result<Paths> {
     Ok(paths)
 }
 
-fn log_row(lsn: u64, token: Token) -> [u8; 24] {
+/// The name of an attempt to commit. `random` is a number that no other has.
+pub fn token_of(lsn: u64, random: u64) -> Token {
+    let mut token: Token = [0; 16];
+    token[..8].copy_from_slice(&lsn.to_be_bytes());
+    token[8..].copy_from_slice(&random.to_be_bytes());
+    token
+}
+
+/// The row of a commit in the log.
+pub fn log_row(lsn: u64, token: Token) -> [u8; 24] {
     let mut row = [0; 24];
     row[..8].copy_from_slice(&lsn.to_be_bytes());
     row[8..].copy_from_slice(&token);
@@ -475,6 +613,43 @@ pub fn scan<'a>(
 ) -> impl Iterator<Item = Result<(Bytes, Bytes)>> + use<'a> {
     let bounds = (Bound::Included(&range.0[..]), Bound::Excluded(&range.1[..]));
     snapshot.scan(bounds, direction).map(|row| row.map_err(storage_failure))
+}
+
+/// Tries of an operation whose partitions are gone each time it comes to use them.
+const TRIES: usize = 20;
+
+/// Does an operation, and again if the partition that it had found was gone when it came to use it: others have taken
+/// its place then, and are found next time. What names a range that is gone fails each time.
+///
+/// # Errors
+/// What the operation says.
+pub fn again<T>(mut operation: impl FnMut() -> Result<T>) -> Result<T> {
+    for _ in 1..TRIES {
+        match operation() {
+            Err(error) if error.kind() == Kind::PartitionKeyRangeGone => {}
+            done => return done,
+        }
+    }
+    operation()
+}
+
+/// Work beside requests that found its partition gone, or about to be: it is for those that take its place.
+///
+/// # Errors
+/// Every other one.
+pub fn unless_gone<T: Default>(done: Result<T>) -> Result<T> {
+    match done {
+        Err(error) if matches!(error.kind(), Kind::PartitionKeyRangeGone | Kind::CompletingSplit) => Ok(T::default()),
+        done => done,
+    }
+}
+
+/// The error for a partition whose place others have taken.
+pub fn gone_error(id: u32) -> Error {
+    Error::new(
+        Kind::PartitionKeyRangeGone,
+        format!("The partition key range {id} is gone: it does not exist or was split."),
+    )
 }
 
 /// A store's failure as a client's error: 503 where waiting may help, else 500.

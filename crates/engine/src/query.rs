@@ -40,7 +40,7 @@ use orrery_model::{Error, Json, Kind, Result, limits};
 use orrery_sql::{
     Bounds, Demand, Environment, Functions, Query, QueryError, Resume, ResumeFilter, Source, Work, query_advice,
 };
-use position::Position;
+use position::{Position, Stretch};
 use source::{Asked, Candidates, Target};
 use std::sync::Arc;
 
@@ -117,32 +117,75 @@ pub fn compile(text: &str, parameters: &[(String, Json)], environment: &Environm
 }
 
 /// A logical partition or a stretch of the hash space, in the partitions that hold it.
-pub struct Reach<'a> {
+pub struct Reach {
     /// The partitions, with the stretch of each that is wanted if it is not all of it.
-    pub partitions: Vec<(&'a Arc<Partition>, Option<EpkRange>)>,
+    pub partitions: Vec<(Arc<Partition>, Option<EpkRange>)>,
     /// The one logical partition, if the scope or the query names just one.
     pub key: Option<Epk>,
+    /// The first partitions, that are read as the one that they came from: its name in positions, and how many they are.
+    /// A position in it is one in each of them.
+    pub as_one: Option<(Stretch, usize)>,
+    /// Where the partition behind those begins, if a part of it belongs to what has been read.
+    pub rest_from: Option<Epk>,
 }
 
-impl Reach<'_> {
-    /// Keeps the partition in which the next page begins, and gives the range id of the one after it.
-    fn narrow_to_one(&mut self, resume: Option<&Resume>) -> Result<Option<u32>> {
-        if self.partitions.len() < 2 {
-            return Ok(None);
+impl Reach {
+    /// Some partitions, each for itself.
+    fn of(partitions: Vec<(Arc<Partition>, Option<EpkRange>)>) -> Self {
+        Reach { partitions, key: None, as_one: None, rest_from: None }
+    }
+
+    /// Keeps what lies behind a position in natural order. What took the place of its partition is read as that was; what
+    /// was merged with others is cut where it ended.
+    fn go_on(&mut self, container: &Container, last: &Position) -> Result<()> {
+        let Stretch { range, from } = &last.stretch;
+        let mut stretch = container.stretch_of(*range).ok_or_else(Position::foreign)?;
+        if let Some(from) = from {
+            stretch.min = stretch.min.max(from.clone());
         }
-        let last = resume.map(|resume| Position::read(&resume.position)).transpose()?.flatten();
-        let mut ids = self.partitions.iter().map(|(partition, _)| partition.id);
-        let at = last.map_or(Some(0), |last| ids.position(|id| id == last.range)).ok_or_else(Position::foreign)?;
-        let next = self.partitions.get(at + 1).map(|(partition, _)| partition.id);
-        self.partitions = vec![self.partitions.swap_remove(at)];
-        Ok(next)
+        let behind = EpkRange::new(stretch.max.clone(), Epk::max());
+        let part = |wanted: &EpkRange| -> Vec<(Arc<Partition>, Option<EpkRange>)> {
+            let cut = |(partition, within): &(Arc<Partition>, Option<EpkRange>)| {
+                let both = within.as_ref().unwrap_or(&partition.range).intersection(wanted)?;
+                Some((Arc::clone(partition), (both != partition.range).then_some(both)))
+            };
+            self.partitions.iter().filter_map(cut).collect()
+        };
+        let (same, rest) = (part(&stretch), part(&behind));
+        if same.is_empty() {
+            return Err(Position::foreign());
+        }
+        self.as_one = Some((last.stretch.clone(), same.len()));
+        self.rest_from = rest.first().filter(|(p, _)| p.range.min < behind.min).map(|_| behind.min.clone());
+        self.partitions = same.into_iter().chain(rest).collect();
+        Ok(())
+    }
+
+    /// How positions name what a partition is read as.
+    pub fn stretch_at(&self, at: usize) -> Stretch {
+        match &self.as_one {
+            Some((stretch, count)) if at < *count => stretch.clone(),
+            as_one => {
+                let is_first = as_one.as_ref().is_some_and(|(_, count)| at == *count);
+                let from = self.rest_from.clone().filter(|_| is_first);
+                Stretch { range: self.partitions[at].0.id, from }
+            }
+        }
+    }
+
+    /// Keeps the partition in which the next page begins, and gives the stretch after it.
+    fn narrow_to_one(&mut self) -> Option<Stretch> {
+        let one = self.as_one.as_ref().map_or(1, |(_, count)| *count).min(self.partitions.len());
+        let next = (one < self.partitions.len()).then(|| self.stretch_at(one));
+        self.partitions.truncate(one);
+        next
     }
 }
 
 /// Whether a request is for several physical partitions, as the service's gateway sees it: it goes by the headers. If a
 /// request may cross partitions, then neither a condition counts that needs only one of them, nor that there is only
 /// one; the Python SDK's tests count on the plan in both cases.
-fn names_several(container: &Container, scope: &Scope, request: &QueryRequest, reach: &Reach<'_>) -> Result<bool> {
+fn names_several(container: &Container, scope: &Scope, request: &QueryRequest, reach: &Reach) -> Result<bool> {
     if reach.partitions.is_empty() || !request.cross_partition {
         return Ok(reach.partitions.len() > 1);
     }
@@ -181,15 +224,22 @@ pub fn run(
     }
     let resume = request.page.continuation.as_deref().map(token::read).transpose()?;
     let mut reach = reach(container, scope, &query, request.cross_partition)?;
+    let names_several = || names_several(container, scope, request, &reach);
+    let must_merge = context.cross_partition_queries == CrossPartitionQueries::Refuse && query.merges();
+    if must_merge && names_several()? {
+        return Err(not_servable(container, scope, request));
+    }
+    if query.order().is_empty()
+        && let Some(last) = resume.as_ref().map(|resume| Position::read(&resume.position)).transpose()?.flatten()
+    {
+        reach.go_on(container, &last)?;
+    }
     let next_range = match context.cross_partition_queries {
         CrossPartitionQueries::Merge => None,
-        CrossPartitionQueries::Refuse if query.merges() && names_several(container, scope, request, &reach)? => {
-            return Err(not_servable(container, scope, request));
-        }
-        CrossPartitionQueries::Refuse => reach.narrow_to_one(resume.as_ref())?,
+        CrossPartitionQueries::Refuse => reach.narrow_to_one(),
     };
     bill.key.clone_from(&reach.key);
-    bill.admit(context.engine, container, reach.partitions.iter().map(|(partition, _)| *partition), context.manner)?;
+    bill.admit(context.engine, container, reach.partitions.iter().map(|(partition, _)| partition), context.manner)?;
     if let Some(text) = query.statistics_query() {
         let row = statistics(context, container, text, &request.parameters, functions, bill)?;
         query = query.with_statistics(&row);
@@ -201,10 +251,17 @@ pub fn run(
     let targets = reach
         .partitions
         .iter()
-        .map(|(partition, within)| {
+        .enumerate()
+        .map(|(at, (partition, within))| {
             let snapshot = partition.snapshot()?;
             let visible = Visible::of(snapshot.as_ref(), now / 1000, settings.default_ttl)?;
-            Ok(Target { partition: partition.as_ref(), snapshot, within: within.clone(), visible })
+            Ok(Target {
+                partition: partition.as_ref(),
+                stretch: reach.stretch_at(at),
+                snapshot,
+                within: within.clone(),
+                visible,
+            })
         })
         .collect::<Result<Vec<_>>>()?;
     let visible = Visible::default();
@@ -224,7 +281,8 @@ pub fn run(
     };
     let after = resume.as_ref().map(|resume| &resume.position[..]);
     let short = request.page.continuation_limit_kb.is_some();
-    let mut source = Candidates::open(container, &targets, ask, after, short)?;
+    let as_one = reach.as_one.as_ref().map_or(0, |(_, count)| *count);
+    let mut source = Candidates::open(container, &targets, as_one, ask, after, short)?;
     let mut work = Work::default();
     let page = run_page(context.world, &query, &mut source, functions, resume.as_ref(), &request.page, &mut work);
     let asked = source.work();
@@ -232,7 +290,7 @@ pub fn run(
     let before = bill.work.steps.len();
     charge(&query, &asked, &work, targets.is_empty(), bill);
     let page = page.map_err(query_error)?;
-    let at_the_border = next_range.map(|range| query.resume_at(Position::start_of(range)));
+    let at_the_border = next_range.map(|next| query.resume_at(Position::start_of(&next)));
     let resume = page.resume.or(at_the_border);
     let continuation = resume.map(|resume| token::write(&resume, request.page.continuation_limit_kb)).transpose()?;
     let key_paths = if matches!(scope, Scope::Key(_)) { key_paths(container) } else { Vec::new() };
@@ -320,9 +378,9 @@ fn rows_wanted(query: &Query, page: &PageRequest) -> usize {
 }
 
 /// Which partitions a query has to ask.
-fn reach<'a>(container: &'a Container, scope: &Scope, query: &Query, cross_partition: bool) -> Result<Reach<'a>> {
+fn reach(container: &Container, scope: &Scope, query: &Query, cross_partition: bool) -> Result<Reach> {
     if query.demand() == Demand::Nothing {
-        return Ok(Reach { partitions: Vec::new(), key: None });
+        return Ok(Reach::of(Vec::new()));
     }
     let mut reach = scope_reach(container, scope)?;
     reach.partitions.retain(|(_, within)| within.as_ref().is_none_or(|w| !w.is_empty()));
@@ -352,24 +410,23 @@ fn reach<'a>(container: &'a Container, scope: &Scope, query: &Query, cross_parti
 ///
 /// # Errors
 /// 410/1002 for a range that is gone, 400/1001 for a key of the wrong shape.
-pub fn scope_reach<'a>(container: &'a Container, scope: &Scope) -> Result<Reach<'a>> {
-    let all = || container.partitions().iter();
-    let stretch = |range: &EpkRange| -> Vec<(&'a Arc<Partition>, Option<EpkRange>)> {
-        let part = |p: &'a Arc<Partition>| {
+pub fn scope_reach(container: &Container, scope: &Scope) -> Result<Reach> {
+    let stretch = |range: &EpkRange| -> Vec<(Arc<Partition>, Option<EpkRange>)> {
+        let part = |p: &Arc<Partition>| {
             let both = p.range.intersection(range)?;
-            Some((p, (both != p.range).then_some(both)))
+            Some((Arc::clone(p), (both != p.range).then_some(both)))
         };
         container.partitions().iter().filter_map(part).collect()
     };
     Ok(match scope {
-        Scope::Everything => Reach { partitions: all().map(|p| (p, None)).collect(), key: None },
-        Scope::Epk(range) => Reach { partitions: stretch(range), key: None },
+        Scope::Everything => Reach::of(container.partitions().iter().map(|p| (p.clone(), None)).collect()),
+        Scope::Epk(range) => Reach::of(stretch(range)),
         Scope::Range { id, within } => {
             let partition = container.partition_by_id(*id)?;
             // A stretch that has nothing of the range leaves nothing of it, which is not the same as no stretch.
             let part = |w: &EpkRange| partition.range.intersection(w).unwrap_or_else(EpkRange::nothing);
             let within = within.as_ref().map(part).filter(|both| *both != partition.range);
-            Reach { partitions: vec![(partition, within)], key: None }
+            Reach::of(vec![(partition, within)])
         }
         Scope::Key(key) => {
             let definition = container.partition_key();
@@ -377,11 +434,11 @@ pub fn scope_reach<'a>(container: &'a Container, scope: &Scope) -> Result<Reach<
                 return scope_reach(container, &Scope::Everything);
             }
             if key.components().len() < definition.paths().len() && !key.is_empty() {
-                return Ok(Reach { partitions: stretch(&definition.range_of(key)), key: None });
+                return Ok(Reach::of(stretch(&definition.range_of(key))));
             }
             definition.check(key)?;
             let epk = definition.epk(key);
-            Reach { partitions: vec![(container.partition_of(&epk), None)], key: Some(epk) }
+            Reach { key: Some(epk.clone()), ..Reach::of(vec![(container.partition_of(&epk), None)]) }
         }
     })
 }

@@ -14,7 +14,7 @@ use crate::partition::{Changes, Partition, scan, settled, storage_failure};
 use crate::row::Row;
 use crate::transaction::read_row;
 use orrery_model::json::parse;
-use orrery_model::{Error, Result};
+use orrery_model::{Error, Kind, Result};
 use orrery_storage::Direction;
 
 /// Index rows that one step changes at most, about; writes of clients go on between steps.
@@ -33,9 +33,14 @@ impl Engine {
             if policies.older.is_empty() {
                 continue;
             }
-            for partition in container.partitions() {
-                if !self.step(&container, partition, items.max(1))? {
-                    return Ok(true);
+            for partition in container.partitions().iter() {
+                match self.step(&container, partition, items.max(1)) {
+                    Ok(true) => {}
+                    Ok(false) => return Ok(true),
+                    // Those that took its place have its index, and its work.
+                    Err(error) if error.kind() == Kind::PartitionKeyRangeGone => return Ok(true),
+                    Err(error) if error.kind() == Kind::CompletingSplit => return Ok(false),
+                    Err(error) => return Err(error),
                 }
             }
             self.catalog().retire_policies(&container, policies.newest.0)?;
@@ -62,7 +67,7 @@ impl Engine {
             return Ok(100);
         }
         let (mut done, mut all) = (0u64, 0u64);
-        for partition in container.partitions() {
+        for partition in container.partitions().iter() {
             let snapshot = partition.snapshot()?;
             let numbers = Partition::counters(snapshot.as_ref())?.next_number.max(1);
             let frontier = Partition::stretches(snapshot.as_ref())?.frontier(policies.newest.0);

@@ -4,10 +4,12 @@
 //! in a partition's history that the answer reflects, from which the gateway makes session tokens.
 
 mod batch;
+mod repartition;
 mod throughput;
 mod traffic;
 
 pub use batch::*;
+pub use repartition::{RangeChange, Repartition, RepartitionStage, SplitAt};
 pub(crate) use throughput::outside;
 pub use throughput::*;
 pub use traffic::*;

@@ -7,7 +7,7 @@
 use crate::Engine;
 use crate::catalog::{Container, Script};
 use crate::items::{CheckedWrite, apply};
-use crate::partition::{Ordered, Partition};
+use crate::partition::{Ordered, Partition, again};
 use crate::patches::CheckedPatch;
 use crate::pending::Pending;
 use crate::query::{Listed, environment, query_rows};
@@ -66,33 +66,38 @@ impl Engine {
         let script =
             found.map_err(|e| Box::new(self.outcome(Err(e), Work { steps: vec![Step::ReadNothing] }, None)))?;
         let epk = container.partition_key().epk(key);
-        let partition = container.partition_of(&epk);
+        let mut partition = container.partition_of(&epk);
         let mut work = Work::default();
-        let spot = Spot { container, partition, key: Some(&epk) };
-        let done = self.at(spot, options.manner, &mut work, |work| {
-            let mut steps = Vec::new();
-            let done = self.transact(container, partition, key, &mut steps, |room| {
-                let (self_link, alt_link, quota) = (container.self_link(), container.alt_link(), self.quota(container));
-                let call = Procedure {
-                    id: script.id(),
-                    body: script.source(),
-                    arguments,
-                    links: ContainerLinks { self_link: &self_link, alt_link: &alt_link },
-                    quota: Quota { current: &quota.1, maximum: &quota.0 },
-                    logging: options.logging,
-                    ambient: self.ambient(),
-                };
-                let run = || self.scripts().run_procedure(call, room);
-                let outcome = self.meters().script_seconds.time(run).map_err(script_error)?;
-                Ok(ProcedureReply { body: outcome.body, log: outcome.log })
-            });
-            work.steps.push(Step::Script { inner: steps, executions: 1 });
-            done
+        let mut run = |room: &mut Room<'_, '_>| {
+            let (self_link, alt_link, quota) = (container.self_link(), container.alt_link(), self.quota(container));
+            let call = Procedure {
+                id: script.id(),
+                body: script.source(),
+                arguments,
+                links: ContainerLinks { self_link: &self_link, alt_link: &alt_link },
+                quota: Quota { current: &quota.1, maximum: &quota.0 },
+                logging: options.logging,
+                ambient: self.ambient(),
+            };
+            let run = || self.scripts().run_procedure(call, room);
+            let outcome = self.meters().script_seconds.time(run).map_err(script_error)?;
+            Ok(ProcedureReply { body: outcome.body, log: outcome.log })
+        };
+        let done = again(|| {
+            work.steps.clear();
+            partition = container.partition_of(&epk);
+            let spot = Spot { container, partition: &partition, key: Some(&epk) };
+            self.at(spot, options.manner, &mut work, |work| {
+                let mut steps = Vec::new();
+                let done = self.transact(container, &partition, key, &mut steps, &mut run);
+                work.steps.push(Step::Script { inner: steps, executions: 1 });
+                done
+            })
         });
         match done {
             Ok((ordered, reply, lsn)) => {
                 let position = partition.position(lsn, None);
-                Ok(Pending::new(ordered, partition, self.outcome(Ok(reply), work, Some(position))))
+                Ok(Pending::new(ordered, &partition, self.outcome(Ok(reply), work, Some(position))))
             }
             Err(error) => {
                 let lsn = partition.snapshot().map_or(0, |s| s.head().lsn);

@@ -6,7 +6,7 @@
 
 use crate::catalog::Container;
 use crate::keys::{self, Place};
-use crate::partition::{Partition, scan, storage_failure};
+use crate::partition::{Partition, again, scan, storage_failure};
 use crate::transaction::read_row;
 use orrery_model::json::parse;
 use orrery_model::{Error, Json, Result, object};
@@ -21,12 +21,15 @@ const LARGE_BYTES: u64 = 1 << 30;
 /// # Errors
 /// What the store reports.
 pub fn of_container(container: &Container) -> Result<Json> {
-    let rows = container.partitions().iter().map(|partition| of_partition(container, partition, LARGE_BYTES));
-    rows.collect::<Result<Vec<_>>>().map(Json::Array)
+    again(|| {
+        let partitions = container.partitions();
+        let rows = partitions.iter().map(|partition| of_partition(container, partition, LARGE_BYTES));
+        rows.collect::<Result<Vec<_>>>().map(Json::Array)
+    })
 }
 
 fn of_partition(container: &Container, partition: &Partition, large_bytes: u64) -> Result<Json> {
-    let snapshot = partition.snapshot()?;
+    let snapshot = partition.survey()?;
     let counters = Partition::counters(snapshot.as_ref())?;
     // What is not stored here at all need not be looked for.
     let large = match counters.bytes >= large_bytes {
@@ -80,7 +83,7 @@ fn damaged() -> Error {
 mod tests {
     use super::*;
     use crate::request::{Id, WriteOperation, WriteOptions};
-    use crate::{CrossPartitionQueries, Engine, EngineOptions, Profile};
+    use crate::{Engine, EngineOptions};
     use orrery_model::world::SeededWorld;
     use orrery_script::{HostCommand, PoolOptions};
     use orrery_storage::MemoryStore;
@@ -89,12 +92,7 @@ mod tests {
     /// An engine with a database, whose scripts are never run.
     fn engine() -> Engine {
         let command = HostCommand { program: "no-such-program".into(), arguments: Vec::new() };
-        let options = EngineOptions {
-            throughput: Default::default(),
-            profile: Profile::Modern,
-            cross_partition_queries: CrossPartitionQueries::Merge,
-            scripts: PoolOptions::new(command),
-        };
+        let options = EngineOptions::new(PoolOptions::new(command));
         let world = Arc::new(SeededWorld::new(1_767_225_600_000, 1));
         let engine = Engine::open(Arc::new(MemoryStore::new()), options, world).expect("the engine opens");
         engine.create_database(&object! { "id" => "db" }, None).result.expect("a database");

@@ -544,7 +544,7 @@ fn add_change(change: Change, out: &mut Changes) {
     });
     out.places.push(place);
     if let Some(v) = &old {
-        out.deletes.push(keys::feed(v.row.lsn, v.row.sequence));
+        out.deletes.push(keys::feed(v.row.lsn, v.row.sequence, number));
         out.counters.items -= 1;
         out.counters.bytes = out.counters.bytes.saturating_sub(v.row.size() as u64);
     }
@@ -583,7 +583,7 @@ fn put_rows(
     let new_chunks = rest.len() as u32;
     out.puts.push((keys::item(place, number), first));
     out.puts.extend(rest.into_iter().zip(0..).map(|(chunk, i)| (keys::item_rest(number, i), chunk)));
-    out.puts.push((keys::feed(v.row.lsn, v.row.sequence), keys::pack(number, place)));
+    out.puts.push((keys::feed(v.row.lsn, v.row.sequence, number), place.to_vec()));
     if old.is_none() {
         out.puts.push((keys::natural(number), place.to_vec()));
     }

@@ -12,10 +12,11 @@
 use crate::Engine;
 use crate::catalog::Container;
 use crate::keys::{self, Number};
-use crate::partition::{Changes, Partition, scan, settled};
+use crate::partition::{Changes, Partition, scan, settled, unless_gone};
 use crate::row::{self, Row};
 use bytes::Bytes;
 use orrery_model::json::parse;
+use orrery_model::partition_key::Epk;
 use orrery_model::{Error, Json, Object, Result, object};
 use orrery_storage::{Direction, Snapshot};
 use std::iter::Peekable;
@@ -86,7 +87,8 @@ impl Version {
     pub fn put(&self, lsn: u64, sequence: u32, out: &mut Changes) {
         let (first, rest) = row::split(self.encode());
         let chunks = std::iter::once(first).chain(rest);
-        out.puts.extend((0..).zip(chunks).map(|(chunk, bytes)| (keys::version(lsn, sequence, chunk), bytes)));
+        let key = |chunk| keys::version(lsn, sequence, self.number, chunk);
+        out.puts.extend((0..).zip(chunks).map(|(chunk, bytes)| (key(chunk), bytes)));
     }
 
     fn encode(&self) -> Vec<u8> {
@@ -107,6 +109,11 @@ impl Version {
         };
         let (operation, expired, crts, number, previous_lsn) = header().ok_or_else(damaged)?;
         Ok(Version { operation, expired, crts, number, previous_lsn, row: Row::decode(&bytes.slice(HEADER..))? })
+    }
+
+    /// Whose item it is, said by its first chunk.
+    pub fn epk_of(first: &Bytes) -> Result<Epk> {
+        Ok(Row::decode(&first.slice(HEADER.min(first.len())..))?.epk)
     }
 
     /// The text that clients read.
@@ -172,10 +179,10 @@ impl<'a> Versions<'a> {
 
     fn read_next(&mut self) -> Result<Option<(u64, Version)>> {
         let Some((key, first)) = self.rows.next().transpose()? else { return Ok(None) };
-        let Some((lsn, sequence, 0)) = keys::read_version(&key) else { return Err(damaged()) };
+        let Some((at, 0)) = keys::read_version(&key) else { return Err(damaged()) };
         let mut whole = first;
         let is_rest = |entry: &Result<(Bytes, Bytes)>| match entry {
-            Ok((key, _)) => keys::read_version(key).is_some_and(|(l, s, _)| (l, s) == (lsn, sequence)),
+            Ok((key, _)) => keys::read_version(key).is_some_and(|(same, _)| same == at),
             Err(_) => true,
         };
         if row::may_go_on(&whole) {
@@ -185,7 +192,7 @@ impl<'a> Versions<'a> {
             }
             whole = bytes.into();
         }
-        Ok(Some((lsn, Version::decode(&whole)?)))
+        Ok(Some((at.0, Version::decode(&whole)?)))
     }
 }
 
@@ -212,7 +219,10 @@ impl Engine {
     /// # Errors
     /// What the store reports; it is tried again by [`Engine::remove_old_versions`].
     pub(crate) fn begin_versions(&self, container: &Container) -> Result<()> {
-        container.partitions().iter().try_for_each(|partition| self.begin_versions_of(container, partition))
+        container
+            .partitions()
+            .iter()
+            .try_for_each(|partition| unless_gone(self.begin_versions_of(container, partition)))
     }
 
     fn begin_versions_of(&self, container: &Container, partition: &Partition) -> Result<()> {
@@ -238,9 +248,9 @@ impl Engine {
     pub fn remove_old_versions(&self) -> Result<usize> {
         let mut removed = 0;
         for container in self.catalog().all_containers() {
-            for partition in container.partitions() {
-                self.begin_versions_of(&container, partition)?;
-                removed += self.remove_old_versions_of(&container, partition)?;
+            for partition in container.partitions().iter() {
+                unless_gone(self.begin_versions_of(&container, partition))?;
+                removed += unless_gone(self.remove_old_versions_of(&container, partition))?;
             }
         }
         Ok(removed)
@@ -255,7 +265,7 @@ impl Engine {
         let (mut doomed, mut last) = (Vec::new(), 0);
         for entry in scan(snapshot.as_ref(), &keys::versions_after(0), Direction::Forward) {
             let (key, value) = entry?;
-            let (lsn, _, chunk) = keys::read_version(&key).ok_or_else(damaged)?;
+            let ((lsn, ..), chunk) = keys::read_version(&key).ok_or_else(damaged)?;
             if lsn != last && doomed.len() >= ROWS_A_COMMIT {
                 break;
             }
@@ -292,7 +302,6 @@ fn damaged() -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use orrery_model::partition_key::Epk;
 
     fn row(lsn: u64) -> Row {
         Row {

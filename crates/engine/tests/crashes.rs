@@ -1,7 +1,7 @@
 //! Crashes and failures at every step of a history: what was acknowledged is there, nothing is there by half.
 //!
 //! The history makes a database and a container of two physical partitions, writes items one by one and several at a
-//! time, changes the indexing policy and deletes. It is run once for each step at which the store can crash or fail.
+//! time, changes the indexing policy and deletes, splits a partition and merges two. It is run once for each step at which the store can crash or fail.
 //! Afterwards every item must be as it was acknowledged, or as a write says whose outcome the client did not learn; the
 //! index must find what a scan finds, the counters must count it, and no LSN or item number may come twice.
 
@@ -10,7 +10,7 @@ mod support;
 use orrery_engine::request::*;
 use orrery_engine::{Container, Engine, Feed, Profile};
 use orrery_model::world::SeededWorld;
-use orrery_model::{Error, Kind};
+use orrery_model::{Error, Json, Kind};
 use orrery_storage::testing::{Crashing, Failing, Fault};
 use orrery_storage::{LocalOptions, LocalStore, MemoryStore};
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,6 +38,7 @@ const BEFORE: &[&[Write]] = &[
     &[Delete(2), Create(2, 22), Upsert(4, 40), Upsert(4, 41)],
     &[Create(5, 50), Delete(5)],
 ];
+const MEANWHILE: &[&[Write]] = &[&[Upsert(1, 13), Upsert(6, 61)], &[Delete(6), Create(6, 62), Upsert(5, 51)]];
 const AFTER: &[&[Write]] = &[&[Upsert(6, 60), Delete(1), Upsert(3, 31)], &[Create(1, 12)], &[Delete(4), Create(7, 70)]];
 
 impl Write {
@@ -202,7 +203,40 @@ fn history(engine: &Engine, ledger: &mut Ledger) -> Result<(), Error> {
         engine.rebuild_some(1)?;
         ledger.send(engine, &container, writes)?;
     }
-    engine.finish_rebuilds()
+    engine.finish_rebuilds()?;
+    // A split at the median, then a merge over it, with writes before, between and after their steps.
+    let split = RangeChange::Split { range: fullest(engine, &container)?, at: SplitAt::Median };
+    for change in [split, RangeChange::Merge { ranges: Vec::new() }] {
+        let change = match change {
+            RangeChange::Merge { .. } => {
+                let (ranges, _) = engine.partition_key_ranges(&container)?;
+                RangeChange::Merge { ranges: ranges.iter().map(|range| range.id).collect() }
+            }
+            split => split,
+        };
+        let mut status = engine.begin_repartition(&container, change, true)?;
+        for writes in MEANWHILE {
+            ledger.send(engine, &container, writes)?;
+            status = engine.step_repartition(status.id)?;
+        }
+        status = engine.finish_repartition(status.id)?;
+        if let Some(failure) = status.failure {
+            return Err(Error::internal(failure));
+        }
+        engine.destroy_deleted()?;
+        ledger.send(engine, &container, &[Upsert(6, 63), Upsert(1, 14), Upsert(3, 32), Upsert(5, 52), Delete(5)])?;
+    }
+    Ok(())
+}
+
+/// The range with the most items.
+fn fullest(engine: &Engine, container: &Arc<Container>) -> Result<u32, Error> {
+    let statistics = engine.read_container_with_statistics(container).result?;
+    let statistics = json(&text(&statistics.body));
+    let partitions = statistics.get("statistics").and_then(|s| s.as_array()).expect("a list");
+    let count = |partition: &&Json| partition.get("documentCount").and_then(Json::as_i64);
+    let id = partitions.iter().max_by_key(count).and_then(|p| p.get("id")?.as_str()?.parse().ok());
+    Ok(id.expect("a range"))
 }
 
 fn world() -> Arc<SeededWorld> {

@@ -103,6 +103,8 @@ kinds! {
     NameCacheIsStale => 410, 1000, "Gone", AfterRefresh;
     /// The partition key range does not exist or was split.
     PartitionKeyRangeGone => 410, 1002, "Gone", AfterRefresh;
+    /// The partition is about to be replaced by others.
+    CompletingSplit => 410, 1007, "Gone", AfterWait;
     /// The ETag does not match.
     PreconditionFailed => 412, 0, "PreconditionFailed", Never;
     /// The condition of a patch does not hold for the item.

@@ -28,6 +28,8 @@ pub const PARTITION_KEY_BYTES_V2: usize = 2048;
 pub const PARTITION_KEY_LEVELS: usize = 3;
 /// RU/s that one physical partition serves at most.
 pub const PARTITION_RU_PER_SECOND: u32 = 10_000;
+/// Bytes of items that a physical partition holds before it is split.
+pub const PARTITION_BYTES: u64 = 50 << 30;
 /// RU/s of a container or database at most.
 pub const THROUGHPUT_MOST: u32 = 1_000_000;
 /// Milliseconds that one request may run.

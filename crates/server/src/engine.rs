@@ -35,7 +35,8 @@ pub(crate) fn open_engine(
         CrossPartitionQueries::Merge => orrery_engine::CrossPartitionQueries::Merge,
         CrossPartitionQueries::Refuse => orrery_engine::CrossPartitionQueries::Refuse,
     };
-    let options = EngineOptions { profile, cross_partition_queries, scripts: PoolOptions::new(command), throughput };
+    let scripts = PoolOptions::new(command);
+    let options = EngineOptions { profile, cross_partition_queries, throughput, ..EngineOptions::new(scripts) };
     let engine = Engine::open(store, options, world).map_err(|error| {
         let cause = error.cause_chain();
         let cause = if cause.is_empty() { error.told().to_owned() } else { cause };

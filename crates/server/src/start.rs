@@ -194,7 +194,7 @@ struct Chore {
     failure: &'static str,
 }
 
-const CHORES: [Chore; 3] = [
+const CHORES: [Chore; 4] = [
     Chore {
         work: |engine| {
             engine.remove_expired()?;
@@ -204,6 +204,7 @@ const CHORES: [Chore; 3] = [
         failure: "what is expired or deleted keeps its space for now",
     },
     Chore { work: Engine::finish_clearing, failure: "deleted logical partitions keep their space for now" },
+    Chore { work: Engine::repartition_some, failure: "a physical partition is not split for now" },
     Chore { work: Engine::finish_rebuilds, failure: "an index does not follow its policy for now" },
 ];
 

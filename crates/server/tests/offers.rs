@@ -101,7 +101,6 @@ fn a_throughput_is_replaced_within_its_limits() {
         (Json::from(300), "less than required minimum throughput 400"),
         (Json::from(450), "between 400 and 1000000 inclusive in increments of 100"),
         (Json::from(1_000_100), "between 400 and 1000000"),
-        (Json::from(12_000), "more than the 1 physical partitions"),
         (Json::from("600"), "no whole number"),
         (Json::Null, "'offerThroughput' is missing"),
     ] {
@@ -112,6 +111,31 @@ fn a_throughput_is_replaced_within_its_limits() {
     let stale = about("PUT", &offer).header("If-Match", text(&offer, "_etag"));
     assert_eq!(client.call(&stale.body(with(&offer, &[]))).status, 412);
     assert_eq!(manual(&offer_of(&mut client, &made)), Some(600));
+}
+
+#[test]
+fn a_throughput_beyond_the_partitions_is_pending_until_they_are_split() {
+    let server = server();
+    let mut client = server.client();
+    let made = container(&mut client, &[]);
+    let offer = offer_of(&mut client, &made);
+    let replaced = client.call(&about("PUT", &offer).body(with(&offer, &[("offerThroughput", 21_000.into())])));
+    assert_eq!((replaced.status, manual(&replaced.json())), (200, Some(21_000)), "{}", replaced.text());
+    assert_eq!(replaced.header("x-ms-offer-replace-pending"), Some("true"));
+    assert_eq!(content(&replaced.json(), "isOfferReplacePending"), Some(&Json::Bool(true)));
+    let done = std::iter::repeat_with(|| client.call(&about("GET", &offer)))
+        .find(|offer| offer.header("x-ms-offer-replace-pending") == Some("false"))
+        .expect("an endless iterator");
+    assert_eq!((manual(&done.json()), content(&done.json(), "isOfferReplacePending")), (Some(21_000), None));
+    let answer = client.call(&Request::new("GET", "/dbs/blog/colls/posts/pkranges"));
+    let ranges = rows(&answer, "PartitionKeyRanges");
+    let parents = |range: &Json| range.get("parents").expect("parents").to_text();
+    let shown: Vec<_> = ranges.iter().map(|range| (text(range, "id"), parents(range))).collect();
+    let wanted = [("3", r#"["0","1"]"#), ("4", r#"["0","1"]"#), ("2", r#"["0"]"#)];
+    assert_eq!(shown, wanted.map(|(id, parents)| (id.to_owned(), parents.to_owned())));
+    let gone = Request::query("/dbs/blog/colls/posts/docs", "SELECT * FROM c");
+    let gone = gone.header("x-ms-documentdb-partitionkeyrangeid", "0");
+    assert_eq!(client.call(&gone).code(), (410, 1002));
 }
 
 #[test]

@@ -243,7 +243,7 @@ fn other_directories_and_other_formats_are_refused() {
 
     let original = in_journal();
     let format = original.dir.path().join("ORRERY");
-    let text = std::fs::read_to_string(&format).unwrap().replace("format: 1", "format: 2");
+    let text = std::fs::read_to_string(&format).unwrap().replace("format: 2", "format: 3");
     std::fs::write(&format, text).unwrap();
     let refusal = LocalStore::open(original.dir.path(), LocalOptions::default()).err().unwrap();
     assert!(matches!(&refusal, StoreError::UnknownFormat { found, known: 1, .. } if found == "2"), "{refusal}");

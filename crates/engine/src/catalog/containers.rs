@@ -2,20 +2,21 @@
 
 use super::databases::Database;
 use super::offers::Offer;
+use super::ranges::{Lineage, RangeRecord, live};
 use super::records::{Kind, Meta, Record};
 use super::scripts::{Script, ScriptKey};
 use super::settings::Settings;
 use super::{Batch, Catalog};
 use crate::index::policy::Policy;
 use crate::index::stretches::{Generation, Policies};
-use crate::partition::{Counters, Partition, outcome_error};
+use crate::partition::{Counters, Partition, again, gone_error, outcome_error};
 use crate::request::{RangeInfo, Resource, ScriptKind, Throughput};
 use crate::throughput::{Decisions, Given, Provision};
 use crate::traffic::Traffic;
 use crate::transaction::etag_matches;
 use orrery_model::partition_key::{Definition, Epk, EpkRange};
 use orrery_model::rid::Child;
-use orrery_model::{Error, Json, Kind as ErrorKind, Object, Result, Rid, limits, object};
+use orrery_model::{Error, Json, Object, Result, Rid, limits, object};
 use orrery_storage::{PartitionId, Store};
 use std::collections::HashMap;
 use std::fmt;
@@ -30,11 +31,17 @@ pub struct Container {
     created: u64,
     partition_key: Definition,
     state: RwLock<ContainerState>,
-    partitions: Vec<Arc<Partition>>,
+    ranges: RwLock<Ranges>,
     scripts: RwLock<HashMap<ScriptKey, Arc<Script>>>,
     next_number: AtomicU64,
     provision: Provision,
     traffic: Traffic,
+}
+
+/// Its physical partitions.
+struct Ranges {
+    live: Arc<[Arc<Partition>]>,
+    lineage: Arc<Lineage>,
 }
 
 struct ContainerState {
@@ -50,15 +57,19 @@ impl fmt::Debug for Container {
 }
 
 impl Container {
-    pub(super) fn from_record(store: &Arc<dyn Store>, database: Arc<Database>, record: Record) -> Result<Self> {
+    pub(super) fn from_record(
+        store: &Arc<dyn Store>,
+        database: Arc<Database>,
+        record: Record,
+        lineage: Lineage,
+    ) -> Result<Self> {
         let settings = Settings::from_body(&record.body)?;
         let policies = read_policies(&record.kept, &settings)?;
         let created = record.kept.get("created").and_then(Json::as_i64).unwrap_or(0) as u64;
-        let listed = record.kept.get("partitions").and_then(Json::as_array).ok_or_else(Record::damaged)?;
-        let partitions = listed.iter().map(|p| read_partition(store, p, created)).collect::<Result<Vec<_>>>()?;
+        let partitions = live(store, &lineage, created)?;
         let decisions = Decisions::read(record.kept.get("throughput")).ok_or_else(Record::damaged)?;
         let mut next_number = 1;
-        for partition in &partitions {
+        for partition in partitions.iter() {
             next_number = next_number.max(Partition::counters(partition.snapshot()?.as_ref())?.next_number);
         }
         let container = Container {
@@ -71,7 +82,7 @@ impl Container {
                 settings: Arc::new(settings),
                 policies: Arc::new(policies),
             }),
-            partitions,
+            ranges: RwLock::new(Ranges { live: partitions, lineage: Arc::new(lineage) }),
             scripts: RwLock::default(),
             next_number: AtomicU64::new(next_number),
             provision: Provision::new(decisions),
@@ -133,39 +144,59 @@ impl Container {
         (state.meta, Arc::clone(&state.settings), Policies::clone(&state.policies))
     }
 
-    /// Its physical partitions, in order of their ranges.
-    pub fn partitions(&self) -> &[Arc<Partition>] {
-        &self.partitions
+    /// The physical partitions that it has now, in order of their ranges. They tile the hash space. One that is taken
+    /// from here may be gone a moment later, and then refuses to be read or written.
+    pub fn partitions(&self) -> Arc<[Arc<Partition>]> {
+        Arc::clone(&self.ranges.read().unwrap_or_else(PoisonError::into_inner).live)
+    }
+
+    /// All physical partitions that it has or had.
+    pub fn lineage(&self) -> Arc<Lineage> {
+        Arc::clone(&self.ranges.read().unwrap_or_else(PoisonError::into_inner).lineage)
+    }
+
+    /// Other partitions take the place of some.
+    pub(super) fn change_ranges(&self, store: &Arc<dyn Store>, changed: &[RangeRecord]) -> Result<()> {
+        let mut ranges = self.ranges.write().unwrap_or_else(PoisonError::into_inner);
+        let mut lineage = Lineage::clone(&ranges.lineage);
+        lineage.extend(changed.iter().map(|range| (range.id, range.clone())));
+        // Those that stay are the same objects: each has its one writer.
+        let fresh = live(store, &lineage, self.created)?;
+        let same = |new: &Arc<Partition>| ranges.live.iter().find(|old| old.id == new.id).unwrap_or(new).clone();
+        let live = fresh.iter().map(same).collect();
+        *ranges = Ranges { live, lineage: Arc::new(lineage) };
+        Ok(())
     }
 
     /// The partition in which a key lives.
-    pub fn partition_of(&self, epk: &Epk) -> &Arc<Partition> {
+    pub fn partition_of(&self, epk: &Epk) -> Arc<Partition> {
+        let partitions = self.partitions();
         // Ranges tile the space, so there is exactly one; keys of the last are unbounded above.
-        let at = self.partitions.partition_point(|p| p.range.max <= *epk);
-        &self.partitions[at.min(self.partitions.len() - 1)]
+        let at = partitions.partition_point(|p| p.range.max <= *epk);
+        Arc::clone(&partitions[at.min(partitions.len() - 1)])
     }
 
     /// Whether there is a physical partition of this id.
     pub fn has_range(&self, id: u32) -> bool {
-        self.partitions.iter().any(|p| p.id == id)
+        self.partitions().iter().any(|p| p.id == id)
     }
 
     /// The partition with this range id.
     ///
     /// # Errors
     /// 410/1002 if there is none.
-    pub fn partition_by_id(&self, id: u32) -> Result<&Arc<Partition>> {
-        self.partitions.iter().find(|p| p.id == id).ok_or_else(|| {
-            Error::new(
-                ErrorKind::PartitionKeyRangeGone,
-                format!("The partition key range {id} is gone: it does not exist or was split."),
-            )
-        })
+    pub fn partition_by_id(&self, id: u32) -> Result<Arc<Partition>> {
+        self.partitions().iter().find(|p| p.id == id).cloned().ok_or_else(|| gone_error(id))
     }
 
     /// The stretch of the hash space that a partition holds; `None` if there is no partition of this id.
-    pub fn range_of(&self, id: u32) -> Option<&EpkRange> {
-        self.partitions.iter().find(|p| p.id == id).map(|p| &p.range)
+    pub fn range_of(&self, id: u32) -> Option<EpkRange> {
+        self.partitions().iter().find(|p| p.id == id).map(|p| p.range.clone())
+    }
+
+    /// The stretch of a partition that it has or had; `None` if there never was one of this id.
+    pub fn stretch_of(&self, id: u32) -> Option<EpkRange> {
+        self.lineage().get(&id).map(|range| range.range.clone())
     }
 
     /// What it may spend.
@@ -212,13 +243,15 @@ impl Container {
     /// # Errors
     /// What the store reports.
     pub fn stored(&self) -> Result<Counters> {
-        let mut all = Counters::default();
-        for partition in &self.partitions {
-            let counters = Partition::counters(partition.snapshot()?.as_ref())?;
-            all.items += counters.items;
-            all.bytes += counters.bytes;
-        }
-        Ok(all)
+        again(|| {
+            let mut all = Counters::default();
+            for partition in self.partitions().iter() {
+                let counters = Partition::counters(partition.survey()?.as_ref())?;
+                all.items += counters.items;
+                all.bytes += counters.bytes;
+            }
+            Ok(all)
+        })
     }
 
     /// The live partitions as clients see them.
@@ -229,10 +262,10 @@ impl Container {
                 rid: Rid::child(self.rid, Child::Range, u64::from(p.id) + 2),
                 range: p.range.clone(),
                 parents: p.parents.clone(),
-                lsn: p.snapshot()?.head().lsn,
+                lsn: p.survey()?.head().lsn,
             })
         };
-        self.partitions.iter().map(info).collect()
+        again(|| self.partitions().iter().map(info).collect())
     }
 
     /// One of its scripts.
@@ -258,18 +291,16 @@ impl Container {
     }
 
     pub(super) fn last_home(&self) -> u64 {
-        self.partitions.iter().map(|p| p.home.0).max().unwrap_or(0)
+        self.partitions().iter().map(|p| p.home.0).max().unwrap_or(0)
     }
 
     fn record(&self, meta: Meta, settings: &Settings, policies: &Policies) -> Record {
-        let partitions: Vec<Json> = self.partitions.iter().map(|p| Json::Object(write_partition(p))).collect();
         let older: Vec<Json> =
             policies.older.iter().map(|(g, p)| Json::Array(vec![Json::from(*g), p.to_json()])).collect();
         let mut kept = object! {
             "created" => self.created,
             "generation" => policies.newest.0,
             "olderPolicies" => older,
-            "partitions" => partitions,
         };
         if let Some(throughput) = self.provision.decisions().kept() {
             kept.push_new("throughput", throughput);
@@ -298,24 +329,17 @@ fn read_policies(kept: &Object, settings: &Settings) -> Result<Policies> {
     })
 }
 
-fn write_partition(p: &Partition) -> Object {
-    let parents: Vec<Json> = p.parents.iter().map(|id| Json::from(*id)).collect();
-    object! {
-        "id" => p.id, "home" => p.home.0, "min" => p.range.min.to_string(), "max" => p.range.max.to_string(),
-        "parents" => parents,
+/// What is kept of a partition that a new container begins with.
+fn first_range(partition: &Partition, since_ms: u64) -> RangeRecord {
+    RangeRecord {
+        id: partition.id,
+        range: partition.range.clone(),
+        parents: Vec::new(),
+        home: Some(partition.home),
+        mixed_until: 0,
+        since_ms,
+        until_ms: None,
     }
-}
-
-fn read_partition(store: &Arc<dyn Store>, json: &Json, version: u64) -> Result<Arc<Partition>> {
-    let read = || -> Option<Partition> {
-        let epk = |name: &str| Epk::from_hex(json.get(name)?.as_str()?).ok();
-        let number = |json: &Json| u32::try_from(json.as_i64()?).ok();
-        let parents = json.get("parents")?.as_array()?.iter().map(number).collect::<Option<Vec<u32>>>()?;
-        let home = PartitionId(json.get("home")?.as_i64()? as u64);
-        let range = EpkRange::new(epk("min")?, epk("max")?);
-        Some(Partition::new(Arc::clone(store), number(json.get("id")?)?, parents, range, home, version))
-    };
-    read().map(Arc::new).ok_or_else(Record::damaged)
 }
 
 /// Physical partitions that a new container gets (the service's rule).
@@ -360,8 +384,8 @@ impl Catalog {
         let count = if shared { 1 } else { partition_count(asked) };
         let partitions = self.new_partitions(&settings, count)?;
         let meta = self.new_meta(rid);
-        let listed: Vec<Json> = partitions.iter().map(|p| Json::Object(write_partition(p))).collect();
-        let kept = object! { "created" => self.world.now_ms(), "generation" => 0, "partitions" => listed };
+        let now = self.world.now_ms();
+        let kept = object! { "created" => now, "generation" => 0 };
         let record = Record { kind: Kind::Container, meta, body: settings.body.clone(), kept };
         let offer = if shared {
             None
@@ -370,11 +394,13 @@ impl Catalog {
         };
         let mut batch = Batch::default();
         batch.put(&record);
+        let lineage: Lineage = partitions.iter().map(|p| (p.id, first_range(p, now))).collect();
+        lineage.values().for_each(|range| batch.put_range(rid, range));
         if let Some(offer) = &offer {
             batch.put(&offer.record());
         }
         self.commit(batch)?;
-        let container = Arc::new(Container::from_record(&self.store, owner, record)?);
+        let container = Arc::new(Container::from_record(&self.store, owner, record, lineage)?);
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         state.last_home = state.last_home.max(container.last_home());
         state.containers.insert(rid, Arc::clone(&container));
@@ -505,8 +531,9 @@ impl Catalog {
         if let Some(offer) = self.offer_of(container.rid) {
             batch.delete(Kind::Offer, offer.rid());
         }
-        container.partitions.iter().for_each(|p| batch.doom(p.home));
-        container.partitions.iter().map(|p| p.home.0).collect()
+        container.lineage().keys().for_each(|id| batch.delete_range(container.rid, *id));
+        container.partitions().iter().for_each(|p| batch.doom(p.home));
+        container.partitions().iter().map(|p| p.home.0).collect()
     }
 
     pub(super) fn forget_container(&self, container: &Container) {

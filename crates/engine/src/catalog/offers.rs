@@ -73,13 +73,18 @@ impl Offer {
         Record { kind: Kind::Offer, meta: self.meta, body: Object::new(), kept }
     }
 
+    /// Physical partitions that its throughput needs.
+    pub fn partitions(&self) -> usize {
+        self.throughput.most().div_ceil(limits::PARTITION_RU_PER_SECOND) as usize
+    }
+
     /// Its resource id, which is also its id.
     pub fn rid(&self) -> Rid {
         self.meta.rid
     }
 
     /// As a client reads it.
-    fn resource(&self, load: Load) -> Resource {
+    fn resource(&self, load: Load, is_pending: bool) -> Resource {
         let mut content = match self.throughput {
             Throughput::Manual(ru) => object! { "offerThroughput" => ru },
             Throughput::Autoscale { max, increment_percent } => {
@@ -92,6 +97,9 @@ impl Offer {
             "maxThroughputEverProvisioned" => self.highest,
             "maxConsumedStorageEverInKB" => load.bytes.div_ceil(1024),
         };
+        if is_pending {
+            content.push_new("isOfferReplacePending", true);
+        }
         content.push_new("offerIsRUPerMinuteThroughputEnabled", false);
         content.push_new("offerMinimumThroughputParameters", past);
         let body = object! {
@@ -189,7 +197,18 @@ impl Catalog {
     fn offered(&self, offer: &Offer) -> Result<Offered> {
         let load = self.load_of(offer.target)?;
         let offer = offer.clone().grown(load);
-        Ok(Offered { resource: offer.resource(load), least: offer.least(load) })
+        Ok(self.shown(&offer, load))
+    }
+
+    fn shown(&self, offer: &Offer, load: Load) -> Offered {
+        let is_pending = self.is_pending(offer);
+        Offered { resource: offer.resource(load, is_pending), least: offer.least(load), is_pending }
+    }
+
+    /// Whether there are fewer physical partitions than the throughput needs: they are being split.
+    fn is_pending(&self, offer: &Offer) -> bool {
+        let container = self.state().containers.get(&offer.target).cloned();
+        container.is_some_and(|container| container.partitions().len() < offer.partitions())
     }
 
     /// What the offer of a container or database pays for.
@@ -212,11 +231,11 @@ impl Catalog {
         Ok(load)
     }
 
-    /// Changes a throughput within what the present partitions carry.
+    /// Changes a throughput. Where it needs more partitions than there are it is pending until they are split, see
+    /// [`crate::Engine::repartition_some`].
     ///
     /// # Errors
-    /// 404, 412, 400 for a body that breaks a rule, for values outside the limits, and for more than the partitions
-    /// carry.
+    /// 404, 412, 400 for a body that breaks a rule and for values outside the limits.
     pub fn replace_offer(&self, rid: Rid, change: &OfferChange, if_match: Option<&str>) -> Result<Offered> {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let found = self.find_offer(rid)?;
@@ -227,7 +246,6 @@ impl Catalog {
         let load = self.load_of(found.target)?;
         let old = (*found).clone().grown(load);
         let wanted = old.changed(change, load)?;
-        self.check_carried(&old, wanted)?;
         let mut offer = old;
         offer.meta = self.new_meta(rid);
         offer.throughput = wanted;
@@ -235,7 +253,7 @@ impl Catalog {
         let mut batch = Batch::default();
         batch.put(&offer.record());
         self.commit(batch)?;
-        let offered = Offered { resource: offer.resource(load), least: offer.least(load) };
+        let offered = self.shown(&offer, load);
         let target = offer.target;
         self.state.write().unwrap_or_else(PoisonError::into_inner).offers.insert(rid, Arc::new(offer));
         self.provide_all(target);
@@ -276,20 +294,6 @@ impl Catalog {
             )),
         }
     }
-
-    /// Checks that the partitions there are carry a throughput.
-    fn check_carried(&self, offer: &Offer, wanted: Throughput) -> Result<()> {
-        let container = self.state().containers.get(&offer.target).cloned();
-        let Some(partitions) = container.map(|container| container.partitions().len() as u32) else { return Ok(()) };
-        let carried = partitions * limits::PARTITION_RU_PER_SECOND;
-        if wanted.most() <= carried.max(offer.throughput.most()) {
-            return Ok(());
-        }
-        Err(Error::unsupported(format!(
-            "Raising the throughput beyond {carried} RU/s, which needs more than the {partitions} physical partitions \
-             there are,"
-        )))
-    }
 }
 
 /// What the body of an offer may say.
@@ -320,6 +324,7 @@ const CONTENT: &[Property] = &[
     ),
     only("offerIsRUPerMinuteThroughputEnabled", "`false`; `true` is refused by name", &["false"]),
     servers("offerMinimumThroughputParameters", "the server's own: accepted and not kept"),
+    servers("isOfferReplacePending", "the server's own: `true` while partitions are split to carry the throughput"),
 ];
 
 impl Offer {

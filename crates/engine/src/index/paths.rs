@@ -91,6 +91,17 @@ impl Paths {
         number
     }
 
+    /// The number here of a path that another dictionary stored as `row`; `parent` says what its parent's is here.
+    pub fn adopt(&mut self, row: &[u8], parent: impl FnOnce(PathNumber) -> Option<PathNumber>) -> Option<PathNumber> {
+        let theirs = PathNumber::from_be_bytes(row.get(..4)?.try_into().ok()?);
+        match row.get(4..)? {
+            [] => Some(self.element(parent(theirs)?)),
+            [b'+', text @ ..] => Some(self.derived(std::str::from_utf8(text).ok()?)),
+            [b'/', name @ ..] => Some(self.name(parent(theirs)?, std::str::from_utf8(name).ok()?)),
+            _ => None,
+        }
+    }
+
     fn new_number(&mut self, row: Vec<u8>) -> PathNumber {
         self.count += 1;
         self.unsaved.push((self.count, row));
@@ -151,6 +162,29 @@ mod tests {
         assert_eq!(again.find_derived("/a ASC, /b DESC"), Some(composite));
         assert!(again.name(ROOT, "c") > composite);
         assert!(paths.take_unsaved().is_empty());
+    }
+
+    #[test]
+    fn paths_of_another_dictionary_are_adopted() {
+        let mut theirs = Paths::default();
+        theirs.name(ROOT, "a");
+        let b = theirs.name(ROOT, "b");
+        theirs.element(b);
+        theirs.derived("/a ASC");
+        let mut ours = Paths::default();
+        ours.name(ROOT, "b");
+        let mut map = HashMap::from([(ROOT, ROOT)]);
+        for (number, row) in theirs.take_unsaved() {
+            let here = ours.adopt(&row, |parent| map.get(&parent).copied()).expect("a row of theirs");
+            map.insert(number, here);
+        }
+        assert_eq!(
+            ours.find(&[Step::Name("b".into()), Step::Element]).map(|n| map.values().any(|m| *m == n)),
+            Some(true)
+        );
+        assert_eq!(ours.find(&[Step::Name("a".into())]), map.get(&1).copied());
+        assert!(ours.find_derived("/a ASC").is_some());
+        assert_eq!(ours.adopt(b"\0\0\0\x09/x", |parent| map.get(&parent).copied()), None);
     }
 
     #[test]

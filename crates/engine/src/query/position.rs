@@ -7,23 +7,36 @@
 //! 2  range·4 number·8 along·4  1 value                     behind this item with this value
 //! 2  range·4 number·8 along·4  2 digest·8                  the same, the value to be read from the item
 //! 3  range·4                                               before all items of this range
+//! 4  length·1 epk  one of 1 to 3                           the same in what lies from this point of the range on
 //! ```
+//! A range may be gone by the time; those that took its place are then read as it was, see `Reach::go_on`. The last form
+//! is for a range that holds, through a merge, what an earlier page gave already.
+//!
 //! `along` names the index. Long values are left to the item only for clients that limit their tokens: an item that
 //! changed in between makes such a position worthless.
 
 use super::walk::Spot;
 use crate::keys::{self, Number};
-use orrery_model::partition_key::murmur3_128;
+use orrery_model::partition_key::{Epk, murmur3_128};
 use orrery_model::{Error, Result};
 
 /// Bytes of a value that a short position still carries.
 const SHORT_VALUE: usize = 256;
 
+/// What a position is in.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Stretch {
+    /// A range, that may be gone.
+    pub range: u32,
+    /// Where in it the stretch begins, if not where the range does.
+    pub from: Option<Epk>,
+}
+
 /// The place behind a candidate.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Position {
-    /// The range that it is in.
-    pub range: u32,
+    /// The stretch that it is in.
+    pub stretch: Stretch,
     /// Its number.
     pub number: Number,
     /// The index along which it was found; `None` in natural order.
@@ -38,20 +51,31 @@ pub struct Position {
     pub is_start: bool,
 }
 
+impl Stretch {
+    /// What comes before a position in it.
+    fn prefix(&self) -> Vec<u8> {
+        match &self.from {
+            None => Vec::new(),
+            Some(epk) => [&[4, epk.as_bytes().len() as u8], epk.as_bytes()].concat(),
+        }
+    }
+}
+
 impl Position {
     /// Before all candidates.
     pub const BEGINNING: [u8; 1] = [0];
 
-    /// Before all items of a range, as bytes.
-    pub fn start_of(range: u32) -> Vec<u8> {
-        let mut out = vec![3];
-        out.extend_from_slice(&range.to_be_bytes());
+    /// Before all items of a stretch, as bytes.
+    pub fn start_of(stretch: &Stretch) -> Vec<u8> {
+        let mut out = stretch.prefix();
+        out.push(3);
+        out.extend_from_slice(&stretch.range.to_be_bytes());
         out
     }
 
     /// The place behind a spot.
-    pub fn of(range: u32, along: Option<u32>, spot: Spot) -> Self {
-        Position { range, number: spot.number, along, value: spot.value, ..Position::default() }
+    pub fn of(stretch: Stretch, along: Option<u32>, spot: Spot) -> Self {
+        Position { stretch, number: spot.number, along, value: spot.value, ..Position::default() }
     }
 
     /// A few bytes that tell values apart.
@@ -62,10 +86,11 @@ impl Position {
     /// The bytes.
     pub fn write(&self, short: bool) -> Vec<u8> {
         if self.is_start {
-            return Self::start_of(self.range);
+            return Self::start_of(&self.stretch);
         }
-        let mut out = vec![if self.along.is_some() { 2 } else { 1 }];
-        out.extend_from_slice(&self.range.to_be_bytes());
+        let mut out = self.stretch.prefix();
+        out.push(if self.along.is_some() { 2 } else { 1 });
+        out.extend_from_slice(&self.stretch.range.to_be_bytes());
         out.extend_from_slice(&self.number.to_be_bytes());
         let Some(along) = self.along else { return out };
         out.extend_from_slice(&along.to_be_bytes());
@@ -92,7 +117,17 @@ impl Position {
             [] | [0] => Ok(None),
             [3, range @ ..] => {
                 let range = u32::from_be_bytes(range.try_into().map_err(|_| Self::foreign())?);
-                Ok(Some(Position { range, is_start: true, ..Position::default() }))
+                let stretch = Stretch { range, from: None };
+                Ok(Some(Position { stretch, is_start: true, ..Position::default() }))
+            }
+            [4, length, rest @ ..] => {
+                let (epk, rest) = rest.split_at_checked(usize::from(*length)).ok_or_else(Self::foreign)?;
+                if rest.first() == Some(&4) {
+                    return Err(Self::foreign());
+                }
+                let mut position = Self::read(rest)?.ok_or_else(Self::foreign)?;
+                position.stretch.from = Some(Epk::from_bytes(epk));
+                Ok(Some(position))
             }
             [kind @ (1 | 2), rest @ ..] => Self::parse(*kind == 2, rest).map(Some).ok_or_else(Self::foreign),
             _ => Err(Self::foreign()),
@@ -102,7 +137,7 @@ impl Position {
     fn parse(is_along: bool, bytes: &[u8]) -> Option<Self> {
         let range = u32::from_be_bytes(bytes.get(..4)?.try_into().ok()?);
         let number = u64::from_be_bytes(bytes.get(4..12)?.try_into().ok()?);
-        let position = Position { range, number, ..Position::default() };
+        let position = Position { stretch: Stretch { range, from: None }, number, ..Position::default() };
         if !is_along {
             return (bytes.len() == 12).then_some(position);
         }
@@ -130,12 +165,17 @@ mod tests {
 
     #[test]
     fn positions_read_back() {
-        let natural = Position { range: 3, number: 9, ..Position::default() };
+        let stretch = Stretch { range: 3, from: None };
+        let natural = Position { stretch: stretch.clone(), number: 9, ..Position::default() };
         let lacking = Position { along: Some(7), ..natural.clone() };
         let valued = Position { value: Some(vec![1; 300]), ..lacking.clone() };
-        let start = Position { range: 3, is_start: true, ..Position::default() };
+        let start = Position { stretch, is_start: true, ..Position::default() };
         for position in [natural, lacking, valued.clone(), start] {
-            assert_eq!(Position::read(&position.write(false)).expect("ours"), Some(position));
+            for from in [None, Some(Epk::from_bytes(b"abc"))] {
+                let mut position = position.clone();
+                position.stretch.from = from;
+                assert_eq!(Position::read(&position.write(false)).expect("ours"), Some(position));
+            }
         }
         let short = valued.write(true);
         assert!(short.len() < 30);
@@ -146,7 +186,20 @@ mod tests {
 
     #[test]
     fn foreign_bytes_are_refused() {
-        for bytes in [&[1][..], &[3, 0], &[3; 6], &[4, 0], &[1; 12], &[1; 14], &[2; 13], &[2; 17], &[0, 0]] {
+        for bytes in [
+            &[1][..],
+            &[3, 0],
+            &[3; 6],
+            &[4, 0],
+            &[4, 9, 1],
+            &[4, 0, 4, 0, 3, 0, 0, 0, 0],
+            &[4, 0, 0],
+            &[1; 12],
+            &[1; 14],
+            &[2; 13],
+            &[2; 17],
+            &[0, 0],
+        ] {
             assert!(Position::read(bytes).is_err(), "{bytes:?}");
         }
     }

@@ -1,12 +1,13 @@
 //! The candidates of a query over one or many partitions, as the query's source.
 //!
 //! Without ORDER BY the partitions are asked one after the other, each in natural order, and only as far as needed. With
-//! an ORDER BY that their indexes serve they are merged; ties are broken by number, then by range. A position says where
-//! the last candidate stood: which range, and where in it.
+//! an ORDER BY that their indexes serve they are merged; ties are broken by number. A position says where the last
+//! candidate stood: which range, and where in it. If that range is gone since, those that took its place are read as it
+//! was: merged by number.
 
 use super::access::{Access, Ask, Settled};
 use super::cursor::{Cursor, Found};
-use super::position::Position;
+use super::position::{Position, Stretch};
 use super::walk::Spot;
 use crate::catalog::Container;
 use crate::index::policy::Composite;
@@ -18,11 +19,14 @@ use orrery_model::work::QueryWork;
 use orrery_model::{Error, Result};
 use orrery_sql::{Candidate, QueryError, Source};
 use orrery_storage::Snapshot;
+use std::ops::Range;
 
 /// A partition to be asked.
 pub struct Target<'a> {
     /// The partition.
     pub partition: &'a Partition,
+    /// What positions in it name.
+    pub stretch: Stretch,
     /// What is read of it.
     pub snapshot: Box<dyn Snapshot>,
     /// The stretch of the hash space wanted, if not all of it.
@@ -51,6 +55,8 @@ pub struct Candidates<'a> {
     cursors: Vec<Option<Cursor<'a>>>,
     merged: bool,
     descending: bool,
+    /// How many of the first targets are read as one.
+    as_one: usize,
     current: usize,
     last: Option<Position>,
     short_positions: bool,
@@ -65,6 +71,7 @@ impl<'a> Candidates<'a> {
     pub fn open(
         container: &'a Container,
         targets: &'a [Target<'a>],
+        as_one: usize,
         ask: Ask<'a>,
         after: Option<&[u8]>,
         short_positions: bool,
@@ -76,14 +83,13 @@ impl<'a> Candidates<'a> {
             cursors: targets.iter().map(|_| None).collect(),
             merged: false,
             descending: false,
+            as_one,
             current: 0,
             last: after.map(Position::read).transpose()?.flatten(),
             short_positions,
         };
         if !this.ask.query.order().is_empty() {
             this.open_merged(after.is_some_and(<[u8]>::is_empty))?;
-        } else if let Some(last) = &this.last {
-            this.current = targets.iter().position(|t| t.partition.id == last.range).ok_or_else(Position::foreign)?;
         }
         Ok(this)
     }
@@ -125,7 +131,7 @@ impl<'a> Candidates<'a> {
 
     /// The spot of a position: in a run, and where the position is a short one, the item itself says it.
     fn spot_of(&self, last: &Position, chosen: &[Access]) -> Result<Spot> {
-        let at = self.targets.iter().position(|t| t.partition.id == last.range).ok_or_else(Position::foreign)?;
+        let at = self.target_of(last)?;
         let written = Spot { value: last.value.clone(), finer: None, number: last.number };
         let Some(walk) = chosen[at].walk().or_else(|| chosen.iter().find_map(Access::walk)) else { return Ok(written) };
         if !last.is_short && !walk.in_run(&written) {
@@ -145,6 +151,20 @@ impl<'a> Candidates<'a> {
                  names has changed. Start the query again.",
             )),
         }
+    }
+
+    /// The target that has the item of a position, or would have it.
+    fn target_of(&self, last: &Position) -> Result<usize> {
+        if let Some(at) = self.targets.iter().position(|t| t.stretch == last.stretch) {
+            return Ok(at);
+        }
+        self.container.stretch_of(last.stretch.range).ok_or_else(Position::foreign)?;
+        for (at, target) in self.targets.iter().enumerate() {
+            if target.snapshot.get(&keys::natural(last.number)).map_err(storage_failure)?.is_some() {
+                return Ok(at);
+            }
+        }
+        if self.targets.is_empty() { Err(Position::foreign()) } else { Ok(0) }
     }
 
     fn ask(&self, target: usize, order: Option<Settled>) -> Ask<'a> {
@@ -175,36 +195,51 @@ impl<'a> Candidates<'a> {
     }
 
     fn next_found(&mut self) -> Result<Option<(usize, Found)>> {
-        if self.merged { self.next_merged() } else { self.next_in_turn() }
+        if self.merged { self.next_merged(0..self.targets.len()) } else { self.next_in_turn() }
     }
 
     fn next_in_turn(&mut self) -> Result<Option<(usize, Found)>> {
-        while let Some(target) = self.targets.get(self.current) {
-            if self.cursors[self.current].is_none() {
-                let last = self.last.as_ref().filter(|last| last.range == target.partition.id && !last.is_start);
-                let settled = last.and_then(|last| last.along).map(Settled::Along);
-                let among_items = last.is_some_and(|last| last.along.is_none());
-                let mut ask = self.ask(self.current, settled);
-                ask.may_scan_values &= !among_items;
-                let access = Access::choose(&ask, target.partition, target.snapshot.as_ref())?;
-                if settled.is_some() && access.along() != last.and_then(|last| last.along) {
-                    return Err(Position::foreign());
+        while self.current < self.targets.len() {
+            let turn = self.current..self.as_one.max(self.current + 1);
+            for target in turn.clone().filter(|target| self.cursors[*target].is_none()).collect::<Vec<_>>() {
+                self.cursors[target] = Some(self.cursor_in_turn(target)?);
+            }
+            let found = match turn.len() {
+                1 => {
+                    let found = self.cursors[self.current].as_mut().map(Cursor::next).transpose()?.flatten();
+                    found.map(|found| (self.current, found))
                 }
-                let spot = last.map(|l| Spot { value: l.value.clone(), finer: None, number: l.number });
-                self.cursors[self.current] = Some(self.cursor(self.current, access, spot.as_ref())?);
+                _ => self.next_merged(turn.clone())?,
+            };
+            if found.is_some() {
+                return Ok(found);
             }
-            if let Some(found) = self.cursors[self.current].as_mut().map(Cursor::next).transpose()?.flatten() {
-                return Ok(Some((self.current, found)));
-            }
-            self.current += 1;
+            self.current = turn.end;
         }
         Ok(None)
     }
 
-    fn next_merged(&mut self) -> Result<Option<(usize, Found)>> {
+    /// The cursor of a target in natural order, behind the position if that is in it.
+    fn cursor_in_turn(&self, target: usize) -> Result<Cursor<'a>> {
+        let last = self.last.as_ref().filter(|last| last.stretch == self.targets[target].stretch && !last.is_start);
+        let settled = last.and_then(|last| last.along).map(Settled::Along);
+        let among_items = last.is_some_and(|last| last.along.is_none());
+        let mut ask = self.ask(target, settled);
+        ask.may_scan_values &= !among_items;
+        let Target { partition, snapshot, .. } = &self.targets[target];
+        let access = Access::choose(&ask, partition, snapshot.as_ref())?;
+        if settled.is_some() && access.along() != last.and_then(|last| last.along) {
+            return Err(Position::foreign());
+        }
+        let spot = last.map(|l| Spot { value: l.value.clone(), finer: None, number: l.number });
+        self.cursor(target, access, spot.as_ref())
+    }
+
+    fn next_merged(&mut self, among: Range<usize>) -> Result<Option<(usize, Found)>> {
         loop {
             let mut best: Option<(usize, Spot)> = None;
-            for (i, cursor) in self.cursors.iter_mut().enumerate() {
+            for i in among.clone() {
+                let cursor = &mut self.cursors[i];
                 let Some(spot) = cursor.as_mut().map(Cursor::peek).transpose()?.flatten() else { continue };
                 if best.as_ref().is_none_or(|(_, least)| spot.compare(least, self.descending).is_lt()) {
                     best = Some((i, spot.clone()));
@@ -227,7 +262,7 @@ impl Source for Candidates<'_> {
         Ok(found?.map(|(target, found)| {
             let along = self.cursors[target].as_ref().and_then(Cursor::along);
             let number = Some(found.spot.number);
-            self.last = Some(Position::of(self.targets[target].partition.id, along, found.spot));
+            self.last = Some(Position::of(self.targets[target].stretch.clone(), along, found.spot));
             Candidate { text: found.text, satisfied: found.satisfied, number }
         }))
     }

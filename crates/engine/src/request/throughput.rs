@@ -37,6 +37,8 @@ pub struct Offered {
     pub resource: Resource,
     /// The least throughput with which it may be replaced.
     pub least: u32,
+    /// Whether partitions are still to be split to carry it.
+    pub is_pending: bool,
 }
 
 /// How a request is admitted.

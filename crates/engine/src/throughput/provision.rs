@@ -214,7 +214,9 @@ impl Container {
 fn rates(total: u32, shares: &[(u32, u32)], live: &[(u32, Vec<u32>)]) -> Vec<u64> {
     let total = u64::from(total) * 1000;
     if shares.is_empty() {
-        return vec![total / (live.len() as u64).max(1); live.len()];
+        // While there are too few partitions for what is provisioned, each gives what it can.
+        let each = (total / (live.len() as u64).max(1)).min(u64::from(limits::PARTITION_RU_PER_SECOND) * 1000);
+        return vec![each; live.len()];
     }
     let heirs = |range: u32| -> Vec<usize> {
         let is_heir = |(id, parents): &(u32, Vec<u32>)| *id == range || parents.contains(&range);
@@ -243,7 +245,8 @@ impl Engine {
             };
             (state.decisions.clone(), provisioned)
         };
-        let partitions = container.partitions().iter().map(|p| PartitionThroughput::of(p.id, p.meter.read(now), now));
+        let live = container.partitions();
+        let partitions = live.iter().map(|p| PartitionThroughput::of(p.id, p.meter.read(now), now));
         ContainerThroughput {
             provisioned,
             enforced: decisions.enforced.unwrap_or(self.throughput().enforce),
@@ -349,6 +352,7 @@ mod tests {
     fn partitions_have_equal_parts_or_those_that_were_set() {
         let live = |ids: &[(u32, &[u32])]| ids.iter().map(|(id, p)| (*id, p.to_vec())).collect::<Vec<_>>();
         assert_eq!(rates(400, &[], &live(&[(0, &[]), (1, &[]), (2, &[])])), [133_333; 3]);
+        assert_eq!(rates(21_000, &[], &live(&[(0, &[])])), [10_000_000]);
         let shares = [(0, 2_000), (1, 8_000)];
         assert_eq!(rates(10_000, &shares, &live(&[(0, &[]), (1, &[])])), [2_000_000, 8_000_000]);
         let split = live(&[(0, &[]), (2, &[1]), (3, &[1])]);

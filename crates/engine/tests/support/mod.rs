@@ -3,7 +3,7 @@
 #![allow(dead_code)] // each test file uses its own part
 
 use orrery_engine::request::*;
-use orrery_engine::{Container, CrossPartitionQueries, Engine, EngineOptions, Profile, ThroughputOptions};
+use orrery_engine::{Container, Engine, EngineOptions, Profile};
 use orrery_model::json::parse;
 use orrery_model::partition_key::PartitionKey;
 use orrery_model::world::SeededWorld;
@@ -48,12 +48,7 @@ pub fn open(store: Arc<dyn Store>, profile: Profile, world: Arc<SeededWorld>) ->
 pub fn options(profile: Profile) -> EngineOptions {
     let command = HostCommand { program: env!("CARGO_BIN_EXE_engine-script-host").into(), arguments: Vec::new() };
     let scripts = PoolOptions::new(command);
-    EngineOptions {
-        profile,
-        cross_partition_queries: CrossPartitionQueries::Merge,
-        scripts,
-        throughput: ThroughputOptions::default(),
-    }
+    EngineOptions { profile, ..EngineOptions::new(scripts) }
 }
 
 /// Creates `db` if it is missing and the container of this body in it.

@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, Mac};
 use orrery_engine::request::{Id, PlainKind, ScriptKind, WriteOperation, WriteOptions};
-use orrery_engine::{Container, CrossPartitionQueries, EngineOptions, Mint, Profile};
+use orrery_engine::{Container, EngineOptions, Mint};
 use orrery_model::json::parse;
 use orrery_model::partition_key::PartitionKey;
 use orrery_model::world::SeededWorld;
@@ -42,12 +42,7 @@ fn object(text: &str) -> Object {
 impl House {
     fn new() -> House {
         let command = HostCommand { program: "no script runs here".into(), arguments: Vec::new() };
-        let options = EngineOptions {
-            throughput: Default::default(),
-            profile: Profile::Modern,
-            cross_partition_queries: CrossPartitionQueries::Merge,
-            scripts: PoolOptions::new(command),
-        };
+        let options = EngineOptions::new(PoolOptions::new(command));
         let world = Arc::new(SeededWorld::new(1_000 * NOW as u64, 1));
         let engine = Engine::open(Arc::new(MemoryStore::new()), options, world).expect("an engine");
         let mut user = None;

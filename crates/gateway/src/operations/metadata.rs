@@ -107,10 +107,11 @@ fn offer_rid(call: &Call) -> Result<Rid> {
     Rid::parse(call.path.id(0)).filter(|rid| rid.as_bytes().len() == 3).ok_or_else(Error::not_found)
 }
 
-/// An offer's answer says how low it can go, and that a change of it took effect at once.
+/// An offer's answer says how low it can go, and whether partitions are still split to carry it.
 fn offer(outcome: Outcome<Offered>, answer: impl FnOnce(Outcome<Resource>) -> Reply) -> Reply {
     let least = outcome.result.as_ref().map(|offered| offered.least.to_string()).unwrap_or_default();
+    let is_pending = outcome.result.as_ref().is_ok_and(|offered| offered.is_pending);
     answer(outcome.map(|offered| offered.resource))
-        .with("x-ms-offer-replace-pending", "false")
+        .with("x-ms-offer-replace-pending", if is_pending { "true" } else { "false" })
         .with("x-ms-cosmos-min-throughput", &least)
 }

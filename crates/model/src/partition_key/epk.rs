@@ -130,6 +130,39 @@ impl EpkRange {
         self.min <= other.min && other.max <= self.max
     }
 
+    /// About how much of what keys hashed by `hashing` fill lies inside: points of their first level.
+    pub fn width(&self, hashing: Hashing) -> u128 {
+        let (from, to) = self.points(hashing);
+        to.saturating_sub(from)
+    }
+
+    /// A point in the middle of what keys hashed by `hashing` fill of it; `None` if nothing lies on one of the sides.
+    /// Its bytes end with the first eight where that is fine enough.
+    pub fn middle(&self, hashing: Hashing) -> Option<Epk> {
+        let (from, to) = self.points(hashing);
+        let middle = from + to.saturating_sub(from) / 2;
+        let rounded = middle >> 64 << 64;
+        let epk = match hashing {
+            Hashing::V1 => v1_point(middle as u64),
+            _ => Epk((if rounded > from { rounded } else { middle }).to_be_bytes().to_vec()),
+        };
+        (self.min < epk && epk < self.max).then_some(epk)
+    }
+
+    /// First point inside and first point outside, as numbers: for version 1 the hashes, else the first 16 bytes.
+    fn points(&self, hashing: Hashing) -> (u128, u128) {
+        let number = |epk: &Epk| -> u128 {
+            if hashing == Hashing::V1 {
+                return u128::from(first_hash_from(epk));
+            }
+            let mut bytes = [0; 16];
+            let kept = epk.0.len().min(16);
+            bytes[..kept].copy_from_slice(&epk.0[..kept]);
+            u128::from_be_bytes(bytes).min(1 << 126)
+        };
+        (number(&self.min), number(&self.max))
+    }
+
     /// The space cut into `parts` even ranges, as keys hashed by `hashing` fill it.
     pub fn even(hashing: Hashing, parts: usize) -> Vec<EpkRange> {
         let parts = parts.max(1);
@@ -147,12 +180,25 @@ fn even_cut(hashing: Hashing, k: usize, parts: usize) -> Epk {
     let (k, parts) = (k as u128, parts as u128);
     match hashing {
         Hashing::V2 | Hashing::Multi => Epk((((1 << 126) - 1) / parts * k).to_be_bytes().to_vec()),
-        Hashing::V1 => {
-            let mut bytes = Vec::new();
-            push_binary_number(((1u128 << 32) * k / parts - 1) as f64, &mut bytes);
-            Epk(bytes)
-        }
+        Hashing::V1 => v1_point(((1u128 << 32) * k / parts - 1) as u64),
     }
+}
+
+/// The first point of all keys of version 1 with a hash.
+fn v1_point(hash: u64) -> Epk {
+    let mut bytes = Vec::new();
+    push_binary_number(hash as f64, &mut bytes);
+    Epk(bytes)
+}
+
+/// The least hash of version 1 whose point is not before `epk`; 2^32 if there is none.
+fn first_hash_from(epk: &Epk) -> u64 {
+    let (mut low, mut high) = (0, 1u64 << 32);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if v1_point(middle) < *epk { low = middle + 1 } else { high = middle }
+    }
+    low
 }
 
 const UNDEFINED: u8 = 0x00;
@@ -279,6 +325,31 @@ mod tests {
     fn check(hashing: Hashing, components: &[Component], hex: &str) {
         assert_eq!(Epk::of(hashing, components).to_string(), hex);
         assert_eq!(Epk::from_hex(hex).expect("hex").to_string(), hex);
+    }
+
+    #[test]
+    fn a_range_has_a_middle_until_it_is_one_point() {
+        let hex = |text: &str| Epk::from_hex(text).expect("hex");
+        let all = EpkRange::all();
+        assert_eq!(all.middle(Hashing::V2), Some(hex("20000000000000000000000000000000")));
+        let left = EpkRange::new(Epk::min(), hex("20000000000000000000000000000000"));
+        assert_eq!(left.middle(Hashing::V2), Some(hex("10000000000000000000000000000000")));
+        assert_eq!(all.middle(Hashing::V1), Some(hex("05C1E0")));
+        assert_eq!((all.width(Hashing::V2), all.width(Hashing::V1)), (1 << 126, 1 << 32));
+        for hashing in [Hashing::V1, Hashing::V2] {
+            let mut range = EpkRange::all();
+            let mut cuts = 0;
+            while let Some(middle) = range.middle(hashing) {
+                let (left, right) =
+                    (EpkRange::new(range.min.clone(), middle.clone()), EpkRange::new(middle, range.max));
+                assert!(left.width(hashing).abs_diff(right.width(hashing)) <= 1 << 64, "{left:?} {right:?}");
+                range = if cuts % 2 == 0 { left } else { right };
+                cuts += 1;
+            }
+            assert!(cuts >= 31, "{hashing:?} was cut {cuts} times");
+        }
+        let one_first_level = EpkRange::new(hex(&"0A".repeat(16)), hex(&("0A".repeat(16) + "FF")));
+        assert_eq!(one_first_level.middle(Hashing::Multi), None);
     }
 
     /// The hash, of which the JavaScript SDK and .NET are of one mind; what follows it they cut at different lengths.

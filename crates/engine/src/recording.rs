@@ -1,0 +1,94 @@
+//! What commits change in a partition while it is being copied.
+//!
+//! A copy is made of one snapshot after the other; what is written to a part that is copied already must follow it. So
+//! the writer notes the rows of each commit here, in order, and whoever copies takes them as far as they are durable.
+//! The notes are in memory only: a process that ends takes the copy with it too.
+
+use orrery_model::{Error, Kind, Result};
+use std::collections::VecDeque;
+
+/// Bytes of rows that are remembered at most; copying takes them faster than they come, unless nobody copies.
+const BYTES_MOST: usize = 256 << 20;
+
+/// The rows of one commit.
+pub struct Recorded {
+    lsn: u64,
+    /// Rows that were written. Of two of one key the later counts.
+    pub puts: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Rows that were removed, before any was written.
+    pub deletes: Vec<Vec<u8>>,
+}
+
+/// Commits since the recording began.
+#[derive(Default)]
+pub struct Recording {
+    commits: VecDeque<Recorded>,
+    bytes: usize,
+    is_spoilt: bool,
+}
+
+impl Recording {
+    /// Notes an accepted commit.
+    pub fn add(&mut self, lsn: u64, puts: &[(Vec<u8>, Vec<u8>)], deletes: &[Vec<u8>]) {
+        if self.is_spoilt {
+            return;
+        }
+        self.bytes += weight(puts, deletes);
+        self.commits.push_back(Recorded { lsn, puts: puts.to_vec(), deletes: deletes.to_vec() });
+        if self.bytes > BYTES_MOST {
+            self.spoil();
+        }
+    }
+
+    /// Something is missing or wrong: whoever copies has to begin anew.
+    pub fn spoil(&mut self) {
+        *self = Recording { is_spoilt: true, ..Recording::default() };
+    }
+
+    /// Takes the commits up to an LSN.
+    ///
+    /// # Errors
+    /// 449 if the recording is spoilt.
+    pub fn take(&mut self, up_to: u64) -> Result<Vec<Recorded>> {
+        if self.is_spoilt {
+            return Err(Error::new(
+                Kind::RetryWith,
+                "The split or merge could not follow what was written meanwhile. Begin it again.",
+            ));
+        }
+        let count = self.commits.partition_point(|commit| commit.lsn <= up_to);
+        let taken: Vec<_> = self.commits.drain(..count).collect();
+        self.bytes -= taken.iter().map(|commit| weight(&commit.puts, &commit.deletes)).sum::<usize>();
+        Ok(taken)
+    }
+}
+
+fn weight(puts: &[(Vec<u8>, Vec<u8>)], deletes: &[Vec<u8>]) -> usize {
+    puts.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>() + deletes.iter().map(Vec::len).sum::<usize>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commits_are_taken_in_order_and_once() {
+        let mut recording = Recording::default();
+        for lsn in 1..=3 {
+            recording.add(lsn, &[(vec![1], vec![2; 10])], &[vec![3]]);
+        }
+        assert_eq!(recording.take(2).expect("whole").len(), 2);
+        assert_eq!(recording.take(2).expect("whole").len(), 0);
+        assert_eq!(recording.take(9).expect("whole").len(), 1);
+        assert_eq!(recording.bytes, 0);
+    }
+
+    #[test]
+    fn a_spoilt_recording_gives_nothing() {
+        let mut recording = Recording::default();
+        recording.add(1, &[], &[vec![1]]);
+        recording.spoil();
+        recording.add(2, &[], &[vec![1]]);
+        assert!(recording.take(9).is_err());
+    }
+}

@@ -1,0 +1,348 @@
+//! Splits and merges: other physical partitions take the place of some, while clients go on reading and writing.
+//!
+//! ```text
+//! Copying ──▶ Copied ──▶ Completing ──▶ Done          a failure on the way: Failed, and everything is as it was before
+//!  rounds      follows     410/1007      410/1002
+//! ```
+//! The new partitions are made in homes that belong to nobody (see `catalog.rs`), so that a process that ends on the way
+//! leaves nothing behind but what the next one removes. One commit of the catalog makes them the container's and the old
+//! ones nobody's: before it all is as it was, after it all is new. The old partition's writer is held from the last round
+//! of copying to that commit; clients wait for these few milliseconds, unless somebody takes the steps one by one.
+//!
+//! Splits begin by themselves when more throughput is provisioned than the partitions carry, and when one holds more than
+//! it may; merges only when they are asked for.
+
+mod moving;
+mod routing;
+
+use crate::Engine;
+use crate::catalog::{Container, NewRanges};
+use crate::keys;
+use crate::partition::{Partition, Phase, scan};
+use crate::request::{RangeChange, Repartition, RepartitionStage, SplitAt};
+use moving::Moving;
+use orrery_model::partition_key::{Epk, EpkRange};
+use orrery_model::{Error, Kind, Result};
+use orrery_storage::Direction;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Splits and merges that are over and still told of.
+const REMEMBERED: usize = 100;
+
+/// All splits and merges of an engine.
+#[derive(Default)]
+pub(crate) struct Repartitions {
+    last_id: AtomicU64,
+    all: Mutex<VecDeque<Arc<Operation>>>,
+}
+
+/// One split or merge.
+struct Operation {
+    container: Arc<Container>,
+    /// Whether each step is asked for.
+    stepwise: bool,
+    /// The work; taken by whoever does some of it.
+    moving: Mutex<Option<Moving>>,
+    status: Mutex<Repartition>,
+}
+
+impl Operation {
+    fn status(&self) -> Repartition {
+        self.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn note(&self, note: impl FnOnce(&mut Repartition)) {
+        note(&mut self.status.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    fn is_over(&self) -> bool {
+        self.status().stage.is_over()
+    }
+}
+
+impl Engine {
+    /// Begins a split or merge. It is carried on by [`Engine::step_repartition`] if it is stepwise, else by
+    /// [`Engine::finish_repartition`] or, by and by, [`Engine::repartition_some`].
+    ///
+    /// # Errors
+    /// 400 for a border that parts nothing, ranges that are no neighbours or fewer than two; 404 for a container that is
+    /// gone; 409 if a partition is being split or merged already; 410/1002 for a range that does not exist.
+    pub fn begin_repartition(
+        &self,
+        container: &Arc<Container>,
+        change: RangeChange,
+        stepwise: bool,
+    ) -> Result<Repartition> {
+        let (sources, ranges) = plan(container, &change)?;
+        let homes = self.catalog().new_homes(ranges.len())?;
+        let targets: Vec<_> = homes.iter().copied().zip(ranges).collect();
+        let hashing = container.partition_key().hashing();
+        let begun = Moving::begin(Arc::clone(&self.store), Arc::clone(&self.world), hashing, &sources, &targets);
+        let moving = begun.inspect_err(|_| self.catalog().give_up_homes(homes))?;
+        let status = Repartition {
+            id: self.repartitions.last_id.fetch_add(1, Ordering::Relaxed) + 1,
+            database: container.database_id().to_owned(),
+            container: container.id().to_owned(),
+            change,
+            stepwise,
+            stage: RepartitionStage::Copying,
+            copied_bytes: 0,
+            new_ranges: Vec::new(),
+            failure: None,
+            began_ms: self.world.now_ms(),
+            ended_ms: None,
+        };
+        let operation = Arc::new(Operation {
+            container: Arc::clone(container),
+            stepwise,
+            moving: Mutex::new(Some(moving)),
+            status: Mutex::new(status.clone()),
+        });
+        let mut all = self.repartitions.all.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.len() >= REMEMBERED
+            && let Some(oldest) = all.iter().position(|operation| operation.is_over())
+        {
+            all.remove(oldest);
+        }
+        all.push_back(operation);
+        Ok(status)
+    }
+
+    /// The splits and merges under way, and the last that are over; oldest first.
+    pub fn repartitions(&self) -> Vec<Repartition> {
+        self.operations().iter().map(|operation| operation.status()).collect()
+    }
+
+    /// A split or merge.
+    ///
+    /// # Errors
+    /// 404.
+    pub fn repartition(&self, id: u64) -> Result<Repartition> {
+        Ok(self.operation(id)?.status())
+    }
+
+    /// Does the next step of a split or merge. A failure is in what comes back.
+    ///
+    /// # Errors
+    /// 404 for an unknown one.
+    pub fn step_repartition(&self, id: u64) -> Result<Repartition> {
+        let operation = self.operation(id)?;
+        self.step_of(&operation);
+        Ok(operation.status())
+    }
+
+    /// Does all that is left of a split or merge. A failure is in what comes back.
+    ///
+    /// # Errors
+    /// 404 for an unknown one.
+    pub fn finish_repartition(&self, id: u64) -> Result<Repartition> {
+        let operation = self.operation(id)?;
+        while !operation.is_over() {
+            self.step_of(&operation);
+        }
+        Ok(operation.status())
+    }
+
+    /// Gives a split or merge up. One that is over stays what it is.
+    ///
+    /// # Errors
+    /// 404 for an unknown one.
+    pub fn cancel_repartition(&self, id: u64) -> Result<Repartition> {
+        let operation = self.operation(id)?;
+        let mut moving = operation.moving.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(moving) = moving.take() {
+            self.give_up(&operation, &moving, RepartitionStage::Cancelled, None);
+        }
+        drop(moving);
+        Ok(operation.status())
+    }
+
+    /// Begins the splits that throughput and size ask for, finishes what is not stepwise, and lets what waits for its
+    /// next step follow its partitions.
+    ///
+    /// # Errors
+    /// The first failure; the rest is done nevertheless, and what failed is begun again next time.
+    pub fn repartition_some(&self) -> Result<()> {
+        let mut first_failure = None;
+        for container in self.catalog().all_containers() {
+            while let Some(change) = self.wanted_split(&container)? {
+                match self.begin_repartition(&container, change, false).map(|begun| self.finish_repartition(begun.id)) {
+                    Ok(Ok(Repartition { stage: RepartitionStage::Done, .. })) => {}
+                    Ok(Ok(Repartition { failure: Some(failure), .. })) => {
+                        first_failure.get_or_insert(Error::internal(failure));
+                        break;
+                    }
+                    // Somebody else is at it.
+                    _ => break,
+                }
+            }
+        }
+        for operation in self.operations().iter().filter(|operation| !operation.is_over()) {
+            match operation.stepwise {
+                true => self.follow(operation),
+                false => _ = self.finish_repartition(operation.status().id)?,
+            }
+        }
+        first_failure.map_or(Ok(()), Err)
+    }
+
+    fn operations(&self) -> Vec<Arc<Operation>> {
+        self.repartitions.all.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    }
+
+    fn operation(&self, id: u64) -> Result<Arc<Operation>> {
+        let found = self.operations().into_iter().find(|operation| operation.status().id == id);
+        found.ok_or_else(|| Error::new(Kind::NotFound, format!("There is no split or merge with the number {id}.")))
+    }
+
+    fn step_of(&self, operation: &Operation) {
+        let mut moving = operation.moving.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(mut work) = moving.take() else { return };
+        let stage = operation.status().stage;
+        let done = match stage {
+            RepartitionStage::Copying => self.copy(operation, &mut work).map(|()| RepartitionStage::Copied),
+            RepartitionStage::Copied if operation.stepwise => {
+                work.sources().for_each(|source| source.enter(Phase::Completing));
+                Ok(RepartitionStage::Completing)
+            }
+            _ => self.complete(operation, &mut work).map(|()| RepartitionStage::Done),
+        };
+        match done {
+            Ok(RepartitionStage::Done) => {
+                let now = self.world.now_ms();
+                operation.note(|status| (status.stage, status.ended_ms) = (RepartitionStage::Done, Some(now)));
+            }
+            Ok(stage) => {
+                operation.note(|status| (status.stage, status.copied_bytes) = (stage, work.copied_bytes));
+                *moving = Some(work);
+            }
+            Err(error) => {
+                let cause = error.cause_chain();
+                let cause = if cause.is_empty() { error.told().to_owned() } else { cause };
+                self.give_up(operation, &work, RepartitionStage::Failed, Some(cause));
+            }
+        }
+    }
+
+    fn copy(&self, operation: &Operation, moving: &mut Moving) -> Result<()> {
+        while !moving.round()? {
+            operation.note(|status| status.copied_bytes = moving.copied_bytes);
+        }
+        Ok(())
+    }
+
+    /// The copy of one that waits for its next step follows what is written, so that it need not be remembered.
+    fn follow(&self, operation: &Operation) {
+        let Ok(mut moving) = operation.moving.try_lock() else { return };
+        if operation.status().stage != RepartitionStage::Copied {
+            return;
+        }
+        let Some(mut work) = moving.take() else { return };
+        match work.round() {
+            Ok(_) => *moving = Some(work),
+            Err(error) => self.give_up(operation, &work, RepartitionStage::Failed, Some(error.told().to_owned())),
+        }
+    }
+
+    fn complete(&self, operation: &Operation, moving: &mut Moving) -> Result<()> {
+        // What came since the copy was made is followed before anybody has to wait.
+        moving.round()?;
+        let (container, sources) = (&operation.container, moving.sources().cloned().collect::<Vec<_>>());
+        let new_ranges = self.catalog().replace_partitions(container, &sources, |held| {
+            moving.finish(container, held)?;
+            Ok(NewRanges { homes: moving.targets(), mixed_until: moving.mixed_until() })
+        })?;
+        operation.container.share_throughput();
+        operation.note(|status| {
+            status.copied_bytes = moving.copied_bytes;
+            status.new_ranges = new_ranges;
+        });
+        Ok(())
+    }
+
+    /// Everything is as it was before.
+    fn give_up(&self, operation: &Operation, moving: &Moving, stage: RepartitionStage, failure: Option<String>) {
+        moving.sources().for_each(|source| source.enter(Phase::Serving));
+        self.catalog().give_up_homes(moving.targets().into_iter().map(|(home, _)| home));
+        let now = self.world.now_ms();
+        operation.note(|status| (status.stage, status.failure, status.ended_ms) = (stage, failure, Some(now)));
+    }
+
+    /// The split that a container's throughput or size asks for next.
+    fn wanted_split(&self, container: &Container) -> Result<Option<RangeChange>> {
+        let partitions = container.partitions();
+        if self.catalog().offer_of(container.rid()).is_some_and(|offer| partitions.len() < offer.partitions()) {
+            // One half at a time: the widest stretch has waited longest.
+            let widest =
+                partitions.iter().max_by_key(|p| (p.range.width(container.partition_key().hashing()), u32::MAX - p.id));
+            return Ok(widest.map(|p| RangeChange::Split { range: p.id, at: SplitAt::Middle }));
+        }
+        for partition in partitions.iter() {
+            let Ok(snapshot) = partition.survey() else { continue };
+            let is_large = Partition::counters(snapshot.as_ref())?.bytes > self.partition_bytes;
+            if is_large && median(partition)?.is_some() {
+                return Ok(Some(RangeChange::Split { range: partition.id, at: SplitAt::Median }));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// The partitions that go, and the stretches of those that come.
+fn plan(container: &Container, change: &RangeChange) -> Result<(Vec<Arc<Partition>>, Vec<EpkRange>)> {
+    match change {
+        RangeChange::Split { range, at } => {
+            let partition = container.partition_by_id(*range)?;
+            let border = match at {
+                SplitAt::Middle => partition.range.middle(container.partition_key().hashing()),
+                SplitAt::Median => median(&partition)?,
+                SplitAt::Border(epk) => Some(epk.clone()),
+            };
+            let EpkRange { min, max } = partition.range.clone();
+            let border = border.filter(|border| min < *border && *border < max).ok_or_else(|| {
+                Error::bad(format!(
+                    "The partition key range {range} cannot be split there: nothing lies on one of the sides."
+                ))
+            })?;
+            Ok((vec![partition], vec![EpkRange::new(min, border.clone()), EpkRange::new(border, max)]))
+        }
+        RangeChange::Merge { ranges } => {
+            let mut partitions =
+                ranges.iter().map(|id| container.partition_by_id(*id)).collect::<Result<Vec<Arc<Partition>>>>()?;
+            partitions.sort_by(|a, b| a.range.min.cmp(&b.range.min));
+            let neighbours = partitions.windows(2).all(|pair| pair[0].range.max == pair[1].range.min);
+            let (Some(first), Some(last), true) =
+                (partitions.first(), partitions.last(), partitions.len() > 1 && neighbours)
+            else {
+                return Err(Error::bad("A merge needs two or more partition key ranges that lie side by side."));
+            };
+            let whole = EpkRange::new(first.range.min.clone(), last.range.max.clone());
+            Ok((partitions, vec![whole]))
+        }
+    }
+}
+
+/// The first key behind about half of a partition's items; `None` if they all have one key.
+fn median(partition: &Partition) -> Result<Option<Epk>> {
+    let snapshot = partition.snapshot()?;
+    let half = Partition::counters(snapshot.as_ref())?.items / 2;
+    let (mut first, mut last) = (None, None);
+    for (passed, row) in (0..).zip(scan(snapshot.as_ref(), &keys::primaries(), Direction::Forward)) {
+        let (key, _) = row?;
+        let epk = match keys::kept(&key) {
+            Some(keys::Kept::OfKey(epk)) => Epk::from_bytes(epk),
+            _ => return Err(Error::internal("a primary key row is damaged")),
+        };
+        let differs = first.as_ref().is_some_and(|first| *first != epk);
+        if differs {
+            last = Some(epk.clone());
+        }
+        if passed >= half && differs {
+            break;
+        }
+        first.get_or_insert(epk);
+    }
+    Ok(last)
+}

@@ -1,0 +1,499 @@
+//! Copying the rows of some partitions into those that take their place, while they are read and written.
+//!
+//! A source is copied in rounds, in the order of its keys. Each round takes a new snapshot, first brings what it copied
+//! before up to that snapshot (from what the writer recorded meanwhile), then copies the next rows as the snapshot has
+//! them. So after each round the targets have exactly the rows below the cursor as of one moment, no snapshot is held
+//! for long, and memory holds one round. When all is copied the source's writer is held for a last round, which is short.
+//!
+//! Rows keep their bytes but for two: where dictionaries of paths meet in a merge, index terms get the path's number in
+//! the target. LSNs stay, so positions in the change feed stay what they were; a target's own LSNs go on above those of
+//! all its sources.
+
+use super::routing::Routing;
+use crate::catalog::Container;
+use crate::index::paths::{Paths, ROOT};
+use crate::index::stretches::Stretches;
+use crate::keys::{self, Kept, Number, PathNumber, Place};
+use crate::partition::{
+    Counters, Partition, WriterGuard, log_row, outcome_error, storage_failure, summary_rows, token_of,
+};
+use crate::recording::Recorded;
+use crate::transaction::complete_row;
+use crate::versions::Version;
+use bytes::Bytes;
+use orrery_model::partition_key::{Epk, EpkRange, Hashing};
+use orrery_model::world::World;
+use orrery_model::{Error, Kind, Result};
+use orrery_storage::{Commit, Direction, Lease, PartitionId, Receipt, Snapshot, Store};
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// Bytes of rows that a round copies.
+const ROUND_BYTES: usize = 1 << 20;
+/// Bytes and rows of one commit to a target.
+const COMMIT_BYTES: usize = 4 << 20;
+const COMMIT_ROWS: usize = 50_000;
+
+/// A row: its value, or that it is to go.
+type Change = (Vec<u8>, Option<Vec<u8>>);
+
+/// A copy under way.
+pub struct Moving {
+    store: Arc<dyn Store>,
+    world: Arc<dyn World>,
+    sources: Vec<Source>,
+    targets: Vec<Target>,
+    routing: Routing,
+    /// Whether the sources' paths get new numbers: several dictionaries become one.
+    merges: bool,
+    /// Bytes of rows copied so far.
+    pub copied_bytes: u64,
+}
+
+struct Source {
+    partition: Arc<Partition>,
+    /// The recording began behind this LSN.
+    since: u64,
+    /// Rows below are copied; `None`: all are.
+    cursor: Option<Vec<u8>>,
+    paths: HashMap<PathNumber, PathNumber>,
+    /// Where the last version that was copied went, for its further chunks.
+    last_version: Option<(keys::VersionAt, usize)>,
+}
+
+struct Target {
+    home: PartitionId,
+    range: EpkRange,
+    lease: Lease,
+    /// LSN of its last commit; before the first, that behind which it comes.
+    lsn: u64,
+    is_new: bool,
+    counters: Counters,
+    counts: Vec<u64>,
+    paths: Paths,
+    /// What is gathered and not committed yet, each row once.
+    changes: Vec<Change>,
+}
+
+/// A row as it was and shall be, over several commits.
+struct Folded {
+    /// Whether it was there before the first of them.
+    existed: bool,
+    value: Option<Vec<u8>>,
+}
+
+impl Moving {
+    /// Begins to follow the sources. The homes of the targets are empty and belong to nobody.
+    ///
+    /// # Errors
+    /// 409 if a source is being split or merged already; 410 if it is gone; what the store reports.
+    pub fn begin(
+        store: Arc<dyn Store>,
+        world: Arc<dyn World>,
+        hashing: Hashing,
+        sources: &[Arc<Partition>],
+        targets: &[(PartitionId, EpkRange)],
+    ) -> Result<Self> {
+        let ranges: Vec<EpkRange> = targets.iter().map(|(_, range)| range.clone()).collect();
+        let mut this = Moving {
+            store,
+            world,
+            sources: Vec::new(),
+            targets: Vec::new(),
+            routing: Routing::new(&ranges, hashing != Hashing::V1),
+            merges: sources.len() > 1,
+            copied_bytes: 0,
+        };
+        for source in sources {
+            let source = Source {
+                since: source.record()?,
+                partition: Arc::clone(source),
+                cursor: Some(Vec::new()),
+                paths: HashMap::from([(ROOT, ROOT)]),
+                last_version: None,
+            };
+            this.sources.push(source);
+        }
+        // What was written before the recordings began is in every snapshot from here on.
+        this.store.sync().map_err(storage_failure)?;
+        let since = this.sources.iter().map(|source| source.since).max().unwrap_or(0);
+        for (home, range) in targets {
+            let target = Target::open(this.store.as_ref(), *home, range.clone(), since)?;
+            this.targets.push(target);
+        }
+        Ok(this)
+    }
+
+    /// Where the targets lie, and their stretches.
+    pub fn targets(&self) -> Vec<(PartitionId, EpkRange)> {
+        self.targets.iter().map(|target| (target.home, target.range.clone())).collect()
+    }
+
+    /// One round; whether all that was there when it began is copied.
+    ///
+    /// # Errors
+    /// 449 if what was written meanwhile could not be followed; what the store reports.
+    pub fn round(&mut self) -> Result<bool> {
+        let next = self.sources.iter().position(|source| source.cursor.is_some());
+        for at in 0..self.sources.len() {
+            let snapshot = self.sources[at].partition.stored()?;
+            self.follow(at, snapshot.as_ref())?;
+            if next == Some(at) {
+                self.copy(at, snapshot.as_ref())?;
+            }
+        }
+        self.flush()?;
+        Ok(self.sources.iter().all(|source| source.cursor.is_none()))
+    }
+
+    /// The last round, with the sources' writers held: afterwards the targets have everything. Their LSNs are above all
+    /// of the sources'.
+    ///
+    /// # Errors
+    /// As for [`Moving::round`]; 449 if an index follows a new policy in one source and not in the other.
+    pub fn finish(&mut self, container: &Container, held: &[WriterGuard<'_>]) -> Result<()> {
+        self.store.sync().map_err(storage_failure)?;
+        for (at, writer) in held.iter().enumerate() {
+            let snapshot = self.sources[at].partition.stored()?;
+            if snapshot.head().lsn != writer.lsn {
+                return Err(Error::internal("a partition's last commits are not durable"));
+            }
+            self.follow(at, snapshot.as_ref())?;
+        }
+        let whole = whole_rows(held)?;
+        self.flush()?;
+        let least = held.iter().map(|writer| writer.lsn).max().unwrap_or(0);
+        let store = Arc::clone(&self.store);
+        let receipts: Vec<Receipt> = self
+            .targets
+            .iter_mut()
+            .map(|target| target.conclude(store.as_ref(), self.world.as_ref(), least, container.numbers_used(), &whole))
+            .collect();
+        settled(receipts)
+    }
+
+    /// The LSN up to which changes in the target stand in the order of several histories.
+    pub fn mixed_until(&self) -> u64 {
+        let before = self.sources.iter().map(|source| source.partition.mixed_until).max().unwrap_or(0);
+        if self.merges { self.targets.iter().map(|target| target.lsn).max().unwrap_or(before) } else { before }
+    }
+
+    /// The sources, in order.
+    pub fn sources(&self) -> impl Iterator<Item = &Arc<Partition>> {
+        self.sources.iter().map(|source| &source.partition)
+    }
+
+    /// Brings what is copied of a source up to a snapshot.
+    fn follow(&mut self, at: usize, snapshot: &dyn Snapshot) -> Result<()> {
+        let recorded = self.sources[at].partition.recorded(snapshot.head().lsn)?;
+        let cursor = self.sources[at].cursor.clone();
+        for (key, folded) in fold(recorded, cursor.as_deref()) {
+            match folded.value {
+                Some(value) => self.put(at, &key, &value.into(), Some(folded.existed), snapshot)?,
+                None => self.delete(at, &key, folded.existed)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies the next rows of a source.
+    fn copy(&mut self, at: usize, snapshot: &dyn Snapshot) -> Result<()> {
+        let Some(from) = self.sources[at].cursor.take() else { return Ok(()) };
+        let mut bytes = 0;
+        let rows = snapshot.scan((Bound::Included(&from[..]), Bound::Unbounded), Direction::Forward);
+        for row in rows {
+            let (key, value) = row.map_err(storage_failure)?;
+            if bytes >= ROUND_BYTES {
+                self.sources[at].cursor = Some(key.to_vec());
+                break;
+            }
+            bytes += key.len() + value.len();
+            self.put(at, &key, &value, None, snapshot)?;
+        }
+        self.copied_bytes += bytes as u64;
+        Ok(())
+    }
+
+    /// A row of a source is there. `existed`: whether it was, if it is not copied for the first time.
+    fn put(
+        &mut self,
+        at: usize,
+        key: &[u8],
+        value: &Bytes,
+        existed: Option<bool>,
+        snapshot: &dyn Snapshot,
+    ) -> Result<()> {
+        let kept = keys::kept(key).ok_or_else(damaged)?;
+        match kept {
+            Kept::Own | Kept::Whole => return Ok(()),
+            Kept::Path(number) => return self.put_path(at, number, key, value),
+            _ => {}
+        }
+        // What a later commit took away again needs no place.
+        let Some(to) = self.target_of(at, kept, value, snapshot)? else { return Ok(()) };
+        let target = &mut self.targets[to];
+        match kept {
+            Kept::Item(_, number) => {
+                let get = |key: &[u8]| snapshot.get(key).map_err(storage_failure);
+                let size = complete_row(value.clone(), number, get)?.size() as u64;
+                if existed.is_some() {
+                    target.forget_item(self.store.as_ref(), key, number)?;
+                }
+                target.counters.items += 1;
+                target.counters.bytes += size;
+                target.put(key.to_vec(), value.to_vec());
+            }
+            Kept::Term(path, ..) => {
+                let path = self.sources[at].path(self.merges, path)?;
+                target.count(path, i64::from(!existed.unwrap_or(false)));
+                target.put(keys::with_path(key, path), value.to_vec());
+            }
+            _ => target.put(key.to_vec(), value.to_vec()),
+        }
+        Ok(())
+    }
+
+    /// A row of a source is gone.
+    fn delete(&mut self, at: usize, key: &[u8], existed: bool) -> Result<()> {
+        let kept = keys::kept(key).ok_or_else(damaged)?;
+        let to = match kept {
+            Kept::Own | Kept::Whole | Kept::Path(_) => return Ok(()),
+            Kept::OfKey(epk) => Some(self.routing.of_key(&Epk::from_bytes(epk))),
+            Kept::Item(place, _) | Kept::Term(_, place, _) => self.routing.of_place(place),
+            _ => None,
+        };
+        let store = Arc::clone(&self.store);
+        let targets = to.map_or(0..self.targets.len(), |to| to..to + 1);
+        for target in &mut self.targets[targets] {
+            match kept {
+                Kept::Item(_, number) => {
+                    target.forget_item(store.as_ref(), key, number)?;
+                    target.delete(key.to_vec());
+                }
+                Kept::Term(path, ..) => {
+                    let path = self.sources[at].path(self.merges, path)?;
+                    let key = keys::with_path(key, path);
+                    let was_here = existed && (to.is_some() || target.has(store.as_ref(), &key)?);
+                    target.count(path, -i64::from(was_here));
+                    target.delete(key);
+                }
+                _ => target.delete(key.to_vec()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Which target a row goes to; `None` if the snapshot has no item to it any more.
+    fn target_of(
+        &mut self,
+        at: usize,
+        kept: Kept<'_>,
+        value: &Bytes,
+        snapshot: &dyn Snapshot,
+    ) -> Result<Option<usize>> {
+        let place_in = |value: &[u8]| Place::try_from(value).map_err(|_| damaged());
+        match kept {
+            Kept::OfKey(epk) => Ok(Some(self.routing.of_key(&Epk::from_bytes(epk)))),
+            Kept::Item(place, number) | Kept::Term(_, place, number) => self.routing.of_item(place, number, snapshot),
+            Kept::OfItem(number) => self.routing.of_item(place_in(value)?, number, snapshot),
+            Kept::ItemRest(number) => self.of_number(number, snapshot),
+            Kept::Version(version, 0) => {
+                let to = self.routing.of_key(&Version::epk_of(value)?);
+                self.sources[at].last_version = Some((version, to));
+                Ok(Some(to))
+            }
+            Kept::Version(version, _) => match self.sources[at].last_version {
+                Some((last, to)) if last == version => Ok(Some(to)),
+                _ => {
+                    let (lsn, sequence, number) = version;
+                    let first = snapshot.get(&keys::version(lsn, sequence, number, 0)).map_err(storage_failure)?;
+                    first.map(|first| Ok(self.routing.of_key(&Version::epk_of(&first)?))).transpose()
+                }
+            },
+            Kept::Own | Kept::Whole | Kept::Path(_) => Ok(None),
+        }
+    }
+
+    fn of_number(&self, number: Number, snapshot: &dyn Snapshot) -> Result<Option<usize>> {
+        let Some(place) = snapshot.get(&keys::natural(number)).map_err(storage_failure)? else { return Ok(None) };
+        let place = place[..].try_into().map_err(|_| damaged())?;
+        self.routing.of_item(place, number, snapshot)
+    }
+
+    /// A path of the dictionary goes to all targets, under a number of theirs in a merge.
+    fn put_path(&mut self, at: usize, number: PathNumber, key: &[u8], value: &Bytes) -> Result<()> {
+        if !self.merges {
+            self.targets.iter_mut().for_each(|target| target.put(key.to_vec(), value.to_vec()));
+            return Ok(());
+        }
+        let known = &mut self.sources[at].paths;
+        for target in &mut self.targets {
+            let adopted = target.paths.adopt(value, |parent| known.get(&parent).copied());
+            known.insert(number, adopted.ok_or_else(damaged)?);
+            let rows = target.paths.take_unsaved();
+            rows.into_iter().for_each(|(number, row)| target.put(keys::path(number), row));
+        }
+        Ok(())
+    }
+
+    /// Makes what was gathered durable.
+    fn flush(&mut self) -> Result<()> {
+        let store = Arc::clone(&self.store);
+        let world = Arc::clone(&self.world);
+        let receipts = self.targets.iter_mut().flat_map(|target| target.commits(store.as_ref(), world.as_ref()));
+        settled(receipts.collect())
+    }
+}
+
+impl Drop for Moving {
+    fn drop(&mut self) {
+        self.sources.iter().for_each(|source| source.partition.stop_recording());
+    }
+}
+
+impl Source {
+    /// The number that a path has in the target.
+    fn path(&self, merges: bool, path: PathNumber) -> Result<PathNumber> {
+        if merges { self.paths.get(&path).copied().ok_or_else(damaged) } else { Ok(path) }
+    }
+}
+
+impl Target {
+    fn open(store: &dyn Store, home: PartitionId, range: EpkRange, since: u64) -> Result<Self> {
+        Ok(Target {
+            home,
+            range,
+            lease: store.open(home).map_err(storage_failure)?,
+            lsn: since,
+            is_new: true,
+            counters: Counters::default(),
+            counts: Vec::new(),
+            paths: Paths::default(),
+            changes: Vec::new(),
+        })
+    }
+
+    fn put(&mut self, key: Vec<u8>, value: Vec<u8>) {
+        self.changes.push((key, Some(value)));
+    }
+
+    fn delete(&mut self, key: Vec<u8>) {
+        self.changes.push((key, None));
+    }
+
+    fn count(&mut self, path: PathNumber, change: i64) {
+        let at = path as usize;
+        if self.counts.len() <= at {
+            self.counts.resize(at + 1, 0);
+        }
+        self.counts[at] = self.counts[at].saturating_add_signed(change);
+    }
+
+    fn has(&self, store: &dyn Store, key: &[u8]) -> Result<bool> {
+        let snapshot = store.snapshot(self.home).map_err(storage_failure)?;
+        Ok(snapshot.get(key).map_err(storage_failure)?.is_some())
+    }
+
+    /// An item that may have been copied counts no more. What was copied in earlier rounds is durable.
+    fn forget_item(&mut self, store: &dyn Store, key: &[u8], number: Number) -> Result<()> {
+        let snapshot = store.snapshot(self.home).map_err(storage_failure)?;
+        let get = |key: &[u8]| snapshot.get(key).map_err(storage_failure);
+        let Some(first) = get(key)? else { return Ok(()) };
+        let size = complete_row(first, number, get)?.size() as u64;
+        self.counters.items = self.counters.items.saturating_sub(1);
+        self.counters.bytes = self.counters.bytes.saturating_sub(size);
+        Ok(())
+    }
+
+    /// What was gathered as commits in the store's hands.
+    fn commits(&mut self, store: &dyn Store, world: &dyn World) -> Vec<Receipt> {
+        let mut receipts = Vec::new();
+        let mut changes = std::mem::take(&mut self.changes).into_iter().peekable();
+        while changes.peek().is_some() {
+            let mut bytes = 0;
+            let mut some = Vec::new();
+            while let Some((key, value)) = changes.next_if(|_| bytes < COMMIT_BYTES && some.len() < COMMIT_ROWS) {
+                bytes += key.len() + value.as_ref().map_or(0, Vec::len);
+                some.push((key, value));
+            }
+            receipts.push(self.commit(store, world, self.lsn + 1, some));
+        }
+        receipts
+    }
+
+    fn commit(&mut self, store: &dyn Store, world: &dyn World, lsn: u64, changes: Vec<Change>) -> Receipt {
+        let token = token_of(lsn, world.random());
+        let expect_lsn = if std::mem::take(&mut self.is_new) { 0 } else { self.lsn };
+        self.lsn = lsn;
+        let mut commit = Commit { expect_lsn, new_lsn: lsn, token, ..Commit::default() };
+        commit.puts.push((keys::log(lsn), log_row(lsn, token).to_vec()));
+        for (key, value) in changes {
+            match value {
+                Some(value) => commit.puts.push((key, value)),
+                None => commit.deletes.push(key),
+            }
+        }
+        store.submit(&self.lease, commit)
+    }
+
+    /// The commit that makes it a partition.
+    fn conclude(
+        &mut self,
+        store: &dyn Store,
+        world: &dyn World,
+        least_lsn: u64,
+        next_number: Number,
+        whole: &[(Vec<u8>, Vec<u8>)],
+    ) -> Receipt {
+        self.counters.next_number = next_number;
+        let rows = summary_rows(self.counters, &self.counts).into_iter().chain(whole.iter().cloned());
+        let changes = rows.map(|(key, value)| (key, Some(value))).collect();
+        self.commit(store, world, least_lsn.max(self.lsn + 1), changes)
+    }
+}
+
+/// The rows that hold for a partition as a whole. One target has one of each for all its items.
+///
+/// # Errors
+/// 449 if the sources do not agree on which items follow which policy.
+fn whole_rows(held: &[WriterGuard<'_>]) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+    let stretches = held.first().map_or_else(Stretches::default, |writer| writer.stretches.clone());
+    if held.iter().any(|writer| writer.stretches != stretches) {
+        return Err(Error::new(
+            Kind::RetryWith,
+            "The index of the partitions is following a new policy. Merge them when it has.",
+        ));
+    }
+    let mut rows = vec![(keys::stretches(), stretches.encode())];
+    // Nothing is missing behind the latest of them; where one says nothing, the first commit of the target will.
+    let floors: Option<Vec<u64>> = held.iter().map(|writer| writer.versions_after).collect();
+    let floor = floors.and_then(|floors| floors.into_iter().max());
+    rows.extend(floor.map(|lsn| (keys::versions_floor(), lsn.to_be_bytes().to_vec())));
+    Ok(rows)
+}
+
+/// What several commits together make of each row below the cursor.
+fn fold(recorded: Vec<Recorded>, cursor: Option<&[u8]>) -> BTreeMap<Vec<u8>, Folded> {
+    let mut folded: BTreeMap<Vec<u8>, Folded> = BTreeMap::new();
+    let copied = |key: &Vec<u8>| cursor.is_none_or(|cursor| key[..] < *cursor);
+    for Recorded { puts, deletes, .. } in recorded {
+        for key in deletes.into_iter().filter(copied) {
+            folded.entry(key).or_insert(Folded { existed: true, value: None }).value = None;
+        }
+        for (key, value) in puts.into_iter().filter(|(key, _)| copied(key)) {
+            folded.entry(key).or_insert(Folded { existed: false, value: None }).value = Some(value);
+        }
+    }
+    folded
+}
+
+/// Waits until all commits are durable.
+fn settled(receipts: Vec<Receipt>) -> Result<()> {
+    let outcomes: Vec<_> = receipts.into_iter().map(Receipt::wait).collect();
+    outcomes.iter().find_map(outcome_error).map_or(Ok(()), Err)
+}
+
+fn damaged() -> Error {
+    Error::internal("a row of a partition is damaged")
+}
