@@ -107,7 +107,7 @@ impl Engine {
     /// 429/3200.
     pub fn pass_admission(&self, container: &Container, key: &PartitionKey, manner: Manner) -> Result<()> {
         let epk = container.partition_key().epk(key);
-        let spot = Spot { container, partition: container.partition_of(&epk), key: Some(&epk) };
+        let spot = Spot { container, partition: &container.partition_of(&epk), key: Some(&epk) };
         self.at(spot, manner, &mut Work::default(), |_| Ok(()))
     }
 
