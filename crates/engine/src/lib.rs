@@ -463,7 +463,7 @@ impl Engine {
     ) -> (Result<QueryPage>, Bill, Option<Position>) {
         let mut position = None;
         let result = partition::again(|| {
-            bill = Bill { index_advice: bill.index_advice, ..Bill::default() };
+            bill.begin_again();
             self.run_query_on(container, scope, query, options, &mut bill, &mut position)
         });
         if result.is_err() && bill.work.steps.is_empty() {

@@ -159,6 +159,11 @@ struct Part {
 }
 
 impl Bill {
+    /// Forgets an attempt whose partitions were gone.
+    pub fn begin_again(&mut self) {
+        *self = Bill { index_advice: self.index_advice, ..Bill::default() };
+    }
+
     /// Admits the request at all these partitions.
     ///
     /// # Errors
