@@ -58,11 +58,16 @@ impl Engine {
     ) -> Outcome<Page> {
         // A feed is `SELECT *`, paid as reads; each partition pays in the proportion of its query.
         let query = QueryRequest::everything(page);
-        let (result, bill, position) = self.run_query(container, scope, &query, options.into(), Bill::default());
-        let work = match &result {
+        let options = options.into();
+        let two_replicas = options.manner.two_replicas;
+        let (result, bill, position) = self.run_query(container, scope, &query, options, Bill::default());
+        let mut work = match &result {
             Err(error) if error.kind() == Kind::Throttled => bill.work.clone(),
             result => Work { steps: vec![Step::Feed { items: sizes(result.iter().flat_map(|q| &q.page.rows)) }] },
         };
+        if two_replicas {
+            Step::ask_second_replica(&mut work.steps, 0);
+        }
         bill.settle(self, container, self.profile.price(&work), status(&result));
         self.outcome(result.map(|q| q.page), work, position)
     }

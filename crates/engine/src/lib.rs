@@ -469,6 +469,9 @@ impl Engine {
         if result.is_err() && bill.work.steps.is_empty() {
             bill.work.steps.push(Step::ReadNothing);
         }
+        if options.manner.two_replicas {
+            bill.ask_second_replicas();
+        }
         (result, bill, position)
     }
 

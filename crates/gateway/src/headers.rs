@@ -177,6 +177,7 @@ impl Ask {
         }
         ask.account = Some(account);
         ask.check_together(account)?;
+        ask.manner.two_replicas = ask.asks_two_replicas();
         Ok(ask)
     }
 
@@ -240,6 +241,14 @@ impl Ask {
             None => level > Consistency::Session,
         };
         if weak { None } else { self.session.as_deref() }
+    }
+
+    /// Whether reads are of the level at which the service asks two replicas.
+    fn asks_two_replicas(&self) -> bool {
+        match self.strategy {
+            Some(strategy) => matches!(strategy, Strategy::LatestCommitted | Strategy::GlobalStrong),
+            None => self.consistency.or(self.account).is_some_and(|level| level <= Consistency::BoundedStaleness),
+        }
     }
 
     /// How a read is done.

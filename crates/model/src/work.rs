@@ -63,11 +63,26 @@ pub enum Step {
         /// How many scripts ran.
         executions: u32,
     },
+    /// A read, feed or query asked of a second replica too, as strong consistency and bounded staleness do.
+    SecondReplica(Box<Step>),
     /// A request that was refused because a budget is spent.
     Throttled,
 }
 
 impl Step {
+    /// Asks a second replica too for what was read in the steps from `from` on. What finds nothing, or nothing newer,
+    /// asks one, and what is read inside a script or a transactional batch asks the one that writes.
+    pub fn ask_second_replica(steps: &mut Vec<Step>, from: usize) {
+        let reads = |step: &&Step| match step {
+            Step::Read { .. } | Step::Query(_) => true,
+            Step::Feed { items } => !items.is_empty(),
+            _ => false,
+        };
+        let again: Vec<Step> =
+            steps.iter().skip(from).filter(reads).map(|step| Step::SecondReplica(Box::new(step.clone()))).collect();
+        steps.extend(again);
+    }
+
     /// The same work if what it wrote was given up: looked at, and kept nowhere.
     pub fn undone(self) -> Step {
         match self {

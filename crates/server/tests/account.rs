@@ -210,3 +210,26 @@ fn answers_are_text_for_every_client_that_reads_text() {
         assert_eq!(text(&read.json(), "id"), "a", "{header}");
     }
 }
+
+#[test]
+fn reads_of_strong_and_bounded_accounts_cost_twice_unless_they_ask_for_less() {
+    for (argument, times) in [("strong", 2.0), ("bounded", 2.0), ("session", 1.0)] {
+        let server = server(&["--consistency", argument]);
+        let mut client = server.client();
+        client.make_posts();
+        client.create(ITEMS, r#"{"id":"a","postId":"p"}"#);
+        let mut charge = |request: Request| -> f64 {
+            let answer = client.call(&request.header("x-orrery-explain-charge", "true"));
+            assert!(answer.status < 300, "{}", answer.text());
+            answer.header("x-ms-request-charge").expect("a charge").parse().expect("a number")
+        };
+        let query = Request::query(ITEMS, "SELECT * FROM c WHERE c.postId = 'p'").key("p");
+        for read in [Request::new("GET", &item("a")).key("p"), query, Request::new("GET", ITEMS)] {
+            let weak = charge(read.clone().header("x-ms-consistency-level", "Eventual"));
+            let own = charge(read.clone());
+            assert!((own - times * weak).abs() < 0.011, "{own} at {argument}, {weak} at eventual: {read:?}");
+        }
+        let write = Request::new("PUT", &item("a")).key("p").body(r#"{"id":"a","postId":"p"}"#);
+        assert!((charge(write) - 10.29).abs() < 0.5, "writes cost the same at every level");
+    }
+}

@@ -41,13 +41,15 @@ pub struct Offered {
     pub is_pending: bool,
 }
 
-/// How a request is admitted.
+/// How a request is admitted and charged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Manner {
     /// Whether it is refused before others when the budget is short; without effect unless the server heeds priorities.
     pub priority: Priority,
     /// The throughput bucket that it spends of, if it names one.
     pub bucket: Option<Bucket>,
+    /// Whether its reads ask two replicas, and are charged for both: strong consistency and bounded staleness.
+    pub two_replicas: bool,
 }
 
 /// `x-ms-cosmos-priority-level`.

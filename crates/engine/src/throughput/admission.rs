@@ -90,6 +90,9 @@ impl Engine {
         let admitted = self.admit(spot, manner).inspect_err(|_| work.steps.push(Step::Throttled))?;
         let before = work.steps.len();
         let result = run(work);
+        if manner.two_replicas {
+            Step::ask_second_replica(&mut work.steps, before);
+        }
         let steps = &work.steps[before.min(work.steps.len())..];
         let bytes_written = if result.is_ok() { bytes_written(steps) } else { 0 };
         self.charge(
@@ -205,6 +208,17 @@ impl Bill {
             part.steps.push(self.work.steps.len());
         }
         self.work.steps.push(step);
+    }
+
+    /// Asks a second replica of each partition for what was read there.
+    pub fn ask_second_replicas(&mut self) {
+        let first = self.work.steps.len();
+        Step::ask_second_replica(&mut self.work.steps, 0);
+        // Only queries are entered in bills, so each step has its second one, in the same order.
+        for part in &mut self.parts {
+            let again: Vec<usize> = part.steps.iter().map(|at| first + at).filter(|at| *at < first * 2).collect();
+            part.steps.extend(again);
+        }
     }
 
     /// Charges each partition its part of `total`, in the proportion of what it did.

@@ -223,6 +223,7 @@ impl Profile {
             }
             Step::MetadataWrite { bytes } => part("resources written", 1, Units(REPLICAS * self.write_units(*bytes))),
             Step::Query(work) => self.visit_query(work, part),
+            Step::SecondReplica(of) => part("reads of a second replica", 1, Fine(self.fine(of))),
             // Its price is more than the sum of its parts, see `script`.
             Step::Script { .. } => {}
             Step::Throttled => part("requests throttled", 1, Units(THROTTLED_UNITS)),
@@ -376,6 +377,23 @@ mod tests {
         let patch = Step::Replace { old_bytes: 1000, new_bytes: 1000, changed_terms: 4, patched: 2 };
         check(Profile::Modern, patch.clone(), "11.47");
         check(Profile::Modern, patch.undone(), "1.43");
+    }
+
+    #[test]
+    fn a_second_replica_costs_what_the_first_one_does() {
+        let query = QueryWork { seeks: 1, loaded: 1, loaded_bytes: 1024, out: 1, ..QueryWork::default() };
+        for (read, charge) in [
+            (Step::Read { bytes: 1000 }, "2"),
+            (Step::Read { bytes: 2 * KB }, "2.1"),
+            (Step::Feed { items: vec![1000, 1000] }, "4"),
+            (Step::Query(query), "5.66"),
+            (Step::ReadNothing, "1"),
+            (Step::Write { bytes: 500, terms: 4 }, "5.71"),
+        ] {
+            let mut steps = vec![read];
+            Step::ask_second_replica(&mut steps, 0);
+            assert_eq!(Profile::Modern.price(&Work { steps }).to_string(), charge);
+        }
     }
 
     #[test]
