@@ -3,10 +3,12 @@
     splits   one physical partition after the other is split, and merged back when there are many
     merges   adjacent ones are merged, and split again when one is left
     mixed    either, by chance
+    raises   more throughput is provisioned by the SDK, 10,000 RU/s at a time, for which partitions must split
 
 Promises: each action is over, one way or the other, before the next begins.
 """
 
+import http.client
 import json
 import random
 import time
@@ -14,11 +16,17 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable
 
+from azure.core.exceptions import AzureError
+from azure.cosmos import CosmosClient
+from azure.cosmos.exceptions import CosmosHttpResponseError
+
 from history import Action
 
 # With fewer physical partitions than the first there is nothing to merge; with more than the second, enough to do so.
 FEW, MANY = 2, 6
 ANSWER_SECONDS_MAX = 60
+# RU/s that a physical partition serves at most: one more is needed for each such step.
+STEP = 10_000
 
 
 class Refused(Exception):
@@ -57,6 +65,31 @@ class Management:
             raise Refused(f"{method} {path}: {error.code} {error.read().decode(errors='replace')}") from error
 
 
+class Raises:
+    """Throughput that is raised until what it needs has been split."""
+
+    def __init__(self, endpoint: str, key: str, database: str, container: str):
+        self._made = lambda: CosmosClient(endpoint, key).get_database_client(database).get_container_client(container)
+        self._container = None
+
+    def next(self, wait: Callable[[], None]) -> Action:
+        """Raises it once, and says how that ended. `wait` lets the clients go on while it is under way."""
+        action = Action("raise", time.monotonic_ns(), 0)
+        try:
+            self._container = self._container or self._made()
+            wanted = (self._container.get_throughput().offer_throughput // STEP + 1) * STEP + 1000
+            action.detail = str(wanted)
+            self._container.replace_throughput(wanted)
+            while self._container.get_throughput().properties["content"].get("isOfferReplacePending"):
+                wait()
+        except CosmosHttpResponseError as refused:
+            action.outcome, action.detail = "failed", f"{action.detail}: {refused}"
+        except AzureError as broken:  # the server was killed: what became of it is seen at the next look
+            action.outcome, action.detail = "unknown", f"{action.detail}: {broken}"
+        action.returned = time.monotonic_ns()
+        return action
+
+
 class Actions:
     """One split or merge after the other, as a plan says."""
 
@@ -82,7 +115,7 @@ class Actions:
                 action.detail += f": {json.dumps(operation)}"
         except Refused as refused:
             action.outcome, action.detail = "failed", f"{action.detail}: {refused}"
-        except OSError as broken:  # the server was killed: what became of it is seen at the next look
+        except (OSError, http.client.HTTPException) as broken:  # the server was killed: what became of it is seen at the next look
             action.outcome, action.detail = "unknown", f"{action.detail}: {broken}"
         action.returned = time.monotonic_ns()
         return action

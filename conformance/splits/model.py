@@ -77,8 +77,11 @@ class Item:
         self._started = sorted(began for w in increments for began in [w.invoked] * (1 + w.lost))
 
     def over(self, write: Write) -> int:
-        """When a write had taken place, if it did: it returned, or its value was seen."""
-        return min(write.returned, self.seen.get(write.v, NEVER))
+        """When a write had taken place, if it did: it returned, or its value was seen.
+
+        One that was repeated below may have been seen before it took place for the last time.
+        """
+        return write.returned if write.lost else min(write.returned, self.seen.get(write.v, NEVER))
 
     def is_replaced(self, write: Write, before: int) -> bool:
         """Whether another write surely took the place of this one before that time."""

@@ -1,6 +1,6 @@
 """A mixed workload of the official Python and JavaScript SDKs while the container's partitions split and merge.
 
-    run.py [--actions none|splits|merges|mixed] [--splits N] [--merges N] [--kills N] [--operations N] ...
+    run.py [--actions none|raises|splits|merges|mixed] [--splits N] [--merges N] [--kills N] [--operations N] ...
 
 Starts one server, fills a container, starts the clients (`worker.py`, `worker.js`), splits and merges meanwhile, and
 kills the server with SIGKILL at random moments if asked to, starting it again on the same data and port. When all that
@@ -28,7 +28,7 @@ sys.path.insert(0, str(HERE.parent / "python"))
 
 from azure.cosmos import CosmosClient, PartitionKey  # noqa: E402
 
-from actions import Actions, Management  # noqa: E402
+from actions import Actions, Management, Raises  # noqa: E402
 from checker import report  # noqa: E402
 from history import Action, line_of  # noqa: E402
 from model import COUNTER, rank_of  # noqa: E402
@@ -122,16 +122,15 @@ class Client:
 class Host:
     """The server through all its lives, on one port and one data directory."""
 
-    def __init__(self, directory: Path, arguments: list[str]):
-        self._directory, self._arguments = directory, arguments
+    def __init__(self, directory: Path):
+        self._directory = directory
         self._port, self._lives = free_port(), 0
         self.server = self._start()
 
     def _start(self) -> Server:
         self._lives += 1
         log = self._directory / f"server-{self._lives}.log"
-        data = ["--data-dir", str(self._directory / "data")]
-        return Server.start(log, *data, *self._arguments, port=self._port)
+        return Server.start(log, "--data-dir", str(self._directory / "data"), port=self._port)
 
     def kill_and_start(self) -> Action:
         action = Action("kill", time.monotonic_ns(), 0)
@@ -178,8 +177,8 @@ def main() -> int:
 
 def parse(words: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--actions", choices=("none", "splits", "merges", "mixed"), default="none")
-    parser.add_argument("--splits", type=int, default=0, help="at least so many splits")
+    parser.add_argument("--actions", choices=("none", "raises", "splits", "merges", "mixed"), default="none")
+    parser.add_argument("--splits", type=int, default=0, help="at least so many splits, or raises")
     parser.add_argument("--merges", type=int, default=0, help="at least so many merges")
     parser.add_argument("--kills", type=int, default=0, help="so many times kill -9 and a new start")
     parser.add_argument("--operations", type=int, default=2000, help="at least so many operations of the clients")
@@ -195,7 +194,7 @@ def parse(words: list[str]) -> argparse.Namespace:
 def run(arguments: argparse.Namespace, directory: Path) -> None:
     """The whole workload; its histories are in `directory/history` then."""
     (directory / "history").mkdir(exist_ok=True)
-    host = Host(directory, ["--admin-listen", "127.0.0.1:0"] if arguments.actions != "none" else [])
+    host = Host(directory)
     progress, log = Progress(), Log(directory / "history" / "actions.jsonl")
     clients: list[Client] = []
     try:
@@ -298,15 +297,21 @@ def split_and_merge(arguments: argparse.Namespace, host: Host, progress: Progres
     chance = random.Random(f"{arguments.seed}/actions")
     left = {"split": arguments.splits, "merge": arguments.merges}
     while arguments.actions != "none" and any(count > 0 for count in left.values()):
-        endpoints = host.server.endpoints
-        management = Management(endpoints.admin, endpoints.admin_key, DATABASE, CONTAINER)
-        action = Actions(arguments.actions, management, chance).next(lambda: progress.wait_for(1))
+        action = actor(arguments.actions, host, chance).next(lambda: progress.wait_for(1))
         log.add(action)
         if action.outcome == "failed" and not arguments.kills:
             raise ServerFailed(f"a {action.do} did not succeed: {action.detail}")
         if action.outcome == "ok":
-            left[action.do] -= 1
+            left["merge" if action.do == "merge" else "split"] -= 1
         progress.wait_for(arguments.pace)
+
+
+def actor(plan: str, host: Host, chance: random.Random) -> Actions | Raises:
+    """Who does the next thing to the container of the server as it is now."""
+    endpoints = host.server.endpoints
+    if plan == "raises":
+        return Raises(endpoints.http, endpoints.key, DATABASE, CONTAINER)
+    return Actions(plan, Management(endpoints.admin, endpoints.admin_key, DATABASE, CONTAINER), chance)
 
 
 def kill(arguments: argparse.Namespace, host: Host, progress: Progress, log: Log) -> None:

@@ -176,6 +176,19 @@ def test_a_conflict_after_an_attempt_that_broke_off_is_accepted(story):
     assert story.found() == []
 
 
+def test_a_write_that_was_repeated_below_may_come_back_after_another(story):
+    story.kill()
+    story.write("create", "1")
+    repeated = story.write("upsert", "2", invoked=10, returned=90, lsn=9, lost=1)
+    for v, invoked in (("2", 12), ("2", 92)):
+        pages = [(invoked + 1, [row("a", v)])]
+        story.look("read", wanted=[(PK, "a")], pages=pages, invoked=invoked, returned=invoked + 1)
+    story.write("upsert", "3", invoked=20, returned=21, lsn=8)
+    assert story.found() == []
+    repeated.lost = 0
+    assert story.found() == ["no acknowledged write lost"]
+
+
 def test_values_that_nobody_wrote_or_that_were_refused_are_found(story):
     story.write("create", "1")
     story.write("create", "2", outcome="failed", status=409)
