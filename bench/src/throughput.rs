@@ -14,76 +14,73 @@ use std::time::Instant;
 const READS: u64 = 100_000;
 const CREATES: u64 = 10_000;
 const PASSES: u64 = 500_000;
-/// So much that nothing is ever refused.
+/// Of the container; requests that cost nothing are refused by no budget.
 const PLENTY_RU: u32 = 1_000_000;
 
-/// What is measured, and in what container.
+/// A way to be metered, and what it took.
 struct Line {
     name: &'static str,
-    options: ThroughputOptions,
+    room: Room,
     manner: Manner,
+    /// Microseconds of a round, and shares of the read and the create of the same round.
+    rounds: Vec<[f64; 3]>,
 }
 
 /// Measures and prints microseconds a request.
 pub(crate) fn run(rounds: usize) -> Result<()> {
-    let plain = ThroughputOptions { enforce: true, burst_capacity: false, priorities: false };
-    let all = ThroughputOptions { burst_capacity: true, priorities: true, ..plain };
-    let lines = [
-        Line { name: "counted", options: ThroughputOptions::default(), manner: Manner::default() },
-        Line { name: "enforced", options: plain, manner: Manner::default() },
-        Line {
-            name: "enforced, all options",
-            options: all,
-            manner: Manner { bucket: Bucket::new(1), ..Manner::default() },
-        },
+    let line = |name, throughput, bucket| -> Result<Line> {
+        let room = Room::metered(Arc::new(MemoryStore::new()), throughput, PLENTY_RU)?;
+        Ok(Line { name, room, manner: Manner { bucket, ..Manner::default() }, rounds: Vec::new() })
+    };
+    let enforced = ThroughputOptions { enforce: true, burst_capacity: false, priorities: false };
+    let all = ThroughputOptions { burst_capacity: true, priorities: true, ..enforced };
+    let mut lines = [
+        line("counted", ThroughputOptions::default(), None)?,
+        line("enforced", enforced, None)?,
+        line("enforced, all options", all, Bucket::new(1))?,
     ];
+    let plain = Room::metered(Arc::new(MemoryStore::new()), ThroughputOptions::default(), PLENTY_RU)?;
+    let mut keys = Vec::new();
+    for n in 0..READ_ITEMS {
+        let text = item('r', n, READ_BYTES);
+        plain.create(&text)?;
+        keys.push((plain.key(&text)?, id('r', n)));
+    }
+    for round in 0..rounds as u64 {
+        let read = micros(READS, |n| {
+            let (key, id) = &keys[(n % READ_ITEMS) as usize];
+            plain.read(key, id).map(|_| ())
+        })?;
+        let texts: Vec<_> = (0..CREATES).map(|n| item('c', round * CREATES + n, CREATE_BYTES)).collect();
+        let create = micros(CREATES, |n| plain.create(&texts[n as usize]))?;
+        for line in &mut lines {
+            let pass = micros(PASSES, |n| line.room.pass(&keys[(n % READ_ITEMS) as usize].0, line.manner))?;
+            line.rounds.push([pass, pass / read, pass / create]);
+        }
+    }
     println!(
-        "{:<32} {:>8} {:>18} {:>16} {:>14}",
+        "{:<24} {:>8} {:>18} {:>16} {:>14}",
         "metering, in memory", "µs", "(best–worst round)", "of a point read", "of a create"
     );
     for line in lines {
-        let room = Room::metered(Arc::new(MemoryStore::new()), line.options, PLENTY_RU)?;
-        let mut keys = Vec::new();
-        for n in 0..READ_ITEMS {
-            let text = item('r', n, READ_BYTES);
-            room.create(&text)?;
-            keys.push((room.key(&text)?, id('r', n)));
-        }
-        let (mut alone, mut of_read, mut of_create) = (Vec::new(), Vec::new(), Vec::new());
-        for round in 0..rounds as u64 {
-            let mut failed = None;
-            let pass = micros(PASSES, |n| {
-                let (key, _) = &keys[(n % READ_ITEMS) as usize];
-                failed = room.pass(key, line.manner).err().or(failed.take());
-            });
-            let read = micros(READS, |n| {
-                let (key, id) = &keys[(n % READ_ITEMS) as usize];
-                failed = room.read(key, id).err().or(failed.take());
-            });
-            let texts: Vec<_> = (0..CREATES).map(|n| item('c', round * CREATES + n, CREATE_BYTES)).collect();
-            let create = micros(CREATES, |n| failed = room.create(&texts[n as usize]).err().or(failed.take()));
-            failed.map_or(Ok(()), Err)?;
-            alone.push(pass);
-            of_read.push(pass / read);
-            of_create.push(pass / create);
-        }
-        let least = alone.iter().copied().fold(f64::INFINITY, f64::min);
-        let most = alone.iter().copied().fold(0.0, f64::max);
+        let column = |at: usize| line.rounds.iter().map(|round| round[at]).collect::<Vec<f64>>();
+        let least = column(0).into_iter().fold(f64::INFINITY, f64::min);
+        let most = column(0).into_iter().fold(0.0, f64::max);
         println!(
-            "{:<32} {:>8.3} {:>18} {:>15.1}% {:>13.1}%",
+            "{:<24} {:>8.3} {:>18} {:>15.1}% {:>13.1}%",
             line.name,
-            median(alone),
+            median(column(0)),
             format!("({least:.3}–{most:.3})"),
-            median(of_read) * 100.0,
-            median(of_create) * 100.0
+            median(column(1)) * 100.0,
+            median(column(2)) * 100.0
         );
     }
     Ok(())
 }
 
 /// Microseconds of one of so many turns.
-fn micros(turns: u64, mut turn: impl FnMut(u64)) -> f64 {
+fn micros(turns: u64, turn: impl FnMut(u64) -> Result<()>) -> Result<f64> {
     let begun = Instant::now();
-    (0..turns).for_each(&mut turn);
-    begun.elapsed().as_secs_f64() * 1e6 / turns as f64
+    (0..turns).try_for_each(turn)?;
+    Ok(begun.elapsed().as_secs_f64() * 1e6 / turns as f64)
 }

@@ -397,3 +397,36 @@ fn throughput_is_distributed_over_partitions_and_their_sum_stays() {
     assert_eq!(again.engine.throughput_of(&container).partitions[0].ru_per_second, Some(6_000.0));
     replace_offer(&again.engine, 10_000).result.expect("the offer is replaced");
 }
+
+/// Splits or merges, and waits for it.
+fn repartition(engine: &Engine, container: &Arc<Container>, change: RangeChange) {
+    let begun = engine.begin_repartition(container, change, false).expect("it begins");
+    let ended = engine.finish_repartition(begun.id).expect("it ends");
+    assert_eq!(ended.stage, RepartitionStage::Done);
+}
+
+#[test]
+fn partitions_that_split_and_merge_share_the_throughput_anew() {
+    let bench = bench(ENFORCED);
+    let (engine, container) = (&bench.engine, bench.container(BODY, 2));
+    let given = || {
+        let partitions = engine.throughput_of(&container).partitions;
+        partitions.iter().map(|p| p.ru_per_second.expect("each is limited")).collect::<Vec<f64>>()
+    };
+    let ids = || engine.throughput_of(&container).partitions.iter().map(|p| p.id).collect::<Vec<u32>>();
+    engine.distribute_throughput(&container, Some(&[(0, 8_000), (1, 4_000)])).expect("it is distributed");
+    repartition(engine, &container, RangeChange::Split { range: 0, at: SplitAt::Middle });
+    assert_eq!(given(), [4_000.0, 4_000.0, 4_000.0], "a split partition's own throughput goes to its children");
+    engine.distribute_throughput(&container, None).expect("it is equal again");
+    repartition(engine, &container, RangeChange::Split { range: 1, at: SplitAt::Middle });
+    assert_eq!(given(), [3_000.0; 4]);
+    let first = ids();
+    repartition(engine, &container, RangeChange::Merge { ranges: first[..2].to_vec() });
+    assert_eq!(given(), [4_000.0; 3]);
+    let fresh = engine.throughput_of(&container).partitions.remove(0);
+    assert_eq!((fresh.requests, fresh.charged), (0, Charge(0)));
+    let hot = (0..1_000)
+        .map(|n| format!("k{n}"))
+        .find(|pk| container.partition_of(&container.partition_key().epk(&key(&format!("[\"{pk}\"]")))).id == fresh.id);
+    assert_eq!(drain(engine, &container, &hot.expect("a key in each"), Manner::default()), 4_000);
+}
