@@ -1,9 +1,13 @@
 """What happens to the container while clients work: splits and merges, by the management API.
 
     splits   one physical partition after the other is split, and merged back when there are many
-    merges   adjacent ones are merged, and split again when one is left
+    merges   two that lie side by side are merged, and split again when one is left
     mixed    either, by chance
     raises   more throughput is provisioned by the SDK, 10,000 RU/s at a time, for which partitions must split
+
+Merges take siblings, the halves of a range that a split in its middle would part again. When neighbours are merged and
+then parted elsewhere, the Python SDK goes on reading a change feed in the whole of each new range where only a part of
+it was its own (4.17.1, `FeedRangeCompositeContinuation.handle_feed_range_gone`), and so sees changes twice.
 
 Promises: each action is over, one way or the other, before the next begins.
 """
@@ -50,8 +54,9 @@ class Management:
     def merge(self, partitions: list[str]) -> dict:
         return self._ask("POST", f"{self._home}/merge", {"ids": partitions})
 
-    def operation(self, id: str) -> dict:
-        return self._ask("GET", f"/operations/{id}")
+    def finish(self, id: str) -> dict:
+        """All that is left of an operation; answers when it is over."""
+        return self._ask("POST", f"/operations/{id}", {"action": "finish"})
 
     def _ask(self, method: str, path: str, body: dict | None = None) -> dict:
         request = urllib.request.Request(self._endpoint + path, method=method)
@@ -100,17 +105,15 @@ class Actions:
         """Does one, and says how it ended. `wait` lets the clients go on while it is under way."""
         action = Action("look", time.monotonic_ns(), 0)
         try:
-            partitions = [str(partition["id"]) for partition in self.management.partitions()]
-            action.do, which = self.choose(partitions)
+            action.do, which = self.choose(self.management.partitions())
             action.detail = " ".join(which)
             if action.do == "split":
                 operation = self.management.split(which[0])
             else:
                 operation = self.management.merge(which)
-            while operation["status"] not in ("succeeded", "failed", "cancelled"):
-                wait()
-                operation = self.management.operation(operation["id"])
-            action.outcome = "ok" if operation["status"] == "succeeded" else "failed"
+            wait()
+            operation = self.management.finish(operation["id"])
+            action.outcome = "ok" if operation["status"] == "done" else "failed"
             if action.outcome != "ok":
                 action.detail += f": {json.dumps(operation)}"
         except Refused as refused:
@@ -120,15 +123,26 @@ class Actions:
         action.returned = time.monotonic_ns()
         return action
 
-    def choose(self, partitions: list[str]) -> tuple[str, list[str]]:
-        """What to do next with these, and with which of them."""
-        if len(partitions) < FEW:
+    def choose(self, partitions: list[dict]) -> tuple[str, list[str]]:
+        """What to do next with these, in the order of their ranges, and with which of them."""
+        pairs = [[one["id"], two["id"]] for one, two in zip(partitions, partitions[1:]) if are_siblings(one, two)]
+        if len(partitions) < FEW or not pairs:
             split = True
         elif len(partitions) > MANY:
             split = False
         else:
             split = {"splits": True, "merges": False, "mixed": self.chance.random() < 0.5}[self.plan]
         if split:
-            return "split", [self.chance.choice(partitions)]
-        first = self.chance.randrange(len(partitions) - 1)
-        return "merge", partitions[first : first + 2]
+            return "split", [self.chance.choice(partitions)["id"]]
+        return "merge", self.chance.choice(pairs)
+
+
+def are_siblings(one: dict, two: dict) -> bool:
+    """Whether two neighbours are the halves of a range of which the hash space holds a whole number."""
+    first, border, last = point(one["minInclusive"]), point(two["minInclusive"]), point(two["maxExclusive"])
+    return border - first == last - border and first % (last - first) == 0
+
+
+def point(epk: str) -> int:
+    """A point of the hash space as a number below 2^126, or that for its end."""
+    return min(int(epk.ljust(32, "0"), 16), 1 << 126) if epk else 0
