@@ -422,9 +422,13 @@ impl Engine {
     /// # Errors
     /// What the store reports.
     pub fn partition_key_ranges(&self, container: &Container) -> Result<(Vec<RangeInfo>, String)> {
-        let ranges = container.ranges()?;
+        let mut ranges = container.ranges()?;
+        for id in self.ranges_to_split(container) {
+            ranges.iter_mut().filter(|range| range.id == id).for_each(|range| range.is_splitting = true);
+        }
         let newest = ranges.iter().map(|r| u64::from(r.id)).max().unwrap_or(0);
-        Ok((ranges, format!("\"{}\"", newest + 1)))
+        let splitting: String = ranges.iter().filter(|r| r.is_splitting).map(|r| format!("-{}", r.id)).collect();
+        Ok((ranges, format!("\"{}{splitting}\"", newest + 1)))
     }
 
     /// One page of a query.

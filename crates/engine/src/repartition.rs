@@ -270,16 +270,32 @@ impl Engine {
         operation.note(|status| (status.stage, status.failure, status.ended_ms) = (stage, failure, Some(now)));
     }
 
+    /// The ranges that are being split, or will be for the container's throughput.
+    pub(crate) fn ranges_to_split(&self, container: &Container) -> Vec<u32> {
+        let under_way = self.operations().into_iter().filter(|operation| operation.container.rid() == container.rid());
+        let split = |operation: Arc<Operation>| match operation.status() {
+            Repartition { stage, change: RangeChange::Split { range, .. }, .. } if !stage.is_over() => Some(range),
+            _ => None,
+        };
+        under_way.filter_map(split).chain(self.ranges_for_throughput(container)).collect()
+    }
+
+    /// The ranges that have to be split for the container's throughput: one half at a time, and the widest first.
+    fn ranges_for_throughput(&self, container: &Container) -> Vec<u32> {
+        let partitions = container.partitions();
+        let needed = self.catalog().offer_of(container.rid()).map_or(0, |offer| offer.partitions());
+        let hashing = container.partition_key().hashing();
+        let mut widest: Vec<_> = partitions.iter().collect();
+        widest.sort_by_key(|p| (std::cmp::Reverse(p.range.width(hashing)), p.id));
+        widest.iter().take(needed.saturating_sub(partitions.len())).map(|p| p.id).collect()
+    }
+
     /// The split that a container's throughput or size asks for next.
     fn wanted_split(&self, container: &Container) -> Result<Option<RangeChange>> {
-        let partitions = container.partitions();
-        if self.catalog().offer_of(container.rid()).is_some_and(|offer| partitions.len() < offer.partitions()) {
-            // One half at a time: the widest stretch has waited longest.
-            let widest =
-                partitions.iter().max_by_key(|p| (p.range.width(container.partition_key().hashing()), u32::MAX - p.id));
-            return Ok(widest.map(|p| RangeChange::Split { range: p.id, at: SplitAt::Middle }));
+        if let Some(range) = self.ranges_for_throughput(container).first() {
+            return Ok(Some(RangeChange::Split { range: *range, at: SplitAt::Middle }));
         }
-        for partition in partitions.iter() {
+        for partition in container.partitions().iter() {
             let Ok(snapshot) = partition.survey() else { continue };
             let is_large = Partition::counters(snapshot.as_ref())?.bytes > self.partition_bytes;
             if is_large && median(partition)?.is_some() {

@@ -343,4 +343,6 @@ pub struct RangeInfo {
     pub parents: Vec<u32>,
     /// Its last LSN.
     pub lsn: u64,
+    /// Whether it is being split, or will be for the container's throughput.
+    pub is_splitting: bool,
 }

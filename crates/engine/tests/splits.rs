@@ -424,3 +424,24 @@ fn a_deleted_container_ends_its_splits() {
     assert!(status.failure.is_some());
     bench.engine.destroy_deleted().expect("all homes are given back");
 }
+
+#[test]
+fn a_range_that_is_being_split_says_so() {
+    let bench = Bench::new(Profile::Modern, 1);
+    let container = bench.container(HASH, 2);
+    let shown = || {
+        let (ranges, etag) = bench.engine.partition_key_ranges(&container).expect("ranges");
+        let splitting: Vec<u32> = ranges.iter().filter(|range| range.is_splitting).map(|range| range.id).collect();
+        (splitting, etag)
+    };
+    let before = shown();
+    assert!(before.0.is_empty());
+    let split = RangeChange::Split { range: 1, at: SplitAt::Middle };
+    let begun = bench.engine.begin_repartition(&container, split, true).expect("it begins");
+    let meanwhile = shown();
+    assert_eq!(meanwhile.0, [1]);
+    assert_ne!(meanwhile.1, before.1, "clients that ask for changes are told");
+    bench.engine.finish_repartition(begun.id).expect("known");
+    let after = shown();
+    assert!(after.0.is_empty() && after.1 != meanwhile.1);
+}

@@ -263,6 +263,7 @@ impl Container {
                 range: p.range.clone(),
                 parents: p.parents.clone(),
                 lsn: p.survey()?.head().lsn,
+                is_splitting: false,
             })
         };
         again(|| self.partitions().iter().map(info).collect())

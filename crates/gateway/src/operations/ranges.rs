@@ -63,7 +63,7 @@ fn row(container: Rid, range: &RangeInfo, count: usize, etag: &str) -> Bytes {
         "ridPrefix" => range.id,
         "_self" => format!("dbs/{of_database}/colls/{container}/pkranges/{}/", range.rid),
         "throughputFraction" => 1.0 / count as f64,
-        "status" => "online",
+        "status" => if range.is_splitting { "splitting" } else { "online" },
         "parents" => parents,
         "ownedArchivalPKRangeIds" => Vec::new(),
         // Ranges keep no time of change; clients only need the member to be there.
@@ -84,7 +84,7 @@ mod tests {
     fn a_range_is_written_as_clients_parse_it() {
         let container = Rid::parse("hy5tAOrJ4DU=").expect("a rid");
         let rid = Rid::child(container, Child::Range, 2);
-        let range = RangeInfo { id: 0, rid, range: EpkRange::all(), parents: vec![7], lsn: 1 };
+        let range = RangeInfo { id: 0, rid, range: EpkRange::all(), parents: vec![7], lsn: 1, is_splitting: false };
         let json = parse(&row(container, &range, 2, "\"11\"")).expect("JSON");
         let text = |name: &str| json.get(name).and_then(|v| v.as_str()).unwrap_or_default().to_owned();
         assert_eq!(text("id"), "0");
