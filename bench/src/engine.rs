@@ -4,7 +4,8 @@ use crate::items::{CONTAINER, CREATE_BYTES, DATABASE, READ_BYTES, READ_ITEMS, id
 use crate::report::median;
 use crate::{Result, items};
 use orrery_engine::request::{
-    Id, Manner, QueryPage, QueryRequest, ReadReply, Scope, Throughput, WriteOperation, WriteOptions,
+    Id, Manner, QueryPage, QueryRequest, RangeChange, ReadReply, Repartition, Scope, Throughput, WriteOperation,
+    WriteOptions,
 };
 use orrery_engine::{Container, Engine, EngineOptions, ThroughputOptions};
 use orrery_model::json::parse;
@@ -113,6 +114,22 @@ impl Room {
     /// A page of a query.
     pub(crate) fn query(&self, scope: &Scope, request: &QueryRequest) -> Result<QueryPage> {
         Ok(self.engine.query(&self.container, scope, request, None).result?)
+    }
+
+    /// The range ids of the container.
+    pub(crate) fn ranges(&self) -> Result<Vec<u32>> {
+        Ok(self.engine.partition_key_ranges(&self.container)?.0.iter().map(|range| range.id).collect())
+    }
+
+    /// Splits or merges, and waits for the end of it.
+    pub(crate) fn repartition(&self, change: RangeChange) -> Result<Repartition> {
+        let begun = self.engine.begin_repartition(&self.container, change, false)?;
+        Ok(self.engine.finish_repartition(begun.id)?)
+    }
+
+    /// Gives back what nobody needs any more.
+    pub(crate) fn destroy_deleted(&self) -> Result<()> {
+        Ok(self.engine.destroy_deleted()?)
     }
 
     /// Bytes of all items' texts, to the kilobyte.

@@ -16,6 +16,7 @@ mod items;
 mod load;
 mod queries;
 mod report;
+mod splits;
 mod throughput;
 mod traffic;
 
@@ -74,6 +75,21 @@ enum Command {
         #[arg(long, value_name = "DIR")]
         directory: Option<PathBuf>,
     },
+    /// Splits and merges of a physical partition on disk, and what a reader and a writer notice of them
+    Splits {
+        /// Items of about a kilobyte
+        #[arg(long, default_value_t = 50_000)]
+        items: u64,
+        /// Rounds, in each of which both is measured once
+        #[arg(long, default_value_t = 3)]
+        rounds: usize,
+        /// Seconds of one measurement
+        #[arg(long, default_value_t = 5.0)]
+        seconds: f64,
+        /// Where data is kept while measuring [default: the system's temporary directory]
+        #[arg(long, value_name = "DIR")]
+        directory: Option<PathBuf>,
+    },
     /// Durable creates one by one, in bulk and in transactional batches, through HTTP
     Bulk(HttpArguments),
     /// Answers every request with the answer given on standard input (`http` starts this itself)
@@ -117,6 +133,11 @@ fn main() -> Result<()> {
             let parent = directory.unwrap_or_else(std::env::temp_dir);
             let directory = tempfile::Builder::new().prefix("orrery-bench").tempdir_in(parent)?;
             queries::run(&items, times, directory.path())
+        }
+        Command::Splits { items, rounds, seconds, directory } => {
+            let parent = directory.unwrap_or_else(std::env::temp_dir);
+            let directory = tempfile::Builder::new().prefix("orrery-bench").tempdir_in(parent)?;
+            splits::run(items, rounds, seconds, directory.path())
         }
         Command::Bulk(arguments) => {
             cargo_build()?;
