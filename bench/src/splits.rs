@@ -3,7 +3,7 @@
 
 use crate::Result;
 use crate::engine::Room;
-use crate::items::{CONTAINER, CREATE_BYTES, READ_BYTES, READ_ITEMS, id, item};
+use crate::items::{CREATE_BYTES, READ_BYTES, READ_ITEMS, id, item};
 use crate::report::median;
 use orrery_engine::ThroughputOptions;
 use orrery_engine::request::{RangeChange, Repartition, SplitAt};
