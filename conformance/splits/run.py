@@ -177,7 +177,8 @@ def main() -> int:
 
 def parse(words: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--actions", choices=("none", "raises", "splits", "merges", "mixed"), default="none")
+    plans = ("none", "raises", "splits", "merges", "mixed")
+    parser.add_argument("--actions", choices=plans, help="mixed, if splits or merges are asked for, and otherwise none")
     parser.add_argument("--splits", type=int, default=0, help="at least so many splits, or raises")
     parser.add_argument("--merges", type=int, default=0, help="at least so many merges")
     parser.add_argument("--kills", type=int, default=0, help="so many times kill -9 and a new start")
@@ -188,7 +189,9 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--throughput", type=int, default=1000, help="RU/s of the container at its start")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", help="a directory for data, logs and histories that is not removed")
-    return parser.parse_args(words)
+    arguments = parser.parse_args(words)
+    arguments.actions = arguments.actions or ("mixed" if arguments.splits or arguments.merges else "none")
+    return arguments
 
 
 def run(arguments: argparse.Namespace, directory: Path) -> None:
@@ -317,7 +320,7 @@ def actor(plan: str, host: Host, chance: random.Random) -> Actions | Raises:
 def kill(arguments: argparse.Namespace, host: Host, progress: Progress, log: Log) -> None:
     chance = random.Random(f"{arguments.seed}/kills")
     for _ in range(arguments.kills):
-        progress.wait_for(chance.randrange(1, 4 * arguments.pace))
+        progress.wait_for(chance.randrange(1, 10 * arguments.pace))
         log.add(host.kill_and_start())
 
 
