@@ -68,6 +68,11 @@ impl Call {
         self.asked.get(name).and_then(Json::as_str)
     }
 
+    /// Objects that were asked for.
+    pub(crate) fn objects(&self, name: &str) -> &[Json] {
+        self.asked.get(name).and_then(Json::as_array).unwrap_or_default()
+    }
+
     /// A whole number that was asked for.
     pub(crate) fn whole(&self, name: &str) -> Option<i64> {
         self.asked.get(name).and_then(Json::as_i64)

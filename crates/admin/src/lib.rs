@@ -21,12 +21,15 @@ mod health;
 mod key;
 mod metrics;
 mod openapi;
+mod operations;
 mod partitions;
 mod problem;
 mod process;
 mod routes;
 mod shape;
+mod snapshots;
 mod status;
+mod throughput;
 mod traffic;
 
 pub use admin::{Admin, Options, Parts};

@@ -97,6 +97,15 @@ fn containers(text: &mut Text, call: &Call) -> Result<(), Problem> {
             text.sample("orrery_partition_bytes", &labels, partition.bytes as f64);
         }
     }
+    let ratio = "orrery_partition_normalized_ru_ratio";
+    text.family(ratio, "gauge", "The share of its budget that a physical partition spent in the last whole second.");
+    for (container, _) in &each {
+        for partition in engine.throughput_of(container).partitions {
+            let range = partition.id.to_string();
+            let labels = [("db", container.database_id()), ("coll", container.id()), ("pkrange", range.as_str())];
+            text.sample(ratio, &labels, partition.normalized);
+        }
+    }
     text.one("orrery_store_bytes", "gauge", "Bytes that the store takes, about.", engine.store_bytes() as f64);
     Ok(())
 }

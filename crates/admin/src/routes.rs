@@ -7,7 +7,7 @@ use crate::admin::{self, Stage};
 use crate::call::{Answer, Call};
 use crate::problem::Problem;
 use crate::shape::Shape;
-use crate::{clock, faults, health, metrics, openapi, partitions, status, traffic};
+use crate::{clock, faults, health, metrics, openapi, operations, partitions, snapshots, status, throughput, traffic};
 use orrery_model::Object;
 
 /// One path and method.
@@ -83,6 +83,22 @@ const fn delete(path: &'static str, name: &'static str, told: &'static str, run:
     Route { method: "DELETE", gives: (204, Gives::Nothing), ..get(path, name, told, Gives::Nothing, run) }
 }
 
+const fn put(
+    path: &'static str,
+    name: &'static str,
+    told: &'static str,
+    body: &'static Shape,
+    gives: Gives,
+    run: Run,
+) -> Route {
+    Route { method: "PUT", body: Some(body), ..get(path, name, told, gives, run) }
+}
+
+/// Work that goes on after the answer.
+const fn accept(path: &'static str, name: &'static str, told: &'static str, body: &'static Shape, run: Run) -> Route {
+    Route { method: "POST", body: Some(body), gives: (202, OPERATION), ..get(path, name, told, OPERATION, run) }
+}
+
 /// Every route.
 pub(crate) static ROUTES: &[Route] = &[
     open("/alive", "isAlive", "Whether the process answers.", HEALTH, Run::Always(health::alive)),
@@ -101,11 +117,19 @@ pub(crate) static ROUTES: &[Route] = &[
     get("/faults/{id}", "readFault", "A fault rule, with how often it struck.", FAULT, Run::Serving(faults::read)),
     delete("/faults/{id}", "deleteFault", "Takes a fault rule out of force.", Run::Serving(faults::delete)),
     get("/clock", "readClock", "The time of the data.", CLOCK, Run::Serving(clock::read)),
+    put("/clock", "moveClock", "Moves the time of the data on.", &clock::OFFSET, CLOCK, Run::Serving(clock::set)),
+    get("/snapshots", "listSnapshots", "The snapshots, by name.", SNAPSHOTS, Run::Serving(snapshots::list)),
+    get("/snapshots/{name}", "readSnapshot", "A snapshot.", SNAPSHOT, Run::Serving(snapshots::read)),
     Route {
         method: "PUT",
-        body: Some(&clock::OFFSET),
-        ..get("/clock", "moveClock", "Moves the time of the data on.", CLOCK, Run::Serving(clock::set))
+        ..get("/snapshots/{name}", "takeSnapshot", TAKE_TOLD, SNAPSHOT, Run::Serving(snapshots::take))
     },
+    delete("/snapshots/{name}", "deleteSnapshot", "Deletes a snapshot.", Run::Serving(snapshots::delete)),
+    Route {
+        method: "POST",
+        ..get("/snapshots/{name}/restore", "restoreSnapshot", RESTORE_TOLD, SNAPSHOT, Run::Serving(snapshots::restore))
+    },
+    Route { method: "POST", ..delete("/reset", "reset", RESET_TOLD, Run::Serving(snapshots::reset)) },
     get(
         "/dbs/{db}/colls/{coll}/partitions",
         "listPartitions",
@@ -140,6 +164,64 @@ pub(crate) static ROUTES: &[Route] = &[
         Gives::Json(&traffic::QUERIES),
         Run::Serving(traffic::queries),
     ),
+    accept(
+        "/dbs/{db}/colls/{coll}/partitions/{id}/split",
+        "splitPartition",
+        "Begins to split a physical partition.",
+        &operations::SPLIT,
+        Run::Serving(operations::split),
+    ),
+    accept(
+        "/dbs/{db}/colls/{coll}/partitions/merge",
+        "mergePartitions",
+        "Begins to merge physical partitions that are neighbours.",
+        &operations::MERGE,
+        Run::Serving(operations::merge),
+    ),
+    get("/operations", "listOperations", "Splits and merges.", OPERATIONS, Run::Serving(operations::list)),
+    get("/operations/{id}", "readOperation", "A split or merge.", OPERATION, Run::Serving(operations::read)),
+    Route {
+        method: "POST",
+        ..put(
+            "/operations/{id}",
+            "actOnOperation",
+            ACT_TOLD,
+            &operations::ACTION,
+            OPERATION,
+            Run::Serving(operations::act),
+        )
+    },
+    get(THROUGHPUT, "readThroughput", THROUGHPUT_TOLD, GIVEN, Run::Serving(throughput::read)),
+    put(
+        "/dbs/{db}/colls/{coll}/throughput/enforcement",
+        "enforceThroughput",
+        "Decides whether requests beyond the budget of a container are refused.",
+        &throughput::ENFORCEMENT,
+        GIVEN,
+        Run::Serving(throughput::enforce),
+    ),
+    put(
+        "/dbs/{db}/colls/{coll}/throughput/buckets",
+        "setThroughputBuckets",
+        "Sets the ceilings of a container's throughput buckets.",
+        &throughput::BUCKETS,
+        GIVEN,
+        Run::Serving(throughput::set_buckets),
+    ),
+    put(
+        DISTRIBUTION,
+        "distributeThroughput",
+        "Gives each physical partition of a container RU/s of its own.",
+        &throughput::SHARES,
+        GIVEN,
+        Run::Serving(throughput::distribute),
+    ),
+    delete(
+        DISTRIBUTION,
+        "distributeThroughputEqually",
+        "Gives all physical partitions of a container the same RU/s again.",
+        Run::Serving(throughput::distribute_equally),
+    ),
     get("/openapi.json", "readDescription", "This description.", Gives::Description, Run::Always(openapi::read)),
 ];
 
@@ -147,6 +229,18 @@ const METRICS: Run = Run::Serving(metrics::read);
 const FAULT: Gives = Gives::Json(&faults::ARMED);
 const FAULTS: Gives = Gives::Json(&faults::LIST);
 const CLOCK: Gives = Gives::Json(&clock::SHAPE);
+const SNAPSHOT: Gives = Gives::Json(&snapshots::SNAPSHOT);
+const SNAPSHOTS: Gives = Gives::Json(&snapshots::LIST);
+const TAKE_TOLD: &str = "Keeps all that is there under a name; an older snapshot of that name goes.";
+const RESTORE_TOLD: &str = "Puts a snapshot in the place of everything there is.";
+const RESET_TOLD: &str = "Deletes everything but the snapshots, and brings the real time back.";
+const OPERATION: Gives = Gives::Json(&operations::OPERATION);
+const OPERATIONS: Gives = Gives::Json(&operations::LIST);
+const ACT_TOLD: &str = "Takes the next step of a split or merge, all that are left, or gives it up.";
+const GIVEN: Gives = Gives::Json(&throughput::SHAPE);
+const THROUGHPUT: &str = "/dbs/{db}/colls/{coll}/throughput";
+const THROUGHPUT_TOLD: &str = "What a container may spend, what is decided about that, and what its partitions served.";
+const DISTRIBUTION: &str = "/dbs/{db}/colls/{coll}/throughput/distribution";
 const HEALTH: Gives = Gives::Json(&health::SHAPE);
 const PARTITIONS: Gives = Gives::Json(&partitions::LIST);
 const PARTITIONS_TOLD: &str = "The physical partitions of a container, in order of their ranges.";

@@ -5,6 +5,7 @@
 //! 20 kind·1 rid        a record: what the resource's body says, and what the engine keeps beside it
 //! 21 home·8            (empty): a partition of the store that belongs to no container, or not yet; to be destroyed
 //! 22 container rid id·4    a physical partition that a container has or had (ranges.rs)
+//! 23 …                 snapshots (snapshots.rs)
 //! ```
 //! All of it fits in memory and is read once at open. One write at a time changes it, and is durable before it shows.
 //! Resource ids are random and never used twice, so a client notices when a container was created anew.
@@ -21,6 +22,7 @@ mod records;
 mod scripts;
 mod search;
 pub mod settings;
+mod snapshots;
 
 pub use containers::Container;
 pub use databases::Database;
@@ -30,6 +32,7 @@ pub use plain::{Mint, Plain};
 pub use ranges::{NewRanges, RangeRecord};
 pub use records::Meta;
 pub use scripts::Script;
+pub use snapshots::Reached;
 
 use crate::partition::{Changes, Ordered, Partition, outcome_error, scan};
 use crate::request::Id;
@@ -54,6 +57,7 @@ pub struct Catalog {
     shared: Mutex<HashMap<Rid, SharedBudget>>,
     home: Partition,
     writing: Mutex<()>,
+    snapshotting: Mutex<()>,
     state: RwLock<State>,
     /// Homes of deleted containers' partitions that are still to be destroyed.
     doomed: Mutex<Vec<u64>>,
@@ -84,47 +88,70 @@ impl Catalog {
     /// # Errors
     /// 500 if the store cannot be read or holds records that make no sense.
     pub fn open(store: Arc<dyn Store>, world: Arc<dyn World>, throughput: ThroughputOptions) -> Result<Self> {
+        let catalog = Catalog::empty(store, world, throughput);
+        let snapshot = catalog.home.snapshot()?;
+        let rows = catalog.rows()?;
+        catalog.fill(rows.iter().map(|(key, value)| (&key[..], &value[..])))?;
+        let mut doomed = Vec::new();
+        for row in scan(snapshot.as_ref(), &(vec![DOOMED], vec![DOOMED + 1]), Direction::Forward) {
+            doomed.extend(row?.0.get(1..).and_then(crate::keys::number));
+        }
+        drop(snapshot);
+        let kept = catalog.last_kept_home()?;
+        {
+            // A home is given again only when it is empty.
+            let mut state = catalog.state.write().unwrap_or_else(PoisonError::into_inner);
+            state.last_home = doomed.iter().copied().fold(state.last_home.max(kept), u64::max);
+        }
+        catalog.doom(doomed);
+        Ok(catalog)
+    }
+
+    fn empty(store: Arc<dyn Store>, world: Arc<dyn World>, throughput: ThroughputOptions) -> Self {
         let home = Partition::new(Arc::clone(&store), 0, Vec::new(), EpkRange::all(), PartitionId(0), 0);
-        let catalog = Catalog {
+        Catalog {
             store,
             world,
             bursts: throughput.burst_capacity,
             shared: Mutex::default(),
             home,
             writing: Mutex::new(()),
+            snapshotting: Mutex::new(()),
             state: RwLock::default(),
             doomed: Mutex::default(),
-        };
-        let snapshot = catalog.home.snapshot()?;
-        let mut records = Vec::new();
-        for row in scan(snapshot.as_ref(), &(vec![RECORD], vec![RECORD + 1]), Direction::Forward) {
-            records.push(Record::read(&row?.1)?);
         }
+    }
+
+    /// Takes in what an empty catalog is to hold: rows with the tags of records and of ranges.
+    fn fill<'r>(&self, rows: impl IntoIterator<Item = (&'r [u8], &'r [u8])>) -> Result<()> {
+        let mut records = Vec::new();
         let mut lineages: HashMap<Rid, Lineage> = HashMap::new();
-        for row in scan(snapshot.as_ref(), &(vec![RANGE], vec![RANGE + 1]), Direction::Forward) {
-            let (key, value) = row?;
-            let (container, range) = RangeRecord::read(&key, &value)?;
-            lineages.entry(container).or_default().insert(range.id, range);
+        for (key, value) in rows {
+            if key.first() == Some(&RANGE) {
+                let (container, range) = RangeRecord::read(key, value)?;
+                lineages.entry(container).or_default().insert(range.id, range);
+            } else {
+                records.push(Record::read(value)?);
+            }
         }
         // Owners come first: kinds are numbered so.
         records.sort_by_key(|record| record.kind);
         for record in records {
             let lineage = lineages.remove(&record.meta.rid).unwrap_or_default();
-            catalog.take_in(record, lineage)?;
+            self.take_in(record, lineage)?;
         }
-        let mut doomed = Vec::new();
-        for row in scan(snapshot.as_ref(), &(vec![DOOMED], vec![DOOMED + 1]), Direction::Forward) {
-            doomed.extend(row?.0.get(1..).and_then(crate::keys::number));
-        }
-        drop(snapshot);
-        {
-            // A home is given again only when it is empty.
-            let mut state = catalog.state.write().unwrap_or_else(PoisonError::into_inner);
-            state.last_home = doomed.iter().copied().fold(state.last_home, u64::max);
-        }
-        catalog.doom(doomed);
-        catalog.all_containers().iter().for_each(|container| catalog.provide(container));
-        Ok(catalog)
+        self.all_containers().iter().for_each(|container| self.provide(container));
+        Ok(())
+    }
+
+    /// Whether this container is the one that exists, and not one that was deleted or replaced by another life of it.
+    pub(crate) fn has(&self, container: &Container) -> bool {
+        self.state().containers.get(&container.rid()).is_some_and(|there| std::ptr::eq(Arc::as_ptr(there), container))
+    }
+
+    /// Held while a snapshot is taken, restored or deleted: one at a time.
+    pub fn snapshotting(&self) -> &Mutex<()> {
+        &self.snapshotting
     }
 
     fn take_in(&self, record: Record, lineage: Lineage) -> Result<()> {

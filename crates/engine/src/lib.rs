@@ -38,6 +38,7 @@ mod repartition;
 pub mod request;
 mod row;
 mod scripts;
+mod snapshots;
 mod statistics;
 mod throughput;
 mod traffic;

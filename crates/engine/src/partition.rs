@@ -339,6 +339,11 @@ impl Partition {
         Ok(WriterGuard(guard))
     }
 
+    /// Keeps everybody from writing until the result is gone. Opens no writer for it.
+    pub fn still(&self) -> Still<'_> {
+        Still { _writer: self.writer.lock().unwrap_or_else(PoisonError::into_inner) }
+    }
+
     /// Gives the writer up after an outcome that is not known; the next write opens a new one.
     pub fn abandon_writer(&self) {
         if let Some(recording) = &mut *self.recording.lock().unwrap_or_else(PoisonError::into_inner) {
@@ -526,7 +531,8 @@ impl Recent {
 }
 
 impl Counters {
-    fn encode(self) -> Vec<u8> {
+    /// The row.
+    pub fn encode(self) -> Vec<u8> {
         [self.items, self.bytes, self.next_number].iter().flat_map(|n| n.to_be_bytes()).collect()
     }
 
@@ -534,6 +540,11 @@ impl Counters {
         let at = |i: usize| keys::number(row.get(i * 8..i * 8 + 8)?);
         Some(Counters { items: at(0)?, bytes: at(1)?, next_number: at(2)? })
     }
+}
+
+/// A partition that nobody writes to.
+pub struct Still<'a> {
+    _writer: MutexGuard<'a, Option<Writer>>,
 }
 
 /// The writer, held.

@@ -5,11 +5,13 @@
 
 mod batch;
 mod repartition;
+mod snapshot;
 mod throughput;
 mod traffic;
 
 pub use batch::*;
 pub use repartition::{RangeChange, Repartition, RepartitionStage, SplitAt};
+pub use snapshot::SnapshotInfo;
 pub(crate) use throughput::outside;
 pub use throughput::*;
 pub use traffic::*;

@@ -439,7 +439,7 @@ impl Catalog {
         let settings = Settings::from_body(body)?;
         self.check_computed(&settings)?;
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        if !self.state().containers.contains_key(&container.rid) {
+        if !self.has(container) {
             return Err(Error::not_found());
         }
         let (old_meta, old, mut policies) = container.state();
@@ -460,7 +460,7 @@ impl Catalog {
     /// What the store reports.
     pub fn retire_policies(&self, container: &Container, newest: Generation) -> Result<()> {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        if !self.state().containers.contains_key(&container.rid) {
+        if !self.has(container) {
             return Ok(());
         }
         let (meta, settings, mut policies) = container.state();
@@ -474,7 +474,7 @@ impl Catalog {
     /// 404 if the container is gone, and what `decide` and the store report.
     pub fn decide(&self, container: &Container, decide: impl FnOnce(&Given) -> Result<Decisions>) -> Result<()> {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        if !self.state().containers.contains_key(&container.rid) {
+        if !self.has(container) {
             return Err(Error::not_found());
         }
         let before = container.provision.decisions();
@@ -512,7 +512,7 @@ impl Catalog {
             return Err(Error::precondition_failed());
         }
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        if !self.state().containers.contains_key(&container.rid) {
+        if !self.has(container) {
             return Err(Error::not_found());
         }
         let mut batch = Batch::default();

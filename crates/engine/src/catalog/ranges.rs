@@ -39,7 +39,8 @@ pub struct RangeRecord {
 pub type Lineage = BTreeMap<u32, RangeRecord>;
 
 impl RangeRecord {
-    fn text(&self) -> Vec<u8> {
+    /// The value of its row.
+    pub(super) fn text(&self) -> Vec<u8> {
         let mut row = object! {
             "id" => self.id, "min" => self.range.min.to_string(), "max" => self.range.max.to_string(),
             "parents" => self.parents.iter().map(|id| Json::from(*id)).collect::<Vec<_>>(),
@@ -175,7 +176,7 @@ impl Catalog {
         finish: impl FnOnce(&[WriterGuard<'_>]) -> Result<NewRanges>,
     ) -> Result<Vec<u32>> {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        if !self.state().containers.contains_key(&container.rid()) {
+        if !self.has(container) {
             return Err(Error::not_found());
         }
         let held = sources.iter().map(|source| source.hold()).collect::<Result<Vec<_>>>()?;

@@ -47,7 +47,12 @@ impl<S: Store> Failing<S> {
 
     /// Fails at the next write.
     pub fn strike_next(&self) {
-        self.left.store(0, Ordering::SeqCst);
+        self.strike_after(0);
+    }
+
+    /// Lets so many further writes pass and fails the next.
+    pub fn strike_after(&self, writes: u64) {
+        self.left.store(writes, Ordering::SeqCst);
     }
 
     /// Ends the failure; no other follows.

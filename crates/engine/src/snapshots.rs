@@ -1,0 +1,177 @@
+//! Snapshots of everything, for test suites: what there is, kept under a name and brought back, and emptied.
+//!
+//! A snapshot is a copy: each partition's rows in a home of the snapshot's own, and the catalog's rows beside it. It is of
+//! one moment: nobody writes while the moment is fixed, which takes no longer than the commits under way; the copying is
+//! done beside requests, from the store's snapshots.
+//!
+//! A restoration copies again, into new homes, and puts them in the place of everything in one commit of the catalog; a
+//! process that ends on the way finds what was there before, or what is there after. What comes back:
+//!
+//! - resource ids, etags, `_ts`, item numbers, LSNs of changes, partition key ranges, scripts, offers: as they were, so
+//!   that what clients remember of them is right;
+//! - histories go on above what they had reached when they were cut off. So a position in a change feed that is from
+//!   after the snapshot shows what is written from now on, and no new item has the resource id of one that is gone;
+//! - session tokens name another life of the container (see `consistency.rs`): one from after the snapshot demands
+//!   nothing of what is there now.
+//!
+//! Writes that are under way during a restoration take place before it, and go with what was there.
+
+use crate::Engine;
+use crate::catalog::Reached;
+use crate::keys;
+use crate::partition::{Counters, Partition, outcome_error, storage_failure};
+use crate::request::SnapshotInfo;
+use orrery_model::{Error, Kind, Object, Result, Rid, limits};
+use orrery_storage::{Commit, Direction, Lease, PartitionId, Snapshot};
+use std::ops::Bound;
+use std::sync::PoisonError;
+
+/// Bytes and rows of one commit of a copy.
+const COMMIT_BYTES: usize = 4 << 20;
+const COMMIT_ROWS: usize = 50_000;
+/// Bytes of rows that wait for the last commit.
+const LAST_BYTES: usize = 64 << 10;
+
+impl Engine {
+    /// Keeps all that is there now under a name; an older snapshot of that name goes. `note` comes along with it.
+    ///
+    /// # Errors
+    /// 400 for a name that is none, 413 if the catalog is too large; what the store reports. Nothing has changed then.
+    pub fn take_snapshot(&self, name: &str, note: &Object) -> Result<SnapshotInfo> {
+        check_name(name)?;
+        let _alone = self.catalog().snapshotting().lock().unwrap_or_else(PoisonError::into_inner);
+        let moment = self.catalog().stop(|stopped| stopped.moment())?;
+        let homes = self.catalog().homes_for(moment.partitions.iter().map(|(home, _)| *home))?;
+        let copied = moment.partitions.iter().try_for_each(|(home, snapshot)| {
+            let mut copy = self.copy_rows(snapshot.as_ref(), homes[home])?;
+            copy.end(self, Partition::counters(snapshot.as_ref())?, snapshot.head().lsn)
+        });
+        copied.inspect_err(|_| self.catalog().give_up_homes(homes.values().copied()))?;
+        // Whatever becomes of this commit, the store knows to whom the homes belong.
+        self.catalog().keep(name, &moment, &homes, note)?;
+        self.snapshot_info(name)
+    }
+
+    /// The snapshots there are, by name.
+    ///
+    /// # Errors
+    /// What the store reports.
+    pub fn snapshots(&self) -> Result<Vec<SnapshotInfo>> {
+        self.catalog().snapshots()
+    }
+
+    /// A snapshot.
+    ///
+    /// # Errors
+    /// 404; what the store reports.
+    pub fn snapshot_info(&self, name: &str) -> Result<SnapshotInfo> {
+        let found = self.snapshots()?.into_iter().find(|snapshot| snapshot.name == name);
+        found.ok_or_else(|| Error::new(Kind::NotFound, format!("There is no snapshot '{name}'.")))
+    }
+
+    /// Deletes a snapshot.
+    ///
+    /// # Errors
+    /// 404; what the store reports.
+    pub fn delete_snapshot(&self, name: &str) -> Result<()> {
+        let _alone = self.catalog().snapshotting().lock().unwrap_or_else(PoisonError::into_inner);
+        self.catalog().delete_snapshot(name)
+    }
+
+    /// Puts a snapshot in the place of everything there is. The snapshot stays.
+    ///
+    /// # Errors
+    /// 404; what the store reports. Nothing has changed then.
+    pub fn restore_snapshot(&self, name: &str) -> Result<SnapshotInfo> {
+        let _alone = self.catalog().snapshotting().lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = self.catalog().kept(name)?;
+        let homes = self.catalog().homes_for(kept.homes.iter().map(|(home, _)| *home))?;
+        let copy = |(home, container): &(PartitionId, Rid)| -> Result<_> {
+            let snapshot = self.store.snapshot(*home).map_err(storage_failure)?;
+            let counters = Partition::counters(snapshot.as_ref())?;
+            Ok((*container, counters, snapshot.head().lsn, self.copy_rows(snapshot.as_ref(), homes[home])?))
+        };
+        let copies = kept.homes.iter().map(copy).collect::<Result<Vec<_>>>();
+        let copies = copies.inspect_err(|_| self.catalog().give_up_homes(homes.values().copied()))?;
+        self.catalog().stop(|stopped| {
+            let reached = stopped.reached()?;
+            for (container, mut counters, lsn, mut copy) in copies {
+                let Reached { lsn: floor, next_number } = reached.get(&container).copied().unwrap_or_default();
+                counters.next_number = counters.next_number.max(next_number);
+                copy.end(self, counters, lsn.max(floor))?;
+            }
+            stopped.become_of(Some((&kept, &homes)))
+        })?;
+        self.snapshot_info(name)
+    }
+
+    /// Deletes everything there is but the snapshots, at once.
+    ///
+    /// # Errors
+    /// What the store reports. Nothing has changed then.
+    pub fn reset(&self) -> Result<()> {
+        let _alone = self.catalog().snapshotting().lock().unwrap_or_else(PoisonError::into_inner);
+        self.catalog().stop(|stopped| stopped.become_of(None))
+    }
+
+    /// Copies the rows of a partition to an empty home.
+    fn copy_rows(&self, from: &dyn Snapshot, to: PartitionId) -> Result<Copy> {
+        let lease = self.store.open(to).map_err(storage_failure)?;
+        let mut copy = Copy { lsn: lease.head().lsn, lease, last: Vec::new() };
+        let (mut puts, mut bytes) = (Vec::new(), 0);
+        for row in from.scan((Bound::Unbounded, Bound::Unbounded), Direction::Forward) {
+            let (key, value) = row.map_err(storage_failure)?;
+            if bytes + key.len() + value.len() > COMMIT_BYTES || puts.len() >= COMMIT_ROWS {
+                copy.commit(self, std::mem::take(&mut puts), copy.lsn + 1)?;
+                bytes = 0;
+            }
+            bytes += key.len() + value.len();
+            puts.push((key.to_vec(), value.to_vec()));
+        }
+        if bytes > LAST_BYTES {
+            copy.commit(self, std::mem::take(&mut puts), copy.lsn + 1)?;
+        }
+        copy.last = puts;
+        Ok(copy)
+    }
+}
+
+/// A copy of a partition's rows on its way.
+struct Copy {
+    lease: Lease,
+    lsn: u64,
+    /// A few rows for the last commit, so that a short history is copied in no more commits than it had.
+    last: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+impl Copy {
+    /// The copy has these counters and goes on behind `lsn`.
+    fn end(&mut self, engine: &Engine, counters: Counters, lsn: u64) -> Result<()> {
+        let mut puts = std::mem::take(&mut self.last);
+        // Of two puts of one key the later counts.
+        puts.push((keys::counters(), counters.encode()));
+        self.commit(engine, puts, lsn.max(self.lsn + 1))
+    }
+
+    fn commit(&mut self, engine: &Engine, puts: Vec<(Vec<u8>, Vec<u8>)>, lsn: u64) -> Result<()> {
+        let mut token = [0; 16];
+        token[..8].copy_from_slice(&lsn.to_be_bytes());
+        token[8..].copy_from_slice(&engine.world().random().to_be_bytes());
+        let commit = Commit { expect_lsn: self.lsn, new_lsn: lsn, token, puts, ..Commit::default() };
+        let outcome = engine.store.submit(&self.lease, commit).wait();
+        self.lsn = lsn;
+        outcome_error(&outcome).map_or(Ok(()), Err)
+    }
+}
+
+/// A name goes into a path, and a person reads it.
+fn check_name(name: &str) -> Result<()> {
+    let good = |c: char| c.is_alphanumeric() || "-_.".contains(c);
+    if !name.is_empty() && name.chars().count() <= limits::RESOURCE_ID_CHARS && name.chars().all(good) {
+        return Ok(());
+    }
+    Err(Error::bad(format!(
+        "The name '{name}' of a snapshot is invalid: it has letters, digits, '-', '_' and '.', and at most {} of them.",
+        limits::RESOURCE_ID_CHARS
+    )))
+}
