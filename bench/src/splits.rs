@@ -35,7 +35,7 @@ struct Latencies {
 
 /// Fills a container of one physical partition with so many items and measures `rounds` times.
 pub(crate) fn run(items: u64, rounds: usize, seconds: f64, directory: &Path) -> Result<()> {
-    let store = Arc::new(LocalStore::open(&directory.join("data"), LocalOptions::default())?);
+    let store = Arc::new(LocalStore::open(directory.join("data"), LocalOptions::default())?);
     let room = Room::metered(store, ThroughputOptions::default(), 400)?;
     eprintln!("writing {items} items of {READ_BYTES} bytes");
     room.create_all((0..items).map(|n| item('r', n, READ_BYTES)))?;

@@ -110,7 +110,8 @@ pub fn official_python_quick() -> Outcome {
 
 /// The mixed workload of the Python and JavaScript SDKs: without arguments a small one, after the tests of its checker.
 pub fn splits(arguments: &[String]) -> Outcome {
-    const SMALL: [&str; 8] = ["--actions", "raises", "--splits", "3", "--kills", "3", "--operations", "500"];
+    const SMALL: [&str; 10] =
+        ["--actions", "mixed", "--splits", "3", "--merges", "2", "--kills", "2", "--operations", "500"];
     if arguments.is_empty() {
         pytest("splits", &[])?;
         return splits(&SMALL.map(str::to_owned));
