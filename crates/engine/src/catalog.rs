@@ -34,17 +34,18 @@ pub use records::Meta;
 pub use scripts::Script;
 pub use snapshots::Reached;
 
-use crate::partition::{Changes, Ordered, Partition, outcome_error, scan};
+use crate::partition::{Changes, Ordered, Partition, outcome_error, scan, storage_failure, token_of};
 use crate::request::Id;
 use crate::throughput::{SharedBudget, ThroughputOptions};
 use orrery_model::json::parse;
 use orrery_model::partition_key::EpkRange;
 use orrery_model::world::World;
 use orrery_model::{Error, Json, Object, Result, Rid, limits};
-use orrery_storage::{Direction, Outcome, PartitionId, Store};
+use orrery_storage::{Commit, Direction, Outcome, PartitionId, Store};
 use ranges::{Lineage, RANGE};
 use records::{Kind, Record};
 use std::collections::HashMap;
+use std::ops::Bound;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 /// Everything that exists.
@@ -78,6 +79,9 @@ struct Batch {
     puts: Vec<(Vec<u8>, Vec<u8>)>,
     deletes: Vec<Vec<u8>>,
 }
+
+/// Rows of a partition that is destroyed which one commit removes.
+const ROWS_DESTROYED_A_COMMIT: usize = 2_000;
 
 const RECORD: u8 = 0x20;
 const DOOMED: u8 = 0x21;
@@ -208,13 +212,35 @@ impl Catalog {
         self.doomed.lock().unwrap_or_else(PoisonError::into_inner).extend(homes);
     }
 
+    /// Removes the rows of a partition that belongs to nobody, some with each commit, so that those of clients come in
+    /// between: the store destroys what is left in one piece.
+    fn clear_home(&self, home: PartitionId) -> Result<()> {
+        let lease = self.store.open(home).map_err(storage_failure)?;
+        let (mut expect_lsn, mut from) = (lease.head().lsn, Vec::new());
+        loop {
+            let snapshot = self.store.snapshot(home).map_err(storage_failure)?;
+            let rest = (Bound::Included(&from[..]), Bound::Unbounded);
+            let rows = snapshot.scan(rest, Direction::Forward).take(ROWS_DESTROYED_A_COMMIT);
+            let deletes = rows.map(|row| Ok(row.map_err(storage_failure)?.0.to_vec())).collect::<Result<Vec<_>>>()?;
+            drop(snapshot);
+            let Some(last) = deletes.last() else { return Ok(()) };
+            from = [&last[..], &[0]].concat();
+            let new_lsn = expect_lsn + 1;
+            let token = token_of(new_lsn, self.world.random());
+            let commit = Commit { expect_lsn, new_lsn, token, deletes, ..Commit::default() };
+            outcome_error(&self.store.submit(&lease, commit).wait()).map_or(Ok(()), Err)?;
+            expect_lsn = new_lsn;
+        }
+    }
+
     /// Destroys one partition that no container has any more; whether there was one.
     ///
     /// # Errors
     /// What the store reports; the partition stays doomed.
     pub fn destroy_one_doomed(&self) -> Result<bool> {
         let Some(home) = self.doomed.lock().unwrap_or_else(PoisonError::into_inner).pop() else { return Ok(false) };
-        let destroyed = self.store.destroy(PartitionId(home)).map_err(crate::partition::storage_failure);
+        let destroyed = self.clear_home(PartitionId(home));
+        let destroyed = destroyed.and_then(|()| self.store.destroy(PartitionId(home)).map_err(storage_failure));
         let forgotten =
             destroyed.and_then(|()| self.commit(Batch { deletes: vec![doomed_key(home)], ..Batch::default() }));
         if forgotten.is_err() {

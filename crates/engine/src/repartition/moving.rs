@@ -29,8 +29,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// Bytes of rows that a round copies.
-const ROUND_BYTES: usize = 1 << 20;
+/// Bytes of rows that a round copies: clients' commits wait about as long as it takes to write them.
+const ROUND_BYTES: usize = 256 << 10;
 /// Bytes and rows of one commit to a target.
 const COMMIT_BYTES: usize = 4 << 20;
 const COMMIT_ROWS: usize = 50_000;
