@@ -246,7 +246,7 @@ fn other_directories_and_other_formats_are_refused() {
     let text = std::fs::read_to_string(&format).unwrap().replace("format: 2", "format: 3");
     std::fs::write(&format, text).unwrap();
     let refusal = LocalStore::open(original.dir.path(), LocalOptions::default()).err().unwrap();
-    assert!(matches!(&refusal, StoreError::UnknownFormat { found, known: 1, .. } if found == "2"), "{refusal}");
+    assert!(matches!(&refusal, StoreError::UnknownFormat { found, known: 2, .. } if found == "3"), "{refusal}");
 }
 
 #[test]

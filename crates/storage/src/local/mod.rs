@@ -17,6 +17,7 @@ mod snapshot;
 mod tables;
 
 use orrery_model::meter::Counted;
+use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
@@ -30,7 +31,7 @@ use self::tables::{Opened, Tables, Work};
 use crate::error::StoreError;
 use crate::owners::{Owner, Owners, check_partition};
 use crate::receipt::Receipt;
-use crate::store::{Capabilities, Commit, Lease, Limits, Outcome, PartitionId, Snapshot, Store};
+use crate::store::{Capabilities, Commit, Direction, Lease, Limits, Outcome, PartitionId, Snapshot, Store};
 
 /// How a local store is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -177,7 +178,19 @@ impl Store for LocalStore {
 
     fn destroy(&self, partition: PartitionId) -> Result<(), StoreError> {
         check_partition(partition)?;
-        let slot = self.committer.submit(0, |owners| Ok(Work::Destroy { partition, floor: owners.forget(partition) }));
+        // Looked up here, since everybody's commits wait while the leader looks: what is left of many removed keys is slow
+        // to pass.
+        let snapshot = self.snapshot(partition)?;
+        let seen_empty = match snapshot.scan((Bound::Unbounded, Bound::Unbounded), Direction::Forward).next() {
+            None => Some(snapshot.head()),
+            Some(first) => first.map(|_| None)?,
+        };
+        drop(snapshot);
+        let slot = self.committer.submit(0, |owners| {
+            // Nothing was accepted since, and nothing can be from here on.
+            let is_empty = seen_empty == Some(owners.head(partition));
+            Ok(Work::Destroy { partition, floor: owners.forget(partition), is_empty })
+        });
         self.settle(slot)
     }
 

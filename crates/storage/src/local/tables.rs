@@ -61,8 +61,8 @@ pub(super) enum Work {
     Commit(Box<PreparedCommit>),
     /// A new epoch.
     Raise { partition: PartitionId, owner: Owner },
-    /// All of a partition goes.
-    Destroy { partition: PartitionId, floor: u64 },
+    /// All of a partition goes, of which nothing may be left already.
+    Destroy { partition: PartitionId, floor: u64, is_empty: bool },
     /// Nothing to write: answers when all before it is durable.
     Barrier,
 }
@@ -186,7 +186,7 @@ impl Opened {
         let recovered = tables.recover_heads()?;
         let works: Vec<Work> = unfinished
             .into_iter()
-            .map(|partition| Work::Destroy { partition, floor: recovered.floor })
+            .map(|partition| Work::Destroy { partition, floor: recovered.floor, is_empty: false })
             // A first group also proves, before anybody relies on it, that this directory can be written.
             .chain((mark.group == 0).then_some(Work::Raise { partition: RESERVED, owner: Owner::default() }))
             .collect();
@@ -349,9 +349,9 @@ impl Tables {
                 batch.commit()?;
                 Ok(None)
             }
-            Work::Destroy { partition, floor } => {
+            Work::Destroy { partition, floor, is_empty } => {
                 chain.update(&partition.0.to_le_bytes());
-                self.remove_partition(partition, floor)?;
+                self.remove_partition(partition, floor, is_empty)?;
                 Ok(Some((partition, None)))
             }
             Work::Barrier => Ok(None),
@@ -382,11 +382,15 @@ impl Tables {
         Ok(())
     }
 
-    /// Removes a partition in steps: first its head, leaving a note; then its keys; then the note.
-    fn remove_partition(&self, partition: PartitionId, floor: u64) -> Result<(), fjall::Error> {
+    /// Removes a partition in steps: first its head, leaving a note; then its keys; then the note. One that is known to
+    /// have no keys has nothing to note.
+    fn remove_partition(&self, partition: PartitionId, floor: u64, is_empty: bool) -> Result<(), fjall::Error> {
         let mut batch = self.db.batch();
         batch.remove(&self.rows, head_key(partition));
         batch.insert(&self.rows, [FLOOR_KEY].concat(), floor.to_le_bytes());
+        if is_empty {
+            return batch.commit();
+        }
         batch.insert(&self.rows, doomed_key(partition), []);
         batch.commit()?;
         let now = self.db.snapshot();
