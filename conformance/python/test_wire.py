@@ -83,4 +83,5 @@ def test_every_sub_status_is_a_number_and_stands_on_an_error(judged):
 
 
 def test_no_test_was_answered_with_a_fault_of_the_server(judged):
-    assert offenders(judged, lambda a: a.status >= 500) == []
+    its_own = [a for a in judged if "The fault rule" not in a.error_text]
+    assert offenders(its_own, lambda a: a.status >= 500) == []
