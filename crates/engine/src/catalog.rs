@@ -34,14 +34,15 @@ pub use records::Meta;
 pub use scripts::Script;
 pub use snapshots::Reached;
 
-use crate::partition::{Changes, Ordered, Partition, outcome_error, scan, storage_failure, token_of};
+use crate::homes::HomeWriter;
+use crate::partition::{Changes, Ordered, Partition, outcome_error, scan, storage_failure};
 use crate::request::Id;
 use crate::throughput::{SharedBudget, ThroughputOptions};
 use orrery_model::json::parse;
 use orrery_model::partition_key::EpkRange;
 use orrery_model::world::World;
 use orrery_model::{Error, Json, Object, Result, Rid, limits};
-use orrery_storage::{Commit, Direction, Outcome, PartitionId, Store};
+use orrery_storage::{Direction, Outcome, PartitionId, Store};
 use ranges::{Lineage, RANGE};
 use records::{Kind, Record};
 use std::collections::HashMap;
@@ -215,21 +216,21 @@ impl Catalog {
     /// Removes the rows of a partition that belongs to nobody, some with each commit, so that those of clients come in
     /// between: the store destroys what is left in one piece.
     fn clear_home(&self, home: PartitionId) -> Result<()> {
-        let lease = self.store.open(home).map_err(storage_failure)?;
-        let (mut expect_lsn, mut from) = (lease.head().lsn, Vec::new());
+        let mut writer = HomeWriter::open(&self.store, &self.world, home)?;
+        let mut from = Vec::new();
         loop {
-            let snapshot = self.store.snapshot(home).map_err(storage_failure)?;
+            let snapshot = writer.snapshot()?;
             let rest = (Bound::Included(&from[..]), Bound::Unbounded);
-            let rows = snapshot.scan(rest, Direction::Forward).take(ROWS_DESTROYED_A_COMMIT);
-            let deletes = rows.map(|row| Ok(row.map_err(storage_failure)?.0.to_vec())).collect::<Result<Vec<_>>>()?;
-            drop(snapshot);
-            let Some(last) = deletes.last() else { return Ok(()) };
+            let mut last = None;
+            for row in snapshot.scan(rest, Direction::Forward).take(ROWS_DESTROYED_A_COMMIT) {
+                let (key, _) = row.map_err(storage_failure)?;
+                writer.delete(key.to_vec());
+                last = Some(key);
+            }
+            let Some(last) = last else { return Ok(()) };
+            writer.flush();
+            writer.settle()?;
             from = [&last[..], &[0]].concat();
-            let new_lsn = expect_lsn + 1;
-            let token = token_of(new_lsn, self.world.random());
-            let commit = Commit { expect_lsn, new_lsn, token, deletes, ..Commit::default() };
-            outcome_error(&self.store.submit(&lease, commit).wait()).map_or(Ok(()), Err)?;
-            expect_lsn = new_lsn;
         }
     }
 

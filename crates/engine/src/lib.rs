@@ -21,6 +21,7 @@ mod catalog;
 mod clearing;
 mod consistency;
 mod feed;
+mod homes;
 mod index;
 mod inventory;
 mod items;

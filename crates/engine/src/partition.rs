@@ -243,12 +243,12 @@ impl Partition {
         self.phase.store(phase as u8, Ordering::Release);
     }
 
-    /// Begins to remember what commits change; the LSN from which on.
+    /// Begins to remember what commits change.
     ///
     /// # Errors
     /// 409 if somebody does so already; 410 and what the store reports.
-    pub fn record(&self) -> Result<u64> {
-        let writer = self.lock()?;
+    pub fn record(&self) -> Result<()> {
+        let _writer = self.lock()?;
         let mut recording = self.recording.lock().unwrap_or_else(PoisonError::into_inner);
         if recording.is_some() {
             return Err(Error::new(
@@ -257,7 +257,7 @@ impl Partition {
             ));
         }
         *recording = Some(Recording::default());
-        Ok(writer.lsn)
+        Ok(())
     }
 
     /// Takes what was remembered of commits up to an LSN.
@@ -609,7 +609,7 @@ pub fn token_of(lsn: u64, random: u64) -> Token {
 }
 
 /// The row of a commit in the log.
-pub fn log_row(lsn: u64, token: Token) -> [u8; 24] {
+fn log_row(lsn: u64, token: Token) -> [u8; 24] {
     let mut row = [0; 24];
     row[..8].copy_from_slice(&lsn.to_be_bytes());
     row[8..].copy_from_slice(&token);

@@ -79,7 +79,7 @@ impl Engine {
         let homes = self.catalog().new_homes(ranges.len())?;
         let targets: Vec<_> = homes.iter().copied().zip(ranges).collect();
         let hashing = container.partition_key().hashing();
-        let begun = Moving::begin(Arc::clone(&self.store), Arc::clone(&self.world), hashing, &sources, &targets);
+        let begun = Moving::begin(&self.store, &self.world, hashing, &sources, &targets);
         let moving = begun.inspect_err(|_| self.catalog().give_up_homes(homes))?;
         let status = Repartition {
             id: self.repartitions.last_id.fetch_add(1, Ordering::Relaxed) + 1,

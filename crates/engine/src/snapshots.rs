@@ -18,17 +18,17 @@
 
 use crate::Engine;
 use crate::catalog::Reached;
+use crate::homes::HomeWriter;
 use crate::keys;
-use crate::partition::{Counters, Partition, outcome_error, storage_failure};
+use crate::partition::{Counters, Partition, storage_failure};
 use crate::request::SnapshotInfo;
 use orrery_model::{Error, Kind, Object, Result, Rid, limits};
-use orrery_storage::{Commit, Direction, Lease, PartitionId, Snapshot};
+use orrery_storage::{Direction, PartitionId, Snapshot};
 use std::ops::Bound;
 use std::sync::PoisonError;
 
-/// Bytes and rows of one commit of a copy.
-const COMMIT_BYTES: usize = 4 << 20;
-const COMMIT_ROWS: usize = 50_000;
+/// Bytes of rows that are copied at once.
+const COPIED_BYTES: usize = 2 << 20;
 /// Bytes of rows that wait for the last commit.
 const LAST_BYTES: usize = 64 << 10;
 
@@ -43,8 +43,8 @@ impl Engine {
         let moment = self.catalog().stop(|stopped| stopped.moment())?;
         let homes = self.catalog().homes_for(moment.partitions.iter().map(|(home, _)| *home))?;
         let copied = moment.partitions.iter().try_for_each(|(home, snapshot)| {
-            let mut copy = self.copy_rows(snapshot.as_ref(), homes[home])?;
-            copy.end(self, Partition::counters(snapshot.as_ref())?, snapshot.head().lsn)
+            let copy = self.copy_rows(snapshot.as_ref(), homes[home])?;
+            end(copy, Partition::counters(snapshot.as_ref())?, snapshot.head().lsn)
         });
         copied.inspect_err(|_| self.catalog().give_up_homes(homes.values().copied()))?;
         // Whatever becomes of this commit, the store knows to whom the homes belong.
@@ -95,10 +95,10 @@ impl Engine {
         let copies = copies.inspect_err(|_| self.catalog().give_up_homes(homes.values().copied()))?;
         self.catalog().stop(|stopped| {
             let reached = stopped.reached()?;
-            for (container, mut counters, lsn, mut copy) in copies {
+            for (container, mut counters, lsn, copy) in copies {
                 let Reached { lsn: floor, next_number } = reached.get(&container).copied().unwrap_or_default();
                 counters.next_number = counters.next_number.max(next_number);
-                copy.end(self, counters, lsn.max(floor))?;
+                end(copy, counters, lsn.max(floor))?;
             }
             stopped.become_of(Some((&kept, &homes)))
         })?;
@@ -114,54 +114,32 @@ impl Engine {
         self.catalog().stop(|stopped| stopped.become_of(None))
     }
 
-    /// Copies the rows of a partition to an empty home.
-    fn copy_rows(&self, from: &dyn Snapshot, to: PartitionId) -> Result<Copy> {
-        let lease = self.store.open(to).map_err(storage_failure)?;
-        let mut copy = Copy { lsn: lease.head().lsn, lease, last: Vec::new() };
-        let (mut puts, mut bytes) = (Vec::new(), 0);
+    /// Copies the rows of a partition to an empty home. A few rows are left for the last commit, so that a short history
+    /// is copied in no more commits than it had.
+    fn copy_rows(&self, from: &dyn Snapshot, to: PartitionId) -> Result<HomeWriter> {
+        let mut copy = HomeWriter::open(&self.store, &self.world, to)?;
         for row in from.scan((Bound::Unbounded, Bound::Unbounded), Direction::Forward) {
             let (key, value) = row.map_err(storage_failure)?;
-            if bytes + key.len() + value.len() > COMMIT_BYTES || puts.len() >= COMMIT_ROWS {
-                copy.commit(self, std::mem::take(&mut puts), copy.lsn + 1)?;
-                bytes = 0;
+            copy.put(key.to_vec(), value.to_vec());
+            if copy.gathered_bytes() > COPIED_BYTES {
+                copy.flush();
+                copy.settle()?;
             }
-            bytes += key.len() + value.len();
-            puts.push((key.to_vec(), value.to_vec()));
         }
-        if bytes > LAST_BYTES {
-            copy.commit(self, std::mem::take(&mut puts), copy.lsn + 1)?;
+        if copy.gathered_bytes() > LAST_BYTES {
+            copy.flush();
+            copy.settle()?;
         }
-        copy.last = puts;
         Ok(copy)
     }
 }
 
-/// A copy of a partition's rows on its way.
-struct Copy {
-    lease: Lease,
-    lsn: u64,
-    /// A few rows for the last commit, so that a short history is copied in no more commits than it had.
-    last: Vec<(Vec<u8>, Vec<u8>)>,
-}
-
-impl Copy {
-    /// The copy has these counters and goes on behind `lsn`.
-    fn end(&mut self, engine: &Engine, counters: Counters, lsn: u64) -> Result<()> {
-        let mut puts = std::mem::take(&mut self.last);
-        // Of two puts of one key the later counts.
-        puts.push((keys::counters(), counters.encode()));
-        self.commit(engine, puts, lsn.max(self.lsn + 1))
-    }
-
-    fn commit(&mut self, engine: &Engine, puts: Vec<(Vec<u8>, Vec<u8>)>, lsn: u64) -> Result<()> {
-        let mut token = [0; 16];
-        token[..8].copy_from_slice(&lsn.to_be_bytes());
-        token[8..].copy_from_slice(&engine.world().random().to_be_bytes());
-        let commit = Commit { expect_lsn: self.lsn, new_lsn: lsn, token, puts, ..Commit::default() };
-        let outcome = engine.store.submit(&self.lease, commit).wait();
-        self.lsn = lsn;
-        outcome_error(&outcome).map_or(Ok(()), Err)
-    }
+/// The copy has these counters and goes on behind `lsn`.
+fn end(mut copy: HomeWriter, counters: Counters, lsn: u64) -> Result<()> {
+    // Of two puts of one key the later counts.
+    copy.put(keys::counters(), counters.encode());
+    copy.submit(lsn);
+    copy.settle()
 }
 
 /// A name goes into a path, and a person reads it.

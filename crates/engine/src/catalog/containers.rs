@@ -7,9 +7,10 @@ use super::records::{Kind, Meta, Record};
 use super::scripts::{Script, ScriptKey};
 use super::settings::Settings;
 use super::{Batch, Catalog};
+use crate::homes::durable;
 use crate::index::policy::Policy;
 use crate::index::stretches::{Generation, Policies};
-use crate::partition::{Counters, Partition, again, gone_error, outcome_error};
+use crate::partition::{Counters, Partition, again, gone_error};
 use crate::request::{RangeInfo, Resource, ScriptKind, Throughput};
 use crate::throughput::{Decisions, Given, Provision};
 use crate::traffic::Traffic;
@@ -423,7 +424,7 @@ impl Catalog {
         };
         let partitions = (0..).zip(ranges).map(make).collect::<Result<Vec<_>>>()?;
         let receipts = partitions.iter().map(Partition::create).collect::<Result<Vec<_>>>()?;
-        receipts.into_iter().find_map(|receipt| outcome_error(&receipt.wait())).map_or(Ok(partitions), Err)
+        durable(receipts).map(|()| partitions)
     }
 
     fn check_computed(&self, settings: &Settings) -> Result<()> {

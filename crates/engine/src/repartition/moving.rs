@@ -11,12 +11,11 @@
 
 use super::routing::Routing;
 use crate::catalog::Container;
+use crate::homes::HomeWriter;
 use crate::index::paths::{Paths, ROOT};
 use crate::index::stretches::Stretches;
 use crate::keys::{self, Kept, Number, PathNumber, Place};
-use crate::partition::{
-    Counters, Partition, WriterGuard, log_row, outcome_error, storage_failure, summary_rows, token_of,
-};
+use crate::partition::{Counters, Partition, WriterGuard, storage_failure, summary_rows};
 use crate::recording::Recorded;
 use crate::transaction::complete_row;
 use crate::versions::Version;
@@ -24,24 +23,17 @@ use bytes::Bytes;
 use orrery_model::partition_key::{Epk, EpkRange, Hashing};
 use orrery_model::world::World;
 use orrery_model::{Error, Kind, Result};
-use orrery_storage::{Commit, Direction, Lease, PartitionId, Receipt, Snapshot, Store};
+use orrery_storage::{Direction, PartitionId, Snapshot, Store};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
 
 /// Bytes of rows that a round copies: clients' commits wait about as long as it takes to write them.
 const ROUND_BYTES: usize = 256 << 10;
-/// Bytes and rows of one commit to a target.
-const COMMIT_BYTES: usize = 4 << 20;
-const COMMIT_ROWS: usize = 50_000;
-
-/// A row: its value, or that it is to go.
-type Change = (Vec<u8>, Option<Vec<u8>>);
 
 /// A copy under way.
 pub struct Moving {
     store: Arc<dyn Store>,
-    world: Arc<dyn World>,
     sources: Vec<Source>,
     targets: Vec<Target>,
     routing: Routing,
@@ -53,8 +45,6 @@ pub struct Moving {
 
 struct Source {
     partition: Arc<Partition>,
-    /// The recording began behind this LSN.
-    since: u64,
     /// Rows below are copied; `None`: all are.
     cursor: Option<Vec<u8>>,
     paths: HashMap<PathNumber, PathNumber>,
@@ -63,17 +53,11 @@ struct Source {
 }
 
 struct Target {
-    home: PartitionId,
     range: EpkRange,
-    lease: Lease,
-    /// LSN of its last commit; before the first, that behind which it comes.
-    lsn: u64,
-    is_new: bool,
+    writer: HomeWriter,
     counters: Counters,
     counts: Vec<u64>,
     paths: Paths,
-    /// What is gathered and not committed yet, each row once.
-    changes: Vec<Change>,
 }
 
 /// A row as it was and shall be, over several commits.
@@ -89,16 +73,15 @@ impl Moving {
     /// # Errors
     /// 409 if a source is being split or merged already; 410 if it is gone; what the store reports.
     pub fn begin(
-        store: Arc<dyn Store>,
-        world: Arc<dyn World>,
+        store: &Arc<dyn Store>,
+        world: &Arc<dyn World>,
         hashing: Hashing,
         sources: &[Arc<Partition>],
         targets: &[(PartitionId, EpkRange)],
     ) -> Result<Self> {
         let ranges: Vec<EpkRange> = targets.iter().map(|(_, range)| range.clone()).collect();
         let mut this = Moving {
-            store,
-            world,
+            store: Arc::clone(store),
             sources: Vec::new(),
             targets: Vec::new(),
             routing: Routing::new(&ranges, hashing != Hashing::V1),
@@ -106,8 +89,8 @@ impl Moving {
             copied_bytes: 0,
         };
         for source in sources {
+            source.record()?;
             let source = Source {
-                since: source.record()?,
                 partition: Arc::clone(source),
                 cursor: Some(Vec::new()),
                 paths: HashMap::from([(ROOT, ROOT)]),
@@ -117,17 +100,17 @@ impl Moving {
         }
         // What was written before the recordings began is in every snapshot from here on.
         this.store.sync().map_err(storage_failure)?;
-        let since = this.sources.iter().map(|source| source.since).max().unwrap_or(0);
         for (home, range) in targets {
-            let target = Target::open(this.store.as_ref(), *home, range.clone(), since)?;
-            this.targets.push(target);
+            let writer = HomeWriter::open(store, world, *home)?;
+            let (counters, counts, paths) = Default::default();
+            this.targets.push(Target { range: range.clone(), writer, counters, counts, paths });
         }
         Ok(this)
     }
 
     /// Where the targets lie, and their stretches.
     pub fn targets(&self) -> Vec<(PartitionId, EpkRange)> {
-        self.targets.iter().map(|target| (target.home, target.range.clone())).collect()
+        self.targets.iter().map(|target| (target.writer.home(), target.range.clone())).collect()
     }
 
     /// One round; whether all that was there when it began is copied.
@@ -164,19 +147,14 @@ impl Moving {
         let whole = whole_rows(held)?;
         self.flush()?;
         let least = held.iter().map(|writer| writer.lsn).max().unwrap_or(0);
-        let store = Arc::clone(&self.store);
-        let receipts: Vec<Receipt> = self
-            .targets
-            .iter_mut()
-            .map(|target| target.conclude(store.as_ref(), self.world.as_ref(), least, container.numbers_used(), &whole))
-            .collect();
-        settled(receipts)
+        self.targets.iter_mut().for_each(|target| target.conclude(least, container.numbers_used(), &whole));
+        self.settle()
     }
 
     /// The LSN up to which changes in the target stand in the order of several histories.
     pub fn mixed_until(&self) -> u64 {
         let before = self.sources.iter().map(|source| source.partition.mixed_until).max().unwrap_or(0);
-        if self.merges { self.targets.iter().map(|target| target.lsn).max().unwrap_or(before) } else { before }
+        if self.merges { self.targets.iter().map(|target| target.writer.lsn()).max().unwrap_or(before) } else { before }
     }
 
     /// The sources, in order.
@@ -238,18 +216,18 @@ impl Moving {
                 let get = |key: &[u8]| snapshot.get(key).map_err(storage_failure);
                 let size = complete_row(value.clone(), number, get)?.size() as u64;
                 if existed.is_some() {
-                    target.forget_item(self.store.as_ref(), key, number)?;
+                    target.forget_item(key, number)?;
                 }
                 target.counters.items += 1;
                 target.counters.bytes += size;
-                target.put(key.to_vec(), value.to_vec());
+                target.writer.put(key.to_vec(), value.to_vec());
             }
             Kept::Term(path, ..) => {
                 let path = self.sources[at].path(self.merges, path)?;
                 target.count(path, i64::from(!existed.unwrap_or(false)));
-                target.put(keys::with_path(key, path), value.to_vec());
+                target.writer.put(keys::with_path(key, path), value.to_vec());
             }
-            _ => target.put(key.to_vec(), value.to_vec()),
+            _ => target.writer.put(key.to_vec(), value.to_vec()),
         }
         Ok(())
     }
@@ -263,22 +241,21 @@ impl Moving {
             Kept::Item(place, _) | Kept::Term(_, place, _) => self.routing.of_place(place),
             _ => None,
         };
-        let store = Arc::clone(&self.store);
         let targets = to.map_or(0..self.targets.len(), |to| to..to + 1);
         for target in &mut self.targets[targets] {
             match kept {
                 Kept::Item(_, number) => {
-                    target.forget_item(store.as_ref(), key, number)?;
-                    target.delete(key.to_vec());
+                    target.forget_item(key, number)?;
+                    target.writer.delete(key.to_vec());
                 }
                 Kept::Term(path, ..) => {
                     let path = self.sources[at].path(self.merges, path)?;
                     let key = keys::with_path(key, path);
-                    let was_here = existed && (to.is_some() || target.has(store.as_ref(), &key)?);
+                    let was_here = existed && (to.is_some() || target.has(&key)?);
                     target.count(path, -i64::from(was_here));
-                    target.delete(key);
+                    target.writer.delete(key);
                 }
-                _ => target.delete(key.to_vec()),
+                _ => target.writer.delete(key.to_vec()),
             }
         }
         Ok(())
@@ -324,7 +301,7 @@ impl Moving {
     /// A path of the dictionary goes to all targets, under a number of theirs in a merge.
     fn put_path(&mut self, at: usize, number: PathNumber, key: &[u8], value: &Bytes) -> Result<()> {
         if !self.merges {
-            self.targets.iter_mut().for_each(|target| target.put(key.to_vec(), value.to_vec()));
+            self.targets.iter_mut().for_each(|target| target.writer.put(key.to_vec(), value.to_vec()));
             return Ok(());
         }
         let known = &mut self.sources[at].paths;
@@ -332,17 +309,19 @@ impl Moving {
             let adopted = target.paths.adopt(value, |parent| known.get(&parent).copied());
             known.insert(number, adopted.ok_or_else(damaged)?);
             let rows = target.paths.take_unsaved();
-            rows.into_iter().for_each(|(number, row)| target.put(keys::path(number), row));
+            rows.into_iter().for_each(|(number, row)| target.writer.put(keys::path(number), row));
         }
         Ok(())
     }
 
     /// Makes what was gathered durable.
     fn flush(&mut self) -> Result<()> {
-        let store = Arc::clone(&self.store);
-        let world = Arc::clone(&self.world);
-        let receipts = self.targets.iter_mut().flat_map(|target| target.commits(store.as_ref(), world.as_ref()));
-        settled(receipts.collect())
+        self.targets.iter_mut().for_each(|target| target.writer.flush());
+        self.settle()
+    }
+
+    fn settle(&mut self) -> Result<()> {
+        self.targets.iter_mut().try_for_each(|target| target.writer.settle())
     }
 }
 
@@ -360,28 +339,6 @@ impl Source {
 }
 
 impl Target {
-    fn open(store: &dyn Store, home: PartitionId, range: EpkRange, since: u64) -> Result<Self> {
-        Ok(Target {
-            home,
-            range,
-            lease: store.open(home).map_err(storage_failure)?,
-            lsn: since,
-            is_new: true,
-            counters: Counters::default(),
-            counts: Vec::new(),
-            paths: Paths::default(),
-            changes: Vec::new(),
-        })
-    }
-
-    fn put(&mut self, key: Vec<u8>, value: Vec<u8>) {
-        self.changes.push((key, Some(value)));
-    }
-
-    fn delete(&mut self, key: Vec<u8>) {
-        self.changes.push((key, None));
-    }
-
     fn count(&mut self, path: PathNumber, change: i64) {
         let at = path as usize;
         if self.counts.len() <= at {
@@ -390,14 +347,13 @@ impl Target {
         self.counts[at] = self.counts[at].saturating_add_signed(change);
     }
 
-    fn has(&self, store: &dyn Store, key: &[u8]) -> Result<bool> {
-        let snapshot = store.snapshot(self.home).map_err(storage_failure)?;
-        Ok(snapshot.get(key).map_err(storage_failure)?.is_some())
+    fn has(&self, key: &[u8]) -> Result<bool> {
+        Ok(self.writer.snapshot()?.get(key).map_err(storage_failure)?.is_some())
     }
 
     /// An item that may have been copied counts no more. What was copied in earlier rounds is durable.
-    fn forget_item(&mut self, store: &dyn Store, key: &[u8], number: Number) -> Result<()> {
-        let snapshot = store.snapshot(self.home).map_err(storage_failure)?;
+    fn forget_item(&mut self, key: &[u8], number: Number) -> Result<()> {
+        let snapshot = self.writer.snapshot()?;
         let get = |key: &[u8]| snapshot.get(key).map_err(storage_failure);
         let Some(first) = get(key)? else { return Ok(()) };
         let size = complete_row(first, number, get)?.size() as u64;
@@ -406,50 +362,12 @@ impl Target {
         Ok(())
     }
 
-    /// What was gathered as commits in the store's hands.
-    fn commits(&mut self, store: &dyn Store, world: &dyn World) -> Vec<Receipt> {
-        let mut receipts = Vec::new();
-        let mut changes = std::mem::take(&mut self.changes).into_iter().peekable();
-        while changes.peek().is_some() {
-            let mut bytes = 0;
-            let mut some = Vec::new();
-            while let Some((key, value)) = changes.next_if(|_| bytes < COMMIT_BYTES && some.len() < COMMIT_ROWS) {
-                bytes += key.len() + value.as_ref().map_or(0, Vec::len);
-                some.push((key, value));
-            }
-            receipts.push(self.commit(store, world, self.lsn + 1, some));
-        }
-        receipts
-    }
-
-    fn commit(&mut self, store: &dyn Store, world: &dyn World, lsn: u64, changes: Vec<Change>) -> Receipt {
-        let token = token_of(lsn, world.random());
-        let expect_lsn = if std::mem::take(&mut self.is_new) { 0 } else { self.lsn };
-        self.lsn = lsn;
-        let mut commit = Commit { expect_lsn, new_lsn: lsn, token, ..Commit::default() };
-        commit.puts.push((keys::log(lsn), log_row(lsn, token).to_vec()));
-        for (key, value) in changes {
-            match value {
-                Some(value) => commit.puts.push((key, value)),
-                None => commit.deletes.push(key),
-            }
-        }
-        store.submit(&self.lease, commit)
-    }
-
-    /// The commit that makes it a partition.
-    fn conclude(
-        &mut self,
-        store: &dyn Store,
-        world: &dyn World,
-        least_lsn: u64,
-        next_number: Number,
-        whole: &[(Vec<u8>, Vec<u8>)],
-    ) -> Receipt {
+    /// Hands over the commit that makes it a partition.
+    fn conclude(&mut self, least_lsn: u64, next_number: Number, whole: &[(Vec<u8>, Vec<u8>)]) {
         self.counters.next_number = next_number;
         let rows = summary_rows(self.counters, &self.counts).into_iter().chain(whole.iter().cloned());
-        let changes = rows.map(|(key, value)| (key, Some(value))).collect();
-        self.commit(store, world, least_lsn.max(self.lsn + 1), changes)
+        rows.for_each(|(key, value)| self.writer.put(key, value));
+        self.writer.submit(least_lsn);
     }
 }
 
@@ -486,12 +404,6 @@ fn fold(recorded: Vec<Recorded>, cursor: Option<&[u8]>) -> BTreeMap<Vec<u8>, Fol
         }
     }
     folded
-}
-
-/// Waits until all commits are durable.
-fn settled(receipts: Vec<Receipt>) -> Result<()> {
-    let outcomes: Vec<_> = receipts.into_iter().map(Receipt::wait).collect();
-    outcomes.iter().find_map(outcome_error).map_or(Ok(()), Err)
 }
 
 fn damaged() -> Error {
