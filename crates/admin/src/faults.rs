@@ -2,7 +2,7 @@
 
 use crate::call::{Answer, Call};
 use crate::problem::Problem;
-use crate::shape::{COUNT, Member, Shape, Value, may, must};
+use crate::shape::{COUNT, Member, Shape, Value, joined, may, must};
 use orrery_gateway::{ArmedFault, FaultAnswer, FaultRule, FaultTime};
 
 use orrery_model::{Json, Object, object};
@@ -30,20 +30,15 @@ const MEMBERS: [Member; 11] = [
 /// What [`create`] takes.
 pub(crate) const RULE: Shape = Shape { name: "FaultRule", members: &MEMBERS };
 
-const fn armed_members() -> [Member; 14] {
-    let mut members = [must("id", Value::Whole(1, i64::MAX), "the number of the rule"); 14];
-    let mut i = 0;
-    while i < MEMBERS.len() {
-        members[i + 1] = MEMBERS[i];
-        i += 1;
-    }
-    members[12] = must("seen", COUNT, "requests of these operations, database and container");
-    members[13] = must("struck", COUNT, "requests that suffered");
-    members
-}
+const COUNTED: [Member; 3] = [
+    must("id", Value::Whole(1, i64::MAX), "the number of the rule"),
+    must("seen", COUNT, "requests of these operations, database and container"),
+    must("struck", COUNT, "requests that suffered"),
+];
+const ARMED_MEMBERS: [Member; 14] = joined(COUNTED, MEMBERS);
 
 /// A rule in force.
-pub(crate) const ARMED: Shape = Shape { name: "ArmedFaultRule", members: &armed_members() };
+pub(crate) const ARMED: Shape = Shape { name: "ArmedFaultRule", members: &ARMED_MEMBERS };
 
 /// What [`list`] gives.
 pub(crate) const LIST: Shape = Shape {

@@ -6,6 +6,7 @@
 use crate::call::{Answer, Call};
 use crate::problem::Problem;
 use crate::process;
+use orrery_engine::PartitionInventory;
 use orrery_gateway::RequestCounts;
 use orrery_model::meter::Counted;
 use std::fmt::Write;
@@ -76,6 +77,18 @@ fn engine(text: &mut Text, call: &Call) {
     text.one("orrery_ttl_expired_total", "counter", "Expired items that were removed.", expired as f64);
 }
 
+/// What each physical partition shows: a name, what it says, and the number.
+type PartitionGauge = (&'static str, &'static str, fn(&PartitionInventory) -> f64);
+
+const PARTITION_GAUGES: &[PartitionGauge] = &[
+    ("orrery_partition_bytes", "Bytes of the items of a physical partition, as JSON texts.", |p| p.bytes as f64),
+    (
+        "orrery_partition_normalized_ru_ratio",
+        "The share of its budget that a physical partition spent in the last whole second.",
+        |p| p.throughput.normalized,
+    ),
+];
+
 fn containers(text: &mut Text, call: &Call) -> Result<(), Problem> {
     let engine = call.engine();
     let mut each = Vec::new();
@@ -89,21 +102,14 @@ fn containers(text: &mut Text, call: &Call) -> Result<(), Problem> {
         let items: u64 = partitions.iter().map(|partition| partition.items).sum();
         text.sample("orrery_container_items", &labels, items as f64);
     }
-    text.family("orrery_partition_bytes", "gauge", "Bytes of the items of a physical partition, as JSON texts.");
-    for (container, partitions) in &each {
-        for partition in partitions {
-            let range = partition.id.to_string();
-            let labels = [("db", container.database_id()), ("coll", container.id()), ("pkrange", range.as_str())];
-            text.sample("orrery_partition_bytes", &labels, partition.bytes as f64);
-        }
-    }
-    let ratio = "orrery_partition_normalized_ru_ratio";
-    text.family(ratio, "gauge", "The share of its budget that a physical partition spent in the last whole second.");
-    for (container, _) in &each {
-        for partition in engine.throughput_of(container).partitions {
-            let range = partition.id.to_string();
-            let labels = [("db", container.database_id()), ("coll", container.id()), ("pkrange", range.as_str())];
-            text.sample(ratio, &labels, partition.normalized);
+    for (name, help, value) in PARTITION_GAUGES {
+        text.family(name, "gauge", help);
+        for (container, partitions) in &each {
+            for partition in partitions {
+                let range = partition.id.to_string();
+                let labels = [("db", container.database_id()), ("coll", container.id()), ("pkrange", range.as_str())];
+                text.sample(name, &labels, value(partition));
+            }
         }
     }
     text.one("orrery_store_bytes", "gauge", "Bytes that the store takes, about.", engine.store_bytes() as f64);

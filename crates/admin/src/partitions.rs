@@ -1,23 +1,24 @@
-//! The physical partitions of a container.
+//! The physical partitions of a container: what each holds, what it may spend and what it served, in one answer.
 
 use crate::call::{Answer, Call};
 use crate::problem::Problem;
-use crate::shape::{COUNT, Shape, Value, must};
+use crate::shape::{COUNT, Member, Shape, Value, joined, must};
+use crate::throughput::{SERVED, show_served};
 use orrery_model::{Json, object};
 
+const HELD: [Member; 7] = [
+    must("id", Value::Text, "the partition key range id that clients see"),
+    must("parents", Value::Texts, "the ids of the ranges it came from"),
+    must("minInclusive", Value::Text, "where its stretch of the hash space begins, in hexadecimal digits"),
+    must("maxExclusive", Value::Text, "where it ends"),
+    must("lsn", COUNT, "its last durable commit"),
+    must("items", COUNT, "items"),
+    must("bytes", COUNT, "bytes of their JSON texts"),
+];
+const MEMBERS: [Member; 14] = joined(HELD, SERVED);
+
 /// A physical partition.
-pub(crate) const PARTITION: Shape = Shape {
-    name: "Partition",
-    members: &[
-        must("id", Value::Text, "the partition key range id that clients see"),
-        must("parents", Value::Texts, "the ids of the ranges it came from"),
-        must("minInclusive", Value::Text, "where its stretch of the hash space begins, in hexadecimal digits"),
-        must("maxExclusive", Value::Text, "where it ends"),
-        must("lsn", COUNT, "its last durable commit"),
-        must("items", COUNT, "items"),
-        must("bytes", COUNT, "bytes of their JSON texts"),
-    ],
-};
+pub(crate) const PARTITION: Shape = Shape { name: "Partition", members: &MEMBERS };
 
 /// What [`list`] gives.
 pub(crate) const LIST: Shape = Shape {
@@ -31,7 +32,7 @@ pub(crate) fn list(call: &Call) -> Result<Answer, Problem> {
     let partitions = call.engine().partition_inventory(&container)?;
     let partitions = partitions.into_iter().map(|partition| {
         let parents: Vec<Json> = partition.parents.iter().map(|id| id.to_string().into()).collect();
-        Json::from(object! {
+        let mut shown = object! {
             "id" => partition.id.to_string(),
             "parents" => parents,
             "minInclusive" => partition.range.min.to_string(),
@@ -39,7 +40,9 @@ pub(crate) fn list(call: &Call) -> Result<Answer, Problem> {
             "lsn" => partition.lsn,
             "items" => partition.items,
             "bytes" => partition.bytes,
-        })
+        };
+        show_served(&partition.throughput, &mut shown);
+        Json::from(shown)
     });
     Answer::json(200, object! { "partitions" => partitions.collect::<Vec<Json>>() })
 }

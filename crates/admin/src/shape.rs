@@ -59,6 +59,18 @@ pub(crate) const fn may(name: &'static str, value: Value, told: &'static str) ->
     Member { name, value, required: false, told }
 }
 
+/// The members of `a` and then those of `b`, for shapes that have some in common. `N` is how many that makes.
+pub(crate) const fn joined<const A: usize, const B: usize, const N: usize>(a: [Member; A], b: [Member; B]) -> [Member; N] {
+    assert!(A > 0 && A + B == N);
+    let mut members = [a[0]; N];
+    let mut at = 0;
+    while at < N {
+        members[at] = if at < A { a[at] } else { b[at - A] };
+        at += 1;
+    }
+    members
+}
+
 /// Numbers that count something.
 pub(crate) const COUNT: Value = Value::Whole(0, i64::MAX);
 

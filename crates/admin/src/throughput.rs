@@ -3,26 +3,27 @@
 
 use crate::call::{Answer, Call};
 use crate::problem::Problem;
-use crate::shape::{COUNT, Shape, Value, may, must};
+use crate::shape::{COUNT, Member, Shape, Value, joined, may, must};
 use orrery_engine::Container;
-use orrery_engine::request::{ContainerThroughput, Distribution, Throughput};
+use orrery_engine::request::{ContainerThroughput, Distribution, PartitionThroughput, Throughput};
 use orrery_model::{Json, Object, object};
 
 const RU: Value = Value::Number(0.0, f64::MAX);
 
+/// What a physical partition may spend, and what it served since the server began or it came to be.
+pub(crate) const SERVED: [Member; 7] = [
+    may("ruPerSecond", RU, "what it may spend; left out if it is not limited"),
+    must("lastSecondRequestUnits", RU, "what it spent in the last whole second"),
+    must("normalized", RU, "the share of its budget that this is"),
+    must("requestUnits", RU, "what its requests were charged"),
+    must("requests", COUNT, "requests that it carried out"),
+    must("throttled", COUNT, "requests that were refused with 429 for lack of budget"),
+    must("wouldThrottle", COUNT, "requests that would have been refused, had budgets been enforced"),
+];
+const PARTITION_MEMBERS: [Member; 8] = joined([must("id", Value::Text, "the partition key range id")], SERVED);
+
 /// A physical partition's part.
-const PARTITION: Shape = Shape {
-    name: "PartitionThroughput",
-    members: &[
-        must("id", Value::Text, "the partition key range id"),
-        may("ruPerSecond", RU, "what it may spend; left out if it is not limited"),
-        must("requestUnits", RU, "what its requests were charged since the server began"),
-        must("requests", COUNT, "requests that it carried out"),
-        must("throttled", COUNT, "requests that were refused for lack of budget"),
-        must("wouldThrottle", COUNT, "requests that would have been refused, had budgets been enforced"),
-        must("normalized", RU, "the share of its budget that it spent in the last whole second"),
-    ],
-};
+const PARTITION: Shape = Shape { name: "PartitionThroughput", members: &PARTITION_MEMBERS };
 
 const BUCKET: Shape = Shape {
     name: "ThroughputBucket",
@@ -162,16 +163,22 @@ fn shown(throughput: &ContainerThroughput) -> Object {
     shown.set("buckets", (1u32..).zip(&throughput.buckets).filter_map(ceiling).collect::<Vec<_>>());
     let partitions = throughput.partitions.iter().map(|partition| {
         let mut shown = object! { "id" => partition.id.to_string() };
-        if let Some(ru) = partition.ru_per_second {
-            shown.set("ruPerSecond", ru);
-        }
-        shown.set("requestUnits", partition.charged.as_ru());
-        shown.set("requests", partition.requests);
-        shown.set("throttled", partition.throttled);
-        shown.set("wouldThrottle", partition.would_throttle);
-        shown.set("normalized", partition.normalized);
+        show_served(partition, &mut shown);
         Json::from(shown)
     });
     shown.set("partitions", partitions.collect::<Vec<_>>());
     shown
+}
+
+/// Sets the members of [`SERVED`].
+pub(crate) fn show_served(partition: &PartitionThroughput, shown: &mut Object) {
+    if let Some(ru) = partition.ru_per_second {
+        shown.set("ruPerSecond", ru);
+    }
+    shown.set("lastSecondRequestUnits", partition.last_second);
+    shown.set("normalized", partition.normalized);
+    shown.set("requestUnits", partition.charged.as_ru());
+    shown.set("requests", partition.requests);
+    shown.set("throttled", partition.throttled);
+    shown.set("wouldThrottle", partition.would_throttle);
 }

@@ -2,7 +2,7 @@
 
 use crate::catalog::Container;
 use crate::partition::{Partition, again, storage_failure};
-use crate::request::{PageRequest, QueryRequest};
+use crate::request::{PageRequest, PartitionThroughput, QueryRequest};
 use crate::{Engine, Feed};
 use orrery_model::meter::Counted;
 use orrery_model::partition_key::EpkRange;
@@ -24,6 +24,8 @@ pub struct PartitionInventory {
     pub items: u64,
     /// Bytes of their texts.
     pub bytes: u64,
+    /// What it may spend, and what it served.
+    pub throughput: PartitionThroughput,
 }
 
 impl Engine {
@@ -44,6 +46,7 @@ impl Engine {
     /// # Errors
     /// What the store reports.
     pub fn partition_inventory(&self, container: &Container) -> Result<Vec<PartitionInventory>> {
+        let now = self.world().now_ms();
         let one = |partition: &Arc<Partition>| -> Result<_> {
             let snapshot = partition.survey()?;
             let counters = Partition::counters(snapshot.as_ref())?;
@@ -54,6 +57,7 @@ impl Engine {
                 lsn: snapshot.head().lsn,
                 items: counters.items,
                 bytes: counters.bytes,
+                throughput: partition.throughput(now),
             })
         };
         again(|| container.partitions().iter().map(one).collect())

@@ -44,6 +44,27 @@ fn what_partitions_served_is_counted() {
 }
 
 #[test]
+fn a_list_of_partitions_says_what_each_holds_may_spend_and_served() {
+    let (_server, mut client, mut manager) = wide();
+    for id in ["a", "b", "c"] {
+        let create = Request::new("POST", ITEMS).key(id).body(format!(r#"{{"id":"{id}","k":"{id}"}}"#));
+        assert_eq!(client.call(&create).status, 201);
+    }
+    let listed = partitions(&manager.get("/dbs/blog/colls/wide/partitions").json());
+    let served = partitions(&manager.get(THROUGHPUT).json());
+    assert_eq!(listed.iter().map(|p| number(p, "items")).sum::<u64>(), 3);
+    for (partition, served) in listed.iter().zip(&served) {
+        for name in ["ruPerSecond", "requestUnits", "requests", "throttled", "wouldThrottle"] {
+            assert_eq!(partition.get(name), served.get(name), "{name}");
+            assert!(partition.get(name).is_some(), "{name}");
+        }
+        let last = partition.get("lastSecondRequestUnits").and_then(Json::as_f64).expect("a number");
+        let share = partition.get("normalized").and_then(Json::as_f64).expect("a number");
+        assert!(last >= 0.0 && (share - last / 6_000.0).abs() < 1e-9, "{last} is {share} of 6,000");
+    }
+}
+
+#[test]
 fn enforcement_is_switched_for_a_container() {
     let (_server, mut client, mut manager) = wide();
     let decide = |manager: &mut Manager, word: &str| {

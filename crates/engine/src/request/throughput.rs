@@ -168,6 +168,8 @@ pub struct PartitionThroughput {
     pub throttled: u64,
     /// Requests that were carried out and would have been refused, had budgets been enforced.
     pub would_throttle: u64,
+    /// Request units that it spent in the last whole second.
+    pub last_second: f64,
     /// The share of its budget that it spent in the last whole second: 1 is all of it. 0 if it is not limited.
     pub normalized: f64,
     /// The seconds of the last minute in which it was asked for something, the oldest first.
@@ -202,6 +204,7 @@ impl PartitionThroughput {
             requests: reading.totals.requests,
             throttled: reading.totals.throttled,
             would_throttle: reading.totals.would_throttle,
+            last_second: spent,
             normalized: ru_per_second.map_or(0.0, |ru| spent / ru),
             seconds: reading.seconds,
         }

@@ -8,6 +8,7 @@ use super::Budget;
 use super::meter::SharedBudget;
 use crate::Engine;
 use crate::catalog::Container;
+use crate::partition::Partition;
 use crate::request::{Bucket, Charge, ContainerThroughput, Distribution, PartitionThroughput, Provisioned, Throughput};
 use orrery_model::{Error, Json, Object, Result, limits};
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -208,6 +209,13 @@ impl Container {
     }
 }
 
+impl Partition {
+    /// What it may spend, and what it served, as of this millisecond.
+    pub(crate) fn throughput(&self, now_ms: u64) -> PartitionThroughput {
+        PartitionThroughput::of(self.id, self.meter.read(now_ms), now_ms)
+    }
+}
+
 /// What each live partition (with its ancestors) is given, in thousandths of RU/s: an equal part, or the share that was
 /// set for it. A share that was set for a partition that is split by now goes to its descendants in equal parts, those
 /// of partitions that were merged add up.
@@ -245,15 +253,14 @@ impl Engine {
             };
             (state.decisions.clone(), provisioned)
         };
-        let live = container.partitions();
-        let partitions = live.iter().map(|p| PartitionThroughput::of(p.id, p.meter.read(now), now));
+        let partitions = container.partitions().iter().map(|partition| partition.throughput(now)).collect();
         ContainerThroughput {
             provisioned,
             enforced: decisions.enforced.unwrap_or(self.throughput().enforce),
             decided: decisions.enforced,
             buckets: decisions.buckets,
             distribution: if decisions.shares.is_empty() { Distribution::Equal } else { Distribution::Custom },
-            partitions: partitions.collect(),
+            partitions,
         }
     }
 
