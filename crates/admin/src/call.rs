@@ -2,7 +2,7 @@
 
 use crate::admin::Parts;
 use crate::problem::Problem;
-use orrery_engine::{Container, Engine};
+use orrery_engine::{Container, Database, Engine};
 use orrery_model::{Json, Object};
 use std::sync::Arc;
 
@@ -49,15 +49,23 @@ impl Call {
         self.ids.get(n).map_or("", String::as_str)
     }
 
+    /// The database that the first parameter of the path names.
+    ///
+    /// # Errors
+    /// 404 that names it.
+    pub(crate) fn database(&self) -> Result<Arc<Database>, Problem> {
+        let database = self.id(0);
+        let found = self.engine().database(database.into());
+        found.map_err(|_| Problem::not_found(format!("there is no database '{database}'")))
+    }
+
     /// The container that the first two parameters of the path name.
     ///
     /// # Errors
     /// 404 that says which of the two is missing.
     pub(crate) fn container(&self) -> Result<Arc<Container>, Problem> {
+        self.database()?;
         let (database, container) = (self.id(0), self.id(1));
-        if self.engine().database(database.into()).is_err() {
-            return Err(Problem::not_found(format!("there is no database '{database}'")));
-        }
         self.engine().container(database.into(), container.into()).map_err(|_| {
             Problem::not_found(format!("there is no container '{container}' in the database '{database}'"))
         })

@@ -193,6 +193,29 @@ pub(crate) static ROUTES: &[Route] = &[
     },
     get(THROUGHPUT, "readThroughput", THROUGHPUT_TOLD, GIVEN, Run::Serving(throughput::read)),
     put(
+        THROUGHPUT,
+        "setThroughput",
+        "Provisions RU/s for a container, with the rules and effects of an offer that a client replaces.",
+        &throughput::WANTED,
+        GIVEN,
+        Run::Serving(throughput::set),
+    ),
+    get(
+        DATABASE_THROUGHPUT,
+        "readDatabaseThroughput",
+        "What is provisioned for a database, to be shared by those of its containers that have nothing of their own.",
+        DATABASE_GIVEN,
+        Run::Serving(throughput::read_database),
+    ),
+    put(
+        DATABASE_THROUGHPUT,
+        "setDatabaseThroughput",
+        "Provisions RU/s for a database, with the rules and effects of an offer that a client replaces.",
+        &throughput::WANTED,
+        DATABASE_GIVEN,
+        Run::Serving(throughput::set_database),
+    ),
+    put(
         "/dbs/{db}/colls/{coll}/throughput/enforcement",
         "enforceThroughput",
         "Decides whether requests beyond the budget of a container are refused.",
@@ -238,6 +261,8 @@ const OPERATION: Gives = Gives::Json(&operations::OPERATION);
 const OPERATIONS: Gives = Gives::Json(&operations::LIST);
 const ACT_TOLD: &str = "Takes the next step of a split or merge, all that are left, or gives it up.";
 const GIVEN: Gives = Gives::Json(&throughput::SHAPE);
+const DATABASE_GIVEN: Gives = Gives::Json(&throughput::DATABASE);
+const DATABASE_THROUGHPUT: &str = "/dbs/{db}/throughput";
 const THROUGHPUT: &str = "/dbs/{db}/colls/{coll}/throughput";
 const THROUGHPUT_TOLD: &str = "What a container may spend, what is decided about that, and what its partitions served.";
 const DISTRIBUTION: &str = "/dbs/{db}/colls/{coll}/throughput/distribution";

@@ -60,7 +60,10 @@ pub(crate) const fn may(name: &'static str, value: Value, told: &'static str) ->
 }
 
 /// The members of `a` and then those of `b`, for shapes that have some in common. `N` is how many that makes.
-pub(crate) const fn joined<const A: usize, const B: usize, const N: usize>(a: [Member; A], b: [Member; B]) -> [Member; N] {
+pub(crate) const fn joined<const A: usize, const B: usize, const N: usize>(
+    a: [Member; A],
+    b: [Member; B],
+) -> [Member; N] {
     assert!(A > 0 && A + B == N);
     let mut members = [a[0]; N];
     let mut at = 0;

@@ -1,11 +1,13 @@
-//! Throughput beyond what clients can say: whether budgets are enforced, how physical partitions share them, and the
-//! ceilings of throughput buckets.
+//! Throughput: what is provisioned for a container or a database, which clients can say too, by its offer; and beyond
+//! that whether budgets are enforced, how physical partitions share them, and the ceilings of throughput buckets.
 
 use crate::call::{Answer, Call};
 use crate::problem::Problem;
 use crate::shape::{COUNT, Member, Shape, Value, joined, may, must};
 use orrery_engine::Container;
-use orrery_engine::request::{ContainerThroughput, Distribution, PartitionThroughput, Throughput};
+use orrery_engine::request::{
+    ContainerThroughput, Distribution, OfferChange, Offered, PartitionThroughput, Throughput,
+};
 use orrery_model::{Json, Object, object};
 
 const RU: Value = Value::Number(0.0, f64::MAX);
@@ -41,18 +43,42 @@ const SHARE: Shape = Shape {
     ],
 };
 
-/// What all of them give.
-pub(crate) const SHAPE: Shape = Shape {
-    name: "Throughput",
+const MODE: Value = Value::OneOf(&["manual", "autoscale"]);
+const YES: Value = Value::OneOf(&["yes", "no"]);
+
+/// What an offer says.
+const OFFERED: [Member; 5] = [
+    may("ruPerSecond", COUNT, "what may be spent at most; left out if nobody has said"),
+    may("mode", MODE, "whether that is fixed"),
+    may("incrementPercent", COUNT, "by how many percent the maximum of autoscale rises when more is stored"),
+    may("minimumRuPerSecond", COUNT, "the least that it can be set to; left out if it is the database's"),
+    may("replacePending", YES, "whether partitions are still being split to carry it"),
+];
+
+/// What [`read_database`] gives.
+pub(crate) const DATABASE: Shape = Shape { name: "DatabaseThroughput", members: &OFFERED };
+
+const DECIDED: [Member; 6] = [
+    may("shared", YES, "whether it is the database's, shared with other containers"),
+    must("enforced", Value::OneOf(&["on", "off"]), "whether requests beyond it are refused"),
+    must("enforcement", ENFORCEMENT_VALUE, "what is decided about that for the container"),
+    must("distribution", Value::OneOf(&["equal", "custom"]), "how partitions share it"),
+    must("buckets", Value::Objects(&BUCKET), "the throughput buckets that have a ceiling"),
+    must("partitions", Value::Objects(&PARTITION), "the live physical partitions, in order of their ranges"),
+];
+const MEMBERS: [Member; 11] = joined(OFFERED, DECIDED);
+
+/// What is said of a container.
+pub(crate) const SHAPE: Shape = Shape { name: "Throughput", members: &MEMBERS };
+
+/// What [`set`] and [`set_database`] take.
+pub(crate) const WANTED: Shape = Shape {
+    name: "ProvisionedThroughput",
     members: &[
-        may("ruPerSecond", COUNT, "what the container may spend at most; left out if nobody has said"),
-        may("mode", Value::OneOf(&["manual", "autoscale"]), "whether that is fixed"),
-        may("shared", Value::OneOf(&["yes", "no"]), "whether it is the database's, shared with other containers"),
-        must("enforced", Value::OneOf(&["on", "off"]), "whether requests beyond it are refused"),
-        must("enforcement", ENFORCEMENT_VALUE, "what is decided about that for the container"),
-        must("distribution", Value::OneOf(&["equal", "custom"]), "how partitions share it"),
-        must("buckets", Value::Objects(&BUCKET), "the throughput buckets that have a ceiling"),
-        must("partitions", Value::Objects(&PARTITION), "the live physical partitions, in order of their ranges"),
+        may("ruPerSecond", COUNT, "RU/s, if they are fixed"),
+        may("autoscaleMaximum", COUNT, "RU/s at most, if they scale"),
+        may("incrementPercent", COUNT, "beside it: by how many percent it rises when more is stored; 0 if left out"),
+        may("mode", MODE, "whether they are fixed from now on; the server finds the number, as for clients"),
     ],
 };
 
@@ -91,7 +117,45 @@ pub(crate) fn read(call: &Call) -> Result<Answer, Problem> {
 }
 
 fn told(call: &Call, container: &Container) -> Result<Answer, Problem> {
-    Answer::json(200, shown(&call.engine().throughput_of(container)))
+    let mut shown = shown(&call.engine().throughput_of(container));
+    if let Some(offered) = call.engine().provisioned(container.rid())? {
+        show_offered(&offered, &mut shown);
+    }
+    Answer::json(200, shown)
+}
+
+/// What is provisioned for a database.
+pub(crate) fn read_database(call: &Call) -> Result<Answer, Problem> {
+    let offered = call.engine().provisioned(call.database()?.rid())?;
+    let mut shown = Object::new();
+    offered.iter().for_each(|offered| show_offered(offered, &mut shown));
+    Answer::json(200, shown)
+}
+
+/// Provisions throughput for a container.
+pub(crate) fn set(call: &Call) -> Result<Answer, Problem> {
+    let container = call.container()?;
+    call.engine().provision(container.rid(), &wanted(call)?)?;
+    told(call, &container)
+}
+
+/// Provisions throughput for a database.
+pub(crate) fn set_database(call: &Call) -> Result<Answer, Problem> {
+    call.engine().provision(call.database()?.rid(), &wanted(call)?)?;
+    read_database(call)
+}
+
+/// The change that a body of [`WANTED`] asks for.
+fn wanted(call: &Call) -> Result<OfferChange, Problem> {
+    let percent = call.whole("incrementPercent");
+    match (call.whole("ruPerSecond"), call.whole("autoscaleMaximum"), call.text("mode")) {
+        (None, Some(max), None) => Ok(OfferChange::autoscale(max, percent.unwrap_or(0))),
+        _ if percent.is_some() => Err(Problem::bad("the body, 'incrementPercent': it goes with an 'autoscaleMaximum'")),
+        (Some(ru), None, None) => Ok(OfferChange::manual(ru)),
+        (None, None, Some("autoscale")) => Ok(OfferChange::ToAutoscale),
+        (None, None, Some(_)) => Ok(OfferChange::ToManual),
+        _ => Err(Problem::bad("the body: it needs one of 'ruPerSecond', 'autoscaleMaximum' and 'mode'")),
+    }
 }
 
 /// Decides whether requests beyond the budget are refused.
@@ -148,10 +212,8 @@ pub(crate) fn distribute_equally(call: &Call) -> Result<Answer, Problem> {
 fn shown(throughput: &ContainerThroughput) -> Object {
     let mut shown = Object::new();
     if let Some(provisioned) = throughput.provisioned {
-        shown.set("ruPerSecond", provisioned.throughput.most());
-        let manual = matches!(provisioned.throughput, Throughput::Manual(_));
-        shown.set("mode", if manual { "manual" } else { "autoscale" });
-        shown.set("shared", if provisioned.shared { "yes" } else { "no" });
+        show_provisioned(provisioned.throughput, &mut shown);
+        shown.set("shared", yes(provisioned.shared));
     }
     let on = |on: bool| if on { "on" } else { "off" };
     shown.set("enforced", on(throughput.enforced));
@@ -168,6 +230,28 @@ fn shown(throughput: &ContainerThroughput) -> Object {
     });
     shown.set("partitions", partitions.collect::<Vec<_>>());
     shown
+}
+
+fn show_provisioned(throughput: Throughput, shown: &mut Object) {
+    shown.set("ruPerSecond", throughput.most());
+    match throughput {
+        Throughput::Manual(_) => shown.set("mode", "manual"),
+        Throughput::Autoscale { increment_percent, .. } => {
+            shown.set("mode", "autoscale");
+            shown.set("incrementPercent", increment_percent);
+        }
+    }
+}
+
+/// Sets the members of [`OFFERED`].
+fn show_offered(offered: &Offered, shown: &mut Object) {
+    show_provisioned(offered.throughput, shown);
+    shown.set("minimumRuPerSecond", offered.least);
+    shown.set("replacePending", yes(offered.is_pending));
+}
+
+fn yes(is_so: bool) -> &'static str {
+    if is_so { "yes" } else { "no" }
 }
 
 /// Sets the members of [`SERVED`].

@@ -201,6 +201,8 @@ fn partitions_share_the_throughput_evenly_and_one_hot_key_gets_one_share() {
     bench.world.advance_ms(1_000);
     let normalized: Vec<f64> = engine.throughput_of(&container).partitions.iter().map(|p| p.normalized).collect();
     assert_eq!(normalized, [1.0, 1.0 / 6_000.0]);
+    let listed = engine.partition_inventory(&container).expect("the partitions");
+    assert_eq!(listed.iter().map(|p| p.throughput.last_second).collect::<Vec<_>>(), [6_000.0, 1.0]);
 }
 
 #[test]

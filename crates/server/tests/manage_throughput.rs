@@ -119,3 +119,70 @@ fn buckets_get_ceilings() {
     let none = manager.done("PUT", &path, r#"{"buckets":[]}"#).json();
     assert_eq!(none.get("buckets").map(Json::to_text).as_deref(), Some("[]"));
 }
+
+#[test]
+fn throughput_is_set_as_by_an_offer_that_is_replaced() {
+    let (_server, mut client, mut manager) = wide();
+    let set = |manager: &mut Manager, body: &str| manager.done("PUT", THROUGHPUT, body).json();
+    let lower = set(&mut manager, r#"{"ruPerSecond":9000}"#);
+    assert_eq!((number(&lower, "ruPerSecond"), text(&lower, "replacePending")), (9_000, "no".to_owned()));
+    assert_eq!((number(&lower, "minimumRuPerSecond"), rates(&lower)), (400, vec![4_500.0, 4_500.0]));
+    let offer = client.call(&Request::new("GET", "/offers")).json().get("Offers").map(Json::to_text);
+    let offer = offer.expect("the offers");
+    assert!(offer.contains(r#""offerThroughput":9000"#) && offer.contains(r#""maxThroughputEverProvisioned":12000"#));
+    // More than two partitions can carry: they are split, and until then it is pending.
+    assert_eq!(text(&set(&mut manager, r#"{"ruPerSecond":21000}"#), "replacePending"), "yes");
+    let done = std::iter::repeat_with(|| manager.get(THROUGHPUT).json())
+        .find(|throughput| text(throughput, "replacePending") == "no")
+        .expect("an endless iterator");
+    assert!(partitions(&done).len() >= 3 && rates(&done).iter().sum::<f64>() > 20_999.0, "{}", done.to_text());
+    for (body, part) in [
+        (r#"{"ruPerSecond":300}"#, "less than required minimum throughput 400"),
+        (r#"{"ruPerSecond":450}"#, "increments of 100"),
+        (r#"{"ruPerSecond":-1}"#, "'ruPerSecond'"),
+        (r#"{"autoscaleMaximum":30000}"#, "x-ms-cosmos-migrate-offer-to-autopilot"),
+        (r#"{"ruPerSecond":500,"mode":"manual"}"#, "one of"),
+        (r#"{"ruPerSecond":500,"incrementPercent":5}"#, "'incrementPercent'"),
+        ("{}", "one of"),
+    ] {
+        let told = manager.refused("PUT", THROUGHPUT, body, 400);
+        assert!(told.contains(part), "{body}: {told}");
+    }
+    let scales = set(&mut manager, r#"{"mode":"autoscale"}"#);
+    assert_eq!((number(&scales, "ruPerSecond"), text(&scales, "mode")), (21_000, "autoscale".to_owned()));
+    let scales = set(&mut manager, r#"{"autoscaleMaximum":8000,"incrementPercent":20}"#);
+    assert_eq!((number(&scales, "ruPerSecond"), number(&scales, "incrementPercent")), (8_000, 20));
+    let told = manager.refused("PUT", THROUGHPUT, r#"{"autoscaleMaximum":8000,"incrementPercent":101}"#, 400);
+    assert!(told.contains("incrementPercent"), "{told}");
+    let fixed = set(&mut manager, r#"{"mode":"manual"}"#);
+    assert_eq!((number(&fixed, "ruPerSecond"), text(&fixed, "mode")), (8_000, "manual".to_owned()));
+}
+
+#[test]
+fn throughput_that_is_distributed_by_hand_is_not_set() {
+    let (_server, _client, mut manager) = wide();
+    let body = r#"{"partitions":[{"id":"0","ruPerSecond":9000},{"id":"1","ruPerSecond":3000}]}"#;
+    manager.done("PUT", &format!("{THROUGHPUT}/distribution"), body);
+    let told = manager.refused("PUT", THROUGHPUT, r#"{"ruPerSecond":9000}"#, 400);
+    assert!(told.contains("by hand"), "{told}");
+}
+
+#[test]
+fn a_databases_throughput_is_set_and_its_containers_share_it() {
+    let (_server, mut client, mut manager) = wide();
+    let shared = Request::new("POST", "/dbs").header("x-ms-offer-throughput", "800").body(r#"{"id":"d"}"#);
+    assert_eq!(client.call(&shared).status, 201);
+    client.create("/dbs/d/colls", r#"{"id":"c","partitionKey":{"paths":["/k"]}}"#);
+    let set = manager.done("PUT", "/dbs/d/throughput", r#"{"ruPerSecond":1200}"#).json();
+    assert_eq!((number(&set, "ruPerSecond"), number(&set, "minimumRuPerSecond")), (1_200, 400));
+    assert_eq!(manager.get("/dbs/d/throughput").json(), set);
+    let container = manager.get("/dbs/d/colls/c/throughput").json();
+    assert_eq!((number(&container, "ruPerSecond"), text(&container, "shared")), (1_200, "yes".to_owned()));
+    assert_eq!((rates(&container), container.get("replacePending")), (vec![1_200.0], None));
+    let told = manager.refused("PUT", "/dbs/d/colls/c/throughput", r#"{"ruPerSecond":500}"#, 404);
+    assert!(told.contains("shares that of its database"), "{told}");
+    assert!(manager.refused("PUT", "/dbs/d/throughput", r#"{"ruPerSecond":50}"#, 400).contains("400"));
+    assert!(manager.refused("PUT", "/dbs/blog/throughput", r#"{"ruPerSecond":500}"#, 404).contains("its own"));
+    assert_eq!(manager.get("/dbs/blog/throughput").text(), "{}");
+    assert!(manager.refused("GET", "/dbs/none/throughput", "", 404).contains("'none'"));
+}

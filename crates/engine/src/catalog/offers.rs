@@ -202,7 +202,8 @@ impl Catalog {
 
     fn shown(&self, offer: &Offer, load: Load) -> Offered {
         let is_pending = self.is_pending(offer);
-        Offered { resource: offer.resource(load, is_pending), least: offer.least(load), is_pending }
+        let resource = offer.resource(load, is_pending);
+        Offered { resource, throughput: offer.throughput, least: offer.least(load), is_pending }
     }
 
     /// Whether there are fewer physical partitions than the throughput needs: they are being split.

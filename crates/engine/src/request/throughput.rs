@@ -3,7 +3,7 @@
 use super::{Charge, Resource};
 use crate::throughput::Reading;
 use orrery_model::limits::THROUGHPUT_MOST;
-use orrery_model::{Error, Json, Object, Result};
+use orrery_model::{Error, Json, Object, Result, object};
 
 /// What a container or database is given to spend, in RU/s.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,11 +30,28 @@ pub enum OfferChange {
     ToManual,
 }
 
+impl OfferChange {
+    /// The body with which a client sets RU/s.
+    pub fn manual(ru: i64) -> Self {
+        OfferChange::To(object! { "content" => object! { "offerThroughput" => ru } })
+    }
+
+    /// The body with which a client sets the maximum of autoscale, and by how many percent it rises when more is stored
+    /// than it allows.
+    pub fn autoscale(max: i64, increment_percent: i64) -> Self {
+        let policy = object! { "throughputPolicy" => object! { "incrementPercent" => increment_percent } };
+        let settings = object! { "maxThroughput" => max, "autoUpgradePolicy" => policy };
+        OfferChange::To(object! { "content" => object! { "offerAutopilotSettings" => settings } })
+    }
+}
+
 /// An offer as a client reads it.
 #[derive(Clone, Debug)]
 pub struct Offered {
     /// The offer.
     pub resource: Resource,
+    /// What it provisions.
+    pub throughput: Throughput,
     /// The least throughput with which it may be replaced.
     pub least: u32,
     /// Whether partitions are still to be split to carry it.

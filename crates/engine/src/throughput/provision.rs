@@ -9,8 +9,11 @@ use super::meter::SharedBudget;
 use crate::Engine;
 use crate::catalog::Container;
 use crate::partition::Partition;
-use crate::request::{Bucket, Charge, ContainerThroughput, Distribution, PartitionThroughput, Provisioned, Throughput};
-use orrery_model::{Error, Json, Object, Result, limits};
+use crate::request::{
+    Bucket, Charge, ContainerThroughput, Distribution, OfferChange, Offered, PartitionThroughput, Provisioned,
+    Throughput,
+};
+use orrery_model::{Error, Json, Kind, Object, Result, Rid, limits};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -262,6 +265,29 @@ impl Engine {
             distribution: if decisions.shares.is_empty() { Distribution::Equal } else { Distribution::Custom },
             partitions,
         }
+    }
+
+    /// What is provisioned for a container or a database itself; `None` if it has no offer of its own.
+    ///
+    /// # Errors
+    /// What the store reports.
+    pub fn provisioned(&self, target: Rid) -> Result<Option<Offered>> {
+        self.catalog().offer_of(target).map(|offer| self.catalog().offer(offer.rid())).transpose()
+    }
+
+    /// Changes what is provisioned for a container or a database, as if a client replaced its offer. Durable.
+    ///
+    /// # Errors
+    /// 404 if it has no offer of its own, and those of [`Engine::replace_offer`].
+    pub fn provision(&self, target: Rid, change: &OfferChange) -> Result<Offered> {
+        let offer = self.catalog().offer_of(target).ok_or_else(|| {
+            let told = match target.is_container() {
+                true => "The container has no throughput of its own: it shares that of its database.",
+                false => "The database has no throughput: each of its containers has its own.",
+            };
+            Error::new(Kind::NotFound, told)
+        })?;
+        self.catalog().replace_offer(offer.rid(), change, None)
     }
 
     /// Decides whether a container's budgets are enforced; `None` leaves it to the server. Durable.
