@@ -10,7 +10,7 @@ use http::{HeaderName, HeaderValue, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use orrery_engine::Engine;
-use orrery_gateway::{Connection, Field, Gateway, Log, LogLevel, Pool, Service, body, fenced};
+use orrery_gateway::{Connection, Field, Gateway, Log, LogLevel, Pool, Service, Unanswered, body, fenced};
 use orrery_model::json::parse;
 use orrery_model::world::{ShiftedWorld, World};
 use orrery_model::{Json, Object};
@@ -149,11 +149,15 @@ impl Admin {
 }
 
 impl Service for Admin {
-    async fn handle(&self, request: Request<Incoming>, connection: &Connection) -> Response<Full<Bytes>> {
+    async fn handle(
+        &self,
+        request: Request<Incoming>,
+        connection: &Connection,
+    ) -> Result<Response<Full<Bytes>>, Unanswered> {
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         let outcome = fenced(self.answer(request, connection)).await.unwrap_or_else(|error| Err(error.into()));
         self.note(method.as_str(), &path, &outcome, connection);
-        render(outcome, method == http::Method::HEAD)
+        Ok(render(outcome, method == http::Method::HEAD))
     }
 
     fn log(&self) -> &Log {

@@ -3,8 +3,7 @@
 use crate::call::{Answer, Call};
 use crate::problem::Problem;
 use crate::shape::{COUNT, Member, Shape, Value, joined, may, must};
-use orrery_gateway::{ArmedFault, FaultAnswer, FaultRule, FaultTime};
-
+use orrery_gateway::{ArmedFault, FaultAnswer, FaultOutcome, FaultRule, FaultTime};
 use orrery_model::{Json, Object, object};
 use std::time::Duration;
 
@@ -13,18 +12,19 @@ const TIMES: Value = Value::OneOf(&["before", "after"]);
 const DELAY: Value = Value::Whole(0, 3_600_000);
 const SUB_STATUS: Value = Value::Whole(0, 99_999);
 
-const MEMBERS: [Member; 11] = [
+const MEMBERS: [Member; 12] = [
     may("operations", Value::Texts, "operations that suffer, such as read_item; all if left out"),
     may("database", Value::Text, "the id of the database whose requests suffer"),
     may("container", Value::Text, "the id of the container whose requests suffer"),
     may("share", Value::Number(0.0, 1.0), "the share of these requests that suffers; 1 if left out"),
     may("count", Value::Whole(1, i64::MAX), "how many requests suffer at most"),
     may("expiresInSeconds", Value::Whole(0, 31_622_400), "seconds after which nothing suffers any more"),
-    may("when", TIMES, "before the operation is carried out, or after it: then only the answer is lost"),
+    may("when", TIMES, "before the operation is carried out, so that nothing is done, or after it; before if left out"),
     may("delayMilliseconds", DELAY, "how long the answer is held back"),
     may("status", Value::Whole(408, 503), "what is answered: 408, 410, 429, 449 or 503"),
     may("subStatus", SUB_STATUS, "the sub-status beside it, 0 for none; the usual one if left out"),
     may("retryAfterMilliseconds", DELAY, "when the client is told to come back"),
+    may("answer", Value::OneOf(&["none"]), "none: the connection is closed, of HTTP/2 the stream is reset"),
 ];
 
 /// What [`create`] takes.
@@ -35,7 +35,7 @@ const COUNTED: [Member; 3] = [
     must("seen", COUNT, "requests of these operations, database and container"),
     must("struck", COUNT, "requests that suffered"),
 ];
-const ARMED_MEMBERS: [Member; 14] = joined(COUNTED, MEMBERS);
+const ARMED_MEMBERS: [Member; 15] = joined(COUNTED, MEMBERS);
 
 /// A rule in force.
 pub(crate) const ARMED: Shape = Shape { name: "ArmedFaultRule", members: &ARMED_MEMBERS };
@@ -66,23 +66,27 @@ pub(crate) fn create(call: &Call) -> Result<Answer, Problem> {
         expires_at_ms: natural("expiresInSeconds").map(|seconds| call.parts.gateway.now_ms() + 1000 * seconds),
         time: if call.text("when") == Some("after") { FaultTime::After } else { FaultTime::Before },
         delay: Duration::from_millis(natural("delayMilliseconds").unwrap_or(0)),
-        answer: answer(call)?,
+        outcome: outcome(call)?,
     };
-    if rule.answer.is_none() && rule.delay.is_zero() {
-        return Err(Problem::bad("the body: a rule needs a 'status' or a 'delayMilliseconds', or both"));
+    if rule.outcome == FaultOutcome::Own && rule.delay.is_zero() {
+        return Err(Problem::bad("the body: a rule needs a 'status', an 'answer' or a 'delayMilliseconds'"));
     }
     let armed = call.parts.gateway.faults().arm(rule).map_err(|told| Problem::bad(format!("the body: {told}")))?;
     Answer::json(201, shown(&armed, call))
 }
 
-fn answer(call: &Call) -> Result<Option<FaultAnswer>, Problem> {
+fn outcome(call: &Call) -> Result<FaultOutcome, Problem> {
     let small = |name: &str| call.whole(name).and_then(|number| u32::try_from(number).ok());
     let retry_after_ms = small("retryAfterMilliseconds").map(u64::from);
+    let is_silent = call.text("answer").is_some();
     match small("status").and_then(|status| u16::try_from(status).ok()) {
-        Some(status) => Ok(Some(FaultAnswer { status, sub_status: small("subStatus"), retry_after_ms })),
+        Some(_) if is_silent => Err(Problem::bad("the body: a 'status' is an answer, and 'answer' says there is none")),
+        Some(status) => {
+            Ok(FaultOutcome::Instead(FaultAnswer { status, sub_status: small("subStatus"), retry_after_ms }))
+        }
         None => match ["subStatus", "retryAfterMilliseconds"].into_iter().find(|name| call.asked.get(name).is_some()) {
             Some(name) => Err(Problem::bad(format!("the body, '{name}': it goes with a 'status', and there is none"))),
-            None => Ok(None),
+            None => Ok(if is_silent { FaultOutcome::Nothing } else { FaultOutcome::Own }),
         },
     }
 }
@@ -135,10 +139,14 @@ fn shown(armed: &ArmedFault, call: &Call) -> Object {
     set("when", Some(if rule.time == FaultTime::After { "after".into() } else { "before".into() }));
     let delay = u64::try_from(rule.delay.as_millis()).unwrap_or(u64::MAX);
     set("delayMilliseconds", Some(delay).filter(|delay| *delay > 0).map(Json::from));
-    if let Some(answer) = rule.answer {
-        set("status", Some(u32::from(answer.status).into()));
-        set("subStatus", answer.sub_status.map(Json::from));
-        set("retryAfterMilliseconds", answer.retry_after_ms.map(Json::from));
+    match rule.outcome {
+        FaultOutcome::Own => {}
+        FaultOutcome::Instead(answer) => {
+            set("status", Some(u32::from(answer.status).into()));
+            set("subStatus", answer.sub_status.map(Json::from));
+            set("retryAfterMilliseconds", answer.retry_after_ms.map(Json::from));
+        }
+        FaultOutcome::Nothing => set("answer", Some("none".into())),
     }
     set("seen", Some(armed.seen().into()));
     set("struck", Some(armed.struck().into()));

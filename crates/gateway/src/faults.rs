@@ -1,8 +1,9 @@
 //! Faults on demand: rules by which requests are delayed or fail, so that clients can be seen to bear it.
 //!
 //! A rule says which requests it strikes (operation, database, container), how often (a share, a number of times, a time
-//! that it ends) and with what (a delay, a status). The first rule that strikes a request is the only one. It strikes
-//! before the operation is carried out; or after it, so that what was done stays done and only the answer is lost.
+//! that it ends) and with what (a delay, a status, no answer at all). The first rule that strikes a request is the only
+//! one. It strikes before the operation is carried out, so that nothing is done; or after it, so that what was done stays
+//! done. With no answer at all the first is a request that was lost on its way, the second an answer that was.
 //!
 //! Requests that are refused for other reasons, a wrong signature among them, are never struck. Chance comes from the
 //! world, so that equal worlds strike equal requests. While there are no rules a request pays for one look at a number.
@@ -38,6 +39,17 @@ pub enum FaultTime {
     After,
 }
 
+/// What comes back to the client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultOutcome {
+    /// The operation's own answer, held back.
+    Own,
+    /// This answer in its place.
+    Instead(FaultAnswer),
+    /// No answer: the connection is closed, of HTTP/2 the stream is reset.
+    Nothing,
+}
+
 /// What is answered instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FaultAnswer {
@@ -68,8 +80,8 @@ pub struct FaultRule {
     pub time: FaultTime,
     /// How long the answer is held back.
     pub delay: Duration,
-    /// What is answered; the operation's own answer if there is none.
-    pub answer: Option<FaultAnswer>,
+    /// What the client gets.
+    pub outcome: FaultOutcome,
 }
 
 /// A rule in force.
@@ -115,8 +127,28 @@ pub(crate) struct Prey {
 #[derive(Debug)]
 pub(crate) struct Strike {
     pub(crate) delay: Duration,
-    pub(crate) error: Option<Error>,
+    pub(crate) end: StrikeEnd,
 }
+
+/// What comes after the delay of a [`Strike`].
+#[derive(Debug)]
+pub(crate) enum StrikeEnd {
+    Own,
+    Instead(Error),
+    Nothing,
+}
+
+/// A request that is not answered, because a fault rule says so.
+#[derive(Clone, Copy, Debug)]
+pub struct Unanswered;
+
+impl std::fmt::Display for Unanswered {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a fault rule of the management API leaves a request without an answer")
+    }
+}
+
+impl std::error::Error for Unanswered {}
 
 /// The names of all operations that a rule can name.
 pub fn known_operations() -> impl Iterator<Item = &'static str> {
@@ -144,8 +176,10 @@ impl Faults {
             let known: Vec<_> = known_operations().collect();
             return Err(format!("there is no operation '{unknown}'; known are {}", known.join(", ")));
         }
-        if let Some(answer) = rule.answer.filter(|answer| known_statuses().all(|known| known != answer.status)) {
-            return Err(format!("{} is none of the statuses 408, 410, 429, 449 and 503", answer.status));
+        if let FaultOutcome::Instead(FaultAnswer { status, .. }) = rule.outcome
+            && known_statuses().all(|known| known != status)
+        {
+            return Err(format!("{status} is none of the statuses 408, 410, 429, 449 and 503"));
         }
         let mut rules = self.rules.write().unwrap_or_else(PoisonError::into_inner);
         if rules.len() >= RULES {
@@ -192,8 +226,12 @@ impl Faults {
         let rules = self.rules.read().unwrap_or_else(PoisonError::into_inner);
         let armed = rules.iter().find(|armed| armed.rule.time == time && self.strikes(armed, prey))?;
         self.struck.fetch_add(1, Ordering::Relaxed);
-        let error = armed.rule.answer.map(|answer| answer.error(armed.id));
-        Some(Strike { delay: armed.rule.delay, error })
+        let end = match armed.rule.outcome {
+            FaultOutcome::Own => StrikeEnd::Own,
+            FaultOutcome::Instead(answer) => StrikeEnd::Instead(answer.error(armed.id)),
+            FaultOutcome::Nothing => StrikeEnd::Nothing,
+        };
+        Some(Strike { delay: armed.rule.delay, end })
     }
 
     fn strikes(&self, armed: &ArmedFault, prey: &Prey) -> bool {
@@ -251,7 +289,7 @@ mod tests {
             expires_at_ms: None,
             time: FaultTime::Before,
             delay: Duration::ZERO,
-            answer: Some(FaultAnswer { status: 503, sub_status: None, retry_after_ms: None }),
+            outcome: FaultOutcome::Instead(FaultAnswer { status: 503, sub_status: None, retry_after_ms: None }),
         }
     }
 
@@ -299,8 +337,8 @@ mod tests {
         let faults = Faults::new(Arc::new(SeededWorld::new(0, 1)));
         let told = faults.arm(FaultRule { operations: vec!["read_itme".into()], ..rule() }).expect_err("unknown");
         assert!(told.contains("'read_itme'") && told.contains("read_item,"), "{told}");
-        let answer = Some(FaultAnswer { status: 418, sub_status: None, retry_after_ms: None });
-        assert!(faults.arm(FaultRule { answer, ..rule() }).is_err());
+        let outcome = FaultOutcome::Instead(FaultAnswer { status: 418, sub_status: None, retry_after_ms: None });
+        assert!(faults.arm(FaultRule { outcome, ..rule() }).is_err());
     }
 
     #[test]

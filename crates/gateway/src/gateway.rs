@@ -4,7 +4,7 @@ use crate::auth::{self, Authority, Caller, Keys, Signed};
 use crate::binary_json;
 use crate::body;
 use crate::call::Call;
-use crate::faults::{FaultTime, Faults, Strike};
+use crate::faults::{FaultTime, Faults, Strike, StrikeEnd, Unanswered};
 use crate::headers::Ask;
 use crate::log::{Field, Log, LogLevel};
 use crate::metrics::{self, Metrics, RequestKind};
@@ -125,7 +125,14 @@ impl Gateway {
     }
 
     /// Answers one request. Whatever happens, there is an answer, and it has all the headers that clients read.
-    pub async fn handle<B>(&self, request: Request<B>, connection: &Connection) -> Response<Full<Bytes>>
+    ///
+    /// # Errors
+    /// A fault rule wants the connection to be closed without an answer; the log and the metrics show the status 0 then.
+    pub async fn handle<B>(
+        &self,
+        request: Request<B>,
+        connection: &Connection,
+    ) -> std::result::Result<Response<Full<Bytes>>, Unanswered>
     where
         B: Body<Data = Bytes> + Unpin,
     {
@@ -135,14 +142,18 @@ impl Gateway {
         let head_only = head.method == http::Method::HEAD;
         let mut kind = metrics::UNKNOWN;
         let answered = fenced(self.answer(&head, body, connection, &mut kind)).await;
-        let mut reply = answered.unwrap_or_else(Reply::failed);
+        let answered = answered.unwrap_or_else(|error| Ok(Reply::failed(error)));
+        let (mut reply, unanswered) = match answered {
+            Ok(reply) => (reply, None),
+            Err(unanswered) => (Reply::empty(0), Some(unanswered)),
+        };
         let milliseconds = started.elapsed().as_micros() as f64 / 1000.0;
         let sub_status = reply.error.as_ref().map_or(0, Error::sub_status);
         self.metrics.answered(kind, reply.status, sub_status, milliseconds / 1000.0, reply.charge);
         reply.set("x-ms-number-of-read-regions", &self.account.regions.len().saturating_sub(1).to_string());
         reply.set("x-ms-request-duration-ms", &format!("{milliseconds:.3}"));
         self.log_request(kind.operation, &reply, &head, &activity, milliseconds, connection);
-        reply.render(&activity, head_only)
+        unanswered.map_or_else(|| Ok(reply.render(&activity, head_only)), Err)
     }
 
     async fn answer<B>(
@@ -151,7 +162,7 @@ impl Gateway {
         body: B,
         connection: &Connection,
         kind: &mut RequestKind,
-    ) -> Reply
+    ) -> std::result::Result<Reply, Unanswered>
     where
         B: Body<Data = Bytes> + Unpin,
     {
@@ -162,24 +173,24 @@ impl Gateway {
                 if !head.headers.contains_key(EXPECT) {
                     body::discard(body).await;
                 }
-                return *reply;
+                return Ok(*reply);
             }
         };
         let Accepted { caller, path, route, operation, ask } = accepted;
         *kind = RequestKind { operation: operation.name, resource: route.resource() };
         let body = match body::read(body).await.and_then(in_text) {
             Ok(body) => body,
-            Err(error) => return Reply::failed(error),
+            Err(error) => return Ok(Reply::failed(error)),
         };
         let host = host(head, connection);
         let (account, scheme) = (self.account.clone(), connection.scheme.name());
         let prey = self.faults.prey(operation.name, &path, &self.engine);
-        if let Some(reply) = suffered(self.faults.strike(FaultTime::Before, prey.as_ref())).await {
-            return reply;
+        if let Some(end) = suffered(self.faults.strike(FaultTime::Before, prey.as_ref())).await {
+            return end;
         }
         let call = Call { caller, path, target: route.target, ask, body, account, scheme, host };
         let reply = self.carry_out(operation, call).await;
-        suffered(self.faults.strike(FaultTime::After, prey.as_ref())).await.unwrap_or(reply)
+        suffered(self.faults.strike(FaultTime::After, prey.as_ref())).await.unwrap_or(Ok(reply))
     }
 
     /// Everything that can be said before the body is there.
@@ -297,13 +308,17 @@ impl Gateway {
     }
 }
 
-/// The delay and the answer of a fault.
-async fn suffered(strike: Option<Strike>) -> Option<Reply> {
-    let Strike { delay, error } = strike?;
+/// The delay of a fault, and what takes the place of the operation's own answer.
+async fn suffered(strike: Option<Strike>) -> Option<std::result::Result<Reply, Unanswered>> {
+    let Strike { delay, end } = strike?;
     if !delay.is_zero() {
         tokio::time::sleep(delay).await;
     }
-    error.map(Reply::failed)
+    match end {
+        StrikeEnd::Own => None,
+        StrikeEnd::Instead(error) => Some(Ok(Reply::failed(error))),
+        StrikeEnd::Nothing => Some(Err(Unanswered)),
+    }
 }
 
 /// Checks the bounds of a request's head.

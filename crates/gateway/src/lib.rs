@@ -40,7 +40,9 @@ mod route;
 mod serve;
 
 pub use auth::{Directory, DirectoryError, Keys, KeysError};
-pub use faults::{ArmedFault, FaultAnswer, FaultRule, FaultTime, Faults, known_operations, known_statuses};
+pub use faults::{
+    ArmedFault, FaultAnswer, FaultOutcome, FaultRule, FaultTime, Faults, Unanswered, known_operations, known_statuses,
+};
 pub use gateway::{Connection, Gateway, Scheme};
 pub use headers::{Header, known_headers};
 pub use log::{Field, Log, LogFormat, LogLevel};

@@ -4,6 +4,7 @@
 //! knowledge) are told apart by how they begin. Everything that a client could drag out has an end: the first byte,
 //! the handshake, the head of a request, the number of connections, the time that a shutdown waits.
 
+use crate::faults::Unanswered;
 use crate::gateway::{Connection, Gateway, Scheme};
 use crate::log::{Field, Log, LogLevel};
 use bytes::Bytes;
@@ -15,7 +16,6 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use orrery_model::meter::Gauge;
-use std::convert::Infallible;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
@@ -47,11 +47,14 @@ const TLS_HANDSHAKE: u8 = 0x16;
 /// What answers the requests of a port.
 pub trait Service: Send + Sync + 'static {
     /// Answers one request, whatever happens.
+    ///
+    /// # Errors
+    /// The connection is to be closed without an answer, on purpose; of HTTP/2 the stream is reset.
     fn handle(
         &self,
         request: Request<Incoming>,
         connection: &Connection,
-    ) -> impl Future<Output = Response<Full<Bytes>>> + Send;
+    ) -> impl Future<Output = Result<Response<Full<Bytes>>, Unanswered>> + Send;
 
     /// Where connections that break are noted.
     fn log(&self) -> &Log;
@@ -66,7 +69,11 @@ pub trait Service: Send + Sync + 'static {
 }
 
 impl Service for Gateway {
-    async fn handle(&self, request: Request<Incoming>, connection: &Connection) -> Response<Full<Bytes>> {
+    async fn handle(
+        &self,
+        request: Request<Incoming>,
+        connection: &Connection,
+    ) -> Result<Response<Full<Bytes>>, Unanswered> {
         Gateway::handle(self, request, connection).await
     }
 
@@ -190,7 +197,7 @@ where
         .keep_alive_timeout(Duration::from_secs(20));
     let answering = service_fn(move |request: Request<Incoming>| {
         let service = service.clone();
-        async move { Ok::<_, Infallible>(service.handle(request, &connection).await) }
+        async move { service.handle(request, &connection).await }
     });
     let serving = builder.serve_connection(TokioIo::new(stream), answering).into_owned();
     watcher.watch(serving).await

@@ -3,6 +3,7 @@
 
 mod program;
 
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use orrery_model::Json;
 use program::{Client, ITEMS, Manager, Request, Server, item, number, start, text};
 
@@ -75,12 +76,63 @@ fn a_rule_strikes_what_it_names_and_is_counted() {
 }
 
 #[test]
-fn a_lost_answer_leaves_what_was_done() {
+fn an_error_in_place_of_the_answer_leaves_what_was_done() {
     let (_server, mut client, mut manager) = with_item();
     rule(&mut manager, r#"{"operations":["create_item"],"when":"after","count":1,"status":408}"#);
     assert_eq!(client.call(&write("p2")).status, 408);
     assert_eq!(client.call(&read("p2")).status, 200);
     assert_eq!(client.call(&write("p2")).status, 409);
+}
+
+#[test]
+fn a_lost_answer_is_a_connection_that_ends_after_the_work_is_done() {
+    let (server, mut client, mut manager) = with_item();
+    let id = rule(&mut manager, r#"{"operations":["create_item"],"when":"after","count":1,"answer":"none"}"#);
+    let lost = client.try_call(&write("p2")).expect_err("there is no answer");
+    assert_eq!(lost.kind(), std::io::ErrorKind::UnexpectedEof);
+    let mut again = server.client();
+    assert_eq!(again.call(&read("p2")).status, 200);
+    assert_eq!(again.call(&write("p2")).status, 409);
+    let shown = manager.get(&format!("/faults/{id}")).json();
+    assert_eq!((text(&shown, "answer"), number(&shown, "struck")), ("none".to_owned(), 1));
+    let counted = manager.get("/metrics").text();
+    let sample = "orrery_requests_total{op=\"create_item\",resource=\"docs\",status=\"0\",substatus=\"0\"} 1";
+    assert!(counted.lines().any(|line| line == sample), "{counted}");
+}
+
+#[test]
+fn a_lost_request_is_a_connection_that_ends_and_nothing_is_done() {
+    let (server, mut client, mut manager) = with_item();
+    rule(&mut manager, r#"{"operations":["create_item"],"count":1,"answer":"none"}"#);
+    let lost = client.try_call(&write("p2")).expect_err("there is no answer");
+    assert_eq!(lost.kind(), std::io::ErrorKind::UnexpectedEof);
+    let mut again = server.client();
+    assert_eq!(again.call(&read("p2")).status, 404);
+    assert_eq!(again.call(&write("p2")).status, 201);
+}
+
+#[tokio::test]
+async fn over_http2_only_the_stream_of_a_lost_answer_ends() {
+    let (server, _client, mut manager) = with_item();
+    rule(&mut manager, r#"{"operations":["read_item"],"count":1,"answer":"none"}"#);
+    let stream = tokio::net::TcpStream::connect(&server.address).await.expect("it listens");
+    let (mut sender, connection) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.expect("HTTP/2");
+    tokio::spawn(connection);
+    let request = || {
+        let asked = read("p1");
+        let uri = format!("http://{}{}", server.address, item("p1"));
+        let mut request = hyper::Request::get(uri);
+        for (name, value) in asked.signed_headers(&server.key) {
+            request = request.header(name, value);
+        }
+        request.body(http_body_util::Empty::<bytes::Bytes>::new()).expect("a request")
+    };
+    let lost = sender.send_request(request()).await.expect_err("there is no answer");
+    let reset = std::error::Error::source(&lost).map(ToString::to_string).unwrap_or_default();
+    assert!(reset.contains("stream error received"), "{lost}: {reset}");
+    let answer = sender.send_request(request()).await.expect("the connection goes on");
+    assert_eq!(answer.status(), 200);
 }
 
 #[test]
@@ -105,7 +157,10 @@ fn rules_that_make_no_sense_are_refused_by_name() {
         (r#"{"status":503,"when":"during"}"#, "before, after"),
         (r#"{"status":503,"operations":["read_itme"]}"#, "'read_itme'"),
         (r#"{"subStatus":1002}"#, "'subStatus'"),
-        (r#"{"operations":["read_item"]}"#, "'status' or a 'delayMilliseconds'"),
+        (r#"{"operations":["read_item"]}"#, "a 'status', an 'answer' or a 'delayMilliseconds'"),
+        (r#"{"status":503,"answer":"none"}"#, "'answer' says there is none"),
+        (r#"{"answer":"none","retryAfterMilliseconds":5}"#, "'retryAfterMilliseconds'"),
+        (r#"{"answer":"late"}"#, "'answer'"),
         (r#"{"status":503"#, "no JSON"),
         ("[]", "object"),
     ] {
