@@ -180,3 +180,40 @@ fn damaged_and_foreign_continuations_are_refused() {
     refused("SELECT VALUE c.n FROM c ORDER BY c.n DESC", &token);
     refused("SELECT VALUE c.n FROM c", &token);
 }
+
+/// Items of which the middle one has the rows of a join that a page of this size cuts in two.
+fn joined(bench: &Bench, container: &Container, size: usize) -> (QueryRequest, Page) {
+    for text in [
+        r#"{"id":"i0","pk":1,"n":0,"t":[1,2]}"#,
+        r#"{"id":"i1","pk":1,"n":1,"t":[1,2,3]}"#,
+        r#"{"id":"i2","pk":1,"n":2,"t":[1,2]}"#,
+    ] {
+        create(&bench.engine, container, text);
+    }
+    let text = "SELECT VALUE [c.id, e] FROM c JOIN e IN c.t ORDER BY c.n";
+    let first = page(&bench.engine, container, &request(text, size, None, None));
+    (request(text, 100, first.continuation.clone(), None), first)
+}
+
+#[test]
+fn a_page_that_ended_within_an_item_that_is_gone_takes_nothing_off_the_next() {
+    let bench = Bench::new(Profile::Modern, 1);
+    let container = bench.container(BODY, 1);
+    let (rest, first) = joined(&bench, &container, 4);
+    assert_eq!(first.rows.len(), 4);
+    let gone = WriteOptions { partition_key: Some(key("[1]")), ..WriteOptions::default() };
+    write(&bench.engine, &container, &WriteOperation::Delete("i1".into()), None, &gone).result.expect("deleted");
+    let rest: Vec<String> = page(&bench.engine, &container, &rest).rows.iter().map(|row| support::text(row)).collect();
+    assert_eq!(rest, [r#"["i2",1]"#, r#"["i2",2]"#]);
+}
+
+#[test]
+fn a_page_goes_on_within_its_item_though_another_stands_in_front_of_it() {
+    let bench = Bench::new(Profile::Modern, 1);
+    let container = bench.container(BODY, 1);
+    let (rest, _) = joined(&bench, &container, 4);
+    // It comes first on the next page and has no rows, as what an index cannot tell apart may.
+    create(&bench.engine, &container, r#"{"id":"between","pk":1,"n":0.5}"#);
+    let rest: Vec<String> = page(&bench.engine, &container, &rest).rows.iter().map(|row| support::text(row)).collect();
+    assert_eq!(rest, [r#"["i1",3]"#, r#"["i2",1]"#, r#"["i2",2]"#]);
+}

@@ -126,8 +126,11 @@ pub struct Resume {
     pub position: Vec<u8>,
     /// Hash of the query, see [`crate::fingerprint`].
     pub(crate) query: u64,
-    /// Rows of the first candidate that are dealt with already.
+    /// Rows of the item within which the page ended that are dealt with already.
     pub(crate) inside: u64,
+    /// The number of that item, where it has one. It need not be the next candidate: it may be gone by then, and a source
+    /// that looks for items in another way than before may give some in front of it that fulfil no condition.
+    pub(crate) within: Option<u64>,
     /// Rows taken off by OFFSET so far.
     pub(crate) skipped: u64,
     /// Rows given out so far.

@@ -100,7 +100,6 @@ impl Query {
             let stopped = rows.stopped.then(|| page.resume(vec![0], rows.seen));
             return Ok(page.close(cx, stopped));
         }
-        let mut inside = start.inside;
         let mut taken = 0u64;
         loop {
             if page.is_done() {
@@ -120,15 +119,16 @@ impl Query {
             let mark = (computes || page.nearly_full()).then(|| source.position());
             let Some(candidate) = source.next()? else { return Ok(page.close(cx, None)) };
             taken += 1;
-            let mut rows = Inside::new(inside);
-            inside = 0;
+            let mut rows = Inside::of(&candidate, start, taken);
             match self.candidate(&candidate, page, &mut rows, cx, mark.is_some()) {
                 // An item too long for what was left of the time gets the whole of the next page's.
                 Err(QueryError::Timeout) if taken > 1 || rows.seen > rows.skip => rows.stopped = true,
                 result => result?,
             }
             if let (true, Some(mark)) = (rows.stopped, mark) {
-                return Ok(page.close(cx, Some(page.resume(mark, rows.seen))));
+                let within = candidate.number.filter(|_| rows.seen > 0);
+                let resume = Resume { within, ..page.resume(mark, rows.seen) };
+                return Ok(page.close(cx, Some(resume)));
             }
         }
     }
@@ -449,6 +449,15 @@ impl Inside {
         Inside { skip, seen: 0, stopped: false }
     }
 
+    /// The rows of a candidate, the `taken`-th of a page that goes on from `start`.
+    fn of(candidate: &Candidate, start: &Resume, taken: u64) -> Self {
+        let goes_on = match start.within {
+            Some(number) => candidate.number == Some(number),
+            None => taken == 1,
+        };
+        Inside::new(if goes_on { start.inside } else { 0 })
+    }
+
     /// Builds the row of a tuple and gives it to the page.
     fn take(
         &mut self,
@@ -591,6 +600,7 @@ impl<'q> Filling<'q> {
             position,
             query,
             inside,
+            within: None,
             skipped: self.skipped,
             emitted: self.emitted,
             given: self.given.save(),

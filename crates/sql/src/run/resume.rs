@@ -5,16 +5,19 @@ use crate::error::QueryError;
 use crate::seams::Resume;
 use xxhash_rust::xxh3::xxh3_64;
 
-const VERSION: u8 = 3;
+const VERSION: u8 = 4;
+/// The same without [`Resume::within`].
+const WITHOUT_ITEM: u8 = 3;
 
 impl Resume {
     /// The position as bytes for a continuation token.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = vec![VERSION];
         out.extend_from_slice(&self.query.to_le_bytes());
-        for counter in [self.inside, self.skipped, self.emitted] {
+        for counter in [self.inside, self.skipped, self.emitted, u64::from(self.within.is_some())] {
             put(counter, &mut out);
         }
+        self.within.iter().for_each(|number| put(*number, &mut out));
         put(self.given.len() as u64, &mut out);
         self.given.iter().for_each(|hash| out.extend_from_slice(&hash.to_le_bytes()));
         for bytes in [&self.position, &self.state] {
@@ -40,14 +43,22 @@ fn read(bytes: &[u8]) -> Option<Resume> {
         return None;
     }
     let (version, mut rest) = body.split_first()?;
-    if *version != VERSION {
+    if ![WITHOUT_ITEM, VERSION].contains(version) {
         return None;
     }
     let query = u64::from_le_bytes(take(&mut rest)?);
     let (inside, skipped, emitted) = (get(&mut rest)?, get(&mut rest)?, get(&mut rest)?);
+    let within = match version {
+        &WITHOUT_ITEM => None,
+        _ => match get(&mut rest)? {
+            0 => None,
+            1 => Some(get(&mut rest)?),
+            _ => return None,
+        },
+    };
     let given = (0..get(&mut rest)?).map(|_| Some(u128::from_le_bytes(take(&mut rest)?))).collect::<Option<_>>()?;
     let (position, state) = (piece(&mut rest)?, piece(&mut rest)?);
-    rest.is_empty().then_some(Resume { position, query, inside, skipped, emitted, given, state })
+    rest.is_empty().then_some(Resume { position, query, inside, within, skipped, emitted, given, state })
 }
 
 fn put(mut n: u64, out: &mut Vec<u8>) {
@@ -98,6 +109,7 @@ mod tests {
             position: vec![1, 2, 3],
             query: 7,
             inside: 300,
+            within: Some(1 << 40),
             skipped: 0,
             emitted: u64::MAX,
             given: vec![9, 10],
@@ -113,5 +125,18 @@ mod tests {
             broken[at] ^= 0x55;
             assert!(Resume::decode(&broken).is_err());
         }
+    }
+
+    #[test]
+    fn what_an_older_build_wrote_is_read() {
+        let resume = Resume { position: vec![1], inside: 2, ..Resume::default() };
+        let mut bytes = resume.encode();
+        bytes[0] = WITHOUT_ITEM;
+        // Behind version, hash and three counters of one byte each.
+        assert_eq!(bytes.remove(1 + 8 + 3), 0);
+        let body = bytes.len() - 4;
+        let sum = checksum(&bytes[..body]).to_le_bytes();
+        bytes[body..].copy_from_slice(&sum);
+        assert_eq!(Resume::decode(&bytes).expect("bytes of the form before"), resume);
     }
 }
