@@ -110,17 +110,15 @@ impl Engine {
             Err(error) => return Err(refused(error, not_looked_at, None)),
         };
         let epk = container.partition_key().epk(&write.key);
-        let mut partition = container.partition_of(&epk);
         let mut work = Work::default();
-        let done = again(|| {
+        let (partition, done) = container.in_partition_of(&epk, |partition| {
             work.steps.clear();
-            partition = container.partition_of(&epk);
-            let spot = Spot { container, partition: &partition, key: Some(&epk) };
+            let spot = Spot { container, partition, key: Some(&epk) };
             self.at(spot, options.manner, &mut work, |work| {
                 let done = if options.pre_trigger.is_some() || options.post_trigger.is_some() {
-                    self.write_with_triggers(container, &partition, &write, work)
+                    self.write_with_triggers(container, partition, &write, work)
                 } else {
-                    self.write_alone(container, &partition, &write, work)
+                    self.write_alone(container, partition, &write, work)
                 };
                 if done.is_err() && work.steps.is_empty() {
                     work.clone_from(&not_looked_at);
@@ -133,10 +131,7 @@ impl Engine {
                 let position = partition.position(lsn, Some(lsn));
                 Ok(Pending::new(ordered, &partition, self.outcome(Ok(written), work, Some(position))))
             }
-            Err(error) => {
-                let lsn = partition.snapshot().map_or(0, |s| s.head().lsn);
-                Err(refused(error, work, Some(partition.position(lsn, None))))
-            }
+            Err(error) => Err(refused(error, work, Some(partition.position_now()))),
         }
     }
 

@@ -195,6 +195,11 @@ impl Partition {
         Position { range_id: self.id, version: self.version, lsn, item_lsn }
     }
 
+    /// The end of what is durable; the beginning if nobody can say.
+    pub fn position_now(&self) -> Position {
+        self.position(self.snapshot().map_or(0, |snapshot| snapshot.head().lsn), None)
+    }
+
     /// What is durable now.
     ///
     /// # Errors

@@ -41,8 +41,6 @@ pub(crate) struct Repartitions {
 /// One split or merge.
 struct Operation {
     container: Arc<Container>,
-    /// Whether each step is asked for.
-    stepwise: bool,
     /// The work; taken by whoever does some of it.
     moving: Mutex<Option<Moving>>,
     status: Mutex<Repartition>,
@@ -96,7 +94,6 @@ impl Engine {
         };
         let operation = Arc::new(Operation {
             container: Arc::clone(container),
-            stepwise,
             moving: Mutex::new(Some(moving)),
             status: Mutex::new(status.clone()),
         });
@@ -180,9 +177,10 @@ impl Engine {
             }
         }
         for operation in self.operations().iter().filter(|operation| !operation.is_over()) {
-            match operation.stepwise {
+            let Repartition { id, stepwise, .. } = operation.status();
+            match stepwise {
                 true => self.follow(operation),
-                false => _ = self.finish_repartition(operation.status().id)?,
+                false => _ = self.finish_repartition(id)?,
             }
         }
         first_failure.map_or(Ok(()), Err)
@@ -200,10 +198,10 @@ impl Engine {
     fn step_of(&self, operation: &Operation) {
         let mut moving = operation.moving.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(mut work) = moving.take() else { return };
-        let stage = operation.status().stage;
+        let Repartition { stage, stepwise, .. } = operation.status();
         let done = match stage {
             RepartitionStage::Copying => self.copy(operation, &mut work).map(|()| RepartitionStage::Copied),
-            RepartitionStage::Copied if operation.stepwise => {
+            RepartitionStage::Copied if stepwise => {
                 work.sources().for_each(|source| source.enter(Phase::Completing));
                 Ok(RepartitionStage::Completing)
             }
@@ -218,11 +216,7 @@ impl Engine {
                 operation.note(|status| (status.stage, status.copied_bytes) = (stage, work.copied_bytes));
                 *moving = Some(work);
             }
-            Err(error) => {
-                let cause = error.cause_chain();
-                let cause = if cause.is_empty() { error.told().to_owned() } else { cause };
-                self.give_up(operation, &work, RepartitionStage::Failed, Some(cause));
-            }
+            Err(error) => self.fail(operation, &work, &error),
         }
     }
 
@@ -242,7 +236,7 @@ impl Engine {
         let Some(mut work) = moving.take() else { return };
         match work.round() {
             Ok(_) => *moving = Some(work),
-            Err(error) => self.give_up(operation, &work, RepartitionStage::Failed, Some(error.told().to_owned())),
+            Err(error) => self.fail(operation, &work, &error),
         }
     }
 
@@ -260,6 +254,12 @@ impl Engine {
             status.new_ranges = new_ranges;
         });
         Ok(())
+    }
+
+    fn fail(&self, operation: &Operation, moving: &Moving, error: &Error) {
+        let cause = error.cause_chain();
+        let cause = if cause.is_empty() { error.told().to_owned() } else { cause };
+        self.give_up(operation, moving, RepartitionStage::Failed, Some(cause));
     }
 
     /// Everything is as it was before.

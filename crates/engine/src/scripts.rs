@@ -7,7 +7,7 @@
 use crate::Engine;
 use crate::catalog::{Container, Script};
 use crate::items::{CheckedWrite, apply};
-use crate::partition::{Ordered, Partition, again};
+use crate::partition::{Ordered, Partition};
 use crate::patches::CheckedPatch;
 use crate::pending::Pending;
 use crate::query::{Listed, environment, query_rows};
@@ -66,7 +66,6 @@ impl Engine {
         let script =
             found.map_err(|e| Box::new(self.outcome(Err(e), Work { steps: vec![Step::ReadNothing] }, None)))?;
         let epk = container.partition_key().epk(key);
-        let mut partition = container.partition_of(&epk);
         let mut work = Work::default();
         let mut run = |room: &mut Room<'_, '_>| {
             let (self_link, alt_link, quota) = (container.self_link(), container.alt_link(), self.quota(container));
@@ -83,13 +82,12 @@ impl Engine {
             let outcome = self.meters().script_seconds.time(run).map_err(script_error)?;
             Ok(ProcedureReply { body: outcome.body, log: outcome.log })
         };
-        let done = again(|| {
+        let (partition, done) = container.in_partition_of(&epk, |partition| {
             work.steps.clear();
-            partition = container.partition_of(&epk);
-            let spot = Spot { container, partition: &partition, key: Some(&epk) };
+            let spot = Spot { container, partition, key: Some(&epk) };
             self.at(spot, options.manner, &mut work, |work| {
                 let mut steps = Vec::new();
-                let done = self.transact(container, &partition, key, &mut steps, &mut run);
+                let done = self.transact(container, partition, key, &mut steps, &mut run);
                 work.steps.push(Step::Script { inner: steps, executions: 1 });
                 done
             })
@@ -99,11 +97,7 @@ impl Engine {
                 let position = partition.position(lsn, None);
                 Ok(Pending::new(ordered, &partition, self.outcome(Ok(reply), work, Some(position))))
             }
-            Err(error) => {
-                let lsn = partition.snapshot().map_or(0, |s| s.head().lsn);
-                let position = partition.position(lsn, None);
-                Err(Box::new(self.outcome(Err(error), work, Some(position))))
-            }
+            Err(error) => Err(Box::new(self.outcome(Err(error), work, Some(partition.position_now())))),
         }
     }
 

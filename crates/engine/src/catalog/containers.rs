@@ -177,6 +177,17 @@ impl Container {
         Arc::clone(&partitions[at.min(partitions.len() - 1)])
     }
 
+    /// Does an operation in the partition in which a key lives, as [`again`] does it; that partition, and how it went.
+    pub fn in_partition_of<T>(
+        &self,
+        epk: &Epk,
+        mut operation: impl FnMut(&Arc<Partition>) -> Result<T>,
+    ) -> (Arc<Partition>, Result<T>) {
+        let mut partition = None;
+        let done = again(|| operation(partition.insert(self.partition_of(epk))));
+        (partition.unwrap_or_else(|| self.partition_of(epk)), done)
+    }
+
     /// Whether there is a physical partition of this id.
     pub fn has_range(&self, id: u32) -> bool {
         self.partitions().iter().any(|p| p.id == id)

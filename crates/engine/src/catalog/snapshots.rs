@@ -116,8 +116,11 @@ fn home_in(key: &[u8], value: &[u8]) -> Result<Option<(PartitionId, Rid)>> {
 
 /// The same row with another home, if it gives one.
 fn moved(key: &[u8], value: &[u8], homes: &Homes) -> Result<Vec<u8>> {
-    let Some((home, _)) = home_in(key, value)? else { return Ok(value.to_vec()) };
+    if key.first() != Some(&RANGE) {
+        return Ok(value.to_vec());
+    }
     let (_, range) = RangeRecord::read(key, value)?;
+    let Some(home) = range.home else { return Ok(value.to_vec()) };
     let new = homes.get(&home).copied().ok_or_else(Record::damaged)?;
     Ok(RangeRecord { home: Some(new), ..range }.text())
 }
