@@ -219,6 +219,7 @@ impl Catalog {
         let mut writer = HomeWriter::open(&self.store, &self.world, home)?;
         let mut from = Vec::new();
         loop {
+            self.store.let_catch_up();
             let snapshot = writer.snapshot()?;
             let rest = (Bound::Included(&from[..]), Bound::Unbounded);
             let mut last = None;

@@ -144,6 +144,7 @@ impl Engine {
         if Clearing::first(partition.snapshot()?.as_ref())?.is_none() {
             return Ok(false);
         }
+        self.store.let_catch_up();
         let mut writer = partition.lock()?;
         // Under the lock, so that no newer deletion of the same logical partition comes between.
         let snapshot = partition.snapshot_with(writer.lsn)?;

@@ -68,6 +68,7 @@ impl Engine {
             return Ok(0);
         }
         drop(snapshot);
+        self.store.let_catch_up();
         let mut writer = partition.lock()?;
         let snapshot = partition.snapshot_with(writer.lsn)?;
         let mut transaction = Transaction::begin(container, partition, snapshot.as_ref(), self.world());

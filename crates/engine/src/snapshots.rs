@@ -122,6 +122,7 @@ impl Engine {
             let (key, value) = row.map_err(storage_failure)?;
             copy.put(key.to_vec(), value.to_vec());
             if copy.gathered_bytes() > COPIED_BYTES {
+                self.store.let_catch_up();
                 copy.flush();
                 copy.settle()?;
             }

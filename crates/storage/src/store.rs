@@ -276,6 +276,10 @@ pub trait Store: Send + Sync {
     /// What this engine offers.
     fn capabilities(&self) -> Capabilities;
 
+    /// Waits while the store is behind with its own upkeep, for a second at most. Whoever writes much that nobody waits
+    /// for calls this before each piece of it, so that commits that somebody does wait for are not held up.
+    fn let_catch_up(&self) {}
+
     /// Bytes in use on disk, or in memory for an engine without one. Best effort.
     fn approximate_bytes(&self) -> u64;
 
@@ -315,6 +319,10 @@ macro_rules! store_behind {
 
             fn capabilities(&self) -> Capabilities {
                 (**self).capabilities()
+            }
+
+            fn let_catch_up(&self) {
+                (**self).let_catch_up()
             }
 
             fn approximate_bytes(&self) -> u64 {

@@ -118,6 +118,7 @@ impl Moving {
     /// # Errors
     /// 449 if what was written meanwhile could not be followed; what the store reports.
     pub fn round(&mut self) -> Result<bool> {
+        self.store.let_catch_up();
         let next = self.sources.iter().position(|source| source.cursor.is_some());
         for at in 0..self.sources.len() {
             let snapshot = self.sources[at].partition.stored()?;

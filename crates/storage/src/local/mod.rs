@@ -204,6 +204,10 @@ impl Store for LocalStore {
         Capabilities { durable: true, long_snapshots: true, watch: false, followers: false }
     }
 
+    fn let_catch_up(&self) {
+        self.committer.sink().let_catch_up();
+    }
+
     fn approximate_bytes(&self) -> u64 {
         self.committer.sink().bytes()
     }

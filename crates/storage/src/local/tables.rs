@@ -54,6 +54,10 @@ const DESTROY_KEYS: usize = 10_000;
 const SEALED_MAX: usize = 3;
 const RUNS_MAX: usize = 28;
 const ROOM_POLL: Duration = Duration::from_millis(1);
+/// Work that can wait waits as soon as a memtable does, and so long at most: what is left of the room is for clients.
+const SEALED_BEHIND: usize = 1;
+const RUNS_BEHIND: usize = 8;
+const CATCH_UP_MOST: Duration = Duration::from_secs(1);
 
 /// One accepted piece of work.
 pub(super) enum Work {
@@ -436,15 +440,28 @@ impl Tables {
                 keyspace.rotate_memtable()?;
             }
         }
-        let crowded = |keyspace: &Keyspace| {
-            keyspace.tree.sealed_memtable_count() >= SEALED_MAX || keyspace.tree.l0_run_count() >= RUNS_MAX
-        };
-        while crowded(&self.rows) || crowded(&self.index) {
+        while self.is_behind(SEALED_MAX, RUNS_MAX) {
             // Costs nothing when clean, and says whether the background worker died.
             self.db.persist(PersistMode::Buffer)?;
             std::thread::sleep(ROOM_POLL);
         }
         Ok(())
+    }
+
+    /// Whether so many memtables wait to be flushed, or so many runs to be compacted.
+    fn is_behind(&self, sealed: usize, runs: usize) -> bool {
+        let is_behind = |keyspace: &Keyspace| {
+            keyspace.tree.sealed_memtable_count() >= sealed || keyspace.tree.l0_run_count() >= runs
+        };
+        is_behind(&self.rows) || is_behind(&self.index)
+    }
+
+    /// Waits until flushes and compactions caught up, but not for ever: clients alone may keep them busy.
+    pub(super) fn let_catch_up(&self) {
+        let polls = CATCH_UP_MOST.as_millis() / ROOM_POLL.as_millis();
+        for _ in (0..polls).take_while(|_| self.is_behind(SEALED_BEHIND, RUNS_BEHIND)) {
+            std::thread::sleep(ROOM_POLL);
+        }
     }
 
     fn recover_heads(&self) -> Result<Recovered, StoreError> {
