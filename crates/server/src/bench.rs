@@ -5,10 +5,10 @@
 
 use crate::command::{BenchArguments, BlogArguments, TableFormat, Workload};
 use crate::failure::Failure;
-use orrery_blog::{Bar, Format, Model, Options, Quiet};
+use orrery_blog::{Format, Model, Options};
 use orrery_model::Json;
 use orrery_model::json::parse;
-use std::io::{BufRead, BufReader, IsTerminal, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
@@ -53,10 +53,8 @@ fn run_blog(arguments: &BlogArguments) -> Result<(), Failure> {
         .enable_all()
         .build()
         .map_err(|error| Failure::Failed(format!("cannot start the client: {error}")))?;
-    let bar = Bar::new();
-    let progress: &dyn orrery_blog::Progress = if std::io::stderr().is_terminal() { &bar } else { &Quiet };
     let report = runtime
-        .block_on(orrery_blog::bench::run(options, progress))
+        .block_on(orrery_blog::bench::run(options, orrery_blog::on_stderr().as_ref()))
         .map_err(|error| Failure::Failed(format!("the workload stopped: {error}")))?;
     writeln!(std::io::stdout(), "{report}")
         .map_err(|error| Failure::Failed(format!("cannot write to standard output: {error}")))
