@@ -135,7 +135,7 @@ impl Room {
     /// Bytes of all items' texts, to the kilobyte.
     pub(crate) fn bytes(&self) -> u64 {
         let (_, usage) = self.engine.quota(&self.container);
-        let size = usage.split(';').find_map(|part| part.strip_prefix("collectionSize="));
+        let size = usage.split(';').find_map(|part| part.strip_prefix("documentsSize="));
         size.and_then(|kilobytes| kilobytes.parse::<u64>().ok()).map_or(0, |kilobytes| kilobytes * 1024)
     }
 

@@ -3,7 +3,7 @@
 //! `http` measures the program as clients meet it, next to a bare HTTP server and the bare store; `engine` measures the
 //! engine alone; `queries` measures answers of one size in containers of several sizes; `bulk` measures creates that come
 //! many at once, next to such that come one by one; `throughput` measures metering and admission; `traffic` measures what
-//! it costs to keep what was asked. docs/benchmarks.md says what each line means. Build with `--release`.
+//! it costs to keep what was asked, and to count it. docs/benchmarks.md says what each line means. Build with `--release`.
 
 #![allow(clippy::print_stdout)] // a tool that speaks to a terminal
 
@@ -57,7 +57,7 @@ enum Command {
         #[arg(long, default_value_t = 5)]
         rounds: usize,
     },
-    /// Keeping what was asked of a container, for each request
+    /// Keeping what was asked of a container, and counting it for the metrics, for each request
     Traffic {
         /// Rounds
         #[arg(long, default_value_t = 5)]

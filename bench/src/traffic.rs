@@ -1,9 +1,11 @@
-//! What it costs to keep what was asked of a container: heat map and ranks of keys, for each request at a partition.
+//! What it costs to keep what was asked: heat map and ranks of a container's keys, for each request at a partition; and
+//! the metrics, for each request that is answered.
 
 use crate::Result;
 use crate::report::median;
 use orrery_engine::request::Charge;
 use orrery_engine::{Seen, Traffic};
+use orrery_gateway::{Metrics, RequestKind};
 use orrery_model::partition_key::{Component, Epk, Hashing};
 use orrery_model::world::split_mix;
 use std::hint::black_box;
@@ -21,14 +23,45 @@ const STREAMS: [(&str, u64, bool); 4] = [
     ("100,000 keys, one hot", 100_000, true),
 ];
 
-/// Prints the nanoseconds of a request of each stream, reads and writes: medians over rounds.
+/// Operations on items, for requests of several kinds.
+const OPERATIONS: [&str; 8] = [
+    "read_item",
+    "create_item",
+    "upsert_item",
+    "replace_item",
+    "patch_item",
+    "delete_item",
+    "query_items",
+    "list_items",
+];
+
+/// Prints the nanoseconds of a request of each stream, reads and writes, and those of its metrics: medians over rounds.
 pub(crate) fn run(rounds: usize) -> Result<()> {
     println!("{:<24} {:>10} {:>10}", "keeping a request, ns", "read", "write");
     for (name, keys, hot) in STREAMS {
         let [read, write] = [0, 500].map(|bytes| median((0..rounds).map(|_| stream(keys, hot, bytes)).collect()));
         println!("{name:<24} {read:>10.0} {write:>10.0}");
     }
+    println!("{:<24} {:>10} {:>10}", "metrics of a request, ns", "1 thread", "2 threads");
+    for (name, kinds) in [("of one kind", 1), ("of eight kinds in turn", OPERATIONS.len())] {
+        let [one, two] = [1, 2].map(|threads| median((0..rounds).map(|_| metrics(kinds, threads)).collect()));
+        println!("{name:<24} {one:>10.0} {two:>10.0}");
+    }
     Ok(())
+}
+
+/// Nanoseconds in which a thread has counted one request, while so many threads do nothing else.
+fn metrics(kinds: usize, threads: usize) -> f64 {
+    let metrics = Metrics::default();
+    let requests = || {
+        for n in 0..REQUESTS as usize {
+            let kind = RequestKind { operation: OPERATIONS[n % kinds], resource: "docs" };
+            metrics.answered(black_box(kind), 200, 0, 0.000_2, Charge(100));
+        }
+    };
+    let began = Instant::now();
+    std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(requests))));
+    began.elapsed().as_nanos() as f64 / REQUESTS as f64
 }
 
 /// Nanoseconds of one request, less those of making it up. A millisecond goes by every ten requests, so columns are

@@ -55,8 +55,8 @@ pub struct RequestCounts {
 }
 
 impl Metrics {
-    /// Counts a request that is answered.
-    pub(crate) fn answered(&self, kind: RequestKind, status: u16, sub_status: u32, seconds: f64, charge: Charge) {
+    /// Counts a request that is answered, or left without an answer: status 0.
+    pub fn answered(&self, kind: RequestKind, status: u16, sub_status: u32, seconds: f64, charge: Charge) {
         let series = self.series_of(kind);
         series.seconds.observe(seconds);
         series.charge.observe(charge.as_ru());
