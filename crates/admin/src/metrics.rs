@@ -83,6 +83,11 @@ type PartitionGauge = (&'static str, &'static str, fn(&PartitionInventory) -> f6
 const PARTITION_GAUGES: &[PartitionGauge] = &[
     ("orrery_partition_bytes", "Bytes of the items of a physical partition, as JSON texts.", |p| p.bytes as f64),
     (
+        "orrery_partition_index_bytes",
+        "Bytes of the index entries' rows of a physical partition, keys and values.",
+        |p| p.index_bytes as f64,
+    ),
+    (
         "orrery_partition_normalized_ru_ratio",
         "The share of its budget that a physical partition spent in the last whole second.",
         |p| p.throughput.normalized,

@@ -6,7 +6,7 @@ use crate::shape::{COUNT, Member, Shape, Value, joined, must};
 use crate::throughput::{SERVED, show_served};
 use orrery_model::{Json, object};
 
-const HELD: [Member; 7] = [
+const HELD: [Member; 8] = [
     must("id", Value::Text, "the partition key range id that clients see"),
     must("parents", Value::Texts, "the ids of the ranges it came from"),
     must("minInclusive", Value::Text, "where its stretch of the hash space begins, in hexadecimal digits"),
@@ -14,8 +14,9 @@ const HELD: [Member; 7] = [
     must("lsn", COUNT, "its last durable commit"),
     must("items", COUNT, "items"),
     must("bytes", COUNT, "bytes of their JSON texts"),
+    must("indexBytes", COUNT, "bytes of the index entries' rows, keys and values"),
 ];
-const MEMBERS: [Member; 14] = joined(HELD, SERVED);
+const MEMBERS: [Member; 15] = joined(HELD, SERVED);
 
 /// A physical partition.
 pub(crate) const PARTITION: Shape = Shape { name: "Partition", members: &MEMBERS };
@@ -40,6 +41,7 @@ pub(crate) fn list(call: &Call) -> Result<Answer, Problem> {
             "lsn" => partition.lsn,
             "items" => partition.items,
             "bytes" => partition.bytes,
+            "indexBytes" => partition.index_bytes,
         };
         show_served(&partition.throughput, &mut shown);
         Json::from(shown)

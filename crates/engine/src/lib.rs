@@ -297,13 +297,15 @@ impl Engine {
         self.metadata_read(shown)
     }
 
-    /// `x-ms-resource-quota` and `x-ms-resource-usage` of a container, sizes in kilobytes.
+    /// `x-ms-resource-quota` and `x-ms-resource-usage` of a container, sizes in kilobytes: that of the documents, and
+    /// that of the collection, which is documents and index.
     pub fn quota(&self, container: &Container) -> (String, String) {
         let stored = container.stored().unwrap_or_default();
-        let (items, kb) = (stored.items, stored.bytes.div_ceil(1024));
+        let (items, documents) = (stored.items, stored.bytes.div_ceil(1024));
+        let collection = (stored.bytes + stored.index_bytes).div_ceil(1024);
         (
             "documentSize=51200;documentsSize=52428800;documentsCount=-1;collectionSize=52428800;".to_owned(),
-            format!("documentSize=0;documentsSize={kb};documentsCount={items};collectionSize={kb};"),
+            format!("documentSize=0;documentsSize={documents};documentsCount={items};collectionSize={collection};"),
         )
     }
 

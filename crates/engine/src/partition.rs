@@ -70,6 +70,8 @@ pub struct Counters {
     pub items: u64,
     /// Bytes of their texts.
     pub bytes: u64,
+    /// Bytes of the index entries' rows.
+    pub index_bytes: u64,
     /// Above every item number used so far.
     pub next_number: Number,
 }
@@ -128,11 +130,15 @@ impl Changes {
     /// An item has these terms instead of those.
     pub fn replace_terms(&mut self, before: &Terms, after: &Terms, number: Number, place: Place) {
         for (path, value) in before.without(after) {
-            self.deletes.push(keys::term(path, value, number, place));
+            let key = keys::term(path, value, number, place);
+            self.counters.index_bytes = self.counters.index_bytes.saturating_sub(key.len() as u64);
+            self.deletes.push(key);
             *self.entries.entry(path).or_default() -= 1;
         }
         for (path, value) in after.without(before) {
-            self.puts.push((keys::term(path, value, number, place), Vec::new()));
+            let key = keys::term(path, value, number, place);
+            self.counters.index_bytes += key.len() as u64;
+            self.puts.push((key, Vec::new()));
             *self.entries.entry(path).or_default() += 1;
         }
     }
@@ -297,8 +303,10 @@ impl Partition {
 
     /// Counters as a snapshot has them.
     pub fn counters(snapshot: &dyn Snapshot) -> Result<Counters> {
-        let row = snapshot.get(&keys::counters()).map_err(storage_failure)?;
-        Ok(row.and_then(|row| Counters::decode(&row)).unwrap_or_default())
+        let Some(row) = snapshot.get(&keys::counters()).map_err(storage_failure)? else {
+            return Ok(Counters::default());
+        };
+        Counters::decode(&row).ok_or_else(|| Error::internal("the row of counters is damaged"))
     }
 
     /// Which items follow which policy in a snapshot.
@@ -538,12 +546,12 @@ impl Recent {
 impl Counters {
     /// The row.
     pub fn encode(self) -> Vec<u8> {
-        [self.items, self.bytes, self.next_number].iter().flat_map(|n| n.to_be_bytes()).collect()
+        [self.items, self.bytes, self.index_bytes, self.next_number].iter().flat_map(|n| n.to_be_bytes()).collect()
     }
 
     fn decode(row: &[u8]) -> Option<Self> {
         let at = |i: usize| keys::number(row.get(i * 8..i * 8 + 8)?);
-        Some(Counters { items: at(0)?, bytes: at(1)?, next_number: at(2)? })
+        Some(Counters { items: at(0)?, bytes: at(1)?, index_bytes: at(2)?, next_number: at(3)? })
     }
 }
 

@@ -160,6 +160,7 @@ impl Ledger {
         }
         let (_, usage) = engine.quota(container);
         assert!(usage.contains(&format!("documentsCount={};", there.len())), "{usage}");
+        check_counters(engine, container);
         let (ranges, _) = engine.partition_key_ranges(container).expect("ranges");
         let mut changed = Vec::new();
         for range in &ranges {

@@ -330,6 +330,7 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
         apply(&bench, &container, &mut expected, change);
         bench.world.advance_ms(300);
     }
+    check_counters(&bench.engine, &container);
     for asked in &case.asked {
         check_query(&bench, &container, &expected, asked)?;
     }

@@ -272,6 +272,7 @@ impl Run {
     /// What is there is what the model says.
     fn check(&mut self) {
         let (engine, container) = (self.engine(), &self.container);
+        check_counters(engine, container);
         let all = rows(engine, container, &Scope::Everything, &query("SELECT * FROM c"), &[7]).expect("rows");
         let found: BTreeMap<String, u64> =
             all.iter().map(|row| json(row)).map(|item| (id_of(&item), number(&item, "n"))).collect();

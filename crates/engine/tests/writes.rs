@@ -308,6 +308,7 @@ impl Model {
         self.expire();
         let (_, usage) = self.bench.engine.quota(&self.container);
         assert!(usage.contains(&format!("documentsCount={};", self.items.len())), "{usage}");
+        check_counters(&self.bench.engine, &self.container);
     }
 }
 

@@ -77,7 +77,9 @@ fn containers_are_counted_as_they_are_and_work_as_it_is_done() {
     let before = samples(&mut manager);
     let posts = "db=\"blog\",coll=\"posts\"";
     assert_eq!(before[&format!("orrery_container_items{{{posts}}}")], 2.0);
-    assert!(before[&format!("orrery_partition_bytes{{{posts},pkrange=\"0\"}}")] > 0.0);
+    for name in ["orrery_partition_bytes", "orrery_partition_index_bytes"] {
+        assert!(before[&format!("{name}{{{posts},pkrange=\"0\"}}")] > 0.0, "{name}");
+    }
     assert_eq!(before["orrery_script_seconds_count"], 1.0);
     assert_eq!(before["orrery_changefeed_items_total"], 2.0);
     assert_eq!(before["orrery_query_partitions_contacted_bucket{le=\"1\"}"], 1.0);

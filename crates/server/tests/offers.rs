@@ -293,6 +293,12 @@ fn statistics_and_quotas_count_what_is_stored() {
     let quota = client.call(&read.header("x-ms-documentdb-populatequotainfo", "True"));
     let usage = quota.header("x-ms-resource-usage").expect("the usage");
     assert!(usage.starts_with("documentSize=0;documentsSize=4") && usage.contains(";documentsCount=20;"), "{usage}");
+    // A collection is its documents and its index.
+    let size = |name: &str| {
+        let size = usage.split(';').find_map(|part| part.strip_prefix(name)?.strip_prefix('='));
+        size.and_then(|size| size.parse::<u64>().ok()).expect("a size")
+    };
+    assert!(size("collectionSize") > size("documentsSize"), "{usage}");
     let script = r#"{"id":"s","body":"function () {}"}"#;
     for (feed, usage) in [
         ("sprocs", "storedProcedures=1;triggers=0;functions=0;"),

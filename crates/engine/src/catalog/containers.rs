@@ -250,7 +250,7 @@ impl Container {
         Resource { body, etag: state.meta.etag_text(), rid: self.rid, created }
     }
 
-    /// Items and bytes that are stored durably.
+    /// Items, and bytes of items and index, that are stored durably.
     ///
     /// # Errors
     /// What the store reports.
@@ -261,6 +261,7 @@ impl Container {
                 let counters = Partition::counters(partition.survey()?.as_ref())?;
                 all.items += counters.items;
                 all.bytes += counters.bytes;
+                all.index_bytes += counters.index_bytes;
             }
             Ok(all)
         })

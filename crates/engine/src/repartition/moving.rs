@@ -225,7 +225,7 @@ impl Moving {
             }
             Kept::Term(path, ..) => {
                 let path = self.sources[at].path(self.merges, path)?;
-                target.count(path, i64::from(!existed.unwrap_or(false)));
+                target.count_term(path, key.len(), i64::from(!existed.unwrap_or(false)));
                 target.writer.put(keys::with_path(key, path), value.to_vec());
             }
             _ => target.writer.put(key.to_vec(), value.to_vec()),
@@ -253,7 +253,7 @@ impl Moving {
                     let path = self.sources[at].path(self.merges, path)?;
                     let key = keys::with_path(key, path);
                     let was_here = existed && (to.is_some() || target.has(&key)?);
-                    target.count(path, -i64::from(was_here));
+                    target.count_term(path, key.len(), -i64::from(was_here));
                     target.writer.delete(key);
                 }
                 _ => target.writer.delete(key.to_vec()),
@@ -340,12 +340,14 @@ impl Source {
 }
 
 impl Target {
-    fn count(&mut self, path: PathNumber, change: i64) {
+    /// So many terms of a path more or fewer, with keys of so many bytes.
+    fn count_term(&mut self, path: PathNumber, bytes: usize, change: i64) {
         let at = path as usize;
         if self.counts.len() <= at {
             self.counts.resize(at + 1, 0);
         }
         self.counts[at] = self.counts[at].saturating_add_signed(change);
+        self.counters.index_bytes = self.counters.index_bytes.saturating_add_signed(change * bytes as i64);
     }
 
     fn has(&self, key: &[u8]) -> Result<bool> {

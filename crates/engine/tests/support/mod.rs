@@ -3,7 +3,7 @@
 #![allow(dead_code)] // each test file uses its own part
 
 use orrery_engine::request::*;
-use orrery_engine::{Container, Engine, EngineOptions, Profile};
+use orrery_engine::{Container, Engine, EngineOptions, PartitionInventory, Profile};
 use orrery_model::json::parse;
 use orrery_model::partition_key::PartitionKey;
 use orrery_model::world::SeededWorld;
@@ -60,6 +60,16 @@ pub fn create_container(engine: &Engine, body: &str, partitions: usize) -> Resul
     let throughput = Throughput::Manual(if partitions == 1 { 400 } else { partitions as u32 * 6_000 });
     let created = engine.create_container(&database, &object(body), Some(throughput)).result?;
     engine.container(Id::Name("db"), Id::Rid(created.rid))
+}
+
+/// Checks that the counters of each physical partition are what its rows add up to.
+#[track_caller]
+pub fn check_counters(engine: &Engine, container: &Container) {
+    let figures = |all: Vec<PartitionInventory>| -> Vec<_> {
+        all.iter().map(|partition| (partition.id, partition.items, partition.bytes, partition.index_bytes)).collect()
+    };
+    let counted = figures(engine.partition_inventory(container).expect("the counters"));
+    assert_eq!(counted, figures(engine.partition_recount(container).expect("the rows")));
 }
 
 /// JSON text as an object.
