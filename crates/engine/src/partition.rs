@@ -43,7 +43,7 @@ pub struct Partition {
     /// Changes up to this LSN stand in the order of several histories that were merged, not in that of time.
     pub mixed_until: u64,
     /// Its budget, and the account of what it served.
-    pub(crate) meter: Meter,
+    pub(crate) meter: Arc<Meter>,
     store: Arc<dyn Store>,
     writer: Mutex<Option<Writer>>,
     paths: RwLock<Option<Paths>>,
@@ -176,7 +176,7 @@ impl Partition {
             home,
             version,
             mixed_until: 0,
-            meter: Meter::default(),
+            meter: Arc::default(),
             store,
             writer: Mutex::new(None),
             paths: RwLock::new(None),

@@ -248,7 +248,6 @@ impl Engine {
             moving.finish(container, held)?;
             Ok(NewRanges { homes: moving.targets(), mixed_until: moving.mixed_until() })
         })?;
-        operation.container.share_throughput();
         operation.note(|status| {
             status.copied_bytes = moving.copied_bytes;
             status.new_ranges = new_ranges;

@@ -5,6 +5,7 @@
 //! budget     what may be spent in a second, and what becomes of the rest; pure
 //! meter      a physical partition's budget and the account of what it served
 //! provision  what a container is given, and how its partitions share it
+//! succession what becomes of budgets and accounts when partitions take the place of others
 //! breakdown  what a charge is made of
 //! admission  every request for items passes here, before it is carried out and after
 //! ```
@@ -20,6 +21,7 @@ mod budget;
 mod meter;
 mod prices;
 mod provision;
+mod succession;
 
 pub(crate) use admission::{Bill, Served, Spot, bytes_written, status};
 pub(crate) use budget::Budget;

@@ -7,6 +7,7 @@ use orrery_engine::{Container, Engine, EngineOptions, Feed, PendingBatch, Profil
 use orrery_model::world::SeededWorld;
 use orrery_model::{Error, Json, Kind, Rid};
 use orrery_storage::{MemoryStore, Store};
+use proptest::prelude::*;
 use std::sync::Arc;
 use support::*;
 
@@ -431,4 +432,191 @@ fn partitions_that_split_and_merge_share_the_throughput_anew() {
         .map(|n| format!("k{n}"))
         .find(|pk| container.partition_of(&container.partition_key().epk(&key(&format!("[\"{pk}\"]")))).id == fresh.id);
     assert_eq!(drain(engine, &container, &hot.expect("a key in each"), Manner::default()), 4_000);
+}
+
+/// A key in each of the container's partitions.
+fn keys_of_all(container: &Container) -> Vec<String> {
+    let epk = |pk: &str| container.partition_key().epk(&key(&format!("[\"{pk}\"]")));
+    let names: Vec<String> = (0..1_000).map(|n| format!("k{n}")).collect();
+    let of = |id: u32| names.iter().find(|name| container.partition_of(&epk(name)).id == id);
+    container.partitions().iter().map(|p| of(p.id).expect("a key in each").clone()).collect()
+}
+
+/// Splits the partition at this place in the middle.
+fn split(engine: &Engine, container: &Arc<Container>, at: usize) {
+    let range = container.partitions()[at].id;
+    repartition(engine, container, RangeChange::Split { range, at: SplitAt::Middle });
+}
+
+/// Merges this partition and the next.
+fn merge(engine: &Engine, container: &Arc<Container>, at: usize) {
+    let ranges = container.partitions()[at..at + 2].iter().map(|p| p.id).collect();
+    repartition(engine, container, RangeChange::Merge { ranges });
+}
+
+/// What may be spent in each partition now.
+fn drain_all(engine: &Engine, container: &Container) -> Vec<u32> {
+    keys_of_all(container).iter().map(|pk| drain(engine, container, pk, Manner::default())).collect()
+}
+
+#[test]
+fn a_split_or_merge_gives_nobody_a_fresh_second() {
+    let bench = bench(ENFORCED);
+    let (engine, container) = (&bench.engine, bench.container(BODY, 1));
+    for _ in 0..300 {
+        assert!(!is_throttled(&look(engine, &container, "p", Manner::default())));
+    }
+    split(engine, &container, 0);
+    assert_eq!(drain_all(engine, &container), [50, 50]);
+    bench.world.advance_ms(1_000);
+    let one = keys_of_all(&container).remove(0);
+    assert_eq!(drain(engine, &container, &one, Manner::default()), 200);
+    merge(engine, &container, 0);
+    assert_eq!(drain_all(engine, &container), [200]);
+    bench.world.advance_ms(1_000);
+    assert_eq!(drain_all(engine, &container), [400]);
+}
+
+#[test]
+fn those_that_were_not_split_give_what_they_lose_and_keep_what_they_spent() {
+    let bench = bench(ENFORCED);
+    let (engine, container) = (&bench.engine, bench.container(BODY, 2));
+    let [_, other] = keys_of_two(&container);
+    assert_eq!(drain(engine, &container, &other, Manner::default()), 6_000);
+    // Three parts of 4,000: the one that was not split has spent 2,000 more than it has.
+    split(engine, &container, 0);
+    assert_eq!(drain_all(engine, &container), [4_000, 4_000, 0]);
+    bench.world.advance_ms(1_000);
+    assert_eq!(drain_all(engine, &container), [4_000, 4_000, 2_000]);
+    bench.world.advance_ms(1_000);
+    assert_eq!(drain_all(engine, &container), [4_000, 4_000, 4_000]);
+}
+
+#[test]
+fn what_a_request_overdrew_is_paid_off_by_those_that_take_its_place() {
+    let bench = bench(ENFORCED);
+    let (engine, container) = (&bench.engine, bench.container(BODY, 1));
+    let numbers = (0..9_000).map(|n| n.to_string()).collect::<Vec<_>>().join(",");
+    let large = format!(r#"{{"id":"large","pk":"p","numbers":[{numbers}]}}"#);
+    let charge = write(engine, &container, &WriteOperation::Create, Some(&large), &WriteOptions::default()).charge;
+    assert!(charge > Charge(100_000), "{charge} is more than two seconds");
+    let wait = |pk: &str| {
+        let refused = look(engine, &container, pk, Manner::default()).result.expect_err("it is paid off first");
+        assert_eq!(refused.kind(), Kind::Throttled, "{refused}");
+        refused.retry_after_ms().expect("a wait")
+    };
+    let alone = wait("p");
+    assert_eq!(alone, charge.0 / 40_000 * 1_000);
+    bench.world.advance_ms(700);
+    split(engine, &container, 0);
+    for pk in keys_of_all(&container) {
+        assert_eq!(wait(&pk), alone - 700);
+    }
+    bench.world.advance_ms(600);
+    merge(engine, &container, 0);
+    assert_eq!(wait("p"), alone - 1_300);
+    bench.world.advance_ms(alone - 1_301);
+    assert_eq!(drain_all(engine, &container), [0]);
+    bench.world.advance_ms(1);
+    let left = 40_000 - charge.0 % 40_000;
+    assert_eq!(drain_all(engine, &container), [left.div_ceil(100) as u32]);
+}
+
+#[test]
+fn what_was_saved_and_the_account_outlive_splits_and_merges() {
+    let bench = bench(ThroughputOptions { burst_capacity: true, ..ENFORCED });
+    let (engine, container) = (&bench.engine, bench.container(BODY, 1));
+    look(engine, &container, "p", Manner::default());
+    bench.world.advance_ms(20_000);
+    let spent = drain(engine, &container, "p", Manner::default());
+    assert_eq!(spent, 3_000);
+    let sums = || {
+        let all = engine.throughput_of(&container).partitions;
+        let of = |each: fn(&PartitionThroughput) -> u64| all.iter().map(each).sum::<u64>();
+        let seconds = |each: fn(&PartitionSecond) -> u64| all.iter().flat_map(|p| &p.seconds).map(each).sum::<u64>();
+        (
+            all.iter().map(|p| p.banked).sum::<f64>(),
+            [of(|p| p.charged.0), of(|p| p.requests), of(|p| p.throttled), of(|p| p.would_throttle)],
+            [seconds(|s| s.charged.0), seconds(|s| s.requests), seconds(|s| s.throttled)],
+        )
+    };
+    let before = sums();
+    assert_eq!(before, (20.0 * 400.0 - 1.0 - 2_600.0, [300_100, 3_001, 1, 0], [300_100, 3_001, 1]));
+    split(engine, &container, 0);
+    assert_eq!(sums(), before);
+    split(engine, &container, 1);
+    assert_eq!(sums(), before);
+    merge(engine, &container, 0);
+    merge(engine, &container, 0);
+    assert_eq!(sums(), before);
+    assert_eq!(drain_all(engine, &container), [0], "this second has spent what burst capacity gives");
+}
+
+/// What happens to a container while its throughput is watched.
+#[derive(Clone, Debug)]
+enum Event {
+    /// So many reads of this key, after so many milliseconds.
+    Reads(u64, usize, u32),
+    /// Splits one of the partitions, if there are few.
+    Split(usize),
+    /// Merges one with its neighbour, if it has one.
+    Merge(usize),
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let gap = prop_oneof![3 => 0..30u64, 2 => 0..400u64, 1 => 900..1_100u64];
+    prop_oneof![
+        12 => (gap, 0..12usize, 1..300u32).prop_map(|(gap, key, reads)| Event::Reads(gap, key, reads)),
+        1 => (0..4usize).prop_map(Event::Split),
+        1 => (0..4usize).prop_map(Event::Merge),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_is_split_and_merged_no_ten_seconds_serve_more_than_they_bring(
+        events in prop::collection::vec(event(), 60..160),
+    ) {
+        let bench = bench(ENFORCED);
+        let (engine, container) = (&bench.engine, bench.container(BODY, 1));
+        let (mut now, mut served) = (0, Vec::new());
+        for event in events {
+            let live = container.partitions().len();
+            match event {
+                Event::Reads(gap, pk, reads) => {
+                    bench.world.advance_ms(gap);
+                    now += gap;
+                    let is_served = |_: &u32| !is_throttled(&look(engine, &container, &format!("k{pk}"), Manner::default()));
+                    served.push((now, (0..reads).take_while(is_served).count() as u64));
+                }
+                Event::Split(at) if live < 4 => split(engine, &container, at % live),
+                Event::Merge(at) if live > 1 => merge(engine, &container, at % (live - 1)),
+                _ => {}
+            }
+        }
+        for (at, (begin, _)) in served.iter().enumerate() {
+            let sum: u64 = served[at..].iter().take_while(|(now, _)| *now < begin + 10_000).map(|(_, n)| n).sum();
+            // A hundredth more for the slots in which it is remembered, and the last request of each partition.
+            prop_assert!(sum <= 4_040 + 4, "{sum} request units in ten seconds from {begin} ms");
+        }
+    }
+}
+
+#[test]
+fn a_load_that_lasts_gets_all_that_is_provisioned_through_splits_and_merges() {
+    let bench = bench(ENFORCED);
+    let (engine, container) = (&bench.engine, bench.container(BODY, 1));
+    let mut served = 0;
+    for tick in 0..600 {
+        bench.world.advance_ms(50);
+        match tick % 60 {
+            10 | 20 => split(engine, &container, 0),
+            40 | 50 => merge(engine, &container, 0),
+            _ => {}
+        }
+        served += drain_all(engine, &container).iter().sum::<u32>();
+    }
+    assert!((11_700..=12_120).contains(&served), "{served} of 12,000 request units in 30 s");
 }

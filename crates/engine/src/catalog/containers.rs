@@ -156,16 +156,16 @@ impl Container {
         Arc::clone(&self.ranges.read().unwrap_or_else(PoisonError::into_inner).lineage)
     }
 
-    /// Other partitions take the place of some.
-    pub(super) fn change_ranges(&self, store: &Arc<dyn Store>, changed: &[RangeRecord]) -> Result<()> {
-        let mut ranges = self.ranges.write().unwrap_or_else(PoisonError::into_inner);
-        let mut lineage = Lineage::clone(&ranges.lineage);
+    /// Other partitions take the place of some, at this millisecond. One at a time changes them.
+    pub(super) fn change_ranges(&self, store: &Arc<dyn Store>, changed: &[RangeRecord], now: u64) -> Result<()> {
+        let mut lineage = Lineage::clone(&self.lineage());
         lineage.extend(changed.iter().map(|range| (range.id, range.clone())));
         // Those that stay are the same objects: each has its one writer.
-        let fresh = live(store, &lineage, self.created)?;
-        let same = |new: &Arc<Partition>| ranges.live.iter().find(|old| old.id == new.id).unwrap_or(new).clone();
-        let live = fresh.iter().map(same).collect();
-        *ranges = Ranges { live, lineage: Arc::new(lineage) };
+        let (before, fresh) = (self.partitions(), live(store, &lineage, self.created)?);
+        let same = |new: &Arc<Partition>| before.iter().find(|old| old.id == new.id).unwrap_or(new).clone();
+        let live: Arc<[_]> = fresh.iter().map(same).collect();
+        self.pass_throughput_on(now, &before, &live);
+        *self.ranges.write().unwrap_or_else(PoisonError::into_inner) = Ranges { live, lineage: Arc::new(lineage) };
         Ok(())
     }
 
@@ -490,13 +490,13 @@ impl Catalog {
         if !self.has(container) {
             return Err(Error::not_found());
         }
-        let before = container.provision.decisions();
-        container.provision.decide(decide(&container.provision.given())?);
+        let (before, now) = (container.provision.decisions(), self.world.now_ms());
+        container.provision.decide(now, decide(&container.provision.given())?);
         let (meta, settings, policies) = container.state();
         let mut batch = Batch::default();
         batch.put(&container.record(meta, &settings, &policies));
-        self.commit(batch).inspect_err(|_| container.provision.decide(before))?;
-        container.share_throughput();
+        self.commit(batch).inspect_err(|_| container.provision.decide(now, before))?;
+        container.share_throughput(now);
         Ok(())
     }
 

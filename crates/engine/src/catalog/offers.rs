@@ -269,19 +269,19 @@ impl Catalog {
 
     /// Tells a container what it may spend: what its own offer says, or else a share of its database's.
     pub(crate) fn provide(&self, container: &Container) {
-        let database = container.rid().database_part();
+        let (database, now) = (container.rid().database_part(), self.world.now_ms());
         let given = match (self.offer_of(container.rid()), self.offer_of(database)) {
             (Some(offer), _) => Given::Own(offer.throughput),
             (None, Some(offer)) => {
                 let rate = u64::from(offer.throughput.most()) * 1000;
                 let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
                 let budget = shared.entry(database).or_insert_with(|| new_shared(rate, self.bursts)).clone();
-                budget.lock().unwrap_or_else(PoisonError::into_inner).set_rate(rate);
+                budget.lock().unwrap_or_else(PoisonError::into_inner).set_rate(now, rate);
                 Given::Shared(offer.throughput, budget)
             }
             (None, None) => Given::Nothing,
         };
-        container.give_throughput(given, self.bursts);
+        container.give_throughput(now, given, self.bursts);
     }
 
     /// Checks that the throughput is not distributed by hand, in which case only its parts can be changed.

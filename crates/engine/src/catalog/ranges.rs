@@ -199,7 +199,7 @@ impl Catalog {
         changed.iter().for_each(|range| batch.put_range(container.rid(), range));
         sources.iter().for_each(|source| batch.doom(source.home));
         self.commit(batch)?;
-        container.change_ranges(&self.store, &changed)?;
+        container.change_ranges(&self.store, &changed, now)?;
         // In this order: whoever finds one gone finds those that came.
         sources.iter().for_each(|source| source.enter(Phase::Gone));
         drop(held);

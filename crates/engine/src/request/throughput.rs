@@ -168,7 +168,8 @@ pub enum Distribution {
     Custom,
 }
 
-/// What a physical partition may spend and what it served since it was opened.
+/// What a physical partition may spend and what it served since it was opened, its part of what those served included
+/// whose place it has taken.
 #[derive(Clone, Debug)]
 pub struct PartitionThroughput {
     /// The partition key range id.

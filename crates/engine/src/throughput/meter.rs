@@ -2,10 +2,13 @@
 //!
 //! The account is kept whether budgets are enforced or not. Where they are not, a request that would have been refused is
 //! counted as such and leaves the budget alone, so that the count is the one that enforcement would have had.
+//!
+//! Where others have taken the partition's place, what still comes to its meter is theirs too, see `succession.rs`.
 
 use super::Budget;
+use super::budget::Recent;
 use crate::request::{Charge, PartitionSecond, Priority};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Seconds that are remembered one by one.
 const SECONDS: usize = 60;
@@ -19,7 +22,7 @@ pub fn new_shared(rate: u64, bursts: bool) -> SharedBudget {
 }
 
 /// What a partition may spend.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub enum Allowance {
     /// Whatever it wants: nobody has said what it is given yet.
     #[default]
@@ -34,14 +37,22 @@ pub enum Allowance {
 #[derive(Debug, Default)]
 pub struct Meter(Mutex<State>);
 
-#[derive(Debug)]
-struct State {
-    allowance: Allowance,
+#[derive(Debug, Default)]
+pub(super) struct State {
+    pub allowance: Allowance,
+    pub account: Account,
+    /// Those that have taken its place, and how many parts each has of what still comes.
+    pub heirs: Vec<(Arc<Meter>, u64)>,
+}
+
+/// What a partition served.
+#[derive(Clone, Debug)]
+pub(super) struct Account {
     totals: Totals,
     seconds: Box<[PartitionSecond; SECONDS]>,
 }
 
-/// What a partition served since it was opened.
+/// What a partition served since it was opened, its part of what those served included whose place it has taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// What its requests were charged.
@@ -67,31 +78,37 @@ pub struct Reading {
     pub seconds: Vec<PartitionSecond>,
 }
 
-impl Default for State {
+impl Default for Account {
     fn default() -> Self {
-        let seconds = Box::new([PartitionSecond::default(); SECONDS]);
-        State { allowance: Allowance::default(), totals: Totals::default(), seconds }
+        Account { totals: Totals::default(), seconds: Box::new([PartitionSecond::default(); SECONDS]) }
     }
 }
 
 impl Meter {
-    fn with<T>(&self, work: impl FnOnce(&mut State) -> T) -> T {
-        work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Gives the partition a budget of its own of so many thousandths of a request unit a second; one that it has
-    /// changes its rate and keeps what was spent.
-    pub fn give(&self, rate: u64, bursts: bool) {
-        self.with(|state| match &mut state.allowance {
-            Allowance::Own(budget) => budget.set_rate(rate),
-            other => *other = Allowance::Own(Budget::new(rate, bursts)),
-        });
+    /// changes its rate and keeps what was spent. How much it gained, and what it spent lately under what it lost.
+    pub fn give(&self, now: u64, rate: u64, bursts: bool) -> (u64, Recent) {
+        match &mut self.state().allowance {
+            Allowance::Own(budget) => (rate.saturating_sub(budget.rate()), budget.set_rate(now, rate)),
+            other => {
+                *other = Allowance::Own(Budget::new(rate, bursts));
+                (0, Recent::default())
+            }
+        }
+    }
+
+    /// Counts what was spent lately elsewhere as its own.
+    pub fn remember(&self, recent: Recent) {
+        self.state().allowance.on(|budget| budget.remember(recent));
     }
 
     /// Lets the partition spend of a budget that others share; of none, if there is none.
     pub fn share(&self, budget: Option<SharedBudget>) {
-        let allowance = budget.map_or(Allowance::Unlimited, Allowance::Shared);
-        self.with(|state| state.allowance = allowance);
+        self.state().allowance = budget.map_or(Allowance::Unlimited, Allowance::Shared);
     }
 
     /// Whether a request may be carried out, and is taken from the budget afterwards. `refused` is the wait for which
@@ -106,49 +123,69 @@ impl Meter {
         enforced: bool,
         refused: Option<u64>,
     ) -> Result<bool, u64> {
-        self.with(|state| {
-            let wait = state.allowance.admit(now, priority).err().max(refused);
-            let Some(wait) = wait else { return Ok(true) };
-            let second = state.second(now);
-            second.throttled += u64::from(enforced);
-            second.would_throttle += u64::from(!enforced);
-            if enforced {
-                state.totals.throttled += 1;
-                return Err(wait);
+        let mut state = self.state();
+        if !state.heirs.is_empty() {
+            for (heir, _) in &state.heirs {
+                if !heir.admit(now, priority, enforced, refused)? {
+                    return Ok(false);
+                }
             }
-            state.totals.would_throttle += 1;
-            Ok(false)
-        })
+            return Ok(true);
+        }
+        let wait = state.allowance.admit(now, priority).err().max(refused);
+        let Some(wait) = wait else { return Ok(true) };
+        let Account { totals, .. } = &mut state.account;
+        totals.throttled += u64::from(enforced);
+        totals.would_throttle += u64::from(!enforced);
+        let second = state.account.second(now);
+        second.throttled += u64::from(enforced);
+        second.would_throttle += u64::from(!enforced);
+        if enforced { Err(wait) } else { Ok(false) }
     }
 
     /// Enters a request that was carried out. `takes` is what [`Meter::admit`] said.
     pub fn charge(&self, now: u64, charge: Charge, priority: Option<Priority>, takes: bool) {
-        self.with(|state| {
-            if takes {
-                state.allowance.take(now, charge, priority);
+        self.enter(now, (1, charge), priority, takes);
+    }
+
+    /// Enters so many requests with what they were charged.
+    fn enter(&self, now: u64, (mut requests, charge): (u64, Charge), priority: Option<Priority>, takes: bool) {
+        let mut state = self.state();
+        if !state.heirs.is_empty() {
+            let (mut rest, mut parts) = (charge.0, state.heirs.iter().map(|(_, part)| part).sum());
+            for (heir, part) in &state.heirs {
+                let share = proportion(rest, *part, parts);
+                heir.enter(now, (std::mem::take(&mut requests), Charge(share)), priority, takes);
+                (rest, parts) = (rest - share, parts - part);
             }
-            state.totals.charged.0 += charge.0;
-            state.totals.requests += 1;
-            let second = state.second(now);
-            second.charged.0 += charge.0;
-            second.requests += 1;
-        });
+            return;
+        }
+        if takes {
+            state.allowance.take(now, charge, priority);
+        }
+        let Account { totals, .. } = &mut state.account;
+        totals.charged.0 += charge.0;
+        totals.requests += requests;
+        let second = state.account.second(now);
+        second.charged.0 += charge.0;
+        second.requests += requests;
     }
 
     /// What it shows.
     pub fn read(&self, now: u64) -> Reading {
-        self.with(|state| {
-            let oldest = (now / 1000 + 1).saturating_sub(SECONDS as u64);
-            let mut seconds: Vec<_> =
-                state.seconds.iter().filter(|s| s.requests + s.throttled > 0 && s.second >= oldest).copied().collect();
-            seconds.sort_unstable_by_key(|s| s.second);
-            let (rate, banked) = state.allowance.read();
-            Reading { totals: state.totals, rate, banked, seconds }
-        })
+        let mut state = self.state();
+        let (rate, banked) = state.allowance.read();
+        Reading { totals: state.account.totals, rate, banked, seconds: state.account.seconds_until(now) }
     }
 }
 
-impl State {
+/// `of` of `all` parts of an amount, rounded down; nothing of none.
+fn proportion(amount: u64, of: u64, all: u64) -> u64 {
+    let part = u128::from(amount) * u128::from(of) / u128::from(all.max(1));
+    u64::try_from(part).unwrap_or(amount)
+}
+
+impl Account {
     /// The account of the second in which `now` lies.
     fn second(&mut self, now: u64) -> &mut PartitionSecond {
         let second = now / 1000;
@@ -157,6 +194,53 @@ impl State {
             *entry = PartitionSecond { second, ..PartitionSecond::default() };
         }
         entry
+    }
+
+    /// The seconds of the minute until `now` in which there was something, the oldest first.
+    fn seconds_until(&self, now: u64) -> Vec<PartitionSecond> {
+        let oldest = (now / 1000 + 1).saturating_sub(SECONDS as u64);
+        let is_told = |s: &&PartitionSecond| s.requests + s.throttled + s.charged.0 > 0 && s.second >= oldest;
+        let mut seconds: Vec<_> = self.seconds.iter().filter(is_told).copied().collect();
+        seconds.sort_unstable_by_key(|s| s.second);
+        seconds
+    }
+
+    /// Adds what another one counted.
+    pub fn join(&mut self, mut other: Account) {
+        for (own, other) in self.seconds.iter_mut().zip(other.seconds.iter_mut()) {
+            if own.second < other.second {
+                *own = std::mem::take(other);
+            }
+        }
+        self.with_each(&mut other, |own, more| *own += *more);
+    }
+
+    /// Takes `of` of `all` parts out of it.
+    pub fn part(&mut self, of: u64, all: u64) -> Account {
+        let mut part = Account::default();
+        for (own, part) in self.seconds.iter().zip(part.seconds.iter_mut()) {
+            part.second = own.second;
+        }
+        self.with_each(&mut part, |own, part| {
+            *part = proportion(*own, of, all);
+            *own -= *part;
+        });
+        part
+    }
+
+    /// Its numbers, each with that of another account for the same.
+    fn with_each(&mut self, other: &mut Account, mut on: impl FnMut(&mut u64, &mut u64)) {
+        let (a, b) = (&mut self.totals, &mut other.totals);
+        on(&mut a.charged.0, &mut b.charged.0);
+        on(&mut a.requests, &mut b.requests);
+        on(&mut a.throttled, &mut b.throttled);
+        on(&mut a.would_throttle, &mut b.would_throttle);
+        for (a, b) in self.seconds.iter_mut().zip(other.seconds.iter_mut()).filter(|(a, b)| a.second == b.second) {
+            on(&mut a.charged.0, &mut b.charged.0);
+            on(&mut a.requests, &mut b.requests);
+            on(&mut a.throttled, &mut b.throttled);
+            on(&mut a.would_throttle, &mut b.would_throttle);
+        }
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! A container spends what its own offer says, or shares the budget of its database. Its partitions have equal parts,
 //! or those that were set by hand. What is decided here is kept with the container's record ([`Decisions::kept`]); rates
-//! are worked out again whenever the offer or the partitions change ([`Container::share_throughput`]).
+//! are worked out again whenever the offer changes ([`Container::share_throughput`]) or the partitions do
+//! (`succession.rs`).
 
 use super::Budget;
 use super::meter::SharedBudget;
@@ -15,7 +16,7 @@ use crate::request::{
 };
 use orrery_model::{Error, Json, Kind, Object, Result, Rid, limits};
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Throughput buckets of a container.
 pub const BUCKETS: usize = Bucket::MOST as usize;
@@ -29,10 +30,10 @@ pub struct Provision {
 }
 
 #[derive(Debug, Default)]
-struct State {
-    given: Given,
-    bursts: bool,
-    decisions: Decisions,
+pub(super) struct State {
+    pub given: Given,
+    pub bursts: bool,
+    pub decisions: Decisions,
     buckets: [Option<Budget>; BUCKETS],
 }
 
@@ -103,11 +104,12 @@ impl Provision {
     /// What a container starts with.
     pub fn new(decisions: Decisions) -> Self {
         let provision = Provision::default();
-        provision.decide(decisions);
+        // There is no budget yet that time could matter to.
+        provision.decide(0, decisions);
         provision
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -136,18 +138,18 @@ impl Provision {
     }
 
     /// Decides anew.
-    pub fn decide(&self, decisions: Decisions) {
+    pub fn decide(&self, now: u64, decisions: Decisions) {
         let enforced = decisions.enforced.map_or(0, |enforced| if enforced { 1 } else { 2 });
         self.enforced.store(enforced, Ordering::Relaxed);
         let mut state = self.state();
         state.decisions = decisions;
-        state.fill_buckets();
+        state.fill_buckets(now);
     }
 
-    fn give(&self, given: Given, bursts: bool) {
+    fn give(&self, now: u64, given: Given, bursts: bool) {
         let mut state = self.state();
         (state.given, state.bursts) = (given, bursts);
-        state.fill_buckets();
+        state.fill_buckets(now);
     }
 
     /// Whether a bucket has something left.
@@ -175,12 +177,12 @@ impl State {
         }
     }
 
-    fn fill_buckets(&mut self) {
+    fn fill_buckets(&mut self, now: u64) {
         let total = self.total();
         for (budget, percent) in self.buckets.iter_mut().zip(self.decisions.buckets) {
             let rate = total.zip(percent).map(|(ru, percent)| u64::from(ru) * u64::from(percent) * 10);
             match (&mut *budget, rate) {
-                (Some(budget), Some(rate)) => budget.set_rate(rate),
+                (Some(budget), Some(rate)) => _ = budget.set_rate(now, rate),
                 (budget, rate) => *budget = rate.map(|rate| Budget::new(rate, false)),
             }
         }
@@ -189,23 +191,22 @@ impl State {
 
 impl Container {
     /// Says what the container may spend, and shares it out.
-    pub(crate) fn give_throughput(&self, given: Given, bursts: bool) {
-        self.provision().give(given, bursts);
-        self.share_throughput();
+    pub(crate) fn give_throughput(&self, now: u64, given: Given, bursts: bool) {
+        self.provision().give(now, given, bursts);
+        self.share_throughput(now);
     }
 
-    /// Shares the container's throughput out over its partitions. To be called when these have changed: new ones start
-    /// with a fresh budget, the others keep what they spent.
-    pub(crate) fn share_throughput(&self) {
+    /// Shares the container's throughput out over its partitions, which keep what they spent.
+    pub(crate) fn share_throughput(&self, now: u64) {
         let state = self.provision().state();
+        let live = self.partitions();
         match &state.given {
-            Given::Nothing => self.partitions().iter().for_each(|p| p.meter.share(None)),
-            Given::Shared(_, budget) => self.partitions().iter().for_each(|p| p.meter.share(Some(budget.clone()))),
+            Given::Nothing => live.iter().for_each(|p| p.meter.share(None)),
+            Given::Shared(_, budget) => live.iter().for_each(|p| p.meter.share(Some(budget.clone()))),
             Given::Own(throughput) => {
-                let live: Vec<(u32, Vec<u32>)> = self.partitions().iter().map(|p| (p.id, p.parents.clone())).collect();
                 let rates = rates(throughput.most(), &state.decisions.shares, &live);
-                for (partition, rate) in self.partitions().iter().zip(rates) {
-                    partition.meter.give(rate, state.bursts);
+                for (partition, rate) in live.iter().zip(rates) {
+                    partition.meter.give(now, rate, state.bursts);
                 }
             }
         }
@@ -219,10 +220,16 @@ impl Partition {
     }
 }
 
+/// What each of a container's partitions is given, in thousandths of RU/s.
+pub(super) fn rates(total: u32, shares: &[(u32, u32)], live: &[Arc<Partition>]) -> Vec<u64> {
+    let live: Vec<(u32, &[u32])> = live.iter().map(|p| (p.id, &p.parents[..])).collect();
+    rates_of(total, shares, &live)
+}
+
 /// What each live partition (with its ancestors) is given, in thousandths of RU/s: an equal part, or the share that was
 /// set for it. A share that was set for a partition that is split by now goes to its descendants in equal parts, those
 /// of partitions that were merged add up.
-fn rates(total: u32, shares: &[(u32, u32)], live: &[(u32, Vec<u32>)]) -> Vec<u64> {
+fn rates_of(total: u32, shares: &[(u32, u32)], live: &[(u32, &[u32])]) -> Vec<u64> {
     let total = u64::from(total) * 1000;
     if shares.is_empty() {
         // While there are too few partitions for what is provisioned, each gives what it can.
@@ -230,7 +237,7 @@ fn rates(total: u32, shares: &[(u32, u32)], live: &[(u32, Vec<u32>)]) -> Vec<u64
         return vec![each; live.len()];
     }
     let heirs = |range: u32| -> Vec<usize> {
-        let is_heir = |(id, parents): &(u32, Vec<u32>)| *id == range || parents.contains(&range);
+        let is_heir = |(id, parents): &(u32, &[u32])| *id == range || parents.contains(&range);
         (0..live.len()).filter(|at| is_heir(&live[*at])).collect()
     };
     let mut rates = vec![0; live.len()];
@@ -383,13 +390,12 @@ mod tests {
 
     #[test]
     fn partitions_have_equal_parts_or_those_that_were_set() {
-        let live = |ids: &[(u32, &[u32])]| ids.iter().map(|(id, p)| (*id, p.to_vec())).collect::<Vec<_>>();
-        assert_eq!(rates(400, &[], &live(&[(0, &[]), (1, &[]), (2, &[])])), [133_333; 3]);
-        assert_eq!(rates(21_000, &[], &live(&[(0, &[])])), [10_000_000]);
+        assert_eq!(rates_of(400, &[], &[(0, &[]), (1, &[]), (2, &[])]), [133_333; 3]);
+        assert_eq!(rates_of(21_000, &[], &[(0, &[])]), [10_000_000]);
         let shares = [(0, 2_000), (1, 8_000)];
-        assert_eq!(rates(10_000, &shares, &live(&[(0, &[]), (1, &[])])), [2_000_000, 8_000_000]);
-        let split = live(&[(0, &[]), (2, &[1]), (3, &[1])]);
-        assert_eq!(rates(10_000, &shares, &split), [2_000_000, 4_000_000, 4_000_000]);
-        assert_eq!(rates(10_000, &shares, &live(&[(4, &[0, 1])])), [10_000_000]);
+        assert_eq!(rates_of(10_000, &shares, &[(0, &[]), (1, &[])]), [2_000_000, 8_000_000]);
+        let split: &[(u32, &[u32])] = &[(0, &[]), (2, &[1]), (3, &[1])];
+        assert_eq!(rates_of(10_000, &shares, split), [2_000_000, 4_000_000, 4_000_000]);
+        assert_eq!(rates_of(10_000, &shares, &[(4, &[0, 1])]), [10_000_000]);
     }
 }

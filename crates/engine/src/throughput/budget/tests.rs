@@ -81,9 +81,9 @@ fn a_second_spent_late_does_not_lend_to_ten_that_follow_it() {
 fn a_rate_that_changes_keeps_what_was_spent() {
     let mut budget = budget(400);
     budget.take(NOW, ru(300), None);
-    budget.set_rate(1_000_000);
+    assert_eq!(budget.set_rate(NOW, 1_000_000).sum(), 0);
     assert_eq!(drain(&mut budget, NOW, ru(10), None).0, 70);
-    budget.set_rate(400_000);
+    assert_eq!(budget.set_rate(NOW, 400_000).sum(), 600_000, "what was spent lately under what it lost");
     assert_eq!(drain(&mut budget, NOW, ru(10), None), (0, 2_000));
     assert_eq!(budget.rate(), 400_000);
 }
@@ -138,6 +138,65 @@ fn low_priority_gets_what_high_priority_leaves() {
     assert_eq!(drain(&mut budget, NOW + 2_000, ru(10), HIGH).0, 30);
     // After a pause nothing is expected of them.
     assert_eq!(drain(&mut budget, NOW + 9_000, ru(10), LOW).0, 40);
+}
+
+#[test]
+fn what_is_split_adds_up_and_what_is_merged_again_is_what_it_was() {
+    let mut whole = Budget::new(1_000_000, true);
+    whole.take(NOW, ru(1), None);
+    whole.advance(NOW + 5_000);
+    whole.take(NOW + 5_000, Charge(123_457), HIGH);
+    let amounts = |budget: &Budget| {
+        let Spending { spent, bank, from_bank, high, high_expected, recent } = &budget.spending;
+        [*spent, *bank, *from_bank, *high, *high_expected, recent.sum()]
+    };
+    let before = amounts(&whole);
+    assert_eq!(before, [1_000_000, 4_999_000 - 234_570, 234_570, 1_234_570, 0, 1_235_570]);
+    let parts = whole.clone().split(&[333_334, 333_333, 333_333]);
+    let mut sums = [0; 6];
+    for part in &parts {
+        sums.iter_mut().zip(amounts(part)).for_each(|(sum, amount)| *sum += amount);
+        // A third each, to the thousandths that are left over.
+        assert!(amounts(part).iter().zip(before).all(|(part, all)| (part - all / 3).abs() < 5_000), "{parts:?}");
+    }
+    assert_eq!(sums, before);
+    let again = parts.into_iter().reduce(|mut one, other| {
+        one.merge(NOW + 5_000, other);
+        one
+    });
+    let again = again.expect("three parts");
+    assert_eq!((amounts(&again), again.rate, again.began), (before, whole.rate, whole.began));
+}
+
+#[test]
+fn a_second_of_merged_budgets_ends_with_the_last_of_theirs() {
+    let (mut one, mut other) = (budget(400), budget(400));
+    one.take(NOW, ru(400), None);
+    other.take(NOW + 600, ru(300), None);
+    one.merge(NOW + 700, other);
+    assert_eq!(drain(&mut one, NOW + 700, ru(10), None), (10, 900));
+    assert_eq!(drain(&mut one, NOW + 1_600, ru(10), None).0, 80);
+}
+
+#[test]
+fn an_overdraft_stays_with_the_budget_that_made_it() {
+    let mut budget = budget(1_000);
+    budget.take(NOW, ru(50_000), None);
+    let lately = budget.set_rate(NOW, 750_000);
+    assert_eq!(lately.sum(), 10_100_000 / 4, "a quarter of what ten seconds bring at most");
+    let mut other = Budget::new(250_000, false);
+    other.remember(lately);
+    assert_eq!(other.admit(NOW, None), Err(10_100), "they have had their ten seconds");
+    // 50,000 RU at 750 a second.
+    assert_eq!(budget.admit(NOW, None), Err(66_000));
+}
+
+#[test]
+fn a_rate_that_changes_after_a_second_is_that_of_the_next() {
+    let mut budget = budget(400);
+    budget.take(NOW, ru(400), None);
+    budget.set_rate(NOW + 1_000, 300_000);
+    assert_eq!(drain(&mut budget, NOW + 1_000, ru(10), None).0, 30);
 }
 
 /// One request: milliseconds after the one before, and hundredths of a request unit.

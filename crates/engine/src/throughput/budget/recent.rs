@@ -1,0 +1,97 @@
+//! What was spent in the last ten seconds, in slots of a tenth of a second.
+//!
+//! Amounts are thousandths of a request unit, times are milliseconds.
+
+use super::proportion;
+
+/// Milliseconds of a slot.
+pub(super) const SLOT: u64 = 100;
+/// Ten seconds lie in so many slots, wherever they begin.
+pub(super) const SLOTS: usize = 101;
+
+/// What was spent in the last ten seconds.
+#[derive(Clone, Debug)]
+pub struct Recent {
+    spent: Box<[i64; SLOTS]>,
+    /// The number of the newest slot: time divided by its length.
+    newest: u64,
+    sum: i64,
+}
+
+impl Default for Recent {
+    fn default() -> Self {
+        Recent { spent: Box::new([0; SLOTS]), newest: 0, sum: 0 }
+    }
+}
+
+impl Recent {
+    pub(super) fn advance(&mut self, now: u64) {
+        let slot = now / SLOT;
+        let slots = SLOTS as u64;
+        if slot <= self.newest && self.newest - slot < slots {
+            return;
+        }
+        if slot.abs_diff(self.newest) >= slots {
+            *self = Recent { newest: slot, ..Recent::default() };
+            return;
+        }
+        for gone in self.newest + 1..=slot {
+            let spent = std::mem::take(&mut self.spent[gone as usize % SLOTS]);
+            self.sum -= spent;
+        }
+        self.newest = slot;
+    }
+
+    pub(super) fn add(&mut self, amount: i64) {
+        self.put(self.newest as usize % SLOTS, amount);
+    }
+
+    fn put(&mut self, at: usize, amount: i64) {
+        // Sums of this size are far beyond every limit on requests; what matters is that nothing wraps.
+        let amount = amount.min(i64::MAX / SLOTS as i64 - self.spent[at]);
+        self.spent[at] += amount;
+        self.sum += amount;
+    }
+
+    /// Milliseconds until less than `most` is left of what is known now.
+    pub(super) fn wait(&self, now: u64, most: i64) -> u64 {
+        let mut sum = self.sum;
+        let oldest = (self.newest + 1).saturating_sub(SLOTS as u64);
+        let mut slots = oldest..=self.newest;
+        while sum >= most {
+            let Some(slot) = slots.next() else { break };
+            sum -= self.spent[slot as usize % SLOTS];
+            if sum < most {
+                return ((slot + SLOTS as u64) * SLOT).saturating_sub(now);
+            }
+        }
+        0
+    }
+
+    /// All that it holds.
+    pub(super) fn sum(&self) -> i64 {
+        self.sum
+    }
+
+    /// Takes `of` of `all` parts out of it.
+    pub fn part(&mut self, of: i64, all: i64) -> Recent {
+        let mut part = Recent { newest: self.newest, ..Recent::default() };
+        for (own, taken) in self.spent.iter_mut().zip(part.spent.iter_mut()) {
+            *taken = proportion(*own, of, all);
+            *own -= *taken;
+            part.sum += *taken;
+        }
+        self.sum -= part.sum;
+        part
+    }
+
+    /// Adds what another one holds.
+    pub fn join(&mut self, mut other: Recent) {
+        let newest = self.newest.max(other.newest);
+        self.advance(newest * SLOT);
+        other.advance(newest * SLOT);
+        for (at, amount) in other.spent.iter().enumerate() {
+            self.put(at, *amount);
+        }
+    }
+}
