@@ -6,10 +6,12 @@
 //! 21 home·8            (empty): a partition of the store that belongs to no container, or not yet; to be destroyed
 //! 22 container rid id·4    a physical partition that a container has or had (ranges.rs)
 //! 23 …                 snapshots (snapshots.rs)
+//! 24, 25 …             rows 20 and 22 of later ages (ages.rs)
 //! ```
 //! All of it fits in memory and is read once at open. One write at a time changes it, and is durable before it shows.
 //! Resource ids are random and never used twice, so a client notices when a container was created anew.
 
+mod ages;
 mod containers;
 mod databases;
 mod encryption;
@@ -47,6 +49,7 @@ use ranges::{Lineage, RANGE};
 use records::{Kind, Record};
 use std::collections::HashMap;
 use std::ops::Bound;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 /// Everything that exists.
@@ -58,6 +61,8 @@ pub struct Catalog {
     /// Budgets of databases, which their containers share.
     shared: Mutex<HashMap<Rid, SharedBudget>>,
     home: Partition,
+    /// Whose rows count (ages.rs).
+    age: AtomicU64,
     writing: Mutex<()>,
     snapshotting: Mutex<()>,
     state: RwLock<State>,
@@ -94,6 +99,8 @@ impl Catalog {
     /// 500 if the store cannot be read or holds records that make no sense.
     pub fn open(store: Arc<dyn Store>, world: Arc<dyn World>, throughput: ThroughputOptions) -> Result<Self> {
         let catalog = Catalog::empty(store, world, throughput);
+        catalog.enter_age(catalog.stored_age()?);
+        catalog.forget_other_ages()?;
         let snapshot = catalog.home.snapshot()?;
         let rows = catalog.rows()?;
         catalog.fill(rows.iter().map(|(key, value)| (&key[..], &value[..])))?;
@@ -120,6 +127,7 @@ impl Catalog {
             bursts: throughput.burst_capacity,
             shared: Mutex::default(),
             home,
+            age: AtomicU64::new(0),
             writing: Mutex::new(()),
             snapshotting: Mutex::new(()),
             state: RwLock::default(),
@@ -186,6 +194,10 @@ impl Catalog {
 
     /// Makes a batch durable.
     fn commit(&self, batch: Batch) -> Result<()> {
+        self.commit_as_it_is(batch.of_age(self.age()))
+    }
+
+    fn commit_as_it_is(&self, batch: Batch) -> Result<()> {
         let mut writer = self.home.lock()?;
         let changes = Changes { puts: batch.puts, deletes: batch.deletes, ..Changes::default() };
         let Ordered { receipt, lsn, token } = writer.submit(&self.home, changes, self.world.random());

@@ -36,7 +36,7 @@ impl Engine {
     /// Keeps all that is there now under a name; an older snapshot of that name goes. `note` comes along with it.
     ///
     /// # Errors
-    /// 400 for a name that is none, 413 if the catalog is too large; what the store reports. Nothing has changed then.
+    /// 400 for a name that is none; what the store reports. Nothing has changed then.
     pub fn take_snapshot(&self, name: &str, note: &Object) -> Result<SnapshotInfo> {
         check_name(name)?;
         let _alone = self.catalog().snapshotting().lock().unwrap_or_else(PoisonError::into_inner);

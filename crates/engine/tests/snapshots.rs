@@ -8,7 +8,9 @@ use orrery_engine::{Container, Engine, Feed, Profile};
 use orrery_model::world::SeededWorld;
 use orrery_model::{Error, Json, Object};
 use orrery_storage::testing::{Crashing, Failing, Fault};
-use orrery_storage::{LocalOptions, LocalStore, MemoryStore};
+use orrery_storage::{Direction, LocalOptions, LocalStore, MemoryStore, PartitionId, Store};
+use std::collections::BTreeSet;
+use std::ops::Bound;
 use std::sync::Arc;
 use support::*;
 
@@ -226,6 +228,62 @@ fn a_snapshot_is_replaced_listed_and_deleted_and_a_reset_leaves_it() {
 }
 
 #[test]
+fn a_catalog_larger_than_a_commit_comes_back_and_goes() {
+    let store = Arc::new(MemoryStore::new());
+    let bench = Bench::on(store.clone(), Profile::Modern, 13);
+    let engine = &bench.engine;
+    filled(&bench);
+    create_container(engine, OTHER, 1).expect("it is created");
+    // 9 MB of scripts, and a commit holds 8.
+    for container in engine.every_container() {
+        for n in 0..90 {
+            let body = format!(r#"{{"id":"s{n}","body":"/*{}*/"}}"#, "x".repeat(50_000));
+            engine.create_script(&container, ScriptKind::Procedure, &object(&body), false).result.expect("a script");
+        }
+    }
+    take(engine, "large");
+    let before = everything(engine);
+    changed_scripts(engine);
+    for age in 1..3 {
+        engine.restore_snapshot("large").expect("it is restored");
+        assert_eq!((everything(engine), ages_in(store.as_ref())), (before.clone(), BTreeSet::from([age])));
+    }
+    put(engine, "z", 1).result.expect("it is written");
+    create_container(engine, r#"{"id":"third","partitionKey":{"paths":["/pk"]}}"#, 1).expect("it is created");
+    let after = everything(engine);
+    let again =
+        open(store.clone(), Profile::Modern, Arc::new(SeededWorld::new(START_MS + 60_000, 14))).expect("it opens");
+    assert_eq!(everything(&again), after);
+    again.reset().expect("everything goes");
+    assert!(everything(&again).is_empty());
+    again.delete_snapshot("large").expect("it is deleted");
+    assert!(ages_in(store.as_ref()).is_empty());
+    drop(again);
+    let empty = open(store, Profile::Modern, Arc::new(SeededWorld::new(START_MS + 90_000, 15))).expect("it opens");
+    assert!(everything(&empty).is_empty());
+}
+
+/// The ages of which the catalog has rows.
+fn ages_in(store: &dyn Store) -> BTreeSet<u64> {
+    let catalog = store.snapshot(PartitionId(0)).expect("the catalog");
+    let rows = catalog.scan((Bound::Unbounded, Bound::Unbounded), Direction::Forward);
+    let age = |key: &[u8]| match key[0] {
+        0x20 | 0x22 => Some(0),
+        0x25 => Some(u64::from_be_bytes(key[1..9].try_into().expect("eight bytes"))),
+        _ => None,
+    };
+    rows.filter_map(|row| age(&row.expect("a row").0)).collect()
+}
+
+fn changed_scripts(engine: &Engine) {
+    let container = items(engine);
+    for n in 0..90 {
+        let id = format!("s{n}");
+        engine.delete_script(&container, ScriptKind::Procedure, Id::Name(&id), None).result.expect("it is deleted");
+    }
+}
+
+#[test]
 fn snapshots_outlive_the_process() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = || Arc::new(LocalStore::open(directory.path(), LocalOptions::default()).expect("it opens"));
@@ -284,7 +342,7 @@ fn without_times(rows: Vec<String>) -> Vec<String> {
 
 #[test]
 fn a_crash_at_any_step_leaves_what_was_before_or_what_is_after() {
-    let world = |store: Arc<dyn orrery_storage::Store>| {
+    let world = |store: Arc<dyn Store>| {
         let bench = Bench::on(store, Profile::Modern, 7);
         filled(&bench);
         take(&bench.engine, "base");

@@ -5,9 +5,10 @@
 //! 23 number·8 (key of a row)     a row of the catalog as it was then; homes are those of copies
 //! ```
 //! The rows of a snapshot are written first and its head last, in one commit that frees what an older one of the name
-//! had. A restoration is one commit too: all rows of the catalog go, those of the snapshot come, with homes of new copies.
-//! So a process that ends on the way leaves things as they were before or as they are after; homes of copies that belong
-//! to nobody are doomed before they are filled, and rows without a head are removed before the next snapshot is taken.
+//! had. A restoration writes the rows of the snapshot, with homes of new copies, as those of a new age (`ages.rs`), and
+//! one commit begins it. So a process that ends on the way leaves things as they were before or as they are after; homes
+//! of copies that belong to nobody are doomed before they are filled, and rows without a head are removed before the next
+//! snapshot is taken.
 
 use super::ranges::{RANGE, RangeRecord};
 use super::records::{Kind, Record};
@@ -23,12 +24,6 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 
 /// The first byte of the rows.
 const SNAPSHOT: u8 = 0x23;
-
-/// Bytes of the catalog that a snapshot can hold: a restoration changes all of them in one commit.
-const BYTES_MOST: usize = 6 << 20;
-
-/// Bytes of rows that one commit of a snapshot writes.
-const COMMIT_BYTES: usize = 1 << 20;
 
 /// Homes of partitions, each with the home of its copy.
 pub type Homes = HashMap<PartitionId, PartitionId>;
@@ -152,19 +147,9 @@ impl Stopped<'_> {
     /// All that is there now.
     ///
     /// # Errors
-    /// 413 if the catalog is too large for a snapshot; what the store reports.
+    /// What the store reports.
     pub fn moment(&self) -> Result<Moment> {
         let rows = self.catalog.rows()?;
-        let size: usize = rows.iter().map(|(key, value)| key.len() + value.len()).sum();
-        if size > BYTES_MOST {
-            return Err(Error::new(
-                ErrorKind::RequestEntityTooLarge,
-                format!(
-                    "A snapshot can hold databases, containers, scripts and the like of {BYTES_MOST} bytes together, and \
-                     there are {size}."
-                ),
-            ));
-        }
         let (mut items, mut bytes, mut partitions) = (0, 0, Vec::new());
         for partition in &self.partitions {
             let snapshot = partition.stored()?;
@@ -202,34 +187,47 @@ impl Stopped<'_> {
     /// What the store reports; nothing has changed then.
     pub fn become_of(self, kept: Option<(&Kept, &Homes)>) -> Result<()> {
         let catalog = self.catalog;
+        catalog.forget_other_ages()?;
+        let rows = self.rows_of(kept)?;
+        // Made before the commit, so that nothing can fail after it.
+        let fresh = catalog.like(&rows)?;
+        let age = catalog.age() + 1;
+        catalog.write_age(age, &rows)?;
         let mut batch = Batch::default();
-        // Lives of containers are told apart by when they began, and listed by it.
-        let newest = catalog.all_containers().iter().map(|container| container.created()).max();
-        let mut began = catalog.world.now_ms().max(newest.map_or(0, |newest| newest + 1));
-        // What is removed and written is written.
-        batch.deletes.extend(catalog.rows()?.into_iter().map(|(key, _)| key));
-        if let Some((kept, homes)) = kept {
-            let (mut containers, others): (Vec<_>, Vec<_>) = kept.rows.iter().partition(|(key, _)| is_container(key));
-            containers.sort_by_key(|(_, value)| created_of(value));
-            for (key, value) in others {
-                batch.puts.push((key.clone(), moved(key, value, homes)?));
-            }
-            for (key, value) in containers {
-                batch.puts.push((key.clone(), begun(value, began)?));
-                began += 1;
-            }
-            self.keep_lineages(&mut batch)?;
+        batch.begin_age(age);
+        if let Some((_, homes)) = kept {
             batch.deletes.extend(homes.values().map(|home| doomed_key(home.0)));
         }
-        // Made before the commit, so that nothing can fail after it.
-        let fresh = catalog.like(&batch.puts)?;
         self.partitions.iter().for_each(|partition| batch.doom(partition.home));
         catalog.commit(batch)?;
+        catalog.enter_age(age);
         catalog.become_like(fresh);
         // In this order: whoever finds one gone finds those that came.
         self.partitions.iter().for_each(|partition| partition.enter(Phase::Gone));
         catalog.doom(self.partitions.iter().map(|partition| partition.home.0).collect());
+        // The restoration has taken place; what cannot be removed now is before the next one.
+        let _ = catalog.forget_other_ages();
         Ok(())
+    }
+
+    /// The rows of the catalog when a snapshot is in the place of everything; none without one.
+    fn rows_of(&self, kept: Option<(&Kept, &Homes)>) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+        let Some((kept, homes)) = kept else { return Ok(Vec::new()) };
+        let mut batch = Batch::default();
+        // Lives of containers are told apart by when they began, and listed by it.
+        let newest = self.catalog.all_containers().iter().map(|container| container.created()).max();
+        let mut began = self.catalog.world.now_ms().max(newest.map_or(0, |newest| newest + 1));
+        let (mut containers, others): (Vec<_>, Vec<_>) = kept.rows.iter().partition(|(key, _)| is_container(key));
+        containers.sort_by_key(|(_, value)| created_of(value));
+        for (key, value) in others {
+            batch.puts.push((key.clone(), moved(key, value, homes)?));
+        }
+        for (key, value) in containers {
+            batch.puts.push((key.clone(), begun(value, began)?));
+            began += 1;
+        }
+        self.keep_lineages(&mut batch)?;
+        Ok(batch.puts)
     }
 }
 
@@ -258,14 +256,6 @@ impl Catalog {
         let still = held.iter().map(|partition| partition.still()).collect();
         self.home.sync()?;
         work(Stopped { catalog: self, partitions, _still: still, _writing: writing })
-    }
-
-    /// Every row of the catalog, but for those of snapshots and of what is to be destroyed.
-    pub(super) fn rows(&self) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
-        let snapshot = self.home.snapshot()?;
-        let tagged = |tag: u8| scan(snapshot.as_ref(), &(vec![tag], vec![tag + 1]), Direction::Forward);
-        let rows = tagged(RECORD).chain(tagged(RANGE));
-        rows.map(|row| row.map(|(key, value)| (key.to_vec(), value.to_vec()))).collect()
     }
 
     /// Another catalog on the same store, in memory only, of these rows.
@@ -348,18 +338,10 @@ impl Catalog {
         let heads = self.heads()?;
         let number = heads.iter().map(|(number, _)| *number).max().unwrap_or(0) + 1;
         self.forget_rows(&heads.iter().map(|(number, _)| *number).collect::<Vec<_>>())?;
-        let mut batch = Batch::default();
-        let mut bytes = 0;
-        for (key, value) in &moment.rows {
-            let row = ([head_key(number), key.clone()].concat(), moved(key, value, homes)?);
-            bytes += row.0.len() + row.1.len();
-            batch.puts.push(row);
-            if bytes > COMMIT_BYTES {
-                self.commit(std::mem::take(&mut batch))?;
-                bytes = 0;
-            }
-        }
-        self.commit(batch)?;
+        let row = |(key, value): &(Vec<u8>, Vec<u8>)| -> Result<_> {
+            Ok(([head_key(number), key.clone()].concat(), Some(moved(key, value, homes)?)))
+        };
+        self.commit_in_pieces(moment.rows.iter().map(row))?;
         let mut batch = Batch::default();
         batch.puts.push((head_key(number), head_text(name, moment, note)));
         batch.deletes.extend(homes.values().map(|home| doomed_key(home.0)));
@@ -388,22 +370,13 @@ impl Catalog {
     /// Removes rows of snapshots that have no head: of those that were deleted, or never came to their end.
     fn forget_rows(&self, numbers: &[u64]) -> Result<()> {
         let snapshot = self.home.snapshot()?;
-        let mut batch = Batch::default();
-        let mut bytes = 0;
-        for row in scan(snapshot.as_ref(), &(vec![SNAPSHOT], vec![SNAPSHOT + 1]), Direction::Forward) {
-            let (key, _) = row?;
-            let number = key.get(1..9).and_then(keys::number).ok_or_else(Record::damaged)?;
-            if numbers.contains(&number) {
-                continue;
-            }
-            bytes += key.len();
-            batch.deletes.push(key.to_vec());
-            if bytes > COMMIT_BYTES {
-                self.commit(std::mem::take(&mut batch))?;
-                bytes = 0;
-            }
-        }
-        if batch.deletes.is_empty() { Ok(()) } else { self.commit(batch) }
+        let rows = scan(snapshot.as_ref(), &(vec![SNAPSHOT], vec![SNAPSHOT + 1]), Direction::Forward);
+        let number = |key: &[u8]| key.get(1..9).and_then(keys::number).ok_or_else(Record::damaged);
+        let headless = rows.filter_map(|row| {
+            let row = row.and_then(|(key, _)| Ok((number(&key)?, key)));
+            row.map(|(number, key)| (!numbers.contains(&number)).then(|| (key.to_vec(), None))).transpose()
+        });
+        self.commit_in_pieces(headless)
     }
 
     /// The last home that a snapshot has.
