@@ -122,12 +122,20 @@ impl Moving {
         let next = self.sources.iter().position(|source| source.cursor.is_some());
         for at in 0..self.sources.len() {
             let snapshot = self.sources[at].partition.stored()?;
+            // Read while the store is still at what the round before handed over.
+            let (rows, cursor) = match next == Some(at) {
+                true => self.sources[at].read_on(snapshot.as_ref())?,
+                false => (Vec::new(), self.sources[at].cursor.clone()),
+            };
+            self.settle()?;
             self.follow(at, snapshot.as_ref())?;
-            if next == Some(at) {
-                self.copy(at, snapshot.as_ref())?;
+            for (key, value) in rows {
+                self.copied_bytes += (key.len() + value.len()) as u64;
+                self.put(at, &key, &value, None, snapshot.as_ref())?;
             }
+            self.sources[at].cursor = cursor;
         }
-        self.flush()?;
+        self.hand_over();
         Ok(self.sources.iter().all(|source| source.cursor.is_none()))
     }
 
@@ -138,6 +146,7 @@ impl Moving {
     /// As for [`Moving::round`]; 449 if an index follows a new policy in one source and not in the other.
     pub fn finish(&mut self, container: &Container, held: &[WriterGuard<'_>]) -> Result<()> {
         self.store.sync().map_err(storage_failure)?;
+        self.settle()?;
         for (at, writer) in held.iter().enumerate() {
             let snapshot = self.sources[at].partition.stored()?;
             if snapshot.head().lsn != writer.lsn {
@@ -146,7 +155,7 @@ impl Moving {
             self.follow(at, snapshot.as_ref())?;
         }
         let whole = whole_rows(held)?;
-        self.flush()?;
+        self.hand_over();
         let least = held.iter().map(|writer| writer.lsn).max().unwrap_or(0);
         self.targets.iter_mut().for_each(|target| target.conclude(least, container.numbers_used(), &whole));
         self.settle()
@@ -173,24 +182,6 @@ impl Moving {
                 None => self.delete(at, &key, folded.existed)?,
             }
         }
-        Ok(())
-    }
-
-    /// Copies the next rows of a source.
-    fn copy(&mut self, at: usize, snapshot: &dyn Snapshot) -> Result<()> {
-        let Some(from) = self.sources[at].cursor.take() else { return Ok(()) };
-        let mut bytes = 0;
-        let rows = snapshot.scan((Bound::Included(&from[..]), Bound::Unbounded), Direction::Forward);
-        for row in rows {
-            let (key, value) = row.map_err(storage_failure)?;
-            if bytes >= ROUND_BYTES {
-                self.sources[at].cursor = Some(key.to_vec());
-                break;
-            }
-            bytes += key.len() + value.len();
-            self.put(at, &key, &value, None, snapshot)?;
-        }
-        self.copied_bytes += bytes as u64;
         Ok(())
     }
 
@@ -315,10 +306,9 @@ impl Moving {
         Ok(())
     }
 
-    /// Makes what was gathered durable.
-    fn flush(&mut self) -> Result<()> {
+    /// Gives the store what was gathered; it is durable when [`Moving::settle`] says so.
+    fn hand_over(&mut self) {
         self.targets.iter_mut().for_each(|target| target.writer.flush());
-        self.settle()
     }
 
     fn settle(&mut self) -> Result<()> {
@@ -333,6 +323,21 @@ impl Drop for Moving {
 }
 
 impl Source {
+    /// The next rows to copy, and the cursor behind them.
+    fn read_on(&self, snapshot: &dyn Snapshot) -> Result<(Vec<(Bytes, Bytes)>, Option<Vec<u8>>)> {
+        let (mut read, mut bytes) = (Vec::new(), 0);
+        let Some(from) = &self.cursor else { return Ok((read, None)) };
+        for row in snapshot.scan((Bound::Included(&from[..]), Bound::Unbounded), Direction::Forward) {
+            let (key, value) = row.map_err(storage_failure)?;
+            if bytes >= ROUND_BYTES {
+                return Ok((read, Some(key.to_vec())));
+            }
+            bytes += key.len() + value.len();
+            read.push((key, value));
+        }
+        Ok((read, None))
+    }
+
     /// The number that a path has in the target.
     fn path(&self, merges: bool, path: PathNumber) -> Result<PathNumber> {
         if merges { self.paths.get(&path).copied().ok_or_else(damaged) } else { Ok(path) }
@@ -354,7 +359,7 @@ impl Target {
         Ok(self.writer.snapshot()?.get(key).map_err(storage_failure)?.is_some())
     }
 
-    /// An item that may have been copied counts no more. What was copied in earlier rounds is durable.
+    /// An item that may have been copied counts no more. What was copied in earlier rounds is durable by now.
     fn forget_item(&mut self, key: &[u8], number: Number) -> Result<()> {
         let snapshot = self.writer.snapshot()?;
         let get = |key: &[u8]| snapshot.get(key).map_err(storage_failure);
