@@ -60,6 +60,13 @@ struct Target {
     paths: Paths,
 }
 
+/// Rows of a source that were read and are to be copied.
+struct Ahead {
+    rows: Vec<(Bytes, Bytes)>,
+    /// Where the next begin; `None`: these were the last.
+    cursor: Option<Vec<u8>>,
+}
+
 /// A row as it was and shall be, over several commits.
 struct Folded {
     /// Whether it was there before the first of them.
@@ -123,17 +130,12 @@ impl Moving {
         for at in 0..self.sources.len() {
             let snapshot = self.sources[at].partition.stored()?;
             // Read while the store is still at what the round before handed over.
-            let (rows, cursor) = match next == Some(at) {
-                true => self.sources[at].read_on(snapshot.as_ref())?,
-                false => (Vec::new(), self.sources[at].cursor.clone()),
-            };
+            let ahead = (next == Some(at)).then(|| self.sources[at].read_on(snapshot.as_ref())).transpose()?;
             self.settle()?;
             self.follow(at, snapshot.as_ref())?;
-            for (key, value) in rows {
-                self.copied_bytes += (key.len() + value.len()) as u64;
-                self.put(at, &key, &value, None, snapshot.as_ref())?;
+            if let Some(ahead) = ahead {
+                self.copy(at, ahead, snapshot.as_ref())?;
             }
-            self.sources[at].cursor = cursor;
         }
         self.hand_over();
         Ok(self.sources.iter().all(|source| source.cursor.is_none()))
@@ -182,6 +184,16 @@ impl Moving {
                 None => self.delete(at, &key, folded.existed)?,
             }
         }
+        Ok(())
+    }
+
+    /// Copies the next rows of a source.
+    fn copy(&mut self, at: usize, ahead: Ahead, snapshot: &dyn Snapshot) -> Result<()> {
+        for (key, value) in ahead.rows {
+            self.copied_bytes += (key.len() + value.len()) as u64;
+            self.put(at, &key, &value, None, snapshot)?;
+        }
+        self.sources[at].cursor = ahead.cursor;
         Ok(())
     }
 
@@ -324,18 +336,18 @@ impl Drop for Moving {
 
 impl Source {
     /// The next rows to copy, and the cursor behind them.
-    fn read_on(&self, snapshot: &dyn Snapshot) -> Result<(Vec<(Bytes, Bytes)>, Option<Vec<u8>>)> {
-        let (mut read, mut bytes) = (Vec::new(), 0);
-        let Some(from) = &self.cursor else { return Ok((read, None)) };
+    fn read_on(&self, snapshot: &dyn Snapshot) -> Result<Ahead> {
+        let (mut rows, mut bytes) = (Vec::new(), 0);
+        let Some(from) = &self.cursor else { return Ok(Ahead { rows, cursor: None }) };
         for row in snapshot.scan((Bound::Included(&from[..]), Bound::Unbounded), Direction::Forward) {
             let (key, value) = row.map_err(storage_failure)?;
             if bytes >= ROUND_BYTES {
-                return Ok((read, Some(key.to_vec())));
+                return Ok(Ahead { rows, cursor: Some(key.to_vec()) });
             }
             bytes += key.len() + value.len();
-            read.push((key, value));
+            rows.push((key, value));
         }
-        Ok((read, None))
+        Ok(Ahead { rows, cursor: None })
     }
 
     /// The number that a path has in the target.

@@ -1,0 +1,67 @@
+//! The dictionary of a partition's paths, in memory: read once, extended by writes.
+
+use super::{Partition, scan};
+use crate::index::paths::Paths;
+use crate::keys;
+use orrery_model::{Error, Result};
+use orrery_storage::{Direction, Snapshot};
+use std::sync::{PoisonError, RwLockReadGuard, RwLockWriteGuard};
+
+/// The dictionary, held for reading.
+pub struct PathsRef<'a>(RwLockReadGuard<'a, Option<Paths>>);
+
+impl std::ops::Deref for PathsRef<'_> {
+    type Target = Paths;
+    fn deref(&self) -> &Paths {
+        self.0.as_ref().expect("loaded by Partition::paths")
+    }
+}
+
+/// The dictionary, held for writing.
+pub struct PathsMut<'a>(RwLockWriteGuard<'a, Option<Paths>>);
+
+impl std::ops::Deref for PathsMut<'_> {
+    type Target = Paths;
+    fn deref(&self) -> &Paths {
+        self.0.as_ref().expect("loaded by Partition::paths_mut")
+    }
+}
+
+impl std::ops::DerefMut for PathsMut<'_> {
+    fn deref_mut(&mut self) -> &mut Paths {
+        self.0.as_mut().expect("loaded by Partition::paths_mut")
+    }
+}
+
+impl Partition {
+    /// The dictionary of paths, to look up.
+    pub fn paths(&self) -> Result<PathsRef<'_>> {
+        let guard = self.paths.read().unwrap_or_else(PoisonError::into_inner);
+        if guard.is_some() {
+            return Ok(PathsRef(guard));
+        }
+        drop(guard);
+        self.paths_mut()?;
+        Ok(PathsRef(self.paths.read().unwrap_or_else(PoisonError::into_inner)))
+    }
+
+    /// The dictionary of paths, to extend.
+    pub fn paths_mut(&self) -> Result<PathsMut<'_>> {
+        let mut guard = self.paths.write().unwrap_or_else(PoisonError::into_inner);
+        if guard.is_none() {
+            *guard = Some(load_paths(self.snapshot()?.as_ref())?);
+        }
+        Ok(PathsMut(guard))
+    }
+}
+
+/// The dictionary as a snapshot has it.
+pub(super) fn load_paths(snapshot: &dyn Snapshot) -> Result<Paths> {
+    let mut paths = Paths::default();
+    for row in scan(snapshot, &keys::paths(), Direction::Forward) {
+        let (key, value) = row?;
+        let loaded = keys::read_path(&key).and_then(|number| paths.load(number, &value));
+        loaded.ok_or_else(|| Error::internal("a row of the path dictionary is damaged"))?;
+    }
+    Ok(paths)
+}
