@@ -62,6 +62,11 @@ fn engine(text: &mut Text, call: &Call) {
             "Physical partitions that a page of a query asked.",
             Some(meters.query_partitions.read()),
         ),
+        (
+            "orrery_query_index_lookup_seconds",
+            "Planning the search of a page of a query, and looking into the indexes for it.",
+            Some(meters.index_lookup_seconds.read()),
+        ),
         ("orrery_script_seconds", "Runs of stored procedures and triggers.", Some(meters.script_seconds.read())),
         ("orrery_wal_fsync_seconds", "Syncs of the log.", call.engine().sync_seconds()),
     ];

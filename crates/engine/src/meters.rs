@@ -8,6 +8,8 @@ use orrery_model::work::Step;
 pub struct Meters {
     /// Physical partitions that each page of a query asked.
     pub query_partitions: Histogram,
+    /// How long each page of a query took to plan its search and look into the indexes for it.
+    pub index_lookup_seconds: Histogram,
     /// Changes that change feeds gave, of either mode.
     pub change_feed_items: Counter,
     /// Expired items that were removed.
@@ -20,6 +22,7 @@ impl Meters {
     pub(crate) fn new() -> Self {
         Meters {
             query_partitions: Histogram::new(&[1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0]),
+            index_lookup_seconds: Histogram::new(SECONDS),
             change_feed_items: Counter::default(),
             expired_items: Counter::default(),
             script_seconds: Histogram::new(SECONDS),

@@ -286,6 +286,9 @@ pub fn run(
     let mut work = Work::default();
     let page = run_page(context.world, &query, &mut source, functions, resume.as_ref(), &request.page, &mut work);
     let asked = source.work();
+    if !asked.is_empty() {
+        context.engine.meters().index_lookup_seconds.observe(source.lookup_time().as_secs_f64());
+    }
     let took = context.world.now_ms().saturating_sub(now);
     let before = bill.work.steps.len();
     charge(&query, &asked, &work, targets.is_empty(), bill);

@@ -83,6 +83,7 @@ fn containers_are_counted_as_they_are_and_work_as_it_is_done() {
     assert_eq!(before["orrery_script_seconds_count"], 1.0);
     assert_eq!(before["orrery_changefeed_items_total"], 2.0);
     assert_eq!(before["orrery_query_partitions_contacted_bucket{le=\"1\"}"], 1.0);
+    assert_eq!(before["orrery_query_index_lookup_seconds_count"], 1.0);
     assert!(before["orrery_wal_fsync_seconds_count"] >= 2.0 && before["orrery_store_bytes"] > 0.0);
     assert_eq!(before["orrery_connections"], 1.0);
     assert_eq!(before[&format!("orrery_build_info{{version=\"{}\"}}", env!("CARGO_PKG_VERSION"))], 1.0);

@@ -20,6 +20,7 @@ use orrery_model::{Error, Result};
 use orrery_sql::{Candidate, QueryError, Source};
 use orrery_storage::Snapshot;
 use std::ops::Range;
+use std::time::{Duration, Instant};
 
 /// A partition to be asked.
 pub struct Target<'a> {
@@ -60,6 +61,7 @@ pub struct Candidates<'a> {
     current: usize,
     last: Option<Position>,
     short_positions: bool,
+    lookup_time: Duration,
 }
 
 impl<'a> Candidates<'a> {
@@ -87,11 +89,26 @@ impl<'a> Candidates<'a> {
             current: 0,
             last: after.map(Position::read).transpose()?.flatten(),
             short_positions,
+            lookup_time: Duration::ZERO,
         };
         if !this.ask.query.order().is_empty() {
-            this.open_merged(after.is_some_and(<[u8]>::is_empty))?;
+            this.looking_up(|this| this.open_merged(after.is_some_and(<[u8]>::is_empty)))?;
         }
         Ok(this)
+    }
+
+    /// Does what plans a search and looks into the index for it, and adds the time that it takes.
+    fn looking_up<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
+        let begun = Instant::now();
+        let done = work(self);
+        self.lookup_time += begun.elapsed();
+        done
+    }
+
+    /// How long planning the search and looking into the index for it took so far, in all partitions. What is read of
+    /// the index later, between one item and the next, is not in it.
+    pub fn lookup_time(&self) -> Duration {
+        self.lookup_time
     }
 
     fn open_merged(&mut self, sorted_before: bool) -> Result<()> {
@@ -202,7 +219,7 @@ impl<'a> Candidates<'a> {
         while self.current < self.targets.len() {
             let turn = self.current..self.as_one.max(self.current + 1);
             for target in turn.clone().filter(|target| self.cursors[*target].is_none()).collect::<Vec<_>>() {
-                self.cursors[target] = Some(self.cursor_in_turn(target)?);
+                self.cursors[target] = Some(self.looking_up(|this| this.cursor_in_turn(target))?);
             }
             let found = match turn.len() {
                 1 => {
