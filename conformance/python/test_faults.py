@@ -1,6 +1,7 @@
 """What the SDK does when the server fails on demand: it retries, and its user sees the end of it."""
 
 import pytest
+from azure.core.exceptions import AzureError
 from azure.cosmos.exceptions import CosmosHttpResponseError
 
 from management import Management
@@ -68,3 +69,20 @@ def test_a_lost_answer_to_a_create_is_a_conflict_for_who_tries_again(container, 
             container.create_item({"id": "a", "pk": "p"})
         assert raised.value.status_code == status
     assert container.read_item("a", "p")["id"] == "a"
+
+
+def test_a_read_whose_answer_is_lost_is_tried_again(container, fault, management):
+    container.create_item({"id": "a", "pk": "p"})
+    rule = fault(operations=["read_item"], when="after", answer="none", count=1)
+    assert container.read_item("a", "p")["id"] == "a"
+    assert management.struck(rule) == 1
+
+
+@pytest.mark.parametrize("when, is_done", [("before", False), ("after", True)])
+def test_a_write_without_an_answer_leaves_its_user_to_look(container, fault, management, when, is_done):
+    rule = fault(operations=["create_item"], when=when, answer="none", count=1)
+    with pytest.raises(AzureError) as raised:
+        container.create_item({"id": "a", "pk": "p"})
+    assert not isinstance(raised.value, CosmosHttpResponseError)
+    assert management.struck(rule) == 1
+    assert [item["id"] for item in container.read_all_items()] == (["a"] if is_done else [])
