@@ -58,6 +58,8 @@ pub struct Catalog {
     world: Arc<dyn World>,
     /// Whether unused throughput is kept for a while.
     bursts: bool,
+    /// Bytes that count as a gigabyte where throughput follows what is stored.
+    gigabyte: u64,
     /// Budgets of databases, which their containers share.
     shared: Mutex<HashMap<Rid, SharedBudget>>,
     home: Partition,
@@ -125,6 +127,7 @@ impl Catalog {
             store,
             world,
             bursts: throughput.burst_capacity,
+            gigabyte: limits::GIGABYTE,
             shared: Mutex::default(),
             home,
             age: AtomicU64::new(0),
@@ -133,6 +136,11 @@ impl Catalog {
             state: RwLock::default(),
             doomed: Mutex::default(),
         }
+    }
+
+    /// The same, in which so many bytes count as a gigabyte where throughput follows what is stored.
+    pub fn count_gigabytes_of(self, bytes: u64) -> Self {
+        Catalog { gigabyte: bytes.max(1), ..self }
     }
 
     /// Takes in what an empty catalog is to hold: rows with the tags of records and of ranges.

@@ -93,6 +93,8 @@ pub struct EngineOptions {
     pub throughput: ThroughputOptions,
     /// Bytes of items beyond which a physical partition is split; the service's are [`limits::PARTITION_BYTES`].
     pub partition_bytes: u64,
+    /// Bytes of items that count as a gigabyte where throughput follows what is stored; the service's are 2^30.
+    pub gigabyte: u64,
 }
 
 impl EngineOptions {
@@ -104,6 +106,7 @@ impl EngineOptions {
             scripts,
             throughput: ThroughputOptions::default(),
             partition_bytes: limits::PARTITION_BYTES,
+            gigabyte: limits::GIGABYTE,
         }
     }
 }
@@ -150,7 +153,8 @@ impl Engine {
     /// 500 if the store cannot be read or does not make sense.
     pub fn open(store: Arc<dyn Store>, options: EngineOptions, world: Arc<dyn World>) -> Result<Engine> {
         Ok(Engine {
-            catalog: Catalog::open(Arc::clone(&store), Arc::clone(&world), options.throughput)?,
+            catalog: Catalog::open(Arc::clone(&store), Arc::clone(&world), options.throughput)?
+                .count_gigabytes_of(options.gigabyte),
             store,
             world,
             scripts: ScriptPool::new(options.scripts),

@@ -156,13 +156,13 @@ impl Engine {
         Ok(operation.status())
     }
 
-    /// Begins the splits that throughput and size ask for, finishes what is not stepwise, and lets what waits for its
+    /// Raises the throughput that scales to what is stored, begins the splits that throughput and size ask for, finishes what is not stepwise, and lets what waits for its
     /// next step follow its partitions.
     ///
     /// # Errors
     /// The first failure; the rest is done nevertheless, and what failed is begun again next time.
     pub fn repartition_some(&self) -> Result<()> {
-        let mut first_failure = None;
+        let mut first_failure = self.catalog().grow_offers().err();
         for container in self.catalog().all_containers() {
             while let Some(change) = self.wanted_split(&container)? {
                 match self.begin_repartition(&container, change, false).map(|begun| self.finish_repartition(begun.id)) {

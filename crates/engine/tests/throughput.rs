@@ -240,6 +240,106 @@ fn replace_offer(engine: &Engine, ru: u32) -> Outcome<Offered> {
     engine.replace_offer(rid, &OfferChange::To(offer), None)
 }
 
+/// An engine for which a thousand bytes are a gigabyte, as far as throughput follows what is stored.
+fn small(store: Arc<dyn Store>) -> Bench {
+    let world = Arc::new(SeededWorld::new(START_MS, 1));
+    let options = EngineOptions { throughput: ENFORCED, gigabyte: 1_000, ..options(Profile::Modern) };
+    let engine = Engine::open(store, options, world.clone()).expect("the engine opens");
+    Bench { engine, world }
+}
+
+/// A container of this database with throughput that scales, or without its own.
+fn scaling(engine: &Engine, id: &str, max: Option<u32>) -> Arc<Container> {
+    let database = engine.database(Id::Name("db")).expect("the database");
+    let throughput = max.map(|max| Throughput::Autoscale { max, increment_percent: 0 });
+    engine.create_container(&database, &object(&BODY.replace("items", id)), throughput).result.expect("a container");
+    engine.container(Id::Name("db"), Id::Name(id)).expect("the container")
+}
+
+/// Has so many items of some ten thousand bytes each stored.
+fn store_items(bench: &Bench, container: &Container, items: usize) {
+    for n in 0..items {
+        bench.world.advance_ms(1_000);
+        let body = format!(r#"{{"id":"i{n}","pk":"p{n}","text":"{}"}}"#, "x".repeat(9_900));
+        write(&bench.engine, container, &WriteOperation::Upsert, Some(&body), &WriteOptions::default())
+            .result
+            .expect("stored");
+    }
+}
+
+/// The only offer, as a client reads it.
+fn only_offer(engine: &Engine) -> Json {
+    json(&text(&engine.list(Feed::Offers, &PageRequest::default()).result.expect("offers").rows[0]))
+}
+
+fn maximum(offer: &Json) -> Option<i64> {
+    offer.get("content")?.get("offerAutopilotSettings")?.get("maxThroughput")?.as_i64()
+}
+
+#[test]
+fn throughput_that_scales_rises_with_what_is_stored_and_is_felt() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let bench = small(Arc::clone(&store));
+    let engine = &bench.engine;
+    engine.create_database(&object(r#"{"id":"db"}"#), None).result.expect("a database");
+    let container = scaling(engine, "items", Some(1_000));
+    let given = || engine.throughput_of(&container).partitions.iter().map(|p| p.ru_per_second).collect::<Vec<_>>();
+    store_items(&bench, &container, 9);
+    let before = only_offer(engine);
+    engine.repartition_some().expect("a round");
+    assert_eq!(only_offer(engine), before, "100 gigabytes may be stored under it");
+    store_items(&bench, &container, 14);
+    assert_eq!(given(), [Some(1_000.0)]);
+
+    engine.repartition_some().expect("a round");
+    assert_eq!(given(), [Some(2_000.0)], "ten for each gigabyte, in thousands");
+    let risen = only_offer(engine);
+    assert_eq!(maximum(&risen), Some(2_000));
+    assert_ne!(risen.get("_etag"), before.get("_etag"));
+    bench.world.advance_ms(1_000);
+    assert_eq!(drain(engine, &container, "p", Manner::default()), 2_000);
+    engine.repartition_some().expect("a round");
+    assert_eq!(only_offer(engine), risen, "nothing is written without need");
+
+    // More than one partition can carry: it is split.
+    store_items(&bench, &container, 120);
+    engine.repartition_some().expect("a round");
+    assert_eq!(given(), [Some(6_500.0); 2]);
+    engine.shut_down().expect("it is durable");
+    let again = on(store, ENFORCED);
+    assert_eq!(maximum(&only_offer(&again.engine)), Some(13_000), "what has risen stays");
+}
+
+#[test]
+fn shared_throughput_that_scales_rises_with_all_that_shares_it() {
+    let bench = small(Arc::new(MemoryStore::new()));
+    let engine = &bench.engine;
+    let shared = Throughput::Autoscale { max: 1_000, increment_percent: 0 };
+    engine.create_database(&object(r#"{"id":"db"}"#), Some(shared)).result.expect("a database");
+    let (one, two) = (scaling(engine, "one", None), scaling(engine, "two", None));
+    store_items(&bench, &one, 8);
+    store_items(&bench, &two, 8);
+    engine.repartition_some().expect("a round");
+    bench.world.advance_ms(1_000);
+    assert_eq!(drain(engine, &one, "p", Manner::default()), 2_000);
+    assert_eq!(drain(engine, &two, "p", Manner::default()), 0);
+}
+
+#[test]
+fn throughput_that_is_distributed_by_hand_does_not_rise() {
+    let bench = small(Arc::new(MemoryStore::new()));
+    let engine = &bench.engine;
+    engine.create_database(&object(r#"{"id":"db"}"#), None).result.expect("a database");
+    let container = scaling(engine, "items", Some(1_000));
+    engine.distribute_throughput(&container, Some(&[(0, 1_000)])).expect("it is distributed");
+    store_items(&bench, &container, 14);
+    engine.repartition_some().expect("a round");
+    assert_eq!((only(engine, &container).ru_per_second, maximum(&only_offer(engine))), (Some(1_000.0), Some(1_000)));
+    engine.distribute_throughput(&container, None).expect("it is equal again");
+    engine.repartition_some().expect("a round");
+    assert_eq!((only(engine, &container).ru_per_second, maximum(&only_offer(engine))), (Some(2_000.0), Some(2_000)));
+}
+
 #[test]
 fn containers_of_a_database_share_its_budget_unless_they_have_their_own() {
     let bench = bench(ENFORCED);

@@ -29,7 +29,9 @@ pub const PARTITION_KEY_LEVELS: usize = 3;
 /// RU/s that one physical partition serves at most.
 pub const PARTITION_RU_PER_SECOND: u32 = 10_000;
 /// Bytes of items that a physical partition holds before it is split.
-pub const PARTITION_BYTES: u64 = 50 << 30;
+pub const PARTITION_BYTES: u64 = 50 * GIGABYTE;
+/// Bytes of a gigabyte, for which some throughput has to be provisioned.
+pub const GIGABYTE: u64 = 1 << 30;
 /// RU/s of a container or database at most.
 pub const THROUGHPUT_MOST: u32 = 1_000_000;
 /// Milliseconds that one request may run.

@@ -2,7 +2,8 @@
 //!
 //! The rules for what an offer may become are the service's: what was provisioned and what is stored bound it from
 //! below (`least`), the mode changes only by request and without a number (`OfferChange`), and the maximum of an
-//! autoscale offer rises by itself when more is stored than it allows (`grown`).
+//! autoscale offer rises by itself when more is stored than it allows (`grown`): whoever reads it sees that at once,
+//! budgets and partitions follow within a round of the work beside requests (`Catalog::grow_offers`).
 
 use super::properties::{self, Property, fixed, kept, only, servers};
 use super::records::{Kind, Meta, Record};
@@ -27,17 +28,18 @@ pub struct Offer {
 }
 
 /// What an offer pays for.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Load {
     /// Bytes stored.
     bytes: u64,
+    /// Bytes that count as a gigabyte.
+    gigabyte: u64,
     /// Containers that share it.
     containers: u32,
 }
 
 /// Containers that share a database's throughput without raising its minimum.
 const CONTAINERS_FREE: u32 = 25;
-const GIGABYTE: u64 = 1 << 30;
 
 impl Offer {
     pub(super) fn from_record(record: Record) -> Result<Offer> {
@@ -113,7 +115,7 @@ impl Offer {
     /// The same offer, whose maximum has risen if more is stored than it allows.
     fn grown(mut self, load: Load) -> Self {
         if let Throughput::Autoscale { max, increment_percent } = self.throughput {
-            let max = grown(max, increment_percent, load.bytes);
+            let max = grown(max, increment_percent, load);
             self.throughput = Throughput::Autoscale { max, increment_percent };
             self.highest = self.highest.max(max);
         }
@@ -125,10 +127,10 @@ impl Offer {
     }
 }
 
-/// RU/s that `bytes` need of a throughput of this mode: one for each gigabyte, ten at the maximum of autoscale.
-fn needed(mode: Throughput, bytes: u64) -> u64 {
+/// RU/s that what is stored needs of a throughput of this mode: one for each gigabyte, ten at the maximum of autoscale.
+fn needed(mode: Throughput, load: Load) -> u64 {
     let each = if matches!(mode, Throughput::Manual(_)) { 1 } else { 10 };
-    bytes.saturating_mul(each).div_ceil(GIGABYTE)
+    load.bytes.saturating_mul(each).div_ceil(load.gigabyte)
 }
 
 /// The least throughput that an offer may have, by the service's formula: of what the mode starts with, a share of the
@@ -136,16 +138,16 @@ fn needed(mode: Throughput, bytes: u64) -> u64 {
 fn least(mode: Throughput, highest: u32, load: Load) -> u32 {
     let share = if matches!(mode, Throughput::Manual(_)) { 100 } else { 10 };
     let containers = mode.least() + load.containers.saturating_sub(CONTAINERS_FREE).saturating_mul(mode.step());
-    let least = needed(mode, load.bytes).max(u64::from(containers.max(highest / share)));
+    let least = needed(mode, load).max(u64::from(containers.max(highest / share)));
     let least = least.next_multiple_of(u64::from(mode.step()));
     u32::try_from(least).unwrap_or(u32::MAX).min(limits::THROUGHPUT_MOST)
 }
 
-/// The maximum of an autoscale throughput under which `bytes` are stored: raised in steps of the percentage, or to just
-/// what is needed, until it allows them.
-fn grown(max: u32, increment_percent: u32, bytes: u64) -> u32 {
+/// The maximum of an autoscale throughput that pays for what is stored: raised in steps of the percentage, or to just
+/// what is needed, until it does. The service documents a tenth of a gigabyte for each RU/s of it.
+fn grown(max: u32, increment_percent: u32, load: Load) -> u32 {
     let mode = Throughput::Autoscale { max, increment_percent };
-    let needed = needed(mode, bytes);
+    let needed = needed(mode, load).min(u64::from(limits::THROUGHPUT_MOST));
     let mut risen = u64::from(max);
     while risen < needed {
         risen = match increment_percent {
@@ -154,7 +156,7 @@ fn grown(max: u32, increment_percent: u32, bytes: u64) -> u32 {
         };
         risen = risen.next_multiple_of(u64::from(mode.step()));
     }
-    u32::try_from(risen).unwrap_or(u32::MAX)
+    u32::try_from(risen).unwrap_or(u32::MAX).min(max.max(limits::THROUGHPUT_MOST))
 }
 
 impl Catalog {
@@ -195,9 +197,16 @@ impl Catalog {
     }
 
     fn offered(&self, offer: &Offer) -> Result<Offered> {
-        let load = self.load_of(offer.target)?;
-        let offer = offer.clone().grown(load);
+        let (offer, load) = self.as_grown(offer)?;
         Ok(self.shown(&offer, load))
+    }
+
+    /// An offer whose maximum has risen if more is stored than it allows, and what it pays for. One that is distributed
+    /// by hand stays as it is: its parts would no longer add up to it.
+    fn as_grown(&self, offer: &Offer) -> Result<(Offer, Load)> {
+        let load = self.load_of(offer.target)?;
+        let offer = offer.clone();
+        Ok((if self.is_distributed(&offer) { offer } else { offer.grown(load) }, load))
     }
 
     fn shown(&self, offer: &Offer, load: Load) -> Offered {
@@ -224,7 +233,8 @@ impl Catalog {
             }
         };
         drop(state);
-        let mut load = Load { bytes: 0, containers: if target.is_container() { 0 } else { containers.len() as u32 } };
+        let sharing = if target.is_container() { 0 } else { containers.len() as u32 };
+        let mut load = Load { bytes: 0, gigabyte: self.gigabyte, containers: sharing };
         for container in containers {
             let Counters { bytes, .. } = container.stored()?;
             load.bytes += bytes;
@@ -244,21 +254,44 @@ impl Catalog {
             return Err(Error::precondition_failed());
         }
         self.check_distribution(&found)?;
-        let load = self.load_of(found.target)?;
-        let old = (*found).clone().grown(load);
-        let wanted = old.changed(change, load)?;
-        let mut offer = old;
-        offer.meta = self.new_meta(rid);
-        offer.throughput = wanted;
-        offer.highest = offer.highest.max(wanted.most());
+        let (mut offer, load) = self.as_grown(&found)?;
+        offer.throughput = offer.changed(change, load)?;
+        offer.highest = offer.highest.max(offer.throughput.most());
+        let offer = self.keep_offer(offer)?;
+        Ok(self.shown(&offer, load))
+    }
+
+    /// Raises the maxima of autoscale offers under which more is stored than they allow. Writes nothing if there is none.
+    ///
+    /// # Errors
+    /// What the store reports; the rest is raised next time.
+    pub fn grow_offers(&self) -> Result<()> {
+        let all: Vec<_> = self.state().offers.values().cloned().collect();
+        for offer in all.iter().filter(|offer| matches!(offer.throughput, Throughput::Autoscale { .. })) {
+            if self.as_grown(offer)?.0.throughput == offer.throughput {
+                continue;
+            }
+            let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+            // It may have been replaced or deleted since.
+            let Ok(now) = self.find_offer(offer.rid()) else { continue };
+            let (grown, _) = self.as_grown(&now)?;
+            if grown.throughput != now.throughput {
+                self.keep_offer(grown)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// An offer changes to this one, and budgets with it.
+    fn keep_offer(&self, mut offer: Offer) -> Result<Arc<Offer>> {
+        offer.meta = self.new_meta(offer.rid());
         let mut batch = Batch::default();
         batch.put(&offer.record());
         self.commit(batch)?;
-        let offered = self.shown(&offer, load);
-        let target = offer.target;
-        self.state.write().unwrap_or_else(PoisonError::into_inner).offers.insert(rid, Arc::new(offer));
-        self.provide_all(target);
-        Ok(offered)
+        let offer = Arc::new(offer);
+        self.state.write().unwrap_or_else(PoisonError::into_inner).offers.insert(offer.rid(), Arc::clone(&offer));
+        self.provide_all(offer.target);
+        Ok(offer)
     }
 
     /// Tells the containers that an offer pays for what they may spend now.
@@ -284,10 +317,14 @@ impl Catalog {
         container.give_throughput(now, given, self.bursts);
     }
 
+    fn is_distributed(&self, offer: &Offer) -> bool {
+        let container = self.state().containers.get(&offer.target).cloned();
+        container.is_some_and(|container| container.provision().is_distributed())
+    }
+
     /// Checks that the throughput is not distributed by hand, in which case only its parts can be changed.
     fn check_distribution(&self, offer: &Offer) -> Result<()> {
-        let container = self.state().containers.get(&offer.target).cloned();
-        match container.is_some_and(|container| container.provision().is_distributed()) {
+        match self.is_distributed(offer) {
             false => Ok(()),
             true => Err(Error::bad(
                 "The throughput of this container is distributed over its physical partitions by hand. Distribute it \
@@ -397,7 +434,7 @@ mod tests {
     const AUTOSCALE: Throughput = Throughput::Autoscale { max: 1_000, increment_percent: 0 };
 
     fn stored(gigabytes: u64) -> Load {
-        Load { bytes: gigabytes * GIGABYTE, containers: 0 }
+        Load { bytes: gigabytes * limits::GIGABYTE, gigabyte: limits::GIGABYTE, containers: 0 }
     }
 
     #[test]
@@ -405,20 +442,22 @@ mod tests {
         assert_eq!(least(MANUAL, 400, stored(0)), 400);
         assert_eq!(least(MANUAL, 100_000, stored(0)), 1_000);
         assert_eq!(least(MANUAL, 400, stored(1_250)), 1_300);
-        assert_eq!(least(MANUAL, 400, Load { bytes: 0, containers: 30 }), 900);
+        assert_eq!(least(MANUAL, 400, Load { containers: 30, ..stored(0) }), 900);
         assert_eq!(least(AUTOSCALE, 1_000, stored(50)), 1_000);
         assert_eq!(least(AUTOSCALE, 150_000, stored(100)), 15_000);
         assert_eq!(least(AUTOSCALE, 1_000, stored(110)), 2_000);
-        assert_eq!(least(AUTOSCALE, 1_000, Load { bytes: 0, containers: 27 }), 3_000);
+        assert_eq!(least(AUTOSCALE, 1_000, Load { containers: 27, ..stored(0) }), 3_000);
     }
 
     #[test]
     fn a_maximum_rises_with_what_is_stored() {
-        assert_eq!(grown(1_000, 0, 0), 1_000);
-        assert_eq!(grown(1_000, 0, 100 * GIGABYTE), 1_000);
-        assert_eq!(grown(1_000, 0, 100 * GIGABYTE + 1), 2_000);
-        assert_eq!(grown(1_000, 0, 650 * GIGABYTE), 7_000);
-        assert_eq!(grown(10_000, 20, 1_050 * GIGABYTE), 12_000);
-        assert_eq!(grown(10_000, 20, 1_300 * GIGABYTE), 15_000);
+        assert_eq!(grown(1_000, 0, stored(0)), 1_000);
+        assert_eq!(grown(1_000, 0, stored(100)), 1_000);
+        let above = Load { bytes: 100 * limits::GIGABYTE + 1, ..stored(0) };
+        assert_eq!(grown(1_000, 0, above), 2_000);
+        assert_eq!(grown(1_000, 0, stored(650)), 7_000);
+        assert_eq!(grown(10_000, 20, stored(1_050)), 12_000);
+        assert_eq!(grown(10_000, 20, stored(1_300)), 15_000);
+        assert_eq!(grown(999_000, 20, stored(1_000_000)), 1_000_000, "as far as a throughput may rise");
     }
 }
