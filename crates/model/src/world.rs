@@ -80,13 +80,16 @@ impl World for SeededWorld {
     }
 
     fn random(&self) -> u64 {
-        split_mix(self.state.fetch_add(0x9E37_79B9_7F4A_7C15, Ordering::SeqCst))
+        split_mix(self.state.fetch_add(SPLIT_MIX_STEP, Ordering::SeqCst))
     }
 }
 
+/// By how much the counter of SplitMix64 goes on for each number.
+pub const SPLIT_MIX_STEP: u64 = 0x9E37_79B9_7F4A_7C15;
+
 /// The output function of SplitMix64 (Steele, Lea, Flood 2014): turns a counter into well-mixed bits.
 pub fn split_mix(counter: u64) -> u64 {
-    let mut z = counter.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let mut z = counter.wrapping_add(SPLIT_MIX_STEP);
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     z ^ (z >> 31)

@@ -102,7 +102,7 @@ fn ground(arguments: &StartArguments) -> Result<Ground, Failure> {
         (Some(certificate), Some(key)) => tls::from_files(certificate, key)?,
         _ => tls::self_signed(data_dir.as_deref())?,
     };
-    let world: Arc<dyn World> = Arc::new(SystemWorld::default());
+    let world: Arc<dyn World> = Arc::new(SystemWorld::new());
     let log = Arc::new(Log::new(arguments.log_level.into(), arguments.log_format.into(), io::stderr()));
     Ok(Ground { started, tls, world, log, data_dir })
 }
