@@ -34,6 +34,7 @@ fn everything(engine: &Engine) -> Vec<String> {
     };
     let mut all = list(Feed::Databases);
     for container in engine.every_container() {
+        check_counters(engine, &container);
         all.extend(list(Feed::Containers(container.database())));
         all.extend(list(Feed::Scripts(&container, ScriptKind::Procedure)));
         let mut rows = rows(engine, &container, &Scope::Everything, &query("SELECT * FROM c"), &[100]).expect("rows");
