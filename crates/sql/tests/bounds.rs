@@ -5,7 +5,7 @@ mod support;
 use bytes::Bytes;
 use orrery_model::json::Json;
 use orrery_sql::{Bounds, Candidate, Query, QueryError, Resume, Source, Work};
-use support::{Items, PLAIN, Udfs, Way, environment, rows};
+use support::{Items, PLAIN, Udfs, Way, environment, page, rows};
 
 fn items(count: usize) -> Vec<Bytes> {
     (0..count).map(|n| Bytes::from(format!(r#"{{"id":"{n}","n":{n},"g":{},"list":[1,2,3]}}"#, n % 7))).collect()
@@ -13,35 +13,6 @@ fn items(count: usize) -> Vec<Bytes> {
 
 fn compile(text: &str) -> Query {
     Query::compile(text, &[], &environment()).expect("compiles")
-}
-
-/// One page, in which the clock runs out at its `looks`th look.
-fn page(
-    query: &Query,
-    items: &[Bytes],
-    resume: Option<&Resume>,
-    looks: usize,
-    memory: usize,
-) -> Result<(Vec<String>, Option<Resume>), QueryError> {
-    let position = resume.map(|r| String::from_utf8_lossy(&r.position).into_owned()).unwrap_or_default();
-    let at = position.strip_prefix("at ").and_then(|n| n.parse().ok()).unwrap_or(0);
-    let mut source = Items { items: items.to_vec(), at, ordered: false, satisfied: false, with_text: true };
-    let mut left = looks;
-    let mut expired = || {
-        left = left.saturating_sub(1);
-        left == 0
-    };
-    let mut bounds = Bounds {
-        max_items: 1_000_000,
-        max_bytes: 1 << 30,
-        max_memory: memory,
-        expired: &mut expired,
-        now_ms: 0,
-        started_ms: 0,
-        random: 1,
-    };
-    let page = query.run(&mut source, &mut Udfs, resume, &mut bounds, &mut Work::default())?;
-    Ok((page.rows.iter().map(|r| String::from_utf8_lossy(r).into_owned()).collect(), page.resume))
 }
 
 /// All rows in pages whose time ends at the second look, and how many pages it took.

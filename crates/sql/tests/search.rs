@@ -5,10 +5,10 @@ mod support;
 
 use bytes::Bytes;
 use orrery_model::json::{Json, Object, parse};
-use orrery_sql::{Bounds, Environment, PlanInfo, Query, QueryError, Work, client_plan};
+use orrery_sql::{Environment, PlanInfo, Query, QueryError, Work, client_plan};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-use support::{Items, PLAIN, Udfs, compile, environment_of, rows};
+use support::{PLAIN, compile, environment_of, page, rows};
 
 /// Texts of a few words and vectors of two numbers, over three partitions in turn.
 fn items() -> Vec<Bytes> {
@@ -154,25 +154,6 @@ fn a_ranking_of_texts_does_not_run_without_statistics() {
     assert!(matches!(rows(&query, &items(), PLAIN, &mut Work::default()), Err(QueryError::Unsupported(_))));
 }
 
-fn one_page(query: &Query, items: &[Bytes], looks: usize, memory: usize) -> Result<usize, QueryError> {
-    let mut source = Items { items: items.to_vec(), at: 0, ordered: false, satisfied: false, with_text: true };
-    let mut left = looks;
-    let mut expired = || {
-        left = left.saturating_sub(1);
-        left == 0
-    };
-    let mut bounds = Bounds {
-        max_items: 1_000_000,
-        max_bytes: 1 << 30,
-        max_memory: memory,
-        expired: &mut expired,
-        now_ms: 0,
-        started_ms: 0,
-        random: 1,
-    };
-    Ok(query.run(&mut source, &mut Udfs, None, &mut bounds, &mut Work::default())?.rows.len())
-}
-
 #[test]
 fn a_ranking_holds_what_it_can_need_and_no_more() {
     let items = items();
@@ -180,9 +161,9 @@ fn a_ranking_holds_what_it_can_need_and_no_more() {
         let text = format!("SELECT * FROM c ORDER BY RANK VectorDistance(c.v, [3, 4]) {cut}");
         Query::compile(&text, &[], &Environment::default()).expect("compiles")
     };
-    assert!(matches!(one_page(&ranked(""), &items, usize::MAX, 40_000), Err(QueryError::Memory(_))));
-    assert_eq!(one_page(&ranked("OFFSET 0 LIMIT 10"), &items, usize::MAX, 40_000).expect("rows"), 10);
-    assert!(matches!(one_page(&ranked(""), &items, 3, 1 << 28), Err(QueryError::Timeout)));
+    assert!(matches!(page(&ranked(""), &items, None, usize::MAX, 40_000), Err(QueryError::Memory(_))));
+    assert_eq!(page(&ranked("OFFSET 0 LIMIT 10"), &items, None, usize::MAX, 40_000).expect("rows").0.len(), 10);
+    assert!(matches!(page(&ranked(""), &items, None, 3, 1 << 28), Err(QueryError::Timeout)));
 }
 
 /// A ring of so many corners around the middle of nowhere.
@@ -204,7 +185,7 @@ fn figures_have_a_bounded_number_of_points_and_of_seconds() {
     let reason = rows(&valid, &[item(4_096)], PLAIN, &mut Work::default()).expect("rows");
     assert_eq!(reason, [r#""The input is not valid because it has more than 4096 points.""#]);
     for text in ["ST_DISTANCE(c.a, c.b)", "ST_WITHIN(c.a, c.a)", "ST_INTERSECTS(c.a, c.b)", "ST_ISVALID(c.a)"] {
-        let result = one_page(&query(&format!("SELECT {text} FROM c")), &[item(4_095)], 1, 1 << 28);
+        let result = page(&query(&format!("SELECT {text} FROM c")), &[item(4_095)], None, 1, 1 << 28);
         assert!(matches!(result, Err(QueryError::Timeout)), "{text}: {result:?}");
     }
 }

@@ -143,7 +143,7 @@ fn ends_an_operand(kind: &TokenKind) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::syntax::parse;
+    use crate::syntax::{golden_queries, parse};
 
     #[track_caller]
     fn check(text: &str, form: &str) {
@@ -179,22 +179,12 @@ mod tests {
 
     #[test]
     fn every_query_that_can_be_read_has_a_form_with_the_same_tokens_or_fewer() {
-        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
         let mut count = 0;
-        for file in std::fs::read_dir(folder).expect("golden folder") {
-            let script = std::fs::read_to_string(file.expect("entry").path()).expect("golden file");
-            for block in script.split("\n\n").filter(|b| b.starts_with("query")) {
-                let text = block.split_once('\n').map_or("", |(_, rest)| rest.split("\n----").next().unwrap_or(""));
-                let lines: Vec<&str> = text.lines().filter(|l| !l.starts_with('@')).collect();
-                let text = lines.join("\n");
-                if parse(&text).is_err() {
-                    continue;
-                }
-                let form = QueryForm::of(&text).expect("it parses").text;
-                let again = tokens(&form).unwrap_or_else(|e| panic!("{form}: {e}"));
-                assert!(again.len() <= tokens(&text).expect("it parses").len(), "{form}");
-                count += 1;
-            }
+        for text in golden_queries().iter().filter(|text| parse(text).is_ok()) {
+            let form = QueryForm::of(text).expect("it parses").text;
+            let again = tokens(&form).unwrap_or_else(|e| panic!("{form}: {e}"));
+            assert!(again.len() <= tokens(text).expect("it parses").len(), "{form}");
+            count += 1;
         }
         assert!(count > 1000);
     }

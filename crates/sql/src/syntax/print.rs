@@ -258,23 +258,16 @@ fn is_identifier(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::syntax::parse;
+    use crate::syntax::{golden_queries, parse};
 
     #[test]
     fn what_is_printed_reads_back_as_the_same() {
-        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
         let mut count = 0;
-        for file in std::fs::read_dir(folder).expect("golden folder") {
-            let script = std::fs::read_to_string(file.expect("entry").path()).expect("golden file");
-            for block in script.split("\n\n").filter(|b| b.starts_with("query")) {
-                let text = block.split_once('\n').map_or("", |(_, rest)| rest.split("\n----").next().unwrap_or(""));
-                let lines: Vec<&str> = text.lines().filter(|l| !l.starts_with('@')).collect();
-                let Ok(tree) = parse(&lines.join("\n")) else { continue };
-                let printed = query(&tree);
-                let again = parse(&printed).unwrap_or_else(|e| panic!("{printed}: {e}"));
-                assert_eq!(query(&again), printed);
-                count += 1;
-            }
+        for tree in golden_queries().iter().filter_map(|text| parse(text).ok()) {
+            let printed = query(&tree);
+            let again = parse(&printed).unwrap_or_else(|e| panic!("{printed}: {e}"));
+            assert_eq!(query(&again), printed);
+            count += 1;
         }
         assert!(count > 1000);
     }

@@ -235,3 +235,32 @@ fn passes(test: &Test, value: &Json) -> bool {
         },
     }
 }
+
+/// One page, in which the clock runs out at its `looks`th look.
+pub fn page(
+    query: &Query,
+    items: &[Bytes],
+    resume: Option<&Resume>,
+    looks: usize,
+    memory: usize,
+) -> Result<(Vec<String>, Option<Resume>), QueryError> {
+    let position = resume.map(|r| String::from_utf8_lossy(&r.position).into_owned()).unwrap_or_default();
+    let at = position.strip_prefix("at ").and_then(|n| n.parse().ok()).unwrap_or(0);
+    let mut source = Items { items: items.to_vec(), at, ordered: false, satisfied: false, with_text: true };
+    let mut left = looks;
+    let mut expired = || {
+        left = left.saturating_sub(1);
+        left == 0
+    };
+    let mut bounds = Bounds {
+        max_items: 1_000_000,
+        max_bytes: 1 << 30,
+        max_memory: memory,
+        expired: &mut expired,
+        now_ms: 0,
+        started_ms: 0,
+        random: 1,
+    };
+    let page = query.run(&mut source, &mut Udfs, resume, &mut bounds, &mut Work::default())?;
+    Ok((page.rows.iter().map(|r| String::from_utf8_lossy(r).into_owned()).collect(), page.resume))
+}
