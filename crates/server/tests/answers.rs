@@ -5,21 +5,13 @@ mod program;
 
 use orrery_model::Rid;
 use orrery_model::json::parse;
-use program::{Client, ITEMS, Request, Server, item, start, text};
+use program::{ITEMS, Request, item, text, with_item};
 
 const POSTS: &str = "/dbs/blog/colls/posts";
 
-fn server() -> (Server, Client) {
-    let server = start(&["--memory"]).expect("it starts");
-    let mut client = server.client();
-    client.make_posts();
-    client.create(ITEMS, r#"{"id":"a","postId":"p1"}"#);
-    (server, client)
-}
-
 #[test]
 fn head_is_get_without_its_body() {
-    let (_server, mut client) = server();
+    let (_server, mut client) = with_item();
     for (path, status) in [(item("a"), 200), (ITEMS.to_owned(), 200), (item("none"), 404)] {
         let get = client.call(&Request::new("GET", &path).key("p1"));
         // The connection is used again: an answer to HEAD that had a body would be read as the next one's head.
@@ -35,7 +27,7 @@ fn head_is_get_without_its_body() {
 
 #[test]
 fn errors_about_items_carry_the_session_and_the_container() {
-    let (_server, mut client) = server();
+    let (_server, mut client) = with_item();
     let rid = text(&client.call(&Request::new("GET", POSTS)).json(), "_rid");
     assert!(Rid::parse(&rid).is_some_and(|rid| rid.is_container()));
     let stale = Request::new("PUT", &item("a")).key("p1").header("If-Match", "\"stale\"");
@@ -54,7 +46,7 @@ fn errors_about_items_carry_the_session_and_the_container() {
 
 #[test]
 fn a_session_that_is_not_reached_is_told_where_the_partition_stands() {
-    let (_server, mut client) = server();
+    let (_server, mut client) = with_item();
     let own = client.call(&Request::new("GET", &item("a")).key("p1"));
     let ahead = format!("0:-1#{}", own.lsn() + 1_000);
     for request in [
@@ -72,7 +64,7 @@ fn a_session_that_is_not_reached_is_told_where_the_partition_stands() {
 
 #[test]
 fn scripts_are_answered_with_the_quota() {
-    let (_server, mut client) = server();
+    let (_server, mut client) = with_item();
     for (kind, more) in [("sprocs", ""), ("udfs", ""), ("triggers", r#","triggerType":"Pre","triggerOperation":"All""#)]
     {
         let (feed, one) = (format!("{POSTS}/{kind}"), format!("{POSTS}/{kind}/s"));
@@ -94,7 +86,7 @@ fn scripts_are_answered_with_the_quota() {
 
 #[test]
 fn a_head_that_is_too_large_is_refused_in_json() {
-    let (_server, mut client) = server();
+    let (_server, mut client) = with_item();
     let token = "0:-1#1,".repeat(10_000);
     let long = Request::new("GET", ITEMS).header("x-ms-session-token", token);
     let many = (0..150).fold(Request::new("GET", ITEMS), |request, _| request.header("x-many", "1"));
@@ -110,7 +102,7 @@ fn a_head_that_is_too_large_is_refused_in_json() {
 
 #[test]
 fn what_is_there_already_is_replaced_by_its_key() {
-    let (_server, mut client) = server();
+    let (_server, mut client) = with_item();
     let body = r#"{"id":"a","postId":"p1","n":1}"#;
     let answer = client.call(&Request::new("PUT", &item("a")).body(body));
     assert_eq!(answer.code(), (400, 0), "{}", answer.text());
@@ -120,7 +112,7 @@ fn what_is_there_already_is_replaced_by_its_key() {
 
 #[test]
 fn ids_may_hold_what_a_path_must_encode() {
-    let (_server, mut client) = server();
+    let (_server, mut client) = with_item();
     for (id, segment) in [("why?", "why%3F"), ("#1", "%231"), ("a+b=c", "a+b=c"), ("ü %", "%C3%BC%20%25")] {
         let body = format!(r#"{{"id":"{id}","postId":"p1"}}"#);
         client.create(ITEMS, &body);

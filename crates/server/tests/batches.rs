@@ -5,13 +5,6 @@ mod program;
 use orrery_model::Json;
 use program::*;
 
-fn started() -> (Server, Client) {
-    let server = start(&["--memory"]).expect("it starts");
-    let mut client = server.client();
-    client.make_posts();
-    (server, client)
-}
-
 fn batch(operations: &str) -> Request {
     Request::new("POST", ITEMS).header("x-ms-cosmos-is-batch-request", "True").body(operations)
 }
@@ -51,7 +44,7 @@ const EVERYTHING: &str = r#"[
 
 #[test]
 fn a_batch_answers_one_entry_for_each_operation_with_the_members_that_clients_read() {
-    let (_server, mut client) = started();
+    let (_server, mut client) = with_posts();
     let answer = client.call(&atomic(EVERYTHING));
     assert_eq!(answer.status, 200, "{}", answer.text());
     assert_eq!(statuses(&answer), [201, 200, 201, 200, 200, 200, 200, 204]);
@@ -73,7 +66,7 @@ fn a_batch_answers_one_entry_for_each_operation_with_the_members_that_clients_re
 
 #[test]
 fn a_batch_that_fails_is_207_and_leaves_nothing_behind() {
-    let (_server, mut client) = started();
+    let (_server, mut client) = with_posts();
     let answer = client.call(&atomic(
         r#"[{"operationType":"Create","resourceBody":{"id":"a","postId":"p"}},
             {"operationType":"Patch","id":"a","resourceBody":{"condition":"from c where c.n = 1","operations":[{"op":"remove","path":"/n"}]}},
@@ -91,7 +84,7 @@ fn a_batch_that_fails_is_207_and_leaves_nothing_behind() {
 
 #[test]
 fn bulk_answers_each_operation_by_itself() {
-    let (_server, mut client) = started();
+    let (_server, mut client) = with_posts();
     let answer = client.call(&bulk(
         r#"[{"operationType":"Create","partitionKey":"[\"p\"]","resourceBody":{"id":"a","postId":"p"}},
             {"operationType":"Create","partitionKey":"[\"q\"]","resourceBody":{"id":"a","postId":"q"}},
@@ -118,7 +111,7 @@ fn bulk_answers_each_operation_by_itself() {
 
 #[test]
 fn a_batch_that_wants_little_has_bodies_only_where_it_reads() {
-    let (_server, mut client) = started();
+    let (_server, mut client) = with_posts();
     let answer = client.call(&atomic(EVERYTHING).header("Prefer", "return=minimal"));
     assert_eq!(statuses(&answer), [201, 200, 201, 200, 200, 200, 200, 204]);
     let with_body = |entry: &Json| entry.get("resourceBody").is_some();
@@ -132,7 +125,7 @@ fn a_batch_that_wants_little_has_bodies_only_where_it_reads() {
 
 #[test]
 fn what_is_no_batch_is_refused_as_a_whole() {
-    let (_server, mut client) = started();
+    let (_server, mut client) = with_posts();
     let message = |answer: Answer| {
         assert_eq!(answer.status, 400, "{}", answer.text());
         answer.text()

@@ -86,14 +86,7 @@ fn write(client: &mut Client, id: &str) {
 
 /// As the first host does it: marker, lock, leases, marker, lock away.
 fn bootstrap(client: &mut Client) -> Vec<String> {
-    let ranges = client.call(&Request::new("GET", "/dbs/app/colls/items/pkranges")).json();
-    let ranges: Vec<String> = ranges
-        .get("PartitionKeyRanges")
-        .and_then(Json::as_array)
-        .expect("ranges")
-        .iter()
-        .map(|range| text(range, "id"))
-        .collect();
+    let ranges = client.range_ids("/dbs/app/colls/items");
     let mut leases = Leases(client);
     let (info, lock) = (format!("{PREFIX}.info"), format!("{PREFIX}.lock"));
     assert_eq!(leases.read(&info).code(), (404, 0), "nobody has begun");

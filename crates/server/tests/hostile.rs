@@ -7,7 +7,7 @@ mod program;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use program::{Answer, Client, ITEMS, Request, Server, item, start, start_on, text};
+use program::{Answer, Client, ITEMS, Request, Server, item, start_on, text, with_posts};
 use std::io::{BufReader, Read, Write};
 use std::net::Shutdown;
 use std::sync::Arc;
@@ -19,13 +19,6 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 /// What a script may take: its 5 s, the grace for builtins, and what a busy machine adds.
 const SCRIPT_TIME: Duration = Duration::from_secs(10);
-
-fn server() -> (Server, Client) {
-    let server = start(&["--memory"]).expect("it starts");
-    let mut client = server.client();
-    client.make_posts();
-    (server, client)
-}
 
 fn execute(id: &str) -> Request {
     Request::new("POST", &format!("/dbs/blog/colls/posts/sprocs/{id}")).key("p1").body("[]")
@@ -54,7 +47,7 @@ fn message(answer: &Answer, status: u16, sub_status: u32) -> String {
 
 /// Runs a procedure that first creates an item and then does `harm`; the item must not stay.
 fn harmful_procedure(harm: &str, status: u16, sub_status: u32, told: &str) {
-    let (_server, mut client) = server();
+    let (_server, mut client) = with_posts();
     let source = format!(
         "function harm() {{
             var items = getContext().getCollection();
@@ -117,7 +110,7 @@ fn a_script_whose_answer_is_too_large_is_refused_whole() {
 
 #[test]
 fn a_script_that_is_no_javascript_is_400_65535_when_it_runs() {
-    let (_server, mut client) = server();
+    let (_server, mut client) = with_posts();
     client.make_procedure("wrong", "function ( { nonsense");
     message(&client.call(&execute("wrong")), 400, 65535);
     assert!(ids(&mut client).is_empty());
@@ -125,7 +118,7 @@ fn a_script_that_is_no_javascript_is_400_65535_when_it_runs() {
 
 #[test]
 fn others_are_served_while_scripts_run_wild() {
-    let (server, mut client) = server();
+    let (server, mut client) = with_posts();
     client.make_procedure("spin", "function () { for (;;); }");
     assert_eq!(client.call(&create("calm")).status, 201);
     std::thread::scope(|scope| {
@@ -148,7 +141,7 @@ fn others_are_served_while_scripts_run_wild() {
 
 #[test]
 fn a_trigger_that_throws_stops_its_write() {
-    let (_server, mut client) = server();
+    let (_server, mut client) = with_posts();
     for (id, kind) in [("before", "Pre"), ("after", "Post")] {
         let body = format!(
             r#"{{"id":"{id}","triggerType":"{kind}","triggerOperation":"All","body":"function () {{ throw new Error(77, 'no'); }}"}}"#
@@ -165,7 +158,7 @@ fn a_trigger_that_throws_stops_its_write() {
 
 #[test]
 fn a_function_without_end_ends_its_query() {
-    let (_server, mut client) = server();
+    let (_server, mut client) = with_posts();
     client.create("/dbs/blog/colls/posts/udfs", r#"{"id":"spin","body":"function (x) { for (;;); }"}"#);
     assert_eq!(client.call(&create("one")).status, 201);
     let begun = Instant::now();
@@ -177,7 +170,7 @@ fn a_function_without_end_ends_its_query() {
 
 #[test]
 fn a_nesting_bomb_is_400_wherever_json_is_read() {
-    let (_server, mut client) = server();
+    let (_server, mut client) = with_posts();
     client.make_procedure("echo", "function (value) { getContext().getResponse().setBody(value); }");
     let arrays = "[".repeat(1_000_000);
     let objects = r#"{"a":"#.repeat(300_000);
@@ -196,7 +189,7 @@ fn a_nesting_bomb_is_400_wherever_json_is_read() {
 
 #[test]
 fn a_body_of_three_megabytes_is_413_with_and_without_a_length() {
-    let (server, mut client) = server();
+    let (server, mut client) = with_posts();
     let body = format!(r#"{{"id":"big","postId":"p1","a":"{}"}}"#, "x".repeat(3 << 20));
     message(&client.call(&Request::new("POST", ITEMS).key("p1").body(body.clone())), 413, 0);
 
@@ -215,7 +208,7 @@ fn a_body_of_three_megabytes_is_413_with_and_without_a_length() {
 
 #[test]
 fn garbage_is_answered_with_400_or_a_closed_connection() {
-    let (server, mut client) = server();
+    let (server, mut client) = with_posts();
     let random: Vec<u8> = (0..4096u64).map(|n| orrery_model::world::split_mix(n) as u8).collect();
     let tls = [&[0x16, 3, 1, 0xff, 0xff][..], &random].concat();
     let plain = [&b"\x80"[..], &random].concat();
@@ -240,7 +233,7 @@ fn garbage_is_answered_with_400_or_a_closed_connection() {
 
 #[test]
 fn a_client_that_leaves_amid_its_request_leaves_nothing_half_written() {
-    let (server, mut client) = server();
+    let (server, mut client) = with_posts();
     let whole = create("gone").bytes(&server.address, &server.key);
     for length in [1, 20, whole.len() / 2, whole.len() - 20, whole.len() - 1] {
         let mut stream = server.stream();
@@ -285,7 +278,7 @@ fn a_write_whose_client_left_takes_place_whole_or_not_at_all() {
 
 #[test]
 fn paths_that_do_not_exist_are_404_in_json() {
-    let (_server, mut client) = server();
+    let (_server, mut client) = with_posts();
     for path in ["/nowhere", "/dbs/blog/colls/posts/nowhere", "/dbs/blog/colls/posts/docs/a/b/c/d", "/a/%2e%2e/b"] {
         assert!(!message(&client.call(&Request::new("GET", path)), 404, 0).is_empty(), "{path}");
     }

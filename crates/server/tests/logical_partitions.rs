@@ -3,16 +3,9 @@
 
 mod program;
 
-use program::{Answer, Client, ITEMS, Request, Server, item, start};
+use program::{Answer, Client, ITEMS, Request, item, with_posts};
 
 const DELETE: &str = "/dbs/blog/colls/posts/operations/partitionkeydelete";
-
-fn server() -> (Server, Client) {
-    let server = start(&["--memory"]).expect("it starts");
-    let mut client = server.client();
-    client.make_posts();
-    (server, client)
-}
 
 fn create(client: &mut Client, id: &str, post: &str) -> Answer {
     let body = format!(r#"{{"id":"{id}","postId":"{post}"}}"#);
@@ -25,7 +18,7 @@ fn read(client: &mut Client, id: &str, post: &str) -> (u16, u32) {
 
 #[test]
 fn a_partition_key_is_emptied_at_once() {
-    let (_server, mut client) = server();
+    let (_server, mut client) = with_posts();
     for id in ["a", "b", "c"] {
         assert_eq!(create(&mut client, id, "p1").status, 201);
     }
@@ -50,7 +43,7 @@ fn a_partition_key_is_emptied_at_once() {
 
 #[test]
 fn a_deletion_needs_a_whole_key() {
-    let (_server, mut client) = server();
+    let (_server, mut client) = with_posts();
     assert_eq!(client.call(&Request::new("POST", DELETE)).code(), (400, 0));
     let two = Request::new("POST", DELETE).header("x-ms-documentdb-partitionkey", r#"["p1","p2"]"#);
     assert_eq!(client.call(&two).code(), (400, 1001));
@@ -59,7 +52,7 @@ fn a_deletion_needs_a_whole_key() {
 
 #[test]
 fn emptying_a_container_is_refused_by_name() {
-    let (_server, mut client) = server();
+    let (_server, mut client) = with_posts();
     let answer = client.call(&Request::new("POST", "/dbs/blog/colls/posts/operations/collectiontruncate"));
     assert_eq!(answer.code(), (400, 0));
     assert!(answer.text().contains("Emptying a container (collectiontruncate) is not supported"), "{}", answer.text());

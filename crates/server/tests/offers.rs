@@ -3,7 +3,7 @@
 mod program;
 
 use orrery_model::Json;
-use program::{Answer, Client, ITEMS, Request, Server, number, start, text};
+use program::{Client, ITEMS, Request, Server, number, start, text};
 
 const TO_AUTOSCALE: &str = "x-ms-cosmos-migrate-offer-to-autopilot";
 const TO_MANUAL: &str = "x-ms-cosmos-migrate-offer-to-manual-throughput";
@@ -12,15 +12,10 @@ fn server() -> Server {
     start(&["--memory"]).expect("the server starts")
 }
 
-fn rows(answer: &Answer, member: &str) -> Vec<Json> {
-    assert_eq!(answer.status, 200, "{}", answer.text());
-    answer.json().get(member).and_then(Json::as_array).expect("a feed has rows").to_vec()
-}
-
 /// The offers whose `member` is `value`, as SDKs look for them.
 fn offers(client: &mut Client, member: &str, value: &str) -> Vec<Json> {
     let query = format!("SELECT * FROM root r WHERE r.{member} = '{value}'");
-    rows(&client.call(&Request::query("/offers", &query)), "Offers")
+    client.call(&Request::query("/offers", &query)).members("Offers")
 }
 
 fn container(client: &mut Client, throughput: &[(&'static str, &str)]) -> Json {
@@ -76,7 +71,7 @@ fn an_offer_is_found_by_each_of_the_ways_that_sdks_have() {
     let offer = offer_of(&mut client, &made);
     let by_id = offers(&mut client, "offerResourceId", &text(&made, "_rid"));
     assert_eq!(by_id, std::slice::from_ref(&offer));
-    assert_eq!(rows(&client.call(&Request::new("GET", "/offers")), "Offers"), std::slice::from_ref(&offer));
+    assert_eq!(client.call(&Request::new("GET", "/offers")).members("Offers"), std::slice::from_ref(&offer));
     assert_eq!(client.call(&about("GET", &offer)).json(), offer);
     assert_eq!(client.call(&about("HEAD", &offer)).status, 200);
     assert_eq!(text(&offer, "id"), text(&offer, "_rid"));
@@ -128,7 +123,7 @@ fn a_throughput_beyond_the_partitions_is_pending_until_they_are_split() {
         .expect("an endless iterator");
     assert_eq!((manual(&done.json()), content(&done.json(), "isOfferReplacePending")), (Some(21_000), None));
     let answer = client.call(&Request::new("GET", "/dbs/blog/colls/posts/pkranges"));
-    let ranges = rows(&answer, "PartitionKeyRanges");
+    let ranges = answer.members("PartitionKeyRanges");
     let parents = |range: &Json| range.get("parents").expect("parents").to_text();
     let shown: Vec<_> = ranges.iter().map(|range| (text(range, "id"), parents(range))).collect();
     let wanted = [("3", r#"["0","1"]"#), ("4", r#"["0","1"]"#), ("2", r#"["0"]"#)];
@@ -244,7 +239,7 @@ fn a_database_shares_its_throughput_with_containers_that_name_none() {
     let replaced = client.call(&about("PUT", &offer).body(with(&offer, &[("offerThroughput", 12_000.into())])));
     assert_eq!(manual(&replaced.json()), Some(12_000), "{}", replaced.text());
     assert_eq!(client.call(&Request::new("DELETE", "/dbs/d")).status, 204);
-    assert!(rows(&client.call(&Request::new("GET", "/offers")), "Offers").is_empty());
+    assert!(client.call(&Request::new("GET", "/offers")).members("Offers").is_empty());
 }
 
 #[test]
@@ -264,7 +259,7 @@ fn offers_are_queried_like_any_other_feed() {
             query = query.header("x-ms-continuation", continuation.as_str());
         }
         let page = client.call(&query);
-        found.extend(rows(&page, "Offers"));
+        found.extend(page.members("Offers"));
         continuation = page.header("x-ms-continuation").map(str::to_owned);
         if continuation.is_none() {
             break;

@@ -8,16 +8,9 @@ use base64::engine::general_purpose::STANDARD;
 use orrery_model::Json;
 use orrery_model::json::parse;
 use percent_encoding::percent_decode_str;
-use program::{Answer, Client, ITEMS, Request, Server, start, text};
+use program::{Answer, Client, ITEMS, Request, text, with_posts};
 
 const RANGED: &str = "/dbs/blog/colls/ranged/docs";
-
-fn server() -> (Server, Client) {
-    let server = start(&["--memory"]).expect("it starts");
-    let mut client = server.client();
-    client.make_posts();
-    (server, client)
-}
 
 /// A container of several physical partitions with items of which many share a value.
 fn make_ranged(client: &mut Client) -> Vec<String> {
@@ -35,9 +28,7 @@ fn make_ranged(client: &mut Client) -> Vec<String> {
         let answer = client.call(&Request::new("POST", RANGED).key(&format!("i{n}")).body(body));
         assert_eq!(answer.status, 201, "{}", answer.text());
     }
-    let ranges = client.call(&Request::new("GET", "/dbs/blog/colls/ranged/pkranges")).json();
-    let ranges = ranges.get("PartitionKeyRanges").and_then(Json::as_array).expect("ranges").to_vec();
-    ranges.iter().map(|range| text(range, "id")).collect()
+    client.range_ids("/dbs/blog/colls/ranged")
 }
 
 /// The query as a client that merges sends it to one range.
@@ -59,7 +50,7 @@ fn resume_value(row: &Json) -> String {
 
 #[test]
 fn a_resume_filter_goes_on_behind_each_row_of_each_range() {
-    let (_server, mut client) = server();
+    let (_server, mut client) = with_posts();
     let ranges = make_ranged(&mut client);
     assert!(ranges.len() > 1, "one range proves nothing");
     for (direction, range) in ["ASC", "DESC"].iter().flat_map(|d| ranges.iter().map(move |r| (*d, r))) {
@@ -81,7 +72,7 @@ fn a_resume_filter_goes_on_behind_each_row_of_each_range() {
 
 #[test]
 fn a_continuation_and_a_resume_filter_together_lose_and_repeat_nothing() {
-    let (_server, mut client) = server();
+    let (_server, mut client) = with_posts();
     let ranges = make_ranged(&mut client);
     for (direction, range) in ["ASC", "DESC"].iter().flat_map(|d| ranges.iter().map(move |r| (*d, r))) {
         let (all, _) = client.pages(&rewritten(direction, range, None));
@@ -101,7 +92,7 @@ fn a_continuation_and_a_resume_filter_together_lose_and_repeat_nothing() {
 
 #[test]
 fn a_resume_filter_that_makes_no_sense_is_400() {
-    let (_server, mut client) = server();
+    let (_server, mut client) = with_posts();
     let ask = |client: &mut Client, path: &str, query: &str, filter: &str| -> Answer {
         let body = format!(r#"{{"query":"{query}","resumeFilter":{filter}}}"#);
         client.call(&Request::query(path, query).body(body))
@@ -127,7 +118,7 @@ fn a_resume_filter_that_makes_no_sense_is_400() {
 
 #[test]
 fn how_ties_come_is_told_with_every_page_of_items() {
-    let (_server, mut client) = server();
+    let (_server, mut client) = with_posts();
     let mut told = |path: &str, query: &str| {
         let answer = client.call(&Request::query(path, query));
         assert_eq!(answer.status, 200, "{}", answer.text());
@@ -142,7 +133,7 @@ fn how_ties_come_is_told_with_every_page_of_items() {
 
 #[test]
 fn advice_comes_when_asked_for_and_where_there_is_any() {
-    let (_server, mut client) = server();
+    let (_server, mut client) = with_posts();
     let advised = "SELECT * FROM c WHERE CONTAINS(c.a, 'x') AND LOWER(c.b) = 'y' AND ARRAY_CONTAINS(c.t, {d: 1}, true)";
     let request =
         |query: &str, asked: &str| Request::query(ITEMS, query).header("x-ms-cosmos-populatequeryadvice", asked);
@@ -175,7 +166,7 @@ fn progress(client: &mut Client) -> String {
 
 #[test]
 fn a_change_of_the_policy_shows_its_progress() {
-    let (_server, mut client) = server();
+    let (_server, mut client) = with_posts();
     for n in 0..20 {
         client.create(ITEMS, &format!(r#"{{"id":"i{n}","postId":"p1","n":{n},"text":"t"}}"#));
     }
@@ -198,7 +189,7 @@ fn a_change_of_the_policy_shows_its_progress() {
 
 #[test]
 fn index_metrics_come_in_both_encodings() {
-    let (_server, mut client) = server();
+    let (_server, mut client) = with_posts();
     client.create(ITEMS, r#"{"id":"a","postId":"p1","n":1}"#);
     let query = |header| Request::query(ITEMS, "SELECT * FROM c WHERE c.n = 1").key("p1").header(header, "True");
     let base64 = client.call(&query("x-ms-cosmos-populateindexmetrics"));
@@ -219,7 +210,7 @@ fn index_metrics_come_in_both_encodings() {
 
 #[test]
 fn explain_tells_how_each_range_was_searched() {
-    let (_server, mut client) = server();
+    let (_server, mut client) = with_posts();
     client.create(ITEMS, r#"{"id":"a","postId":"p1","n":1}"#);
     let query = Request::query(ITEMS, "SELECT * FROM c WHERE c.n = 1")
         .header("x-ms-documentdb-query-enablecrosspartition", "True");
@@ -236,7 +227,7 @@ fn explain_tells_how_each_range_was_searched() {
 
 #[test]
 fn a_query_that_one_range_answers_says_so_on_every_page() {
-    let (_server, mut client) = server();
+    let (_server, mut client) = with_posts();
     for n in 0..5 {
         client.create(ITEMS, &format!(r#"{{"id":"i{n}","postId":"p1"}}"#));
     }

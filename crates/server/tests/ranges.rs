@@ -4,18 +4,10 @@
 mod program;
 
 use orrery_model::Json;
-use program::{Answer, Client, ITEMS, Request, Server, start, text};
+use program::{Answer, Client, ITEMS, Request, text, with_item};
 
 const POSTS: &str = "/dbs/blog/colls/posts";
 const WIDE: &str = "/dbs/blog/colls/wide";
-
-fn server() -> (Server, Client) {
-    let server = start(&["--memory"]).expect("it starts");
-    let mut client = server.client();
-    client.make_posts();
-    client.create(ITEMS, r#"{"id":"a","postId":"p1"}"#);
-    (server, client)
-}
 
 /// The three requests that a range header directs.
 fn directed(path: &str) -> [(&'static str, Request); 3] {
@@ -39,13 +31,12 @@ fn make_wide(client: &mut Client, keys: usize) -> Vec<Json> {
         let answer = client.call(&Request::new("POST", &format!("{WIDE}/docs")).body(format!(r#"{{"id":"i{n}"}}"#)));
         assert_eq!(answer.status, 201, "{}", answer.text());
     }
-    let ranges = client.call(&Request::new("GET", &format!("{WIDE}/pkranges"))).json();
-    ranges.get("PartitionKeyRanges").and_then(Json::as_array).expect("ranges").to_vec()
+    client.call(&Request::new("GET", &format!("{WIDE}/pkranges"))).members("PartitionKeyRanges")
 }
 
 #[test]
 fn a_range_that_is_gone_or_another_containers_is_410() {
-    let (_server, mut client) = server();
+    let (_server, mut client) = with_item();
     for (kind, request) in directed(ITEMS) {
         for request in [request.clone(), request.key("p1")] {
             assert_eq!(client.call(&in_range(&request, "99")).code(), (410, 1002), "{kind}");
@@ -57,7 +48,7 @@ fn a_range_that_is_gone_or_another_containers_is_410() {
 
 #[test]
 fn a_stretch_outside_of_its_range_or_of_no_length_holds_nothing() {
-    let (_server, mut client) = server();
+    let (_server, mut client) = with_item();
     let ranges = make_wide(&mut client, 20);
     let (first, second) = (&ranges[0], &ranges[1]);
     for (kind, request) in directed(&format!("{WIDE}/docs")) {
@@ -77,7 +68,7 @@ fn a_stretch_outside_of_its_range_or_of_no_length_holds_nothing() {
 
 #[test]
 fn an_empty_key_restricts_no_query_and_is_no_key_for_a_feed() {
-    let (_server, mut client) = server();
+    let (_server, mut client) = with_item();
     let ranges = make_wide(&mut client, 20);
     assert!(ranges.len() > 1, "one range proves nothing");
     let [(_, query), (_, feed), (_, changes)] = directed(&format!("{WIDE}/docs"));
@@ -94,7 +85,7 @@ fn an_empty_key_restricts_no_query_and_is_no_key_for_a_feed() {
 
 #[test]
 fn ranges_are_read_by_resource_ids_in_both_spellings() {
-    let (_server, mut client) = server();
+    let (_server, mut client) = with_item();
     let container = client.call(&Request::new("GET", POSTS)).json();
     let database = text(&client.call(&Request::new("GET", "/dbs/blog")).json(), "_rid");
     let rid = text(&container, "_rid");

@@ -33,10 +33,9 @@ fn make_ranged(client: &mut Client, values: &[&str], items: usize, rare: usize) 
         let body = format!(r#"{{"id":"i{n}","kind":"{kind}","m":{}{value}}}"#, n % 5);
         client.create(RANGED, &body);
     }
-    let ranges = client.call(&Request::new("GET", "/dbs/blog/colls/ranged/pkranges")).json();
-    let ranges = ranges.get("PartitionKeyRanges").and_then(Json::as_array).expect("ranges").to_vec();
+    let ranges = client.range_ids("/dbs/blog/colls/ranged");
     assert!(ranges.len() > 1, "one range proves nothing");
-    ranges.iter().map(|range| text(range, "id")).collect()
+    ranges
 }
 
 /// The query as a client that merges sends it to one range, with its own place.

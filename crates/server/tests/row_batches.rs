@@ -4,7 +4,7 @@ mod program;
 
 use orrery_model::Json;
 use orrery_model::json::parse;
-use program::{Answer, Client, ITEMS, Request, Server, item, start, text};
+use program::{Answer, ITEMS, Request, item, text, with_posts};
 
 const CREATE: i32 = 0;
 const PATCH: i32 = 1;
@@ -12,13 +12,6 @@ const READ: i32 = 2;
 const DELETE: i32 = 4;
 const REPLACE: i32 = 5;
 const UPSERT: i32 = 20;
-
-fn server() -> (Server, Client) {
-    let server = start(&["--memory"]).expect("it starts");
-    let mut client = server.client();
-    client.make_posts();
-    (server, client)
-}
 
 /// The checksum of zlib, bit by bit.
 fn crc32(bytes: &[u8]) -> u32 {
@@ -171,7 +164,7 @@ fn post(id: &str, n: u32) -> String {
 
 #[test]
 fn a_transactional_batch_is_read_and_answered_in_the_same_form() {
-    let (_server, mut client) = server();
+    let (_server, mut client) = with_posts();
     let patch = r#"{"operations":[{"op":"incr","path":"/n","value":5}]}"#;
     let answer = client.call(&atomic(stream(&[
         operation(CREATE, None, None, Some(&post("a", 1))),
@@ -197,7 +190,7 @@ fn a_transactional_batch_is_read_and_answered_in_the_same_form() {
 
 #[test]
 fn a_batch_that_fails_says_which_operation_and_leaves_nothing() {
-    let (_server, mut client) = server();
+    let (_server, mut client) = with_posts();
     let answer = client.call(&atomic(stream(&[
         operation(CREATE, None, None, Some(&post("a", 1))),
         operation(DELETE, None, Some("a"), None).if_match("\"another\""),
@@ -209,7 +202,7 @@ fn a_batch_that_fails_says_which_operation_and_leaves_nothing() {
 
 #[test]
 fn bulk_carries_each_operation_out_by_itself() {
-    let (_server, mut client) = server();
+    let (_server, mut client) = with_posts();
     let key = Some(r#"["p"]"#);
     let request = Request::new("POST", ITEMS)
         .header("x-ms-cosmos-is-batch-request", "True")
@@ -227,7 +220,7 @@ fn bulk_carries_each_operation_out_by_itself() {
 
 #[test]
 fn what_is_no_batch_is_refused_in_words() {
-    let (_server, mut client) = server();
+    let (_server, mut client) = with_posts();
     let good = stream(&[operation(CREATE, None, None, Some(&post("a", 1)))]);
     let mut damaged = good.clone();
     *damaged.last_mut().expect("bytes") ^= 1;

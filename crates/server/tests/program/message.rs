@@ -232,9 +232,14 @@ impl Answer {
         token.rsplit('#').next().and_then(|lsn| lsn.parse().ok()).expect("a session token ends in a number")
     }
 
-    /// The rows of a feed or query.
+    /// The rows of a feed of items, or of a query.
     pub fn rows(&self) -> Vec<Json> {
+        self.members("Documents")
+    }
+
+    /// The rows of a feed, which stand in this member.
+    pub fn members(&self, member: &str) -> Vec<Json> {
         assert_eq!(self.status, 200, "{}", self.text());
-        self.json().get("Documents").and_then(Json::as_array).expect("a feed has rows").to_vec()
+        self.json().get(member).and_then(Json::as_array).expect("a feed has rows").to_vec()
     }
 }

@@ -53,6 +53,21 @@ pub fn start(arguments: &[&str]) -> Result<Server, Exit> {
     start_at("127.0.0.1:0", arguments)
 }
 
+/// A server that keeps everything in memory, with the container `posts`.
+pub fn with_posts() -> (Server, Client) {
+    let server = start(&["--memory"]).expect("it starts");
+    let mut client = server.client();
+    client.make_posts();
+    (server, client)
+}
+
+/// The same with an item `a` whose key is `p1`.
+pub fn with_item() -> (Server, Client) {
+    let (server, mut client) = with_posts();
+    client.create(ITEMS, r#"{"id":"a","postId":"p1"}"#);
+    (server, client)
+}
+
 /// Starts the program so that it listens on `listen`.
 pub fn start_at(listen: &str, arguments: &[&str]) -> Result<Server, Exit> {
     let begun = Instant::now();
@@ -199,6 +214,12 @@ impl Client {
     pub fn make_procedure(&mut self, id: &str, source: &str) {
         let body = format!("{{\"id\":{},\"body\":{}}}", Json::from(id).to_text(), Json::from(source).to_text());
         self.create("/dbs/blog/colls/posts/sprocs", &body);
+    }
+
+    /// The ids of a container's physical partitions.
+    pub fn range_ids(&mut self, container: &str) -> Vec<String> {
+        let ranges = self.call(&Request::new("GET", &format!("{container}/pkranges"))).members("PartitionKeyRanges");
+        ranges.iter().map(|range| text(range, "id")).collect()
     }
 
     /// All rows that a request yields, page by page, and the last answer.
