@@ -358,16 +358,21 @@ pub fn run_page(
 ) -> std::result::Result<orrery_sql::Page, QueryError> {
     let now_ms = world.now_ms();
     let mut expired = || world.now_ms().saturating_sub(now_ms) > limits::REQUEST_TIME_MS;
-    let mut bounds = Bounds {
-        max_items: page_items(page),
+    let mut bounds = bounds(world, now_ms, page_items(page), &mut expired);
+    query.run(source, functions, resume, &mut bounds, work)
+}
+
+/// The bounds of a page of so many rows, begun at `now_ms`.
+fn bounds<'a>(world: &dyn World, now_ms: u64, max_items: usize, expired: &'a mut dyn FnMut() -> bool) -> Bounds<'a> {
+    Bounds {
+        max_items,
         max_bytes: limits::PAGE_BYTES,
         max_memory: MEMORY_BYTES,
-        expired: &mut expired,
+        expired,
         now_ms,
         started_ms: now_ms,
         random: world.random(),
-    };
-    query.run(source, functions, resume, &mut bounds, work)
+    }
 }
 
 /// Rows that one partition is likely to give.

@@ -4,13 +4,13 @@
 //! Each row has a key by which the list is sorted, and a continuation names the last row by its key: rows that come or
 //! go between two pages take no others with them.
 
-use super::{MEMORY_BYTES, compile, query_error, run_page, token};
+use super::{bounds, compile, query_error, run_page, token};
 use crate::request::{Page, QueryRequest};
 use bytes::Bytes;
 use orrery_model::Result;
 use orrery_model::world::World;
 use orrery_model::{Error, Kind, limits};
-use orrery_sql::{Bounds, Candidate, Environment, Functions, Query, QueryError, Source, Work};
+use orrery_sql::{Candidate, Environment, Functions, Query, QueryError, Source, Work};
 
 /// A row of a list.
 #[derive(Clone, Debug)]
@@ -76,15 +76,7 @@ pub fn query_rows(
 pub fn has_row(world: &dyn World, query: &Query, item: Bytes) -> Result<bool> {
     let now_ms = world.now_ms();
     let mut expired = || world.now_ms().saturating_sub(now_ms) > limits::CONDITION_TIME_MS;
-    let mut bounds = Bounds {
-        max_items: 1,
-        max_bytes: limits::PAGE_BYTES,
-        max_memory: MEMORY_BYTES,
-        expired: &mut expired,
-        now_ms,
-        started_ms: now_ms,
-        random: world.random(),
-    };
+    let mut bounds = bounds(world, now_ms, 1, &mut expired);
     let mut source = List { rows: &[Listed { key: Vec::new(), text: item }], next: 0 };
     let page = query.run(&mut source, &mut crate::NoFunctions, None, &mut bounds, &mut Work::default());
     let page = page.map_err(query_error)?;
