@@ -11,9 +11,10 @@ import os
 import queue
 import socket
 import subprocess
-import threading
 from dataclasses import dataclass
 from pathlib import Path
+
+from watched import Output
 
 ROOT = Path(__file__).resolve().parents[2]
 READY_SECONDS_MAX = 60
@@ -64,11 +65,8 @@ class Server:
 
     def __init__(self, process: subprocess.Popen, log: Path):
         self._process = process
-        self._log = log
-        self._lines: queue.Queue = queue.Queue()
+        self._output = Output(process, log)
         self.endpoints: Endpoints | None = None
-        self._drainer = threading.Thread(target=self._drain, daemon=True)
-        self._drainer.start()
 
     @classmethod
     def start(cls, log: Path, *arguments: str, port: int = 0) -> "Server":
@@ -96,28 +94,28 @@ class Server:
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
-                raise ServerFailed(f"the server did not stop within {STOP_SECONDS_MAX} s{self._end_of_log()}") from None
+                raise self._failure(f"the server did not stop within {STOP_SECONDS_MAX} s") from None
         else:
-            raise ServerFailed(f"the server ended by itself with code {died}{self._end_of_log()}")
-        self._drainer.join(STOP_SECONDS_MAX)
-        if "panicked at" in self._log.read_text(errors="replace"):
-            raise ServerFailed(f"the server panicked{self._end_of_log()}")
+            raise self._failure(f"the server ended by itself with code {died}")
+        self._output.join(STOP_SECONDS_MAX)
+        if "panicked at" in self._output.log():
+            raise self._failure("the server panicked")
 
     def kill(self) -> None:
         """Kills the process with SIGKILL, as a loss of power would end it; complains if it had died before."""
         died = self._process.poll()
         if died is not None:
-            raise ServerFailed(f"the server ended by itself with code {died}{self._end_of_log()}")
+            raise self._failure(f"the server ended by itself with code {died}")
         self._process.kill()
         self._process.wait()
 
     def _wait_until_ready(self) -> Endpoints:
         try:
-            line = self._lines.get(timeout=READY_SECONDS_MAX)
+            line = self._output.line(READY_SECONDS_MAX)
         except queue.Empty:
-            raise ServerFailed(f"the server was not ready after {READY_SECONDS_MAX} s{self._end_of_log()}") from None
+            raise self._failure(f"the server was not ready after {READY_SECONDS_MAX} s") from None
         if line is None:
-            raise ServerFailed(f"the server ended before it was ready{self._end_of_log()}")
+            raise self._failure("the server ended before it was ready")
         try:
             said = json.loads(line)
             assert said["ready"] is True
@@ -129,15 +127,7 @@ class Server:
                 admin_key=said["admin_key"],
             )
         except (ValueError, KeyError, TypeError, AssertionError):
-            raise ServerFailed(f"the server's first line is not its ready line: {line!r}{self._end_of_log()}") from None
+            raise self._failure(f"the server's first line is not its ready line: {line!r}") from None
 
-    def _drain(self) -> None:
-        # Keeps reading after the first line: a full pipe would stop the server.
-        with self._process.stdout as stdout:
-            for line in stdout:
-                self._lines.put(line)
-        self._lines.put(None)
-
-    def _end_of_log(self) -> str:
-        text = self._log.read_text(errors="replace") if self._log.exists() else ""
-        return f"; the end of its log ({self._log}):\n{text[-4000:]}" if text else "; its log is empty"
+    def _failure(self, what: str) -> ServerFailed:
+        return ServerFailed(what + self._output.end_of_log())

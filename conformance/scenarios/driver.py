@@ -14,8 +14,9 @@ import json
 import os
 import queue
 import subprocess
-import threading
 from pathlib import Path
+
+from watched import Output
 
 ANSWER_SECONDS_MAX = 120
 STOP_SECONDS_MAX = 20
@@ -29,14 +30,12 @@ class Driver:
     """One running driver; a context manager."""
 
     def __init__(self, command: list[str], endpoint: str, key: str, log: Path):
-        self._log = log
-        self._lines: queue.Queue = queue.Queue()
         environment = os.environ | {"ORRERY_ENDPOINT": endpoint, "ORRERY_KEY": key}
         with log.open("wb") as stderr:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, env=environment
             )
-        threading.Thread(target=self._drain, daemon=True).start()
+        self._output = Output(self._process, log)
 
     def __enter__(self) -> "Driver":
         return self
@@ -55,24 +54,17 @@ class Driver:
         try:
             self._process.stdin.write(line.encode() + b"\n")
             self._process.stdin.flush()
-            answer = self._lines.get(timeout=ANSWER_SECONDS_MAX)
+            answer = self._output.line(ANSWER_SECONDS_MAX)
         except OSError:
             answer = None
         except queue.Empty:
-            raise DriverFailed(f"no answer to {line[:300]}{self._end_of_log()}") from None
+            raise self._failure(f"no answer to {line[:300]}") from None
         if answer is None:
-            raise DriverFailed(f"the driver ended at {line[:300]}{self._end_of_log()}")
+            raise self._failure(f"the driver ended at {line[:300]}")
         try:
             return dict(json.loads(answer))
         except (ValueError, TypeError):
-            raise DriverFailed(f"the driver said {answer[:300]!r}{self._end_of_log()}") from None
+            raise self._failure(f"the driver said {answer[:300]!r}") from None
 
-    def _drain(self) -> None:
-        with self._process.stdout as stdout:
-            for line in stdout:
-                self._lines.put(line)
-        self._lines.put(None)
-
-    def _end_of_log(self) -> str:
-        text = self._log.read_text(errors="replace") if self._log.exists() else ""
-        return f"; the end of its log ({self._log}):\n{text[-4000:]}" if text else "; its log is empty"
+    def _failure(self, what: str) -> DriverFailed:
+        return DriverFailed(what + self._output.end_of_log())
