@@ -228,12 +228,12 @@ pub(super) fn rates(total: u32, shares: &[(u32, u32)], live: &[Arc<Partition>]) 
 
 /// What each live partition (with its ancestors) is given, in thousandths of RU/s: an equal part, or the share that was
 /// set for it. A share that was set for a partition that is split by now goes to its descendants in equal parts, those
-/// of partitions that were merged add up.
+/// of partitions that were merged add up, as far as one can carry them.
 fn rates_of(total: u32, shares: &[(u32, u32)], live: &[(u32, &[u32])]) -> Vec<u64> {
-    let total = u64::from(total) * 1000;
+    let (total, most) = (u64::from(total) * 1000, u64::from(limits::PARTITION_RU_PER_SECOND) * 1000);
     if shares.is_empty() {
         // While there are too few partitions for what is provisioned, each gives what it can.
-        let each = (total / (live.len() as u64).max(1)).min(u64::from(limits::PARTITION_RU_PER_SECOND) * 1000);
+        let each = (total / (live.len() as u64).max(1)).min(most);
         return vec![each; live.len()];
     }
     let heirs = |range: u32| -> Vec<usize> {
@@ -244,7 +244,7 @@ fn rates_of(total: u32, shares: &[(u32, u32)], live: &[(u32, &[u32])]) -> Vec<u6
     for (range, ru) in shares {
         let heirs = heirs(*range);
         for at in &heirs {
-            rates[*at] += u64::from(*ru) * 1000 / heirs.len() as u64;
+            rates[*at] = (rates[*at] + u64::from(*ru) * 1000 / heirs.len() as u64).min(most);
         }
     }
     rates
@@ -397,5 +397,6 @@ mod tests {
         let split: &[(u32, &[u32])] = &[(0, &[]), (2, &[1]), (3, &[1])];
         assert_eq!(rates_of(10_000, &shares, split), [2_000_000, 4_000_000, 4_000_000]);
         assert_eq!(rates_of(10_000, &shares, &[(4, &[0, 1])]), [10_000_000]);
+        assert_eq!(rates_of(12_000, &[(0, 9_000), (1, 3_000)], &[(4, &[0, 1])]), [10_000_000]);
     }
 }
