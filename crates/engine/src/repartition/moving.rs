@@ -29,7 +29,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 /// Bytes of rows that a round copies: clients' commits wait about as long as it takes to write them.
-const ROUND_BYTES: usize = 256 << 10;
+const ROUND_BYTES: usize = 64 << 10;
 
 /// A copy under way.
 pub struct Moving {

@@ -54,9 +54,10 @@ const DESTROY_KEYS: usize = 10_000;
 const SEALED_MAX: usize = 3;
 const RUNS_MAX: usize = 28;
 const ROOM_POLL: Duration = Duration::from_millis(1);
-/// Work that can wait waits as soon as a memtable does, and so long at most: what is left of the room is for clients.
-const SEALED_BEHIND: usize = 1;
-const RUNS_BEHIND: usize = 8;
+/// Work that can wait does so one step before, and so long at most: the last of the room is for clients. Any earlier, and
+/// clients that write all the time would keep it waiting.
+const SEALED_BEHIND: usize = SEALED_MAX - 1;
+const RUNS_BEHIND: usize = 20;
 const CATCH_UP_MOST: Duration = Duration::from_secs(1);
 
 /// One accepted piece of work.
