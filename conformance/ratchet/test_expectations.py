@@ -9,6 +9,11 @@ LIST = """
 outcome = "failed"
 reason = "needs rain"
 tests = ["test_a.py::wet"]
+
+[[not_passing]]
+outcome = "by chance"
+reason = "it throws a coin"
+tests = ["test_b.py::coin"]
 """
 
 
@@ -37,6 +42,16 @@ def test_a_listed_test_that_passes_is_a_surprise():
 def test_a_listed_failure_that_turned_into_a_skip_is_a_surprise():
     (surprise,) = surprises(Result("test_a.py::wet", "skipped", "no rain"))
     assert "listed as failed" in surprise
+
+
+@pytest.mark.parametrize("end", ["passed", "failed"])
+def test_a_test_that_ends_by_chance_is_no_surprise_either_way(end):
+    assert surprises(Result("test_b.py::coin", end)) == []
+
+
+def test_a_test_that_ends_by_chance_must_end():
+    (surprise,) = surprises(Result("test_b.py::coin", "skipped", "no coin"))
+    assert "listed as by chance" in surprise
 
 
 def test_a_listed_test_may_be_missing_only_where_part_of_its_file_ran():
