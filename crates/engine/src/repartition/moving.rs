@@ -3,7 +3,8 @@
 //! A source is copied in rounds, in the order of its keys. Each round takes a new snapshot, first brings what it copied
 //! before up to that snapshot (from what the writer recorded meanwhile), then copies the next rows as the snapshot has
 //! them. So after each round the targets have exactly the rows below the cursor as of one moment, no snapshot is held
-//! for long, and memory holds one round. When all is copied the source's writer is held for a last round, which is short.
+//! for long, and memory holds two rounds: one that the store is writing, and the next, which is read meanwhile. When all
+//! is copied the source's writer is held for a last round, which is short.
 //!
 //! Rows keep their bytes but for two: where dictionaries of paths meet in a merge, index terms get the path's number in
 //! the target. LSNs stay, so positions in the change feed stay what they were; a target's own LSNs go on above those of
