@@ -243,10 +243,10 @@ fn other_directories_and_other_formats_are_refused() {
 
     let original = in_journal();
     let format = original.dir.path().join("ORRERY");
-    let text = std::fs::read_to_string(&format).unwrap().replace("format: 2", "format: 3");
+    let text = std::fs::read_to_string(&format).unwrap().replace("format: 3", "format: 4");
     std::fs::write(&format, text).unwrap();
     let refusal = LocalStore::open(original.dir.path(), LocalOptions::default()).err().unwrap();
-    assert!(matches!(&refusal, StoreError::UnknownFormat { found, known: 2, .. } if found == "3"), "{refusal}");
+    assert!(matches!(&refusal, StoreError::UnknownFormat { found, known: 3, .. } if found == "4"), "{refusal}");
 }
 
 #[test]

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use crate::error::StoreError;
 
 /// Version of everything in the directory: layout, key prefixes, internal records, high-water file.
-pub(super) const FORMAT: u32 = 2;
+pub(super) const FORMAT: u32 = 3;
 
 const FORMAT_FILE: &str = "ORRERY";
 const LOCK_FILE: &str = "LOCK";
