@@ -177,7 +177,7 @@ impl Container {
         Arc::clone(&partitions[at.min(partitions.len() - 1)])
     }
 
-    /// Does an operation in the partition in which a key lives, as [`again`] does it; that partition, and how it went.
+    /// Does an operation in the partition in which a key lives, again if that is gone by then; that partition, and how it went.
     pub fn in_partition_of<T>(
         &self,
         epk: &Epk,
