@@ -347,7 +347,7 @@ mod tests {
             Options { key: "no base64!".into(), ..good.clone() },
             Options { endpoint: "here".into(), ..good },
         ] {
-            assert!(matches!(run(bad, &crate::Quiet).await, Err(BlogError::Option(_))));
+            assert!(matches!(run(bad, &crate::progress::Quiet).await, Err(BlogError::Option(_))));
         }
     }
 }

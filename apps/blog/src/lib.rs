@@ -42,7 +42,7 @@ pub use client::Client;
 pub use error::BlogError;
 pub use meter::{Charge, Measured, Meter};
 pub use models::{Blog, Model, Request};
-pub use progress::{Progress, Quiet, on_stderr};
+pub use progress::{Progress, on_stderr};
 pub use query::Query;
 pub use report::{Loaded, Report, Row};
 pub use upgrade::{Upgraded, upgrade};

@@ -15,9 +15,10 @@ pub trait Progress: Send + Sync {
 }
 
 /// Says nothing.
-#[derive(Debug, Default, Clone, Copy)]
-pub struct Quiet;
+#[cfg(test)]
+pub(crate) struct Quiet;
 
+#[cfg(test)]
 impl Progress for Quiet {
     fn begin(&self, _stage: &str, _total: u64) {}
     fn advance(&self, _steps: u64) {}

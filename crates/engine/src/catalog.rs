@@ -107,7 +107,7 @@ impl Catalog {
         let rows = catalog.rows()?;
         catalog.fill(rows.iter().map(|(key, value)| (&key[..], &value[..])))?;
         let mut doomed = Vec::new();
-        for row in scan(snapshot.as_ref(), &(vec![DOOMED], vec![DOOMED + 1]), Direction::Forward) {
+        for row in scan(snapshot.as_ref(), &crate::keys::tagged(DOOMED), Direction::Forward) {
             doomed.extend(row?.0.get(1..).and_then(crate::keys::number));
         }
         drop(snapshot);

@@ -104,7 +104,7 @@ pub fn primary(epk: &Epk, id: &str) -> Vec<u8> {
 
 /// All primary key rows.
 pub fn primaries() -> (Vec<u8>, Vec<u8>) {
-    (vec![PRIMARY], vec![PRIMARY + 1])
+    tagged(PRIMARY)
 }
 
 /// The natural order row of an item.
@@ -150,7 +150,7 @@ pub fn path(path: PathNumber) -> Vec<u8> {
 
 /// All dictionary rows.
 pub fn paths() -> (Vec<u8>, Vec<u8>) {
-    (vec![PATH], vec![PATH + 1])
+    tagged(PATH)
 }
 
 /// The path number in a dictionary row's key.
@@ -201,7 +201,7 @@ pub fn clearing(epk: &Epk) -> Vec<u8> {
 
 /// All rows of logical partitions that are being deleted.
 pub fn clearings() -> (Vec<u8>, Vec<u8>) {
-    (vec![CLEARING], vec![CLEARING + 1])
+    tagged(CLEARING)
 }
 
 /// The logical partition in the key of such a row.
@@ -309,6 +309,11 @@ pub fn with_path(term: &[u8], path: PathNumber) -> Vec<u8> {
     let mut key = term.to_vec();
     key[1..5].copy_from_slice(&path.to_be_bytes());
     key
+}
+
+/// All keys that begin with a tag, which is not the highest.
+pub fn tagged(tag: u8) -> (Vec<u8>, Vec<u8>) {
+    (vec![tag], vec![tag + 1])
 }
 
 /// The least key after all that begin with `prefix`.

@@ -39,11 +39,6 @@ fn has_age(key: &[u8]) -> bool {
     matches!(key.first(), Some(&(RECORD | RANGE)))
 }
 
-/// All keys that begin with a tag.
-fn tagged(tag: u8) -> (Vec<u8>, Vec<u8>) {
-    (vec![tag], vec![tag + 1])
-}
-
 /// Where the records and ranges of an age lie.
 fn ranges_of(age: u64) -> [(Vec<u8>, Vec<u8>); 2] {
     [RECORD, RANGE].map(|tag| {
@@ -118,8 +113,8 @@ impl Catalog {
         let (snapshot, age) = (self.home.snapshot()?, self.age());
         let snapshot: &dyn Snapshot = snapshot.as_ref();
         let all = match age {
-            0 => vec![tagged(AGED)],
-            _ => vec![tagged(RECORD), tagged(RANGE), tagged(AGED)],
+            0 => vec![keys::tagged(AGED)],
+            _ => vec![keys::tagged(RECORD), keys::tagged(RANGE), keys::tagged(AGED)],
         };
         let rows = all.iter().flat_map(|range| scan(snapshot, range, Direction::Forward));
         let counts = |key: &[u8]| age > 0 && key.starts_with(&prefix(age));

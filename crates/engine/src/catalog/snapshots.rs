@@ -298,7 +298,7 @@ impl Catalog {
     fn heads(&self) -> Result<Vec<(u64, SnapshotInfo)>> {
         let snapshot = self.home.snapshot()?;
         let mut heads = Vec::new();
-        for row in scan(snapshot.as_ref(), &(vec![SNAPSHOT], vec![SNAPSHOT + 1]), Direction::Forward) {
+        for row in scan(snapshot.as_ref(), &keys::tagged(SNAPSHOT), Direction::Forward) {
             let (key, value) = row?;
             if key.len() == head_key(0).len() {
                 heads.push((keys::number(&key[1..]).ok_or_else(Record::damaged)?, read_head(&value)?));
@@ -370,7 +370,7 @@ impl Catalog {
     /// Removes rows of snapshots that have no head: of those that were deleted, or never came to their end.
     fn forget_rows(&self, numbers: &[u64]) -> Result<()> {
         let snapshot = self.home.snapshot()?;
-        let rows = scan(snapshot.as_ref(), &(vec![SNAPSHOT], vec![SNAPSHOT + 1]), Direction::Forward);
+        let rows = scan(snapshot.as_ref(), &keys::tagged(SNAPSHOT), Direction::Forward);
         let number = |key: &[u8]| key.get(1..9).and_then(keys::number).ok_or_else(Record::damaged);
         let headless = rows.filter_map(|row| {
             let row = row.and_then(|(key, _)| Ok((number(&key)?, key)));
