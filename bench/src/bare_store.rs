@@ -8,8 +8,8 @@ use crate::engine::Room;
 use crate::items::{CREATE_BYTES, READ_BYTES, READ_ITEMS, item};
 use crate::report::Slice;
 use orrery_storage::{
-    Capabilities, Commit, Lease, LocalOptions, LocalStore, MemoryStore, Outcome, PartitionId, Receipt, Snapshot, Store,
-    StoreError,
+    Capabilities, Commit, Lease, LocalOptions, LocalStore, MemoryStore, Outcome, PartitionId,
+    Receipt, Snapshot, Store, StoreError,
 };
 use std::collections::VecDeque;
 use std::path::Path;
@@ -39,7 +39,10 @@ impl Store for Recorder {
         self.inner.submit(lease, commit)
     }
 
-    fn snapshot(&self, partition: PartitionId) -> std::result::Result<Box<dyn Snapshot>, StoreError> {
+    fn snapshot(
+        &self,
+        partition: PartitionId,
+    ) -> std::result::Result<Box<dyn Snapshot>, StoreError> {
         self.inner.snapshot(partition)
     }
 
@@ -83,7 +86,10 @@ impl BareStore {
         for n in 0..READ_ITEMS {
             room.create(&item('r', n, READ_BYTES))?;
         }
-        let recorded = lock(&recorder.commits).last().map(|(partition, _)| *partition).ok_or("nothing was recorded")?;
+        let recorded = lock(&recorder.commits)
+            .last()
+            .map(|(partition, _)| *partition)
+            .ok_or("nothing was recorded")?;
         let store = LocalStore::open(directory, LocalOptions::default())?;
         let lease = store.open(HOME)?;
         let mut bare = BareStore {
@@ -99,7 +105,11 @@ impl BareStore {
         };
         for commit in bare.take_recorded() {
             let longest = commit.puts.iter().max_by_key(|(_, value)| value.len());
-            bare.rows.extend(longest.filter(|(_, value)| value.len() > READ_BYTES / 2).map(|(key, _)| key.clone()));
+            bare.rows.extend(
+                longest
+                    .filter(|(_, value)| value.len() > READ_BYTES / 2)
+                    .map(|(key, _)| key.clone()),
+            );
             settled(bare.store.submit(&bare.lease, commit).wait())?;
         }
         Ok(bare)
@@ -112,7 +122,11 @@ impl BareStore {
         {
             let entries: usize = commits.iter().map(|c| c.puts.len() + c.deletes.len()).sum();
             let bytes: usize = commits.iter().map(Commit::bytes).sum();
-            let (entries, bytes, count) = (entries as f64, bytes / commits.len().max(1), commits.len().max(1));
+            let (entries, bytes, count) = (
+                entries as f64,
+                bytes / commits.len().max(1),
+                commits.len().max(1),
+            );
             self.shape = format!(
                 "One create of {CREATE_BYTES} B is a commit of {:.1} entries and {bytes} bytes of keys and values.",
                 entries / count as f64
@@ -124,7 +138,11 @@ impl BareStore {
 
     /// Durable commits a second with some writers.
     pub(crate) fn commit(&mut self, writers: usize, time: Duration) -> Result<Slice> {
-        let rate = if writers == 1 { COMMITS_PER_SECOND_ALONE } else { COMMITS_PER_SECOND };
+        let rate = if writers == 1 {
+            COMMITS_PER_SECOND_ALONE
+        } else {
+            COMMITS_PER_SECOND
+        };
         let wanted = (rate * time.as_secs_f64()) as u64;
         let more = self.record(wanted.saturating_sub(self.ready.len() as u64))?;
         self.ready.extend(more);
@@ -132,7 +150,9 @@ impl BareStore {
         let slice = threads(writers, time, |_| {
             let receipt = {
                 let mut queue = lock(&queue);
-                let Some(commit) = queue.pop_front() else { return Ok(false) };
+                let Some(commit) = queue.pop_front() else {
+                    return Ok(false);
+                };
                 // Submitted under the lock: the store takes them in order only.
                 self.store.submit(&self.lease, commit)
             };
@@ -145,7 +165,10 @@ impl BareStore {
     /// Reads of a row by its key a second, each on a snapshot of its own.
     pub(crate) fn get(&mut self, readers: usize, time: Duration) -> Result<Slice> {
         threads(readers, time, |n| {
-            let snapshot = self.store.snapshot(HOME).map_err(|error| error.to_string())?;
+            let snapshot = self
+                .store
+                .snapshot(HOME)
+                .map_err(|error| error.to_string())?;
             let key = &self.rows[n % self.rows.len()];
             match snapshot.get(key) {
                 Ok(Some(row)) if row.len() > READ_BYTES / 2 => Ok(true),
@@ -165,7 +188,10 @@ impl BareStore {
 
     fn take_recorded(&self) -> Vec<Commit> {
         let all = std::mem::take(&mut *lock(&self.recorder.commits));
-        all.into_iter().filter(|(partition, _)| *partition == self.recorded).map(|(_, commit)| commit).collect()
+        all.into_iter()
+            .filter(|(partition, _)| *partition == self.recorded)
+            .map(|(_, commit)| commit)
+            .collect()
     }
 }
 
@@ -174,7 +200,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 fn settled(outcome: Outcome) -> std::result::Result<(), String> {
-    if outcome == Outcome::Ok { Ok(()) } else { Err(format!("a commit of the bare store ended in {outcome:?}")) }
+    if outcome == Outcome::Ok {
+        Ok(())
+    } else {
+        Err(format!("a commit of the bare store ended in {outcome:?}"))
+    }
 }
 
 /// Calls `work` with a running number on some threads until the time is over or one has nothing left to do.
@@ -197,9 +227,17 @@ fn threads(
         Ok(latencies)
     };
     let done: std::result::Result<Vec<_>, String> = std::thread::scope(|scope| {
-        let running: Vec<_> = (0..count).map(|first| scope.spawn(move || run(first))).collect();
-        running.into_iter().map(|thread| thread.join().map_err(|_| "a thread panicked".to_owned())?).collect()
+        let running: Vec<_> = (0..count)
+            .map(|first| scope.spawn(move || run(first)))
+            .collect();
+        running
+            .into_iter()
+            .map(|thread| thread.join().map_err(|_| "a thread panicked".to_owned())?)
+            .collect()
     });
     let elapsed = begun.elapsed();
-    Ok(Slice { elapsed, latencies: done?.concat() })
+    Ok(Slice {
+        elapsed,
+        latencies: done?.concat(),
+    })
 }

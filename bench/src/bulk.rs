@@ -40,11 +40,17 @@ pub(crate) fn run(rounds: usize, time: Duration, directory: &Path) -> Result<()>
     let ways = ways(&server)?;
     let mut rows: Vec<Row> = Vec::new();
     for connections in CONCURRENCY {
-        rows.extend(ways.iter().map(|way| Row { name: way.name, connections, rates: Vec::new() }));
+        rows.extend(ways.iter().map(|way| Row {
+            name: way.name,
+            connections,
+            rates: Vec::new(),
+        }));
     }
     for _ in 0..rounds {
         for row in &mut rows {
-            let Some(way) = ways.iter().find(|way| way.name == row.name) else { continue };
+            let Some(way) = ways.iter().find(|way| way.name == row.name) else {
+                continue;
+            };
             let call = Call {
                 address: &server.address,
                 counter: &way.sent,
@@ -54,7 +60,9 @@ pub(crate) fn run(rounds: usize, time: Duration, directory: &Path) -> Result<()>
                 time,
             };
             let slice = load(&call)?;
-            row.rates.push((slice.latencies.len() as u64 * way.items) as f64 / slice.elapsed.as_secs_f64());
+            row.rates.push(
+                (slice.latencies.len() as u64 * way.items) as f64 / slice.elapsed.as_secs_f64(),
+            );
         }
     }
     print!("{}", table(&rows));
@@ -65,28 +73,58 @@ fn ways(server: &Child) -> Result<Vec<Way<'static>>> {
     let single = Creates::new(server)?;
     let bulk = Batches::bulk(server)?;
     let atomic = Batches::atomic(server)?;
-    let way = |name, items, request: Writes<'static>| Way { name, items, request, sent: AtomicU64::new(0) };
+    let way = |name, items, request: Writes<'static>| Way {
+        name,
+        items,
+        request,
+        sent: AtomicU64::new(0),
+    };
     Ok(vec![
-        way("one by one", 1, Box::new(move |n, out| single.write(n, out))),
-        way("bulk of 100", items::BATCH_ITEMS, Box::new(move |n, out| bulk.write(n, out))),
-        way("batch of 100", items::BATCH_ITEMS, Box::new(move |n, out| atomic.write(n, out))),
+        way(
+            "one by one",
+            1,
+            Box::new(move |n, out| single.write(n, out)),
+        ),
+        way(
+            "bulk of 100",
+            items::BATCH_ITEMS,
+            Box::new(move |n, out| bulk.write(n, out)),
+        ),
+        way(
+            "batch of 100",
+            items::BATCH_ITEMS,
+            Box::new(move |n, out| atomic.write(n, out)),
+        ),
     ])
 }
 
 /// Medians over the rounds; a ratio is taken between neighbours of one round.
 fn table(rows: &[Row]) -> String {
-    let mut text =
-        format!("{:<14} {:>5} {:>10} {:>19}  {}\n", "creates", "conn.", "items/s", "(slowest–fastest)", "ratio");
+    let mut text = format!(
+        "{:<14} {:>5} {:>10} {:>19}  {}\n",
+        "creates", "conn.", "items/s", "(slowest–fastest)", "ratio"
+    );
     for row in rows {
         let least = row.rates.iter().copied().fold(f64::INFINITY, f64::min);
         let most = row.rates.iter().copied().fold(0.0, f64::max);
-        let single = rows.iter().find(|other| other.connections == row.connections).filter(|one| one.name != row.name);
+        let single = rows
+            .iter()
+            .find(|other| other.connections == row.connections)
+            .filter(|one| one.name != row.name);
         let ratio = single.map_or_else(String::new, |single| {
-            let ratios = row.rates.iter().zip(&single.rates).map(|(rate, single)| rate / single).collect();
+            let ratios = row
+                .rates
+                .iter()
+                .zip(&single.rates)
+                .map(|(rate, single)| rate / single)
+                .collect();
             format!("{:.1} of {}", median(ratios), single.name)
         });
         let (span, rate) = (format!("({least:.0}–{most:.0})"), median(row.rates.clone()));
-        let line = format!("{:<14} {:>5} {rate:>10.0} {span:>19}  {ratio}", row.name, row.connections);
+        let line = format!(
+            "{:<14} {:>5} {rate:>10.0} {span:>19}  {ratio}",
+            row.name, row.connections
+        );
         text.push_str(line.trim_end());
         text.push('\n');
     }
@@ -99,9 +137,19 @@ mod tests {
 
     #[test]
     fn a_ratio_compares_neighbours_of_the_same_round() {
-        let row = |name, rates: [f64; 3]| Row { name, connections: 1, rates: rates.to_vec() };
-        let table = table(&[row("one by one", [10.0, 100.0, 1.0]), row("bulk of 100", [50.0, 500.0, 1.0])]);
+        let row = |name, rates: [f64; 3]| Row {
+            name,
+            connections: 1,
+            rates: rates.to_vec(),
+        };
+        let table = table(&[
+            row("one by one", [10.0, 100.0, 1.0]),
+            row("bulk of 100", [50.0, 500.0, 1.0]),
+        ]);
         let bulk = table.lines().nth(2).expect("a line");
-        assert!(bulk.contains("(1–500)") && bulk.ends_with("5.0 of one by one"), "{table}");
+        assert!(
+            bulk.contains("(1–500)") && bulk.ends_with("5.0 of one by one"),
+            "{table}"
+        );
     }
 }

@@ -4,8 +4,8 @@ use crate::items::{CONTAINER, CREATE_BYTES, DATABASE, READ_BYTES, READ_ITEMS, id
 use crate::report::median;
 use crate::{Result, items};
 use orrery_engine::request::{
-    Id, Manner, QueryPage, QueryRequest, RangeChange, ReadReply, Repartition, Scope, Throughput, WriteOperation,
-    WriteOptions,
+    Id, Manner, QueryPage, QueryRequest, RangeChange, ReadReply, Repartition, Scope, Throughput,
+    WriteOperation, WriteOptions,
 };
 use orrery_engine::{Container, Engine, EngineOptions, ThroughputOptions};
 use orrery_model::json::parse;
@@ -27,7 +27,9 @@ struct RealClock(SeededWorld);
 
 impl World for RealClock {
     fn now_ms(&self) -> u64 {
-        SystemTime::now().duration_since(UNIX_EPOCH).map_or(NOW_MS, |since| since.as_millis() as u64)
+        SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(NOW_MS, |since| since.as_millis() as u64)
     }
 
     fn random(&self) -> u64 {
@@ -49,13 +51,30 @@ impl Room {
 
     /// Opens an engine on `store` and makes a container, named `items`, of so many RU/s.
     pub(crate) fn with(store: Arc<dyn Store>, container: &str, ru: u32) -> Result<Room> {
-        Self::on(store, container, ru, ThroughputOptions::default(), Arc::new(SeededWorld::new(NOW_MS, 1)))
+        Self::on(
+            store,
+            container,
+            ru,
+            ThroughputOptions::default(),
+            Arc::new(SeededWorld::new(NOW_MS, 1)),
+        )
     }
 
     /// The same container with so many RU/s under these options, by the real clock.
-    pub(crate) fn metered(store: Arc<dyn Store>, throughput: ThroughputOptions, ru: u32) -> Result<Room> {
-        let room = Self::on(store, CONTAINER, ru, throughput, Arc::new(RealClock(SeededWorld::new(NOW_MS, 1))))?;
-        room.engine.set_throughput_buckets(&room.container, [Some(100), None, None, None, None])?;
+    pub(crate) fn metered(
+        store: Arc<dyn Store>,
+        throughput: ThroughputOptions,
+        ru: u32,
+    ) -> Result<Room> {
+        let room = Self::on(
+            store,
+            CONTAINER,
+            ru,
+            throughput,
+            Arc::new(RealClock(SeededWorld::new(NOW_MS, 1))),
+        )?;
+        room.engine
+            .set_throughput_buckets(&room.container, [Some(100), None, None, None, None])?;
         Ok(room)
     }
 
@@ -67,12 +86,20 @@ impl Room {
         world: Arc<dyn World>,
     ) -> Result<Room> {
         // No script is run, so no host is ever started.
-        let scripts = PoolOptions::new(HostCommand { program: "no-script-host".into(), arguments: Vec::new() });
-        let options = EngineOptions { throughput, ..EngineOptions::new(scripts) };
+        let scripts = PoolOptions::new(HostCommand {
+            program: "no-script-host".into(),
+            arguments: Vec::new(),
+        });
+        let options = EngineOptions {
+            throughput,
+            ..EngineOptions::new(scripts)
+        };
         let engine = Engine::open(store, options, world)?;
         engine.create_database(&object(DATABASE)?, None).result?;
         let database = engine.database(Id::Name("bench"))?;
-        engine.create_container(&database, &object(container)?, Some(Throughput::Manual(ru))).result?;
+        engine
+            .create_container(&database, &object(container)?, Some(Throughput::Manual(ru)))
+            .result?;
         let container = engine.container(Id::Name("bench"), Id::Name("items"))?;
         Ok(Room { engine, container })
     }
@@ -84,10 +111,19 @@ impl Room {
 
     /// Creates an item and waits until it is durable, or what the store takes for that.
     pub(crate) fn create(&self, text: &[u8]) -> Result<()> {
-        let written =
-            self.engine.write_item(&self.container, &WriteOperation::Create, Some(text), &WriteOptions::default());
+        let written = self.engine.write_item(
+            &self.container,
+            &WriteOperation::Create,
+            Some(text),
+            &WriteOptions::default(),
+        );
         written
-            .map_err(|refused| refused.result.err().map_or_else(String::new, |error| error.to_string()))?
+            .map_err(|refused| {
+                refused
+                    .result
+                    .err()
+                    .map_or_else(String::new, |error| error.to_string())
+            })?
             .wait()
             .result?;
         Ok(())
@@ -99,31 +135,54 @@ impl Room {
         let mut pending = std::collections::VecDeque::new();
         let options = WriteOptions::default();
         for text in texts {
-            let written = self.engine.write_item(&self.container, &WriteOperation::Create, Some(&text), &options);
-            pending.push_back(
-                written.map_err(|refused| refused.result.err().map_or_else(String::new, |error| error.to_string()))?,
+            let written = self.engine.write_item(
+                &self.container,
+                &WriteOperation::Create,
+                Some(&text),
+                &options,
             );
+            pending.push_back(written.map_err(|refused| {
+                refused
+                    .result
+                    .err()
+                    .map_or_else(String::new, |error| error.to_string())
+            })?);
             if pending.len() > UNDER_WAY {
-                pending.pop_front().map_or(Ok(()), |first| first.wait().result.map(|_| ()))?;
+                pending
+                    .pop_front()
+                    .map_or(Ok(()), |first| first.wait().result.map(|_| ()))?;
             }
         }
-        pending.into_iter().try_for_each(|one| one.wait().result.map(|_| ()))?;
+        pending
+            .into_iter()
+            .try_for_each(|one| one.wait().result.map(|_| ()))?;
         Ok(())
     }
 
     /// A page of a query.
     pub(crate) fn query(&self, scope: &Scope, request: &QueryRequest) -> Result<QueryPage> {
-        Ok(self.engine.query(&self.container, scope, request, None).result?)
+        Ok(self
+            .engine
+            .query(&self.container, scope, request, None)
+            .result?)
     }
 
     /// The range ids of the container.
     pub(crate) fn ranges(&self) -> Result<Vec<u32>> {
-        Ok(self.engine.partition_key_ranges(&self.container)?.0.iter().map(|range| range.id).collect())
+        Ok(self
+            .engine
+            .partition_key_ranges(&self.container)?
+            .0
+            .iter()
+            .map(|range| range.id)
+            .collect())
     }
 
     /// Splits or merges, and waits for the end of it.
     pub(crate) fn repartition(&self, change: RangeChange) -> Result<Repartition> {
-        let begun = self.engine.begin_repartition(&self.container, change, false)?;
+        let begun = self
+            .engine
+            .begin_repartition(&self.container, change, false)?;
         Ok(self.engine.finish_repartition(begun.id)?)
     }
 
@@ -135,19 +194,30 @@ impl Room {
     /// Bytes of all items' texts, to the kilobyte.
     pub(crate) fn bytes(&self) -> u64 {
         let (_, usage) = self.engine.quota(&self.container);
-        let size = usage.split(';').find_map(|part| part.strip_prefix("documentsSize="));
-        size.and_then(|kilobytes| kilobytes.parse::<u64>().ok()).map_or(0, |kilobytes| kilobytes * 1024)
+        let size = usage
+            .split(';')
+            .find_map(|part| part.strip_prefix("documentsSize="));
+        size.and_then(|kilobytes| kilobytes.parse::<u64>().ok())
+            .map_or(0, |kilobytes| kilobytes * 1024)
     }
 
     pub(crate) fn read(&self, key: &PartitionKey, id: &str) -> Result<usize> {
-        match self.engine.read_item(&self.container, key, id, None, None).result? {
+        match self
+            .engine
+            .read_item(&self.container, key, id, None, None)
+            .result?
+        {
             ReadReply::Item { body, .. } => Ok(body.len()),
-            ReadReply::NotModified { .. } => Err("an item was read without a condition and not shown".into()),
+            ReadReply::NotModified { .. } => {
+                Err("an item was read without a condition and not shown".into())
+            }
         }
     }
 
     pub(crate) fn key(&self, text: &[u8]) -> Result<PartitionKey> {
-        let Json::Object(item) = parse(text)? else { return Err("an item is an object".into()) };
+        let Json::Object(item) = parse(text)? else {
+            return Err("an item is an object".into());
+        };
         Ok(self.container.partition_key().extract(&item)?)
     }
 }
@@ -180,16 +250,25 @@ pub(crate) fn run(rounds: usize) -> Result<()> {
         if bytes < READS as usize * READ_BYTES {
             return Err("the items read are smaller than those written".into());
         }
-        let texts: Vec<_> = (0..CREATES).map(|n| items::item('c', round * CREATES + n, CREATE_BYTES)).collect();
+        let texts: Vec<_> = (0..CREATES)
+            .map(|n| items::item('c', round * CREATES + n, CREATE_BYTES))
+            .collect();
         let begun = Instant::now();
         texts.iter().try_for_each(|text| room.create(text))?;
         create.push(begun.elapsed().as_secs_f64() * 1e6 / CREATES as f64);
     }
-    println!("{:<24} {:>8} {:>18}", "engine alone, in memory", "µs/op", "(best–worst round)");
+    println!(
+        "{:<24} {:>8} {:>18}",
+        "engine alone, in memory", "µs/op", "(best–worst round)"
+    );
     for (name, figures) in [("point read, 1 KB", read), ("create, 400 B", create)] {
         let least = figures.iter().copied().fold(f64::INFINITY, f64::min);
         let most = figures.iter().copied().fold(0.0, f64::max);
-        println!("{name:<24} {:>8.2} {:>18}", median(figures), format!("({least:.2}–{most:.2})"));
+        println!(
+            "{name:<24} {:>8.2} {:>18}",
+            median(figures),
+            format!("({least:.2}–{most:.2})")
+        );
     }
     Ok(())
 }

@@ -16,7 +16,8 @@ pub(crate) const READ_ITEMS: u64 = 1000;
 /// Logical partitions among which items are spread.
 const KEYS: u64 = 64;
 /// The container's definition: default indexing.
-pub(crate) const CONTAINER: &str = r#"{"id":"items","partitionKey":{"paths":["/key"],"kind":"Hash","version":2}}"#;
+pub(crate) const CONTAINER: &str =
+    r#"{"id":"items","partitionKey":{"paths":["/key"],"kind":"Hash","version":2}}"#;
 /// The database's.
 pub(crate) const DATABASE: &str = r#"{"id":"bench"}"#;
 
@@ -46,7 +47,12 @@ pub(crate) fn item(kind: char, n: u64, bytes: usize) -> Vec<u8> {
     )
     .into_bytes();
     let words = b"and so the planets turn above the brass hills ";
-    text.extend(words.iter().cycle().take(bytes.saturating_sub(text.len() + 2)));
+    text.extend(
+        words
+            .iter()
+            .cycle()
+            .take(bytes.saturating_sub(text.len() + 2)),
+    );
     text.extend_from_slice(b"\"}");
     text
 }
@@ -60,11 +66,23 @@ pub(crate) fn prepare(server: &Child) -> Result<Vec<Vec<u8>>> {
         load::ask(&server.address, &request).map(drop)
     };
     create("/dbs", "dbs", "", DATABASE.as_bytes(), "")?;
-    create("/dbs/bench/colls", "colls", "dbs/bench", CONTAINER.as_bytes(), "")?;
+    create(
+        "/dbs/bench/colls",
+        "colls",
+        "dbs/bench",
+        CONTAINER.as_bytes(),
+        "",
+    )?;
     let mut reads = Vec::new();
     for n in 0..READ_ITEMS {
         let key = format!("x-ms-documentdb-partitionkey: [\"{}\"]\r\n", key(n));
-        create(&format!("/{LINK}/docs"), "docs", LINK, &item('r', n, READ_BYTES), &key)?;
+        create(
+            &format!("/{LINK}/docs"),
+            "docs",
+            LINK,
+            &item('r', n, READ_BYTES),
+            &key,
+        )?;
         let link = format!("{LINK}/docs/{}", id('r', n));
         let mut request = head(server, "GET", &format!("/{link}"), ("docs", &link), &key)?;
         request.extend_from_slice(b"\r\n");
@@ -80,7 +98,9 @@ pub(crate) struct Creates {
 
 impl Creates {
     pub(crate) fn new(server: &Child) -> Result<Creates> {
-        Ok(Creates { head: head(server, "POST", &format!("/{LINK}/docs"), ("docs", LINK), "")? })
+        Ok(Creates {
+            head: head(server, "POST", &format!("/{LINK}/docs"), ("docs", LINK), "")?,
+        })
     }
 
     /// The request that creates item `n`.
@@ -88,7 +108,12 @@ impl Creates {
         let body = item('c', n, CREATE_BYTES);
         out.extend_from_slice(&self.head);
         // Writing to a vector cannot fail.
-        let _ = write!(out, "x-ms-documentdb-partitionkey: [\"{}\"]\r\ncontent-length: {}\r\n\r\n", key(n), body.len());
+        let _ = write!(
+            out,
+            "x-ms-documentdb-partitionkey: [\"{}\"]\r\ncontent-length: {}\r\n\r\n",
+            key(n),
+            body.len()
+        );
         out.extend_from_slice(&body);
     }
 }
@@ -108,13 +133,21 @@ impl Batches {
     /// Bulk: items of many keys, each for itself.
     pub(crate) fn bulk(server: &Child) -> Result<Batches> {
         let header = "x-ms-documentdb-partitionkeyrangeid: 0\r\nx-ms-cosmos-batch-continue-on-error: True\r\n";
-        Ok(Batches { head: batch_head(server, "False", header)?, kind: 'b', step: 1 })
+        Ok(Batches {
+            head: batch_head(server, "False", header)?,
+            kind: 'b',
+            step: 1,
+        })
     }
 
     /// Transactional batches: all items have the key of item 0.
     pub(crate) fn atomic(server: &Child) -> Result<Batches> {
         let header = format!("x-ms-documentdb-partitionkey: [\"{}\"]\r\n", key(0));
-        Ok(Batches { head: batch_head(server, "True", &header)?, kind: 't', step: KEYS })
+        Ok(Batches {
+            head: batch_head(server, "True", &header)?,
+            kind: 't',
+            step: KEYS,
+        })
     }
 
     /// The request of number `n`.
@@ -123,7 +156,11 @@ impl Batches {
         for at in 0..BATCH_ITEMS {
             body.extend_from_slice(if at == 0 { b"[" } else { b"," });
             body.extend_from_slice(br#"{"operationType":"Create","resourceBody":"#);
-            body.extend(item(self.kind, (n * BATCH_ITEMS + at) * self.step, CREATE_BYTES));
+            body.extend(item(
+                self.kind,
+                (n * BATCH_ITEMS + at) * self.step,
+                CREATE_BYTES,
+            ));
             body.push(b'}');
         }
         body.push(b']');
@@ -135,17 +172,41 @@ impl Batches {
 }
 
 fn batch_head(server: &Child, atomic: &str, header: &str) -> Result<Vec<u8>> {
-    let header = format!("x-ms-cosmos-is-batch-request: True\r\nx-ms-cosmos-batch-atomic: {atomic}\r\n{header}");
-    head(server, "POST", &format!("/{LINK}/docs"), ("docs", LINK), &header)
+    let header = format!(
+        "x-ms-cosmos-is-batch-request: True\r\nx-ms-cosmos-batch-atomic: {atomic}\r\n{header}"
+    );
+    head(
+        server,
+        "POST",
+        &format!("/{LINK}/docs"),
+        ("docs", LINK),
+        &header,
+    )
 }
 
 /// Request line and headers, signed for now: good for a quarter of an hour.
-fn head(server: &Child, verb: &str, path: &str, signed: (&str, &str), header: &str) -> Result<Vec<u8>> {
-    let date = jiff::fmt::rfc2822::DateTimePrinter::new().timestamp_to_rfc9110_string(&jiff::Timestamp::now())?;
+fn head(
+    server: &Child,
+    verb: &str,
+    path: &str,
+    signed: (&str, &str),
+    header: &str,
+) -> Result<Vec<u8>> {
+    let date = jiff::fmt::rfc2822::DateTimePrinter::new()
+        .timestamp_to_rfc9110_string(&jiff::Timestamp::now())?;
     let (kind, link) = signed;
-    let text = format!("{}\n{kind}\n{link}\n{}\n\n", verb.to_lowercase(), date.to_lowercase());
-    let mac = Hmac::<sha2::Sha256>::new_from_slice(&STANDARD.decode(&server.key)?)?.chain_update(text).finalize();
-    let token = format!("type=master&ver=1.0&sig={}", STANDARD.encode(mac.into_bytes()));
+    let text = format!(
+        "{}\n{kind}\n{link}\n{}\n\n",
+        verb.to_lowercase(),
+        date.to_lowercase()
+    );
+    let mac = Hmac::<sha2::Sha256>::new_from_slice(&STANDARD.decode(&server.key)?)?
+        .chain_update(text)
+        .finalize();
+    let token = format!(
+        "type=master&ver=1.0&sig={}",
+        STANDARD.encode(mac.into_bytes())
+    );
     let token = percent_encoding::utf8_percent_encode(&token, percent_encoding::NON_ALPHANUMERIC);
     let host = &server.address;
     let head = format!(
@@ -165,7 +226,11 @@ mod tests {
             for bytes in [READ_BYTES, CREATE_BYTES] {
                 let item = item('c', n, bytes);
                 assert_eq!(item.len(), bytes);
-                assert!(orrery_model::json::parse(&item).is_ok(), "{}", String::from_utf8_lossy(&item));
+                assert!(
+                    orrery_model::json::parse(&item).is_ok(),
+                    "{}",
+                    String::from_utf8_lossy(&item)
+                );
             }
         }
     }

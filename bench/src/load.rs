@@ -27,7 +27,9 @@ pub(crate) struct Call<'a> {
 
 /// Sends requests on all connections until the time is over. Each waits for its answer before it sends the next.
 pub(crate) fn load(call: &Call<'_>) -> Result<Slice> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .build()?;
     runtime.block_on(async {
         let mut connections = Vec::new();
         for _ in 0..call.connections {
@@ -39,13 +41,19 @@ pub(crate) fn load(call: &Call<'_>) -> Result<Slice> {
         }
         let begun = Instant::now();
         let over = begun + call.time;
-        let mut running: Vec<_> = connections.into_iter().map(|c| Box::pin(c.run(call, over))).collect();
+        let mut running: Vec<_> = connections
+            .into_iter()
+            .map(|c| Box::pin(c.run(call, over)))
+            .collect();
         let mut latencies = Vec::new();
         // All are polled by this one task; each wakes it only when its socket is ready.
         for done in join_all(&mut running).await {
             latencies.extend(done?);
         }
-        Ok(Slice { elapsed: begun.elapsed(), latencies })
+        Ok(Slice {
+            elapsed: begun.elapsed(),
+            latencies,
+        })
     })
 }
 
@@ -74,7 +82,11 @@ impl Connection {
     async fn open(address: &str) -> io::Result<Connection> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
-        Ok(Connection { stream, request: Vec::with_capacity(4 << 10), answer: Vec::with_capacity(16 << 10) })
+        Ok(Connection {
+            stream,
+            request: Vec::with_capacity(4 << 10),
+            answer: Vec::with_capacity(16 << 10),
+        })
     }
 
     async fn run(mut self, call: &Call<'_>, over: Instant) -> io::Result<Vec<Duration>> {
@@ -91,7 +103,10 @@ impl Connection {
 
     async fn ask(&mut self, call: &Call<'_>) -> io::Result<()> {
         self.request.clear();
-        (call.request)(call.counter.fetch_add(1, Ordering::Relaxed), &mut self.request);
+        (call.request)(
+            call.counter.fetch_add(1, Ordering::Relaxed),
+            &mut self.request,
+        );
         self.stream.write_all(&self.request).await?;
         self.answer.clear();
         loop {
@@ -110,13 +125,20 @@ impl Connection {
 /// # Errors
 /// Any answer but a good one, and one with failures in it: figures of failures are worth nothing.
 fn answer_length(answer: &[u8]) -> io::Result<Option<usize>> {
-    let Some(head) = memmem::find(answer, b"\r\n\r\n") else { return Ok(None) };
+    let Some(head) = memmem::find(answer, b"\r\n\r\n") else {
+        return Ok(None);
+    };
     if !answer.starts_with(b"HTTP/1.1 2") || answer.starts_with(b"HTTP/1.1 207") {
-        return Err(io::Error::other(String::from_utf8_lossy(answer).into_owned()));
+        return Err(io::Error::other(
+            String::from_utf8_lossy(answer).into_owned(),
+        ));
     }
     let name = b"content-length: ";
-    let at = memmem::find(&answer[..head], name).ok_or_else(|| io::Error::other("an answer without a length"))?;
-    let digits = answer[at + name.len()..head].iter().take_while(|byte| byte.is_ascii_digit());
+    let at = memmem::find(&answer[..head], name)
+        .ok_or_else(|| io::Error::other("an answer without a length"))?;
+    let digits = answer[at + name.len()..head]
+        .iter()
+        .take_while(|byte| byte.is_ascii_digit());
     let length = digits.fold(0, |length, digit| length * 10 + usize::from(digit - b'0'));
     Ok(Some(head + 4 + length))
 }
@@ -132,7 +154,11 @@ async fn join_all<F: Future + Unpin>(futures: &mut [F]) -> Vec<F::Output> {
                 *done = Some(output);
             }
         }
-        if done.iter().all(Option::is_some) { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+        if done.iter().all(Option::is_some) {
+            std::task::Poll::Ready(())
+        } else {
+            std::task::Poll::Pending
+        }
     })
     .await;
     done.into_iter().flatten().collect()
@@ -145,7 +171,10 @@ mod tests {
     #[test]
     fn an_answer_is_whole_when_head_and_body_are_there() {
         let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 12\r\n\r\n";
-        assert_eq!(answer_length(answer).expect("good"), Some(answer.len() + 12));
+        assert_eq!(
+            answer_length(answer).expect("good"),
+            Some(answer.len() + 12)
+        );
         assert_eq!(answer_length(&answer[..20]).expect("good"), None);
         assert!(answer_length(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n").is_err());
     }

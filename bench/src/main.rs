@@ -114,7 +114,9 @@ impl HttpArguments {
     /// Removed when it is dropped.
     fn temporary_directory(&self) -> Result<tempfile::TempDir> {
         let parent = self.directory.clone().unwrap_or_else(std::env::temp_dir);
-        Ok(tempfile::Builder::new().prefix("orrery-bench").tempdir_in(parent)?)
+        Ok(tempfile::Builder::new()
+            .prefix("orrery-bench")
+            .tempdir_in(parent)?)
     }
 }
 
@@ -129,20 +131,37 @@ fn main() -> Result<()> {
         Command::Engine { rounds } => engine::run(rounds),
         Command::Throughput { rounds } => throughput::run(rounds),
         Command::Traffic { rounds } => traffic::run(rounds),
-        Command::Queries { items, times, directory } => {
+        Command::Queries {
+            items,
+            times,
+            directory,
+        } => {
             let parent = directory.unwrap_or_else(std::env::temp_dir);
-            let directory = tempfile::Builder::new().prefix("orrery-bench").tempdir_in(parent)?;
+            let directory = tempfile::Builder::new()
+                .prefix("orrery-bench")
+                .tempdir_in(parent)?;
             queries::run(&items, times, directory.path())
         }
-        Command::Splits { items, rounds, seconds, directory } => {
+        Command::Splits {
+            items,
+            rounds,
+            seconds,
+            directory,
+        } => {
             let parent = directory.unwrap_or_else(std::env::temp_dir);
-            let directory = tempfile::Builder::new().prefix("orrery-bench").tempdir_in(parent)?;
+            let directory = tempfile::Builder::new()
+                .prefix("orrery-bench")
+                .tempdir_in(parent)?;
             splits::run(items, rounds, seconds, directory.path())
         }
         Command::Bulk(arguments) => {
             cargo_build()?;
             let directory = arguments.temporary_directory()?;
-            bulk::run(arguments.rounds, Duration::from_secs_f64(arguments.seconds), directory.path())
+            bulk::run(
+                arguments.rounds,
+                Duration::from_secs_f64(arguments.seconds),
+                directory.path(),
+            )
         }
         Command::FixedAnswer => bare_http::serve(),
     }
@@ -166,20 +185,38 @@ impl Stand {
         let fixed = bare_http::start(&answer)?;
         let creates = items::Creates::new(&server)?;
         let store = bare_store::BareStore::open(&directory.join("bare"))?;
-        Ok(Stand { server, fixed, reads, creates, created: AtomicU64::new(0), store })
+        Ok(Stand {
+            server,
+            fixed,
+            reads,
+            creates,
+            created: AtomicU64::new(0),
+            store,
+        })
     }
 
     /// One measurement of one line.
     fn measure(&mut self, line: Line, connections: usize, time: Duration) -> Result<Slice> {
-        let read = |n: u64, out: &mut Vec<u8>| out.extend_from_slice(&self.reads[n as usize % self.reads.len()]);
+        let read = |n: u64, out: &mut Vec<u8>| {
+            out.extend_from_slice(&self.reads[n as usize % self.reads.len()])
+        };
         let counter = AtomicU64::new(0);
-        let call = |address, counter, request| Call { address, counter, request, connections, warm_up: WARM_UP, time };
+        let call = |address, counter, request| Call {
+            address,
+            counter,
+            request,
+            connections,
+            warm_up: WARM_UP,
+            time,
+        };
         match line {
             Line::Read => load(&call(&self.server.address, &counter, &read)),
             Line::BareHttp => load(&call(&self.fixed.address, &counter, &read)),
             Line::Create => {
                 let creates = &self.creates;
-                load(&call(&self.server.address, &self.created, &|n, out| creates.write(n, out)))
+                load(&call(&self.server.address, &self.created, &|n, out| {
+                    creates.write(n, out)
+                }))
             }
             Line::BareCommit => self.store.commit(connections, time),
             Line::BareGet => self.store.get(connections, time),

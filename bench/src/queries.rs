@@ -46,20 +46,37 @@ const LINES: [Line; 7] = [
     },
     Line {
         name: "range, ORDER BY, top 10",
-        text: |n, items| format!("SELECT TOP 10 * FROM c WHERE c.at >= {} ORDER BY c.at", spread(n, items - 10)),
+        text: |n, items| {
+            format!(
+                "SELECT TOP 10 * FROM c WHERE c.at >= {} ORDER BY c.at",
+                spread(n, items - 10)
+            )
+        },
     },
     Line {
         name: "AND of two equalities",
         text: |n, items| {
             let item = n % items;
-            format!("SELECT * FROM c WHERE c.shade = {} AND c.batch = {}", shade(item, items), batch(item, items))
+            format!(
+                "SELECT * FROM c WHERE c.shade = {} AND c.batch = {}",
+                shade(item, items),
+                batch(item, items)
+            )
         },
     },
     Line {
         name: "COUNT with a filter",
-        text: |n, items| format!("SELECT VALUE COUNT(1) FROM c WHERE c.batch = {}", n % (items / OF_A_BATCH)),
+        text: |n, items| {
+            format!(
+                "SELECT VALUE COUNT(1) FROM c WHERE c.batch = {}",
+                n % (items / OF_A_BATCH)
+            )
+        },
     },
-    Line { name: "TOP 10 ORDER BY", text: |_, _| "SELECT TOP 10 * FROM c ORDER BY c.at DESC".to_owned() },
+    Line {
+        name: "TOP 10 ORDER BY",
+        text: |_, _| "SELECT TOP 10 * FROM c ORDER BY c.at DESC".to_owned(),
+    },
     Line {
         name: "filter, composite ORDER BY",
         text: |n, items| {
@@ -67,7 +84,10 @@ const LINES: [Line; 7] = [
             format!("SELECT TOP 10 * FROM c WHERE c.batch = {batch} ORDER BY c.batch, c.at DESC")
         },
     },
-    Line { name: "MAX", text: |_, _| "SELECT VALUE MAX(c.at) FROM c".to_owned() },
+    Line {
+        name: "MAX",
+        text: |_, _| "SELECT VALUE MAX(c.at) FROM c".to_owned(),
+    },
 ];
 
 impl Line {
@@ -78,14 +98,25 @@ impl Line {
             for (hall, latencies) in halls.iter().zip(&mut latencies) {
                 let (took, rows) = hall.ask(&(self.text)(n, hall.items))?;
                 if rows == 0 {
-                    return Err(format!("{}: no row was found among {}", self.name, hall.items).into());
+                    return Err(
+                        format!("{}: no row was found among {}", self.name, hall.items).into(),
+                    );
                 }
                 latencies.push(took.as_secs_f64() * 1e6);
             }
         }
         let medians: Vec<f64> = latencies.into_iter().map(median).collect();
-        let ratio = medians.last().zip(medians.first()).map_or(1.0, |(last, first)| last / first);
-        Ok(format!("{}  {ratio:>5.2}", medians.iter().map(|m| format!("{m:>12.0}")).collect::<String>()))
+        let ratio = medians
+            .last()
+            .zip(medians.first())
+            .map_or(1.0, |(last, first)| last / first);
+        Ok(format!(
+            "{}  {ratio:>5.2}",
+            medians
+                .iter()
+                .map(|m| format!("{m:>12.0}"))
+                .collect::<String>()
+        ))
     }
 }
 
@@ -103,7 +134,9 @@ fn batch(n: u64, items: u64) -> u64 {
 }
 
 fn item(n: u64, items: u64) -> Vec<u8> {
-    let note: String = (0..NOTE as u64).map(|i| char::from(b'a' + (spread(n + i * i, 26) as u8))).collect();
+    let note: String = (0..NOTE as u64)
+        .map(|i| char::from(b'a' + (spread(n + i * i, 26) as u8)))
+        .collect();
     let (shade, batch, at) = (shade(n, items), batch(n, items), spread(n, items));
     format!(
         r#"{{"id":"i{n}","pk":"k{}","kind":{},"shade":{shade},"batch":{batch},"at":{at},"name":"item {n}","note":"{note}"}}"#,
@@ -121,19 +154,30 @@ struct Hall {
 
 impl Hall {
     fn fill(directory: &Path, items: u64) -> Result<Hall> {
-        let store = LocalStore::open(directory.join(format!("of-{items}")), LocalOptions::default())?;
+        let store = LocalStore::open(
+            directory.join(format!("of-{items}")),
+            LocalOptions::default(),
+        )?;
         let room = Room::with(Arc::new(store), CONTAINER, PARTITIONS * 6_000)?;
         let begun = Instant::now();
         std::thread::scope(|scope| {
             let loader = |which: u64| {
                 let room = &room;
                 move || -> std::result::Result<(), String> {
-                    room.create_all((0..items).filter(|n| n % LOADERS == which).map(|n| item(n, items)))
-                        .map_err(|error| error.to_string())
+                    room.create_all(
+                        (0..items)
+                            .filter(|n| n % LOADERS == which)
+                            .map(|n| item(n, items)),
+                    )
+                    .map_err(|error| error.to_string())
                 }
             };
-            let loaders: Vec<_> = (0..LOADERS).map(|which| scope.spawn(loader(which))).collect();
-            loaders.into_iter().try_for_each(|l| l.join().unwrap_or_else(|_| Err("a loader panicked".into())))
+            let loaders: Vec<_> = (0..LOADERS)
+                .map(|which| scope.spawn(loader(which)))
+                .collect();
+            loaders
+                .into_iter()
+                .try_for_each(|l| l.join().unwrap_or_else(|_| Err("a loader panicked".into())))
         })?;
         let rate = items as f64 / begun.elapsed().as_secs_f64();
         println!("{items} items loaded, {rate:.0} items/s");
@@ -143,10 +187,16 @@ impl Hall {
     /// Runs a query to its end; how long it took, and how many rows there were.
     fn ask(&self, text: &str) -> Result<(Duration, usize)> {
         let begun = Instant::now();
-        let mut page = PageRequest { max_items: Some(1_000), ..PageRequest::default() };
+        let mut page = PageRequest {
+            max_items: Some(1_000),
+            ..PageRequest::default()
+        };
         let mut rows = 0;
         loop {
-            let request = QueryRequest { cross_partition: true, ..QueryRequest::of(text, Vec::new(), page.clone()) };
+            let request = QueryRequest {
+                cross_partition: true,
+                ..QueryRequest::of(text, Vec::new(), page.clone())
+            };
             let answer = self.room.query(&Scope::Everything, &request)?;
             rows += answer.page.rows.len();
             match answer.page.continuation {
@@ -162,10 +212,21 @@ pub(crate) fn run(sizes: &[u64], times: u64, directory: &Path) -> Result<()> {
     if sizes.iter().any(|items| *items < OF_A_BATCH) {
         return Err(format!("a container needs at least {OF_A_BATCH} items").into());
     }
-    let halls = sizes.iter().map(|items| Hall::fill(directory, *items)).collect::<Result<Vec<_>>>()?;
-    let sizes: String = halls.iter().map(|hall| format!("{:>12}", hall.items)).collect();
+    let halls = sizes
+        .iter()
+        .map(|items| Hall::fill(directory, *items))
+        .collect::<Result<Vec<_>>>()?;
+    let sizes: String = halls
+        .iter()
+        .map(|hall| format!("{:>12}", hall.items))
+        .collect();
     println!("\nat items:                   {sizes}  ratio  {sizes}  ratio");
-    println!("p50 in µs, values in turn   {:>width$}  {:>width$}", "met first", "met again", width = sizes.len() + 7);
+    println!(
+        "p50 in µs, values in turn   {:>width$}  {:>width$}",
+        "met first",
+        "met again",
+        width = sizes.len() + 7
+    );
     for line in &LINES {
         let first = line.measure(&halls, times)?;
         let again = line.measure(&halls, times)?;

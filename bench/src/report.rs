@@ -15,7 +15,13 @@ pub(crate) enum Line {
 
 impl Line {
     /// In the order in which a round measures and the table shows them.
-    pub(crate) const ALL: [Line; 5] = [Line::Read, Line::BareHttp, Line::BareGet, Line::Create, Line::BareCommit];
+    pub(crate) const ALL: [Line; 5] = [
+        Line::Read,
+        Line::BareHttp,
+        Line::BareGet,
+        Line::Create,
+        Line::BareCommit,
+    ];
 
     fn name(self) -> &'static str {
         match self {
@@ -58,13 +64,28 @@ pub(crate) struct Report(Vec<Row>);
 
 impl Report {
     pub(crate) fn new(concurrency: &[usize]) -> Report {
-        let row = |line, connections| Row { line, connections, rates: Vec::new(), latencies: Vec::new() };
-        Report(Line::ALL.iter().flat_map(|&line| concurrency.iter().map(move |&n| row(line, n))).collect())
+        let row = |line, connections| Row {
+            line,
+            connections,
+            rates: Vec::new(),
+            latencies: Vec::new(),
+        };
+        Report(
+            Line::ALL
+                .iter()
+                .flat_map(|&line| concurrency.iter().map(move |&n| row(line, n)))
+                .collect(),
+        )
     }
 
     pub(crate) fn add(&mut self, line: Line, connections: usize, slice: Slice) {
-        if let Some(row) = self.0.iter_mut().find(|row| row.line == line && row.connections == connections) {
-            row.rates.push(slice.latencies.len() as f64 / slice.elapsed.as_secs_f64());
+        if let Some(row) = self
+            .0
+            .iter_mut()
+            .find(|row| row.line == line && row.connections == connections)
+        {
+            row.rates
+                .push(slice.latencies.len() as f64 / slice.elapsed.as_secs_f64());
             row.latencies.extend(slice.latencies);
         }
     }
@@ -72,8 +93,17 @@ impl Report {
     /// The ratio of each round to its neighbour in the same round, and of those the middle.
     fn ratio(&self, row: &Row) -> Option<f64> {
         let base = row.line.base()?;
-        let base = self.0.iter().find(|other| other.line == base && other.connections == row.connections)?;
-        Some(median(row.rates.iter().zip(&base.rates).map(|(rate, base)| rate / base).collect()))
+        let base = self
+            .0
+            .iter()
+            .find(|other| other.line == base && other.connections == row.connections)?;
+        Some(median(
+            row.rates
+                .iter()
+                .zip(&base.rates)
+                .map(|(rate, base)| rate / base)
+                .collect(),
+        ))
     }
 
     /// The table, aligned: rates and ratios are medians over the rounds, latencies are over all operations.
@@ -86,17 +116,25 @@ impl Report {
             let mut latencies = row.latencies.clone();
             latencies.sort_unstable();
             let at = |percent: usize| {
-                let latency = latencies.get(latencies.len() * percent / 100).copied().unwrap_or_default();
+                let latency = latencies
+                    .get(latencies.len() * percent / 100)
+                    .copied()
+                    .unwrap_or_default();
                 format!("{:.1}", latency.as_secs_f64() * 1e6)
             };
             let least = row.rates.iter().copied().fold(f64::INFINITY, f64::min);
             let most = row.rates.iter().copied().fold(0.0, f64::max);
             let ratio = self.ratio(row).zip(row.line.base());
-            let ratio = ratio.map_or_else(String::new, |(ratio, base)| format!("{ratio:.2} of {}", base.name()));
+            let ratio = ratio.map_or_else(String::new, |(ratio, base)| {
+                format!("{ratio:.2} of {}", base.name())
+            });
             let (rate, span) = (median(row.rates.clone()), format!("({least:.0}–{most:.0})"));
             let (name, connections) = (row.line.name(), row.connections);
-            let line =
-                format!("{name:<22} {connections:>5} {rate:>10.0} {span:>19} {:>9} {:>9}  {ratio}", at(50), at(99));
+            let line = format!(
+                "{name:<22} {connections:>5} {rate:>10.0} {span:>19} {:>9} {:>9}  {ratio}",
+                at(50),
+                at(99)
+            );
             // Writing to a string cannot fail.
             let _ = writeln!(text, "{}", line.trim_end());
         }
@@ -116,7 +154,10 @@ mod tests {
 
     fn slice(operations: usize, microseconds: u64) -> Slice {
         let latencies = vec![Duration::from_micros(microseconds); operations];
-        Slice { elapsed: Duration::from_secs(1), latencies }
+        Slice {
+            elapsed: Duration::from_secs(1),
+            latencies,
+        }
     }
 
     #[test]
@@ -128,7 +169,10 @@ mod tests {
         }
         let table = report.table();
         let read = table.lines().nth(1).expect("a line");
-        assert!(read.contains(" 50 ") && read.contains("(1–500)") && read.contains("20.0"), "{table}");
+        assert!(
+            read.contains(" 50 ") && read.contains("(1–500)") && read.contains("20.0"),
+            "{table}"
+        );
         assert!(read.ends_with("0.50 of bare HTTP server"), "{table}");
     }
 

@@ -35,14 +35,18 @@ struct Latencies {
 
 /// Fills a container of one physical partition with so many items and measures `rounds` times.
 pub(crate) fn run(items: u64, rounds: usize, seconds: f64, directory: &Path) -> Result<()> {
-    let store = Arc::new(LocalStore::open(directory.join("data"), LocalOptions::default())?);
+    let store = Arc::new(LocalStore::open(
+        directory.join("data"),
+        LocalOptions::default(),
+    )?);
     let room = Room::metered(store, ThroughputOptions::default(), 400)?;
     eprintln!("writing {items} items of {READ_BYTES} bytes");
     room.create_all((0..items).map(|n| item('r', n, READ_BYTES)))?;
     let keys = (0..READ_ITEMS.min(items))
         .map(|n| Ok((room.key(&item('r', n, READ_BYTES))?, id('r', n))))
         .collect::<Result<Vec<_>>>()?;
-    let (mut quiet, mut moving, mut moves) = (Latencies::default(), Latencies::default(), Vec::new());
+    let (mut quiet, mut moving, mut moves) =
+        (Latencies::default(), Latencies::default(), Vec::new());
     let created = AtomicU64::new(0);
     for round in 0..rounds {
         eprintln!("round {} of {rounds}", round + 1);
@@ -69,15 +73,30 @@ fn split_or_merge(room: &Room) -> Result<Move> {
     let ranges = room.ranges()?;
     let is_split = ranges.len() == 1;
     let change = match ranges[..] {
-        [range] => RangeChange::Split { range, at: SplitAt::Middle },
+        [range] => RangeChange::Split {
+            range,
+            at: SplitAt::Middle,
+        },
         _ => RangeChange::Merge { ranges },
     };
     let begun = Instant::now();
-    let Repartition { copied_bytes, failure, .. } = room.repartition(change)?;
+    let Repartition {
+        copied_bytes,
+        failure,
+        ..
+    } = room.repartition(change)?;
     let seconds = begun.elapsed().as_secs_f64();
     // What was left behind is taken away at once, as the program does it.
     room.destroy_deleted()?;
-    failure.map_or(Ok(Move { is_split, seconds, copied: copied_bytes, texts: room.bytes() }), |why| Err(why.into()))
+    failure.map_or(
+        Ok(Move {
+            is_split,
+            seconds,
+            copied: copied_bytes,
+            texts: room.bytes(),
+        }),
+        |why| Err(why.into()),
+    )
 }
 
 /// Reads and writes from a thread each while `work` goes on.
@@ -108,13 +127,24 @@ fn under_load(
                 room.read(key, id).map(drop)
             })
         });
-        let writer =
-            scope.spawn(|| repeat(&|_| room.create(&item('c', created.fetch_add(1, Ordering::Relaxed), CREATE_BYTES))));
+        let writer = scope.spawn(|| {
+            repeat(&|_| {
+                room.create(&item(
+                    'c',
+                    created.fetch_add(1, Ordering::Relaxed),
+                    CREATE_BYTES,
+                ))
+            })
+        });
         let worked = work();
         over.store(true, Ordering::Relaxed);
         let (reads, creates) = (reader.join(), writer.join());
-        latencies.reads.extend(reads.map_err(|_| "the reader panicked")??);
-        latencies.creates.extend(creates.map_err(|_| "the writer panicked")??);
+        latencies
+            .reads
+            .extend(reads.map_err(|_| "the reader panicked")??);
+        latencies
+            .creates
+            .extend(creates.map_err(|_| "the writer panicked")??);
         worked
     })
 }
@@ -125,8 +155,12 @@ fn print_moves(moves: &[Move]) {
         "on disk", "times", "MB of rows", "seconds", "rows, MB/s", "item text, MB/s"
     );
     for (name, is_split) in [("split", true), ("merge", false)] {
-        let of_kind: Vec<&Move> = moves.iter().filter(|one| one.is_split == is_split).collect();
-        let middle = |figure: &dyn Fn(&Move) -> f64| median(of_kind.iter().map(|one| figure(one)).collect());
+        let of_kind: Vec<&Move> = moves
+            .iter()
+            .filter(|one| one.is_split == is_split)
+            .collect();
+        let middle =
+            |figure: &dyn Fn(&Move) -> f64| median(of_kind.iter().map(|one| figure(one)).collect());
         if of_kind.is_empty() {
             continue;
         }
@@ -154,7 +188,9 @@ fn print_latencies(quiet: Latencies, moving: Latencies) {
     ];
     for (name, mut taken) in lines {
         taken.sort_by(f64::total_cmp);
-        let at = |share: f64| taken.get(((taken.len() as f64 * share) as usize).min(taken.len().saturating_sub(1)));
+        let at = |share: f64| {
+            taken.get(((taken.len() as f64 * share) as usize).min(taken.len().saturating_sub(1)))
+        };
         let figure = |share: f64| at(share).copied().unwrap_or(0.0);
         let rate = taken.len() as f64 / (taken.iter().sum::<f64>() / 1e6);
         println!(

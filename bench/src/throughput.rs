@@ -30,16 +30,36 @@ struct Line {
 pub(crate) fn run(rounds: usize) -> Result<()> {
     let line = |name, throughput, bucket| -> Result<Line> {
         let room = Room::metered(Arc::new(MemoryStore::new()), throughput, PLENTY_RU)?;
-        Ok(Line { name, room, manner: Manner { bucket, ..Manner::default() }, rounds: Vec::new() })
+        Ok(Line {
+            name,
+            room,
+            manner: Manner {
+                bucket,
+                ..Manner::default()
+            },
+            rounds: Vec::new(),
+        })
     };
-    let enforced = ThroughputOptions { enforce: true, burst_capacity: false, priorities: false };
-    let all = ThroughputOptions { burst_capacity: true, priorities: true, ..enforced };
+    let enforced = ThroughputOptions {
+        enforce: true,
+        burst_capacity: false,
+        priorities: false,
+    };
+    let all = ThroughputOptions {
+        burst_capacity: true,
+        priorities: true,
+        ..enforced
+    };
     let mut lines = [
         line("counted", ThroughputOptions::default(), None)?,
         line("enforced", enforced, None)?,
         line("enforced, all options", all, Bucket::new(1))?,
     ];
-    let plain = Room::metered(Arc::new(MemoryStore::new()), ThroughputOptions::default(), PLENTY_RU)?;
+    let plain = Room::metered(
+        Arc::new(MemoryStore::new()),
+        ThroughputOptions::default(),
+        PLENTY_RU,
+    )?;
     let mut keys = Vec::new();
     for n in 0..READ_ITEMS {
         let text = item('r', n, READ_BYTES);
@@ -51,10 +71,15 @@ pub(crate) fn run(rounds: usize) -> Result<()> {
             let (key, id) = &keys[(n % READ_ITEMS) as usize];
             plain.read(key, id).map(|_| ())
         })?;
-        let texts: Vec<_> = (0..CREATES).map(|n| item('c', round * CREATES + n, CREATE_BYTES)).collect();
+        let texts: Vec<_> = (0..CREATES)
+            .map(|n| item('c', round * CREATES + n, CREATE_BYTES))
+            .collect();
         let create = micros(CREATES, |n| plain.create(&texts[n as usize]))?;
         for line in &mut lines {
-            let pass = micros(PASSES, |n| line.room.pass(&keys[(n % READ_ITEMS) as usize].0, line.manner))?;
+            let pass = micros(PASSES, |n| {
+                line.room
+                    .pass(&keys[(n % READ_ITEMS) as usize].0, line.manner)
+            })?;
             line.rounds.push([pass, pass / read, pass / create]);
         }
     }
@@ -63,7 +88,12 @@ pub(crate) fn run(rounds: usize) -> Result<()> {
         "metering, in memory", "µs", "(best–worst round)", "of a point read", "of a create"
     );
     for line in lines {
-        let column = |at: usize| line.rounds.iter().map(|round| round[at]).collect::<Vec<f64>>();
+        let column = |at: usize| {
+            line.rounds
+                .iter()
+                .map(|round| round[at])
+                .collect::<Vec<f64>>()
+        };
         let least = column(0).into_iter().fold(f64::INFINITY, f64::min);
         let most = column(0).into_iter().fold(0.0, f64::max);
         println!(

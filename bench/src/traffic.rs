@@ -37,14 +37,25 @@ const OPERATIONS: [&str; 8] = [
 
 /// Prints the nanoseconds of a request of each stream, reads and writes, and those of its metrics: medians over rounds.
 pub(crate) fn run(rounds: usize) -> Result<()> {
-    println!("{:<24} {:>10} {:>10}", "keeping a request, ns", "read", "write");
+    println!(
+        "{:<24} {:>10} {:>10}",
+        "keeping a request, ns", "read", "write"
+    );
     for (name, keys, hot) in STREAMS {
-        let [read, write] = [0, 500].map(|bytes| median((0..rounds).map(|_| stream(keys, hot, bytes)).collect()));
+        let [read, write] =
+            [0, 500].map(|bytes| median((0..rounds).map(|_| stream(keys, hot, bytes)).collect()));
         println!("{name:<24} {read:>10.0} {write:>10.0}");
     }
-    println!("{:<24} {:>10} {:>10}", "metrics of a request, ns", "1 thread", "2 threads");
-    for (name, kinds) in [("of one kind", 1), ("of eight kinds in turn", OPERATIONS.len())] {
-        let [one, two] = [1, 2].map(|threads| median((0..rounds).map(|_| metrics(kinds, threads)).collect()));
+    println!(
+        "{:<24} {:>10} {:>10}",
+        "metrics of a request, ns", "1 thread", "2 threads"
+    );
+    for (name, kinds) in [
+        ("of one kind", 1),
+        ("of eight kinds in turn", OPERATIONS.len()),
+    ] {
+        let [one, two] =
+            [1, 2].map(|threads| median((0..rounds).map(|_| metrics(kinds, threads)).collect()));
         println!("{name:<24} {one:>10.0} {two:>10.0}");
     }
     Ok(())
@@ -55,7 +66,10 @@ fn metrics(kinds: usize, threads: usize) -> f64 {
     let metrics = Metrics::default();
     let requests = || {
         for n in 0..REQUESTS as usize {
-            let kind = RequestKind { operation: OPERATIONS[n % kinds], resource: "docs" };
+            let kind = RequestKind {
+                operation: OPERATIONS[n % kinds],
+                resource: "docs",
+            };
             metrics.answered(black_box(kind), 200, 0, 0.000_2, Charge(100));
         }
     };
@@ -68,7 +82,9 @@ fn metrics(kinds: usize, threads: usize) -> f64 {
 /// closed on the way.
 fn stream(keys: u64, hot: bool, bytes_written: u64) -> f64 {
     let traffic = Traffic::default();
-    let noting = each(keys, hot, bytes_written, |now, seen| traffic.note(now, Hashing::V2, seen));
+    let noting = each(keys, hot, bytes_written, |now, seen| {
+        traffic.note(now, Hashing::V2, seen)
+    });
     let making = each(keys, hot, bytes_written, |now, seen| {
         black_box((now, seen.key.map(Epk::as_bytes).and_then(<[u8]>::first)));
     });
@@ -76,12 +92,23 @@ fn stream(keys: u64, hot: bool, bytes_written: u64) -> f64 {
 }
 
 fn each(keys: u64, hot: bool, bytes_written: u64, mut note: impl FnMut(u64, Seen<'_>)) -> f64 {
-    let places: Vec<Epk> = (0..keys).map(|n| Epk::of(Hashing::V2, &[Component::Number(n as f64)])).collect();
+    let places: Vec<Epk> = (0..keys)
+        .map(|n| Epk::of(Hashing::V2, &[Component::Number(n as f64)]))
+        .collect();
     let began = Instant::now();
     for n in 0..REQUESTS {
         let chance = split_mix(n);
-        let key = if hot && chance.is_multiple_of(2) { 0 } else { (chance >> 8) % keys };
-        let seen = Seen { key: places.get(key as usize), charge: Charge(100), bytes_written, throttled: false };
+        let key = if hot && chance.is_multiple_of(2) {
+            0
+        } else {
+            (chance >> 8) % keys
+        };
+        let seen = Seen {
+            key: places.get(key as usize),
+            charge: Charge(100),
+            bytes_written,
+            throttled: false,
+        };
         note(NOW_MS + n / 10, seen);
     }
     began.elapsed().as_nanos() as f64 / REQUESTS as f64

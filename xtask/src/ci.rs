@@ -20,24 +20,96 @@ struct Step {
 const BUILD: &str = "server";
 
 const STEPS: &[Step] = &[
-    Step { name: "fmt", run: || format(&["--check".to_owned()]), needs: None },
-    Step { name: "clippy", run: || clippy(&[]), needs: None },
-    Step { name: "docs", run: || docs(&[]), needs: None },
-    Step { name: "tidy", run: || tidy::check(&[]), needs: None },
-    Step { name: "test", run: || test(&[]), needs: None },
-    Step { name: BUILD, run: || conformance::server().map(drop), needs: None },
-    Step { name: "conformance python", run: || conformance::python(&[]), needs: Some(BUILD) },
-    Step { name: "conformance hot-key", run: || conformance::hot_key(&[]), needs: Some(BUILD) },
-    Step { name: "conformance sql-cases", run: || conformance::sql_cases(&[]), needs: Some(BUILD) },
-    Step { name: "official python, quick", run: conformance::official_python_quick, needs: Some(BUILD) },
-    Step { name: "conformance javascript", run: || conformance::javascript(&[]), needs: Some(BUILD) },
-    Step { name: "mixed workload, small", run: || conformance::splits(&[]), needs: Some(BUILD) },
-    Step { name: "scenarios", run: || scenarios::judge(&[]), needs: Some(BUILD) },
-    Step { name: "scenarios go", run: || scenarios::go(&[]), needs: Some(BUILD) },
-    Step { name: "scenarios java", run: || scenarios::java(&[]), needs: Some(BUILD) },
-    Step { name: "scenarios rust", run: || scenarios::rust(&[]), needs: Some(BUILD) },
-    Step { name: "scenarios python", run: || scenarios::python(&[]), needs: Some(BUILD) },
-    Step { name: "scenarios javascript", run: || scenarios::javascript(&[]), needs: Some(BUILD) },
+    Step {
+        name: "fmt",
+        run: || format(&["--check".to_owned()]),
+        needs: None,
+    },
+    Step {
+        name: "clippy",
+        run: || clippy(&[]),
+        needs: None,
+    },
+    Step {
+        name: "docs",
+        run: || docs(&[]),
+        needs: None,
+    },
+    Step {
+        name: "tidy",
+        run: || tidy::check(&[]),
+        needs: None,
+    },
+    Step {
+        name: "test",
+        run: || test(&[]),
+        needs: None,
+    },
+    Step {
+        name: BUILD,
+        run: || conformance::server().map(drop),
+        needs: None,
+    },
+    Step {
+        name: "conformance python",
+        run: || conformance::python(&[]),
+        needs: Some(BUILD),
+    },
+    Step {
+        name: "conformance hot-key",
+        run: || conformance::hot_key(&[]),
+        needs: Some(BUILD),
+    },
+    Step {
+        name: "conformance sql-cases",
+        run: || conformance::sql_cases(&[]),
+        needs: Some(BUILD),
+    },
+    Step {
+        name: "official python, quick",
+        run: conformance::official_python_quick,
+        needs: Some(BUILD),
+    },
+    Step {
+        name: "conformance javascript",
+        run: || conformance::javascript(&[]),
+        needs: Some(BUILD),
+    },
+    Step {
+        name: "mixed workload, small",
+        run: || conformance::splits(&[]),
+        needs: Some(BUILD),
+    },
+    Step {
+        name: "scenarios",
+        run: || scenarios::judge(&[]),
+        needs: Some(BUILD),
+    },
+    Step {
+        name: "scenarios go",
+        run: || scenarios::go(&[]),
+        needs: Some(BUILD),
+    },
+    Step {
+        name: "scenarios java",
+        run: || scenarios::java(&[]),
+        needs: Some(BUILD),
+    },
+    Step {
+        name: "scenarios rust",
+        run: || scenarios::rust(&[]),
+        needs: Some(BUILD),
+    },
+    Step {
+        name: "scenarios python",
+        run: || scenarios::python(&[]),
+        needs: Some(BUILD),
+    },
+    Step {
+        name: "scenarios javascript",
+        run: || scenarios::javascript(&[]),
+        needs: Some(BUILD),
+    },
 ];
 
 /// How a step ended and what it took.
@@ -76,13 +148,19 @@ fn run_steps(steps: &[Step]) -> Vec<Report> {
         if let End::Failed(reason) = &end {
             println!("----- {} failed: {reason}", step.name);
         }
-        reports.push(Report { name: step.name, took: began.elapsed(), end });
+        reports.push(Report {
+            name: step.name,
+            took: began.elapsed(),
+            end,
+        });
     }
     reports
 }
 
 fn passed(reports: &[Report], name: &str) -> bool {
-    reports.iter().any(|report| report.name == name && matches!(report.end, End::Passed))
+    reports
+        .iter()
+        .any(|report| report.name == name && matches!(report.end, End::Passed))
 }
 
 fn table(reports: &[Report]) -> String {
@@ -93,17 +171,28 @@ fn table(reports: &[Report]) -> String {
             End::Failed(reason) => format!("FAILED   {reason}"),
             End::NotRun(needed) => format!("NOT RUN  it needs `{needed}`"),
         };
-        text.push_str(&format!("{name:<24} {:>7.1} s  {said}\n", took.as_secs_f64()));
+        text.push_str(&format!(
+            "{name:<24} {:>7.1} s  {said}\n",
+            took.as_secs_f64()
+        ));
     }
     text
 }
 
 fn verdict(reports: &[Report]) -> Outcome {
-    let bad: Vec<&str> =
-        reports.iter().filter(|report| !matches!(report.end, End::Passed)).map(|report| report.name).collect();
+    let bad: Vec<&str> = reports
+        .iter()
+        .filter(|report| !matches!(report.end, End::Passed))
+        .map(|report| report.name)
+        .collect();
     match bad.as_slice() {
         [] => Ok(()),
-        names => Err(format!("{} of {} steps did not pass: {}", names.len(), reports.len(), names.join(", "))),
+        names => Err(format!(
+            "{} of {} steps did not pass: {}",
+            names.len(),
+            reports.len(),
+            names.join(", ")
+        )),
     }
 }
 
@@ -138,9 +227,21 @@ pub fn test(arguments: &[String]) -> Outcome {
 mod tests {
     use super::*;
 
-    const GOOD: Step = Step { name: "good", run: || Ok(()), needs: None };
-    const BAD: Step = Step { name: "bad", run: || Err("it rains".to_owned()), needs: None };
-    const AFTER_BAD: Step = Step { name: "after", run: || Ok(()), needs: Some("bad") };
+    const GOOD: Step = Step {
+        name: "good",
+        run: || Ok(()),
+        needs: None,
+    };
+    const BAD: Step = Step {
+        name: "bad",
+        run: || Err("it rains".to_owned()),
+        needs: None,
+    };
+    const AFTER_BAD: Step = Step {
+        name: "after",
+        run: || Ok(()),
+        needs: Some("bad"),
+    };
 
     #[test]
     fn all_steps_passing_is_a_pass() {
@@ -150,15 +251,24 @@ mod tests {
     #[test]
     fn one_failed_step_fails_the_whole_and_hides_no_other() {
         let reports = run_steps(&[BAD, GOOD]);
-        assert_eq!(verdict(&reports), Err("1 of 2 steps did not pass: bad".to_owned()));
+        assert_eq!(
+            verdict(&reports),
+            Err("1 of 2 steps did not pass: bad".to_owned())
+        );
         let table = table(&reports);
-        assert!(table.contains("FAILED   it rains") && table.contains("passed"), "{table}");
+        assert!(
+            table.contains("FAILED   it rains") && table.contains("passed"),
+            "{table}"
+        );
     }
 
     #[test]
     fn a_step_whose_ground_is_missing_is_shown_as_not_run() {
         let reports = run_steps(&[BAD, AFTER_BAD]);
-        assert_eq!(verdict(&reports), Err("2 of 2 steps did not pass: bad, after".to_owned()));
+        assert_eq!(
+            verdict(&reports),
+            Err("2 of 2 steps did not pass: bad, after".to_owned())
+        );
         assert!(table(&reports).contains("NOT RUN  it needs `bad`"));
     }
 
@@ -166,7 +276,11 @@ mod tests {
     fn every_need_names_an_earlier_step() {
         for (place, step) in STEPS.iter().enumerate() {
             if let Some(needed) = step.needs {
-                assert!(STEPS[..place].iter().any(|earlier| earlier.name == needed), "{}", step.name);
+                assert!(
+                    STEPS[..place].iter().any(|earlier| earlier.name == needed),
+                    "{}",
+                    step.name
+                );
             }
         }
     }

@@ -41,7 +41,11 @@ const SUITES: &[Suite] = &[
     ("java", "scenarios/java", scenarios::java),
     ("rust", "scenarios/rust", scenarios::rust),
     ("scenarios-python", "scenarios/python", scenarios::python),
-    ("scenarios-javascript", "scenarios/javascript", scenarios::javascript),
+    (
+        "scenarios-javascript",
+        "scenarios/javascript",
+        scenarios::javascript,
+    ),
 ];
 
 /// `conformance [SUITE] [arguments for the runner]`; every suite without a name.
@@ -54,7 +58,10 @@ pub fn run(arguments: &[String]) -> Outcome {
         Some((_, _, suite)) => suite(rest),
         None => {
             let known: Vec<&str> = SUITES.iter().map(|(known, ..)| *known).collect();
-            Err(format!("there is no suite `{name}`: say {}, or nothing for all", known.join(", ")))
+            Err(format!(
+                "there is no suite `{name}`: say {}, or nothing for all",
+                known.join(", ")
+            ))
         }
     }
 }
@@ -65,14 +72,27 @@ pub fn server() -> Result<PathBuf, String> {
         let given = root().join(given);
         return match given.is_file() {
             true => Ok(given),
-            false => Err(format!("{PROGRAM_VARIABLE} names {}, which is not there", given.display())),
+            false => Err(format!(
+                "{PROGRAM_VARIABLE} names {}, which is not there",
+                given.display()
+            )),
         };
     }
-    must(&mut cargo(&["build", "--locked", "--package", "orrery-server"]))?;
-    let built = target_directory().join("debug").join(format!("orrery{}", std::env::consts::EXE_SUFFIX));
+    must(&mut cargo(&[
+        "build",
+        "--locked",
+        "--package",
+        "orrery-server",
+    ]))?;
+    let built = target_directory()
+        .join("debug")
+        .join(format!("orrery{}", std::env::consts::EXE_SUFFIX));
     match built.is_file() {
         true => Ok(built),
-        false => Err(format!("orrery-server was built, but there is no program at {}", built.display())),
+        false => Err(format!(
+            "orrery-server was built, but there is no program at {}",
+            built.display()
+        )),
     }
 }
 
@@ -96,8 +116,13 @@ pub fn official_python(arguments: &[String]) -> Outcome {
     ratchet(&[])?;
     let suite = root().join("conformance/official-python");
     let mut runner = python_program(&suite)?;
-    runner.arg("run.py").args(arguments).env(PROGRAM_VARIABLE, server()?);
-    runner.arg("--cache").arg(target_directory().join("conformance/official-python"));
+    runner
+        .arg("run.py")
+        .args(arguments)
+        .env(PROGRAM_VARIABLE, server()?);
+    runner
+        .arg("--cache")
+        .arg(target_directory().join("conformance/official-python"));
     must(&mut runner).map_err(|error| {
         format!("{error}; one test again: `cargo xtask conformance official-python FILE -k NAME --tb=long`")
     })
@@ -110,16 +135,30 @@ pub fn official_python_quick() -> Outcome {
 
 /// The mixed workload of the Python and JavaScript SDKs: without arguments a small one, after the tests of its checker.
 pub fn splits(arguments: &[String]) -> Outcome {
-    const SMALL: [&str; 10] =
-        ["--actions", "mixed", "--splits", "3", "--merges", "2", "--kills", "2", "--operations", "500"];
+    const SMALL: [&str; 10] = [
+        "--actions",
+        "mixed",
+        "--splits",
+        "3",
+        "--merges",
+        "2",
+        "--kills",
+        "2",
+        "--operations",
+        "500",
+    ];
     if arguments.is_empty() {
         pytest("splits", &[])?;
         return splits(&SMALL.map(str::to_owned));
     }
     node_modules(&root().join("conformance/javascript"))?;
     let mut run = python_program(&root().join("conformance/splits"))?;
-    run.arg("run.py").args(arguments).env(PROGRAM_VARIABLE, server()?);
-    must(&mut run).map_err(|error| format!("{error}; `--keep DIRECTORY` keeps the histories and the server's log"))
+    run.arg("run.py")
+        .args(arguments)
+        .env(PROGRAM_VARIABLE, server()?);
+    must(&mut run).map_err(|error| {
+        format!("{error}; `--keep DIRECTORY` keeps the histories and the server's log")
+    })
 }
 
 /// One hot key against even keys: without arguments the tests, with some the demonstration.
@@ -128,15 +167,23 @@ pub fn hot_key(arguments: &[String]) -> Outcome {
         return pytest("hot-key", &[]);
     }
     let mut run = python_program(&root().join("conformance/hot-key"))?;
-    must(run.arg("run.py").args(arguments).env(PROGRAM_VARIABLE, server()?))
+    must(
+        run.arg("run.py")
+            .args(arguments)
+            .env(PROGRAM_VARIABLE, server()?),
+    )
 }
 
 /// A suite of ours that pytest runs.
 pub fn pytest(suite: &str, arguments: &[String]) -> Outcome {
     let mut pytest = python_program(&root().join("conformance").join(suite))?;
-    pytest.args(["-m", "pytest", "-p", "no:cacheprovider"]).args(arguments).env(PROGRAM_VARIABLE, server()?);
-    must(&mut pytest)
-        .map_err(|error| format!("{error}; one test again: `cargo xtask conformance {suite} -k NAME --tb=long`"))
+    pytest
+        .args(["-m", "pytest", "-p", "no:cacheprovider"])
+        .args(arguments)
+        .env(PROGRAM_VARIABLE, server()?);
+    must(&mut pytest).map_err(|error| {
+        format!("{error}; one test again: `cargo xtask conformance {suite} -k NAME --tb=long`")
+    })
 }
 
 /// The Python of the suites, to be run in this directory.
@@ -154,19 +201,43 @@ fn python_environment(suite: &Path, environment: &Path) -> Result<PathBuf, Strin
     let version = output_of(program(&system, suite).arg("--version"))
         .map_err(|error| format!("{error}; the suites need Python 3.11 or newer"))?;
     let pins = read(&suite.join("requirements.txt"))?;
-    let stamp = Stamp { file: environment.join("installed.stamp"), wanted: format!("{version}\n{pins}") };
+    let stamp = Stamp {
+        file: environment.join("installed.stamp"),
+        wanted: format!("{version}\n{pins}"),
+    };
     let python = environment.join("bin/python");
     if stamp.is_current() && python.is_file() {
         return Ok(python);
     }
     println!("installing the Python SDK into {}", environment.display());
-    must(program(&system, suite).args(["-m", "venv", "--clear"]).arg(environment))
-        .map_err(|error| format!("{error}; on Debian `apt-get install python3-venv` brings what is missing"))?;
+    must(
+        program(&system, suite)
+            .args(["-m", "venv", "--clear"])
+            .arg(environment),
+    )
+    .map_err(|error| {
+        format!("{error}; on Debian `apt-get install python3-venv` brings what is missing")
+    })?;
     let mut pip = program(&python, suite);
-    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "-r", "requirements.txt"]);
+    pip.args([
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--no-deps",
+        "-r",
+        "requirements.txt",
+    ]);
     must(&mut pip).map_err(|error| format!("{error}; is the package registry reachable?"))?;
-    must(program(&python, suite).args(["-m", "pip", "check", "--quiet", "--disable-pip-version-check"]))
-        .map_err(|error| format!("{error}; requirements.txt is not complete, see requirements.in"))?;
+    must(program(&python, suite).args([
+        "-m",
+        "pip",
+        "check",
+        "--quiet",
+        "--disable-pip-version-check",
+    ]))
+    .map_err(|error| format!("{error}; requirements.txt is not complete, see requirements.in"))?;
     stamp.set()?;
     Ok(python)
 }
@@ -177,7 +248,9 @@ pub fn javascript(arguments: &[String]) -> Outcome {
     let suite = root().join("conformance/javascript");
     node_modules(&suite)?;
     let mut node = program("node", &suite);
-    node.arg("--test").args(arguments).env(PROGRAM_VARIABLE, server);
+    node.arg("--test")
+        .args(arguments)
+        .env(PROGRAM_VARIABLE, server);
     must(&mut node).map_err(|error| {
         format!("{error}; one test again: `cargo xtask conformance javascript --test-name-pattern=NAME FILE`")
     })
@@ -189,7 +262,10 @@ pub fn node_modules(suite: &Path) -> Outcome {
         .map_err(|error| format!("{error}; the suite needs Node.js 20 or newer"))?;
     let lock = read(&suite.join("package-lock.json"))?;
     let modules = suite.join("node_modules");
-    let stamp = Stamp { file: modules.join(".installed.stamp"), wanted: format!("{version}\n{lock}") };
+    let stamp = Stamp {
+        file: modules.join(".installed.stamp"),
+        wanted: format!("{version}\n{lock}"),
+    };
     if stamp.is_current() {
         return Ok(());
     }
@@ -215,7 +291,8 @@ impl Stamp {
 
     /// Says that it is there now.
     pub fn set(&self) -> Outcome {
-        fs::write(&self.file, &self.wanted).map_err(|error| format!("cannot write {}: {error}", self.file.display()))
+        fs::write(&self.file, &self.wanted)
+            .map_err(|error| format!("cannot write {}: {error}", self.file.display()))
     }
 }
 
@@ -231,13 +308,19 @@ mod tests {
     #[test]
     fn an_unknown_suite_is_refused_by_name() {
         let refusal = run(&["cobol".to_owned()]).unwrap_err();
-        assert!(refusal.contains("`cobol`") && refusal.contains("sql-cases"), "{refusal}");
+        assert!(
+            refusal.contains("`cobol`") && refusal.contains("sql-cases"),
+            "{refusal}"
+        );
     }
 
     #[test]
     fn every_suite_has_its_directory() {
         for (name, directory, _) in SUITES {
-            assert!(root().join("conformance").join(directory).is_dir(), "{name}");
+            assert!(
+                root().join("conformance").join(directory).is_dir(),
+                "{name}"
+            );
         }
     }
 
@@ -247,13 +330,21 @@ mod tests {
         let archive = pinned("conformance/official-python/sdist.txt");
         let version = archive.split_whitespace().next().unwrap();
         assert!(archive.contains("--hash=sha256:"), "{archive}");
-        assert!(pinned("conformance/python/requirements.txt").lines().any(|pin| pin == version), "{version}");
+        assert!(
+            pinned("conformance/python/requirements.txt")
+                .lines()
+                .any(|pin| pin == version),
+            "{version}"
+        );
     }
 
     #[test]
     fn every_python_package_is_pinned_exactly() {
         let pins = read(&root().join("conformance/python/requirements.txt")).unwrap();
-        for line in pins.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#')) {
+        for line in pins
+            .lines()
+            .filter(|line| !line.trim().is_empty() && !line.starts_with('#'))
+        {
             assert!(line.contains("=="), "{line}");
         }
         assert!(pins.contains("azure-cosmos==") && pins.contains("pytest=="));
@@ -263,6 +354,9 @@ mod tests {
     fn the_lock_file_names_no_registry() {
         let lock = read(&root().join("conformance/javascript/package-lock.json")).unwrap();
         assert!(lock.contains("\"node_modules/@azure/cosmos\"") && lock.contains("\"integrity\""));
-        assert!(!lock.contains("\"resolved\""), "npm install with omit-lockfile-registry-resolved leaves them out");
+        assert!(
+            !lock.contains("\"resolved\""),
+            "npm install with omit-lockfile-registry-resolved leaves them out"
+        );
     }
 }

@@ -27,17 +27,41 @@ struct Chore {
 }
 
 const CHORES: &[Chore] = &[
-    Chore { name: "ci", says: "everything that must pass, in order, with a table at the end", run: ci::all },
-    Chore { name: "fmt", says: "format the Rust code (`--check` only looks)", run: ci::format },
-    Chore { name: "clippy", says: "lints, warnings as errors, all targets", run: ci::clippy },
-    Chore { name: "docs", says: "rustdoc, warnings as errors", run: ci::docs },
-    Chore { name: "tidy", says: "the house rules: arrows, map, long files, words, compat table", run: tidy::check },
+    Chore {
+        name: "ci",
+        says: "everything that must pass, in order, with a table at the end",
+        run: ci::all,
+    },
+    Chore {
+        name: "fmt",
+        says: "format the Rust code (`--check` only looks)",
+        run: ci::format,
+    },
+    Chore {
+        name: "clippy",
+        says: "lints, warnings as errors, all targets",
+        run: ci::clippy,
+    },
+    Chore {
+        name: "docs",
+        says: "rustdoc, warnings as errors",
+        run: ci::docs,
+    },
+    Chore {
+        name: "tidy",
+        says: "the house rules: arrows, map, long files, words, compat table",
+        run: tidy::check,
+    },
     Chore {
         name: "compat",
         says: "writes the tables of docs/compat.md that are made from the code",
         run: tables::write,
     },
-    Chore { name: "test", says: "every Rust test (further arguments go to cargo test)", run: ci::test },
+    Chore {
+        name: "test",
+        says: "every Rust test (further arguments go to cargo test)",
+        run: ci::test,
+    },
     Chore {
         name: "conformance",
         says: "the SDKs against our server: [suite] [arguments for the runner]; a wrong suite lists them all",

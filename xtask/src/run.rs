@@ -50,7 +50,9 @@ pub fn must(command: &mut Command) -> Outcome {
 /// Runs the command and gives what it wrote to its standard output.
 pub fn output_of(command: &mut Command) -> Result<String, String> {
     let line = command_line(command);
-    let output = command.output().map_err(|error| format!("`{line}` could not be started: {error}"))?;
+    let output = command
+        .output()
+        .map_err(|error| format!("`{line}` could not be started: {error}"))?;
     if !output.status.success() {
         return Err(format!("`{line}` ended with {}", output.status));
     }
@@ -59,7 +61,10 @@ pub fn output_of(command: &mut Command) -> Result<String, String> {
 
 fn command_line(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
-    words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+    words
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 #[cfg(test)]
@@ -81,6 +86,9 @@ mod tests {
     #[test]
     fn a_program_that_is_not_there_is_named() {
         let failure = must(&mut program("no-such-program-anywhere", &root())).unwrap_err();
-        assert!(failure.contains("`no-such-program-anywhere` could not be started"), "{failure}");
+        assert!(
+            failure.contains("`no-such-program-anywhere` could not be started"),
+            "{failure}"
+        );
     }
 }

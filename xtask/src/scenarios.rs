@@ -30,7 +30,12 @@ pub fn go(arguments: &[String]) -> Outcome {
 /// The table through the Java SDK, over https: what it speaks unless it is told otherwise.
 pub fn java(arguments: &[String]) -> Outcome {
     let secure = ["--scheme".to_owned(), "https".to_owned()];
-    walk("java", "java", &java_driver()?, &[&secure, arguments].concat())
+    walk(
+        "java",
+        "java",
+        &java_driver()?,
+        &[&secure, arguments].concat(),
+    )
 }
 
 /// The table through the Rust SDK.
@@ -40,8 +45,15 @@ pub fn rust(arguments: &[String]) -> Outcome {
 
 /// The table through the Python SDK, the one of `conformance/python`.
 pub fn python(arguments: &[String]) -> Outcome {
-    let python = conformance::python_program(&root())?.get_program().to_owned();
-    let driver = vec![python, "-W".into(), "ignore".into(), format!("{HOME}/python/driver.py").into()];
+    let python = conformance::python_program(&root())?
+        .get_program()
+        .to_owned();
+    let driver = vec![
+        python,
+        "-W".into(),
+        "ignore".into(),
+        format!("{HOME}/python/driver.py").into(),
+    ];
     walk("scenarios-python", "python", &driver, arguments)
 }
 
@@ -55,15 +67,23 @@ pub fn javascript(arguments: &[String]) -> Outcome {
 /// Walks the table with a driver, for a suite of this name; further arguments go to `run.py`.
 fn walk(suite: &str, language: &str, driver: &Driver, arguments: &[String]) -> Outcome {
     let mut run = conformance::python_program(&root())?;
-    run.arg(format!("{HOME}/run.py")).arg("--lists").arg(format!("{HOME}/{language}/expected.toml"));
-    run.args(arguments).arg("--").args(driver).env(conformance::PROGRAM_VARIABLE, conformance::server()?);
-    must(&mut run)
-        .map_err(|error| format!("{error}; one scenario again: `cargo xtask conformance {suite} --only NAME`"))
+    run.arg(format!("{HOME}/run.py"))
+        .arg("--lists")
+        .arg(format!("{HOME}/{language}/expected.toml"));
+    run.args(arguments)
+        .arg("--")
+        .args(driver)
+        .env(conformance::PROGRAM_VARIABLE, conformance::server()?);
+    must(&mut run).map_err(|error| {
+        format!("{error}; one scenario again: `cargo xtask conformance {suite} --only NAME`")
+    })
 }
 
 /// Where the driver of a language is built.
 fn built(language: &str) -> PathBuf {
-    target_directory().join("conformance/scenarios").join(language)
+    target_directory()
+        .join("conformance/scenarios")
+        .join(language)
 }
 
 fn source(language: &str) -> PathBuf {
@@ -74,8 +94,18 @@ fn go_driver() -> Result<Driver, String> {
     let (source, driver) = (source("go"), built("go").join("driver"));
     tool("go", "version", &source, "the suite needs Go 1.25 or newer")?;
     let mut build = program("go", &source);
-    build.args(["build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-o"]).arg(&driver).arg(".");
-    must(build.env("GOTOOLCHAIN", "local")).map_err(|error| format!("{error}; is the module proxy reachable?"))?;
+    build
+        .args([
+            "build",
+            "-mod=readonly",
+            "-trimpath",
+            "-buildvcs=false",
+            "-o",
+        ])
+        .arg(&driver)
+        .arg(".");
+    must(build.env("GOTOOLCHAIN", "local"))
+        .map_err(|error| format!("{error}; is the module proxy reachable?"))?;
     Ok(vec![driver.into()])
 }
 
@@ -83,25 +113,52 @@ fn go_driver() -> Result<Driver, String> {
 fn java_driver() -> Result<Driver, String> {
     const FETCH: &str = "org.apache.maven.plugins:maven-dependency-plugin:2.8:build-classpath";
     let (source, built) = (source("java"), built("java"));
-    tool("javac", "-version", &source, "the suite needs a JDK, 17 or newer")?;
+    tool(
+        "javac",
+        "-version",
+        &source,
+        "the suite needs a JDK, 17 or newer",
+    )?;
     let pom = conformance::read(&source.join("pom.xml"))?;
     let list = built.join("class.path");
-    let stamp = Stamp { file: built.join("fetched.stamp"), wanted: pom };
+    let stamp = Stamp {
+        file: built.join("fetched.stamp"),
+        wanted: pom,
+    };
     if !(stamp.is_current() && list.is_file()) {
         println!("fetching the Java SDK");
         let mut fetch = program("mvn", &source);
-        fetch.args(["--batch-mode", "--quiet", FETCH]).arg(format!("-Dmdep.outputFile={}", list.display()));
+        fetch
+            .args(["--batch-mode", "--quiet", FETCH])
+            .arg(format!("-Dmdep.outputFile={}", list.display()));
         must(&mut fetch).map_err(|error| format!("{error}; is the package registry reachable?"))?;
         stamp.set()?;
     }
     let libraries = conformance::read(&list)?;
     let classes = built.join("classes");
     let mut compile = program("javac", &source);
-    compile.args(["-nowarn", "-proc:none", "--release", "17", "-cp", libraries.trim(), "-d"]).arg(&classes);
+    compile
+        .args([
+            "-nowarn",
+            "-proc:none",
+            "--release",
+            "17",
+            "-cp",
+            libraries.trim(),
+            "-d",
+        ])
+        .arg(&classes);
     must(compile.args(files_in(&source.join("src/orrery"))?))?;
     let class_path = format!("{}:{}", classes.display(), libraries.trim());
     // A short life on few cores: the quick compiler and the plain collector.
-    let start = ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", &class_path, "orrery.Main"];
+    let start = [
+        "java",
+        "-XX:TieredStopAtLevel=1",
+        "-XX:+UseSerialGC",
+        "-cp",
+        &class_path,
+        "orrery.Main",
+    ];
     Ok(start.map(OsString::from).to_vec())
 }
 
@@ -109,7 +166,9 @@ fn java_driver() -> Result<Driver, String> {
 fn rust_driver() -> Result<Driver, String> {
     let built = built("rust");
     let mut build = cargo(&["build", "--locked", "--quiet"]);
-    build.current_dir(source("rust")).env("CARGO_TARGET_DIR", &built);
+    build
+        .current_dir(source("rust"))
+        .env("CARGO_TARGET_DIR", &built);
     must(&mut build).map_err(|error| format!("{error}; is the package registry reachable?"))?;
     Ok(vec![built.join("debug/orrery-scenarios").into()])
 }
@@ -117,10 +176,14 @@ fn rust_driver() -> Result<Driver, String> {
 fn files_in(directory: &Path) -> Result<Vec<PathBuf>, String> {
     let unreadable = |error| format!("cannot read {}: {error}", directory.display());
     let entries = std::fs::read_dir(directory).map_err(unreadable)?;
-    entries.map(|entry| entry.map(|found| found.path()).map_err(unreadable)).collect()
+    entries
+        .map(|entry| entry.map(|found| found.path()).map_err(unreadable))
+        .collect()
 }
 
 /// Says clearly that a tool is missing.
 fn tool(name: &str, version: &str, directory: &Path, needs: &str) -> Outcome {
-    output_of(program(name, directory).arg(version)).map(drop).map_err(|error| format!("{error}; {needs}"))
+    output_of(program(name, directory).arg(version))
+        .map(drop)
+        .map_err(|error| format!("{error}; {needs}"))
 }

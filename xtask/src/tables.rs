@@ -36,7 +36,11 @@ struct Source {
 const PROPERTY: &[&str] = &["kept", "servers", "fixed", "refused", "only"];
 
 const fn properties(path: &'static str) -> Source {
-    Source { path, makers: PROPERTY, columns: &["property", "what becomes of it"] }
+    Source {
+        path,
+        makers: PROPERTY,
+        columns: &["property", "what becomes of it"],
+    }
 }
 
 const SOURCES: &[Source] = &[
@@ -57,15 +61,18 @@ pub fn write(arguments: &[String]) -> Outcome {
     if let Some(argument) = arguments.first() {
         return Err(format!("compat takes no arguments, not `{argument}`"));
     }
-    let read =
-        |path: &str| fs::read_to_string(root().join(path)).map_err(|error| format!("cannot read {path}: {error}"));
+    let read = |path: &str| {
+        fs::read_to_string(root().join(path))
+            .map_err(|error| format!("cannot read {path}: {error}"))
+    };
     let document = read(DOCUMENT)?;
     let written = written(&document, &|path| read(path).ok())?;
     if written == document {
         println!("{DOCUMENT} says what the code says");
         return Ok(());
     }
-    fs::write(root().join(DOCUMENT), written).map_err(|error| format!("cannot write {DOCUMENT}: {error}"))?;
+    fs::write(root().join(DOCUMENT), written)
+        .map_err(|error| format!("cannot write {DOCUMENT}: {error}"))?;
     println!("{DOCUMENT} is written");
     Ok(())
 }
@@ -78,9 +85,13 @@ pub fn written(document: &str, text_of: &dyn Fn(&str) -> Option<String>) -> Resu
     let mut document = document.to_owned();
     for source in SOURCES {
         let mark = format!("<!-- from {} by `cargo xtask compat` -->\n", source.path);
-        let begin =
-            document.find(&mark).ok_or_else(|| format!("{DOCUMENT} has no line `{}`", mark.trim()))? + mark.len();
-        let length = document[begin..].find(END).ok_or_else(|| format!("{DOCUMENT}: `{}` has no end", mark.trim()))?;
+        let begin = document
+            .find(&mark)
+            .ok_or_else(|| format!("{DOCUMENT} has no line `{}`", mark.trim()))?
+            + mark.len();
+        let length = document[begin..]
+            .find(END)
+            .ok_or_else(|| format!("{DOCUMENT}: `{}` has no end", mark.trim()))?;
         let code = text_of(source.path).ok_or_else(|| format!("{} is not there", source.path))?;
         document.replace_range(begin..begin + length, &source.table(&code)?);
     }
@@ -91,7 +102,11 @@ impl Source {
     fn table(&self, code: &str) -> Result<String, String> {
         let rows = rows(code, self.makers);
         if rows.is_empty() {
-            return Err(format!("{} has no rows made by {}", self.path, self.makers.join(" or ")));
+            return Err(format!(
+                "{} has no rows made by {}",
+                self.path,
+                self.makers.join(" or ")
+            ));
         }
         let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
         let mut table = line(self.columns.iter().map(|&head| head.to_owned()).collect());
@@ -111,8 +126,15 @@ fn rows(code: &str, makers: &[&str]) -> Vec<Vec<String>> {
     let mut rest = code;
     while let Some(open) = rest.find('(') {
         let (before, after) = (&rest[..open], &rest[open + 1..]);
-        let name = before.rsplit(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default();
-        let cells = if makers.contains(&name) { leading_literals(after) } else { Vec::new() };
+        let name = before
+            .rsplit(|c: char| !c.is_alphanumeric() && c != '_')
+            .next()
+            .unwrap_or_default();
+        let cells = if makers.contains(&name) {
+            leading_literals(after)
+        } else {
+            Vec::new()
+        };
         rows.extend((cells.len() > 1).then_some(cells));
         rest = after;
     }
@@ -122,7 +144,9 @@ fn rows(code: &str, makers: &[&str]) -> Vec<Vec<String>> {
 fn leading_literals(mut arguments: &str) -> Vec<String> {
     let mut literals = Vec::new();
     while let Some(text) = arguments.trim_start().strip_prefix('"') {
-        let Some((literal, rest)) = literal(text) else { break };
+        let Some((literal, rest)) = literal(text) else {
+            break;
+        };
         literals.push(literal);
         arguments = rest.trim_start().strip_prefix(',').unwrap_or("");
     }
@@ -141,7 +165,10 @@ fn literal(text: &str) -> Option<(String, &str)> {
                 '\n' => {
                     let next = text.len() - characters.as_str().trim_start().len();
                     characters = text.char_indices();
-                    characters.by_ref().take_while(|(at, _)| at + 1 < next).for_each(drop);
+                    characters
+                        .by_ref()
+                        .take_while(|(at, _)| at + 1 < next)
+                        .for_each(drop);
                 }
                 escaped => value.push(escaped),
             },
@@ -159,30 +186,53 @@ mod tests {
     fn a_row_is_made_of_the_strings_that_begin_a_call() {
         let code = "const fn header(name: &str) {}\n[header(\"a\", \"does\", READ),\n\
                     checked(\n    \"b\", \"says \\\"no\\\"\", \"r\\\\\", |a, v| header_of(\"x\"))]";
-        assert_eq!(rows(code, &["header", "checked"]), [vec!["a", "does"], vec!["b", "says \"no\"", "r\\"]]);
+        assert_eq!(
+            rows(code, &["header", "checked"]),
+            [vec!["a", "does"], vec!["b", "says \"no\"", "r\\"]]
+        );
     }
 
     #[test]
     fn a_long_string_goes_on_in_the_next_line() {
-        assert_eq!(rows("row(\"one \\\n        two\", \"3\")", &["row"]), [vec!["one two", "3"]]);
+        assert_eq!(
+            rows("row(\"one \\\n        two\", \"3\")", &["row"]),
+            [vec!["one two", "3"]]
+        );
     }
 
     #[test]
     fn a_document_without_a_place_for_a_table_is_refused() {
-        assert!(written("nothing", &|_| None).unwrap_err().contains("has no line"));
+        assert!(
+            written("nothing", &|_| None)
+                .unwrap_err()
+                .contains("has no line")
+        );
     }
 
     #[test]
     fn a_table_is_written_between_its_marks() {
-        let document: String =
-            SOURCES.iter().map(|s| format!("<!-- from {} by `cargo xtask compat` -->\nold\n{END}\n", s.path)).collect();
+        let document: String = SOURCES
+            .iter()
+            .map(|s| {
+                format!(
+                    "<!-- from {} by `cargo xtask compat` -->\nold\n{END}\n",
+                    s.path
+                )
+            })
+            .collect();
         let code = |_: &str| {
-            let calls: Vec<String> =
-                SOURCES.iter().flat_map(|s| s.makers).map(|maker| format!("{maker}(\"a\", \"b\")")).collect();
+            let calls: Vec<String> = SOURCES
+                .iter()
+                .flat_map(|s| s.makers)
+                .map(|maker| format!("{maker}(\"a\", \"b\")"))
+                .collect();
             Some(calls.join("\n"))
         };
         let first = written(&document, &code).unwrap();
-        assert!(first.contains("| `a` | b |  |\n") && !first.contains("old"), "{first}");
+        assert!(
+            first.contains("| `a` | b |  |\n") && !first.contains("old"),
+            "{first}"
+        );
         assert_eq!(written(&first, &code).unwrap(), first);
     }
 }

@@ -26,7 +26,10 @@ const RULES: &[Rule] = &[
     ("long files only shrink", length::complaints),
     ("no forbidden words", words::complaints),
     ("the compat table names real tests", compat::complaints),
-    ("the compat document has the tables of the code", compat::stale_tables),
+    (
+        "the compat document has the tables of the code",
+        compat::stale_tables,
+    ),
 ];
 
 /// Directories that are not ours: built, installed, or git's.
@@ -41,7 +44,10 @@ pub fn check(arguments: &[String]) -> Outcome {
     let mut found = 0;
     for (name, complaints) in RULES {
         let complaints = complaints(&tree);
-        println!("tidy: {name}: {}", if complaints.is_empty() { "yes" } else { "NO" });
+        println!(
+            "tidy: {name}: {}",
+            if complaints.is_empty() { "yes" } else { "NO" }
+        );
         for complaint in &complaints {
             println!("  {complaint}");
         }
@@ -77,7 +83,10 @@ impl Tree {
                 self.read_directory(&entry.path(), &format!("{path}/"))?;
             } else if kind.is_file() {
                 // Not a text still exists: the map may name it.
-                self.files.insert(path, String::from_utf8(fs::read(entry.path())?).unwrap_or_default());
+                self.files.insert(
+                    path,
+                    String::from_utf8(fs::read(entry.path())?).unwrap_or_default(),
+                );
             }
         }
         Ok(())
@@ -90,7 +99,11 @@ impl Tree {
     /// Whether a file or a directory of this name is there.
     fn has(&self, path: &str) -> bool {
         let path = path.trim_end_matches('/');
-        self.files.contains_key(path) || self.files.keys().any(|file| file.starts_with(&format!("{path}/")))
+        self.files.contains_key(path)
+            || self
+                .files
+                .keys()
+                .any(|file| file.starts_with(&format!("{path}/")))
     }
 
     /// The files whose names end so.
@@ -104,7 +117,8 @@ impl Tree {
 
 /// The pieces of a Markdown text that stand between single backticks.
 fn quoted_in_backticks(text: &str) -> impl Iterator<Item = &str> {
-    text.lines().flat_map(|line| line.split('`').skip(1).step_by(2))
+    text.lines()
+        .flat_map(|line| line.split('`').skip(1).step_by(2))
 }
 
 #[cfg(test)]
@@ -113,11 +127,19 @@ mod tests {
 
     /// A tree for the test of a rule.
     pub(super) fn tree(files: &[(&str, &str)]) -> Tree {
-        Tree { files: files.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect() }
+        Tree {
+            files: files
+                .iter()
+                .map(|(path, text)| ((*path).to_owned(), (*text).to_owned()))
+                .collect(),
+        }
     }
 
     fn assert_rule_holds(name: &str) {
-        let (_, complaints) = RULES.iter().find(|(rule, _)| *rule == name).expect("a rule of this name");
+        let (_, complaints) = RULES
+            .iter()
+            .find(|(rule, _)| *rule == name)
+            .expect("a rule of this name");
         let found = complaints(&Tree::of_repository().unwrap());
         assert!(found.is_empty(), "{name}:\n{}", found.join("\n"));
     }

@@ -13,7 +13,10 @@ const PUBLISHED: [(Request, [(f64, f64); 3]); 10] = [
     (Request::Q4, [(23.0, 27.72), (4.0, 7.72), (4.0, 7.72)]),
     (Request::C4, [(6.0, 7.05), (7.0, 14.67), (7.0, 14.67)]),
     (Request::Q5, [(59.0, 58.92), (4.0, 8.92), (4.0, 8.92)]),
-    (Request::Q6, [(306.0, 2063.54), (83.0, 532.33), (9.0, 16.97)]),
+    (
+        Request::Q6,
+        [(306.0, 2063.54), (83.0, 532.33), (9.0, 16.97)],
+    ),
 ];
 
 /// The published latency in milliseconds and charge in RU of a cell.
@@ -24,8 +27,12 @@ pub(crate) fn published(request: Request, model: Model) -> (f64, f64) {
 /// Why a cell's figures cannot be compared as they stand.
 pub(crate) fn note(request: Request, model: Model) -> Option<&'static str> {
     match (request, model) {
-        (Request::C1, Model::V2) => Some("carried over from V1 by the article; the item is the same"),
-        (Request::C1, Model::V3) => Some("carried over from V1 by the article; V3's users hold two more properties"),
+        (Request::C1, Model::V2) => {
+            Some("carried over from V1 by the article; the item is the same")
+        }
+        (Request::C1, Model::V3) => {
+            Some("carried over from V1 by the article; V3's users hold two more properties")
+        }
         (Request::C2, Model::V2 | Model::V3) => {
             Some("carried over from V1 by the article; the post now holds a name and two counts")
         }

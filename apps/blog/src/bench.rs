@@ -36,7 +36,9 @@ impl std::str::FromStr for Profile {
         match text.to_ascii_lowercase().as_str() {
             "y2019" => Ok(Self::Y2019),
             "modern" => Ok(Self::Modern),
-            _ => Err(BlogError::Option(format!("'{text}' is no price profile; there are y2019 and modern"))),
+            _ => Err(BlogError::Option(format!(
+                "'{text}' is no price profile; there are y2019 and modern"
+            ))),
         }
     }
 }
@@ -140,7 +142,12 @@ pub async fn run(options: Options, progress: &dyn Progress) -> Result<Report, Bl
         let begun = Instant::now();
         let items = load::load(&blog, &data, options.load, options.connections, progress).await?;
         let partitions = client.ranges(&blog.posts).await?.len();
-        loaded.push(Loaded { model, items, seconds: begun.elapsed().as_secs_f64(), partitions });
+        loaded.push(Loaded {
+            model,
+            items,
+            seconds: begun.elapsed().as_secs_f64(),
+            partitions,
+        });
         rows.extend(measure(&blog, &data, &options, partitions, progress).await?);
         if !options.keep {
             blog.remove().await?;
@@ -164,9 +171,20 @@ async fn measure(
     partitions: usize,
     progress: &dyn Progress,
 ) -> Result<Vec<Row>, BlogError> {
-    let (reads, writes): (Vec<_>, Vec<_>) = Request::ALL.into_iter().partition(|request| !request.writes());
-    let runs = |request| if asks_everywhere(blog.model, request) { fan_outs(options.runs) } else { options.runs };
-    let total = Request::ALL.into_iter().map(|request| runs(request) as u64).sum();
+    let (reads, writes): (Vec<_>, Vec<_>) = Request::ALL
+        .into_iter()
+        .partition(|request| !request.writes());
+    let runs = |request| {
+        if asks_everywhere(blog.model, request) {
+            fan_outs(options.runs)
+        } else {
+            options.runs
+        }
+    };
+    let total = Request::ALL
+        .into_iter()
+        .map(|request| runs(request) as u64)
+        .sum();
     progress.begin(&format!("measuring {}", blog.model), total);
     let mut rows = Vec::new();
     for request in reads.into_iter().chain(writes) {
@@ -195,17 +213,34 @@ fn fan_outs(runs: usize) -> usize {
 }
 
 /// Runs one request, for the `n`-th time, and checks its answer.
-async fn once(blog: &Blog, data: &Dataset, request: Request, n: u64) -> Result<Measured, BlogError> {
+async fn once(
+    blog: &Blog,
+    data: &Dataset,
+    request: Request,
+    n: u64,
+) -> Result<Measured, BlogError> {
     let (user, post) = (data.user(0), data.post(0));
     let (fresh_user, fresh_post) = (data.fresh_user(n), data.fresh_post(n));
     let (fresh_comment, fresh_like) = (data.fresh_comment(n), data.fresh_like(n));
     let meter = Meter::new();
     let begun = Instant::now();
     let answer = match request {
-        Request::C1 => blog.create_user(&meter, &fresh_user).await.map(|()| Vec::new()),
-        Request::C2 => blog.create_post(&meter, &fresh_post).await.map(|()| Vec::new()),
-        Request::C3 => blog.create_comment(&meter, &fresh_comment).await.map(|()| Vec::new()),
-        Request::C4 => blog.create_like(&meter, &fresh_like).await.map(|()| Vec::new()),
+        Request::C1 => blog
+            .create_user(&meter, &fresh_user)
+            .await
+            .map(|()| Vec::new()),
+        Request::C2 => blog
+            .create_post(&meter, &fresh_post)
+            .await
+            .map(|()| Vec::new()),
+        Request::C3 => blog
+            .create_comment(&meter, &fresh_comment)
+            .await
+            .map(|()| Vec::new()),
+        Request::C4 => blog
+            .create_like(&meter, &fresh_like)
+            .await
+            .map(|()| Vec::new()),
         Request::Q1 => blog.user(&meter, &user.id).await.map(|user| vec![user]),
         Request::Q2 => blog.post(&meter, &post.id).await.map(|post| vec![post]),
         Request::Q3 => blog.posts_of_user(&meter, &user.id).await,
@@ -214,7 +249,8 @@ async fn once(blog: &Blog, data: &Dataset, request: Request, n: u64) -> Result<M
         Request::Q6 => blog.feed(&meter).await,
     }?;
     let elapsed = begun.elapsed();
-    check(data, request, &answer).map_err(|e| BlogError::unexpected(format!("{request} of {}", blog.model), e))?;
+    check(data, request, &answer)
+        .map_err(|e| BlogError::unexpected(format!("{request} of {}", blog.model), e))?;
     Ok(meter.measured(elapsed))
 }
 
@@ -231,21 +267,29 @@ fn check(data: &Dataset, request: Request, answer: &[Value]) -> Result<(), Strin
     if answer.len() as u64 != expected {
         return Err(format!("{} rows instead of {expected}", answer.len()));
     }
-    let name = if request == Request::Q1 { "username" } else { "userUsername" };
+    let name = if request == Request::Q1 {
+        "username"
+    } else {
+        "userUsername"
+    };
     if let Some(nameless) = answer.iter().find(|row| !row[name].is_string()) {
         return Err(format!("a row without {name}: {nameless}"));
     }
-    let counted =
-        |row: &Value, k: u64| (row["commentCount"].as_u64().zip(row["likeCount"].as_u64())) == Some(data.reactions(k));
+    let counted = |row: &Value, k: u64| {
+        (row["commentCount"].as_u64().zip(row["likeCount"].as_u64())) == Some(data.reactions(k))
+    };
     match request {
         Request::Q2 if !counted(&answer[0], 0) => Err(format!("wrong counts: {}", answer[0])),
         Request::Q6 => {
             let newest = data.newest(FEED_LENGTH);
-            let right = |(row, k): (&Value, &u64)| row["id"] == data.post(*k).id.as_str() && counted(row, *k);
+            let right = |(row, k): (&Value, &u64)| {
+                row["id"] == data.post(*k).id.as_str() && counted(row, *k)
+            };
             match answer.iter().zip(&newest).position(|pair| !right(pair)) {
-                Some(place) => {
-                    Err(format!("not the newest post, or wrong counts, at place {place}: {}", answer[place]))
-                }
+                Some(place) => Err(format!(
+                    "not the newest post, or wrong counts, at place {place}: {}",
+                    answer[place]
+                )),
                 None => Ok(()),
             }
         }
@@ -253,13 +297,25 @@ fn check(data: &Dataset, request: Request, answer: &[Value]) -> Result<(), Strin
     }
 }
 
-fn row(model: Model, request: Request, measured: &[Measured], model_ru: f64) -> Result<Row, BlogError> {
+fn row(
+    model: Model,
+    request: Request,
+    measured: &[Measured],
+    model_ru: f64,
+) -> Result<Row, BlogError> {
     let Some(first) = measured.first() else {
-        return Err(BlogError::Option(format!("{request} of {model} was not run")));
+        return Err(BlogError::Option(format!(
+            "{request} of {model} was not run"
+        )));
     };
     let ru: Charge = first.ru;
     if let Some(other) = measured.iter().find(|run| run.ru != ru) {
-        return Err(BlogError::Unsteady { request, model, first: ru, other: other.ru });
+        return Err(BlogError::Unsteady {
+            request,
+            model,
+            first: ru,
+            other: other.ru,
+        });
     }
     let mut times: Vec<f64> = measured.iter().map(|run| run.ms).collect();
     times.sort_unstable_by(f64::total_cmp);
@@ -292,34 +348,80 @@ mod tests {
     use serde_json::json;
 
     fn ran(ru: u64, ms: f64) -> Measured {
-        Measured { ru: Charge(ru), ms, partitions: 1, requests: 1, throttled: 0 }
+        Measured {
+            ru: Charge(ru),
+            ms,
+            partitions: 1,
+            requests: 1,
+            throttled: 0,
+        }
     }
 
     #[test]
     fn percentiles_are_values_that_occurred() {
         let values: Vec<f64> = (1..=200).map(f64::from).collect();
-        assert_eq!((percentile(&values, 50.0), percentile(&values, 99.0)), (100.0, 198.0));
-        assert_eq!((percentile(&[7.0], 50.0), percentile(&[7.0], 99.0)), (7.0, 7.0));
+        assert_eq!(
+            (percentile(&values, 50.0), percentile(&values, 99.0)),
+            (100.0, 198.0)
+        );
+        assert_eq!(
+            (percentile(&[7.0], 50.0), percentile(&[7.0], 99.0)),
+            (7.0, 7.0)
+        );
         assert_eq!(percentile(&[1.0, 2.0, 3.0], 99.0), 3.0);
     }
 
     #[test]
     fn charges_that_vary_between_runs_are_an_error_and_never_averaged() {
-        let steady = row(Model::V2, Request::Q4, &[ran(771, 2.0), ran(771, 1.0)], 7.71).unwrap();
+        let steady = row(
+            Model::V2,
+            Request::Q4,
+            &[ran(771, 2.0), ran(771, 1.0)],
+            7.71,
+        )
+        .unwrap();
         assert_eq!((steady.ru, steady.ms_p50, steady.ms_p99), (7.71, 1.0, 2.0));
-        let unsteady = row(Model::V2, Request::Q4, &[ran(771, 1.0), ran(772, 1.0)], 7.71).unwrap_err();
-        assert!(matches!(unsteady, BlogError::Unsteady { first: Charge(771), other: Charge(772), .. }));
+        let unsteady = row(
+            Model::V2,
+            Request::Q4,
+            &[ran(771, 1.0), ran(772, 1.0)],
+            7.71,
+        )
+        .unwrap_err();
+        assert!(matches!(
+            unsteady,
+            BlogError::Unsteady {
+                first: Charge(771),
+                other: Charge(772),
+                ..
+            }
+        ));
     }
 
     #[test]
     fn a_wrong_answer_is_not_measured() {
         let data = Dataset::new(1, 0.0004).unwrap();
         let comment = json!({"userUsername": "dora"});
-        assert_eq!(check(&data, Request::Q4, &vec![comment.clone(); 20]), Ok(()));
-        assert!(check(&data, Request::Q4, &vec![comment.clone(); 19]).unwrap_err().contains("19 rows"));
-        assert!(check(&data, Request::Q4, &vec![json!({}); 20]).unwrap_err().contains("userUsername"));
+        assert_eq!(
+            check(&data, Request::Q4, &vec![comment.clone(); 20]),
+            Ok(())
+        );
+        assert!(
+            check(&data, Request::Q4, &vec![comment.clone(); 19])
+                .unwrap_err()
+                .contains("19 rows")
+        );
+        assert!(
+            check(&data, Request::Q4, &vec![json!({}); 20])
+                .unwrap_err()
+                .contains("userUsername")
+        );
         let post = json!({"userUsername": "dora", "commentCount": 20, "likeCount": 49});
-        assert!(check(&data, Request::Q2, &[post]).unwrap_err().contains("wrong counts"));
+        assert!(
+            check(&data, Request::Q2, &[post])
+                .unwrap_err()
+                .contains("wrong counts")
+        );
         let newest = |k: &u64| {
             let (comments, likes) = data.reactions(*k);
             json!({"id": data.post(*k).id, "userUsername": "d", "commentCount": comments, "likeCount": likes})
@@ -327,12 +429,18 @@ mod tests {
         let mut feed: Vec<_> = data.newest(100).iter().map(newest).collect();
         assert_eq!(check(&data, Request::Q6, &feed), Ok(()));
         feed.swap(3, 4);
-        assert!(check(&data, Request::Q6, &feed).unwrap_err().contains("place 3"));
+        assert!(
+            check(&data, Request::Q6, &feed)
+                .unwrap_err()
+                .contains("place 3")
+        );
     }
 
     #[test]
     fn requests_that_ask_every_partition_run_less_often() {
-        assert!(asks_everywhere(Model::V2, Request::Q6) && !asks_everywhere(Model::V3, Request::Q6));
+        assert!(
+            asks_everywhere(Model::V2, Request::Q6) && !asks_everywhere(Model::V3, Request::Q6)
+        );
         assert_eq!((fan_outs(200), fan_outs(1000)), (20, 100));
     }
 
@@ -340,14 +448,35 @@ mod tests {
     async fn options_that_cannot_be_used_are_refused_before_anything_is_removed() {
         let good = Options::new("http://127.0.0.1:9", "");
         for bad in [
-            Options { models: vec![], ..good.clone() },
-            Options { runs: 0, ..good.clone() },
-            Options { connections: 0, ..good.clone() },
-            Options { scale: 0.0, ..good.clone() },
-            Options { key: "no base64!".into(), ..good.clone() },
-            Options { endpoint: "here".into(), ..good },
+            Options {
+                models: vec![],
+                ..good.clone()
+            },
+            Options {
+                runs: 0,
+                ..good.clone()
+            },
+            Options {
+                connections: 0,
+                ..good.clone()
+            },
+            Options {
+                scale: 0.0,
+                ..good.clone()
+            },
+            Options {
+                key: "no base64!".into(),
+                ..good.clone()
+            },
+            Options {
+                endpoint: "here".into(),
+                ..good
+            },
         ] {
-            assert!(matches!(run(bad, &crate::progress::Quiet).await, Err(BlogError::Option(_))));
+            assert!(matches!(
+                run(bad, &crate::progress::Quiet).await,
+                Err(BlogError::Option(_))
+            ));
         }
     }
 }

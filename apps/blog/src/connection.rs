@@ -43,16 +43,33 @@ pub(crate) struct Pool {
 impl Pool {
     /// Prepares connections to `endpoint`, e.g. `http://127.0.0.1:8081/`; opens none yet.
     pub(crate) fn new(endpoint: &str, connections: usize) -> Result<Self, String> {
-        let uri: http::Uri = endpoint.parse().map_err(|e| format!("endpoint '{endpoint}' is no address: {e}"))?;
-        let host = uri.host().ok_or_else(|| format!("endpoint '{endpoint}' names no host"))?;
-        let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+        let uri: http::Uri = endpoint
+            .parse()
+            .map_err(|e| format!("endpoint '{endpoint}' is no address: {e}"))?;
+        let host = uri
+            .host()
+            .ok_or_else(|| format!("endpoint '{endpoint}' names no host"))?;
+        let host = host
+            .trim_start_matches('[')
+            .trim_end_matches(']')
+            .to_owned();
         let (tls, default_port) = match uri.scheme_str() {
             Some("http") => (None, 80),
             Some("https") => (Some(loopback_tls(&host)?), 443),
-            _ => return Err(format!("endpoint '{endpoint}' begins with neither http:// nor https://")),
+            _ => {
+                return Err(format!(
+                    "endpoint '{endpoint}' begins with neither http:// nor https://"
+                ));
+            }
         };
         let port = uri.port_u16().unwrap_or(default_port);
-        Ok(Self { host, port, tls, idle: Mutex::default(), permits: Semaphore::new(connections.max(1)) })
+        Ok(Self {
+            host,
+            port,
+            tls,
+            idle: Mutex::default(),
+            permits: Semaphore::new(connections.max(1)),
+        })
     }
 
     /// The `Host` header of every request.
@@ -65,7 +82,10 @@ impl Pool {
     }
 
     /// Sends one request and reads the whole answer.
-    pub(crate) async fn exchange(&self, request: http::Request<Full<Bytes>>) -> Result<(Parts, Bytes), String> {
+    pub(crate) async fn exchange(
+        &self,
+        request: http::Request<Full<Bytes>>,
+    ) -> Result<(Parts, Bytes), String> {
         let _permit = self.permits.acquire().await.map_err(|e| e.to_string())?;
         match tokio::time::timeout(TIMEOUT, self.attempt(request)).await {
             Ok(answer) => answer,
@@ -73,9 +93,16 @@ impl Pool {
         }
     }
 
-    async fn attempt(&self, mut request: http::Request<Full<Bytes>>) -> Result<(Parts, Bytes), String> {
+    async fn attempt(
+        &self,
+        mut request: http::Request<Full<Bytes>>,
+    ) -> Result<(Parts, Bytes), String> {
         loop {
-            let kept = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+            let kept = self
+                .idle
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .pop();
             let reused = kept.is_some();
             let mut sender = match kept {
                 Some(sender) => sender,
@@ -90,8 +117,15 @@ impl Pool {
             match sender.try_send_request(request).await {
                 Ok(answer) => {
                     let (parts, body) = answer.into_parts();
-                    let body = Limited::new(body, MAX_BODY).collect().await.map_err(|e| e.to_string())?.to_bytes();
-                    self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(sender);
+                    let body = Limited::new(body, MAX_BODY)
+                        .collect()
+                        .await
+                        .map_err(|e| e.to_string())?
+                        .to_bytes();
+                    self.idle
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .push(sender);
                     return Ok((parts, body));
                 }
                 Err(mut refused) => match refused.take_message() {
@@ -104,20 +138,30 @@ impl Pool {
 
     async fn connect(&self) -> Result<Sender, String> {
         let place = || format!("cannot connect to {}:{}", self.host, self.port);
-        let tcp = TcpStream::connect((self.host.as_str(), self.port)).await.map_err(|e| format!("{}: {e}", place()))?;
-        tcp.set_nodelay(true).map_err(|e| format!("{}: {e}", place()))?;
+        let tcp = TcpStream::connect((self.host.as_str(), self.port))
+            .await
+            .map_err(|e| format!("{}: {e}", place()))?;
+        tcp.set_nodelay(true)
+            .map_err(|e| format!("{}: {e}", place()))?;
         match &self.tls {
             None => handshake(tcp).await,
             Some((connector, name)) => {
-                let stream = connector.connect(name.clone(), tcp).await.map_err(|e| format!("{}: {e}", place()))?;
+                let stream = connector
+                    .connect(name.clone(), tcp)
+                    .await
+                    .map_err(|e| format!("{}: {e}", place()))?;
                 handshake(stream).await
             }
         }
     }
 }
 
-async fn handshake<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(stream: S) -> Result<Sender, String> {
-    let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|e| e.to_string())?;
+async fn handshake<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    stream: S,
+) -> Result<Sender, String> {
+    let (sender, connection) = http1::handshake(TokioIo::new(stream))
+        .await
+        .map_err(|e| e.to_string())?;
     // The connection's own errors also reach the request that waits on it.
     tokio::spawn(async move { connection.await.ok() });
     Ok(sender)
@@ -126,7 +170,9 @@ async fn handshake<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(stream: S
 fn loopback_tls(host: &str) -> Result<(TlsConnector, ServerName<'static>), String> {
     let loopback = host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
     if !loopback {
-        return Err(format!("https is spoken to a loopback address only, and '{host}' is none; use http"));
+        return Err(format!(
+            "https is spoken to a loopback address only, and '{host}' is none; use http"
+        ));
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider.clone())
@@ -161,7 +207,12 @@ impl ServerCertVerifier for AnyCertificate {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, TlsError> {
-        verify_tls12_signature(message, cert, dss, &self.0.signature_verification_algorithms)
+        verify_tls12_signature(
+            message,
+            cert,
+            dss,
+            &self.0.signature_verification_algorithms,
+        )
     }
 
     fn verify_tls13_signature(
@@ -170,7 +221,12 @@ impl ServerCertVerifier for AnyCertificate {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, TlsError> {
-        verify_tls13_signature(message, cert, dss, &self.0.signature_verification_algorithms)
+        verify_tls13_signature(
+            message,
+            cert,
+            dss,
+            &self.0.signature_verification_algorithms,
+        )
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
@@ -184,11 +240,26 @@ mod tests {
 
     #[test]
     fn an_endpoint_that_cannot_be_spoken_to_is_refused_at_once() {
-        for bad in ["", "localhost:8081", "ftp://localhost/", "https://example.com/", "http://"] {
+        for bad in [
+            "",
+            "localhost:8081",
+            "ftp://localhost/",
+            "https://example.com/",
+            "http://",
+        ] {
             assert!(Pool::new(bad, 4).is_err(), "{bad}");
         }
-        assert_eq!(Pool::new("http://127.0.0.1:8081/", 4).unwrap().authority(), "127.0.0.1:8081");
-        assert_eq!(Pool::new("https://[::1]:8081", 4).unwrap().authority(), "[::1]:8081");
-        assert_eq!(Pool::new("https://localhost", 4).unwrap().authority(), "localhost:443");
+        assert_eq!(
+            Pool::new("http://127.0.0.1:8081/", 4).unwrap().authority(),
+            "127.0.0.1:8081"
+        );
+        assert_eq!(
+            Pool::new("https://[::1]:8081", 4).unwrap().authority(),
+            "[::1]:8081"
+        );
+        assert_eq!(
+            Pool::new("https://localhost", 4).unwrap().authority(),
+            "localhost:443"
+        );
     }
 }

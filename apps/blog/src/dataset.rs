@@ -100,7 +100,9 @@ impl Dataset {
     pub fn new(seed: u64, scale: f64) -> Result<Self, BlogError> {
         let users = (USERS * scale).round();
         if !(2.0..=10.0 * USERS).contains(&users) {
-            return Err(BlogError::Option(format!("the scale {scale} is not between 0.00002 (two users) and 10")));
+            return Err(BlogError::Option(format!(
+                "the scale {scale} is not between 0.00002 (two users) and 10"
+            )));
         }
         let others = users as u64 - 1;
         let shuffle = coprime_near(others, (others as f64 * GOLDEN) as u64);
@@ -111,7 +113,12 @@ impl Dataset {
             first_posts.push(posts);
         }
         let stride = coprime_near(posts, (posts as f64 * GOLDEN) as u64);
-        Ok(Self { seed, first_posts, stride, texts: Texts::new(&mut random(seed, Kind::Texts, 0)) })
+        Ok(Self {
+            seed,
+            first_posts,
+            stride,
+            texts: Texts::new(&mut random(seed, Kind::Texts, 0)),
+        })
     }
 
     /// Number of users.
@@ -132,7 +139,12 @@ impl Dataset {
             comments += more_comments;
             likes += more_likes;
         }
-        Totals { users: self.users(), posts: self.posts(), comments, likes }
+        Totals {
+            users: self.users(),
+            posts: self.posts(),
+            comments,
+            likes,
+        }
     }
 
     /// User number `n`; number 0 is the probe user.
@@ -142,14 +154,21 @@ impl Dataset {
 
     /// The numbers of a user's posts.
     pub fn posts_of(&self, user: u64) -> Range<u64> {
-        let at = |n: u64| self.first_posts.get(n as usize).copied().unwrap_or(self.posts());
+        let at = |n: u64| {
+            self.first_posts
+                .get(n as usize)
+                .copied()
+                .unwrap_or(self.posts())
+        };
         at(user)..at(user.saturating_add(1))
     }
 
     /// The numbers of the `count` newest posts, newest first.
     pub fn newest(&self, count: u64) -> Vec<u64> {
         let oldest = self.posts().saturating_sub(count);
-        let mut posts: Vec<u64> = (0..self.posts()).filter(|post| self.rank(*post) >= oldest).collect();
+        let mut posts: Vec<u64> = (0..self.posts())
+            .filter(|post| self.rank(*post) >= oldest)
+            .collect();
         posts.sort_by_key(|post| std::cmp::Reverse(self.rank(*post)));
         posts
     }
@@ -160,8 +179,16 @@ impl Dataset {
         let author = self.first_posts.partition_point(|first| *first <= k) as u64 - 1;
         let probe = k < PROBE_POSTS;
         let id = uuid(&mut random);
-        let title = if probe { 30 } else { between(&mut random, 20, 40) };
-        let content = if probe { 400 } else { between(&mut random, 300, 500) };
+        let title = if probe {
+            30
+        } else {
+            between(&mut random, 20, 40)
+        };
+        let content = if probe {
+            400
+        } else {
+            between(&mut random, 300, 500)
+        };
         Post {
             id,
             user: self.user(author),
@@ -188,7 +215,11 @@ impl Dataset {
         let post_id = uuid(&mut random(self.seed, Kind::Post, k));
         let one = |j: u64| {
             let mut random = random(self.seed, Kind::Comment, k * 128 + j);
-            let length = if k == 0 { 700 } else { between(&mut random, 500, 900) };
+            let length = if k == 0 {
+                700
+            } else {
+                between(&mut random, 500, 900)
+            };
             Comment {
                 id: uuid(&mut random),
                 post_id: post_id.clone(),
@@ -248,7 +279,12 @@ impl Dataset {
     pub fn fresh_like(&self, n: u64) -> Like {
         let mut random = random(self.seed, Kind::FreshLike, n);
         let created = date(SPAN_MICROS + 2 * REACTION_MICROS + n);
-        Like { id: uuid(&mut random), post_id: self.fresh_post(n).id, user: self.user(0), created }
+        Like {
+            id: uuid(&mut random),
+            post_id: self.fresh_post(n).id,
+            user: self.user(0),
+            created,
+        }
     }
 
     /// The rank of post `k` by date, 0 the oldest: a permutation, so that each user's posts lie all over the year.
@@ -301,7 +337,8 @@ fn named(random: &mut Pcg32) -> User {
 /// A date in ISO 8601 with seven digits of the second, as .NET writes it: 28 characters.
 fn date(micros: u64) -> String {
     // At most a few days after the year, so the sum is always a time.
-    let time = Timestamp::from_microsecond(FIRST_SECOND * 1_000_000 + micros as i64).unwrap_or_default();
+    let time =
+        Timestamp::from_microsecond(FIRST_SECOND * 1_000_000 + micros as i64).unwrap_or_default();
     time.strftime("%Y-%m-%dT%H:%M:%S%.6f0Z").to_string()
 }
 
@@ -312,15 +349,28 @@ mod tests {
 
     #[test]
     fn the_same_seed_gives_the_same_data_and_another_gives_others() {
-        let (a, b, c) = (Dataset::new(7, 0.001), Dataset::new(7, 0.001), Dataset::new(8, 0.001));
+        let (a, b, c) = (
+            Dataset::new(7, 0.001),
+            Dataset::new(7, 0.001),
+            Dataset::new(8, 0.001),
+        );
         let (a, b, c) = (a.unwrap(), b.unwrap(), c.unwrap());
         for k in [0, 1, 500, a.posts() - 1] {
-            assert_eq!((a.post(k), a.comments(k), a.likes(k)), (b.post(k), b.comments(k), b.likes(k)));
+            assert_eq!(
+                (a.post(k), a.comments(k), a.likes(k)),
+                (b.post(k), b.comments(k), b.likes(k))
+            );
             assert_ne!(a.post(k).id, c.post(k).id);
         }
         assert_eq!(a.fresh_comment(3), b.fresh_comment(3));
         // Pinned: a change of generator would silently make old and new runs incomparable.
-        assert_eq!(a.user(0), User { id: PINNED.0.into(), username: PINNED.1.into() });
+        assert_eq!(
+            a.user(0),
+            User {
+                id: PINNED.0.into(),
+                username: PINNED.1.into()
+            }
+        );
     }
 
     const PINNED: (&str, &str) = ("6bf5efd5-03d2-4e84-b8ed-a1ff64dd138e", "paruligi97");
@@ -333,15 +383,33 @@ mod tests {
             let posts = totals.posts as f64;
             let near = |value: f64, wanted: f64, part: f64| (value / wanted - 1.0).abs() < part;
             assert_eq!(totals.users, (scale * 100_000.0_f64).round() as u64);
-            assert!(near(posts / totals.users as f64, 27.5, 0.02), "{scale}: {totals:?}");
-            assert!(near(totals.comments as f64 / posts, 12.5, 0.02), "{scale}: {totals:?}");
-            assert!(near(totals.likes as f64 / posts, 50.0, 0.02), "{scale}: {totals:?}");
+            assert!(
+                near(posts / totals.users as f64, 27.5, 0.02),
+                "{scale}: {totals:?}"
+            );
+            assert!(
+                near(totals.comments as f64 / posts, 12.5, 0.02),
+                "{scale}: {totals:?}"
+            );
+            assert!(
+                near(totals.likes as f64 / posts, 50.0, 0.02),
+                "{scale}: {totals:?}"
+            );
             // The stretches that measurements look at have the mean too.
             for stretch in [data.newest(100), data.posts_of(0).collect()] {
-                let sums = stretch.iter().map(|k| data.reactions(*k)).fold((0, 0), |s, r| (s.0 + r.0, s.1 + r.1));
+                let sums = stretch
+                    .iter()
+                    .map(|k| data.reactions(*k))
+                    .fold((0, 0), |s, r| (s.0 + r.0, s.1 + r.1));
                 let count = stretch.len() as f64;
-                assert!(near(sums.0 as f64 / count, 12.5, 0.1), "{scale}: {sums:?} of {count}");
-                assert!(near(sums.1 as f64 / count, 50.0, 0.1), "{scale}: {sums:?} of {count}");
+                assert!(
+                    near(sums.0 as f64 / count, 12.5, 0.1),
+                    "{scale}: {sums:?} of {count}"
+                );
+                assert!(
+                    near(sums.1 as f64 / count, 50.0, 0.1),
+                    "{scale}: {sums:?} of {count}"
+                );
             }
         }
     }
@@ -350,9 +418,25 @@ mod tests {
     fn counts_stay_within_the_articles_bounds_and_reach_them() {
         let data = Dataset::new(1, 0.01).unwrap();
         let reactions: Vec<_> = (1..data.posts()).map(|k| data.reactions(k)).collect();
-        assert_eq!(reactions.iter().map(|r| r.0).min().zip(reactions.iter().map(|r| r.0).max()), Some((0, 25)));
-        assert_eq!(reactions.iter().map(|r| r.1).min().zip(reactions.iter().map(|r| r.1).max()), Some((0, 100)));
-        let posts: Vec<_> = (1..data.users()).map(|user| data.posts_of(user).count()).collect();
+        assert_eq!(
+            reactions
+                .iter()
+                .map(|r| r.0)
+                .min()
+                .zip(reactions.iter().map(|r| r.0).max()),
+            Some((0, 25))
+        );
+        assert_eq!(
+            reactions
+                .iter()
+                .map(|r| r.1)
+                .min()
+                .zip(reactions.iter().map(|r| r.1).max()),
+            Some((0, 100))
+        );
+        let posts: Vec<_> = (1..data.users())
+            .map(|user| data.posts_of(user).count())
+            .collect();
         assert_eq!(posts.iter().min().zip(posts.iter().max()), Some((&5, &50)));
     }
 
@@ -361,12 +445,26 @@ mod tests {
         let data = Dataset::new(3, 0.0004).unwrap();
         assert_eq!(data.posts_of(0), 0..27);
         assert_eq!((data.comments(0).len(), data.likes(0).len()), (20, 50));
-        assert!(data.comments(0).iter().all(|c| c.content.len() == 700 && c.post_id == data.post(0).id));
-        assert!(data.posts_of(0).all(|k| data.post(k).content.len() == 400 && data.post(k).user == data.user(0)));
+        assert!(
+            data.comments(0)
+                .iter()
+                .all(|c| c.content.len() == 700 && c.post_id == data.post(0).id)
+        );
+        assert!(
+            data.posts_of(0)
+                .all(|k| data.post(k).content.len() == 400 && data.post(k).user == data.user(0))
+        );
         let fresh = data.fresh_post(9);
         assert_eq!((fresh.title.len(), fresh.content.len()), (35, 230));
         assert_eq!(data.fresh_comment(9).content.len(), 260);
-        assert_eq!((fresh.id.len(), fresh.created.len(), fresh.user.username.len()), (36, 28, 10));
+        assert_eq!(
+            (
+                fresh.id.len(),
+                fresh.created.len(),
+                fresh.user.username.len()
+            ),
+            (36, 28, 10)
+        );
     }
 
     #[test]
@@ -374,13 +472,21 @@ mod tests {
         let data = Dataset::new(5, 0.0004).unwrap();
         let posts: Vec<_> = (0..data.posts()).map(|k| data.post(k)).collect();
         let mut ids: HashSet<_> = posts.iter().map(|p| p.id.clone()).collect();
-        ids.extend((0..data.posts()).flat_map(|k| data.likes(k)).map(|like| like.id));
+        ids.extend(
+            (0..data.posts())
+                .flat_map(|k| data.likes(k))
+                .map(|like| like.id),
+        );
         assert_eq!(ids.len() as u64, data.posts() + data.totals().likes);
         let mut dates: Vec<_> = posts.iter().map(|p| p.created.clone()).collect();
         dates.sort_unstable_by(|a, b| b.cmp(a));
         dates.dedup();
         assert_eq!(dates.len(), posts.len());
-        let newest: Vec<_> = data.newest(100).into_iter().map(|k| data.post(k).created).collect();
+        let newest: Vec<_> = data
+            .newest(100)
+            .into_iter()
+            .map(|k| data.post(k).created)
+            .collect();
         assert_eq!(newest, dates[..100]);
         assert!(data.fresh_post(0).created > dates[0]);
     }

@@ -57,28 +57,57 @@ impl BlogError {
 
     /// Whether the physical partition asked no longer exists, because it was split (410 with sub-status 1002 or 1007).
     pub fn is_range_gone(&self) -> bool {
-        matches!(self, Self::Refused { status: 410, sub_status: 1002 | 1007, .. })
+        matches!(
+            self,
+            Self::Refused {
+                status: 410,
+                sub_status: 1002 | 1007,
+                ..
+            }
+        )
     }
 
     /// Whether another writer was faster (412) or the item exists already (409).
     pub fn is_conflict(&self) -> bool {
-        matches!(self, Self::Refused { status: 409 | 412 | 449, .. })
+        matches!(
+            self,
+            Self::Refused {
+                status: 409 | 412 | 449,
+                ..
+            }
+        )
     }
 
     pub(crate) fn unexpected(doing: impl Into<String>, found: impl Into<String>) -> Self {
-        Self::Unexpected { doing: doing.into(), found: found.into() }
+        Self::Unexpected {
+            doing: doing.into(),
+            found: found.into(),
+        }
     }
 }
 
 impl fmt::Display for BlogError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Refused { doing, status, sub_status, message } => {
-                write!(f, "{doing}: the server refused with {status}/{sub_status}: {message}")
+            Self::Refused {
+                doing,
+                status,
+                sub_status,
+                message,
+            } => {
+                write!(
+                    f,
+                    "{doing}: the server refused with {status}/{sub_status}: {message}"
+                )
             }
             Self::Unreachable { doing, cause } => write!(f, "{doing}: no answer: {cause}"),
             Self::Unexpected { doing, found } => write!(f, "{doing}: unexpected answer: {found}"),
-            Self::Unsteady { request, model, first, other } => write!(
+            Self::Unsteady {
+                request,
+                model,
+                first,
+                other,
+            } => write!(
                 f,
                 "{request} of {model} was charged {first} RU on one run and {other} RU on another, for equal items"
             ),

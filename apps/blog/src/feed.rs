@@ -38,11 +38,24 @@ impl Client {
         ];
         headers.extend(etag.map(|etag| ("if-none-match", etag.to_owned())));
         let path = format!("{container}/docs");
-        let call = Call { method: Method::GET, kind: "docs", link: container, path, headers, body: String::new() };
+        let call = Call {
+            method: Method::GET,
+            kind: "docs",
+            link: container,
+            path,
+            headers,
+            body: String::new(),
+        };
         let answer = self.send(&call).await?.metered(meter, container)?;
         let etag = answer.header("etag").map(str::to_owned);
-        let etag = etag.ok_or_else(|| BlogError::unexpected(&answer.doing, "a change feed page without etag"))?;
-        let items = if answer.status == 304 { Vec::new() } else { documents(&answer)? };
+        let etag = etag.ok_or_else(|| {
+            BlogError::unexpected(&answer.doing, "a change feed page without etag")
+        })?;
+        let items = if answer.status == 304 {
+            Vec::new()
+        } else {
+            documents(&answer)?
+        };
         Ok(Changes { items, etag })
     }
 }
@@ -54,21 +67,37 @@ pub struct Positions(BTreeMap<String, String>);
 impl Positions {
     /// The positions as JSON, to be stored: `{"0": "\"12\"", …}`.
     pub fn to_json(&self) -> Value {
-        Value::Object(self.0.iter().map(|(range, etag)| (range.clone(), etag.clone().into())).collect::<Map<_, _>>())
+        Value::Object(
+            self.0
+                .iter()
+                .map(|(range, etag)| (range.clone(), etag.clone().into()))
+                .collect::<Map<_, _>>(),
+        )
     }
 
     /// Positions that were stored; refused if they are not of the shape [`Positions::to_json`] gives.
     pub fn from_json(stored: &Value) -> Result<Self, BlogError> {
-        let wrong = || BlogError::Option(format!("stored feed positions are not a map of texts: {stored}"));
+        let wrong = || {
+            BlogError::Option(format!(
+                "stored feed positions are not a map of texts: {stored}"
+            ))
+        };
         let map = stored.as_object().ok_or_else(wrong)?;
-        let entry = |(range, etag): (&String, &Value)| Some((range.clone(), etag.as_str()?.to_owned()));
-        map.iter().map(|pair| entry(pair).ok_or_else(wrong)).collect::<Result<_, _>>().map(Self)
+        let entry =
+            |(range, etag): (&String, &Value)| Some((range.clone(), etag.as_str()?.to_owned()));
+        map.iter()
+            .map(|pair| entry(pair).ok_or_else(wrong))
+            .collect::<Result<_, _>>()
+            .map(Self)
     }
 
     /// Where to read `range` on from: its own position, or else the furthest known ancestor's.
     pub fn of(&self, range: &Range) -> Option<&str> {
         let names = std::iter::once(&range.id).chain(range.parents.iter().rev());
-        names.filter_map(|name| self.0.get(name)).map(String::as_str).next()
+        names
+            .filter_map(|name| self.0.get(name))
+            .map(String::as_str)
+            .next()
     }
 
     /// Notes that `range` has been read up to `etag`.
@@ -87,7 +116,10 @@ mod tests {
         let mut positions = Positions::default();
         positions.advance("0", "\"12\"".into());
         positions.advance("7", "\"3\"".into());
-        assert_eq!(Positions::from_json(&positions.to_json()).unwrap(), positions);
+        assert_eq!(
+            Positions::from_json(&positions.to_json()).unwrap(),
+            positions
+        );
         assert!(Positions::from_json(&json!({"0": 12})).is_err());
         assert!(Positions::from_json(&json!([])).is_err());
     }
@@ -97,12 +129,25 @@ mod tests {
         let mut positions = Positions::default();
         positions.advance("0", "\"5\"".into());
         positions.advance("1", "\"9\"".into());
-        let child =
-            Range { id: "3".into(), min: String::new(), max: "1F".into(), parents: vec!["0".into(), "1".into()] };
-        assert_eq!(positions.of(&child), Some("\"9\""), "the nearest ancestor is the last one named");
+        let child = Range {
+            id: "3".into(),
+            min: String::new(),
+            max: "1F".into(),
+            parents: vec!["0".into(), "1".into()],
+        };
+        assert_eq!(
+            positions.of(&child),
+            Some("\"9\""),
+            "the nearest ancestor is the last one named"
+        );
         positions.advance("3", "\"11\"".into());
         assert_eq!(positions.of(&child), Some("\"11\""));
-        let stranger = Range { id: "4".into(), min: String::new(), max: "FF".into(), parents: vec![] };
+        let stranger = Range {
+            id: "4".into(),
+            min: String::new(),
+            max: "FF".into(),
+            parents: vec![],
+        };
         assert_eq!(positions.of(&stranger), None);
     }
 }

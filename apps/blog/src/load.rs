@@ -60,12 +60,22 @@ async fn load_part(
     workers: usize,
     progress: &dyn Progress,
 ) -> Result<u64, BlogError> {
-    let newest = Arc::new(if matches!(part, Part::Feed) { data.newest(count) } else { Vec::new() });
+    let newest = Arc::new(if matches!(part, Part::Feed) {
+        data.newest(count)
+    } else {
+        Vec::new()
+    });
     let next = Arc::new(AtomicU64::new(0));
     let (done, mut finished) = mpsc::channel(workers * 4);
     let mut tasks = JoinSet::new();
     for _ in 0..workers {
-        let (blog, data, next, newest, done) = (blog.clone(), data.clone(), next.clone(), newest.clone(), done.clone());
+        let (blog, data, next, newest, done) = (
+            blog.clone(),
+            data.clone(),
+            next.clone(),
+            newest.clone(),
+            done.clone(),
+        );
         tasks.spawn(async move {
             loop {
                 let number = next.fetch_add(1, Ordering::Relaxed);
@@ -75,7 +85,10 @@ async fn load_part(
                 let items = match part {
                     Part::Users => blog.items_of_user(&data, number),
                     Part::Posts => blog.items_of_post(&data, number),
-                    Part::Feed => blog.short_post_item(&data, newest[number as usize]).into_iter().collect(),
+                    Part::Feed => blog
+                        .short_post_item(&data, newest[number as usize])
+                        .into_iter()
+                        .collect(),
                 };
                 let created = items.len() as u64;
                 store(&blog, part, how, items).await?;
@@ -105,7 +118,13 @@ async fn store(blog: &Blog, part: Part, how: Load, items: Vec<Value>) -> Result<
         Part::Posts => (&blog.posts, None),
         Part::Feed => (&blog.feed, Some("post".to_owned())),
     };
-    let first_id = || items.first().and_then(|item| item["id"].as_str()).unwrap_or_default().to_owned();
+    let first_id = || {
+        items
+            .first()
+            .and_then(|item| item["id"].as_str())
+            .unwrap_or_default()
+            .to_owned()
+    };
     let key = key.unwrap_or_else(first_id);
     if how == Load::Creates || items.len() == 1 {
         for item in &items {
@@ -116,10 +135,16 @@ async fn store(blog: &Blog, part: Part, how: Load, items: Vec<Value>) -> Result<
     let mut left = items.as_slice();
     while !left.is_empty() {
         let arguments = json!([left]);
-        let created = blog.client.execute(&meter, container, &key, "bulkLoad", &arguments).await?;
+        let created = blog
+            .client
+            .execute(&meter, container, &key, "bulkLoad", &arguments)
+            .await?;
         let taken = created.as_u64().map_or(0, |n| n as usize).min(left.len());
         if taken == 0 {
-            return Err(BlogError::unexpected(format!("bulkLoad of '{key}'"), format!("{created} items created")));
+            return Err(BlogError::unexpected(
+                format!("bulkLoad of '{key}'"),
+                format!("{created} items created"),
+            ));
         }
         left = &left[taken..];
     }

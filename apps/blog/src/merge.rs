@@ -33,31 +33,61 @@ pub(crate) struct Plan {
 
 impl Plan {
     pub(crate) fn read(plan: &Value, original: &str) -> Result<Self, String> {
-        let info = plan.get("queryInfo").filter(|v| v.is_object()).ok_or("no queryInfo")?;
+        let info = plan
+            .get("queryInfo")
+            .filter(|v| v.is_object())
+            .ok_or("no queryInfo")?;
         let filled = |name: &str| match &info[name] {
             Value::Array(list) => !list.is_empty(),
             Value::Object(map) => !map.is_empty(),
             other => other.as_bool().unwrap_or(false),
         };
-        for refused in ["aggregates", "groupByExpressions", "groupByAliases", "dCountInfo", "hasNonStreamingOrderBy"] {
+        for refused in [
+            "aggregates",
+            "groupByExpressions",
+            "groupByAliases",
+            "dCountInfo",
+            "hasNonStreamingOrderBy",
+        ] {
             if filled(refused) {
-                return Err(format!("the blog's client does not merge what {refused} asks for: {}", info[refused]));
+                return Err(format!(
+                    "the blog's client does not merge what {refused} asks for: {}",
+                    info[refused]
+                ));
             }
         }
         let number = |name: &str| info[name].as_u64().and_then(|n| usize::try_from(n).ok());
-        let order = info["orderBy"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let rewritten = info["rewrittenQuery"].as_str().filter(|text| !text.is_empty());
+        let order = info["orderBy"]
+            .as_array()
+            .map(Vec::as_slice)
+            .unwrap_or_default();
+        let rewritten = info["rewrittenQuery"]
+            .as_str()
+            .filter(|text| !text.is_empty());
         let mut ranges = Vec::new();
-        for range in plan["queryRanges"].as_array().map(Vec::as_slice).unwrap_or_default() {
+        for range in plan["queryRanges"]
+            .as_array()
+            .map(Vec::as_slice)
+            .unwrap_or_default()
+        {
             let (Some(min), Some(max)) = (range["min"].as_str(), range["max"].as_str()) else {
                 return Err(format!("a query range that is no pair of texts: {range}"));
             };
-            ranges.push((min.to_owned(), max.to_owned(), range["isMaxInclusive"].as_bool().unwrap_or(false)));
+            ranges.push((
+                min.to_owned(),
+                max.to_owned(),
+                range["isMaxInclusive"].as_bool().unwrap_or(false),
+            ));
         }
         Ok(Self {
-            text: rewritten.map_or_else(|| original.to_owned(), |text| text.replace(ORDER_BY_FILTER, "true")),
+            text: rewritten.map_or_else(
+                || original.to_owned(),
+                |text| text.replace(ORDER_BY_FILTER, "true"),
+            ),
             descending: order.iter().map(|way| way == "Descending").collect(),
-            distinct: info["distinctType"].as_str().is_some_and(|kind| kind != "None"),
+            distinct: info["distinctType"]
+                .as_str()
+                .is_some_and(|kind| kind != "None"),
             top: number("top"),
             offset: number("offset").unwrap_or(0),
             limit: number("limit"),
@@ -67,14 +97,16 @@ impl Plan {
 
     pub(crate) fn covers(&self, range: &Range) -> bool {
         let meets = |(min, max, inclusive): &(String, String, bool)| {
-            min.as_str() < range.max.as_str() && (range.min < *max || (*inclusive && range.min == *max))
+            min.as_str() < range.max.as_str()
+                && (range.min < *max || (*inclusive && range.min == *max))
         };
         self.ranges.is_empty() || self.ranges.iter().any(meets)
     }
 
     /// Rows that the merge reads before it stops.
     pub(crate) fn needed(&self) -> Option<usize> {
-        self.top.or(self.limit.map(|limit| self.offset.saturating_add(limit)))
+        self.top
+            .or(self.limit.map(|limit| self.offset.saturating_add(limit)))
     }
 }
 
@@ -106,7 +138,13 @@ impl<'a> Merge<'a> {
     pub(crate) fn new(plan: &'a Plan, lanes: usize) -> Self {
         let left = plan.top.or(plan.limit).unwrap_or(usize::MAX);
         let lanes = (0..lanes).map(|_| Lane::default()).collect();
-        Self { plan, lanes, skip: plan.offset, left, seen: HashSet::new() }
+        Self {
+            plan,
+            lanes,
+            skip: plan.offset,
+            left,
+            seen: HashSet::new(),
+        }
     }
 
     pub(crate) fn fill(&mut self, lane: usize, page: Page) -> Result<(), String> {
@@ -121,7 +159,11 @@ impl<'a> Merge<'a> {
                 return Err("a row of an ordered query without orderByItems".into());
             };
             if keys.len() != self.plan.descending.len() {
-                return Err(format!("{} order keys where the plan has {}", keys.len(), self.plan.descending.len()));
+                return Err(format!(
+                    "{} order keys where the plan has {}",
+                    keys.len(),
+                    self.plan.descending.len()
+                ));
             }
             lane.rows.push_back((keys, row["payload"].take()));
         }
@@ -140,10 +182,20 @@ impl<'a> Merge<'a> {
                     return Step::Fetch(index, continuation);
                 }
             }
-            let heads = self.lanes.iter().enumerate().filter(|(_, lane)| !lane.rows.is_empty());
-            let next = heads.min_by(|(_, a), (_, b)| compare_keys(&a.rows[0].0, &b.rows[0].0, &self.plan.descending));
-            let Some((index, _)) = next else { return Step::Done };
-            let Some((_, row)) = self.lanes[index].rows.pop_front() else { return Step::Done };
+            let heads = self
+                .lanes
+                .iter()
+                .enumerate()
+                .filter(|(_, lane)| !lane.rows.is_empty());
+            let next = heads.min_by(|(_, a), (_, b)| {
+                compare_keys(&a.rows[0].0, &b.rows[0].0, &self.plan.descending)
+            });
+            let Some((index, _)) = next else {
+                return Step::Done;
+            };
+            let Some((_, row)) = self.lanes[index].rows.pop_front() else {
+                return Step::Done;
+            };
             if self.plan.distinct && !self.seen.insert(row.to_string()) {
                 continue;
             }
@@ -181,9 +233,10 @@ fn compare(a: Option<&Value>, b: Option<&Value>) -> Ordering {
     };
     match (a, b) {
         (Some(Value::Bool(a)), Some(Value::Bool(b))) => a.cmp(b),
-        (Some(Value::Number(a)), Some(Value::Number(b))) => {
-            a.as_f64().unwrap_or_default().total_cmp(&b.as_f64().unwrap_or_default())
-        }
+        (Some(Value::Number(a)), Some(Value::Number(b))) => a
+            .as_f64()
+            .unwrap_or_default()
+            .total_cmp(&b.as_f64().unwrap_or_default()),
         (Some(Value::String(a)), Some(Value::String(b))) => a.cmp(b),
         _ => rank(a).cmp(&rank(b)).then_with(|| match (a, b) {
             (Some(a), Some(b)) => a.to_string().cmp(&b.to_string()),
@@ -198,7 +251,9 @@ mod tests {
     use serde_json::json;
 
     fn rows(keys: &[i64]) -> Vec<Value> {
-        keys.iter().map(|k| json!({"_rid": "x", "orderByItems": [{"item": k}], "payload": k})).collect()
+        keys.iter()
+            .map(|k| json!({"_rid": "x", "orderByItems": [{"item": k}], "payload": k}))
+            .collect()
     }
 
     /// Runs a merge whose lanes hold these pages, and notes which lanes had to be asked again.
@@ -227,7 +282,11 @@ mod tests {
 
     #[test]
     fn an_ordered_merge_fetches_a_second_page_only_where_it_needs_a_row_of_it() {
-        let plan = Plan { descending: vec![true], top: Some(5), ..Plan::default() };
+        let plan = Plan {
+            descending: vec![true],
+            top: Some(5),
+            ..Plan::default()
+        };
         let lanes = vec![
             VecDeque::from([rows(&[9, 8]), rows(&[7, 1])]),
             VecDeque::from([rows(&[6, 5]), rows(&[4])]),
@@ -235,19 +294,34 @@ mod tests {
         ];
         let (out, asked) = merged(&plan, lanes);
         assert_eq!(out, [9, 8, 7, 6, 5]);
-        assert_eq!(asked, [0], "the second lane still had a row when the fifth was given");
+        assert_eq!(
+            asked,
+            [0],
+            "the second lane still had a row when the fifth was given"
+        );
     }
 
     #[test]
     fn offset_and_limit_are_counted_after_the_merge() {
-        let plan = Plan { descending: vec![false], offset: 2, limit: Some(2), ..Plan::default() };
-        let lanes = vec![VecDeque::from([rows(&[1, 4, 6])]), VecDeque::from([rows(&[2, 3, 5])])];
+        let plan = Plan {
+            descending: vec![false],
+            offset: 2,
+            limit: Some(2),
+            ..Plan::default()
+        };
+        let lanes = vec![
+            VecDeque::from([rows(&[1, 4, 6])]),
+            VecDeque::from([rows(&[2, 3, 5])]),
+        ];
         assert_eq!(merged(&plan, lanes).0, [3, 4]);
     }
 
     #[test]
     fn distinct_rows_of_several_partitions_are_given_once() {
-        let plan = Plan { distinct: true, ..Plan::default() };
+        let plan = Plan {
+            distinct: true,
+            ..Plan::default()
+        };
         let lanes = vec![
             VecDeque::from([vec![json!("a"), json!("b")], vec![json!("a")]]),
             VecDeque::from([vec![json!("b"), json!(1)]]),
@@ -270,7 +344,11 @@ mod tests {
             Some(json!({"a": 1})),
         ];
         for pair in ordered.windows(2) {
-            assert_eq!(compare(pair[0].as_ref(), pair[1].as_ref()), Ordering::Less, "{pair:?}");
+            assert_eq!(
+                compare(pair[0].as_ref(), pair[1].as_ref()),
+                Ordering::Less,
+                "{pair:?}"
+            );
         }
     }
 
@@ -283,8 +361,16 @@ mod tests {
             "queryRanges": [{"min": "1F", "max": "1F", "isMinInclusive": true, "isMaxInclusive": true}]});
         let plan = Plan::read(&plan, query).unwrap();
         assert_eq!(plan.text, "SELECT TOP 100 c._rid … WHERE (true)");
-        assert_eq!((plan.needed(), plan.descending.as_slice()), (Some(100), [true].as_slice()));
-        let range = |min: &str, max: &str| Range { id: "0".into(), min: min.into(), max: max.into(), parents: vec![] };
+        assert_eq!(
+            (plan.needed(), plan.descending.as_slice()),
+            (Some(100), [true].as_slice())
+        );
+        let range = |min: &str, max: &str| Range {
+            id: "0".into(),
+            min: min.into(),
+            max: max.into(),
+            parents: vec![],
+        };
         assert!(plan.covers(&range("1F", "2F")) && plan.covers(&range("", "FF")));
         assert!(!plan.covers(&range("", "1F")) && !plan.covers(&range("2F", "FF")));
     }

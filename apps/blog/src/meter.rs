@@ -16,7 +16,9 @@ impl Charge {
     /// Reads the text of `x-ms-request-charge`, e.g. `2.89`; none if it is not a number from 0 to 10^12.
     pub fn parse(text: &str) -> Option<Self> {
         let ru: f64 = text.trim().parse().ok()?;
-        (0.0..=1e12).contains(&ru).then(|| Self((ru * 100.0).round() as u64))
+        (0.0..=1e12)
+            .contains(&ru)
+            .then(|| Self((ru * 100.0).round() as u64))
     }
 
     /// The charge in RU.
@@ -70,7 +72,8 @@ impl Meter {
         sums.ru.0 += charge.0;
         sums.requests += 1;
         sums.throttled += throttled;
-        sums.partitions.insert((container.to_owned(), range.to_owned()));
+        sums.partitions
+            .insert((container.to_owned(), range.to_owned()));
     }
 
     /// The sums so far, with the given time.
@@ -98,7 +101,16 @@ mod tests {
         }
         meter.add(Charge::parse("1").unwrap(), "users", "3", 2);
         let sum = meter.measured(Duration::from_millis(4));
-        assert_eq!(sum, Measured { ru: Charge(200), ms: 4.0, partitions: 2, requests: 11, throttled: 2 });
+        assert_eq!(
+            sum,
+            Measured {
+                ru: Charge(200),
+                ms: 4.0,
+                partitions: 2,
+                requests: 11,
+                throttled: 2
+            }
+        );
         assert_eq!(sum.ru.to_string(), "2.00");
     }
 

@@ -73,7 +73,13 @@ impl Pipeline {
     /// A pipeline from the beginning of the feed. Only the reactions of an upgrade have a source other than the target.
     pub fn new(source: &Blog, target: &Blog, reaction: Reaction) -> Self {
         let (source, target) = (source.clone(), target.clone());
-        Self { source, target, reaction, positions: Positions::default(), names: Arc::default() }
+        Self {
+            source,
+            target,
+            reaction,
+            positions: Positions::default(),
+            names: Arc::default(),
+        }
     }
 
     /// The pipelines that a model needs while it runs; V1 needs none.
@@ -81,9 +87,16 @@ impl Pipeline {
         let reactions: &[Reaction] = match blog.model {
             Model::V1 => &[],
             Model::V2 => &[Reaction::RenameInPosts],
-            Model::V3 => &[Reaction::RenameInPosts, Reaction::CopyToUsers, Reaction::CopyToFeed],
+            Model::V3 => &[
+                Reaction::RenameInPosts,
+                Reaction::CopyToUsers,
+                Reaction::CopyToFeed,
+            ],
         };
-        reactions.iter().map(|reaction| Self::new(blog, blog, *reaction)).collect()
+        reactions
+            .iter()
+            .map(|reaction| Self::new(blog, blog, *reaction))
+            .collect()
     }
 
     /// The same pipeline, going on from stored positions.
@@ -99,7 +112,10 @@ impl Pipeline {
 
     /// Reads and reacts until no partition has anything new.
     pub async fn drain(&mut self) -> Result<Progressed, BlogError> {
-        self.names.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.names
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clear();
         let mut sum = Progressed::default();
         let mut splits = 0;
         loop {
@@ -124,10 +140,20 @@ impl Pipeline {
         let reading = ranges.iter().map(|range| async {
             let etag = self.positions.of(range);
             let meter = Meter::new();
-            let changes = self.source.client.changes(&meter, self.container(), &range.id, etag, PAGE).await?;
+            let changes = self
+                .source
+                .client
+                .changes(&meter, self.container(), &range.id, etag, PAGE)
+                .await?;
             let count = changes.items.len() as u64;
             let written = self.react(&meter, changes.items).await?;
-            Ok((changes.etag, Progressed { changes: count, written }))
+            Ok((
+                changes.etag,
+                Progressed {
+                    changes: count,
+                    written,
+                },
+            ))
         });
         let results: Vec<Result<_, BlogError>> = join_all(reading).await;
         let mut sum = Progressed::default();
@@ -148,7 +174,9 @@ impl Pipeline {
     fn container(&self) -> &str {
         match self.reaction {
             Reaction::RenameInPosts | Reaction::TakeUsers { .. } => &self.source.users,
-            Reaction::CopyToUsers | Reaction::CopyToFeed | Reaction::TakePosts => &self.source.posts,
+            Reaction::CopyToUsers | Reaction::CopyToFeed | Reaction::TakePosts => {
+                &self.source.posts
+            }
         }
     }
 
@@ -173,16 +201,24 @@ impl Pipeline {
             }
             Reaction::RenameInPosts | Reaction::TakeUsers { .. } => {
                 // V3 keeps short posts beside the users; they are no users.
-                let users = items.iter().filter(|item| item.get("type").is_none_or(|kind| kind == "user"));
+                let users = items
+                    .iter()
+                    .filter(|item| item.get("type").is_none_or(|kind| kind == "user"));
                 let reactions: Vec<_> = users.map(|user| self.react_to_user(meter, user)).collect();
-                stream::iter(reactions).buffer_unordered(CONCURRENT).try_fold(0, |s, n| async move { Ok(s + n) }).await
+                stream::iter(reactions)
+                    .buffer_unordered(CONCURRENT)
+                    .try_fold(0, |s, n| async move { Ok(s + n) })
+                    .await
             }
         }
     }
 
     async fn copy_to_user(&self, meter: &Meter, post: &Value) -> Result<(), BlogError> {
         let user_id = text(post, "userId")?;
-        self.target.client.upsert(meter, &self.target.users, user_id, post, None).await
+        self.target
+            .client
+            .upsert(meter, &self.target.users, user_id, post, None)
+            .await
     }
 
     /// Of one page only the newest hundred can stay in the feed, so only these are written, the oldest first.
@@ -191,7 +227,10 @@ impl Pipeline {
         posts.sort_by(|a, b| a["creationDate"].as_str().cmp(&b["creationDate"].as_str()));
         let newest = posts.split_off(posts.len().saturating_sub(FEED_LENGTH as usize));
         for post in &newest {
-            self.target.client.upsert(meter, &self.target.feed, "post", post, Some("truncateFeed")).await?;
+            self.target
+                .client
+                .upsert(meter, &self.target.feed, "post", post, Some("truncateFeed"))
+                .await?;
         }
         Ok(newest.len() as u64)
     }
@@ -200,9 +239,15 @@ impl Pipeline {
         let (id, username) = (text(user, "id")?, text(user, "username")?);
         let mut written = 0;
         if let Reaction::TakeUsers { .. } = self.reaction {
-            let user = crate::dataset::User { id: id.to_owned(), username: username.to_owned() };
+            let user = crate::dataset::User {
+                id: id.to_owned(),
+                username: username.to_owned(),
+            };
             let item = crate::models::user_item(self.target.model, &user);
-            self.target.client.upsert(meter, &self.target.users, id, &item, None).await?;
+            self.target
+                .client
+                .upsert(meter, &self.target.users, id, &item, None)
+                .await?;
             written += 1;
         }
         if self.reaction != (Reaction::TakeUsers { rename: false }) {
@@ -221,27 +266,55 @@ impl Pipeline {
             if item.get("userUsername").is_none() {
                 item["userUsername"] = self.name_of(meter, text(&item, "userId")?).await?;
             }
-            by_post.entry(text(&item, "postId")?.to_owned()).or_default().push(item);
+            by_post
+                .entry(text(&item, "postId")?.to_owned())
+                .or_default()
+                .push(item);
         }
-        let posts: Vec<_> = by_post.iter().map(|(post_id, items)| self.absorb(meter, post_id, items)).collect();
-        stream::iter(posts).buffer_unordered(CONCURRENT).try_fold(0, |sum, n| async move { Ok(sum + n) }).await
+        let posts: Vec<_> = by_post
+            .iter()
+            .map(|(post_id, items)| self.absorb(meter, post_id, items))
+            .collect();
+        stream::iter(posts)
+            .buffer_unordered(CONCURRENT)
+            .try_fold(0, |sum, n| async move { Ok(sum + n) })
+            .await
     }
 
-    async fn absorb(&self, meter: &Meter, post_id: &str, items: &[Value]) -> Result<u64, BlogError> {
+    async fn absorb(
+        &self,
+        meter: &Meter,
+        post_id: &str,
+        items: &[Value],
+    ) -> Result<u64, BlogError> {
         let mut left = items;
         while !left.is_empty() {
             let arguments = json!([post_id, &left[..left.len().min(ABSORBED_AT_ONCE)]]);
-            let answer = self.target.client.execute(meter, &self.target.posts, post_id, "absorb", &arguments).await?;
+            let answer = self
+                .target
+                .client
+                .execute(meter, &self.target.posts, post_id, "absorb", &arguments)
+                .await?;
             match answer.as_u64() {
                 Some(taken) if taken > 0 => left = &left[(taken as usize).min(left.len())..],
-                _ => return Err(BlogError::unexpected(format!("absorb of '{post_id}'"), answer.to_string())),
+                _ => {
+                    return Err(BlogError::unexpected(
+                        format!("absorb of '{post_id}'"),
+                        answer.to_string(),
+                    ));
+                }
             }
         }
         Ok(items.len() as u64)
     }
 
     async fn name_of(&self, meter: &Meter, user_id: &str) -> Result<Value, BlogError> {
-        let known = self.names.lock().unwrap_or_else(PoisonError::into_inner).get(user_id).cloned();
+        let known = self
+            .names
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(user_id)
+            .cloned();
         if let Some(name) = known {
             return Ok(name);
         }
@@ -256,10 +329,17 @@ impl Pipeline {
 }
 
 /// Rewrites a user's name on everything he has in `posts`; answers the number of items changed.
-async fn rename_in_posts(blog: &Blog, meter: &Meter, user_id: &str, username: &str) -> Result<u64, BlogError> {
+async fn rename_in_posts(
+    blog: &Blog,
+    meter: &Meter,
+    user_id: &str,
+    username: &str,
+) -> Result<u64, BlogError> {
     const STALE: &str = "SELECT DISTINCT VALUE c.postId FROM c WHERE c.userId = @userId \
                          AND (NOT IS_DEFINED(c.userUsername) OR c.userUsername != @username)";
-    let query = Query::new(STALE).with("@userId", user_id).with("@username", username);
+    let query = Query::new(STALE)
+        .with("@userId", user_id)
+        .with("@username", username);
     let posts = blog.client.query_all(meter, &blog.posts, &query).await?;
     let arguments = json!([user_id, username]);
     let rename = |post_id: Value| {
@@ -268,22 +348,33 @@ async fn rename_in_posts(blog: &Blog, meter: &Meter, user_id: &str, username: &s
             let post_id = post_id.as_str().unwrap_or_default();
             let mut updated = 0;
             loop {
-                let answer = blog.client.execute(meter, &blog.posts, post_id, "updateUsernames", arguments).await?;
+                let answer = blog
+                    .client
+                    .execute(meter, &blog.posts, post_id, "updateUsernames", arguments)
+                    .await?;
                 let step = answer["updated"].as_u64().unwrap_or(0);
                 updated += step;
                 if answer["done"] == true {
                     return Ok(updated);
                 }
                 if step == 0 {
-                    return Err(BlogError::unexpected(format!("updateUsernames in '{post_id}'"), answer.to_string()));
+                    return Err(BlogError::unexpected(
+                        format!("updateUsernames in '{post_id}'"),
+                        answer.to_string(),
+                    ));
                 }
             }
         }
     };
     let renames = posts.into_iter().map(rename);
-    stream::iter(renames).buffer_unordered(CONCURRENT).try_fold(0, |sum, n| async move { Ok(sum + n) }).await
+    stream::iter(renames)
+        .buffer_unordered(CONCURRENT)
+        .try_fold(0, |sum, n| async move { Ok(sum + n) })
+        .await
 }
 
 fn text<'a>(item: &'a Value, name: &str) -> Result<&'a str, BlogError> {
-    item[name].as_str().ok_or_else(|| BlogError::unexpected("change feed", format!("an item without {name}: {item}")))
+    item[name].as_str().ok_or_else(|| {
+        BlogError::unexpected("change feed", format!("an item without {name}: {item}"))
+    })
 }

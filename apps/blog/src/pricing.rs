@@ -13,7 +13,9 @@
 
 use crate::bench::Profile;
 use crate::dataset::Dataset;
-use crate::models::{FEED_LENGTH, Model, Request, comment_item, like_item, post_item, short_post, user_item};
+use crate::models::{
+    FEED_LENGTH, Model, Request, comment_item, like_item, post_item, short_post, user_item,
+};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -80,11 +82,17 @@ struct Items {
 
 impl Items {
     fn of<'a>(items: impl IntoIterator<Item = &'a Value>) -> Self {
-        items.into_iter().fold(Self::default(), |sum, item| Self { count: sum.count + 1.0, kb: sum.kb + kb(item) })
+        items.into_iter().fold(Self::default(), |sum, item| Self {
+            count: sum.count + 1.0,
+            kb: sum.kb + kb(item),
+        })
     }
 
     fn times(self, factor: f64) -> Self {
-        Self { count: self.count * factor, kb: self.kb * factor }
+        Self {
+            count: self.count * factor,
+            kb: self.kb * factor,
+        }
     }
 
     fn mean(self) -> Self {
@@ -103,8 +111,15 @@ fn kb(item: &Value) -> f64 {
 /// and one for its value, a string one for every started 40 bytes of its value.
 fn index_terms(item: &Value, key: &str) -> f64 {
     let mut terms = BTreeSet::new();
-    for (name, value) in item.as_object().into_iter().flatten().filter(|(name, _)| *name != "id") {
-        let pieces = value.as_str().map_or(1, |text| text.len().clamp(1, 1024).div_ceil(40));
+    for (name, value) in item
+        .as_object()
+        .into_iter()
+        .flatten()
+        .filter(|(name, _)| *name != "id")
+    {
+        let pieces = value
+            .as_str()
+            .map_or(1, |text| text.len().clamp(1, 1024).div_ceil(40));
         terms.extend((0..=pieces).map(|piece| (name.as_str(), piece)));
     }
     (terms.len() + if key == "/id" { 2 } else { 3 }) as f64
@@ -124,12 +139,24 @@ pub(crate) struct Foresight<'a> {
 }
 
 /// The charge that the rules give for a cell, in RU.
-pub(crate) fn foretold(data: &Dataset, partitions: usize, profile: Profile, model: Model, request: Request) -> f64 {
+pub(crate) fn foretold(
+    data: &Dataset,
+    partitions: usize,
+    profile: Profile,
+    model: Model,
+    request: Request,
+) -> f64 {
     let rates = match profile {
         Profile::Y2019 => &Y2019,
         Profile::Modern => &MODERN,
     };
-    Foresight { data, partitions: partitions as f64, rates, model }.charge(request)
+    Foresight {
+        data,
+        partitions: partitions as f64,
+        rates,
+        model,
+    }
+    .charge(request)
 }
 
 impl Foresight<'_> {
@@ -140,7 +167,9 @@ impl Foresight<'_> {
             Request::C1 => create(&user_item(model, &data.fresh_user(0)), users_key),
             Request::Q1 => 1.0,
             Request::C2 => create(&post_item(model, &data.fresh_post(0), 0, 0), "/postId"),
-            Request::Q2 if model == Model::V1 => 2.0 + self.counts(self.comments_of(0), self.likes_of(0)),
+            Request::Q2 if model == Model::V1 => {
+                2.0 + self.counts(self.comments_of(0), self.likes_of(0))
+            }
             Request::Q2 => 1.0,
             Request::Q3 => self.posts_of_user(),
             Request::C3 => self.reaction(&comment_item(model, &data.fresh_comment(0))),
@@ -158,12 +187,20 @@ impl Foresight<'_> {
             return create;
         }
         let replace = REPLICAS * (2.0 * WRITE_UNITS + COUNTER_CHANGE) / UNITS_PER_RU;
-        self.rates.script + 1.0 + replace.max(create) + self.rates.further_writes * replace.min(create)
+        self.rates.script
+            + 1.0
+            + replace.max(create)
+            + self.rates.further_writes * replace.min(create)
     }
 
     /// Q4, Q5: a query in one logical partition; V1 then reads a name for each item.
     fn list(&self, items: Items) -> f64 {
-        self.query(1.0, items.count, items) + if self.model == Model::V1 { items.count } else { 0.0 }
+        self.query(1.0, items.count, items)
+            + if self.model == Model::V1 {
+                items.count
+            } else {
+                0.0
+            }
     }
 
     fn posts_of_user(&self) -> f64 {
@@ -177,11 +214,20 @@ impl Foresight<'_> {
         let (users, posts_in_all) = (everything.users as f64, everything.posts as f64);
         let of_user = (posts_in_all + (everything.comments + everything.likes) as f64) / users;
         // Of the two lists that meet, the user's items and all posts, the shorter is passed.
-        let query = self.query(self.partitions, of_user.min(posts_in_all), Items::of(&whole));
+        let query = self.query(
+            self.partitions,
+            of_user.min(posts_in_all),
+            Items::of(&whole),
+        );
         if self.model == Model::V2 {
             return query;
         }
-        query + 1.0 + posts.iter().map(|k| self.counts(self.comments_of(*k), self.likes_of(*k))).sum::<f64>()
+        query
+            + 1.0
+            + posts
+                .iter()
+                .map(|k| self.counts(self.comments_of(*k), self.likes_of(*k)))
+                .sum::<f64>()
     }
 
     fn feed(&self) -> f64 {
@@ -194,12 +240,20 @@ impl Foresight<'_> {
         let posts = self.data.posts() as f64;
         let rows = self.partitions * (posts / self.partitions).min(10.0);
         let whole: Vec<_> = newest.iter().map(|k| self.whole(*k)).collect();
-        let query = self.query(self.partitions, rows * 63.5, Items::of(&whole).mean().times(rows));
+        let query = self.query(
+            self.partitions,
+            rows * 63.5,
+            Items::of(&whole).mean().times(rows),
+        );
         let query = query + rows * self.rates.project;
         if self.model == Model::V2 {
             return query;
         }
-        query + newest.iter().map(|k| 1.0 + self.counts(self.comments_of(*k), self.likes_of(*k))).sum::<f64>()
+        query
+            + newest
+                .iter()
+                .map(|k| 1.0 + self.counts(self.comments_of(*k), self.likes_of(*k)))
+                .sum::<f64>()
     }
 
     /// A query with two equalities (or one and an order) on some partitions, `walk` entries and `items` in all.
@@ -213,13 +267,25 @@ impl Foresight<'_> {
 
     /// The two COUNT queries of a post.
     fn counts(&self, comments: Items, likes: Items) -> f64 {
-        [comments, likes].into_iter().map(|items| self.count(items)).sum()
+        [comments, likes]
+            .into_iter()
+            .map(|items| self.count(items))
+            .sum()
     }
 
     fn count(&self, items: Items) -> f64 {
         let rates = self.rates;
-        let loaded = if rates.count_loads { items.count * rates.load + items.kb * rates.load_kb } else { 0.0 };
-        rates.partition + 2.0 * rates.seek + items.count * rates.walk + loaded + rates.out + rates.aggregate
+        let loaded = if rates.count_loads {
+            items.count * rates.load + items.kb * rates.load_kb
+        } else {
+            0.0
+        };
+        rates.partition
+            + 2.0 * rates.seek
+            + items.count * rates.walk
+            + loaded
+            + rates.out
+            + rates.aggregate
     }
 
     fn whole(&self, k: u64) -> Value {
@@ -232,11 +298,25 @@ impl Foresight<'_> {
     }
 
     fn comments_of(&self, k: u64) -> Items {
-        Items::of(&self.data.comments(k).iter().map(|c| comment_item(self.model, c)).collect::<Vec<_>>())
+        Items::of(
+            &self
+                .data
+                .comments(k)
+                .iter()
+                .map(|c| comment_item(self.model, c))
+                .collect::<Vec<_>>(),
+        )
     }
 
     fn likes_of(&self, k: u64) -> Items {
-        Items::of(&self.data.likes(k).iter().map(|l| like_item(self.model, l)).collect::<Vec<_>>())
+        Items::of(
+            &self
+                .data
+                .likes(k)
+                .iter()
+                .map(|l| like_item(self.model, l))
+                .collect::<Vec<_>>(),
+        )
     }
 }
 
@@ -254,24 +334,51 @@ mod tests {
         let data = data(0.0004);
         let (user, post) = (data.fresh_user(0), data.fresh_post(0));
         let (comment, like) = (data.fresh_comment(0), data.fresh_like(0));
-        assert_eq!(index_terms(&user_item(Model::V1, &user), "/id"), 4.0, "a user is 30 units");
-        assert_eq!(index_terms(&post_item(Model::V1, &post, 0, 0), "/postId"), 20.0, "a post is 46 units");
-        assert_eq!(index_terms(&comment_item(Model::V1, &comment), "/postId"), 19.0, "a comment is 45 units");
-        assert_eq!(index_terms(&like_item(Model::V1, &like), "/postId"), 11.0, "a like is 37 units");
+        assert_eq!(
+            index_terms(&user_item(Model::V1, &user), "/id"),
+            4.0,
+            "a user is 30 units"
+        );
+        assert_eq!(
+            index_terms(&post_item(Model::V1, &post, 0, 0), "/postId"),
+            20.0,
+            "a post is 46 units"
+        );
+        assert_eq!(
+            index_terms(&comment_item(Model::V1, &comment), "/postId"),
+            19.0,
+            "a comment is 45 units"
+        );
+        assert_eq!(
+            index_terms(&like_item(Model::V1, &like), "/postId"),
+            11.0,
+            "a like is 37 units"
+        );
         assert_eq!(index_terms(&user_item(Model::V3, &user), "/userId"), 9.0);
-        assert_eq!(index_terms(&post_item(Model::V2, &post, 0, 0), "/postId"), 26.0);
-        assert_eq!(index_terms(&comment_item(Model::V2, &comment), "/postId"), 21.0);
+        assert_eq!(
+            index_terms(&post_item(Model::V2, &post, 0, 0), "/postId"),
+            26.0
+        );
+        assert_eq!(
+            index_terms(&comment_item(Model::V2, &comment), "/postId"),
+            21.0
+        );
         assert_eq!(index_terms(&like_item(Model::V2, &like), "/postId"), 13.0);
     }
 
     #[test]
     fn stored_items_have_the_sizes_that_the_article_was_charged_for() {
         let data = data(0.0004);
-        let near = |value: f64, wanted: f64| assert!((value - wanted).abs() <= 0.011, "{value} KB, not {wanted}");
+        let near = |value: f64, wanted: f64| {
+            assert!((value - wanted).abs() <= 0.011, "{value} KB, not {wanted}")
+        };
         near(kb(&comment_item(Model::V2, &data.comments(0)[0])), 1.15);
         near(kb(&like_item(Model::V2, &data.likes(0)[0])), 0.44);
-        let short: Vec<_> =
-            data.newest(100).iter().filter_map(|k| short_post(&post_item(Model::V3, &data.post(*k), 12, 50))).collect();
+        let short: Vec<_> = data
+            .newest(100)
+            .iter()
+            .filter_map(|k| short_post(&post_item(Model::V3, &data.post(*k), 12, 50)))
+            .collect();
         near(Items::of(&short).mean().kb, 0.56);
         near(kb(&post_item(Model::V2, &data.post(1), 12, 50)), 0.92);
     }
@@ -313,10 +420,16 @@ mod tests {
             for (request, fitted) in FITTED {
                 for (model, fitted) in Model::ALL.into_iter().zip(fitted) {
                     let ru = foretold(&data, 67, Profile::Y2019, model, request);
-                    assert!((ru / fitted - 1.0).abs() < 0.06, "{request} {model} at {scale}: {ru:.2}, fitted {fitted}");
+                    assert!(
+                        (ru / fitted - 1.0).abs() < 0.06,
+                        "{request} {model} at {scale}: {ru:.2}, fitted {fitted}"
+                    );
                     if article::note(request, model).is_none() {
                         let published = article::published(request, model).1;
-                        assert!((ru / published - 1.0).abs() < 0.1, "{request} {model}: {ru:.2}, not {published}");
+                        assert!(
+                            (ru / published - 1.0).abs() < 0.1,
+                            "{request} {model}: {ru:.2}, not {published}"
+                        );
                     }
                 }
             }
@@ -333,7 +446,10 @@ mod tests {
             (Request::Q6, Model::V3, 6.10),
         ] {
             let ru = foretold(&data, 67, Profile::Modern, model, request);
-            assert!((ru / wanted - 1.0).abs() < 0.05, "{request} {model}: {ru:.2}, not {wanted}");
+            assert!(
+                (ru / wanted - 1.0).abs() < 0.05,
+                "{request} {model}: {ru:.2}, not {wanted}"
+            );
         }
     }
 }

@@ -80,13 +80,20 @@ struct Stage {
 
 impl<F: Fn(&str) + Send + Sync> Lines<F> {
     fn new(write: F) -> Self {
-        Self { write, stage: Mutex::default() }
+        Self {
+            write,
+            stage: Mutex::default(),
+        }
     }
 }
 
 impl<F: Fn(&str) + Send + Sync> Progress for Lines<F> {
     fn begin(&self, stage: &str, total: u64) {
-        *self.stage.lock().unwrap_or_else(PoisonError::into_inner) = Stage { name: stage.to_owned(), total, done: 0 };
+        *self.stage.lock().unwrap_or_else(PoisonError::into_inner) = Stage {
+            name: stage.to_owned(),
+            total,
+            done: 0,
+        };
     }
 
     fn advance(&self, steps: u64) {
@@ -95,7 +102,10 @@ impl<F: Fn(&str) + Send + Sync> Progress for Lines<F> {
         let (before, after) = (tenths(stage.done), tenths(stage.done + steps));
         stage.done += steps;
         if after > before {
-            (self.write)(&format!("{}: {} of {}", stage.name, stage.done, stage.total));
+            (self.write)(&format!(
+                "{}: {} of {}",
+                stage.name, stage.done, stage.total
+            ));
         }
     }
 
@@ -109,7 +119,8 @@ mod tests {
     #[test]
     fn a_log_gets_a_line_for_each_tenth() {
         let lines = Mutex::new(Vec::new());
-        let progress = Lines::new(|line: &str| lines.lock().expect("no panic").push(line.to_owned()));
+        let progress =
+            Lines::new(|line: &str| lines.lock().expect("no panic").push(line.to_owned()));
         progress.begin("loading V1", 30);
         (0..30).for_each(|_| progress.advance(1));
         progress.end();
@@ -117,7 +128,10 @@ mod tests {
         progress.advance(4);
         let lines = lines.lock().expect("no panic");
         assert_eq!(lines.len(), 11);
-        assert_eq!((&lines[0][..], &lines[9][..]), ("loading V1: 3 of 30", "loading V1: 30 of 30"));
+        assert_eq!(
+            (&lines[0][..], &lines[9][..]),
+            ("loading V1: 3 of 30", "loading V1: 30 of 30")
+        );
         assert_eq!(lines[10], "measuring V1: 4 of 4");
     }
 }

@@ -34,7 +34,10 @@ pub struct Query {
 impl Query {
     /// A query without parameters.
     pub fn new(text: impl Into<String>) -> Self {
-        Self { text: text.into(), parameters: Vec::new() }
+        Self {
+            text: text.into(),
+            parameters: Vec::new(),
+        }
     }
 
     /// The same query with one more parameter; its name begins with `@`.
@@ -44,7 +47,11 @@ impl Query {
     }
 
     fn body(&self, text: &str) -> String {
-        let parameters: Vec<_> = self.parameters.iter().map(|(n, v)| json!({"name": n, "value": v})).collect();
+        let parameters: Vec<_> = self
+            .parameters
+            .iter()
+            .map(|(n, v)| json!({"name": n, "value": v}))
+            .collect();
         json!({"query": text, "parameters": parameters}).to_string()
     }
 }
@@ -62,7 +69,16 @@ impl Client {
         let mut rows = Vec::new();
         let mut continuation = None;
         loop {
-            let page = self.page(meter, container, key_header(key), &body, "-1".into(), continuation).await?;
+            let page = self
+                .page(
+                    meter,
+                    container,
+                    key_header(key),
+                    &body,
+                    "-1".into(),
+                    continuation,
+                )
+                .await?;
             rows.extend(page.rows);
             continuation = page.continuation;
             if continuation.is_none() {
@@ -74,7 +90,12 @@ impl Client {
     /// Runs a query over all physical partitions of a container and answers the merged rows.
     ///
     /// Where a partition turns out to have been split meanwhile, the query begins again on the new ones.
-    pub async fn query_all(&self, meter: &Meter, container: &str, query: &Query) -> Result<Vec<Value>, BlogError> {
+    pub async fn query_all(
+        &self,
+        meter: &Meter,
+        container: &str,
+        query: &Query,
+    ) -> Result<Vec<Value>, BlogError> {
         let mut attempts = 0;
         loop {
             match self.fan_out(meter, container, query).await {
@@ -87,7 +108,12 @@ impl Client {
         }
     }
 
-    async fn fan_out(&self, meter: &Meter, container: &str, query: &Query) -> Result<Vec<Value>, BlogError> {
+    async fn fan_out(
+        &self,
+        meter: &Meter,
+        container: &str,
+        query: &Query,
+    ) -> Result<Vec<Value>, BlogError> {
         let plan = Plan::read(&*self.plan(container, query).await?, &query.text)
             .map_err(|e| BlogError::unexpected(format!("query plan of '{}'", query.text), e))?;
         let ranges = self.ranges(container).await?;
@@ -95,13 +121,25 @@ impl Client {
         let size = page_size(plan.needed(), asked.len());
         let body = query.body(&plan.text);
         let fetch = |lane: usize, continuation: Option<String>| {
-            let range = ("x-ms-documentdb-partitionkeyrangeid", asked[lane].id.clone());
-            self.page(meter, container, range, &body, size.to_string(), continuation)
+            let range = (
+                "x-ms-documentdb-partitionkeyrangeid",
+                asked[lane].id.clone(),
+            );
+            self.page(
+                meter,
+                container,
+                range,
+                &body,
+                size.to_string(),
+                continuation,
+            )
         };
         let first = try_join_all((0..asked.len()).map(|lane| fetch(lane, None))).await?;
         let mut merge = Merge::new(&plan, asked.len());
         for (lane, page) in first.into_iter().enumerate() {
-            merge.fill(lane, page).map_err(|e| BlogError::unexpected(&query.text, e))?;
+            merge
+                .fill(lane, page)
+                .map_err(|e| BlogError::unexpected(&query.text, e))?;
         }
         let mut rows = Vec::new();
         loop {
@@ -109,7 +147,9 @@ impl Client {
                 Step::Row(row) => rows.push(row),
                 Step::Fetch(lane, continuation) => {
                     let page = fetch(lane, Some(continuation)).await?;
-                    merge.fill(lane, page).map_err(|e| BlogError::unexpected(&query.text, e))?;
+                    merge
+                        .fill(lane, page)
+                        .map_err(|e| BlogError::unexpected(&query.text, e))?;
                 }
                 Step::Done => return Ok(rows),
             }
@@ -136,10 +176,23 @@ impl Client {
         }
         headers.extend(continuation.map(|token| ("x-ms-continuation", token)));
         let path = format!("{container}/docs");
-        let call = Call { method: Method::POST, kind: "docs", link: container, path, headers, body: body.to_owned() };
+        let call = Call {
+            method: Method::POST,
+            kind: "docs",
+            link: container,
+            path,
+            headers,
+            body: body.to_owned(),
+        };
         let answer = self.send(&call).await?.metered(meter, container)?;
-        let continuation = answer.header("x-ms-continuation").filter(|c| !c.is_empty()).map(str::to_owned);
-        Ok(Page { rows: documents(&answer)?, continuation })
+        let continuation = answer
+            .header("x-ms-continuation")
+            .filter(|c| !c.is_empty())
+            .map(str::to_owned);
+        Ok(Page {
+            rows: documents(&answer)?,
+            continuation,
+        })
     }
 
     async fn plan(&self, container: &str, query: &Query) -> Result<Arc<Value>, BlogError> {
@@ -157,7 +210,14 @@ impl Client {
             ("x-ms-documentdb-query-enablecrosspartition", "True".into()),
         ];
         let path = format!("{container}/docs");
-        let call = Call { method: Method::POST, kind: "docs", link: container, path, headers, body };
+        let call = Call {
+            method: Method::POST,
+            kind: "docs",
+            link: container,
+            path,
+            headers,
+            body,
+        };
         let plan = Arc::new(self.send(&call).await?.accepted()?.json()?);
         self.remember_plan(name, plan.clone());
         Ok(plan)
@@ -168,7 +228,10 @@ impl Client {
 pub(crate) fn documents(answer: &Answer) -> Result<Vec<Value>, BlogError> {
     match answer.json()?.get_mut("Documents").map(Value::take) {
         Some(Value::Array(rows)) => Ok(rows),
-        _ => Err(BlogError::unexpected(&answer.doing, "an answer without Documents")),
+        _ => Err(BlogError::unexpected(
+            &answer.doing,
+            "an answer without Documents",
+        )),
     }
 }
 

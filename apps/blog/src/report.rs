@@ -88,7 +88,12 @@ impl Report {
     }
 
     fn write_table(&self, out: &mut String) -> fmt::Result {
-        let Totals { users, posts, comments, likes } = self.totals;
+        let Totals {
+            users,
+            posts,
+            comments,
+            likes,
+        } = self.totals;
         writeln!(
             out,
             "{} users, {} posts, {} comments, {} likes (scale {})",
@@ -98,7 +103,13 @@ impl Report {
             grouped(likes),
             self.scale
         )?;
-        for Loaded { model, items, seconds, partitions } in &self.loaded {
+        for Loaded {
+            model,
+            items,
+            seconds,
+            partitions,
+        } in &self.loaded
+        {
             let rate = grouped((*items as f64 / seconds.max(1e-3)) as u64);
             let items = grouped(*items);
             writeln!(
@@ -106,9 +117,20 @@ impl Report {
                 "{model}: {items} items loaded in {seconds:.1} s ({rate}/s); posts on {partitions} partitions"
             )?;
         }
-        let year = if self.profile == Profile::Y2019 { "prices of 2019" } else { "prices of today" };
+        let year = if self.profile == Profile::Y2019 {
+            "prices of 2019"
+        } else {
+            "prices of today"
+        };
         writeln!(out)?;
-        writeln!(out, "{:13}{:^29} {:^26} {:>10}", "", format!("RU ({year})"), "ms", "partitions")?;
+        writeln!(
+            out,
+            "{:13}{:^29} {:^26} {:>10}",
+            "",
+            format!("RU ({year})"),
+            "ms",
+            "partitions"
+        )?;
         writeln!(
             out,
             "{:<8}{:<5}{:>9}{:>10}{:>10} {:>8}{:>8}{:>10} {:>10}",
@@ -126,9 +148,16 @@ impl Report {
                 "{:<8}{:<5}{:>9.2}{:>10.2}{:>10.2} ",
                 row.request, row.model, row.ru, row.article_ru, row.model_ru
             )?;
-            write!(out, "{:>8.2}{:>8.2}{:>10.0} {:>10}", row.ms_p50, row.ms_p99, row.article_ms, row.partitions)?;
+            write!(
+                out,
+                "{:>8.2}{:>8.2}{:>10.0} {:>10}",
+                row.ms_p50, row.ms_p99, row.article_ms, row.partitions
+            )?;
             if let Some(note) = row.note {
-                let number = notes.iter().position(|known| *known == note).unwrap_or(notes.len());
+                let number = notes
+                    .iter()
+                    .position(|known| *known == note)
+                    .unwrap_or(notes.len());
                 if number == notes.len() {
                     notes.push(note);
                 }
@@ -152,12 +181,29 @@ impl Report {
             )?;
         }
         // Below this, too many partitions have fewer than the ten posts that Q6 asks each of them for.
-        let fewest = 15 * self.loaded.iter().map(|loaded| loaded.partitions as u64).max().unwrap_or(0);
+        let fewest = 15
+            * self
+                .loaded
+                .iter()
+                .map(|loaded| loaded.partitions as u64)
+                .max()
+                .unwrap_or(0);
         if self.totals.posts < fewest {
-            writeln!(out, "With fewer than {} posts, Q6 of V1 and V2 is cheaper than the article's.", grouped(fewest))?;
+            writeln!(
+                out,
+                "With fewer than {} posts, Q6 of V1 and V2 is cheaper than the article's.",
+                grouped(fewest)
+            )?;
         }
-        if self.loaded.iter().any(|loaded| !(64..=68).contains(&loaded.partitions)) {
-            writeln!(out, "The article's Q3 and Q6 suppose 64 to 68 physical partitions of posts in V1 and V2.")?;
+        if self
+            .loaded
+            .iter()
+            .any(|loaded| !(64..=68).contains(&loaded.partitions))
+        {
+            writeln!(
+                out,
+                "The article's Q3 and Q6 suppose 64 to 68 physical partitions of posts in V1 and V2."
+            )?;
         }
         Ok(())
     }
@@ -208,8 +254,18 @@ mod tests {
             format,
             profile: Profile::Y2019,
             scale: 0.01,
-            totals: Totals { users: 1_000, posts: 27_500, comments: 343_750, likes: 1_375_000 },
-            loaded: vec![Loaded { model: Model::V2, items: 1_747_250, seconds: 100.0, partitions: 67 }],
+            totals: Totals {
+                users: 1_000,
+                posts: 27_500,
+                comments: 343_750,
+                likes: 1_375_000,
+            },
+            loaded: vec![Loaded {
+                model: Model::V2,
+                items: 1_747_250,
+                seconds: 100.0,
+                partitions: 67,
+            }],
             rows: vec![
                 row(Request::C1, Model::V3, 6.67, Some("carried over")),
                 row(Request::C2, Model::V3, 9.9, Some("carried over")),
@@ -243,8 +299,17 @@ Q3      V2      202.50    201.54    202.58     0.42   12.50        28         67
         let text = report(Format::Json).to_string();
         let rows: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(rows.as_array().map(Vec::len), Some(3));
-        let names =
-            ["request", "model", "ru", "ms_p50", "ms_p99", "partitions", "article_ru", "article_ms", "model_ru"];
+        let names = [
+            "request",
+            "model",
+            "ru",
+            "ms_p50",
+            "ms_p99",
+            "partitions",
+            "article_ru",
+            "article_ms",
+            "model_ru",
+        ];
         assert!(names.iter().all(|name| !rows[2][*name].is_null()), "{text}");
         assert_eq!(
             (&rows[2]["request"], &rows[2]["ru"], &rows[2]["model_ru"]),
@@ -256,17 +321,22 @@ Q3      V2      202.50    201.54    202.58     0.42   12.50        28         67
     fn a_data_set_too_small_for_the_front_page_is_said_to_be() {
         let mut report = report(Format::Table);
         report.totals.posts = 550;
+        assert!(report.to_table().ends_with(
+            "With fewer than 1,005 posts, Q6 of V1 and V2 is cheaper than the article's.\n"
+        ));
+        report.loaded[0].partitions = 1;
         assert!(
             report
                 .to_table()
-                .ends_with("With fewer than 1,005 posts, Q6 of V1 and V2 is cheaper than the article's.\n")
+                .ends_with("suppose 64 to 68 physical partitions of posts in V1 and V2.\n")
         );
-        report.loaded[0].partitions = 1;
-        assert!(report.to_table().ends_with("suppose 64 to 68 physical partitions of posts in V1 and V2.\n"));
     }
 
     #[test]
     fn thousands_are_kept_apart() {
-        assert_eq!([0, 999, 1_000, 12_345_678].map(grouped), ["0", "999", "1,000", "12,345,678"]);
+        assert_eq!(
+            [0, 999, 1_000, 12_345_678].map(grouped),
+            ["0", "999", "1,000", "12,345,678"]
+        );
     }
 }

@@ -12,11 +12,24 @@ use sha2::Sha256;
 use std::fmt::Write as _;
 
 /// Characters that a path segment and a token carry unescaped.
-const UNESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+const UNESCAPED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'_')
+    .remove(b'.')
+    .remove(b'~');
 
 /// The `authorization` header of a request.
-pub(crate) fn authorization(key: &[u8], method: &str, kind: &str, link: &str, date: &str) -> String {
-    let token = format!("type=master&ver=1.0&sig={}", signature(key, method, kind, link, date));
+pub(crate) fn authorization(
+    key: &[u8],
+    method: &str,
+    kind: &str,
+    link: &str,
+    date: &str,
+) -> String {
+    let token = format!(
+        "type=master&ver=1.0&sig={}",
+        signature(key, method, kind, link, date)
+    );
     utf8_percent_encode(&token, UNESCAPED).to_string()
 }
 
@@ -34,11 +47,14 @@ pub(crate) fn key_header(key: &str) -> (&'static str, String) {
 
 /// A path as it goes over the wire: every segment escaped, with a first slash.
 pub(crate) fn escaped_path(path: &str) -> String {
-    path.split('/').fold(String::with_capacity(path.len() + 8), |mut escaped, segment| {
-        escaped.push('/');
-        escaped.extend(utf8_percent_encode(segment, UNESCAPED));
-        escaped
-    })
+    path.split('/').fold(
+        String::with_capacity(path.len() + 8),
+        |mut escaped, segment| {
+            escaped.push('/');
+            escaped.extend(utf8_percent_encode(segment, UNESCAPED));
+            escaped
+        },
+    )
 }
 
 /// A time as HTTP writes it: `Thu, 27 Apr 2017 00:51:12 GMT`.
@@ -48,9 +64,15 @@ pub(crate) fn http_date(time: jiff::Timestamp) -> String {
 
 /// The signature of a request: HMAC-SHA256 over method, resource type, link and date, in base64.
 fn signature(key: &[u8], method: &str, kind: &str, link: &str, date: &str) -> String {
-    let text = format!("{}\n{kind}\n{link}\n{}\n\n", method.to_lowercase(), date.to_lowercase());
+    let text = format!(
+        "{}\n{kind}\n{link}\n{}\n\n",
+        method.to_lowercase(),
+        date.to_lowercase()
+    );
     // HMAC takes a key of any length, so this cannot fail; an empty signature would be refused by every server.
-    let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(key) else { return String::new() };
+    let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(key) else {
+        return String::new();
+    };
     mac.update(text.as_bytes());
     BASE64.encode(mac.finalize().into_bytes())
 }
@@ -67,15 +89,54 @@ mod tests {
         let date = "Thu, 27 Apr 2017 00:51:12 GMT";
         let key = BASE64.decode(EMULATOR_KEY).unwrap();
         for (method, kind, link, expected) in [
-            ("GET", "", "", "gFB1bRB/PLJTG3bCgMuoVgNzOyFvZAamzEtLuSITjRc="),
-            ("POST", "dbs", "", "CHjhNtQltyEuPdWLf2/f+hSkSlYg+7UuFlwMyv8L7mI="),
-            ("GET", "dbs", "dbs/blog", "5eRDPOzrfTc/sMFo1/syR2b/i956iQcTIM93P6GRHAI="),
-            ("POST", "colls", "dbs/blog", "0uF3JRbdbzYa9bS+xfRbTj4eSZGXKIb17vmE3ORe/rQ="),
-            ("POST", "docs", "dbs/blog/colls/posts", "md9cVDFYdxfs/Bcz9bGzy1M+iNX44fo9EoiHmJWb8H8="),
-            ("GET", "docs", "dbs/blog/colls/posts/docs/p1", "ARkX7fC3jjnNdOtq3lkxRceA11gnXRoKfTFJsscv9bE="),
-            ("GET", "pkranges", "dbs/blog/colls/posts", "LVR8aALep1UJ/jGti5BQLMSaUWLHB7ttFGnd9GB0GAk="),
+            (
+                "GET",
+                "",
+                "",
+                "gFB1bRB/PLJTG3bCgMuoVgNzOyFvZAamzEtLuSITjRc=",
+            ),
+            (
+                "POST",
+                "dbs",
+                "",
+                "CHjhNtQltyEuPdWLf2/f+hSkSlYg+7UuFlwMyv8L7mI=",
+            ),
+            (
+                "GET",
+                "dbs",
+                "dbs/blog",
+                "5eRDPOzrfTc/sMFo1/syR2b/i956iQcTIM93P6GRHAI=",
+            ),
+            (
+                "POST",
+                "colls",
+                "dbs/blog",
+                "0uF3JRbdbzYa9bS+xfRbTj4eSZGXKIb17vmE3ORe/rQ=",
+            ),
+            (
+                "POST",
+                "docs",
+                "dbs/blog/colls/posts",
+                "md9cVDFYdxfs/Bcz9bGzy1M+iNX44fo9EoiHmJWb8H8=",
+            ),
+            (
+                "GET",
+                "docs",
+                "dbs/blog/colls/posts/docs/p1",
+                "ARkX7fC3jjnNdOtq3lkxRceA11gnXRoKfTFJsscv9bE=",
+            ),
+            (
+                "GET",
+                "pkranges",
+                "dbs/blog/colls/posts",
+                "LVR8aALep1UJ/jGti5BQLMSaUWLHB7ttFGnd9GB0GAk=",
+            ),
         ] {
-            assert_eq!(signature(&key, method, kind, link, date), expected, "{method} {kind} {link}");
+            assert_eq!(
+                signature(&key, method, kind, link, date),
+                expected,
+                "{method} {kind} {link}"
+            );
         }
         let docs_key = "dsZQi3KtZmCv1ljt3VNWNm7sQUF1y5rJfC6kv5JiwvW0EndXdDku/dkKBp8/ufDToSxLzR4y+O/0H/t4bQtVNw==";
         let key = BASE64.decode(docs_key).unwrap();
@@ -92,6 +153,9 @@ mod tests {
     #[test]
     fn keys_and_paths_travel_in_ascii() {
         assert_eq!(key_header("a\"é😀").1, r#"["a\"\u00e9\ud83d\ude00"]"#);
-        assert_eq!(escaped_path("dbs/a b/colls/+é"), "/dbs/a%20b/colls/%2B%C3%A9");
+        assert_eq!(
+            escaped_path("dbs/a b/colls/+é"),
+            "/dbs/a%20b/colls/%2B%C3%A9"
+        );
     }
 }

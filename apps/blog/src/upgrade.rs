@@ -26,11 +26,16 @@ pub struct Upgraded {
 /// Answers what keeps the two together, and what was done. Refused with 409 if the target's database exists.
 pub async fn upgrade(source: &Blog, target: &Blog) -> Result<(Upgraded, Progressed), BlogError> {
     if source.model >= target.model {
-        return Err(BlogError::Option(format!("there is no way from {} to {}", source.model, target.model)));
+        return Err(BlogError::Option(format!(
+            "there is no way from {} to {}",
+            source.model, target.model
+        )));
     }
     target.create().await?;
     let copies = if target.model == Model::V3 {
-        [Reaction::CopyToUsers, Reaction::CopyToFeed].map(|copy| Pipeline::new(target, target, copy)).into()
+        [Reaction::CopyToUsers, Reaction::CopyToFeed]
+            .map(|copy| Pipeline::new(target, target, copy))
+            .into()
     } else {
         Vec::new()
     };
@@ -72,7 +77,10 @@ mod tests {
         let client = Client::new("http://127.0.0.1:9", "", 1).unwrap();
         let blog = |model| Blog::new(client.clone(), model, "blog");
         for (from, to) in [(Model::V2, Model::V1), (Model::V3, Model::V3)] {
-            assert!(matches!(upgrade(&blog(from), &blog(to)).await, Err(BlogError::Option(_))));
+            assert!(matches!(
+                upgrade(&blog(from), &blog(to)).await,
+                Err(BlogError::Option(_))
+            ));
         }
     }
 }

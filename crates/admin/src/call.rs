@@ -29,12 +29,20 @@ pub(crate) struct Answer {
 impl Answer {
     /// JSON.
     pub(crate) fn json(status: u16, body: impl Into<Json>) -> Result<Answer, Problem> {
-        Ok(Answer { status, content: "application/json", body: body.into().to_text() })
+        Ok(Answer {
+            status,
+            content: "application/json",
+            body: body.into().to_text(),
+        })
     }
 
     /// Nothing to say.
     pub(crate) fn empty() -> Result<Answer, Problem> {
-        Ok(Answer { status: 204, content: "", body: String::new() })
+        Ok(Answer {
+            status: 204,
+            content: "",
+            body: String::new(),
+        })
     }
 }
 
@@ -66,9 +74,13 @@ impl Call {
     pub(crate) fn container(&self) -> Result<Arc<Container>, Problem> {
         self.database()?;
         let (database, container) = (self.id(0), self.id(1));
-        self.engine().container(database.into(), container.into()).map_err(|_| {
-            Problem::not_found(format!("there is no container '{container}' in the database '{database}'"))
-        })
+        self.engine()
+            .container(database.into(), container.into())
+            .map_err(|_| {
+                Problem::not_found(format!(
+                    "there is no container '{container}' in the database '{database}'"
+                ))
+            })
     }
 
     /// A text that was asked for.
@@ -78,7 +90,10 @@ impl Call {
 
     /// Objects that were asked for.
     pub(crate) fn objects(&self, name: &str) -> &[Json] {
-        self.asked.get(name).and_then(Json::as_array).unwrap_or_default()
+        self.asked
+            .get(name)
+            .and_then(Json::as_array)
+            .unwrap_or_default()
     }
 
     /// A whole number that was asked for.

@@ -17,27 +17,45 @@ const MOST_SECONDS: i64 = 10 * 366 * 24 * 60 * 60;
 /// What [`set`] takes.
 pub(crate) const OFFSET: Shape = Shape {
     name: "ClockOffset",
-    members: &[must("offsetSeconds", Value::Whole(0, MOST_SECONDS), "seconds by which the data are to be ahead")],
+    members: &[must(
+        "offsetSeconds",
+        Value::Whole(0, MOST_SECONDS),
+        "seconds by which the data are to be ahead",
+    )],
 };
 
 /// What both give.
 pub(crate) const SHAPE: Shape = Shape {
     name: "Clock",
     members: &[
-        must("offsetSeconds", Value::Whole(0, MOST_SECONDS), "seconds by which the data are ahead of the real time"),
-        must("nowSeconds", Value::Whole(0, i64::MAX), "the time of the data, in seconds since 1970"),
+        must(
+            "offsetSeconds",
+            Value::Whole(0, MOST_SECONDS),
+            "seconds by which the data are ahead of the real time",
+        ),
+        must(
+            "nowSeconds",
+            Value::Whole(0, i64::MAX),
+            "the time of the data, in seconds since 1970",
+        ),
     ],
 };
 
 /// The time now.
 pub(crate) fn read(call: &Call) -> Result<Answer, Problem> {
     let clock = &call.parts.clock;
-    Answer::json(200, object! { "offsetSeconds" => clock.ahead_seconds(), "nowSeconds" => clock.now_seconds() })
+    Answer::json(
+        200,
+        object! { "offsetSeconds" => clock.ahead_seconds(), "nowSeconds" => clock.now_seconds() },
+    )
 }
 
 /// Moves time on.
 pub(crate) fn set(call: &Call) -> Result<Answer, Problem> {
-    let wanted = call.whole("offsetSeconds").and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(0);
+    let wanted = call
+        .whole("offsetSeconds")
+        .and_then(|seconds| u64::try_from(seconds).ok())
+        .unwrap_or(0);
     let clock = &call.parts.clock;
     if clock.advance_to(wanted) {
         return read(call);

@@ -7,8 +7,14 @@ use crate::shape::{Shape, Value, must};
 use orrery_model::object;
 
 /// What the health of a good server looks like.
-pub(crate) const SHAPE: Shape =
-    Shape { name: "Health", members: &[must("status", Value::OneOf(&["alive", "ready"]), "what it is")] };
+pub(crate) const SHAPE: Shape = Shape {
+    name: "Health",
+    members: &[must(
+        "status",
+        Value::OneOf(&["alive", "ready"]),
+        "what it is",
+    )],
+};
 
 /// The process answers.
 pub(crate) fn alive(_: Stage) -> Result<Answer, Problem> {
@@ -19,11 +25,16 @@ pub(crate) fn alive(_: Stage) -> Result<Answer, Problem> {
 pub(crate) fn ready(stage: Stage) -> Result<Answer, Problem> {
     match stage {
         Stage::Recovering => Err(recovering()),
-        Stage::Draining(_) => Err(Problem::new(503, "Draining", "the server is stopping and takes no new connections")),
+        Stage::Draining(_) => Err(Problem::new(
+            503,
+            "Draining",
+            "the server is stopping and takes no new connections",
+        )),
         Stage::Serving(parts) => match parts.engine.probe() {
             Ok(()) => Answer::json(200, object! { "status" => "ready" }),
             Err(error) => {
-                let mut problem = Problem::new(503, "Failing", "a query does not succeed; the log says why");
+                let mut problem =
+                    Problem::new(503, "Failing", "a query does not succeed; the log says why");
                 problem.cause = format!("{error}: {}", error.cause_chain());
                 Err(problem)
             }

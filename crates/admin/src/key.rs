@@ -31,7 +31,10 @@ impl fmt::Display for AdminKeysError {
         match self {
             AdminKeysError::None => f.write_str("it holds no key"),
             AdminKeysError::Unusable(line) => {
-                write!(f, "line {line} is no key: {SHORTEST} characters or more, printable ASCII, no blanks")
+                write!(
+                    f,
+                    "line {line} is no key: {SHORTEST} characters or more, printable ASCII, no blanks"
+                )
             }
         }
     }
@@ -55,17 +58,25 @@ impl AdminKeys {
             }
             digests.push(digest(line));
         }
-        if digests.is_empty() { Err(AdminKeysError::None) } else { Ok(AdminKeys { digests }) }
+        if digests.is_empty() {
+            Err(AdminKeysError::None)
+        } else {
+            Ok(AdminKeys { digests })
+        }
     }
 
     /// Whether `authorization`, the header's text, bears one of the keys.
     pub(crate) fn open(&self, authorization: Option<&str>) -> bool {
-        let Some((scheme, key)) = authorization.and_then(|text| text.split_once(' ')) else { return false };
+        let Some((scheme, key)) = authorization.and_then(|text| text.split_once(' ')) else {
+            return false;
+        };
         if !scheme.eq_ignore_ascii_case("bearer") {
             return false;
         }
         let borne = digest(key.trim());
-        let any = self.digests.iter().fold(Choice::from(0), |found, digest| found | digest.ct_eq(&borne));
+        let any = self.digests.iter().fold(Choice::from(0), |found, digest| {
+            found | digest.ct_eq(&borne)
+        });
         any.into()
     }
 }
@@ -82,9 +93,20 @@ mod tests {
 
     #[test]
     fn any_key_of_the_file_opens_and_nothing_else() {
-        let keys = AdminKeys::read(&format!("# mine\n{KEY}\n\n  another-key-of-mine \n")).expect("two keys");
-        assert!(keys.open(Some(&format!("Bearer {KEY}"))) && keys.open(Some("bearer another-key-of-mine")));
-        for wrong in ["", "Bearer", "Bearer ", "Basic 0123456789abcdef", "Bearer 0123456789abcdeF", "# mine"] {
+        let keys = AdminKeys::read(&format!("# mine\n{KEY}\n\n  another-key-of-mine \n"))
+            .expect("two keys");
+        assert!(
+            keys.open(Some(&format!("Bearer {KEY}")))
+                && keys.open(Some("bearer another-key-of-mine"))
+        );
+        for wrong in [
+            "",
+            "Bearer",
+            "Bearer ",
+            "Basic 0123456789abcdef",
+            "Bearer 0123456789abcdeF",
+            "# mine",
+        ] {
             assert!(!keys.open(Some(wrong)), "{wrong}");
         }
         assert!(!keys.open(None));
@@ -92,8 +114,17 @@ mod tests {
 
     #[test]
     fn a_file_that_holds_no_key_says_why() {
-        assert_eq!(AdminKeys::read("# nothing\n").err(), Some(AdminKeysError::None));
-        assert_eq!(AdminKeys::read(&format!("{KEY}\nshort\n")).err(), Some(AdminKeysError::Unusable(2)));
-        assert_eq!(AdminKeys::read("with blanks in the middle").err(), Some(AdminKeysError::Unusable(1)));
+        assert_eq!(
+            AdminKeys::read("# nothing\n").err(),
+            Some(AdminKeysError::None)
+        );
+        assert_eq!(
+            AdminKeys::read(&format!("{KEY}\nshort\n")).err(),
+            Some(AdminKeysError::Unusable(2))
+        );
+        assert_eq!(
+            AdminKeys::read("with blanks in the middle").err(),
+            Some(AdminKeysError::Unusable(1))
+        );
     }
 }

@@ -24,7 +24,10 @@ pub(crate) fn read(_: Stage) -> Result<Answer, Problem> {
 fn document() -> Object {
     let mut paths = Object::new();
     for route in ROUTES {
-        let mut methods = paths.remove(route.path).and_then(|m| m.as_object().cloned()).unwrap_or_default();
+        let mut methods = paths
+            .remove(route.path)
+            .and_then(|m| m.as_object().cloned())
+            .unwrap_or_default();
         methods.set(route.method.to_lowercase(), operation(route));
         paths.set(route.path, methods);
     }
@@ -67,7 +70,10 @@ fn operation(route: &Route) -> Object {
     }
     if let Some(body) = route.body {
         let required = body.members.iter().any(|member| member.required);
-        operation.set("requestBody", object! { "required" => required, "content" => json_of(body) });
+        operation.set(
+            "requestBody",
+            object! { "required" => required, "content" => json_of(body) },
+        );
     }
     let (status, gives) = route.gives;
     let mut good = object! { "description" => "Done." };
@@ -83,8 +89,12 @@ fn operation(route: &Route) -> Object {
             good.set("content", object! { "application/json" => schema });
         }
     }
-    let bad = object! { "description" => "Not done; the body says why.", "content" => json_of(&PROBLEM) };
-    operation.set("responses", object! { status.to_string() => good, "default" => bad });
+    let bad =
+        object! { "description" => "Not done; the body says why.", "content" => json_of(&PROBLEM) };
+    operation.set(
+        "responses",
+        object! { status.to_string() => good, "default" => bad },
+    );
     operation
 }
 
@@ -106,7 +116,12 @@ fn schemas() -> Object {
     while let Some(shape) = rest.pop() {
         if schemas.get(shape.name).is_none() {
             schemas.set(shape.name, shape.schema());
-            rest.extend(shape.members.iter().filter_map(|member| member.value.inner()));
+            rest.extend(
+                shape
+                    .members
+                    .iter()
+                    .filter_map(|member| member.value.inner()),
+            );
         }
     }
     schemas
@@ -120,12 +135,22 @@ mod tests {
     fn every_route_is_described_and_every_reference_leads_somewhere() {
         let document = Json::Object(document());
         for route in ROUTES {
-            let described =
-                document.get("paths").and_then(|p| p.get(route.path)).and_then(|m| m.get(&route.method.to_lowercase()));
-            assert_eq!(described.and_then(|d| d.get("operationId")).and_then(Json::as_str), Some(route.name));
+            let described = document
+                .get("paths")
+                .and_then(|p| p.get(route.path))
+                .and_then(|m| m.get(&route.method.to_lowercase()));
+            assert_eq!(
+                described
+                    .and_then(|d| d.get("operationId"))
+                    .and_then(Json::as_str),
+                Some(route.name)
+            );
         }
         let text = document.to_text();
-        let schemas = document.get("components").and_then(|c| c.get("schemas")).expect("schemas");
+        let schemas = document
+            .get("components")
+            .and_then(|c| c.get("schemas"))
+            .expect("schemas");
         for reference in text.split("#/components/schemas/").skip(1) {
             let name = reference.split('"').next().expect("a name");
             assert!(schemas.get(name).is_some(), "{name}");

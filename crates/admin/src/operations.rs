@@ -28,7 +28,11 @@ pub(crate) const SPLIT: Shape = Shape {
 pub(crate) const MERGE: Shape = Shape {
     name: "Merge",
     members: &[
-        must("ids", Value::Texts, "the partition key range ids of two or more neighbours"),
+        must(
+            "ids",
+            Value::Texts,
+            "the partition key range ids of two or more neighbours",
+        ),
         may("stepwise", YES, STEPWISE),
     ],
 };
@@ -36,30 +40,65 @@ pub(crate) const MERGE: Shape = Shape {
 /// What [`act`] takes.
 pub(crate) const ACTION: Shape = Shape {
     name: "OperationAction",
-    members: &[must("action", Value::OneOf(&["next", "finish", "cancel"]), "one step, all that are left, or an end")],
+    members: &[must(
+        "action",
+        Value::OneOf(&["next", "finish", "cancel"]),
+        "one step, all that are left, or an end",
+    )],
 };
 
 /// A split or merge.
 pub(crate) const OPERATION: Shape = Shape {
     name: "Operation",
     members: &[
-        must("id", Value::Whole(1, i64::MAX), "its number since the server began"),
+        must(
+            "id",
+            Value::Whole(1, i64::MAX),
+            "its number since the server began",
+        ),
         must("kind", Value::OneOf(&["split", "merge"]), "what it is"),
         must("database", Value::Text, "the id of the database"),
         must("container", Value::Text, "the id of the container"),
         must("ids", Value::Texts, "the partition key range ids that go"),
         must("stepwise", YES, "whether each step waits to be asked for"),
         must("status", STATUS, "how far it is"),
-        may("next", Value::Text, "what the next step does; left out if it is over"),
-        must("copiedBytes", COUNT, "bytes of rows copied, those of the index among them"),
-        must("newIds", Value::Texts, "the partition key range ids that came, when it is done"),
-        may("failure", Value::Text, "why it failed; everything is as it was then"),
-        must("beganMilliseconds", COUNT, "when it began by the time of the data, in milliseconds since 1970"),
+        may(
+            "next",
+            Value::Text,
+            "what the next step does; left out if it is over",
+        ),
+        must(
+            "copiedBytes",
+            COUNT,
+            "bytes of rows copied, those of the index among them",
+        ),
+        must(
+            "newIds",
+            Value::Texts,
+            "the partition key range ids that came, when it is done",
+        ),
+        may(
+            "failure",
+            Value::Text,
+            "why it failed; everything is as it was then",
+        ),
+        must(
+            "beganMilliseconds",
+            COUNT,
+            "when it began by the time of the data, in milliseconds since 1970",
+        ),
         may("endedMilliseconds", COUNT, "when it was over"),
     ],
 };
 
-const STATUS: Value = Value::OneOf(&["copying", "copied", "completing", "done", "cancelled", "failed"]);
+const STATUS: Value = Value::OneOf(&[
+    "copying",
+    "copied",
+    "completing",
+    "done",
+    "cancelled",
+    "failed",
+]);
 
 /// What [`list`] gives.
 pub(crate) const LIST: Shape = Shape {
@@ -78,7 +117,9 @@ pub(crate) fn split(call: &Call) -> Result<Answer, Problem> {
         "middle" => SplitAt::Middle,
         "median" => SplitAt::Median,
         point => SplitAt::Border(Epk::from_hex(point).map_err(|_| {
-            Problem::bad(format!("the body, 'at': '{point}' is neither middle nor median nor hexadecimal digits"))
+            Problem::bad(format!(
+                "the body, 'at': '{point}' is neither middle nor median nor hexadecimal digits"
+            ))
         })?),
     };
     begin(call, RangeChange::Split { range, at })
@@ -86,30 +127,52 @@ pub(crate) fn split(call: &Call) -> Result<Answer, Problem> {
 
 /// Merges neighbours.
 pub(crate) fn merge(call: &Call) -> Result<Answer, Problem> {
-    let ids = call.asked.get("ids").and_then(Json::as_array).unwrap_or_default();
-    let ids = ids.iter().filter_map(Json::as_str).map(|id| range_id(id, "the body, 'ids'"));
-    begin(call, RangeChange::Merge { ranges: ids.collect::<Result<_, _>>()? })
+    let ids = call
+        .asked
+        .get("ids")
+        .and_then(Json::as_array)
+        .unwrap_or_default();
+    let ids = ids
+        .iter()
+        .filter_map(Json::as_str)
+        .map(|id| range_id(id, "the body, 'ids'"));
+    begin(
+        call,
+        RangeChange::Merge {
+            ranges: ids.collect::<Result<_, _>>()?,
+        },
+    )
 }
 
 fn range_id(id: &str, at: &str) -> Result<u32, Problem> {
-    id.parse().map_err(|_| Problem::bad(format!("{at}: '{id}' is no partition key range id")))
+    id.parse()
+        .map_err(|_| Problem::bad(format!("{at}: '{id}' is no partition key range id")))
 }
 
 fn begin(call: &Call, change: RangeChange) -> Result<Answer, Problem> {
     let container = call.container()?;
     let stepwise = call.text("stepwise") == Some("yes");
-    let begun = call.engine().begin_repartition(&container, change, stepwise)?;
+    let begun = call
+        .engine()
+        .begin_repartition(&container, change, stepwise)?;
     if !stepwise {
         let (engine, id) = (call.parts.engine.clone(), begun.id);
         // What it comes to is in its status. Without a thread to spare the engine carries it on by and by.
-        let _ = std::thread::Builder::new().name("repartition".into()).spawn(move || engine.finish_repartition(id));
+        let _ = std::thread::Builder::new()
+            .name("repartition".into())
+            .spawn(move || engine.finish_repartition(id));
     }
     Answer::json(202, shown(&begun))
 }
 
 /// All splits and merges.
 pub(crate) fn list(call: &Call) -> Result<Answer, Problem> {
-    let all: Vec<Json> = call.engine().repartitions().iter().map(|operation| shown(operation).into()).collect();
+    let all: Vec<Json> = call
+        .engine()
+        .repartitions()
+        .iter()
+        .map(|operation| shown(operation).into())
+        .collect();
     Answer::json(200, object! { "operations" => all })
 }
 
@@ -130,11 +193,17 @@ pub(crate) fn act(call: &Call) -> Result<Answer, Problem> {
 }
 
 fn number(call: &Call) -> Result<u64, Problem> {
-    call.id(0).parse().map_err(|_| Problem::not_found(format!("there is no operation '{}'", call.id(0))))
+    call.id(0)
+        .parse()
+        .map_err(|_| Problem::not_found(format!("there is no operation '{}'", call.id(0))))
 }
 
 fn shown(operation: &Repartition) -> Object {
-    let texts = |ids: &[u32]| ids.iter().map(|id| Json::from(id.to_string())).collect::<Vec<_>>();
+    let texts = |ids: &[u32]| {
+        ids.iter()
+            .map(|id| Json::from(id.to_string()))
+            .collect::<Vec<_>>()
+    };
     let (kind, ids) = match &operation.change {
         RangeChange::Split { range, .. } => ("split", texts(&[*range])),
         RangeChange::Merge { ranges } => ("merge", texts(ranges)),
@@ -151,7 +220,9 @@ fn shown(operation: &Repartition) -> Object {
         "newIds" => texts(&operation.new_ranges),
         "beganMilliseconds" => operation.began_ms,
     };
-    let mut set = |name: &str, value: Option<Json>| value.into_iter().for_each(|value| shown.set(name, value));
+    let mut set = |name: &str, value: Option<Json>| {
+        value.into_iter().for_each(|value| shown.set(name, value))
+    };
     set("next", operation.stage.next().map(Json::from));
     set("failure", operation.failure.as_deref().map(Json::from));
     set("endedMilliseconds", operation.ended_ms.map(Json::from));

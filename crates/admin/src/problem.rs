@@ -19,7 +19,13 @@ pub(crate) struct Problem {
 
 impl Problem {
     pub(crate) fn new(status: u16, code: &'static str, message: impl Into<String>) -> Self {
-        Problem { status, code, message: message.into(), header: None, cause: String::new() }
+        Problem {
+            status,
+            code,
+            message: message.into(),
+            header: None,
+            cause: String::new(),
+        }
     }
 
     /// A 400.

@@ -15,27 +15,63 @@ const TICKS_A_SECOND: f64 = 100.0;
 
 /// What can be found out.
 pub(crate) fn facts() -> Vec<Fact> {
-    let fact = |name, kind, help, value: Option<f64>| value.map(|value| Fact { name, kind, help, value });
+    let fact = |name, kind, help, value: Option<f64>| {
+        value.map(|value| Fact {
+            name,
+            kind,
+            help,
+            value,
+        })
+    };
     let stat = fs::read_to_string("/proc/self/stat").ok();
     let stat = stat.as_deref().and_then(Stat::parse);
-    let boot = fs::read_to_string("/proc/stat").ok().and_then(|text| number_after(&text, "btime "));
+    let boot = fs::read_to_string("/proc/stat")
+        .ok()
+        .and_then(|text| number_after(&text, "btime "));
     let limits = fs::read_to_string("/proc/self/limits").ok();
     let most_files = limits.and_then(|text| number_after(&text, "Max open files"));
-    let open_files = fs::read_dir("/proc/self/fd").ok().map(|files| files.count() as f64);
-    let memory = fs::read_to_string("/proc/self/status").ok().and_then(|text| number_after(&text, "VmRSS:"));
+    let open_files = fs::read_dir("/proc/self/fd")
+        .ok()
+        .map(|files| files.count() as f64);
+    let memory = fs::read_to_string("/proc/self/status")
+        .ok()
+        .and_then(|text| number_after(&text, "VmRSS:"));
     let cpu = stat.as_ref().map(|stat| stat.processor_seconds);
-    let begun = stat.as_ref().zip(boot).map(|(stat, boot)| boot + stat.begun_seconds);
+    let begun = stat
+        .as_ref()
+        .zip(boot)
+        .map(|(stat, boot)| boot + stat.begun_seconds);
     [
-        fact("process_cpu_seconds_total", "counter", "Processor time of the process.", cpu),
+        fact(
+            "process_cpu_seconds_total",
+            "counter",
+            "Processor time of the process.",
+            cpu,
+        ),
         fact(
             "process_resident_memory_bytes",
             "gauge",
             "Memory that it has.",
             memory.map(|kilobytes| kilobytes * 1024.0),
         ),
-        fact("process_open_fds", "gauge", "Files and sockets that it holds open.", open_files),
-        fact("process_max_fds", "gauge", "Files and sockets that it may hold open.", most_files),
-        fact("process_start_time_seconds", "gauge", "When it began, in seconds since 1970.", begun),
+        fact(
+            "process_open_fds",
+            "gauge",
+            "Files and sockets that it holds open.",
+            open_files,
+        ),
+        fact(
+            "process_max_fds",
+            "gauge",
+            "Files and sockets that it may hold open.",
+            most_files,
+        ),
+        fact(
+            "process_start_time_seconds",
+            "gauge",
+            "When it began, in seconds since 1970.",
+            begun,
+        ),
     ]
     .into_iter()
     .flatten()
@@ -77,7 +113,16 @@ mod tests {
         let stat = Stat::parse(text).expect("it is whole");
         assert_eq!((stat.processor_seconds, stat.begun_seconds), (2.0, 42.0));
         assert!(Stat::parse("7 (a").is_none() && Stat::parse("").is_none());
-        assert_eq!(number_after("VmPeak: 9 kB\nVmRSS:\t  12 kB\n", "VmRSS:"), Some(12.0));
-        assert_eq!(number_after("Max open files            1024   4096  files\n", "Max open files"), Some(1024.0));
+        assert_eq!(
+            number_after("VmPeak: 9 kB\nVmRSS:\t  12 kB\n", "VmRSS:"),
+            Some(12.0)
+        );
+        assert_eq!(
+            number_after(
+                "Max open files            1024   4096  files\n",
+                "Max open files"
+            ),
+            Some(1024.0)
+        );
     }
 }

@@ -7,7 +7,10 @@ use crate::admin::{self, Stage};
 use crate::call::{Answer, Call};
 use crate::problem::Problem;
 use crate::shape::Shape;
-use crate::{clock, faults, health, metrics, openapi, operations, partitions, snapshots, status, throughput, traffic};
+use crate::{
+    clock, faults, health, metrics, openapi, operations, partitions, snapshots, status, throughput,
+    traffic,
+};
 use orrery_model::Object;
 
 /// One path and method.
@@ -56,31 +59,80 @@ pub(crate) enum Run {
 
 impl Run {
     /// Does what the route does.
-    pub(crate) fn carry_out(self, stage: Stage, ids: Vec<String>, asked: Object) -> Result<Answer, Problem> {
+    pub(crate) fn carry_out(
+        self,
+        stage: Stage,
+        ids: Vec<String>,
+        asked: Object,
+    ) -> Result<Answer, Problem> {
         match (self, stage) {
             (Run::Always(run), stage) => run(stage),
-            (Run::Serving(run), Stage::Serving(parts) | Stage::Draining(parts)) => run(&Call { parts, ids, asked }),
+            (Run::Serving(run), Stage::Serving(parts) | Stage::Draining(parts)) => {
+                run(&Call { parts, ids, asked })
+            }
             (Run::Serving(_), Stage::Recovering) => Err(health::recovering()),
         }
     }
 }
 
-const NO_QUERY: &Shape = &Shape { name: "NoQuery", members: &[] };
+const NO_QUERY: &Shape = &Shape {
+    name: "NoQuery",
+    members: &[],
+};
 
-const fn get(path: &'static str, name: &'static str, told: &'static str, gives: Gives, run: Run) -> Route {
-    Route { method: "GET", path, name, told, open: false, query: NO_QUERY, body: None, gives: (200, gives), run }
+const fn get(
+    path: &'static str,
+    name: &'static str,
+    told: &'static str,
+    gives: Gives,
+    run: Run,
+) -> Route {
+    Route {
+        method: "GET",
+        path,
+        name,
+        told,
+        open: false,
+        query: NO_QUERY,
+        body: None,
+        gives: (200, gives),
+        run,
+    }
 }
 
-const fn open(path: &'static str, name: &'static str, told: &'static str, gives: Gives, run: Run) -> Route {
-    Route { open: true, ..get(path, name, told, gives, run) }
+const fn open(
+    path: &'static str,
+    name: &'static str,
+    told: &'static str,
+    gives: Gives,
+    run: Run,
+) -> Route {
+    Route {
+        open: true,
+        ..get(path, name, told, gives, run)
+    }
 }
 
-const fn create(path: &'static str, name: &'static str, told: &'static str, gives: Gives, run: Run) -> Route {
-    Route { method: "POST", gives: (201, gives), ..get(path, name, told, gives, run) }
+const fn create(
+    path: &'static str,
+    name: &'static str,
+    told: &'static str,
+    gives: Gives,
+    run: Run,
+) -> Route {
+    Route {
+        method: "POST",
+        gives: (201, gives),
+        ..get(path, name, told, gives, run)
+    }
 }
 
 const fn delete(path: &'static str, name: &'static str, told: &'static str, run: Run) -> Route {
-    Route { method: "DELETE", gives: (204, Gives::Nothing), ..get(path, name, told, Gives::Nothing, run) }
+    Route {
+        method: "DELETE",
+        gives: (204, Gives::Nothing),
+        ..get(path, name, told, Gives::Nothing, run)
+    }
 }
 
 const fn put(
@@ -91,45 +143,168 @@ const fn put(
     gives: Gives,
     run: Run,
 ) -> Route {
-    Route { method: "PUT", body: Some(body), ..get(path, name, told, gives, run) }
+    Route {
+        method: "PUT",
+        body: Some(body),
+        ..get(path, name, told, gives, run)
+    }
 }
 
 /// Work that goes on after the answer.
-const fn accept(path: &'static str, name: &'static str, told: &'static str, body: &'static Shape, run: Run) -> Route {
-    Route { method: "POST", body: Some(body), gives: (202, OPERATION), ..get(path, name, told, OPERATION, run) }
+const fn accept(
+    path: &'static str,
+    name: &'static str,
+    told: &'static str,
+    body: &'static Shape,
+    run: Run,
+) -> Route {
+    Route {
+        method: "POST",
+        body: Some(body),
+        gives: (202, OPERATION),
+        ..get(path, name, told, OPERATION, run)
+    }
 }
 
 /// Every route.
 pub(crate) static ROUTES: &[Route] = &[
-    open("/alive", "isAlive", "Whether the process answers.", HEALTH, Run::Always(health::alive)),
-    open("/livez", "isLive", "As /alive.", HEALTH, Run::Always(health::alive)),
-    open("/ready", "isReady", "Whether requests succeed now; 503 with the reason if not.", HEALTH, READY),
+    open(
+        "/alive",
+        "isAlive",
+        "Whether the process answers.",
+        HEALTH,
+        Run::Always(health::alive),
+    ),
+    open(
+        "/livez",
+        "isLive",
+        "As /alive.",
+        HEALTH,
+        Run::Always(health::alive),
+    ),
+    open(
+        "/ready",
+        "isReady",
+        "Whether requests succeed now; 503 with the reason if not.",
+        HEALTH,
+        READY,
+    ),
     open("/readyz", "isReadyz", "As /ready.", HEALTH, READY),
     open("/healthz", "isHealthy", "As /ready.", HEALTH, READY),
-    get("/status", "readStatus", "What the server is and holds.", STATUS, Run::Serving(status::read)),
-    get("/metrics", "readMetrics", "Metrics in the text form of Prometheus.", Gives::Text, METRICS),
-    get("/faults", "listFaults", "The fault rules, with how often each struck.", FAULTS, Run::Serving(faults::list)),
+    get(
+        "/status",
+        "readStatus",
+        "What the server is and holds.",
+        STATUS,
+        Run::Serving(status::read),
+    ),
+    get(
+        "/metrics",
+        "readMetrics",
+        "Metrics in the text form of Prometheus.",
+        Gives::Text,
+        METRICS,
+    ),
+    get(
+        "/faults",
+        "listFaults",
+        "The fault rules, with how often each struck.",
+        FAULTS,
+        Run::Serving(faults::list),
+    ),
     Route {
         body: Some(&faults::RULE),
-        ..create("/faults", "createFault", "Puts a fault rule in force.", FAULT, Run::Serving(faults::create))
+        ..create(
+            "/faults",
+            "createFault",
+            "Puts a fault rule in force.",
+            FAULT,
+            Run::Serving(faults::create),
+        )
     },
-    delete("/faults", "deleteFaults", "Takes all fault rules out of force.", Run::Serving(faults::delete_all)),
-    get("/faults/{id}", "readFault", "A fault rule, with how often it struck.", FAULT, Run::Serving(faults::read)),
-    delete("/faults/{id}", "deleteFault", "Takes a fault rule out of force.", Run::Serving(faults::delete)),
-    get("/clock", "readClock", "The time of the data.", CLOCK, Run::Serving(clock::read)),
-    put("/clock", "moveClock", "Moves the time of the data on.", &clock::OFFSET, CLOCK, Run::Serving(clock::set)),
-    get("/snapshots", "listSnapshots", "The snapshots, by name.", SNAPSHOTS, Run::Serving(snapshots::list)),
-    get("/snapshots/{name}", "readSnapshot", "A snapshot.", SNAPSHOT, Run::Serving(snapshots::read)),
+    delete(
+        "/faults",
+        "deleteFaults",
+        "Takes all fault rules out of force.",
+        Run::Serving(faults::delete_all),
+    ),
+    get(
+        "/faults/{id}",
+        "readFault",
+        "A fault rule, with how often it struck.",
+        FAULT,
+        Run::Serving(faults::read),
+    ),
+    delete(
+        "/faults/{id}",
+        "deleteFault",
+        "Takes a fault rule out of force.",
+        Run::Serving(faults::delete),
+    ),
+    get(
+        "/clock",
+        "readClock",
+        "The time of the data.",
+        CLOCK,
+        Run::Serving(clock::read),
+    ),
+    put(
+        "/clock",
+        "moveClock",
+        "Moves the time of the data on.",
+        &clock::OFFSET,
+        CLOCK,
+        Run::Serving(clock::set),
+    ),
+    get(
+        "/snapshots",
+        "listSnapshots",
+        "The snapshots, by name.",
+        SNAPSHOTS,
+        Run::Serving(snapshots::list),
+    ),
+    get(
+        "/snapshots/{name}",
+        "readSnapshot",
+        "A snapshot.",
+        SNAPSHOT,
+        Run::Serving(snapshots::read),
+    ),
     Route {
         method: "PUT",
-        ..get("/snapshots/{name}", "takeSnapshot", TAKE_TOLD, SNAPSHOT, Run::Serving(snapshots::take))
+        ..get(
+            "/snapshots/{name}",
+            "takeSnapshot",
+            TAKE_TOLD,
+            SNAPSHOT,
+            Run::Serving(snapshots::take),
+        )
     },
-    delete("/snapshots/{name}", "deleteSnapshot", "Deletes a snapshot.", Run::Serving(snapshots::delete)),
+    delete(
+        "/snapshots/{name}",
+        "deleteSnapshot",
+        "Deletes a snapshot.",
+        Run::Serving(snapshots::delete),
+    ),
     Route {
         method: "POST",
-        ..get("/snapshots/{name}/restore", "restoreSnapshot", RESTORE_TOLD, SNAPSHOT, Run::Serving(snapshots::restore))
+        ..get(
+            "/snapshots/{name}/restore",
+            "restoreSnapshot",
+            RESTORE_TOLD,
+            SNAPSHOT,
+            Run::Serving(snapshots::restore),
+        )
     },
-    Route { method: "POST", ..delete("/reset", "reset", RESET_TOLD, Run::Serving(snapshots::reset)) },
+    Route {
+        method: "POST",
+        ..delete(
+            "/reset",
+            "reset",
+            RESET_TOLD,
+            Run::Serving(snapshots::reset),
+        )
+    },
     get(
         "/dbs/{db}/colls/{coll}/partitions",
         "listPartitions",
@@ -178,8 +353,20 @@ pub(crate) static ROUTES: &[Route] = &[
         &operations::MERGE,
         Run::Serving(operations::merge),
     ),
-    get("/operations", "listOperations", "Splits and merges.", OPERATIONS, Run::Serving(operations::list)),
-    get("/operations/{id}", "readOperation", "A split or merge.", OPERATION, Run::Serving(operations::read)),
+    get(
+        "/operations",
+        "listOperations",
+        "Splits and merges.",
+        OPERATIONS,
+        Run::Serving(operations::list),
+    ),
+    get(
+        "/operations/{id}",
+        "readOperation",
+        "A split or merge.",
+        OPERATION,
+        Run::Serving(operations::read),
+    ),
     Route {
         method: "POST",
         ..put(
@@ -191,7 +378,13 @@ pub(crate) static ROUTES: &[Route] = &[
             Run::Serving(operations::act),
         )
     },
-    get(THROUGHPUT, "readThroughput", THROUGHPUT_TOLD, GIVEN, Run::Serving(throughput::read)),
+    get(
+        THROUGHPUT,
+        "readThroughput",
+        THROUGHPUT_TOLD,
+        GIVEN,
+        Run::Serving(throughput::read),
+    ),
     put(
         THROUGHPUT,
         "setThroughput",
@@ -245,7 +438,13 @@ pub(crate) static ROUTES: &[Route] = &[
         "Gives all physical partitions of a container the same RU/s again.",
         Run::Serving(throughput::distribute_equally),
     ),
-    get("/openapi.json", "readDescription", "This description.", Gives::Description, Run::Always(openapi::read)),
+    get(
+        "/openapi.json",
+        "readDescription",
+        "This description.",
+        Gives::Description,
+        Run::Always(openapi::read),
+    ),
 ];
 
 const METRICS: Run = Run::Serving(metrics::read);
@@ -254,17 +453,20 @@ const FAULTS: Gives = Gives::Json(&faults::LIST);
 const CLOCK: Gives = Gives::Json(&clock::SHAPE);
 const SNAPSHOT: Gives = Gives::Json(&snapshots::SNAPSHOT);
 const SNAPSHOTS: Gives = Gives::Json(&snapshots::LIST);
-const TAKE_TOLD: &str = "Keeps all that is there under a name; an older snapshot of that name goes.";
+const TAKE_TOLD: &str =
+    "Keeps all that is there under a name; an older snapshot of that name goes.";
 const RESTORE_TOLD: &str = "Puts a snapshot in the place of everything there is.";
 const RESET_TOLD: &str = "Deletes everything but the snapshots, and brings the real time back.";
 const OPERATION: Gives = Gives::Json(&operations::OPERATION);
 const OPERATIONS: Gives = Gives::Json(&operations::LIST);
-const ACT_TOLD: &str = "Takes the next step of a split or merge, all that are left, or gives it up.";
+const ACT_TOLD: &str =
+    "Takes the next step of a split or merge, all that are left, or gives it up.";
 const GIVEN: Gives = Gives::Json(&throughput::SHAPE);
 const DATABASE_GIVEN: Gives = Gives::Json(&throughput::DATABASE);
 const DATABASE_THROUGHPUT: &str = "/dbs/{db}/throughput";
 const THROUGHPUT: &str = "/dbs/{db}/colls/{coll}/throughput";
-const THROUGHPUT_TOLD: &str = "What a container may spend, what is decided about that, and what its partitions served.";
+const THROUGHPUT_TOLD: &str =
+    "What a container may spend, what is decided about that, and what its partitions served.";
 const DISTRIBUTION: &str = "/dbs/{db}/colls/{coll}/throughput/distribution";
 const HEALTH: Gives = Gives::Json(&health::SHAPE);
 const PARTITIONS: Gives = Gives::Json(&partitions::LIST);
@@ -305,7 +507,9 @@ impl Route {
 
     /// The names of the parameters in the path.
     pub(crate) fn parameters(&self) -> impl Iterator<Item = &'static str> {
-        self.path.split('/').filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}'))
+        self.path
+            .split('/')
+            .filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}'))
     }
 }
 
@@ -315,18 +519,32 @@ impl Route {
 /// 404 for a path that does not exist, 405 for a method that does not exist there, 400 for a broken escape.
 pub(crate) fn find(method: &str, path: &str) -> Result<Found, Problem> {
     let method = if method == "HEAD" { "GET" } else { method };
-    let segments = path.trim_matches('/').split('/').map(decoded).collect::<Result<Vec<_>, _>>()?;
-    let there: Vec<Found> =
-        ROUTES.iter().filter_map(|route| route.matches(&segments).map(|ids| Found { route, ids })).collect();
+    let segments = path
+        .trim_matches('/')
+        .split('/')
+        .map(decoded)
+        .collect::<Result<Vec<_>, _>>()?;
+    let there: Vec<Found> = ROUTES
+        .iter()
+        .filter_map(|route| route.matches(&segments).map(|ids| Found { route, ids }))
+        .collect();
     let methods: Vec<&str> = there.iter().map(|found| found.route.method).collect();
     if methods.is_empty() {
-        return Err(Problem::not_found(format!("there is no path '{path}'; see /openapi.json for those there are")));
+        return Err(Problem::not_found(format!(
+            "there is no path '{path}'; see /openapi.json for those there are"
+        )));
     }
-    there.into_iter().find(|found| found.route.method == method).ok_or_else(|| {
-        let told = format!("'{path}' knows no method {method}, only {}", methods.join(", "));
-        let (name, value) = admin::allowing(&methods);
-        Problem::new(405, "MethodNotAllowed", told).with_header(name, value)
-    })
+    there
+        .into_iter()
+        .find(|found| found.route.method == method)
+        .ok_or_else(|| {
+            let told = format!(
+                "'{path}' knows no method {method}, only {}",
+                methods.join(", ")
+            );
+            let (name, value) = admin::allowing(&methods);
+            Problem::new(405, "MethodNotAllowed", told).with_header(name, value)
+        })
 }
 
 /// A segment or query parameter without its escapes.
@@ -335,7 +553,9 @@ pub(crate) fn find(method: &str, path: &str) -> Result<Found, Problem> {
 /// 400 if it is not UTF-8.
 pub(crate) fn decoded(text: &str) -> Result<String, Problem> {
     let decoded = percent_encoding::percent_decode_str(text).decode_utf8();
-    decoded.map(|text| text.into_owned()).map_err(|_| Problem::bad(format!("'{text}' is not percent-encoded UTF-8")))
+    decoded
+        .map(|text| text.into_owned())
+        .map_err(|_| Problem::bad(format!("'{text}' is not percent-encoded UTF-8")))
 }
 
 /// A route, as documents and tests look at it.
@@ -351,7 +571,11 @@ pub struct KnownRoute {
 
 /// Every route of the management API.
 pub fn known_routes() -> impl Iterator<Item = KnownRoute> {
-    ROUTES.iter().map(|route| KnownRoute { method: route.method, path: route.path, open: route.open })
+    ROUTES.iter().map(|route| KnownRoute {
+        method: route.method,
+        path: route.path,
+        open: route.open,
+    })
 }
 
 #[cfg(test)]
@@ -361,10 +585,14 @@ mod tests {
     #[test]
     fn every_route_and_every_name_is_there_once() {
         for (i, route) in ROUTES.iter().enumerate() {
-            let twin =
-                ROUTES[..i].iter().find(|r| r.name == route.name || (r.method, r.path) == (route.method, route.path));
+            let twin = ROUTES[..i]
+                .iter()
+                .find(|r| r.name == route.name || (r.method, r.path) == (route.method, route.path));
             assert!(twin.is_none(), "{route:?} and {twin:?}");
-            assert!(find(route.method, route.path).is_ok_and(|found| found.route.name == route.name), "{route:?}");
+            assert!(
+                find(route.method, route.path).is_ok_and(|found| found.route.name == route.name),
+                "{route:?}"
+            );
         }
     }
 
@@ -372,7 +600,10 @@ mod tests {
     fn what_is_not_there_is_said() {
         assert_eq!(find("GET", "/nowhere").expect_err("no path").status, 404);
         let problem = find("POST", "/status").expect_err("no method");
-        assert_eq!((problem.status, problem.header), (405, Some(("allow", "GET".into()))));
+        assert_eq!(
+            (problem.status, problem.header),
+            (405, Some(("allow", "GET".into())))
+        );
         assert_eq!(find("GET", "/%ff").expect_err("no text").status, 400);
         assert!(find("HEAD", "/status/").is_ok());
     }

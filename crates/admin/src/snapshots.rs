@@ -14,7 +14,11 @@ pub(crate) const SNAPSHOT: Shape = Shape {
     name: "Snapshot",
     members: &[
         must("name", Value::Text, "its name"),
-        must("takenMilliseconds", COUNT, "when it was taken by the time of the data, in milliseconds since 1970"),
+        must(
+            "takenMilliseconds",
+            COUNT,
+            "when it was taken by the time of the data, in milliseconds since 1970",
+        ),
         must("containers", COUNT, "containers"),
         must("partitions", COUNT, "their physical partitions"),
         must("items", COUNT, "their items"),
@@ -23,8 +27,14 @@ pub(crate) const SNAPSHOT: Shape = Shape {
 };
 
 /// What [`list`] gives.
-pub(crate) const LIST: Shape =
-    Shape { name: "Snapshots", members: &[must("snapshots", Value::Objects(&SNAPSHOT), "the snapshots, by name")] };
+pub(crate) const LIST: Shape = Shape {
+    name: "Snapshots",
+    members: &[must(
+        "snapshots",
+        Value::Objects(&SNAPSHOT),
+        "the snapshots, by name",
+    )],
+};
 
 /// Takes one; an older one of the name goes.
 pub(crate) fn take(call: &Call) -> Result<Answer, Problem> {
@@ -34,7 +44,12 @@ pub(crate) fn take(call: &Call) -> Result<Answer, Problem> {
 
 /// All of them.
 pub(crate) fn list(call: &Call) -> Result<Answer, Problem> {
-    let all: Vec<Json> = call.engine().snapshots()?.iter().map(|snapshot| shown(snapshot).into()).collect();
+    let all: Vec<Json> = call
+        .engine()
+        .snapshots()?
+        .iter()
+        .map(|snapshot| shown(snapshot).into())
+        .collect();
     Answer::json(200, object! { "snapshots" => all })
 }
 
@@ -53,7 +68,11 @@ pub(crate) fn delete(call: &Call) -> Result<Answer, Problem> {
 /// was told a later one.
 pub(crate) fn restore(call: &Call) -> Result<Answer, Problem> {
     let snapshot = call.engine().restore_snapshot(call.id(0))?;
-    let ahead = snapshot.note.get(AHEAD).and_then(Json::as_i64).and_then(|seconds| u64::try_from(seconds).ok());
+    let ahead = snapshot
+        .note
+        .get(AHEAD)
+        .and_then(Json::as_i64)
+        .and_then(|seconds| u64::try_from(seconds).ok());
     call.parts.clock.set(ahead.unwrap_or(0));
     Answer::json(200, shown(&snapshot))
 }

@@ -12,7 +12,11 @@ pub(crate) const SHAPE: Shape = Shape {
         must("version", Value::Text, "the version of the program"),
         must("uptimeSeconds", COUNT, "seconds since the process began"),
         must("account", Value::Text, "the name of the account"),
-        may("dataDirectory", Value::Text, "where the data are; left out if they are in memory"),
+        may(
+            "dataDirectory",
+            Value::Text,
+            "where the data are; left out if they are in memory",
+        ),
         must("databases", COUNT, "databases"),
         must("containers", COUNT, "containers"),
         must("partitions", COUNT, "physical partitions of all containers"),

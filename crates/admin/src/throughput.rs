@@ -14,24 +14,50 @@ const RU: Value = Value::Number(0.0, f64::MAX);
 
 /// What a physical partition may spend, and what it served since the server began or it came to be.
 pub(crate) const SERVED: [Member; 7] = [
-    may("ruPerSecond", RU, "what it may spend; left out if it is not limited"),
-    must("lastSecondRequestUnits", RU, "what it spent in the last whole second"),
+    may(
+        "ruPerSecond",
+        RU,
+        "what it may spend; left out if it is not limited",
+    ),
+    must(
+        "lastSecondRequestUnits",
+        RU,
+        "what it spent in the last whole second",
+    ),
     must("normalized", RU, "the share of its budget that this is"),
     must("requestUnits", RU, "what its requests were charged"),
     must("requests", COUNT, "requests that it carried out"),
-    must("throttled", COUNT, "requests that were refused with 429 for lack of budget"),
-    must("wouldThrottle", COUNT, "requests that would have been refused, had budgets been enforced"),
+    must(
+        "throttled",
+        COUNT,
+        "requests that were refused with 429 for lack of budget",
+    ),
+    must(
+        "wouldThrottle",
+        COUNT,
+        "requests that would have been refused, had budgets been enforced",
+    ),
 ];
-const PARTITION_MEMBERS: [Member; 8] = joined([must("id", Value::Text, "the partition key range id")], SERVED);
+const PARTITION_MEMBERS: [Member; 8] = joined(
+    [must("id", Value::Text, "the partition key range id")],
+    SERVED,
+);
 
 /// A physical partition's part.
-const PARTITION: Shape = Shape { name: "PartitionThroughput", members: &PARTITION_MEMBERS };
+const PARTITION: Shape = Shape {
+    name: "PartitionThroughput",
+    members: &PARTITION_MEMBERS,
+};
 
 const BUCKET: Shape = Shape {
     name: "ThroughputBucket",
     members: &[
         must("id", Value::Whole(1, 5), "its number"),
-        must("maxPercent", Value::Whole(1, 100), "what it may spend, in percent of the container's RU/s"),
+        must(
+            "maxPercent",
+            Value::Whole(1, 100),
+            "what it may spend, in percent of the container's RU/s",
+        ),
     ],
 };
 
@@ -48,28 +74,74 @@ const YES: Value = Value::OneOf(&["yes", "no"]);
 
 /// What an offer says.
 const OFFERED: [Member; 5] = [
-    may("ruPerSecond", COUNT, "what may be spent at most; left out if nobody has said"),
+    may(
+        "ruPerSecond",
+        COUNT,
+        "what may be spent at most; left out if nobody has said",
+    ),
     may("mode", MODE, "whether that is fixed"),
-    may("incrementPercent", COUNT, "by how many percent the maximum of autoscale rises when more is stored"),
-    may("minimumRuPerSecond", COUNT, "the least that it can be set to; left out if it is the database's"),
-    may("replacePending", YES, "whether partitions are still being split to carry it"),
+    may(
+        "incrementPercent",
+        COUNT,
+        "by how many percent the maximum of autoscale rises when more is stored",
+    ),
+    may(
+        "minimumRuPerSecond",
+        COUNT,
+        "the least that it can be set to; left out if it is the database's",
+    ),
+    may(
+        "replacePending",
+        YES,
+        "whether partitions are still being split to carry it",
+    ),
 ];
 
 /// What [`read_database`] gives.
-pub(crate) const DATABASE: Shape = Shape { name: "DatabaseThroughput", members: &OFFERED };
+pub(crate) const DATABASE: Shape = Shape {
+    name: "DatabaseThroughput",
+    members: &OFFERED,
+};
 
 const DECIDED: [Member; 6] = [
-    may("shared", YES, "whether it is the database's, shared with other containers"),
-    must("enforced", Value::OneOf(&["on", "off"]), "whether requests beyond it are refused"),
-    must("enforcement", ENFORCEMENT_VALUE, "what is decided about that for the container"),
-    must("distribution", Value::OneOf(&["equal", "custom"]), "how partitions share it"),
-    must("buckets", Value::Objects(&BUCKET), "the throughput buckets that have a ceiling"),
-    must("partitions", Value::Objects(&PARTITION), "the live physical partitions, in order of their ranges"),
+    may(
+        "shared",
+        YES,
+        "whether it is the database's, shared with other containers",
+    ),
+    must(
+        "enforced",
+        Value::OneOf(&["on", "off"]),
+        "whether requests beyond it are refused",
+    ),
+    must(
+        "enforcement",
+        ENFORCEMENT_VALUE,
+        "what is decided about that for the container",
+    ),
+    must(
+        "distribution",
+        Value::OneOf(&["equal", "custom"]),
+        "how partitions share it",
+    ),
+    must(
+        "buckets",
+        Value::Objects(&BUCKET),
+        "the throughput buckets that have a ceiling",
+    ),
+    must(
+        "partitions",
+        Value::Objects(&PARTITION),
+        "the live physical partitions, in order of their ranges",
+    ),
 ];
 const MEMBERS: [Member; 11] = joined(OFFERED, DECIDED);
 
 /// What is said of a container.
-pub(crate) const SHAPE: Shape = Shape { name: "Throughput", members: &MEMBERS };
+pub(crate) const SHAPE: Shape = Shape {
+    name: "Throughput",
+    members: &MEMBERS,
+};
 
 /// What [`set`] and [`set_database`] take.
 pub(crate) const WANTED: Shape = Shape {
@@ -77,8 +149,16 @@ pub(crate) const WANTED: Shape = Shape {
     members: &[
         may("ruPerSecond", COUNT, "RU/s, if they are fixed"),
         may("autoscaleMaximum", COUNT, "RU/s at most, if they scale"),
-        may("incrementPercent", COUNT, "beside it: by how many percent it rises when more is stored; 0 if left out"),
-        may("mode", MODE, "whether they are fixed from now on; the server finds the number, as for clients"),
+        may(
+            "incrementPercent",
+            COUNT,
+            "beside it: by how many percent it rises when more is stored; 0 if left out",
+        ),
+        may(
+            "mode",
+            MODE,
+            "whether they are fixed from now on; the server finds the number, as for clients",
+        ),
     ],
 };
 
@@ -97,7 +177,11 @@ pub(crate) const ENFORCEMENT: Shape = Shape {
 /// What [`set_buckets`] takes.
 pub(crate) const BUCKETS: Shape = Shape {
     name: "ThroughputBuckets",
-    members: &[must("buckets", Value::Objects(&BUCKET), "the buckets that get a ceiling; the others have none")],
+    members: &[must(
+        "buckets",
+        Value::Objects(&BUCKET),
+        "the buckets that get a ceiling; the others have none",
+    )],
 };
 
 /// What [`distribute`] takes.
@@ -128,7 +212,9 @@ fn told(call: &Call, container: &Container) -> Result<Answer, Problem> {
 pub(crate) fn read_database(call: &Call) -> Result<Answer, Problem> {
     let offered = call.engine().provisioned(call.database()?.rid())?;
     let mut shown = Object::new();
-    offered.iter().for_each(|offered| show_offered(offered, &mut shown));
+    offered
+        .iter()
+        .for_each(|offered| show_offered(offered, &mut shown));
     Answer::json(200, shown)
 }
 
@@ -141,20 +227,29 @@ pub(crate) fn set(call: &Call) -> Result<Answer, Problem> {
 
 /// Provisions throughput for a database.
 pub(crate) fn set_database(call: &Call) -> Result<Answer, Problem> {
-    call.engine().provision(call.database()?.rid(), &wanted(call)?)?;
+    call.engine()
+        .provision(call.database()?.rid(), &wanted(call)?)?;
     read_database(call)
 }
 
 /// The change that a body of [`WANTED`] asks for.
 fn wanted(call: &Call) -> Result<OfferChange, Problem> {
     let percent = call.whole("incrementPercent");
-    match (call.whole("ruPerSecond"), call.whole("autoscaleMaximum"), call.text("mode")) {
+    match (
+        call.whole("ruPerSecond"),
+        call.whole("autoscaleMaximum"),
+        call.text("mode"),
+    ) {
         (None, Some(max), None) => Ok(OfferChange::autoscale(max, percent.unwrap_or(0))),
-        _ if percent.is_some() => Err(Problem::bad("the body, 'incrementPercent': it goes with an 'autoscaleMaximum'")),
+        _ if percent.is_some() => Err(Problem::bad(
+            "the body, 'incrementPercent': it goes with an 'autoscaleMaximum'",
+        )),
         (Some(ru), None, None) => Ok(OfferChange::manual(ru)),
         (None, None, Some("autoscale")) => Ok(OfferChange::ToAutoscale),
         (None, None, Some(_)) => Ok(OfferChange::ToManual),
-        _ => Err(Problem::bad("the body: it needs one of 'ruPerSecond', 'autoscaleMaximum' and 'mode'")),
+        _ => Err(Problem::bad(
+            "the body: it needs one of 'ruPerSecond', 'autoscaleMaximum' and 'mode'",
+        )),
     }
 }
 
@@ -175,11 +270,20 @@ pub(crate) fn set_buckets(call: &Call) -> Result<Answer, Problem> {
     let container = call.container()?;
     let mut buckets = [None; 5];
     for bucket in call.objects("buckets") {
-        let number = |name: &str| bucket.get(name).and_then(Json::as_i64).and_then(|n| u8::try_from(n).ok());
-        let (Some(id), Some(percent)) = (number("id"), number("maxPercent")) else { continue };
+        let number = |name: &str| {
+            bucket
+                .get(name)
+                .and_then(Json::as_i64)
+                .and_then(|n| u8::try_from(n).ok())
+        };
+        let (Some(id), Some(percent)) = (number("id"), number("maxPercent")) else {
+            continue;
+        };
         let place = &mut buckets[usize::from(id) - 1];
         if place.replace(percent).is_some() {
-            return Err(Problem::bad(format!("the body, 'buckets': bucket {id} is named twice")));
+            return Err(Problem::bad(format!(
+                "the body, 'buckets': bucket {id} is named twice"
+            )));
         }
     }
     call.engine().set_throughput_buckets(&container, buckets)?;
@@ -192,20 +296,29 @@ pub(crate) fn distribute(call: &Call) -> Result<Answer, Problem> {
     let mut shares = Vec::new();
     for share in call.objects("partitions") {
         let id = share.get("id").and_then(Json::as_str).unwrap_or_default();
-        let range = id.parse().map_err(|_| Problem::bad(format!("the body, 'partitions': '{id}' is no range id")))?;
-        let ru = share.get("ruPerSecond").and_then(Json::as_i64).and_then(|ru| u32::try_from(ru).ok());
+        let range = id
+            .parse()
+            .map_err(|_| Problem::bad(format!("the body, 'partitions': '{id}' is no range id")))?;
+        let ru = share
+            .get("ruPerSecond")
+            .and_then(Json::as_i64)
+            .and_then(|ru| u32::try_from(ru).ok());
         shares.push((range, ru.unwrap_or(0)));
     }
     if shares.is_empty() {
-        return Err(Problem::bad("the body, 'partitions': name each live partition; DELETE gives all the same again"));
+        return Err(Problem::bad(
+            "the body, 'partitions': name each live partition; DELETE gives all the same again",
+        ));
     }
-    call.engine().distribute_throughput(&container, Some(&shares))?;
+    call.engine()
+        .distribute_throughput(&container, Some(&shares))?;
     told(call, &container)
 }
 
 /// Gives all physical partitions the same again.
 pub(crate) fn distribute_equally(call: &Call) -> Result<Answer, Problem> {
-    call.engine().distribute_throughput(&*call.container()?, None)?;
+    call.engine()
+        .distribute_throughput(&*call.container()?, None)?;
     Answer::empty()
 }
 
@@ -218,11 +331,25 @@ fn shown(throughput: &ContainerThroughput) -> Object {
     let on = |on: bool| if on { "on" } else { "off" };
     shown.set("enforced", on(throughput.enforced));
     shown.set("enforcement", throughput.decided.map_or("server", on));
-    shown.set("distribution", if throughput.distribution == Distribution::Equal { "equal" } else { "custom" });
+    shown.set(
+        "distribution",
+        if throughput.distribution == Distribution::Equal {
+            "equal"
+        } else {
+            "custom"
+        },
+    );
     let ceiling = |(id, percent): (u32, &Option<u8>)| {
-        percent.map(|percent| Json::from(object! { "id" => id, "maxPercent" => u32::from(percent) }))
+        percent
+            .map(|percent| Json::from(object! { "id" => id, "maxPercent" => u32::from(percent) }))
     };
-    shown.set("buckets", (1u32..).zip(&throughput.buckets).filter_map(ceiling).collect::<Vec<_>>());
+    shown.set(
+        "buckets",
+        (1u32..)
+            .zip(&throughput.buckets)
+            .filter_map(ceiling)
+            .collect::<Vec<_>>(),
+    );
     let partitions = throughput.partitions.iter().map(|partition| {
         let mut shown = object! { "id" => partition.id.to_string() };
         show_served(partition, &mut shown);
@@ -236,7 +363,9 @@ fn show_provisioned(throughput: Throughput, shown: &mut Object) {
     shown.set("ruPerSecond", throughput.most());
     match throughput {
         Throughput::Manual(_) => shown.set("mode", "manual"),
-        Throughput::Autoscale { increment_percent, .. } => {
+        Throughput::Autoscale {
+            increment_percent, ..
+        } => {
             shown.set("mode", "autoscale");
             shown.set("incrementPercent", increment_percent);
         }

@@ -5,7 +5,9 @@
 use crate::call::{Answer, Call};
 use crate::problem::Problem;
 use crate::shape::{COUNT, Shape, Value, may, must};
-use orrery_engine::request::{Charge, HEAT_BUCKETS, Heat, HeatColumn, KeyMeasure, KeyWindow, QueryForm, TopKey};
+use orrery_engine::request::{
+    Charge, HEAT_BUCKETS, Heat, HeatColumn, KeyMeasure, KeyWindow, QueryForm, TopKey,
+};
 use orrery_model::partition_key::EpkRange;
 use orrery_model::{Json, Object, object};
 
@@ -15,9 +17,21 @@ const AMOUNT: Value = Value::Number(0.0, f64::MAX);
 pub(crate) const HEAT_QUERY: Shape = Shape {
     name: "HeatMapQuery",
     members: &[
-        may("metric", Value::OneOf(&["ru", "requests", "throttled", "bytes"]), "what is counted; ru if not said"),
-        may("from", COUNT, "the first second; the oldest that is known if not said"),
-        may("to", COUNT, "the second before which it ends; now if not said"),
+        may(
+            "metric",
+            Value::OneOf(&["ru", "requests", "throttled", "bytes"]),
+            "what is counted; ru if not said",
+        ),
+        may(
+            "from",
+            COUNT,
+            "the first second; the oldest that is known if not said",
+        ),
+        may(
+            "to",
+            COUNT,
+            "the second before which it ends; now if not said",
+        ),
     ],
 };
 
@@ -26,10 +40,22 @@ const COLUMN: Shape = Shape {
     name: "HeatMapColumn",
     members: &[
         must("start", COUNT, "the second in which it begins"),
-        must("seconds", COUNT, "how long it is: 5, 60, 600 or 3600, the older the longer"),
-        must("buckets", Value::Numbers, "the parts of the hash space that were asked, ascending"),
+        must(
+            "seconds",
+            COUNT,
+            "how long it is: 5, 60, 600 or 3600, the older the longer",
+        ),
+        must(
+            "buckets",
+            Value::Numbers,
+            "the parts of the hash space that were asked, ascending",
+        ),
         must("values", Value::Numbers, "what was counted of each"),
-        must("scans", AMOUNT, "what was counted of requests that were not for one logical partition"),
+        must(
+            "scans",
+            AMOUNT,
+            "what was counted of requests that were not for one logical partition",
+        ),
     ],
 };
 
@@ -38,7 +64,11 @@ pub(crate) const HEAT_MAP: Shape = Shape {
     name: "HeatMap",
     members: &[
         must("metric", Value::Text, "what is counted"),
-        must("bucketStarts", Value::Texts, "where each part of the hash space begins, in hexadecimal digits"),
+        must(
+            "bucketStarts",
+            Value::Texts,
+            "where each part of the hash space begins, in hexadecimal digits",
+        ),
         must(
             "columns",
             Value::Objects(&COLUMN),
@@ -50,8 +80,14 @@ pub(crate) const HEAT_MAP: Shape = Shape {
 /// The heat map of a container.
 pub(crate) fn heat_map(call: &Call) -> Result<Answer, Problem> {
     let container = call.container()?;
-    let milliseconds = |name| call.whole(name).map(|seconds| (seconds as u64).saturating_mul(1000));
-    let (from, to) = (milliseconds("from").unwrap_or(0), milliseconds("to").unwrap_or(u64::MAX));
+    let milliseconds = |name| {
+        call.whole(name)
+            .map(|seconds| (seconds as u64).saturating_mul(1000))
+    };
+    let (from, to) = (
+        milliseconds("from").unwrap_or(0),
+        milliseconds("to").unwrap_or(u64::MAX),
+    );
     let metric = call.text("metric").unwrap_or("ru");
     let columns = call.engine().heat_map(&container, from, to);
     let starts = EpkRange::even(container.partition_key().hashing(), HEAT_BUCKETS).into_iter();
@@ -85,8 +121,16 @@ fn shown(column: &HeatColumn, metric: &str) -> Object {
 pub(crate) const KEYS_QUERY: Shape = Shape {
     name: "TopKeysQuery",
     members: &[
-        may("by", Value::OneOf(&["ru", "bytes"]), "request units, or bytes written or deleted; ru if not said"),
-        may("window", Value::OneOf(&["minute", "hour", "day"]), "this one and the one before; hour if not said"),
+        may(
+            "by",
+            Value::OneOf(&["ru", "bytes"]),
+            "request units, or bytes written or deleted; ru if not said",
+        ),
+        may(
+            "window",
+            Value::OneOf(&["minute", "hour", "day"]),
+            "this one and the one before; hour if not said",
+        ),
     ],
 };
 
@@ -94,8 +138,16 @@ pub(crate) const KEYS_QUERY: Shape = Shape {
 const TOP_KEY: Shape = Shape {
     name: "TopKey",
     members: &[
-        may("key", Value::Text, "its values, as the header with the partition key has them; not there without items"),
-        must("epk", Value::Text, "its place in the hash space, in hexadecimal digits"),
+        may(
+            "key",
+            Value::Text,
+            "its values, as the header with the partition key has them; not there without items",
+        ),
+        must(
+            "epk",
+            Value::Text,
+            "its place in the hash space, in hexadecimal digits",
+        ),
         must("amount", AMOUNT, "at least what was asked of it"),
         must("error", AMOUNT, "by how much the amount may be too great"),
     ],
@@ -107,7 +159,11 @@ pub(crate) const TOP_KEYS: Shape = Shape {
     members: &[
         must("by", Value::Text, "what is counted"),
         must("since", COUNT, "the second from which on it is counted"),
-        must("keys", Value::Objects(&TOP_KEY), "the keys, the greatest first"),
+        must(
+            "keys",
+            Value::Objects(&TOP_KEY),
+            "the keys, the greatest first",
+        ),
         must("othersAtMost", AMOUNT, "no key that is not listed has more"),
         must("total", AMOUNT, "the sum over all keys"),
     ],
@@ -117,7 +173,11 @@ pub(crate) const TOP_KEYS: Shape = Shape {
 pub(crate) fn top_keys(call: &Call) -> Result<Answer, Problem> {
     let container = call.container()?;
     let by = call.text("by").unwrap_or("ru");
-    let measure = if by == "ru" { KeyMeasure::Charge } else { KeyMeasure::BytesWritten };
+    let measure = if by == "ru" {
+        KeyMeasure::Charge
+    } else {
+        KeyMeasure::BytesWritten
+    };
     let window = match call.text("window") {
         Some("minute") => KeyWindow::Minute,
         Some("day") => KeyWindow::Day,
@@ -151,17 +211,41 @@ pub(crate) fn top_keys(call: &Call) -> Result<Answer, Problem> {
 const QUERY: Shape = Shape {
     name: "QueryForm",
     members: &[
-        must("text", Value::Text, "the text, with ? in the place of values"),
+        must(
+            "text",
+            Value::Text,
+            "the text, with ? in the place of values",
+        ),
         must("count", COUNT, "pages that were answered"),
         must("ru", AMOUNT, "what they were charged"),
-        must("ruP50", AMOUNT, "the charge that half of them did not exceed, within an eighth"),
+        must(
+            "ruP50",
+            AMOUNT,
+            "the charge that half of them did not exceed, within an eighth",
+        ),
         must("ruP95", AMOUNT, "the charge that 95 of 100 did not exceed"),
-        must("microsecondsP50", COUNT, "the time that half of them did not exceed, within an eighth"),
-        must("microsecondsP99", COUNT, "the time that 99 of 100 did not exceed"),
-        must("partitions", COUNT, "physical partitions that they asked, over all pages"),
+        must(
+            "microsecondsP50",
+            COUNT,
+            "the time that half of them did not exceed, within an eighth",
+        ),
+        must(
+            "microsecondsP99",
+            COUNT,
+            "the time that 99 of 100 did not exceed",
+        ),
+        must(
+            "partitions",
+            COUNT,
+            "physical partitions that they asked, over all pages",
+        ),
         must("retrieved", COUNT, "items that were loaded"),
         must("output", COUNT, "rows that were returned"),
-        must("crossPartition", Value::Truth, "whether the last one was for more than one logical partition"),
+        must(
+            "crossPartition",
+            Value::Truth,
+            "whether the last one was for more than one logical partition",
+        ),
         may(
             "indexAdvice",
             Value::Text,
@@ -174,13 +258,21 @@ const QUERY: Shape = Shape {
 /// What [`queries`] gives.
 pub(crate) const QUERIES: Shape = Shape {
     name: "Queries",
-    members: &[must("queries", Value::Objects(&QUERY), "at most 200 forms of queries; the least used make room")],
+    members: &[must(
+        "queries",
+        Value::Objects(&QUERY),
+        "at most 200 forms of queries; the least used make room",
+    )],
 };
 
 /// The forms of a container's queries.
 pub(crate) fn queries(call: &Call) -> Result<Answer, Problem> {
     let container = call.container()?;
-    let forms = call.engine().query_forms(&container).into_iter().map(|form| Json::from(shown_form(form)));
+    let forms = call
+        .engine()
+        .query_forms(&container)
+        .into_iter()
+        .map(|form| Json::from(shown_form(form)));
     Answer::json(200, object! { "queries" => forms.collect::<Vec<Json>>() })
 }
 

@@ -36,8 +36,14 @@ struct Checked<'a> {
 }
 
 enum Task<'a> {
-    Read { id: &'a str, if_none_match: Option<&'a str> },
-    Write { write: CheckedWrite<'a>, minimal: bool },
+    Read {
+        id: &'a str,
+        if_none_match: Option<&'a str>,
+    },
+    Write {
+        write: CheckedWrite<'a>,
+        minimal: bool,
+    },
 }
 
 /// What an operation answers, and the work that led there.
@@ -59,20 +65,42 @@ impl Engine {
         options: impl Into<ReadOptions<'a>>,
     ) -> std::result::Result<PendingBatch, Box<Outcome<BatchAnswer>>> {
         let options = options.into();
-        let mut refused = Work { steps: vec![Step::ReadNothing] };
+        let mut refused = Work {
+            steps: vec![Step::ReadNothing],
+        };
         let done = check_count(operations.len()).and_then(|()| match mode {
             BatchMode::Atomic(key) => {
                 let mut operations = operations;
                 again(|| self.batch_atomic(container, key, &mut operations, options, &mut refused))
             }
-            BatchMode::Each { range, key, continue_on_error } => {
+            BatchMode::Each {
+                range,
+                key,
+                continue_on_error,
+            } => {
                 let partition = range.map(|id| container.partition_by_id(id)).transpose()?;
-                let (range, key, room, written) =
-                    (partition.as_ref().map(|p| p.id), key.as_ref(), Room::default(), None);
-                let bulk = Bulk { engine: self, container, range, key, options, room, written };
+                let (range, key, room, written) = (
+                    partition.as_ref().map(|p| p.id),
+                    key.as_ref(),
+                    Room::default(),
+                    None,
+                );
+                let bulk = Bulk {
+                    engine: self,
+                    container,
+                    range,
+                    key,
+                    options,
+                    room,
+                    written,
+                };
                 let parts = bulk.carry_out(operations, *continue_on_error);
-                let position = |p: Arc<Partition>| Ok::<_, Error>(p.position(p.snapshot()?.head().lsn, None));
-                Ok(PendingBatch::each(parts, partition.map(position).transpose()?))
+                let position =
+                    |p: Arc<Partition>| Ok::<_, Error>(p.position(p.snapshot()?.head().lsn, None));
+                Ok(PendingBatch::each(
+                    parts,
+                    partition.map(position).transpose()?,
+                ))
             }
         });
         done.map_err(|error| Box::new(self.outcome(Err(error), refused, None)))
@@ -90,14 +118,28 @@ impl Engine {
         container.partition_key().check(key)?;
         let epk = container.partition_key().epk(key);
         let partition = container.partition_of(&epk);
-        let spot = Spot { container, partition: &partition, key: Some(&epk) };
-        let admitted = self.admit(spot, options.manner).inspect_err(|_| refused.steps = vec![Step::Throttled])?;
+        let spot = Spot {
+            container,
+            partition: &partition,
+            key: Some(&epk),
+        };
+        let admitted = self
+            .admit(spot, options.manner)
+            .inspect_err(|_| refused.steps = vec![Step::Throttled])?;
         let pending = self.run_atomic(container, &partition, key, operations, options.session);
         match &pending {
             Ok((_, done)) => self.charge(spot, admitted, *done),
             Err(error) => {
                 let (charge, status) = (self.profile.price(refused), error.status());
-                self.charge(spot, admitted, Served { charge, status, bytes_written: 0 });
+                self.charge(
+                    spot,
+                    admitted,
+                    Served {
+                        charge,
+                        status,
+                        bytes_written: 0,
+                    },
+                );
             }
         }
         pending.map(|(pending, _)| pending)
@@ -115,13 +157,20 @@ impl Engine {
         let reads = |operation: &BatchOperation| matches!(operation.action, BatchAction::Read(_));
         let (any_read, only_reads) = (operations.iter().any(reads), operations.iter().all(reads));
         // Who only reads needs no turn, and must not see what is not durable.
-        let mut writer = if only_reads { None } else { Some(partition.lock()?) };
+        let mut writer = if only_reads {
+            None
+        } else {
+            Some(partition.lock()?)
+        };
         let snapshot = partition.snapshot()?;
         if any_read {
             check_session(session, partition, snapshot.head().lsn)?;
         }
-        let mut transaction = Transaction::begin(container, partition, snapshot.as_ref(), self.world());
-        let mut base = writer.as_mut().map_or(Base::Durable, |writer| Base::Writer(writer));
+        let mut transaction =
+            Transaction::begin(container, partition, snapshot.as_ref(), self.world());
+        let mut base = writer
+            .as_mut()
+            .map_or(Base::Durable, |writer| Base::Writer(writer));
         let (done, whole) = run_all(&mut transaction, &mut base, key, std::mem::take(operations));
         let mut lsn = snapshot.head().lsn;
         let mut ordered = None;
@@ -135,15 +184,34 @@ impl Engine {
             }
         }
         let position = partition.position(lsn, None);
-        let bytes_written = if whole { done.iter().map(|(_, steps)| bytes_written(steps)).sum() } else { 0 };
+        let bytes_written = if whole {
+            done.iter().map(|(_, steps)| bytes_written(steps)).sum()
+        } else {
+            0
+        };
         let priced = |(result, steps)| self.outcome(result, Work { steps }, Some(position));
         let results: Vec<_> = done.into_iter().map(priced).collect();
         let charge = results.iter().map(|outcome| outcome.charge).sum();
-        let status = results.iter().map(|outcome| status(&outcome.result)).find(|s| ![200, 424].contains(s));
+        let status = results
+            .iter()
+            .map(|outcome| status(&outcome.result))
+            .find(|s| ![200, 424].contains(s));
         let work = work_of(&results);
-        let outcome = Outcome { result: Ok(BatchAnswer { results }), charge, work, position: Some(position) };
-        let done = Served { charge, status: status.unwrap_or(200), bytes_written };
-        Ok((PendingBatch::whole(Pending::new(ordered, partition, outcome)), done))
+        let outcome = Outcome {
+            result: Ok(BatchAnswer { results }),
+            charge,
+            work,
+            position: Some(position),
+        };
+        let done = Served {
+            charge,
+            status: status.unwrap_or(200),
+            bytes_written,
+        };
+        Ok((
+            PendingBatch::whole(Pending::new(ordered, partition, outcome)),
+            done,
+        ))
     }
 }
 
@@ -161,10 +229,11 @@ fn run_all(
     let mut fits = true;
     let mut failed = None;
     for operation in operations {
-        let result = Draft::of(transaction.container(), Some(key), operation).and_then(|(draft, body)| {
-            let checked = draft.check(transaction.container(), body)?;
-            carry_out(transaction, base, &checked)
-        });
+        let result =
+            Draft::of(transaction.container(), Some(key), operation).and_then(|(draft, body)| {
+                let checked = draft.check(transaction.container(), body)?;
+                carry_out(transaction, base, &checked)
+            });
         let steps = std::mem::take(&mut transaction.work);
         fits &= result.as_ref().map_or(true, |reply| room.take(reply));
         let broke = result.is_err();
@@ -179,9 +248,18 @@ fn run_all(
         failed = Some(count - 1);
         done[count - 1].0 = Err(too_large());
     }
-    let Some(failed) = failed else { return (done, true) };
+    let Some(failed) = failed else {
+        return (done, true);
+    };
     let of_one = |(at, (result, steps)): (usize, Done)| {
-        (if at == failed { result } else { Err(Error::failed_dependency()) }, undone(steps))
+        (
+            if at == failed {
+                result
+            } else {
+                Err(Error::failed_dependency())
+            },
+            undone(steps),
+        )
     };
     let mut all: Vec<Done> = done.into_iter().enumerate().map(of_one).collect();
     all.resize_with(count, || (Err(Error::failed_dependency()), Vec::new()));
@@ -204,10 +282,15 @@ struct Bulk<'a> {
 }
 
 impl Bulk<'_> {
-    fn carry_out(mut self, operations: Vec<BatchOperation>, continue_on_error: bool) -> Vec<Pending<BatchReply>> {
+    fn carry_out(
+        mut self,
+        operations: Vec<BatchOperation>,
+        continue_on_error: bool,
+    ) -> Vec<Pending<BatchReply>> {
         let mut stopped = false;
         let engine = self.engine;
-        let refused = |error, steps| Pending::ready(engine.outcome(Err(error), Work { steps }, None));
+        let refused =
+            |error, steps| Pending::ready(engine.outcome(Err(error), Work { steps }, None));
         let one = |operation| {
             if stopped {
                 return refused(Error::failed_dependency(), Vec::new());
@@ -236,7 +319,11 @@ impl Bulk<'_> {
                 "The partition key of the operation lies in another partition key range than the batch.",
             ));
         }
-        let spot = Spot { container: self.container, partition: &partition, key: Some(&checked.epk) };
+        let spot = Spot {
+            container: self.container,
+            partition: &partition,
+            key: Some(&checked.epk),
+        };
         let engine = self.engine;
         let (ordered, reply, position) = engine.at(spot, self.options.manner, work, |work| {
             let done = match checked.task {
@@ -248,16 +335,33 @@ impl Bulk<'_> {
             }
             done
         })?;
-        Ok(Pending::new(ordered, &partition, engine.outcome(Ok(reply), std::mem::take(work), Some(position))))
+        Ok(Pending::new(
+            ordered,
+            &partition,
+            engine.outcome(Ok(reply), std::mem::take(work), Some(position)),
+        ))
     }
 
-    fn read(&mut self, partition: &Arc<Partition>, checked: &Checked<'_>, steps: &mut Vec<Step>) -> Result<DoneOne> {
+    fn read(
+        &mut self,
+        partition: &Arc<Partition>,
+        checked: &Checked<'_>,
+        steps: &mut Vec<Step>,
+    ) -> Result<DoneOne> {
         // What it wrote itself it must find.
-        let own = self.written.filter(|(id, _)| *id == partition.id).map_or(0, |(_, lsn)| lsn);
+        let own = self
+            .written
+            .filter(|(id, _)| *id == partition.id)
+            .map_or(0, |(_, lsn)| lsn);
         let snapshot = partition.snapshot_with(own)?;
         let lsn = snapshot.head().lsn;
         check_session(self.options.session, partition, lsn)?;
-        let mut transaction = Transaction::begin(self.container, partition, snapshot.as_ref(), self.engine.world());
+        let mut transaction = Transaction::begin(
+            self.container,
+            partition,
+            snapshot.as_ref(),
+            self.engine.world(),
+        );
         let done = carry_out(&mut transaction, &mut Base::Durable, checked);
         *steps = std::mem::take(&mut transaction.work);
         let reply = done?;
@@ -267,10 +371,20 @@ impl Bulk<'_> {
         Ok((None, reply, partition.position(lsn, None)))
     }
 
-    fn write(&mut self, partition: &Arc<Partition>, checked: &Checked<'_>, steps: &mut Vec<Step>) -> Result<DoneOne> {
+    fn write(
+        &mut self,
+        partition: &Arc<Partition>,
+        checked: &Checked<'_>,
+        steps: &mut Vec<Step>,
+    ) -> Result<DoneOne> {
         let mut writer = partition.lock()?;
         let snapshot = partition.snapshot()?;
-        let mut transaction = Transaction::begin(self.container, partition, snapshot.as_ref(), self.engine.world());
+        let mut transaction = Transaction::begin(
+            self.container,
+            partition,
+            snapshot.as_ref(),
+            self.engine.world(),
+        );
         let done = carry_out(&mut transaction, &mut Base::Writer(&mut writer), checked);
         *steps = std::mem::take(&mut transaction.work);
         let reply = done?;
@@ -293,8 +407,15 @@ impl Draft {
         key: Option<&PartitionKey>,
         operation: BatchOperation,
     ) -> Result<(Draft, Option<Json>)> {
-        let BatchOperation { action, body, partition_key, if_match, if_none_match, leave_out_of_index, minimal } =
-            operation;
+        let BatchOperation {
+            action,
+            body,
+            partition_key,
+            if_match,
+            if_none_match,
+            leave_out_of_index,
+            minimal,
+        } = operation;
         let definition = container.partition_key();
         if let (Some(own), Some(key)) = (&partition_key, key) {
             definition.check(own)?;
@@ -308,8 +429,21 @@ impl Draft {
             None => None,
         };
         let partition_key = partition_key.or_else(|| key.cloned());
-        let options = WriteOptions { partition_key, if_match, leave_out_of_index, ..WriteOptions::default() };
-        Ok((Draft { action, options, if_none_match, minimal }, body))
+        let options = WriteOptions {
+            partition_key,
+            if_match,
+            leave_out_of_index,
+            ..WriteOptions::default()
+        };
+        Ok((
+            Draft {
+                action,
+                options,
+                if_none_match,
+                minimal,
+            },
+            body,
+        ))
     }
 
     fn check(&self, container: &Container, body: Option<Json>) -> Result<Checked<'_>> {
@@ -318,19 +452,29 @@ impl Draft {
             BatchAction::Read(id) => {
                 let key = named_key(container, self.options.partition_key.as_ref())?;
                 let if_none_match = self.if_none_match.as_deref();
-                Ok(Checked { epk: epk(&key), task: Task::Read { id, if_none_match } })
+                Ok(Checked {
+                    epk: epk(&key),
+                    task: Task::Read { id, if_none_match },
+                })
             }
             BatchAction::Write(operation) => {
                 let write = check(container, operation, body, &self.options)?;
                 let minimal = self.minimal;
-                Ok(Checked { epk: epk(&write.key), task: Task::Write { write, minimal } })
+                Ok(Checked {
+                    epk: epk(&write.key),
+                    task: Task::Write { write, minimal },
+                })
             }
         }
     }
 }
 
 /// Does one operation in a transaction.
-fn carry_out(transaction: &mut Transaction<'_>, base: &mut Base<'_>, checked: &Checked<'_>) -> Result<BatchReply> {
+fn carry_out(
+    transaction: &mut Transaction<'_>,
+    base: &mut Base<'_>,
+    checked: &Checked<'_>,
+) -> Result<BatchReply> {
     match &checked.task {
         Task::Read { id, if_none_match } => {
             let Some(stored) = transaction.find(base, &checked.epk, id)? else {
@@ -342,8 +486,12 @@ fn carry_out(transaction: &mut Transaction<'_>, base: &mut Base<'_>, checked: &C
                 transaction.work.push(Step::ReadNothing);
                 return Ok(BatchReply::Read(ReadReply::NotModified { etag }));
             }
-            transaction.work.push(Step::Read { bytes: stored.row.size() });
-            let body = stored.row.text(transaction.container().rid(), stored.number);
+            transaction.work.push(Step::Read {
+                bytes: stored.row.size(),
+            });
+            let body = stored
+                .row
+                .text(transaction.container().rid(), stored.number);
             Ok(BatchReply::Read(ReadReply::Item { body, etag }))
         }
         Task::Write { write, minimal } => {
@@ -388,14 +536,22 @@ fn undone(steps: Vec<Step>) -> Vec<Step> {
 
 /// What all operations did.
 pub(crate) fn work_of(results: &[Outcome<BatchReply>]) -> Work {
-    Work { steps: results.iter().flat_map(|outcome| &outcome.work.steps).cloned().collect() }
+    Work {
+        steps: results
+            .iter()
+            .flat_map(|outcome| &outcome.work.steps)
+            .cloned()
+            .collect(),
+    }
 }
 
 fn check_count(operations: usize) -> Result<()> {
     match operations {
         0 => Err(Error::bad("Batch request has no operations.")),
         1..=limits::BATCH_OPERATIONS => Ok(()),
-        _ => Err(Error::bad("Batch request has more operations than what is supported.")),
+        _ => Err(Error::bad(
+            "Batch request has more operations than what is supported.",
+        )),
     }
 }
 

@@ -99,7 +99,11 @@ impl Catalog {
     ///
     /// # Errors
     /// 500 if the store cannot be read or holds records that make no sense.
-    pub fn open(store: Arc<dyn Store>, world: Arc<dyn World>, throughput: ThroughputOptions) -> Result<Self> {
+    pub fn open(
+        store: Arc<dyn Store>,
+        world: Arc<dyn World>,
+        throughput: ThroughputOptions,
+    ) -> Result<Self> {
         let catalog = Catalog::empty(store, world, throughput);
         catalog.enter_age(catalog.stored_age()?);
         catalog.forget_other_ages()?;
@@ -107,22 +111,39 @@ impl Catalog {
         let rows = catalog.rows()?;
         catalog.fill(rows.iter().map(|(key, value)| (&key[..], &value[..])))?;
         let mut doomed = Vec::new();
-        for row in scan(snapshot.as_ref(), &crate::keys::tagged(DOOMED), Direction::Forward) {
+        for row in scan(
+            snapshot.as_ref(),
+            &crate::keys::tagged(DOOMED),
+            Direction::Forward,
+        ) {
             doomed.extend(row?.0.get(1..).and_then(crate::keys::number));
         }
         drop(snapshot);
         let kept = catalog.last_kept_home()?;
         {
             // A home is given again only when it is empty.
-            let mut state = catalog.state.write().unwrap_or_else(PoisonError::into_inner);
-            state.last_home = doomed.iter().copied().fold(state.last_home.max(kept), u64::max);
+            let mut state = catalog
+                .state
+                .write()
+                .unwrap_or_else(PoisonError::into_inner);
+            state.last_home = doomed
+                .iter()
+                .copied()
+                .fold(state.last_home.max(kept), u64::max);
         }
         catalog.doom(doomed);
         Ok(catalog)
     }
 
     fn empty(store: Arc<dyn Store>, world: Arc<dyn World>, throughput: ThroughputOptions) -> Self {
-        let home = Partition::new(Arc::clone(&store), 0, Vec::new(), EpkRange::all(), PartitionId(0), 0);
+        let home = Partition::new(
+            Arc::clone(&store),
+            0,
+            Vec::new(),
+            EpkRange::all(),
+            PartitionId(0),
+            0,
+        );
         Catalog {
             store,
             world,
@@ -140,7 +161,10 @@ impl Catalog {
 
     /// The same, in which so many bytes count as a gigabyte where throughput follows what is stored.
     pub fn count_gigabytes_of(self, bytes: u64) -> Self {
-        Catalog { gigabyte: bytes.max(1), ..self }
+        Catalog {
+            gigabyte: bytes.max(1),
+            ..self
+        }
     }
 
     /// Takes in what an empty catalog is to hold: rows with the tags of records and of ranges.
@@ -150,7 +174,10 @@ impl Catalog {
         for (key, value) in rows {
             if key.first() == Some(&RANGE) {
                 let (container, range) = RangeRecord::read(key, value)?;
-                lineages.entry(container).or_default().insert(range.id, range);
+                lineages
+                    .entry(container)
+                    .or_default()
+                    .insert(range.id, range);
             } else {
                 records.push(Record::read(value)?);
             }
@@ -161,13 +188,18 @@ impl Catalog {
             let lineage = lineages.remove(&record.meta.rid).unwrap_or_default();
             self.take_in(record, lineage)?;
         }
-        self.all_containers().iter().for_each(|container| self.provide(container));
+        self.all_containers()
+            .iter()
+            .for_each(|container| self.provide(container));
         Ok(())
     }
 
     /// Whether this container is the one that exists, and not one that was deleted or replaced by another life of it.
     pub(crate) fn has(&self, container: &Container) -> bool {
-        self.state().containers.get(&container.rid()).is_some_and(|there| std::ptr::eq(Arc::as_ptr(there), container))
+        self.state()
+            .containers
+            .get(&container.rid())
+            .is_some_and(|there| std::ptr::eq(Arc::as_ptr(there), container))
     }
 
     /// Held while a snapshot is taken, restored or deleted: one at a time.
@@ -179,19 +211,41 @@ impl Catalog {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         match record.kind {
             Kind::User | Kind::Permission | Kind::EncryptionKey => state.take_in_plain(record)?,
-            Kind::Database => _ = state.databases.insert(record.meta.rid, Arc::new(Database::from_record(record)?)),
+            Kind::Database => {
+                _ = state
+                    .databases
+                    .insert(record.meta.rid, Arc::new(Database::from_record(record)?))
+            }
             Kind::Container => {
-                let owner = state.databases.get(&record.meta.rid.database_part()).cloned();
-                let container =
-                    Container::from_record(&self.store, owner.ok_or_else(Record::damaged)?, record, lineage)?;
+                let owner = state
+                    .databases
+                    .get(&record.meta.rid.database_part())
+                    .cloned();
+                let container = Container::from_record(
+                    &self.store,
+                    owner.ok_or_else(Record::damaged)?,
+                    record,
+                    lineage,
+                )?;
                 state.last_home = state.last_home.max(container.last_home());
-                state.containers.insert(container.rid(), Arc::new(container));
+                state
+                    .containers
+                    .insert(container.rid(), Arc::new(container));
             }
             Kind::Procedure | Kind::Trigger | Kind::Function => {
-                let owner = state.containers.get(&record.meta.rid.container_part()).cloned();
-                owner.ok_or_else(Record::damaged)?.add_script(Script::from_record(record)?);
+                let owner = state
+                    .containers
+                    .get(&record.meta.rid.container_part())
+                    .cloned();
+                owner
+                    .ok_or_else(Record::damaged)?
+                    .add_script(Script::from_record(record)?);
             }
-            Kind::Offer => _ = state.offers.insert(record.meta.rid, Arc::new(Offer::from_record(record)?)),
+            Kind::Offer => {
+                _ = state
+                    .offers
+                    .insert(record.meta.rid, Arc::new(Offer::from_record(record)?))
+            }
         }
         Ok(())
     }
@@ -207,13 +261,25 @@ impl Catalog {
 
     fn commit_as_it_is(&self, batch: Batch) -> Result<()> {
         let mut writer = self.home.lock()?;
-        let changes = Changes { puts: batch.puts, deletes: batch.deletes, ..Changes::default() };
-        let Ordered { receipt, lsn, token } = writer.submit(&self.home, changes, self.world.random());
+        let changes = Changes {
+            puts: batch.puts,
+            deletes: batch.deletes,
+            ..Changes::default()
+        };
+        let Ordered {
+            receipt,
+            lsn,
+            token,
+        } = writer.submit(&self.home, changes, self.world.random());
         writer.forget_durable(self.home.snapshot()?.head().lsn);
         drop(writer);
         let outcome = receipt.wait();
-        let Some(error) = outcome_error(&outcome) else { return Ok(()) };
-        if matches!(outcome, Outcome::Fenced | Outcome::Unknown) && self.home.took_place(lsn, token)? {
+        let Some(error) = outcome_error(&outcome) else {
+            return Ok(());
+        };
+        if matches!(outcome, Outcome::Fenced | Outcome::Unknown)
+            && self.home.took_place(lsn, token)?
+        {
             return Ok(());
         }
         self.home.abandon_writer();
@@ -230,7 +296,10 @@ impl Catalog {
 
     /// Remembers partitions that no container has any more.
     fn doom(&self, homes: Vec<u64>) {
-        self.doomed.lock().unwrap_or_else(PoisonError::into_inner).extend(homes);
+        self.doomed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .extend(homes);
     }
 
     /// Removes the rows of a partition that belongs to nobody, some with each commit, so that those of clients come in
@@ -243,7 +312,10 @@ impl Catalog {
             let snapshot = writer.snapshot()?;
             let rest = (Bound::Included(&from[..]), Bound::Unbounded);
             let mut last = None;
-            for row in snapshot.scan(rest, Direction::Forward).take(ROWS_DESTROYED_A_COMMIT) {
+            for row in snapshot
+                .scan(rest, Direction::Forward)
+                .take(ROWS_DESTROYED_A_COMMIT)
+            {
                 let (key, _) = row.map_err(storage_failure)?;
                 writer.delete(key.to_vec());
                 last = Some(key);
@@ -260,11 +332,26 @@ impl Catalog {
     /// # Errors
     /// What the store reports; the partition stays doomed.
     pub fn destroy_one_doomed(&self) -> Result<bool> {
-        let Some(home) = self.doomed.lock().unwrap_or_else(PoisonError::into_inner).pop() else { return Ok(false) };
+        let Some(home) = self
+            .doomed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .pop()
+        else {
+            return Ok(false);
+        };
         let destroyed = self.clear_home(PartitionId(home));
-        let destroyed = destroyed.and_then(|()| self.store.destroy(PartitionId(home)).map_err(storage_failure));
-        let forgotten =
-            destroyed.and_then(|()| self.commit(Batch { deletes: vec![doomed_key(home)], ..Batch::default() }));
+        let destroyed = destroyed.and_then(|()| {
+            self.store
+                .destroy(PartitionId(home))
+                .map_err(storage_failure)
+        });
+        let forgotten = destroyed.and_then(|()| {
+            self.commit(Batch {
+                deletes: vec![doomed_key(home)],
+                ..Batch::default()
+            })
+        });
         if forgotten.is_err() {
             self.doom(vec![home]);
         }
@@ -289,11 +376,18 @@ impl Catalog {
     /// # Errors
     /// 404 if it is missing, 404/1003 if its database is.
     pub fn container(&self, database: Id<'_>, container: Id<'_>) -> Result<Arc<Container>> {
-        let database = self.database(database).map_err(|_| Error::owner_not_found())?;
+        let database = self
+            .database(database)
+            .map_err(|_| Error::owner_not_found())?;
         let state = self.state();
         let found = match container {
-            Id::Rid(rid) => state.containers.get(&rid).filter(|c| c.rid().database_part() == database.rid()),
-            Id::Name(name) => database.container(name).and_then(|rid| state.containers.get(&rid)),
+            Id::Rid(rid) => state
+                .containers
+                .get(&rid)
+                .filter(|c| c.rid().database_part() == database.rid()),
+            Id::Name(name) => database
+                .container(name)
+                .and_then(|rid| state.containers.get(&rid)),
         };
         found.cloned().ok_or_else(Error::not_found)
     }
@@ -307,8 +401,13 @@ impl Catalog {
 
     /// All containers of a database, oldest first.
     pub fn containers(&self, database: &Database) -> Vec<Arc<Container>> {
-        let mut all: Vec<_> =
-            self.state().containers.values().filter(|c| c.rid().database_part() == database.rid()).cloned().collect();
+        let mut all: Vec<_> = self
+            .state()
+            .containers
+            .values()
+            .filter(|c| c.rid().database_part() == database.rid())
+            .cloned()
+            .collect();
         all.sort_by_key(|c| (c.created(), c.rid()));
         all
     }
@@ -319,7 +418,11 @@ impl Catalog {
     }
 
     fn new_meta(&self, rid: Rid) -> Meta {
-        Meta { rid, ts: self.world.now_seconds(), etag: self.world.random() }
+        Meta {
+            rid,
+            ts: self.world.now_seconds(),
+            etag: self.world.random(),
+        }
     }
 }
 
@@ -346,10 +449,16 @@ fn doomed_key(home: u64) -> Vec<u8> {
 /// # Errors
 /// 400 if it is missing, no string, empty, too long, ends in a blank or holds `/`, `\`, `?` or `#`.
 pub fn resource_id(body: &Object) -> Result<&str> {
-    let missing = || Error::bad("The input content is invalid because the required properties - 'id; ' - are missing");
+    let missing = || {
+        Error::bad(
+            "The input content is invalid because the required properties - 'id; ' - are missing",
+        )
+    };
     let id = match body.get("id") {
         None | Some(Json::Null) => return Err(missing()),
-        Some(id) => id.as_str().ok_or_else(|| Error::bad("The id is invalid: it must be a string."))?,
+        Some(id) => id
+            .as_str()
+            .ok_or_else(|| Error::bad("The id is invalid: it must be a string."))?,
     };
     if id.is_empty() {
         return Err(missing());

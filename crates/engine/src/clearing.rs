@@ -41,13 +41,20 @@ pub struct Clearing {
 impl Clearing {
     /// The stored form: three numbers of eight bytes.
     fn encode(self) -> Vec<u8> {
-        [self.up_to, self.from, self.until].iter().flat_map(|n| n.to_be_bytes()).collect()
+        [self.up_to, self.from, self.until]
+            .iter()
+            .flat_map(|n| n.to_be_bytes())
+            .collect()
     }
 
     /// Reads the stored form.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let at = |i: usize| keys::number(bytes.get(i * 8..i * 8 + 8)?);
-        Some(Clearing { up_to: at(0)?, from: at(1)?, until: at(2)? })
+        Some(Clearing {
+            up_to: at(0)?,
+            from: at(1)?,
+            until: at(2)?,
+        })
     }
 
     /// The error for a row that is none.
@@ -57,9 +64,14 @@ impl Clearing {
 
     /// One that is under way in a partition.
     fn first(snapshot: &dyn Snapshot) -> Result<Option<(Epk, Clearing)>> {
-        let Some(entry) = scan(snapshot, &keys::clearings(), Direction::Forward).next() else { return Ok(None) };
+        let Some(entry) = scan(snapshot, &keys::clearings(), Direction::Forward).next() else {
+            return Ok(None);
+        };
         let (key, value) = entry?;
-        keys::read_clearing(&key).zip(Self::decode(&value)).map(Some).ok_or_else(Self::damaged)
+        keys::read_clearing(&key)
+            .zip(Self::decode(&value))
+            .map(Some)
+            .ok_or_else(Self::damaged)
     }
 }
 
@@ -69,19 +81,31 @@ impl Engine {
     ///
     /// # Errors
     /// 400/1001 for a key with too few or too many components, 429 if it is not admitted.
-    pub fn delete_logical_partition(&self, container: &Container, key: &PartitionKey, manner: Manner) -> Outcome<()> {
+    pub fn delete_logical_partition(
+        &self,
+        container: &Container,
+        key: &PartitionKey,
+        manner: Manner,
+    ) -> Outcome<()> {
         let mut work = Work::default();
         let begin = || {
             work.steps.clear();
             let epk = container.partition_key().epk(key);
             let partition = container.partition_of(&epk);
-            let spot = Spot { container, partition: &partition, key: Some(&epk) };
+            let spot = Spot {
+                container,
+                partition: &partition,
+                key: Some(&epk),
+            };
             self.at(spot, manner, &mut work, |work| {
                 work.steps.push(Step::Write { bytes: 0, terms: 0 });
                 self.begin_clearing(container, &partition, &epk, work)
             })
         };
-        let begun = container.partition_key().check(key).and_then(|()| again(begin));
+        let begun = container
+            .partition_key()
+            .check(key)
+            .and_then(|()| again(begin));
         match begun {
             Ok(pending) => pending.wait(),
             Err(error) => {
@@ -102,7 +126,11 @@ impl Engine {
         work: &Work,
     ) -> Result<Pending<()>> {
         let mut writer = partition.lock()?;
-        let clearing = Clearing { up_to: writer.lsn + 1, from: 0, until: container.numbers_used() };
+        let clearing = Clearing {
+            up_to: writer.lsn + 1,
+            from: 0,
+            until: container.numbers_used(),
+        };
         let changes = Changes {
             puts: vec![(keys::clearing(epk), clearing.encode())],
             places: vec![keys::place(epk)],
@@ -112,7 +140,11 @@ impl Engine {
         let ordered = writer.submit(partition, changes, self.world().random());
         drop(writer);
         let position = partition.position(ordered.lsn, None);
-        Ok(Pending::new(Some(ordered), partition, self.outcome(Ok(()), work.clone(), Some(position))))
+        Ok(Pending::new(
+            Some(ordered),
+            partition,
+            self.outcome(Ok(()), work.clone(), Some(position)),
+        ))
     }
 
     /// Removes items of logical partitions that are being deleted, some from each physical partition; whether there may
@@ -148,8 +180,11 @@ impl Engine {
         let mut writer = partition.lock()?;
         // Under the lock, so that no newer deletion of the same logical partition comes between.
         let snapshot = partition.snapshot_with(writer.lsn)?;
-        let Some((epk, clearing)) = Clearing::first(snapshot.as_ref())? else { return Ok(true) };
-        let mut transaction = Transaction::begin(container, partition, snapshot.as_ref(), self.world());
+        let Some((epk, clearing)) = Clearing::first(snapshot.as_ref())? else {
+            return Ok(true);
+        };
+        let mut transaction =
+            Transaction::begin(container, partition, snapshot.as_ref(), self.world());
         let (mut looked_at, mut bytes, mut reached) = (0, 0, None);
         for stored in rows_of_place(snapshot.as_ref(), keys::place(&epk), clearing.from) {
             let stored = stored?;
@@ -170,7 +205,9 @@ impl Engine {
         transaction.carry(keys::clearing(&epk), left);
         let ordered = transaction.commit(&mut writer, None)?;
         drop(writer);
-        ordered.map_or(Ok(()), |ordered| settled(partition, ordered)).map(|()| true)
+        ordered
+            .map_or(Ok(()), |ordered| settled(partition, ordered))
+            .map(|()| true)
     }
 }
 
@@ -180,7 +217,11 @@ mod tests {
 
     #[test]
     fn rows_read_back_and_cut_ones_do_not() {
-        let clearing = Clearing { up_to: 7, from: 0, until: u64::MAX };
+        let clearing = Clearing {
+            up_to: 7,
+            from: 0,
+            until: u64::MAX,
+        };
         let bytes = clearing.encode();
         assert_eq!(Clearing::decode(&bytes), Some(clearing));
         assert!((0..bytes.len()).all(|end| Clearing::decode(&bytes[..end]).is_none()));

@@ -12,10 +12,13 @@ use orrery_model::{Error, Kind, Result};
 /// # Errors
 /// 400 for a token that cannot be read, 404/1002 for one that is ahead.
 pub fn check_session(header: Option<&str>, partition: &Partition, committed: u64) -> Result<()> {
-    let Some(header) = header.filter(|h| !h.trim().is_empty()) else { return Ok(()) };
+    let Some(header) = header.filter(|h| !h.trim().is_empty()) else {
+        return Ok(());
+    };
     for entry in header.split(',') {
-        let (range, version, lsn) = parse_entry(entry.trim())
-            .ok_or_else(|| Error::bad(format!("The session token provided '{entry}' is invalid.")))?;
+        let (range, version, lsn) = parse_entry(entry.trim()).ok_or_else(|| {
+            Error::bad(format!("The session token provided '{entry}' is invalid."))
+        })?;
         let this_life = version.is_none_or(|version| version == partition.version);
         let concerns = this_life && (range == partition.id || partition.parents.contains(&range));
         if concerns && lsn > committed {
@@ -34,10 +37,14 @@ fn parse_entry(entry: &str) -> Option<(u32, Option<u64>, u64)> {
     let range = range.parse().ok()?;
     let mut parts = token.split('#');
     let first = parts.next()?;
-    let Some(global) = parts.next() else { return Some((range, None, first.parse().ok()?)) };
+    let Some(global) = parts.next() else {
+        return Some((range, None, first.parse().ok()?));
+    };
     let version: i64 = first.parse().ok()?;
     let regions_are_well_formed = parts.all(|region| {
-        region.split_once('=').is_some_and(|(id, lsn)| id.parse::<u64>().is_ok() && lsn.parse::<i64>().is_ok())
+        region
+            .split_once('=')
+            .is_some_and(|(id, lsn)| id.parse::<u64>().is_ok() && lsn.parse::<i64>().is_ok())
     });
     regions_are_well_formed.then_some((range, u64::try_from(version).ok(), global.parse().ok()?))
 }

@@ -6,7 +6,9 @@ use crate::consistency::check_session;
 use crate::keys::{self, Place};
 use crate::partition::{Partition, again, scan, storage_failure};
 use crate::query::{page_items, scope_reach};
-use crate::request::{FeedPage, FeedStart, Outcome, Page, PageRequest, QueryRequest, ReadOptions, Scope};
+use crate::request::{
+    FeedPage, FeedStart, Outcome, Page, PageRequest, QueryRequest, ReadOptions, Scope,
+};
 use crate::row::Row;
 use crate::throughput::{Bill, Spot, status};
 use crate::transaction::read_row;
@@ -39,11 +41,15 @@ impl Wanted {
     /// Whether an item at this place can be one of them.
     fn may_have(&self, place: Place) -> bool {
         let within = |w: &EpkRange| keys::place(&w.min) <= place && (place <= keys::place(&w.max));
-        self.key.as_ref().is_none_or(|key| keys::place(key) == place) && self.within.as_ref().is_none_or(within)
+        self.key
+            .as_ref()
+            .is_none_or(|key| keys::place(key) == place)
+            && self.within.as_ref().is_none_or(within)
     }
 
     fn has(&self, row: &Row) -> bool {
-        self.key.as_ref().is_none_or(|key| row.epk == *key) && self.within.as_ref().is_none_or(|w| w.contains(&row.epk))
+        self.key.as_ref().is_none_or(|key| row.epk == *key)
+            && self.within.as_ref().is_none_or(|w| w.contains(&row.epk))
     }
 }
 
@@ -60,10 +66,15 @@ impl Engine {
         let query = QueryRequest::everything(page);
         let options = options.into();
         let two_replicas = options.manner.two_replicas;
-        let (result, bill, position) = self.run_query(container, scope, &query, options, Bill::default());
+        let (result, bill, position) =
+            self.run_query(container, scope, &query, options, Bill::default());
         let mut work = match &result {
             Err(error) if error.kind() == Kind::Throttled => bill.work.clone(),
-            result => Work { steps: vec![Step::Feed { items: sizes(result.iter().flat_map(|q| &q.page.rows)) }] },
+            result => Work {
+                steps: vec![Step::Feed {
+                    items: sizes(result.iter().flat_map(|q| &q.page.rows)),
+                }],
+            },
         };
         if two_replicas {
             Step::ask_second_replica(&mut work.steps, 0);
@@ -109,7 +120,11 @@ impl Engine {
         options: impl Into<ReadOptions<'a>>,
     ) -> Outcome<FeedPage> {
         let versions = |open: &Opened<'_>, most: usize| {
-            let retention = open.container.settings().retention_seconds.ok_or_else(versions_not_kept)?;
+            let retention = open
+                .container
+                .settings()
+                .retention_seconds
+                .ok_or_else(versions_not_kept)?;
             match start {
                 FeedStart::Now => Ok(open.nothing()),
                 FeedStart::Lsn(lsn) => open.all_versions(*lsn, retention, most),
@@ -136,7 +151,11 @@ impl Engine {
             work.steps.clear();
             let (partition, wanted) = one_partition(container, scope)?;
             let key = wanted.key.clone();
-            let spot = Spot { container, partition: &partition, key: key.as_ref() };
+            let spot = Spot {
+                container,
+                partition: &partition,
+                key: key.as_ref(),
+            };
             self.at(spot, options.manner, &mut work, |work| {
                 let page = || -> Result<FeedPage> {
                     let snapshot = partition.snapshot()?;
@@ -144,13 +163,30 @@ impl Engine {
                     position = Some(partition.position(lsn, None));
                     check_session(options.session, &partition, lsn)?;
                     let (snapshot, now) = (snapshot.as_ref(), self.world().now_seconds());
-                    let request = PageRequest { max_items, ..PageRequest::default() };
-                    let opened = Opened { container, mixed_until: partition.mixed_until, snapshot, wanted, now };
-                    if opened.wanted.is_nothing() { Ok(opened.nothing()) } else { read(&opened, page_items(&request)) }
+                    let request = PageRequest {
+                        max_items,
+                        ..PageRequest::default()
+                    };
+                    let opened = Opened {
+                        container,
+                        mixed_until: partition.mixed_until,
+                        snapshot,
+                        wanted,
+                        now,
+                    };
+                    if opened.wanted.is_nothing() {
+                        Ok(opened.nothing())
+                    } else {
+                        read(&opened, page_items(&request))
+                    }
                 };
                 let result = page();
-                self.meters().change_feed_items.add(result.as_ref().map_or(0, |page| page.rows.len() as u64));
-                work.steps.push(Step::Feed { items: sizes(result.iter().flat_map(|page| &page.rows)) });
+                self.meters()
+                    .change_feed_items
+                    .add(result.as_ref().map_or(0, |page| page.rows.len() as u64));
+                work.steps.push(Step::Feed {
+                    items: sizes(result.iter().flat_map(|page| &page.rows)),
+                });
                 result
             })
         });
@@ -178,7 +214,11 @@ struct Opened<'a> {
 impl Opened<'_> {
     /// A page without changes that goes on from here.
     fn nothing(&self) -> FeedPage {
-        FeedPage { rows: Vec::new(), continue_after: self.snapshot.head().lsn, cut: false }
+        FeedPage {
+            rows: Vec::new(),
+            continue_after: self.snapshot.head().lsn,
+            cut: false,
+        }
     }
 
     /// An LSN before the first change after `second`. Rows have the seconds of their changes in the order of the feed,
@@ -188,7 +228,9 @@ impl Opened<'_> {
         while old < new {
             let middle = old + (new - old) / 2;
             match self.changes_after(middle).next().transpose()? {
-                Some((lsn, row)) if row.ts <= second.saturating_sub(CLOCK_SLACK_SECONDS) => old = lsn,
+                Some((lsn, row)) if row.ts <= second.saturating_sub(CLOCK_SLACK_SECONDS) => {
+                    old = lsn
+                }
                 _ => new = middle,
             }
         }
@@ -215,11 +257,23 @@ impl Opened<'_> {
     }
 
     fn row(&self, number: keys::Number, place: Place) -> Result<Row> {
-        read_row(place, number, |key| self.snapshot.get(key).map_err(storage_failure))?.ok_or_else(damaged)
+        read_row(place, number, |key| {
+            self.snapshot.get(key).map_err(storage_failure)
+        })?
+        .ok_or_else(damaged)
     }
 
-    fn latest_versions(&self, after: u64, not_before: Option<u64>, most: usize) -> Result<FeedPage> {
-        let visible = Visible::of(self.snapshot, self.now, self.container.settings().default_ttl)?;
+    fn latest_versions(
+        &self,
+        after: u64,
+        not_before: Option<u64>,
+        most: usize,
+    ) -> Result<FeedPage> {
+        let visible = Visible::of(
+            self.snapshot,
+            self.now,
+            self.container.settings().default_ttl,
+        )?;
         let mut page = Gathering::new(after, most);
         for entry in scan(self.snapshot, &keys::feed_after(after), Direction::Forward) {
             let (key, value) = entry?;
@@ -275,13 +329,20 @@ struct Gathering {
 
 impl Gathering {
     fn new(after: u64, most: usize) -> Self {
-        Gathering { rows: Vec::new(), bytes: 0, looked_at: 0, passed: after, most }
+        Gathering {
+            rows: Vec::new(),
+            bytes: 0,
+            looked_at: 0,
+            passed: after,
+            most,
+        }
     }
 
     /// Goes on to a change, unless the page is full.
     fn reaches(&mut self, lsn: u64) -> bool {
-        let is_full =
-            self.rows.len() >= self.most || self.bytes >= limits::PAGE_BYTES || self.looked_at >= LOOKED_AT_MOST;
+        let is_full = self.rows.len() >= self.most
+            || self.bytes >= limits::PAGE_BYTES
+            || self.looked_at >= LOOKED_AT_MOST;
         if is_full && lsn != self.passed {
             return false;
         }
@@ -296,12 +357,20 @@ impl Gathering {
     }
 
     fn cut(self) -> FeedPage {
-        FeedPage { rows: self.rows, continue_after: self.passed, cut: true }
+        FeedPage {
+            rows: self.rows,
+            continue_after: self.passed,
+            cut: true,
+        }
     }
 
     /// Nothing more up to the head: a later poll starts there, so that it does not pass what is gone again.
     fn end(self, head: u64) -> FeedPage {
-        FeedPage { rows: self.rows, continue_after: head.max(self.passed), cut: false }
+        FeedPage {
+            rows: self.rows,
+            continue_after: head.max(self.passed),
+            cut: false,
+        }
     }
 }
 
@@ -333,8 +402,17 @@ fn versions_are_gone() -> Error {
 fn one_partition(container: &Container, scope: &Scope) -> Result<(Arc<Partition>, Wanted)> {
     let reach = scope_reach(container, scope)?;
     match &reach.partitions[..] {
-        [(partition, within)] => Ok((Arc::clone(partition), Wanted { key: reach.key, within: within.clone() })),
-        [] => Err(Error::new(Kind::PartitionKeyRangeGone, "No partition key range covers the range asked for.")),
+        [(partition, within)] => Ok((
+            Arc::clone(partition),
+            Wanted {
+                key: reach.key,
+                within: within.clone(),
+            },
+        )),
+        [] => Err(Error::new(
+            Kind::PartitionKeyRangeGone,
+            "No partition key range covers the range asked for.",
+        )),
         several => Err(Error::bad(format!(
             "The change feed is read from one partition key range at a time, and the request covers {}: name one with \
              x-ms-documentdb-partitionkeyrangeid.",

@@ -87,7 +87,12 @@ impl HomeWriter {
         let new_lsn = least_lsn.max(self.lsn + 1);
         let token = token_of(new_lsn, self.world.random());
         let gathered = std::mem::take(&mut self.gathered);
-        let commit = Commit { expect_lsn: self.lsn, new_lsn, token, ..gathered };
+        let commit = Commit {
+            expect_lsn: self.lsn,
+            new_lsn,
+            token,
+            ..gathered
+        };
         self.receipts.push(self.store.submit(&self.lease, commit));
         (self.lsn, self.gathered_bytes) = (new_lsn, 0);
     }

@@ -105,10 +105,23 @@ impl Engine {
         self.catalog().probe()?;
         let query = QueryRequest {
             cross_partition: true,
-            ..QueryRequest::of("SELECT VALUE COUNT(1) FROM c", Vec::new(), PageRequest::default())
+            ..QueryRequest::of(
+                "SELECT VALUE COUNT(1) FROM c",
+                Vec::new(),
+                PageRequest::default(),
+            )
         };
-        let rows = self.query_feed(Feed::Databases, &query).result?.page.rows.len();
-        if rows == 1 { Ok(()) } else { Err(Error::internal(format!("a query for one row gave {rows}"))) }
+        let rows = self
+            .query_feed(Feed::Databases, &query)
+            .result?
+            .page
+            .rows
+            .len();
+        if rows == 1 {
+            Ok(())
+        } else {
+            Err(Error::internal(format!("a query for one row gave {rows}")))
+        }
     }
 }
 
@@ -120,7 +133,9 @@ fn recounted(snapshot: &dyn Snapshot) -> Result<Counters> {
         let (key, value) = row.map_err(storage_failure)?;
         match keys::kept(&key) {
             Some(Kept::Item(_, number)) => {
-                let row = complete_row(value, number, |key| snapshot.get(key).map_err(storage_failure))?;
+                let row = complete_row(value, number, |key| {
+                    snapshot.get(key).map_err(storage_failure)
+                })?;
                 counters.items += 1;
                 counters.bytes += row.size() as u64;
             }

@@ -6,7 +6,9 @@ use crate::consistency::check_session;
 use crate::partition::{Ordered, Partition, again};
 use crate::patches::CheckedPatch;
 use crate::pending::Pending;
-use crate::request::{Id, Outcome, Position, ReadOptions, ReadReply, WriteOperation, WriteOptions, Written};
+use crate::request::{
+    Id, Outcome, Position, ReadOptions, ReadReply, WriteOperation, WriteOptions, Written,
+};
 use crate::throughput::Spot;
 use crate::transaction::{Base, ItemOptions, Stored, Transaction, etag_matches};
 use orrery_model::json::parse;
@@ -25,11 +27,18 @@ pub(crate) struct CheckedWrite<'a> {
 
 impl CheckedWrite<'_> {
     /// The item that its operation names.
-    pub(crate) fn named(&self, transaction: &Transaction<'_>, base: &mut Base<'_>, id: &str) -> Result<Option<Stored>> {
+    pub(crate) fn named(
+        &self,
+        transaction: &Transaction<'_>,
+        base: &mut Base<'_>,
+        id: &str,
+    ) -> Result<Option<Stored>> {
         let epk = transaction.epk(&self.key);
         match self.options.by_rid {
             false => transaction.find(base, &epk, id),
-            true => Rid::parse(id).map_or(Ok(None), |rid| transaction.find_by(base, &epk, Id::Rid(rid))),
+            true => Rid::parse(id).map_or(Ok(None), |rid| {
+                transaction.find_by(base, &epk, Id::Rid(rid))
+            }),
         }
     }
 }
@@ -50,21 +59,40 @@ impl Engine {
             work.steps.clear();
             let epk = container.partition_key().epk(key);
             let partition = container.partition_of(&epk);
-            let spot = Spot { container, partition: &partition, key: Some(&epk) };
+            let spot = Spot {
+                container,
+                partition: &partition,
+                key: Some(&epk),
+            };
             self.at(spot, options.manner, &mut work, |work| {
                 let stored = self
-                    .read(container, &partition, &epk, id, options.session, &mut position)
+                    .read(
+                        container,
+                        &partition,
+                        &epk,
+                        id,
+                        options.session,
+                        &mut position,
+                    )
                     .inspect_err(|_| work.steps.push(Step::ReadNothing))?;
                 let etag = stored.row.etag_text();
                 if if_none_match.is_some_and(|known| etag_matches(known, &etag)) {
                     work.steps.push(Step::ReadNothing);
                     return Ok(ReadReply::NotModified { etag });
                 }
-                work.steps.push(Step::Read { bytes: stored.row.size() });
-                Ok(ReadReply::Item { body: stored.row.text(container.rid(), stored.number), etag })
+                work.steps.push(Step::Read {
+                    bytes: stored.row.size(),
+                });
+                Ok(ReadReply::Item {
+                    body: stored.row.text(container.rid(), stored.number),
+                    etag,
+                })
             })
         };
-        let result = container.partition_key().check(key).and_then(|()| again(read));
+        let result = container
+            .partition_key()
+            .check(key)
+            .and_then(|()| again(read));
         if work.steps.is_empty() {
             work.steps.push(Step::ReadNothing);
         }
@@ -85,7 +113,9 @@ impl Engine {
         *position = Some(partition.position(lsn, None));
         check_session(session, partition, lsn)?;
         let transaction = Transaction::begin(container, partition, snapshot.as_ref(), self.world());
-        let stored = transaction.find_by(&mut Base::Durable, epk, id)?.ok_or_else(Error::not_found)?;
+        let stored = transaction
+            .find_by(&mut Base::Durable, epk, id)?
+            .ok_or_else(Error::not_found)?;
         *position = Some(partition.position(lsn, Some(stored.row.lsn)));
         Ok(stored)
     }
@@ -102,10 +132,18 @@ impl Engine {
         body: Option<&[u8]>,
         options: &WriteOptions,
     ) -> std::result::Result<Pending<Written>, Box<Outcome<Written>>> {
-        let refused = |error: Error, work: Work, position| Box::new(self.outcome(Err(error), work, position));
+        let refused =
+            |error: Error, work: Work, position| Box::new(self.outcome(Err(error), work, position));
         let bytes = body.map_or(0, <[u8]>::len);
-        let not_looked_at = Work { steps: vec![Step::Refused { bytes: bytes.min(1024), terms: 0 }] };
-        let write = match read_body(operation, body).and_then(|body| check(container, operation, body, options)) {
+        let not_looked_at = Work {
+            steps: vec![Step::Refused {
+                bytes: bytes.min(1024),
+                terms: 0,
+            }],
+        };
+        let write = match read_body(operation, body)
+            .and_then(|body| check(container, operation, body, options))
+        {
             Ok(write) => write,
             Err(error) => return Err(refused(error, not_looked_at, None)),
         };
@@ -113,7 +151,11 @@ impl Engine {
         let mut work = Work::default();
         let (partition, done) = container.in_partition_of(&epk, |partition| {
             work.steps.clear();
-            let spot = Spot { container, partition, key: Some(&epk) };
+            let spot = Spot {
+                container,
+                partition,
+                key: Some(&epk),
+            };
             self.at(spot, options.manner, &mut work, |work| {
                 let done = if options.pre_trigger.is_some() || options.post_trigger.is_some() {
                     self.write_with_triggers(container, partition, &write, work)
@@ -129,7 +171,11 @@ impl Engine {
         match done {
             Ok((ordered, written, lsn)) => {
                 let position = partition.position(lsn, Some(lsn));
-                Ok(Pending::new(ordered, &partition, self.outcome(Ok(written), work, Some(position))))
+                Ok(Pending::new(
+                    ordered,
+                    &partition,
+                    self.outcome(Ok(written), work, Some(position)),
+                ))
             }
             Err(error) => Err(refused(error, work, Some(partition.position_now()))),
         }
@@ -144,7 +190,8 @@ impl Engine {
     ) -> Result<(Option<Ordered>, Written, u64)> {
         let mut writer = partition.lock()?;
         let snapshot = partition.snapshot()?;
-        let mut transaction = Transaction::begin(container, partition, snapshot.as_ref(), self.world());
+        let mut transaction =
+            Transaction::begin(container, partition, snapshot.as_ref(), self.world());
         let done = apply(&mut transaction, &mut Base::Writer(&mut writer), write);
         work.steps.append(&mut transaction.work);
         let (stored, created) = done?;
@@ -177,29 +224,42 @@ pub(crate) fn apply(
         leave_out_of_index: write.options.leave_out_of_index,
     };
     let epk = transaction.epk(&write.key);
-    let existing = |transaction: &mut Transaction<'_>, base: &mut Base<'_>, id: &str| -> Result<Stored> {
-        let found = write.named(transaction, base, id)?;
-        found.ok_or_else(|| {
-            transaction.work.push(Step::ReadNothing);
-            Error::not_found()
-        })
-    };
+    let existing =
+        |transaction: &mut Transaction<'_>, base: &mut Base<'_>, id: &str| -> Result<Stored> {
+            let found = write.named(transaction, base, id)?;
+            found.ok_or_else(|| {
+                transaction.work.push(Step::ReadNothing);
+                Error::not_found()
+            })
+        };
     if let (WriteOperation::Patch(id), Some(patch)) = (write.operation, &write.patch) {
         let old = existing(transaction, base, id)?;
         return Ok((Some(transaction.patch(base, &old, patch, options)?), false));
     }
     match (write.operation, &write.item) {
-        (WriteOperation::Create, Some(item)) => Ok((Some(transaction.create(base, &write.key, item, options)?), true)),
+        (WriteOperation::Create, Some(item)) => Ok((
+            Some(transaction.create(base, &write.key, item, options)?),
+            true,
+        )),
         (WriteOperation::Upsert, Some(item)) => {
             let id = crate::transaction::item_id(item)?;
             match transaction.find(base, &epk, id)? {
-                Some(old) => Ok((Some(transaction.replace(base, &old, &write.key, item, options)?), false)),
-                None => Ok((Some(transaction.create(base, &write.key, item, options)?), true)),
+                Some(old) => Ok((
+                    Some(transaction.replace(base, &old, &write.key, item, options)?),
+                    false,
+                )),
+                None => Ok((
+                    Some(transaction.create(base, &write.key, item, options)?),
+                    true,
+                )),
             }
         }
         (WriteOperation::Replace(id), Some(item)) => {
             let old = existing(transaction, base, id)?;
-            Ok((Some(transaction.replace(base, &old, &write.key, item, options)?), false))
+            Ok((
+                Some(transaction.replace(base, &old, &write.key, item, options)?),
+                false,
+            ))
         }
         (WriteOperation::Delete(id), _) => {
             let old = existing(transaction, base, id)?;
@@ -230,7 +290,9 @@ pub(crate) fn check<'a>(
     let (item, patch) = match (operation, body) {
         (WriteOperation::Delete(_), _) => (None, None),
         (_, None) => return Err(Error::bad("The request has no body.")),
-        (WriteOperation::Patch(_), Some(json)) => (None, Some(CheckedPatch::read(container, &json, None)?)),
+        (WriteOperation::Patch(_), Some(json)) => {
+            (None, Some(CheckedPatch::read(container, &json, None)?))
+        }
         (_, Some(json)) => (Some(as_item(json)?), None),
     };
     let named = options.partition_key.as_ref();
@@ -246,18 +308,32 @@ pub(crate) fn check<'a>(
         }
         None => named_key(container, named)?,
     };
-    Ok(CheckedWrite { operation, key, item, patch, options })
+    Ok(CheckedWrite {
+        operation,
+        key,
+        item,
+        patch,
+        options,
+    })
 }
 
 /// The key of an operation that brings no item to take it from.
 ///
 /// # Errors
 /// 400 if none is named where the container has no key of its own, or one that is not whole.
-pub(crate) fn named_key(container: &Container, named: Option<&PartitionKey>) -> Result<PartitionKey> {
+pub(crate) fn named_key(
+    container: &Container,
+    named: Option<&PartitionKey>,
+) -> Result<PartitionKey> {
     match named {
-        Some(named) => container.partition_key().check(named).map(|()| named.clone()),
+        Some(named) => container
+            .partition_key()
+            .check(named)
+            .map(|()| named.clone()),
         None if container.partition_key().is_system_key() => Ok(container.settings().default_key()),
-        None => Err(Error::bad("The partition key is missing: send x-ms-documentdb-partitionkey with this operation.")),
+        None => Err(Error::bad(
+            "The partition key is missing: send x-ms-documentdb-partitionkey with this operation.",
+        )),
     }
 }
 
@@ -275,14 +351,23 @@ pub(crate) fn parse_item(body: &[u8]) -> Result<Object> {
 /// As for [`parse_item`].
 pub(crate) fn parse_body(body: &[u8]) -> Result<Json> {
     if body.len() > limits::REQUEST_BODY_BYTES {
-        return Err(Error::new(Kind::RequestEntityTooLarge, "Request size is too large."));
+        return Err(Error::new(
+            Kind::RequestEntityTooLarge,
+            "Request size is too large.",
+        ));
     }
-    parse(body).map_err(|e| Error::bad(format!("The input content is invalid: the body is not valid JSON: {e}.")))
+    parse(body).map_err(|e| {
+        Error::bad(format!(
+            "The input content is invalid: the body is not valid JSON: {e}."
+        ))
+    })
 }
 
 fn as_item(json: Json) -> Result<Object> {
     match json {
         Json::Object(item) => Ok(item),
-        _ => Err(Error::bad("The input content is invalid: the body is not a JSON object.")),
+        _ => Err(Error::bad(
+            "The input content is invalid: the body is not a JSON object.",
+        )),
     }
 }

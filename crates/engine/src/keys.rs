@@ -124,7 +124,14 @@ pub fn read_natural(key: &[u8]) -> Option<Number> {
 
 /// A change feed row. The number tells rows apart whose histories were merged into one.
 pub fn feed(lsn: u64, sequence: u32, number: Number) -> Vec<u8> {
-    key(FEED, &[&lsn.to_be_bytes(), &sequence.to_be_bytes(), &number.to_be_bytes()])
+    key(
+        FEED,
+        &[
+            &lsn.to_be_bytes(),
+            &sequence.to_be_bytes(),
+            &number.to_be_bytes(),
+        ],
+    )
 }
 
 /// All change feed rows after `lsn`.
@@ -175,7 +182,10 @@ pub fn expiry(second: u64, number: Number) -> Vec<u8> {
 
 /// All expiry rows up to and including `second`.
 pub fn expiries_until(second: u64) -> (Vec<u8>, Vec<u8>) {
-    (vec![EXPIRY], key(EXPIRY, &[&second.saturating_add(1).to_be_bytes()]))
+    (
+        vec![EXPIRY],
+        key(EXPIRY, &[&second.saturating_add(1).to_be_bytes()]),
+    )
 }
 
 /// The number in an expiry row's key.
@@ -211,7 +221,15 @@ pub fn read_clearing(key: &[u8]) -> Option<Epk> {
 
 /// A chunk of a version in the feed of all versions.
 pub fn version(lsn: u64, sequence: u32, number: Number, chunk: u32) -> Vec<u8> {
-    key(VERSION, &[&lsn.to_be_bytes(), &sequence.to_be_bytes(), &number.to_be_bytes(), &chunk.to_be_bytes()])
+    key(
+        VERSION,
+        &[
+            &lsn.to_be_bytes(),
+            &sequence.to_be_bytes(),
+            &number.to_be_bytes(),
+            &chunk.to_be_bytes(),
+        ],
+    )
 }
 
 /// All versions after `lsn`.
@@ -226,7 +244,14 @@ pub type VersionAt = (u64, u32, Number);
 pub fn read_version(key: &[u8]) -> Option<(VersionAt, u32)> {
     let rest = key.strip_prefix(&[VERSION])?;
     let short = |range: std::ops::Range<usize>| Some(u32::from_be_bytes(array(rest.get(range)?)?));
-    Some(((number(rest.get(..8)?)?, short(8..12)?, number(rest.get(12..20)?)?), short(20..24)?))
+    Some((
+        (
+            number(rest.get(..8)?)?,
+            short(8..12)?,
+            number(rest.get(12..20)?)?,
+        ),
+        short(20..24)?,
+    ))
 }
 
 /// The row that says since when versions are kept.
@@ -236,7 +261,10 @@ pub fn versions_floor() -> Vec<u8> {
 
 /// An index term.
 pub fn term(path: PathNumber, value: &[u8], number: Number, place: Place) -> Vec<u8> {
-    key(TERM, &[&path.to_be_bytes(), value, &number.to_be_bytes(), &place])
+    key(
+        TERM,
+        &[&path.to_be_bytes(), value, &number.to_be_bytes(), &place],
+    )
 }
 
 /// What all index terms of a path and (the beginning of) an encoded value start with.
@@ -282,7 +310,10 @@ pub enum Kept<'a> {
 /// What a key is; `None` for one that this file does not draw.
 pub fn kept(key: &[u8]) -> Option<Kept<'_>> {
     let (tag, rest) = key.split_first()?;
-    let sized = |at: usize| rest.get(at + 1..at + 1 + usize::from(*rest.get(at)?)).map(Kept::OfKey);
+    let sized = |at: usize| {
+        rest.get(at + 1..at + 1 + usize::from(*rest.get(at)?))
+            .map(Kept::OfKey)
+    };
     match *tag {
         ITEM => read_item(key).map(|(place, number)| Kept::Item(place, number)),
         ITEM_REST => number(rest.get(..8)?).map(Kept::ItemRest),
@@ -298,7 +329,11 @@ pub fn kept(key: &[u8]) -> Option<Kept<'_>> {
         COUNTERS | PATH_COUNTS | LOG => Some(Kept::Own),
         TERM => {
             let (_, number, place) = read_term(key)?;
-            Some(Kept::Term(u32::from_be_bytes(array(rest.get(..4)?)?), place, number))
+            Some(Kept::Term(
+                u32::from_be_bytes(array(rest.get(..4)?)?),
+                place,
+                number,
+            ))
         }
         _ => None,
     }
@@ -350,7 +385,10 @@ mod tests {
         assert_eq!(read_feed(&feed(9, 1, 7)), Some((9, 7)));
         assert_eq!(read_expiry(&expiry(9, 1)), Some(1));
         assert_eq!(read_path(&path(3)), Some(3));
-        assert_eq!(read_term(&term(3, b"value", 7, place)), Some((&b"value"[..], 7, place)));
+        assert_eq!(
+            read_term(&term(3, b"value", 7, place)),
+            Some((&b"value"[..], 7, place))
+        );
         let epk = Epk::from_bytes(b"abc");
         assert_eq!(read_clearing(&clearing(&epk)), Some(epk));
         assert_eq!(read_version(&version(9, 2, 7, 1)), Some(((9, 2, 7), 1)));
@@ -367,19 +405,43 @@ mod tests {
         for of_item in [natural(7), feed(1, 2, 7), expiry(1, 7)] {
             assert_eq!(kept(&of_item), Some(Kept::OfItem(7)));
         }
-        assert_eq!(kept(&version(1, 2, 7, 3)), Some(Kept::Version((1, 2, 7), 3)));
+        assert_eq!(
+            kept(&version(1, 2, 7, 3)),
+            Some(Kept::Version((1, 2, 7), 3))
+        );
         assert_eq!(kept(&path(4)), Some(Kept::Path(4)));
-        assert_eq!(kept(&term(4, b"v", 7, place)), Some(Kept::Term(4, place, 7)));
-        assert_eq!(with_path(&term(4, b"v", 7, place), 5), term(5, b"v", 7, place));
-        assert!([stretches(), versions_floor()].iter().all(|key| kept(key) == Some(Kept::Whole)));
-        assert!([counters(), path_counts(0), log(3)].iter().all(|key| kept(key) == Some(Kept::Own)));
-        assert_eq!((kept(b""), kept(b"\x7F"), kept(b"\x12\x09a")), (None, None, None));
+        assert_eq!(
+            kept(&term(4, b"v", 7, place)),
+            Some(Kept::Term(4, place, 7))
+        );
+        assert_eq!(
+            with_path(&term(4, b"v", 7, place), 5),
+            term(5, b"v", 7, place)
+        );
+        assert!(
+            [stretches(), versions_floor()]
+                .iter()
+                .all(|key| kept(key) == Some(Kept::Whole))
+        );
+        assert!(
+            [counters(), path_counts(0), log(3)]
+                .iter()
+                .all(|key| kept(key) == Some(Kept::Own))
+        );
+        assert_eq!(
+            (kept(b""), kept(b"\x7F"), kept(b"\x12\x09a")),
+            (None, None, None)
+        );
     }
 
     #[test]
     fn foreign_bytes_are_refused_and_never_panic() {
         for bytes in [&b""[..], b"\x10", b"\x90abc", b"\x13\x00", &[0x90; 12]] {
-            assert!(read_item(bytes).is_none() && read_natural(bytes).is_none() && read_term(bytes).is_none());
+            assert!(
+                read_item(bytes).is_none()
+                    && read_natural(bytes).is_none()
+                    && read_term(bytes).is_none()
+            );
         }
     }
 
@@ -392,8 +454,13 @@ mod tests {
         assert!(!within(items_of(place, 3), item(place, 2)));
         assert!(!within(items_of(place, 3), item(*b"abcdefgi", 4)));
         assert!(within(feed_after(4), feed(5, 0, 0)) && !within(feed_after(4), feed(4, 9, 9)));
-        assert!(within(versions_after(4), version(5, 0, 0, 0)) && !within(versions_after(4), version(4, 9, 9, 9)));
-        assert!(within(expiries_until(4), expiry(4, 9)) && !within(expiries_until(4), expiry(5, 0)));
+        assert!(
+            within(versions_after(4), version(5, 0, 0, 0))
+                && !within(versions_after(4), version(4, 9, 9, 9))
+        );
+        assert!(
+            within(expiries_until(4), expiry(4, 9)) && !within(expiries_until(4), expiry(5, 0))
+        );
         assert_eq!(after(b"a\xFF"), b"b");
     }
 }

@@ -151,7 +151,11 @@ impl Engine {
     ///
     /// # Errors
     /// 500 if the store cannot be read or does not make sense.
-    pub fn open(store: Arc<dyn Store>, options: EngineOptions, world: Arc<dyn World>) -> Result<Engine> {
+    pub fn open(
+        store: Arc<dyn Store>,
+        options: EngineOptions,
+        world: Arc<dyn World>,
+    ) -> Result<Engine> {
         Ok(Engine {
             catalog: Catalog::open(Arc::clone(&store), Arc::clone(&world), options.throughput)?
                 .count_gigabytes_of(options.gigabyte),
@@ -195,12 +199,28 @@ impl Engine {
     }
 
     /// An answer with its charge.
-    pub(crate) fn outcome<T>(&self, result: Result<T>, work: Work, position: Option<Position>) -> Outcome<T> {
-        Outcome { result, charge: self.profile.price(&work), work, position }
+    pub(crate) fn outcome<T>(
+        &self,
+        result: Result<T>,
+        work: Work,
+        position: Option<Position>,
+    ) -> Outcome<T> {
+        Outcome {
+            result,
+            charge: self.profile.price(&work),
+            work,
+            position,
+        }
     }
 
     fn metadata_read<T>(&self, result: Result<T>) -> Outcome<T> {
-        self.outcome(result, Work { steps: vec![Step::MetadataRead] }, None)
+        self.outcome(
+            result,
+            Work {
+                steps: vec![Step::MetadataRead],
+            },
+            None,
+        )
     }
 
     fn metadata_write<T>(&self, bytes: usize, result: Result<T>) -> Outcome<T> {
@@ -212,7 +232,10 @@ impl Engine {
     }
 
     fn metadata_resource(&self, asked: &Object, result: Result<Resource>) -> Outcome<Resource> {
-        let bytes = result.as_ref().map_or_else(|_| Json::Object(asked.clone()).to_text().len(), |r| r.body.len());
+        let bytes = result.as_ref().map_or_else(
+            |_| Json::Object(asked.clone()).to_text().len(),
+            |r| r.body.len(),
+        );
         self.metadata_write(bytes, result)
     }
 
@@ -233,7 +256,11 @@ impl Engine {
     }
 
     /// Creates a database.
-    pub fn create_database(&self, body: &Object, throughput: Option<Throughput>) -> Outcome<Resource> {
+    pub fn create_database(
+        &self,
+        body: &Object,
+        throughput: Option<Throughput>,
+    ) -> Outcome<Resource> {
         self.metadata_resource(body, self.catalog.create_database(body, throughput))
     }
 
@@ -256,7 +283,9 @@ impl Engine {
     ) -> Outcome<Resource> {
         let created = self.catalog.create_container(database, body, throughput);
         if let Ok(resource) = &created
-            && let Ok(container) = self.catalog.container(Id::Rid(database.rid()), Id::Rid(resource.rid))
+            && let Ok(container) = self
+                .catalog
+                .container(Id::Rid(database.rid()), Id::Rid(resource.rid))
         {
             self.keep_versions(&container);
         }
@@ -274,7 +303,12 @@ impl Engine {
     }
 
     /// Replaces a container's settings. The index follows a new policy by and by, see [`Engine::rebuild_some`].
-    pub fn replace_container(&self, container: &Container, body: &Object, if_match: Option<&str>) -> Outcome<Resource> {
+    pub fn replace_container(
+        &self,
+        container: &Container,
+        body: &Object,
+        if_match: Option<&str>,
+    ) -> Outcome<Resource> {
         let replaced = self.catalog.replace_container(container, body, if_match);
         if replaced.is_ok() {
             self.keep_versions(container);
@@ -308,18 +342,25 @@ impl Engine {
         let (items, documents) = (stored.items, stored.bytes.div_ceil(1024));
         let collection = (stored.bytes + stored.index_bytes).div_ceil(1024);
         (
-            "documentSize=51200;documentsSize=52428800;documentsCount=-1;collectionSize=52428800;".to_owned(),
-            format!("documentSize=0;documentsSize={documents};documentsCount={items};collectionSize={collection};"),
+            "documentSize=51200;documentsSize=52428800;documentsCount=-1;collectionSize=52428800;"
+                .to_owned(),
+            format!(
+                "documentSize=0;documentsSize={documents};documentsCount={items};collectionSize={collection};"
+            ),
         )
     }
 
     /// The same headers for scripts: how many of each kind there may be and are.
     pub fn script_quota(&self, container: &Container) -> (String, String) {
         let of = |count: fn(&Container, ScriptKind) -> usize| {
-            let [procedures, triggers, functions] = ScriptKind::ALL.map(|kind| count(container, kind));
+            let [procedures, triggers, functions] =
+                ScriptKind::ALL.map(|kind| count(container, kind));
             format!("storedProcedures={procedures};triggers={triggers};functions={functions};")
         };
-        (of(|_, kind| kind.most()), of(|container, kind| container.scripts(kind).len()))
+        (
+            of(|_, kind| kind.most()),
+            of(|container, kind| container.scripts(kind).len()),
+        )
     }
 
     /// Creates a script.
@@ -330,12 +371,24 @@ impl Engine {
         body: &Object,
         upsert: bool,
     ) -> Outcome<Resource> {
-        self.metadata_resource(body, self.catalog.create_script(container, kind, body, upsert))
+        self.metadata_resource(
+            body,
+            self.catalog.create_script(container, kind, body, upsert),
+        )
     }
 
     /// Reads a script.
-    pub fn read_script(&self, container: &Container, kind: ScriptKind, id: Id<'_>) -> Outcome<Resource> {
-        self.metadata_read(self.catalog.find_script(container, kind, id).map(|s| s.resource(container, false)))
+    pub fn read_script(
+        &self,
+        container: &Container,
+        kind: ScriptKind,
+        id: Id<'_>,
+    ) -> Outcome<Resource> {
+        self.metadata_read(
+            self.catalog
+                .find_script(container, kind, id)
+                .map(|s| s.resource(container, false)),
+        )
     }
 
     /// Replaces a script.
@@ -347,7 +400,11 @@ impl Engine {
         body: &Object,
         if_match: Option<&str>,
     ) -> Outcome<Resource> {
-        self.metadata_resource(body, self.catalog.replace_script(container, kind, id, body, if_match))
+        self.metadata_resource(
+            body,
+            self.catalog
+                .replace_script(container, kind, id, body, if_match),
+        )
     }
 
     /// Deletes a script.
@@ -367,36 +424,71 @@ impl Engine {
     }
 
     /// Changes a throughput.
-    pub fn replace_offer(&self, rid: Rid, change: &OfferChange, if_match: Option<&str>) -> Outcome<Offered> {
+    pub fn replace_offer(
+        &self,
+        rid: Rid,
+        change: &OfferChange,
+        if_match: Option<&str>,
+    ) -> Outcome<Offered> {
         let replaced = self.catalog.replace_offer(rid, change, if_match);
-        self.metadata_write(replaced.as_ref().map_or(0, |offered| offered.resource.body.len()), replaced)
+        self.metadata_write(
+            replaced
+                .as_ref()
+                .map_or(0, |offered| offered.resource.body.len()),
+            replaced,
+        )
     }
 
     /// The rows of a feed, each with what keeps its place in the list.
     fn rows_of(&self, feed: Feed<'_>) -> Result<Vec<Listed>> {
         let row = |order: &[u8], resource: Resource| {
             let key = [order, resource.rid.as_bytes()].concat();
-            Listed { key, text: resource.body }
+            Listed {
+                key,
+                text: resource.body,
+            }
         };
         Ok(match feed {
             Feed::Databases => {
                 let databases = self.catalog.databases();
-                databases.iter().map(|d| row(&d.meta().ts.to_be_bytes(), d.resource(false))).collect()
+                databases
+                    .iter()
+                    .map(|d| row(&d.meta().ts.to_be_bytes(), d.resource(false)))
+                    .collect()
             }
             Feed::Containers(database) => {
                 let containers = self.catalog.containers(database);
-                containers.iter().map(|c| row(&c.created().to_be_bytes(), c.resource(false))).collect()
+                containers
+                    .iter()
+                    .map(|c| row(&c.created().to_be_bytes(), c.resource(false)))
+                    .collect()
             }
             Feed::Scripts(container, kind) => {
                 let number = |rid: Rid| rid.child_number().map_or(0, |(_, number)| number);
                 let scripts = container.scripts(kind);
-                scripts.iter().map(|s| row(&number(s.meta.rid).to_be_bytes(), s.resource(container, false))).collect()
+                scripts
+                    .iter()
+                    .map(|s| {
+                        row(
+                            &number(s.meta.rid).to_be_bytes(),
+                            s.resource(container, false),
+                        )
+                    })
+                    .collect()
             }
             Feed::Plains(kind, owner, mint) => {
                 let plains = self.catalog.plains(owner, kind);
-                plains.iter().map(|p| row(&p.created.to_be_bytes(), p.resource(mint, false))).collect()
+                plains
+                    .iter()
+                    .map(|p| row(&p.created.to_be_bytes(), p.resource(mint, false)))
+                    .collect()
             }
-            Feed::Offers => self.catalog.offers()?.into_iter().map(|offer| row(&[], offer)).collect(),
+            Feed::Offers => self
+                .catalog
+                .offers()?
+                .into_iter()
+                .map(|offer| row(&[], offer))
+                .collect(),
             Feed::Conflicts(_) => Vec::new(),
         })
     }
@@ -404,7 +496,11 @@ impl Engine {
     /// A page of a list of resources.
     pub fn list(&self, feed: Feed<'_>, page: &PageRequest) -> Outcome<Page> {
         let query = QueryRequest::everything(page);
-        self.metadata_read(self.query_feed(feed, &query).result.map(|answer| answer.page))
+        self.metadata_read(
+            self.query_feed(feed, &query)
+                .result
+                .map(|answer| answer.page),
+        )
     }
 
     /// A page of a query over a list of resources.
@@ -413,16 +509,33 @@ impl Engine {
         let rows = self.rows_of(feed);
         let listed = rows.as_ref().map_or(0, Vec::len);
         let environment = orrery_sql::Environment::default();
-        let page = rows
-            .and_then(|rows| query::query_rows(self.world(), &environment, &rows, query, &mut NoFunctions, &mut work));
+        let page = rows.and_then(|rows| {
+            query::query_rows(
+                self.world(),
+                &environment,
+                &rows,
+                query,
+                &mut NoFunctions,
+                &mut work,
+            )
+        });
         let counted = orrery_model::work::QueryWork {
             loaded: listed as u64,
             out: work.rows_out,
             out_bytes: work.bytes_out,
             ..orrery_model::work::QueryWork::default()
         };
-        let page = page.map(|page| QueryPage { page, ..QueryPage::default() });
-        self.outcome(page, Work { steps: vec![Step::Query(counted)] }, None)
+        let page = page.map(|page| QueryPage {
+            page,
+            ..QueryPage::default()
+        });
+        self.outcome(
+            page,
+            Work {
+                steps: vec![Step::Query(counted)],
+            },
+            None,
+        )
     }
 
     /// The live physical partitions in order of their ranges, and an etag that changes with them.
@@ -432,10 +545,17 @@ impl Engine {
     pub fn partition_key_ranges(&self, container: &Container) -> Result<(Vec<RangeInfo>, String)> {
         let mut ranges = container.ranges()?;
         for id in self.ranges_to_split(container) {
-            ranges.iter_mut().filter(|range| range.id == id).for_each(|range| range.is_splitting = true);
+            ranges
+                .iter_mut()
+                .filter(|range| range.id == id)
+                .for_each(|range| range.is_splitting = true);
         }
         let newest = ranges.iter().map(|r| u64::from(r.id)).max().unwrap_or(0);
-        let splitting: String = ranges.iter().filter(|r| r.is_splitting).map(|r| format!("-{}", r.id)).collect();
+        let splitting: String = ranges
+            .iter()
+            .filter(|r| r.is_splitting)
+            .map(|r| format!("-{}", r.id))
+            .collect();
         Ok((ranges, format!("\"{}{splitting}\"", newest + 1)))
     }
 
@@ -450,9 +570,15 @@ impl Engine {
         let watch = QueryWatch::begin(container, &query.text);
         let mut bill = Bill::default();
         bill.index_advice = watch.wants_advice;
-        let (result, bill, position) = self.run_query(container, scope, query, options.into(), bill);
+        let (result, bill, position) =
+            self.run_query(container, scope, query, options.into(), bill);
         self.meters.queried(&bill.work.steps);
-        bill.settle(self, container, self.profile.price(&bill.work), status(&result));
+        bill.settle(
+            self,
+            container,
+            self.profile.price(&bill.work),
+            status(&result),
+        );
         let is_for_one = bill.key.is_some();
         let mut outcome = self.outcome(result, bill.work, position);
         watch.end(self.world().now_ms(), container, is_for_one, &outcome);
@@ -524,7 +650,9 @@ impl Engine {
         features: &str,
         key: Option<&PartitionKey>,
     ) -> Outcome<String> {
-        self.metadata_read(query::client_plan(container, text, parameters, features, key))
+        self.metadata_read(query::client_plan(
+            container, text, parameters, features, key,
+        ))
     }
 
     /// Waits until everything accepted is durable; for a graceful end.
@@ -540,7 +668,13 @@ impl Engine {
 struct NoFunctions;
 
 impl orrery_sql::Functions for NoFunctions {
-    fn call(&mut self, name: &str, _: &[Option<Json>]) -> std::result::Result<Option<Json>, orrery_sql::QueryError> {
-        Err(orrery_sql::QueryError::Unsupported(format!("The user-defined function '{name}' does not exist here.")))
+    fn call(
+        &mut self,
+        name: &str,
+        _: &[Option<Json>],
+    ) -> std::result::Result<Option<Json>, orrery_sql::QueryError> {
+        Err(orrery_sql::QueryError::Unsupported(format!(
+            "The user-defined function '{name}' does not exist here."
+        )))
     }
 }

@@ -45,13 +45,21 @@ impl Engine {
         let (now, default_ttl) = (self.world().now_seconds(), container.settings().default_ttl);
         let snapshot = partition.snapshot()?;
         let mut candidates: Vec<(keys::Number, keys::Place)> = Vec::new();
-        for entry in scan(snapshot.as_ref(), &keys::expiries_until(now), Direction::Forward).take(EXPIRED_A_COMMIT) {
+        for entry in scan(
+            snapshot.as_ref(),
+            &keys::expiries_until(now),
+            Direction::Forward,
+        )
+        .take(EXPIRED_A_COMMIT)
+        {
             let (key, value) = entry?;
             candidates.extend(keys::read_expiry(&key).zip(value[..].try_into().ok()));
         }
         if default_ttl.is_some_and(|ttl| ttl > 0) {
             // Oldest changes first: what was changed last expires last, but for items with a `ttl` of their own.
-            for entry in scan(snapshot.as_ref(), &keys::feed_after(0), Direction::Forward).take(EXPIRED_A_COMMIT) {
+            for entry in scan(snapshot.as_ref(), &keys::feed_after(0), Direction::Forward)
+                .take(EXPIRED_A_COMMIT)
+            {
                 let (key, value) = entry?;
                 let (_, number, place) = read_change(&key, &value)?;
                 candidates.push((number, place));
@@ -61,8 +69,13 @@ impl Engine {
         candidates.dedup();
         let mut expired: Vec<Stored> = Vec::new();
         for (number, place) in candidates {
-            let row = read_row(place, number, |key| snapshot.get(key).map_err(storage_failure))?;
-            expired.extend(row.filter(|row| !row.is_live(now, default_ttl)).map(|row| Stored { number, row }));
+            let row = read_row(place, number, |key| {
+                snapshot.get(key).map_err(storage_failure)
+            })?;
+            expired.extend(
+                row.filter(|row| !row.is_live(now, default_ttl))
+                    .map(|row| Stored { number, row }),
+            );
         }
         if expired.is_empty() {
             return Ok(0);
@@ -71,11 +84,14 @@ impl Engine {
         self.store.let_catch_up();
         let mut writer = partition.lock()?;
         let snapshot = partition.snapshot_with(writer.lsn)?;
-        let mut transaction = Transaction::begin(container, partition, snapshot.as_ref(), self.world());
+        let mut transaction =
+            Transaction::begin(container, partition, snapshot.as_ref(), self.world());
         let mut removed = 0;
         for old in expired {
             let place = keys::place(&old.row.epk);
-            let now_there = read_row(place, old.number, |key| snapshot.get(key).map_err(storage_failure))?;
+            let now_there = read_row(place, old.number, |key| {
+                snapshot.get(key).map_err(storage_failure)
+            })?;
             if transaction.is_large() {
                 break;
             }
@@ -86,6 +102,8 @@ impl Engine {
         }
         let ordered = transaction.commit(&mut writer, None)?;
         drop(writer);
-        ordered.map_or(Ok(()), |ordered| settled(partition, ordered)).map(|()| removed)
+        ordered
+            .map_or(Ok(()), |ordered| settled(partition, ordered))
+            .map(|()| removed)
     }
 }

@@ -31,7 +31,10 @@ impl Meters {
 
     /// A page of a query did these steps.
     pub(crate) fn queried(&self, steps: &[Step]) {
-        let asked = steps.iter().filter(|step| matches!(step, Step::Query(_))).count();
+        let asked = steps
+            .iter()
+            .filter(|step| matches!(step, Step::Query(_)))
+            .count();
         self.query_partitions.observe(asked as f64);
     }
 }

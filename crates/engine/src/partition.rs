@@ -29,7 +29,9 @@ use crate::throughput::Meter;
 use bytes::Bytes;
 use orrery_model::partition_key::EpkRange;
 use orrery_model::{Error, Kind, Result};
-use orrery_storage::{Direction, Outcome, PartitionId, Receipt, Snapshot, Store, StoreError, Token};
+use orrery_storage::{
+    Direction, Outcome, PartitionId, Receipt, Snapshot, Store, StoreError, Token,
+};
 use std::ops::Bound;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -97,7 +99,10 @@ impl Partition {
 
     /// The same with changes of merged histories.
     pub fn mixed_until(self, lsn: u64) -> Self {
-        Partition { mixed_until: lsn, ..self }
+        Partition {
+            mixed_until: lsn,
+            ..self
+        }
     }
 
     /// Writes the first commit of a new partition, LSN 1, which holds nothing.
@@ -108,12 +113,20 @@ impl Partition {
 
     /// A place in this partition's history.
     pub fn position(&self, lsn: u64, item_lsn: Option<u64>) -> Position {
-        Position { range_id: self.id, version: self.version, lsn, item_lsn }
+        Position {
+            range_id: self.id,
+            version: self.version,
+            lsn,
+            item_lsn,
+        }
     }
 
     /// The end of what is durable; the beginning if nobody can say.
     pub fn position_now(&self) -> Position {
-        self.position(self.snapshot().map_or(0, |snapshot| snapshot.head().lsn), None)
+        self.position(
+            self.snapshot().map_or(0, |snapshot| snapshot.head().lsn),
+            None,
+        )
     }
 
     /// What is durable now.
@@ -154,7 +167,10 @@ impl Partition {
             gone if gone == Phase::Gone as u8 => Err(gone_error(self.id)),
             _ => Err(Error::new(
                 Kind::CompletingSplit,
-                format!("The partition key range {} is completing a split or merge. Retry the request.", self.id),
+                format!(
+                    "The partition key range {} is completing a split or merge. Retry the request.",
+                    self.id
+                ),
             )),
         }
     }
@@ -170,11 +186,17 @@ impl Partition {
     /// 409 if somebody does so already; 410 and what the store reports.
     pub fn record(&self) -> Result<()> {
         let _writer = self.lock()?;
-        let mut recording = self.recording.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut recording = self
+            .recording
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         if recording.is_some() {
             return Err(Error::new(
                 Kind::Conflict,
-                format!("The partition key range {} is being split or merged already.", self.id),
+                format!(
+                    "The partition key range {} is being split or merged already.",
+                    self.id
+                ),
             ));
         }
         *recording = Some(Recording::default());
@@ -186,13 +208,21 @@ impl Partition {
     /// # Errors
     /// 449 if something is missing from it.
     pub fn recorded(&self, up_to: u64) -> Result<Vec<crate::recording::Recorded>> {
-        let mut recording = self.recording.lock().unwrap_or_else(PoisonError::into_inner);
-        recording.as_mut().map_or_else(|| Ok(Vec::new()), |recording| recording.take(up_to))
+        let mut recording = self
+            .recording
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        recording
+            .as_mut()
+            .map_or_else(|| Ok(Vec::new()), |recording| recording.take(up_to))
     }
 
     /// Remembers no more.
     pub fn stop_recording(&self) {
-        *self.recording.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self
+            .recording
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     /// What is durable, commit `lsn` included; waits for it if need be.
@@ -216,13 +246,21 @@ impl Partition {
         let Some(row) = snapshot.get(&keys::stretches()).map_err(storage_failure)? else {
             return Ok(Stretches::default());
         };
-        Stretches::decode(&row).ok_or_else(|| Error::internal("the row of index stretches is damaged"))
+        Stretches::decode(&row)
+            .ok_or_else(|| Error::internal("the row of index stretches is damaged"))
     }
 
     /// The LSN after which versions are kept in a snapshot, if they are.
     pub fn versions_after(snapshot: &dyn Snapshot) -> Result<Option<u64>> {
-        let Some(row) = snapshot.get(&keys::versions_floor()).map_err(storage_failure)? else { return Ok(None) };
-        keys::number(&row).map(Some).ok_or_else(|| Error::internal("the row of kept versions is damaged"))
+        let Some(row) = snapshot
+            .get(&keys::versions_floor())
+            .map_err(storage_failure)?
+        else {
+            return Ok(None);
+        };
+        keys::number(&row)
+            .map(Some)
+            .ok_or_else(|| Error::internal("the row of kept versions is damaged"))
     }
 
     /// The writer; opened if need be.
@@ -249,12 +287,18 @@ impl Partition {
 
     /// Keeps everybody from writing until the result is gone. Opens no writer for it.
     pub fn still(&self) -> Still<'_> {
-        Still { _writer: self.writer.lock().unwrap_or_else(PoisonError::into_inner) }
+        Still {
+            _writer: self.writer.lock().unwrap_or_else(PoisonError::into_inner),
+        }
     }
 
     /// Gives the writer up after an outcome that is not known; the next write opens a new one.
     pub fn abandon_writer(&self) {
-        if let Some(recording) = &mut *self.recording.lock().unwrap_or_else(PoisonError::into_inner) {
+        if let Some(recording) = &mut *self
+            .recording
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+        {
             // What was remembered may never have taken place.
             recording.spoil();
         }
@@ -265,8 +309,14 @@ impl Partition {
     pub fn took_place(&self, lsn: u64, token: Token) -> Result<bool> {
         self.abandon_writer();
         // Of one that is gone nothing can be told any more, and a client that is sent elsewhere would do it twice.
-        drop(self.lock().map_err(|_| Error::internal("the outcome of a commit is not known"))?);
-        let row = self.stored()?.get(&keys::log(lsn)).map_err(storage_failure)?;
+        drop(
+            self.lock()
+                .map_err(|_| Error::internal("the outcome of a commit is not known"))?,
+        );
+        let row = self
+            .stored()?
+            .get(&keys::log(lsn))
+            .map_err(storage_failure)?;
         Ok(row.is_some_and(|row| row[..] == writer::log_row(lsn, token)[..]))
     }
 }
@@ -278,7 +328,9 @@ pub fn scan<'a>(
     direction: Direction,
 ) -> impl Iterator<Item = Result<(Bytes, Bytes)>> + use<'a> {
     let bounds = (Bound::Included(&range.0[..]), Bound::Excluded(&range.1[..]));
-    snapshot.scan(bounds, direction).map(|row| row.map_err(storage_failure))
+    snapshot
+        .scan(bounds, direction)
+        .map(|row| row.map_err(storage_failure))
 }
 
 /// Tries of an operation whose partitions are gone each time it comes to use them.
@@ -305,7 +357,14 @@ pub fn again<T>(mut operation: impl FnMut() -> Result<T>) -> Result<T> {
 /// Every other one.
 pub fn unless_gone<T: Default>(done: Result<T>) -> Result<T> {
     match done {
-        Err(error) if matches!(error.kind(), Kind::PartitionKeyRangeGone | Kind::CompletingSplit) => Ok(T::default()),
+        Err(error)
+            if matches!(
+                error.kind(),
+                Kind::PartitionKeyRangeGone | Kind::CompletingSplit
+            ) =>
+        {
+            Ok(T::default())
+        }
         done => done,
     }
 }
@@ -329,7 +388,9 @@ pub fn storage_failure(error: StoreError) -> Error {
 /// # Errors
 /// What the store reports.
 pub fn settled(partition: &Partition, ordered: Ordered) -> Result<()> {
-    let Some(error) = outcome_error(&ordered.receipt.wait()) else { return Ok(()) };
+    let Some(error) = outcome_error(&ordered.receipt.wait()) else {
+        return Ok(());
+    };
     partition.abandon_writer();
     Err(error)
 }
@@ -342,14 +403,20 @@ pub fn outcome_error(outcome: &Outcome) -> Option<Error> {
             Kind::RequestEntityTooLarge,
             "The request changes more than one transaction may hold. Split it into smaller ones.",
         )),
-        Outcome::Fenced | Outcome::Unknown => Some(Error::internal("the outcome of a commit is not known")),
+        Outcome::Fenced | Outcome::Unknown => {
+            Some(Error::internal("the outcome of a commit is not known"))
+        }
         // Clients come back to a server that is busy, and keep away from one that is unavailable.
         Outcome::Busy { retry_after_ms } => Some(
-            Error::new(Kind::Throttled, "Too many writes wait to become durable. Retry later.")
-                .with_retry_after_ms(*retry_after_ms),
+            Error::new(
+                Kind::Throttled,
+                "Too many writes wait to become durable. Retry later.",
+            )
+            .with_retry_after_ms(*retry_after_ms),
         ),
         Outcome::Unavailable { retry_after_ms } => Some(
-            Error::new(Kind::Unavailable, "The store cannot take writes now.").with_retry_after_ms(*retry_after_ms),
+            Error::new(Kind::Unavailable, "The store cannot take writes now.")
+                .with_retry_after_ms(*retry_after_ms),
         ),
     }
 }

@@ -23,12 +23,21 @@ impl CheckedPatch {
     ///
     /// # Errors
     /// 400 for what is no patch, touches what cannot be patched, or has a condition that is no query of an item.
-    pub fn read(container: &Container, json: &Json, predicate: Option<&str>) -> Result<CheckedPatch> {
+    pub fn read(
+        container: &Container,
+        json: &Json,
+        predicate: Option<&str>,
+    ) -> Result<CheckedPatch> {
         let patch = Patch::read(json)?;
         if let Some(fixed) = patch.roots().find(|name| *name == "id" || is_system(name)) {
-            return Err(Error::bad(format!("Invalid patch request: Cannot patch system property '{fixed}'.")));
+            return Err(Error::bad(format!(
+                "Invalid patch request: Cannot patch system property '{fixed}'."
+            )));
         }
-        let condition = predicate.or(patch.condition.as_deref()).map(|text| compile(container, text)).transpose()?;
+        let condition = predicate
+            .or(patch.condition.as_deref())
+            .map(|text| compile(container, text))
+            .transpose()?;
         Ok(CheckedPatch { patch, condition })
     }
 }
@@ -36,7 +45,10 @@ impl CheckedPatch {
 /// A condition has a FROM and a WHERE, and no SELECT.
 fn compile(container: &Container, condition: &str) -> Result<Box<Query>> {
     // It is decided while other writes of the partition wait, so it calls no scripts.
-    let environment = Environment { user_functions: Default::default(), ..query::environment(container) };
+    let environment = Environment {
+        user_functions: Default::default(),
+        ..query::environment(container)
+    };
     query::compile(&format!("SELECT VALUE true {condition}"), &[], &environment).map(Box::new)
 }
 
@@ -55,7 +67,10 @@ impl Transaction<'_> {
     ) -> Result<Stored> {
         self.check_etag(old, old.row.size(), options.if_match)?;
         let item = self.patched(old, patch).inspect_err(|_| {
-            self.work.push(Step::Refused { bytes: old.row.size(), terms: 0 });
+            self.work.push(Step::Refused {
+                bytes: old.row.size(),
+                terms: 0,
+            });
         })?;
         let key = self.container().partition_key().extract(&item)?;
         let stored = self.replace(base, old, &key, &item, options)?;
@@ -68,7 +83,11 @@ impl Transaction<'_> {
     fn patched(&self, old: &Stored, patch: &CheckedPatch) -> Result<Object> {
         let definition = self.container().partition_key();
         if let Some(condition) = &patch.condition
-            && !query::has_row(self.world(), condition, old.row.text(self.container().rid(), old.number))?
+            && !query::has_row(
+                self.world(),
+                condition,
+                old.row.text(self.container().rid(), old.number),
+            )?
         {
             return Err(Error::patch_condition_not_met());
         }

@@ -21,13 +21,23 @@ pub struct Pending<T> {
 
 impl<T> Pending<T> {
     /// An answer that waits for a commit.
-    pub(crate) fn new(ordered: Option<Ordered>, partition: &Arc<Partition>, outcome: Outcome<T>) -> Self {
-        Pending { ordered: ordered.map(|o| (o, Arc::clone(partition))), outcome: Some(outcome) }
+    pub(crate) fn new(
+        ordered: Option<Ordered>,
+        partition: &Arc<Partition>,
+        outcome: Outcome<T>,
+    ) -> Self {
+        Pending {
+            ordered: ordered.map(|o| (o, Arc::clone(partition))),
+            outcome: Some(outcome),
+        }
     }
 
     /// An answer that waits for nothing.
     pub(crate) fn ready(outcome: Outcome<T>) -> Self {
-        Pending { ordered: None, outcome: Some(outcome) }
+        Pending {
+            ordered: None,
+            outcome: Some(outcome),
+        }
     }
 
     /// Blocks until the write is durable.
@@ -36,7 +46,11 @@ impl<T> Pending<T> {
         match self.ordered.take() {
             None => outcome,
             Some((ordered, partition)) => {
-                let Ordered { receipt, lsn, token } = ordered;
+                let Ordered {
+                    receipt,
+                    lsn,
+                    token,
+                } = ordered;
                 conclude(outcome, receipt.wait(), &partition, lsn, token)
             }
         }
@@ -48,7 +62,9 @@ impl<T: Unpin> Future for Pending<T> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome<T>> {
         if let Some((ordered, partition)) = &mut self.ordered {
-            let Poll::Ready(stored) = Pin::new(&mut ordered.receipt).poll(context) else { return Poll::Pending };
+            let Poll::Ready(stored) = Pin::new(&mut ordered.receipt).poll(context) else {
+                return Poll::Pending;
+            };
             let (lsn, token, partition) = (ordered.lsn, ordered.token, Arc::clone(partition));
             self.ordered = None;
             let outcome = self.outcome.take().expect("polled after it was ready");
@@ -68,7 +84,11 @@ enum Parts {
     /// One commit for all.
     Whole(Pending<BatchAnswer>),
     /// A commit for each write.
-    Each { waiting: VecDeque<Pending<BatchReply>>, done: Vec<Outcome<BatchReply>>, position: Option<Position> },
+    Each {
+        waiting: VecDeque<Pending<BatchReply>>,
+        done: Vec<Outcome<BatchReply>>,
+        position: Option<Position>,
+    },
 }
 
 impl PendingBatch {
@@ -80,14 +100,22 @@ impl PendingBatch {
     /// Operations that stand for themselves. `position` is that of the partition that was addressed.
     pub(crate) fn each(parts: Vec<Pending<BatchReply>>, position: Option<Position>) -> Self {
         let done = Vec::with_capacity(parts.len());
-        PendingBatch(Parts::Each { waiting: parts.into(), done, position })
+        PendingBatch(Parts::Each {
+            waiting: parts.into(),
+            done,
+            position,
+        })
     }
 
     /// Blocks until all writes are durable.
     pub fn wait(self) -> Outcome<BatchAnswer> {
         match self.0 {
             Parts::Whole(pending) => pending.wait(),
-            Parts::Each { waiting, mut done, position } => {
+            Parts::Each {
+                waiting,
+                mut done,
+                position,
+            } => {
                 done.extend(waiting.into_iter().map(Pending::wait));
                 all_of(done, position)
             }
@@ -101,9 +129,15 @@ impl Future for PendingBatch {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome<BatchAnswer>> {
         match &mut self.0 {
             Parts::Whole(pending) => Pin::new(pending).poll(context),
-            Parts::Each { waiting, done, position } => {
+            Parts::Each {
+                waiting,
+                done,
+                position,
+            } => {
                 while let Some(next) = waiting.front_mut() {
-                    let Poll::Ready(outcome) = Pin::new(next).poll(context) else { return Poll::Pending };
+                    let Poll::Ready(outcome) = Pin::new(next).poll(context) else {
+                        return Poll::Pending;
+                    };
                     done.push(outcome);
                     waiting.pop_front();
                 }
@@ -117,21 +151,44 @@ impl Future for PendingBatch {
 /// that they have in common.
 fn all_of(results: Vec<Outcome<BatchReply>>, position: Option<Position>) -> Outcome<BatchAnswer> {
     let charge = results.iter().map(|outcome| outcome.charge).sum();
-    let positions = || results.iter().filter_map(|outcome| outcome.position).chain(position);
+    let positions = || {
+        results
+            .iter()
+            .filter_map(|outcome| outcome.position)
+            .chain(position)
+    };
     let newest = positions().max_by_key(|position| position.lsn);
-    let newest = newest.filter(|newest| positions().all(|position| position.range_id == newest.range_id));
-    let position = newest.map(|newest| Position { item_lsn: None, ..newest });
+    let newest =
+        newest.filter(|newest| positions().all(|position| position.range_id == newest.range_id));
+    let position = newest.map(|newest| Position {
+        item_lsn: None,
+        ..newest
+    });
     let work = work_of(&results);
-    Outcome { result: Ok(BatchAnswer { results }), charge, work, position }
+    Outcome {
+        result: Ok(BatchAnswer { results }),
+        charge,
+        work,
+        position,
+    }
 }
 
 /// What the client learns. An unknown outcome is looked up with a newer lease before anybody is told anything.
-fn conclude<T>(outcome: Outcome<T>, stored: Stored, partition: &Partition, lsn: u64, token: [u8; 16]) -> Outcome<T> {
-    let Some(error) = outcome_error(&stored) else { return outcome };
+fn conclude<T>(
+    outcome: Outcome<T>,
+    stored: Stored,
+    partition: &Partition,
+    lsn: u64,
+    token: [u8; 16],
+) -> Outcome<T> {
+    let Some(error) = outcome_error(&stored) else {
+        return outcome;
+    };
     let error = match stored {
         Stored::Fenced | Stored::Unknown => match partition.took_place(lsn, token) {
             Ok(true) => return outcome,
-            Ok(false) => Error::new(Kind::RetryWith, "The write did not take place. Retry it.").caused_by(error),
+            Ok(false) => Error::new(Kind::RetryWith, "The write did not take place. Retry it.")
+                .caused_by(error),
             Err(cause) => cause,
         },
         _ => {
@@ -139,5 +196,10 @@ fn conclude<T>(outcome: Outcome<T>, stored: Stored, partition: &Partition, lsn: 
             error
         }
     };
-    Outcome { result: Err(error), charge: outcome.charge, work: outcome.work, position: outcome.position }
+    Outcome {
+        result: Err(error),
+        charge: outcome.charge,
+        work: outcome.work,
+        position: outcome.position,
+    }
 }

@@ -24,7 +24,10 @@ impl Engine {
         upsert: bool,
         mint: Mint<'_>,
     ) -> Outcome<Resource> {
-        self.metadata_resource(body, self.catalog().create_plain(owner, kind, body, upsert, mint))
+        self.metadata_resource(
+            body,
+            self.catalog().create_plain(owner, kind, body, upsert, mint),
+        )
     }
 
     /// Reads one.
@@ -40,7 +43,10 @@ impl Engine {
         if_match: Option<&str>,
         mint: Mint<'_>,
     ) -> Outcome<Resource> {
-        self.metadata_resource(body, self.catalog().replace_plain(plain, body, if_match, mint))
+        self.metadata_resource(
+            body,
+            self.catalog().replace_plain(plain, body, if_match, mint),
+        )
     }
 
     /// Deletes one, and a user's permissions with the user.
@@ -50,12 +56,22 @@ impl Engine {
 
     /// The resource id of a script; `None` if there is none.
     pub fn script_rid(&self, container: &Container, kind: ScriptKind, id: Id<'_>) -> Option<Rid> {
-        self.catalog().find_script(container, kind, id).ok().map(|script| script.meta.rid)
+        self.catalog()
+            .find_script(container, kind, id)
+            .ok()
+            .map(|script| script.meta.rid)
     }
 
     /// What a permission grants now; `None` if there is no such permission any more.
     pub fn grant(&self, permission: Rid) -> Option<Grant> {
-        let plain = self.catalog().plain(permission.user_part(), PlainKind::Permission, Id::Rid(permission)).ok()?;
+        let plain = self
+            .catalog()
+            .plain(
+                permission.user_part(),
+                PlainKind::Permission,
+                Id::Rid(permission),
+            )
+            .ok()?;
         Grant::of(&plain)
     }
 }

@@ -38,7 +38,8 @@ use orrery_model::work::{QueryWork, Step};
 use orrery_model::world::World;
 use orrery_model::{Error, Json, Kind, Result, limits};
 use orrery_sql::{
-    Bounds, Demand, Environment, Functions, Query, QueryError, Resume, ResumeFilter, Source, Work, query_advice,
+    Bounds, Demand, Environment, Functions, Query, QueryError, Resume, ResumeFilter, Source, Work,
+    query_advice,
 };
 use position::{Position, Stretch};
 use source::{Asked, Candidates, Target};
@@ -67,14 +68,20 @@ pub struct Context<'a> {
 
 /// Rows wanted on a page.
 pub fn page_items(page: &PageRequest) -> usize {
-    page.max_items.unwrap_or(limits::PAGE_ITEMS_DEFAULT).clamp(1, PAGE_ITEMS_MOST)
+    page.max_items
+        .unwrap_or(limits::PAGE_ITEMS_DEFAULT)
+        .clamp(1, PAGE_ITEMS_MOST)
 }
 
 /// What a container's queries may name.
 pub fn environment(container: &Container) -> Environment {
     let settings = container.settings();
     Environment {
-        user_functions: container.scripts(ScriptKind::Function).iter().map(|s| s.id().to_owned()).collect(),
+        user_functions: container
+            .scripts(ScriptKind::Function)
+            .iter()
+            .map(|s| s.id().to_owned())
+            .collect(),
         computed_properties: settings.computed_properties.clone(),
         partition_key: key_paths(container),
         planar: settings.search.planar,
@@ -85,11 +92,21 @@ pub fn environment(container: &Container) -> Environment {
 }
 
 fn key_paths(container: &Container) -> Vec<orrery_sql::Path> {
-    container.partition_key().paths().iter().map(|names| path_of(names)).collect()
+    container
+        .partition_key()
+        .paths()
+        .iter()
+        .map(|names| path_of(names))
+        .collect()
 }
 
 fn path_of(names: &[String]) -> orrery_sql::Path {
-    orrery_sql::Path(names.iter().map(|name| orrery_sql::Step::Name(name.clone())).collect())
+    orrery_sql::Path(
+        names
+            .iter()
+            .map(|name| orrery_sql::Step::Name(name.clone()))
+            .collect(),
+    )
 }
 
 /// Checks that computed properties compile.
@@ -97,15 +114,24 @@ fn path_of(names: &[String]) -> orrery_sql::Path {
 /// # Errors
 /// 400.
 pub fn check_computed_properties(properties: &[(String, String)]) -> Result<()> {
-    let environment = Environment { computed_properties: properties.to_vec(), ..Environment::default() };
-    Query::compile("SELECT * FROM c", &[], &environment).map(|_| ()).map_err(query_error)
+    let environment = Environment {
+        computed_properties: properties.to_vec(),
+        ..Environment::default()
+    };
+    Query::compile("SELECT * FROM c", &[], &environment)
+        .map(|_| ())
+        .map_err(query_error)
 }
 
 /// Compiles a text.
 ///
 /// # Errors
 /// 400 with the service's codes and places.
-pub fn compile(text: &str, parameters: &[(String, Json)], environment: &Environment) -> Result<Query> {
+pub fn compile(
+    text: &str,
+    parameters: &[(String, Json)],
+    environment: &Environment,
+) -> Result<Query> {
     if text.len() > limits::QUERY_TEXT_BYTES {
         return Err(Error::bad(format!(
             "The query text has {} bytes, at most {} are allowed.",
@@ -132,7 +158,12 @@ pub struct Reach {
 impl Reach {
     /// Some partitions, each for itself.
     fn of(partitions: Vec<(Arc<Partition>, Option<EpkRange>)>) -> Self {
-        Reach { partitions, key: None, as_one: None, rest_from: None }
+        Reach {
+            partitions,
+            key: None,
+            as_one: None,
+            rest_from: None,
+        }
     }
 
     /// Keeps what lies behind a position in natural order. What took the place of its partition is read as that was; what
@@ -146,8 +177,14 @@ impl Reach {
         let behind = EpkRange::new(stretch.max.clone(), Epk::max());
         let part = |wanted: &EpkRange| -> Vec<(Arc<Partition>, Option<EpkRange>)> {
             let cut = |(partition, within): &(Arc<Partition>, Option<EpkRange>)| {
-                let both = within.as_ref().unwrap_or(&partition.range).intersection(wanted)?;
-                Some((Arc::clone(partition), (both != partition.range).then_some(both)))
+                let both = within
+                    .as_ref()
+                    .unwrap_or(&partition.range)
+                    .intersection(wanted)?;
+                Some((
+                    Arc::clone(partition),
+                    (both != partition.range).then_some(both),
+                ))
             };
             self.partitions.iter().filter_map(cut).collect()
         };
@@ -156,7 +193,10 @@ impl Reach {
             return Err(Position::foreign());
         }
         self.as_one = Some((last.stretch.clone(), same.len()));
-        self.rest_from = rest.first().filter(|(p, _)| p.range.min < behind.min).map(|_| behind.min.clone());
+        self.rest_from = rest
+            .first()
+            .filter(|(p, _)| p.range.min < behind.min)
+            .map(|_| behind.min.clone());
         self.partitions = same.into_iter().chain(rest).collect();
         Ok(())
     }
@@ -168,14 +208,21 @@ impl Reach {
             as_one => {
                 let is_first = as_one.as_ref().is_some_and(|(_, count)| at == *count);
                 let from = self.rest_from.clone().filter(|_| is_first);
-                Stretch { range: self.partitions[at].0.id, from }
+                Stretch {
+                    range: self.partitions[at].0.id,
+                    from,
+                }
             }
         }
     }
 
     /// Keeps the partition in which the next page begins, and gives the stretch after it.
     fn narrow_to_one(&mut self) -> Option<Stretch> {
-        let one = self.as_one.as_ref().map_or(1, |(_, count)| *count).min(self.partitions.len());
+        let one = self
+            .as_one
+            .as_ref()
+            .map_or(1, |(_, count)| *count)
+            .min(self.partitions.len());
         let next = (one < self.partitions.len()).then(|| self.stretch_at(one));
         self.partitions.truncate(one);
         next
@@ -185,7 +232,12 @@ impl Reach {
 /// Whether a request is for several physical partitions, as the service's gateway sees it: it goes by the headers. If a
 /// request may cross partitions, then neither a condition counts that needs only one of them, nor that there is only
 /// one; the Python SDK's tests count on the plan in both cases.
-fn names_several(container: &Container, scope: &Scope, request: &QueryRequest, reach: &Reach) -> Result<bool> {
+fn names_several(
+    container: &Container,
+    scope: &Scope,
+    request: &QueryRequest,
+    reach: &Reach,
+) -> Result<bool> {
     if reach.partitions.is_empty() || !request.cross_partition {
         return Ok(reach.partitions.len() > 1);
     }
@@ -194,7 +246,11 @@ fn names_several(container: &Container, scope: &Scope, request: &QueryRequest, r
 
 /// The refusal of a query that its client has to merge, with the plan for it.
 fn not_servable(container: &Container, scope: &Scope, request: &QueryRequest) -> Error {
-    let key = if let Scope::Key(key) = scope { Some(key) } else { None };
+    let key = if let Scope::Key(key) = scope {
+        Some(key)
+    } else {
+        None
+    };
     match client_plan(container, &request.text, &request.parameters, "", key) {
         Err(refused) => refused,
         Ok(plan) => Error::new(
@@ -220,17 +276,29 @@ pub fn run(
 ) -> Result<QueryPage> {
     let mut query = compile(&request.text, &request.parameters, &environment(container))?;
     if let Some(filter) = &request.resume_filter {
-        query = ResumeFilter::parse(filter).and_then(|filter| query.resuming(filter)).map_err(filter_error)?;
+        query = ResumeFilter::parse(filter)
+            .and_then(|filter| query.resuming(filter))
+            .map_err(filter_error)?;
     }
-    let resume = request.page.continuation.as_deref().map(token::read).transpose()?;
+    let resume = request
+        .page
+        .continuation
+        .as_deref()
+        .map(token::read)
+        .transpose()?;
     let mut reach = reach(container, scope, &query, request.cross_partition)?;
     let names_several = || names_several(container, scope, request, &reach);
-    let must_merge = context.cross_partition_queries == CrossPartitionQueries::Refuse && query.merges();
+    let must_merge =
+        context.cross_partition_queries == CrossPartitionQueries::Refuse && query.merges();
     if must_merge && names_several()? {
         return Err(not_servable(container, scope, request));
     }
     if query.order().is_empty()
-        && let Some(last) = resume.as_ref().map(|resume| Position::read(&resume.position)).transpose()?.flatten()
+        && let Some(last) = resume
+            .as_ref()
+            .map(|resume| Position::read(&resume.position))
+            .transpose()?
+            .flatten()
     {
         reach.go_on(container, &last)?;
     }
@@ -239,9 +307,21 @@ pub fn run(
         CrossPartitionQueries::Refuse => reach.narrow_to_one(),
     };
     bill.key.clone_from(&reach.key);
-    bill.admit(context.engine, container, reach.partitions.iter().map(|(partition, _)| partition), context.manner)?;
+    bill.admit(
+        context.engine,
+        container,
+        reach.partitions.iter().map(|(partition, _)| partition),
+        context.manner,
+    )?;
     if let Some(text) = query.statistics_query() {
-        let row = statistics(context, container, text, &request.parameters, functions, bill)?;
+        let row = statistics(
+            context,
+            container,
+            text,
+            &request.parameters,
+            functions,
+            bill,
+        )?;
         query = query.with_statistics(&row);
     }
     // Before the snapshots: a policy that is newer than they are does no harm, one that is not known would.
@@ -274,7 +354,11 @@ pub fn run(
         visible: &visible,
         rows_wanted: rows_wanted(&query, &request.page),
         // Over several partitions the values of one would have to be known to those of the others.
-        page_rows: if targets.len() == 1 { page_items(&request.page).min(DISTINCT_MOST) } else { 0 },
+        page_rows: if targets.len() == 1 {
+            page_items(&request.page).min(DISTINCT_MOST)
+        } else {
+            0
+        },
         may_scan_values: !(query.is_distinct() && resume.is_some()),
         profile: context.profile,
         order: None,
@@ -284,10 +368,22 @@ pub fn run(
     let as_one = reach.as_one.as_ref().map_or(0, |(_, count)| *count);
     let mut source = Candidates::open(container, &targets, as_one, ask, after, short)?;
     let mut work = Work::default();
-    let page = run_page(context.world, &query, &mut source, functions, resume.as_ref(), &request.page, &mut work);
+    let page = run_page(
+        context.world,
+        &query,
+        &mut source,
+        functions,
+        resume.as_ref(),
+        &request.page,
+        &mut work,
+    );
     let asked = source.work();
     if !asked.is_empty() {
-        context.engine.meters().index_lookup_seconds.observe(source.lookup_time().as_secs_f64());
+        context
+            .engine
+            .meters()
+            .index_lookup_seconds
+            .observe(source.lookup_time().as_secs_f64());
     }
     let took = context.world.now_ms().saturating_sub(now);
     let before = bill.work.steps.len();
@@ -295,17 +391,38 @@ pub fn run(
     let page = page.map_err(query_error)?;
     let at_the_border = next_range.map(|next| query.resume_at(Position::start_of(&next)));
     let resume = page.resume.or(at_the_border);
-    let continuation = resume.map(|resume| token::write(&resume, request.page.continuation_limit_kb)).transpose()?;
-    let key_paths = if matches!(scope, Scope::Key(_)) { key_paths(container) } else { Vec::new() };
-    let charges =
-        || bill.work.steps[before..].iter().map(|s| context.profile.price_of(s).to_string()).collect::<Vec<_>>();
-    let advice = if request.advice { query_advice(&request.text, &request.parameters) } else { Ok(Vec::new()) };
+    let continuation = resume
+        .map(|resume| token::write(&resume, request.page.continuation_limit_kb))
+        .transpose()?;
+    let key_paths = if matches!(scope, Scope::Key(_)) {
+        key_paths(container)
+    } else {
+        Vec::new()
+    };
+    let charges = || {
+        bill.work.steps[before..]
+            .iter()
+            .map(|s| context.profile.price_of(s).to_string())
+            .collect::<Vec<_>>()
+    };
+    let advice = if request.advice {
+        query_advice(&request.text, &request.parameters)
+    } else {
+        Ok(Vec::new())
+    };
     Ok(QueryPage {
-        page: Page { rows: page.rows, continuation },
-        metrics: request.metrics.then(|| metrics::query_metrics(&asked, &work, took)),
+        page: Page {
+            rows: page.rows,
+            continuation,
+        },
+        metrics: request
+            .metrics
+            .then(|| metrics::query_metrics(&asked, &work, took)),
         index_metrics: (request.metrics || bill.index_advice)
             .then(|| metrics::index_metrics(&query, &settings.policy, &asked, &key_paths)),
-        explanation: request.explain.then(|| metrics::explain(&query, &asked, &work, &charges())),
+        explanation: request
+            .explain
+            .then(|| metrics::explain(&query, &asked, &work, &charges())),
         advice: advice.map_err(query_error)?,
         descends: query.order().first().is_some_and(|key| key.descending),
     })
@@ -339,10 +456,24 @@ fn statistics(
         advice: false,
         resume_filter: None,
     };
-    let merging = Context { cross_partition_queries: CrossPartitionQueries::Merge, ..*context };
-    let page = run(&merging, container, &Scope::Everything, &request, functions, bill)?.page;
+    let merging = Context {
+        cross_partition_queries: CrossPartitionQueries::Merge,
+        ..*context
+    };
+    let page = run(
+        &merging,
+        container,
+        &Scope::Everything,
+        &request,
+        functions,
+        bill,
+    )?
+    .page;
     // An aggregate gives one row, or could not see everything in its time.
-    let row = page.rows.first().ok_or_else(|| query_error(QueryError::Timeout))?;
+    let row = page
+        .rows
+        .first()
+        .ok_or_else(|| query_error(QueryError::Timeout))?;
     parse(row).map_err(|e| Error::internal(format!("the statistics do not read back: {e}")))
 }
 
@@ -363,7 +494,12 @@ pub fn run_page(
 }
 
 /// The bounds of a page of so many rows, begun at `now_ms`.
-fn bounds<'a>(world: &dyn World, now_ms: u64, max_items: usize, expired: &'a mut dyn FnMut() -> bool) -> Bounds<'a> {
+fn bounds<'a>(
+    world: &dyn World,
+    now_ms: u64,
+    max_items: usize,
+    expired: &'a mut dyn FnMut() -> bool,
+) -> Bounds<'a> {
     Bounds {
         max_items,
         max_bytes: limits::PAGE_BYTES,
@@ -381,17 +517,28 @@ fn rows_wanted(query: &Query, page: &PageRequest) -> usize {
         return usize::MAX;
     }
     let top = query.top().unwrap_or(u64::MAX);
-    let window = query.limit().map_or(u64::MAX, |limit| limit.saturating_add(query.offset().unwrap_or(0)));
-    usize::try_from(top.min(window)).unwrap_or(usize::MAX).min(page_items(page))
+    let window = query.limit().map_or(u64::MAX, |limit| {
+        limit.saturating_add(query.offset().unwrap_or(0))
+    });
+    usize::try_from(top.min(window))
+        .unwrap_or(usize::MAX)
+        .min(page_items(page))
 }
 
 /// Which partitions a query has to ask.
-fn reach(container: &Container, scope: &Scope, query: &Query, cross_partition: bool) -> Result<Reach> {
+fn reach(
+    container: &Container,
+    scope: &Scope,
+    query: &Query,
+    cross_partition: bool,
+) -> Result<Reach> {
     if query.demand() == Demand::Nothing {
         return Ok(Reach::of(Vec::new()));
     }
     let mut reach = scope_reach(container, scope)?;
-    reach.partitions.retain(|(_, within)| within.as_ref().is_none_or(|w| !w.is_empty()));
+    reach
+        .partitions
+        .retain(|(_, within)| within.as_ref().is_none_or(|w| !w.is_empty()));
     if reach.key.is_some() {
         return Ok(reach);
     }
@@ -405,7 +552,9 @@ fn reach(container: &Container, scope: &Scope, query: &Query, cross_partition: b
         return Ok(reach);
     };
     reach.partitions.retain(|(partition, within)| {
-        let covers = |key: &Epk| partition.range.contains(key) && within.as_ref().is_none_or(|w| w.contains(key));
+        let covers = |key: &Epk| {
+            partition.range.contains(key) && within.as_ref().is_none_or(|w| w.contains(key))
+        };
         keys.iter().any(covers)
     });
     if let [key] = &keys[..] {
@@ -427,13 +576,27 @@ pub fn scope_reach(container: &Container, scope: &Scope) -> Result<Reach> {
         container.partitions().iter().filter_map(part).collect()
     };
     Ok(match scope {
-        Scope::Everything => Reach::of(container.partitions().iter().map(|p| (p.clone(), None)).collect()),
+        Scope::Everything => Reach::of(
+            container
+                .partitions()
+                .iter()
+                .map(|p| (p.clone(), None))
+                .collect(),
+        ),
         Scope::Epk(range) => Reach::of(stretch(range)),
         Scope::Range { id, within } => {
             let partition = container.partition_by_id(*id)?;
             // A stretch that has nothing of the range leaves nothing of it, which is not the same as no stretch.
-            let part = |w: &EpkRange| partition.range.intersection(w).unwrap_or_else(EpkRange::nothing);
-            let within = within.as_ref().map(part).filter(|both| *both != partition.range);
+            let part = |w: &EpkRange| {
+                partition
+                    .range
+                    .intersection(w)
+                    .unwrap_or_else(EpkRange::nothing)
+            };
+            let within = within
+                .as_ref()
+                .map(part)
+                .filter(|both| *both != partition.range);
             Reach::of(vec![(partition, within)])
         }
         Scope::Key(key) => {
@@ -446,7 +609,10 @@ pub fn scope_reach(container: &Container, scope: &Scope) -> Result<Reach> {
             }
             definition.check(key)?;
             let epk = definition.epk(key);
-            Reach { key: Some(epk.clone()), ..Reach::of(vec![(container.partition_of(&epk), None)]) }
+            Reach {
+                key: Some(epk.clone()),
+                ..Reach::of(vec![(container.partition_of(&epk), None)])
+            }
         }
     })
 }
@@ -461,13 +627,24 @@ fn pinned_keys(container: &Container, query: &Query) -> Option<Vec<Epk>> {
         if keys.len() * values.len() > KEYS_MOST {
             return None;
         }
-        let components = values.iter().map(|v| component(v)).collect::<Option<Vec<_>>>()?;
+        let components = values
+            .iter()
+            .map(|v| component(v))
+            .collect::<Option<Vec<_>>>()?;
         keys = keys
             .iter()
-            .flat_map(|key| components.iter().map(|c| [&key[..], std::slice::from_ref(c)].concat()))
+            .flat_map(|key| {
+                components
+                    .iter()
+                    .map(|c| [&key[..], std::slice::from_ref(c)].concat())
+            })
             .collect();
     }
-    Some(keys.into_iter().map(|components| definition.epk(&PartitionKey::new(components))).collect())
+    Some(
+        keys.into_iter()
+            .map(|components| definition.epk(&PartitionKey::new(components)))
+            .collect(),
+    )
 }
 
 fn component(value: &Json) -> Option<Component> {
@@ -492,8 +669,10 @@ fn check_order(query: &Query, policy: &Policy) -> Result<()> {
             _ => Ok(()),
         },
         several => {
-            let keys: Option<Vec<_>> =
-                several.iter().map(|key| key.path.as_ref().map(|path| (steps(path), !key.descending))).collect();
+            let keys: Option<Vec<_>> = several
+                .iter()
+                .map(|key| key.path.as_ref().map(|path| (steps(path), !key.descending)))
+                .collect();
             if keys.is_some_and(|keys| policy.orders_by(&keys).is_some()) {
                 return Ok(());
             }
@@ -532,9 +711,15 @@ pub fn query_error(error: QueryError) -> Error {
     let told = || error.to_json().to_text();
     match error {
         QueryError::NonFinite => Error::new(Kind::NotRepresentable, error.to_string()),
-        QueryError::Udf { number: Some(number), .. } => Error::bad(told()).with_sub_status(number),
+        QueryError::Udf {
+            number: Some(number),
+            ..
+        } => Error::bad(told()).with_sub_status(number),
         QueryError::Resume(_) => Error::bad(format!("The continuation token is invalid: {error}")),
-        QueryError::Timeout => Error::new(Kind::RequestTimeout, "The query did not finish within its time."),
+        QueryError::Timeout => Error::new(
+            Kind::RequestTimeout,
+            "The query did not finish within its time.",
+        ),
         QueryError::Source(cause) => match cause.downcast::<Error>() {
             Ok(error) => *error,
             Err(other) => Error::internal(other),

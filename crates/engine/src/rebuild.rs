@@ -43,7 +43,8 @@ impl Engine {
                     Err(error) => return Err(error),
                 }
             }
-            self.catalog().retire_policies(&container, policies.newest.0)?;
+            self.catalog()
+                .retire_policies(&container, policies.newest.0)?;
         }
         Ok(false)
     }
@@ -90,7 +91,10 @@ impl Engine {
         }
         let snapshot = partition.snapshot_with(writer.lsn)?;
         let mut stretches = writer.stretches.clone();
-        let mut changes = Changes { counters: writer.counters, ..Changes::default() };
+        let mut changes = Changes {
+            counters: writer.counters,
+            ..Changes::default()
+        };
         let mut reached = None;
         let from = keys::naturals_from(stretches.frontier(newest));
         for (looked_at, entry) in scan(snapshot.as_ref(), &from, Direction::Forward).enumerate() {
@@ -102,7 +106,10 @@ impl Engine {
             let Some((before, after)) = policies.pair(&stretches, number) else {
                 return Err(Error::internal("a policy in use is not known"));
             };
-            let row = read_row(place, number, |key| snapshot.get(key).map_err(storage_failure))?.ok_or_else(damaged)?;
+            let row = read_row(place, number, |key| {
+                snapshot.get(key).map_err(storage_failure)
+            })?
+            .ok_or_else(damaged)?;
             if !row.leave_out_of_index {
                 let item = Item { number, place, row };
                 item.change(container, partition, before, after, &mut changes)?;
@@ -146,7 +153,8 @@ impl Item {
         let item = json.as_object().ok_or_else(damaged)?;
         let key_is_id = container.settings().partition_key_is_id();
         let mut paths = partition.paths_mut()?;
-        let mut terms = |policy: &Policy| Terms::of(item, self.row.ts, policy, key_is_id, &mut paths);
+        let mut terms =
+            |policy: &Policy| Terms::of(item, self.row.ts, policy, key_is_id, &mut paths);
         let (before, after) = (terms(before), terms(after));
         changes.replace_terms(&before, &after, self.number, self.place);
         Ok(())

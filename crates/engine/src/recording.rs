@@ -34,7 +34,11 @@ impl Recording {
             return;
         }
         self.bytes += weight(puts, deletes);
-        self.commits.push_back(Recorded { lsn, puts: puts.to_vec(), deletes: deletes.to_vec() });
+        self.commits.push_back(Recorded {
+            lsn,
+            puts: puts.to_vec(),
+            deletes: deletes.to_vec(),
+        });
         if self.bytes > BYTES_MOST {
             self.spoil();
         }
@@ -42,7 +46,10 @@ impl Recording {
 
     /// Something is missing or wrong: whoever copies has to begin anew.
     pub fn spoil(&mut self) {
-        *self = Recording { is_spoilt: true, ..Recording::default() };
+        *self = Recording {
+            is_spoilt: true,
+            ..Recording::default()
+        };
     }
 
     /// Takes the commits up to an LSN.
@@ -58,13 +65,19 @@ impl Recording {
         }
         let count = self.commits.partition_point(|commit| commit.lsn <= up_to);
         let taken: Vec<_> = self.commits.drain(..count).collect();
-        self.bytes -= taken.iter().map(|commit| weight(&commit.puts, &commit.deletes)).sum::<usize>();
+        self.bytes -= taken
+            .iter()
+            .map(|commit| weight(&commit.puts, &commit.deletes))
+            .sum::<usize>();
         Ok(taken)
     }
 }
 
 fn weight(puts: &[(Vec<u8>, Vec<u8>)], deletes: &[Vec<u8>]) -> usize {
-    puts.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>() + deletes.iter().map(Vec::len).sum::<usize>()
+    puts.iter()
+        .map(|(key, value)| key.len() + value.len())
+        .sum::<usize>()
+        + deletes.iter().map(Vec::len).sum::<usize>()
 }
 
 #[cfg(test)]

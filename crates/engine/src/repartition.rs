@@ -48,7 +48,10 @@ struct Operation {
 
 impl Operation {
     fn status(&self) -> Repartition {
-        self.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.status
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     fn note(&self, note: impl FnOnce(&mut Repartition)) {
@@ -97,7 +100,11 @@ impl Engine {
             moving: Mutex::new(Some(moving)),
             status: Mutex::new(status.clone()),
         });
-        let mut all = self.repartitions.all.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self
+            .repartitions
+            .all
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         if all.len() >= REMEMBERED
             && let Some(oldest) = all.iter().position(|operation| operation.is_over())
         {
@@ -109,7 +116,10 @@ impl Engine {
 
     /// The splits and merges under way, and the last that are over; oldest first.
     pub fn repartitions(&self) -> Vec<Repartition> {
-        self.operations().iter().map(|operation| operation.status()).collect()
+        self.operations()
+            .iter()
+            .map(|operation| operation.status())
+            .collect()
     }
 
     /// A split or merge.
@@ -148,7 +158,10 @@ impl Engine {
     /// 404 for an unknown one.
     pub fn cancel_repartition(&self, id: u64) -> Result<Repartition> {
         let operation = self.operation(id)?;
-        let mut moving = operation.moving.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut moving = operation
+            .moving
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         if let Some(moving) = moving.take() {
             self.give_up(&operation, &moving, RepartitionStage::Cancelled, None);
         }
@@ -165,9 +178,18 @@ impl Engine {
         let mut first_failure = self.catalog().grow_offers().err();
         for container in self.catalog().all_containers() {
             while let Some(change) = self.wanted_split(&container)? {
-                match self.begin_repartition(&container, change, false).map(|begun| self.finish_repartition(begun.id)) {
-                    Ok(Ok(Repartition { stage: RepartitionStage::Done, .. })) => {}
-                    Ok(Ok(Repartition { failure: Some(failure), .. })) => {
+                match self
+                    .begin_repartition(&container, change, false)
+                    .map(|begun| self.finish_repartition(begun.id))
+                {
+                    Ok(Ok(Repartition {
+                        stage: RepartitionStage::Done,
+                        ..
+                    })) => {}
+                    Ok(Ok(Repartition {
+                        failure: Some(failure),
+                        ..
+                    })) => {
                         first_failure.get_or_insert(Error::internal(failure));
                         break;
                     }
@@ -176,7 +198,11 @@ impl Engine {
                 }
             }
         }
-        for operation in self.operations().iter().filter(|operation| !operation.is_over()) {
+        for operation in self
+            .operations()
+            .iter()
+            .filter(|operation| !operation.is_over())
+        {
             let Repartition { id, stepwise, .. } = operation.status();
             match stepwise {
                 true => self.follow(operation),
@@ -187,33 +213,63 @@ impl Engine {
     }
 
     fn operations(&self) -> Vec<Arc<Operation>> {
-        self.repartitions.all.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+        self.repartitions
+            .all
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .iter()
+            .cloned()
+            .collect()
     }
 
     fn operation(&self, id: u64) -> Result<Arc<Operation>> {
-        let found = self.operations().into_iter().find(|operation| operation.status().id == id);
-        found.ok_or_else(|| Error::new(Kind::NotFound, format!("There is no split or merge with the number {id}.")))
+        let found = self
+            .operations()
+            .into_iter()
+            .find(|operation| operation.status().id == id);
+        found.ok_or_else(|| {
+            Error::new(
+                Kind::NotFound,
+                format!("There is no split or merge with the number {id}."),
+            )
+        })
     }
 
     fn step_of(&self, operation: &Operation) {
-        let mut moving = operation.moving.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(mut work) = moving.take() else { return };
-        let Repartition { stage, stepwise, .. } = operation.status();
+        let mut moving = operation
+            .moving
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let Some(mut work) = moving.take() else {
+            return;
+        };
+        let Repartition {
+            stage, stepwise, ..
+        } = operation.status();
         let done = match stage {
-            RepartitionStage::Copying => self.copy(operation, &mut work).map(|()| RepartitionStage::Copied),
+            RepartitionStage::Copying => self
+                .copy(operation, &mut work)
+                .map(|()| RepartitionStage::Copied),
             RepartitionStage::Copied if stepwise => {
-                work.sources().for_each(|source| source.enter(Phase::Completing));
+                work.sources()
+                    .for_each(|source| source.enter(Phase::Completing));
                 Ok(RepartitionStage::Completing)
             }
-            _ => self.complete(operation, &mut work).map(|()| RepartitionStage::Done),
+            _ => self
+                .complete(operation, &mut work)
+                .map(|()| RepartitionStage::Done),
         };
         match done {
             Ok(RepartitionStage::Done) => {
                 let now = self.world.now_ms();
-                operation.note(|status| (status.stage, status.ended_ms) = (RepartitionStage::Done, Some(now)));
+                operation.note(|status| {
+                    (status.stage, status.ended_ms) = (RepartitionStage::Done, Some(now))
+                });
             }
             Ok(stage) => {
-                operation.note(|status| (status.stage, status.copied_bytes) = (stage, work.copied_bytes));
+                operation.note(|status| {
+                    (status.stage, status.copied_bytes) = (stage, work.copied_bytes)
+                });
                 *moving = Some(work);
             }
             Err(error) => self.fail(operation, &work, &error),
@@ -229,11 +285,15 @@ impl Engine {
 
     /// The copy of one that waits for its next step follows what is written, so that it need not be remembered.
     fn follow(&self, operation: &Operation) {
-        let Ok(mut moving) = operation.moving.try_lock() else { return };
+        let Ok(mut moving) = operation.moving.try_lock() else {
+            return;
+        };
         if operation.status().stage != RepartitionStage::Copied {
             return;
         }
-        let Some(mut work) = moving.take() else { return };
+        let Some(mut work) = moving.take() else {
+            return;
+        };
         match work.round() {
             Ok(_) => *moving = Some(work),
             Err(error) => self.fail(operation, &work, &error),
@@ -243,11 +303,19 @@ impl Engine {
     fn complete(&self, operation: &Operation, moving: &mut Moving) -> Result<()> {
         // What came since the copy was made is followed before anybody has to wait.
         moving.round()?;
-        let (container, sources) = (&operation.container, moving.sources().cloned().collect::<Vec<_>>());
-        let new_ranges = self.catalog().replace_partitions(container, &sources, |held| {
-            moving.finish(container, held)?;
-            Ok(NewRanges { homes: moving.targets(), mixed_until: moving.mixed_until() })
-        })?;
+        let (container, sources) = (
+            &operation.container,
+            moving.sources().cloned().collect::<Vec<_>>(),
+        );
+        let new_ranges = self
+            .catalog()
+            .replace_partitions(container, &sources, |held| {
+                moving.finish(container, held)?;
+                Ok(NewRanges {
+                    homes: moving.targets(),
+                    mixed_until: moving.mixed_until(),
+                })
+            })?;
         operation.note(|status| {
             status.copied_bytes = moving.copied_bytes;
             status.new_ranges = new_ranges;
@@ -257,48 +325,88 @@ impl Engine {
 
     fn fail(&self, operation: &Operation, moving: &Moving, error: &Error) {
         let cause = error.cause_chain();
-        let cause = if cause.is_empty() { error.told().to_owned() } else { cause };
+        let cause = if cause.is_empty() {
+            error.told().to_owned()
+        } else {
+            cause
+        };
         self.give_up(operation, moving, RepartitionStage::Failed, Some(cause));
     }
 
     /// Everything is as it was before.
-    fn give_up(&self, operation: &Operation, moving: &Moving, stage: RepartitionStage, failure: Option<String>) {
-        moving.sources().for_each(|source| source.enter(Phase::Serving));
-        self.catalog().give_up_homes(moving.targets().into_iter().map(|(home, _)| home));
+    fn give_up(
+        &self,
+        operation: &Operation,
+        moving: &Moving,
+        stage: RepartitionStage,
+        failure: Option<String>,
+    ) {
+        moving
+            .sources()
+            .for_each(|source| source.enter(Phase::Serving));
+        self.catalog()
+            .give_up_homes(moving.targets().into_iter().map(|(home, _)| home));
         let now = self.world.now_ms();
-        operation.note(|status| (status.stage, status.failure, status.ended_ms) = (stage, failure, Some(now)));
+        operation.note(|status| {
+            (status.stage, status.failure, status.ended_ms) = (stage, failure, Some(now))
+        });
     }
 
     /// The ranges that are being split, or will be for the container's throughput.
     pub(crate) fn ranges_to_split(&self, container: &Container) -> Vec<u32> {
-        let under_way = self.operations().into_iter().filter(|operation| operation.container.rid() == container.rid());
+        let under_way = self
+            .operations()
+            .into_iter()
+            .filter(|operation| operation.container.rid() == container.rid());
         let split = |operation: Arc<Operation>| match operation.status() {
-            Repartition { stage, change: RangeChange::Split { range, .. }, .. } if !stage.is_over() => Some(range),
+            Repartition {
+                stage,
+                change: RangeChange::Split { range, .. },
+                ..
+            } if !stage.is_over() => Some(range),
             _ => None,
         };
-        under_way.filter_map(split).chain(self.ranges_for_throughput(container)).collect()
+        under_way
+            .filter_map(split)
+            .chain(self.ranges_for_throughput(container))
+            .collect()
     }
 
     /// The ranges that have to be split for the container's throughput: one half at a time, and the widest first.
     fn ranges_for_throughput(&self, container: &Container) -> Vec<u32> {
         let partitions = container.partitions();
-        let needed = self.catalog().offer_of(container.rid()).map_or(0, |offer| offer.partitions());
+        let needed = self
+            .catalog()
+            .offer_of(container.rid())
+            .map_or(0, |offer| offer.partitions());
         let hashing = container.partition_key().hashing();
         let mut widest: Vec<_> = partitions.iter().collect();
         widest.sort_by_key(|p| (std::cmp::Reverse(p.range.width(hashing)), p.id));
-        widest.iter().take(needed.saturating_sub(partitions.len())).map(|p| p.id).collect()
+        widest
+            .iter()
+            .take(needed.saturating_sub(partitions.len()))
+            .map(|p| p.id)
+            .collect()
     }
 
     /// The split that a container's throughput or size asks for next.
     fn wanted_split(&self, container: &Container) -> Result<Option<RangeChange>> {
         if let Some(range) = self.ranges_for_throughput(container).first() {
-            return Ok(Some(RangeChange::Split { range: *range, at: SplitAt::Middle }));
+            return Ok(Some(RangeChange::Split {
+                range: *range,
+                at: SplitAt::Middle,
+            }));
         }
         for partition in container.partitions().iter() {
-            let Ok(snapshot) = partition.survey() else { continue };
+            let Ok(snapshot) = partition.survey() else {
+                continue;
+            };
             let is_large = Partition::counters(snapshot.as_ref())?.bytes > self.partition_bytes;
             if is_large && median(partition)?.is_some() {
-                return Ok(Some(RangeChange::Split { range: partition.id, at: SplitAt::Median }));
+                return Ok(Some(RangeChange::Split {
+                    range: partition.id,
+                    at: SplitAt::Median,
+                }));
             }
         }
         Ok(None)
@@ -306,7 +414,10 @@ impl Engine {
 }
 
 /// The partitions that go, and the stretches of those that come.
-fn plan(container: &Container, change: &RangeChange) -> Result<(Vec<Arc<Partition>>, Vec<EpkRange>)> {
+fn plan(
+    container: &Container,
+    change: &RangeChange,
+) -> Result<(Vec<Arc<Partition>>, Vec<EpkRange>)> {
     match change {
         RangeChange::Split { range, at } => {
             let partition = container.partition_by_id(*range)?;
@@ -321,17 +432,31 @@ fn plan(container: &Container, change: &RangeChange) -> Result<(Vec<Arc<Partitio
                     "The partition key range {range} cannot be split there: nothing lies on one of the sides."
                 ))
             })?;
-            Ok((vec![partition], vec![EpkRange::new(min, border.clone()), EpkRange::new(border, max)]))
+            Ok((
+                vec![partition],
+                vec![
+                    EpkRange::new(min, border.clone()),
+                    EpkRange::new(border, max),
+                ],
+            ))
         }
         RangeChange::Merge { ranges } => {
-            let mut partitions =
-                ranges.iter().map(|id| container.partition_by_id(*id)).collect::<Result<Vec<Arc<Partition>>>>()?;
+            let mut partitions = ranges
+                .iter()
+                .map(|id| container.partition_by_id(*id))
+                .collect::<Result<Vec<Arc<Partition>>>>()?;
             partitions.sort_by(|a, b| a.range.min.cmp(&b.range.min));
-            let neighbours = partitions.windows(2).all(|pair| pair[0].range.max == pair[1].range.min);
-            let (Some(first), Some(last), true) =
-                (partitions.first(), partitions.last(), partitions.len() > 1 && neighbours)
-            else {
-                return Err(Error::bad("A merge needs two or more partition key ranges that lie side by side."));
+            let neighbours = partitions
+                .windows(2)
+                .all(|pair| pair[0].range.max == pair[1].range.min);
+            let (Some(first), Some(last), true) = (
+                partitions.first(),
+                partitions.last(),
+                partitions.len() > 1 && neighbours,
+            ) else {
+                return Err(Error::bad(
+                    "A merge needs two or more partition key ranges that lie side by side.",
+                ));
             };
             let whole = EpkRange::new(first.range.min.clone(), last.range.max.clone());
             Ok((partitions, vec![whole]))
@@ -344,7 +469,11 @@ fn median(partition: &Partition) -> Result<Option<Epk>> {
     let snapshot = partition.snapshot()?;
     let half = Partition::counters(snapshot.as_ref())?.items / 2;
     let (mut first, mut last) = (None, None);
-    for (passed, row) in (0..).zip(scan(snapshot.as_ref(), &keys::primaries(), Direction::Forward)) {
+    for (passed, row) in (0..).zip(scan(
+        snapshot.as_ref(),
+        &keys::primaries(),
+        Direction::Forward,
+    )) {
         let (key, _) = row?;
         let epk = match keys::kept(&key) {
             Some(keys::Kept::OfKey(epk)) => Epk::from_bytes(epk),

@@ -38,7 +38,12 @@ pub struct Outcome<T> {
 impl<T> Outcome<T> {
     /// The same outcome with another value.
     pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Outcome<U> {
-        Outcome { result: self.result.map(f), charge: self.charge, work: self.work, position: self.position }
+        Outcome {
+            result: self.result.map(f),
+            charge: self.charge,
+            work: self.work,
+            position: self.position,
+        }
     }
 }
 
@@ -190,7 +195,10 @@ impl QueryRequest {
 
     /// A page of everything there is, in natural order.
     pub fn everything(page: &PageRequest) -> Self {
-        QueryRequest { cross_partition: true, ..QueryRequest::of("SELECT * FROM c", Vec::new(), page.clone()) }
+        QueryRequest {
+            cross_partition: true,
+            ..QueryRequest::of("SELECT * FROM c", Vec::new(), page.clone())
+        }
     }
 }
 

@@ -21,7 +21,10 @@ const PROPERTIES: &[Property] = &[
     servers("_rid", "the server's own: a client's value is dropped"),
     servers("_self", "the server's own: a client's value is dropped"),
     servers("_etag", "the server's own: a client's value is dropped"),
-    servers("_attachments", "the server's own: a client's value is dropped"),
+    servers(
+        "_attachments",
+        "the server's own: a client's value is dropped",
+    ),
     servers("_ts", "the server's own: a client's value is dropped"),
 ];
 
@@ -66,7 +69,11 @@ impl Row {
         let epk = self.epk.as_bytes();
         let mut out = Vec::with_capacity(HEADER + epk.len() + self.body.len());
         out.push(VERSION);
-        out.push(if self.leave_out_of_index { NOT_INDEXED } else { 0 });
+        out.push(if self.leave_out_of_index {
+            NOT_INDEXED
+        } else {
+            0
+        });
         out.extend_from_slice(&self.lsn.to_be_bytes());
         out.extend_from_slice(&self.sequence.to_be_bytes());
         out.extend_from_slice(&self.ts.to_be_bytes());
@@ -113,7 +120,8 @@ impl Row {
 
     /// Whether a client may still see it.
     pub fn is_live(&self, now_seconds: u64, default_ttl: Option<i32>) -> bool {
-        self.expires(default_ttl).is_none_or(|second| now_seconds < second)
+        self.expires(default_ttl)
+            .is_none_or(|second| now_seconds < second)
     }
 
     /// `_etag`, with its quotes.
@@ -123,7 +131,13 @@ impl Row {
 
     fn etag_inner(&self) -> String {
         let e = self.etag;
-        format!("{:08x}-{:04x}-{:04x}-0000-{:08x}0000", e >> 32, e >> 16 & 0xFFFF, e & 0xFFFF, self.ts & 0xFFFF_FFFF)
+        format!(
+            "{:08x}-{:04x}-{:04x}-0000-{:08x}0000",
+            e >> 32,
+            e >> 16 & 0xFFFF,
+            e & 0xFFFF,
+            self.ts & 0xFFFF_FFFF
+        )
     }
 
     /// The text that clients read: the body and the system properties.
@@ -229,7 +243,10 @@ mod tests {
     fn damaged_rows_are_an_error_at_every_cut() {
         let bytes = Bytes::from(row("").encode());
         for end in 0..bytes.len() {
-            assert!(Row::decode(&bytes.slice(..end)).is_err(), "{end} bytes were taken for a row");
+            assert!(
+                Row::decode(&bytes.slice(..end)).is_err(),
+                "{end} bytes were taken for a row"
+            );
         }
     }
 
@@ -240,8 +257,14 @@ mod tests {
             let row = row(body);
             let text = row.text(container, 5);
             let json = parse(&text).expect("JSON");
-            assert_eq!(json.get("_etag").and_then(orrery_model::Json::as_str), Some(row.etag_text().as_str()));
-            assert_eq!(json.get("_rid").and_then(orrery_model::Json::as_str), Some("AAAAAYAAAAEFAAAAAAAAAA=="));
+            assert_eq!(
+                json.get("_etag").and_then(orrery_model::Json::as_str),
+                Some(row.etag_text().as_str())
+            );
+            assert_eq!(
+                json.get("_rid").and_then(orrery_model::Json::as_str),
+                Some("AAAAAYAAAAEFAAAAAAAAAA==")
+            );
             assert_eq!(text.len(), row.size(), "{}", String::from_utf8_lossy(&text));
         }
     }
@@ -249,7 +272,10 @@ mod tests {
     #[test]
     fn a_clients_system_properties_are_dropped() {
         let item = parse(br#"{"id":"a","_ts":1,"_mine":2,"_etag":"x"}"#).expect("JSON");
-        assert_eq!(&body_text(item.as_object().expect("object"))[..], br#"{"id":"a","_mine":2}"#);
+        assert_eq!(
+            &body_text(item.as_object().expect("object"))[..],
+            br#"{"id":"a","_mine":2}"#
+        );
     }
 
     #[test]

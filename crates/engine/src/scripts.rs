@@ -12,7 +12,8 @@ use crate::patches::CheckedPatch;
 use crate::pending::Pending;
 use crate::query::{Listed, environment, query_rows};
 use crate::request::{
-    ExecuteOptions, Id, Outcome, PageRequest, ProcedureReply, QueryRequest, ScriptKind, WriteOperation, Written,
+    ExecuteOptions, Id, Outcome, PageRequest, ProcedureReply, QueryRequest, ScriptKind,
+    WriteOperation, Written,
 };
 use crate::throughput::Spot;
 use crate::transaction::{Base, ItemOptions, Stored, Transaction, etag_matches, item_id};
@@ -23,8 +24,8 @@ use orrery_model::rid::Child;
 use orrery_model::work::{QueryWork, Step, Work};
 use orrery_model::{Error, Json, Kind, Object, Result, Rid};
 use orrery_script::{
-    Ambient, ContainerLinks, DocumentLink, Host, HostCall, HostFailure, HostReply, IndexAction, Operation, Procedure,
-    Quota, ScriptError, Trigger, TriggerTime,
+    Ambient, ContainerLinks, DocumentLink, Host, HostCall, HostFailure, HostReply, IndexAction,
+    Operation, Procedure, Quota, ScriptError, Trigger, TriggerTime,
 };
 use orrery_sql::{Functions, QueryError};
 use std::borrow::Cow;
@@ -59,45 +60,92 @@ impl Engine {
         arguments: &[u8],
         options: ExecuteOptions,
     ) -> std::result::Result<Pending<ProcedureReply>, Box<Outcome<ProcedureReply>>> {
-        let found = container.partition_key().check(key).and_then(|()| match procedure {
-            Id::Name(ECHO) => Ok(Arc::new(Script::procedure(ECHO, orrery_script::ECHO_PROCEDURE))),
-            _ => self.catalog().find_script(container, ScriptKind::Procedure, procedure),
-        });
-        let script =
-            found.map_err(|e| Box::new(self.outcome(Err(e), Work { steps: vec![Step::ReadNothing] }, None)))?;
+        let found = container
+            .partition_key()
+            .check(key)
+            .and_then(|()| match procedure {
+                Id::Name(ECHO) => Ok(Arc::new(Script::procedure(
+                    ECHO,
+                    orrery_script::ECHO_PROCEDURE,
+                ))),
+                _ => self
+                    .catalog()
+                    .find_script(container, ScriptKind::Procedure, procedure),
+            });
+        let script = found.map_err(|e| {
+            Box::new(self.outcome(
+                Err(e),
+                Work {
+                    steps: vec![Step::ReadNothing],
+                },
+                None,
+            ))
+        })?;
         let epk = container.partition_key().epk(key);
         let mut work = Work::default();
         let mut run = |room: &mut Room<'_, '_>| {
-            let (self_link, alt_link, quota) = (container.self_link(), container.alt_link(), self.quota(container));
+            let (self_link, alt_link, quota) = (
+                container.self_link(),
+                container.alt_link(),
+                self.quota(container),
+            );
             let call = Procedure {
                 id: script.id(),
                 body: script.source(),
                 arguments,
-                links: ContainerLinks { self_link: &self_link, alt_link: &alt_link },
-                quota: Quota { current: &quota.1, maximum: &quota.0 },
+                links: ContainerLinks {
+                    self_link: &self_link,
+                    alt_link: &alt_link,
+                },
+                quota: Quota {
+                    current: &quota.1,
+                    maximum: &quota.0,
+                },
                 logging: options.logging,
                 ambient: self.ambient(),
             };
             let run = || self.scripts().run_procedure(call, room);
-            let outcome = self.meters().script_seconds.time(run).map_err(script_error)?;
-            Ok(ProcedureReply { body: outcome.body, log: outcome.log })
+            let outcome = self
+                .meters()
+                .script_seconds
+                .time(run)
+                .map_err(script_error)?;
+            Ok(ProcedureReply {
+                body: outcome.body,
+                log: outcome.log,
+            })
         };
         let (partition, done) = container.in_partition_of(&epk, |partition| {
             work.steps.clear();
-            let spot = Spot { container, partition, key: Some(&epk) };
+            let spot = Spot {
+                container,
+                partition,
+                key: Some(&epk),
+            };
             self.at(spot, options.manner, &mut work, |work| {
                 let mut steps = Vec::new();
                 let done = self.transact(container, partition, key, &mut steps, &mut run);
-                work.steps.push(Step::Script { inner: steps, executions: 1 });
+                work.steps.push(Step::Script {
+                    inner: steps,
+                    executions: 1,
+                });
                 done
             })
         });
         match done {
             Ok((ordered, reply, lsn)) => {
                 let position = partition.position(lsn, None);
-                Ok(Pending::new(ordered, &partition, self.outcome(Ok(reply), work, Some(position))))
+                Ok(Pending::new(
+                    ordered,
+                    &partition,
+                    self.outcome(Ok(reply), work, Some(position)),
+                ))
             }
-            Err(error) => Err(Box::new(self.outcome(Err(error), work, Some(partition.position_now())))),
+            Err(error) => Err(Box::new(self.outcome(
+                Err(error),
+                work,
+                Some(partition.position_now()),
+            ))),
         }
     }
 
@@ -110,7 +158,9 @@ impl Engine {
         work: &mut Work,
     ) -> Result<(Option<Ordered>, Written, u64)> {
         let named = |name: &Option<String>, time: TriggerTime| {
-            name.as_ref().map(|name| find_trigger(container, name, time, write.operation)).transpose()
+            name.as_ref()
+                .map(|name| find_trigger(container, name, time, write.operation))
+                .transpose()
         };
         let (pre, post) = (
             named(&write.options.pre_trigger, TriggerTime::Pre)?,
@@ -134,14 +184,22 @@ impl Engine {
             let (stored, created) = apply(&mut room.transaction, &mut room.base, &write)?;
             let mut written = Written::of(container, stored, created);
             if let Some(trigger) = &post
-                && let Some(body) =
-                    self.run_post_trigger(room, trigger, &write, deleted.as_deref(), written.item.as_ref())?
+                && let Some(body) = self.run_post_trigger(
+                    room,
+                    trigger,
+                    &write,
+                    deleted.as_deref(),
+                    written.item.as_ref(),
+                )?
             {
                 written.item = Some(Bytes::from(body));
             }
             Ok(written)
         });
-        work.steps.push(Step::Script { inner: steps, executions });
+        work.steps.push(Step::Script {
+            inner: steps,
+            executions,
+        });
         done
     }
 
@@ -156,26 +214,47 @@ impl Engine {
     ) -> Result<(Option<Ordered>, T, u64)> {
         let epk = container.partition_key().epk(key);
         let place = crate::keys::place(&epk);
-        let _turn = self.turn_of(place).lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = self
+            .turn_of(place)
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         for run in 0..=OPTIMISTIC_RUNS {
-            let mut held = (run == OPTIMISTIC_RUNS).then(|| partition.lock()).transpose()?;
+            let mut held = (run == OPTIMISTIC_RUNS)
+                .then(|| partition.lock())
+                .transpose()?;
             let accepted = match &held {
                 Some(writer) => writer.lsn,
                 None => partition.lock()?.lsn,
             };
             let snapshot = partition.snapshot_with(accepted)?;
-            let transaction = Transaction::begin(container, partition, snapshot.as_ref(), self.world());
-            let mut room =
-                Room { engine: self, container, key: key.clone(), epk: epk.clone(), transaction, base: Base::Durable };
+            let transaction =
+                Transaction::begin(container, partition, snapshot.as_ref(), self.world());
+            let mut room = Room {
+                engine: self,
+                container,
+                key: key.clone(),
+                epk: epk.clone(),
+                transaction,
+                base: Base::Durable,
+            };
             let done = body(&mut room);
-            let Room { mut transaction, .. } = room;
+            let Room {
+                mut transaction, ..
+            } = room;
             *steps = std::mem::take(&mut transaction.work);
             let value = done?;
             if transaction.is_clean() {
                 return Ok((None, value, transaction.base_lsn()));
             }
-            let mut fresh = if held.is_none() { Some(partition.lock()?) } else { None };
-            let writer = held.as_mut().or(fresh.as_mut()).expect("one of both is held");
+            let mut fresh = if held.is_none() {
+                Some(partition.lock()?)
+            } else {
+                None
+            };
+            let writer = held
+                .as_mut()
+                .or(fresh.as_mut())
+                .expect("one of both is held");
             match transaction.commit(writer, Some(place)) {
                 Ok(ordered) => return Ok((ordered, value, writer.lsn)),
                 Err(error) if error.kind() == Kind::RetryWith && run < OPTIMISTIC_RUNS => continue,
@@ -196,7 +275,15 @@ impl Engine {
         deleted: Option<&str>,
     ) -> Result<Option<Object>> {
         let request = request_body(write, deleted);
-        let Some(text) = self.run_trigger(room, trigger, TriggerTime::Pre, write, request.as_deref(), None)? else {
+        let Some(text) = self.run_trigger(
+            room,
+            trigger,
+            TriggerTime::Pre,
+            write,
+            request.as_deref(),
+            None,
+        )?
+        else {
             return Ok(None);
         };
         let item = crate::items::parse_item(text.as_bytes())?;
@@ -220,7 +307,14 @@ impl Engine {
     ) -> Result<Option<String>> {
         let request = request_body(write, deleted);
         let response = stored.map(|text| String::from_utf8_lossy(text).into_owned());
-        self.run_trigger(room, trigger, TriggerTime::Post, write, request.as_deref(), response.as_deref())
+        self.run_trigger(
+            room,
+            trigger,
+            TriggerTime::Post,
+            write,
+            request.as_deref(),
+            response.as_deref(),
+        )
     }
 
     fn run_trigger(
@@ -233,7 +327,11 @@ impl Engine {
         response: Option<&str>,
     ) -> Result<Option<String>> {
         let container = room.container;
-        let (self_link, alt_link, quota) = (container.self_link(), container.alt_link(), self.quota(container));
+        let (self_link, alt_link, quota) = (
+            container.self_link(),
+            container.alt_link(),
+            self.quota(container),
+        );
         let call = Trigger {
             id: trigger.id(),
             body: trigger.source(),
@@ -241,23 +339,40 @@ impl Engine {
             operation: operation_of(write.operation),
             request,
             response,
-            links: ContainerLinks { self_link: &self_link, alt_link: &alt_link },
-            quota: Quota { current: &quota.1, maximum: &quota.0 },
+            links: ContainerLinks {
+                self_link: &self_link,
+                alt_link: &alt_link,
+            },
+            quota: Quota {
+                current: &quota.1,
+                maximum: &quota.0,
+            },
             logging: false,
             ambient: self.ambient(),
         };
         let run = || self.scripts().run_trigger(call, room);
-        Ok(self.meters().script_seconds.time(run).map_err(script_error)?.body)
+        Ok(self
+            .meters()
+            .script_seconds
+            .time(run)
+            .map_err(script_error)?
+            .body)
     }
 
     fn ambient(&self) -> Ambient {
-        Ambient { now_ms: self.world().now_ms() as i64, seed: self.world().random() }
+        Ambient {
+            now_ms: self.world().now_ms() as i64,
+            seed: self.world().random(),
+        }
     }
 }
 
 /// What a trigger reads as the request's body: the item as it is sent or, of a delete, as it is.
 fn request_body<'a>(write: &CheckedWrite<'_>, deleted: Option<&'a str>) -> Option<Cow<'a, str>> {
-    let sent = write.item.as_ref().map(|item| Cow::Owned(Json::Object(item.clone()).to_text()));
+    let sent = write
+        .item
+        .as_ref()
+        .map(|item| Cow::Owned(Json::Object(item.clone()).to_text()));
     deleted.map(Cow::Borrowed).or(sent)
 }
 
@@ -278,23 +393,35 @@ fn find_trigger(
     time: TriggerTime,
     operation: &WriteOperation,
 ) -> Result<Arc<Script>> {
-    let trigger = container
-        .script(ScriptKind::Trigger, name)
-        .ok_or_else(|| Error::bad(format!("The trigger '{name}' does not exist in this container.")))?;
-    let wanted = if time == TriggerTime::Pre { "Pre" } else { "Post" };
+    let trigger = container.script(ScriptKind::Trigger, name).ok_or_else(|| {
+        Error::bad(format!(
+            "The trigger '{name}' does not exist in this container."
+        ))
+    })?;
+    let wanted = if time == TriggerTime::Pre {
+        "Pre"
+    } else {
+        "Post"
+    };
     if trigger.trigger_type() != wanted {
-        return Err(Error::bad(format!("The trigger '{name}' is no {wanted}-trigger.")));
+        return Err(Error::bad(format!(
+            "The trigger '{name}' is no {wanted}-trigger."
+        )));
     }
     let fits: &[&str] = match operation {
         WriteOperation::Create => &["Create"],
         WriteOperation::Upsert => &["Create", "Upsert", "Replace", "Update"],
         WriteOperation::Replace(_) => &["Replace", "Update"],
         WriteOperation::Delete(_) => &["Delete"],
-        WriteOperation::Patch(_) => return Err(Error::unsupported("A trigger on a partial update")),
+        WriteOperation::Patch(_) => {
+            return Err(Error::unsupported("A trigger on a partial update"));
+        }
     };
     let covered = trigger.trigger_operation();
     if covered != "All" && !fits.contains(&covered) {
-        return Err(Error::bad(format!("The trigger '{name}' is for the operation {covered} and cannot run here.")));
+        return Err(Error::bad(format!(
+            "The trigger '{name}' is for the operation {covered} and cannot run here."
+        )));
     }
     Ok(trigger)
 }
@@ -315,7 +442,9 @@ impl Room<'_, '_> {
     /// # Errors
     /// 404.
     fn item_to_delete(&mut self, write: &CheckedWrite<'_>) -> Result<Option<String>> {
-        let WriteOperation::Delete(id) = write.operation else { return Ok(None) };
+        let WriteOperation::Delete(id) = write.operation else {
+            return Ok(None);
+        };
         let Some(stored) = write.named(&self.transaction, &mut self.base, id)? else {
             self.transaction.work.push(Step::ReadNothing);
             return Err(Error::not_found());
@@ -326,18 +455,31 @@ impl Room<'_, '_> {
 
     fn answer(&mut self, call: HostCall) -> Result<HostReply> {
         match call {
-            HostCall::Read { link, if_none_match } => {
+            HostCall::Read {
+                link,
+                if_none_match,
+            } => {
                 let stored = self.find(&link)?;
-                if if_none_match.is_some_and(|known| etag_matches(&known, &stored.row.etag_text())) {
+                if if_none_match.is_some_and(|known| etag_matches(&known, &stored.row.etag_text()))
+                {
                     self.transaction.work.push(Step::ReadNothing);
-                    return Ok(HostReply { not_modified: true, ..HostReply::default() });
+                    return Ok(HostReply {
+                        not_modified: true,
+                        ..HostReply::default()
+                    });
                 }
-                self.transaction.work.push(Step::Read { bytes: stored.row.size() });
+                self.transaction.work.push(Step::Read {
+                    bytes: stored.row.size(),
+                });
                 Ok(self.one(&stored))
             }
-            HostCall::ReadFeed { page_size, continuation } => {
-                self.query(&QueryRequest::everything(&script_page(page_size, continuation)))
-            }
+            HostCall::ReadFeed {
+                page_size,
+                continuation,
+            } => self.query(&QueryRequest::everything(&script_page(
+                page_size,
+                continuation,
+            ))),
             // Every path that is not indexed is scanned and the order is always exact, so both options are moot here.
             HostCall::Query {
                 text,
@@ -353,37 +495,64 @@ impl Room<'_, '_> {
             }
             HostCall::Create { body, index } => {
                 let item = self.item(&body)?;
-                let stored = self.transaction.create(&mut self.base, &self.key, &item, options(None, index)?)?;
+                let stored = self.transaction.create(
+                    &mut self.base,
+                    &self.key,
+                    &item,
+                    options(None, index)?,
+                )?;
                 Ok(self.one(&stored))
             }
             HostCall::Upsert { body, index } => {
                 let item = self.item(&body)?;
-                let old = self.transaction.find(&mut self.base, &self.epk, item_id(&item)?)?;
+                let old = self
+                    .transaction
+                    .find(&mut self.base, &self.epk, item_id(&item)?)?;
                 let options = options(None, index)?;
                 let stored = match old {
-                    Some(old) => self.transaction.replace(&mut self.base, &old, &self.key, &item, options)?,
-                    None => self.transaction.create(&mut self.base, &self.key, &item, options)?,
+                    Some(old) => {
+                        self.transaction
+                            .replace(&mut self.base, &old, &self.key, &item, options)?
+                    }
+                    None => self
+                        .transaction
+                        .create(&mut self.base, &self.key, &item, options)?,
                 };
                 Ok(self.one(&stored))
             }
-            HostCall::Replace { link, body, if_match, index } => {
+            HostCall::Replace {
+                link,
+                body,
+                if_match,
+                index,
+            } => {
                 let old = self.find(&link)?;
                 let item = self.item(&body)?;
                 let options = options(if_match.as_deref(), index)?;
-                let stored = self.transaction.replace(&mut self.base, &old, &self.key, &item, options)?;
+                let stored =
+                    self.transaction
+                        .replace(&mut self.base, &old, &self.key, &item, options)?;
                 Ok(self.one(&stored))
             }
             HostCall::Delete { link, if_match } => {
                 let old = self.find(&link)?;
-                self.transaction.delete(&mut self.base, &old, if_match.as_deref())?;
+                self.transaction
+                    .delete(&mut self.base, &old, if_match.as_deref())?;
                 Ok(HostReply::default())
             }
-            HostCall::Patch { link, spec, if_match, filter_predicate } => {
+            HostCall::Patch {
+                link,
+                spec,
+                if_match,
+                filter_predicate,
+            } => {
                 let old = self.find(&link)?;
                 let spec = crate::items::parse_body(spec.as_bytes())?;
                 let patch = CheckedPatch::read(self.container, &spec, filter_predicate.as_deref())?;
                 let options = options(if_match.as_deref(), IndexAction::Default)?;
-                let stored = self.transaction.patch(&mut self.base, &old, &patch, options)?;
+                let stored = self
+                    .transaction
+                    .patch(&mut self.base, &old, &patch, options)?;
                 Ok(self.one(&stored))
             }
         }
@@ -391,7 +560,10 @@ impl Room<'_, '_> {
 
     fn one(&self, stored: &Stored) -> HostReply {
         let text = stored.row.text(self.container.rid(), stored.number);
-        HostReply { items: vec![String::from_utf8_lossy(&text).into_owned()], ..HostReply::default() }
+        HostReply {
+            items: vec![String::from_utf8_lossy(&text).into_owned()],
+            ..HostReply::default()
+        }
     }
 
     /// An item that a script writes: of this logical partition only.
@@ -416,14 +588,20 @@ impl Room<'_, '_> {
                 let rid = Rid::parse(text)
                     .filter(is_item)
                     .filter(own)
-                    .ok_or_else(|| Error::bad(format!("The link names no item of this container: '{text}'.")))?;
+                    .ok_or_else(|| {
+                        Error::bad(format!(
+                            "The link names no item of this container: '{text}'."
+                        ))
+                    })?;
                 Id::Rid(rid)
             }
         };
-        self.transaction.find_by(&mut self.base, &self.epk, id)?.ok_or_else(|| {
-            self.transaction.work.push(Step::ReadNothing);
-            Error::not_found()
-        })
+        self.transaction
+            .find_by(&mut self.base, &self.epk, id)?
+            .ok_or_else(|| {
+                self.transaction.work.push(Step::ReadNothing);
+                Error::not_found()
+            })
     }
 
     fn query(&mut self, request: &QueryRequest) -> Result<HostReply> {
@@ -436,7 +614,14 @@ impl Room<'_, '_> {
         let mut functions = Udfs::new(self.engine, self.container);
         let mut work = orrery_sql::Work::default();
         let environment = environment(self.container);
-        let answer = query_rows(self.engine.world(), &environment, &rows, request, &mut functions, &mut work)?;
+        let answer = query_rows(
+            self.engine.world(),
+            &environment,
+            &rows,
+            request,
+            &mut functions,
+            &mut work,
+        )?;
         let bytes: u64 = answer.rows.iter().map(|row| row.len() as u64).sum();
         self.transaction.work.push(Step::Query(QueryWork {
             seeks: 1,
@@ -450,17 +635,32 @@ impl Room<'_, '_> {
             udf_calls: work.udf_calls,
             ..QueryWork::default()
         }));
-        let items = answer.rows.iter().map(|row| String::from_utf8_lossy(row).into_owned()).collect();
-        Ok(HostReply { items, continuation: answer.continuation, not_modified: false })
+        let items = answer
+            .rows
+            .iter()
+            .map(|row| String::from_utf8_lossy(row).into_owned())
+            .collect();
+        Ok(HostReply {
+            items,
+            continuation: answer.continuation,
+            not_modified: false,
+        })
     }
 }
 
 fn script_page(page_size: u32, continuation: Option<String>) -> PageRequest {
-    PageRequest { max_items: Some(page_size as usize), continuation, continuation_limit_kb: None }
+    PageRequest {
+        max_items: Some(page_size as usize),
+        continuation,
+        continuation_limit_kb: None,
+    }
 }
 
 fn options(if_match: Option<&str>, index: IndexAction) -> Result<ItemOptions<'_>> {
-    Ok(ItemOptions { if_match, leave_out_of_index: index == IndexAction::Exclude })
+    Ok(ItemOptions {
+        if_match,
+        leave_out_of_index: index == IndexAction::Exclude,
+    })
 }
 
 /// A JSON array of `{"name","value"}`.
@@ -468,7 +668,11 @@ fn read_parameters(text: &str) -> Result<Vec<(String, Json)>> {
     let bad = || Error::bad("The parameters of the query are not a list of names and values.");
     let json = parse(text.as_bytes()).map_err(|_| bad())?;
     let one = |p: &Json| Some((p.get("name")?.as_str()?.to_owned(), p.get("value")?.clone()));
-    json.as_array().ok_or_else(bad)?.iter().map(|p| one(p).ok_or_else(bad)).collect()
+    json.as_array()
+        .ok_or_else(bad)?
+        .iter()
+        .map(|p| one(p).ok_or_else(bad))
+        .collect()
 }
 
 /// The user-defined functions of a container, for one query. A script host is started only when one is called, and
@@ -483,15 +687,30 @@ pub struct Udfs<'a> {
 impl<'a> Udfs<'a> {
     /// The functions of a container.
     pub fn new(engine: &'a Engine, container: &'a Container) -> Self {
-        Udfs { engine, container, names: Vec::new(), session: None }
+        Udfs {
+            engine,
+            container,
+            names: Vec::new(),
+            session: None,
+        }
     }
 
-    fn open(&mut self) -> std::result::Result<&mut orrery_script::FunctionSession<'a>, ScriptError> {
+    fn open(
+        &mut self,
+    ) -> std::result::Result<&mut orrery_script::FunctionSession<'a>, ScriptError> {
         if self.session.is_none() {
             let functions = self.container.scripts(ScriptKind::Function);
-            let named = functions.iter().filter(|f| self.names.iter().any(|name| name == f.id()));
-            let sources: Vec<(String, String)> = named.map(|f| (f.id().to_owned(), f.source().to_owned())).collect();
-            self.session = Some(self.engine.scripts().functions(&sources, self.engine.ambient())?);
+            let named = functions
+                .iter()
+                .filter(|f| self.names.iter().any(|name| name == f.id()));
+            let sources: Vec<(String, String)> = named
+                .map(|f| (f.id().to_owned(), f.source().to_owned()))
+                .collect();
+            self.session = Some(
+                self.engine
+                    .scripts()
+                    .functions(&sources, self.engine.ambient())?,
+            );
         }
         Ok(self.session.as_mut().expect("just opened"))
     }
@@ -504,10 +723,21 @@ impl Functions for Udfs<'_> {
         }
     }
 
-    fn call(&mut self, name: &str, arguments: &[Option<Json>]) -> std::result::Result<Option<Json>, QueryError> {
-        let texts: Vec<Option<String>> = arguments.iter().map(|a| a.as_ref().map(Json::to_text)).collect();
-        let answer = self.open().and_then(|session| session.call(name, &texts)).map_err(udf_error)?;
-        let json = |text: String| parse(text.as_bytes()).map_err(|e| QueryError::Source(Box::new(e)));
+    fn call(
+        &mut self,
+        name: &str,
+        arguments: &[Option<Json>],
+    ) -> std::result::Result<Option<Json>, QueryError> {
+        let texts: Vec<Option<String>> = arguments
+            .iter()
+            .map(|a| a.as_ref().map(Json::to_text))
+            .collect();
+        let answer = self
+            .open()
+            .and_then(|session| session.call(name, &texts))
+            .map_err(udf_error)?;
+        let json =
+            |text: String| parse(text.as_bytes()).map_err(|e| QueryError::Source(Box::new(e)));
         answer.map(json).transpose()
     }
 }
@@ -518,7 +748,10 @@ fn udf_error(error: ScriptError) -> QueryError {
         ScriptError::Compile { .. } => Some(Kind::ScriptCompile.sub_status()),
         _ => return QueryError::Source(Box::new(script_error(error))),
     };
-    QueryError::Udf { number, message: error.to_string() }
+    QueryError::Udf {
+        number,
+        message: error.to_string(),
+    }
 }
 
 /// A script's failure as the client's error.
@@ -530,7 +763,9 @@ pub(crate) fn script_error(error: ScriptError) -> Error {
     };
     match &error {
         ScriptError::Compile { .. } => Error::new(Kind::ScriptCompile, told),
-        ScriptError::Thrown { number, .. } => sub_status(number.and_then(|n| u32::try_from(n).ok())),
+        ScriptError::Thrown { number, .. } => {
+            sub_status(number.and_then(|n| u32::try_from(n).ok()))
+        }
         ScriptError::UnhandledHostFailure { number, .. } => sub_status(Some(u32::from(*number))),
         ScriptError::BadArguments(_)
         | ScriptError::OutOfMemory
@@ -538,9 +773,11 @@ pub(crate) fn script_error(error: ScriptError) -> Error {
         | ScriptError::UnknownFunction(_) => Error::bad(told),
         ScriptError::TooLarge(_) => Error::new(Kind::RequestEntityTooLarge, told),
         ScriptError::TimedOut => Error::new(Kind::RequestTimeout, told),
-        ScriptError::Busy => {
-            Error::new(Kind::Throttled, "Too many scripts are running. Retry later.").with_retry_after_ms(100)
-        }
+        ScriptError::Busy => Error::new(
+            Kind::Throttled,
+            "Too many scripts are running. Retry later.",
+        )
+        .with_retry_after_ms(100),
         ScriptError::HostDied(_) | ScriptError::HostNotStarted(_) => Error::internal(error),
     }
 }

@@ -39,12 +39,22 @@ impl Engine {
     /// 400 for a name that is none; what the store reports. Nothing has changed then.
     pub fn take_snapshot(&self, name: &str, note: &Object) -> Result<SnapshotInfo> {
         check_name(name)?;
-        let _alone = self.catalog().snapshotting().lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = self
+            .catalog()
+            .snapshotting()
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let moment = self.catalog().stop(|stopped| stopped.moment())?;
-        let homes = self.catalog().homes_for(moment.partitions.iter().map(|(home, _)| *home))?;
+        let homes = self
+            .catalog()
+            .homes_for(moment.partitions.iter().map(|(home, _)| *home))?;
         let copied = moment.partitions.iter().try_for_each(|(home, snapshot)| {
             let copy = self.copy_rows(snapshot.as_ref(), homes[home])?;
-            end(copy, Partition::counters(snapshot.as_ref())?, snapshot.head().lsn)
+            end(
+                copy,
+                Partition::counters(snapshot.as_ref())?,
+                snapshot.head().lsn,
+            )
         });
         copied.inspect_err(|_| self.catalog().give_up_homes(homes.values().copied()))?;
         // Whatever becomes of this commit, the store knows to whom the homes belong.
@@ -65,7 +75,10 @@ impl Engine {
     /// # Errors
     /// 404; what the store reports.
     pub fn snapshot_info(&self, name: &str) -> Result<SnapshotInfo> {
-        let found = self.snapshots()?.into_iter().find(|snapshot| snapshot.name == name);
+        let found = self
+            .snapshots()?
+            .into_iter()
+            .find(|snapshot| snapshot.name == name);
         found.ok_or_else(|| Error::new(Kind::NotFound, format!("There is no snapshot '{name}'.")))
     }
 
@@ -74,7 +87,11 @@ impl Engine {
     /// # Errors
     /// 404; what the store reports.
     pub fn delete_snapshot(&self, name: &str) -> Result<()> {
-        let _alone = self.catalog().snapshotting().lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = self
+            .catalog()
+            .snapshotting()
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         self.catalog().delete_snapshot(name)
     }
 
@@ -83,20 +100,35 @@ impl Engine {
     /// # Errors
     /// 404; what the store reports. Nothing has changed then.
     pub fn restore_snapshot(&self, name: &str) -> Result<SnapshotInfo> {
-        let _alone = self.catalog().snapshotting().lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = self
+            .catalog()
+            .snapshotting()
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let kept = self.catalog().kept(name)?;
-        let homes = self.catalog().homes_for(kept.homes.iter().map(|(home, _)| *home))?;
+        let homes = self
+            .catalog()
+            .homes_for(kept.homes.iter().map(|(home, _)| *home))?;
         let copy = |(home, container): &(PartitionId, Rid)| -> Result<_> {
             let snapshot = self.store.snapshot(*home).map_err(storage_failure)?;
             let counters = Partition::counters(snapshot.as_ref())?;
-            Ok((*container, counters, snapshot.head().lsn, self.copy_rows(snapshot.as_ref(), homes[home])?))
+            Ok((
+                *container,
+                counters,
+                snapshot.head().lsn,
+                self.copy_rows(snapshot.as_ref(), homes[home])?,
+            ))
         };
         let copies = kept.homes.iter().map(copy).collect::<Result<Vec<_>>>();
-        let copies = copies.inspect_err(|_| self.catalog().give_up_homes(homes.values().copied()))?;
+        let copies =
+            copies.inspect_err(|_| self.catalog().give_up_homes(homes.values().copied()))?;
         self.catalog().stop(|stopped| {
             let reached = stopped.reached()?;
             for (container, mut counters, lsn, copy) in copies {
-                let Reached { lsn: floor, next_number } = reached.get(&container).copied().unwrap_or_default();
+                let Reached {
+                    lsn: floor,
+                    next_number,
+                } = reached.get(&container).copied().unwrap_or_default();
                 counters.next_number = counters.next_number.max(next_number);
                 end(copy, counters, lsn.max(floor))?;
             }
@@ -110,7 +142,11 @@ impl Engine {
     /// # Errors
     /// What the store reports. Nothing has changed then.
     pub fn reset(&self) -> Result<()> {
-        let _alone = self.catalog().snapshotting().lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = self
+            .catalog()
+            .snapshotting()
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         self.catalog().stop(|stopped| stopped.become_of(None))
     }
 
@@ -146,7 +182,10 @@ fn end(mut copy: HomeWriter, counters: Counters, lsn: u64) -> Result<()> {
 /// A name goes into a path, and a person reads it.
 fn check_name(name: &str) -> Result<()> {
     let good = |c: char| c.is_alphanumeric() || "-_.".contains(c);
-    if !name.is_empty() && name.chars().count() <= limits::RESOURCE_ID_CHARS && name.chars().all(good) {
+    if !name.is_empty()
+        && name.chars().count() <= limits::RESOURCE_ID_CHARS
+        && name.chars().all(good)
+    {
         return Ok(());
     }
     Err(Error::bad(format!(

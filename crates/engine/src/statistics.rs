@@ -23,7 +23,9 @@ const LARGE_BYTES: u64 = 1 << 30;
 pub fn of_container(container: &Container) -> Result<Json> {
     again(|| {
         let partitions = container.partitions();
-        let rows = partitions.iter().map(|partition| of_partition(container, partition, LARGE_BYTES));
+        let rows = partitions
+            .iter()
+            .map(|partition| of_partition(container, partition, LARGE_BYTES));
         rows.collect::<Result<Vec<_>>>().map(Json::Array)
     })
 }
@@ -33,7 +35,12 @@ fn of_partition(container: &Container, partition: &Partition, large_bytes: u64) 
     let counters = Partition::counters(snapshot.as_ref())?;
     // What is not stored here at all need not be looked for.
     let large = match counters.bytes >= large_bytes {
-        true => large_keys(container, snapshot.as_ref(), counters.bytes / counters.items.max(1), large_bytes)?,
+        true => large_keys(
+            container,
+            snapshot.as_ref(),
+            counters.bytes / counters.items.max(1),
+            large_bytes,
+        )?,
         false => Vec::new(),
     };
     Ok(Json::Object(object! {
@@ -45,7 +52,12 @@ fn of_partition(container: &Container, partition: &Partition, large_bytes: u64) 
 }
 
 /// The logical partitions that hold at least so many bytes, if each item has `item_bytes`; the largest first.
-fn large_keys(container: &Container, snapshot: &dyn Snapshot, item_bytes: u64, large_bytes: u64) -> Result<Vec<Json>> {
+fn large_keys(
+    container: &Container,
+    snapshot: &dyn Snapshot,
+    item_bytes: u64,
+    large_bytes: u64,
+) -> Result<Vec<Json>> {
     let mut items: HashMap<Place, (u64, keys::Number)> = HashMap::new();
     for entry in scan(snapshot, &keys::naturals_from(0), Direction::Forward) {
         let (key, place) = entry?;
@@ -53,11 +65,16 @@ fn large_keys(container: &Container, snapshot: &dyn Snapshot, item_bytes: u64, l
         let place: Place = place[..].try_into().map_err(|_| damaged())?;
         items.entry(place).or_insert((0, number)).0 += 1;
     }
-    let mut large: Vec<_> = items.into_iter().filter(|(_, (count, _))| count * item_bytes >= large_bytes).collect();
+    let mut large: Vec<_> = items
+        .into_iter()
+        .filter(|(_, (count, _))| count * item_bytes >= large_bytes)
+        .collect();
     large.sort_by_key(|(place, (count, _))| (std::cmp::Reverse(*count), *place));
     large
         .into_iter()
-        .map(|(place, (count, number))| named(container, snapshot, place, number, count * item_bytes))
+        .map(|(place, (count, number))| {
+            named(container, snapshot, place, number, count * item_bytes)
+        })
         .collect()
 }
 
@@ -69,10 +86,17 @@ fn named(
     number: keys::Number,
     bytes: u64,
 ) -> Result<Json> {
-    let row = read_row(place, number, |key| snapshot.get(key).map_err(storage_failure))?.ok_or_else(damaged)?;
+    let row = read_row(place, number, |key| {
+        snapshot.get(key).map_err(storage_failure)
+    })?
+    .ok_or_else(damaged)?;
     let item = parse(&row.body).map_err(|_| damaged())?;
-    let key = container.partition_key().extract(item.as_object().ok_or_else(damaged)?)?;
-    Ok(Json::Object(object! { "partitionKey" => key.to_json(), "sizeInKB" => bytes.div_ceil(1024) }))
+    let key = container
+        .partition_key()
+        .extract(item.as_object().ok_or_else(damaged)?)?;
+    Ok(Json::Object(
+        object! { "partitionKey" => key.to_json(), "sizeInKB" => bytes.div_ceil(1024) },
+    ))
 }
 
 fn damaged() -> Error {
@@ -91,11 +115,18 @@ mod tests {
 
     /// An engine with a database, whose scripts are never run.
     fn engine() -> Engine {
-        let command = HostCommand { program: "no-such-program".into(), arguments: Vec::new() };
+        let command = HostCommand {
+            program: "no-such-program".into(),
+            arguments: Vec::new(),
+        };
         let options = EngineOptions::new(PoolOptions::new(command));
         let world = Arc::new(SeededWorld::new(1_767_225_600_000, 1));
-        let engine = Engine::open(Arc::new(MemoryStore::new()), options, world).expect("the engine opens");
-        engine.create_database(&object! { "id" => "db" }, None).result.expect("a database");
+        let engine =
+            Engine::open(Arc::new(MemoryStore::new()), options, world).expect("the engine opens");
+        engine
+            .create_database(&object! { "id" => "db" }, None)
+            .result
+            .expect("a database");
         engine
     }
 
@@ -105,14 +136,28 @@ mod tests {
         let database = engine.database(Id::Name("db")).expect("the database");
         let key = object! { "paths" => vec![Json::from("/pk")], "kind" => "Hash", "version" => 2 };
         let body = object! { "id" => "c", "partitionKey" => key };
-        engine.create_container(&database, &body, None).result.expect("a container");
-        let container = engine.container(Id::Name("db"), Id::Name("c")).expect("the container");
+        engine
+            .create_container(&database, &body, None)
+            .result
+            .expect("a container");
+        let container = engine
+            .container(Id::Name("db"), Id::Name("c"))
+            .expect("the container");
         for (pk, items) in [("\"many\"", 9), ("null", 6), ("\"few\"", 2)] {
             for n in 0..items {
                 let item = format!("{{\"id\":\"i{n}\",\"pk\":{pk}}}");
                 let options = WriteOptions::default();
-                let written = engine.write_item(&container, &WriteOperation::Create, Some(item.as_bytes()), &options);
-                written.unwrap_or_else(|refused| panic!("{:?}", refused.result.err())).wait().result.expect("written");
+                let written = engine.write_item(
+                    &container,
+                    &WriteOperation::Create,
+                    Some(item.as_bytes()),
+                    &options,
+                );
+                written
+                    .unwrap_or_else(|refused| panic!("{:?}", refused.result.err()))
+                    .wait()
+                    .result
+                    .expect("written");
             }
         }
         let partition = &container.partitions()[0];
@@ -120,8 +165,19 @@ mod tests {
         let item_bytes = bytes / 17;
         let keys = |large_bytes: u64| -> Vec<String> {
             let statistics = of_partition(&container, partition, large_bytes).expect("statistics");
-            let large = statistics.get("partitionKeys").and_then(Json::as_array).expect("a list");
-            large.iter().map(|entry| entry.get("partitionKey").map(Json::to_text).unwrap_or_default()).collect()
+            let large = statistics
+                .get("partitionKeys")
+                .and_then(Json::as_array)
+                .expect("a list");
+            large
+                .iter()
+                .map(|entry| {
+                    entry
+                        .get("partitionKey")
+                        .map(Json::to_text)
+                        .unwrap_or_default()
+                })
+                .collect()
         };
         assert_eq!(keys(5 * item_bytes), [r#"["many"]"#, "[null]"]);
         assert_eq!(keys(8 * item_bytes), [r#"["many"]"#]);

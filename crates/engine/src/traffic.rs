@@ -57,15 +57,31 @@ struct Kept {
 
 impl Traffic {
     fn with<T>(&self, work: impl FnOnce(&mut Kept) -> T) -> T {
-        work(self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default())
+        work(
+            self.0
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .get_or_insert_default(),
+        )
     }
 
     /// Enters a request that was answered or refused.
     pub fn note(&self, now_ms: u64, hashing: Hashing, seen: Seen<'_>) {
-        let Seen { key, charge, bytes_written, throttled } = seen;
-        let heat = Heat { charge, bytes_written, requests: 1, throttled: u32::from(throttled) };
+        let Seen {
+            key,
+            charge,
+            bytes_written,
+            throttled,
+        } = seen;
+        let heat = Heat {
+            charge,
+            bytes_written,
+            requests: 1,
+            throttled: u32::from(throttled),
+        };
         self.with(|kept| {
-            kept.heat.add(now_ms, key.map(|epk| bucket_of(epk, hashing)), heat);
+            kept.heat
+                .add(now_ms, key.map(|epk| bucket_of(epk, hashing)), heat);
             let Some(epk) = key else { return };
             kept.by_charge.add(now_ms, epk, charge.0);
             if bytes_written > 0 {

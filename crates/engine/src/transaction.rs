@@ -185,13 +185,16 @@ impl<'a> Transaction<'a> {
 
     /// The live item with this id in a logical partition.
     pub fn find(&self, base: &mut Base<'_>, epk: &Epk, id: &str) -> Result<Option<Stored>> {
-        let Some(stored) = self.find_any(base, epk, id)? else { return Ok(None) };
+        let Some(stored) = self.find_any(base, epk, id)? else {
+            return Ok(None);
+        };
         Ok(self.is_live(base, &stored.row)?.then_some(stored))
     }
 
     /// Whether clients may see it: neither expired, nor deleted with its logical partition.
     fn is_live(&self, base: &mut Base<'_>, row: &Row) -> Result<bool> {
-        Ok(row.is_live(self.ts, self.settings.default_ttl) && !is_cleared(row, |key| self.get(base, key))?)
+        Ok(row.is_live(self.ts, self.settings.default_ttl)
+            && !is_cleared(row, |key| self.get(base, key))?)
     }
 
     /// The item with this id, expired or not.
@@ -199,13 +202,23 @@ impl<'a> Transaction<'a> {
         let key = keys::primary(epk, id);
         let number = match self.by_key.get(&key) {
             Some(own) => *own,
-            None => self.get(base, &key)?.map(|row| keys::number(&row).ok_or_else(damaged)).transpose()?,
+            None => self
+                .get(base, &key)?
+                .map(|row| keys::number(&row).ok_or_else(damaged))
+                .transpose()?,
         };
-        let Some(number) = number else { return Ok(None) };
+        let Some(number) = number else {
+            return Ok(None);
+        };
         if let Some(&at) = self.by_number.get(&number) {
-            return Ok(self.changes[at].new.as_ref().map(|v| Stored { number, row: v.row.clone() }));
+            return Ok(self.changes[at].new.as_ref().map(|v| Stored {
+                number,
+                row: v.row.clone(),
+            }));
         }
-        let row = self.load(base, keys::place(epk), number)?.ok_or_else(damaged)?;
+        let row = self
+            .load(base, keys::place(epk), number)?
+            .ok_or_else(damaged)?;
         Ok(Some(Stored { number, row }))
     }
 
@@ -234,7 +247,9 @@ impl<'a> Transaction<'a> {
             Some(&at) => self.changes[at].new.as_ref().map(|v| v.row.clone()),
             None => self.load(base, keys::place(epk), number)?,
         };
-        let Some(row) = row.filter(|row| row.epk == *epk) else { return Ok(None) };
+        let Some(row) = row.filter(|row| row.epk == *epk) else {
+            return Ok(None);
+        };
         Ok(self.is_live(base, &row)?.then_some(Stored { number, row }))
     }
 
@@ -244,13 +259,19 @@ impl<'a> Transaction<'a> {
         let visible = Visible::of(self.snapshot, self.ts, self.settings.default_ttl)?;
         for stored in rows_of_place(self.snapshot, keys::place(epk), 0) {
             let stored = stored?;
-            if stored.row.epk == *epk && !self.by_number.contains_key(&stored.number) && visible.has(&stored.row) {
+            if stored.row.epk == *epk
+                && !self.by_number.contains_key(&stored.number)
+                && visible.has(&stored.row)
+            {
                 items.push(stored);
             }
         }
         let own = self.changes.iter().filter_map(|change| {
             let new = change.new.as_ref().filter(|v| v.row.epk == *epk)?;
-            Some(Stored { number: change.number, row: new.row.clone() })
+            Some(Stored {
+                number: change.number,
+                row: new.row.clone(),
+            })
         });
         items.extend(own);
         items.sort_by_key(|stored| stored.number);
@@ -272,16 +293,26 @@ impl<'a> Transaction<'a> {
         let epk = self.settings.partition_key.epk(key);
         if let Some(old) = self.find_any(base, &epk, id)? {
             if self.is_live(base, &old.row)? {
-                self.work.push(Step::Refused { bytes: size_of(item), terms: self.units(item, options)? });
+                self.work.push(Step::Refused {
+                    bytes: size_of(item),
+                    terms: self.units(item, options)?,
+                });
                 return Err(Error::conflict());
             }
             self.erase(base, &old)?;
         }
         let new = self.version(&epk, item, id, options)?;
-        let (bytes, terms) = (new.row.size(), new.terms.units() + unique_units(&self.settings));
+        let (bytes, terms) = (
+            new.row.size(),
+            new.terms.units() + unique_units(&self.settings),
+        );
         let number = self.container.new_number();
         let done = self.put(base, number, None, Some(new));
-        self.work.push(if done.is_ok() { Step::Write { bytes, terms } } else { Step::Refused { bytes, terms } });
+        self.work.push(if done.is_ok() {
+            Step::Write { bytes, terms }
+        } else {
+            Step::Refused { bytes, terms }
+        });
         done
     }
 
@@ -309,17 +340,28 @@ impl<'a> Transaction<'a> {
         {
             let way = self.make_way(base, &other, Error::conflict);
             if way.is_err() {
-                self.work.push(Step::Refused { bytes: size_of(item), terms: 0 });
+                self.work.push(Step::Refused {
+                    bytes: size_of(item),
+                    terms: 0,
+                });
             }
             way?;
         }
         let new = self.version(&epk, item, id, options)?;
-        let (old_bytes, bytes, terms) =
-            (old.row.size(), new.row.size(), new.terms.units() + unique_units(&self.settings));
+        let (old_bytes, bytes, terms) = (
+            old.row.size(),
+            new.row.size(),
+            new.terms.units() + unique_units(&self.settings),
+        );
         let changed_terms = new.terms.units_changed_from(&before.terms);
         let done = self.put(base, old.number, Some(before), Some(new));
         self.work.push(match done {
-            Ok(_) => Step::Replace { old_bytes, new_bytes: bytes, changed_terms, patched: 0 },
+            Ok(_) => Step::Replace {
+                old_bytes,
+                new_bytes: bytes,
+                changed_terms,
+                patched: 0,
+            },
             Err(_) => Step::Refused { bytes, terms },
         });
         done
@@ -329,11 +371,19 @@ impl<'a> Transaction<'a> {
     ///
     /// # Errors
     /// 412 if `if_match` does not fit.
-    pub fn delete(&mut self, base: &mut Base<'_>, old: &Stored, if_match: Option<&str>) -> Result<()> {
+    pub fn delete(
+        &mut self,
+        base: &mut Base<'_>,
+        old: &Stored,
+        if_match: Option<&str>,
+    ) -> Result<()> {
         self.check_etag(old, old.row.size(), if_match)?;
         let before = self.versioned(&old.row)?;
         let terms = before.terms.units() + unique_units(&self.settings);
-        self.work.push(Step::Write { bytes: old.row.size(), terms });
+        self.work.push(Step::Write {
+            bytes: old.row.size(),
+            terms,
+        });
         self.put(base, old.number, Some(before), None).map(|_| ())
     }
 
@@ -358,8 +408,17 @@ impl<'a> Transaction<'a> {
     }
 
     /// Removes an item that holds an id or a unique key if nobody sees it any more. Else refuses.
-    fn make_way(&mut self, base: &mut Base<'_>, holder: &Stored, refusal: fn() -> Error) -> Result<()> {
-        if self.is_live(base, &holder.row)? { Err(refusal()) } else { self.erase(base, holder) }
+    fn make_way(
+        &mut self,
+        base: &mut Base<'_>,
+        holder: &Stored,
+        refusal: fn() -> Error,
+    ) -> Result<()> {
+        if self.is_live(base, &holder.row)? {
+            Err(refusal())
+        } else {
+            self.erase(base, holder)
+        }
     }
 
     /// Records a change and checks unique keys.
@@ -381,7 +440,10 @@ impl<'a> Transaction<'a> {
                     Some(&at) => self.changes[at].new.as_ref().map(|v| v.row.clone()),
                     None => self.load(base, keys::place(&v.row.epk), holder)?,
                 };
-                let holder = Stored { number: holder, row: row.ok_or_else(damaged)? };
+                let holder = Stored {
+                    number: holder,
+                    row: row.ok_or_else(damaged)?,
+                };
                 self.make_way(base, &holder, Error::unique_key_taken)?;
             }
         }
@@ -391,7 +453,11 @@ impl<'a> Transaction<'a> {
         for key in new.iter().flat_map(Versioned::owned_keys) {
             self.by_key.insert(key, Some(number));
         }
-        let row = new.as_ref().or(old.as_ref()).map(|v| v.row.clone()).ok_or_else(damaged)?;
+        let row = new
+            .as_ref()
+            .or(old.as_ref())
+            .map(|v| v.row.clone())
+            .ok_or_else(damaged)?;
         for version in old.iter().chain(&new) {
             self.weight.0 += version.terms.units() as usize;
             self.weight.1 += version.row.body.len();
@@ -407,7 +473,13 @@ impl<'a> Transaction<'a> {
     }
 
     /// A new version of an item, checked.
-    fn version(&self, epk: &Epk, item: &Object, id: &str, options: ItemOptions<'_>) -> Result<Versioned> {
+    fn version(
+        &self,
+        epk: &Epk,
+        item: &Object,
+        id: &str,
+        options: ItemOptions<'_>,
+    ) -> Result<Versioned> {
         let ttl = match item.get("ttl") {
             None => 0,
             Some(ttl) => read_ttl(ttl).ok_or_else(|| Error::bad(TTL_INVALID))?,
@@ -434,7 +506,12 @@ impl<'a> Transaction<'a> {
         }
         let terms = self.terms(item, row.ts, options.leave_out_of_index)?;
         let unique = unique_rows(&self.settings, epk, item);
-        Ok(Versioned { row, id: id.to_owned(), terms, unique })
+        Ok(Versioned {
+            row,
+            id: id.to_owned(),
+            terms,
+            unique,
+        })
     }
 
     /// A stored row with what follows from it.
@@ -442,8 +519,17 @@ impl<'a> Transaction<'a> {
         let json = parse(&row.body).map_err(|_| damaged())?;
         let item = json.as_object().ok_or_else(damaged)?;
         let terms = self.terms(item, row.ts, row.leave_out_of_index)?;
-        let id = item.get("id").and_then(Json::as_str).ok_or_else(damaged)?.to_owned();
-        Ok(Versioned { id, terms, unique: unique_rows(&self.settings, &row.epk, item), row: row.clone() })
+        let id = item
+            .get("id")
+            .and_then(Json::as_str)
+            .ok_or_else(damaged)?
+            .to_owned();
+        Ok(Versioned {
+            id,
+            terms,
+            unique: unique_rows(&self.settings, &row.epk, item),
+            row: row.clone(),
+        })
     }
 
     fn terms(&self, item: &Object, ts: u64, leave_out: bool) -> Result<Terms> {
@@ -455,7 +541,13 @@ impl<'a> Transaction<'a> {
 
     fn terms_under(&self, policy: &Policy, item: &Object, ts: u64) -> Result<Terms> {
         let key_is_id = self.settings.partition_key_is_id();
-        Ok(Terms::of(item, ts, policy, key_is_id, &mut *self.partition.paths_mut()?))
+        Ok(Terms::of(
+            item,
+            ts,
+            policy,
+            key_is_id,
+            &mut *self.partition.paths_mut()?,
+        ))
     }
 
     /// While the index follows a new policy: each item's terms become those that its number has by now, see
@@ -464,7 +556,9 @@ impl<'a> Transaction<'a> {
         let policies = self.container.policies();
         let mut changes = std::mem::take(&mut self.changes);
         for change in &mut changes {
-            let policy = policies.get(stretches.generation_of(change.number)).ok_or_else(damaged)?;
+            let policy = policies
+                .get(stretches.generation_of(change.number))
+                .ok_or_else(damaged)?;
             let versions = change.old.iter_mut().chain(&mut change.new);
             for version in versions.filter(|v| !v.row.leave_out_of_index) {
                 let json = parse(&version.row.body).map_err(|_| damaged())?;
@@ -477,14 +571,20 @@ impl<'a> Transaction<'a> {
     }
 
     fn units(&self, item: &Object, options: ItemOptions<'_>) -> Result<u32> {
-        Ok(self.terms(item, self.ts, options.leave_out_of_index)?.units())
+        Ok(self
+            .terms(item, self.ts, options.leave_out_of_index)?
+            .units())
     }
 
     /// Orders the transaction. `Ok(None)`: it changed nothing, there is nothing to wait for.
     ///
     /// # Errors
     /// 449 if it was begun on a durable snapshot and a logical partition it touches was written since.
-    pub fn commit(mut self, writer: &mut Writer, touched: Option<Place>) -> Result<Option<Ordered>> {
+    pub fn commit(
+        mut self,
+        writer: &mut Writer,
+        touched: Option<Place>,
+    ) -> Result<Option<Ordered>> {
         if let Some(place) = touched
             && writer.written_since(place, self.base_lsn)
         {
@@ -493,7 +593,12 @@ impl<'a> Transaction<'a> {
                 "Conflicting request to resource has been attempted. Retry to avoid conflicts.",
             ));
         }
-        if self.changes.iter().all(|c| c.old.is_none() && c.new.is_none()) && self.carried.is_empty() {
+        if self
+            .changes
+            .iter()
+            .all(|c| c.old.is_none() && c.new.is_none())
+            && self.carried.is_empty()
+        {
             return Ok(None);
         }
         if !writer.stretches.are_all(self.policies.newest.0) {
@@ -502,7 +607,10 @@ impl<'a> Transaction<'a> {
         writer.forget_durable(self.base_lsn);
         let token = self.world.random();
         let lsn = writer.lsn + 1;
-        let mut changes = Changes { counters: writer.counters, ..Changes::default() };
+        let mut changes = Changes {
+            counters: writer.counters,
+            ..Changes::default()
+        };
         // As the container is now, not when this began: a script may have taken its time.
         let keeps_versions = self.container.settings().retention_seconds.is_some();
         changes.versions_after = match (keeps_versions, writer.versions_after) {
@@ -513,9 +621,15 @@ impl<'a> Transaction<'a> {
         for (change, sequence) in self.changes.into_iter().zip(0..) {
             let change = change.at(lsn, sequence);
             if keeps_versions {
-                let (old, new) = (change.old.as_ref().map(|v| &v.row), change.new.as_ref().map(|v| &v.row));
-                let version = Version::between(change.number, old, new, self.ts, self.settings.default_ttl);
-                version.iter().for_each(|version| version.put(lsn, sequence, &mut changes));
+                let (old, new) = (
+                    change.old.as_ref().map(|v| &v.row),
+                    change.new.as_ref().map(|v| &v.row),
+                );
+                let version =
+                    Version::between(change.number, old, new, self.ts, self.settings.default_ttl);
+                version
+                    .iter()
+                    .for_each(|version| version.put(lsn, sequence, &mut changes));
             }
             add_change(change, &mut changes);
         }
@@ -525,7 +639,10 @@ impl<'a> Transaction<'a> {
                 None => changes.deletes.push(key),
             }
         }
-        changes.counters.next_number = changes.counters.next_number.max(self.container.numbers_used());
+        changes.counters.next_number = changes
+            .counters
+            .next_number
+            .max(self.container.numbers_used());
         Ok(Some(writer.submit(self.partition, changes, token)))
     }
 
@@ -544,23 +661,40 @@ fn add_change(change: Change, out: &mut Changes) {
     });
     out.places.push(place);
     if let Some(v) = &old {
-        out.deletes.push(keys::feed(v.row.lsn, v.row.sequence, number));
+        out.deletes
+            .push(keys::feed(v.row.lsn, v.row.sequence, number));
         out.counters.items -= 1;
         out.counters.bytes = out.counters.bytes.saturating_sub(v.row.size() as u64);
     }
     let (old_chunks, new_chunks) = put_rows(number, place, old.as_ref(), new.as_ref(), out);
-    out.deletes.extend((new_chunks..old_chunks).map(|chunk| keys::item_rest(number, chunk)));
+    out.deletes
+        .extend((new_chunks..old_chunks).map(|chunk| keys::item_rest(number, chunk)));
     let none = Terms::default();
-    let (before, after) = (old.as_ref().map_or(&none, |v| &v.terms), new.as_ref().map_or(&none, |v| &v.terms));
+    let (before, after) = (
+        old.as_ref().map_or(&none, |v| &v.terms),
+        new.as_ref().map_or(&none, |v| &v.terms),
+    );
     out.replace_terms(before, after, number, place);
-    let (before, after): (Vec<_>, Vec<_>) =
-        (old.iter().flat_map(Versioned::owned_keys).collect(), new.iter().flat_map(Versioned::owned_keys).collect());
-    out.deletes.extend(before.iter().filter(|key| !after.contains(key)).cloned());
-    out.puts
-        .extend(after.into_iter().filter(|key| !before.contains(key)).map(|key| (key, number.to_be_bytes().to_vec())));
-    let expiry = |v: &Versioned| (v.row.ttl > 0).then(|| keys::expiry(v.row.ts + v.row.ttl as u64, number));
+    let (before, after): (Vec<_>, Vec<_>) = (
+        old.iter().flat_map(Versioned::owned_keys).collect(),
+        new.iter().flat_map(Versioned::owned_keys).collect(),
+    );
+    out.deletes
+        .extend(before.iter().filter(|key| !after.contains(key)).cloned());
+    out.puts.extend(
+        after
+            .into_iter()
+            .filter(|key| !before.contains(key))
+            .map(|key| (key, number.to_be_bytes().to_vec())),
+    );
+    let expiry =
+        |v: &Versioned| (v.row.ttl > 0).then(|| keys::expiry(v.row.ts + v.row.ttl as u64, number));
     out.deletes.extend(old.as_ref().and_then(expiry));
-    out.puts.extend(new.as_ref().and_then(expiry).map(|key| (key, place.to_vec())));
+    out.puts.extend(
+        new.as_ref()
+            .and_then(expiry)
+            .map(|key| (key, place.to_vec())),
+    );
 }
 
 /// Item, chunks, natural order and feed rows; how many chunks there were and are.
@@ -582,8 +716,15 @@ fn put_rows(
     let (first, rest) = row::split(v.row.encode());
     let new_chunks = rest.len() as u32;
     out.puts.push((keys::item(place, number), first));
-    out.puts.extend(rest.into_iter().zip(0..).map(|(chunk, i)| (keys::item_rest(number, i), chunk)));
-    out.puts.push((keys::feed(v.row.lsn, v.row.sequence, number), place.to_vec()));
+    out.puts.extend(
+        rest.into_iter()
+            .zip(0..)
+            .map(|(chunk, i)| (keys::item_rest(number, i), chunk)),
+    );
+    out.puts.push((
+        keys::feed(v.row.lsn, v.row.sequence, number),
+        place.to_vec(),
+    ));
     if old.is_none() {
         out.puts.push((keys::natural(number), place.to_vec()));
     }
@@ -596,12 +737,18 @@ pub fn read_row(
     number: Number,
     mut get: impl FnMut(&[u8]) -> Result<Option<Bytes>>,
 ) -> Result<Option<Row>> {
-    let Some(first) = get(&keys::item(place, number))? else { return Ok(None) };
+    let Some(first) = get(&keys::item(place, number))? else {
+        return Ok(None);
+    };
     complete_row(first, number, get).map(Some)
 }
 
 /// The row whose first value is `first`.
-pub fn complete_row(first: Bytes, number: Number, mut get: impl FnMut(&[u8]) -> Result<Option<Bytes>>) -> Result<Row> {
+pub fn complete_row(
+    first: Bytes,
+    number: Number,
+    mut get: impl FnMut(&[u8]) -> Result<Option<Bytes>>,
+) -> Result<Row> {
     if !row::may_go_on(&first) {
         return Row::decode(&first);
     }
@@ -617,12 +764,18 @@ pub fn complete_row(first: Bytes, number: Number, mut get: impl FnMut(&[u8]) -> 
 
 /// The items of one place in natural order, from number `from` on. Places are shared by rare chance: callers compare
 /// keys.
-pub fn rows_of_place(snapshot: &dyn Snapshot, place: Place, from: Number) -> impl Iterator<Item = Result<Stored>> + '_ {
+pub fn rows_of_place(
+    snapshot: &dyn Snapshot,
+    place: Place,
+    from: Number,
+) -> impl Iterator<Item = Result<Stored>> + '_ {
     let range = keys::items_of(place, from);
     crate::partition::scan(snapshot, &range, orrery_storage::Direction::Forward).map(move |entry| {
         let (key, value) = entry?;
         let (_, number) = keys::read_item(&key).ok_or_else(damaged)?;
-        let row = complete_row(value, number, |key| snapshot.get(key).map_err(storage_failure))?;
+        let row = complete_row(value, number, |key| {
+            snapshot.get(key).map_err(storage_failure)
+        })?;
         Ok(Stored { number, row })
     })
 }
@@ -633,11 +786,19 @@ pub fn rows_of_place(snapshot: &dyn Snapshot, place: Place, from: Number) -> imp
 /// 400 if it is missing, no string, empty, too long or holds `/` or `\`. Clients keep more characters from it than the
 /// service does.
 pub fn item_id(item: &Object) -> Result<&str> {
-    let missing = || Error::bad("The input content is invalid because the required properties - 'id; ' - are missing");
+    let missing = || {
+        Error::bad(
+            "The input content is invalid because the required properties - 'id; ' - are missing",
+        )
+    };
     let id = match item.get("id") {
         None | Some(Json::Null) => return Err(missing()),
         Some(Json::String(id)) => id,
-        Some(other) => return Err(Error::bad(format!("The id {other} is invalid: an id must be a string."))),
+        Some(other) => {
+            return Err(Error::bad(format!(
+                "The id {other} is invalid: an id must be a string."
+            )));
+        }
     };
     if id.is_empty() {
         return Err(missing());
@@ -650,7 +811,9 @@ pub fn item_id(item: &Object) -> Result<&str> {
         )));
     }
     if id.contains(['/', '\\']) {
-        return Err(Error::bad(format!("The id '{id}' is invalid: it contains one of the characters / \\.")));
+        return Err(Error::bad(format!(
+            "The id '{id}' is invalid: it contains one of the characters / \\."
+        )));
     }
     Ok(id)
 }
@@ -664,7 +827,10 @@ fn unique_rows(settings: &Settings, epk: &Epk, item: &Object) -> Vec<Vec<u8>> {
     let digest = |paths: &[Vec<String>]| {
         let mut bytes = Vec::new();
         for path in paths {
-            let found = path[1..].iter().try_fold(item.get(&path[0]), |at, name| Some(at?.get(name))).flatten();
+            let found = path[1..]
+                .iter()
+                .try_fold(item.get(&path[0]), |at, name| Some(at?.get(name)))
+                .flatten();
             let encoded = value::encode(found.unwrap_or(&Json::Null));
             bytes.extend_from_slice(&(encoded.bytes.len() as u32).to_be_bytes());
             bytes.extend_from_slice(&encoded.bytes);
@@ -674,11 +840,20 @@ fn unique_rows(settings: &Settings, epk: &Epk, item: &Object) -> Vec<Vec<u8>> {
         }
         murmur3_128(&bytes)
     };
-    settings.unique_keys.iter().zip(0u8..).map(|(paths, i)| keys::unique(i, epk, &digest(paths))).collect()
+    settings
+        .unique_keys
+        .iter()
+        .zip(0u8..)
+        .map(|(paths, i)| keys::unique(i, epk, &digest(paths)))
+        .collect()
 }
 
 fn unique_units(settings: &Settings) -> u32 {
-    settings.unique_keys.iter().map(|paths| paths.len() as u32).sum()
+    settings
+        .unique_keys
+        .iter()
+        .map(|paths| paths.len() as u32)
+        .sum()
 }
 
 /// The size that an item would have once stored.

@@ -80,7 +80,14 @@ impl Version {
         };
         let expired = operation == Operation::Delete && !row.is_live(now_seconds, default_ttl);
         let previous_lsn = old.map_or(0, |old| old.lsn);
-        Some(Version { operation, expired, crts: now_seconds, number, previous_lsn, row: row.clone() })
+        Some(Version {
+            operation,
+            expired,
+            crts: now_seconds,
+            number,
+            previous_lsn,
+            row: row.clone(),
+        })
     }
 
     /// Writes it as the change at this place of a commit.
@@ -88,14 +95,21 @@ impl Version {
         let (first, rest) = row::split(self.encode());
         let chunks = std::iter::once(first).chain(rest);
         let key = |chunk| keys::version(lsn, sequence, self.number, chunk);
-        out.puts.extend((0..).zip(chunks).map(|(chunk, bytes)| (key(chunk), bytes)));
+        out.puts
+            .extend((0..).zip(chunks).map(|(chunk, bytes)| (key(chunk), bytes)));
     }
 
     fn encode(&self) -> Vec<u8> {
         let row = self.row.encode();
         let mut out = Vec::with_capacity(HEADER + row.len());
-        out.extend([FORMAT, self.operation as u8, if self.expired { EXPIRED } else { 0 }]);
-        [self.crts, self.number, self.previous_lsn].iter().for_each(|n| out.extend(n.to_be_bytes()));
+        out.extend([
+            FORMAT,
+            self.operation as u8,
+            if self.expired { EXPIRED } else { 0 },
+        ]);
+        [self.crts, self.number, self.previous_lsn]
+            .iter()
+            .for_each(|n| out.extend(n.to_be_bytes()));
         out.extend(row);
         out
     }
@@ -103,12 +117,27 @@ impl Version {
     fn decode(bytes: &Bytes) -> Result<Version> {
         let number = |at: usize| keys::number(bytes.get(at..at + 8)?);
         let header = || -> Option<(Operation, bool, u64, Number, u64)> {
-            let [FORMAT, operation, flags] = *bytes.get(..3)? else { return None };
+            let [FORMAT, operation, flags] = *bytes.get(..3)? else {
+                return None;
+            };
             let operation = *Operation::ALL.get(usize::from(operation))?;
-            Some((operation, flags & EXPIRED != 0, number(3)?, number(11)?, number(19)?))
+            Some((
+                operation,
+                flags & EXPIRED != 0,
+                number(3)?,
+                number(11)?,
+                number(19)?,
+            ))
         };
         let (operation, expired, crts, number, previous_lsn) = header().ok_or_else(damaged)?;
-        Ok(Version { operation, expired, crts, number, previous_lsn, row: Row::decode(&bytes.slice(HEADER..))? })
+        Ok(Version {
+            operation,
+            expired,
+            crts,
+            number,
+            previous_lsn,
+            row: Row::decode(&bytes.slice(HEADER..))?,
+        })
     }
 
     /// Whose item it is, said by its first chunk.
@@ -173,13 +202,23 @@ pub struct Versions<'a> {
 impl<'a> Versions<'a> {
     /// Reads from behind `after`.
     pub fn after(snapshot: &'a dyn Snapshot, after: u64) -> Self {
-        let rows: Entries<'a> = Box::new(scan(snapshot, &keys::versions_after(after), Direction::Forward));
-        Versions { rows: rows.peekable() }
+        let rows: Entries<'a> = Box::new(scan(
+            snapshot,
+            &keys::versions_after(after),
+            Direction::Forward,
+        ));
+        Versions {
+            rows: rows.peekable(),
+        }
     }
 
     fn read_next(&mut self) -> Result<Option<(u64, Version)>> {
-        let Some((key, first)) = self.rows.next().transpose()? else { return Ok(None) };
-        let Some((at, 0)) = keys::read_version(&key) else { return Err(damaged()) };
+        let Some((key, first)) = self.rows.next().transpose()? else {
+            return Ok(None);
+        };
+        let Some((at, 0)) = keys::read_version(&key) else {
+            return Err(damaged());
+        };
         let mut whole = first;
         let is_rest = |entry: &Result<(Bytes, Bytes)>| match entry {
             Ok((key, _)) => keys::read_version(key).is_some_and(|(same, _)| same == at),
@@ -235,7 +274,11 @@ impl Engine {
             return Ok(());
         }
         let versions_after = Some(Some(writer.lsn));
-        let changes = Changes { counters: writer.counters, versions_after, ..Changes::default() };
+        let changes = Changes {
+            counters: writer.counters,
+            versions_after,
+            ..Changes::default()
+        };
         let ordered = writer.submit(partition, changes, self.world().random());
         drop(writer);
         settled(partition, ordered)
@@ -256,14 +299,22 @@ impl Engine {
         Ok(removed)
     }
 
-    fn remove_old_versions_of(&self, container: &Container, partition: &Partition) -> Result<usize> {
+    fn remove_old_versions_of(
+        &self,
+        container: &Container,
+        partition: &Partition,
+    ) -> Result<usize> {
         let retention = container.settings().retention_seconds;
         let oldest = retention.map(|seconds| self.world().now_seconds().saturating_sub(seconds));
         let is_old = |crts: u64| oldest.is_none_or(|oldest| crts < oldest);
         let snapshot = partition.snapshot()?;
         let floor = floor(snapshot.as_ref())?;
         let (mut doomed, mut last) = (Vec::new(), 0);
-        for entry in scan(snapshot.as_ref(), &keys::versions_after(0), Direction::Forward) {
+        for entry in scan(
+            snapshot.as_ref(),
+            &keys::versions_after(0),
+            Direction::Forward,
+        ) {
             let (key, value) = entry?;
             let ((lsn, ..), chunk) = keys::read_version(&key).ok_or_else(damaged)?;
             if lsn != last && doomed.len() >= ROWS_A_COMMIT {
@@ -283,7 +334,11 @@ impl Engine {
         drop(snapshot);
         let removed = doomed.len();
         let mut writer = partition.lock()?;
-        let mut changes = Changes { deletes: doomed, counters: writer.counters, ..Changes::default() };
+        let mut changes = Changes {
+            deletes: doomed,
+            counters: writer.counters,
+            ..Changes::default()
+        };
         changes.versions_after = writer.versions_after.map(|after| Some(after.max(last)));
         let ordered = writer.submit(partition, changes, self.world().random());
         drop(writer);
@@ -318,8 +373,13 @@ mod tests {
 
     #[test]
     fn versions_read_back_and_cut_ones_do_not() {
-        for (old, new) in [(None, Some(row(2))), (Some(row(1)), Some(row(2))), (Some(row(1)), None)] {
-            let version = Version::between(7, old.as_ref(), new.as_ref(), 100, Some(50)).expect("a change");
+        for (old, new) in [
+            (None, Some(row(2))),
+            (Some(row(1)), Some(row(2))),
+            (Some(row(1)), None),
+        ] {
+            let version =
+                Version::between(7, old.as_ref(), new.as_ref(), 100, Some(50)).expect("a change");
             let bytes = Bytes::from(version.encode());
             assert_eq!(Version::decode(&bytes).expect("a version"), version);
             assert_eq!(crts_of(&bytes).expect("a second"), 100);
@@ -331,7 +391,11 @@ mod tests {
 
     #[test]
     fn a_deletion_is_told_apart_from_an_end_of_time() {
-        let deleted = |now, ttl| Version::between(7, Some(&row(1)), None, now, ttl).expect("a change").expired;
+        let deleted = |now, ttl| {
+            Version::between(7, Some(&row(1)), None, now, ttl)
+                .expect("a change")
+                .expired
+        };
         assert!(!deleted(149, Some(50)));
         assert!(deleted(150, Some(50)));
         assert!(!deleted(150, None));

@@ -35,7 +35,11 @@ impl Visible {
             let (epk, clearing) = found.ok_or_else(Clearing::damaged)?;
             cleared.insert(epk, clearing.up_to);
         }
-        Ok(Visible { now_seconds, default_ttl, cleared })
+        Ok(Visible {
+            now_seconds,
+            default_ttl,
+            cleared,
+        })
     }
 
     /// Whether a client may see an item.
@@ -54,7 +58,11 @@ impl Visible {
     }
 
     fn clears(&self, row: &Row) -> bool {
-        self.is_clearing() && self.cleared.get(&row.epk).is_some_and(|up_to| row.lsn <= *up_to)
+        self.is_clearing()
+            && self
+                .cleared
+                .get(&row.epk)
+                .is_some_and(|up_to| row.lsn <= *up_to)
     }
 }
 
@@ -62,7 +70,15 @@ impl Visible {
 ///
 /// # Errors
 /// What `get` reports; 500 for a damaged row.
-pub fn is_cleared(row: &Row, get: impl FnOnce(&[u8]) -> Result<Option<bytes::Bytes>>) -> Result<bool> {
-    let Some(value) = get(&keys::clearing(&row.epk))? else { return Ok(false) };
-    Ok(row.lsn <= Clearing::decode(&value).ok_or_else(Clearing::damaged)?.up_to)
+pub fn is_cleared(
+    row: &Row,
+    get: impl FnOnce(&[u8]) -> Result<Option<bytes::Bytes>>,
+) -> Result<bool> {
+    let Some(value) = get(&keys::clearing(&row.epk))? else {
+        return Ok(false);
+    };
+    Ok(row.lsn
+        <= Clearing::decode(&value)
+            .ok_or_else(Clearing::damaged)?
+            .up_to)
 }

@@ -42,8 +42,18 @@ impl Room {
     fn ids(&self) -> Vec<String> {
         let mut query = query("SELECT VALUE c.id FROM c");
         query.page.max_items = Some(1000);
-        let page = self.bench.engine.query(&self.container, &Scope::Everything, &query, None).result.expect("a query");
-        let mut ids: Vec<String> = page.page.rows.iter().map(|row| text(row).trim_matches('"').to_owned()).collect();
+        let page = self
+            .bench
+            .engine
+            .query(&self.container, &Scope::Everything, &query, None)
+            .result
+            .expect("a query");
+        let mut ids: Vec<String> = page
+            .page
+            .rows
+            .iter()
+            .map(|row| text(row).trim_matches('"').to_owned())
+            .collect();
         ids.sort();
         ids
     }
@@ -67,7 +77,11 @@ fn in_p() -> BatchMode {
 }
 
 fn bulk(range: Option<u32>) -> BatchMode {
-    BatchMode::Each { range, key: None, continue_on_error: true }
+    BatchMode::Each {
+        range,
+        key: None,
+        continue_on_error: true,
+    }
 }
 
 fn written(operation: WriteOperation, body: &str) -> BatchOperation {
@@ -76,7 +90,10 @@ fn written(operation: WriteOperation, body: &str) -> BatchOperation {
 }
 
 fn creating(id: &str) -> BatchOperation {
-    written(WriteOperation::Create, &format!(r#"{{"id":"{id}","pk":"p"}}"#))
+    written(
+        WriteOperation::Create,
+        &format!(r#"{{"id":"{id}","pk":"p"}}"#),
+    )
 }
 
 fn reading(id: &str) -> BatchOperation {
@@ -85,7 +102,10 @@ fn reading(id: &str) -> BatchOperation {
 
 /// The operation in the logical partition of this key.
 fn of(pk: &str, operation: BatchOperation) -> BatchOperation {
-    BatchOperation { partition_key: Some(key(&format!(r#"["{pk}"]"#))), ..operation }
+    BatchOperation {
+        partition_key: Some(key(&format!(r#"["{pk}"]"#))),
+        ..operation
+    }
 }
 
 fn answers(outcome: Outcome<BatchAnswer>) -> Vec<Outcome<BatchReply>> {
@@ -94,7 +114,10 @@ fn answers(outcome: Outcome<BatchAnswer>) -> Vec<Outcome<BatchReply>> {
 
 /// The kind of each failure; `None` is success.
 fn kinds(results: &[Outcome<BatchReply>]) -> Vec<Option<Kind>> {
-    results.iter().map(|outcome| outcome.result.as_ref().err().map(orrery_model::Error::kind)).collect()
+    results
+        .iter()
+        .map(|outcome| outcome.result.as_ref().err().map(orrery_model::Error::kind))
+        .collect()
 }
 
 /// The item that an operation answered.
@@ -102,7 +125,9 @@ fn kinds(results: &[Outcome<BatchReply>]) -> Vec<Option<Kind>> {
 fn item(outcome: &Outcome<BatchReply>) -> Json {
     match outcome.result.as_ref().expect("the operation succeeded") {
         BatchReply::Read(ReadReply::Item { body, .. }) => json(&text(body)),
-        BatchReply::Written(Written { item: Some(body), .. }) => json(&text(body)),
+        BatchReply::Written(Written {
+            item: Some(body), ..
+        }) => json(&text(body)),
         other => panic!("no item: {other:?}"),
     }
 }
@@ -113,25 +138,41 @@ fn a_transactional_batch_takes_place_as_one_commit_whose_reads_see_its_writes() 
     for id in ["old", "gone"] {
         room.create(&format!(r#"{{"id":"{id}","pk":"p","n":1}}"#));
     }
-    let before = room.bench.engine.read_item(&room.container, &key(r#"["p"]"#), "old", None, None);
+    let before = room
+        .bench
+        .engine
+        .read_item(&room.container, &key(r#"["p"]"#), "old", None, None);
     let outcome = room.atomic(vec![
         creating("new"),
         written(WriteOperation::Upsert, r#"{"id":"new","pk":"p","n":2}"#),
-        written(WriteOperation::Patch("new".into()), r#"[{"op":"incr","path":"/n","value":1}]"#),
+        written(
+            WriteOperation::Patch("new".into()),
+            r#"[{"op":"incr","path":"/n","value":1}]"#,
+        ),
         reading("new"),
-        written(WriteOperation::Replace("old".into()), r#"{"id":"renamed","pk":"p"}"#),
+        written(
+            WriteOperation::Replace("old".into()),
+            r#"{"id":"renamed","pk":"p"}"#,
+        ),
         written(WriteOperation::Delete("gone".into()), ""),
         creating("gone"),
     ]);
     let position = |outcome: &Outcome<BatchAnswer>| outcome.position.expect("a position").lsn;
-    assert_eq!(position(&outcome), before.position.expect("a position").lsn + 1, "it is one commit");
+    assert_eq!(
+        position(&outcome),
+        before.position.expect("a position").lsn + 1,
+        "it is one commit"
+    );
     let charge = outcome.charge;
     let results = answers(outcome);
     assert_eq!(kinds(&results), [None; 7]);
     assert_eq!(results.iter().map(|r| r.charge).sum::<Charge>(), charge);
     assert!(results.iter().all(|r| r.charge >= Charge(100)));
     assert_eq!(item(&results[3]).get("n"), Some(&Json::from(3)));
-    assert_eq!(item(&results[3]).get("_etag"), item(&results[2]).get("_etag"));
+    assert_eq!(
+        item(&results[3]).get("_etag"),
+        item(&results[2]).get("_etag")
+    );
     let created: Vec<bool> = results
         .iter()
         .filter_map(|r| match &r.result {
@@ -143,7 +184,10 @@ fn a_transactional_batch_takes_place_as_one_commit_whose_reads_see_its_writes() 
     assert_eq!(room.ids(), ["gone", "new", "renamed"]);
     // Everything has the LSN of the batch in the change feed.
     let scope = Scope::Key(key(r#"["p"]"#));
-    let feed = room.bench.engine.change_feed(&room.container, &scope, &FeedStart::Beginning, None, None);
+    let feed =
+        room.bench
+            .engine
+            .change_feed(&room.container, &scope, &FeedStart::Beginning, None, None);
     let lsns: Vec<Json> = feed
         .result
         .expect("a feed")
@@ -159,21 +203,61 @@ fn a_transactional_batch_takes_place_as_one_commit_whose_reads_see_its_writes() 
 fn one_failure_undoes_a_transactional_batch() {
     let room = Room::new(1);
     room.create(r#"{"id":"there","pk":"p","n":1}"#);
-    let head = || room.bench.engine.partition_key_ranges(&room.container).expect("ranges").0[0].lsn;
-    let stale = |operation: BatchOperation| BatchOperation { if_match: Some("\"stale\"".into()), ..operation };
+    let head = || {
+        room.bench
+            .engine
+            .partition_key_ranges(&room.container)
+            .expect("ranges")
+            .0[0]
+            .lsn
+    };
+    let stale = |operation: BatchOperation| BatchOperation {
+        if_match: Some("\"stale\"".into()),
+        ..operation
+    };
     let condition = r#"{"condition":"from c where c.n = 2","operations":[{"op":"incr","path":"/n","value":1}]}"#;
     let other = r#"{"id":"x","pk":"q"}"#;
     let failing = [
         (creating("there"), Kind::Conflict),
         (reading("none"), Kind::NotFound),
-        (written(WriteOperation::Delete("none".into()), ""), Kind::NotFound),
-        (stale(written(WriteOperation::Upsert, r#"{"id":"there","pk":"p"}"#)), Kind::PreconditionFailed),
-        (stale(written(WriteOperation::Delete("there".into()), "")), Kind::PreconditionFailed),
-        (written(WriteOperation::Patch("there".into()), condition), Kind::PatchConditionNotMet),
-        (written(WriteOperation::Patch("there".into()), r#"[{"op":"remove","path":"/x"}]"#), Kind::BadRequest),
-        (written(WriteOperation::Create, other), Kind::PartitionKeyMismatch),
-        (written(WriteOperation::Create, r#"{"id":"x"}"#), Kind::PartitionKeyMismatch),
-        (written(WriteOperation::Create, r#"{"pk":"p"}"#), Kind::BadRequest),
+        (
+            written(WriteOperation::Delete("none".into()), ""),
+            Kind::NotFound,
+        ),
+        (
+            stale(written(
+                WriteOperation::Upsert,
+                r#"{"id":"there","pk":"p"}"#,
+            )),
+            Kind::PreconditionFailed,
+        ),
+        (
+            stale(written(WriteOperation::Delete("there".into()), "")),
+            Kind::PreconditionFailed,
+        ),
+        (
+            written(WriteOperation::Patch("there".into()), condition),
+            Kind::PatchConditionNotMet,
+        ),
+        (
+            written(
+                WriteOperation::Patch("there".into()),
+                r#"[{"op":"remove","path":"/x"}]"#,
+            ),
+            Kind::BadRequest,
+        ),
+        (
+            written(WriteOperation::Create, other),
+            Kind::PartitionKeyMismatch,
+        ),
+        (
+            written(WriteOperation::Create, r#"{"id":"x"}"#),
+            Kind::PartitionKeyMismatch,
+        ),
+        (
+            written(WriteOperation::Create, r#"{"pk":"p"}"#),
+            Kind::BadRequest,
+        ),
         (written(WriteOperation::Create, "{"), Kind::BadRequest),
         (written(WriteOperation::Create, ""), Kind::BadRequest),
         (of("q", reading("there")), Kind::PartitionKeyMismatch),
@@ -185,17 +269,31 @@ fn one_failure_undoes_a_transactional_batch() {
             creating("one"),
             written(WriteOperation::Delete("there".into()), ""),
             creating("there"),
-            written(WriteOperation::Patch("there".into()), r#"[{"op":"set","path":"/n","value":1}]"#),
+            written(
+                WriteOperation::Patch("there".into()),
+                r#"[{"op":"set","path":"/n","value":1}]"#,
+            ),
             operation,
             creating("last"),
         ]);
         let charge = outcome.charge;
         let results = answers(outcome);
         let failed = Some(Kind::FailedDependency);
-        assert_eq!(kinds(&results), [failed, failed, failed, failed, Some(kind), failed], "{told}");
+        assert_eq!(
+            kinds(&results),
+            [failed, failed, failed, failed, Some(kind), failed],
+            "{told}"
+        );
         assert_eq!(results.iter().map(|r| r.charge).sum::<Charge>(), charge);
-        assert!(results[4].charge > Charge(0) && results[5].charge == Charge(0), "{told}");
-        assert_eq!((room.ids(), head()), (vec!["there".to_owned()], before), "{told}");
+        assert!(
+            results[4].charge > Charge(0) && results[5].charge == Charge(0),
+            "{told}"
+        );
+        assert_eq!(
+            (room.ids(), head()),
+            (vec!["there".to_owned()], before),
+            "{told}"
+        );
     }
 }
 
@@ -207,20 +305,48 @@ fn a_batch_as_a_whole_is_refused_for_its_count_its_key_and_its_session() {
         outcome.result.expect_err("refused")
     };
     for mode in [in_p(), bulk(Some(0))] {
-        assert_eq!(refused(room.batch(&mode, Vec::new())).told(), "Batch request has no operations.");
-        let many = (0..=limits::BATCH_OPERATIONS).map(|n| creating(&n.to_string())).collect();
+        assert_eq!(
+            refused(room.batch(&mode, Vec::new())).told(),
+            "Batch request has no operations."
+        );
+        let many = (0..=limits::BATCH_OPERATIONS)
+            .map(|n| creating(&n.to_string()))
+            .collect();
         let told = refused(room.batch(&mode, many));
-        assert_eq!(told.told(), "Batch request has more operations than what is supported.");
+        assert_eq!(
+            told.told(),
+            "Batch request has more operations than what is supported."
+        );
     }
     let two_keys = BatchMode::Atomic(key(r#"["p","q"]"#));
-    assert_eq!(refused(room.batch(&two_keys, vec![creating("x")])).kind(), Kind::PartitionKeyMismatch);
-    assert_eq!(refused(room.batch(&bulk(Some(9)), vec![creating("x")])).kind(), Kind::PartitionKeyRangeGone);
+    assert_eq!(
+        refused(room.batch(&two_keys, vec![creating("x")])).kind(),
+        Kind::PartitionKeyMismatch
+    );
+    assert_eq!(
+        refused(room.batch(&bulk(Some(9)), vec![creating("x")])).kind(),
+        Kind::PartitionKeyRangeGone
+    );
     let (engine, container) = (&room.bench.engine, &room.container);
     let ahead = Some("0:1000000");
-    assert!(batch(engine, container, &in_p(), vec![creating("a")], ahead).result.is_ok(), "writes have not to wait");
-    let error = refused(batch(engine, container, &in_p(), vec![creating("b"), reading("a")], ahead));
+    assert!(
+        batch(engine, container, &in_p(), vec![creating("a")], ahead)
+            .result
+            .is_ok(),
+        "writes have not to wait"
+    );
+    let error = refused(batch(
+        engine,
+        container,
+        &in_p(),
+        vec![creating("b"), reading("a")],
+        ahead,
+    ));
     assert_eq!(error.kind(), Kind::SessionNotReached);
-    assert_eq!(refused(batch(engine, container, &in_p(), vec![reading("a")], ahead)).kind(), Kind::SessionNotReached);
+    assert_eq!(
+        refused(batch(engine, container, &in_p(), vec![reading("a")], ahead)).kind(),
+        Kind::SessionNotReached
+    );
     assert_eq!(room.ids(), ["a"]);
 }
 
@@ -228,11 +354,18 @@ fn a_batch_as_a_whole_is_refused_for_its_count_its_key_and_its_session() {
 fn a_reader_who_has_the_item_is_told_so_and_the_batch_goes_on() {
     let room = Room::new(1);
     room.create(r#"{"id":"i","pk":"p"}"#);
-    let etag =
-        item(&answers(room.atomic(vec![reading("i")]))[0]).get("_etag").and_then(Json::as_str).map(str::to_owned);
-    let known = BatchOperation { if_none_match: etag.clone(), ..reading("i") };
+    let etag = item(&answers(room.atomic(vec![reading("i")]))[0])
+        .get("_etag")
+        .and_then(Json::as_str)
+        .map(str::to_owned);
+    let known = BatchOperation {
+        if_none_match: etag.clone(),
+        ..reading("i")
+    };
     let results = answers(room.atomic(vec![known, creating("j")]));
-    let Ok(BatchReply::Read(ReadReply::NotModified { etag: told })) = &results[0].result else { panic!("{results:?}") };
+    let Ok(BatchReply::Read(ReadReply::NotModified { etag: told })) = &results[0].result else {
+        panic!("{results:?}")
+    };
     assert_eq!(Some(told), etag.as_ref());
     assert_eq!(room.ids(), ["i", "j"]);
 }
@@ -240,10 +373,18 @@ fn a_reader_who_has_the_item_is_told_so_and_the_batch_goes_on() {
 #[test]
 fn whoever_wants_little_gets_no_items_of_writes() {
     let room = Room::new(1);
-    let little = |operation: BatchOperation| BatchOperation { minimal: true, ..operation };
+    let little = |operation: BatchOperation| BatchOperation {
+        minimal: true,
+        ..operation
+    };
     for (mode, id) in [(in_p(), "a"), (bulk(Some(0)), "b")] {
-        let results = answers(room.batch(&mode, vec![little(of("p", creating(id))), little(of("p", reading(id)))]));
-        let Ok(BatchReply::Written(written)) = &results[0].result else { panic!("{results:?}") };
+        let results = answers(room.batch(
+            &mode,
+            vec![little(of("p", creating(id))), little(of("p", reading(id)))],
+        ));
+        let Ok(BatchReply::Written(written)) = &results[0].result else {
+            panic!("{results:?}")
+        };
         assert!(written.item.is_none() && written.etag.is_some() && written.created);
         assert_eq!(item(&results[1]).get("id"), Some(&Json::from(id)));
     }
@@ -251,19 +392,36 @@ fn whoever_wants_little_gets_no_items_of_writes() {
 
 /// An item whose text has about this many bytes.
 fn large(id: &str, bytes: usize) -> String {
-    format!(r#"{{"id":"{id}","pk":"p","n":0,"text":"{}"}}"#, "x".repeat(bytes))
+    format!(
+        r#"{{"id":"{id}","pk":"p","n":0,"text":"{}"}}"#,
+        "x".repeat(bytes)
+    )
 }
 
 #[test]
 fn answers_that_are_too_large_fail_the_last_operation_and_undo_the_batch() {
     let room = Room::new(1);
     room.create(&large("big", 1 << 20));
-    let incr = || written(WriteOperation::Patch("big".into()), r#"[{"op":"incr","path":"/n","value":1}]"#);
+    let incr = || {
+        written(
+            WriteOperation::Patch("big".into()),
+            r#"[{"op":"incr","path":"/n","value":1}]"#,
+        )
+    };
     let results = answers(room.atomic((0..5).map(|_| incr()).collect()));
-    let (failed, last) = (Some(Kind::FailedDependency), Some(Kind::BatchResponseTooLarge));
+    let (failed, last) = (
+        Some(Kind::FailedDependency),
+        Some(Kind::BatchResponseTooLarge),
+    );
     assert_eq!(kinds(&results), [failed, failed, failed, failed, last]);
-    let little = |_| BatchOperation { minimal: true, ..incr() };
-    assert_eq!(kinds(&answers(room.atomic((0..5).map(little).collect()))), [None; 5]);
+    let little = |_| BatchOperation {
+        minimal: true,
+        ..incr()
+    };
+    assert_eq!(
+        kinds(&answers(room.atomic((0..5).map(little).collect()))),
+        [None; 5]
+    );
     let read = read(&room.bench.engine, &room.container, r#"["p"]"#, "big").expect("it is there");
     assert_eq!(json(&read).get("n"), Some(&Json::from(5)));
 }
@@ -272,8 +430,23 @@ fn answers_that_are_too_large_fail_the_last_operation_and_undo_the_batch() {
 fn bulk_carries_out_nothing_whose_answer_does_not_fit() {
     let room = Room::new(1);
     room.create(&large("big", 1 << 20));
-    let incr = || of("p", written(WriteOperation::Patch("big".into()), r#"[{"op":"incr","path":"/n","value":1}]"#));
-    let operations = vec![incr(), of("p", reading("big")), incr(), incr(), of("p", reading("big")), creating("small")];
+    let incr = || {
+        of(
+            "p",
+            written(
+                WriteOperation::Patch("big".into()),
+                r#"[{"op":"incr","path":"/n","value":1}]"#,
+            ),
+        )
+    };
+    let operations = vec![
+        incr(),
+        of("p", reading("big")),
+        incr(),
+        incr(),
+        of("p", reading("big")),
+        creating("small"),
+    ];
     let results = answers(room.batch(&bulk(Some(0)), operations));
     let large = Some(Kind::BatchResponseTooLarge);
     assert_eq!(kinds(&results), [None, None, None, large, large, None]);
@@ -284,12 +457,25 @@ fn bulk_carries_out_nothing_whose_answer_does_not_fit() {
 #[test]
 fn each_operation_of_bulk_stands_for_itself() {
     let room = Room::new(2);
-    let (ranges, _) = room.bench.engine.partition_key_ranges(&room.container).expect("ranges");
+    let (ranges, _) = room
+        .bench
+        .engine
+        .partition_key_ranges(&room.container)
+        .expect("ranges");
     let definition = room.container.partition_key();
-    let in_range = |pk: &&String| ranges[0].range.contains(&definition.epk(&key(&format!(r#"["{pk}"]"#))));
+    let in_range = |pk: &&String| {
+        ranges[0]
+            .range
+            .contains(&definition.epk(&key(&format!(r#"["{pk}"]"#))))
+    };
     let keys: Vec<String> = (0..20).map(|n| n.to_string()).collect();
     let (own, foreign): (Vec<&String>, Vec<&String>) = keys.iter().partition(|pk| in_range(pk));
-    let create = |pk: &str| written(WriteOperation::Create, &format!(r#"{{"id":"i{pk}","pk":"{pk}"}}"#));
+    let create = |pk: &str| {
+        written(
+            WriteOperation::Create,
+            &format!(r#"{{"id":"i{pk}","pk":"{pk}"}}"#),
+        )
+    };
     let operations = vec![
         create(own[0]),
         create(own[0]),
@@ -297,13 +483,20 @@ fn each_operation_of_bulk_stands_for_itself() {
         of(own[2], create(own[1])),
         create(foreign[0]),
         of(own[0], reading(&format!("i{}", own[0]))),
-        of(own[1], written(WriteOperation::Delete(format!("i{}", own[1])), "")),
+        of(
+            own[1],
+            written(WriteOperation::Delete(format!("i{}", own[1])), ""),
+        ),
         reading("i"),
         of(own[0], reading("none")),
     ];
     let outcome = room.batch(&bulk(Some(ranges[0].id)), operations.clone());
     assert_eq!(outcome.position.expect("a position").range_id, ranges[0].id);
-    assert_eq!(outcome.position.expect("a position").lsn, ranges[0].lsn + 3, "each write is a commit");
+    assert_eq!(
+        outcome.position.expect("a position").lsn,
+        ranges[0].lsn + 3,
+        "each write is a commit"
+    );
     let charge = outcome.charge;
     let results = answers(outcome);
     assert_eq!(
@@ -323,20 +516,53 @@ fn each_operation_of_bulk_stands_for_itself() {
     assert_eq!(results.iter().map(|r| r.charge).sum::<Charge>(), charge);
     assert_eq!(room.ids(), [format!("i{}", own[0])]);
     // Without a range every partition takes its part; who stops at an error leaves the rest.
-    let stop = BatchMode::Each { range: None, key: None, continue_on_error: false };
-    let results = answers(room.batch(&stop, vec![create(own[3]), create(foreign[0]), create(own[0]), create(own[4])]));
-    assert_eq!(kinds(&results), [None, None, Some(Kind::Conflict), Some(Kind::FailedDependency)]);
+    let stop = BatchMode::Each {
+        range: None,
+        key: None,
+        continue_on_error: false,
+    };
+    let results = answers(room.batch(
+        &stop,
+        vec![
+            create(own[3]),
+            create(foreign[0]),
+            create(own[0]),
+            create(own[4]),
+        ],
+    ));
+    assert_eq!(
+        kinds(&results),
+        [
+            None,
+            None,
+            Some(Kind::Conflict),
+            Some(Kind::FailedDependency)
+        ]
+    );
     assert_eq!(room.ids().len(), 3);
 }
 
 #[test]
 fn bulk_that_names_one_key_stays_in_its_logical_partition() {
     let room = Room::new(1);
-    let mode = BatchMode::Each { range: None, key: Some(key(r#"["p"]"#)), continue_on_error: true };
+    let mode = BatchMode::Each {
+        range: None,
+        key: Some(key(r#"["p"]"#)),
+        continue_on_error: true,
+    };
     let elsewhere = written(WriteOperation::Create, r#"{"id":"b","pk":"q"}"#);
-    let operations = vec![creating("a"), elsewhere.clone(), of("q", elsewhere), of("q", reading("a")), reading("a")];
+    let operations = vec![
+        creating("a"),
+        elsewhere.clone(),
+        of("q", elsewhere),
+        of("q", reading("a")),
+        reading("a"),
+    ];
     let other = Some(Kind::PartitionKeyMismatch);
-    assert_eq!(kinds(&answers(room.batch(&mode, operations))), [None, other, other, other, None]);
+    assert_eq!(
+        kinds(&answers(room.batch(&mode, operations))),
+        [None, other, other, other, None]
+    );
     assert_eq!(room.ids(), ["a"]);
 }
 
@@ -348,7 +574,10 @@ fn bulk_orders_everything_before_it_waits_for_anything() {
     bench.engine.shut_down().expect("all is durable");
     let before = store.steps();
     let operations: Vec<_> = (0..20).map(|n| creating(&n.to_string())).collect();
-    let pending = bench.engine.batch(&container, &bulk(Some(0)), operations, None).expect("it is taken");
+    let pending = bench
+        .engine
+        .batch(&container, &bulk(Some(0)), operations, None)
+        .expect("it is taken");
     assert_eq!(store.steps(), before, "nothing was written to the disk yet");
     assert_eq!(kinds(&answers(pending.wait())), [None; 20]);
     assert!(store.steps() >= before + 20);
@@ -376,20 +605,38 @@ impl Draft {
             4 => written(WriteOperation::Delete(id), ""),
             _ => reading(&id),
         };
-        of("p", BatchOperation { minimal: self.little, ..operation })
+        of(
+            "p",
+            BatchOperation {
+                minimal: self.little,
+                ..operation
+            },
+        )
     }
 }
 
 fn drafts() -> impl Strategy<Value = Vec<Draft>> {
     let one =
-        (0..6usize, 0..4usize, -3..3i64, any::<bool>()).prop_map(|(kind, id, n, little)| Draft { kind, id, n, little });
+        (0..6usize, 0..4usize, -3..3i64, any::<bool>()).prop_map(|(kind, id, n, little)| Draft {
+            kind,
+            id,
+            n,
+            little,
+        });
     prop::collection::vec(one, 1..12)
 }
 
 /// All items, without what differs between two engines by nature.
 fn contents(room: &Room) -> Vec<String> {
     let query = query("SELECT c.id, c.n FROM c");
-    let mut rows = rows(&room.bench.engine, &room.container, &Scope::Everything, &query, &[100]).expect("a query");
+    let mut rows = rows(
+        &room.bench.engine,
+        &room.container,
+        &Scope::Everything,
+        &query,
+        &[100],
+    )
+    .expect("a query");
     rows.sort();
     rows
 }

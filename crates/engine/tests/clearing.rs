@@ -16,10 +16,23 @@ const BODY: &str = r#"{"id":"items","partitionKey":{"paths":["/pk"],"kind":"Hash
 const ITEMS: u32 = 450;
 
 fn fill(engine: &Engine, container: &Container, pk: &str, count: u32) {
-    let item = |n: u32| format!(r#"{{"id":"i{n}","pk":"{pk}","n":{n},"even":{}}}"#, n.is_multiple_of(2)).into_bytes();
+    let item = |n: u32| {
+        format!(
+            r#"{{"id":"i{n}","pk":"{pk}","n":{n},"even":{}}}"#,
+            n.is_multiple_of(2)
+        )
+        .into_bytes()
+    };
     let create = |n: u32| {
-        let written = engine.write_item(container, &WriteOperation::Create, Some(&item(n)), &WriteOptions::default());
-        written.map_err(|refused| refused.result.expect_err("refused")).expect("it is ordered")
+        let written = engine.write_item(
+            container,
+            &WriteOperation::Create,
+            Some(&item(n)),
+            &WriteOptions::default(),
+        );
+        written
+            .map_err(|refused| refused.result.expect_err("refused"))
+            .expect("it is ordered")
     };
     let pending: Vec<_> = (0..count).map(create).collect();
     for write in pending {
@@ -39,24 +52,39 @@ const QUERIES: [(&str, &[&str]); 8] = [
     ("SELECT VALUE MIN(c.n) FROM c WHERE c.n > 1", &["2"]),
     ("SELECT VALUE SUM(c.n) FROM c", &["903"]),
     ("SELECT DISTINCT VALUE c.even FROM c", &["false", "true"]),
-    ("SELECT VALUE c.n FROM c ORDER BY c.n DESC", &["900", "2", "1", "0"]),
+    (
+        "SELECT VALUE c.n FROM c ORDER BY c.n DESC",
+        &["900", "2", "1", "0"],
+    ),
     ("SELECT VALUE c.n FROM c WHERE c.pk = 'a'", &["900"]),
 ];
 
 fn check(engine: &Engine, container: &Container) {
     for (text, wanted) in QUERIES {
         for size in [1, 100] {
-            let mut found = rows(engine, container, &Scope::Everything, &query(text), &[size]).expect(text);
+            let mut found =
+                rows(engine, container, &Scope::Everything, &query(text), &[size]).expect(text);
             if !text.contains("ORDER BY") {
                 found.sort();
             }
             assert_eq!(found, wanted, "{text}");
         }
     }
-    let scope = Scope::Range { id: 0, within: None };
-    let feed = engine.change_feed(container, &scope, &FeedStart::Beginning, None, None).result.expect("changes");
+    let scope = Scope::Range {
+        id: 0,
+        within: None,
+    };
+    let feed = engine
+        .change_feed(container, &scope, &FeedStart::Beginning, None, None)
+        .result
+        .expect("changes");
     assert_eq!(feed.rows.len(), 4);
-    assert_eq!(read(engine, container, r#"["a"]"#, "i7").expect_err("it is deleted").kind(), Kind::NotFound);
+    assert_eq!(
+        read(engine, container, r#"["a"]"#, "i7")
+            .expect_err("it is deleted")
+            .kind(),
+        Kind::NotFound
+    );
 }
 
 #[test]
@@ -66,13 +94,24 @@ fn a_deleted_logical_partition_is_gone_at_once_and_its_rows_by_and_by() {
     let container = bench.container(BODY, 1);
     fill(engine, &container, "a", ITEMS);
     fill(engine, &container, "b", 3);
-    let session = engine.read_item(&container, &key(r#"["a"]"#), "i1", None, None).position.expect("a position");
+    let session = engine
+        .read_item(&container, &key(r#"["a"]"#), "i1", None, None)
+        .position
+        .expect("a position");
     let cleared = clear(engine, &container, r#"["a"]"#);
     cleared.result.expect("all is deleted");
     assert!(cleared.position.expect("a position").lsn > session.lsn);
-    assert_eq!(cleared.charge.to_string(), "4.95", "one small row, however many items");
+    assert_eq!(
+        cleared.charge.to_string(),
+        "4.95",
+        "one small row, however many items"
+    );
     // The ids are free, and what is new stays.
-    create(engine, &container, r#"{"id":"i1","pk":"a","n":900,"even":true}"#);
+    create(
+        engine,
+        &container,
+        r#"{"id":"i1","pk":"a","n":900,"even":true}"#,
+    );
     check(engine, &container);
     let mut commits = 0;
     while engine.clear_some().expect("rows are removed") {
@@ -91,11 +130,23 @@ fn deleting_again_takes_what_was_written_meanwhile() {
     let engine = &bench.engine;
     let container = bench.container(BODY, 2);
     fill(engine, &container, "a", ITEMS);
-    clear(engine, &container, r#"["a"]"#).result.expect("all is deleted");
+    clear(engine, &container, r#"["a"]"#)
+        .result
+        .expect("all is deleted");
     engine.clear_some().expect("rows are removed");
     fill(engine, &container, "a", 5);
-    clear(engine, &container, r#"["a"]"#).result.expect("all is deleted");
-    let all = || rows(engine, &container, &Scope::Everything, &query("SELECT VALUE c.id FROM c"), &[100]);
+    clear(engine, &container, r#"["a"]"#)
+        .result
+        .expect("all is deleted");
+    let all = || {
+        rows(
+            engine,
+            &container,
+            &Scope::Everything,
+            &query("SELECT VALUE c.id FROM c"),
+            &[100],
+        )
+    };
     assert!(all().expect("rows").is_empty());
     fill(engine, &container, "a", 2);
     engine.finish_clearing().expect("rows are removed");
@@ -108,14 +159,25 @@ fn deleting_again_takes_what_was_written_meanwhile() {
 fn a_prefix_of_a_hierarchical_key_is_refused_and_a_whole_one_served() {
     let bench = Bench::new(Profile::Modern, 3);
     let engine = &bench.engine;
-    let body = r#"{"id":"items","partitionKey":{"paths":["/t","/u"],"kind":"MultiHash","version":2}}"#;
+    let body =
+        r#"{"id":"items","partitionKey":{"paths":["/t","/u"],"kind":"MultiHash","version":2}}"#;
     let container = bench.container(body, 1);
     create(engine, &container, r#"{"id":"a","t":"1","u":"1"}"#);
     create(engine, &container, r#"{"id":"b","t":"1","u":"2"}"#);
-    let refused = clear(engine, &container, r#"["1"]"#).result.expect_err("a prefix");
+    let refused = clear(engine, &container, r#"["1"]"#)
+        .result
+        .expect_err("a prefix");
     assert_eq!(refused.kind(), Kind::PartitionKeyMismatch);
-    clear(engine, &container, r#"["1","1"]"#).result.expect("all is deleted");
-    let left = rows(engine, &container, &Scope::Everything, &query("SELECT VALUE c.id FROM c"), &[100]);
+    clear(engine, &container, r#"["1","1"]"#)
+        .result
+        .expect("all is deleted");
+    let left = rows(
+        engine,
+        &container,
+        &Scope::Everything,
+        &query("SELECT VALUE c.id FROM c"),
+        &[100],
+    );
     assert_eq!(left.expect("rows"), ["\"b\""]);
 }
 
@@ -138,18 +200,41 @@ fn a_crash_at_any_step_neither_forgets_a_deletion_nor_takes_more() {
         {
             acknowledged = clear(&engine, &container, r#"["a"]"#).result.is_ok();
             let removed = acknowledged.then(|| engine.finish_clearing());
-            assert!(step > 4 || removed.is_none_or(|r| r.is_err()), "step {step} went by unnoticed");
+            assert!(
+                step > 4 || removed.is_none_or(|r| r.is_err()),
+                "step {step} went by unnoticed"
+            );
         }
-        let engine = open(Arc::new(store.reopen(None)), Profile::Modern, world()).expect("an engine");
-        let container = engine.container(Id::Name("db"), Id::Name("items")).expect("the container");
+        let engine =
+            open(Arc::new(store.reopen(None)), Profile::Modern, world()).expect("an engine");
+        let container = engine
+            .container(Id::Name("db"), Id::Name("items"))
+            .expect("the container");
         let count = |pk: &str| {
             let text = format!("SELECT VALUE COUNT(1) FROM c WHERE c.pk = '{pk}'");
-            rows(&engine, &container, &Scope::Everything, &query(&text), &[10]).expect("a count").concat()
+            rows(
+                &engine,
+                &container,
+                &Scope::Everything,
+                &query(&text),
+                &[10],
+            )
+            .expect("a count")
+            .concat()
         };
-        assert!(!acknowledged || count("a") == "0", "step {step}: what was deleted is there");
-        clear(&engine, &container, r#"["a"]"#).result.expect("all is deleted");
+        assert!(
+            !acknowledged || count("a") == "0",
+            "step {step}: what was deleted is there"
+        );
+        clear(&engine, &container, r#"["a"]"#)
+            .result
+            .expect("all is deleted");
         engine.finish_clearing().expect("rows are removed");
-        assert_eq!((count("a"), count("b")), ("0".into(), "3".into()), "step {step}");
+        assert_eq!(
+            (count("a"), count("b")),
+            ("0".into(), "3".into()),
+            "step {step}"
+        );
         let (_, usage) = engine.quota(&container);
         assert!(usage.contains("documentsCount=3;"), "{usage}");
     }

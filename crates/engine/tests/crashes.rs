@@ -38,8 +38,15 @@ const BEFORE: &[&[Write]] = &[
     &[Delete(2), Create(2, 22), Upsert(4, 40), Upsert(4, 41)],
     &[Create(5, 50), Delete(5)],
 ];
-const MEANWHILE: &[&[Write]] = &[&[Upsert(1, 13), Upsert(6, 61)], &[Delete(6), Create(6, 62), Upsert(5, 51)]];
-const AFTER: &[&[Write]] = &[&[Upsert(6, 60), Delete(1), Upsert(3, 31)], &[Create(1, 12)], &[Delete(4), Create(7, 70)]];
+const MEANWHILE: &[&[Write]] = &[
+    &[Upsert(1, 13), Upsert(6, 61)],
+    &[Delete(6), Create(6, 62), Upsert(5, 51)],
+];
+const AFTER: &[&[Write]] = &[
+    &[Upsert(6, 60), Delete(1), Upsert(3, 31)],
+    &[Create(1, 12)],
+    &[Delete(4), Create(7, 70)],
+];
 
 impl Write {
     fn id(self) -> u32 {
@@ -82,12 +89,21 @@ struct Ledger {
 }
 
 impl Ledger {
-    fn send(&mut self, engine: &Engine, container: &Container, writes: &[Write]) -> Result<(), Error> {
+    fn send(
+        &mut self,
+        engine: &Engine,
+        container: &Container,
+        writes: &[Write],
+    ) -> Result<(), Error> {
         let mut failed = None;
         let mut sent = Vec::new();
         for write in writes {
             let body = write.value().map(|n| {
-                let filler = if n % 10 == 1 { "x".repeat(70_000) } else { String::new() };
+                let filler = if n % 10 == 1 {
+                    "x".repeat(70_000)
+                } else {
+                    String::new()
+                };
                 format!(
                     r#"{{"id":"i{}","pk":"{}","n":{n},"tags":[{n},"t"],"filler":"{filler}"}}"#,
                     write.id(),
@@ -95,8 +111,16 @@ impl Ledger {
                 )
             });
             let partition_key = Some(key(&format!("[\"{}\"]", pk(write.id()))));
-            let options = WriteOptions { partition_key, ..WriteOptions::default() };
-            match engine.write_item(container, &write.operation(), body.as_deref().map(str::as_bytes), &options) {
+            let options = WriteOptions {
+                partition_key,
+                ..WriteOptions::default()
+            };
+            match engine.write_item(
+                container,
+                &write.operation(),
+                body.as_deref().map(str::as_bytes),
+                &options,
+            ) {
                 Ok(pending) => sent.push((*write, pending)),
                 Err(refused) => failed = refused.result.err(),
             }
@@ -109,12 +133,20 @@ impl Ledger {
                     self.possible.remove(&write.id());
                     let position = outcome.position.expect("a write has a position");
                     let last = self.lsns.entry(position.range_id).or_default();
-                    assert!(position.lsn > *last, "LSN {} comes after {last}", position.lsn);
+                    assert!(
+                        position.lsn > *last,
+                        "LSN {} comes after {last}",
+                        position.lsn
+                    );
                     *last = position.lsn;
-                    self.numbers.extend(written.item.map(|item| number_of(&json(&text(&item)))));
+                    self.numbers
+                        .extend(written.item.map(|item| number_of(&json(&text(&item)))));
                 }
                 Err(error) => {
-                    self.possible.entry(write.id()).or_default().insert(write.value());
+                    self.possible
+                        .entry(write.id())
+                        .or_default()
+                        .insert(write.value());
                     failed = Some(error);
                 }
             }
@@ -126,11 +158,18 @@ impl Ledger {
     fn check(&mut self, engine: &Engine, container: &Container) {
         let mut there = BTreeMap::new();
         for id in 1..8 {
-            match read(engine, container, &format!("[\"{}\"]", pk(id)), &format!("i{id}")) {
+            match read(
+                engine,
+                container,
+                &format!("[\"{}\"]", pk(id)),
+                &format!("i{id}"),
+            ) {
                 Ok(text) => _ = there.insert(id, json(&text)),
                 Err(error) => assert_eq!(error.kind(), Kind::NotFound),
             }
-            let n = there.get(&id).map(|item| item.get("n").and_then(|n| n.as_i64()).expect("n") as u32);
+            let n = there
+                .get(&id)
+                .map(|item| item.get("n").and_then(|n| n.as_i64()).expect("n") as u32);
             let is_known = n == self.known.get(&id).copied().flatten();
             let is_possible = self.possible.get(&id).is_some_and(|all| all.contains(&n));
             assert!(
@@ -149,26 +188,52 @@ impl Ledger {
             "SELECT VALUE c.id FROM c WHERE ARRAY_CONTAINS(c.tags, 't')",
             "SELECT VALUE c.id FROM c ORDER BY c.n",
         ] {
-            let mut found = rows(engine, container, &Scope::Everything, &query(query_text), &[2]).expect("rows");
+            let mut found = rows(
+                engine,
+                container,
+                &Scope::Everything,
+                &query(query_text),
+                &[2],
+            )
+            .expect("rows");
             found.sort();
             assert_eq!(found, wanted, "{query_text}");
         }
         for item in there.values() {
-            let text = format!("SELECT VALUE c.id FROM c WHERE c.n = {}", item.get("n").expect("n"));
-            let found = rows(engine, container, &Scope::Everything, &query(&text), &[10]).expect("rows");
+            let text = format!(
+                "SELECT VALUE c.id FROM c WHERE c.n = {}",
+                item.get("n").expect("n")
+            );
+            let found =
+                rows(engine, container, &Scope::Everything, &query(&text), &[10]).expect("rows");
             assert_eq!(found, [item.get("id").expect("an id").to_text()], "{text}");
         }
         let (_, usage) = engine.quota(container);
-        assert!(usage.contains(&format!("documentsCount={};", there.len())), "{usage}");
+        assert!(
+            usage.contains(&format!("documentsCount={};", there.len())),
+            "{usage}"
+        );
         check_counters(engine, container);
         let (ranges, _) = engine.partition_key_ranges(container).expect("ranges");
         let mut changed = Vec::new();
         for range in &ranges {
-            assert!(range.lsn >= self.lsns.get(&range.id).copied().unwrap_or(0), "an acknowledged LSN is gone");
-            let scope = Scope::Range { id: range.id, within: None };
-            let page =
-                engine.change_feed(container, &scope, &FeedStart::Beginning, None, None).result.expect("changes");
-            changed.extend(page.rows.iter().map(|row| json(&text(row)).get("id").expect("an id").to_text()));
+            assert!(
+                range.lsn >= self.lsns.get(&range.id).copied().unwrap_or(0),
+                "an acknowledged LSN is gone"
+            );
+            let scope = Scope::Range {
+                id: range.id,
+                within: None,
+            };
+            let page = engine
+                .change_feed(container, &scope, &FeedStart::Beginning, None, None)
+                .result
+                .expect("changes");
+            changed.extend(
+                page.rows
+                    .iter()
+                    .map(|row| json(&text(row)).get("id").expect("an id").to_text()),
+            );
         }
         changed.sort();
         wanted.sort();
@@ -177,12 +242,40 @@ impl Ledger {
 
     /// Life goes on, and nothing is used twice.
     fn go_on(&mut self, engine: &Engine, container: &Container) {
-        let fresh = number_of(&json(&create(engine, container, r#"{"id":"fresh","pk":"fresh"}"#)));
-        assert!(self.numbers.iter().all(|used| *used < fresh), "the number {fresh} is no new one");
-        let options = WriteOptions { partition_key: Some(key("[\"fresh\"]")), ..WriteOptions::default() };
-        write(engine, container, &WriteOperation::Delete("fresh".into()), None, &options).result.expect("deleted");
-        self.send(engine, container, &[Upsert(1, 90), Upsert(2, 90), Delete(1), Create(1, 91), Upsert(2, 92)])
-            .expect("written");
+        let fresh = number_of(&json(&create(
+            engine,
+            container,
+            r#"{"id":"fresh","pk":"fresh"}"#,
+        )));
+        assert!(
+            self.numbers.iter().all(|used| *used < fresh),
+            "the number {fresh} is no new one"
+        );
+        let options = WriteOptions {
+            partition_key: Some(key("[\"fresh\"]")),
+            ..WriteOptions::default()
+        };
+        write(
+            engine,
+            container,
+            &WriteOperation::Delete("fresh".into()),
+            None,
+            &options,
+        )
+        .result
+        .expect("deleted");
+        self.send(
+            engine,
+            container,
+            &[
+                Upsert(1, 90),
+                Upsert(2, 90),
+                Delete(1),
+                Create(1, 91),
+                Upsert(2, 92),
+            ],
+        )
+        .expect("written");
         self.check(engine, container);
     }
 }
@@ -197,8 +290,12 @@ fn set_up(engine: &Engine) -> Result<Arc<Container>, Error> {
 
 fn history(engine: &Engine, ledger: &mut Ledger) -> Result<(), Error> {
     let container = set_up(engine)?;
-    BEFORE.iter().try_for_each(|writes| ledger.send(engine, &container, writes))?;
-    engine.replace_container(&container, &object(OTHER_POLICY), None).result?;
+    BEFORE
+        .iter()
+        .try_for_each(|writes| ledger.send(engine, &container, writes))?;
+    engine
+        .replace_container(&container, &object(OTHER_POLICY), None)
+        .result?;
     // Writes and steps of the rebuild in turn.
     for writes in AFTER {
         engine.rebuild_some(1)?;
@@ -206,12 +303,17 @@ fn history(engine: &Engine, ledger: &mut Ledger) -> Result<(), Error> {
     }
     engine.finish_rebuilds()?;
     // A split at the median, then a merge over it, with writes before, between and after their steps.
-    let split = RangeChange::Split { range: fullest(engine, &container)?, at: SplitAt::Median };
+    let split = RangeChange::Split {
+        range: fullest(engine, &container)?,
+        at: SplitAt::Median,
+    };
     for change in [split, RangeChange::Merge { ranges: Vec::new() }] {
         let change = match change {
             RangeChange::Merge { .. } => {
                 let (ranges, _) = engine.partition_key_ranges(&container)?;
-                RangeChange::Merge { ranges: ranges.iter().map(|range| range.id).collect() }
+                RangeChange::Merge {
+                    ranges: ranges.iter().map(|range| range.id).collect(),
+                }
             }
             split => split,
         };
@@ -225,7 +327,17 @@ fn history(engine: &Engine, ledger: &mut Ledger) -> Result<(), Error> {
             return Err(Error::internal(failure));
         }
         engine.destroy_deleted()?;
-        ledger.send(engine, &container, &[Upsert(6, 63), Upsert(1, 14), Upsert(3, 32), Upsert(5, 52), Delete(5)])?;
+        ledger.send(
+            engine,
+            &container,
+            &[
+                Upsert(6, 63),
+                Upsert(1, 14),
+                Upsert(3, 32),
+                Upsert(5, 52),
+                Delete(5),
+            ],
+        )?;
     }
     Ok(())
 }
@@ -234,9 +346,15 @@ fn history(engine: &Engine, ledger: &mut Ledger) -> Result<(), Error> {
 fn fullest(engine: &Engine, container: &Arc<Container>) -> Result<u32, Error> {
     let statistics = engine.read_container_with_statistics(container).result?;
     let statistics = json(&text(&statistics.body));
-    let partitions = statistics.get("statistics").and_then(|s| s.as_array()).expect("a list");
+    let partitions = statistics
+        .get("statistics")
+        .and_then(|s| s.as_array())
+        .expect("a list");
     let count = |partition: &&Json| partition.get("documentCount").and_then(Json::as_i64);
-    let id = partitions.iter().max_by_key(count).and_then(|p| p.get("id")?.as_str()?.parse().ok());
+    let id = partitions
+        .iter()
+        .max_by_key(count)
+        .and_then(|p| p.get("id")?.as_str()?.parse().ok());
     Ok(id.expect("a range"))
 }
 
@@ -257,14 +375,23 @@ fn a_crash_at_any_step_loses_nothing_that_was_acknowledged() {
         let store = Arc::new(Crashing::new(Some(step)));
         if let Ok(engine) = open(store.clone(), Profile::Modern, world.clone()) {
             let ended = history(&engine, &mut ledger);
-            assert!(ended.is_err() || step + 1 >= steps, "step {step} went by unnoticed");
+            assert!(
+                ended.is_err() || step + 1 >= steps,
+                "step {step} went by unnoticed"
+            );
         }
         let store = Arc::new(store.reopen(None));
-        let engine = open(store, Profile::Modern, world).unwrap_or_else(|e| panic!("step {step}: {e:?}"));
+        let engine =
+            open(store, Profile::Modern, world).unwrap_or_else(|e| panic!("step {step}: {e:?}"));
         let container = set_up(&engine).unwrap_or_else(|e| panic!("step {step}: {e:?}"));
         let database = engine.database(Id::Name("db")).expect("the database");
         assert_eq!(
-            engine.list(Feed::Containers(&database), &PageRequest::default()).result.expect("a list").rows.len(),
+            engine
+                .list(Feed::Containers(&database), &PageRequest::default())
+                .result
+                .expect("a list")
+                .rows
+                .len(),
             1
         );
         ledger.check(&engine, &container);
@@ -284,7 +411,9 @@ fn a_crash_within_a_reopened_store_is_survived_too() {
         let store = Arc::new(store.reopen(Some(step)));
         if let Ok(engine) = open(store.clone(), Profile::Modern, world.clone()) {
             let container = set_up(&engine);
-            _ = container.and_then(|c| ledger.send(&engine, &c, &[Upsert(1, 80), Upsert(2, 81), Upsert(3, 82)]));
+            _ = container.and_then(|c| {
+                ledger.send(&engine, &c, &[Upsert(1, 80), Upsert(2, 81), Upsert(3, 82)])
+            });
         }
         let engine = open(Arc::new(store.reopen(None)), Profile::Modern, world).expect("an engine");
         let container = set_up(&engine).expect("the container");
@@ -299,13 +428,17 @@ fn a_failed_write_is_resolved_when_the_store_is_well_again() {
         for writes in 0..30 {
             let (mut ledger, world) = (Ledger::default(), world());
             let memory = Arc::new(MemoryStore::new());
-            set_up(&open(memory.clone(), Profile::Modern, world.clone()).expect("an engine")).expect("the container");
+            set_up(&open(memory.clone(), Profile::Modern, world.clone()).expect("an engine"))
+                .expect("the container");
             let store = Arc::new(Failing::after(writes, fault, memory.clone()));
             let engine = open(store.clone(), Profile::Modern, world.clone()).expect("an engine");
             let container = set_up(&engine).expect("the container");
             for batch in BEFORE.iter().chain(AFTER) {
                 let sent = ledger.send(&engine, &container, batch);
-                assert!(sent.is_ok() || store.is_broken(), "{fault:?} after {writes}: {sent:?}");
+                assert!(
+                    sent.is_ok() || store.is_broken(),
+                    "{fault:?} after {writes}: {sent:?}"
+                );
                 if store.is_broken() {
                     break;
                 }
@@ -328,34 +461,63 @@ fn a_write_that_a_busy_store_turns_away_is_429_and_may_be_sent_again() {
     let store = Arc::new(Failing::after(u64::MAX, Fault::Busy, MemoryStore::new()));
     let engine = open(store.clone(), Profile::Modern, world).expect("an engine");
     let container = set_up(&engine).expect("the container");
-    ledger.send(&engine, &container, &[Upsert(1, 80)]).expect("nothing fails");
+    ledger
+        .send(&engine, &container, &[Upsert(1, 80)])
+        .expect("nothing fails");
     store.strike_next();
     let write = |body: &str| {
-        support::write(&engine, &container, &WriteOperation::Upsert, Some(body), &WriteOptions::default()).result
+        support::write(
+            &engine,
+            &container,
+            &WriteOperation::Upsert,
+            Some(body),
+            &WriteOptions::default(),
+        )
+        .result
     };
     let item = r#"{"id":"1","pk":"busy","n":1}"#;
     let refused = write(item).expect_err("the store is busy");
-    assert_eq!((refused.status(), refused.sub_status(), refused.retry_after_ms()), (429, 3200, Some(1_000)));
+    assert_eq!(
+        (
+            refused.status(),
+            refused.sub_status(),
+            refused.retry_after_ms()
+        ),
+        (429, 3200, Some(1_000))
+    );
     write(item).expect("it was only for once");
-    ledger.send(&engine, &container, &[Upsert(1, 81)]).expect("nothing else suffered");
+    ledger
+        .send(&engine, &container, &[Upsert(1, 81)])
+        .expect("nothing else suffered");
 }
 
 #[test]
 fn a_reopened_directory_keeps_everything() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("data");
-    let open_store = || Arc::new(LocalStore::open(&path, LocalOptions::default()).expect("the store opens"));
+    let open_store =
+        || Arc::new(LocalStore::open(&path, LocalOptions::default()).expect("the store opens"));
     let (mut ledger, world) = (Ledger::default(), world());
     let seen = |engine: &Engine| {
         let container = set_up(engine).expect("the container");
         let database = engine.database(Id::Name("db")).expect("the database");
         let all = |feed: Feed<'_>| {
-            let page = engine.list(feed, &PageRequest::default()).result.expect("a list");
+            let page = engine
+                .list(feed, &PageRequest::default())
+                .result
+                .expect("a list");
             page.rows.iter().map(|row| text(row)).collect::<Vec<_>>()
         };
         let (ranges, etag) = engine.partition_key_ranges(&container).expect("ranges");
         let ranges: Vec<String> = ranges.iter().map(|range| format!("{range:?}")).collect();
-        let items = rows(engine, &container, &Scope::Everything, &query("SELECT * FROM c"), &[100]).expect("items");
+        let items = rows(
+            engine,
+            &container,
+            &Scope::Everything,
+            &query("SELECT * FROM c"),
+            &[100],
+        )
+        .expect("items");
         let lists = [
             all(Feed::Databases),
             all(Feed::Containers(&database)),
@@ -373,14 +535,24 @@ fn a_reopened_directory_keeps_everything() {
     for (kind, extra) in [
         (ScriptKind::Function, ""),
         (ScriptKind::Procedure, ""),
-        (ScriptKind::Trigger, r#","triggerType":"Pre","triggerOperation":"All""#),
+        (
+            ScriptKind::Trigger,
+            r#","triggerType":"Pre","triggerOperation":"All""#,
+        ),
     ] {
         let body = format!(r#"{{"id":"script","body":"function f(x) {{ return x; }}"{extra}}}"#);
-        engine.create_script(&container, kind, &object(&body), false).result.expect("the script is created");
+        engine
+            .create_script(&container, kind, &object(&body), false)
+            .result
+            .expect("the script is created");
     }
     let before = seen(&engine);
     assert!(before.0.iter().all(|list| !list.is_empty()) && !before.3.is_empty());
-    let session: Vec<String> = ledger.lsns.iter().map(|(range, lsn)| format!("{range}:-1#{lsn}")).collect();
+    let session: Vec<String> = ledger
+        .lsns
+        .iter()
+        .map(|(range, lsn)| format!("{range}:-1#{lsn}"))
+        .collect();
     engine.shut_down().expect("everything is durable");
     drop((container, engine, store));
     for _ in 0..2 {
@@ -388,8 +560,17 @@ fn a_reopened_directory_keeps_everything() {
         assert_eq!(seen(&engine), before);
         let container = set_up(&engine).expect("the container");
         ledger.check(&engine, &container);
-        let read = engine.read_item(&container, &key("[\"p0\"]"), "i3", None, Some(session.join(",").as_str()));
-        assert!(matches!(read.result, Ok(ReadReply::Item { .. })), "the session is reached");
+        let read = engine.read_item(
+            &container,
+            &key("[\"p0\"]"),
+            "i3",
+            None,
+            Some(session.join(",").as_str()),
+        );
+        assert!(
+            matches!(read.result, Ok(ReadReply::Item { .. })),
+            "the session is reached"
+        );
     }
     let engine = open(open_store(), Profile::Modern, world).expect("an engine");
     ledger.go_on(&engine, &set_up(&engine).expect("the container"));
@@ -406,9 +587,17 @@ fn an_expired_item_gives_way_to_one_new_item_only() {
     let item = r#"{"id":"a","pk":"p"}"#;
     create(&engine, &container, item);
     world.advance_ms(20_000);
-    let send =
-        || engine.write_item(&container, &WriteOperation::Create, Some(item.as_bytes()), &WriteOptions::default());
-    let first = send().map_err(|_| "refused").expect("the old item is expired");
+    let send = || {
+        engine.write_item(
+            &container,
+            &WriteOperation::Create,
+            Some(item.as_bytes()),
+            &WriteOptions::default(),
+        )
+    };
+    let first = send()
+        .map_err(|_| "refused")
+        .expect("the old item is expired");
     let second = send().err().expect("the first has the id, durable or not");
     assert_eq!(second.result.expect_err("refused").kind(), Kind::Conflict);
     assert!(first.wait().result.is_ok());

@@ -18,18 +18,36 @@ const BODY: &str = r#"{"id":"items","partitionKey":{"paths":["/pk"],"kind":"Hash
 
 /// An engine that refuses to merge, with items in a container of so many physical partitions.
 fn refusing(partitions: usize) -> (Engine, Arc<Container>) {
-    let options = EngineOptions { cross_partition_queries: CrossPartitionQueries::Refuse, ..options(Profile::Modern) };
+    let options = EngineOptions {
+        cross_partition_queries: CrossPartitionQueries::Refuse,
+        ..options(Profile::Modern)
+    };
     let world = Arc::new(SeededWorld::new(START_MS, 1));
-    let engine = Engine::open(Arc::new(MemoryStore::new()), options, world).expect("the engine opens");
+    let engine =
+        Engine::open(Arc::new(MemoryStore::new()), options, world).expect("the engine opens");
     let container = create_container(&engine, BODY, partitions).expect("the container is created");
     for n in 0..ITEMS {
-        create(&engine, &container, &format!(r#"{{"id":"{n}","pk":"key {n}","n":{n},"text":"snow {n}"}}"#));
+        create(
+            &engine,
+            &container,
+            &format!(r#"{{"id":"{n}","pk":"key {n}","n":{n},"text":"snow {n}"}}"#),
+        );
     }
     (engine, container)
 }
 
-fn first_page(engine: &Engine, container: &Container, scope: &Scope, text: &str) -> Result<usize, Error> {
-    Ok(engine.query(container, scope, &query(text), None).result?.page.rows.len())
+fn first_page(
+    engine: &Engine,
+    container: &Container,
+    scope: &Scope,
+    text: &str,
+) -> Result<usize, Error> {
+    Ok(engine
+        .query(container, scope, &query(text), None)
+        .result?
+        .page
+        .rows
+        .len())
 }
 
 #[test]
@@ -48,10 +66,23 @@ fn a_query_that_needs_merging_is_refused_with_the_plan_for_it() {
         "SELECT AVG(c.n) FROM c WHERE c.pk = 'key 7'",
     ] {
         let refused = first_page(&engine, &container, &Scope::Everything, text).expect_err(text);
-        assert_eq!((refused.status(), refused.sub_status()), (400, 1004), "{text}: {refused}");
+        assert_eq!(
+            (refused.status(), refused.sub_status()),
+            (400, 1004),
+            "{text}: {refused}"
+        );
         let plan = json(refused.detail().expect("a plan"));
-        assert!(plan.get("queryInfo").and_then(|info| info.get("rewrittenQuery")).is_some(), "{text}: {plan}");
-        assert!(plan.get("queryRanges").and_then(Json::as_array).is_some_and(|ranges| !ranges.is_empty()));
+        assert!(
+            plan.get("queryInfo")
+                .and_then(|info| info.get("rewrittenQuery"))
+                .is_some(),
+            "{text}: {plan}"
+        );
+        assert!(
+            plan.get("queryRanges")
+                .and_then(Json::as_array)
+                .is_some_and(|ranges| !ranges.is_empty())
+        );
     }
 }
 
@@ -60,37 +91,85 @@ fn a_ranking_of_texts_is_refused_with_its_plan_and_its_statistics_are_had_for_on
     let (engine, container) = refusing(PARTITIONS);
     let text = "SELECT TOP 5 c.id FROM c ORDER BY RANK FullTextScore(c.text, 'snow')";
     let refused = first_page(&engine, &container, &Scope::Everything, text).expect_err(text);
-    assert_eq!((refused.status(), refused.sub_status()), (400, 1004), "{refused}");
+    assert_eq!(
+        (refused.status(), refused.sub_status()),
+        (400, 1004),
+        "{refused}"
+    );
     let plan = json(refused.detail().expect("a plan"));
     assert!(plan.get("hybridSearchQueryInfo").is_some(), "{plan}");
     let range = engine.partition_key_ranges(&container).expect("ranges").0[0].id;
-    assert_eq!(first_page(&engine, &container, &Scope::Range { id: range, within: None }, text).expect(text), 5);
+    assert_eq!(
+        first_page(
+            &engine,
+            &container,
+            &Scope::Range {
+                id: range,
+                within: None
+            },
+            text
+        )
+        .expect(text),
+        5
+    );
 }
 
 #[test]
 fn a_query_that_one_partition_answers_is_served_whatever_it_merges() {
     let (engine, container) = refusing(PARTITIONS);
-    let texts = ["SELECT VALUE COUNT(1) FROM c", "SELECT * FROM c ORDER BY c.n", "SELECT TOP 1 * FROM c"];
+    let texts = [
+        "SELECT VALUE COUNT(1) FROM c",
+        "SELECT * FROM c ORDER BY c.n",
+        "SELECT TOP 1 * FROM c",
+    ];
     let range = engine.partition_key_ranges(&container).expect("ranges").0[0].id;
     for text in texts {
-        for scope in [Scope::Key(key(r#"["key 7"]"#)), Scope::Range { id: range, within: None }] {
-            assert!(first_page(&engine, &container, &scope, text).expect(text) > 0, "{text}");
+        for scope in [
+            Scope::Key(key(r#"["key 7"]"#)),
+            Scope::Range {
+                id: range,
+                within: None,
+            },
+        ] {
+            assert!(
+                first_page(&engine, &container, &scope, text).expect(text) > 0,
+                "{text}"
+            );
         }
     }
     let mut pinned = query("SELECT VALUE COUNT(1) FROM c WHERE c.pk = 'key 7'");
     pinned.cross_partition = false;
-    let page = engine.query(&container, &Scope::Everything, &pinned, None).result.expect("a query of one partition");
+    let page = engine
+        .query(&container, &Scope::Everything, &pinned, None)
+        .result
+        .expect("a query of one partition");
     assert_eq!(page.page.rows.len(), 1);
 }
 
 #[test]
 fn a_query_that_may_cross_is_refused_even_where_there_is_one_partition() {
     let (engine, container) = refusing(1);
-    for text in ["SELECT VALUE COUNT(1) FROM c", "SELECT * FROM c ORDER BY c.n"] {
+    for text in [
+        "SELECT VALUE COUNT(1) FROM c",
+        "SELECT * FROM c ORDER BY c.n",
+    ] {
         let refused = first_page(&engine, &container, &Scope::Everything, text).expect_err(text);
-        assert_eq!((refused.status(), refused.sub_status()), (400, 1004), "{text}");
+        assert_eq!(
+            (refused.status(), refused.sub_status()),
+            (400, 1004),
+            "{text}"
+        );
     }
-    assert!(first_page(&engine, &container, &Scope::Everything, "SELECT * FROM c WHERE c.n >= 0").expect("rows") > 0);
+    assert!(
+        first_page(
+            &engine,
+            &container,
+            &Scope::Everything,
+            "SELECT * FROM c WHERE c.n >= 0"
+        )
+        .expect("rows")
+            > 0
+    );
 }
 
 #[test]
@@ -105,7 +184,11 @@ fn a_page_ends_with_its_partition_and_all_pages_are_the_whole_answer() {
         let mut pages = 0;
         let mut found = 0;
         loop {
-            let page = engine.query(&container, &Scope::Everything, &request, None).result.expect(text).page;
+            let page = engine
+                .query(&container, &Scope::Everything, &request, None)
+                .result
+                .expect(text)
+                .page;
             (pages, found) = (pages + 1, found + page.rows.len());
             match page.continuation {
                 None => break,
@@ -115,7 +198,14 @@ fn a_page_ends_with_its_partition_and_all_pages_are_the_whole_answer() {
         let expected = if text.ends_with("< 0") { 0 } else { ITEMS };
         assert_eq!((pages, found), (least_pages, expected), "{text}");
         for size in [1, 2, 7] {
-            let mut ids = rows(&engine, &container, &Scope::Everything, &query(text), &[size]).expect(text);
+            let mut ids = rows(
+                &engine,
+                &container,
+                &Scope::Everything,
+                &query(text),
+                &[size],
+            )
+            .expect(text);
             ids.sort();
             ids.dedup();
             assert_eq!(ids.len(), expected, "{text} in pages of {size}");

@@ -43,10 +43,26 @@ fn answer<T>(outcome: Outcome<T>, show: impl FnOnce(T) -> String) -> Answer {
 
 /// A text without what the server adds.
 fn own_part(bytes: &[u8]) -> String {
-    let Json::Object(mut object) = json(&text(bytes)) else { return text(bytes) };
-    let added =
-        ["_rid", "_self", "_etag", "_ts", "_attachments", "_colls", "_users", "_docs", "_sprocs", "_triggers", "_udfs"];
-    added.iter().chain(&["_conflicts", "offerResourceId", "resource"]).for_each(|name| _ = object.remove(name));
+    let Json::Object(mut object) = json(&text(bytes)) else {
+        return text(bytes);
+    };
+    let added = [
+        "_rid",
+        "_self",
+        "_etag",
+        "_ts",
+        "_attachments",
+        "_colls",
+        "_users",
+        "_docs",
+        "_sprocs",
+        "_triggers",
+        "_udfs",
+    ];
+    added
+        .iter()
+        .chain(&["_conflicts", "offerResourceId", "resource"])
+        .for_each(|name| _ = object.remove(name));
     if object.get("offerVersion").is_some() {
         object.remove("id");
     }
@@ -64,11 +80,19 @@ fn throughput(request: &mut &str) -> Option<Throughput> {
     let number = |text: &str| text.parse().expect("a number");
     option(request, "ru")
         .map(|n| Throughput::Manual(number(n)))
-        .or_else(|| option(request, "max").map(|n| Throughput::Autoscale { max: number(n), increment_percent: 0 }))
+        .or_else(|| {
+            option(request, "max").map(|n| Throughput::Autoscale {
+                max: number(n),
+                increment_percent: 0,
+            })
+        })
 }
 
 fn container(bench: &Bench, name: &str) -> Result<Arc<Container>, Answer> {
-    bench.engine.container(Id::Name("db"), Id::Name(name)).map_err(|error| (failure(&error), None))
+    bench
+        .engine
+        .container(Id::Name("db"), Id::Name(name))
+        .map_err(|error| (failure(&error), None))
 }
 
 /// `[key] rest`.
@@ -80,11 +104,18 @@ fn keyed(text: &str) -> (&str, &str) {
 fn run(bench: &Bench, request: &str) -> Result<Answer, Answer> {
     let engine = &bench.engine;
     let (verb, mut rest) = request.split_once(' ').unwrap_or((request, ""));
-    let split = |text: &str| text.split_once(' ').map(|(a, b)| (a.to_owned(), b.to_owned())).expect("two arguments");
+    let split = |text: &str| {
+        text.split_once(' ')
+            .map(|(a, b)| (a.to_owned(), b.to_owned()))
+            .expect("two arguments")
+    };
     Ok(match verb {
         "database" => {
             let throughput = throughput(&mut rest);
-            let made = engine.create_database(&object(&format!("{{\"id\":{}}}", Json::from(rest))), throughput);
+            let made = engine.create_database(
+                &object(&format!("{{\"id\":{}}}", Json::from(rest))),
+                throughput,
+            );
             answer(made, |r| format!("201 {}", own_part(&r.body)))
         }
         "delete-database" => match engine.database(Id::Name(rest)) {
@@ -93,26 +124,46 @@ fn run(bench: &Bench, request: &str) -> Result<Answer, Answer> {
         },
         "container" => {
             let throughput = throughput(&mut rest);
-            let database = engine.database(Id::Name("db")).map_err(|error| (failure(&error), None))?;
-            answer(engine.create_container(&database, &object(rest), throughput), |r| {
-                format!("201 {}", own_part(&r.body))
-            })
+            let database = engine
+                .database(Id::Name("db"))
+                .map_err(|error| (failure(&error), None))?;
+            answer(
+                engine.create_container(&database, &object(rest), throughput),
+                |r| format!("201 {}", own_part(&r.body)),
+            )
         }
         "replace-container" => {
             let (name, body) = split(rest);
             let container = container(bench, &name)?;
-            answer(engine.replace_container(&container, &object(&body), None), |r| format!("200 {}", own_part(&r.body)))
+            answer(
+                engine.replace_container(&container, &object(&body), None),
+                |r| format!("200 {}", own_part(&r.body)),
+            )
         }
-        "delete-container" => answer(engine.delete_container(&*container(bench, rest)?, None), |()| "204".into()),
+        "delete-container" => answer(
+            engine.delete_container(&*container(bench, rest)?, None),
+            |()| "204".into(),
+        ),
         "ranges" => {
-            let (ranges, _) = engine.partition_key_ranges(&*container(bench, rest)?).expect("ranges");
+            let (ranges, _) = engine
+                .partition_key_ranges(&*container(bench, rest)?)
+                .expect("ranges");
             let lines: Vec<String> = ranges
                 .iter()
-                .map(|r| format!("{}: {:?}..{:?}", r.id, r.range.min.to_string(), r.range.max.to_string()))
+                .map(|r| {
+                    format!(
+                        "{}: {:?}..{:?}",
+                        r.id,
+                        r.range.min.to_string(),
+                        r.range.max.to_string()
+                    )
+                })
                 .collect();
             (lines.join("\n"), None)
         }
-        "offers" => answer(engine.list(Feed::Offers, &PageRequest::default()), |page| lines(&page.rows)),
+        "offers" => answer(engine.list(Feed::Offers, &PageRequest::default()), |page| {
+            lines(&page.rows)
+        }),
         "rebuild" => {
             let steps = if rest.is_empty() {
                 engine.finish_rebuilds().map(|()| false)
@@ -122,7 +173,9 @@ fn run(bench: &Bench, request: &str) -> Result<Answer, Answer> {
             (format!("more: {}", steps.expect("a step")), None)
         }
         "wait" => {
-            bench.world.advance_ms(rest.parse::<u64>().expect("seconds") * 1_000);
+            bench
+                .world
+                .advance_ms(rest.parse::<u64>().expect("seconds") * 1_000);
             ("ok".into(), None)
         }
         _ => run_on_container(bench, verb, rest)?,
@@ -131,20 +184,36 @@ fn run(bench: &Bench, request: &str) -> Result<Answer, Answer> {
 
 fn lines(rows: &[bytes::Bytes]) -> String {
     let mut said = "200".to_owned();
-    rows.iter().for_each(|row| _ = write!(said, "\n{}", own_part(row)));
+    rows.iter()
+        .for_each(|row| _ = write!(said, "\n{}", own_part(row)));
     said
 }
 
 /// How each range was searched, and what it took.
 fn plan(explanation: &Json) -> String {
-    let ranges = explanation.get("ranges").and_then(Json::as_array).expect("ranges");
+    let ranges = explanation
+        .get("ranges")
+        .and_then(Json::as_array)
+        .expect("ranges");
     let range = |range: &Json| {
         let told = |name: &str| range.get(name).expect("told").clone();
         let access = told("access");
-        format!("{}: {} {}", told("range").as_str().expect("an id"), access.as_str().expect("words"), told("work"))
+        format!(
+            "{}: {} {}",
+            told("range").as_str().expect("an id"),
+            access.as_str().expect("words"),
+            told("work")
+        )
     };
-    let condition = explanation.get("condition").and_then(Json::as_str).expect("the condition");
-    [format!("where {condition}")].into_iter().chain(ranges.iter().map(range)).collect::<Vec<_>>().join("\n")
+    let condition = explanation
+        .get("condition")
+        .and_then(Json::as_str)
+        .expect("the condition");
+    [format!("where {condition}")]
+        .into_iter()
+        .chain(ranges.iter().map(range))
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 fn run_on_container(bench: &Bench, verb: &str, rest: &str) -> Result<Answer, Answer> {
@@ -156,23 +225,44 @@ fn run_on_container(bench: &Bench, verb: &str, rest: &str) -> Result<Answer, Ans
         let item = read(engine, container, key, id).ok()?;
         json(&item).get("_etag")?.as_str().map(str::to_owned)
     };
-    let written = |operation: WriteOperation, body: Option<&str>, pk: Option<&str>, if_match: Option<String>| {
-        let options = WriteOptions { partition_key: pk.map(key), if_match, ..WriteOptions::default() };
+    let written = |operation: WriteOperation,
+                   body: Option<&str>,
+                   pk: Option<&str>,
+                   if_match: Option<String>| {
+        let options = WriteOptions {
+            partition_key: pk.map(key),
+            if_match,
+            ..WriteOptions::default()
+        };
         let deletes = matches!(operation, WriteOperation::Delete(_));
-        answer(write(engine, container, &operation, body, &options), |w| match w.item {
-            Some(item) => format!("{} {}", if w.created { 201 } else { 200 }, own_part(&item)),
-            None => format!("{}", if deletes { 204 } else { 200 }),
-        })
+        answer(
+            write(engine, container, &operation, body, &options),
+            |w| match w.item {
+                Some(item) => format!("{} {}", if w.created { 201 } else { 200 }, own_part(&item)),
+                None => format!("{}", if deletes { 204 } else { 200 }),
+            },
+        )
     };
     let ask = |text: &str, told: bool| {
-        engine.query(container, &Scope::Everything, &QueryRequest { metrics: told, explain: told, ..query(text) }, None)
+        engine.query(
+            container,
+            &Scope::Everything,
+            &QueryRequest {
+                metrics: told,
+                explain: told,
+                ..query(text)
+            },
+            None,
+        )
     };
     Ok(match verb {
         "create" => written(WriteOperation::Create, Some(rest), None, None),
         "big" => {
             let (id, bytes) = rest.split_once(' ').expect("an id and a number");
             let filler = "x".repeat(bytes.parse().expect("a number"));
-            let item = format!("{{\"id\":\"{id}\",\"pk\":\"p\",\"slug\":\"{id}\",\"filler\":\"{filler}\"}}");
+            let item = format!(
+                "{{\"id\":\"{id}\",\"pk\":\"p\",\"slug\":\"{id}\",\"filler\":\"{filler}\"}}"
+            );
             let (said, charge) = written(WriteOperation::Create, Some(&item), None, None);
             (said.replace(&filler, "…"), charge)
         }
@@ -181,40 +271,82 @@ fn run_on_container(bench: &Bench, verb: &str, rest: &str) -> Result<Answer, Ans
             let (id, body) = rest.split_once(' ').expect("an id and an item");
             let if_match = match given {
                 Some("now") => {
-                    let pk = json(body).get("pk").map(|pk| format!("[{pk}]")).expect("the key");
+                    let pk = json(body)
+                        .get("pk")
+                        .map(|pk| format!("[{pk}]"))
+                        .expect("the key");
                     tag_of(&pk, id)
                 }
                 other => other.map(str::to_owned),
             };
-            written(WriteOperation::Replace(id.to_owned()), Some(body), None, if_match)
+            written(
+                WriteOperation::Replace(id.to_owned()),
+                Some(body),
+                None,
+                if_match,
+            )
         }
         "delete" => {
             let (pk, id) = keyed(rest);
-            let if_match = if given == Some("now") { tag_of(pk, id) } else { given.map(str::to_owned) };
-            written(WriteOperation::Delete(id.to_owned()), None, Some(pk), if_match)
+            let if_match = if given == Some("now") {
+                tag_of(pk, id)
+            } else {
+                given.map(str::to_owned)
+            };
+            written(
+                WriteOperation::Delete(id.to_owned()),
+                None,
+                Some(pk),
+                if_match,
+            )
         }
         "read" => {
             let (pk, id) = keyed(rest);
-            answer(engine.read_item(container, &key(pk), id, None, None), |reply| match reply {
-                ReadReply::Item { body, .. } => format!("200 {}", own_part(&body)),
-                ReadReply::NotModified { .. } => "304".into(),
-            })
+            answer(
+                engine.read_item(container, &key(pk), id, None, None),
+                |reply| match reply {
+                    ReadReply::Item { body, .. } => format!("200 {}", own_part(&body)),
+                    ReadReply::NotModified { .. } => "304".into(),
+                },
+            )
         }
         "changes" => {
-            let after = rest.strip_prefix("after=").and_then(|n| n.parse().ok()).expect("an LSN");
-            let page = engine.change_feed(container, &Scope::Everything, &FeedStart::Lsn(after), None, None);
-            answer(page, |page| format!("{} up to {}", lines(&page.rows), page.continue_after))
+            let after = rest
+                .strip_prefix("after=")
+                .and_then(|n| n.parse().ok())
+                .expect("an LSN");
+            let page = engine.change_feed(
+                container,
+                &Scope::Everything,
+                &FeedStart::Lsn(after),
+                None,
+                None,
+            );
+            answer(page, |page| {
+                format!("{} up to {}", lines(&page.rows), page.continue_after)
+            })
         }
         "query" => answer(ask(rest, false), |answer| lines(&answer.page.rows)),
         "metrics" => {
-            let (said, charge) = answer(ask(rest, true), |answer| answer.index_metrics.expect("index metrics"));
+            let (said, charge) = answer(ask(rest, true), |answer| {
+                answer.index_metrics.expect("index metrics")
+            });
             (said, charge)
         }
-        "plan" => answer(ask(rest, true), |answer| plan(&json(&answer.explanation.expect("an explanation")))),
+        "plan" => answer(ask(rest, true), |answer| {
+            plan(&json(&answer.explanation.expect("an explanation")))
+        }),
         "procedure" => {
             let (id, source) = rest.split_once(' ').expect("an id and a source");
-            let body = format!("{{\"id\":{},\"body\":{}}}", Json::from(id), Json::from(source));
-            answer(engine.create_script(container, ScriptKind::Procedure, &object(&body), false), |_| "201".into())
+            let body = format!(
+                "{{\"id\":{},\"body\":{}}}",
+                Json::from(id),
+                Json::from(source)
+            );
+            answer(
+                engine.create_script(container, ScriptKind::Procedure, &object(&body), false),
+                |_| "201".into(),
+            )
         }
         "execute" => {
             let (pk, rest) = keyed(rest);
@@ -242,11 +374,15 @@ fn replay(script: &str) -> String {
     let mut answered = false;
     for line in script.lines() {
         if let Some(request) = line.strip_prefix("> ") {
-            let [(said, modern), (again, y2019)] =
-                benches.each_ref().map(|b| run(b, request).unwrap_or_else(|answer| answer));
+            let [(said, modern), (again, y2019)] = benches
+                .each_ref()
+                .map(|b| run(b, request).unwrap_or_else(|answer| answer));
             // Prices decide what is counted, so a plan is that of the first profile.
             let same = request.starts_with("plan ") || said == again;
-            assert!(same, "the profile changes the answer of {request}: {said} and {again}");
+            assert!(
+                same,
+                "the profile changes the answer of {request}: {said} and {again}"
+            );
             let charge = match (modern, y2019) {
                 (Some(a), Some(b)) if a != b => format!("{a} | {b} RU\n"),
                 (Some(a), _) => format!("{a} RU\n"),
@@ -266,7 +402,9 @@ fn replay(script: &str) -> String {
 
 #[track_caller]
 fn check(name: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/golden")
+        .join(name);
     let script = std::fs::read_to_string(&path).expect("the script");
     let now = replay(&script);
     if std::env::var_os("ORRERY_BLESS").is_some() {

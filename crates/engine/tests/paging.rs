@@ -30,23 +30,50 @@ fn fill(engine: &Engine, container: &Container, items: usize) {
             long(at % 3),
             "y".repeat(500)
         );
-        write(engine, container, &WriteOperation::Create, Some(&text), &WriteOptions::default())
-            .result
-            .expect("created");
+        write(
+            engine,
+            container,
+            &WriteOperation::Create,
+            Some(&text),
+            &WriteOptions::default(),
+        )
+        .result
+        .expect("created");
     }
 }
 
-fn request(text: &str, page: usize, continuation: Option<String>, limit_kb: Option<usize>) -> QueryRequest {
-    let page = PageRequest { max_items: Some(page), continuation, continuation_limit_kb: limit_kb };
-    QueryRequest { cross_partition: true, ..QueryRequest::of(text, Vec::new(), page) }
+fn request(
+    text: &str,
+    page: usize,
+    continuation: Option<String>,
+    limit_kb: Option<usize>,
+) -> QueryRequest {
+    let page = PageRequest {
+        max_items: Some(page),
+        continuation,
+        continuation_limit_kb: limit_kb,
+    };
+    QueryRequest {
+        cross_partition: true,
+        ..QueryRequest::of(text, Vec::new(), page)
+    }
 }
 
 fn page(engine: &Engine, container: &Container, request: &QueryRequest) -> Page {
-    engine.query(container, &Scope::Everything, request, None).result.expect("a page").page
+    engine
+        .query(container, &Scope::Everything, request, None)
+        .result
+        .expect("a page")
+        .page
 }
 
 /// All rows in pages of three, each continuation at most so long.
-fn in_pages(engine: &Engine, container: &Container, text: &str, limit_kb: Option<usize>) -> Vec<String> {
+fn in_pages(
+    engine: &Engine,
+    container: &Container,
+    text: &str,
+    limit_kb: Option<usize>,
+) -> Vec<String> {
     let (mut rows, mut continuation) = (Vec::new(), None);
     loop {
         let page = page(engine, container, &request(text, 3, continuation, limit_kb));
@@ -54,7 +81,11 @@ fn in_pages(engine: &Engine, container: &Container, text: &str, limit_kb: Option
         continuation = page.continuation;
         match &continuation {
             None => return rows,
-            Some(token) => assert!(limit_kb.is_none_or(|kb| token.len() <= kb * 1024), "{} bytes", token.len()),
+            Some(token) => assert!(
+                limit_kb.is_none_or(|kb| token.len() <= kb * 1024),
+                "{} bytes",
+                token.len()
+            ),
         }
     }
 }
@@ -63,8 +94,26 @@ fn in_pages(engine: &Engine, container: &Container, text: &str, limit_kb: Option
 fn objects_and_arrays_are_distinct_although_they_have_no_order_among_themselves() {
     let bench = Bench::new(Profile::Modern, 1);
     let container = bench.container(BODY, 3);
-    for (n, a) in [r#"{"x":1}"#, "{}", r#"{"x":1}"#, "[1]", "[2]", "[1]", "{}", "7", "7", "[2]"].iter().enumerate() {
-        create(&bench.engine, &container, &format!(r#"{{"id":"i{n}","pk":"p{n}","a":{a}}}"#));
+    for (n, a) in [
+        r#"{"x":1}"#,
+        "{}",
+        r#"{"x":1}"#,
+        "[1]",
+        "[2]",
+        "[1]",
+        "{}",
+        "7",
+        "7",
+        "[2]",
+    ]
+    .iter()
+    .enumerate()
+    {
+        create(
+            &bench.engine,
+            &container,
+            &format!(r#"{{"id":"i{n}","pk":"p{n}","a":{a}}}"#),
+        );
     }
     for text in [
         "SELECT DISTINCT VALUE c.a FROM c ORDER BY c.a",
@@ -72,11 +121,22 @@ fn objects_and_arrays_are_distinct_although_they_have_no_order_among_themselves(
         "SELECT DISTINCT VALUE c.a FROM c WHERE c.pk != 'q' ORDER BY c.a",
     ] {
         for size in [1_000, 3, 1] {
-            let mut given = rows(&bench.engine, &container, &Scope::Everything, &query(text), &[size]).expect("rows");
+            let mut given = rows(
+                &bench.engine,
+                &container,
+                &Scope::Everything,
+                &query(text),
+                &[size],
+            )
+            .expect("rows");
             given.sort();
             let all = given.len();
             given.dedup();
-            assert_eq!((all, given.len()), (5, 5), "{text} in pages of {size}: {given:?}");
+            assert_eq!(
+                (all, given.len()),
+                (5, 5),
+                "{text} in pages of {size}: {given:?}"
+            );
         }
     }
 }
@@ -94,10 +154,25 @@ fn continuations_fit_into_a_kilobyte_where_values_do_not() {
         "SELECT VALUE c.n FROM c ORDER BY c.a DESC, c.b, c.c DESC, c.d DESC",
         "SELECT VALUE c.n FROM c",
     ] {
-        let whole = rows(&bench.engine, &container, &Scope::Everything, &query(text), &[1_000]).expect("rows");
+        let whole = rows(
+            &bench.engine,
+            &container,
+            &Scope::Everything,
+            &query(text),
+            &[1_000],
+        )
+        .expect("rows");
         assert_eq!(whole.len(), 40, "{text}");
-        assert_eq!(in_pages(&bench.engine, &container, text, Some(1)), whole, "{text}");
-        assert_eq!(in_pages(&bench.engine, &container, text, None), whole, "{text}");
+        assert_eq!(
+            in_pages(&bench.engine, &container, text, Some(1)),
+            whole,
+            "{text}"
+        );
+        assert_eq!(
+            in_pages(&bench.engine, &container, text, None),
+            whole,
+            "{text}"
+        );
     }
 }
 
@@ -108,14 +183,35 @@ fn a_query_goes_on_in_another_life_of_the_engine() {
     let container = bench.container(BODY, 3);
     fill(&bench.engine, &container, 30);
     let again = Bench::on(store, Profile::Modern, 2);
-    let same = again.engine.container(Id::Name("db"), Id::Name("items")).expect("the container");
-    for text in
-        ["SELECT VALUE c.n FROM c", "SELECT VALUE c.n FROM c ORDER BY c.n DESC", "SELECT DISTINCT VALUE c.n FROM c"]
-    {
+    let same = again
+        .engine
+        .container(Id::Name("db"), Id::Name("items"))
+        .expect("the container");
+    for text in [
+        "SELECT VALUE c.n FROM c",
+        "SELECT VALUE c.n FROM c ORDER BY c.n DESC",
+        "SELECT DISTINCT VALUE c.n FROM c",
+    ] {
         let first = page(&bench.engine, &container, &request(text, 10, None, None));
-        let rest = page(&again.engine, &same, &request(text, 100, first.continuation, None));
-        let whole = rows(&again.engine, &same, &Scope::Everything, &query(text), &[1_000]).expect("rows");
-        let mut both: Vec<String> = first.rows.iter().chain(&rest.rows).map(|row| support::text(row)).collect();
+        let rest = page(
+            &again.engine,
+            &same,
+            &request(text, 100, first.continuation, None),
+        );
+        let whole = rows(
+            &again.engine,
+            &same,
+            &Scope::Everything,
+            &query(text),
+            &[1_000],
+        )
+        .expect("rows");
+        let mut both: Vec<String> = first
+            .rows
+            .iter()
+            .chain(&rest.rows)
+            .map(|row| support::text(row))
+            .collect();
         let mut whole = whole;
         if text.contains("DISTINCT") {
             // Without ORDER BY their order is nobody's promise.
@@ -133,9 +229,24 @@ fn a_page_goes_on_behind_an_item_that_is_gone() {
     fill(&bench.engine, &container, 30);
     let text = "SELECT VALUE c.n FROM c ORDER BY c.n";
     let first = page(&bench.engine, &container, &request(text, 10, None, None));
-    let gone = WriteOptions { partition_key: Some(key("[\"p4\"]")), ..WriteOptions::default() };
-    write(&bench.engine, &container, &WriteOperation::Delete("i9".into()), None, &gone).result.expect("deleted");
-    let rest = page(&bench.engine, &container, &request(text, 100, first.continuation, None));
+    let gone = WriteOptions {
+        partition_key: Some(key("[\"p4\"]")),
+        ..WriteOptions::default()
+    };
+    write(
+        &bench.engine,
+        &container,
+        &WriteOperation::Delete("i9".into()),
+        None,
+        &gone,
+    )
+    .result
+    .expect("deleted");
+    let rest = page(
+        &bench.engine,
+        &container,
+        &request(text, 100, first.continuation, None),
+    );
     let rest: Vec<String> = rest.rows.iter().map(|row| support::text(row)).collect();
     assert_eq!(rest, (10..30).map(|n| n.to_string()).collect::<Vec<_>>());
 }
@@ -146,17 +257,46 @@ fn a_shortened_continuation_whose_item_changed_says_so() {
     let container = bench.container(BODY, 1);
     fill(&bench.engine, &container, 30);
     let text = "SELECT VALUE c.n FROM c ORDER BY c.d, c.a";
-    assert!(bench.engine.query(&container, &Scope::Everything, &request(text, 3, None, None), None).result.is_err());
+    assert!(
+        bench
+            .engine
+            .query(
+                &container,
+                &Scope::Everything,
+                &request(text, 3, None, None),
+                None
+            )
+            .result
+            .is_err()
+    );
     let text = "SELECT VALUE c.id FROM c ORDER BY c.d";
     let first = page(&bench.engine, &container, &request(text, 3, None, Some(1)));
     let last = json(&support::text(&first.rows[2]));
     let id = last.as_str().expect("an id").to_owned();
     let number: usize = id[1..].parse().expect("a number");
-    let gone = WriteOptions { partition_key: Some(key(&format!("[\"p{}\"]", number % 5))), ..WriteOptions::default() };
-    write(&bench.engine, &container, &WriteOperation::Delete(id), None, &gone).result.expect("deleted");
+    let gone = WriteOptions {
+        partition_key: Some(key(&format!("[\"p{}\"]", number % 5))),
+        ..WriteOptions::default()
+    };
+    write(
+        &bench.engine,
+        &container,
+        &WriteOperation::Delete(id),
+        None,
+        &gone,
+    )
+    .result
+    .expect("deleted");
     let next = request(text, 3, first.continuation, Some(1));
-    let refused = bench.engine.query(&container, &Scope::Everything, &next, None).result.expect_err("refused");
-    assert!(refused.told().contains("Start the query again"), "{refused}");
+    let refused = bench
+        .engine
+        .query(&container, &Scope::Everything, &next, None)
+        .result
+        .expect_err("refused");
+    assert!(
+        refused.told().contains("Start the query again"),
+        "{refused}"
+    );
 }
 
 #[test]
@@ -165,16 +305,26 @@ fn damaged_and_foreign_continuations_are_refused() {
     let container = bench.container(BODY, 2);
     fill(&bench.engine, &container, 30);
     let text = "SELECT VALUE c.n FROM c ORDER BY c.n";
-    let token = page(&bench.engine, &container, &request(text, 3, None, None)).continuation.expect("more");
+    let token = page(&bench.engine, &container, &request(text, 3, None, None))
+        .continuation
+        .expect("more");
     let refused = |text: &str, token: &str| {
         let request = request(text, 3, Some(token.to_owned()), None);
-        let error = bench.engine.query(&container, &Scope::Everything, &request, None).result.expect_err(token);
+        let error = bench
+            .engine
+            .query(&container, &Scope::Everything, &request, None)
+            .result
+            .expect_err(token);
         assert_eq!(error.status(), 400, "{token}: {error}");
         assert!(error.told().contains("continuation"), "{token}: {error}");
     };
-    for wrong in
-        ["", "x", "bm90IG91cnM", "-RID:~a0NPAOszCpOChB4AAAAAAA==#RT:1#TRC:2#ISV:2#IEO:65567#QCF:8", &token[1..]]
-    {
+    for wrong in [
+        "",
+        "x",
+        "bm90IG91cnM",
+        "-RID:~a0NPAOszCpOChB4AAAAAAA==#RT:1#TRC:2#ISV:2#IEO:65567#QCF:8",
+        &token[1..],
+    ] {
         refused(text, wrong);
     }
     refused("SELECT VALUE c.n FROM c ORDER BY c.n DESC", &token);
@@ -201,9 +351,24 @@ fn a_page_that_ended_within_an_item_that_is_gone_takes_nothing_off_the_next() {
     let container = bench.container(BODY, 1);
     let (rest, first) = joined(&bench, &container, 4);
     assert_eq!(first.rows.len(), 4);
-    let gone = WriteOptions { partition_key: Some(key("[1]")), ..WriteOptions::default() };
-    write(&bench.engine, &container, &WriteOperation::Delete("i1".into()), None, &gone).result.expect("deleted");
-    let rest: Vec<String> = page(&bench.engine, &container, &rest).rows.iter().map(|row| support::text(row)).collect();
+    let gone = WriteOptions {
+        partition_key: Some(key("[1]")),
+        ..WriteOptions::default()
+    };
+    write(
+        &bench.engine,
+        &container,
+        &WriteOperation::Delete("i1".into()),
+        None,
+        &gone,
+    )
+    .result
+    .expect("deleted");
+    let rest: Vec<String> = page(&bench.engine, &container, &rest)
+        .rows
+        .iter()
+        .map(|row| support::text(row))
+        .collect();
     assert_eq!(rest, [r#"["i2",1]"#, r#"["i2",2]"#]);
 }
 
@@ -213,7 +378,15 @@ fn a_page_goes_on_within_its_item_though_another_stands_in_front_of_it() {
     let container = bench.container(BODY, 1);
     let (rest, _) = joined(&bench, &container, 4);
     // It comes first on the next page and has no rows, as what an index cannot tell apart may.
-    create(&bench.engine, &container, r#"{"id":"between","pk":1,"n":0.5}"#);
-    let rest: Vec<String> = page(&bench.engine, &container, &rest).rows.iter().map(|row| support::text(row)).collect();
+    create(
+        &bench.engine,
+        &container,
+        r#"{"id":"between","pk":1,"n":0.5}"#,
+    );
+    let rest: Vec<String> = page(&bench.engine, &container, &rest)
+        .rows
+        .iter()
+        .map(|row| support::text(row))
+        .collect();
     assert_eq!(rest, [r#"["i1",3]"#, r#"["i2",1]"#, r#"["i2",2]"#]);
 }

@@ -40,11 +40,19 @@ impl Room {
             if_match: if_match.map(str::to_owned),
             ..WriteOptions::default()
         };
-        write(&self.bench.engine, &self.container, &WriteOperation::Patch("i".into()), Some(body), &options)
+        write(
+            &self.bench.engine,
+            &self.container,
+            &WriteOperation::Patch("i".into()),
+            Some(body),
+            &options,
+        )
     }
 
     fn patch(&self, body: &str) -> Result<String> {
-        self.patch_if(body, None).result.map(|written| text(&written.item.expect("a patch answers with the item")))
+        self.patch_if(body, None)
+            .result
+            .map(|written| text(&written.item.expect("a patch answers with the item")))
     }
 
     /// The patch is refused so, and the item stays what it was.
@@ -75,9 +83,19 @@ fn a_patch_changes_what_it_names_and_keeps_the_rest_to_the_digit() {
     // The index has followed.
     let found = |filter: &str| {
         let query = query(&format!("SELECT VALUE c.id FROM c WHERE {filter}"));
-        rows(&room.bench.engine, &room.container, &Scope::Everything, &query, &[10]).expect("a query")
+        rows(
+            &room.bench.engine,
+            &room.container,
+            &Scope::Everything,
+            &query,
+            &[10],
+        )
+        .expect("a query")
     };
-    assert_eq!(found("c.n = 10 AND c.post = 'm' AND c.place.city = 'Rom'"), [r#""i""#]);
+    assert_eq!(
+        found("c.n = 10 AND c.post = 'm' AND c.place.city = 'Rom'"),
+        [r#""i""#]
+    );
     assert!(found("c.n = 3 OR c.mail = 'm'").is_empty());
 }
 
@@ -86,21 +104,41 @@ fn a_patch_takes_place_only_where_its_condition_holds() {
     let room = Room::new();
     let with = |condition: &str| {
         let condition = Json::from(condition).to_text();
-        format!(r#"{{"condition":{condition},"operations":[{{"op":"incr","path":"/n","value":1}}]}}"#)
+        format!(
+            r#"{{"condition":{condition},"operations":[{{"op":"incr","path":"/n","value":1}}]}}"#
+        )
     };
-    room.refused(&with("from root where root.number = 4"), Kind::PatchConditionNotMet);
+    room.refused(
+        &with("from root where root.number = 4"),
+        Kind::PatchConditionNotMet,
+    );
     room.refused(&with("FROM c WHERE c.n > 3"), Kind::PatchConditionNotMet);
-    room.refused(&with("FROM c JOIN t IN c.tags WHERE t = 'x'"), Kind::PatchConditionNotMet);
+    room.refused(
+        &with("FROM c JOIN t IN c.tags WHERE t = 'x'"),
+        Kind::PatchConditionNotMet,
+    );
     for (condition, n) in [
         ("from root r where r.n = 3", 4),
-        ("FROM c WHERE IS_DEFINED(c._ts) AND NOT IS_DEFINED(c.none)", 5),
+        (
+            "FROM c WHERE IS_DEFINED(c._ts) AND NOT IS_DEFINED(c.none)",
+            5,
+        ),
         ("FROM c JOIN t IN c.tags WHERE t = 'b'", 6),
         ("FROM c", 7),
     ] {
-        let patched = object(&room.patch(&with(condition)).unwrap_or_else(|e| panic!("{condition}: {e}")));
+        let patched = object(
+            &room
+                .patch(&with(condition))
+                .unwrap_or_else(|e| panic!("{condition}: {e}")),
+        );
         assert_eq!(patched.get("n"), Some(&Json::from(n)), "{condition}");
     }
-    for wrong in ["WHERE c.n = 3", "FROM c WHERE", "FROM c WHERE udf.f(c.n)", "SELECT * FROM c"] {
+    for wrong in [
+        "WHERE c.n = 3",
+        "FROM c WHERE",
+        "FROM c WHERE udf.f(c.n)",
+        "SELECT * FROM c",
+    ] {
         room.refused(&with(wrong), Kind::BadRequest);
     }
 }
@@ -109,19 +147,28 @@ fn a_patch_takes_place_only_where_its_condition_holds() {
 fn a_condition_that_explodes_is_ended_before_others_have_waited_long() {
     let room = Room::new();
     let numbers: Vec<String> = (0..3000).map(|n| n.to_string()).collect();
-    room.patch(&format!(r#"[{{"op":"set","path":"/many","value":[{}]}}]"#, numbers.join(","))).expect("an array");
+    room.patch(&format!(
+        r#"[{{"op":"set","path":"/many","value":[{}]}}]"#,
+        numbers.join(",")
+    ))
+    .expect("an array");
     // Time moves while the condition is decided, and nothing else does.
     let world = Arc::clone(&room.bench.world);
     let (stop, stopped) = std::sync::mpsc::channel::<()>();
     let clock = std::thread::spawn(move || {
-        while matches!(stopped.try_recv(), Err(std::sync::mpsc::TryRecvError::Empty)) {
+        while matches!(
+            stopped.try_recv(),
+            Err(std::sync::mpsc::TryRecvError::Empty)
+        ) {
             world.advance_ms(1);
             std::thread::yield_now();
         }
     });
     let condition = "FROM c JOIN a IN c.many JOIN b IN c.many JOIN d IN c.many WHERE a + b + d < 0";
     room.refused(
-        &format!(r#"{{"condition":"{condition}","operations":[{{"op":"incr","path":"/n","value":1}}]}}"#),
+        &format!(
+            r#"{{"condition":"{condition}","operations":[{{"op":"incr","path":"/n","value":1}}]}}"#
+        ),
         Kind::RequestTimeout,
     );
     drop(stop);
@@ -132,24 +179,54 @@ fn a_condition_that_explodes_is_ended_before_others_have_waited_long() {
 fn an_etag_is_checked_before_a_patch() {
     let room = Room::new();
     let incr = r#"[{"op":"incr","path":"/n","value":1}]"#;
-    let stale = room.patch_if(incr, Some("\"other\"")).result.expect_err("stale");
+    let stale = room
+        .patch_if(incr, Some("\"other\""))
+        .result
+        .expect_err("stale");
     assert_eq!(stale.kind(), Kind::PreconditionFailed);
-    let etag = object(&room.read()).get("_etag").and_then(Json::as_str).expect("an etag").to_owned();
+    let etag = object(&room.read())
+        .get("_etag")
+        .and_then(Json::as_str)
+        .expect("an etag")
+        .to_owned();
     assert!(room.patch_if(incr, Some(&etag)).result.is_ok());
-    assert_eq!(room.patch_if(incr, Some(&etag)).result.expect_err("stale").kind(), Kind::PreconditionFailed);
+    assert_eq!(
+        room.patch_if(incr, Some(&etag))
+            .result
+            .expect_err("stale")
+            .kind(),
+        Kind::PreconditionFailed
+    );
 }
 
 #[test]
 fn what_names_an_item_cannot_be_patched() {
     let room = Room::new();
-    for path in ["id", "_ts", "_etag", "_rid", "_self", "_attachments", "_etag/x"] {
+    for path in [
+        "id",
+        "_ts",
+        "_etag",
+        "_rid",
+        "_self",
+        "_attachments",
+        "_etag/x",
+    ] {
         for op in ["set", "remove", "incr"] {
-            let told = room.refused(&format!(r#"[{{"op":"{op}","path":"/{path}","value":1}}]"#), Kind::BadRequest);
+            let told = room.refused(
+                &format!(r#"[{{"op":"{op}","path":"/{path}","value":1}}]"#),
+                Kind::BadRequest,
+            );
             assert!(told.contains("Cannot patch system property"), "{told}");
         }
     }
-    let told = room.refused(r#"[{"op":"move","from":"/id","path":"/other"}]"#, Kind::BadRequest);
-    assert_eq!(told, "Invalid patch request: Cannot patch system property 'id'.");
+    let told = room.refused(
+        r#"[{"op":"move","from":"/id","path":"/other"}]"#,
+        Kind::BadRequest,
+    );
+    assert_eq!(
+        told,
+        "Invalid patch request: Cannot patch system property 'id'."
+    );
     for operation in [
         r#"{"op":"set","path":"/place/pk","value":"q"}"#,
         r#"{"op":"remove","path":"/place/pk"}"#,
@@ -158,24 +235,52 @@ fn what_names_an_item_cannot_be_patched() {
     ] {
         room.refused(&format!("[{operation}]"), Kind::PartitionKeyMismatch);
     }
-    assert!(room.patch(r#"[{"op":"replace","path":"/place","value":{"pk":"p","x":1}}]"#).is_ok(), "the key stays");
+    assert!(
+        room.patch(r#"[{"op":"replace","path":"/place","value":{"pk":"p","x":1}}]"#)
+            .is_ok(),
+        "the key stays"
+    );
 }
 
 #[test]
 fn the_result_of_a_patch_is_checked_as_any_item() {
     let room = Room::new();
     room.create(r#"{"id":"j","place":{"pk":"p"},"mail":"taken"}"#);
-    room.refused(r#"[{"op":"set","path":"/mail","value":"taken"}]"#, Kind::Conflict);
-    room.refused(r#"[{"op":"set","path":"/ttl","value":0}]"#, Kind::BadRequest);
+    room.refused(
+        r#"[{"op":"set","path":"/mail","value":"taken"}]"#,
+        Kind::Conflict,
+    );
+    room.refused(
+        r#"[{"op":"set","path":"/ttl","value":0}]"#,
+        Kind::BadRequest,
+    );
     let large = "x".repeat(2 * 1024 * 1024);
-    room.refused(&format!(r#"[{{"op":"set","path":"/text","value":"{large}"}}]"#), Kind::RequestEntityTooLarge);
-    let told = room.refused(r#"[{"op":"incr","path":"/n","value":1},{"op":"remove","path":"/x"}]"#, Kind::BadRequest);
+    room.refused(
+        &format!(r#"[{{"op":"set","path":"/text","value":"{large}"}}]"#),
+        Kind::RequestEntityTooLarge,
+    );
+    let told = room.refused(
+        r#"[{"op":"incr","path":"/n","value":1},{"op":"remove","path":"/x"}]"#,
+        Kind::BadRequest,
+    );
     assert!(told.starts_with("For Operation(2): "), "{told}");
-    let missing = WriteOptions { partition_key: Some(key(r#"["q"]"#)), ..WriteOptions::default() };
+    let missing = WriteOptions {
+        partition_key: Some(key(r#"["q"]"#)),
+        ..WriteOptions::default()
+    };
     let operation = WriteOperation::Patch("i".into());
     let body = Some(r#"[{"op":"incr","path":"/n","value":1}]"#);
-    let found = write(&room.bench.engine, &room.container, &operation, body, &missing);
-    assert_eq!(found.result.expect_err("another partition").kind(), Kind::NotFound);
+    let found = write(
+        &room.bench.engine,
+        &room.container,
+        &operation,
+        body,
+        &missing,
+    );
+    assert_eq!(
+        found.result.expect_err("another partition").kind(),
+        Kind::NotFound
+    );
 }
 
 #[test]
@@ -185,11 +290,23 @@ fn a_patch_costs_what_the_replacement_costs_and_its_operations_and_a_refused_one
     let own: Vec<(String, Json)> = object(&room.read())
         .into_iter()
         .filter(|(name, _)| !name.starts_with('_'))
-        .map(|(name, value)| if name == "n" { (name, Json::from(5)) } else { (name, value) })
+        .map(|(name, value)| {
+            if name == "n" {
+                (name, Json::from(5))
+            } else {
+                (name, value)
+            }
+        })
         .collect();
     let body = Json::Object(own.into_iter().collect()).to_text();
     let operation = WriteOperation::Replace("i".into());
-    let replaced = write(&room.bench.engine, &room.container, &operation, Some(&body), &WriteOptions::default());
+    let replaced = write(
+        &room.bench.engine,
+        &room.container,
+        &operation,
+        Some(&body),
+        &WriteOptions::default(),
+    );
     assert_eq!(patched.charge, Charge(replaced.charge.0 + 40));
     let refused = room.patch_if(r#"[{"op":"remove","path":"/none"}]"#, None);
     assert!(refused.charge > Charge(0) && refused.charge < patched.charge);
@@ -206,7 +323,15 @@ fn a_procedure_patches_items_with_etags_and_predicates() {
     }"#;
     let script = format!(r#"{{"id":"p","body":{}}}"#, Json::from(source).to_text());
     let engine = &room.bench.engine;
-    engine.create_script(&room.container, ScriptKind::Procedure, &object(&script), false).result.expect("a script");
+    engine
+        .create_script(
+            &room.container,
+            ScriptKind::Procedure,
+            &object(&script),
+            false,
+        )
+        .result
+        .expect("a script");
     let run = |etag: &str, predicate: &str| {
         let arguments = Json::Array(vec![etag.into(), predicate.into()]).to_text();
         let run = engine.execute(

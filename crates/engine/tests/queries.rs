@@ -46,7 +46,10 @@ struct Draft {
 
 impl Draft {
     fn text(&self) -> String {
-        let key = self.key.as_ref().map_or_else(String::new, |key| format!(",\"pk\":{key}"));
+        let key = self
+            .key
+            .as_ref()
+            .map_or_else(String::new, |key| format!(",\"pk\":{key}"));
         format!("{{\"id\":\"i{}\"{key}{}}}", self.id, self.members)
     }
 }
@@ -80,7 +83,11 @@ struct Case {
 }
 
 fn draft() -> impl Strategy<Value = Draft> {
-    (0..40usize, partition_key(), members()).prop_map(|(id, key, members)| Draft { id, key, members })
+    (0..40usize, partition_key(), members()).prop_map(|(id, key, members)| Draft {
+        id,
+        key,
+        members,
+    })
 }
 
 fn change() -> impl Strategy<Value = Change> {
@@ -112,7 +119,10 @@ fn asked() -> impl Strategy<Value = Asked> {
 }
 
 fn case() -> impl Strategy<Value = Case> {
-    let crowd = (prop_oneof![25 => Just(0usize), 1 => 50..120usize], prop::collection::vec(draft(), 1..6));
+    let crowd = (
+        prop_oneof![25 => Just(0usize), 1 => 50..120usize],
+        prop::collection::vec(draft(), 1..6),
+    );
     (
         prop_oneof![Just(Profile::Modern), Just(Profile::Y2019)],
         1..5usize,
@@ -121,14 +131,16 @@ fn case() -> impl Strategy<Value = Case> {
         prop::collection::vec(change(), 0..50),
         prop::collection::vec(asked(), 1..6),
     )
-        .prop_map(|(profile, partitions, policy, crowd, changes, asked)| Case {
-            profile,
-            partitions,
-            policy,
-            crowd,
-            changes,
-            asked,
-        })
+        .prop_map(
+            |(profile, partitions, policy, crowd, changes, asked)| Case {
+                profile,
+                partitions,
+                policy,
+                crowd,
+                changes,
+                asked,
+            },
+        )
 }
 
 /// The items that should be there: by number.
@@ -140,7 +152,10 @@ struct Expected {
 impl Expected {
     fn find(&self, epk: &Epk, id: &str) -> Option<u64> {
         let is_it = |item: &Json| item.get("id").and_then(Json::as_str) == Some(id);
-        self.items.iter().find(|(_, (at, item, _))| at == epk && is_it(item)).map(|(number, _)| *number)
+        self.items
+            .iter()
+            .find(|(_, (at, item, _))| at == epk && is_it(item))
+            .map(|(number, _)| *number)
     }
 
     fn nth(&self, at: usize) -> Option<u64> {
@@ -156,9 +171,20 @@ impl Expected {
 fn apply(bench: &Bench, container: &Container, expected: &mut Expected, change: &Change) {
     let engine = &bench.engine;
     let definition = container.partition_key();
-    let key_of = |text: &str| definition.extract(&object(text)).expect("items have good keys");
+    let key_of = |text: &str| {
+        definition
+            .extract(&object(text))
+            .expect("items have good keys")
+    };
     let written = |operation: &WriteOperation, text: &str| {
-        write(engine, container, operation, Some(text), &WriteOptions::default()).result
+        write(
+            engine,
+            container,
+            operation,
+            Some(text),
+            &WriteOptions::default(),
+        )
+        .result
     };
     match change {
         Change::Create(draft) => {
@@ -175,24 +201,51 @@ fn apply(bench: &Bench, container: &Container, expected: &mut Expected, change: 
             let text = draft.text();
             let epk = definition.epk(&key_of(&text));
             let upserted = written(&WriteOperation::Upsert, &text).expect("an upsert succeeds");
-            assert_eq!(upserted.created, expected.find(&epk, &format!("i{}", draft.id)).is_none());
+            assert_eq!(
+                upserted.created,
+                expected.find(&epk, &format!("i{}", draft.id)).is_none()
+            );
             expected.put(epk, upserted.item.expect("the item"));
         }
         Change::Replace(at, members) => {
-            let Some((epk, item, _)) = expected.nth(*at).map(|n| expected.items[&n].clone()) else { return };
+            let Some((epk, item, _)) = expected.nth(*at).map(|n| expected.items[&n].clone()) else {
+                return;
+            };
             let id = item.get("id").and_then(Json::as_str).expect("an id");
-            let key = item.get("pk").map_or_else(String::new, |key| format!(",\"pk\":{key}"));
-            let replaced =
-                written(&WriteOperation::Replace(id.to_owned()), &format!("{{\"id\":\"{id}\"{key}{members}}}"));
-            expected.put(epk, replaced.expect("the item is replaced").item.expect("the item"));
+            let key = item
+                .get("pk")
+                .map_or_else(String::new, |key| format!(",\"pk\":{key}"));
+            let replaced = written(
+                &WriteOperation::Replace(id.to_owned()),
+                &format!("{{\"id\":\"{id}\"{key}{members}}}"),
+            );
+            expected.put(
+                epk,
+                replaced
+                    .expect("the item is replaced")
+                    .item
+                    .expect("the item"),
+            );
         }
         Change::Delete(at) => {
-            let Some(number) = expected.nth(*at) else { return };
+            let Some(number) = expected.nth(*at) else {
+                return;
+            };
             let (_, item, text) = expected.items.remove(&number).expect("just found");
             let partition_key = Some(key_of(std::str::from_utf8(&text).expect("UTF-8")));
-            let operation = WriteOperation::Delete(item.get("id").and_then(Json::as_str).expect("an id").to_owned());
-            let options = WriteOptions { partition_key, ..WriteOptions::default() };
-            write(engine, container, &operation, None, &options).result.expect("the item is deleted");
+            let operation = WriteOperation::Delete(
+                item.get("id")
+                    .and_then(Json::as_str)
+                    .expect("an id")
+                    .to_owned(),
+            );
+            let options = WriteOptions {
+                partition_key,
+                ..WriteOptions::default()
+            };
+            write(engine, container, &operation, None, &options)
+                .result
+                .expect("the item is deleted");
         }
         Change::Policy(policy) => {
             engine
@@ -213,8 +266,10 @@ fn container_body(policy: &str) -> String {
 }
 
 fn header_key(key: &Option<String>) -> PartitionKey {
-    key.as_ref()
-        .map_or_else(|| PartitionKey::new(vec![Component::Undefined]), |text| support::key(&format!("[{text}]")))
+    key.as_ref().map_or_else(
+        || PartitionKey::new(vec![Component::Undefined]),
+        |text| support::key(&format!("[{text}]")),
+    )
 }
 
 /// Whether an item lies in a scope.
@@ -222,7 +277,10 @@ type IsWithin = Box<dyn Fn(&Epk) -> bool>;
 
 /// The scope of a request, and whether it has an item of this key.
 fn scope(bench: &Bench, container: &Container, part: &Part) -> (Scope, IsWithin) {
-    let (ranges, _) = bench.engine.partition_key_ranges(container).expect("ranges");
+    let (ranges, _) = bench
+        .engine
+        .partition_key_ranges(container)
+        .expect("ranges");
     match part {
         Part::Everything => (Scope::Everything, Box::new(|_| true)),
         Part::Key(key) => {
@@ -232,13 +290,28 @@ fn scope(bench: &Bench, container: &Container, part: &Part) -> (Scope, IsWithin)
         }
         Part::Range(at) => {
             let range = ranges[at % ranges.len()].clone();
-            (Scope::Range { id: range.id, within: None }, Box::new(move |at| range.range.contains(at)))
+            (
+                Scope::Range {
+                    id: range.id,
+                    within: None,
+                },
+                Box::new(move |at| range.range.contains(at)),
+            )
         }
         Part::Slice(at) => {
             let slice = EpkRange::even(container.partition_key().hashing(), 16).swap_remove(*at);
-            let range = ranges.iter().find(|r| r.range.contains(&slice.min)).expect("ranges tile the space");
+            let range = ranges
+                .iter()
+                .find(|r| r.range.contains(&slice.min))
+                .expect("ranges tile the space");
             let both = range.range.intersection(&slice).expect("they overlap");
-            (Scope::Range { id: range.id, within: Some(slice) }, Box::new(move |at| both.contains(at)))
+            (
+                Scope::Range {
+                    id: range.id,
+                    within: Some(slice),
+                },
+                Box::new(move |at| both.contains(at)),
+            )
         }
     }
 }
@@ -248,7 +321,11 @@ struct Plain<'a>(std::slice::Iter<'a, Bytes>);
 
 impl Source for Plain<'_> {
     fn next(&mut self) -> Result<Option<Candidate>, QueryError> {
-        Ok(self.0.next().map(|text| Candidate { text: Some(text.clone()), satisfied: false, number: None }))
+        Ok(self.0.next().map(|text| Candidate {
+            text: Some(text.clone()),
+            satisfied: false,
+            number: None,
+        }))
     }
 
     fn is_ordered(&self) -> bool {
@@ -280,7 +357,13 @@ fn plain_rows(text: &str, items: &[Bytes]) -> Result<Vec<String>, QueryError> {
         started_ms: START_MS,
         random: 1,
     };
-    let page = query.run(&mut Plain(items.iter()), &mut NoFunctions, None, &mut bounds, &mut Work::default())?;
+    let page = query.run(
+        &mut Plain(items.iter()),
+        &mut NoFunctions,
+        None,
+        &mut bounds,
+        &mut Work::default(),
+    )?;
     Ok(page.rows.iter().map(|row| support::text(row)).collect())
 }
 
@@ -289,7 +372,10 @@ fn at<'a>(item: &'a Json, path: &str) -> Option<&'a Json> {
     match path {
         "c[\"odd name\"]" => item.get("odd name"),
         "c.t[0]" => item.get("t")?.as_array()?.first(),
-        _ => path.split('.').skip(1).try_fold(item, |at, name| at.get(name)),
+        _ => path
+            .split('.')
+            .skip(1)
+            .try_fold(item, |at, name| at.get(name)),
     }
 }
 
@@ -307,7 +393,9 @@ fn canonical(row: &str) -> String {
             Json::Array(elements) => Json::Array(elements.iter().map(alike).collect()),
             Json::Object(members) => {
                 let mut out = orrery_model::Object::new();
-                members.iter().for_each(|(name, member)| out.push_new(name, alike(member)));
+                members
+                    .iter()
+                    .for_each(|(name, member)| out.push_new(name, alike(member)));
                 Json::Object(out)
             }
             other => other.clone(),
@@ -321,10 +409,21 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
     let container = bench.container(&container_body(&case.policy), case.partitions);
     let mut expected = Expected::default();
     let (times, drafts) = &case.crowd;
-    for (turn, draft) in
-        (0..*times).flat_map(|turn| drafts.iter().enumerate().map(move |(i, d)| (100 + turn * 10 + i, d)))
-    {
-        apply(&bench, &container, &mut expected, &Change::Create(Draft { id: turn, ..draft.clone() }));
+    for (turn, draft) in (0..*times).flat_map(|turn| {
+        drafts
+            .iter()
+            .enumerate()
+            .map(move |(i, d)| (100 + turn * 10 + i, d))
+    }) {
+        apply(
+            &bench,
+            &container,
+            &mut expected,
+            &Change::Create(Draft {
+                id: turn,
+                ..draft.clone()
+            }),
+        );
     }
     for change in &case.changes {
         apply(&bench, &container, &mut expected, change);
@@ -337,33 +436,65 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-fn check_query(bench: &Bench, container: &Container, expected: &Expected, asked: &Asked) -> Result<(), TestCaseError> {
+fn check_query(
+    bench: &Bench,
+    container: &Container,
+    expected: &Expected,
+    asked: &Asked,
+) -> Result<(), TestCaseError> {
     let (scope, is_in_scope) = scope(bench, container, &asked.part);
-    let (ranges, _) = bench.engine.partition_key_ranges(container).expect("ranges");
-    let home = |epk: &Epk| ranges.iter().position(|r| r.range.contains(epk)).expect("ranges tile the space");
-    let mut items: Vec<(u64, &(Epk, Json, Bytes))> =
-        expected.items.iter().map(|(n, i)| (*n, i)).filter(|(_, (epk, ..))| is_in_scope(epk)).collect();
+    let (ranges, _) = bench
+        .engine
+        .partition_key_ranges(container)
+        .expect("ranges");
+    let home = |epk: &Epk| {
+        ranges
+            .iter()
+            .position(|r| r.range.contains(epk))
+            .expect("ranges tile the space")
+    };
+    let mut items: Vec<(u64, &(Epk, Json, Bytes))> = expected
+        .items
+        .iter()
+        .map(|(n, i)| (*n, i))
+        .filter(|(_, (epk, ..))| is_in_scope(epk))
+        .collect();
     let order = &asked.query.order;
     match order.first() {
         None => items.sort_by_key(|(number, (epk, ..))| (home(epk), *number)),
         Some((_, true)) => items.reverse(),
         Some((_, false)) => {}
     }
-    let has_open = |path: &str| items.iter().any(|(_, (_, item, _))| at(item, path).is_some_and(is_open));
+    let has_open = |path: &str| {
+        items
+            .iter()
+            .any(|(_, (_, item, _))| at(item, path).is_some_and(is_open))
+    };
     let is_distinct = asked.query.text.contains("DISTINCT");
     let is_open = order.iter().any(|(path, _)| has_open(path)) || (is_distinct && order.is_empty());
     let texts: Vec<Bytes> = items.iter().map(|(_, (_, _, text))| text.clone()).collect();
     let wanted = plain_rows(&asked.query.text, &texts);
-    let given = rows(&bench.engine, container, &scope, &query(&asked.query.text), &asked.pages);
+    let given = rows(
+        &bench.engine,
+        container,
+        &scope,
+        &query(&asked.query.text),
+        &asked.pages,
+    );
     match (wanted, given) {
         (Ok(mut wanted), Ok(mut given)) => {
-            let cuts = [" TOP ", " LIMIT "].iter().any(|word| asked.query.text.contains(word));
+            let cuts = [" TOP ", " LIMIT "]
+                .iter()
+                .any(|word| asked.query.text.contains(word));
             if is_open && cuts {
                 prop_assert_eq!(wanted.len(), given.len(), "{:?}", asked);
                 return Ok(());
             }
             if is_distinct || order.is_empty() {
-                wanted.iter_mut().chain(&mut given).for_each(|row| *row = canonical(row));
+                wanted
+                    .iter_mut()
+                    .chain(&mut given)
+                    .for_each(|row| *row = canonical(row));
             }
             if is_open {
                 wanted.sort();

@@ -12,23 +12,66 @@ const ITEMS: usize = 3_000;
 const ASKED: usize = 1_000;
 
 /// Rows, loaded items and the way of a query in one page.
-fn asked(bench: &Bench, scope: &Scope, text: String, parameters: Vec<(String, Json)>) -> (usize, u64, String) {
-    let container = bench.engine.container(Id::Name("db"), Id::Name("items")).expect("it exists");
-    let page = PageRequest { max_items: Some(2_000), ..PageRequest::default() };
-    let request = QueryRequest { text, parameters, page, explain: true, ..query("") };
-    let answer = bench.engine.query(&container, scope, &request, None).result.expect("a page");
+fn asked(
+    bench: &Bench,
+    scope: &Scope,
+    text: String,
+    parameters: Vec<(String, Json)>,
+) -> (usize, u64, String) {
+    let container = bench
+        .engine
+        .container(Id::Name("db"), Id::Name("items"))
+        .expect("it exists");
+    let page = PageRequest {
+        max_items: Some(2_000),
+        ..PageRequest::default()
+    };
+    let request = QueryRequest {
+        text,
+        parameters,
+        page,
+        explain: true,
+        ..query("")
+    };
+    let answer = bench
+        .engine
+        .query(&container, scope, &request, None)
+        .result
+        .expect("a page");
     let explanation = json(&answer.explanation.expect("an explanation"));
-    let range = &explanation.get("ranges").and_then(Json::as_array).expect("ranges")[0];
-    let loaded = range.get("work").and_then(|work| work.get("loadedItems")).and_then(Json::as_i64).expect("a count");
-    let access = range.get("access").and_then(Json::as_str).expect("a way").to_owned();
-    (answer.page.rows.len(), u64::try_from(loaded).expect("a count"), access)
+    let range = &explanation
+        .get("ranges")
+        .and_then(Json::as_array)
+        .expect("ranges")[0];
+    let loaded = range
+        .get("work")
+        .and_then(|work| work.get("loadedItems"))
+        .and_then(Json::as_i64)
+        .expect("a count");
+    let access = range
+        .get("access")
+        .and_then(Json::as_str)
+        .expect("a way")
+        .to_owned();
+    (
+        answer.page.rows.len(),
+        u64::try_from(loaded).expect("a count"),
+        access,
+    )
 }
 
 fn items(keys: impl Fn(usize) -> String) -> Bench {
     let bench = Bench::new(Profile::Modern, 1);
-    let container = bench.container(r#"{"id":"items","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}}"#, 1);
+    let container = bench.container(
+        r#"{"id":"items","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}}"#,
+        1,
+    );
     for n in 0..ITEMS {
-        create(&bench.engine, &container, &format!(r#"{{"id":"{n}","pk":"{}"}}"#, keys(n)));
+        create(
+            &bench.engine,
+            &container,
+            &format!(r#"{{"id":"{n}","pk":"{}"}}"#, keys(n)),
+        );
     }
     bench
 }
@@ -36,24 +79,38 @@ fn items(keys: impl Fn(usize) -> String) -> Bench {
 #[test]
 fn a_thousand_pairs_of_id_and_key_load_a_thousand_items() {
     let bench = items(|n| format!("key {n}"));
-    let pairs: Vec<String> = (0..ASKED).map(|n| format!("(c.id = @id{n} AND c[\"pk\"] = @pk{n})")).collect();
+    let pairs: Vec<String> = (0..ASKED)
+        .map(|n| format!("(c.id = @id{n} AND c[\"pk\"] = @pk{n})"))
+        .collect();
     let parameters = (0..ASKED).flat_map(|n| {
         let at = n * 2 + 1;
-        [(format!("@id{n}"), Json::from(at.to_string())), (format!("@pk{n}"), Json::from(format!("key {at}")))]
+        [
+            (format!("@id{n}"), Json::from(at.to_string())),
+            (format!("@pk{n}"), Json::from(format!("key {at}"))),
+        ]
     });
     let text = format!("SELECT * FROM c WHERE ( {} )", pairs.join(" OR "));
     let (rows, loaded, access) = asked(&bench, &Scope::Everything, text, parameters.collect());
     assert_eq!(rows, ASKED);
-    assert!(loaded <= ASKED as u64 && access.starts_with("index"), "{loaded} items loaded by {access}");
+    assert!(
+        loaded <= ASKED as u64 && access.starts_with("index"),
+        "{loaded} items loaded by {access}"
+    );
 }
 
 #[test]
 fn a_thousand_ids_of_one_key_load_a_thousand_items() {
     let bench = items(|_| "p".to_owned());
     let names: Vec<String> = (0..ASKED).map(|n| format!("@id{n}")).collect();
-    let ids = names.iter().enumerate().map(|(n, name)| (name.clone(), Json::from((n * 2 + 1).to_string())));
+    let ids = names
+        .iter()
+        .enumerate()
+        .map(|(n, name)| (name.clone(), Json::from((n * 2 + 1).to_string())));
     let parameters = ids.chain([("@pk".to_owned(), Json::from("p"))]).collect();
-    let text = format!("SELECT * FROM c WHERE c.pk = @pk AND c.id IN ({})", names.join(", "));
+    let text = format!(
+        "SELECT * FROM c WHERE c.pk = @pk AND c.id IN ({})",
+        names.join(", ")
+    );
     let (rows, loaded, access) = asked(&bench, &Scope::Key(key(r#"["p"]"#)), text, parameters);
     assert_eq!(rows, ASKED);
     assert!(loaded <= ASKED as u64, "{loaded} items loaded by {access}");

@@ -14,25 +14,47 @@ fn with_items(partitions: usize) -> (Bench, Arc<Container>) {
     let bench = Bench::new(Profile::Modern, 3);
     let container = bench.container(BODY, partitions);
     for (id, n) in [("a", 1), ("b", 2)] {
-        create(&bench.engine, &container, &format!(r#"{{"id":"{id}","pk":"p","n":{n}}}"#));
+        create(
+            &bench.engine,
+            &container,
+            &format!(r#"{{"id":"{id}","pk":"p","n":{n}}}"#),
+        );
     }
     create(&bench.engine, &container, r#"{"id":"a","pk":"q","n":100}"#);
     (bench, container)
 }
 
-fn script(engine: &Engine, container: &Container, kind: ScriptKind, id: &str, source: &str, extra: &str) {
+fn script(
+    engine: &Engine,
+    container: &Container,
+    kind: ScriptKind,
+    id: &str,
+    source: &str,
+    extra: &str,
+) {
     let body = format!(r#"{{"id":"{id}","body":{}{extra}}}"#, Json::from(source));
-    engine.create_script(container, kind, &object(&body), true).result.expect("the script is created");
+    engine
+        .create_script(container, kind, &object(&body), true)
+        .result
+        .expect("the script is created");
 }
 
-fn procedure(engine: &Engine, container: &Container, source: &str, arguments: &str) -> Outcome<ProcedureReply> {
+fn procedure(
+    engine: &Engine,
+    container: &Container,
+    source: &str,
+    arguments: &str,
+) -> Outcome<ProcedureReply> {
     script(engine, container, ScriptKind::Procedure, "proc", source, "");
     match engine.execute(
         container,
         Id::Name("proc"),
         &key("[\"p\"]"),
         arguments.as_bytes(),
-        ExecuteOptions { logging: true, ..ExecuteOptions::default() },
+        ExecuteOptions {
+            logging: true,
+            ..ExecuteOptions::default()
+        },
     ) {
         Ok(pending) => pending.wait(),
         Err(refused) => *refused,
@@ -40,17 +62,31 @@ fn procedure(engine: &Engine, container: &Container, source: &str, arguments: &s
 }
 
 fn n_of(engine: &Engine, container: &Container, id: &str) -> Option<i64> {
-    read(engine, container, "[\"p\"]", id).ok().and_then(|item| json(&item).get("n").and_then(Json::as_i64))
+    read(engine, container, "[\"p\"]", id)
+        .ok()
+        .and_then(|item| json(&item).get("n").and_then(Json::as_i64))
 }
 
 fn count(engine: &Engine, container: &Container) -> String {
-    rows(engine, container, &Scope::Everything, &query("SELECT VALUE COUNT(1) FROM c"), &[10])
-        .expect("a count")
-        .concat()
+    rows(
+        engine,
+        container,
+        &Scope::Everything,
+        &query("SELECT VALUE COUNT(1) FROM c"),
+        &[10],
+    )
+    .expect("a count")
+    .concat()
 }
 
 fn lsns(engine: &Engine, container: &Container) -> Vec<u64> {
-    engine.partition_key_ranges(container).expect("ranges").0.iter().map(|range| range.lsn).collect()
+    engine
+        .partition_key_ranges(container)
+        .expect("ranges")
+        .0
+        .iter()
+        .map(|range| range.lsn)
+        .collect()
 }
 
 /// Adds one to `a`, creates `c`, and then does as it is told.
@@ -85,10 +121,24 @@ fn a_procedure_is_one_commit_and_reads_its_own_writes() {
     assert_eq!(outcome.result.expect("it succeeds").body, "[2,2,2]");
     assert_eq!(n_of(&bench.engine, &container, "a"), Some(2));
     assert_eq!(n_of(&bench.engine, &container, "c"), Some(2));
-    assert_eq!(lsns(&bench.engine, &container)[0], before + 1, "all of it is one LSN");
+    assert_eq!(
+        lsns(&bench.engine, &container)[0],
+        before + 1,
+        "all of it is one LSN"
+    );
     assert_eq!(outcome.position.expect("a position").lsn, before + 1);
-    let page = bench.engine.change_feed(&container, &Scope::Everything, &FeedStart::Lsn(before), Some(1), None);
-    assert_eq!(page.result.expect("changes").rows.len(), 2, "the items of one transaction stay together");
+    let page = bench.engine.change_feed(
+        &container,
+        &Scope::Everything,
+        &FeedStart::Lsn(before),
+        Some(1),
+        None,
+    );
+    assert_eq!(
+        page.result.expect("changes").rows.len(),
+        2,
+        "the items of one transaction stay together"
+    );
 }
 
 #[test]
@@ -115,12 +165,23 @@ fn a_procedure_stays_within_its_logical_partition() {
         var collection = getContext().getCollection();
         collection.createDocument(collection.getSelfLink(), { id: "x", pk: "q" }, function (error) { if (error) throw error; });
     }"#;
-    let error = procedure(&bench.engine, &container, source, "[]").result.expect_err("another key");
-    assert!(error.status() == 400 && error.told().contains("partition key"), "{error}");
+    let error = procedure(&bench.engine, &container, source, "[]")
+        .result
+        .expect_err("another key");
+    assert!(
+        error.status() == 400 && error.told().contains("partition key"),
+        "{error}"
+    );
     assert_eq!(count(&bench.engine, &container), "3");
     let all = "function all() { var c = getContext().getCollection();
         c.queryDocuments(c.getSelfLink(), 'SELECT VALUE c.n FROM c', function (e, found) { getContext().getResponse().setBody(found); }); }";
-    assert_eq!(procedure(&bench.engine, &container, all, "[]").result.expect("it succeeds").body, "[1,2]");
+    assert_eq!(
+        procedure(&bench.engine, &container, all, "[]")
+            .result
+            .expect("it succeeds")
+            .body,
+        "[1,2]"
+    );
 }
 
 #[test]
@@ -135,15 +196,31 @@ fn concurrent_writers_and_procedures_lose_no_update() {
             collection.replaceDocument(item._self, item, {}, function (error) { if (error) throw error; });
         });
     }"#;
-    script(&bench.engine, &container, ScriptKind::Procedure, "adds", adds, "");
+    script(
+        &bench.engine,
+        &container,
+        ScriptKind::Procedure,
+        "adds",
+        adds,
+        "",
+    );
     let (engine, container) = (&bench.engine, &*container);
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
                 for _ in 0..EACH {
-                    let done =
-                        engine.execute(container, Id::Name("adds"), &key("[\"p\"]"), b"[]", ExecuteOptions::default());
-                    done.map_err(|refused| refused.result.err()).expect("it runs").wait().result.expect("it commits");
+                    let done = engine.execute(
+                        container,
+                        Id::Name("adds"),
+                        &key("[\"p\"]"),
+                        b"[]",
+                        ExecuteOptions::default(),
+                    );
+                    done.map_err(|refused| refused.result.err())
+                        .expect("it runs")
+                        .wait()
+                        .result
+                        .expect("it commits");
                 }
             });
         }
@@ -154,8 +231,19 @@ fn concurrent_writers_and_procedures_lose_no_update() {
                 let n = item.get("n").and_then(Json::as_i64).expect("n") + 1;
                 let body = format!(r#"{{"id":"a","pk":"p","n":{n}}}"#);
                 let if_match = item.get("_etag").and_then(Json::as_str).map(str::to_owned);
-                let options = WriteOptions { if_match, ..WriteOptions::default() };
-                match write(engine, container, &WriteOperation::Replace("a".into()), Some(&body), &options).result {
+                let options = WriteOptions {
+                    if_match,
+                    ..WriteOptions::default()
+                };
+                match write(
+                    engine,
+                    container,
+                    &WriteOperation::Replace("a".into()),
+                    Some(&body),
+                    &options,
+                )
+                .result
+                {
                     Ok(_) => done += 1,
                     Err(error) => assert_eq!(error.kind(), Kind::PreconditionFailed),
                 }
@@ -173,8 +261,19 @@ fn create_with(
     post: Option<&str>,
 ) -> Result<String, Error> {
     let named = |name: Option<&str>| name.map(str::to_owned);
-    let options = WriteOptions { pre_trigger: named(pre), post_trigger: named(post), ..WriteOptions::default() };
-    let written = write(engine, container, &WriteOperation::Create, Some(body), &options).result?;
+    let options = WriteOptions {
+        pre_trigger: named(pre),
+        post_trigger: named(post),
+        ..WriteOptions::default()
+    };
+    let written = write(
+        engine,
+        container,
+        &WriteOperation::Create,
+        Some(body),
+        &options,
+    )
+    .result?;
     Ok(text(&written.item.expect("the item")))
 }
 
@@ -187,14 +286,35 @@ fn triggers(engine: &Engine, container: &Container) {
         item.stamped = true;
         request.setBody(item);
     }"#;
-    script(engine, container, ScriptKind::Trigger, "stamps", stamps, &pre("Create"));
+    script(
+        engine,
+        container,
+        ScriptKind::Trigger,
+        "stamps",
+        stamps,
+        &pre("Create"),
+    );
     let moves = r#"function moves() {
         var request = getContext().getRequest(), item = request.getBody();
         item.pk = "q";
         request.setBody(item);
     }"#;
-    script(engine, container, ScriptKind::Trigger, "moves", moves, &pre("All"));
-    script(engine, container, ScriptKind::Trigger, "late", "function late() {}", &pre("Delete"));
+    script(
+        engine,
+        container,
+        ScriptKind::Trigger,
+        "moves",
+        moves,
+        &pre("All"),
+    );
+    script(
+        engine,
+        container,
+        ScriptKind::Trigger,
+        "late",
+        "function late() {}",
+        &pre("Delete"),
+    );
     let counts = r#"function counts() {
         var collection = getContext().getCollection(), made = getContext().getResponse().getBody();
         collection.readDocument(collection.getAltLink() + "/docs/a", {}, function (error, item) {
@@ -204,7 +324,14 @@ fn triggers(engine: &Engine, container: &Container) {
             collection.replaceDocument(item._self, item, {}, function (error) { if (error) throw error; });
         });
     }"#;
-    script(engine, container, ScriptKind::Trigger, "counts", counts, post);
+    script(
+        engine,
+        container,
+        ScriptKind::Trigger,
+        "counts",
+        counts,
+        post,
+    );
 }
 
 #[test]
@@ -213,10 +340,19 @@ fn triggers_take_place_together_with_their_write() {
     let engine = &bench.engine;
     triggers(engine, &container);
     let before: u64 = lsns(engine, &container).iter().sum();
-    let made = create_with(engine, &container, r#"{"id":"t","pk":"p","n":5}"#, Some("stamps"), Some("counts"))
-        .expect("created");
+    let made = create_with(
+        engine,
+        &container,
+        r#"{"id":"t","pk":"p","n":5}"#,
+        Some("stamps"),
+        Some("counts"),
+    )
+    .expect("created");
     assert_eq!(json(&made).get("stamped"), Some(&Json::Bool(true)));
-    assert_eq!(read(engine, &container, "[\"p\"]", "t").expect("the item"), made);
+    assert_eq!(
+        read(engine, &container, "[\"p\"]", "t").expect("the item"),
+        made
+    );
     assert_eq!(n_of(engine, &container, "a"), Some(6));
     assert_eq!(lsns(engine, &container).iter().sum::<u64>(), before + 1);
 }
@@ -236,8 +372,14 @@ fn a_trigger_that_fails_takes_the_write_along() {
         (1, Some("nobody"), None, "does not exist"),
         (1, Some("moves"), None, "Partition key"),
     ] {
-        let error =
-            create_with(engine, &container, &format!(r#"{{"id":"t","pk":"p","n":{n}}}"#), pre, post).expect_err(says);
+        let error = create_with(
+            engine,
+            &container,
+            &format!(r#"{{"id":"t","pk":"p","n":{n}}}"#),
+            pre,
+            post,
+        )
+        .expect_err(says);
         assert_eq!(error.status(), 400, "{error}");
         assert!(error.told().contains(says), "{error} does not say {says}");
         assert_eq!(n_of(engine, &container, "t"), None, "{says}");
@@ -258,18 +400,40 @@ fn functions_serve_in_every_part_of_a_query() {
         "function twice(x) { return x === undefined ? undefined : 2 * x; }",
         "",
     );
-    script(engine, &container, ScriptKind::Function, "fails", "function fails() { throw new Error('not me'); }", "");
+    script(
+        engine,
+        &container,
+        ScriptKind::Function,
+        "fails",
+        "function fails() { throw new Error('not me'); }",
+        "",
+    );
     let ask = |text: &str| rows(engine, &container, &Scope::Everything, &query(text), &[2]);
-    let mut found = ask("SELECT VALUE udf.twice(c.n) FROM c WHERE udf.twice(c.n) > 2").expect("rows");
+    let mut found =
+        ask("SELECT VALUE udf.twice(c.n) FROM c WHERE udf.twice(c.n) > 2").expect("rows");
     found.sort();
     assert_eq!(found, ["200", "4"]);
     let error = ask("SELECT VALUE udf.fails(c.n) FROM c").expect_err("it throws");
-    assert!(error.status() == 400 && error.told().contains("not me"), "{error}");
-    assert_eq!(ask("SELECT VALUE udf.nobody(1) FROM c").expect_err("no such function").status(), 400);
+    assert!(
+        error.status() == 400 && error.told().contains("not me"),
+        "{error}"
+    );
+    assert_eq!(
+        ask("SELECT VALUE udf.nobody(1) FROM c")
+            .expect_err("no such function")
+            .status(),
+        400
+    );
     let within = "function within() { var c = getContext().getCollection();
         c.queryDocuments(c.getSelfLink(), 'SELECT VALUE udf.twice(c.n) FROM c', function (e, found) {
             if (e) throw e; getContext().getResponse().setBody(found); }); }";
-    assert_eq!(procedure(engine, &container, within, "[]").result.expect("it succeeds").body, "[2,4]");
+    assert_eq!(
+        procedure(engine, &container, within, "[]")
+            .result
+            .expect("it succeeds")
+            .body,
+        "[2,4]"
+    );
 }
 
 /// The procedure's items are looked at before anybody has opened the writer; their paths must still be those that later
@@ -282,10 +446,18 @@ fn the_first_write_of_a_partition_may_be_a_scripts() {
         var items = getContext().getCollection();
         items.createDocument(items.getSelfLink(), { id: "c", pk: "p", colour: "red", size: 1 });
     }"#;
-    procedure(&bench.engine, &container, source, "[]").result.expect("the procedure runs");
-    create(&bench.engine, &container, r#"{"size":1,"shape":"round","colour":"red","pk":"p","id":"d"}"#);
+    procedure(&bench.engine, &container, source, "[]")
+        .result
+        .expect("the procedure runs");
+    create(
+        &bench.engine,
+        &container,
+        r#"{"size":1,"shape":"round","colour":"red","pk":"p","id":"d"}"#,
+    );
     let red = query("SELECT VALUE c.id FROM c WHERE c.colour = 'red' AND c.size = 1");
-    let found = rows(&bench.engine, &container, &Scope::Everything, &red, &[10]).expect("rows").concat();
+    let found = rows(&bench.engine, &container, &Scope::Everything, &red, &[10])
+        .expect("rows")
+        .concat();
     assert_eq!(found, r#""c""d""#);
 }
 
@@ -299,19 +471,53 @@ fn every_container_has_a_procedure_that_echoes() {
         br#"[{"a":[1]}]"#,
         ExecuteOptions::default(),
     );
-    let reply = echo.map_err(|refused| refused.result).expect("it runs").wait().result.expect("it answers");
+    let reply = echo
+        .map_err(|refused| refused.result)
+        .expect("it runs")
+        .wait()
+        .result
+        .expect("it answers");
     assert_eq!(reply.body, r#"{"a":[1]}"#);
 }
 
 #[test]
 fn a_function_that_does_not_compile_fails_only_the_queries_that_name_it() {
     let (bench, container) = with_items(1);
-    script(&bench.engine, &container, ScriptKind::Function, "broken", "function (x) { return ; } }", "");
-    script(&bench.engine, &container, ScriptKind::Function, "twice", "function (x) { return 2 * x; }", "");
-    let ask = |text: &str| rows(&bench.engine, &container, &Scope::Everything, &query(text), &[10]);
-    assert_eq!(ask("SELECT VALUE udf.twice(c.n) FROM c WHERE c.id = 'b'").expect("a row"), ["4"]);
+    script(
+        &bench.engine,
+        &container,
+        ScriptKind::Function,
+        "broken",
+        "function (x) { return ; } }",
+        "",
+    );
+    script(
+        &bench.engine,
+        &container,
+        ScriptKind::Function,
+        "twice",
+        "function (x) { return 2 * x; }",
+        "",
+    );
+    let ask = |text: &str| {
+        rows(
+            &bench.engine,
+            &container,
+            &Scope::Everything,
+            &query(text),
+            &[10],
+        )
+    };
+    assert_eq!(
+        ask("SELECT VALUE udf.twice(c.n) FROM c WHERE c.id = 'b'").expect("a row"),
+        ["4"]
+    );
     let error = ask("SELECT VALUE udf.broken(c.n) FROM c").expect_err("it does not compile");
-    assert_eq!((error.status(), error.sub_status()), (400, 65535), "{error}");
+    assert_eq!(
+        (error.status(), error.sub_status()),
+        (400, 65535),
+        "{error}"
+    );
     assert!(error.told().contains("SyntaxError"), "{error}");
     // In one query, the broken one takes the other along.
     ask("SELECT VALUE [udf.twice(c.n), udf.broken(c.n)] FROM c").expect_err("it does not compile");
@@ -323,8 +529,22 @@ fn a_trigger_of_a_delete_reads_the_item() {
     let source = "function () { var item = getContext().getRequest().getBody(); \
         if (!item._self || item.id === 'b') throw new Error('not ' + item.n); }";
     let extra = |kind: &str| format!(r#","triggerType":"{kind}","triggerOperation":"Delete""#);
-    script(&bench.engine, &container, ScriptKind::Trigger, "before", source, &extra("Pre"));
-    script(&bench.engine, &container, ScriptKind::Trigger, "after", source, &extra("Post"));
+    script(
+        &bench.engine,
+        &container,
+        ScriptKind::Trigger,
+        "before",
+        source,
+        &extra("Pre"),
+    );
+    script(
+        &bench.engine,
+        &container,
+        ScriptKind::Trigger,
+        "after",
+        source,
+        &extra("Post"),
+    );
     for (pre, post) in [(true, false), (false, true), (true, true)] {
         let options = WriteOptions {
             partition_key: Some(key("[\"p\"]")),
@@ -332,10 +552,21 @@ fn a_trigger_of_a_delete_reads_the_item() {
             post_trigger: post.then(|| "after".to_owned()),
             ..WriteOptions::default()
         };
-        let delete =
-            |id: &str| write(&bench.engine, &container, &WriteOperation::Delete(id.to_owned()), None, &options).result;
+        let delete = |id: &str| {
+            write(
+                &bench.engine,
+                &container,
+                &WriteOperation::Delete(id.to_owned()),
+                None,
+                &options,
+            )
+            .result
+        };
         let kept = delete("b").expect_err("the trigger throws");
-        assert!(kept.status() == 400 && kept.told().contains("not 2"), "{kept}");
+        assert!(
+            kept.status() == 400 && kept.told().contains("not 2"),
+            "{kept}"
+        );
         delete("a").expect("the trigger lets it go");
         assert_eq!(delete("a").expect_err("it is gone").status(), 404);
         create(&bench.engine, &container, r#"{"id":"a","pk":"p","n":1}"#);
@@ -347,7 +578,13 @@ fn a_trigger_of_a_delete_reads_the_item() {
 fn an_empty_source_does_not_compile() {
     let (bench, container) = with_items(1);
     let body = object(r#"{"id":"empty","body":""}"#);
-    let created = bench.engine.create_script(&container, ScriptKind::Procedure, &body, false);
+    let created = bench
+        .engine
+        .create_script(&container, ScriptKind::Procedure, &body, false);
     let error = created.result.expect_err("there is no function");
-    assert_eq!((error.status(), error.sub_status()), (400, 65535), "{error}");
+    assert_eq!(
+        (error.status(), error.sub_status()),
+        (400, 65535),
+        "{error}"
+    );
 }

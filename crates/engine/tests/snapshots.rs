@@ -18,37 +18,76 @@ const BODY: &str = r#"{"id":"items","partitionKey":{"paths":["/pk"],"kind":"Hash
 const OTHER: &str = r#"{"id":"other","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}}"#;
 
 fn items(engine: &Engine) -> Arc<Container> {
-    engine.container(Id::Name("db"), Id::Name("items")).expect("the container is there")
+    engine
+        .container(Id::Name("db"), Id::Name("items"))
+        .expect("the container is there")
 }
 
 fn put(engine: &Engine, id: &str, n: u32) -> Outcome<Written> {
     let body = format!(r#"{{"id":"{id}","pk":"{id}","n":{n}}}"#);
-    write(engine, &items(engine), &WriteOperation::Upsert, Some(&body), &WriteOptions::default())
+    write(
+        engine,
+        &items(engine),
+        &WriteOperation::Upsert,
+        Some(&body),
+        &WriteOptions::default(),
+    )
 }
 
 /// Everything that clients can read, as text.
 fn everything(engine: &Engine) -> Vec<String> {
     let page = PageRequest::default();
     let list = |feed: Feed<'_>| -> Vec<String> {
-        engine.list(feed, &page).result.expect("a list").rows.iter().map(|row| text(row)).collect()
+        engine
+            .list(feed, &page)
+            .result
+            .expect("a list")
+            .rows
+            .iter()
+            .map(|row| text(row))
+            .collect()
     };
     let mut all = list(Feed::Databases);
     for container in engine.every_container() {
         check_counters(engine, &container);
         all.extend(list(Feed::Containers(container.database())));
         all.extend(list(Feed::Scripts(&container, ScriptKind::Procedure)));
-        let mut rows = rows(engine, &container, &Scope::Everything, &query("SELECT * FROM c"), &[100]).expect("rows");
+        let mut rows = rows(
+            engine,
+            &container,
+            &Scope::Everything,
+            &query("SELECT * FROM c"),
+            &[100],
+        )
+        .expect("rows");
         rows.sort();
         all.extend(rows);
         let counted = rows_of(engine, &container, "SELECT VALUE COUNT(1) FROM c");
-        let indexed = rows_of(engine, &container, "SELECT VALUE COUNT(1) FROM c WHERE c.n >= 0");
+        let indexed = rows_of(
+            engine,
+            &container,
+            "SELECT VALUE COUNT(1) FROM c WHERE c.n >= 0",
+        );
         assert_eq!(counted, indexed);
         let (ranges, _) = engine.partition_key_ranges(&container).expect("ranges");
         for range in ranges {
-            all.push(format!("range {} {} {:?}", range.id, range.rid, range.range));
-            let scope = Scope::Range { id: range.id, within: None };
+            all.push(format!(
+                "range {} {} {:?}",
+                range.id, range.rid, range.range
+            ));
+            let scope = Scope::Range {
+                id: range.id,
+                within: None,
+            };
             let changes = engine.change_feed(&container, &scope, &FeedStart::Beginning, None, None);
-            all.extend(changes.result.expect("a feed").rows.iter().map(|row| text(row)));
+            all.extend(
+                changes
+                    .result
+                    .expect("a feed")
+                    .rows
+                    .iter()
+                    .map(|row| text(row)),
+            );
         }
     }
     all.extend(list(Feed::Offers));
@@ -66,7 +105,11 @@ fn filled(bench: &Bench) {
     }
     let script = object(r#"{"id":"s","body":"function () {}"}"#);
     let container = items(&bench.engine);
-    bench.engine.create_script(&container, ScriptKind::Procedure, &script, false).result.expect("it is created");
+    bench
+        .engine
+        .create_script(&container, ScriptKind::Procedure, &script, false)
+        .result
+        .expect("it is created");
 }
 
 /// Much happens: items come, change and go, a container comes, scripts and the policy change.
@@ -74,15 +117,30 @@ fn changed(bench: &Bench) {
     let engine = &bench.engine;
     put(engine, "a", 2).result.expect("it is written");
     put(engine, "new", 2).result.expect("it is written");
-    let options = WriteOptions { partition_key: Some(key(r#"["b"]"#)), ..WriteOptions::default() };
-    let deleted = write(engine, &items(engine), &WriteOperation::Delete("b".into()), None, &options);
+    let options = WriteOptions {
+        partition_key: Some(key(r#"["b"]"#)),
+        ..WriteOptions::default()
+    };
+    let deleted = write(
+        engine,
+        &items(engine),
+        &WriteOperation::Delete("b".into()),
+        None,
+        &options,
+    );
     deleted.result.expect("it is deleted");
     create_container(engine, OTHER, 1).expect("it is created");
     split(engine, false);
-    engine.delete_script(&items(engine), ScriptKind::Procedure, Id::Name("s"), None).result.expect("it is deleted");
+    engine
+        .delete_script(&items(engine), ScriptKind::Procedure, Id::Name("s"), None)
+        .result
+        .expect("it is deleted");
     let policy = r#"{"id":"items","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2},
         "indexingPolicy":{"includedPaths":[{"path":"/*"}],"excludedPaths":[{"path":"/n/?"}]}}"#;
-    engine.replace_container(&items(engine), &object(policy), None).result.expect("it is replaced");
+    engine
+        .replace_container(&items(engine), &object(policy), None)
+        .result
+        .expect("it is replaced");
     engine.finish_rebuilds().expect("the index follows");
 }
 
@@ -90,13 +148,24 @@ fn changed(bench: &Bench) {
 fn split(engine: &Engine, stepwise: bool) -> Repartition {
     let container = items(engine);
     let range = engine.partition_key_ranges(&container).expect("ranges").0[0].id;
-    let change = RangeChange::Split { range, at: SplitAt::Middle };
-    let begun = engine.begin_repartition(&container, change, stepwise).expect("it begins");
-    if stepwise { begun } else { engine.finish_repartition(begun.id).expect("it is there") }
+    let change = RangeChange::Split {
+        range,
+        at: SplitAt::Middle,
+    };
+    let begun = engine
+        .begin_repartition(&container, change, stepwise)
+        .expect("it begins");
+    if stepwise {
+        begun
+    } else {
+        engine.finish_repartition(begun.id).expect("it is there")
+    }
 }
 
 fn take(engine: &Engine, name: &str) -> SnapshotInfo {
-    engine.take_snapshot(name, &Object::new()).expect("it is taken")
+    engine
+        .take_snapshot(name, &Object::new())
+        .expect("it is taken")
 }
 
 #[test]
@@ -110,15 +179,31 @@ fn what_comes_back_is_what_was_there() {
     for _ in 0..2 {
         changed(&bench);
         assert_ne!(everything(&bench.engine), before);
-        bench.engine.restore_snapshot("base").expect("it is restored");
+        bench
+            .engine
+            .restore_snapshot("base")
+            .expect("it is restored");
         assert_eq!(everything(&bench.engine), before);
         // Work beside requests finds nothing to do, and nothing to complain about.
-        bench.engine.destroy_deleted().expect("the space is given back");
-        bench.engine.finish_rebuilds().expect("no index has to follow");
+        bench
+            .engine
+            .destroy_deleted()
+            .expect("the space is given back");
+        bench
+            .engine
+            .finish_rebuilds()
+            .expect("no index has to follow");
         assert_eq!(everything(&bench.engine), before);
     }
-    bench.engine.delete_database(&bench.engine.database(Id::Name("db")).expect("there"), None).result.expect("deleted");
-    bench.engine.restore_snapshot("base").expect("it is restored");
+    bench
+        .engine
+        .delete_database(&bench.engine.database(Id::Name("db")).expect("there"), None)
+        .result
+        .expect("deleted");
+    bench
+        .engine
+        .restore_snapshot("base")
+        .expect("it is restored");
     assert_eq!(everything(&bench.engine), before);
 }
 
@@ -128,27 +213,49 @@ fn what_goes_on_goes_on_above_what_was_reached() {
     filled(&bench);
     let reached = put(&bench.engine, "a", 1).position.expect("a position");
     take(&bench.engine, "base");
-    let lost = put(&bench.engine, "lost", 1).result.expect("it is written").item.expect("the item");
+    let lost = put(&bench.engine, "lost", 1)
+        .result
+        .expect("it is written")
+        .item
+        .expect("the item");
     let later = put(&bench.engine, "a", 2).position.expect("a position");
     assert!(later.lsn > reached.lsn);
     let old = items(&bench.engine);
-    bench.engine.restore_snapshot("base").expect("it is restored");
+    bench
+        .engine
+        .restore_snapshot("base")
+        .expect("it is restored");
     let engine = &bench.engine;
     let fresh = items(engine);
     assert_eq!(fresh.rid(), old.rid());
     // A token from after the snapshot demands nothing; one of now does.
     let token = format!("{}:{}#{}", later.range_id, later.version, later.lsn + 100);
-    engine.read_item(&fresh, &key(r#"["a"]"#), "a", None, Some(token.as_str())).result.expect("it is read");
+    engine
+        .read_item(&fresh, &key(r#"["a"]"#), "a", None, Some(token.as_str()))
+        .result
+        .expect("it is read");
     let again = put(engine, "a", 3).position.expect("a position");
     assert!(again.lsn > later.lsn && again.version > later.version);
     let ahead = format!("{}:{}#{}", again.range_id, again.version, again.lsn + 1);
-    let refused = engine.read_item(&fresh, &key(r#"["a"]"#), "a", None, Some(ahead.as_str())).result;
+    let refused = engine
+        .read_item(&fresh, &key(r#"["a"]"#), "a", None, Some(ahead.as_str()))
+        .result;
     assert_eq!(refused.expect_err("ahead").sub_status(), 1002);
     // A position in the change feed from after the snapshot misses nothing that is new.
-    let scope = Scope::Range { id: later.range_id, within: None };
-    let feed = engine.change_feed(&fresh, &scope, &FeedStart::Lsn(later.lsn), None, None).result.expect("a feed");
+    let scope = Scope::Range {
+        id: later.range_id,
+        within: None,
+    };
+    let feed = engine
+        .change_feed(&fresh, &scope, &FeedStart::Lsn(later.lsn), None, None)
+        .result
+        .expect("a feed");
     assert_eq!(feed.rows.len(), 1);
-    let new = put(engine, "brand-new", 1).result.expect("it is written").item.expect("the item");
+    let new = put(engine, "brand-new", 1)
+        .result
+        .expect("it is written")
+        .item
+        .expect("the item");
     assert!(number_of(&json(&text(&new))) > number_of(&json(&text(&lost))));
 }
 
@@ -159,14 +266,28 @@ fn ranges_that_are_gone_with_a_restoration_are_not_used_again() {
     filled(&bench);
     take(engine, "base");
     let first = split(engine, false);
-    assert_eq!((first.stage, first.new_ranges.len()), (RepartitionStage::Done, 2));
+    assert_eq!(
+        (first.stage, first.new_ranges.len()),
+        (RepartitionStage::Done, 2)
+    );
     engine.restore_snapshot("base").expect("it is restored");
     // A client that still knows them is told to look again.
-    let gone = Scope::Range { id: first.new_ranges[0], within: None };
-    let read = engine.change_feed(&items(engine), &gone, &FeedStart::Beginning, None, None).result;
+    let gone = Scope::Range {
+        id: first.new_ranges[0],
+        within: None,
+    };
+    let read = engine
+        .change_feed(&items(engine), &gone, &FeedStart::Beginning, None, None)
+        .result;
     assert_eq!(read.expect_err("it is gone").sub_status(), 1002);
     let second = split(engine, false);
-    assert!(second.new_ranges.iter().all(|id| !first.new_ranges.contains(id)), "{first:?} {second:?}");
+    assert!(
+        second
+            .new_ranges
+            .iter()
+            .all(|id| !first.new_ranges.contains(id)),
+        "{first:?} {second:?}"
+    );
 }
 
 #[test]
@@ -184,7 +305,9 @@ fn a_split_that_is_under_way_does_not_touch_what_was_restored() {
     let stale = items(engine);
     engine.restore_snapshot("base").expect("it is restored");
     assert_eq!(everything(engine), before);
-    let over = engine.finish_repartition(under_way.id).expect("it is there");
+    let over = engine
+        .finish_repartition(under_way.id)
+        .expect("it is there");
     assert_eq!(over.stage, RepartitionStage::Failed);
     assert_eq!(everything(engine), before);
     // Nor does whoever still holds the container that was.
@@ -193,10 +316,20 @@ fn a_split_that_is_under_way_does_not_touch_what_was_restored() {
         &stale,
         &WriteOperation::Delete("a".into()),
         None,
-        &WriteOptions { partition_key: Some(key(r#"["a"]"#)), ..WriteOptions::default() },
+        &WriteOptions {
+            partition_key: Some(key(r#"["a"]"#)),
+            ..WriteOptions::default()
+        },
     );
     assert_eq!(written.result.expect_err("it is gone").status(), 410);
-    assert_eq!(engine.delete_container(&stale, None).result.expect_err("it is gone").status(), 404);
+    assert_eq!(
+        engine
+            .delete_container(&stale, None)
+            .result
+            .expect_err("it is gone")
+            .status(),
+        404
+    );
     assert_eq!(everything(engine), before);
 }
 
@@ -210,7 +343,12 @@ fn a_snapshot_is_replaced_listed_and_deleted_and_a_reset_leaves_it() {
     put(engine, "g", 1).result.expect("it is written");
     let before = everything(engine);
     take(engine, "base");
-    let names: Vec<_> = engine.snapshots().expect("a list").into_iter().map(|s| (s.name, s.items)).collect();
+    let names: Vec<_> = engine
+        .snapshots()
+        .expect("a list")
+        .into_iter()
+        .map(|s| (s.name, s.items))
+        .collect();
     assert_eq!(names, [("base".to_owned(), 7), ("empty".to_owned(), 0)]);
     engine.reset().expect("it is reset");
     assert_eq!(everything(engine), Vec::<String>::new());
@@ -220,10 +358,28 @@ fn a_snapshot_is_replaced_listed_and_deleted_and_a_reset_leaves_it() {
     engine.restore_snapshot("empty").expect("it is restored");
     assert_eq!(everything(engine), Vec::<String>::new());
     engine.delete_snapshot("base").expect("it is deleted");
-    assert_eq!(engine.restore_snapshot("base").expect_err("it is gone").status(), 404);
-    assert_eq!(engine.delete_snapshot("base").expect_err("it is gone").status(), 404);
+    assert_eq!(
+        engine
+            .restore_snapshot("base")
+            .expect_err("it is gone")
+            .status(),
+        404
+    );
+    assert_eq!(
+        engine
+            .delete_snapshot("base")
+            .expect_err("it is gone")
+            .status(),
+        404
+    );
     for name in ["", "a/b", "a b", "ä?"] {
-        assert_eq!(engine.take_snapshot(name, &Object::new()).expect_err(name).status(), 400);
+        assert_eq!(
+            engine
+                .take_snapshot(name, &Object::new())
+                .expect_err(name)
+                .status(),
+            400
+        );
     }
     engine.destroy_deleted().expect("the space is given back");
 }
@@ -239,7 +395,10 @@ fn a_catalog_larger_than_a_commit_comes_back_and_goes() {
     for container in engine.every_container() {
         for n in 0..90 {
             let body = format!(r#"{{"id":"s{n}","body":"/*{}*/"}}"#, "x".repeat(50_000));
-            engine.create_script(&container, ScriptKind::Procedure, &object(&body), false).result.expect("a script");
+            engine
+                .create_script(&container, ScriptKind::Procedure, &object(&body), false)
+                .result
+                .expect("a script");
         }
     }
     take(engine, "large");
@@ -247,20 +406,37 @@ fn a_catalog_larger_than_a_commit_comes_back_and_goes() {
     changed_scripts(engine);
     for age in 1..3 {
         engine.restore_snapshot("large").expect("it is restored");
-        assert_eq!((everything(engine), ages_in(store.as_ref())), (before.clone(), BTreeSet::from([age])));
+        assert_eq!(
+            (everything(engine), ages_in(store.as_ref())),
+            (before.clone(), BTreeSet::from([age]))
+        );
     }
     put(engine, "z", 1).result.expect("it is written");
-    create_container(engine, r#"{"id":"third","partitionKey":{"paths":["/pk"]}}"#, 1).expect("it is created");
+    create_container(
+        engine,
+        r#"{"id":"third","partitionKey":{"paths":["/pk"]}}"#,
+        1,
+    )
+    .expect("it is created");
     let after = everything(engine);
-    let again =
-        open(store.clone(), Profile::Modern, Arc::new(SeededWorld::new(START_MS + 60_000, 14))).expect("it opens");
+    let again = open(
+        store.clone(),
+        Profile::Modern,
+        Arc::new(SeededWorld::new(START_MS + 60_000, 14)),
+    )
+    .expect("it opens");
     assert_eq!(everything(&again), after);
     again.reset().expect("everything goes");
     assert!(everything(&again).is_empty());
     again.delete_snapshot("large").expect("it is deleted");
     assert!(ages_in(store.as_ref()).is_empty());
     drop(again);
-    let empty = open(store, Profile::Modern, Arc::new(SeededWorld::new(START_MS + 90_000, 15))).expect("it opens");
+    let empty = open(
+        store,
+        Profile::Modern,
+        Arc::new(SeededWorld::new(START_MS + 90_000, 15)),
+    )
+    .expect("it opens");
     assert!(everything(&empty).is_empty());
 }
 
@@ -270,7 +446,9 @@ fn ages_in(store: &dyn Store) -> BTreeSet<u64> {
     let rows = catalog.scan((Bound::Unbounded, Bound::Unbounded), Direction::Forward);
     let age = |key: &[u8]| match key[0] {
         0x20 | 0x22 => Some(0),
-        0x25 => Some(u64::from_be_bytes(key[1..9].try_into().expect("eight bytes"))),
+        0x25 => Some(u64::from_be_bytes(
+            key[1..9].try_into().expect("eight bytes"),
+        )),
         _ => None,
     };
     rows.filter_map(|row| age(&row.expect("a row").0)).collect()
@@ -280,14 +458,18 @@ fn changed_scripts(engine: &Engine) {
     let container = items(engine);
     for n in 0..90 {
         let id = format!("s{n}");
-        engine.delete_script(&container, ScriptKind::Procedure, Id::Name(&id), None).result.expect("it is deleted");
+        engine
+            .delete_script(&container, ScriptKind::Procedure, Id::Name(&id), None)
+            .result
+            .expect("it is deleted");
     }
 }
 
 #[test]
 fn snapshots_outlive_the_process() {
     let directory = tempfile::tempdir().expect("a directory");
-    let store = || Arc::new(LocalStore::open(directory.path(), LocalOptions::default()).expect("it opens"));
+    let store =
+        || Arc::new(LocalStore::open(directory.path(), LocalOptions::default()).expect("it opens"));
     let before = {
         let bench = Bench::on(store(), Profile::Modern, 4);
         filled(&bench);
@@ -298,7 +480,10 @@ fn snapshots_outlive_the_process() {
     };
     let after = {
         let bench = Bench::on(store(), Profile::Modern, 5);
-        bench.engine.restore_snapshot("base").expect("it is restored");
+        bench
+            .engine
+            .restore_snapshot("base")
+            .expect("it is restored");
         assert_eq!(everything(&bench.engine), before);
         // Homes that are given now are not those of the snapshot.
         create_container(&bench.engine, OTHER, 2).expect("it is created");
@@ -306,7 +491,10 @@ fn snapshots_outlive_the_process() {
     };
     let bench = Bench::on(store(), Profile::Modern, 6);
     assert_eq!(everything(&bench.engine), after);
-    bench.engine.restore_snapshot("base").expect("it is restored");
+    bench
+        .engine
+        .restore_snapshot("base")
+        .expect("it is restored");
     assert_eq!(everything(&bench.engine), before);
 }
 
@@ -368,12 +556,20 @@ fn a_crash_at_any_step_leaves_what_was_before_or_what_is_after() {
             assert!(store.has_crashed(), "step {step}");
         }
         let again = Arc::new(store.reopen(None));
-        let engine = open(again, Profile::Modern, Arc::new(SeededWorld::new(START_MS + 60_000, 8))).expect("it opens");
+        let engine = open(
+            again,
+            Profile::Modern,
+            Arc::new(SeededWorld::new(START_MS + 60_000, 8)),
+        )
+        .expect("it opens");
         let found = without_times(everything(&engine));
         let state = states.iter().position(|state| *state == found);
-        let state = state.unwrap_or_else(|| panic!("step {step}: neither before nor after: {found:#?}"));
+        let state =
+            state.unwrap_or_else(|| panic!("step {step}: neither before nor after: {found:#?}"));
         seen[state] += 1;
-        engine.destroy_deleted().expect("what belongs to nobody is destroyed");
+        engine
+            .destroy_deleted()
+            .expect("what belongs to nobody is destroyed");
         assert_eq!(without_times(everything(&engine)), found);
         // The snapshot is there, the old one or the new one: of the same.
         engine.restore_snapshot("base").expect("it is restored");
@@ -402,9 +598,15 @@ fn a_failure_at_any_step_leaves_a_store_that_goes_on() {
             // A store that failed is opened again.
             let world = Arc::new(SeededWorld::new(START_MS + 60_000, 10));
             let engine = open(store, Profile::Modern, world).expect("it opens");
-            engine.destroy_deleted().expect("what belongs to nobody is destroyed");
+            engine
+                .destroy_deleted()
+                .expect("what belongs to nobody is destroyed");
             engine.restore_snapshot("base").expect("it is restored");
-            assert_eq!(without_times(everything(&engine)), before, "{fault:?} after {writes}");
+            assert_eq!(
+                without_times(everything(&engine)),
+                before,
+                "{fault:?} after {writes}"
+            );
             put(&engine, "z", 1).result.expect("it can be written");
         }
     }

@@ -17,7 +17,11 @@ fn halves() -> (Bench, Arc<Container>) {
     let bench = Bench::new(Profile::Modern, 1);
     let container = bench.container(BODY, 2);
     for n in 0..40 {
-        create(&bench.engine, &container, &format!(r#"{{"id":"{n}","pk":"key {n}"}}"#));
+        create(
+            &bench.engine,
+            &container,
+            &format!(r#"{{"id":"{n}","pk":"key {n}"}}"#),
+        );
     }
     (bench, container)
 }
@@ -28,32 +32,75 @@ fn epk(hex: &str) -> Epk {
 
 /// A page of changes from the beginning, or from an LSN.
 fn changes(bench: &Bench, container: &Container, scope: &Scope, start: &FeedStart) -> FeedPage {
-    bench.engine.change_feed(container, scope, start, None, None).result.expect("a page of changes")
+    bench
+        .engine
+        .change_feed(container, scope, start, None, None)
+        .result
+        .expect("a page of changes")
 }
 
 #[test]
 fn a_stretch_outside_of_its_range_or_of_no_length_holds_nothing() {
     let (bench, container) = halves();
-    let (ranges, _) = bench.engine.partition_key_ranges(&container).expect("ranges");
+    let (ranges, _) = bench
+        .engine
+        .partition_key_ranges(&container)
+        .expect("ranges");
     let inside = epk("1000");
     assert!(ranges[0].range.contains(&inside));
-    for within in
-        [ranges[1].range.clone(), EpkRange::new(inside.clone(), inside), EpkRange::new(Epk::max(), Epk::max())]
-    {
-        let scope = Scope::Range { id: ranges[0].id, within: Some(within.clone()) };
+    for within in [
+        ranges[1].range.clone(),
+        EpkRange::new(inside.clone(), inside),
+        EpkRange::new(Epk::max(), Epk::max()),
+    ] {
+        let scope = Scope::Range {
+            id: ranges[0].id,
+            within: Some(within.clone()),
+        };
         let all = query("SELECT * FROM c");
-        assert_eq!(rows(&bench.engine, &container, &scope, &all, &[10]).expect("no rows"), [""; 0], "{within:?}");
+        assert_eq!(
+            rows(&bench.engine, &container, &scope, &all, &[10]).expect("no rows"),
+            [""; 0],
+            "{within:?}"
+        );
         let count = query("SELECT VALUE COUNT(1) FROM c");
-        assert_eq!(rows(&bench.engine, &container, &scope, &count, &[10]).expect("a count"), ["0"], "{within:?}");
-        let feed = bench.engine.read_feed(&container, &scope, &PageRequest::default(), None);
-        assert!(feed.position.is_some(), "an answer about one range says where that stands");
+        assert_eq!(
+            rows(&bench.engine, &container, &scope, &count, &[10]).expect("a count"),
+            ["0"],
+            "{within:?}"
+        );
+        let feed = bench
+            .engine
+            .read_feed(&container, &scope, &PageRequest::default(), None);
+        assert!(
+            feed.position.is_some(),
+            "an answer about one range says where that stands"
+        );
         assert!(feed.result.expect("a page").rows.is_empty(), "{within:?}");
         let page = changes(&bench, &container, &scope, &FeedStart::Beginning);
-        assert!(page.rows.is_empty() && page.continue_after > 0, "{within:?}: {page:?}");
+        assert!(
+            page.rows.is_empty() && page.continue_after > 0,
+            "{within:?}: {page:?}"
+        );
     }
-    let whole = Scope::Range { id: ranges[0].id, within: Some(EpkRange::all()) };
-    let all = rows(&bench.engine, &container, &whole, &query("SELECT * FROM c"), &[100]).expect("rows");
-    assert_eq!(all.len(), changes(&bench, &container, &whole, &FeedStart::Beginning).rows.len());
+    let whole = Scope::Range {
+        id: ranges[0].id,
+        within: Some(EpkRange::all()),
+    };
+    let all = rows(
+        &bench.engine,
+        &container,
+        &whole,
+        &query("SELECT * FROM c"),
+        &[100],
+    )
+    .expect("rows");
+    assert_eq!(
+        all.len(),
+        changes(&bench, &container, &whole, &FeedStart::Beginning)
+            .rows
+            .len()
+    );
     assert!(!all.is_empty() && all.len() < 40);
 }
 
@@ -63,13 +110,26 @@ fn changes_from_a_time_on_are_found_whatever_came_before() {
     let container = bench.container(BODY, 1);
     let mut seconds = Vec::new();
     for n in 0..50 {
-        create(&bench.engine, &container, &format!(r#"{{"id":"{n}","pk":"p"}}"#));
+        create(
+            &bench.engine,
+            &container,
+            &format!(r#"{{"id":"{n}","pk":"p"}}"#),
+        );
         seconds.push(bench.world.now_ms() / 1000);
         bench.world.advance_ms(7_000 * (n % 4));
     }
     for start in seconds[0] - 1..=seconds[49] {
-        let page = changes(&bench, &container, &Scope::Everything, &FeedStart::After { seconds: start });
-        assert_eq!(page.rows.len(), seconds.iter().filter(|second| **second > start).count(), "after {start}");
+        let page = changes(
+            &bench,
+            &container,
+            &Scope::Everything,
+            &FeedStart::After { seconds: start },
+        );
+        assert_eq!(
+            page.rows.len(),
+            seconds.iter().filter(|second| **second > start).count(),
+            "after {start}"
+        );
         assert!(!page.cut);
     }
 }

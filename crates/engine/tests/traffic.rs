@@ -18,28 +18,53 @@ fn item(pk: &str, id: &str, n: u64) -> String {
 
 #[test]
 fn every_request_for_one_key_is_in_the_part_of_the_hash_space_where_the_key_lies() {
-    for (hashing, bench) in [(1, Bench::new(Profile::Modern, 1)), (2, Bench::new(Profile::Modern, 1))] {
-        let container = bench.container(&BODY.replace("\"version\":2", &format!("\"version\":{hashing}")), 3);
+    for (hashing, bench) in [
+        (1, Bench::new(Profile::Modern, 1)),
+        (2, Bench::new(Profile::Modern, 1)),
+    ] {
+        let container = bench.container(
+            &BODY.replace("\"version\":2", &format!("\"version\":{hashing}")),
+            3,
+        );
         let body = item("a", "1", 1);
         let created = write(
             &bench.engine,
             &container,
             &WriteOperation::Create,
             Some(&body),
-            &WriteOptions { partition_key: Some(key("[\"a\"]")), ..WriteOptions::default() },
+            &WriteOptions {
+                partition_key: Some(key("[\"a\"]")),
+                ..WriteOptions::default()
+            },
         );
-        let found = bench.engine.read_item(&container, &key("[\"a\"]"), "1", None, None);
-        let missing = bench.engine.read_item(&container, &key("[\"a\"]"), "2", None, None);
+        let found = bench
+            .engine
+            .read_item(&container, &key("[\"a\"]"), "1", None, None);
+        let missing = bench
+            .engine
+            .read_item(&container, &key("[\"a\"]"), "2", None, None);
         let scope = Scope::Key(key("[\"a\"]"));
-        let asked = bench.engine.query(&container, &scope, &query("SELECT * FROM c"), None);
+        let asked = bench
+            .engine
+            .query(&container, &scope, &query("SELECT * FROM c"), None);
         let columns = bench.engine.heat_map(&container, 0, EVER);
         assert_eq!(columns.len(), 1);
-        assert_eq!((columns[0].start_ms, columns[0].width_ms), (START_MS, 5_000));
-        let [(bucket, heat)] = columns[0].buckets[..] else { panic!("{columns:?}") };
+        assert_eq!(
+            (columns[0].start_ms, columns[0].width_ms),
+            (START_MS, 5_000)
+        );
+        let [(bucket, heat)] = columns[0].buckets[..] else {
+            panic!("{columns:?}")
+        };
         let epk = container.partition_key().epk(&key("[\"a\"]"));
-        let ranges = orrery_model::partition_key::EpkRange::even(container.partition_key().hashing(), HEAT_BUCKETS);
+        let ranges = orrery_model::partition_key::EpkRange::even(
+            container.partition_key().hashing(),
+            HEAT_BUCKETS,
+        );
         assert!(ranges[usize::from(bucket)].contains(&epk));
-        let charge = [created.charge, found.charge, missing.charge, asked.charge].into_iter().sum();
+        let charge = [created.charge, found.charge, missing.charge, asked.charge]
+            .into_iter()
+            .sum();
         assert_eq!((heat.charge, heat.requests, heat.throttled), (charge, 4, 0));
         let stored = read(&bench.engine, &container, "[\"a\"]", "1").expect("it is there");
         assert_eq!(heat.bytes_written, stored.len() as u64);
@@ -51,29 +76,58 @@ fn every_request_for_one_key_is_in_the_part_of_the_hash_space_where_the_key_lies
 fn requests_over_many_keys_are_told_apart_from_those_for_one() {
     let bench = Bench::new(Profile::Modern, 1);
     let container = bench.container(BODY, 3);
-    let asked = bench.engine.query(&container, &Scope::Everything, &query("SELECT * FROM c"), None);
+    let asked = bench.engine.query(
+        &container,
+        &Scope::Everything,
+        &query("SELECT * FROM c"),
+        None,
+    );
     let columns = bench.engine.heat_map(&container, 0, EVER);
-    assert_eq!((columns[0].buckets.len(), columns[0].scans.charge), (0, asked.charge));
+    assert_eq!(
+        (columns[0].buckets.len(), columns[0].scans.charge),
+        (0, asked.charge)
+    );
     // One request at each physical partition.
     assert_eq!(columns[0].scans.requests, 3);
     // A condition that pins the key makes it a request for one key.
-    bench.engine.query(&container, &Scope::Everything, &query("SELECT * FROM c WHERE c.pk = 'a'"), None);
-    assert_eq!(bench.engine.heat_map(&container, 0, EVER)[0].buckets.len(), 1);
+    bench.engine.query(
+        &container,
+        &Scope::Everything,
+        &query("SELECT * FROM c WHERE c.pk = 'a'"),
+        None,
+    );
+    assert_eq!(
+        bench.engine.heat_map(&container, 0, EVER)[0].buckets.len(),
+        1
+    );
 }
 
 #[test]
 fn requests_that_were_throttled_are_counted_and_cost_nothing() {
     let world = Arc::new(SeededWorld::new(START_MS, 1));
-    let throughput = ThroughputOptions { enforce: true, ..ThroughputOptions::default() };
-    let options = EngineOptions { throughput, ..options(Profile::Modern) };
-    let engine = Engine::open(Arc::new(MemoryStore::new()), options, world.clone()).expect("the engine opens");
+    let throughput = ThroughputOptions {
+        enforce: true,
+        ..ThroughputOptions::default()
+    };
+    let options = EngineOptions {
+        throughput,
+        ..options(Profile::Modern)
+    };
+    let engine = Engine::open(Arc::new(MemoryStore::new()), options, world.clone())
+        .expect("the engine opens");
     let container = create_container(&engine, BODY, 1).expect("the container is created");
     let reads = 1_000;
     let read = |_| engine.read_item(&container, &key("[\"a\"]"), "1", None, None);
-    let throttled = (0..reads).map(read).filter(|o| o.result.as_ref().is_err_and(|e| e.status() == 429)).count();
+    let throttled = (0..reads)
+        .map(read)
+        .filter(|o| o.result.as_ref().is_err_and(|e| e.status() == 429))
+        .count();
     assert!(throttled > 0 && throttled < reads);
     let heat = engine.heat_map(&container, 0, EVER)[0].buckets[0].1;
-    assert_eq!((heat.requests as usize, heat.throttled as usize), (reads, throttled));
+    assert_eq!(
+        (heat.requests as usize, heat.throttled as usize),
+        (reads, throttled)
+    );
     assert_eq!(heat.charge.as_ru(), (reads - throttled) as f64);
 }
 
@@ -86,13 +140,22 @@ fn the_columns_of_later_requests_follow_the_worlds_clock() {
         bench.world.advance_ms(5_000);
     }
     let starts = |from: u64, to: u64| -> Vec<u64> {
-        let columns = bench.engine.heat_map(&container, START_MS + from, START_MS + to);
-        columns.iter().map(|column| column.start_ms - START_MS).collect()
+        let columns = bench
+            .engine
+            .heat_map(&container, START_MS + from, START_MS + to);
+        columns
+            .iter()
+            .map(|column| column.start_ms - START_MS)
+            .collect()
     };
     assert_eq!(starts(0, 60_000), [0, 5_000, 10_000]);
     assert_eq!(starts(5_000, 6_000), [5_000]);
     bench.world.advance_ms(3_600_000);
-    assert_eq!(starts(0, 60_000), [0], "they are one column of a minute now");
+    assert_eq!(
+        starts(0, 60_000),
+        [0],
+        "they are one column of a minute now"
+    );
 }
 
 #[test]
@@ -105,19 +168,45 @@ fn the_keys_of_which_most_was_asked_are_named_by_their_items() {
     for _ in 0..100 {
         read(&bench.engine, &container, "[\"k7\"]", "1").expect("it is there");
     }
-    let top = bench.engine.top_keys(&container, KeyMeasure::Charge, KeyWindow::Minute).expect("ranks");
+    let top = bench
+        .engine
+        .top_keys(&container, KeyMeasure::Charge, KeyWindow::Minute)
+        .expect("ranks");
     assert_eq!(top.keys[0].key, Some(json("[\"k7\"]")));
-    assert_eq!(top.keys[0].epk, container.partition_key().epk(&key("[\"k7\"]")));
-    assert!(top.keys[0].amount - top.keys[0].error >= 10_000 && top.keys[0].amount > 5 * top.keys[1].amount);
-    let bytes = bench.engine.top_keys(&container, KeyMeasure::BytesWritten, KeyWindow::Minute).expect("ranks");
-    let stored = read(&bench.engine, &container, "[\"k7\"]", "1").expect("it is there").len() as u64;
+    assert_eq!(
+        top.keys[0].epk,
+        container.partition_key().epk(&key("[\"k7\"]"))
+    );
+    assert!(
+        top.keys[0].amount - top.keys[0].error >= 10_000
+            && top.keys[0].amount > 5 * top.keys[1].amount
+    );
+    let bytes = bench
+        .engine
+        .top_keys(&container, KeyMeasure::BytesWritten, KeyWindow::Minute)
+        .expect("ranks");
+    let stored = read(&bench.engine, &container, "[\"k7\"]", "1")
+        .expect("it is there")
+        .len() as u64;
     // The numbers of the other items have one digit more.
     assert_eq!(bytes.total, 10 * stored + 40 * (stored + 2));
     // A key without items has no name.
-    let delete = WriteOptions { partition_key: Some(key("[\"k7\"]")), ..WriteOptions::default() };
-    let removed = write(&bench.engine, &container, &WriteOperation::Delete("1".into()), None, &delete);
+    let delete = WriteOptions {
+        partition_key: Some(key("[\"k7\"]")),
+        ..WriteOptions::default()
+    };
+    let removed = write(
+        &bench.engine,
+        &container,
+        &WriteOperation::Delete("1".into()),
+        None,
+        &delete,
+    );
     assert!(removed.result.is_ok());
-    let top = bench.engine.top_keys(&container, KeyMeasure::Charge, KeyWindow::Minute).expect("ranks");
+    let top = bench
+        .engine
+        .top_keys(&container, KeyMeasure::Charge, KeyWindow::Minute)
+        .expect("ranks");
     assert_eq!(top.keys[0].key, None);
 }
 
@@ -131,32 +220,73 @@ fn queries_are_counted_by_their_form_without_their_values() {
     let mut charges = Vec::new();
     for n in 0..5 {
         let text = format!("select * from c where c.n = {n} and c.pk != 'secret{n}'");
-        charges.push(bench.engine.query(&container, &Scope::Everything, &query(&text), None).charge);
+        charges.push(
+            bench
+                .engine
+                .query(&container, &Scope::Everything, &query(&text), None)
+                .charge,
+        );
     }
     let one = Scope::Key(key("[\"k1\"]"));
-    bench.engine.query(&container, &one, &query("SELECT VALUE c.n FROM c"), None).result.expect("rows");
-    assert!(bench.engine.query(&container, &one, &query("SELECT nonsense("), None).result.is_err());
+    bench
+        .engine
+        .query(&container, &one, &query("SELECT VALUE c.n FROM c"), None)
+        .result
+        .expect("rows");
+    assert!(
+        bench
+            .engine
+            .query(&container, &one, &query("SELECT nonsense("), None)
+            .result
+            .is_err()
+    );
     let forms = bench.engine.query_forms(&container);
     assert_eq!(forms.len(), 2);
     let many = &forms[0];
     assert_eq!(many.text, "SELECT * FROM c WHERE c.n = ? AND c.pk != ?");
     assert_eq!((many.count, many.partitions, many.output), (5, 15, 5));
     assert_eq!(many.charge, charges.iter().copied().sum());
-    assert!(many.charge_p50 >= charges[0] && many.charge_p95 >= many.charge_p50 && many.micros_p99 >= many.micros_p50);
+    assert!(
+        many.charge_p50 >= charges[0]
+            && many.charge_p95 >= many.charge_p50
+            && many.micros_p99 >= many.micros_p50
+    );
     assert!(many.crosses_partitions && many.last_ms == START_MS);
-    let advice = json(many.index_advice.as_deref().expect("indexes were looked at"));
+    let advice = json(
+        many.index_advice
+            .as_deref()
+            .expect("indexes were looked at"),
+    );
     assert!(advice.to_text().contains("/n/?"), "{advice}");
-    assert_eq!((forms[1].count, forms[1].partitions, forms[1].crosses_partitions), (1, 1, false));
+    assert_eq!(
+        (
+            forms[1].count,
+            forms[1].partitions,
+            forms[1].crosses_partitions
+        ),
+        (1, 1, false)
+    );
 }
 
 #[test]
 fn what_clients_did_not_ask_for_is_not_in_their_answers() {
     let bench = Bench::new(Profile::Modern, 1);
     let container = bench.container(BODY, 1);
-    let page =
-        bench.engine.query(&container, &Scope::Everything, &query("SELECT * FROM c"), None).result.expect("a page");
+    let page = bench
+        .engine
+        .query(
+            &container,
+            &Scope::Everything,
+            &query("SELECT * FROM c"),
+            None,
+        )
+        .result
+        .expect("a page");
     assert_eq!((page.metrics, page.index_metrics), (None::<String>, None));
     assert!(
-        bench.engine.query_forms(&container)[0].index_advice.as_deref().is_some_and(|a| json(a).as_object().is_some())
+        bench.engine.query_forms(&container)[0]
+            .index_advice
+            .as_deref()
+            .is_some_and(|a| json(a).as_object().is_some())
     );
 }

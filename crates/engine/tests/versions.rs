@@ -23,7 +23,13 @@ fn range(id: u32) -> Scope {
     Scope::Range { id, within: None }
 }
 
-fn page(engine: &Engine, container: &Container, scope: &Scope, start: FeedStart, most: usize) -> Outcome<FeedPage> {
+fn page(
+    engine: &Engine,
+    container: &Container,
+    scope: &Scope,
+    start: FeedStart,
+    most: usize,
+) -> Outcome<FeedPage> {
     engine.all_versions_feed(container, scope, &start, Some(most), None)
 }
 
@@ -31,7 +37,9 @@ fn page(engine: &Engine, container: &Container, scope: &Scope, start: FeedStart,
 fn now(engine: &Engine, container: &Container) -> Vec<u64> {
     let (ranges, _) = engine.partition_key_ranges(container).expect("ranges");
     let at = |info: &RangeInfo| {
-        let page = page(engine, container, &range(info.id), FeedStart::Now, 10).result.expect("a page");
+        let page = page(engine, container, &range(info.id), FeedStart::Now, 10)
+            .result
+            .expect("a page");
         assert!(page.rows.is_empty() && !page.cut);
         page.continue_after
     };
@@ -39,10 +47,18 @@ fn now(engine: &Engine, container: &Container) -> Vec<u64> {
 }
 
 /// All changes of a scope after an LSN, in pages of this size.
-fn changes(engine: &Engine, container: &Container, scope: &Scope, after: u64, most: usize) -> Vec<Json> {
+fn changes(
+    engine: &Engine,
+    container: &Container,
+    scope: &Scope,
+    after: u64,
+    most: usize,
+) -> Vec<Json> {
     let (mut all, mut after) = (Vec::new(), after);
     loop {
-        let page = page(engine, container, scope, FeedStart::Lsn(after), most).result.expect("a page");
+        let page = page(engine, container, scope, FeedStart::Lsn(after), most)
+            .result
+            .expect("a page");
         assert!(page.continue_after >= after, "an etag went back");
         after = page.continue_after;
         if page.rows.is_empty() && !page.cut {
@@ -50,18 +66,30 @@ fn changes(engine: &Engine, container: &Container, scope: &Scope, after: u64, mo
         }
         let rows: Vec<Json> = page.rows.iter().map(|row| json(&text(row))).collect();
         let last = metadata(&rows[rows.len() - 1], "lsn");
-        assert!(all.last().is_none_or(|before| metadata(before, "lsn") < metadata(&rows[0], "lsn")), "an LSN was cut");
+        assert!(
+            all.last()
+                .is_none_or(|before| metadata(before, "lsn") < metadata(&rows[0], "lsn")),
+            "an LSN was cut"
+        );
         assert!(last <= after as i64);
         all.extend(rows);
     }
 }
 
 fn metadata(change: &Json, name: &str) -> i64 {
-    change.get("metadata").and_then(|m| m.get(name)).and_then(Json::as_i64).expect(name)
+    change
+        .get("metadata")
+        .and_then(|m| m.get(name))
+        .and_then(Json::as_i64)
+        .expect(name)
 }
 
 fn operation(change: &Json) -> &str {
-    change.get("metadata").and_then(|m| m.get("operationType")).and_then(Json::as_str).expect("an operation")
+    change
+        .get("metadata")
+        .and_then(|m| m.get("operationType"))
+        .and_then(Json::as_str)
+        .expect("an operation")
 }
 
 fn member<'a>(item: &'a Json, name: &str) -> &'a str {
@@ -77,30 +105,46 @@ struct Replica {
 
 impl Replica {
     fn apply(&mut self, change: &Json) {
-        let (current, previous) = (change.get("current").expect("current"), change.get("previous"));
-        let (lsn, before) = (metadata(change, "lsn"), metadata(change, "previousImageLSN"));
+        let (current, previous) = (
+            change.get("current").expect("current"),
+            change.get("previous"),
+        );
+        let (lsn, before) = (
+            metadata(change, "lsn"),
+            metadata(change, "previousImageLSN"),
+        );
         assert!(lsn >= self.lsn, "LSNs rise");
         assert!(metadata(change, "crts") > 0);
         self.lsn = lsn;
         match operation(change) {
             "create" => {
                 assert!(previous.is_none() && before == 0);
-                let known = self.items.insert(member(current, "_rid").to_owned(), (current.clone(), lsn));
+                let known = self
+                    .items
+                    .insert(member(current, "_rid").to_owned(), (current.clone(), lsn));
                 assert!(known.is_none(), "it was there before: {change}");
             }
             "replace" => {
                 assert!(previous.is_none(), "the service does not show it either");
-                let known = self.items.insert(member(current, "_rid").to_owned(), (current.clone(), lsn));
+                let known = self
+                    .items
+                    .insert(member(current, "_rid").to_owned(), (current.clone(), lsn));
                 assert_eq!(known.expect("it was there before").1, before);
             }
             "delete" => {
                 assert_eq!(current.to_text(), "{}");
                 let previous = previous.expect("a deletion shows what there was");
-                let known = self.items.remove(member(previous, "_rid")).expect("it was there before");
+                let known = self
+                    .items
+                    .remove(member(previous, "_rid"))
+                    .expect("it was there before");
                 assert_eq!((&known.0, known.1), (previous, before));
                 let told = change.get("metadata").expect("metadata");
                 assert_eq!(told.get("id"), previous.get("id"));
-                assert_eq!(told.get("partitionKey").and_then(|key| key.get("pk")), previous.get("pk"));
+                assert_eq!(
+                    told.get("partitionKey").and_then(|key| key.get("pk")),
+                    previous.get("pk")
+                );
             }
             other => panic!("an operation '{other}'"),
         }
@@ -140,27 +184,49 @@ fn step() -> impl Strategy<Value = Step> {
 fn maintain(engine: &Engine) {
     while engine.remove_expired().expect("expired items are removed") > 0 {}
     engine.finish_clearing().expect("rows are removed");
-    engine.remove_old_versions().expect("old versions are removed");
+    engine
+        .remove_old_versions()
+        .expect("old versions are removed");
 }
 
 /// Carries a step out; the etag of the item that it wrote, if it did.
 fn take(bench: &Bench, container: &Container, step: &Step) -> Option<String> {
     let engine = &bench.engine;
-    let options =
-        |pk: usize| WriteOptions { partition_key: Some(key(&format!("[\"p{pk}\"]"))), ..WriteOptions::default() };
+    let options = |pk: usize| WriteOptions {
+        partition_key: Some(key(&format!("[\"p{pk}\"]"))),
+        ..WriteOptions::default()
+    };
     match step {
         Step::Upsert { id, pk, size, ttl } => {
             let ttl = ttl.map_or_else(String::new, |ttl| format!(",\"ttl\":{ttl}"));
-            let body = format!(r#"{{"id":"i{id}","pk":"p{pk}","filler":"{}"{ttl}}}"#, "f".repeat(*size));
-            let written = write(engine, container, &WriteOperation::Upsert, Some(&body), &options(*pk));
+            let body = format!(
+                r#"{{"id":"i{id}","pk":"p{pk}","filler":"{}"{ttl}}}"#,
+                "f".repeat(*size)
+            );
+            let written = write(
+                engine,
+                container,
+                &WriteOperation::Upsert,
+                Some(&body),
+                &options(*pk),
+            );
             return written.result.expect("it is written").etag;
         }
         Step::Delete { id, pk } => {
-            _ = write(engine, container, &WriteOperation::Delete(format!("i{id}")), None, &options(*pk));
+            _ = write(
+                engine,
+                container,
+                &WriteOperation::Delete(format!("i{id}")),
+                None,
+                &options(*pk),
+            );
         }
         Step::Clear(pk) => {
             let key = key(&format!("[\"p{pk}\"]"));
-            engine.delete_logical_partition(container, &key, Manner::default()).result.expect("all is deleted");
+            engine
+                .delete_logical_partition(container, &key, Manner::default())
+                .result
+                .expect("all is deleted");
         }
         Step::Wait(ms) => bench.world.advance_ms(*ms),
         Step::Maintain => maintain(engine),
@@ -217,16 +283,28 @@ fn a_scope_sees_its_own_changes_only() {
     let container = bench.container(BODY, 1);
     let start = now(engine, &container)[0];
     for n in 0..20 {
-        create(engine, &container, &format!(r#"{{"id":"i{n}","pk":"p{}"}}"#, n % 3));
+        create(
+            engine,
+            &container,
+            &format!(r#"{{"id":"i{n}","pk":"p{}"}}"#, n % 3),
+        );
     }
     let mut found = 0;
     for pk in ["p0", "p1", "p2"] {
         let scope = Scope::Key(key(&format!("[\"{pk}\"]")));
         let own = changes(engine, &container, &scope, start, 2);
-        assert!(own.iter().all(|change| member(change.get("current").expect("current"), "pk") == pk));
+        assert!(
+            own.iter()
+                .all(|change| member(change.get("current").expect("current"), "pk") == pk)
+        );
         found += own.len();
-        let epk = container.partition_key().range_of(&key(&format!("[\"{pk}\"]")));
-        assert_eq!(changes(engine, &container, &Scope::Epk(epk), start, 3).len(), own.len());
+        let epk = container
+            .partition_key()
+            .range_of(&key(&format!("[\"{pk}\"]")));
+        assert_eq!(
+            changes(engine, &container, &Scope::Epk(epk), start, 3).len(),
+            own.len()
+        );
     }
     assert_eq!(found, 20);
 }
@@ -239,7 +317,10 @@ fn a_feed_of_few_among_many_comes_in_pages_that_end_in_time() {
     let container = bench.container(BODY, 1);
     let start = now(engine, &container)[0];
     let body = r#"{"id":"many","body":"function many(from) { var c = getContext().getCollection(); for (var i = 0; i < 500; i++) c.createDocument(c.getSelfLink(), {id: 'i' + (from + i), pk: 'p'}); }"}"#;
-    engine.create_script(&container, ScriptKind::Procedure, &object(body), false).result.expect("a procedure");
+    engine
+        .create_script(&container, ScriptKind::Procedure, &object(body), false)
+        .result
+        .expect("a procedure");
     for from in (0..21_000).step_by(500) {
         let run = engine.execute(
             &container,
@@ -248,16 +329,35 @@ fn a_feed_of_few_among_many_comes_in_pages_that_end_in_time() {
             format!("[{from}]").as_bytes(),
             ExecuteOptions::default(),
         );
-        run.map_err(|_| "refused").expect("it is ordered").wait().result.expect("it ran");
+        run.map_err(|_| "refused")
+            .expect("it is ordered")
+            .wait()
+            .result
+            .expect("it ran");
     }
     create(engine, &container, r#"{"id":"few","pk":"q"}"#);
     let scope = Scope::Key(key(r#"["q"]"#));
-    let latest = |at| engine.change_feed(&container, &scope, &at, Some(10), None).result.expect("a page");
-    let all = |at| page(engine, &container, &scope, at, 10).result.expect("a page");
+    let latest = |at| {
+        engine
+            .change_feed(&container, &scope, &at, Some(10), None)
+            .result
+            .expect("a page")
+    };
+    let all = |at| {
+        page(engine, &container, &scope, at, 10)
+            .result
+            .expect("a page")
+    };
     for first in [latest(FeedStart::Lsn(start)), all(FeedStart::Lsn(start))] {
-        assert!(first.rows.is_empty() && first.cut, "it ends before it finds any, and says so");
+        assert!(
+            first.rows.is_empty() && first.cut,
+            "it ends before it finds any, and says so"
+        );
     }
-    for (first, read) in [(latest(FeedStart::Lsn(start)), true), (all(FeedStart::Lsn(start)), false)] {
+    for (first, read) in [
+        (latest(FeedStart::Lsn(start)), true),
+        (all(FeedStart::Lsn(start)), false),
+    ] {
         let next = FeedStart::Lsn(first.continue_after);
         let second = if read { latest(next) } else { all(next) };
         assert_eq!((second.rows.len(), second.cut), (1, false));
@@ -275,14 +375,37 @@ fn an_expired_item_and_a_deleted_one_are_told_apart() {
     bench.world.advance_ms(6_000);
     maintain(engine);
     take(&bench, &container, &Step::Clear(9));
-    let options = WriteOptions { partition_key: Some(key(r#"["p"]"#)), ..WriteOptions::default() };
-    write(engine, &container, &WriteOperation::Delete("gone".into()), None, &options).result.expect("deleted");
+    let options = WriteOptions {
+        partition_key: Some(key(r#"["p"]"#)),
+        ..WriteOptions::default()
+    };
+    write(
+        engine,
+        &container,
+        &WriteOperation::Delete("gone".into()),
+        None,
+        &options,
+    )
+    .result
+    .expect("deleted");
     let told = |change: &Json| {
         let metadata = change.get("metadata").expect("metadata");
-        (member(metadata, "id").to_owned(), metadata.get("timeToLiveExpired").cloned())
+        (
+            member(metadata, "id").to_owned(),
+            metadata.get("timeToLiveExpired").cloned(),
+        )
     };
-    let changes: Vec<_> = changes(engine, &container, &range(0), start, 10).iter().map(told).collect();
-    assert_eq!(changes, [("old".into(), Some(Json::Bool(true))), ("gone".into(), Some(Json::Bool(false)))]);
+    let changes: Vec<_> = changes(engine, &container, &range(0), start, 10)
+        .iter()
+        .map(told)
+        .collect();
+    assert_eq!(
+        changes,
+        [
+            ("old".into(), Some(Json::Bool(true))),
+            ("gone".into(), Some(Json::Bool(false)))
+        ]
+    );
 }
 
 #[test]
@@ -291,17 +414,32 @@ fn it_starts_from_now_or_a_continuation_and_only_where_versions_are_kept() {
     let engine = &bench.engine;
     let container = bench.container(BODY, 2);
     let refused = |scope: &Scope, start| {
-        let error = page(engine, &container, scope, start, 10).result.expect_err("refused");
+        let error = page(engine, &container, scope, start, 10)
+            .result
+            .expect_err("refused");
         assert_eq!(error.kind(), Kind::BadRequest);
         error.told().to_owned()
     };
-    for start in [FeedStart::Beginning, FeedStart::After { seconds: START_MS / 1000 }] {
+    for start in [
+        FeedStart::Beginning,
+        FeedStart::After {
+            seconds: START_MS / 1000,
+        },
+    ] {
         assert!(refused(&range(0), start).contains("starts from now or from a continuation"));
     }
-    assert!(refused(&Scope::Everything, FeedStart::Now).contains("one partition key range at a time"));
-    engine.replace_container(&container, &object(WITHOUT), None).result.expect("the policy is changed");
+    assert!(
+        refused(&Scope::Everything, FeedStart::Now).contains("one partition key range at a time")
+    );
+    engine
+        .replace_container(&container, &object(WITHOUT), None)
+        .result
+        .expect("the policy is changed");
     let told = refused(&range(0), FeedStart::Now);
-    assert!(told.contains("All Versions and Deletes") && told.contains("must be enabled"), "{told}");
+    assert!(
+        told.contains("All Versions and Deletes") && told.contains("must be enabled"),
+        "{told}"
+    );
 }
 
 #[test]
@@ -317,10 +455,16 @@ fn what_is_older_than_the_retention_is_refused_before_and_after_it_is_removed() 
     assert_eq!(changes(engine, &container, &range(0), start, 1).len(), 2);
     bench.world.advance_ms(6 * MINUTE);
     let check = || {
-        let error = page(engine, &container, &range(0), FeedStart::Lsn(start), 10).result.expect_err("too old");
+        let error = page(engine, &container, &range(0), FeedStart::Lsn(start), 10)
+            .result
+            .expect_err("too old");
         assert_eq!(error.kind(), Kind::BadRequest);
         assert!(error.told().contains("retention"), "{error}");
-        assert_eq!(changes(engine, &container, &range(0), quiet, 1).len(), 1, "the younger version is there");
+        assert_eq!(
+            changes(engine, &container, &range(0), quiet, 1).len(),
+            1,
+            "the younger version is there"
+        );
     };
     check();
     assert_eq!(engine.remove_old_versions().expect("removed"), 1);
@@ -339,8 +483,17 @@ fn a_gap_in_the_versions_is_never_read_over() {
     let engine = &bench.engine;
     let container = bench.container(WITHOUT, 1);
     create(engine, &container, r#"{"id":"a","pk":"p"}"#);
-    assert_eq!(engine.remove_old_versions().expect("removed"), 0, "nothing is kept unless asked for");
-    let policy = |body: &str| engine.replace_container(&container, &object(body), None).result.expect("replaced");
+    assert_eq!(
+        engine.remove_old_versions().expect("removed"),
+        0,
+        "nothing is kept unless asked for"
+    );
+    let policy = |body: &str| {
+        engine
+            .replace_container(&container, &object(body), None)
+            .result
+            .expect("replaced")
+    };
     policy(BODY);
     let start = now(engine, &container)[0];
     let late = |after: u64| {
@@ -358,7 +511,11 @@ fn a_gap_in_the_versions_is_never_read_over() {
     create(engine, &container, r#"{"id":"d","pk":"p"}"#);
     assert!(late(start), "the version of c was not kept");
     assert_eq!(changes(engine, &container, &range(0), again, 10).len(), 1);
-    assert_eq!(engine.remove_old_versions().expect("removed"), 1, "what lies below the gap goes");
+    assert_eq!(
+        engine.remove_old_versions().expect("removed"),
+        1,
+        "what lies below the gap goes"
+    );
     assert_eq!(changes(engine, &container, &range(0), again, 10).len(), 1);
 }
 
@@ -368,11 +525,26 @@ fn changes_of_one_transaction_are_never_cut_apart() {
     let engine = &bench.engine;
     let container = bench.container(BODY, 1);
     let body = r#"{"id":"many","body":"function many(n) { var c = getContext().getCollection(); for (var i = 0; i < n; i++) c.createDocument(c.getSelfLink(), {id: 'i' + i, pk: 'p'}); }"}"#;
-    engine.create_script(&container, ScriptKind::Procedure, &object(body), false).result.expect("a procedure");
+    engine
+        .create_script(&container, ScriptKind::Procedure, &object(body), false)
+        .result
+        .expect("a procedure");
     let start = now(engine, &container)[0];
-    let run = engine.execute(&container, Id::Name("many"), &key(r#"["p"]"#), b"[7]", ExecuteOptions::default());
-    run.map_err(|_| "refused").expect("it is ordered").wait().result.expect("it ran");
-    let first = page(engine, &container, &range(0), FeedStart::Lsn(start), 2).result.expect("a page");
+    let run = engine.execute(
+        &container,
+        Id::Name("many"),
+        &key(r#"["p"]"#),
+        b"[7]",
+        ExecuteOptions::default(),
+    );
+    run.map_err(|_| "refused")
+        .expect("it is ordered")
+        .wait()
+        .result
+        .expect("it ran");
+    let first = page(engine, &container, &range(0), FeedStart::Lsn(start), 2)
+        .result
+        .expect("a page");
     assert_eq!(first.rows.len(), 7);
     assert_eq!(first.continue_after, start + 1);
 }
@@ -383,7 +555,12 @@ fn a_crash_at_any_step_leaves_items_and_versions_in_step() {
     let steps: Vec<Step> = (0..12)
         .map(|n| match n % 4 {
             3 => Step::Delete { id: 1, pk: 0 },
-            _ => Step::Upsert { id: n % 3, pk: n % 2, size: n * 20_000, ttl: None },
+            _ => Step::Upsert {
+                id: n % 3,
+                pk: n % 2,
+                size: n * 20_000,
+                ttl: None,
+            },
         })
         .collect();
     for crash in 0..10 {
@@ -394,14 +571,24 @@ fn a_crash_at_any_step_leaves_items_and_versions_in_step() {
         drop((container, engine));
         let store = Arc::new(memory.reopen(Some(crash)));
         if let Ok(engine) = open(store.clone(), Profile::Modern, world()) {
-            let container = engine.container(Id::Name("db"), Id::Name("items")).expect("the container");
+            let container = engine
+                .container(Id::Name("db"), Id::Name("items"))
+                .expect("the container");
             for step in &steps {
-                let (Step::Upsert { pk, .. } | Step::Delete { pk, .. }) = step else { continue };
+                let (Step::Upsert { pk, .. } | Step::Delete { pk, .. }) = step else {
+                    continue;
+                };
                 let partition_key = Some(key(&format!("[\"p{pk}\"]")));
-                let options = WriteOptions { partition_key, ..WriteOptions::default() };
+                let options = WriteOptions {
+                    partition_key,
+                    ..WriteOptions::default()
+                };
                 let (operation, body) = match step {
                     Step::Upsert { id, pk, size, .. } => {
-                        let body = format!(r#"{{"id":"i{id}","pk":"p{pk}","filler":"{}"}}"#, "f".repeat(*size));
+                        let body = format!(
+                            r#"{{"id":"i{id}","pk":"p{pk}","filler":"{}"}}"#,
+                            "f".repeat(*size)
+                        );
                         (WriteOperation::Upsert, Some(body))
                     }
                     _ => (WriteOperation::Delete("i1".into()), None),
@@ -409,15 +596,30 @@ fn a_crash_at_any_step_leaves_items_and_versions_in_step() {
                 _ = write(&engine, &container, &operation, body.as_deref(), &options);
             }
         }
-        let engine = open(Arc::new(store.reopen(None)), Profile::Modern, world()).expect("an engine");
-        let container = engine.container(Id::Name("db"), Id::Name("items")).expect("the container");
+        let engine =
+            open(Arc::new(store.reopen(None)), Profile::Modern, world()).expect("an engine");
+        let container = engine
+            .container(Id::Name("db"), Id::Name("items"))
+            .expect("the container");
         create(&engine, &container, r#"{"id":"fresh","pk":"p0"}"#);
         let mut replica = Replica::default();
-        changes(&engine, &container, &range(0), start, 2).iter().for_each(|change| replica.apply(change));
-        let mut wanted =
-            rows(&engine, &container, &Scope::Everything, &query("SELECT * FROM c"), &[100]).expect("rows");
+        changes(&engine, &container, &range(0), start, 2)
+            .iter()
+            .for_each(|change| replica.apply(change));
+        let mut wanted = rows(
+            &engine,
+            &container,
+            &Scope::Everything,
+            &query("SELECT * FROM c"),
+            &[100],
+        )
+        .expect("rows");
         wanted.iter_mut().for_each(|row| *row = json(row).to_text());
-        let mut there: Vec<String> = replica.items.into_values().map(|(item, _)| item.to_text()).collect();
+        let mut there: Vec<String> = replica
+            .items
+            .into_values()
+            .map(|(item, _)| item.to_text())
+            .collect();
         wanted.sort();
         there.sort();
         assert_eq!(there, wanted, "after a crash at step {crash}");

@@ -50,7 +50,9 @@ enum Condition {
 
 impl Draft {
     fn text(&self) -> String {
-        let ttl = self.ttl.map_or_else(String::new, |ttl| format!(",\"ttl\":{ttl}"));
+        let ttl = self
+            .ttl
+            .map_or_else(String::new, |ttl| format!(",\"ttl\":{ttl}"));
         format!(
             r#"{{"id":"i{}","pk":"p{}","mail":"m{}","first":{},"last":{}{ttl},"filler":"{}"}}"#,
             self.id,
@@ -70,8 +72,22 @@ impl Draft {
 fn draft() -> impl Strategy<Value = Draft> {
     let ttl = prop_oneof![4 => Just(None), 1 => Just(Some(-1)), 1 => (1..30).prop_map(Some)];
     let size = prop_oneof![8 => 0..50usize, 1 => 60_000..130_000usize];
-    (0..6usize, 0..3usize, 0..8usize, (0..3usize, 0..3usize), ttl, size)
-        .prop_map(|(id, pk, mail, name, ttl, size)| Draft { id, pk, mail, name, ttl, size })
+    (
+        0..6usize,
+        0..3usize,
+        0..8usize,
+        (0..3usize, 0..3usize),
+        ttl,
+        size,
+    )
+        .prop_map(|(id, pk, mail, name, ttl, size)| Draft {
+            id,
+            pk,
+            mail,
+            name,
+            ttl,
+            size,
+        })
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -123,7 +139,14 @@ impl Model {
         let bench = Bench::new(Profile::Modern, 11);
         let container = bench.container(BODY, partitions);
         let (items, history) = (BTreeMap::new(), Vec::new());
-        Model { bench, container, items, history, etags: BTreeSet::new(), numbers: BTreeSet::new() }
+        Model {
+            bench,
+            container,
+            items,
+            history,
+            etags: BTreeSet::new(),
+            numbers: BTreeSet::new(),
+        }
     }
 
     fn now(&self) -> u64 {
@@ -138,7 +161,10 @@ impl Model {
 
     /// Whether another item of the logical partition holds one of the draft's unique keys.
     fn is_taken(&self, draft: &Draft, own: Option<(usize, usize)>) -> bool {
-        let mut others = self.items.iter().filter(|(key, _)| key.0 == draft.pk && Some(**key) != own);
+        let mut others = self
+            .items
+            .iter()
+            .filter(|(key, _)| key.0 == draft.pk && Some(**key) != own);
         others.any(|(_, kept)| kept.draft.mail == draft.mail || kept.draft.name == draft.name)
     }
 
@@ -148,7 +174,10 @@ impl Model {
             Condition::None => (None, true),
             Condition::Any => (Some("*".into()), true),
             Condition::Current => (current.or(Some("\"none\"".into())), true),
-            Condition::Stale => (Some("\"00000000-0000-0000-0000-000000000000\"".into()), false),
+            Condition::Stale => (
+                Some("\"00000000-0000-0000-0000-000000000000\"".into()),
+                false,
+            ),
         }
     }
 
@@ -160,8 +189,18 @@ impl Model {
         if_match: Option<String>,
     ) -> Result<Written, Kind> {
         let partition_key = Some(key(&format!("[\"p{pk}\"]")));
-        let options = WriteOptions { partition_key, if_match, ..WriteOptions::default() };
-        let outcome = write(&self.bench.engine, &self.container, operation, body, &options);
+        let options = WriteOptions {
+            partition_key,
+            if_match,
+            ..WriteOptions::default()
+        };
+        let outcome = write(
+            &self.bench.engine,
+            &self.container,
+            operation,
+            body,
+            &options,
+        );
         assert!(outcome.charge.0 > 0, "every answer is charged");
         outcome.result.map_err(|error| error.kind())
     }
@@ -170,18 +209,34 @@ impl Model {
         let text = text(&written.item.expect("the item"));
         let item = json(&text);
         let etag = written.etag.expect("an etag");
-        assert_eq!(item.get("_etag").and_then(Json::as_str), Some(etag.as_str()));
+        assert_eq!(
+            item.get("_etag").and_then(Json::as_str),
+            Some(etag.as_str())
+        );
         assert!(self.etags.insert(etag.clone()), "an etag came twice");
         let number = number_of(&item);
         match old.and_then(|old| self.items.remove(&old)) {
             Some(before) => assert_eq!(before.number, number, "a replaced item keeps its number"),
-            None => assert!(self.numbers.insert(number), "the number {number} came twice"),
+            None => assert!(
+                self.numbers.insert(number),
+                "the number {number} came twice"
+            ),
         }
         let written = self.now();
         assert_eq!(item.get("_ts").and_then(Json::as_i64), Some(written as i64));
-        self.history.retain(|key| Some(*key) != old && *key != draft.key());
+        self.history
+            .retain(|key| Some(*key) != old && *key != draft.key());
         self.history.push(draft.key());
-        self.items.insert(draft.key(), Kept { draft: draft.clone(), number, etag, text, written });
+        self.items.insert(
+            draft.key(),
+            Kept {
+                draft: draft.clone(),
+                number,
+                etag,
+                text,
+                written,
+            },
+        );
     }
 
     fn take(&mut self, step: &Step) {
@@ -200,7 +255,12 @@ impl Model {
                     _ if self.may_clash(draft, there) => Some(Kind::Conflict),
                     _ => None,
                 };
-                let given = self.send(&WriteOperation::Upsert, Some(&draft.text()), draft.pk, if_match);
+                let given = self.send(
+                    &WriteOperation::Upsert,
+                    Some(&draft.text()),
+                    draft.pk,
+                    if_match,
+                );
                 if let Ok(written) = &given {
                     assert_eq!(written.created, there.is_none());
                 }
@@ -213,17 +273,28 @@ impl Model {
                 let wanted = match (self.items.contains_key(&key), fits) {
                     (false, _) => Some(Kind::NotFound),
                     (true, false) => Some(Kind::PreconditionFailed),
-                    _ if new_id_is_taken || self.may_clash(draft, Some(key)) => Some(Kind::Conflict),
+                    _ if new_id_is_taken || self.may_clash(draft, Some(key)) => {
+                        Some(Kind::Conflict)
+                    }
                     _ => None,
                 };
-                let given =
-                    self.send(&WriteOperation::Replace(format!("i{id}")), Some(&draft.text()), draft.pk, if_match);
+                let given = self.send(
+                    &WriteOperation::Replace(format!("i{id}")),
+                    Some(&draft.text()),
+                    draft.pk,
+                    if_match,
+                );
                 self.conclude(given, wanted, draft, Some(key));
             }
             Step::Delete(pk, id, condition) => {
                 let key = (*pk, *id);
                 let (if_match, fits) = self.if_match(key, *condition);
-                let given = self.send(&WriteOperation::Delete(format!("i{id}")), None, *pk, if_match);
+                let given = self.send(
+                    &WriteOperation::Delete(format!("i{id}")),
+                    None,
+                    *pk,
+                    if_match,
+                );
                 match (self.items.contains_key(&key), fits) {
                     (false, _) => assert_eq!(given.err(), Some(Kind::NotFound)),
                     (true, false) => assert_eq!(given.err(), Some(Kind::PreconditionFailed)),
@@ -247,7 +318,15 @@ impl Model {
             }
             Step::ClearSome => _ = self.bench.engine.clear_some().expect("rows are removed"),
             Step::Wait(ms) => self.bench.world.advance_ms(*ms),
-            Step::RemoveExpired => while self.bench.engine.remove_expired().expect("expired items are removed") > 0 {},
+            Step::RemoveExpired => {
+                while self
+                    .bench
+                    .engine
+                    .remove_expired()
+                    .expect("expired items are removed")
+                    > 0
+                {}
+            }
         }
     }
 
@@ -274,49 +353,88 @@ impl Model {
         self.expire();
         let engine = &self.bench.engine;
         for (pk, id) in (0..3).flat_map(|pk| (0..6).map(move |id| (pk, id))) {
-            let found = read(engine, &self.container, &format!("[\"p{pk}\"]"), &format!("i{id}"));
+            let found = read(
+                engine,
+                &self.container,
+                &format!("[\"p{pk}\"]"),
+                &format!("i{id}"),
+            );
             match self.items.get(&(pk, id)) {
                 Some(kept) => assert_eq!(found.expect("the item is there"), kept.text),
                 None => assert_eq!(found.expect_err("no such item").kind(), Kind::NotFound),
             }
         }
-        let (ranges, _) = engine.partition_key_ranges(&self.container).expect("ranges");
+        let (ranges, _) = engine
+            .partition_key_ranges(&self.container)
+            .expect("ranges");
         let home = |pk: usize| {
-            let epk = self.container.partition_key().epk(&key(&format!("[\"p{pk}\"]")));
-            ranges.iter().position(|r| r.range.contains(&epk)).expect("a range")
+            let epk = self
+                .container
+                .partition_key()
+                .epk(&key(&format!("[\"p{pk}\"]")));
+            ranges
+                .iter()
+                .position(|r| r.range.contains(&epk))
+                .expect("a range")
         };
         let mut by_creation: Vec<&Kept> = self.items.values().collect();
         by_creation.sort_by_key(|kept| (home(kept.draft.pk), kept.number));
         let wanted: Vec<&str> = by_creation.iter().map(|kept| kept.text.as_str()).collect();
-        assert_eq!(read_feed(&self.bench, &self.container, 2), wanted, "the read feed");
+        assert_eq!(
+            read_feed(&self.bench, &self.container, 2),
+            wanted,
+            "the read feed"
+        );
         for (at, range) in ranges.iter().enumerate() {
-            let wanted: Vec<&Kept> =
-                self.history.iter().filter(|key| home(key.0) == at).filter_map(|key| self.items.get(key)).collect();
+            let wanted: Vec<&Kept> = self
+                .history
+                .iter()
+                .filter(|key| home(key.0) == at)
+                .filter_map(|key| self.items.get(key))
+                .collect();
             check_changes(&self.bench, &self.container, range, &wanted);
         }
         if self.items.len() == self.history.len() {
-            let counted =
-                rows(engine, &self.container, &Scope::Everything, &query("SELECT VALUE COUNT(1) FROM c"), &[10]);
+            let counted = rows(
+                engine,
+                &self.container,
+                &Scope::Everything,
+                &query("SELECT VALUE COUNT(1) FROM c"),
+                &[10],
+            );
             assert_eq!(counted.expect("a count"), [self.items.len().to_string()]);
         }
     }
 
     /// After expired and deleted items are gone, nothing is left of them.
     fn compare_counts(&mut self) {
-        self.bench.engine.finish_clearing().expect("rows are removed");
+        self.bench
+            .engine
+            .finish_clearing()
+            .expect("rows are removed");
         self.take(&Step::RemoveExpired);
         self.expire();
         let (_, usage) = self.bench.engine.quota(&self.container);
-        assert!(usage.contains(&format!("documentsCount={};", self.items.len())), "{usage}");
+        assert!(
+            usage.contains(&format!("documentsCount={};", self.items.len())),
+            "{usage}"
+        );
         check_counters(&self.bench.engine, &self.container);
     }
 }
 
 fn read_feed(bench: &Bench, container: &Container, size: usize) -> Vec<String> {
-    let mut page = PageRequest { max_items: Some(size), ..PageRequest::default() };
+    let mut page = PageRequest {
+        max_items: Some(size),
+        ..PageRequest::default()
+    };
     let mut all = Vec::new();
     loop {
-        let answer = bench.engine.read_feed(container, &Scope::Everything, &page, None).result.expect("a page");
+        let answer = bench
+            .engine
+            .read_feed(container, &Scope::Everything, &page, None)
+            .result
+            .expect("a page");
         all.extend(answer.rows.iter().map(|row| text(row)));
         page.continuation = answer.continuation;
         if page.continuation.is_none() {
@@ -327,10 +445,17 @@ fn read_feed(bench: &Bench, container: &Container, size: usize) -> Vec<String> {
 
 /// Every live item once, in the order of the last writes, from the beginning and from every etag on the way.
 fn check_changes(bench: &Bench, container: &Container, range: &RangeInfo, wanted: &[&Kept]) {
-    let scope = Scope::Range { id: range.id, within: None };
+    let scope = Scope::Range {
+        id: range.id,
+        within: None,
+    };
     let (mut start, mut seen, mut last) = (FeedStart::Beginning, 0, 0);
     loop {
-        let page = bench.engine.change_feed(container, &scope, &start, Some(1), None).result.expect("a page");
+        let page = bench
+            .engine
+            .change_feed(container, &scope, &start, Some(1), None)
+            .result
+            .expect("a page");
         assert!(page.continue_after >= last, "an etag went back");
         start = FeedStart::Lsn(page.continue_after);
         if page.rows.is_empty() {
@@ -342,7 +467,10 @@ fn check_changes(bench: &Bench, container: &Container, range: &RangeInfo, wanted
             assert!(lsn > last && lsn <= page.continue_after, "LSNs rise");
             last = lsn;
             assert!(seen < wanted.len(), "{item} is one too many");
-            assert_eq!(item.get("_etag").and_then(Json::as_str), Some(wanted[seen].etag.as_str()));
+            assert_eq!(
+                item.get("_etag").and_then(Json::as_str),
+                Some(wanted[seen].etag.as_str())
+            );
             seen += 1;
         }
     }

@@ -22,7 +22,9 @@ pub(crate) fn document(account: &Account, scheme: &str, host: Option<&str>) -> R
     };
     let locations = |regions: &[String]| -> Vec<Json> {
         let location = |name: &String| {
-            Json::Object(object! { "name" => name.as_str(), "databaseAccountEndpoint" => endpoint.as_str() })
+            Json::Object(
+                object! { "name" => name.as_str(), "databaseAccountEndpoint" => endpoint.as_str() },
+            )
         };
         regions.iter().map(location).collect()
     };
@@ -55,7 +57,11 @@ pub(crate) fn document(account: &Account, scheme: &str, host: Option<&str>) -> R
 fn consistency_policy(account: &Account) -> Object {
     let mut policy = object! { "defaultConsistencyLevel" => account.consistency.name() };
     if account.consistency == Consistency::BoundedStaleness {
-        let (versions, seconds) = if account.regions.len() > 1 { (100_000, 300) } else { (100, 5) };
+        let (versions, seconds) = if account.regions.len() > 1 {
+            (100_000, 300)
+        } else {
+            (100, 5)
+        };
         policy.push_new("maxStalenessPrefix", versions);
         policy.push_new("maxIntervalInSeconds", seconds);
     }
@@ -83,7 +89,9 @@ fn query_engine() -> Json {
 fn is_host(host: &str) -> bool {
     !host.is_empty()
         && host.len() <= 300
-        && host.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_' | b':' | b'[' | b']'))
+        && host.bytes().all(|b| {
+            b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_' | b':' | b'[' | b']')
+        })
 }
 
 #[cfg(test)]
@@ -92,28 +100,58 @@ mod tests {
     use orrery_model::json::parse;
 
     fn endpoint(account: &Account, scheme: &str, host: &str) -> String {
-        let json = parse(document(account, scheme, Some(host)).expect("a document").as_bytes()).expect("JSON");
-        let location = json.get("writableLocations").and_then(|l| l.as_array()).expect("a list")[0].clone();
-        location.get("databaseAccountEndpoint").and_then(|e| e.as_str()).expect("an address").to_owned()
+        let json = parse(
+            document(account, scheme, Some(host))
+                .expect("a document")
+                .as_bytes(),
+        )
+        .expect("JSON");
+        let location = json
+            .get("writableLocations")
+            .and_then(|l| l.as_array())
+            .expect("a list")[0]
+            .clone();
+        location
+            .get("databaseAccountEndpoint")
+            .and_then(|e| e.as_str())
+            .expect("an address")
+            .to_owned()
     }
 
     #[test]
     fn clients_are_sent_to_the_address_they_came_by() {
         let account = Account::default();
-        assert_eq!(endpoint(&account, "https", "db.example:8443"), "https://db.example:8443/");
-        assert_eq!(endpoint(&account, "http", "[::1]:8081"), "http://[::1]:8081/");
+        assert_eq!(
+            endpoint(&account, "https", "db.example:8443"),
+            "https://db.example:8443/"
+        );
+        assert_eq!(
+            endpoint(&account, "http", "[::1]:8081"),
+            "http://[::1]:8081/"
+        );
     }
 
     #[test]
     fn the_operator_may_name_another_address() {
-        let account = Account { endpoint: Some("https://proxy.example/".into()), ..Account::default() };
-        assert_eq!(endpoint(&account, "http", "127.0.0.1:8081"), "https://proxy.example/");
+        let account = Account {
+            endpoint: Some("https://proxy.example/".into()),
+            ..Account::default()
+        };
+        assert_eq!(
+            endpoint(&account, "http", "127.0.0.1:8081"),
+            "https://proxy.example/"
+        );
     }
 
     #[test]
     fn a_host_that_would_break_the_url_is_refused() {
         for host in ["", "a/b", "a\"b", "a b", "user@host"] {
-            assert_eq!(document(&Account::default(), "http", Some(host)).expect_err(host).status(), 400);
+            assert_eq!(
+                document(&Account::default(), "http", Some(host))
+                    .expect_err(host)
+                    .status(),
+                400
+            );
         }
         assert!(document(&Account::default(), "http", None).is_err());
     }
@@ -121,29 +159,77 @@ mod tests {
     #[test]
     fn every_region_has_the_one_address_and_the_first_takes_writes() {
         let regions = vec!["West US".into(), "North Europe".into(), "East Asia".into()];
-        let account = Account { regions, ..Account::default() };
-        let json = parse(document(&account, "http", Some("h:1")).expect("a document").as_bytes()).expect("JSON");
+        let account = Account {
+            regions,
+            ..Account::default()
+        };
+        let json = parse(
+            document(&account, "http", Some("h:1"))
+                .expect("a document")
+                .as_bytes(),
+        )
+        .expect("JSON");
         let names = |member: &str| -> Vec<String> {
             let locations = json.get(member).and_then(|l| l.as_array()).expect("a list");
-            let text = |location: &Json, name: &str| location.get(name).and_then(|v| v.as_str()).map(str::to_owned);
-            assert!(locations.iter().all(|l| text(l, "databaseAccountEndpoint").as_deref() == Some("http://h:1/")));
-            locations.iter().filter_map(|location| text(location, "name")).collect()
+            let text = |location: &Json, name: &str| {
+                location
+                    .get(name)
+                    .and_then(|v| v.as_str())
+                    .map(str::to_owned)
+            };
+            assert!(
+                locations
+                    .iter()
+                    .all(|l| text(l, "databaseAccountEndpoint").as_deref() == Some("http://h:1/"))
+            );
+            locations
+                .iter()
+                .filter_map(|location| text(location, "name"))
+                .collect()
         };
         assert_eq!(names("writableLocations"), ["West US"]);
-        assert_eq!(names("readableLocations"), ["West US", "North Europe", "East Asia"]);
-        assert_eq!(json.get("enableMultipleWriteLocations").and_then(Json::as_bool), Some(false));
+        assert_eq!(
+            names("readableLocations"),
+            ["West US", "North Europe", "East Asia"]
+        );
+        assert_eq!(
+            json.get("enableMultipleWriteLocations")
+                .and_then(Json::as_bool),
+            Some(false)
+        );
     }
 
     #[test]
     fn bounds_stand_beside_bounded_staleness_alone() {
         for level in Consistency::ALL {
-            let account = Account { consistency: level, ..Account::default() };
-            let json = parse(document(&account, "http", Some("h:1")).expect("a document").as_bytes()).expect("JSON");
+            let account = Account {
+                consistency: level,
+                ..Account::default()
+            };
+            let json = parse(
+                document(&account, "http", Some("h:1"))
+                    .expect("a document")
+                    .as_bytes(),
+            )
+            .expect("JSON");
             let policy = json.get("userConsistencyPolicy").expect("a policy");
-            assert_eq!(policy.get("defaultConsistencyLevel").and_then(|l| l.as_str()), Some(level.name()));
+            assert_eq!(
+                policy
+                    .get("defaultConsistencyLevel")
+                    .and_then(|l| l.as_str()),
+                Some(level.name())
+            );
             let bounded = level == Consistency::BoundedStaleness;
-            assert_eq!(policy.get("maxStalenessPrefix").is_some(), bounded, "{level:?}");
-            assert_eq!(policy.get("maxIntervalInSeconds").is_some(), bounded, "{level:?}");
+            assert_eq!(
+                policy.get("maxStalenessPrefix").is_some(),
+                bounded,
+                "{level:?}"
+            );
+            assert_eq!(
+                policy.get("maxIntervalInSeconds").is_some(),
+                bounded,
+                "{level:?}"
+            );
         }
     }
 
@@ -155,9 +241,19 @@ mod tests {
             assert!(json.get(name).and_then(|v| v.as_str()).is_some(), "{name}");
         }
         assert_ne!(json.get("id").and_then(|v| v.as_str()), Some("localhost"));
-        let engine = json.get("queryEngineConfiguration").and_then(|v| v.as_str()).expect("a string");
-        assert!(parse(engine.as_bytes()).expect("JSON").as_object().is_some());
-        let level = json.get("userConsistencyPolicy").and_then(|p| p.get("defaultConsistencyLevel"));
+        let engine = json
+            .get("queryEngineConfiguration")
+            .and_then(|v| v.as_str())
+            .expect("a string");
+        assert!(
+            parse(engine.as_bytes())
+                .expect("JSON")
+                .as_object()
+                .is_some()
+        );
+        let level = json
+            .get("userConsistencyPolicy")
+            .and_then(|p| p.get("defaultConsistencyLevel"));
         assert_eq!(level.and_then(|l| l.as_str()), Some("Session"));
     }
 }

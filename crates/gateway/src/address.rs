@@ -19,7 +19,9 @@ impl Path {
                 found => return found.map(|database| (database, true)),
             }
         }
-        engine.database(Id::Name(self.id(0))).map(|database| (database, false))
+        engine
+            .database(Id::Name(self.id(0)))
+            .map(|database| (database, false))
     }
 
     /// Whether ids are resource ids.
@@ -35,7 +37,9 @@ impl Path {
         let (database, container) = (self.id(0), self.id(1));
         match self.database_rid().filter(|_| self.is_by_rid(engine)) {
             Some(database) => {
-                let rid = Rid::parse(container).filter(Rid::is_container).ok_or_else(Error::not_found)?;
+                let rid = Rid::parse(container)
+                    .filter(Rid::is_container)
+                    .ok_or_else(Error::not_found)?;
                 if rid.database_part() != database {
                     return Err(Error::not_found());
                 }
@@ -50,19 +54,30 @@ impl Path {
     pub(crate) fn owners(&self, engine: &Engine) -> (Option<String>, Option<String>) {
         let said = |n: usize| Some(self.id(n).to_owned()).filter(|id| !id.is_empty());
         let (in_database, in_container) = self.owner_kinds();
-        let database = in_database.then(|| self.database(engine).map_or(said(0), |(found, _)| Some(found.id().into())));
-        let container = in_container.then(|| self.container(engine).map_or(said(1), |found| Some(found.id().into())));
+        let database = in_database.then(|| {
+            self.database(engine)
+                .map_or(said(0), |(found, _)| Some(found.id().into()))
+        });
+        let container = in_container.then(|| {
+            self.container(engine)
+                .map_or(said(1), |found| Some(found.id().into()))
+        });
         (database.flatten(), container.flatten())
     }
 
     /// The `n`th id; `None` if the path is by resource id and this is none.
     pub(crate) fn id_at(&self, n: usize, engine: &Engine) -> Option<Id<'_>> {
         let id = self.id(n);
-        if self.is_by_rid(engine) { Rid::parse(id).map(Id::Rid) } else { Some(Id::Name(id)) }
+        if self.is_by_rid(engine) {
+            Rid::parse(id).map(Id::Rid)
+        } else {
+            Some(Id::Name(id))
+        }
     }
 
     /// What stands in a container.
     pub(crate) fn child_id(&self, engine: &Engine) -> Option<Id<'_>> {
-        self.id_at(2, engine).filter(|id| !matches!(id, Id::Rid(rid) if rid.child_number().is_none()))
+        self.id_at(2, engine)
+            .filter(|id| !matches!(id, Id::Rid(rid) if rid.child_number().is_none()))
     }
 }

@@ -65,7 +65,10 @@ pub(crate) struct Authority {
 impl Authority {
     /// With these keys of the account, and perhaps a directory.
     pub(crate) fn new(keys: Keys, directory: Option<Directory>) -> Self {
-        Authority { keys: RwLock::new(Arc::new(keys)), directory }
+        Authority {
+            keys: RwLock::new(Arc::new(keys)),
+            directory,
+        }
     }
 
     /// Takes other keys from now on; what was signed or minted with one that is gone is worth nothing.
@@ -77,7 +80,12 @@ impl Authority {
     ///
     /// # Errors
     /// 401 for missing, malformed or wrong credentials, 403 for those of another time.
-    pub(crate) fn identify(&self, request: &Signed<'_>, engine: &Engine, now: i64) -> Result<Caller> {
+    pub(crate) fn identify(
+        &self,
+        request: &Signed<'_>,
+        engine: &Engine,
+        now: i64,
+    ) -> Result<Caller> {
         let credentials = Credentials::parse(request.authorization)?;
         let keys = Arc::clone(&self.keys.read().unwrap_or_else(PoisonError::into_inner));
         match credentials.kind {
@@ -90,7 +98,9 @@ impl Authority {
                         "Directory identities (type=aad) are not accepted: the server was started without --entra.",
                     )
                 })?;
-                directory.verify(&credentials.signature, now).map(|()| Caller::Identity)
+                directory
+                    .verify(&credentials.signature, now)
+                    .map(|()| Caller::Identity)
             }
         }
     }
@@ -130,10 +140,18 @@ impl Credentials {
         if header.len() > ANY_BYTES {
             return Err(malformed());
         }
-        let decoded = percent_encoding::percent_decode_str(header).decode_utf8().map_err(|_| malformed())?;
-        let mut parts = decoded.splitn(3, '&').map(|part| part.split_once('=').unwrap_or((part, "")));
+        let decoded = percent_encoding::percent_decode_str(header)
+            .decode_utf8()
+            .map_err(|_| malformed())?;
+        let mut parts = decoded
+            .splitn(3, '&')
+            .map(|part| part.split_once('=').unwrap_or((part, "")));
         let mut value = |name: &str| {
-            parts.next().filter(|(n, _)| n.trim().eq_ignore_ascii_case(name)).map(|(_, v)| v).ok_or_else(malformed)
+            parts
+                .next()
+                .filter(|(n, _)| n.trim().eq_ignore_ascii_case(name))
+                .map(|(_, v)| v)
+                .ok_or_else(malformed)
         };
         let (kind, version, signature) = (value("type")?, value("ver")?, value("sig")?);
         let kind = match kind.to_ascii_lowercase().as_str() {
@@ -141,18 +159,29 @@ impl Credentials {
             "resource" => CredentialKind::Resource,
             "aad" => CredentialKind::Directory,
             "sas" => {
-                return Err(unauthorized("Shared access signatures (type=sas) are not supported by this server."));
+                return Err(unauthorized(
+                    "Shared access signatures (type=sas) are not supported by this server.",
+                ));
             }
             _ => {
-                let told = format!("The authorization type '{kind}' is unknown; it must be master, resource or aad.");
+                let told = format!(
+                    "The authorization type '{kind}' is unknown; it must be master, resource or aad."
+                );
                 return Err(unauthorized(told));
             }
         };
         // Tokens say 1, as the service's do; whoever writes the header anew may make it 1.0.
         if version != "1.0" && !(kind == CredentialKind::Resource && version == "1") {
-            return Err(unauthorized(format!("The authorization version '{version}' is unknown; it must be 1.0.")));
+            return Err(unauthorized(format!(
+                "The authorization version '{version}' is unknown; it must be 1.0."
+            )));
         }
-        let signature = signature.split(',').next().unwrap_or_default().trim().replace(' ', "+");
+        let signature = signature
+            .split(',')
+            .next()
+            .unwrap_or_default()
+            .trim()
+            .replace(' ', "+");
         if signature.is_empty() || kind == CredentialKind::Master && decoded.len() > MASTER_BYTES {
             return Err(malformed());
         }
@@ -179,7 +208,9 @@ mod tests {
     use super::*;
 
     fn sub(header: Option<&str>) -> std::result::Result<CredentialKind, (u16, u32)> {
-        Credentials::parse(header).map(|c| c.kind).map_err(|error| (error.status(), error.sub_status()))
+        Credentials::parse(header)
+            .map(|c| c.kind)
+            .map_err(|error| (error.status(), error.sub_status()))
     }
 
     #[test]
@@ -189,22 +220,49 @@ mod tests {
         assert_eq!(sub(Some("Bearer abc")), Err((401, 5001)));
         assert_eq!(sub(Some("type=master&ver=1.0")), Err((401, 5001)));
         assert_eq!(sub(Some("type=master&ver=1.0&sig=")), Err((401, 5001)));
-        assert_eq!(sub(Some(&format!("type=master&ver=1.0&sig={}", "A".repeat(1025)))), Err((401, 5001)));
-        assert_eq!(sub(Some(&format!("type=resource&ver=1&sig={}", "A".repeat(16 * 1024)))), Err((401, 5001)));
+        assert_eq!(
+            sub(Some(&format!(
+                "type=master&ver=1.0&sig={}",
+                "A".repeat(1025)
+            ))),
+            Err((401, 5001))
+        );
+        assert_eq!(
+            sub(Some(&format!(
+                "type=resource&ver=1&sig={}",
+                "A".repeat(16 * 1024)
+            ))),
+            Err((401, 5001))
+        );
         assert_eq!(sub(Some("type=master&ver=2.0&sig=AAAA")), Err((401, 0)));
         assert_eq!(sub(Some("type=master&ver=1&sig=AAAA")), Err((401, 0)));
-        assert_eq!(sub(Some("type=aad&ver=1.0&sig=a.b.c")), Ok(CredentialKind::Directory));
+        assert_eq!(
+            sub(Some("type=aad&ver=1.0&sig=a.b.c")),
+            Ok(CredentialKind::Directory)
+        );
         assert_eq!(sub(Some("type=sas&ver=1.0&sig=abc")), Err((401, 0)));
-        assert_eq!(sub(Some("type=resource&ver=1&sig=a==;b;")), Ok(CredentialKind::Resource));
-        assert_eq!(sub(Some("type=resource&ver=1.0&sig=a==;b;")), Ok(CredentialKind::Resource));
+        assert_eq!(
+            sub(Some("type=resource&ver=1&sig=a==;b;")),
+            Ok(CredentialKind::Resource)
+        );
+        assert_eq!(
+            sub(Some("type=resource&ver=1.0&sig=a==;b;")),
+            Ok(CredentialKind::Resource)
+        );
     }
 
     #[test]
     fn a_token_keeps_all_its_semicolons_and_equal_signs() {
         let plain = "type=resource&ver=1&sig=ab+/==;cd==;";
-        for form in [plain, "type%3Dresource%26ver%3D1%26sig%3Dab%2b%2F%3d%3d%3Bcd%3D%3D%3B", &plain.replace('+', " ")]
-        {
-            assert_eq!(Credentials::parse(Some(form)).expect(form).signature, "ab+/==;cd==;");
+        for form in [
+            plain,
+            "type%3Dresource%26ver%3D1%26sig%3Dab%2b%2F%3d%3d%3Bcd%3D%3D%3B",
+            &plain.replace('+', " "),
+        ] {
+            assert_eq!(
+                Credentials::parse(Some(form)).expect(form).signature,
+                "ab+/==;cd==;"
+            );
         }
     }
 }

@@ -101,7 +101,10 @@ enum Extent {
 
 impl<'b> Reader<'b> {
     fn wrong(&self, what: &str) -> Error {
-        Error::bad(format!("The body is not valid binary JSON: {what}, at byte {}.", self.at))
+        Error::bad(format!(
+            "The body is not valid binary JSON: {what}, at byte {}.",
+            self.at
+        ))
     }
 
     fn bytes(&mut self, count: usize) -> Result<&'b [u8]> {
@@ -123,7 +126,11 @@ impl<'b> Reader<'b> {
 
     /// A length or an offset of 1 to 4 bytes.
     fn length(&mut self, width: usize) -> Result<usize> {
-        Ok(self.bytes(width)?.iter().rev().fold(0, |sum, byte| sum << 8 | usize::from(*byte)))
+        Ok(self
+            .bytes(width)?
+            .iter()
+            .rev()
+            .fold(0, |sum, byte| sum << 8 | usize::from(*byte)))
     }
 
     fn value(&mut self, out: &mut String, depth: usize) -> Result<()> {
@@ -157,15 +164,31 @@ impl<'b> Reader<'b> {
     }
 
     /// The members of an object or the elements of an array; `form` says how far they reach.
-    fn elements(&mut self, form: u8, out: &mut String, depth: usize, is_object: bool) -> Result<()> {
+    fn elements(
+        &mut self,
+        form: u8,
+        out: &mut String,
+        depth: usize,
+        is_object: bool,
+    ) -> Result<()> {
         let extent = match form {
             0 | 1 => Extent::Count(usize::from(form)),
             _ => {
                 let width = [1, 2, 4][usize::from(form - 2) % 3];
                 let length = self.length(width)?;
-                let count = if form >= 5 { Some(self.length(width)?) } else { None };
-                let end = self.at.checked_add(length).filter(|end| *end <= self.bytes.len());
-                Extent::End(end.ok_or_else(|| self.wrong("a container is longer than the body"))?, count)
+                let count = if form >= 5 {
+                    Some(self.length(width)?)
+                } else {
+                    None
+                };
+                let end = self
+                    .at
+                    .checked_add(length)
+                    .filter(|end| *end <= self.bytes.len());
+                Extent::End(
+                    end.ok_or_else(|| self.wrong("a container is longer than the body"))?,
+                    count,
+                )
             }
         };
         let (open, close) = if is_object { ('{', '}') } else { ('[', ']') };
@@ -210,10 +233,16 @@ impl<'b> Reader<'b> {
         }
         let mut arrays = Vec::with_capacity(outer.min(1_024));
         for _ in 0..outer {
-            let numbers = (0..inner).map(|_| self.number(kind)).collect::<Result<Vec<_>>>()?;
+            let numbers = (0..inner)
+                .map(|_| self.number(kind))
+                .collect::<Result<Vec<_>>>()?;
             arrays.push(format!("[{}]", numbers.join(",")));
         }
-        out.push_str(&if nested { format!("[{}]", arrays.join(",")) } else { arrays.concat() });
+        out.push_str(&if nested {
+            format!("[{}]", arrays.join(","))
+        } else {
+            arrays.concat()
+        });
         Ok(())
     }
 
@@ -247,7 +276,11 @@ impl<'b> Reader<'b> {
             }
             0xC3..=0xC6 if may_refer => {
                 let at = self.length(usize::from(marker - 0xC2))?;
-                Reader { bytes: self.bytes, at }.text(false)?
+                Reader {
+                    bytes: self.bytes,
+                    at,
+                }
+                .text(false)?
             }
             0x71..=0x74 => Cow::Owned(self.base64(marker)?),
             0x75..=0x77 => Cow::Owned(self.guid_text(marker)?),
@@ -266,7 +299,9 @@ impl<'b> Reader<'b> {
 
     fn plain(&mut self, length: usize) -> Result<Cow<'b, str>> {
         let bytes = self.bytes(length)?;
-        std::str::from_utf8(bytes).map(Cow::Borrowed).map_err(|_| self.wrong("a text is no UTF-8"))
+        std::str::from_utf8(bytes)
+            .map(Cow::Borrowed)
+            .map_err(|_| self.wrong("a text is no UTF-8"))
     }
 
     /// A text in base64 whose bytes stand here: groups of four characters, and the `=` at its end. More than two of them
@@ -275,9 +310,15 @@ impl<'b> Reader<'b> {
         let groups = self.length(if marker & 1 == 1 { 1 } else { 2 })?;
         let padding = self.byte()?;
         let missing = usize::from(if padding > 2 { !padding } else { padding });
-        let characters = (groups * 4).checked_sub(missing).ok_or_else(|| self.wrong("its base64 is too short"))?;
+        let characters = (groups * 4)
+            .checked_sub(missing)
+            .ok_or_else(|| self.wrong("its base64 is too short"))?;
         let bytes = self.bytes(characters * 3 / 4)?;
-        let mut text = if marker < 0x73 { STANDARD.encode(bytes) } else { URL_SAFE.encode(bytes) };
+        let mut text = if marker < 0x73 {
+            STANDARD.encode(bytes)
+        } else {
+            URL_SAFE.encode(bytes)
+        };
         if padding > 2 {
             text.truncate(characters);
         }
@@ -287,22 +328,36 @@ impl<'b> Reader<'b> {
     /// A GUID's text: two digits a byte, the first in the low half; in quotes if it is an etag.
     fn guid_text(&mut self, marker: u8) -> Result<String> {
         let digits = if marker == 0x76 { UPPER_HEX } else { LOWER_HEX };
-        let hex: String = self.bytes(16)?.iter().flat_map(|byte| nibbles(*byte, digits)).collect();
+        let hex: String = self
+            .bytes(16)?
+            .iter()
+            .flat_map(|byte| nibbles(*byte, digits))
+            .collect();
         let text = dashed(&hex);
-        Ok(if marker == 0x77 { format!("\"{text}\"") } else { text })
+        Ok(if marker == 0x77 {
+            format!("\"{text}\"")
+        } else {
+            text
+        })
     }
 
     /// A GUID in the order of bytes that Windows keeps it in.
     fn guid(&mut self) -> Result<String> {
         const ORDER: [usize; 16] = [3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15];
         let bytes = self.array::<16>()?;
-        Ok(dashed(&ORDER.map(|at| format!("{:02x}", bytes[at])).concat()))
+        Ok(dashed(
+            &ORDER.map(|at| format!("{:02x}", bytes[at])).concat(),
+        ))
     }
 
     /// Two characters of a table in each byte, the first in the low half.
     fn by_table(&mut self, table: &[u8; 16]) -> Result<String> {
         let length = self.length(1)?;
-        let mut text: String = self.bytes(length.div_ceil(2))?.iter().flat_map(|byte| nibbles(*byte, table)).collect();
+        let mut text: String = self
+            .bytes(length.div_ceil(2))?
+            .iter()
+            .flat_map(|byte| nibbles(*byte, table))
+            .collect();
         text.truncate(length);
         Ok(text)
     }
@@ -319,11 +374,17 @@ impl<'b> Reader<'b> {
         let bytes = self.bytes((length * bits).div_ceil(8))?;
         let character = |n: usize| {
             let (at, shift) = (n * bits / 8, n * bits % 8);
-            let window = u16::from(bytes[at]) | u16::from(bytes.get(at + 1).copied().unwrap_or(0)) << 8;
+            let window =
+                u16::from(bytes[at]) | u16::from(bytes.get(at + 1).copied().unwrap_or(0)) << 8;
             let value = (window >> shift) & ((1 << bits) - 1);
-            base.checked_add(value as u8).filter(u8::is_ascii).map(char::from)
+            base.checked_add(value as u8)
+                .filter(u8::is_ascii)
+                .map(char::from)
         };
-        (0..length).map(character).collect::<Option<_>>().ok_or_else(|| self.wrong("a packed text is not ASCII"))
+        (0..length)
+            .map(character)
+            .collect::<Option<_>>()
+            .ok_or_else(|| self.wrong("a packed text is not ASCII"))
     }
 }
 
@@ -332,7 +393,14 @@ fn nibbles(byte: u8, table: &[u8; 16]) -> [char; 2] {
 }
 
 fn dashed(hex: &str) -> String {
-    format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+    format!(
+        "{}-{}-{}-{}-{}",
+        &hex[..8],
+        &hex[8..12],
+        &hex[12..16],
+        &hex[16..20],
+        &hex[20..]
+    )
 }
 
 #[cfg(test)]
@@ -342,7 +410,9 @@ mod tests {
     use proptest::prelude::*;
 
     fn bytes(hex: &str) -> Vec<u8> {
-        hex.split(' ').map(|byte| u8::from_str_radix(byte, 16).expect("hex")).collect()
+        hex.split(' ')
+            .map(|byte| u8::from_str_radix(byte, 16).expect("hex"))
+            .collect()
     }
 
     #[test]
@@ -367,10 +437,22 @@ mod tests {
             ("80 82 68 69", "\"hi\""),
             ("80 C0 05 68 65 6C 6C 6F", "\"hello\""),
             ("80 C2 05 00 00 00 68 65 6C 6C 6F", "\"hello\""),
-            ("80 75 00 01 02 03 04 05 06 07 08 09 0A 0B 0C 0D 0E 0F", "\"00102030-4050-6070-8090-a0b0c0d0e0f0\""),
-            ("80 76 00 01 02 03 04 05 06 07 08 09 0A 0B 0C 0D 0E 0F", "\"00102030-4050-6070-8090-A0B0C0D0E0F0\""),
-            ("80 77 00 00 84 21 00 00 20 00 00 00 A6 F7 9A A8 00 00", r#""\"00004812-0000-0200-0000-6a7fa98a0000\"""#),
-            ("80 D3 00 01 02 03 04 05 06 07 08 09 0A 0B 0C 0D 0E 0F", "\"03020100-0504-0706-0809-0a0b0c0d0e0f\""),
+            (
+                "80 75 00 01 02 03 04 05 06 07 08 09 0A 0B 0C 0D 0E 0F",
+                "\"00102030-4050-6070-8090-a0b0c0d0e0f0\"",
+            ),
+            (
+                "80 76 00 01 02 03 04 05 06 07 08 09 0A 0B 0C 0D 0E 0F",
+                "\"00102030-4050-6070-8090-A0B0C0D0E0F0\"",
+            ),
+            (
+                "80 77 00 00 84 21 00 00 20 00 00 00 A6 F7 9A A8 00 00",
+                r#""\"00004812-0000-0200-0000-6a7fa98a0000\"""#,
+            ),
+            (
+                "80 D3 00 01 02 03 04 05 06 07 08 09 0A 0B 0C 0D 0E 0F",
+                "\"03020100-0504-0706-0809-0a0b0c0d0e0f\"",
+            ),
             ("80 71 01 00 66 6F 6F", "\"Zm9v\""),
             ("80 71 01 01 66 6F", "\"Zm8=\""),
             ("80 71 01 FD 41", "\"QQ\""),
@@ -389,7 +471,10 @@ mod tests {
             ("80 F0 DA 03 01 00 00 00 02 00 00 00 03 00 00 00", "[1,2,3]"),
             ("80 F0 DA 00", "[]"),
             ("80 F1 D9 03 00 FF FF 00 00 E8 03", "[-1,0,1000]"),
-            ("80 F2 F0 DA 02 02 01 00 00 00 02 00 00 00 03 00 00 00 04 00 00 00", "[[1,2],[3,4]]"),
+            (
+                "80 F2 F0 DA 02 02 01 00 00 00 02 00 00 00 03 00 00 00 04 00 00 00",
+                "[[1,2],[3,4]]",
+            ),
             ("80 E0", "[]"),
             ("80 E8", "{}"),
             ("80 E1 D2", "[true]"),
@@ -424,7 +509,11 @@ mod tests {
             ("80 71 00 01", "base64"),
         ] {
             let error = to_text(&bytes(hex)).expect_err(hex);
-            assert!(error.status() == 400 && error.told().contains(part), "{hex}: {}", error.told());
+            assert!(
+                error.status() == 400 && error.told().contains(part),
+                "{hex}: {}",
+                error.told()
+            );
         }
     }
 
@@ -439,7 +528,12 @@ mod tests {
         (0..10_000).for_each(|_| many.extend([0xC3, 6]));
         let length = (many.len() - 6) as u32;
         many[2..6].copy_from_slice(&length.to_le_bytes());
-        assert!(to_text(&many).expect_err("long").told().contains("too long"));
+        assert!(
+            to_text(&many)
+                .expect_err("long")
+                .told()
+                .contains("too long")
+        );
     }
 
     proptest! {

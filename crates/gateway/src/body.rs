@@ -26,7 +26,13 @@ pub async fn read<B: Body<Data = Bytes> + Unpin>(mut body: B) -> Result<Bytes> {
     }
     let whole = tokio::time::timeout(READ_TIME, read_bounded(&mut body)).await;
     let result = whole.unwrap_or_else(|_| {
-        Err(Error::new(Kind::RequestTimeout, format!("The request body did not arrive in {} s.", READ_TIME.as_secs())))
+        Err(Error::new(
+            Kind::RequestTimeout,
+            format!(
+                "The request body did not arrive in {} s.",
+                READ_TIME.as_secs()
+            ),
+        ))
     });
     if matches!(&result, Err(error) if error.kind() == Kind::RequestEntityTooLarge) {
         discard(body).await;
@@ -44,7 +50,9 @@ async fn read_bounded<B: Body<Data = Bytes> + Unpin>(body: &mut B) -> Result<Byt
     let mut rest = BytesMut::new();
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|_| Error::bad("The request body ended early."))?;
-        let Ok(data) = frame.into_data() else { continue };
+        let Ok(data) = frame.into_data() else {
+            continue;
+        };
         if first.len() + rest.len() + data.len() > limit {
             return Err(too_large());
         }
@@ -55,7 +63,11 @@ async fn read_bounded<B: Body<Data = Bytes> + Unpin>(body: &mut B) -> Result<Byt
             rest.extend_from_slice(&data);
         }
     }
-    Ok(if rest.is_empty() { first } else { rest.freeze() })
+    Ok(if rest.is_empty() {
+        first
+    } else {
+        rest.freeze()
+    })
 }
 
 /// Reads a body and throws it away, within bounds.
@@ -76,7 +88,10 @@ pub async fn discard<B: Body<Data = Bytes> + Unpin>(mut body: B) {
 fn too_large() -> Error {
     Error::new(
         Kind::RequestEntityTooLarge,
-        format!("Request size is too large: a request body may have {} bytes.", limits::REQUEST_BODY_BYTES),
+        format!(
+            "Request size is too large: a request body may have {} bytes.",
+            limits::REQUEST_BODY_BYTES
+        ),
     )
 }
 
@@ -108,7 +123,12 @@ mod tests {
 
     #[tokio::test]
     async fn pieces_are_put_together_in_order() {
-        let body = Pieces(["ab", "", "c", "def"].into_iter().map(Bytes::from).collect());
+        let body = Pieces(
+            ["ab", "", "c", "def"]
+                .into_iter()
+                .map(Bytes::from)
+                .collect(),
+        );
         assert_eq!(read(body).await.expect("it fits"), "abcdef");
         assert_eq!(read(pieces(0, 0)).await.expect("it fits"), "");
     }
@@ -116,7 +136,16 @@ mod tests {
     #[tokio::test]
     async fn a_body_of_unknown_length_is_refused_as_soon_as_it_is_too_large() {
         let limit = limits::REQUEST_BODY_BYTES;
-        assert_eq!(read(pieces(2, limit / 2)).await.expect("it fits").len(), limit / 2 * 2);
-        assert_eq!(read(pieces(3, limit / 2)).await.expect_err("too large").status(), 413);
+        assert_eq!(
+            read(pieces(2, limit / 2)).await.expect("it fits").len(),
+            limit / 2 * 2
+        );
+        assert_eq!(
+            read(pieces(3, limit / 2))
+                .await
+                .expect_err("too large")
+                .status(),
+            413
+        );
     }
 }

@@ -92,7 +92,10 @@ impl Call {
     /// The key of the header, where `[]` on a container with a key of its own means none.
     pub(crate) fn optional_key(&self, container: &Container) -> Option<&PartitionKey> {
         let system_key = container.partition_key().is_system_key();
-        self.ask.partition_key.as_ref().filter(|key| !key.is_empty() || system_key)
+        self.ask
+            .partition_key
+            .as_ref()
+            .filter(|key| !key.is_empty() || system_key)
     }
 
     /// The part of a container that a feed covers: as [`Call::scope`], but `[]` is a key, and mostly not one of the
@@ -105,7 +108,10 @@ impl Call {
         if let (Some(key), Some(id)) = (self.optional_key(container), self.range_id(container)?)
             && lies_elsewhere(container, key, id)
         {
-            return Ok(Scope::Range { id, within: Some(container.partition_key().range_of(key)) });
+            return Ok(Scope::Range {
+                id,
+                within: Some(container.partition_key().range_of(key)),
+            });
         }
         let scope = self.scope(container)?;
         if self.ask.partition_key.is_some() && self.optional_key(container).is_none() {
@@ -134,15 +140,26 @@ impl Call {
     /// # Errors
     /// 410.
     pub(crate) fn range_id(&self, container: &Container) -> Result<Option<u32>> {
-        let Some(range) = &self.ask.range else { return Ok(None) };
-        if range.container.as_ref().is_some_and(|rid| *rid != container.rid().to_string()) {
+        let Some(range) = &self.ask.range else {
+            return Ok(None);
+        };
+        if range
+            .container
+            .as_ref()
+            .is_some_and(|rid| *rid != container.rid().to_string())
+        {
             return Err(Error::new(
                 Kind::NameCacheIsStale,
                 "The partition key range belongs to another container: this one was replaced.",
             ));
         }
         let exists = range.id.filter(|id| container.has_range(*id));
-        let gone = || Error::new(Kind::PartitionKeyRangeGone, "The requested partition key range does not exist.");
+        let gone = || {
+            Error::new(
+                Kind::PartitionKeyRangeGone,
+                "The requested partition key range does not exist.",
+            )
+        };
         exists.map(Some).ok_or_else(gone)
     }
 
@@ -154,7 +171,9 @@ impl Call {
         let min = start.clone().unwrap_or_else(Epk::min);
         let max = end.clone().unwrap_or_else(Epk::max);
         if max < min {
-            return Err(Error::bad("The header 'x-ms-end-epk' is less than 'x-ms-start-epk'."));
+            return Err(Error::bad(
+                "The header 'x-ms-end-epk' is less than 'x-ms-start-epk'.",
+            ));
         }
         Ok(Some(EpkRange::new(min, max)))
     }
@@ -175,7 +194,9 @@ impl Call {
     pub(crate) fn object(&self) -> Result<Object> {
         match parse_body(&self.body)? {
             Json::Object(object) => Ok(object),
-            _ => Err(Error::bad("The input content is invalid: the body is not a JSON object.")),
+            _ => Err(Error::bad(
+                "The input content is invalid: the body is not a JSON object.",
+            )),
         }
     }
 
@@ -185,40 +206,70 @@ impl Call {
     /// 400 if it is something else.
     pub(crate) fn query_text(&self) -> Result<QueryText> {
         if self.ask.content == Content::Sql {
-            let text = std::str::from_utf8(&self.body).map_err(|_| Error::bad("The query text is not UTF-8."))?;
-            return Ok(QueryText { text: text.to_owned(), parameters: Vec::new(), resume_filter: None });
+            let text = std::str::from_utf8(&self.body)
+                .map_err(|_| Error::bad("The query text is not UTF-8."))?;
+            return Ok(QueryText {
+                text: text.to_owned(),
+                parameters: Vec::new(),
+                resume_filter: None,
+            });
         }
         let body = self.object()?;
         let text = body.get("query").and_then(Json::as_str).ok_or_else(|| {
             Error::bad("The input content is invalid because the required properties - 'query; ' - are missing")
         })?;
-        let resume_filter = body.get("resumeFilter").filter(|filter| **filter != Json::Null).cloned();
-        if resume_filter.as_ref().is_some_and(|filter| filter.as_object().is_none()) {
-            return Err(Error::bad("The member 'resumeFilter' of a query must be an object."));
+        let resume_filter = body
+            .get("resumeFilter")
+            .filter(|filter| **filter != Json::Null)
+            .cloned();
+        if resume_filter
+            .as_ref()
+            .is_some_and(|filter| filter.as_object().is_none())
+        {
+            return Err(Error::bad(
+                "The member 'resumeFilter' of a query must be an object.",
+            ));
         }
         let parameters = match body.get("parameters") {
             None | Some(Json::Null) => Vec::new(),
-            Some(list) => list.as_array().ok_or_else(bad_parameters)?.iter().map(parameter).collect::<Result<_>>()?,
+            Some(list) => list
+                .as_array()
+                .ok_or_else(bad_parameters)?
+                .iter()
+                .map(parameter)
+                .collect::<Result<_>>()?,
         };
-        Ok(QueryText { text: text.to_owned(), parameters, resume_filter })
+        Ok(QueryText {
+            text: text.to_owned(),
+            parameters,
+            resume_filter,
+        })
     }
 }
 
 fn key_scope(container: &Container, key: &PartitionKey, within: Option<EpkRange>) -> Result<Scope> {
-    let Some(within) = within else { return Ok(Scope::Key(key.clone())) };
+    let Some(within) = within else {
+        return Ok(Scope::Key(key.clone()));
+    };
     let of_key = container.partition_key().range_of(key);
-    if within.covers(&of_key) || within.contains(&container.partition_key().epk(key)) && is_whole(container, key) {
+    if within.covers(&of_key)
+        || within.contains(&container.partition_key().epk(key)) && is_whole(container, key)
+    {
         return Ok(Scope::Key(key.clone()));
     }
     let both = of_key.intersection(&within);
-    both.map(Scope::Epk)
-        .ok_or_else(|| Error::bad("The partition key lies outside of the effective key range named too."))
+    both.map(Scope::Epk).ok_or_else(|| {
+        Error::bad("The partition key lies outside of the effective key range named too.")
+    })
 }
 
 /// Whether a partition of this id is there and holds nothing of the key.
 fn lies_elsewhere(container: &Container, key: &PartitionKey, id: u32) -> bool {
     let of_key = container.partition_key().range_of(key);
-    !key.is_empty() && container.range_of(id).is_some_and(|range| range.intersection(&of_key).is_none())
+    !key.is_empty()
+        && container
+            .range_of(id)
+            .is_some_and(|range| range.intersection(&of_key).is_none())
 }
 
 fn is_whole(container: &Container, key: &PartitionKey) -> bool {
@@ -234,12 +285,17 @@ pub(crate) fn parse_body(body: &[u8]) -> Result<Json> {
 }
 
 fn bad_parameters() -> Error {
-    Error::bad("The member 'parameters' of a query must be an array of objects with a 'name' and a 'value'.")
+    Error::bad(
+        "The member 'parameters' of a query must be an array of objects with a 'name' and a 'value'.",
+    )
 }
 
 fn parameter(parameter: &Json) -> Result<(String, Json)> {
-    let name =
-        parameter.get("name").and_then(Json::as_str).filter(|n| n.starts_with('@')).ok_or_else(bad_parameters)?;
+    let name = parameter
+        .get("name")
+        .and_then(Json::as_str)
+        .filter(|n| n.starts_with('@'))
+        .ok_or_else(bad_parameters)?;
     let value = parameter.get("value").ok_or_else(bad_parameters)?;
     Ok((name.to_owned(), value.clone()))
 }
@@ -249,22 +305,53 @@ mod tests {
     use super::*;
 
     fn call(content: Content, body: &'static str) -> Call {
-        let ask = Ask { content, ..Ask::default() };
+        let ask = Ask {
+            content,
+            ..Ask::default()
+        };
         let path = Path::parse("/dbs/d/colls/c/docs").expect("a path");
         let account = Arc::default();
         let (caller, body) = (Caller::Reader, Bytes::from(body));
-        Call { caller, path, target: Target::Items, ask, body, account, scheme: "http", host: None }
+        Call {
+            caller,
+            path,
+            target: Target::Items,
+            ask,
+            body,
+            account,
+            scheme: "http",
+            host: None,
+        }
     }
 
     #[test]
     fn a_query_is_json_or_bare_text() {
-        let query = call(Content::Query, r#"{"query":"SELECT 1","parameters":[{"name":"@a","value":null}]}"#);
+        let query = call(
+            Content::Query,
+            r#"{"query":"SELECT 1","parameters":[{"name":"@a","value":null}]}"#,
+        );
         let query = query.query_text().expect("a query");
         assert_eq!(query.text, "SELECT 1");
         assert_eq!(query.parameters, [("@a".to_owned(), Json::Null)]);
-        assert_eq!(call(Content::Sql, "SELECT 2").query_text().expect("a query").text, "SELECT 2");
-        for none in [r#"{"query":"q"}"#, r#"{"query":"q","parameters":null}"#, r#"{"query":"q","parameters":[]}"#] {
-            assert!(call(Content::Query, none).query_text().expect(none).parameters.is_empty());
+        assert_eq!(
+            call(Content::Sql, "SELECT 2")
+                .query_text()
+                .expect("a query")
+                .text,
+            "SELECT 2"
+        );
+        for none in [
+            r#"{"query":"q"}"#,
+            r#"{"query":"q","parameters":null}"#,
+            r#"{"query":"q","parameters":[]}"#,
+        ] {
+            assert!(
+                call(Content::Query, none)
+                    .query_text()
+                    .expect(none)
+                    .parameters
+                    .is_empty()
+            );
         }
     }
 
@@ -280,7 +367,10 @@ mod tests {
             r#"{"query":"q","parameters":[{"name":"@a"}]}"#,
             r#"{"query":"q","resumeFilter":[1]}"#,
         ] {
-            let error = call(Content::Query, body).query_text().map(|q| q.text).expect_err(body);
+            let error = call(Content::Query, body)
+                .query_text()
+                .map(|q| q.text)
+                .expect_err(body);
             assert_eq!(error.status(), 400);
         }
     }

@@ -7,7 +7,10 @@ use jiff::fmt::rfc2822::{DateTimeParser, DateTimePrinter};
 /// were seen to send that.
 pub(crate) fn parse(text: &str) -> Option<i64> {
     static PARSER: DateTimeParser = DateTimeParser::new().relaxed_weekday(true);
-    PARSER.parse_timestamp(text.trim()).ok().map(Timestamp::as_second)
+    PARSER
+        .parse_timestamp(text.trim())
+        .ok()
+        .map(Timestamp::as_second)
 }
 
 /// Writes a date from seconds since 1970.
@@ -37,7 +40,12 @@ mod tests {
 
     #[test]
     fn other_texts_are_not_dates() {
-        for text in ["", "yesterday", "2017-04-27T00:51:12Z", "Thu, 99 Apr 2017 00:51:12 GMT"] {
+        for text in [
+            "",
+            "yesterday",
+            "2017-04-27T00:51:12Z",
+            "Thu, 99 Apr 2017 00:51:12 GMT",
+        ] {
             assert_eq!(parse(text), None, "{text}");
         }
     }

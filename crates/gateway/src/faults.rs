@@ -164,7 +164,13 @@ impl Faults {
     /// No rules yet.
     pub fn new(world: Arc<dyn World>) -> Self {
         let (armed, last_id, struck) = (AtomicUsize::new(0), AtomicU64::new(0), AtomicU64::new(0));
-        Faults { world, rules: RwLock::default(), armed, last_id, struck }
+        Faults {
+            world,
+            rules: RwLock::default(),
+            armed,
+            last_id,
+            struck,
+        }
     }
 
     /// Puts a rule in force, behind those there are.
@@ -172,21 +178,37 @@ impl Faults {
     /// # Errors
     /// A sentence that says which of its words nobody knows, or that there are too many rules.
     pub fn arm(&self, rule: FaultRule) -> Result<Arc<ArmedFault>, String> {
-        if let Some(unknown) = rule.operations.iter().find(|name| known_operations().all(|known| known != **name)) {
+        if let Some(unknown) = rule
+            .operations
+            .iter()
+            .find(|name| known_operations().all(|known| known != **name))
+        {
             let known: Vec<_> = known_operations().collect();
-            return Err(format!("there is no operation '{unknown}'; known are {}", known.join(", ")));
+            return Err(format!(
+                "there is no operation '{unknown}'; known are {}",
+                known.join(", ")
+            ));
         }
         if let FaultOutcome::Instead(FaultAnswer { status, .. }) = rule.outcome
             && known_statuses().all(|known| known != status)
         {
-            return Err(format!("{status} is none of the statuses 408, 410, 429, 449 and 503"));
+            return Err(format!(
+                "{status} is none of the statuses 408, 410, 429, 449 and 503"
+            ));
         }
         let mut rules = self.rules.write().unwrap_or_else(PoisonError::into_inner);
         if rules.len() >= RULES {
-            return Err(format!("there are {RULES} rules already, and no more are taken"));
+            return Err(format!(
+                "there are {RULES} rules already, and no more are taken"
+            ));
         }
         let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
-        let armed = Arc::new(ArmedFault { id, rule, seen: AtomicU64::new(0), struck: AtomicU64::new(0) });
+        let armed = Arc::new(ArmedFault {
+            id,
+            rule,
+            seen: AtomicU64::new(0),
+            struck: AtomicU64::new(0),
+        });
         rules.push(armed.clone());
         self.armed.store(rules.len(), Ordering::Release);
         Ok(armed)
@@ -194,7 +216,10 @@ impl Faults {
 
     /// The rules in force, and those that are spent or over, the oldest first.
     pub fn rules(&self) -> Vec<Arc<ArmedFault>> {
-        self.rules.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.rules
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     /// Takes the rules of this number, or all, out of force; how many there were.
@@ -212,35 +237,53 @@ impl Faults {
     }
 
     /// A request as rules look at it; `None` if there are no rules.
-    pub(crate) fn prey(&self, operation: &'static str, path: &Path, engine: &Engine) -> Option<Prey> {
+    pub(crate) fn prey(
+        &self,
+        operation: &'static str,
+        path: &Path,
+        engine: &Engine,
+    ) -> Option<Prey> {
         if self.armed.load(Ordering::Acquire) == 0 {
             return None;
         }
         let (database, container) = path.owners(engine);
-        Some(Prey { operation, database, container })
+        Some(Prey {
+            operation,
+            database,
+            container,
+        })
     }
 
     /// What the rules of this time do to a request.
     pub(crate) fn strike(&self, time: FaultTime, prey: Option<&Prey>) -> Option<Strike> {
         let prey = prey?;
         let rules = self.rules.read().unwrap_or_else(PoisonError::into_inner);
-        let armed = rules.iter().find(|armed| armed.rule.time == time && self.strikes(armed, prey))?;
+        let armed = rules
+            .iter()
+            .find(|armed| armed.rule.time == time && self.strikes(armed, prey))?;
         self.struck.fetch_add(1, Ordering::Relaxed);
         let end = match armed.rule.outcome {
             FaultOutcome::Own => StrikeEnd::Own,
             FaultOutcome::Instead(answer) => StrikeEnd::Instead(answer.error(armed.id)),
             FaultOutcome::Nothing => StrikeEnd::Nothing,
         };
-        Some(Strike { delay: armed.rule.delay, end })
+        Some(Strike {
+            delay: armed.rule.delay,
+            end,
+        })
     }
 
     fn strikes(&self, armed: &ArmedFault, prey: &Prey) -> bool {
         let rule = &armed.rule;
-        let names = |wanted: &Option<String>, named: &Option<String>| wanted.is_none() || wanted == named;
-        let is_prey = (rule.operations.is_empty() || rule.operations.iter().any(|name| name == prey.operation))
+        let names =
+            |wanted: &Option<String>, named: &Option<String>| wanted.is_none() || wanted == named;
+        let is_prey = (rule.operations.is_empty()
+            || rule.operations.iter().any(|name| name == prey.operation))
             && names(&rule.database, &prey.database)
             && names(&rule.container, &prey.container);
-        let is_over = rule.expires_at_ms.is_some_and(|end| self.world.now_ms() >= end);
+        let is_over = rule
+            .expires_at_ms
+            .is_some_and(|end| self.world.now_ms() >= end);
         if !is_prey || is_over {
             return false;
         }
@@ -248,8 +291,15 @@ impl Faults {
         if rule.share < 1.0 && unit(self.world.random()) >= rule.share {
             return false;
         }
-        let left = |struck: u64| rule.count.is_none_or(|count| struck < count).then_some(struck + 1);
-        armed.struck.fetch_update(Ordering::Relaxed, Ordering::Relaxed, left).is_ok()
+        let left = |struck: u64| {
+            rule.count
+                .is_none_or(|count| struck < count)
+                .then_some(struck + 1)
+        };
+        armed
+            .struck
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, left)
+            .is_ok()
     }
 }
 
@@ -260,9 +310,14 @@ fn unit(random: u64) -> f64 {
 
 impl FaultAnswer {
     fn error(&self, rule: u64) -> Error {
-        let kind =
-            STATUSES.iter().find(|(status, _)| *status == self.status).map_or(Kind::Unavailable, |(_, kind)| *kind);
-        let told = format!("The fault rule {rule} of the management API answers this request with {}.", self.status);
+        let kind = STATUSES
+            .iter()
+            .find(|(status, _)| *status == self.status)
+            .map_or(Kind::Unavailable, |(_, kind)| *kind);
+        let told = format!(
+            "The fault rule {rule} of the management API answers this request with {}.",
+            self.status
+        );
         let mut error = Error::new(kind, told);
         if let Some(sub_status) = self.sub_status {
             error = error.with_sub_status(sub_status);
@@ -289,30 +344,57 @@ mod tests {
             expires_at_ms: None,
             time: FaultTime::Before,
             delay: Duration::ZERO,
-            outcome: FaultOutcome::Instead(FaultAnswer { status: 503, sub_status: None, retry_after_ms: None }),
+            outcome: FaultOutcome::Instead(FaultAnswer {
+                status: 503,
+                sub_status: None,
+                retry_after_ms: None,
+            }),
         }
     }
 
     fn prey(operation: &'static str, database: &str) -> Prey {
-        Prey { operation, database: Some(database.into()), container: Some("posts".into()) }
+        Prey {
+            operation,
+            database: Some(database.into()),
+            container: Some("posts".into()),
+        }
     }
 
     fn strikes(faults: &Faults, prey: &Prey, tries: usize) -> usize {
-        (0..tries).filter(|_| faults.strike(FaultTime::Before, Some(prey)).is_some()).count()
+        (0..tries)
+            .filter(|_| faults.strike(FaultTime::Before, Some(prey)).is_some())
+            .count()
     }
 
     #[test]
     fn a_rule_strikes_what_it_names_and_as_often_as_it_says() {
         let world = Arc::new(SeededWorld::new(1000, 7));
         let faults = Faults::new(world.clone());
-        let armed = faults.arm(FaultRule { count: Some(2), ..rule() }).expect("a rule");
+        let armed = faults
+            .arm(FaultRule {
+                count: Some(2),
+                ..rule()
+            })
+            .expect("a rule");
         assert_eq!(strikes(&faults, &prey("create_item", "blog"), 3), 0);
         assert_eq!(strikes(&faults, &prey("read_item", "other"), 3), 0);
-        assert!(faults.strike(FaultTime::After, Some(&prey("read_item", "blog"))).is_none());
+        assert!(
+            faults
+                .strike(FaultTime::After, Some(&prey("read_item", "blog")))
+                .is_none()
+        );
         assert_eq!(strikes(&faults, &prey("read_item", "blog"), 5), 2);
         assert_eq!((armed.seen(), armed.struck(), faults.struck()), (5, 2, 2));
-        assert_eq!((faults.disarm(Some(armed.id)), faults.rules().len()), (1, 0));
-        faults.arm(FaultRule { expires_at_ms: Some(1500), ..rule() }).expect("a rule");
+        assert_eq!(
+            (faults.disarm(Some(armed.id)), faults.rules().len()),
+            (1, 0)
+        );
+        faults
+            .arm(FaultRule {
+                expires_at_ms: Some(1500),
+                ..rule()
+            })
+            .expect("a rule");
         assert_eq!(strikes(&faults, &prey("read_item", "blog"), 1), 1);
         world.advance_ms(500);
         assert_eq!(strikes(&faults, &prey("read_item", "blog"), 1), 0);
@@ -322,9 +404,16 @@ mod tests {
     fn a_share_is_a_share_and_the_same_in_equal_worlds() {
         let struck = |seed| {
             let faults = Faults::new(Arc::new(SeededWorld::new(0, seed)));
-            faults.arm(FaultRule { share: 0.25, ..rule() }).expect("a rule");
+            faults
+                .arm(FaultRule {
+                    share: 0.25,
+                    ..rule()
+                })
+                .expect("a rule");
             let prey = prey("read_item", "blog");
-            (0..1000).map(|_| faults.strike(FaultTime::Before, Some(&prey)).is_some()).collect::<Vec<_>>()
+            (0..1000)
+                .map(|_| faults.strike(FaultTime::Before, Some(&prey)).is_some())
+                .collect::<Vec<_>>()
         };
         let once = struck(3);
         assert_eq!(once, struck(3));
@@ -335,16 +424,41 @@ mod tests {
     #[test]
     fn words_that_nobody_knows_are_refused() {
         let faults = Faults::new(Arc::new(SeededWorld::new(0, 1)));
-        let told = faults.arm(FaultRule { operations: vec!["read_itme".into()], ..rule() }).expect_err("unknown");
-        assert!(told.contains("'read_itme'") && told.contains("read_item,"), "{told}");
-        let outcome = FaultOutcome::Instead(FaultAnswer { status: 418, sub_status: None, retry_after_ms: None });
+        let told = faults
+            .arm(FaultRule {
+                operations: vec!["read_itme".into()],
+                ..rule()
+            })
+            .expect_err("unknown");
+        assert!(
+            told.contains("'read_itme'") && told.contains("read_item,"),
+            "{told}"
+        );
+        let outcome = FaultOutcome::Instead(FaultAnswer {
+            status: 418,
+            sub_status: None,
+            retry_after_ms: None,
+        });
         assert!(faults.arm(FaultRule { outcome, ..rule() }).is_err());
     }
 
     #[test]
     fn the_answer_has_the_sub_status_and_time_that_the_rule_names() {
-        let of = |status, sub_status, retry_after_ms| FaultAnswer { status, sub_status, retry_after_ms }.error(1);
-        assert_eq!((of(410, Some(1007), None).status(), of(410, Some(1007), None).sub_status()), (410, 1007));
+        let of = |status, sub_status, retry_after_ms| {
+            FaultAnswer {
+                status,
+                sub_status,
+                retry_after_ms,
+            }
+            .error(1)
+        };
+        assert_eq!(
+            (
+                of(410, Some(1007), None).status(),
+                of(410, Some(1007), None).sub_status()
+            ),
+            (410, 1007)
+        );
         assert_eq!(of(429, None, Some(77)).retry_after_ms(), Some(77));
         assert_eq!(of(429, None, None).sub_status(), 3200);
         assert_eq!(of(503, Some(0), None).sub_status(), 0);

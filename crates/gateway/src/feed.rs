@@ -66,8 +66,17 @@ mod tests {
         let rid = Rid::parse("XP0mAJ3H-AA=");
         let rows = [Bytes::from("{\"id\":\"a\"}"), Bytes::from("1")];
         let text = envelope(rid, Rows::Items, &rows);
-        assert_eq!(text, "{\"_rid\":\"XP0mAJ3H-AA=\",\"Documents\":[{\"id\":\"a\"},1],\"_count\":2}");
-        assert_eq!(envelope(None, Rows::Databases, &[]), "{\"_rid\":\"\",\"Databases\":[],\"_count\":0}");
-        assert!(envelope(None, Rows::Scripts(ScriptKind::Function), &[]).starts_with(b"{\"_rid\":\"\",\"UserDefined"));
+        assert_eq!(
+            text,
+            "{\"_rid\":\"XP0mAJ3H-AA=\",\"Documents\":[{\"id\":\"a\"},1],\"_count\":2}"
+        );
+        assert_eq!(
+            envelope(None, Rows::Databases, &[]),
+            "{\"_rid\":\"\",\"Databases\":[],\"_count\":0}"
+        );
+        assert!(
+            envelope(None, Rows::Scripts(ScriptKind::Function), &[])
+                .starts_with(b"{\"_rid\":\"\",\"UserDefined")
+        );
     }
 }

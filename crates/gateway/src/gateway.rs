@@ -86,11 +86,26 @@ struct Accepted {
 impl Gateway {
     /// A gateway to `engine`.
     pub fn new(engine: Arc<Engine>, options: Options) -> Self {
-        let Options { keys, directory, account, world, log } = options;
+        let Options {
+            keys,
+            directory,
+            account,
+            world,
+            log,
+        } = options;
         let authority = Authority::new(keys, directory);
         let faults = Faults::new(world.clone());
         let (account, pool, metrics) = (Arc::new(account), Pool::new(), Metrics::default());
-        Gateway { engine, authority, account, world, log, pool, faults, metrics }
+        Gateway {
+            engine,
+            authority,
+            account,
+            world,
+            log,
+            pool,
+            faults,
+            metrics,
+        }
     }
 
     /// Takes other keys from the next request on. What was signed with a key that is gone is refused, and so are resource
@@ -149,10 +164,26 @@ impl Gateway {
         };
         let milliseconds = started.elapsed().as_micros() as f64 / 1000.0;
         let sub_status = reply.error.as_ref().map_or(0, Error::sub_status);
-        self.metrics.answered(kind, reply.status, sub_status, milliseconds / 1000.0, reply.charge);
-        reply.set("x-ms-number-of-read-regions", &self.account.regions.len().saturating_sub(1).to_string());
+        self.metrics.answered(
+            kind,
+            reply.status,
+            sub_status,
+            milliseconds / 1000.0,
+            reply.charge,
+        );
+        reply.set(
+            "x-ms-number-of-read-regions",
+            &self.account.regions.len().saturating_sub(1).to_string(),
+        );
         reply.set("x-ms-request-duration-ms", &format!("{milliseconds:.3}"));
-        self.log_request(kind.operation, &reply, &head, &activity, milliseconds, connection);
+        self.log_request(
+            kind.operation,
+            &reply,
+            &head,
+            &activity,
+            milliseconds,
+            connection,
+        );
         unanswered.map_or_else(|| Ok(reply.render(&activity, head_only)), Err)
     }
 
@@ -176,8 +207,17 @@ impl Gateway {
                 return Ok(*reply);
             }
         };
-        let Accepted { caller, path, route, operation, ask } = accepted;
-        *kind = RequestKind { operation: operation.name, resource: route.resource() };
+        let Accepted {
+            caller,
+            path,
+            route,
+            operation,
+            ask,
+        } = accepted;
+        *kind = RequestKind {
+            operation: operation.name,
+            resource: route.resource(),
+        };
         let body = match body::read(body).await.and_then(in_text) {
             Ok(body) => body,
             Err(error) => return Ok(Reply::failed(error)),
@@ -188,9 +228,20 @@ impl Gateway {
         if let Some(end) = suffered(self.faults.strike(FaultTime::Before, prey.as_ref())).await {
             return end;
         }
-        let call = Call { caller, path, target: route.target, ask, body, account, scheme, host };
+        let call = Call {
+            caller,
+            path,
+            target: route.target,
+            ask,
+            body,
+            account,
+            scheme,
+            host,
+        };
         let reply = self.carry_out(operation, call).await;
-        suffered(self.faults.strike(FaultTime::After, prey.as_ref())).await.unwrap_or(Ok(reply))
+        suffered(self.faults.strike(FaultTime::After, prey.as_ref()))
+            .await
+            .unwrap_or(Ok(reply))
     }
 
     /// Everything that can be said before the body is there.
@@ -208,14 +259,28 @@ impl Gateway {
         }
         let ask = Ask::parse(&head.headers, self.account.consistency).map_err(refused)?;
         let operation = operations::choose(route.target, method, &ask).map_err(refused)?;
-        let asked = auth::Asked { target: route.target, method, writes: operation.writes, path: &path, ask: &ask };
+        let asked = auth::Asked {
+            target: route.target,
+            method,
+            writes: operation.writes,
+            path: &path,
+            ask: &ask,
+        };
         auth::check(&asked, &caller, &self.engine).map_err(refused)?;
-        Ok(Accepted { caller, path, route, operation, ask })
+        Ok(Accepted {
+            caller,
+            path,
+            route,
+            operation,
+            ask,
+        })
     }
 
     fn identify(&self, head: &http::request::Parts, path: &Path, route: &Route) -> Result<Caller> {
         let text = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok());
-        let resolved = (route.target == Target::Addresses).then(|| Path::resolved(head.uri.query())).flatten();
+        let resolved = (route.target == Target::Addresses)
+            .then(|| Path::resolved(head.uri.query()))
+            .flatten();
         let (path, route) = match &resolved {
             Some(resolved) => (resolved, resolved.route()?),
             None => (path, route),
@@ -234,11 +299,16 @@ impl Gateway {
 
     async fn carry_out(&self, operation: &'static Operation, call: Call) -> Reply {
         let has_script = call.ask.pre_trigger.is_some() || call.ask.post_trigger.is_some();
-        let slow = operation.slow || call.body.len() > BIG_BODY_BYTES || (operation.writes && has_script);
+        let slow =
+            operation.slow || call.body.len() > BIG_BODY_BYTES || (operation.writes && has_script);
         let call = Arc::new(call);
         let begun = if slow {
             let (engine, call) = (self.engine.clone(), call.clone());
-            match self.pool.run(move || operations::begin(operation, &engine, &call)).await {
+            match self
+                .pool
+                .run(move || operations::begin(operation, &engine, &call))
+                .await
+            {
                 Ok(begun) => begun,
                 Err(error) => return Reply::failed(error),
             }
@@ -262,9 +332,9 @@ impl Gateway {
 
     /// The client's activity id, or a new one.
     fn activity(&self, headers: &HeaderMap) -> HeaderValue {
-        let sent = headers
-            .get("x-ms-activity-id")
-            .filter(|value| (1..=128).contains(&value.len()) && value.as_bytes().iter().all(u8::is_ascii_graphic));
+        let sent = headers.get("x-ms-activity-id").filter(|value| {
+            (1..=128).contains(&value.len()) && value.as_bytes().iter().all(u8::is_ascii_graphic)
+        });
         sent.cloned().unwrap_or_else(|| {
             let guid = guid(self.world.random(), self.world.random());
             HeaderValue::from_str(&guid).unwrap_or(HeaderValue::from_static("none"))
@@ -281,21 +351,35 @@ impl Gateway {
         milliseconds: f64,
         connection: &Connection,
     ) {
-        let level = if reply.status >= 500 { LogLevel::Warn } else { LogLevel::Debug };
+        let level = if reply.status >= 500 {
+            LogLevel::Warn
+        } else {
+            LogLevel::Debug
+        };
         if !self.log.wants(level) {
             return;
         }
-        let cause = reply.error.as_ref().map(Error::cause_chain).unwrap_or_default();
+        let cause = reply
+            .error
+            .as_ref()
+            .map(Error::cause_chain)
+            .unwrap_or_default();
         let peer = connection.peer.to_string();
         let mut fields = vec![
             ("op", Field::Text(operation)),
             ("method", Field::Text(head.method.as_str())),
             ("path", Field::Text(head.uri.path())),
             ("status", Field::Number(f64::from(reply.status))),
-            ("substatus", Field::Number(f64::from(reply.error.as_ref().map_or(0, Error::sub_status)))),
+            (
+                "substatus",
+                Field::Number(f64::from(reply.error.as_ref().map_or(0, Error::sub_status))),
+            ),
             ("ru", Field::Number(reply.charge.as_ru())),
             ("ms", Field::Number(milliseconds)),
-            ("activityId", Field::Text(activity.to_str().unwrap_or_default())),
+            (
+                "activityId",
+                Field::Text(activity.to_str().unwrap_or_default()),
+            ),
             ("peer", Field::Text(&peer)),
         ];
         if let Some(position) = reply.position {
@@ -323,7 +407,10 @@ async fn suffered(strike: Option<Strike>) -> Option<std::result::Result<Reply, U
 
 /// Checks the bounds of a request's head.
 fn check_size(head: &http::request::Parts) -> Result<()> {
-    let each = head.headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4);
+    let each = head
+        .headers
+        .iter()
+        .map(|(name, value)| name.as_str().len() + value.len() + 4);
     let bytes = each.sum::<usize>() + head.uri.path().len() + head.uri.query().map_or(0, str::len);
     if bytes <= HEAD_BYTES && head.headers.len() <= HEADERS {
         return Ok(());
@@ -346,7 +433,10 @@ fn in_text(body: Bytes) -> Result<Bytes> {
 fn host(head: &http::request::Parts, connection: &Connection) -> Option<String> {
     let target = head.uri.authority().map(|authority| authority.as_str());
     let header = || head.headers.get(HOST).and_then(|value| value.to_str().ok());
-    target.or_else(header).map(str::to_owned).or_else(|| Some(connection.local.to_string()))
+    target
+        .or_else(header)
+        .map(str::to_owned)
+        .or_else(|| Some(connection.local.to_string()))
 }
 
 /// A random GUID (version 4).
@@ -369,7 +459,11 @@ mod tests {
 
     fn connection() -> Connection {
         let local = SocketAddr::from(([127, 0, 0, 1], 8081));
-        Connection { scheme: Scheme::Http, peer: local, local }
+        Connection {
+            scheme: Scheme::Http,
+            peer: local,
+            local,
+        }
     }
 
     fn host_of(uri: &str, header: Option<&str>) -> Option<String> {
@@ -377,19 +471,28 @@ mod tests {
         if let Some(header) = header {
             request = request.header(HOST, header);
         }
-        host(&request.body(()).expect("a request").into_parts().0, &connection())
+        host(
+            &request.body(()).expect("a request").into_parts().0,
+            &connection(),
+        )
     }
 
     #[test]
     fn the_host_is_the_one_that_the_client_used() {
         assert_eq!(host_of("/", Some("db:1")).as_deref(), Some("db:1"));
-        assert_eq!(host_of("http://db:2/", Some("db:1")).as_deref(), Some("db:2"));
+        assert_eq!(
+            host_of("http://db:2/", Some("db:1")).as_deref(),
+            Some("db:2")
+        );
         assert_eq!(host_of("/", None).as_deref(), Some("127.0.0.1:8081"));
     }
 
     #[test]
     fn a_new_activity_id_is_a_random_guid() {
         assert_eq!(guid(0, 0), "00000000-0000-4000-8000-000000000000");
-        assert_eq!(guid(u64::MAX, u64::MAX), "ffffffff-ffff-4fff-bfff-ffffffffffff");
+        assert_eq!(
+            guid(u64::MAX, u64::MAX),
+            "ffffffff-ffff-4fff-bfff-ffffffffffff"
+        );
     }
 }

@@ -166,13 +166,21 @@ impl Ask {
     pub(crate) fn parse(headers: &HeaderMap, account: Consistency) -> Result<Self> {
         let mut ask = Ask::default();
         for (name, value) in headers {
-            let Some(header) = table::find(name.as_str()) else { continue };
+            let Some(header) = table::find(name.as_str()) else {
+                continue;
+            };
             let text = std::str::from_utf8(value.as_bytes())
                 .map_err(|_| Error::bad(format!("The value of the header '{name}' is not UTF-8.")))?
                 .trim();
             // An empty value is no value, but the start of the hash space is the empty text.
             if !text.is_empty() || header.name == "x-ms-start-epk" {
-                (header.read)(&mut ask, &value::Value { name: header.name, text })?;
+                (header.read)(
+                    &mut ask,
+                    &value::Value {
+                        name: header.name,
+                        text,
+                    },
+                )?;
             }
         }
         ask.account = Some(account);
@@ -235,7 +243,10 @@ impl Ask {
 
     /// The session token, unless less than session consistency is wanted: by the request, or else by the account.
     pub(crate) fn session(&self) -> Option<&str> {
-        let level = self.consistency.or(self.account).unwrap_or(Consistency::Session);
+        let level = self
+            .consistency
+            .or(self.account)
+            .unwrap_or(Consistency::Session);
         let weak = match self.strategy {
             Some(strategy) => strategy == Strategy::Eventual,
             None => level > Consistency::Session,
@@ -246,20 +257,29 @@ impl Ask {
     /// Whether reads are of the level at which the service asks two replicas.
     fn asks_two_replicas(&self) -> bool {
         match self.strategy {
-            Some(strategy) => matches!(strategy, Strategy::LatestCommitted | Strategy::GlobalStrong),
-            None => self.consistency.or(self.account).is_some_and(|level| level <= Consistency::BoundedStaleness),
+            Some(strategy) => {
+                matches!(strategy, Strategy::LatestCommitted | Strategy::GlobalStrong)
+            }
+            None => self
+                .consistency
+                .or(self.account)
+                .is_some_and(|level| level <= Consistency::BoundedStaleness),
         }
     }
 
     /// How a read is done.
     pub(crate) fn reading(&self) -> ReadOptions<'_> {
-        ReadOptions { session: self.session(), manner: self.manner }
+        ReadOptions {
+            session: self.session(),
+            manner: self.manner,
+        }
     }
 
     /// Whether a query is to be answered in anything but text. Only queries are ever answered so: for feeds and single
     /// resources the service ignores both headers.
     pub(crate) fn wants_binary(&self) -> bool {
-        self.format.map_or(self.reads_no_text, |format| format != Format::JsonText)
+        self.format
+            .map_or(self.reads_no_text, |format| format != Format::JsonText)
     }
 }
 

@@ -98,13 +98,18 @@ pub(crate) struct Answer<'a> {
 /// # Errors
 /// 400 that says which record is wrong, and how.
 pub(crate) fn read_operations(body: &Bytes) -> Result<Vec<Operation>> {
-    let invalid = |what: String| Error::bad(format!("The batch in HybridRow form is invalid: {what}."));
+    let invalid =
+        |what: String| Error::bad(format!("The batch in HybridRow form is invalid: {what}."));
     let mut stream = Reader(body.clone());
-    stream.segment().map_err(|problem| invalid(format!("its segment {problem}")))?;
+    stream
+        .segment()
+        .map_err(|problem| invalid(format!("its segment {problem}")))?;
     let mut operations = Vec::new();
     while !stream.is_at_end() {
         let read = stream.record().and_then(|row| Reader(row).operation());
-        operations.push(read.map_err(|problem| invalid(format!("record {} {problem}", operations.len() + 1)))?);
+        operations.push(
+            read.map_err(|problem| invalid(format!("record {} {problem}", operations.len() + 1)))?,
+        );
     }
     Ok(operations)
 }
@@ -135,7 +140,11 @@ impl Reader {
     }
 
     fn take(&mut self, length: usize) -> Read<Bytes> {
-        if length > self.0.len() { Err(CUT) } else { Ok(self.0.split_to(length)) }
+        if length > self.0.len() {
+            Err(CUT)
+        } else {
+            Ok(self.0.split_to(length))
+        }
     }
 
     fn array<const N: usize>(&mut self) -> Read<[u8; N]> {
@@ -184,7 +193,11 @@ impl Reader {
         if self.byte()? != FIRST_BYTE {
             return Err("is no row of the version known");
         }
-        if self.uint32()? == schema { Ok(()) } else { Err(SCHEMA) }
+        if self.uint32()? == schema {
+            Ok(())
+        } else {
+            Err(SCHEMA)
+        }
     }
 
     /// The segment at the start of a stream.
@@ -204,7 +217,11 @@ impl Reader {
         let length = usize::try_from(self.int32()?).map_err(|_| CUT)?;
         let checksum = self.uint32()?;
         let body = self.take(length)?;
-        if crc32fast::hash(&body) == checksum { Ok(body) } else { Err("does not have its checksum") }
+        if crc32fast::hash(&body) == checksum {
+            Ok(body)
+        } else {
+            Err("does not have its checksum")
+        }
     }
 
     /// An operation, which fills its row.
@@ -236,14 +253,26 @@ impl Reader {
         let (kind, path) = (self.byte()?, self.varint()?);
         let twice = match (path, kind) {
             (path::INDEXING_DIRECTIVE..=path::MINIMAL, kind::NULL) => false,
-            (path::INDEXING_DIRECTIVE, kind::UTF8) => operation.indexing_directive.replace(self.text()?).is_some(),
+            (path::INDEXING_DIRECTIVE, kind::UTF8) => {
+                operation.indexing_directive.replace(self.text()?).is_some()
+            }
             (path::IF_MATCH, kind::UTF8) => operation.if_match.replace(self.text()?).is_some(),
-            (path::IF_NONE_MATCH, kind::UTF8) => operation.if_none_match.replace(self.text()?).is_some(),
-            (path::TIME_TO_LIVE, kind::INT32) => operation.time_to_live.replace(self.int32()?).is_some(),
-            (path::MINIMAL, kind::FALSE | kind::TRUE) => operation.minimal.replace(kind == kind::TRUE).is_some(),
+            (path::IF_NONE_MATCH, kind::UTF8) => {
+                operation.if_none_match.replace(self.text()?).is_some()
+            }
+            (path::TIME_TO_LIVE, kind::INT32) => {
+                operation.time_to_live.replace(self.int32()?).is_some()
+            }
+            (path::MINIMAL, kind::FALSE | kind::TRUE) => {
+                operation.minimal.replace(kind == kind::TRUE).is_some()
+            }
             _ => return Err("has a member that its schema does not know, or of another type"),
         };
-        if twice { Err("has a member twice") } else { Ok(()) }
+        if twice {
+            Err("has a member twice")
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -253,11 +282,25 @@ impl Answer<'_> {
         let mut row = Vec::with_capacity(64 + self.body.map_or(0, <[u8]>::len));
         row.put_u8(FIRST_BYTE);
         row.put_u32_le(BATCH_RESULT);
-        let present = [true, self.sub_status != 0, self.etag.is_some(), self.body.is_some()];
-        row.put_u8(present.iter().zip(0..).map(|(is, bit)| u8::from(*is) << bit).sum());
+        let present = [
+            true,
+            self.sub_status != 0,
+            self.etag.is_some(),
+            self.body.is_some(),
+        ];
+        row.put_u8(
+            present
+                .iter()
+                .zip(0..)
+                .map(|(is, bit)| u8::from(*is) << bit)
+                .sum(),
+        );
         row.put_i32_le(i32::from(self.status));
         row.put_u32_le(self.sub_status);
-        for bytes in [self.etag.map(str::as_bytes), self.body].into_iter().flatten() {
+        for bytes in [self.etag.map(str::as_bytes), self.body]
+            .into_iter()
+            .flatten()
+        {
             put_varint(&mut row, bytes.len() as u64);
             row.put_slice(bytes);
         }

@@ -41,7 +41,8 @@ mod serve;
 
 pub use auth::{Directory, DirectoryError, Keys, KeysError};
 pub use faults::{
-    ArmedFault, FaultAnswer, FaultOutcome, FaultRule, FaultTime, Faults, Unanswered, known_operations, known_statuses,
+    ArmedFault, FaultAnswer, FaultOutcome, FaultRule, FaultTime, Faults, Unanswered,
+    known_operations, known_statuses,
 };
 pub use gateway::{Connection, Gateway, Scheme};
 pub use headers::{Header, known_headers};

@@ -59,7 +59,11 @@ pub struct Log {
 impl Log {
     /// A log of `level` that writes to `sink`.
     pub fn new(level: LogLevel, format: LogFormat, sink: impl Write + Send + 'static) -> Self {
-        Log { level, format, sink: Mutex::new(Box::new(sink)) }
+        Log {
+            level,
+            format,
+            sink: Mutex::new(Box::new(sink)),
+        }
     }
 
     /// Whether lines of `level` are written.
@@ -68,7 +72,13 @@ impl Log {
     }
 
     /// Writes a line. `now_ms` is in milliseconds since 1970.
-    pub fn write(&self, now_ms: u64, level: LogLevel, sentence: &str, fields: &[(&str, Field<'_>)]) {
+    pub fn write(
+        &self,
+        now_ms: u64,
+        level: LogLevel,
+        sentence: &str,
+        fields: &[(&str, Field<'_>)],
+    ) {
         if !self.wants(level) {
             return;
         }
@@ -80,7 +90,10 @@ impl Log {
             LogFormat::Json => json_line(&time, level, sentence, fields),
         };
         // A poisoned lock only means that another line was cut short.
-        let mut sink = self.sink.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut sink = self
+            .sink
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
         let _ = sink.write_all(&line);
         let _ = sink.flush();
     }
@@ -90,7 +103,9 @@ fn text_line(time: &str, level: LogLevel, sentence: &str, fields: &[(&str, Field
     let mut line = format!("{time} {:5} {}", level.name(), sentence.escape_debug());
     for (name, value) in fields {
         line.push_str(&match value {
-            Field::Text(text) if text.chars().all(|c| c.is_ascii_graphic() && c != '"') && !text.is_empty() => {
+            Field::Text(text)
+                if text.chars().all(|c| c.is_ascii_graphic() && c != '"') && !text.is_empty() =>
+            {
                 format!(" {name}={text}")
             }
             Field::Text(text) => format!(" {name}={text:?}"),
@@ -103,14 +118,20 @@ fn text_line(time: &str, level: LogLevel, sentence: &str, fields: &[(&str, Field
 
 fn json_line(time: &str, level: LogLevel, sentence: &str, fields: &[(&str, Field<'_>)]) -> Vec<u8> {
     let mut line = Vec::new();
-    let first = [("time", Field::Text(time)), ("level", Field::Text(level.name())), ("message", Field::Text(sentence))];
+    let first = [
+        ("time", Field::Text(time)),
+        ("level", Field::Text(level.name())),
+        ("message", Field::Text(sentence)),
+    ];
     for (i, (name, value)) in first.iter().chain(fields).enumerate() {
         line.push(if i == 0 { b'{' } else { b',' });
         write_string(name, &mut line);
         line.push(b':');
         match value {
             Field::Text(text) => write_string(text, &mut line),
-            Field::Number(number) if number.is_finite() => line.extend_from_slice(number.to_string().as_bytes()),
+            Field::Number(number) if number.is_finite() => {
+                line.extend_from_slice(number.to_string().as_bytes())
+            }
             Field::Number(_) => line.extend_from_slice(b"null"),
         }
     }
@@ -124,15 +145,28 @@ mod tests {
 
     #[test]
     fn a_text_line_stays_one_line_whatever_a_client_sends() {
-        let line = text_line("T", LogLevel::Warn, "failed", &[("id", Field::Text("a\nb"))]);
+        let line = text_line(
+            "T",
+            LogLevel::Warn,
+            "failed",
+            &[("id", Field::Text("a\nb"))],
+        );
         assert_eq!(line, b"T warn  failed id=\"a\\nb\"\n");
     }
 
     #[test]
     fn a_json_line_is_json() {
-        let line = json_line("T", LogLevel::Debug, "re\"quest", &[("status", Field::Number(200.0))]);
+        let line = json_line(
+            "T",
+            LogLevel::Debug,
+            "re\"quest",
+            &[("status", Field::Number(200.0))],
+        );
         let json = orrery_model::json::parse(&line).expect("it parses");
-        assert_eq!(json.get("message").and_then(|m| m.as_str()), Some("re\"quest"));
+        assert_eq!(
+            json.get("message").and_then(|m| m.as_str()),
+            Some("re\"quest")
+        );
         assert_eq!(json.get("status").and_then(|s| s.as_i64()), Some(200));
     }
 }

@@ -22,7 +22,10 @@ pub struct RequestKind {
 }
 
 /// A request that was refused before its operation was known.
-pub(crate) const UNKNOWN: RequestKind = RequestKind { operation: "unknown", resource: "unknown" };
+pub(crate) const UNKNOWN: RequestKind = RequestKind {
+    operation: "unknown",
+    resource: "unknown",
+};
 
 /// Requests of one kind.
 #[derive(Debug)]
@@ -56,19 +59,32 @@ pub struct RequestCounts {
 
 impl Metrics {
     /// Counts a request that is answered, or left without an answer: status 0.
-    pub fn answered(&self, kind: RequestKind, status: u16, sub_status: u32, seconds: f64, charge: Charge) {
+    pub fn answered(
+        &self,
+        kind: RequestKind,
+        status: u16,
+        sub_status: u32,
+        seconds: f64,
+        charge: Charge,
+    ) {
         let series = self.series_of(kind);
         series.seconds.observe(seconds);
         series.charge.observe(charge.as_ru());
         let same = |(s, sub, _): &&(u16, u32, AtomicU64)| (*s, *sub) == (status, sub_status);
         {
-            let outcomes = series.outcomes.read().unwrap_or_else(PoisonError::into_inner);
+            let outcomes = series
+                .outcomes
+                .read()
+                .unwrap_or_else(PoisonError::into_inner);
             if let Some((_, _, count)) = outcomes.iter().find(same) {
                 count.fetch_add(1, Ordering::Relaxed);
                 return;
             }
         }
-        let mut outcomes = series.outcomes.write().unwrap_or_else(PoisonError::into_inner);
+        let mut outcomes = series
+            .outcomes
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
         match outcomes.iter().find(same) {
             Some((_, _, count)) => _ = count.fetch_add(1, Ordering::Relaxed),
             None => outcomes.push((status, sub_status, AtomicU64::new(1))),
@@ -76,21 +92,40 @@ impl Metrics {
     }
 
     fn series_of(&self, kind: RequestKind) -> Arc<Series> {
-        if let Some(series) = self.series.read().unwrap_or_else(PoisonError::into_inner).get(&kind) {
+        if let Some(series) = self
+            .series
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(&kind)
+        {
             return series.clone();
         }
         let mut all = self.series.write().unwrap_or_else(PoisonError::into_inner);
         let (seconds, charge) = (Histogram::new(SECONDS), Histogram::new(REQUEST_UNITS));
-        all.entry(kind).or_insert_with(|| Arc::new(Series { seconds, charge, outcomes: RwLock::default() })).clone()
+        all.entry(kind)
+            .or_insert_with(|| {
+                Arc::new(Series {
+                    seconds,
+                    charge,
+                    outcomes: RwLock::default(),
+                })
+            })
+            .clone()
     }
 
     /// What was counted so far, by kind.
     pub fn requests(&self) -> Vec<RequestCounts> {
         let all: Vec<(RequestKind, Arc<Series>)> = {
             let series = self.series.read().unwrap_or_else(PoisonError::into_inner);
-            series.iter().map(|(kind, series)| (*kind, series.clone())).collect()
+            series
+                .iter()
+                .map(|(kind, series)| (*kind, series.clone()))
+                .collect()
         };
-        let mut counts: Vec<_> = all.into_iter().map(|(kind, series)| series.read(kind)).collect();
+        let mut counts: Vec<_> = all
+            .into_iter()
+            .map(|(kind, series)| series.read(kind))
+            .collect();
         counts.sort_by_key(|counts| counts.kind);
         counts
     }
@@ -99,10 +134,17 @@ impl Metrics {
 impl Series {
     fn read(&self, kind: RequestKind) -> RequestCounts {
         let outcomes = self.outcomes.read().unwrap_or_else(PoisonError::into_inner);
-        let mut outcomes: Vec<_> =
-            outcomes.iter().map(|(status, sub, count)| (*status, *sub, count.load(Ordering::Relaxed))).collect();
+        let mut outcomes: Vec<_> = outcomes
+            .iter()
+            .map(|(status, sub, count)| (*status, *sub, count.load(Ordering::Relaxed)))
+            .collect();
         outcomes.sort_unstable();
-        RequestCounts { kind, seconds: self.seconds.read(), charge: self.charge.read(), outcomes }
+        RequestCounts {
+            kind,
+            seconds: self.seconds.read(),
+            charge: self.charge.read(),
+            outcomes,
+        }
     }
 }
 
@@ -113,14 +155,27 @@ mod tests {
     #[test]
     fn requests_are_counted_by_kind_and_outcome() {
         let metrics = Metrics::default();
-        let read = RequestKind { operation: "read_item", resource: "docs" };
+        let read = RequestKind {
+            operation: "read_item",
+            resource: "docs",
+        };
         metrics.answered(read, 200, 0, 0.001, Charge(100));
         metrics.answered(read, 429, 3200, 0.002, Charge(0));
         metrics.answered(read, 200, 0, 0.003, Charge(250));
         metrics.answered(UNKNOWN, 401, 0, 0.0, Charge(0));
         let counts = metrics.requests();
         assert_eq!(counts.len(), 2);
-        assert_eq!((counts[0].kind, counts[0].outcomes.clone()), (read, vec![(200, 0, 2), (429, 3200, 1)]));
-        assert_eq!((counts[0].charge.count, counts[0].charge.sum, counts[0].seconds.count), (3, 3.5, 3));
+        assert_eq!(
+            (counts[0].kind, counts[0].outcomes.clone()),
+            (read, vec![(200, 0, 2), (429, 3200, 1)])
+        );
+        assert_eq!(
+            (
+                counts[0].charge.count,
+                counts[0].charge.sum,
+                counts[0].seconds.count
+            ),
+            (3, 3.5, 3)
+        );
     }
 }

@@ -73,30 +73,66 @@ pub(crate) struct Begun {
 }
 
 const fn read(name: &'static str, run: Run) -> Operation {
-    Operation { name, writes: false, slow: false, run }
+    Operation {
+        name,
+        writes: false,
+        slow: false,
+        run,
+    }
 }
 const fn slow_read(name: &'static str, run: Run) -> Operation {
-    Operation { name, writes: false, slow: true, run }
+    Operation {
+        name,
+        writes: false,
+        slow: true,
+        run,
+    }
 }
 const fn write(name: &'static str, run: Run) -> Operation {
-    Operation { name, writes: true, slow: false, run }
+    Operation {
+        name,
+        writes: true,
+        slow: false,
+        run,
+    }
 }
 const fn slow_write(name: &'static str, run: Run) -> Operation {
-    Operation { name, writes: true, slow: true, run }
+    Operation {
+        name,
+        writes: true,
+        slow: true,
+        run,
+    }
 }
 
 static READ_ACCOUNT: Operation = read("read_account", Run::Account(metadata::read_account));
 static LIST_DATABASES: Operation = slow_read("list_databases", Run::Account(feeds::list_databases));
-static QUERY_DATABASES: Operation = slow_read("query_databases", Run::Account(queries::query_databases));
-static CREATE_DATABASE: Operation = slow_write("create_database", Run::Account(metadata::create_database));
+static QUERY_DATABASES: Operation =
+    slow_read("query_databases", Run::Account(queries::query_databases));
+static CREATE_DATABASE: Operation =
+    slow_write("create_database", Run::Account(metadata::create_database));
 static READ_DATABASE: Operation = read("read_database", Run::Database(metadata::read_database));
-static DELETE_DATABASE: Operation = slow_write("delete_database", Run::Database(metadata::delete_database));
-static LIST_CONTAINERS: Operation = slow_read("list_containers", Run::InDatabase(feeds::list_containers));
-static QUERY_CONTAINERS: Operation = slow_read("query_containers", Run::InDatabase(queries::query_containers));
-static CREATE_CONTAINER: Operation = slow_write("create_container", Run::InDatabase(metadata::create_container));
+static DELETE_DATABASE: Operation =
+    slow_write("delete_database", Run::Database(metadata::delete_database));
+static LIST_CONTAINERS: Operation =
+    slow_read("list_containers", Run::InDatabase(feeds::list_containers));
+static QUERY_CONTAINERS: Operation = slow_read(
+    "query_containers",
+    Run::InDatabase(queries::query_containers),
+);
+static CREATE_CONTAINER: Operation = slow_write(
+    "create_container",
+    Run::InDatabase(metadata::create_container),
+);
 static READ_CONTAINER: Operation = read("read_container", Run::Container(metadata::read_container));
-static REPLACE_CONTAINER: Operation = slow_write("replace_container", Run::Container(metadata::replace_container));
-static DELETE_CONTAINER: Operation = slow_write("delete_container", Run::Container(metadata::delete_container));
+static REPLACE_CONTAINER: Operation = slow_write(
+    "replace_container",
+    Run::Container(metadata::replace_container),
+);
+static DELETE_CONTAINER: Operation = slow_write(
+    "delete_container",
+    Run::Container(metadata::delete_container),
+);
 static LIST_PLAINS: Operation = slow_read("list_plain_resources", Run::Plain(plain::list));
 static QUERY_PLAINS: Operation = slow_read("query_plain_resources", Run::Plain(plain::query));
 static CREATE_PLAIN: Operation = slow_write("create_plain_resource", Run::Plain(plain::create));
@@ -107,20 +143,30 @@ static READ_RANGES: Operation = read("read_partition_key_ranges", Run::InContain
 static LIST_OFFERS: Operation = slow_read("list_offers", Run::Account(feeds::list_offers));
 static QUERY_OFFERS: Operation = slow_read("query_offers", Run::Account(queries::query_offers));
 static READ_OFFER: Operation = read("read_offer", Run::Account(metadata::read_offer));
-static REPLACE_OFFER: Operation = slow_write("replace_offer", Run::Account(metadata::replace_offer));
+static REPLACE_OFFER: Operation =
+    slow_write("replace_offer", Run::Account(metadata::replace_offer));
 static LIST_SCRIPTS: Operation = slow_read("list_scripts", Run::InContainer(feeds::list_scripts));
-static QUERY_SCRIPTS: Operation = slow_read("query_scripts", Run::InContainer(queries::query_scripts));
+static QUERY_SCRIPTS: Operation =
+    slow_read("query_scripts", Run::InContainer(queries::query_scripts));
 static CREATE_SCRIPT: Operation = slow_write("create_script", Run::InContainer(scripts::create));
 static READ_SCRIPT: Operation = slow_read("read_script", Run::InContainer(scripts::read));
 static REPLACE_SCRIPT: Operation = slow_write("replace_script", Run::InContainer(scripts::replace));
 static DELETE_SCRIPT: Operation = slow_write("delete_script", Run::InContainer(scripts::delete));
-static EXECUTE: Operation = slow_write("execute_stored_procedure", Run::InContainer(scripts::execute));
+static EXECUTE: Operation = slow_write(
+    "execute_stored_procedure",
+    Run::InContainer(scripts::execute),
+);
 static LIST_CONFLICTS: Operation = read("list_conflicts", Run::InContainer(feeds::list_conflicts));
-static QUERY_CONFLICTS: Operation = read("query_conflicts", Run::InContainer(queries::query_conflicts));
+static QUERY_CONFLICTS: Operation = read(
+    "query_conflicts",
+    Run::InContainer(queries::query_conflicts),
+);
 static READ_CONFLICT: Operation = read("read_conflict", Run::InContainer(feeds::no_such_conflict));
-static DELETE_CONFLICT: Operation = write("delete_conflict", Run::InContainer(feeds::no_such_conflict));
+static DELETE_CONFLICT: Operation =
+    write("delete_conflict", Run::InContainer(feeds::no_such_conflict));
 static READ_FEED: Operation = slow_read("read_items", Run::InContainer(feeds::read_items));
-static CHANGE_FEED: Operation = slow_read("query_change_feed", Run::InContainer(feeds::change_feed));
+static CHANGE_FEED: Operation =
+    slow_read("query_change_feed", Run::InContainer(feeds::change_feed));
 static QUERY_PLAN: Operation = slow_read("query_plan", Run::InContainer(queries::plan));
 static QUERY_ITEMS: Operation = slow_read("query_items", Run::InContainer(queries::query_items));
 static CREATE_ITEM: Operation = write("create_item", Run::InContainer(items::create));
@@ -130,8 +176,10 @@ static REPLACE_ITEM: Operation = write("replace_item", Run::InContainer(items::r
 static PATCH_ITEM: Operation = write("patch_item", Run::InContainer(items::patch));
 static DELETE_ITEM: Operation = write("delete_item", Run::InContainer(items::delete));
 static EXECUTE_BATCH: Operation = slow_write("execute_batch", Run::InContainer(batches::run));
-static DELETE_LOGICAL_PARTITION: Operation =
-    slow_write("delete_all_items_by_partition_key", Run::InContainer(items::delete_logical_partition));
+static DELETE_LOGICAL_PARTITION: Operation = slow_write(
+    "delete_all_items_by_partition_key",
+    Run::InContainer(items::delete_logical_partition),
+);
 
 /// Every operation.
 #[rustfmt::skip] // a table that fills its lines
@@ -216,7 +264,12 @@ pub(crate) fn choose(target: Target, method: &str, ask: &Ask) -> Result<&'static
         ("DELETE", Target::Item) => &DELETE_ITEM,
         ("POST", Target::LogicalPartition) => &DELETE_LOGICAL_PARTITION,
         ("PATCH", Target::Item) => &PATCH_ITEM,
-        _ => return Err(Error::new(Kind::MethodNotAllowed, format!("The method {method} does not exist here."))),
+        _ => {
+            return Err(Error::new(
+                Kind::MethodNotAllowed,
+                format!("The method {method} does not exist here."),
+            ));
+        }
     };
     if ask.wants_binary() && operation.name == QUERY_ITEMS.name {
         return Err(Error::unsupported(
@@ -232,7 +285,12 @@ fn post_items(ask: &Ask, is_query: bool) -> Result<&'static Operation> {
     match ask {
         Ask { plan: true, .. } => Ok(&QUERY_PLAN),
         Ask { batch: true, .. } => Ok(&EXECUTE_BATCH),
-        Ask { change_feed: Some(_), .. } => Err(Error::unsupported("A change feed with a query (POST with A-IM)")),
+        Ask {
+            change_feed: Some(_),
+            ..
+        } => Err(Error::unsupported(
+            "A change feed with a query (POST with A-IM)",
+        )),
         _ if is_query => Ok(&QUERY_ITEMS),
         Ask { upsert: true, .. } => Ok(&UPSERT_ITEM),
         _ => Ok(&CREATE_ITEM),
@@ -247,7 +305,9 @@ fn post(
 ) -> Result<&'static Operation> {
     match ask.upsert {
         _ if is_query => Ok(query),
-        true => Err(Error::unsupported("Upsert (x-ms-documentdb-is-upsert) of a database or container")),
+        true => Err(Error::unsupported(
+            "Upsert (x-ms-documentdb-is-upsert) of a database or container",
+        )),
         false => Ok(create),
     }
 }
@@ -255,9 +315,14 @@ fn post(
 /// Triggers surround writes of items. Reads ignore their names, as the service does; other writes refuse them.
 fn check_triggers(operation: &'static Operation, ask: &Ask) -> Result<&'static Operation> {
     let named = ask.pre_trigger.is_some() || ask.post_trigger.is_some();
-    let of_item = matches!(operation.name, "create_item" | "upsert_item" | "replace_item" | "delete_item");
+    let of_item = matches!(
+        operation.name,
+        "create_item" | "upsert_item" | "replace_item" | "delete_item"
+    );
     if named && operation.writes && !of_item {
-        return Err(Error::bad("Triggers can only be named on the creation, replacement and deletion of items."));
+        return Err(Error::bad(
+            "Triggers can only be named on the creation, replacement and deletion of items.",
+        ));
     }
     Ok(operation)
 }
@@ -266,16 +331,27 @@ fn check_triggers(operation: &'static Operation, ask: &Ask) -> Result<&'static O
 pub(crate) fn begin(operation: &Operation, engine: &Engine, call: &Call) -> Begun {
     let mut owner = None;
     let step = start(operation, engine, call, &mut owner);
-    Begun { step: step.unwrap_or_else(|error| Step::Reply(Reply::failed(error))), owner }
+    Begun {
+        step: step.unwrap_or_else(|error| Step::Reply(Reply::failed(error))),
+        owner,
+    }
 }
 
-fn start(operation: &Operation, engine: &Engine, call: &Call, owner: &mut Option<Owner>) -> Result<Step> {
+fn start(
+    operation: &Operation,
+    engine: &Engine,
+    call: &Call,
+    owner: &mut Option<Owner>,
+) -> Result<Step> {
     match operation.run {
         Run::Account(run) => run(engine, call),
         Run::Database(run) => run(engine, call, &call.database(engine)?),
         Run::InDatabase(run) => {
             let database = call.database(engine).map_err(of_owner)?;
-            *owner = Some(Owner { path: format!("dbs/{}", database.id()), rid: database.rid() });
+            *owner = Some(Owner {
+                path: format!("dbs/{}", database.id()),
+                rid: database.rid(),
+            });
             run(engine, call, &database)
         }
         Run::Plain(run) => {
@@ -286,13 +362,19 @@ fn start(operation: &Operation, engine: &Engine, call: &Call, owner: &mut Option
         Run::Container(run) => {
             let container = call.container(engine)?;
             let path = format!("dbs/{}", container.database_id());
-            *owner = Some(Owner { path, rid: container.rid().database_part() });
+            *owner = Some(Owner {
+                path,
+                rid: container.rid().database_part(),
+            });
             run(engine, call, &container)
         }
         Run::InContainer(run) => {
             let container = call.container(engine).map_err(of_owner)?;
             let path = format!("dbs/{}/colls/{}", container.database_id(), container.id());
-            *owner = Some(Owner { path, rid: container.rid() });
+            *owner = Some(Owner {
+                path,
+                rid: container.rid(),
+            });
             run(engine, call, &container)
         }
     }
@@ -300,7 +382,11 @@ fn start(operation: &Operation, engine: &Engine, call: &Call, owner: &mut Option
 
 /// What is missing is not what was asked for but the resource above it.
 fn of_owner(error: Error) -> Error {
-    if error.kind() == Kind::NotFound { Error::owner_not_found() } else { error }
+    if error.kind() == Kind::NotFound {
+        Error::owner_not_found()
+    } else {
+        error
+    }
 }
 
 /// The answer to a batch whose writes are durable now.

@@ -81,6 +81,8 @@ impl Consistency {
 
     /// Reads a name, in any case of letters.
     pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|level| level.name().eq_ignore_ascii_case(name))
+        Self::ALL
+            .into_iter()
+            .find(|level| level.name().eq_ignore_ascii_case(name))
     }
 }

@@ -29,14 +29,20 @@ impl Pool {
     }
 
     fn with(running: usize, waiting: usize) -> Self {
-        Pool { admitted: Arc::new(Semaphore::new(running + waiting)), running: Arc::new(Semaphore::new(running)) }
+        Pool {
+            admitted: Arc::new(Semaphore::new(running + waiting)),
+            running: Arc::new(Semaphore::new(running)),
+        }
     }
 
     /// Runs `work` on the pool. If the caller goes away, `work` still ends before its place is free again.
     ///
     /// # Errors
     /// 429 if the pool and its queue are full; 500 if `work` panics.
-    pub async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+    pub async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T> {
         let admitted = self.admitted.clone().try_acquire_owned().map_err(|_| {
             Error::new(
                 Kind::Throttled,
@@ -44,7 +50,12 @@ impl Pool {
             )
             .with_retry_after_ms(RETRY_AFTER_MS)
         })?;
-        let running = self.running.clone().acquire_owned().await.map_err(Error::internal)?;
+        let running = self
+            .running
+            .clone()
+            .acquire_owned()
+            .await
+            .map_err(Error::internal)?;
         let done = tokio::task::spawn_blocking(move || {
             let result = work();
             drop((running, admitted));
@@ -71,15 +82,24 @@ pub async fn fenced<T>(work: impl Future<Output = T>) -> Result<T> {
     let mut work = std::pin::pin!(work);
     std::future::poll_fn(|context| {
         let polled = std::panic::catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context)));
-        polled.map_or_else(|panic| Poll::Ready(Err(Error::internal(panic_text(&*panic)))), |poll| poll.map(Ok))
+        polled.map_or_else(
+            |panic| Poll::Ready(Err(Error::internal(panic_text(&*panic)))),
+            |poll| poll.map(Ok),
+        )
     })
     .await
 }
 
 /// What a panic said.
 fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|s| (*s).to_owned()).or_else(|| panic.downcast_ref().cloned());
-    format!("panic: {}", text.unwrap_or_else(|| "of unknown kind".into()))
+    let text = panic
+        .downcast_ref::<&str>()
+        .map(|s| (*s).to_owned())
+        .or_else(|| panic.downcast_ref().cloned());
+    format!(
+        "panic: {}",
+        text.unwrap_or_else(|| "of unknown kind".into())
+    )
 }
 
 #[cfg(test)]
@@ -104,7 +124,10 @@ mod tests {
         });
         has_started.await.expect("it runs");
         let error = pool.run(|| ()).await.expect_err("full");
-        assert_eq!((error.status(), error.retry_after_ms()), (429, Some(RETRY_AFTER_MS)));
+        assert_eq!(
+            (error.status(), error.retry_after_ms()),
+            (429, Some(RETRY_AFTER_MS))
+        );
         release.send(()).expect("it waits");
         first.await.expect("it ends").expect("it runs");
         pool.run(|| ()).await.expect("the place is free again");
@@ -113,7 +136,10 @@ mod tests {
     #[tokio::test]
     async fn a_panic_is_an_internal_error_and_frees_its_place() {
         let pool = Pool::with(1, 0);
-        let error = pool.run::<()>(|| panic!("on purpose")).await.expect_err("it panics");
+        let error = pool
+            .run::<()>(|| panic!("on purpose"))
+            .await
+            .expect_err("it panics");
         assert_eq!(error.status(), 500);
         assert_eq!(error.cause_chain(), "panic: on purpose");
         pool.run(|| ()).await.expect("the place is free again");

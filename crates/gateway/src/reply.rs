@@ -68,13 +68,24 @@ impl Reply {
     /// An answer with a JSON body.
     pub(crate) fn json(status: u16, body: impl Into<Bytes>) -> Self {
         let (charge, work, position, error) = (Charge::default(), Work::default(), None, None);
-        Reply { status, headers: HeaderMap::with_capacity(32), body: body.into(), charge, work, position, error }
+        Reply {
+            status,
+            headers: HeaderMap::with_capacity(32),
+            body: body.into(),
+            charge,
+            work,
+            position,
+            error,
+        }
     }
 
     /// An answer with a body that is no text.
     pub(crate) fn bytes(status: u16, body: Bytes) -> Self {
         let mut reply = Reply::json(status, body);
-        reply.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
+        reply.headers.insert(
+            CONTENT_TYPE,
+            HeaderValue::from_static("application/octet-stream"),
+        );
         reply
     }
 
@@ -82,7 +93,11 @@ impl Reply {
     pub(crate) fn failed(error: Error) -> Self {
         const A_LOOK: Charge = Charge(100);
         let mut reply = Reply::empty(error.status());
-        reply.charge = if error.status() == 401 { Charge::default() } else { A_LOOK };
+        reply.charge = if error.status() == 401 {
+            Charge::default()
+        } else {
+            A_LOOK
+        };
         reply.error = Some(error);
         reply
     }
@@ -108,12 +123,14 @@ impl Reply {
     /// Sets a header; see [`Reply::with`].
     pub(crate) fn set(&mut self, name: &'static str, value: &str) {
         if !value.is_empty() {
-            self.headers.insert(HeaderName::from_static(name), header_value(value));
+            self.headers
+                .insert(HeaderName::from_static(name), header_value(value));
         }
     }
 
     fn set_number(&mut self, name: &'static str, value: u64) {
-        self.headers.insert(HeaderName::from_static(name), HeaderValue::from(value));
+        self.headers
+            .insert(HeaderName::from_static(name), HeaderValue::from(value));
     }
 
     /// The same answer with an etag.
@@ -150,7 +167,10 @@ impl Reply {
         };
         let parts: Vec<Json> = parts.iter().map(part).collect();
         let shown = object! { "charge" => self.charge.as_ru(), "parts" => parts };
-        self.set("x-orrery-charge-parts", &percent_encode(&Json::Object(shown).to_text()));
+        self.set(
+            "x-orrery-charge-parts",
+            &percent_encode(&Json::Object(shown).to_text()),
+        );
     }
 
     /// The answer as it goes out. `head` leaves out the body and keeps its length.
@@ -160,17 +180,26 @@ impl Reply {
             self.describe(&error, activity);
         }
         for (name, value) in CONSTANT {
-            self.headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+            self.headers.insert(
+                HeaderName::from_static(name),
+                HeaderValue::from_static(value),
+            );
         }
-        self.headers.insert(HeaderName::from_static("x-ms-activity-id"), activity.clone());
+        self.headers.insert(
+            HeaderName::from_static("x-ms-activity-id"),
+            activity.clone(),
+        );
         self.set("x-ms-request-charge", &self.charge.to_string());
         if let Some(position) = self.position {
             self.place(position);
         }
         let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         if status != StatusCode::NO_CONTENT && status != StatusCode::NOT_MODIFIED {
-            self.headers.entry(CONTENT_TYPE).or_insert(HeaderValue::from_static("application/json"));
-            self.headers.insert(CONTENT_LENGTH, HeaderValue::from(self.body.len()));
+            self.headers
+                .entry(CONTENT_TYPE)
+                .or_insert(HeaderValue::from_static("application/json"));
+            self.headers
+                .insert(CONTENT_LENGTH, HeaderValue::from(self.body.len()));
         } else {
             self.body.clear();
         }
@@ -193,7 +222,12 @@ impl Reply {
 
     /// Says where in a partition's history the answer stands: one session token, and the numbers behind it.
     fn place(&mut self, position: Position) {
-        let Position { range_id, version, lsn, item_lsn } = position;
+        let Position {
+            range_id,
+            version,
+            lsn,
+            item_lsn,
+        } = position;
         self.set("x-ms-session-token", &format!("{range_id}:{version}#{lsn}"));
         for name in [
             "lsn",
@@ -216,7 +250,8 @@ impl Reply {
 
     /// Names the methods that exist, on a 405.
     pub(crate) fn allowing(mut self, methods: &[&str]) -> Self {
-        self.headers.insert(ALLOW, header_value(&methods.join(", ")));
+        self.headers
+            .insert(ALLOW, header_value(&methods.join(", ")));
         self
     }
 }
@@ -224,12 +259,18 @@ impl Reply {
 /// When a client should come back, if that may help: always said where clients wait for it.
 pub(crate) fn retry_after_ms(error: &Error) -> Option<u64> {
     let waits = matches!(error.kind(), Kind::Throttled | Kind::RetryWith);
-    error.retry_after_ms().or(waits.then_some(RETRY_AFTER_MS_DEFAULT))
+    error
+        .retry_after_ms()
+        .or(waits.then_some(RETRY_AFTER_MS_DEFAULT))
 }
 
 /// Text as a header value; what cannot stand there is percent-encoded.
 fn header_value(text: &str) -> HeaderValue {
-    let plain = if text.is_ascii() { HeaderValue::from_str(text).ok() } else { None };
+    let plain = if text.is_ascii() {
+        HeaderValue::from_str(text).ok()
+    } else {
+        None
+    };
     plain.unwrap_or_else(|| {
         let encoded = utf8_percent_encode(text, UNPRINTABLE).to_string();
         HeaderValue::from_str(&encoded).unwrap_or(HeaderValue::from_static(""))
@@ -285,16 +326,25 @@ mod tests {
     const ACTIVITY: HeaderValue = HeaderValue::from_static("a-b-c");
 
     fn header<'a>(response: &'a Response<Full<Bytes>>, name: &str) -> Option<&'a str> {
-        response.headers().get(name).map(|v| v.to_str().expect("ASCII"))
+        response
+            .headers()
+            .get(name)
+            .map(|v| v.to_str().expect("ASCII"))
     }
 
     async fn body(response: Response<Full<Bytes>>) -> Bytes {
-        response.into_body().collect().await.expect("in memory").to_bytes()
+        response
+            .into_body()
+            .collect()
+            .await
+            .expect("in memory")
+            .to_bytes()
     }
 
     #[tokio::test]
     async fn an_error_is_json_with_the_words_and_the_activity() {
-        let error = Error::new(Kind::CrossPartitionQueryNotServable, "no \"plan\"").with_detail("{}");
+        let error =
+            Error::new(Kind::CrossPartitionQueryNotServable, "no \"plan\"").with_detail("{}");
         let response = Reply::failed(error).render(&ACTIVITY, false);
         assert_eq!(response.status(), 400);
         assert_eq!(header(&response, "x-ms-substatus"), Some("1004"));
@@ -303,18 +353,31 @@ mod tests {
         let text = body(response).await;
         assert_eq!(length, Some(text.len().to_string()));
         let json = parse(&text).expect("JSON");
-        assert_eq!(json.get("code").and_then(|c| c.as_str()), Some("BadRequest"));
+        assert_eq!(
+            json.get("code").and_then(|c| c.as_str()),
+            Some("BadRequest")
+        );
         let message = "Message: {\"Errors\":[\"no \\\"plan\\\"\"]}\r\nActivityId: a-b-c";
         assert_eq!(json.get("message").and_then(|m| m.as_str()), Some(message));
-        assert_eq!(json.get("additionalErrorInfo").and_then(|d| d.as_str()), Some("{}"));
+        assert_eq!(
+            json.get("additionalErrorInfo").and_then(|d| d.as_str()),
+            Some("{}")
+        );
     }
 
     #[tokio::test]
     async fn errors_of_queries_and_scripts_stand_in_the_message_as_they_are() {
-        for errors in [r#"{"errors":[{"code":"SC1001","message":"m"}]}"#, r#"{"Errors":["a script threw"]}"#] {
+        for errors in [
+            r#"{"errors":[{"code":"SC1001","message":"m"}]}"#,
+            r#"{"Errors":["a script threw"]}"#,
+        ] {
             let response = Reply::failed(Error::bad(errors)).render(&ACTIVITY, false);
             let json = parse(&body(response).await).expect("JSON");
-            let message = json.get("message").and_then(|m| m.as_str()).expect("a message").to_owned();
+            let message = json
+                .get("message")
+                .and_then(|m| m.as_str())
+                .expect("a message")
+                .to_owned();
             assert_eq!(message, format!("Message: {errors}\r\nActivityId: a-b-c"));
         }
     }
@@ -324,13 +387,26 @@ mod tests {
         let response = Reply::failed(Error::new(Kind::Throttled, "large")).render(&ACTIVITY, false);
         assert_eq!(header(&response, "x-ms-retry-after-ms"), Some("10"));
         let response = Reply::failed(Error::new(Kind::Throttled, "large").with_retry_after_ms(37));
-        assert_eq!(header(&response.render(&ACTIVITY, false), "x-ms-retry-after-ms"), Some("37"));
+        assert_eq!(
+            header(&response.render(&ACTIVITY, false), "x-ms-retry-after-ms"),
+            Some("37")
+        );
     }
 
     #[test]
     fn a_position_becomes_exactly_one_session_token() {
-        let position = Some(Position { range_id: 3, version: 9, lsn: 7, item_lsn: Some(5) });
-        let outcome = Outcome { result: Ok(()), charge: Charge(285), work: Work::default(), position };
+        let position = Some(Position {
+            range_id: 3,
+            version: 9,
+            lsn: 7,
+            item_lsn: Some(5),
+        });
+        let outcome = Outcome {
+            result: Ok(()),
+            charge: Charge(285),
+            work: Work::default(),
+            position,
+        };
         let response = Reply::of(outcome, |()| Reply::empty(200)).render(&ACTIVITY, false);
         assert_eq!(header(&response, "x-ms-session-token"), Some("3:9#7"));
         assert_eq!(header(&response, "x-ms-item-lsn"), Some("5"));
@@ -340,7 +416,10 @@ mod tests {
 
     #[tokio::test]
     async fn no_content_and_not_modified_have_no_body_and_head_keeps_the_length() {
-        let response = Reply::json(304, "{}").with_etag("\"7\"").with_rows(0, None).render(&ACTIVITY, false);
+        let response = Reply::json(304, "{}")
+            .with_etag("\"7\"")
+            .with_rows(0, None)
+            .render(&ACTIVITY, false);
         assert_eq!(header(&response, "x-ms-item-count"), Some("0"));
         assert_eq!(header(&response, "content-length"), None);
         assert!(body(response).await.is_empty());
@@ -351,17 +430,25 @@ mod tests {
 
     #[test]
     fn names_that_no_header_can_hold_are_percent_encoded() {
-        let owner = Owner { path: "dbs/ü b/colls/c".into(), rid: Rid::parse("XP0mAJ3H-AA=").expect("a rid") };
+        let owner = Owner {
+            path: "dbs/ü b/colls/c".into(),
+            rid: Rid::parse("XP0mAJ3H-AA=").expect("a rid"),
+        };
         let mut reply = Reply::empty(200);
         reply.owned_by(&owner);
         let response = reply.render(&ACTIVITY, false);
-        assert_eq!(header(&response, "x-ms-alt-content-path"), Some("dbs/%C3%BC b/colls/c"));
+        assert_eq!(
+            header(&response, "x-ms-alt-content-path"),
+            Some("dbs/%C3%BC b/colls/c")
+        );
         assert_eq!(header(&response, "x-ms-content-path"), Some("XP0mAJ3H-AA="));
     }
 
     #[test]
     fn empty_values_are_left_out() {
-        let response = Reply::empty(200).with("x-ms-continuation", "").render(&ACTIVITY, false);
+        let response = Reply::empty(200)
+            .with("x-ms-continuation", "")
+            .render(&ACTIVITY, false);
         assert_eq!(header(&response, "x-ms-continuation"), None);
         assert_eq!(percent_encode("The value is 1."), "The%20value%20is%201.");
     }

@@ -50,7 +50,11 @@ pub(crate) struct Route {
 impl Route {
     /// The type of the resource, for people.
     pub(crate) fn resource(&self) -> &'static str {
-        if self.signed_as.is_empty() { "account" } else { self.signed_as }
+        if self.signed_as.is_empty() {
+            "account"
+        } else {
+            self.signed_as
+        }
     }
 }
 
@@ -66,7 +70,13 @@ const fn route(
     link_segments: usize,
     methods: &'static [&'static str],
 ) -> Route {
-    Route { pattern, target, signed_as, link_segments, methods }
+    Route {
+        pattern,
+        target,
+        signed_as,
+        link_segments,
+        methods,
+    }
 }
 
 /// Every path of the protocol, the most frequent first.
@@ -75,17 +85,47 @@ static ROUTES: &[Route] = {
     use ScriptKind::{Function, Procedure, Trigger};
     use Target::*;
     &[
-        route(&["dbs", "*", "colls", "*", "docs", "*"], Item, "docs", 6, &["GET", "HEAD", "PUT", "PATCH", "DELETE"]),
+        route(
+            &["dbs", "*", "colls", "*", "docs", "*"],
+            Item,
+            "docs",
+            6,
+            &["GET", "HEAD", "PUT", "PATCH", "DELETE"],
+        ),
         route(&["dbs", "*", "colls", "*", "docs"], Items, "docs", 4, FEED),
-        route(&["dbs", "*", "colls", "*", "pkranges"], Ranges, "pkranges", 4, READ_FEED),
+        route(
+            &["dbs", "*", "colls", "*", "pkranges"],
+            Ranges,
+            "pkranges",
+            4,
+            READ_FEED,
+        ),
         route(&["dbs", "*", "colls", "*"], Container, "colls", 4, RESOURCE),
         route(&["dbs", "*", "colls"], Containers, "colls", 2, FEED),
-        route(&["dbs", "*"], Database, "dbs", 2, &["GET", "HEAD", "DELETE"]),
+        route(
+            &["dbs", "*"],
+            Database,
+            "dbs",
+            2,
+            &["GET", "HEAD", "DELETE"],
+        ),
         route(&["dbs"], Databases, "dbs", 0, FEED),
         route(&[], Account, "", 0, READ_FEED),
         route(&["offers"], Offers, "offers", 0, FEED),
-        route(&["offers", "*"], Offer, "offers", 2, &["GET", "HEAD", "PUT"]),
-        route(&["dbs", "*", "colls", "*", "sprocs"], Scripts(Procedure), "sprocs", 4, FEED),
+        route(
+            &["offers", "*"],
+            Offer,
+            "offers",
+            2,
+            &["GET", "HEAD", "PUT"],
+        ),
+        route(
+            &["dbs", "*", "colls", "*", "sprocs"],
+            Scripts(Procedure),
+            "sprocs",
+            4,
+            FEED,
+        ),
         route(
             &["dbs", "*", "colls", "*", "sprocs", "*"],
             Script(Procedure),
@@ -93,13 +133,55 @@ static ROUTES: &[Route] = {
             6,
             &["GET", "HEAD", "PUT", "DELETE", "POST"],
         ),
-        route(&["dbs", "*", "colls", "*", "triggers"], Scripts(Trigger), "triggers", 4, FEED),
-        route(&["dbs", "*", "colls", "*", "triggers", "*"], Script(Trigger), "triggers", 6, RESOURCE),
-        route(&["dbs", "*", "colls", "*", "udfs"], Scripts(Function), "udfs", 4, FEED),
-        route(&["dbs", "*", "colls", "*", "udfs", "*"], Script(Function), "udfs", 6, RESOURCE),
-        route(&["dbs", "*", "colls", "*", "conflicts"], Conflicts, "conflicts", 4, FEED),
-        route(&["dbs", "*", "colls", "*", "conflicts", "*"], Conflict, "conflicts", 6, &["GET", "HEAD", "DELETE"]),
-        route(&["dbs", "*", "colls", "*", "operations", "partitionkeydelete"], LogicalPartition, "colls", 4, POST),
+        route(
+            &["dbs", "*", "colls", "*", "triggers"],
+            Scripts(Trigger),
+            "triggers",
+            4,
+            FEED,
+        ),
+        route(
+            &["dbs", "*", "colls", "*", "triggers", "*"],
+            Script(Trigger),
+            "triggers",
+            6,
+            RESOURCE,
+        ),
+        route(
+            &["dbs", "*", "colls", "*", "udfs"],
+            Scripts(Function),
+            "udfs",
+            4,
+            FEED,
+        ),
+        route(
+            &["dbs", "*", "colls", "*", "udfs", "*"],
+            Script(Function),
+            "udfs",
+            6,
+            RESOURCE,
+        ),
+        route(
+            &["dbs", "*", "colls", "*", "conflicts"],
+            Conflicts,
+            "conflicts",
+            4,
+            FEED,
+        ),
+        route(
+            &["dbs", "*", "colls", "*", "conflicts", "*"],
+            Conflict,
+            "conflicts",
+            6,
+            &["GET", "HEAD", "DELETE"],
+        ),
+        route(
+            &["dbs", "*", "colls", "*", "operations", "partitionkeydelete"],
+            LogicalPartition,
+            "colls",
+            4,
+            POST,
+        ),
         route(
             &["dbs", "*", "colls", "*", "operations", "collectiontruncate"],
             Refused("Emptying a container (collectiontruncate)"),
@@ -108,10 +190,34 @@ static ROUTES: &[Route] = {
             &["POST", "PUT"],
         ),
         route(&["dbs", "*", "users"], Plains(User), "users", 2, FEED),
-        route(&["dbs", "*", "users", "*"], Plain(User), "users", 4, RESOURCE),
-        route(&["dbs", "*", "users", "*", "permissions"], Plains(Permission), "permissions", 4, FEED),
-        route(&["dbs", "*", "users", "*", "permissions", "*"], Plain(Permission), "permissions", 6, RESOURCE),
-        route(&["dbs", "*", "clientencryptionkeys"], Plains(EncryptionKey), "clientencryptionkeys", 2, FEED),
+        route(
+            &["dbs", "*", "users", "*"],
+            Plain(User),
+            "users",
+            4,
+            RESOURCE,
+        ),
+        route(
+            &["dbs", "*", "users", "*", "permissions"],
+            Plains(Permission),
+            "permissions",
+            4,
+            FEED,
+        ),
+        route(
+            &["dbs", "*", "users", "*", "permissions", "*"],
+            Plain(Permission),
+            "permissions",
+            6,
+            RESOURCE,
+        ),
+        route(
+            &["dbs", "*", "clientencryptionkeys"],
+            Plains(EncryptionKey),
+            "clientencryptionkeys",
+            2,
+            FEED,
+        ),
         // A key that is gone would leave items that nobody can read, so there is no DELETE.
         route(
             &["dbs", "*", "clientencryptionkeys", "*"],
@@ -168,23 +274,37 @@ impl Path {
     /// 400 for an escape that is broken or does not give UTF-8.
     pub(crate) fn parse(path: &str) -> Result<Self> {
         let raw = path.trim_matches('/');
-        let segments =
-            if raw.is_empty() { Vec::new() } else { raw.split('/').map(decode).collect::<Result<Vec<_>>>()? };
-        Ok(Path { raw: raw.to_owned(), segments })
+        let segments = if raw.is_empty() {
+            Vec::new()
+        } else {
+            raw.split('/').map(decode).collect::<Result<Vec<_>>>()?
+        };
+        Ok(Path {
+            raw: raw.to_owned(),
+            segments,
+        })
     }
 
     /// The path of the resource whose addresses a request for them wants, the parameter `$resolveFor`: the signature
     /// covers that one.
     pub(crate) fn resolved(query: Option<&str>) -> Option<Self> {
-        let parameters = query?.split('&').filter_map(|parameter| parameter.split_once('='));
-        let (_, value) = parameters.into_iter().find(|(name, _)| decode(name).is_ok_and(|n| n == "$resolveFor"))?;
+        let parameters = query?
+            .split('&')
+            .filter_map(|parameter| parameter.split_once('='));
+        let (_, value) = parameters
+            .into_iter()
+            .find(|(name, _)| decode(name).is_ok_and(|n| n == "$resolveFor"))?;
         decode(value).ok().map(|link| Path::of_link(&link))
     }
 
     /// A link, as a body or parameter names a resource: like a path, but not encoded.
     pub(crate) fn of_link(link: &str) -> Self {
         let raw = link.trim_matches('/').to_owned();
-        let segments = if raw.is_empty() { Vec::new() } else { raw.split('/').map(str::to_owned).collect() };
+        let segments = if raw.is_empty() {
+            Vec::new()
+        } else {
+            raw.split('/').map(str::to_owned).collect()
+        };
         Path { raw, segments }
     }
 
@@ -195,10 +315,20 @@ impl Path {
     pub(crate) fn route(&self) -> Result<&'static Route> {
         let fits = |route: &&Route| {
             route.pattern.len() == self.segments.len()
-                && route.pattern.iter().zip(&self.segments).all(|(p, s)| if *p == "*" { !s.is_empty() } else { p == s })
+                && route
+                    .pattern
+                    .iter()
+                    .zip(&self.segments)
+                    .all(|(p, s)| if *p == "*" { !s.is_empty() } else { p == s })
         };
         ROUTES.iter().find(fits).ok_or_else(|| {
-            Error::new(Kind::NotFound, format!("The path '/{}' names no resource. Resource Not Found.", self.raw))
+            Error::new(
+                Kind::NotFound,
+                format!(
+                    "The path '/{}' names no resource. Resource Not Found.",
+                    self.raw
+                ),
+            )
         })
     }
 
@@ -237,7 +367,12 @@ impl Path {
             links.push(last.to_lowercase());
         }
         let decoded = segments.join("/");
-        let raw = self.raw.split('/').take(segments.len()).collect::<Vec<_>>().join("/");
+        let raw = self
+            .raw
+            .split('/')
+            .take(segments.len())
+            .collect::<Vec<_>>()
+            .join("/");
         if raw != decoded {
             links.extend([decoded, raw]);
         } else {
@@ -248,7 +383,11 @@ impl Path {
 }
 
 fn decode(segment: &str) -> Result<String> {
-    let bad = || Error::bad(format!("The path segment '{segment}' is not valid percent-encoded UTF-8."));
+    let bad = || {
+        Error::bad(format!(
+            "The path segment '{segment}' is not valid percent-encoded UTF-8."
+        ))
+    };
     if !segment.contains('%') {
         return Ok(segment.to_owned());
     }
@@ -260,7 +399,9 @@ fn decode(segment: &str) -> Result<String> {
         }
         rest = &rest[at + 3..];
     }
-    let decoded = percent_encoding::percent_decode_str(segment).decode_utf8().map_err(|_| bad())?;
+    let decoded = percent_encoding::percent_decode_str(segment)
+        .decode_utf8()
+        .map_err(|_| bad())?;
     Ok(decoded.into_owned())
 }
 
@@ -269,7 +410,11 @@ mod tests {
     use super::*;
 
     fn target(path: &str) -> Option<Target> {
-        Path::parse(path).expect("a path").route().ok().map(|r| r.target)
+        Path::parse(path)
+            .expect("a path")
+            .route()
+            .ok()
+            .map(|r| r.target)
     }
 
     fn links(path: &str) -> Vec<String> {
@@ -279,7 +424,11 @@ mod tests {
 
     #[test]
     fn slashes_before_and_after_do_not_matter() {
-        for path in ["/dbs/d/colls/c/docs", "//dbs/d/colls/c/docs/", "/dbs/d/colls/c/docs//"] {
+        for path in [
+            "/dbs/d/colls/c/docs",
+            "//dbs/d/colls/c/docs/",
+            "/dbs/d/colls/c/docs//",
+        ] {
             assert_eq!(target(path), Some(Target::Items), "{path}");
         }
         assert_eq!(target("/"), Some(Target::Account));
@@ -288,7 +437,13 @@ mod tests {
 
     #[test]
     fn words_are_case_sensitive_and_unknown_paths_are_not_found() {
-        for path in ["/DBS/d", "/dbs/d/Colls/c", "/nowhere", "/dbs/d/colls/c/docs/i/attachments", "/dbs//colls"] {
+        for path in [
+            "/DBS/d",
+            "/dbs/d/Colls/c",
+            "/nowhere",
+            "/dbs/d/colls/c/docs/i/attachments",
+            "/dbs//colls",
+        ] {
             assert_eq!(target(path), None, "{path}");
         }
     }
@@ -310,10 +465,22 @@ mod tests {
     fn a_feed_signs_its_parent_and_a_resource_itself() {
         assert_eq!(links("/dbs"), [""]);
         assert_eq!(links("/dbs/blog/colls"), ["dbs/blog"]);
-        assert_eq!(links("/dbs/blog/colls/posts/docs/"), ["dbs/blog/colls/posts"]);
-        assert_eq!(links("/dbs/blog/colls/posts/docs/p%201")[0], "dbs/blog/colls/posts/docs/p 1");
-        assert_eq!(links("/dbs/blog/colls/posts/docs/p%201")[1], "dbs/blog/colls/posts/docs/p%201");
-        assert_eq!(links("/dbs/b/colls/p/operations/partitionkeydelete"), ["dbs/b/colls/p"]);
+        assert_eq!(
+            links("/dbs/blog/colls/posts/docs/"),
+            ["dbs/blog/colls/posts"]
+        );
+        assert_eq!(
+            links("/dbs/blog/colls/posts/docs/p%201")[0],
+            "dbs/blog/colls/posts/docs/p 1"
+        );
+        assert_eq!(
+            links("/dbs/blog/colls/posts/docs/p%201")[1],
+            "dbs/blog/colls/posts/docs/p%201"
+        );
+        assert_eq!(
+            links("/dbs/b/colls/p/operations/partitionkeydelete"),
+            ["dbs/b/colls/p"]
+        );
     }
 
     #[test]
@@ -333,8 +500,14 @@ mod tests {
 
     #[test]
     fn a_path_by_resource_id_signs_only_the_last_id_in_lower_case() {
-        assert_eq!(links("/dbs/XP0mAA==/colls/XP0mAJ3H-AA=/pkranges")[0], "xp0maj3h-aa=");
-        assert_eq!(links("/dbs/XP0mAA%3D%3D/colls/XP0mAJ3H-AA%3D/")[0], "xp0maj3h-aa=");
+        assert_eq!(
+            links("/dbs/XP0mAA==/colls/XP0mAJ3H-AA=/pkranges")[0],
+            "xp0maj3h-aa="
+        );
+        assert_eq!(
+            links("/dbs/XP0mAA%3D%3D/colls/XP0mAJ3H-AA%3D/")[0],
+            "xp0maj3h-aa="
+        );
         assert_eq!(links("/offers/8vLL"), ["8vll"]);
     }
 }

@@ -115,34 +115,62 @@ pub async fn serve<A: Service>(
             Err(error) => {
                 let text = error.to_string();
                 let fields = [("cause", Field::Text(&text))];
-                service.log().write(service.now_ms(), LogLevel::Warn, "cannot accept a connection", &fields);
+                service.log().write(
+                    service.now_ms(),
+                    LogLevel::Warn,
+                    "cannot accept a connection",
+                    &fields,
+                );
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             }
         };
-        let (service, tls, watcher, stopping) = (service.clone(), tls.clone(), graceful.watcher(), stopping.clone());
+        let (service, tls, watcher, stopping) = (
+            service.clone(),
+            tls.clone(),
+            graceful.watcher(),
+            stopping.clone(),
+        );
         tokio::spawn(async move {
-            let count = |change: i64| service.connections().into_iter().for_each(|open| open.add(change));
+            let count = |change: i64| {
+                service
+                    .connections()
+                    .into_iter()
+                    .for_each(|open| open.add(change))
+            };
             count(1);
             // A connection that breaks is the client's affair.
-            if let Err(error) = connected(service.clone(), stream, peer, tls, watcher, stopping).await {
+            if let Err(error) =
+                connected(service.clone(), stream, peer, tls, watcher, stopping).await
+            {
                 let (text, peer) = (error.to_string(), peer.to_string());
                 let fields = [("peer", Field::Text(&peer)), ("cause", Field::Text(&text))];
-                service.log().write(service.now_ms(), LogLevel::Debug, "connection ended", &fields);
+                service.log().write(
+                    service.now_ms(),
+                    LogLevel::Debug,
+                    "connection ended",
+                    &fields,
+                );
             }
             count(-1);
             drop(place);
         });
     }
     drop((listener, stop));
-    tokio::time::timeout(drain, graceful.shutdown()).await.is_ok()
+    tokio::time::timeout(drain, graceful.shutdown())
+        .await
+        .is_ok()
 }
 
 async fn accept(
     listener: &TcpListener,
     places: &Arc<Semaphore>,
 ) -> io::Result<(TcpStream, SocketAddr, tokio::sync::OwnedSemaphorePermit)> {
-    let place = places.clone().acquire_owned().await.map_err(io::Error::other)?;
+    let place = places
+        .clone()
+        .acquire_owned()
+        .await
+        .map_err(io::Error::other)?;
     let (stream, peer) = listener.accept().await?;
     Ok((stream, peer, place))
 }
@@ -169,14 +197,39 @@ async fn connected<A: Service>(
         return Ok(());
     }
     if first[0] != TLS_HANDSHAKE {
-        return speak(service, stream, Connection { scheme: Scheme::Http, peer, local }, watcher).await;
+        return speak(
+            service,
+            stream,
+            Connection {
+                scheme: Scheme::Http,
+                peer,
+                local,
+            },
+            watcher,
+        )
+        .await;
     }
     let tls = tls.ok_or("the client speaks TLS and the server has no certificate")?;
     let stream = tokio::time::timeout(HELLO_TIME, tls.accept(stream)).await??;
-    speak(service, stream, Connection { scheme: Scheme::Https, peer, local }, watcher).await
+    speak(
+        service,
+        stream,
+        Connection {
+            scheme: Scheme::Https,
+            peer,
+            local,
+        },
+        watcher,
+    )
+    .await
 }
 
-async fn speak<A, S>(service: Arc<A>, stream: S, connection: Connection, watcher: Watcher) -> Result<(), BoxError>
+async fn speak<A, S>(
+    service: Arc<A>,
+    stream: S,
+    connection: Connection,
+    watcher: Watcher,
+) -> Result<(), BoxError>
 where
     A: Service,
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
@@ -199,6 +252,8 @@ where
         let service = service.clone();
         async move { service.handle(request, &connection).await }
     });
-    let serving = builder.serve_connection(TokioIo::new(stream), answering).into_owned();
+    let serving = builder
+        .serve_connection(TokioIo::new(stream), answering)
+        .into_owned();
     watcher.watch(serving).await
 }

@@ -142,7 +142,14 @@ pub type Result<T> = std::result::Result<T, Error>;
 impl Error {
     /// An error with the sentence that the client reads.
     pub fn new(kind: Kind, told: impl Into<String>) -> Self {
-        Error { kind, sub_status: None, told: told.into(), detail: None, retry_after_ms: None, cause: None }
+        Error {
+            kind,
+            sub_status: None,
+            told: told.into(),
+            detail: None,
+            retry_after_ms: None,
+            cause: None,
+        }
     }
 
     /// A plain 400.
@@ -206,7 +213,10 @@ impl Error {
 
     /// An operation that was not carried out because another of its batch failed.
     pub fn failed_dependency() -> Self {
-        Self::new(Kind::FailedDependency, "The operation was not carried out because another one of its batch failed.")
+        Self::new(
+            Kind::FailedDependency,
+            "The operation was not carried out because another one of its batch failed.",
+        )
     }
 
     /// A request beyond the budget, in the service's words.
@@ -227,8 +237,10 @@ impl Error {
 
     /// Something of ours broke; the client learns only that.
     pub fn internal(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
-        let mut error =
-            Self::new(Kind::Internal, "The server met an internal error and did not carry out the request.");
+        let mut error = Self::new(
+            Kind::Internal,
+            "The server met an internal error and did not carry out the request.",
+        );
         error.cause = Some(cause.into());
         error
     }
@@ -322,8 +334,9 @@ mod tests {
     fn only_errors_are_in_the_table_and_each_pair_stands_once() {
         for (i, kind) in Kind::ALL.iter().enumerate() {
             assert!(kind.status() >= 400);
-            let twin =
-                Kind::ALL[..i].iter().find(|k| (k.status(), k.sub_status()) == (kind.status(), kind.sub_status()));
+            let twin = Kind::ALL[..i]
+                .iter()
+                .find(|k| (k.status(), k.sub_status()) == (kind.status(), kind.sub_status()));
             assert!(twin.is_none(), "{kind:?} and {twin:?} share a status");
         }
     }

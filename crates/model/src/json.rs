@@ -57,7 +57,10 @@ impl Object {
 
     /// The value of `name` to change, if there is one.
     pub fn get_mut(&mut self, name: &str) -> Option<&mut Json> {
-        self.members.iter_mut().find(|(n, _)| n == name).map(|(_, v)| v)
+        self.members
+            .iter_mut()
+            .find(|(n, _)| n == name)
+            .map(|(_, v)| v)
     }
 
     /// Sets `name`, in its old place if it is there already.

@@ -51,20 +51,31 @@ pub struct Histogram {
 const SCALE: f64 = 1e6;
 
 /// Bounds for how long something takes, in seconds: from a tenth of a millisecond to ten seconds.
-pub const SECONDS: &[f64] =
-    &[0.0001, 0.000_25, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+pub const SECONDS: &[f64] = &[
+    0.0001, 0.000_25, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5,
+    5.0, 10.0,
+];
 
 impl Histogram {
     /// An empty one; `bounds` rise.
     pub fn new(bounds: &'static [f64]) -> Self {
-        Histogram { bounds, counts: (0..=bounds.len()).map(|_| AtomicU64::new(0)).collect(), sum: AtomicU64::new(0) }
+        Histogram {
+            bounds,
+            counts: (0..=bounds.len()).map(|_| AtomicU64::new(0)).collect(),
+            sum: AtomicU64::new(0),
+        }
     }
 
     /// Counts a value of at least 0.
     pub fn observe(&self, value: f64) {
-        let at = self.bounds.iter().position(|bound| value <= *bound).unwrap_or(self.bounds.len());
+        let at = self
+            .bounds
+            .iter()
+            .position(|bound| value <= *bound)
+            .unwrap_or(self.bounds.len());
         self.counts[at].fetch_add(1, Ordering::Relaxed);
-        self.sum.fetch_add((value * SCALE).round() as u64, Ordering::Relaxed);
+        self.sum
+            .fetch_add((value * SCALE).round() as u64, Ordering::Relaxed);
     }
 
     /// Does `work` and counts the seconds that it took.
@@ -83,8 +94,15 @@ impl Histogram {
             count += counted.load(Ordering::Relaxed);
             below.push((*bound, count));
         }
-        count += self.counts.last().map_or(0, |above| above.load(Ordering::Relaxed));
-        Counted { below, count, sum: self.sum.load(Ordering::Relaxed) as f64 / SCALE }
+        count += self
+            .counts
+            .last()
+            .map_or(0, |above| above.load(Ordering::Relaxed));
+        Counted {
+            below,
+            count,
+            sum: self.sum.load(Ordering::Relaxed) as f64 / SCALE,
+        }
     }
 }
 
@@ -109,7 +127,14 @@ mod tests {
         for value in [0.5, 1.0, 4.0, 9.25] {
             histogram.observe(value);
         }
-        assert_eq!(histogram.read(), Counted { below: vec![(1.0, 2), (5.0, 3)], count: 4, sum: 14.75 });
+        assert_eq!(
+            histogram.read(),
+            Counted {
+                below: vec![(1.0, 2), (5.0, 3)],
+                count: 4,
+                sum: 14.75
+            }
+        );
         assert_eq!(histogram.time(|| 7), 7);
         assert_eq!(histogram.read().count, 5);
     }

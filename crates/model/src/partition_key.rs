@@ -77,18 +77,26 @@ impl Definition {
     /// # Errors
     /// 400 for anything but one path (`Hash`) or one to three (`MultiHash`, version 2) of plain property names.
     pub fn from_json(body: &Json) -> Result<Self> {
-        let bad = |what: &str| Error::bad(format!("The partition key definition is invalid: {what}."));
+        let bad =
+            |what: &str| Error::bad(format!("The partition key definition is invalid: {what}."));
         let body = body.as_object().ok_or_else(|| bad("it is not an object"))?;
         let texts: Vec<String> = body
             .get("paths")
             .and_then(Json::as_array)
             .ok_or_else(|| bad("'paths' is missing"))?
             .iter()
-            .map(|p| p.as_str().map(str::to_owned).ok_or_else(|| bad("a path is not a string")))
+            .map(|p| {
+                p.as_str()
+                    .map(str::to_owned)
+                    .ok_or_else(|| bad("a path is not a string"))
+            })
             .collect::<Result<_>>()?;
         let version = match body.get("version") {
             None | Some(Json::Null) => None,
-            Some(v) => Some(version_number(v).ok_or_else(|| bad("'version' is neither a number nor 'V1' or 'V2'"))?),
+            Some(v) => Some(
+                version_number(v)
+                    .ok_or_else(|| bad("'version' is neither a number nor 'V1' or 'V2'"))?,
+            ),
         };
         let kind = match body.get("kind") {
             None | Some(Json::Null) => "Hash",
@@ -102,20 +110,35 @@ impl Definition {
             ("Hash", Some(other)) => return Err(bad(&format!("version {other} is unknown"))),
             (other, _) => return Err(bad(&format!("kind '{other}' is not supported"))),
         };
-        let paths_max = if hashing == Hashing::Multi { limits::PARTITION_KEY_LEVELS } else { 1 };
+        let paths_max = if hashing == Hashing::Multi {
+            limits::PARTITION_KEY_LEVELS
+        } else {
+            1
+        };
         if texts.is_empty() {
             return Err(bad("it has no paths"));
         }
         if texts.len() > paths_max {
             let count = texts.len();
-            return Err(bad(&format!("Too many partition key paths: {count} where at most {paths_max} are allowed")));
+            return Err(bad(&format!(
+                "Too many partition key paths: {count} where at most {paths_max} are allowed"
+            )));
         }
         let paths = texts
             .iter()
             .map(|t| parse_path(t).ok_or_else(|| bad(&format!("the path '{t}'"))))
             .collect::<Result<_>>()?;
-        let system_key = body.get("systemKey").and_then(Json::as_bool).unwrap_or(false);
-        Ok(Definition { paths, texts, hashing, names_version: version.is_some(), system_key })
+        let system_key = body
+            .get("systemKey")
+            .and_then(Json::as_bool)
+            .unwrap_or(false);
+        Ok(Definition {
+            paths,
+            texts,
+            hashing,
+            names_version: version.is_some(),
+            system_key,
+        })
     }
 
     /// The definition of a container that was created without one. Items without the key, which are all but those that
@@ -123,13 +146,23 @@ impl Definition {
     pub fn none() -> Self {
         let texts = vec!["/_partitionKey".to_owned()];
         let paths = vec![vec!["_partitionKey".into()]];
-        Definition { paths, texts, hashing: Hashing::V1, names_version: false, system_key: true }
+        Definition {
+            paths,
+            texts,
+            hashing: Hashing::V1,
+            names_version: false,
+            system_key: true,
+        }
     }
 
     /// The `partitionKey` member that a container read returns.
     pub fn to_json(&self) -> Json {
         let paths: Vec<Json> = self.texts.iter().map(|t| Json::from(t.as_str())).collect();
-        let kind = if self.hashing == Hashing::Multi { "MultiHash" } else { "Hash" };
+        let kind = if self.hashing == Hashing::Multi {
+            "MultiHash"
+        } else {
+            "Hash"
+        };
         let mut body = object! { "paths" => paths, "kind" => kind };
         if self.names_version {
             body.push_new("version", if self.hashing == Hashing::V1 { 1 } else { 2 });
@@ -160,7 +193,11 @@ impl Definition {
     /// # Errors
     /// 400 if a component is too long.
     pub fn extract(&self, item: &Object) -> Result<PartitionKey> {
-        let components = self.paths.iter().map(|path| component_at(item, path)).collect();
+        let components = self
+            .paths
+            .iter()
+            .map(|path| component_at(item, path))
+            .collect();
         let key = PartitionKey { components };
         self.check(&key)?;
         Ok(key)
@@ -171,7 +208,9 @@ impl Definition {
     /// # Errors
     /// 400/1001 for the wrong number, 400 for a value that is too long.
     pub fn check(&self, key: &PartitionKey) -> Result<()> {
-        if key.components.len() != self.paths.len() && !(key.components.is_empty() && self.system_key) {
+        if key.components.len() != self.paths.len()
+            && !(key.components.is_empty() && self.system_key)
+        {
             return Err(Error::partition_key_mismatch());
         }
         let too_long = key
@@ -189,7 +228,10 @@ impl Definition {
 
     /// Where `key` lives.
     pub fn epk(&self, key: &PartitionKey) -> Epk {
-        let names_nothing = key.components.iter().all(|component| matches!(component, Component::Undefined));
+        let names_nothing = key
+            .components
+            .iter()
+            .all(|component| matches!(component, Component::Undefined));
         if self.system_key && names_nothing {
             return Epk::min();
         }
@@ -200,7 +242,11 @@ impl Definition {
     pub fn range_of(&self, key: &PartitionKey) -> EpkRange {
         let epk = self.epk(key);
         // The least point begins every other, so it is covered by itself.
-        let end = if epk == Epk::min() { Epk::from_bytes(&[0]) } else { epk.after_prefix() };
+        let end = if epk == Epk::min() {
+            Epk::from_bytes(&[0])
+        } else {
+            epk.after_prefix()
+        };
         EpkRange::new(epk, end)
     }
 }
@@ -216,10 +262,18 @@ impl PartitionKey {
     /// # Errors
     /// 400 for any other text.
     pub fn from_header(text: &str) -> Result<Self> {
-        let bad = || Error::bad(format!("The partition key header '{text}' is not a JSON array of primitive values."));
+        let bad = || {
+            Error::bad(format!(
+                "The partition key header '{text}' is not a JSON array of primitive values."
+            ))
+        };
         let json = parse(text.as_bytes()).map_err(|_| bad())?;
-        let components =
-            json.as_array().ok_or_else(bad)?.iter().map(|v| component(v).ok_or_else(bad)).collect::<Result<_>>()?;
+        let components = json
+            .as_array()
+            .ok_or_else(bad)?
+            .iter()
+            .map(|v| component(v).ok_or_else(bad))
+            .collect::<Result<_>>()?;
         Ok(PartitionKey { components })
     }
 
@@ -242,13 +296,18 @@ impl PartitionKey {
 impl PartialEq for PartitionKey {
     fn eq(&self, other: &Self) -> bool {
         self.components.len() == other.components.len()
-            && self.components.iter().zip(&other.components).all(|(a, b)| match (a, b) {
-                (Component::Undefined, Component::Undefined) | (Component::Null, Component::Null) => true,
-                (Component::Bool(a), Component::Bool(b)) => a == b,
-                (Component::Number(a), Component::Number(b)) => a.to_bits() == b.to_bits(),
-                (Component::String(a), Component::String(b)) => a == b,
-                _ => false,
-            })
+            && self
+                .components
+                .iter()
+                .zip(&other.components)
+                .all(|(a, b)| match (a, b) {
+                    (Component::Undefined, Component::Undefined)
+                    | (Component::Null, Component::Null) => true,
+                    (Component::Bool(a), Component::Bool(b)) => a == b,
+                    (Component::Number(a), Component::Number(b)) => a.to_bits() == b.to_bits(),
+                    (Component::String(a), Component::String(b)) => a == b,
+                    _ => false,
+                })
     }
 }
 
@@ -279,7 +338,10 @@ fn component(value: &Json) -> Option<Component> {
 /// An object or an array is no key: such items lie where those without the property do, as the SDKs' tests have it.
 fn component_at(item: &Object, path: &[String]) -> Component {
     let (first, rest) = path.split_first().expect("a path has a name");
-    let found = rest.iter().try_fold(item.get(first), |at, name| Some(at?.get(name))).flatten();
+    let found = rest
+        .iter()
+        .try_fold(item.get(first), |at, name| Some(at?.get(name)))
+        .flatten();
     found.and_then(component).unwrap_or(Component::Undefined)
 }
 
@@ -290,7 +352,11 @@ fn parse_path(text: &str) -> Option<Vec<String>> {
     let mut names = Vec::new();
     loop {
         let name;
-        if let Some(quote) = rest.chars().next().filter(|first| matches!(first, '"' | '\'')) {
+        if let Some(quote) = rest
+            .chars()
+            .next()
+            .filter(|first| matches!(first, '"' | '\''))
+        {
             let quoted = &rest[1..];
             let ends = |at: &usize| !quoted[..*at].ends_with('\\');
             let end = quoted.match_indices(quote).map(|(at, _)| at).find(ends)?;
@@ -351,30 +417,48 @@ mod tests {
     #[test]
     fn without_a_key_of_its_own_a_container_has_its_items_at_the_beginning() {
         let none = Definition::none();
-        assert_eq!(none.to_json().to_text(), r#"{"paths":["/_partitionKey"],"kind":"Hash","systemKey":true}"#);
+        assert_eq!(
+            none.to_json().to_text(),
+            r#"{"paths":["/_partitionKey"],"kind":"Hash","systemKey":true}"#
+        );
         let key = |text| PartitionKey::from_header(text).expect("a key");
         for empty in ["[]", "[{}]"] {
             none.check(&key(empty)).expect(empty);
             assert_eq!(none.epk(&key(empty)), Epk::min(), "{empty}");
             let range = none.range_of(&key(empty));
-            assert_eq!((range.min.to_string(), range.max.to_string()), (String::new(), "00".into()));
+            assert_eq!(
+                (range.min.to_string(), range.max.to_string()),
+                (String::new(), "00".into())
+            );
         }
         let named = none.epk(&key(r#"["x"]"#));
-        assert_eq!(named, Epk::of(Hashing::V1, &[Component::String("x".into())]));
+        assert_eq!(
+            named,
+            Epk::of(Hashing::V1, &[Component::String("x".into())])
+        );
         assert_ne!(none.epk(&key("[null]")), Epk::min());
-        assert_eq!(none.check(&key(r#"["x","y"]"#)).expect_err("too many").sub_status(), 1001);
+        assert_eq!(
+            none.check(&key(r#"["x","y"]"#))
+                .expect_err("too many")
+                .sub_status(),
+            1001
+        );
     }
 
     #[test]
     fn a_definition_without_a_version_equals_the_one_that_names_the_first() {
-        let of = |version: &str| definition(&format!(r#"{{"paths":["/a"]{version}}}"#)).expect("definition");
+        let of = |version: &str| {
+            definition(&format!(r#"{{"paths":["/a"]{version}}}"#)).expect("definition")
+        };
         assert_eq!(of(""), of(r#","version":1"#));
         assert_ne!(of(""), of(r#","version":2"#));
     }
 
     #[test]
     fn a_version_may_be_named_as_the_java_sdk_names_it() {
-        let of = |version: &str| definition(&format!(r#"{{"paths":["/a"],"version":{version}}}"#)).expect("definition");
+        let of = |version: &str| {
+            definition(&format!(r#"{{"paths":["/a"],"version":{version}}}"#)).expect("definition")
+        };
         assert_eq!(of(r#""V2""#), of("2"));
         assert_eq!(of(r#""v1""#), of("1"));
         assert!(of(r#""V2""#).to_json().to_text().contains(r#""version":2"#));
@@ -402,8 +486,14 @@ mod tests {
     #[test]
     fn names_of_a_path_may_stand_in_either_quotes() {
         for (path, names) in [
-            (r#"/"level' 1*()"/"le/vel2""#, &["level' 1*()", "le/vel2"][..]),
-            (r#"/'level" 1*()'/'le/vel2'"#, &[r#"level" 1*()"#, "le/vel2"]),
+            (
+                r#"/"level' 1*()"/"le/vel2""#,
+                &["level' 1*()", "le/vel2"][..],
+            ),
+            (
+                r#"/'level" 1*()'/'le/vel2'"#,
+                &[r#"level" 1*()"#, "le/vel2"],
+            ),
             (r#"/"a\"b"/c"#, &[r#"a\"b"#, "c"]),
             ("/a'b/\"*\"", &["a'b", "*"]),
         ] {
@@ -416,7 +506,8 @@ mod tests {
 
     #[test]
     fn a_member_that_is_null_counts_as_absent() {
-        let of = |more: &str| definition(&format!(r#"{{"paths":["/a"]{more}}}"#)).expect("definition");
+        let of =
+            |more: &str| definition(&format!(r#"{{"paths":["/a"]{more}}}"#)).expect("definition");
         assert_eq!(of(r#","kind":null,"version":null"#), of(""));
     }
 
@@ -432,8 +523,13 @@ mod tests {
             (r#"{"a":{"b c":{"d":1}}}"#, "[{}]"),
         ] {
             let item = parse(item.as_bytes()).expect("JSON");
-            let key = definition.extract(item.as_object().expect("object")).expect("key");
-            assert!(key == PartitionKey::from_header(header).expect("header"), "{header}");
+            let key = definition
+                .extract(item.as_object().expect("object"))
+                .expect("key");
+            assert!(
+                key == PartitionKey::from_header(header).expect("header"),
+                "{header}"
+            );
         }
         assert!(PartitionKey::from_header("x").is_err());
         assert!(PartitionKey::from_header(r#"[{"a":1}]"#).is_err());

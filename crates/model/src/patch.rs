@@ -66,7 +66,10 @@ impl Patch {
         let (operations, condition) = match json {
             Json::Array(operations) => (operations, None),
             Json::Object(body) => {
-                if body.iter().any(|(name, _)| !["operations", "condition"].contains(&name)) {
+                if body
+                    .iter()
+                    .any(|(name, _)| !["operations", "condition"].contains(&name))
+                {
                     return Err(syntax());
                 }
                 let condition = match body.get("condition") {
@@ -74,7 +77,9 @@ impl Patch {
                     Some(Json::String(text)) => Some(text.clone()),
                     Some(_) => return Err(syntax()),
                 };
-                let Some(Json::Array(operations)) = body.get("operations") else { return Err(syntax()) };
+                let Some(Json::Array(operations)) = body.get("operations") else {
+                    return Err(syntax());
+                };
                 (operations, condition)
             }
             _ => return Err(syntax()),
@@ -84,11 +89,18 @@ impl Patch {
         }
         if operations.len() > limits::PATCH_OPERATIONS {
             let most = limits::PATCH_OPERATIONS;
-            return Err(Error::bad(format!("The number of patch operations cannot exceed '{most}'.")));
+            return Err(Error::bad(format!(
+                "The number of patch operations cannot exceed '{most}'."
+            )));
         }
-        let operations =
-            operations.iter().map(|json| Operation::read(json).ok_or_else(syntax)).collect::<Result<_>>()?;
-        Ok(Patch { condition, operations })
+        let operations = operations
+            .iter()
+            .map(|json| Operation::read(json).ok_or_else(syntax))
+            .collect::<Result<_>>()?;
+        Ok(Patch {
+            condition,
+            operations,
+        })
     }
 
     /// The names of the object's own members that the patch takes from, changes or looks into.
@@ -109,12 +121,20 @@ impl Patch {
     pub fn apply(&self, object: &Object) -> Result<Object> {
         let mut patched = object.clone();
         for (operation, number) in self.operations.iter().zip(1..) {
-            operation.apply(&mut patched).map_err(|told| Error::bad(format!("For Operation({number}): {told}")))?;
+            operation
+                .apply(&mut patched)
+                .map_err(|told| Error::bad(format!("For Operation({number}): {told}")))?;
         }
-        let deepest = patched.iter().map(|(_, value)| levels(value)).max().unwrap_or(0);
+        let deepest = patched
+            .iter()
+            .map(|(_, value)| levels(value))
+            .max()
+            .unwrap_or(0);
         if deepest >= limits::NESTING_DEPTH {
             let most = limits::NESTING_DEPTH;
-            return Err(Error::bad(format!("The item would be nested deeper than {most} levels after the patch.")));
+            return Err(Error::bad(format!(
+                "The item would be nested deeper than {most} levels after the patch."
+            )));
         }
         Ok(patched)
     }
@@ -164,7 +184,10 @@ impl Operation {
 }
 
 fn add(object: &mut Object, path: &Pointer, value: Json) -> Told<()> {
-    match path.parent(object).map_err(|missing| no_path("Add", missing))? {
+    match path
+        .parent(object)
+        .map_err(|missing| no_path("Add", missing))?
+    {
         Node::Object(members) => members.set(path.last(), value),
         Node::Array(elements) => {
             let at = path.place_in(elements).ok_or_else(|| out_of_bounds(path))?;
@@ -175,7 +198,10 @@ fn add(object: &mut Object, path: &Pointer, value: Json) -> Told<()> {
 }
 
 fn set(object: &mut Object, path: &Pointer, value: Json) -> Told<()> {
-    match path.parent(object).map_err(|missing| no_path("Given", missing))? {
+    match path
+        .parent(object)
+        .map_err(|missing| no_path("Given", missing))?
+    {
         Node::Object(members) => members.set(path.last(), value),
         Node::Array(elements) => {
             let at = path.place_in(elements).ok_or_else(|| out_of_bounds(path))?;
@@ -196,7 +222,10 @@ fn replace(object: &mut Object, path: &Pointer, value: Json) -> Told<()> {
 fn remove(object: &mut Object, path: &Pointer) -> Told<Json> {
     // What is not there is found out before anything is taken.
     existing(object, path, "removed")?;
-    match path.parent(object).map_err(|missing| no_path("Given", missing))? {
+    match path
+        .parent(object)
+        .map_err(|missing| no_path("Given", missing))?
+    {
         Node::Object(members) => members.remove(path.last()),
         Node::Array(elements) => path.place_in(elements).map(|at| elements.remove(at)),
     }
@@ -205,17 +234,26 @@ fn remove(object: &mut Object, path: &Pointer) -> Told<Json> {
 
 /// What the path leads to.
 fn existing<'a>(object: &'a mut Object, path: &Pointer, to_be: &str) -> Told<&'a mut Json> {
-    match path.parent(object).map_err(|missing| no_path("Given", missing))? {
-        Node::Object(members) => members.get_mut(path.last()).ok_or_else(|| absent(path, to_be)),
+    match path
+        .parent(object)
+        .map_err(|missing| no_path("Given", missing))?
+    {
+        Node::Object(members) => members
+            .get_mut(path.last())
+            .ok_or_else(|| absent(path, to_be)),
         Node::Array(elements) => {
             let at = path.place_in(elements);
-            at.and_then(|at| elements.get_mut(at)).ok_or_else(|| out_of_bounds(path))
+            at.and_then(|at| elements.get_mut(at))
+                .ok_or_else(|| out_of_bounds(path))
         }
     }
 }
 
 fn increment(object: &mut Object, path: &Pointer, by: &Number) -> Told<()> {
-    let number = match path.parent(object).map_err(|missing| no_path("Given", missing))? {
+    let number = match path
+        .parent(object)
+        .map_err(|missing| no_path("Given", missing))?
+    {
         Node::Object(members) => members.get_mut(path.last()),
         Node::Array(elements) => {
             let at = path.place_in(elements).ok_or_else(|| out_of_bounds(path))?;
@@ -235,7 +273,10 @@ fn increment(object: &mut Object, path: &Pointer, by: &Number) -> Told<()> {
 
 /// Whole numbers are added exactly as long as they fit. `None` beyond the range of a double.
 fn sum(a: &Number, b: &Number) -> Option<Number> {
-    let exact = a.exact_integer().zip(b.exact_integer()).and_then(|(a, b)| a.checked_add(b));
+    let exact = a
+        .exact_integer()
+        .zip(b.exact_integer())
+        .and_then(|(a, b)| a.checked_add(b));
     let number = exact.map_or_else(|| Number::from(a.as_f64() + b.as_f64()), Number::from);
     number.is_finite().then_some(number)
 }
@@ -244,7 +285,13 @@ fn sum(a: &Number, b: &Number) -> Option<Number> {
 fn levels(json: &Json) -> usize {
     match json {
         Json::Array(elements) => 1 + elements.iter().map(levels).max().unwrap_or(0),
-        Json::Object(members) => 1 + members.iter().map(|(_, value)| levels(value)).max().unwrap_or(0),
+        Json::Object(members) => {
+            1 + members
+                .iter()
+                .map(|(_, value)| levels(value))
+                .max()
+                .unwrap_or(0)
+        }
         _ => 0,
     }
 }
@@ -261,11 +308,18 @@ fn no_path(operation: &str, missing: &str) -> String {
 }
 
 fn out_of_bounds(path: &Pointer) -> String {
-    format!("Index({}) to operate on is out of array bounds.", path.last())
+    format!(
+        "Index({}) to operate on is out of array bounds.",
+        path.last()
+    )
 }
 
 fn absent(path: &Pointer, to_be: &str) -> String {
-    let note = if to_be == "removed" { " Note: it may also have been removed earlier in the transaction." } else { "" };
+    let note = if to_be == "removed" {
+        " Note: it may also have been removed earlier in the transaction."
+    } else {
+        ""
+    };
     format!("Node({path}) to be {to_be} is absent.{note}")
 }
 

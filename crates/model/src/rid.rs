@@ -74,7 +74,12 @@ impl Rid {
     /// The id of a client encryption key from its database's id and its own number.
     pub fn encryption_key(database: Rid, number: u32) -> Self {
         const KIND: u32 = 2;
-        Self::of(&[&database.bytes[..4], &[0; 4], &number.to_be_bytes(), &KIND.to_le_bytes()])
+        Self::of(&[
+            &database.bytes[..4],
+            &[0; 4],
+            &number.to_be_bytes(),
+            &KIND.to_le_bytes(),
+        ])
     }
 
     /// The id of an offer.
@@ -88,7 +93,10 @@ impl Rid {
             bytes[length..length + part.len()].copy_from_slice(part);
             length += part.len();
         }
-        Rid { bytes, length: length as u8 }
+        Rid {
+            bytes,
+            length: length as u8,
+        }
     }
 
     /// Reads the text form; `None` if it is not a resource id.
@@ -156,9 +164,15 @@ impl Rid {
             return None;
         }
         let tagged = u64::from_le_bytes(self.bytes[8..16].try_into().expect("eight bytes"));
-        let kind = [Child::Item, Child::Range, Child::Function, Child::Trigger, Child::Procedure]
-            .into_iter()
-            .find(|k| *k as u64 == tagged >> 60)?;
+        let kind = [
+            Child::Item,
+            Child::Range,
+            Child::Function,
+            Child::Trigger,
+            Child::Procedure,
+        ]
+        .into_iter()
+        .find(|k| *k as u64 == tagged >> 60)?;
         Some((kind, tagged & (CHILD_NUMBERS - 1)))
     }
 }
@@ -190,8 +204,17 @@ mod tests {
         assert_eq!(child(Child::Function), "hy5tAOrJ4DUBAAAAAAAAYA==");
         assert_eq!(child(Child::Trigger), "hy5tAOrJ4DUBAAAAAAAAcA==");
         assert_eq!(child(Child::Procedure), "hy5tAOrJ4DUBAAAAAAAAgA==");
-        assert_eq!(Rid::child(container, Child::Item, 256).to_string(), "hy5tAOrJ4DUAAQAAAAAAAA==");
-        assert_eq!(Rid::parse("XP0mAJ3H-AA=").expect("a container").database_part().to_string(), "XP0mAA==");
+        assert_eq!(
+            Rid::child(container, Child::Item, 256).to_string(),
+            "hy5tAOrJ4DUAAQAAAAAAAA=="
+        );
+        assert_eq!(
+            Rid::parse("XP0mAJ3H-AA=")
+                .expect("a container")
+                .database_part()
+                .to_string(),
+            "XP0mAA=="
+        );
     }
 
     #[test]
@@ -199,7 +222,10 @@ mod tests {
         let database = Rid::database(77);
         let container = Rid::container(database, 12);
         let item = Rid::child(container, Child::Item, 1 << 40);
-        assert_eq!((item.database_part(), item.container_part()), (database, container));
+        assert_eq!(
+            (item.database_part(), item.container_part()),
+            (database, container)
+        );
         assert_eq!(item.child_number(), Some((Child::Item, 1 << 40)));
         assert_eq!(Rid::parse(&item.to_string()), Some(item));
     }
@@ -212,17 +238,30 @@ mod tests {
             assert!(user.is_user() && !user.is_container(), "{user}");
             let permission = Rid::permission(user, u64::MAX);
             assert!(permission.is_permission() && !permission.is_encryption_key());
-            assert_eq!((permission.user_part(), permission.database_part()), (user, database));
+            assert_eq!(
+                (permission.user_part(), permission.database_part()),
+                (user, database)
+            );
             let key = Rid::encryption_key(database, number);
             assert!(key.is_encryption_key() && !key.is_permission());
-            assert_eq!((permission.child_number(), key.child_number()), (None, None));
+            assert_eq!(
+                (permission.child_number(), key.child_number()),
+                (None, None)
+            );
             assert_eq!(Rid::parse(&key.to_string()), Some(key));
         }
     }
 
     #[test]
     fn other_texts_are_no_ids() {
-        for text in ["", "posts", "a/bc", "AAAAAAA", "éééé", "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"] {
+        for text in [
+            "",
+            "posts",
+            "a/bc",
+            "AAAAAAA",
+            "éééé",
+            "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
+        ] {
             assert_eq!(Rid::parse(text), None, "{text}");
         }
     }

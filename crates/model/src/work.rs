@@ -78,8 +78,12 @@ impl Step {
             Step::Feed { items } => !items.is_empty(),
             _ => false,
         };
-        let again: Vec<Step> =
-            steps.iter().skip(from).filter(reads).map(|step| Step::SecondReplica(Box::new(step.clone()))).collect();
+        let again: Vec<Step> = steps
+            .iter()
+            .skip(from)
+            .filter(reads)
+            .map(|step| Step::SecondReplica(Box::new(step.clone())))
+            .collect();
         steps.extend(again);
     }
 
@@ -87,7 +91,14 @@ impl Step {
     pub fn undone(self) -> Step {
         match self {
             Step::Write { bytes, terms } => Step::Refused { bytes, terms },
-            Step::Replace { new_bytes, changed_terms, .. } => Step::Refused { bytes: new_bytes, terms: changed_terms },
+            Step::Replace {
+                new_bytes,
+                changed_terms,
+                ..
+            } => Step::Refused {
+                bytes: new_bytes,
+                terms: changed_terms,
+            },
             other => other,
         }
     }

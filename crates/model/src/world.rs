@@ -26,7 +26,10 @@ pub struct ShiftedWorld {
 impl ShiftedWorld {
     /// A world that is not ahead yet.
     pub fn new(inner: Arc<dyn World>) -> Self {
-        ShiftedWorld { inner, ahead_seconds: AtomicU64::new(0) }
+        ShiftedWorld {
+            inner,
+            ahead_seconds: AtomicU64::new(0),
+        }
     }
 
     /// Seconds by which it is ahead.
@@ -36,7 +39,9 @@ impl ShiftedWorld {
 
     /// Moves time on until it is ahead by so much; whether that is on and not back. Nothing changes if it is back.
     pub fn advance_to(&self, ahead_seconds: u64) -> bool {
-        self.ahead_seconds.fetch_max(ahead_seconds, Ordering::SeqCst) <= ahead_seconds
+        self.ahead_seconds
+            .fetch_max(ahead_seconds, Ordering::SeqCst)
+            <= ahead_seconds
     }
 
     /// Sets time, back too. The caller promises that nothing is left that was told a later time.
@@ -47,7 +52,9 @@ impl ShiftedWorld {
 
 impl World for ShiftedWorld {
     fn now_ms(&self) -> u64 {
-        self.inner.now_ms().saturating_add(self.ahead_seconds().saturating_mul(1000))
+        self.inner
+            .now_ms()
+            .saturating_add(self.ahead_seconds().saturating_mul(1000))
     }
 
     fn random(&self) -> u64 {
@@ -65,7 +72,10 @@ pub struct SeededWorld {
 impl SeededWorld {
     /// A world at `now_ms` whose random numbers follow from `seed`.
     pub fn new(now_ms: u64, seed: u64) -> Self {
-        SeededWorld { now_ms: AtomicU64::new(now_ms), state: AtomicU64::new(seed) }
+        SeededWorld {
+            now_ms: AtomicU64::new(now_ms),
+            state: AtomicU64::new(seed),
+        }
     }
 
     /// Moves time on.

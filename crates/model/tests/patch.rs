@@ -16,54 +16,200 @@ fn object(text: &str) -> Object {
 }
 
 fn patched(before: &Object, operations: &str) -> Result<String> {
-    Patch::read(&json(operations))?.apply(before).map(|after| Json::Object(after).to_text())
+    Patch::read(&json(operations))?
+        .apply(before)
+        .map(|after| Json::Object(after).to_text())
 }
 
 /// Before, operations, after.
 const CASES: &[(&str, &str, &str)] = &[
     // add
-    (r#"{"a":1}"#, r#"[{"op":"add","path":"/b","value":null}]"#, r#"{"a":1,"b":null}"#),
-    (r#"{"a":1,"b":2}"#, r#"[{"op":"add","path":"/a","value":3}]"#, r#"{"a":3,"b":2}"#),
-    (r#"{"a":{"b":{}}}"#, r#"[{"op":"add","path":"/a/b/c","value":[1]}]"#, r#"{"a":{"b":{"c":[1]}}}"#),
-    (r#"{"a":[1,2]}"#, r#"[{"op":"add","path":"/a/0","value":0}]"#, r#"{"a":[0,1,2]}"#),
-    (r#"{"a":[1,2]}"#, r#"[{"op":"add","path":"/a/2","value":3}]"#, r#"{"a":[1,2,3]}"#),
-    (r#"{"a":[]}"#, r#"[{"op":"add","path":"/a/-","value":3}]"#, r#"{"a":[3]}"#),
-    (r#"{"a":[{"b":1}]}"#, r#"[{"op":"add","path":"/a/0/c","value":2}]"#, r#"{"a":[{"b":1,"c":2}]}"#),
+    (
+        r#"{"a":1}"#,
+        r#"[{"op":"add","path":"/b","value":null}]"#,
+        r#"{"a":1,"b":null}"#,
+    ),
+    (
+        r#"{"a":1,"b":2}"#,
+        r#"[{"op":"add","path":"/a","value":3}]"#,
+        r#"{"a":3,"b":2}"#,
+    ),
+    (
+        r#"{"a":{"b":{}}}"#,
+        r#"[{"op":"add","path":"/a/b/c","value":[1]}]"#,
+        r#"{"a":{"b":{"c":[1]}}}"#,
+    ),
+    (
+        r#"{"a":[1,2]}"#,
+        r#"[{"op":"add","path":"/a/0","value":0}]"#,
+        r#"{"a":[0,1,2]}"#,
+    ),
+    (
+        r#"{"a":[1,2]}"#,
+        r#"[{"op":"add","path":"/a/2","value":3}]"#,
+        r#"{"a":[1,2,3]}"#,
+    ),
+    (
+        r#"{"a":[]}"#,
+        r#"[{"op":"add","path":"/a/-","value":3}]"#,
+        r#"{"a":[3]}"#,
+    ),
+    (
+        r#"{"a":[{"b":1}]}"#,
+        r#"[{"op":"add","path":"/a/0/c","value":2}]"#,
+        r#"{"a":[{"b":1,"c":2}]}"#,
+    ),
     // set
-    (r#"{"a":1}"#, r#"[{"op":"set","path":"/b","value":2}]"#, r#"{"a":1,"b":2}"#),
-    (r#"{"a":[1,2]}"#, r#"[{"op":"set","path":"/a/0","value":0}]"#, r#"{"a":[0,2]}"#),
-    (r#"{"a":[1]}"#, r#"[{"op":"set","path":"/a/1","value":2}]"#, r#"{"a":[1,2]}"#),
-    (r#"{"a":[1]}"#, r#"[{"op":"set","path":"/a/-","value":2}]"#, r#"{"a":[1,2]}"#),
-    (r#"{"a":[{"b":1}]}"#, r#"[{"op":"set","path":"/a/0/b","value":2}]"#, r#"{"a":[{"b":2}]}"#),
+    (
+        r#"{"a":1}"#,
+        r#"[{"op":"set","path":"/b","value":2}]"#,
+        r#"{"a":1,"b":2}"#,
+    ),
+    (
+        r#"{"a":[1,2]}"#,
+        r#"[{"op":"set","path":"/a/0","value":0}]"#,
+        r#"{"a":[0,2]}"#,
+    ),
+    (
+        r#"{"a":[1]}"#,
+        r#"[{"op":"set","path":"/a/1","value":2}]"#,
+        r#"{"a":[1,2]}"#,
+    ),
+    (
+        r#"{"a":[1]}"#,
+        r#"[{"op":"set","path":"/a/-","value":2}]"#,
+        r#"{"a":[1,2]}"#,
+    ),
+    (
+        r#"{"a":[{"b":1}]}"#,
+        r#"[{"op":"set","path":"/a/0/b","value":2}]"#,
+        r#"{"a":[{"b":2}]}"#,
+    ),
     // replace
-    (r#"{"a":1,"b":2}"#, r#"[{"op":"replace","path":"/a","value":{"x":0}}]"#, r#"{"a":{"x":0},"b":2}"#),
-    (r#"{"a":[1,2]}"#, r#"[{"op":"replace","path":"/a/1","value":0}]"#, r#"{"a":[1,0]}"#),
+    (
+        r#"{"a":1,"b":2}"#,
+        r#"[{"op":"replace","path":"/a","value":{"x":0}}]"#,
+        r#"{"a":{"x":0},"b":2}"#,
+    ),
+    (
+        r#"{"a":[1,2]}"#,
+        r#"[{"op":"replace","path":"/a/1","value":0}]"#,
+        r#"{"a":[1,0]}"#,
+    ),
     // remove
-    (r#"{"a":1,"b":2}"#, r#"[{"op":"remove","path":"/a"}]"#, r#"{"b":2}"#),
-    (r#"{"a":[1,2,3]}"#, r#"[{"op":"remove","path":"/a/1"}]"#, r#"{"a":[1,3]}"#),
-    (r#"{"a":1}"#, r#"[{"op":"remove","path":"/a","value":1}]"#, r#"{}"#),
+    (
+        r#"{"a":1,"b":2}"#,
+        r#"[{"op":"remove","path":"/a"}]"#,
+        r#"{"b":2}"#,
+    ),
+    (
+        r#"{"a":[1,2,3]}"#,
+        r#"[{"op":"remove","path":"/a/1"}]"#,
+        r#"{"a":[1,3]}"#,
+    ),
+    (
+        r#"{"a":1}"#,
+        r#"[{"op":"remove","path":"/a","value":1}]"#,
+        r#"{}"#,
+    ),
     // incr
-    (r#"{"a":1}"#, r#"[{"op":"incr","path":"/a","value":41}]"#, r#"{"a":42}"#),
-    (r#"{"a":1}"#, r#"[{"op":"incr","path":"/a","value":-2}]"#, r#"{"a":-1}"#),
-    (r#"{"a":1.5}"#, r#"[{"op":"incr","path":"/a","value":0.25}]"#, r#"{"a":1.75}"#),
-    (r#"{"a":9007199254740993}"#, r#"[{"op":"incr","path":"/a","value":2}]"#, r#"{"a":9007199254740995}"#),
-    (r#"{"a":9223372036854775807}"#, r#"[{"op":"incr","path":"/a","value":1}]"#, r#"{"a":9223372036854776000}"#),
-    (r#"{}"#, r#"[{"op":"incr","path":"/a","value":1.50}]"#, r#"{"a":1.50}"#),
-    (r#"{"a":[1,2]}"#, r#"[{"op":"incr","path":"/a/1","value":3}]"#, r#"{"a":[1,5]}"#),
-    (r#"{"a":[1]}"#, r#"[{"op":"incr","path":"/a/-","value":3}]"#, r#"{"a":[1,3]}"#),
+    (
+        r#"{"a":1}"#,
+        r#"[{"op":"incr","path":"/a","value":41}]"#,
+        r#"{"a":42}"#,
+    ),
+    (
+        r#"{"a":1}"#,
+        r#"[{"op":"incr","path":"/a","value":-2}]"#,
+        r#"{"a":-1}"#,
+    ),
+    (
+        r#"{"a":1.5}"#,
+        r#"[{"op":"incr","path":"/a","value":0.25}]"#,
+        r#"{"a":1.75}"#,
+    ),
+    (
+        r#"{"a":9007199254740993}"#,
+        r#"[{"op":"incr","path":"/a","value":2}]"#,
+        r#"{"a":9007199254740995}"#,
+    ),
+    (
+        r#"{"a":9223372036854775807}"#,
+        r#"[{"op":"incr","path":"/a","value":1}]"#,
+        r#"{"a":9223372036854776000}"#,
+    ),
+    (
+        r#"{}"#,
+        r#"[{"op":"incr","path":"/a","value":1.50}]"#,
+        r#"{"a":1.50}"#,
+    ),
+    (
+        r#"{"a":[1,2]}"#,
+        r#"[{"op":"incr","path":"/a/1","value":3}]"#,
+        r#"{"a":[1,5]}"#,
+    ),
+    (
+        r#"{"a":[1]}"#,
+        r#"[{"op":"incr","path":"/a/-","value":3}]"#,
+        r#"{"a":[1,3]}"#,
+    ),
     // move
-    (r#"{"a":1,"b":2}"#, r#"[{"op":"move","from":"/a","path":"/c"}]"#, r#"{"b":2,"c":1}"#),
-    (r#"{"a":1,"b":2}"#, r#"[{"op":"move","from":"/a","path":"/b"}]"#, r#"{"b":1}"#),
-    (r#"{"a":[1,2,3]}"#, r#"[{"op":"move","from":"/a/0","path":"/a/2"}]"#, r#"{"a":[2,3,1]}"#),
-    (r#"{"a":{"b":1},"c":[]}"#, r#"[{"op":"move","from":"/a/b","path":"/c/-"}]"#, r#"{"a":{},"c":[1]}"#),
-    (r#"{"a":{"b":1}}"#, r#"[{"op":"move","from":"/a/b","path":"/a"}]"#, r#"{"a":1}"#),
-    (r#"{"ab":1,"a":{}}"#, r#"[{"op":"move","from":"/a","path":"/ab"}]"#, r#"{"ab":{}}"#),
+    (
+        r#"{"a":1,"b":2}"#,
+        r#"[{"op":"move","from":"/a","path":"/c"}]"#,
+        r#"{"b":2,"c":1}"#,
+    ),
+    (
+        r#"{"a":1,"b":2}"#,
+        r#"[{"op":"move","from":"/a","path":"/b"}]"#,
+        r#"{"b":1}"#,
+    ),
+    (
+        r#"{"a":[1,2,3]}"#,
+        r#"[{"op":"move","from":"/a/0","path":"/a/2"}]"#,
+        r#"{"a":[2,3,1]}"#,
+    ),
+    (
+        r#"{"a":{"b":1},"c":[]}"#,
+        r#"[{"op":"move","from":"/a/b","path":"/c/-"}]"#,
+        r#"{"a":{},"c":[1]}"#,
+    ),
+    (
+        r#"{"a":{"b":1}}"#,
+        r#"[{"op":"move","from":"/a/b","path":"/a"}]"#,
+        r#"{"a":1}"#,
+    ),
+    (
+        r#"{"ab":1,"a":{}}"#,
+        r#"[{"op":"move","from":"/a","path":"/ab"}]"#,
+        r#"{"ab":{}}"#,
+    ),
     // names
-    (r#"{"a/b":{"c~d":1}}"#, r#"[{"op":"incr","path":"/a~1b/c~0d","value":1}]"#, r#"{"a/b":{"c~d":2}}"#),
-    (r#"{"a~1b":1}"#, r#"[{"op":"remove","path":"/a~01b"}]"#, r#"{}"#),
-    (r#"{"":{"":1}}"#, r#"[{"op":"set","path":"//","value":2}]"#, r#"{"":{"":2}}"#),
-    (r#"{"0":1,"-":2}"#, r#"[{"op":"set","path":"/0","value":3},{"op":"remove","path":"/-"}]"#, r#"{"0":3}"#),
-    (r#"{"12345678901234567890123":1}"#, r#"[{"op":"remove","path":"/12345678901234567890123"}]"#, r#"{}"#),
+    (
+        r#"{"a/b":{"c~d":1}}"#,
+        r#"[{"op":"incr","path":"/a~1b/c~0d","value":1}]"#,
+        r#"{"a/b":{"c~d":2}}"#,
+    ),
+    (
+        r#"{"a~1b":1}"#,
+        r#"[{"op":"remove","path":"/a~01b"}]"#,
+        r#"{}"#,
+    ),
+    (
+        r#"{"":{"":1}}"#,
+        r#"[{"op":"set","path":"//","value":2}]"#,
+        r#"{"":{"":2}}"#,
+    ),
+    (
+        r#"{"0":1,"-":2}"#,
+        r#"[{"op":"set","path":"/0","value":3},{"op":"remove","path":"/-"}]"#,
+        r#"{"0":3}"#,
+    ),
+    (
+        r#"{"12345678901234567890123":1}"#,
+        r#"[{"op":"remove","path":"/12345678901234567890123"}]"#,
+        r#"{}"#,
+    ),
     // one after the other
     (
         r#"{"n":1}"#,
@@ -75,7 +221,8 @@ const CASES: &[(&str, &str, &str)] = &[
 #[test]
 fn each_operation_does_what_its_table_says() {
     for (before, operations, after) in CASES {
-        let found = patched(&object(before), operations).unwrap_or_else(|e| panic!("{e}: {operations} on {before}"));
+        let found = patched(&object(before), operations)
+            .unwrap_or_else(|e| panic!("{e}: {operations} on {before}"));
         assert_eq!(found, *after, "{operations} on {before}");
     }
 }
@@ -95,23 +242,91 @@ const REFUSED: &[(&str, &str, &str)] = &[
         "For Operation(2): Given Operation can only create a child object of an existing node(array or object) and \
          cannot create path recursively, no path found beyond: 'c'.",
     ),
-    (r#"{"a":"text"}"#, r#"[{"op":"add","path":"/a/b","value":1}]"#, "no path found beyond: 'a'"),
-    (r#"{"a":[1]}"#, r#"[{"op":"add","path":"/a/2","value":1}]"#, "For Operation(1): Index(2) to operate on is out of"),
-    (r#"{"a":[1]}"#, r#"[{"op":"set","path":"/a/2","value":1}]"#, "Index(2) to operate on is out of array bounds"),
-    (r#"{"a":[1]}"#, r#"[{"op":"add","path":"/a/00","value":1}]"#, "Index(00) to operate on is out of array bounds"),
-    (r#"{"a":[1]}"#, r#"[{"op":"add","path":"/a/x","value":1}]"#, "Index(x) to operate on is out of array bounds"),
-    (r#"{"a":[1]}"#, r#"[{"op":"replace","path":"/a/1","value":1}]"#, "Index(1) to operate on is out of array bounds"),
-    (r#"{"a":[1]}"#, r#"[{"op":"replace","path":"/a/-","value":1}]"#, "Index(-) to operate on is out of array bounds"),
-    (r#"{"a":[1]}"#, r#"[{"op":"remove","path":"/a/1"}]"#, "Index(1) to operate on is out of array bounds"),
-    (r#"{"a":[1]}"#, r#"[{"op":"incr","path":"/a/2","value":1}]"#, "Index(2) to operate on is out of array bounds"),
-    (r#"{"a":[]}"#, r#"[{"op":"add","path":"/a/99999999999999999999999","value":1}]"#, "out of array bounds"),
-    (r#"{}"#, r#"[{"op":"replace","path":"/a","value":1}]"#, "For Operation(1): Node(/a) to be replaced is absent."),
-    (r#"{}"#, r#"[{"op":"remove","path":"/a"}]"#, "For Operation(1): Node(/a) to be removed is absent."),
-    (r#"{}"#, r#"[{"op":"move","from":"/a~1","path":"/b"}]"#, "Node(/a~1) to be removed is absent."),
-    (r#"{"a":"1"}"#, r#"[{"op":"incr","path":"/a","value":1}]"#, "For Operation(1): Node(/a) is not a number."),
-    (r#"{"a":null}"#, r#"[{"op":"incr","path":"/a","value":1}]"#, "Node(/a) is not a number."),
-    (r#"{"a":1e308}"#, r#"[{"op":"incr","path":"/a","value":1e308}]"#, "Node(/a) is not a number."),
-    (r#"{"a":{"b":1}}"#, r#"[{"op":"move","from":"/a","path":"/x/y"}]"#, "no path found beyond: 'x'"),
+    (
+        r#"{"a":"text"}"#,
+        r#"[{"op":"add","path":"/a/b","value":1}]"#,
+        "no path found beyond: 'a'",
+    ),
+    (
+        r#"{"a":[1]}"#,
+        r#"[{"op":"add","path":"/a/2","value":1}]"#,
+        "For Operation(1): Index(2) to operate on is out of",
+    ),
+    (
+        r#"{"a":[1]}"#,
+        r#"[{"op":"set","path":"/a/2","value":1}]"#,
+        "Index(2) to operate on is out of array bounds",
+    ),
+    (
+        r#"{"a":[1]}"#,
+        r#"[{"op":"add","path":"/a/00","value":1}]"#,
+        "Index(00) to operate on is out of array bounds",
+    ),
+    (
+        r#"{"a":[1]}"#,
+        r#"[{"op":"add","path":"/a/x","value":1}]"#,
+        "Index(x) to operate on is out of array bounds",
+    ),
+    (
+        r#"{"a":[1]}"#,
+        r#"[{"op":"replace","path":"/a/1","value":1}]"#,
+        "Index(1) to operate on is out of array bounds",
+    ),
+    (
+        r#"{"a":[1]}"#,
+        r#"[{"op":"replace","path":"/a/-","value":1}]"#,
+        "Index(-) to operate on is out of array bounds",
+    ),
+    (
+        r#"{"a":[1]}"#,
+        r#"[{"op":"remove","path":"/a/1"}]"#,
+        "Index(1) to operate on is out of array bounds",
+    ),
+    (
+        r#"{"a":[1]}"#,
+        r#"[{"op":"incr","path":"/a/2","value":1}]"#,
+        "Index(2) to operate on is out of array bounds",
+    ),
+    (
+        r#"{"a":[]}"#,
+        r#"[{"op":"add","path":"/a/99999999999999999999999","value":1}]"#,
+        "out of array bounds",
+    ),
+    (
+        r#"{}"#,
+        r#"[{"op":"replace","path":"/a","value":1}]"#,
+        "For Operation(1): Node(/a) to be replaced is absent.",
+    ),
+    (
+        r#"{}"#,
+        r#"[{"op":"remove","path":"/a"}]"#,
+        "For Operation(1): Node(/a) to be removed is absent.",
+    ),
+    (
+        r#"{}"#,
+        r#"[{"op":"move","from":"/a~1","path":"/b"}]"#,
+        "Node(/a~1) to be removed is absent.",
+    ),
+    (
+        r#"{"a":"1"}"#,
+        r#"[{"op":"incr","path":"/a","value":1}]"#,
+        "For Operation(1): Node(/a) is not a number.",
+    ),
+    (
+        r#"{"a":null}"#,
+        r#"[{"op":"incr","path":"/a","value":1}]"#,
+        "Node(/a) is not a number.",
+    ),
+    (
+        r#"{"a":1e308}"#,
+        r#"[{"op":"incr","path":"/a","value":1e308}]"#,
+        "Node(/a) is not a number.",
+    ),
+    (
+        r#"{"a":{"b":1}}"#,
+        r#"[{"op":"move","from":"/a","path":"/x/y"}]"#,
+        "no path found beyond: 'x'",
+    ),
 ];
 
 #[test]
@@ -119,7 +334,11 @@ fn what_cannot_be_done_is_refused_with_the_number_of_the_operation() {
     for (before, operations, told) in REFUSED {
         let error = patched(&object(before), operations).expect_err(operations);
         assert_eq!(error.status(), 400);
-        assert!(error.told().contains(told), "{operations} on {before}: {}", error.told());
+        assert!(
+            error.told().contains(told),
+            "{operations} on {before}: {}",
+            error.told()
+        );
     }
 }
 
@@ -148,11 +367,18 @@ fn what_is_no_patch_is_refused() {
         r#"[{"op":"move","from":"/a","path":"/a/b"}]"#,
     ] {
         let error = Patch::read(&json(body)).expect_err(body);
-        assert_eq!(error.told(), "Invalid patch request: check syntax of patch specification.", "{body}");
+        assert_eq!(
+            error.told(),
+            "Invalid patch request: check syntax of patch specification.",
+            "{body}"
+        );
     }
     let eleven = format!("[{}]", [r#"{"op":"remove","path":"/a"}"#; 11].join(","));
     let error = Patch::read(&json(&eleven)).expect_err("too many");
-    assert_eq!(error.told(), "The number of patch operations cannot exceed '10'.");
+    assert_eq!(
+        error.told(),
+        "The number of patch operations cannot exceed '10'."
+    );
 }
 
 #[test]
@@ -161,7 +387,9 @@ fn a_patch_comes_with_its_condition_and_names_what_it_touches() {
     let patch = Patch::read(&json(text)).expect("a patch");
     assert_eq!(patch.condition.as_deref(), Some("from c where c.n = 1"));
     assert_eq!(patch.roots().collect::<Vec<_>>(), ["a", "e", "c/d"]);
-    let without = Patch::read(&json(r#"{"condition":null,"operations":[{"op":"remove","path":"/a"}]}"#));
+    let without = Patch::read(&json(
+        r#"{"condition":null,"operations":[{"op":"remove","path":"/a"}]}"#,
+    ));
     assert_eq!(without.expect("a patch").condition, None);
 }
 
@@ -171,10 +399,16 @@ fn a_patch_cannot_nest_an_item_deeper_than_items_may_be() {
     let path = |levels: usize| "/a".repeat(levels);
     let most = limits::NESTING_DEPTH;
     let before = object(&nested(most));
-    let fits = format!(r#"[{{"op":"set","path":"{}","value":{{}}}}]"#, path(most - 1));
+    let fits = format!(
+        r#"[{{"op":"set","path":"{}","value":{{}}}}]"#,
+        path(most - 1)
+    );
     assert!(patched(&before, &fits).is_ok());
     let too_deep = format!(r#"[{{"op":"set","path":"{}","value":{{}}}}]"#, path(most));
-    assert_eq!(patched(&before, &too_deep).expect_err("too deep").status(), 400);
+    assert_eq!(
+        patched(&before, &too_deep).expect_err("too deep").status(),
+        400
+    );
 }
 
 fn value() -> impl Strategy<Value = Json> {
@@ -183,19 +417,28 @@ fn value() -> impl Strategy<Value = Json> {
         any::<bool>().prop_map(Json::Bool),
         any::<i64>().prop_map(Json::from),
         // Numbers whose shortest form is another one.
-        prop::sample::select(vec!["1.0", "1e2", "0.10", "-0.0", "123456789012345678901234567890"]).prop_map(json),
+        prop::sample::select(vec![
+            "1.0",
+            "1e2",
+            "0.10",
+            "-0.0",
+            "123456789012345678901234567890"
+        ])
+        .prop_map(json),
         "[a-c]{0,2}".prop_map(Json::from),
     ];
     leaf.prop_recursive(3, 24, 4, |inner| {
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..4).prop_map(Json::Array),
-            prop::collection::vec(("[a-c~/]{1,2}", inner), 0..4).prop_map(|m| Json::Object(m.into_iter().collect())),
+            prop::collection::vec(("[a-c~/]{1,2}", inner), 0..4)
+                .prop_map(|m| Json::Object(m.into_iter().collect())),
         ]
     })
 }
 
 fn item() -> impl Strategy<Value = Object> {
-    prop::collection::vec(("[a-c]", value()), 1..4).prop_map(|members| members.into_iter().collect())
+    prop::collection::vec(("[a-c]", value()), 1..4)
+        .prop_map(|members| members.into_iter().collect())
 }
 
 fn path() -> impl Strategy<Value = String> {
@@ -207,8 +450,18 @@ fn operation() -> impl Strategy<Value = Json> {
     let named = prop::sample::select(vec!["add", "set", "replace", "remove", "incr", "move"]);
     (named, path(), path(), value(), -5..5i64).prop_map(|(op, path, from, value, by)| {
         let value = if op == "incr" { Json::from(by) } else { value };
-        let members = [("op", Json::from(op)), ("path", path.into()), ("from", from.into()), ("value", value)];
-        Json::Object(members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+        let members = [
+            ("op", Json::from(op)),
+            ("path", path.into()),
+            ("from", from.into()),
+            ("value", value),
+        ];
+        Json::Object(
+            members
+                .into_iter()
+                .map(|(name, value)| (name.to_owned(), value))
+                .collect(),
+        )
     })
 }
 

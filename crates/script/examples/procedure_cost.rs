@@ -7,8 +7,8 @@
 use std::time::{Duration, Instant};
 
 use orrery_script::{
-    Ambient, ContainerLinks, Host, HostCall, HostCommand, HostFailure, HostReply, PoolOptions, Procedure, Quota,
-    ScriptPool,
+    Ambient, ContainerLinks, Host, HostCall, HostCommand, HostFailure, HostReply, PoolOptions,
+    Procedure, Quota, ScriptPool,
 };
 
 const CREATE_COMMENT: &str = r"function createComment(postId, comment) {
@@ -40,7 +40,10 @@ impl Host for Instantly {
             HostCall::Create { body, .. } | HostCall::Replace { body, .. } => body,
             _ => POST.to_string(),
         };
-        Ok(HostReply { items: vec![item], ..HostReply::default() })
+        Ok(HostReply {
+            items: vec![item],
+            ..HostReply::default()
+        })
     }
 }
 
@@ -49,15 +52,24 @@ fn main() {
         println!("usage: procedure_cost <path of orrery-script-host>");
         return;
     };
-    let pool = ScriptPool::new(PoolOptions::new(HostCommand { program, arguments: Vec::new() }));
+    let pool = ScriptPool::new(PoolOptions::new(HostCommand {
+        program,
+        arguments: Vec::new(),
+    }));
     let call = Procedure {
         id: "createComment",
         body: CREATE_COMMENT,
         arguments: br#"["p1",{"type":"comment","userId":"u2","content":"Well said."}]"#,
-        links: ContainerLinks { self_link: "dbs/AAAAAA==/colls/AAAAAJAAAAA=/", alt_link: "dbs/d/colls/c" },
+        links: ContainerLinks {
+            self_link: "dbs/AAAAAA==/colls/AAAAAJAAAAA=/",
+            alt_link: "dbs/d/colls/c",
+        },
         quota: Quota::default(),
         logging: false,
-        ambient: Ambient { now_ms: 1_700_000_000_000, seed: 1 },
+        ambient: Ambient {
+            now_ms: 1_700_000_000_000,
+            seed: 1,
+        },
     };
     let run = || {
         let start = Instant::now();
@@ -79,17 +91,35 @@ fn main() {
 
 fn report(name: &str, mut times: Vec<Duration>) {
     times.sort();
-    let at = |part: usize| times.get(times.len() * part / 100).copied().unwrap_or_default();
-    println!("{name}: p50 {:?}, p90 {:?}, p99 {:?} ({} calls)", at(50), at(90), at(99), times.len());
+    let at = |part: usize| {
+        times
+            .get(times.len() * part / 100)
+            .copied()
+            .unwrap_or_default()
+    };
+    println!(
+        "{name}: p50 {:?}, p90 {:?}, p99 {:?} ({} calls)",
+        at(50),
+        at(90),
+        at(99),
+        times.len()
+    );
 }
 
 fn functions(pool: &ScriptPool) {
-    let sources = [("double".to_string(), "function (n) { return n * 2; }".to_string())];
+    let sources = [(
+        "double".to_string(),
+        "function (n) { return n * 2; }".to_string(),
+    )];
     let session = pool.functions(&sources, Ambient { now_ms: 0, seed: 0 });
     let rows: Vec<_> = (0..1_000).map(|n| vec![Some(n.to_string())]).collect();
     let start = Instant::now();
     match session.and_then(|mut session| session.call_batch("double", rows)) {
-        Ok(values) => println!("function on {} rows in one batch: {:?} per row", values.len(), start.elapsed() / 1_000),
+        Ok(values) => println!(
+            "function on {} rows in one batch: {:?} per row",
+            values.len(),
+            start.elapsed() / 1_000
+        ),
         Err(error) => println!("{error}"),
     }
 }

@@ -56,7 +56,10 @@ impl fmt::Display for ScriptError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Compile { message } => {
-                write!(f, "Encountered exception while compiling Javascript. Exception = {message}")
+                write!(
+                    f,
+                    "Encountered exception while compiling Javascript. Exception = {message}"
+                )
             }
             Self::Thrown { message, stack, .. } => write!(
                 f,
@@ -67,14 +70,23 @@ impl fmt::Display for ScriptError {
                 "Encountered exception while executing Javascript. Exception = Error: a collection call without a \
                  callback failed with {number}: {message}"
             ),
-            Self::BadArguments(reason) => write!(f, "the arguments of the script are not valid: {reason}"),
-            Self::UnknownFunction(name) => write!(f, "user-defined function '{name}' does not exist"),
+            Self::BadArguments(reason) => {
+                write!(f, "the arguments of the script are not valid: {reason}")
+            }
+            Self::UnknownFunction(name) => {
+                write!(f, "user-defined function '{name}' does not exist")
+            }
             Self::TimedOut => f.write_str("the script ran longer than its time budget"),
             Self::OutOfMemory => f.write_str("the script used more memory than it may have"),
             Self::TooDeep => f.write_str("the script called itself too deep"),
             Self::TooLarge(what) => write!(f, "too large for a script: {what}"),
-            Self::HostDied(reason) => write!(f, "the script-host process ended during an execution: {reason}"),
-            Self::HostNotStarted(reason) => write!(f, "no script-host process could be started: {reason}"),
+            Self::HostDied(reason) => write!(
+                f,
+                "the script-host process ended during an execution: {reason}"
+            ),
+            Self::HostNotStarted(reason) => {
+                write!(f, "no script-host process could be started: {reason}")
+            }
             Self::Busy => f.write_str("every script-host process stayed occupied"),
         }
     }

@@ -1,6 +1,8 @@
 //! One execution of a procedure or trigger, seen from the parent: send the job, serve its calls, take its result.
 
-use crate::calls::{Host, HostFailure, Operation, Procedure, ProcedureOutcome, Trigger, TriggerOutcome, TriggerTime};
+use crate::calls::{
+    Host, HostFailure, Operation, Procedure, ProcedureOutcome, Trigger, TriggerOutcome, TriggerTime,
+};
 use crate::error::ScriptError;
 use crate::pool::{Lease, ScriptPool, Stock};
 use crate::wire::{FromHost, Job, Role, ToHost};
@@ -30,13 +32,19 @@ impl ScriptPool {
     /// Runs a stored procedure to the end of its last callback.
     ///
     /// On an error the caller rolls back what `host` did.
-    pub fn run_procedure(&self, call: Procedure<'_>, host: &mut dyn Host) -> Result<ProcedureOutcome, ScriptError> {
+    pub fn run_procedure(
+        &self,
+        call: Procedure<'_>,
+        host: &mut dyn Host,
+    ) -> Result<ProcedureOutcome, ScriptError> {
         let arguments = std::str::from_utf8(call.arguments)
             .map_err(|_| ScriptError::BadArguments("the request body is not UTF-8".into()))?;
         let job = Job {
             id: call.id.into(),
             source: call.body.into(),
-            role: Role::Procedure { arguments: arguments.into() },
+            role: Role::Procedure {
+                arguments: arguments.into(),
+            },
             self_link: call.links.self_link.into(),
             alt_link: call.links.alt_link.into(),
             quota_current: call.quota.current.into(),
@@ -45,14 +53,28 @@ impl ScriptPool {
             now_ms: call.ambient.now_ms,
             seed: call.ambient.seed,
         };
-        let Outcome { body, log, steps, host_calls } = self.run(job, host)?;
-        Ok(ProcedureOutcome { body: body.unwrap_or_else(|| "\"\"".into()), log, steps, host_calls })
+        let Outcome {
+            body,
+            log,
+            steps,
+            host_calls,
+        } = self.run(job, host)?;
+        Ok(ProcedureOutcome {
+            body: body.unwrap_or_else(|| "\"\"".into()),
+            log,
+            steps,
+            host_calls,
+        })
     }
 
     /// Runs a trigger to the end of its last callback.
     ///
     /// On an error the caller rolls back what `host` did, and the write that fired the trigger.
-    pub fn run_trigger(&self, call: Trigger<'_>, host: &mut dyn Host) -> Result<TriggerOutcome, ScriptError> {
+    pub fn run_trigger(
+        &self,
+        call: Trigger<'_>,
+        host: &mut dyn Host,
+    ) -> Result<TriggerOutcome, ScriptError> {
         let job = Job {
             id: call.id.into(),
             source: call.body.into(),
@@ -70,8 +92,18 @@ impl ScriptPool {
             now_ms: call.ambient.now_ms,
             seed: call.ambient.seed,
         };
-        let Outcome { body, log, steps, host_calls } = self.run(job, host)?;
-        Ok(TriggerOutcome { body, log, steps, host_calls })
+        let Outcome {
+            body,
+            log,
+            steps,
+            host_calls,
+        } = self.run(job, host)?;
+        Ok(TriggerOutcome {
+            body,
+            log,
+            steps,
+            host_calls,
+        })
     }
 
     fn run(&self, job: Job, host: &mut dyn Host) -> Result<Outcome, ScriptError> {
@@ -88,7 +120,12 @@ impl ScriptPool {
     }
 
     /// Serves one execution on one process.
-    fn serve(&self, lease: &mut Lease<'_>, run: &ToHost, host: &mut dyn Host) -> Result<Outcome, Failure> {
+    fn serve(
+        &self,
+        lease: &mut Lease<'_>,
+        run: &ToHost,
+        host: &mut dyn Host,
+    ) -> Result<Outcome, Failure> {
         let process = lease.process()?;
         let _deadline = self
             .watchdog()
@@ -109,17 +146,26 @@ impl ScriptPool {
                         Err(failure) => ToHost::Refusal(failure),
                     };
                     match process.send(&answer) {
-                        Err(ScriptError::TooLarge(what)) => process.send(&ToHost::Refusal(too_large(what)))?,
+                        Err(ScriptError::TooLarge(what)) => {
+                            process.send(&ToHost::Refusal(too_large(what)))?
+                        }
                         sent => sent?,
                     }
                     message = process.receive()?;
                 }
                 FromHost::Done { body, log, ticks } => {
                     let steps = ticks.saturating_add(host_calls);
-                    break Ok(Outcome { body, log, steps, host_calls });
+                    break Ok(Outcome {
+                        body,
+                        log,
+                        steps,
+                        host_calls,
+                    });
                 }
                 FromHost::Failed(error) => break Err(Failure::Final(error)),
-                FromHost::Ready | FromHost::Values { .. } => Err(process.broken("it spoke out of turn"))?,
+                FromHost::Ready | FromHost::Values { .. } => {
+                    Err(process.broken("it spoke out of turn"))?
+                }
             }
         };
         lease.set_healthy(true);
@@ -128,7 +174,11 @@ impl ScriptPool {
 }
 
 fn too_large(what: String) -> HostFailure {
-    HostFailure { number: 413, message: format!("the answer is too large: {what}"), body: String::new() }
+    HostFailure {
+        number: 413,
+        message: format!("the answer is too large: {what}"),
+        body: String::new(),
+    }
 }
 
 impl TriggerTime {

@@ -46,11 +46,18 @@ pub(crate) fn read_frame(from: &mut impl Read) -> io::Result<Option<Vec<u8>>> {
     }
     let length = u32::from_le_bytes(length) as usize;
     if !fits(length) {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "frame too large"));
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "frame too large",
+        ));
     }
     let mut payload = Vec::with_capacity(length.min(64 * 1024));
     from.take(length as u64).read_to_end(&mut payload)?;
-    if payload.len() == length { Ok(Some(payload)) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+    if payload.len() == length {
+        Ok(Some(payload))
+    } else {
+        Err(io::ErrorKind::UnexpectedEof.into())
+    }
 }
 
 #[cfg(test)]
@@ -72,7 +79,10 @@ mod tests {
     #[test]
     fn a_frame_that_announces_too_much_is_refused() {
         let mut from: &[u8] = &[0xff; 16];
-        assert_eq!(read_frame(&mut from).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        assert_eq!(
+            read_frame(&mut from).unwrap_err().kind(),
+            io::ErrorKind::InvalidData
+        );
     }
 
     #[test]
@@ -80,7 +90,10 @@ mod tests {
         for cut in 1..8 {
             let mut pipe = Vec::new();
             write_frame(&mut pipe, b"four").unwrap();
-            assert_eq!(read_frame(&mut &pipe[..cut]).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+            assert_eq!(
+                read_frame(&mut &pipe[..cut]).unwrap_err().kind(),
+                io::ErrorKind::UnexpectedEof
+            );
         }
     }
 }

@@ -29,10 +29,18 @@ impl ScriptPool {
         sources: &[(String, String)],
         ambient: Ambient,
     ) -> Result<FunctionSession<'_>, ScriptError> {
-        let message = ToHost::Functions { sources: sources.to_vec(), now_ms: ambient.now_ms, seed: ambient.seed };
+        let message = ToHost::Functions {
+            sources: sources.to_vec(),
+            now_ms: ambient.now_ms,
+            seed: ambient.seed,
+        };
         loop {
             let lease = self.lease(Stock::Functions, self.hard_deadline())?;
-            let mut session = FunctionSession { lease, steps: 0, ended: None };
+            let mut session = FunctionSession {
+                lease,
+                steps: 0,
+                ended: None,
+            };
             let served = session.lease.process()?.served;
             match session.exchange(&message) {
                 Ok(FromHost::Ready) => return Ok(session),
@@ -55,12 +63,19 @@ impl FunctionSession<'_> {
     /// Calls a function once per row, in order, and answers as many results; the first failure ends the batch.
     ///
     /// The time budget counts for each piece of a quarter mebibyte of arguments.
-    pub fn call_batch(&mut self, name: &str, rows: Vec<Vec<Value>>) -> Result<Vec<Value>, ScriptError> {
+    pub fn call_batch(
+        &mut self,
+        name: &str,
+        rows: Vec<Vec<Value>>,
+    ) -> Result<Vec<Value>, ScriptError> {
         let mut results = Vec::with_capacity(rows.len());
         let mut piece = Vec::new();
         let mut bytes = 0;
         for row in rows {
-            let size = 8 + row.iter().map(|value| 8 + value.as_ref().map_or(0, String::len)).sum::<usize>();
+            let size = 8 + row
+                .iter()
+                .map(|value| 8 + value.as_ref().map_or(0, String::len))
+                .sum::<usize>();
             if bytes + size > PIECE_BYTES && !piece.is_empty() {
                 self.call_piece(name, std::mem::take(&mut piece), &mut results)?;
                 bytes = 0;
@@ -80,9 +95,17 @@ impl FunctionSession<'_> {
         self.steps
     }
 
-    fn call_piece(&mut self, name: &str, rows: Vec<Vec<Value>>, results: &mut Vec<Value>) -> Result<(), ScriptError> {
+    fn call_piece(
+        &mut self,
+        name: &str,
+        rows: Vec<Vec<Value>>,
+        results: &mut Vec<Value>,
+    ) -> Result<(), ScriptError> {
         let count = rows.len();
-        match self.exchange(&ToHost::Batch { name: name.into(), rows })? {
+        match self.exchange(&ToHost::Batch {
+            name: name.into(),
+            rows,
+        })? {
             FromHost::Values { values, ticks } if values.len() == count => {
                 self.steps = self.steps.saturating_add(ticks);
                 results.extend(values);

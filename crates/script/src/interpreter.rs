@@ -94,9 +94,14 @@ impl Workshop {
     /// Compiles the prelude.
     pub(crate) fn new(limits: Limits, channel: Rc<RefCell<Channel>>) -> rquickjs::Result<Self> {
         let context = Context::full(&Runtime::new()?)?;
-        let prelude =
-            context.with(|ctx| Module::declare(ctx, PRELUDE_NAME, PRELUDE)?.write(WriteOptions::default()))?;
-        Ok(Self { limits, channel, prelude })
+        let prelude = context.with(|ctx| {
+            Module::declare(ctx, PRELUDE_NAME, PRELUDE)?.write(WriteOptions::default())
+        })?;
+        Ok(Self {
+            limits,
+            channel,
+            prelude,
+        })
     }
 
     /// A fresh interpreter; `None` if the memory limit does not even hold the prelude.
@@ -115,12 +120,20 @@ impl Workshop {
         let (entry, rejection) = context.with(|ctx| load_prelude(&ctx, self, &meter)).ok()?;
         let rejection: Slot = Rc::new(RefCell::new(Some(rejection)));
         let tracked = Rc::clone(&rejection);
-        runtime.set_host_promise_rejection_tracker(Some(Box::new(move |ctx, promise, reason, handled| {
-            note_rejection(&ctx, &tracked, promise, reason, handled);
-        })));
+        runtime.set_host_promise_rejection_tracker(Some(Box::new(
+            move |ctx, promise, reason, handled| {
+                note_rejection(&ctx, &tracked, promise, reason, handled);
+            },
+        )));
         let ticking = Rc::clone(&meter);
         runtime.set_interrupt_handler(Some(Box::new(move || ticking.tick())));
-        Some(Interpreter { entry, rejection, context, runtime, meter })
+        Some(Interpreter {
+            entry,
+            rejection,
+            context,
+            runtime,
+            meter,
+        })
     }
 }
 
@@ -146,12 +159,18 @@ impl Interpreter {
         self.answer(|ctx, entry| {
             install_job(ctx, entry, job)?;
             let main = compile(ctx, &job.id, &job.source)?;
-            entry.get::<_, Function<'_>>("begin")?.call::<_, ()>((main,))?;
+            entry
+                .get::<_, Function<'_>>("begin")?
+                .call::<_, ()>((main,))?;
             self.drain(ctx, entry)?;
             let ended: Vec<Option<String>> = entry.get::<_, Function<'_>>("finish")?.call(())?;
             let mut ended = ended.into_iter();
             let (body, log) = (ended.next().flatten(), ended.next().flatten());
-            Ok(FromHost::Done { body, log, ticks: self.meter.ticks() })
+            Ok(FromHost::Done {
+                body,
+                log,
+                ticks: self.meter.ticks(),
+            })
         })
     }
 
@@ -171,7 +190,10 @@ impl Interpreter {
     /// Calls one of them for each row.
     pub(crate) fn call(&self, name: &str, rows: &[Vec<Option<String>>]) -> FromHost {
         self.answer(|ctx, entry| {
-            if !entry.get::<_, Function<'_>>("has")?.call::<_, bool>((name,))? {
+            if !entry
+                .get::<_, Function<'_>>("has")?
+                .call::<_, bool>((name,))?
+            {
                 return Err(Stop::Verdict(ScriptError::UnknownFunction(name.into())));
             }
             let invoke: Function<'_> = entry.get("invoke")?;
@@ -180,12 +202,18 @@ impl Interpreter {
                 values.push(invoke.call::<_, Option<String>>((name, row.clone()))?);
                 self.run_jobs(ctx)?;
             }
-            Ok(FromHost::Values { values, ticks: self.meter.ticks() })
+            Ok(FromHost::Values {
+                values,
+                ticks: self.meter.ticks(),
+            })
         })
     }
 
     /// Runs a piece of work with the clock running and turns whatever stops it into an answer.
-    fn answer(&self, work: impl for<'js> FnOnce(&Ctx<'js>, &Object<'js>) -> Result<FromHost, Stop>) -> FromHost {
+    fn answer(
+        &self,
+        work: impl for<'js> FnOnce(&Ctx<'js>, &Object<'js>) -> Result<FromHost, Stop>,
+    ) -> FromHost {
         self.meter.begin();
         self.context.with(|ctx| {
             let Ok(entry) = self.entry.clone().restore(&ctx) else {
@@ -218,7 +246,10 @@ impl Interpreter {
         let mut left = self.meter.limits.jobs;
         while ctx.execute_pending_job() {
             left = left.saturating_sub(1);
-            if left == 0 || self.meter.interrupted.get() || (left.is_multiple_of(256) && self.meter.tick()) {
+            if left == 0
+                || self.meter.interrupted.get()
+                || (left.is_multiple_of(256) && self.meter.tick())
+            {
                 return Err(Stop::Verdict(ScriptError::TimedOut));
             }
         }
@@ -250,11 +281,17 @@ fn load_prelude(
     let prelude: Function<'_> = module.get("default")?;
     let entry: Object<'_> = prelude.call((native::object(ctx, &workshop.channel, meter)?,))?;
     let rejection: Function<'_> = entry.get("rejection")?;
-    Ok((Persistent::save(ctx, entry), Persistent::save(ctx, rejection)))
+    Ok((
+        Persistent::save(ctx, entry),
+        Persistent::save(ctx, rejection),
+    ))
 }
 
 /// Reads a module that [`Workshop::new`] wrote.
-#[allow(unsafe_code, reason = "bytecode is only ever our own prelude's, written by this process a moment ago")]
+#[allow(
+    unsafe_code,
+    reason = "bytecode is only ever our own prelude's, written by this process a moment ago"
+)]
 fn load_bytecode<'js>(ctx: &Ctx<'js>, bytes: &[u8]) -> rquickjs::Result<Module<'js>> {
     // SAFETY: the bytes are what `Module::write` gave for our own source in the same process, kept unchanged in a
     // private field since; no script and no message reaches them. The interpreter copies them.
@@ -262,7 +299,13 @@ fn load_bytecode<'js>(ctx: &Ctx<'js>, bytes: &[u8]) -> rquickjs::Result<Module<'
 }
 
 /// Tells the prelude; if even that fails, memory is short and the job is about to fail for that.
-fn note_rejection<'js>(ctx: &Ctx<'js>, slot: &Slot, promise: Value<'js>, reason: Value<'js>, handled: bool) {
+fn note_rejection<'js>(
+    ctx: &Ctx<'js>,
+    slot: &Slot,
+    promise: Value<'js>,
+    reason: Value<'js>,
+    handled: bool,
+) {
     let function = slot.borrow().clone();
     if let Some(Ok(function)) = function.map(|function| function.restore(ctx))
         && function.call::<_, ()>((promise, reason, handled)).is_err()
@@ -302,7 +345,12 @@ fn install_job<'js>(ctx: &Ctx<'js>, entry: &Object<'js>, job: &Job) -> rquickjs:
         spec.set("quotaMaximum", job.quota_maximum.as_str())?;
         match &job.role {
             Role::Procedure { arguments } => spec.set("request", arguments.as_str()),
-            Role::Trigger { operation, request, response, .. } => {
+            Role::Trigger {
+                operation,
+                request,
+                response,
+                ..
+            } => {
                 spec.set("operation", operation.word())?;
                 spec.set("request", request.as_deref())?;
                 spec.set("response", response.as_deref())
@@ -323,13 +371,21 @@ fn compile<'js>(ctx: &Ctx<'js>, name: &str, source: &str) -> Result<Function<'js
             let thrown = ctx.catch();
             let text = thrown.as_exception().and_then(|exception| {
                 let place = exception.stack().unwrap_or_default();
-                Some(format!("SyntaxError: {} {}", exception.message()?, place.trim()))
+                Some(format!(
+                    "SyntaxError: {} {}",
+                    exception.message()?,
+                    place.trim()
+                ))
             });
-            return Err(failed(text.unwrap_or_else(|| "the source threw while it was read".into())));
+            return Err(failed(
+                text.unwrap_or_else(|| "the source threw while it was read".into()),
+            ));
         }
         Err(error) => return Err(failed(error.to_string())),
     };
-    value.into_function().ok_or_else(|| failed("the source is not a function".into()))
+    value
+        .into_function()
+        .ok_or_else(|| failed("the source is not a function".into()))
 }
 
 /// Asks the prelude what was thrown.
@@ -338,10 +394,20 @@ fn described<'js>(ctx: &Ctx<'js>, entry: &Object<'js>, error: &rquickjs::Error) 
         rquickjs::Error::Exception => {}
         rquickjs::Error::Utf8(_) => {
             let message = "a text with half of a surrogate pair".to_string();
-            return ScriptError::Thrown { number: None, message, stack: String::new() };
+            return ScriptError::Thrown {
+                number: None,
+                message,
+                stack: String::new(),
+            };
         }
         rquickjs::Error::Allocation => return ScriptError::OutOfMemory,
-        other => return ScriptError::Thrown { number: None, message: other.to_string(), stack: String::new() },
+        other => {
+            return ScriptError::Thrown {
+                number: None,
+                message: other.to_string(),
+                stack: String::new(),
+            };
+        }
     }
     let thrown = ctx.catch();
     match describe(entry, thrown) {
@@ -350,10 +416,16 @@ fn described<'js>(ctx: &Ctx<'js>, entry: &Object<'js>, error: &rquickjs::Error) 
             "deep" => ScriptError::TooDeep,
             "arguments" => ScriptError::BadArguments(message),
             "host" => {
-                let number = number.and_then(|number| u16::try_from(number).ok()).unwrap_or(500);
+                let number = number
+                    .and_then(|number| u16::try_from(number).ok())
+                    .unwrap_or(500);
                 ScriptError::UnhandledHostFailure { number, message }
             }
-            _ => ScriptError::Thrown { number, message, stack: own_frames(&stack) },
+            _ => ScriptError::Thrown {
+                number,
+                message,
+                stack: own_frames(&stack),
+            },
         },
         // The description takes little and catches what the script does; so memory is short.
         Err(_) => ScriptError::OutOfMemory,
@@ -365,11 +437,18 @@ type Description = (String, Option<i64>, String, String);
 fn describe<'js>(entry: &Object<'js>, thrown: Value<'js>) -> rquickjs::Result<Description> {
     let parts: rquickjs::Array<'js> = entry.get::<_, Function<'js>>("describe")?.call((thrown,))?;
     let number: Option<f64> = parts.get(1)?;
-    Ok((parts.get(0)?, number.map(|number| number as i64), parts.get(2)?, parts.get(3)?))
+    Ok((
+        parts.get(0)?,
+        number.map(|number| number as i64),
+        parts.get(2)?,
+        parts.get(3)?,
+    ))
 }
 
 /// The frames of the script, without those of the prelude and of builtins.
 fn own_frames(stack: &str) -> String {
-    let frames = stack.lines().filter(|line| !line.contains(PRELUDE_NAME) && !line.contains("(native)"));
+    let frames = stack
+        .lines()
+        .filter(|line| !line.contains(PRELUDE_NAME) && !line.contains("(native)"));
     frames.map(str::trim).collect::<Vec<_>>().join("\n")
 }

@@ -35,8 +35,8 @@ mod watchdog;
 mod wire;
 
 pub use calls::{
-    Ambient, ContainerLinks, DocumentLink, Host, HostCall, HostFailure, HostReply, IndexAction, Operation, Procedure,
-    ProcedureOutcome, Quota, Trigger, TriggerOutcome, TriggerTime,
+    Ambient, ContainerLinks, DocumentLink, Host, HostCall, HostFailure, HostReply, IndexAction,
+    Operation, Procedure, ProcedureOutcome, Quota, Trigger, TriggerOutcome, TriggerTime,
 };
 pub use error::ScriptError;
 pub use functions::FunctionSession;
@@ -44,4 +44,5 @@ pub use pool::{HostCommand, PoolOptions, ScriptPool};
 pub use serve::serve_script_host;
 
 /// The source of the system procedure `__.sys.echo`, which every container has: it answers its first argument.
-pub const ECHO_PROCEDURE: &str = "function echo(value) { getContext().getResponse().setBody(value); }";
+pub const ECHO_PROCEDURE: &str =
+    "function echo(value) { getContext().getResponse().setBody(value); }";

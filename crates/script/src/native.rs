@@ -12,7 +12,11 @@ use crate::serve::Channel;
 use crate::wire::{FromHost, ToHost, Wire};
 
 /// `{ call, accepts, ticks }`, as the prelude wants it.
-pub(crate) fn object<'js>(ctx: &Ctx<'js>, channel: &Rc<RefCell<Channel>>, meter: &Rc<Meter>) -> Result<Object<'js>> {
+pub(crate) fn object<'js>(
+    ctx: &Ctx<'js>,
+    channel: &Rc<RefCell<Channel>>,
+    meter: &Rc<Meter>,
+) -> Result<Object<'js>> {
     let native = Object::new(ctx.clone())?;
     let channel = Rc::clone(channel);
     let call = move |ctx: Ctx<'js>, request: Object<'js>| {
@@ -21,9 +25,15 @@ pub(crate) fn object<'js>(ctx: &Ctx<'js>, channel: &Rc<RefCell<Channel>>, meter:
     };
     native.set("call", Function::new(ctx.clone(), call)?)?;
     let accepting = Rc::clone(meter);
-    native.set("accepts", Function::new(ctx.clone(), move || accepting.accepts())?)?;
+    native.set(
+        "accepts",
+        Function::new(ctx.clone(), move || accepting.accepts())?,
+    )?;
     let ticking = Rc::clone(meter);
-    native.set("ticks", Function::new(ctx.clone(), move || ticking.ticks() as f64)?)?;
+    native.set(
+        "ticks",
+        Function::new(ctx.clone(), move || ticking.ticks() as f64)?,
+    )?;
     Ok(native)
 }
 
@@ -32,26 +42,44 @@ fn exchange(channel: &mut Channel, call: HostCall) -> std::result::Result<HostRe
     let payload = FromHost::Call(call).to_bytes();
     if !fits(payload.len()) {
         let message = format!("the operation is too large: {} bytes", payload.len());
-        return Err(HostFailure { number: 413, message, body: String::new() });
+        return Err(HostFailure {
+            number: 413,
+            message,
+            body: String::new(),
+        });
     }
-    match channel.send_payload(&payload).and_then(|()| channel.receive()) {
+    match channel
+        .send_payload(&payload)
+        .and_then(|()| channel.receive())
+    {
         Some(ToHost::Reply(reply)) => Ok(reply),
         Some(ToHost::Refusal(failure)) => Err(failure),
         _ => std::process::exit(0),
     }
 }
 
-fn reply_object(ctx: Ctx<'_>, answer: std::result::Result<HostReply, HostFailure>) -> Result<Object<'_>> {
+fn reply_object(
+    ctx: Ctx<'_>,
+    answer: std::result::Result<HostReply, HostFailure>,
+) -> Result<Object<'_>> {
     let reply = Object::new(ctx)?;
     match answer {
-        Ok(HostReply { items, continuation, not_modified }) => {
+        Ok(HostReply {
+            items,
+            continuation,
+            not_modified,
+        }) => {
             reply.set("items", format!("[{}]", items.join(",")))?;
             reply.set("notModified", not_modified)?;
             if let Some(continuation) = continuation {
                 reply.set("continuation", continuation)?;
             }
         }
-        Err(HostFailure { number, message, body }) => {
+        Err(HostFailure {
+            number,
+            message,
+            body,
+        }) => {
             reply.set("number", number)?;
             reply.set("message", message)?;
             reply.set("body", body)?;
@@ -63,10 +91,14 @@ fn reply_object(ctx: Ctx<'_>, answer: std::result::Result<HostReply, HostFailure
 fn host_call(request: &Object<'_>) -> Result<HostCall> {
     let op: String = request.get("op")?;
     Ok(match op.as_str() {
-        "read" => HostCall::Read { link: link(request)?, if_none_match: request.get("match")? },
-        "feed" => {
-            HostCall::ReadFeed { page_size: request.get("pageSize")?, continuation: request.get("continuation")? }
-        }
+        "read" => HostCall::Read {
+            link: link(request)?,
+            if_none_match: request.get("match")?,
+        },
+        "feed" => HostCall::ReadFeed {
+            page_size: request.get("pageSize")?,
+            continuation: request.get("continuation")?,
+        },
         "query" => HostCall::Query {
             text: request.get("text")?,
             parameters: request.get("parameters")?,
@@ -75,28 +107,47 @@ fn host_call(request: &Object<'_>) -> Result<HostCall> {
             enable_scan: request.get("scan")?,
             enable_low_precision_order_by: request.get("lowPrecision")?,
         },
-        "create" => HostCall::Create { body: request.get("text")?, index: index(request)? },
-        "upsert" => HostCall::Upsert { body: request.get("text")?, index: index(request)? },
+        "create" => HostCall::Create {
+            body: request.get("text")?,
+            index: index(request)?,
+        },
+        "upsert" => HostCall::Upsert {
+            body: request.get("text")?,
+            index: index(request)?,
+        },
         "replace" => HostCall::Replace {
             link: link(request)?,
             body: request.get("text")?,
             if_match: request.get("match")?,
             index: index(request)?,
         },
-        "delete" => HostCall::Delete { link: link(request)?, if_match: request.get("match")? },
+        "delete" => HostCall::Delete {
+            link: link(request)?,
+            if_match: request.get("match")?,
+        },
         "patch" => HostCall::Patch {
             link: link(request)?,
             spec: request.get("text")?,
             if_match: request.get("match")?,
             filter_predicate: request.get("filter")?,
         },
-        _ => return Err(rquickjs::Error::new_from_js_message("string", "operation", op)),
+        _ => {
+            return Err(rquickjs::Error::new_from_js_message(
+                "string",
+                "operation",
+                op,
+            ));
+        }
     })
 }
 
 fn link(request: &Object<'_>) -> Result<DocumentLink> {
     let text: String = request.get("link")?;
-    Ok(if request.get("byRid")? { DocumentLink::Rid(text) } else { DocumentLink::Id(text) })
+    Ok(if request.get("byRid")? {
+        DocumentLink::Rid(text)
+    } else {
+        DocumentLink::Id(text)
+    })
 }
 
 fn index(request: &Object<'_>) -> Result<IndexAction> {

@@ -98,7 +98,12 @@ impl ScriptPool {
     /// A pool without processes yet; the first call starts the first.
     #[must_use]
     pub fn new(options: PoolOptions) -> Self {
-        Self { options, state: Mutex::default(), freed: Condvar::new(), watchdog: Watchdog::default() }
+        Self {
+            options,
+            state: Mutex::default(),
+            freed: Condvar::new(),
+            watchdog: Watchdog::default(),
+        }
     }
 
     /// Processes that exist now, idle or busy.
@@ -114,7 +119,8 @@ impl ScriptPool {
 
     /// The moment at which a process that starts working now is killed.
     pub(crate) fn hard_deadline(&self) -> Instant {
-        Instant::now() + Duration::from_millis(self.options.time_ms.saturating_add(self.options.grace_ms))
+        Instant::now()
+            + Duration::from_millis(self.options.time_ms.saturating_add(self.options.grace_ms))
     }
 
     /// Waits for a place, then takes an idle process or starts one.
@@ -125,13 +131,21 @@ impl ScriptPool {
             if wait.is_zero() {
                 return Err(ScriptError::Busy);
             }
-            (state, _) = self.freed.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner);
+            (state, _) = self
+                .freed
+                .wait_timeout(state, wait)
+                .unwrap_or_else(PoisonError::into_inner);
         }
         *state.busy(stock) += 1;
         let process = state.idle.pop_front();
         drop(state);
         // From here on, dropping the lease gives the place back, also when starting fails.
-        let mut lease = Lease { pool: self, stock, process, healthy: false };
+        let mut lease = Lease {
+            pool: self,
+            stock,
+            process,
+            healthy: false,
+        };
         if lease.process.is_none() {
             lease.process = Some(HostProcess::start(&self.options.command, self.limits())?);
         }
@@ -166,7 +180,9 @@ pub(crate) struct Lease<'a> {
 impl Lease<'_> {
     /// The process.
     pub(crate) fn process(&mut self) -> Result<&mut HostProcess, ScriptError> {
-        self.process.as_mut().ok_or_else(|| ScriptError::HostNotStarted("it was given up".into()))
+        self.process
+            .as_mut()
+            .ok_or_else(|| ScriptError::HostNotStarted("it was given up".into()))
     }
 
     /// Says whether the process waits for its next message.

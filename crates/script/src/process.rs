@@ -24,8 +24,9 @@ pub(crate) struct HostProcess {
 impl HostProcess {
     /// Starts one and tells it its limits.
     pub(crate) fn start(command: &HostCommand, limits: Limits) -> Result<Self, ScriptError> {
-        let not_started =
-            |error: io::Error| ScriptError::HostNotStarted(format!("{}: {error}", command.program.to_string_lossy()));
+        let not_started = |error: io::Error| {
+            ScriptError::HostNotStarted(format!("{}: {error}", command.program.to_string_lossy()))
+        };
         let mut child = Command::new(&command.program)
             .args(&command.arguments)
             .env_clear()
@@ -42,7 +43,12 @@ impl HostProcess {
             mortal.end();
             return Err(ScriptError::HostNotStarted("it has no pipes".into()));
         };
-        let mut process = Self { mortal, input, output: BufReader::new(output), served: false };
+        let mut process = Self {
+            mortal,
+            input,
+            output: BufReader::new(output),
+            served: false,
+        };
         process.send(&ToHost::Hello(limits))?;
         Ok(process)
     }
@@ -56,7 +62,10 @@ impl HostProcess {
     pub(crate) fn send(&mut self, message: &ToHost) -> Result<(), ScriptError> {
         let payload = message.to_bytes();
         if !fits(payload.len()) {
-            return Err(ScriptError::TooLarge(format!("a message of {} bytes", payload.len())));
+            return Err(ScriptError::TooLarge(format!(
+                "a message of {} bytes",
+                payload.len()
+            )));
         }
         write_frame(&mut self.input, &payload).map_err(|error| self.broken(&error.to_string()))
     }
@@ -64,7 +73,8 @@ impl HostProcess {
     /// Waits for a message.
     pub(crate) fn receive(&mut self) -> Result<FromHost, ScriptError> {
         match read_frame(&mut self.output) {
-            Ok(Some(payload)) => FromHost::from_bytes(&payload).map_err(|_| self.broken("it sent a malformed message")),
+            Ok(Some(payload)) => FromHost::from_bytes(&payload)
+                .map_err(|_| self.broken("it sent a malformed message")),
             Ok(None) => Err(self.broken("it closed its pipe")),
             Err(error) => Err(self.broken(&error.to_string())),
         }
@@ -72,7 +82,11 @@ impl HostProcess {
 
     /// Why the pipe broke: the deadline, or the process itself.
     pub(crate) fn broken(&self, reason: &str) -> ScriptError {
-        if self.mortal.is_overdue() { ScriptError::TimedOut } else { ScriptError::HostDied(reason.into()) }
+        if self.mortal.is_overdue() {
+            ScriptError::TimedOut
+        } else {
+            ScriptError::HostDied(reason.into())
+        }
     }
 }
 

@@ -52,7 +52,10 @@ impl Channel {
 /// Not for terminals: both ends speak the pool's frames.
 #[must_use]
 pub fn serve_script_host() -> ExitCode {
-    let mut channel = Channel { input: BufReader::new(std::io::stdin()), output: std::io::stdout() };
+    let mut channel = Channel {
+        input: BufReader::new(std::io::stdin()),
+        output: std::io::stdout(),
+    };
     let Some(ToHost::Hello(limits)) = channel.receive() else {
         return ExitCode::FAILURE;
     };
@@ -70,13 +73,20 @@ pub fn serve_script_host() -> ExitCode {
 
 fn serve(channel: Channel, limits: Limits) {
     let channel = Rc::new(RefCell::new(channel));
-    let limits = Limits { stack_bytes: limits.stack_bytes.min(STACK_BYTES_MAX), ..limits };
-    let Ok(workshop) = Workshop::new(limits, Rc::clone(&channel)) else { return };
+    let limits = Limits {
+        stack_bytes: limits.stack_bytes.min(STACK_BYTES_MAX),
+        ..limits
+    };
+    let Ok(workshop) = Workshop::new(limits, Rc::clone(&channel)) else {
+        return;
+    };
     let mut interpreter = workshop.interpreter();
     // Whether the interpreter holds the functions of a session.
     let mut in_session = false;
     loop {
-        let Some(message) = channel.borrow_mut().receive() else { return };
+        let Some(message) = channel.borrow_mut().receive() else {
+            return;
+        };
         let is_batch = matches!(message, ToHost::Batch { .. });
         if in_session && !is_batch {
             drop(interpreter.take());
@@ -86,9 +96,14 @@ fn serve(channel: Channel, limits: Limits) {
         let answer = match (&interpreter, message) {
             (None, _) => FromHost::Failed(ScriptError::OutOfMemory),
             (Some(interpreter), ToHost::Run(job)) => interpreter.run(&job),
-            (Some(interpreter), ToHost::Functions { sources, now_ms, seed }) => {
-                interpreter.define(&sources, now_ms, seed)
-            }
+            (
+                Some(interpreter),
+                ToHost::Functions {
+                    sources,
+                    now_ms,
+                    seed,
+                },
+            ) => interpreter.define(&sources, now_ms, seed),
             (Some(interpreter), ToHost::Batch { name, rows }) => interpreter.call(&name, &rows),
             (Some(_), ToHost::Hello(_) | ToHost::Reply(_) | ToHost::Refusal(_)) => return,
         };

@@ -18,7 +18,10 @@ pub(crate) struct Mortal {
 
 impl Mortal {
     pub(crate) fn new(child: Child) -> Self {
-        Self { child: Mutex::new(child), overdue: AtomicBool::new(false) }
+        Self {
+            child: Mutex::new(child),
+            overdue: AtomicBool::new(false),
+        }
     }
 
     /// Whether the watchdog ended it.
@@ -79,20 +82,33 @@ pub(crate) struct Deadline<'a> {
 
 impl Watchdog {
     /// Ends the process at this moment unless the answer is dropped before. Fails if no thread can be started.
-    pub(crate) fn arm(&self, mortal: Arc<Mortal>, deadline: Instant) -> std::io::Result<Deadline<'_>> {
+    pub(crate) fn arm(
+        &self,
+        mortal: Arc<Mortal>,
+        deadline: Instant,
+    ) -> std::io::Result<Deadline<'_>> {
         let mut state = self.shared.lock();
         if !state.started {
             let shared = Arc::clone(&self.shared);
-            std::thread::Builder::new().name("script-watchdog".into()).spawn(move || watch(&shared))?;
+            std::thread::Builder::new()
+                .name("script-watchdog".into())
+                .spawn(move || watch(&shared))?;
             state.started = true;
         }
         let ticket = state.next_ticket;
         state.next_ticket += 1;
-        state.armed.push(Armed { ticket, deadline, mortal });
+        state.armed.push(Armed {
+            ticket,
+            deadline,
+            mortal,
+        });
         if state.wakes_at.is_none_or(|at| deadline < at) {
             self.shared.changed.notify_one();
         }
-        Ok(Deadline { watchdog: self, ticket })
+        Ok(Deadline {
+            watchdog: self,
+            ticket,
+        })
     }
 }
 
@@ -105,7 +121,11 @@ impl Drop for Watchdog {
 
 impl Drop for Deadline<'_> {
     fn drop(&mut self) {
-        self.watchdog.shared.lock().armed.retain(|armed| armed.ticket != self.ticket);
+        self.watchdog
+            .shared
+            .lock()
+            .armed
+            .retain(|armed| armed.ticket != self.ticket);
     }
 }
 
@@ -124,9 +144,15 @@ fn watch(shared: &Shared) {
         });
         state.wakes_at = state.armed.iter().map(|armed| armed.deadline).min();
         state = match state.wakes_at {
-            None => shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+            None => shared
+                .changed
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner),
             Some(at) => {
-                let (state, _) = shared.changed.wait_timeout(state, at - now).unwrap_or_else(PoisonError::into_inner);
+                let (state, _) = shared
+                    .changed
+                    .wait_timeout(state, at - now)
+                    .unwrap_or_else(PoisonError::into_inner);
                 state
             }
         };

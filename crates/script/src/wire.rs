@@ -3,7 +3,9 @@
 //!
 //! Reading trusts nothing: every length is checked against the bytes that are there, and bytes left over are an error.
 
-use crate::calls::{DocumentLink, HostCall, HostFailure, HostReply, IndexAction, Operation, TriggerTime};
+use crate::calls::{
+    DocumentLink, HostCall, HostFailure, HostReply, IndexAction, Operation, TriggerTime,
+};
 use crate::error::ScriptError;
 
 /// Bytes that are not the message they should be.
@@ -27,7 +29,11 @@ pub(crate) trait Wire: Sized {
     /// A whole payload, with nothing behind it.
     fn from_bytes(mut from: &[u8]) -> Result<Self, Malformed> {
         let value = Self::take(&mut from)?;
-        if from.is_empty() { Ok(value) } else { Err(Malformed) }
+        if from.is_empty() {
+            Ok(value)
+        } else {
+            Err(Malformed)
+        }
     }
 }
 
@@ -93,7 +99,11 @@ impl<T: Wire> Wire for Option<T> {
         }
     }
     fn take(from: &mut &[u8]) -> Result<Self, Malformed> {
-        Ok(if bool::take(from)? { Some(T::take(from)?) } else { None })
+        Ok(if bool::take(from)? {
+            Some(T::take(from)?)
+        } else {
+            None
+        })
     }
 }
 
@@ -192,8 +202,15 @@ pub(crate) struct Job {
 /// What they do not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Role {
-    Procedure { arguments: String },
-    Trigger { time: TriggerTime, operation: Operation, request: Option<String>, response: Option<String> },
+    Procedure {
+        arguments: String,
+    },
+    Trigger {
+        time: TriggerTime,
+        operation: Operation,
+        request: Option<String>,
+        response: Option<String>,
+    },
 }
 
 /// Parent to child.
@@ -204,9 +221,16 @@ pub(crate) enum ToHost {
     /// Run this; answered by any number of [`FromHost::Call`] and one [`FromHost::Done`] or [`FromHost::Failed`].
     Run(Job),
     /// Make these functions ready (name, source); answered by [`FromHost::Ready`] or [`FromHost::Failed`].
-    Functions { sources: Vec<(String, String)>, now_ms: i64, seed: u64 },
+    Functions {
+        sources: Vec<(String, String)>,
+        now_ms: i64,
+        seed: u64,
+    },
     /// Call one for many rows; answered by [`FromHost::Values`] or [`FromHost::Failed`].
-    Batch { name: String, rows: Vec<Vec<Option<String>>> },
+    Batch {
+        name: String,
+        rows: Vec<Vec<Option<String>>>,
+    },
     /// The answer to a call.
     Reply(HostReply),
     /// The refusal of a call.
@@ -217,16 +241,48 @@ pub(crate) enum ToHost {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum FromHost {
     Call(HostCall),
-    Done { body: Option<String>, log: Option<String>, ticks: u64 },
+    Done {
+        body: Option<String>,
+        log: Option<String>,
+        ticks: u64,
+    },
     Ready,
-    Values { values: Vec<Option<String>>, ticks: u64 },
+    Values {
+        values: Vec<Option<String>>,
+        ticks: u64,
+    },
     Failed(ScriptError),
 }
 
-wire_struct!(Limits { time_ms, accept_ms, memory_bytes, stack_bytes, jobs });
-wire_struct!(Job { id, source, role, self_link, alt_link, quota_current, quota_maximum, logging, now_ms, seed });
-wire_struct!(HostReply { items, continuation, not_modified });
-wire_struct!(HostFailure { number, message, body });
+wire_struct!(Limits {
+    time_ms,
+    accept_ms,
+    memory_bytes,
+    stack_bytes,
+    jobs
+});
+wire_struct!(Job {
+    id,
+    source,
+    role,
+    self_link,
+    alt_link,
+    quota_current,
+    quota_maximum,
+    logging,
+    now_ms,
+    seed
+});
+wire_struct!(HostReply {
+    items,
+    continuation,
+    not_modified
+});
+wire_struct!(HostFailure {
+    number,
+    message,
+    body
+});
 wire_enum!(Role { 0 => Procedure { arguments }, 1 => Trigger { time, operation, request, response } });
 wire_enum!(TriggerTime { 0 => Pre, 1 => Post });
 wire_enum!(Operation { 0 => Create, 1 => Replace, 2 => Upsert, 3 => Delete, 4 => Patch });
@@ -279,11 +335,30 @@ mod tests {
     fn samples() -> Vec<FromHost> {
         let link = DocumentLink::Id("héllo".into());
         vec![
-            FromHost::Call(HostCall::Read { link: link.clone(), if_none_match: Some("\"1\"".into()) }),
-            FromHost::Call(HostCall::Replace { link, body: "{}".into(), if_match: None, index: IndexAction::Exclude }),
-            FromHost::Done { body: Some("\"\"".into()), log: None, ticks: u64::MAX },
-            FromHost::Values { values: vec![None, Some("1".into())], ticks: 3 },
-            FromHost::Failed(ScriptError::Thrown { number: Some(-1), message: "m".into(), stack: String::new() }),
+            FromHost::Call(HostCall::Read {
+                link: link.clone(),
+                if_none_match: Some("\"1\"".into()),
+            }),
+            FromHost::Call(HostCall::Replace {
+                link,
+                body: "{}".into(),
+                if_match: None,
+                index: IndexAction::Exclude,
+            }),
+            FromHost::Done {
+                body: Some("\"\"".into()),
+                log: None,
+                ticks: u64::MAX,
+            },
+            FromHost::Values {
+                values: vec![None, Some("1".into())],
+                ticks: 3,
+            },
+            FromHost::Failed(ScriptError::Thrown {
+                number: Some(-1),
+                message: "m".into(),
+                stack: String::new(),
+            }),
         ]
     }
 
@@ -316,7 +391,10 @@ mod tests {
     #[test]
     fn a_list_of_very_many_nothings_is_refused() {
         let values = vec![None; LIST_LENGTH_MAX + 1];
-        assert_eq!(FromHost::from_bytes(&FromHost::Values { values, ticks: 0 }.to_bytes()), Err(Malformed));
+        assert_eq!(
+            FromHost::from_bytes(&FromHost::Values { values, ticks: 0 }.to_bytes()),
+            Err(Malformed)
+        );
         let values = vec![None; LIST_LENGTH_MAX];
         let message = FromHost::Values { values, ticks: 0 };
         assert_eq!(FromHost::from_bytes(&message.to_bytes()), Ok(message));

@@ -6,7 +6,9 @@ use memory::{AMBIENT, options, pool};
 use orrery_script::{PoolOptions, ScriptError, ScriptPool};
 
 fn sources(list: &[(&str, &str)]) -> Vec<(String, String)> {
-    list.iter().map(|(name, source)| ((*name).into(), (*source).into())).collect()
+    list.iter()
+        .map(|(name, source)| ((*name).into(), (*source).into()))
+        .collect()
 }
 
 fn json(text: &str) -> Option<String> {
@@ -26,37 +28,63 @@ fn values_go_in_and_come_out_as_json() {
         ("isUndefined", "x => x === undefined"),
     ]);
     let mut session = pool.functions(&list, AMBIENT).unwrap();
-    for text in ["null", "1.5", "\"é\\u0000\"", r#"{"a":[1,{"b":null}]}"#, "true"] {
+    for text in [
+        "null",
+        "1.5",
+        "\"é\\u0000\"",
+        r#"{"a":[1,{"b":null}]}"#,
+        "true",
+    ] {
         assert_eq!(session.call("id", &[json(text)]).unwrap(), json(text));
     }
     assert_eq!(session.call("id", &[]).unwrap(), None);
     assert_eq!(session.call("id", &[None]).unwrap(), None);
     assert_eq!(session.call("isUndefined", &[None]).unwrap(), json("true"));
     assert_eq!(session.call("tax", &[json("100")]).unwrap(), json("50"));
-    assert_eq!(session.call("count", &[json("1"), None, json("2")]).unwrap(), json("3"));
+    assert_eq!(
+        session
+            .call("count", &[json("1"), None, json("2")])
+            .unwrap(),
+        json("3")
+    );
     let error = session.call("tax", &[]).unwrap_err();
     assert!(
         matches!(&error, ScriptError::Thrown { number: Some(444), message, .. } if message == "Error: no income"),
         "{error:?}"
     );
     assert_eq!(session.call("tax", &[json("2")]).unwrap(), json("1"));
-    assert_eq!(session.call("nothing", &[]), Err(ScriptError::UnknownFunction("nothing".into())));
+    assert_eq!(
+        session.call("nothing", &[]),
+        Err(ScriptError::UnknownFunction("nothing".into()))
+    );
 }
 
 #[test]
 fn a_batch_answers_row_by_row_however_many_pieces_it_takes() {
     let pool = pool();
-    let mut session = pool.functions(&sources(&[("double", "function (n, pad) { return n * 2; }")]), AMBIENT).unwrap();
+    let mut session = pool
+        .functions(
+            &sources(&[("double", "function (n, pad) { return n * 2; }")]),
+            AMBIENT,
+        )
+        .unwrap();
     let pad = json(&format!("\"{}\"", "x".repeat(20_000)));
-    let rows = (0..100).map(|n| vec![json(&n.to_string()), pad.clone()]).collect();
+    let rows = (0..100)
+        .map(|n| vec![json(&n.to_string()), pad.clone()])
+        .collect();
     let expected: Vec<_> = (0..100).map(|n| json(&(n * 2).to_string())).collect();
     assert_eq!(session.call_batch("double", rows).unwrap(), expected);
-    assert_eq!(session.call_batch("double", Vec::new()).unwrap(), Vec::new());
+    assert_eq!(
+        session.call_batch("double", Vec::new()).unwrap(),
+        Vec::new()
+    );
 }
 
 #[test]
 fn a_source_that_does_not_compile_fails_the_session() {
-    let error = pool().functions(&sources(&[("bad", "function (")]), AMBIENT).unwrap_err();
+    let error = pool()
+        .functions(&sources(&[("bad", "function (")]), AMBIENT)
+        .unwrap_err();
     assert!(matches!(error, ScriptError::Compile { .. }), "{error:?}");
 }
 
@@ -69,27 +97,51 @@ fn functions_have_no_context_and_sessions_share_nothing() {
     )]);
     for _ in 0..2 {
         let mut session = pool.functions(&list, AMBIENT).unwrap();
-        assert_eq!(session.call("look", &[]).unwrap(), json(r#"["undefined","undefined",1]"#));
+        assert_eq!(
+            session.call("look", &[]).unwrap(),
+            json(r#"["undefined","undefined",1]"#)
+        );
     }
     assert_eq!(pool.processes(), 1);
 }
 
 #[test]
 fn a_function_that_does_not_end_times_out_and_ends_its_session() {
-    let pool = ScriptPool::new(PoolOptions { time_ms: 200, ..options() });
-    let list = sources(&[("spin", "function () { for (;;) ; }"), ("one", "function () { return 1; }")]);
+    let pool = ScriptPool::new(PoolOptions {
+        time_ms: 200,
+        ..options()
+    });
+    let list = sources(&[
+        ("spin", "function () { for (;;) ; }"),
+        ("one", "function () { return 1; }"),
+    ]);
     let mut session = pool.functions(&list, AMBIENT).unwrap();
     assert_eq!(session.call("spin", &[]), Err(ScriptError::TimedOut));
     assert_eq!(session.call("one", &[]), Err(ScriptError::TimedOut));
     drop(session);
-    assert_eq!(pool.functions(&list, AMBIENT).unwrap().call("one", &[]).unwrap(), json("1"));
+    assert_eq!(
+        pool.functions(&list, AMBIENT)
+            .unwrap()
+            .call("one", &[])
+            .unwrap(),
+        json("1")
+    );
 }
 
 #[test]
 fn results_beyond_a_frame_are_refused() {
-    let pool = ScriptPool::new(PoolOptions { memory_bytes: 256 * 1024 * 1024, ..options() });
-    let list = sources(&[("big", "function () { return 'x'.repeat(40000000); }"), ("one", "() => 1")]);
+    let pool = ScriptPool::new(PoolOptions {
+        memory_bytes: 256 * 1024 * 1024,
+        ..options()
+    });
+    let list = sources(&[
+        ("big", "function () { return 'x'.repeat(40000000); }"),
+        ("one", "() => 1"),
+    ]);
     let mut session = pool.functions(&list, AMBIENT).unwrap();
-    assert!(matches!(session.call("big", &[]), Err(ScriptError::TooLarge(_))));
+    assert!(matches!(
+        session.call("big", &[]),
+        Err(ScriptError::TooLarge(_))
+    ));
     assert_eq!(session.call("one", &[]).unwrap(), json("1"));
 }

@@ -5,7 +5,9 @@ mod memory;
 use std::time::{Duration, Instant};
 
 use memory::{AMBIENT, Memory, check, main_of, options, pool, procedure, run_on};
-use orrery_script::{Host, HostCall, HostCommand, HostFailure, HostReply, PoolOptions, ScriptError, ScriptPool};
+use orrery_script::{
+    Host, HostCall, HostCommand, HostFailure, HostReply, PoolOptions, ScriptError, ScriptPool,
+};
 
 const TIME_MS: u64 = 300;
 const GRACE_MS: u64 = 300;
@@ -29,7 +31,10 @@ fn each_ends(scripts: &[&str], expected: impl Fn(&ScriptError) -> bool) {
         let result = run_on(&pool, &main_of(script), "", &mut Memory::default());
         let took = start.elapsed();
         // Starting a process and a busy machine are allowed for.
-        assert!(took < Duration::from_millis(TIME_MS + GRACE_MS + 1_500), "{script}: {took:?}");
+        assert!(
+            took < Duration::from_millis(TIME_MS + GRACE_MS + 1_500),
+            "{script}: {took:?}"
+        );
         match result {
             Err(error) => assert!(expected(&error), "{script}: {error:?}"),
             Ok(outcome) => panic!("{script}: ended with {}", outcome.body),
@@ -89,13 +94,24 @@ fn hunger_for_memory_is_refused() {
             "new Array(50000000).fill(1)",
             "JSON.parse('[' + '1,'.repeat(5000000) + '1]')",
         ],
-        |error| matches!(error, ScriptError::OutOfMemory | ScriptError::TimedOut | ScriptError::Thrown { .. }),
+        |error| {
+            matches!(
+                error,
+                ScriptError::OutOfMemory | ScriptError::TimedOut | ScriptError::Thrown { .. }
+            )
+        },
     );
 }
 
 #[test]
 fn memory_runs_out_by_that_name() {
-    let error = run_on(&strict_pool(), &main_of("new Uint8Array(1 << 30)"), "", &mut Memory::default()).unwrap_err();
+    let error = run_on(
+        &strict_pool(),
+        &main_of("new Uint8Array(1 << 30)"),
+        "",
+        &mut Memory::default(),
+    )
+    .unwrap_err();
     assert_eq!(error, ScriptError::OutOfMemory);
     let caught = main_of("try { new Uint8Array(1 << 30); } catch (e) { put(e.message); }");
     check(&strict_pool(), &caught, "", r#""out of memory""#);
@@ -114,26 +130,48 @@ fn endless_recursion_is_refused() {
         ],
         |error| matches!(error, ScriptError::TooDeep),
     );
-    let source = format!("function () {{ return {}1{}; }}", "(".repeat(100_000), ")".repeat(100_000));
+    let source = format!(
+        "function () {{ return {}1{}; }}",
+        "(".repeat(100_000),
+        ")".repeat(100_000)
+    );
     let error = run_on(&strict_pool(), &source, "", &mut Memory::default()).unwrap_err();
-    assert!(matches!(error, ScriptError::Compile { .. } | ScriptError::TooDeep), "{error:?}");
+    assert!(
+        matches!(error, ScriptError::Compile { .. } | ScriptError::TooDeep),
+        "{error:?}"
+    );
     let arguments = "[".repeat(100_000) + &"]".repeat(100_000);
-    let error = run_on(&strict_pool(), "function () {}", &arguments, &mut Memory::default()).unwrap_err();
+    let error = run_on(
+        &strict_pool(),
+        "function () {}",
+        &arguments,
+        &mut Memory::default(),
+    )
+    .unwrap_err();
     assert!(matches!(error, ScriptError::BadArguments(_)), "{error:?}");
 }
 
 #[test]
 fn a_caught_stack_overflow_is_an_error_like_others() {
-    let code = "function down() { down(); } try { down(); } catch (e) { put(e instanceof RangeError); }";
+    let code =
+        "function down() { down(); } try { down(); } catch (e) { put(e instanceof RangeError); }";
     check(&strict_pool(), &main_of(code), "", "true");
 }
 
 #[test]
 fn a_hang_takes_its_process_and_no_other() {
     let pool = strict_pool();
-    let error = run_on(&pool, &main_of("new Array(4294967295).join()"), "", &mut Memory::default()).unwrap_err();
+    let error = run_on(
+        &pool,
+        &main_of("new Array(4294967295).join()"),
+        "",
+        &mut Memory::default(),
+    )
+    .unwrap_err();
     assert_eq!((error, pool.processes()), (ScriptError::TimedOut, 0));
-    let mut session = pool.functions(&[("one".into(), "() => 1".into())], AMBIENT).unwrap();
+    let mut session = pool
+        .functions(&[("one".into(), "() => 1".into())], AMBIENT)
+        .unwrap();
     check(&pool, &main_of("put(1)"), "", "1");
     assert_eq!(session.call("one", &[]).unwrap().as_deref(), Some("1"));
     assert_eq!(pool.processes(), 2);
@@ -141,22 +179,50 @@ fn a_hang_takes_its_process_and_no_other() {
 
 #[test]
 fn the_parent_outlives_hosts_that_are_not_hosts() {
-    for (program, arguments) in
-        [("/bin/true", vec![]), ("/bin/echo", vec!["hello, these are no frames"]), ("/bin/cat", vec![])]
-    {
-        let command =
-            HostCommand { program: program.into(), arguments: arguments.into_iter().map(Into::into).collect() };
-        let pool = ScriptPool::new(PoolOptions { command, time_ms: 200, ..options() });
+    for (program, arguments) in [
+        ("/bin/true", vec![]),
+        ("/bin/echo", vec!["hello, these are no frames"]),
+        ("/bin/cat", vec![]),
+    ] {
+        let command = HostCommand {
+            program: program.into(),
+            arguments: arguments.into_iter().map(Into::into).collect(),
+        };
+        let pool = ScriptPool::new(PoolOptions {
+            command,
+            time_ms: 200,
+            ..options()
+        });
         let error = run_on(&pool, "function () {}", "", &mut Memory::default()).unwrap_err();
-        assert!(matches!(error, ScriptError::HostDied(_)), "{program}: {error:?}");
+        assert!(
+            matches!(error, ScriptError::HostDied(_)),
+            "{program}: {error:?}"
+        );
         assert_eq!(pool.processes(), 0);
     }
-    let silent = HostCommand { program: "/bin/sleep".into(), arguments: vec!["60".into()] };
-    let pool = ScriptPool::new(PoolOptions { command: silent, time_ms: 100, grace_ms: 50, ..options() });
+    let silent = HostCommand {
+        program: "/bin/sleep".into(),
+        arguments: vec!["60".into()],
+    };
+    let pool = ScriptPool::new(PoolOptions {
+        command: silent,
+        time_ms: 100,
+        grace_ms: 50,
+        ..options()
+    });
     let long = " ".repeat(1 << 20);
-    assert_eq!(run_on(&pool, &long, "", &mut Memory::default()).unwrap_err(), ScriptError::TimedOut);
-    let missing = HostCommand { program: "/nowhere/host".into(), arguments: Vec::new() };
-    let pool = ScriptPool::new(PoolOptions { command: missing, ..options() });
+    assert_eq!(
+        run_on(&pool, &long, "", &mut Memory::default()).unwrap_err(),
+        ScriptError::TimedOut
+    );
+    let missing = HostCommand {
+        program: "/nowhere/host".into(),
+        arguments: Vec::new(),
+    };
+    let pool = ScriptPool::new(PoolOptions {
+        command: missing,
+        ..options()
+    });
     let error = run_on(&pool, "function () {}", "", &mut Memory::default()).unwrap_err();
     assert!(matches!(error, ScriptError::HostNotStarted(_)), "{error:?}");
 }
@@ -171,8 +237,15 @@ struct Nested<'a> {
 impl Host for Nested<'_> {
     fn call(&mut self, _: HostCall) -> Result<HostReply, HostFailure> {
         let sources = [("one".to_string(), "() => 1".to_string())];
-        self.answer = Some(self.pool.functions(&sources, AMBIENT).and_then(|mut session| session.call("one", &[])));
-        self.busy = self.pool.run_procedure(procedure("function () {}", ""), &mut Memory::default()).err();
+        self.answer = Some(
+            self.pool
+                .functions(&sources, AMBIENT)
+                .and_then(|mut session| session.call("one", &[])),
+        );
+        self.busy = self
+            .pool
+            .run_procedure(procedure("function () {}", ""), &mut Memory::default())
+            .err();
         Ok(HostReply::default())
     }
 }
@@ -180,11 +253,23 @@ impl Host for Nested<'_> {
 #[test]
 fn functions_run_while_a_procedure_waits_and_a_full_pool_says_so() {
     // Long enough for a busy machine to start two processes.
-    let pool = ScriptPool::new(PoolOptions { time_ms: 3_000, grace_ms: 50, ..options() });
-    let mut host = Nested { pool: &pool, answer: None, busy: None };
+    let pool = ScriptPool::new(PoolOptions {
+        time_ms: 3_000,
+        grace_ms: 50,
+        ..options()
+    });
+    let mut host = Nested {
+        pool: &pool,
+        answer: None,
+        busy: None,
+    };
     let body = main_of("coll.readDocuments(self)");
     // The nested wait for a place takes the whole budget, so the outer call is over as well.
-    assert_eq!(pool.run_procedure(procedure(&body, ""), &mut host).unwrap_err(), ScriptError::TimedOut);
+    assert_eq!(
+        pool.run_procedure(procedure(&body, ""), &mut host)
+            .unwrap_err(),
+        ScriptError::TimedOut
+    );
     assert_eq!(host.answer, Some(Ok(Some("1".into()))));
     assert_eq!(host.busy, Some(ScriptError::Busy));
 }
@@ -194,20 +279,35 @@ struct Generous;
 
 impl Host for Generous {
     fn call(&mut self, _: HostCall) -> Result<HostReply, HostFailure> {
-        Ok(HostReply { items: vec![format!("\"{}\"", "x".repeat(40_000_000))], ..HostReply::default() })
+        Ok(HostReply {
+            items: vec![format!("\"{}\"", "x".repeat(40_000_000))],
+            ..HostReply::default()
+        })
     }
 }
 
 #[test]
 fn an_answer_that_fits_no_frame_is_a_413_to_the_script() {
     let body = main_of("coll.readDocuments(self, (e) => put(e.number))");
-    assert_eq!(pool().run_procedure(procedure(&body, ""), &mut Generous).unwrap().body, "413");
+    assert_eq!(
+        pool()
+            .run_procedure(procedure(&body, ""), &mut Generous)
+            .unwrap()
+            .body,
+        "413"
+    );
 }
 
 #[test]
 fn an_operation_that_fits_no_frame_is_a_413_to_the_script() {
-    let pool = ScriptPool::new(PoolOptions { memory_bytes: 512 * 1024 * 1024, accept_ms: 20_000, ..options() });
-    let body = main_of("coll.createDocument(self, {id: 'a', text: 'x'.repeat(40000000)}, (e) => put(e.number))");
+    let pool = ScriptPool::new(PoolOptions {
+        memory_bytes: 512 * 1024 * 1024,
+        accept_ms: 20_000,
+        ..options()
+    });
+    let body = main_of(
+        "coll.createDocument(self, {id: 'a', text: 'x'.repeat(40000000)}, (e) => put(e.number))",
+    );
     check(&pool, &body, "", "413");
     check(&pool, &main_of("put(1)"), "", "1");
 }
@@ -215,14 +315,27 @@ fn an_operation_that_fits_no_frame_is_a_413_to_the_script() {
 #[test]
 fn a_process_that_died_while_idle_is_replaced_unnoticed() {
     let pid_file = concat!(env!("CARGO_TARGET_TMPDIR"), "/idle-script-host-pid");
-    let script = format!("echo $$ > '{pid_file}'; exec '{}'", env!("CARGO_BIN_EXE_orrery-script-host"));
-    let command = HostCommand { program: "/bin/sh".into(), arguments: vec!["-c".into(), script.into()] };
-    let pool = ScriptPool::new(PoolOptions { command, ..options() });
+    let script = format!(
+        "echo $$ > '{pid_file}'; exec '{}'",
+        env!("CARGO_BIN_EXE_orrery-script-host")
+    );
+    let command = HostCommand {
+        program: "/bin/sh".into(),
+        arguments: vec!["-c".into(), script.into()],
+    };
+    let pool = ScriptPool::new(PoolOptions {
+        command,
+        ..options()
+    });
     let mut pids = Vec::new();
     for _ in 0..3 {
         check(&pool, &main_of("put(1)"), "", "1");
         let pid = std::fs::read_to_string(pid_file).unwrap();
-        let killed = std::process::Command::new("/bin/sh").arg("-c").arg(format!("kill -9 {pid}")).status().unwrap();
+        let killed = std::process::Command::new("/bin/sh")
+            .arg("-c")
+            .arg(format!("kill -9 {pid}"))
+            .status()
+            .unwrap();
         assert!(killed.success());
         pids.push(pid);
     }

@@ -26,13 +26,36 @@ fn arguments_follow_apply_on_the_request_body() {
     ] {
         check(&pool, body, arguments, expected);
     }
-    check(&pool, "function () { getContext().getResponse().setBody(arguments.length); }", &long, "1000");
-    for arguments in ["1", "\"text\"", "true", "undefined", "{", "[1,", r#"{"length":600000}"#, r#"{"length":1e9}"#] {
+    check(
+        &pool,
+        "function () { getContext().getResponse().setBody(arguments.length); }",
+        &long,
+        "1000",
+    );
+    for arguments in [
+        "1",
+        "\"text\"",
+        "true",
+        "undefined",
+        "{",
+        "[1,",
+        r#"{"length":600000}"#,
+        r#"{"length":1e9}"#,
+    ] {
         let error = run_on(&pool, body, arguments, &mut Memory::default()).unwrap_err();
-        assert!(matches!(error, ScriptError::BadArguments(_)), "{arguments}: {error:?}");
+        assert!(
+            matches!(error, ScriptError::BadArguments(_)),
+            "{arguments}: {error:?}"
+        );
     }
-    let bytes = Procedure { arguments: &[0xff], ..procedure(body, "") };
-    assert!(matches!(pool.run_procedure(bytes, &mut Memory::default()), Err(ScriptError::BadArguments(_))));
+    let bytes = Procedure {
+        arguments: &[0xff],
+        ..procedure(body, "")
+    };
+    assert!(matches!(
+        pool.run_procedure(bytes, &mut Memory::default()),
+        Err(ScriptError::BadArguments(_))
+    ));
 }
 
 #[test]
@@ -67,8 +90,15 @@ fn what_is_not_one_function_fails_to_compile_at_execution() {
         "fun\0ction",
     ] {
         let error = run_on(&pool, body, "", &mut Memory::default()).unwrap_err();
-        assert!(matches!(error, ScriptError::Compile { .. }), "{body}: {error:?}");
-        assert!(error.to_string().starts_with("Encountered exception while compiling Javascript."));
+        assert!(
+            matches!(error, ScriptError::Compile { .. }),
+            "{body}: {error:?}"
+        );
+        assert!(
+            error
+                .to_string()
+                .starts_with("Encountered exception while compiling Javascript.")
+        );
     }
 }
 
@@ -80,18 +110,39 @@ fn the_body_is_what_was_set_last_as_json() {
         ("put('one')", r#""one""#),
         ("put(null)", "null"),
         ("put(undefined)", r#""""#),
-        ("put({a: [1, 'x', null], u: undefined})", r#"{"a":[1,"x",null]}"#),
-        ("for (let i = 0; i < 10; i++) res.appendBody(i)", r#""0123456789""#),
-        ("for (let i = 0; i < 10; i++) res.appendValue('Body', i)", r#""0123456789""#),
+        (
+            "put({a: [1, 'x', null], u: undefined})",
+            r#"{"a":[1,"x",null]}"#,
+        ),
+        (
+            "for (let i = 0; i < 10; i++) res.appendBody(i)",
+            r#""0123456789""#,
+        ),
+        (
+            "for (let i = 0; i < 10; i++) res.appendValue('Body', i)",
+            r#""0123456789""#,
+        ),
         ("put(1); res.appendBody(2)", "3"),
         ("put(null); res.appendBody({a: 1})", r#"{"a":1}"#),
         ("put('a'); res.appendBody(null)", r#""anull""#),
-        ("for (let i = 0; i < 1000; i++) { put(i); if (res.getBody() !== i) throw new Error('lost'); }", "999"),
-        ("res.setValue('Body', 5); put(res.getValue('Body') + 1)", "6"),
+        (
+            "for (let i = 0; i < 1000; i++) { put(i); if (res.getBody() !== i) throw new Error('lost'); }",
+            "999",
+        ),
+        (
+            "res.setValue('Body', 5); put(res.getValue('Body') + 1)",
+            "6",
+        ),
         ("put('\\ud800')", r#""\ud800""#),
         ("put(getContext().getRequest().getBody())", r#""[7]""#),
-        ("put(typeof getContext().getRequest().setBody)", r#""undefined""#),
-        ("put(res.getMaxResourceQuota())", r#""documentSize=10;collectionSize=10;""#),
+        (
+            "put(typeof getContext().getRequest().setBody)",
+            r#""undefined""#,
+        ),
+        (
+            "put(res.getMaxResourceQuota())",
+            r#""documentSize=10;collectionSize=10;""#,
+        ),
     ] {
         check(&pool, &main_of(statements), "[7]", expected);
     }
@@ -106,12 +157,30 @@ fn unknown_and_read_only_properties_are_refused() {
         ))
     };
     for (code, expected) in [
-        ("res.setValue('Test', 1)", r#"[false,400,"Cannot set new values: Test"]"#),
-        ("res.appendValue('Test', 1)", r#"[false,400,"Cannot set new values: Test"]"#),
-        ("res.setValue('body', 1)", r#"[false,400,"Cannot set new values: body"]"#),
-        ("res.setValue('MaxResourceQuota', 1)", r#"[false,403,"Not a writable property: MaxResourceQuota"]"#),
-        ("getContext().getRequest().setValue('Body', 1)", r#"[false,403,"Not a writable property: Body"]"#),
-        ("res.getValue('Test')", r#"[true,null,"cannot read value 'Test': there is no such property"]"#),
+        (
+            "res.setValue('Test', 1)",
+            r#"[false,400,"Cannot set new values: Test"]"#,
+        ),
+        (
+            "res.appendValue('Test', 1)",
+            r#"[false,400,"Cannot set new values: Test"]"#,
+        ),
+        (
+            "res.setValue('body', 1)",
+            r#"[false,400,"Cannot set new values: body"]"#,
+        ),
+        (
+            "res.setValue('MaxResourceQuota', 1)",
+            r#"[false,403,"Not a writable property: MaxResourceQuota"]"#,
+        ),
+        (
+            "getContext().getRequest().setValue('Body', 1)",
+            r#"[false,403,"Not a writable property: Body"]"#,
+        ),
+        (
+            "res.getValue('Test')",
+            r#"[true,null,"cannot read value 'Test': there is no such property"]"#,
+        ),
     ] {
         check(&pool, &attempt(code), "", expected);
     }
@@ -122,8 +191,18 @@ fn a_body_beyond_the_limit_is_refused_with_413() {
     let pool = pool();
     let code = "const big = 'x'.repeat(3000000); put(big); try { res.appendBody(big); } catch (e) { put(e.number + e.message.slice(0, 18)); }";
     check(&pool, &main_of(code), "", r#""413Cannot appendBody ""#);
-    check(&pool, &main_of("try { put('x'.repeat(5000000)); } catch (e) { put(e.number); }"), "", "413");
-    check(&pool, &main_of("try { put(['x'.repeat(5000000)]); } catch (e) { put(e.number); }"), "", "413");
+    check(
+        &pool,
+        &main_of("try { put('x'.repeat(5000000)); } catch (e) { put(e.number); }"),
+        "",
+        "413",
+    );
+    check(
+        &pool,
+        &main_of("try { put(['x'.repeat(5000000)]); } catch (e) { put(e.number); }"),
+        "",
+        "413",
+    );
 }
 
 #[test]
@@ -134,14 +213,32 @@ fn error_takes_a_number_and_a_message() {
             "(e => [e.number, e.message, e instanceof Error, e.name])(new Error(404, 'gone'))",
             r#"[404,"gone",true,"Error"]"#,
         ),
-        ("(e => [e.number, e.message])(Error(404, 'gone'))", r#"[404,"gone"]"#),
-        ("(e => [typeof e.number, e.message])(new Error('text'))", r#"["undefined","text"]"#),
-        ("(e => [typeof e.number, e.message])(new Error())", r#"["undefined",""]"#),
+        (
+            "(e => [e.number, e.message])(Error(404, 'gone'))",
+            r#"[404,"gone"]"#,
+        ),
+        (
+            "(e => [typeof e.number, e.message])(new Error('text'))",
+            r#"["undefined","text"]"#,
+        ),
+        (
+            "(e => [typeof e.number, e.message])(new Error())",
+            r#"["undefined",""]"#,
+        ),
         ("new Error('outer', { cause: 'inner' }).cause", r#""inner""#),
-        ("(class Own extends Error {}).name + (new (class Own extends Error {})(7, 'x')).number", r#""Own7""#),
+        (
+            "(class Own extends Error {}).name + (new (class Own extends Error {})(7, 'x')).number",
+            r#""Own7""#,
+        ),
         ("new TypeError('t') instanceof Error", "true"),
-        ("(() => { try { null.x } catch (e) { return e instanceof Error && e instanceof TypeError } })()", "true"),
-        ("Error.prototype.constructor === Error && new Error('x').constructor === Error", "true"),
+        (
+            "(() => { try { null.x } catch (e) { return e instanceof Error && e instanceof TypeError } })()",
+            "true",
+        ),
+        (
+            "Error.prototype.constructor === Error && new Error('x').constructor === Error",
+            "true",
+        ),
         ("Object.isFrozen(ErrorCodes) && ErrorCodes.RetryWith", "449"),
     ] {
         check(&pool, &main_of(&format!("put({expression})")), "", expected);
@@ -151,10 +248,15 @@ fn error_takes_a_number_and_a_message() {
 #[test]
 fn an_uncaught_error_carries_number_message_and_trace() {
     let pool = pool();
-    let thrown = |code: &str| match run_on(&pool, &main_of(code), "", &mut Memory::default()).unwrap_err() {
-        ScriptError::Thrown { number, message, stack } => (number, message, stack),
-        other => panic!("{other:?}"),
-    };
+    let thrown =
+        |code: &str| match run_on(&pool, &main_of(code), "", &mut Memory::default()).unwrap_err() {
+            ScriptError::Thrown {
+                number,
+                message,
+                stack,
+            } => (number, message, stack),
+            other => panic!("{other:?}"),
+        };
     let (number, message, stack) = thrown("throw new Error(4444, 'mine')");
     assert_eq!((number, message.as_str()), (Some(4444), "Error: mine"));
     assert!(stack.contains("at main (p.js:2"), "{stack}");
@@ -164,17 +266,41 @@ fn an_uncaught_error_carries_number_message_and_trace() {
         ("throw 'text'", None, "text"),
         ("throw null", None, "null"),
         ("throw { number: 5, message: 'm' }", Some(5), "m"),
-        ("null.x", None, "TypeError: cannot read property 'x' of null"),
+        (
+            "null.x",
+            None,
+            "TypeError: cannot read property 'x' of null",
+        ),
         ("throw new Error(1.5, 'half')", None, "Error: half"),
-        ("throw { get message() { throw 1; } }", None, "an exception that cannot be shown"),
-        ("put(10n)", None, "TypeError: BigInt are forbidden in JSON.stringify"),
+        (
+            "throw { get message() { throw 1; } }",
+            None,
+            "an exception that cannot be shown",
+        ),
+        (
+            "put(10n)",
+            None,
+            "TypeError: BigInt are forbidden in JSON.stringify",
+        ),
     ];
     for (code, number, message) in numbers {
         let (found_number, found_message, _) = thrown(code);
-        assert_eq!((found_number, found_message.as_str()), (number, message), "{code}");
+        assert_eq!(
+            (found_number, found_message.as_str()),
+            (number, message),
+            "{code}"
+        );
     }
-    let text = ScriptError::Thrown { number: None, message: "Error: m".into(), stack: "at x".into() }.to_string();
-    assert_eq!(text, "Encountered exception while executing Javascript. Exception = Error: m\r\nStack trace: at x");
+    let text = ScriptError::Thrown {
+        number: None,
+        message: "Error: m".into(),
+        stack: "at x".into(),
+    }
+    .to_string();
+    assert_eq!(
+        text,
+        "Encountered exception while executing Javascript. Exception = Error: m\r\nStack trace: at x"
+    );
 }
 
 #[test]
@@ -185,7 +311,16 @@ fn rejected_promises_that_nobody_handles_fail_the_procedure() {
         "function () { Promise.reject(new Error(409, 'late')); }",
     ] {
         let error = run_on(&pool, body, "", &mut Memory::default()).unwrap_err();
-        assert!(matches!(error, ScriptError::Thrown { number: Some(409), .. }), "{error:?}");
+        assert!(
+            matches!(
+                error,
+                ScriptError::Thrown {
+                    number: Some(409),
+                    ..
+                }
+            ),
+            "{error:?}"
+        );
     }
     check(
         &pool,
@@ -193,14 +328,27 @@ fn rejected_promises_that_nobody_handles_fail_the_procedure() {
         "",
         "1",
     );
-    check(&pool, &main_of("Promise.reject(1).catch(() => put('handled'))"), "", r#""handled""#);
+    check(
+        &pool,
+        &main_of("Promise.reject(1).catch(() => put('handled'))"),
+        "",
+        r#""handled""#,
+    );
 }
 
 #[test]
 fn the_log_formats_and_is_there_only_if_asked_for() {
     let pool = pool();
-    let log = |code: &str| run_on(&pool, &main_of(code), "", &mut Memory::default()).unwrap().log.unwrap();
-    assert_eq!(log("console.log('The value of %s is %s.', 'a', 1)"), "The value of a is 1.");
+    let log = |code: &str| {
+        run_on(&pool, &main_of(code), "", &mut Memory::default())
+            .unwrap()
+            .log
+            .unwrap()
+    };
+    assert_eq!(
+        log("console.log('The value of %s is %s.', 'a', 1)"),
+        "The value of a is 1."
+    );
     assert_eq!(
         log("console.log('one'); console.log({a: 1}, [2], null, undefined, true)"),
         "one\n{\"a\":1} [2] null undefined true"
@@ -209,12 +357,23 @@ fn the_log_formats_and_is_there_only_if_asked_for() {
         log("console.log('100%'); console.log('%d%% of %j, %x', '5', {b: 2}, 'rest')"),
         "100%\n5% of {\"b\":2}, %x rest"
     );
-    assert_eq!(log("console.error('%s', new Error(1, 'bad'))"), "Error: bad");
+    assert_eq!(
+        log("console.error('%s', new Error(1, 'bad'))"),
+        "Error: bad"
+    );
     assert_eq!(log(""), "");
     assert!(log("for (let i = 0; i < 1e4; i++) console.log('é'.repeat(100))").len() < 4096);
     assert!(log("console.log('\\ud800'.repeat(5000))").chars().count() * 9 <= 4096);
-    let silent = Procedure { logging: false, ..procedure("function () { console.log('x'); }", "") };
-    assert_eq!(pool.run_procedure(silent, &mut Memory::default()).unwrap().log, None);
+    let silent = Procedure {
+        logging: false,
+        ..procedure("function () { console.log('x'); }", "")
+    };
+    assert_eq!(
+        pool.run_procedure(silent, &mut Memory::default())
+            .unwrap()
+            .log,
+        None
+    );
 }
 
 #[test]
@@ -225,13 +384,22 @@ fn the_same_call_runs_the_same_way_twice() {
          coll.createDocument(self, {}, (e, doc) => put([text, doc.id, Date.now(), new Date().getTime(), typeof Date(), new Date(5).getTime()]));",
     );
     let run = |seed: u64| {
-        let call = Procedure { ambient: orrery_script::Ambient { seed, ..AMBIENT }, ..procedure(&body, "") };
+        let call = Procedure {
+            ambient: orrery_script::Ambient { seed, ..AMBIENT },
+            ..procedure(&body, "")
+        };
         pool.run_procedure(call, &mut Memory::default()).unwrap()
     };
     let (first, second, other) = (run(1), run(1), run(2));
     assert_eq!(first, second);
     assert_ne!(first.body, other.body);
-    assert!(first.body.ends_with(r#",1700000000000,1700000000000,"string",5]"#), "{}", first.body);
+    assert!(
+        first
+            .body
+            .ends_with(r#",1700000000000,1700000000000,"string",5]"#),
+        "{}",
+        first.body
+    );
     assert_eq!((first.host_calls, first.steps), (1, 1));
 }
 
@@ -239,9 +407,14 @@ fn the_same_call_runs_the_same_way_twice() {
 fn steps_grow_with_work_and_repeat() {
     let pool = pool();
     let steps = |n: u32| {
-        run_on(&pool, &main_of("for (let i = 0; i < a; i++) ;"), &format!("[{n}]"), &mut Memory::default())
-            .unwrap()
-            .steps
+        run_on(
+            &pool,
+            &main_of("for (let i = 0; i < a; i++) ;"),
+            &format!("[{n}]"),
+            &mut Memory::default(),
+        )
+        .unwrap()
+        .steps
     };
     assert_eq!(steps(1), 0);
     assert_eq!(steps(100_000), steps(100_000));
@@ -253,7 +426,9 @@ fn nothing_of_one_execution_is_seen_by_the_next() {
     let pool = pool();
     check(
         &pool,
-        &main_of("globalThis.left = 1; Array.prototype.left = 2; JSON.stringify = () => 'mine'; put(1)"),
+        &main_of(
+            "globalThis.left = 1; Array.prototype.left = 2; JSON.stringify = () => 'mine'; put(1)",
+        ),
         "",
         "1",
     );
@@ -284,8 +459,13 @@ fn a_script_finds_no_way_out_and_no_clock() {
     ];
     let code = format!("put({names:?}.filter(name => typeof globalThis[name] !== 'undefined'))");
     check(&pool, &main_of(&code), "", "[]");
-    let error =
-        run_on(&pool, "async function () { await import('/etc/passwd'); }", "", &mut Memory::default()).unwrap_err();
+    let error = run_on(
+        &pool,
+        "async function () { await import('/etc/passwd'); }",
+        "",
+        &mut Memory::default(),
+    )
+    .unwrap_err();
     assert!(matches!(error, ScriptError::Thrown { .. }), "{error:?}");
     check(
         &pool,

@@ -53,7 +53,9 @@ pub(crate) async fn open(
     world: Arc<dyn World>,
     log: Arc<Log>,
 ) -> Result<Option<AdminDoor>, Failure> {
-    let AdminListen::At(listen) = arguments.admin_listen else { return Ok(None) };
+    let AdminListen::At(listen) = arguments.admin_listen else {
+        return Ok(None);
+    };
     let key = load_key(arguments.admin_key_file.as_deref(), data_dir)?;
     let cannot = |error: io::Error| {
         Failure::Failed(format!(
@@ -62,14 +64,24 @@ pub(crate) async fn open(
     };
     let listener = TcpListener::bind(listen).await.map_err(cannot)?;
     let address = listener.local_addr().map_err(cannot)?;
-    let admin = Arc::new(Admin::new(Options { keys: key.keys.clone(), world, log }));
+    let admin = Arc::new(Admin::new(Options {
+        keys: key.keys.clone(),
+        world,
+        log,
+    }));
     let (stop, stopped) = oneshot::channel::<()>();
     let shutdown = async {
         // That nobody is left to say it says the same.
         let _ = stopped.await;
     };
     let serving = tokio::spawn(serve(admin.clone(), listener, Some(tls), shutdown, DRAIN));
-    Ok(Some(AdminDoor { admin, address, key, stop, serving }))
+    Ok(Some(AdminDoor {
+        admin,
+        address,
+        key,
+        stop,
+        serving,
+    }))
 }
 
 impl AdminDoor {
@@ -103,29 +115,50 @@ fn load_key(file: Option<&Path>, data_dir: Option<&Path>) -> Result<AdminKey, Fa
         return usable(text, None);
     };
     if own.as_deref() == Some(file) && !file.exists() {
-        let text = format!("# The key of the management API of this server.\n{}\n", new_key()?);
-        write_private(file, text.as_bytes())
-            .map_err(|error| Failure::Failed(format!("cannot write {}: {error}", file.display())))?;
+        let text = format!(
+            "# The key of the management API of this server.\n{}\n",
+            new_key()?
+        );
+        write_private(file, text.as_bytes()).map_err(|error| {
+            Failure::Failed(format!("cannot write {}: {error}", file.display()))
+        })?;
     }
-    let text = std::fs::read_to_string(file)
-        .map_err(|error| Failure::Failed(format!("cannot read the admin key file {}: {error}", file.display())))?;
+    let text = std::fs::read_to_string(file).map_err(|error| {
+        Failure::Failed(format!(
+            "cannot read the admin key file {}: {error}",
+            file.display()
+        ))
+    })?;
     usable(text, Some(file.to_owned()))
 }
 
 fn usable(text: String, file: Option<PathBuf>) -> Result<AdminKey, Failure> {
     let keys = AdminKeys::read(&text).map_err(|why| {
         let file = file.as_deref().unwrap_or(Path::new("memory"));
-        Failure::Failed(format!("the admin key file {} is not usable: {why}", file.display()))
+        Failure::Failed(format!(
+            "the admin key file {} is not usable: {why}",
+            file.display()
+        ))
     })?;
-    let first = text.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#'));
-    Ok(AdminKey { keys, text: first.unwrap_or_default().to_owned(), file })
+    let first = text
+        .lines()
+        .map(str::trim)
+        .find(|line| !line.is_empty() && !line.starts_with('#'));
+    Ok(AdminKey {
+        keys,
+        text: first.unwrap_or_default().to_owned(),
+        file,
+    })
 }
 
 /// 256 random bits as hexadecimal text.
 fn new_key() -> Result<String, Failure> {
     let mut bytes = [0; 32];
-    getrandom::fill(&mut bytes)
-        .map_err(|error| Failure::Failed(format!("the system gives no random numbers for an admin key: {error}")))?;
+    getrandom::fill(&mut bytes).map_err(|error| {
+        Failure::Failed(format!(
+            "the system gives no random numbers for an admin key: {error}"
+        ))
+    })?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
@@ -142,7 +175,10 @@ mod tests {
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt;
-            let mode = std::fs::metadata(directory.path().join("admin.key")).expect("a file").permissions().mode();
+            let mode = std::fs::metadata(directory.path().join("admin.key"))
+                .expect("a file")
+                .permissions()
+                .mode();
             assert_eq!(mode & 0o777, 0o600);
         }
         assert_ne!(load_key(None, None).expect("a key").text, first.text);
@@ -154,9 +190,15 @@ mod tests {
         let file = directory.path().join("own.key");
         assert!(load_key(Some(&file), Some(directory.path())).is_err());
         std::fs::write(&file, "# mine\nmy-own-admin-key-2026\n").expect("written");
-        assert_eq!(load_key(Some(&file), None).expect("a key").text, "my-own-admin-key-2026");
+        assert_eq!(
+            load_key(Some(&file), None).expect("a key").text,
+            "my-own-admin-key-2026"
+        );
         std::fs::write(&file, "short\n").expect("written");
-        let told = load_key(Some(&file), None).err().expect("refused").to_string();
+        let told = load_key(Some(&file), None)
+            .err()
+            .expect("refused")
+            .to_string();
         assert!(told.contains("line 1"), "{told}");
     }
 }

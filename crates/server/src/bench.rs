@@ -26,7 +26,10 @@ fn run_blog(arguments: &BlogArguments) -> Result<(), Failure> {
     let models: Vec<Model> = arguments
         .models
         .iter()
-        .map(|name| name.parse().map_err(|error: orrery_blog::BlogError| Failure::Usage(error.to_string())))
+        .map(|name| {
+            name.parse()
+                .map_err(|error: orrery_blog::BlogError| Failure::Usage(error.to_string()))
+        })
         .collect::<Result<_, _>>()?;
     let own = match &arguments.endpoint {
         Some(_) => None,
@@ -35,13 +38,19 @@ fn run_blog(arguments: &BlogArguments) -> Result<(), Failure> {
     let (endpoint, key) = match (&own, &arguments.endpoint, &arguments.key) {
         (Some(own), _, _) => (own.endpoint.clone(), own.key.clone()),
         (None, Some(endpoint), Some(key)) => (endpoint.clone(), key.clone()),
-        _ => return Err(Failure::Usage("--endpoint needs --key, the account's key".into())),
+        _ => {
+            return Err(Failure::Usage(
+                "--endpoint needs --key, the account's key".into(),
+            ));
+        }
     };
     let mut options = Options::new(endpoint, key);
     options.scale = arguments.scale;
     options.models = models;
-    options.profile =
-        arguments.profile_name().parse().map_err(|error: orrery_blog::BlogError| Failure::Usage(error.to_string()))?;
+    options.profile = arguments
+        .profile_name()
+        .parse()
+        .map_err(|error: orrery_blog::BlogError| Failure::Usage(error.to_string()))?;
     options.seed = arguments.seed;
     // A server of its own is thrown away whole, which is quicker than deleting what is in it.
     options.keep = true;
@@ -54,7 +63,10 @@ fn run_blog(arguments: &BlogArguments) -> Result<(), Failure> {
         .build()
         .map_err(|error| Failure::Failed(format!("cannot start the client: {error}")))?;
     let report = runtime
-        .block_on(orrery_blog::bench::run(options, orrery_blog::on_stderr().as_ref()))
+        .block_on(orrery_blog::bench::run(
+            options,
+            orrery_blog::on_stderr().as_ref(),
+        ))
         .map_err(|error| Failure::Failed(format!("the workload stopped: {error}")))?;
     writeln!(std::io::stdout(), "{report}")
         .map_err(|error| Failure::Failed(format!("cannot write to standard output: {error}")))
@@ -70,11 +82,22 @@ struct OwnServer {
 
 impl OwnServer {
     fn start(profile: &str) -> Result<Self, Failure> {
-        let failed = |what: &str, error: std::io::Error| Failure::Failed(format!("{what}: {error}"));
-        let program = std::env::current_exe().map_err(|error| failed("cannot find this program", error))?;
+        let failed =
+            |what: &str, error: std::io::Error| Failure::Failed(format!("{what}: {error}"));
+        let program =
+            std::env::current_exe().map_err(|error| failed("cannot find this program", error))?;
         let directory = std::env::temp_dir().join(format!("orrery-bench-{}", std::process::id()));
         let mut child = Command::new(program)
-            .args(["start", "--listen", "127.0.0.1:0", "--ready-json", "--log-level", "error", "--profile", profile])
+            .args([
+                "start",
+                "--listen",
+                "127.0.0.1:0",
+                "--ready-json",
+                "--log-level",
+                "error",
+                "--profile",
+                profile,
+            ])
             .args(["--admin-listen", "off", "--data-dir"])
             .arg(&directory)
             .stdin(Stdio::null())
@@ -82,8 +105,16 @@ impl OwnServer {
             .spawn()
             .map_err(|error| failed("cannot start a server", error))?;
         let mut line = String::new();
-        let read = child.stdout.take().map(|out| BufReader::new(out).read_line(&mut line));
-        let mut server = OwnServer { child, directory, endpoint: String::new(), key: String::new() };
+        let read = child
+            .stdout
+            .take()
+            .map(|out| BufReader::new(out).read_line(&mut line));
+        let mut server = OwnServer {
+            child,
+            directory,
+            endpoint: String::new(),
+            key: String::new(),
+        };
         if let Some(Err(error)) = read {
             return Err(failed("cannot read what the server says", error));
         }
@@ -91,7 +122,11 @@ impl OwnServer {
         let text = |name: &str| ready.get(name).and_then(Json::as_str).map(str::to_owned);
         match text("endpoint_http").zip(text("key")) {
             Some((endpoint, key)) => (server.endpoint, server.key) = (endpoint, key),
-            None => return Err(Failure::Failed("the server did not start; see its message above".into())),
+            None => {
+                return Err(Failure::Failed(
+                    "the server did not start; see its message above".into(),
+                ));
+            }
         }
         Ok(server)
     }

@@ -116,16 +116,31 @@ pub(crate) enum KeyKind {
 #[derive(Debug, Args)]
 pub(crate) struct StartArguments {
     /// Where data is kept [default: $XDG_DATA_HOME/orrery, or ~/.local/share/orrery]
-    #[arg(long, value_name = "DIR", env = "ORRERY_DATA_DIR", conflicts_with = "memory")]
+    #[arg(
+        long,
+        value_name = "DIR",
+        env = "ORRERY_DATA_DIR",
+        conflicts_with = "memory"
+    )]
     pub(crate) data_dir: Option<PathBuf>,
     /// Keep everything in memory and forget it at the end
     #[arg(long)]
     pub(crate) memory: bool,
     /// Address and port to listen on; port 0 takes a free one
-    #[arg(long, value_name = "ADDR:PORT", env = "ORRERY_LISTEN", default_value = "127.0.0.1:8081")]
+    #[arg(
+        long,
+        value_name = "ADDR:PORT",
+        env = "ORRERY_LISTEN",
+        default_value = "127.0.0.1:8081"
+    )]
     pub(crate) listen: SocketAddr,
     /// Address and port of the management API; port 0 takes a free one, 'off' opens none
-    #[arg(long, value_name = "ADDR:PORT", env = "ORRERY_ADMIN_LISTEN", default_value = "127.0.0.1:8082")]
+    #[arg(
+        long,
+        value_name = "ADDR:PORT",
+        env = "ORRERY_ADMIN_LISTEN",
+        default_value = "127.0.0.1:8082"
+    )]
     pub(crate) admin_listen: AdminListen,
     /// The keys of the management API, one a line [default: admin.key in the data directory, made at the first start]
     #[arg(long, value_name = "FILE", env = "ORRERY_ADMIN_KEY_FILE")]
@@ -140,19 +155,44 @@ pub(crate) struct StartArguments {
     #[arg(long, value_enum, value_name = "MODE", env = "ORRERY_ENTRA")]
     pub(crate) entra: Option<Entra>,
     /// Whom their tokens must be for, the claim 'aud'; may be given more than once
-    #[arg(long = "entra-audience", value_name = "URI", env = "ORRERY_ENTRA_AUDIENCE", requires = "entra")]
+    #[arg(
+        long = "entra-audience",
+        value_name = "URI",
+        env = "ORRERY_ENTRA_AUDIENCE",
+        requires = "entra"
+    )]
     pub(crate) entra_audiences: Vec<String>,
     /// Whose tokens they must be, the claim 'iss'
-    #[arg(long, value_name = "URI", env = "ORRERY_ENTRA_ISSUER", requires = "entra")]
+    #[arg(
+        long,
+        value_name = "URI",
+        env = "ORRERY_ENTRA_ISSUER",
+        requires = "entra"
+    )]
     pub(crate) entra_issuer: Option<String>,
     /// The issuer's keys: a file with what it publishes at its 'jwks_uri'
-    #[arg(long, value_name = "FILE", env = "ORRERY_ENTRA_KEYS", requires = "entra")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "ORRERY_ENTRA_KEYS",
+        requires = "entra"
+    )]
     pub(crate) entra_keys: Option<PathBuf>,
     /// A certificate chain in PEM [default: a self-signed one, kept in the data directory]
-    #[arg(long, value_name = "FILE", env = "ORRERY_TLS_CERT", requires = "tls_key")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "ORRERY_TLS_CERT",
+        requires = "tls_key"
+    )]
     pub(crate) tls_cert: Option<PathBuf>,
     /// The certificate's private key in PEM
-    #[arg(long, value_name = "FILE", env = "ORRERY_TLS_KEY", requires = "tls_cert")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "ORRERY_TLS_KEY",
+        requires = "tls_cert"
+    )]
     pub(crate) tls_key: Option<PathBuf>,
     /// Whose request charges to reproduce
     #[arg(long, value_enum, env = "ORRERY_PROFILE", default_value_t = Profile::Modern)]
@@ -175,7 +215,12 @@ pub(crate) struct StartArguments {
     pub(crate) consistency: Consistency,
     /// A region of the account, to be named again for each more; all are served here, and the first takes writes
     /// [default: South Central US]
-    #[arg(long = "region", value_name = "NAME", env = "ORRERY_REGIONS", value_delimiter = ',')]
+    #[arg(
+        long = "region",
+        value_name = "NAME",
+        env = "ORRERY_REGIONS",
+        value_delimiter = ','
+    )]
     pub(crate) regions: Vec<String>,
     /// The form of log lines
     #[arg(long, value_enum, env = "ORRERY_LOG_FORMAT", default_value_t = Format::Text)]
@@ -202,7 +247,10 @@ impl FromStr for AdminListen {
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "off" => Ok(AdminListen::Off),
-            _ => text.parse().map(AdminListen::At).map_err(|error| format!("{error}, and not 'off'")),
+            _ => text
+                .parse()
+                .map(AdminListen::At)
+                .map_err(|error| format!("{error}, and not 'off'")),
         }
     }
 }
@@ -239,7 +287,12 @@ pub(crate) struct BlogArguments {
     #[arg(long, value_name = "S", default_value_t = 0.0004)]
     pub(crate) scale: f64,
     /// The models to measure
-    #[arg(long, value_name = "MODELS", value_delimiter = ',', default_value = "v1,v2,v3")]
+    #[arg(
+        long,
+        value_name = "MODELS",
+        value_delimiter = ',',
+        default_value = "v1,v2,v3"
+    )]
     pub(crate) models: Vec<String>,
     /// A server that runs already [default: one of its own]
     #[arg(long, value_name = "URL", requires = "key")]
@@ -281,7 +334,12 @@ pub(crate) enum TableFormat {
 #[derive(Debug, Args)]
 pub(crate) struct HealthcheckArguments {
     /// Address and port of the server
-    #[arg(long, value_name = "ADDR:PORT", env = "ORRERY_LISTEN", default_value = "127.0.0.1:8081")]
+    #[arg(
+        long,
+        value_name = "ADDR:PORT",
+        env = "ORRERY_LISTEN",
+        default_value = "127.0.0.1:8081"
+    )]
     pub(crate) listen: SocketAddr,
 }
 
@@ -402,9 +460,13 @@ mod tests {
 
     #[test]
     fn a_plain_start_listens_on_this_machine_only() {
-        let Command::Start(start) = Program::parse_from(["orrery", "start"]).command else { panic!("not a start") };
+        let Command::Start(start) = Program::parse_from(["orrery", "start"]).command else {
+            panic!("not a start")
+        };
         assert!(start.listen.ip().is_loopback());
-        assert!(matches!(start.admin_listen, AdminListen::At(address) if address.ip().is_loopback()));
+        assert!(
+            matches!(start.admin_listen, AdminListen::At(address) if address.ip().is_loopback())
+        );
         assert_eq!(start.profile, Profile::Modern);
         assert_eq!(start.cross_partition_queries, CrossPartitionQueries::Merge);
         assert_eq!(start.consistency, Consistency::Session);
@@ -414,19 +476,26 @@ mod tests {
 
     #[test]
     fn the_management_api_listens_where_it_is_told_or_nowhere() {
-        let of = |text: &str| Program::try_parse_from(["orrery", "start", "--admin-listen", text]).map(|p| p.command);
+        let of = |text: &str| {
+            Program::try_parse_from(["orrery", "start", "--admin-listen", text]).map(|p| p.command)
+        };
         let listens = |text: &str| match of(text) {
             Ok(Command::Start(start)) => Some(start.admin_listen),
             _ => None,
         };
         assert_eq!(listens("off"), Some(AdminListen::Off));
-        assert_eq!(listens("127.0.0.1:0"), Some(AdminListen::At(SocketAddr::from(([127, 0, 0, 1], 0)))));
+        assert_eq!(
+            listens("127.0.0.1:0"),
+            Some(AdminListen::At(SocketAddr::from(([127, 0, 0, 1], 0))))
+        );
         assert_eq!(listens("on"), None);
     }
 
     #[test]
     fn a_data_directory_and_memory_exclude_each_other() {
-        assert!(Program::try_parse_from(["orrery", "start", "--memory", "--data-dir", "d"]).is_err());
+        assert!(
+            Program::try_parse_from(["orrery", "start", "--memory", "--data-dir", "d"]).is_err()
+        );
         assert!(Program::try_parse_from(["orrery", "start", "--tls-cert", "c.pem"]).is_err());
     }
 }

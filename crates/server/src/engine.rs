@@ -24,9 +24,15 @@ pub(crate) fn open_engine(
         None => Arc::new(MemoryStore::new()),
         Some(directory) => Arc::new(open_store(directory)?),
     };
-    let program = std::env::current_exe()
-        .map_err(|error| Failure::Failed(format!("cannot find this program to run scripts with: {error}")))?;
-    let command = HostCommand { program: program.into_os_string(), arguments: vec!["script-host".into()] };
+    let program = std::env::current_exe().map_err(|error| {
+        Failure::Failed(format!(
+            "cannot find this program to run scripts with: {error}"
+        ))
+    })?;
+    let command = HostCommand {
+        program: program.into_os_string(),
+        arguments: vec!["script-host".into()],
+    };
     let profile = match profile {
         Profile::Modern => orrery_engine::Profile::Modern,
         Profile::Y2019 => orrery_engine::Profile::Y2019,
@@ -36,10 +42,19 @@ pub(crate) fn open_engine(
         CrossPartitionQueries::Refuse => orrery_engine::CrossPartitionQueries::Refuse,
     };
     let scripts = PoolOptions::new(command);
-    let options = EngineOptions { profile, cross_partition_queries, throughput, ..EngineOptions::new(scripts) };
+    let options = EngineOptions {
+        profile,
+        cross_partition_queries,
+        throughput,
+        ..EngineOptions::new(scripts)
+    };
     let engine = Engine::open(store, options, world).map_err(|error| {
         let cause = error.cause_chain();
-        let cause = if cause.is_empty() { error.told().to_owned() } else { cause };
+        let cause = if cause.is_empty() {
+            error.told().to_owned()
+        } else {
+            cause
+        };
         Failure::Data(format!("the data cannot be opened: {cause}"))
     })?;
     Ok(Arc::new(engine))
@@ -58,7 +73,8 @@ fn open_store(directory: &Path) -> Result<LocalStore, Failure> {
             note.display()
         )));
     }
-    let store = LocalStore::open(&folder, LocalOptions::default()).map_err(|error| Failure::Data(error.to_string()))?;
+    let store = LocalStore::open(&folder, LocalOptions::default())
+        .map_err(|error| Failure::Data(error.to_string()))?;
     let sentence = "The folder `store` beside this file holds the data of an Orrery server.\n";
     std::fs::write(&note, sentence)
         .map_err(|error| Failure::Data(format!("cannot write {}: {error}", note.display())))?;

@@ -19,18 +19,25 @@ pub(crate) fn directory(arguments: &StartArguments) -> Result<Option<Directory>,
             "--entra accept-any believes every token, and this address can be reached from other machines: listen on \
              127.0.0.1, or use --entra verify",
         ),
-        Some(Entra::AcceptAny) if issuer.is_some() || keys.is_some() => {
-            usage("--entra accept-any checks no signature: an issuer and its keys belong to --entra verify")
-        }
+        Some(Entra::AcceptAny) if issuer.is_some() || keys.is_some() => usage(
+            "--entra accept-any checks no signature: an issuer and its keys belong to --entra verify",
+        ),
         Some(Entra::AcceptAny) => Ok(Some(Directory::accept_any().for_audiences(audiences))),
         Some(Entra::Verify) => {
             let (Some(issuer), Some(file), false) = (issuer, keys, audiences.is_empty()) else {
-                return usage("--entra verify needs --entra-issuer, --entra-audience and --entra-keys");
+                return usage(
+                    "--entra verify needs --entra-issuer, --entra-audience and --entra-keys",
+                );
             };
-            let keys = std::fs::read_to_string(file)
-                .map_err(|error| Failure::Failed(format!("cannot read the file {}: {error}", file.display())))?;
-            let directory = Directory::issued_by(issuer, &keys)
-                .map_err(|error| Failure::Failed(format!("the file {} is no key set: {error}", file.display())))?;
+            let keys = std::fs::read_to_string(file).map_err(|error| {
+                Failure::Failed(format!("cannot read the file {}: {error}", file.display()))
+            })?;
+            let directory = Directory::issued_by(issuer, &keys).map_err(|error| {
+                Failure::Failed(format!(
+                    "the file {} is no key set: {error}",
+                    file.display()
+                ))
+            })?;
             Ok(Some(directory.for_audiences(audiences)))
         }
     }

@@ -17,10 +17,13 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// No answer, or a 5xx.
 pub(crate) fn run(arguments: &HealthcheckArguments) -> Result<(), Failure> {
     let address = reachable(arguments.listen);
-    let status = ask(address).map_err(|error| Failure::Failed(format!("no answer from {address}: {error}")))?;
+    let status = ask(address)
+        .map_err(|error| Failure::Failed(format!("no answer from {address}: {error}")))?;
     match status {
         100..=499 => Ok(()),
-        _ => Err(Failure::Failed(format!("{address} answers with status {status}"))),
+        _ => Err(Failure::Failed(format!(
+            "{address} answers with status {status}"
+        ))),
     }
 }
 
@@ -28,9 +31,14 @@ fn ask(address: std::net::SocketAddr) -> std::io::Result<u16> {
     let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
-    write!(stream, "GET / HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")?;
+    write!(
+        stream,
+        "GET / HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"
+    )?;
     let mut head = [0; 12];
     stream.read_exact(&mut head)?;
-    let status = head.strip_prefix(b"HTTP/1.1 ").and_then(|rest| std::str::from_utf8(rest).ok()?.parse().ok());
+    let status = head
+        .strip_prefix(b"HTTP/1.1 ")
+        .and_then(|rest| std::str::from_utf8(rest).ok()?.parse().ok());
     status.ok_or_else(|| std::io::Error::other("it does not speak HTTP"))
 }

@@ -30,12 +30,19 @@ pub(crate) struct AccountKeys {
 /// The file cannot be read or holds no keys; or the well-known key would guard a port that other machines reach.
 pub(crate) fn load(file: Option<&Path>, listen: IpAddr) -> Result<AccountKeys, Failure> {
     let text = match file {
-        Some(file) => std::fs::read_to_string(file)
-            .map_err(|error| Failure::Failed(format!("cannot read the key file {}: {error}", file.display())))?,
+        Some(file) => std::fs::read_to_string(file).map_err(|error| {
+            Failure::Failed(format!(
+                "cannot read the key file {}: {error}",
+                file.display()
+            ))
+        })?,
         None => WELL_KNOWN_KEY.to_owned(),
     };
     let account = parse(&text).map_err(|why| match file {
-        Some(file) => Failure::Failed(format!("the key file {} is not usable: {why}", file.display())),
+        Some(file) => Failure::Failed(format!(
+            "the key file {} is not usable: {why}",
+            file.display()
+        )),
         None => Failure::Failed(why),
     })?;
     if account.well_known && !listen.is_loopback() {
@@ -48,8 +55,12 @@ pub(crate) fn load(file: Option<&Path>, listen: IpAddr) -> Result<AccountKeys, F
 }
 
 impl KeyKind {
-    pub(crate) const ALL: [KeyKind; 4] =
-        [KeyKind::Primary, KeyKind::Secondary, KeyKind::PrimaryReadOnly, KeyKind::SecondaryReadOnly];
+    pub(crate) const ALL: [KeyKind; 4] = [
+        KeyKind::Primary,
+        KeyKind::Secondary,
+        KeyKind::PrimaryReadOnly,
+        KeyKind::SecondaryReadOnly,
+    ];
 
     /// Its name in the file.
     pub(crate) fn name(self) -> &'static str {
@@ -76,8 +87,13 @@ pub(crate) fn read_line(line: &str, first: bool) -> Result<(KeyKind, &str), Stri
         None if first => Ok((KeyKind::Primary, line.trim())),
         None => Err("a line after the first has no 'name: key'".into()),
         Some((name, key)) => {
-            let kind = KeyKind::ALL.into_iter().find(|kind| kind.name() == name.trim());
-            Ok((kind.ok_or_else(|| format!("there is no key called '{}'", name.trim()))?, key.trim()))
+            let kind = KeyKind::ALL
+                .into_iter()
+                .find(|kind| kind.name() == name.trim());
+            Ok((
+                kind.ok_or_else(|| format!("there is no key called '{}'", name.trim()))?,
+                key.trim(),
+            ))
         }
     }
 }
@@ -88,11 +104,19 @@ pub(crate) fn read_line(line: &str, first: bool) -> Result<(KeyKind, &str), Stri
 /// It has no primary key, or says something else.
 pub(crate) fn parse(text: &str) -> Result<AccountKeys, String> {
     let lines = text.lines().filter(|line| !is_remark(line)).enumerate();
-    let read = lines.map(|(i, line)| read_line(line, i == 0)).collect::<Result<Vec<_>, _>>()?;
+    let read = lines
+        .map(|(i, line)| read_line(line, i == 0))
+        .collect::<Result<Vec<_>, _>>()?;
     let Some((KeyKind::Primary, primary)) = read.first().copied() else {
-        return Err(if read.is_empty() { "it is empty" } else { "the primary key does not stand first" }.into());
+        return Err(if read.is_empty() {
+            "it is empty"
+        } else {
+            "the primary key does not stand first"
+        }
+        .into());
     };
-    let wrong = |kind: KeyKind, error: KeysError| format!("the {} key is wrong: {error}", kind.name());
+    let wrong =
+        |kind: KeyKind, error: KeysError| format!("the {} key is wrong: {error}", kind.name());
     let mut keys = Keys::new(primary).map_err(|error| wrong(KeyKind::Primary, error))?;
     for (i, (kind, key)) in read.iter().copied().enumerate().skip(1) {
         if read[..i].iter().any(|(other, _)| *other == kind) {
@@ -105,7 +129,11 @@ pub(crate) fn parse(text: &str) -> Result<AccountKeys, String> {
         .map_err(|error| wrong(kind, error))?;
     }
     let well_known = read.iter().any(|(_, key)| *key == WELL_KNOWN_KEY);
-    Ok(AccountKeys { keys, primary: primary.to_owned(), well_known })
+    Ok(AccountKeys {
+        keys,
+        primary: primary.to_owned(),
+        well_known,
+    })
 }
 
 #[cfg(test)]
@@ -117,20 +145,39 @@ mod tests {
 
     #[test]
     fn the_well_known_key_guards_only_this_machine() {
-        assert!(load(None, Ipv4Addr::LOCALHOST.into()).expect("it is loopback").well_known);
-        let refused = load(None, Ipv4Addr::UNSPECIFIED.into()).map(|k| k.primary).expect_err("refused");
-        assert!(matches!(&refused, Failure::Usage(told) if told.contains("--key-file")), "{refused}");
+        assert!(
+            load(None, Ipv4Addr::LOCALHOST.into())
+                .expect("it is loopback")
+                .well_known
+        );
+        let refused = load(None, Ipv4Addr::UNSPECIFIED.into())
+            .map(|k| k.primary)
+            .expect_err("refused");
+        assert!(
+            matches!(&refused, Failure::Usage(told) if told.contains("--key-file")),
+            "{refused}"
+        );
     }
 
     #[test]
     fn the_well_known_key_cannot_hide_in_a_file() {
-        assert!(parse(&format!("{OWN}\nsecondary: {WELL_KNOWN_KEY}\n")).expect("keys").well_known);
-        assert!(parse(&format!("# mine\n{WELL_KNOWN_KEY}\n")).expect("keys").well_known);
+        assert!(
+            parse(&format!("{OWN}\nsecondary: {WELL_KNOWN_KEY}\n"))
+                .expect("keys")
+                .well_known
+        );
+        assert!(
+            parse(&format!("# mine\n{WELL_KNOWN_KEY}\n"))
+                .expect("keys")
+                .well_known
+        );
     }
 
     #[test]
     fn a_file_may_hold_four_keys() {
-        let text = format!("primary: {OWN}\nsecondary: {OWN}\nprimary-read-only: {OWN}\nsecondary-read-only: {OWN}\n");
+        let text = format!(
+            "primary: {OWN}\nsecondary: {OWN}\nprimary-read-only: {OWN}\nsecondary-read-only: {OWN}\n"
+        );
         let account = parse(&text).expect("keys");
         assert_eq!(account.primary, OWN);
         assert!(!account.well_known);
@@ -138,12 +185,32 @@ mod tests {
 
     #[test]
     fn a_file_without_keys_says_what_is_wrong() {
-        for (text, part) in [("", "empty"), ("hello", "primary"), ("AAAA", "primary"), ("secondary: AAAA", "first")] {
+        for (text, part) in [
+            ("", "empty"),
+            ("hello", "primary"),
+            ("AAAA", "primary"),
+            ("secondary: AAAA", "first"),
+        ] {
             let why = parse(text).map(|k| k.primary).expect_err(text);
             assert!(why.contains(part), "{why}");
         }
-        assert!(parse(&format!("{OWN}\nprimary: {OWN}")).map(|k| k.primary).expect_err("two").contains("twice"));
-        assert!(parse(&format!("{OWN}\n{OWN}")).map(|k| k.primary).expect_err("no name").contains("name: key"));
-        assert!(parse(&format!("{OWN}\nthird: {OWN}")).map(|k| k.primary).expect_err("third").contains("third"));
+        assert!(
+            parse(&format!("{OWN}\nprimary: {OWN}"))
+                .map(|k| k.primary)
+                .expect_err("two")
+                .contains("twice")
+        );
+        assert!(
+            parse(&format!("{OWN}\n{OWN}"))
+                .map(|k| k.primary)
+                .expect_err("no name")
+                .contains("name: key")
+        );
+        assert!(
+            parse(&format!("{OWN}\nthird: {OWN}"))
+                .map(|k| k.primary)
+                .expect_err("third")
+                .contains("third")
+        );
     }
 }

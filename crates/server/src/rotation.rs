@@ -36,21 +36,42 @@ fn create(file: &Path) -> Result<String, Failure> {
     let written = private(OpenOptions::new().write(true).create_new(true)).open(file);
     written
         .and_then(|file| write_durably(file, &text))
-        .map_err(|error| Failure::Failed(format!("cannot write a new key file {}: {error}", file.display())))?;
-    Ok(format!("{} holds four new keys. Start the server with --key-file.", file.display()))
+        .map_err(|error| {
+            Failure::Failed(format!(
+                "cannot write a new key file {}: {error}",
+                file.display()
+            ))
+        })?;
+    Ok(format!(
+        "{} holds four new keys. Start the server with --key-file.",
+        file.display()
+    ))
 }
 
 fn regenerate(file: &Path, kind: KeyKind) -> Result<String, Failure> {
-    let failed = |error: io::Error| Failure::Failed(format!("cannot change the key file {}: {error}", file.display()));
+    let failed = |error: io::Error| {
+        Failure::Failed(format!(
+            "cannot change the key file {}: {error}",
+            file.display()
+        ))
+    };
     // A link stays one: what it leads to is replaced.
     let file = file.canonicalize().map_err(failed)?;
     let old = std::fs::read_to_string(&file).map_err(failed)?;
-    let unusable = |why: String| Failure::Failed(format!("the key file {} is not usable: {why}", file.display()));
+    let unusable = |why: String| {
+        Failure::Failed(format!(
+            "the key file {} is not usable: {why}",
+            file.display()
+        ))
+    };
     parse(&old).map_err(unusable)?;
     let new = with_key(&old, kind, &new_key()?).map_err(unusable)?;
     parse(&new).map_err(unusable)?;
     replace(&file, &new).map_err(failed)?;
-    Ok(format!("The {} key is a new one. A running server takes it on SIGHUP.", kind.name()))
+    Ok(format!(
+        "The {} key is a new one. A running server takes it on SIGHUP.",
+        kind.name()
+    ))
 }
 
 /// The text of a key file with another key of one kind; everything else stays as it is.
@@ -63,7 +84,11 @@ fn with_key(text: &str, kind: KeyKind, key: &str) -> Result<String, String> {
             let (named, _) = read_line(line, first)?;
             first = false;
             found |= named == kind;
-            out.push_str(&if named == kind { format!("{}: {key}", kind.name()) } else { line.to_owned() });
+            out.push_str(&if named == kind {
+                format!("{}: {key}", kind.name())
+            } else {
+                line.to_owned()
+            });
         }
         out.push('\n');
     }
@@ -75,8 +100,11 @@ fn with_key(text: &str, kind: KeyKind, key: &str) -> Result<String, String> {
 
 fn new_key() -> Result<String, Failure> {
     let mut bytes = [0; KEY_BYTES];
-    getrandom::fill(&mut bytes)
-        .map_err(|error| Failure::Failed(format!("the system has no random numbers for a key: {error}")))?;
+    getrandom::fill(&mut bytes).map_err(|error| {
+        Failure::Failed(format!(
+            "the system has no random numbers for a key: {error}"
+        ))
+    })?;
     Ok(STANDARD.encode(bytes))
 }
 
@@ -125,9 +153,18 @@ mod tests {
     fn one_key_changes_and_the_rest_stays() {
         let text = format!("# mine\n{A}\n\nsecondary: {A}\n");
         let with = |kind| with_key(&text, kind, B).expect("a key file");
-        assert_eq!(with(KeyKind::Primary), format!("# mine\nprimary: {B}\n\nsecondary: {A}\n"));
-        assert_eq!(with(KeyKind::Secondary), format!("# mine\n{A}\n\nsecondary: {B}\n"));
-        assert_eq!(with(KeyKind::PrimaryReadOnly), format!("{text}primary-read-only: {B}\n"));
+        assert_eq!(
+            with(KeyKind::Primary),
+            format!("# mine\nprimary: {B}\n\nsecondary: {A}\n")
+        );
+        assert_eq!(
+            with(KeyKind::Secondary),
+            format!("# mine\n{A}\n\nsecondary: {B}\n")
+        );
+        assert_eq!(
+            with(KeyKind::PrimaryReadOnly),
+            format!("{text}primary-read-only: {B}\n")
+        );
     }
 
     #[test]
@@ -139,7 +176,10 @@ mod tests {
         assert!(!parse(&text).expect("keys").well_known);
         assert_eq!(text.lines().count(), 4);
         assert!(create(&file).is_err());
-        assert_eq!(std::fs::read_to_string(&file).expect("it can be read"), text);
+        assert_eq!(
+            std::fs::read_to_string(&file).expect("it can be read"),
+            text
+        );
     }
 
     #[test]
@@ -147,13 +187,25 @@ mod tests {
     fn a_changed_file_keeps_its_permissions_and_links_stay_links() {
         use std::os::unix::fs::PermissionsExt;
         let directory = tempfile::tempdir().expect("a directory");
-        let (file, link) = (directory.path().join("account.key"), directory.path().join("link"));
+        let (file, link) = (
+            directory.path().join("account.key"),
+            directory.path().join("link"),
+        );
         std::fs::write(&file, A).expect("it is written");
-        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o640)).expect("permissions");
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o640))
+            .expect("permissions");
         std::os::unix::fs::symlink(&file, &link).expect("a link");
         regenerate(&link, KeyKind::Primary).expect("it is changed");
-        assert!(link.is_symlink() && !std::fs::read_to_string(&file).expect("it can be read").contains(A));
-        let mode = std::fs::metadata(&file).expect("it is there").permissions().mode();
+        assert!(
+            link.is_symlink()
+                && !std::fs::read_to_string(&file)
+                    .expect("it can be read")
+                    .contains(A)
+        );
+        let mode = std::fs::metadata(&file)
+            .expect("it is there")
+            .permissions()
+            .mode();
         assert_eq!(mode & 0o777, 0o640);
     }
 }

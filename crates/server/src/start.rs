@@ -60,25 +60,49 @@ pub(crate) fn run(arguments: StartArguments) -> Result<(), Failure> {
     let server = runtime.block_on(live(arguments))?;
     // Scripts that still run are abandoned: their transactions are, too.
     runtime.shutdown_background();
-    server.engine.shut_down().map_err(|error| Failure::Failed(format!("the data was not closed in order: {error}")))?;
-    server.ground.log.write(server.ground.world.now_ms(), LogLevel::Info, "stopped", &[]);
+    server
+        .engine
+        .shut_down()
+        .map_err(|error| Failure::Failed(format!("the data was not closed in order: {error}")))?;
+    server
+        .ground
+        .log
+        .write(server.ground.world.now_ms(), LogLevel::Info, "stopped", &[]);
     Ok(())
 }
 
 /// The whole life of a server: the management API listens first and last, so that it can tell of the rest.
 async fn live(arguments: StartArguments) -> Result<Server, Failure> {
     let ground = ground(&arguments)?;
-    let Ground { tls, world, log, data_dir, .. } = ground.clone();
+    let Ground {
+        tls,
+        world,
+        log,
+        data_dir,
+        ..
+    } = ground.clone();
     let door = admin::open(&arguments, data_dir.as_deref(), tls, world, log).await?;
     let arguments = Arc::new(arguments);
     let building = {
         let (arguments, ground) = (arguments.clone(), ground.clone());
         tokio::task::spawn_blocking(move || build(&arguments, ground))
     };
-    let server = building.await.map_err(|error| Failure::Failed(format!("the data were not opened: {error}")))??;
+    let server = building
+        .await
+        .map_err(|error| Failure::Failed(format!("the data were not opened: {error}")))??;
     if let Some(door) = &door {
-        let (engine, gateway, clock) = (server.engine.clone(), server.gateway.clone(), server.clock.clone());
-        door.admin.serves(Parts { engine, gateway, clock, data_dir: ground.data_dir, started: ground.started });
+        let (engine, gateway, clock) = (
+            server.engine.clone(),
+            server.gateway.clone(),
+            server.clock.clone(),
+        );
+        door.admin.serves(Parts {
+            engine,
+            gateway,
+            clock,
+            data_dir: ground.data_dir,
+            started: ground.started,
+        });
     }
     run_until_told(&server, &arguments, door.as_ref()).await?;
     if let Some(door) = door {
@@ -95,23 +119,46 @@ fn ground(arguments: &StartArguments) -> Result<Ground, Failure> {
         (false, None) => Some(default_data_dir()?),
     };
     if let Some(directory) = &data_dir {
-        std::fs::create_dir_all(directory)
-            .map_err(|error| Failure::Data(format!("cannot create the directory {}: {error}", directory.display())))?;
+        std::fs::create_dir_all(directory).map_err(|error| {
+            Failure::Data(format!(
+                "cannot create the directory {}: {error}",
+                directory.display()
+            ))
+        })?;
     }
     let tls = match (&arguments.tls_cert, &arguments.tls_key) {
         (Some(certificate), Some(key)) => tls::from_files(certificate, key)?,
         _ => tls::self_signed(data_dir.as_deref())?,
     };
     let world: Arc<dyn World> = Arc::new(SystemWorld::new());
-    let log = Arc::new(Log::new(arguments.log_level.into(), arguments.log_format.into(), io::stderr()));
-    Ok(Ground { started, tls, world, log, data_dir })
+    let log = Arc::new(Log::new(
+        arguments.log_level.into(),
+        arguments.log_format.into(),
+        io::stderr(),
+    ));
+    Ok(Ground {
+        started,
+        tls,
+        world,
+        log,
+        data_dir,
+    })
 }
 
 fn build(arguments: &StartArguments, ground: Ground) -> Result<Server, Failure> {
-    let AccountKeys { keys, primary, well_known } = keys::load(arguments.key_file.as_deref(), arguments.listen.ip())?;
+    let AccountKeys {
+        keys,
+        primary,
+        well_known,
+    } = keys::load(arguments.key_file.as_deref(), arguments.listen.ip())?;
     let account = account(arguments)?;
     let directory = entra::directory(arguments)?;
-    let Ground { world, log, data_dir, .. } = ground.clone();
+    let Ground {
+        world,
+        log,
+        data_dir,
+        ..
+    } = ground.clone();
     // The time of the data can be moved; signatures and log lines have the real one.
     let clock = Arc::new(ShiftedWorld::new(world.clone()));
     let throughput = ThroughputOptions {
@@ -120,10 +167,33 @@ fn build(arguments: &StartArguments, ground: Ground) -> Result<Server, Failure> 
         priorities: arguments.priority_based_execution,
     };
     let (profile, merging) = (arguments.profile, arguments.cross_partition_queries);
-    let engine = open_engine(data_dir.as_deref(), profile, merging, throughput, clock.clone())?;
-    let gateway = Arc::new(Gateway::new(engine.clone(), Options { keys, directory, account, world, log }));
+    let engine = open_engine(
+        data_dir.as_deref(),
+        profile,
+        merging,
+        throughput,
+        clock.clone(),
+    )?;
+    let gateway = Arc::new(Gateway::new(
+        engine.clone(),
+        Options {
+            keys,
+            directory,
+            account,
+            world,
+            log,
+        },
+    ));
     let key_file = arguments.key_file.clone();
-    Ok(Server { engine, gateway, ground, clock, primary_key: primary, well_known_key: well_known, key_file })
+    Ok(Server {
+        engine,
+        gateway,
+        ground,
+        clock,
+        primary_key: primary,
+        well_known_key: well_known,
+        key_file,
+    })
 }
 
 /// The account that clients see.
@@ -147,19 +217,31 @@ fn checked_regions(names: &[String]) -> Result<Vec<String>, Failure> {
             return Err(Failure::Usage("a --region needs a name".into()));
         }
         if names[..i].iter().any(|other| plain(other) == plain(name)) {
-            return Err(Failure::Usage(format!("the region '{name}' is named twice")));
+            return Err(Failure::Usage(format!(
+                "the region '{name}' is named twice"
+            )));
         }
     }
     Ok(names.iter().map(|name| name.trim().to_owned()).collect())
 }
 
-async fn run_until_told(server: &Server, arguments: &StartArguments, door: Option<&AdminDoor>) -> Result<(), Failure> {
-    let (listen, Ground { world, log, tls, .. }) = (arguments.listen, &server.ground);
+async fn run_until_told(
+    server: &Server,
+    arguments: &StartArguments,
+    door: Option<&AdminDoor>,
+) -> Result<(), Failure> {
+    let (
+        listen,
+        Ground {
+            world, log, tls, ..
+        },
+    ) = (arguments.listen, &server.ground);
     let cannot = |error: io::Error| Failure::Failed(format!("cannot listen on {listen}: {error}"));
     let listener = TcpListener::bind(listen).await.map_err(cannot)?;
     let address = listener.local_addr().map_err(cannot)?;
     // From here on the system queues connections and nothing can fail any more, so that requests will succeed.
-    let told = told_to_stop().map_err(|error| Failure::Failed(format!("cannot listen for signals: {error}")))?;
+    let told = told_to_stop()
+        .map_err(|error| Failure::Failed(format!("cannot listen for signals: {error}")))?;
     let rotation = read_keys_when_told(server, listen.ip())
         .map_err(|error| Failure::Failed(format!("cannot listen for signals: {error}")))?;
     let announced = if arguments.ready_json {
@@ -171,15 +253,28 @@ async fn run_until_told(server: &Server, arguments: &StartArguments, door: Optio
     announced
         .and_then(|()| io::stdout().flush())
         .map_err(|error| Failure::Failed(format!("cannot write to standard output: {error}")))?;
-    let chores = CHORES.iter().map(|chore| tokio::spawn(chore.repeat(server))).collect::<Vec<_>>();
+    let chores = CHORES
+        .iter()
+        .map(|chore| tokio::spawn(chore.repeat(server)))
+        .collect::<Vec<_>>();
     let told = async {
         told.await;
         if let Some(door) = door {
             door.admin.drains();
         }
     };
-    let finished = serve(server.gateway.clone(), listener, Some(tls.clone()), told, DRAIN).await;
-    chores.iter().chain(&rotation).for_each(tokio::task::JoinHandle::abort);
+    let finished = serve(
+        server.gateway.clone(),
+        listener,
+        Some(tls.clone()),
+        told,
+        DRAIN,
+    )
+    .await;
+    chores
+        .iter()
+        .chain(&rotation)
+        .for_each(tokio::task::JoinHandle::abort);
     if !finished {
         let sentence = "requests still under way were cut off";
         log.write(world.now_ms(), LogLevel::Warn, sentence, &[]);
@@ -203,22 +298,43 @@ const CHORES: [Chore; 4] = [
         },
         failure: "what is expired or deleted keeps its space for now",
     },
-    Chore { work: Engine::finish_clearing, failure: "deleted logical partitions keep their space for now" },
-    Chore { work: Engine::repartition_some, failure: "a physical partition is not split for now" },
-    Chore { work: Engine::finish_rebuilds, failure: "an index does not follow its policy for now" },
+    Chore {
+        work: Engine::finish_clearing,
+        failure: "deleted logical partitions keep their space for now",
+    },
+    Chore {
+        work: Engine::repartition_some,
+        failure: "a physical partition is not split for now",
+    },
+    Chore {
+        work: Engine::finish_rebuilds,
+        failure: "an index does not follow its policy for now",
+    },
 ];
 
 impl Chore {
     fn repeat(&self, server: &Server) -> impl Future<Output = ()> + use<> {
-        let (engine, world, log) = (server.engine.clone(), server.ground.world.clone(), server.ground.log.clone());
+        let (engine, world, log) = (
+            server.engine.clone(),
+            server.ground.world.clone(),
+            server.ground.log.clone(),
+        );
         let (work, failure) = (self.work, self.failure);
         async move {
             loop {
                 tokio::time::sleep(CHORE_PAUSE).await;
                 let engine = engine.clone();
-                let Ok(Err(error)) = tokio::task::spawn_blocking(move || work(&engine)).await else { continue };
+                let Ok(Err(error)) = tokio::task::spawn_blocking(move || work(&engine)).await
+                else {
+                    continue;
+                };
                 let cause = error.cause_chain();
-                log.write(world.now_ms(), LogLevel::Warn, failure, &[("cause", Field::Text(&cause))]);
+                log.write(
+                    world.now_ms(),
+                    LogLevel::Warn,
+                    failure,
+                    &[("cause", Field::Text(&cause))],
+                );
             }
         }
     }
@@ -226,7 +342,10 @@ impl Chore {
 
 /// Reads the key file again at each SIGHUP. A file that is not usable changes nothing.
 #[cfg(unix)]
-fn read_keys_when_told(server: &Server, listen: IpAddr) -> io::Result<Option<tokio::task::JoinHandle<()>>> {
+fn read_keys_when_told(
+    server: &Server,
+    listen: IpAddr,
+) -> io::Result<Option<tokio::task::JoinHandle<()>>> {
     let mut told = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::hangup())?;
     let (gateway, file) = (server.gateway.clone(), server.key_file.clone());
     let (world, log) = (server.ground.world.clone(), server.ground.log.clone());
@@ -240,11 +359,21 @@ fn read_keys_when_told(server: &Server, listen: IpAddr) -> io::Result<Option<tok
             match read.await.unwrap_or_else(|error| Err(error.to_string())) {
                 Ok(read) => {
                     gateway.replace_keys(read.keys);
-                    log.write(world.now_ms(), LogLevel::Info, "the keys were read again", &[]);
+                    log.write(
+                        world.now_ms(),
+                        LogLevel::Info,
+                        "the keys were read again",
+                        &[],
+                    );
                 }
                 Err(why) => {
                     let cause = [("cause", Field::Text(&why))];
-                    log.write(world.now_ms(), LogLevel::Error, "the keys stay what they were", &cause);
+                    log.write(
+                        world.now_ms(),
+                        LogLevel::Error,
+                        "the keys stay what they were",
+                        &cause,
+                    );
                 }
             }
         }
@@ -279,14 +408,22 @@ fn told_to_stop() -> io::Result<impl Future<Output = ()>> {
 
 /// Where data is kept for this user if nothing else is said.
 fn default_data_dir() -> Result<PathBuf, Failure> {
-    let variable = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    data_dir_of(variable("XDG_DATA_HOME"), variable("HOME").or_else(|| variable("USERPROFILE")))
+    let variable = |name: &str| {
+        std::env::var_os(name)
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute())
+    };
+    data_dir_of(
+        variable("XDG_DATA_HOME"),
+        variable("HOME").or_else(|| variable("USERPROFILE")),
+    )
 }
 
 fn data_dir_of(xdg: Option<PathBuf>, home: Option<PathBuf>) -> Result<PathBuf, Failure> {
     let base = xdg.or_else(|| home.map(|home| home.join(".local").join("share")));
-    base.map(|base| base.join("orrery"))
-        .ok_or_else(|| Failure::Usage("there is no home directory: name a --data-dir, or use --memory".into()))
+    base.map(|base| base.join("orrery")).ok_or_else(|| {
+        Failure::Usage("there is no home directory: name a --data-dir, or use --memory".into())
+    })
 }
 
 /// The address at which a server that listens on `address` can be reached from this machine.
@@ -316,9 +453,18 @@ fn ready_line(key: &str, address: SocketAddr, admin: Option<(String, &str)>) -> 
 
 fn banner(server: &Server, address: SocketAddr, door: Option<&AdminDoor>) -> String {
     // A key of one's own is a secret and stays out of terminals and logs.
-    let key = if server.well_known_key { &server.primary_key } else { "<the key in your key file>" };
-    let data =
-        server.ground.data_dir.as_deref().map_or("memory (forgotten at the end)".into(), |d| d.display().to_string());
+    let key = if server.well_known_key {
+        &server.primary_key
+    } else {
+        "<the key in your key file>"
+    };
+    let data = server
+        .ground
+        .data_dir
+        .as_deref()
+        .map_or("memory (forgotten at the end)".into(), |d| {
+            d.display().to_string()
+        });
     let manage = door.map_or("nowhere (--admin-listen off)".into(), AdminDoor::told);
     let here = reachable(address);
     format!(
@@ -351,9 +497,17 @@ mod tests {
 
     #[test]
     fn regions_are_told_apart_as_clients_do() {
-        let regions = |names: &[&str]| checked_regions(&names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>());
-        assert_eq!(regions(&["West US", " East US"]).expect("two regions"), ["West US", "East US"]);
-        assert!(matches!(regions(&["West US", "westus"]), Err(Failure::Usage(_))));
+        let regions = |names: &[&str]| {
+            checked_regions(&names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>())
+        };
+        assert_eq!(
+            regions(&["West US", " East US"]).expect("two regions"),
+            ["West US", "East US"]
+        );
+        assert!(matches!(
+            regions(&["West US", "westus"]),
+            Err(Failure::Usage(_))
+        ));
         assert!(matches!(regions(&[" "]), Err(Failure::Usage(_))));
     }
 
@@ -364,10 +518,19 @@ mod tests {
         assert_eq!(line.matches('\n').count(), 1);
         let json = orrery_model::json::parse(line.as_bytes()).expect("JSON");
         assert_eq!(json.get("ready").and_then(Json::as_bool), Some(true));
-        assert_eq!(json.get("endpoint").and_then(Json::as_str), Some("https://127.0.0.1:9000/"));
-        assert_eq!(json.get("endpoint_http").and_then(Json::as_str), Some("http://127.0.0.1:9000/"));
+        assert_eq!(
+            json.get("endpoint").and_then(Json::as_str),
+            Some("https://127.0.0.1:9000/")
+        );
+        assert_eq!(
+            json.get("endpoint_http").and_then(Json::as_str),
+            Some("http://127.0.0.1:9000/")
+        );
         assert_eq!(json.get("key").and_then(Json::as_str), Some("k=="));
-        assert_eq!(json.get("admin_endpoint").and_then(Json::as_str), Some("http://127.0.0.1:9001/"));
+        assert_eq!(
+            json.get("admin_endpoint").and_then(Json::as_str),
+            Some("http://127.0.0.1:9001/")
+        );
         assert_eq!(json.get("admin_key").and_then(Json::as_str), Some("secret"));
     }
 }

@@ -5,7 +5,9 @@
 
 use crate::failure::Failure;
 use jiff::{SignedDuration, Timestamp, tz::Offset};
-use rcgen::{CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, KeyPair, date_time_ymd};
+use rcgen::{
+    CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, KeyPair, date_time_ymd,
+};
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -25,7 +27,8 @@ const RENEW_DAYS: u64 = 300;
 /// A file cannot be read, is no PEM, or the key does not fit the certificate.
 pub(crate) fn from_files(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>, Failure> {
     let unreadable = |path: &Path| {
-        std::fs::read(path).map_err(|error| Failure::Failed(format!("cannot read {}: {error}", path.display())))
+        std::fs::read(path)
+            .map_err(|error| Failure::Failed(format!("cannot read {}: {error}", path.display())))
     };
     config(&unreadable(certificate)?, &unreadable(key)?)
 }
@@ -49,12 +52,20 @@ pub(crate) fn self_signed(directory: Option<&Path>) -> Result<Arc<ServerConfig>,
     let kept = std::fs::create_dir_all(&directory)
         .and_then(|()| write_private(&key_file, key.as_bytes()))
         .and_then(|()| std::fs::write(&certificate_file, &certificate));
-    kept.map_err(|error| Failure::Failed(format!("cannot keep a certificate in {}: {error}", directory.display())))?;
+    kept.map_err(|error| {
+        Failure::Failed(format!(
+            "cannot keep a certificate in {}: {error}",
+            directory.display()
+        ))
+    })?;
     config(certificate.as_bytes(), key.as_bytes())
 }
 
 fn is_young(file: &Path) -> bool {
-    let age = std::fs::metadata(file).and_then(|m| m.modified()).ok().and_then(|time| time.elapsed().ok());
+    let age = std::fs::metadata(file)
+        .and_then(|m| m.modified())
+        .ok()
+        .and_then(|time| time.elapsed().ok());
     age.is_some_and(|age| age < Duration::from_secs(RENEW_DAYS * 24 * 60 * 60))
 }
 
@@ -69,15 +80,22 @@ pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
 
 /// A new certificate and its key, in PEM.
 fn make() -> Result<(String, String), Failure> {
-    let failed = |error: rcgen::Error| Failure::Failed(format!("cannot make a certificate: {error}"));
-    let mut names: Vec<String> = ["localhost", "127.0.0.1", "::1"].map(str::to_owned).to_vec();
+    let failed =
+        |error: rcgen::Error| Failure::Failed(format!("cannot make a certificate: {error}"));
+    let mut names: Vec<String> = ["localhost", "127.0.0.1", "::1"]
+        .map(str::to_owned)
+        .to_vec();
     names.extend(host_name().filter(|name| !names.contains(name)));
     let mut parameters = CertificateParams::new(names).map_err(failed)?;
     parameters.distinguished_name = DistinguishedName::new();
-    parameters.distinguished_name.push(DnType::CommonName, "orrery, self-signed");
+    parameters
+        .distinguished_name
+        .push(DnType::CommonName, "orrery, self-signed");
     parameters.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
     let day = |days: i64| {
-        let then = Timestamp::now().saturating_add(SignedDuration::from_hours(24 * days)).unwrap_or(Timestamp::MAX);
+        let then = Timestamp::now()
+            .saturating_add(SignedDuration::from_hours(24 * days))
+            .unwrap_or(Timestamp::MAX);
         let date = Offset::UTC.to_datetime(then).date();
         date_time_ymd(date.year().into(), date.month() as u8, date.day() as u8)
     };
@@ -95,13 +113,17 @@ fn host_name() -> Option<String> {
         .or_else(|| from_file("/etc/hostname"))
         .or_else(|| std::env::var("COMPUTERNAME").ok())?;
     let name = name.trim().to_ascii_lowercase();
-    let good = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'.');
+    let good = !name.is_empty()
+        && name
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'.');
     good.then_some(name)
 }
 
 fn config(certificate: &[u8], key: &[u8]) -> Result<Arc<ServerConfig>, Failure> {
-    let wrong =
-        |what: &str, error: &dyn std::fmt::Display| Failure::Failed(format!("the {what} is not usable: {error}"));
+    let wrong = |what: &str, error: &dyn std::fmt::Display| {
+        Failure::Failed(format!("the {what} is not usable: {error}"))
+    };
     let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(certificate)
         .collect::<Result<_, _>>()
         .map_err(|error| wrong("certificate", &error))?;
@@ -137,7 +159,10 @@ mod tests {
         use std::os::unix::fs::PermissionsExt;
         let directory = tempfile::tempdir().expect("a directory");
         self_signed(Some(directory.path())).expect("it is made");
-        let mode = std::fs::metadata(directory.path().join("tls/key.pem")).expect("it is kept").permissions().mode();
+        let mode = std::fs::metadata(directory.path().join("tls/key.pem"))
+            .expect("it is kept")
+            .permissions()
+            .mode();
         assert_eq!(mode & 0o077, 0);
     }
 
@@ -145,7 +170,10 @@ mod tests {
     fn a_broken_certificate_is_made_anew_and_a_broken_one_of_the_operator_refused() {
         let directory = tempfile::tempdir().expect("a directory");
         self_signed(Some(directory.path())).expect("it is made");
-        let (certificate, key) = (directory.path().join("tls/cert.pem"), directory.path().join("tls/key.pem"));
+        let (certificate, key) = (
+            directory.path().join("tls/cert.pem"),
+            directory.path().join("tls/key.pem"),
+        );
         std::fs::write(&certificate, "nothing").expect("it is written");
         assert!(from_files(&certificate, &key).is_err());
         self_signed(Some(directory.path())).expect("it is made anew");

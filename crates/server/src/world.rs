@@ -15,15 +15,20 @@ impl SystemWorld {
     pub(crate) fn new() -> Self {
         // Random numbers name things and guard nothing: one seed is enough, which costs requests no system call, and the
         // clock may stand in where the system has no randomness.
-        let seed = getrandom::u64().unwrap_or_else(|_| now_ms() ^ split_mix(std::process::id().into()));
-        SystemWorld { state: AtomicU64::new(seed) }
+        let seed =
+            getrandom::u64().unwrap_or_else(|_| now_ms() ^ split_mix(std::process::id().into()));
+        SystemWorld {
+            state: AtomicU64::new(seed),
+        }
     }
 }
 
 /// Milliseconds since 1970.
 fn now_ms() -> u64 {
     // A clock before 1970 is no clock; time then stands still at its beginning.
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_millis() as u64)
 }
 
 impl World for SystemWorld {

@@ -11,8 +11,14 @@ fn server(arguments: &[&str]) -> Server {
 }
 
 fn names(account: &Json, member: &str) -> Vec<String> {
-    let locations = account.get(member).and_then(Json::as_array).expect("a list of locations");
-    locations.iter().map(|location| text(location, "name")).collect()
+    let locations = account
+        .get(member)
+        .and_then(Json::as_array)
+        .expect("a list of locations");
+    locations
+        .iter()
+        .map(|location| text(location, "name"))
+        .collect()
 }
 
 #[test]
@@ -29,7 +35,13 @@ fn the_account_shows_the_level_that_its_operator_chose() {
         let policy = account.get("userConsistencyPolicy").expect("a policy");
         assert_eq!(text(policy, "defaultConsistencyLevel"), level);
         if level == "BoundedStaleness" {
-            assert_eq!((number(policy, "maxStalenessPrefix"), number(policy, "maxIntervalInSeconds")), (100, 5));
+            assert_eq!(
+                (
+                    number(policy, "maxStalenessPrefix"),
+                    number(policy, "maxIntervalInSeconds")
+                ),
+                (100, 5)
+            );
         }
     }
 }
@@ -60,7 +72,11 @@ fn a_request_may_ask_for_less_than_the_account_gives_and_not_for_more() {
     let ahead = read.clone().header("x-ms-session-token", "0:-1#999999");
     assert_eq!(client.call(&ahead).status, 200);
     let session = ahead.header("x-ms-cosmos-read-consistency-strategy", "Session");
-    assert_eq!(client.call(&session).code(), (404, 1002), "a strategy is its own level");
+    assert_eq!(
+        client.call(&session).code(),
+        (404, 1002),
+        "a strategy is its own level"
+    );
 }
 
 #[test]
@@ -70,13 +86,32 @@ fn a_session_token_binds_reads_at_session_consistency_and_above() {
         let mut client = server.client();
         client.make_posts();
         let token = client.call(&Request::new("POST", ITEMS).body(r#"{"id":"a","postId":"p"}"#));
-        let token = token.header("x-ms-session-token").expect("a token").to_owned();
-        let ahead = format!("{}#{}", token.split('#').next().expect("a version"), 999_999);
+        let token = token
+            .header("x-ms-session-token")
+            .expect("a token")
+            .to_owned();
+        let ahead = format!(
+            "{}#{}",
+            token.split('#').next().expect("a version"),
+            999_999
+        );
         let read = Request::new("GET", &item("a")).key("p");
-        assert_eq!(client.call(&read.clone().header("x-ms-session-token", token)).status, 200, "{argument}");
+        assert_eq!(
+            client
+                .call(&read.clone().header("x-ms-session-token", token))
+                .status,
+            200,
+            "{argument}"
+        );
         let ahead = read.header("x-ms-session-token", ahead);
         assert_eq!(client.call(&ahead).code(), (404, 1002), "{argument}");
-        assert_eq!(client.call(&ahead.clone().header("x-ms-consistency-level", "Eventual")).status, 200, "{argument}");
+        assert_eq!(
+            client
+                .call(&ahead.clone().header("x-ms-consistency-level", "Eventual"))
+                .status,
+            200,
+            "{argument}"
+        );
     }
 }
 
@@ -85,10 +120,14 @@ fn the_lsn_headers_tell_the_partition_s_history_and_the_item_s_place_in_it() {
     let server = server(&[]);
     let mut client = server.client();
     client.make_posts();
-    let lsn = |answer: &program::Answer, name: &str| -> Option<u64> { answer.header(name)?.parse().ok() };
+    let lsn =
+        |answer: &program::Answer, name: &str| -> Option<u64> { answer.header(name)?.parse().ok() };
     let first = client.call(&Request::new("POST", ITEMS).body(r#"{"id":"a","postId":"p"}"#));
     let second = client.call(&Request::new("POST", ITEMS).body(r#"{"id":"b","postId":"p"}"#));
-    let (before, after) = (lsn(&first, "lsn").expect("an LSN"), lsn(&second, "lsn").expect("an LSN"));
+    let (before, after) = (
+        lsn(&first, "lsn").expect("an LSN"),
+        lsn(&second, "lsn").expect("an LSN"),
+    );
     assert_eq!(after, before + 1);
     let read = client.call(&Request::new("GET", &item("a")).key("p"));
     for name in [
@@ -108,28 +147,61 @@ fn the_lsn_headers_tell_the_partition_s_history_and_the_item_s_place_in_it() {
         assert_eq!(read.header(name), Some("1"), "{name}");
     }
     let missing = client.call(&Request::new("GET", &item("c")).key("p"));
-    assert_eq!((missing.status, lsn(&missing, "lsn"), missing.header("x-ms-item-lsn")), (404, Some(after), None));
+    assert_eq!(
+        (
+            missing.status,
+            lsn(&missing, "lsn"),
+            missing.header("x-ms-item-lsn")
+        ),
+        (404, Some(after), None)
+    );
     let deleted = client.call(&Request::new("DELETE", &item("a")).key("p"));
-    assert_eq!((lsn(&deleted, "lsn"), lsn(&deleted, "x-ms-item-lsn")), (Some(after + 1), Some(after + 1)));
+    assert_eq!(
+        (lsn(&deleted, "lsn"), lsn(&deleted, "x-ms-item-lsn")),
+        (Some(after + 1), Some(after + 1))
+    );
     // What has no place in a partition's history names none.
     let container = client.call(&Request::new("GET", "/dbs/blog/colls/posts"));
-    assert_eq!((container.header("lsn"), container.header("x-ms-session-token")), (None, None));
+    assert_eq!(
+        (
+            container.header("lsn"),
+            container.header("x-ms-session-token")
+        ),
+        (None, None)
+    );
 }
 
 #[test]
 fn every_region_is_served_here_and_the_first_takes_writes() {
-    let server = server(&["--region", "West US", "--region", "North Europe", "--region", "East Asia"]);
+    let server = server(&[
+        "--region",
+        "West US",
+        "--region",
+        "North Europe",
+        "--region",
+        "East Asia",
+    ]);
     let answer = server.client().call(&Request::new("GET", "/"));
     let account = answer.json();
     assert_eq!(names(&account, "writableLocations"), ["West US"]);
-    assert_eq!(names(&account, "readableLocations"), ["West US", "North Europe", "East Asia"]);
-    assert_eq!(account.get("enableMultipleWriteLocations").and_then(Json::as_bool), Some(false));
+    assert_eq!(
+        names(&account, "readableLocations"),
+        ["West US", "North Europe", "East Asia"]
+    );
+    assert_eq!(
+        account
+            .get("enableMultipleWriteLocations")
+            .and_then(Json::as_bool),
+        Some(false)
+    );
     assert_eq!(answer.header("x-ms-number-of-read-regions"), Some("2"));
 }
 
 #[test]
 fn a_region_named_twice_is_refused_at_the_start() {
-    let Err(exit) = start(&["--memory", "--region", "West US", "--region", "westus"]) else { panic!("it started") };
+    let Err(exit) = start(&["--memory", "--region", "West US", "--region", "westus"]) else {
+        panic!("it started")
+    };
     assert!(exit.told.contains("named twice"), "{}", exit.told);
     assert_ne!(exit.code, Some(0));
 }
@@ -139,18 +211,45 @@ fn a_client_in_direct_mode_is_told_to_choose_the_gateway() {
     let server = server(&[]);
     let mut client = server.client();
     client.make_posts();
-    let link = text(&client.call(&Request::new("GET", "/dbs/blog/colls/posts")).json(), "_self");
-    let wanted = format!("{link}docs").replace('/', "%2f").replace('=', "%3d");
+    let link = text(
+        &client
+            .call(&Request::new("GET", "/dbs/blog/colls/posts"))
+            .json(),
+        "_self",
+    );
+    let wanted = format!("{link}docs")
+        .replace('/', "%2f")
+        .replace('=', "%3d");
     for root in ["/addresses/", "//addresses/"] {
-        let path = format!("{root}?$resolveFor={wanted}&$filter=protocol%20eq%20rntbd&$partitionKeyRangeIds=0");
-        let answer = client.call(&Request::new("GET", &path).signed_as("docs", link.trim_end_matches('/')).by_rid());
+        let path = format!(
+            "{root}?$resolveFor={wanted}&$filter=protocol%20eq%20rntbd&$partitionKeyRangeIds=0"
+        );
+        let answer = client.call(
+            &Request::new("GET", &path)
+                .signed_as("docs", link.trim_end_matches('/'))
+                .by_rid(),
+        );
         assert_eq!(answer.code(), (400, 0), "{}", answer.text());
-        assert!(answer.text().contains("direct connection mode"), "{}", answer.text());
+        assert!(
+            answer.text().contains("direct connection mode"),
+            "{}",
+            answer.text()
+        );
         assert!(answer.text().contains("gateway mode"), "{}", answer.text());
     }
     let masters = "/addresses/?$resolveFor=dbs&$filter=protocol%20eq%20rntbd";
-    assert_eq!(client.call(&Request::new("GET", masters).signed_as("dbs", "")).status, 400);
-    assert_eq!(client.call(&Request::new("GET", masters).signed_as("docs", "")).status, 401);
+    assert_eq!(
+        client
+            .call(&Request::new("GET", masters).signed_as("dbs", ""))
+            .status,
+        400
+    );
+    assert_eq!(
+        client
+            .call(&Request::new("GET", masters).signed_as("docs", ""))
+            .status,
+        401
+    );
 }
 
 #[test]
@@ -159,10 +258,21 @@ fn a_body_in_binary_json_is_the_text_that_it_stands_for() {
     let mut client = server.client();
     client.make_posts();
     // {"id":"a","postId":"p","n":200}, with `id` from the dictionary.
-    let item_a =
-        [&[0x80, 0xEA, 0x10, 0x2C, 0x81, b'a', 0x86][..], b"postId", &[0x81, b'p', 0x81, b'n', 0xC8, 200]].concat();
-    assert_eq!(client.call(&Request::new("POST", ITEMS).body(item_a.clone())).status, 201);
-    let read = client.call(&Request::new("GET", &item("a")).key("p")).json();
+    let item_a = [
+        &[0x80, 0xEA, 0x10, 0x2C, 0x81, b'a', 0x86][..],
+        b"postId",
+        &[0x81, b'p', 0x81, b'n', 0xC8, 200],
+    ]
+    .concat();
+    assert_eq!(
+        client
+            .call(&Request::new("POST", ITEMS).body(item_a.clone()))
+            .status,
+        201
+    );
+    let read = client
+        .call(&Request::new("GET", &item("a")).key("p"))
+        .json();
     assert_eq!(read.get("n").and_then(Json::as_i64), Some(200));
     let upsert = Request::new("POST", ITEMS).header("x-ms-documentdb-is-upsert", "True");
     assert_eq!(client.call(&upsert.body(item_a)).status, 200);
@@ -198,15 +308,35 @@ fn answers_are_text_for_every_client_that_reads_text() {
     client.make_posts();
     client.create(ITEMS, r#"{"id":"a","postId":"p"}"#);
     let query = Request::query(ITEMS, "SELECT * FROM c");
-    assert_eq!(client.call(&query.clone().header(READS, "JsonText, CosmosBinary")).rows().len(), 1);
+    assert_eq!(
+        client
+            .call(&query.clone().header(READS, "JsonText, CosmosBinary"))
+            .rows()
+            .len(),
+        1
+    );
     let binary = client.call(&query.clone().header(READS, "CosmosBinary"));
     assert_eq!(binary.status, 400);
     assert!(binary.text().contains("JsonText"), "{}", binary.text());
-    assert_eq!(client.call(&query.header(DEMANDS, "CosmosBinary")).status, 400);
+    assert_eq!(
+        client.call(&query.header(DEMANDS, "CosmosBinary")).status,
+        400
+    );
     // Only queries are ever answered in binary; feeds and single items are text whatever a client reads.
     for (header, formats) in [(READS, "CosmosBinary"), (DEMANDS, "CosmosBinary")] {
-        assert_eq!(client.call(&Request::new("GET", ITEMS).header(header, formats)).rows().len(), 1, "{header}");
-        let read = client.call(&Request::new("GET", &item("a")).key("p").header(header, formats));
+        assert_eq!(
+            client
+                .call(&Request::new("GET", ITEMS).header(header, formats))
+                .rows()
+                .len(),
+            1,
+            "{header}"
+        );
+        let read = client.call(
+            &Request::new("GET", &item("a"))
+                .key("p")
+                .header(header, formats),
+        );
         assert_eq!(text(&read.json(), "id"), "a", "{header}");
     }
 }
@@ -221,15 +351,31 @@ fn reads_of_strong_and_bounded_accounts_cost_twice_unless_they_ask_for_less() {
         let mut charge = |request: Request| -> f64 {
             let answer = client.call(&request.header("x-orrery-explain-charge", "true"));
             assert!(answer.status < 300, "{}", answer.text());
-            answer.header("x-ms-request-charge").expect("a charge").parse().expect("a number")
+            answer
+                .header("x-ms-request-charge")
+                .expect("a charge")
+                .parse()
+                .expect("a number")
         };
         let query = Request::query(ITEMS, "SELECT * FROM c WHERE c.postId = 'p'").key("p");
-        for read in [Request::new("GET", &item("a")).key("p"), query, Request::new("GET", ITEMS)] {
+        for read in [
+            Request::new("GET", &item("a")).key("p"),
+            query,
+            Request::new("GET", ITEMS),
+        ] {
             let weak = charge(read.clone().header("x-ms-consistency-level", "Eventual"));
             let own = charge(read.clone());
-            assert!((own - times * weak).abs() < 0.011, "{own} at {argument}, {weak} at eventual: {read:?}");
+            assert!(
+                (own - times * weak).abs() < 0.011,
+                "{own} at {argument}, {weak} at eventual: {read:?}"
+            );
         }
-        let write = Request::new("PUT", &item("a")).key("p").body(r#"{"id":"a","postId":"p"}"#);
-        assert!((charge(write) - 10.29).abs() < 0.5, "writes cost the same at every level");
+        let write = Request::new("PUT", &item("a"))
+            .key("p")
+            .body(r#"{"id":"a","postId":"p"}"#);
+        assert!(
+            (charge(write) - 10.29).abs() < 0.5,
+            "writes cost the same at every level"
+        );
     }
 }

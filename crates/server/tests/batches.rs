@@ -6,30 +6,49 @@ use orrery_model::Json;
 use program::*;
 
 fn batch(operations: &str) -> Request {
-    Request::new("POST", ITEMS).header("x-ms-cosmos-is-batch-request", "True").body(operations)
+    Request::new("POST", ITEMS)
+        .header("x-ms-cosmos-is-batch-request", "True")
+        .body(operations)
 }
 
 /// A transactional batch in the logical partition `p`.
 fn atomic(operations: &str) -> Request {
-    batch(operations).key("p").header("x-ms-cosmos-batch-atomic", "True").header("x-ms-cosmos-batch-ordered", "True")
+    batch(operations)
+        .key("p")
+        .header("x-ms-cosmos-batch-atomic", "True")
+        .header("x-ms-cosmos-batch-ordered", "True")
 }
 
 /// Bulk in the only physical partition.
 fn bulk(operations: &str) -> Request {
     let request = batch(operations).header("x-ms-cosmos-batch-atomic", "False");
-    request.header("x-ms-documentdb-partitionkeyrangeid", "0").header("x-ms-cosmos-batch-continue-on-error", "True")
+    request
+        .header("x-ms-documentdb-partitionkeyrangeid", "0")
+        .header("x-ms-cosmos-batch-continue-on-error", "True")
 }
 
 fn entries(answer: &Answer) -> Vec<Json> {
-    answer.json().as_array().unwrap_or_else(|| panic!("{}", answer.text())).to_vec()
+    answer
+        .json()
+        .as_array()
+        .unwrap_or_else(|| panic!("{}", answer.text()))
+        .to_vec()
 }
 
 fn statuses(answer: &Answer) -> Vec<u64> {
-    entries(answer).iter().map(|entry| number(entry, "statusCode")).collect()
+    entries(answer)
+        .iter()
+        .map(|entry| number(entry, "statusCode"))
+        .collect()
 }
 
 fn names(entry: &Json) -> Vec<&str> {
-    entry.as_object().expect("an entry is an object").iter().map(|(name, _)| name).collect()
+    entry
+        .as_object()
+        .expect("an entry is an object")
+        .iter()
+        .map(|(name, _)| name)
+        .collect()
 }
 
 const EVERYTHING: &str = r#"[
@@ -50,18 +69,40 @@ fn a_batch_answers_one_entry_for_each_operation_with_the_members_that_clients_re
     assert_eq!(statuses(&answer), [201, 200, 201, 200, 200, 200, 200, 204]);
     let entries = entries(&answer);
     for entry in &entries[..7] {
-        assert_eq!(names(entry), ["statusCode", "requestCharge", "eTag", "resourceBody"]);
+        assert_eq!(
+            names(entry),
+            ["statusCode", "requestCharge", "eTag", "resourceBody"]
+        );
         let body = entry.get("resourceBody").expect("a body");
         assert_eq!(body.get("_etag"), entry.get("eTag"));
     }
     assert_eq!(names(&entries[7]), ["statusCode", "requestCharge"]);
-    assert_eq!(entries[5].get("resourceBody").and_then(|item| item.get("n")), Some(&Json::from(4)));
-    let charges: f64 = entries.iter().map(|e| e.get("requestCharge").and_then(Json::as_f64).expect("a charge")).sum();
-    let total: f64 = answer.header("x-ms-request-charge").and_then(|text| text.parse().ok()).expect("a charge");
+    assert_eq!(
+        entries[5]
+            .get("resourceBody")
+            .and_then(|item| item.get("n")),
+        Some(&Json::from(4))
+    );
+    let charges: f64 = entries
+        .iter()
+        .map(|e| {
+            e.get("requestCharge")
+                .and_then(Json::as_f64)
+                .expect("a charge")
+        })
+        .sum();
+    let total: f64 = answer
+        .header("x-ms-request-charge")
+        .and_then(|text| text.parse().ok())
+        .expect("a charge");
     assert!((charges - total).abs() < 1e-6, "{charges} and {total}");
     let read = client.call(&Request::new("GET", &item("a")).key("p"));
     assert_eq!(read.lsn(), answer.lsn());
-    assert_eq!(read.header("x-ms-item-lsn"), Some(answer.lsn().to_string().as_str()), "one LSN for all");
+    assert_eq!(
+        read.header("x-ms-item-lsn"),
+        Some(answer.lsn().to_string().as_str()),
+        "one LSN for all"
+    );
 }
 
 #[test]
@@ -75,11 +116,22 @@ fn a_batch_that_fails_is_207_and_leaves_nothing_behind() {
     assert_eq!(answer.code(), (207, 0));
     assert_eq!(statuses(&answer), [424, 412, 424]);
     let entries = entries(&answer);
-    assert_eq!(names(&entries[0]), ["statusCode", "requestCharge", "message"]);
-    assert_eq!(names(&entries[1]), ["statusCode", "requestCharge", "subStatusCode", "message"]);
+    assert_eq!(
+        names(&entries[0]),
+        ["statusCode", "requestCharge", "message"]
+    );
+    assert_eq!(
+        names(&entries[1]),
+        ["statusCode", "requestCharge", "subStatusCode", "message"]
+    );
     assert_eq!(number(&entries[1], "subStatusCode"), 1110);
     assert!(answer.header("x-ms-session-token").is_some());
-    assert_eq!(client.call(&Request::new("GET", &item("a")).key("p")).status, 404);
+    assert_eq!(
+        client
+            .call(&Request::new("GET", &item("a")).key("p"))
+            .status,
+        404
+    );
 }
 
 #[test]
@@ -94,9 +146,19 @@ fn bulk_answers_each_operation_by_itself() {
             {"operationType":"Read","id":"a","partitionKey":"[\"r\"]"},
             {"operationType":"Delete","id":"a","partitionKey":"[\"q\"]","ifMatch":"\"stale\""}]"#,
     ));
-    assert_eq!((answer.status, statuses(&answer)), (207, vec![201, 201, 409, 201, 304, 404, 412]), "{}", answer.text());
-    assert_eq!(names(&entries(&answer)[4]), ["statusCode", "requestCharge", "eTag"]);
-    let good = client.call(&bulk(r#"[{"operationType":"Delete","id":"a","partitionKey":"[\"q\"]"}]"#));
+    assert_eq!(
+        (answer.status, statuses(&answer)),
+        (207, vec![201, 201, 409, 201, 304, 404, 412]),
+        "{}",
+        answer.text()
+    );
+    assert_eq!(
+        names(&entries(&answer)[4]),
+        ["statusCode", "requestCharge", "eTag"]
+    );
+    let good = client.call(&bulk(
+        r#"[{"operationType":"Delete","id":"a","partitionKey":"[\"q\"]"}]"#,
+    ));
     assert_eq!((good.status, statuses(&good)), (200, vec![204]));
     let stopping = batch(
         r#"[{"operationType":"Create","resourceBody":{"id":"x","postId":"p","ttl":0}},
@@ -115,12 +177,24 @@ fn a_batch_that_wants_little_has_bodies_only_where_it_reads() {
     let answer = client.call(&atomic(EVERYTHING).header("Prefer", "return=minimal"));
     assert_eq!(statuses(&answer), [201, 200, 201, 200, 200, 200, 200, 204]);
     let with_body = |entry: &Json| entry.get("resourceBody").is_some();
-    assert_eq!(entries(&answer).iter().map(with_body).collect::<Vec<_>>(), (0..8).map(|n| n == 5).collect::<Vec<_>>());
+    assert_eq!(
+        entries(&answer).iter().map(with_body).collect::<Vec<_>>(),
+        (0..8).map(|n| n == 5).collect::<Vec<_>>()
+    );
     let one = r#"[{"operationType":"Upsert","minimalReturnPreference":true,"resourceBody":{"id":"a","postId":"p"}},
         {"operationType":"Upsert","indexingDirective":"Exclude","resourceBody":{"id":"a","postId":"p"}}]"#;
     let answer = client.call(&atomic(one));
-    assert_eq!(entries(&answer).iter().map(with_body).collect::<Vec<_>>(), [false, true]);
-    assert!(client.call(&Request::query(ITEMS, "SELECT * FROM c WHERE c.id = 'a'")).rows().is_empty(), "not indexed");
+    assert_eq!(
+        entries(&answer).iter().map(with_body).collect::<Vec<_>>(),
+        [false, true]
+    );
+    assert!(
+        client
+            .call(&Request::query(ITEMS, "SELECT * FROM c WHERE c.id = 'a'"))
+            .rows()
+            .is_empty(),
+        "not indexed"
+    );
 }
 
 #[test]
@@ -133,7 +207,10 @@ fn what_is_no_batch_is_refused_as_a_whole() {
     assert!(message(client.call(&atomic("[]"))).contains("Batch request has no operations."));
     let many = vec![r#"{"operationType":"Read","id":"a"}"#; 101].join(",");
     let told = message(client.call(&atomic(&format!("[{many}]"))));
-    assert!(told.contains("Batch request has more operations than what is supported."), "{told}");
+    assert!(
+        told.contains("Batch request has more operations than what is supported."),
+        "{told}"
+    );
     for wrong in [
         "",
         "{}",
@@ -152,12 +229,15 @@ fn what_is_no_batch_is_refused_as_a_whole() {
     }
     let timed = r#"[{"operationType":"Create","timeToLiveInSeconds":5,"resourceBody":{"id":"a","postId":"p"}}]"#;
     assert!(message(client.call(&atomic(timed))).contains("timeToLiveInSeconds"));
-    let keyless = batch(r#"[{"operationType":"Read","id":"a"}]"#).header("x-ms-cosmos-batch-atomic", "True");
+    let keyless =
+        batch(r#"[{"operationType":"Read","id":"a"}]"#).header("x-ms-cosmos-batch-atomic", "True");
     assert!(message(client.call(&keyless)).contains("PartitionKey value must be supplied"));
     let triggered = atomic(EVERYTHING).header("x-ms-documentdb-post-trigger-include", "t");
     message(client.call(&triggered));
     let large = "x".repeat(2_300_000);
-    let large = format!(r#"[{{"operationType":"Create","resourceBody":{{"id":"a","postId":"p","text":"{large}"}}}}]"#);
+    let large = format!(
+        r#"[{{"operationType":"Create","resourceBody":{{"id":"a","postId":"p","text":"{large}"}}}}]"#
+    );
     let answer = client.call(&atomic(&large));
     assert_eq!(answer.status, 413);
     assert!(answer.text().contains("RequestEntityTooLarge"));

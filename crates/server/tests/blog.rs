@@ -15,17 +15,48 @@ const CARRIED_OVER: [(&str, &str); 4] = [("C1", "V2"), ("C1", "V3"), ("C2", "V2"
 /// One run's cells: request, model, hundredths of a request unit, the article's, and the partitions asked.
 fn cells() -> Vec<(String, String, i64, i64, i64)> {
     let run = Command::new(env!("CARGO_BIN_EXE_orrery"))
-        .args(["bench", "blog", "--profile", "y2019", "--scale", SCALE, "--seed", "7", "--format", "json"])
+        .args([
+            "bench",
+            "blog",
+            "--profile",
+            "y2019",
+            "--scale",
+            SCALE,
+            "--seed",
+            "7",
+            "--format",
+            "json",
+        ])
         .stdin(Stdio::null())
         .output()
         .expect("the program can be started");
-    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    assert!(
+        run.status.success(),
+        "{}",
+        String::from_utf8_lossy(&run.stderr)
+    );
     let table = parse(&run.stdout).expect("JSON");
     let cell = |row: &Json| {
-        let text = |name: &str| row.get(name).and_then(Json::as_str).expect("a text").to_owned();
-        let hundredths = |name: &str| (row.get(name).and_then(Json::as_f64).expect("a number") * 100.0).round() as i64;
-        let partitions = row.get("partitions").and_then(Json::as_i64).expect("a count");
-        (text("request"), text("model"), hundredths("ru"), hundredths("article_ru"), partitions)
+        let text = |name: &str| {
+            row.get(name)
+                .and_then(Json::as_str)
+                .expect("a text")
+                .to_owned()
+        };
+        let hundredths = |name: &str| {
+            (row.get(name).and_then(Json::as_f64).expect("a number") * 100.0).round() as i64
+        };
+        let partitions = row
+            .get("partitions")
+            .and_then(Json::as_i64)
+            .expect("a count");
+        (
+            text("request"),
+            text("model"),
+            hundredths("ru"),
+            hundredths("article_ru"),
+            partitions,
+        )
     };
     table.as_array().expect("rows").iter().map(cell).collect()
 }
@@ -39,6 +70,9 @@ fn two_runs_of_one_seed_cost_the_same_in_every_cell_and_what_the_article_measure
     for (request, model, ru, article, _) in &first {
         let again = request != "Q6" && !CARRIED_OVER.contains(&(request.as_str(), model.as_str()));
         let far = (ru - article).abs() * 10 > *article;
-        assert!(!(again && far), "{request} of {model} costs {ru}, and {article} in the article");
+        assert!(
+            !(again && far),
+            "{request} of {model} costs {ru}, and {article} in the article"
+        );
     }
 }

@@ -17,8 +17,11 @@ fn server() -> (Server, Client) {
     let mut client = server.client();
     client.create("/dbs", r#"{"id":"app"}"#);
     let watched = r#"{"id":"items","partitionKey":{"paths":["/id"],"kind":"Hash","version":2}}"#;
-    let made =
-        client.call(&Request::new("POST", "/dbs/app/colls").header("x-ms-offer-throughput", "12000").body(watched));
+    let made = client.call(
+        &Request::new("POST", "/dbs/app/colls")
+            .header("x-ms-offer-throughput", "12000")
+            .body(watched),
+    );
     assert_eq!(made.status, 201, "{}", made.text());
     let leases = r#"{"id":"leases","partitionKey":{"paths":["/id"],"kind":"Hash","version":2},"defaultTtl":-1}"#;
     client.create("/dbs/app/colls", leases);
@@ -30,21 +33,32 @@ struct Leases<'a>(&'a mut Client);
 
 impl Leases<'_> {
     fn create(&mut self, id: &str, more: &str) -> Answer {
-        self.0.call(&Request::new("POST", LEASES).key(id).body(format!(r#"{{"id":"{id}"{more}}}"#)))
+        self.0.call(
+            &Request::new("POST", LEASES)
+                .key(id)
+                .body(format!(r#"{{"id":"{id}"{more}}}"#)),
+        )
     }
 
     fn read(&mut self, id: &str) -> Answer {
-        self.0.call(&Request::new("GET", &format!("{LEASES}/{id}")).key(id))
+        self.0
+            .call(&Request::new("GET", &format!("{LEASES}/{id}")).key(id))
     }
 
     fn replace(&mut self, lease: &Json, etag: &str) -> Answer {
         let id = text(lease, "id");
-        let request = Request::new("PUT", &format!("{LEASES}/{id}")).key(&id).header("If-Match", etag);
+        let request = Request::new("PUT", &format!("{LEASES}/{id}"))
+            .key(&id)
+            .header("If-Match", etag);
         self.0.call(&request.body(lease.to_text()))
     }
 
     fn delete(&mut self, id: &str, etag: &str) -> Answer {
-        self.0.call(&Request::new("DELETE", &format!("{LEASES}/{id}")).key(id).header("If-Match", etag))
+        self.0.call(
+            &Request::new("DELETE", &format!("{LEASES}/{id}"))
+                .key(id)
+                .header("If-Match", etag),
+        )
     }
 
     fn all(&mut self) -> Vec<Json> {
@@ -92,25 +106,46 @@ fn bootstrap(client: &mut Client) -> Vec<String> {
     assert_eq!(leases.read(&info).code(), (404, 0), "nobody has begun");
     let locked = leases.create(&lock, r#","ttl":60"#);
     assert_eq!(locked.status, 201);
-    assert_eq!(leases.create(&lock, r#","ttl":60"#).code(), (409, 0), "the other host waits");
+    assert_eq!(
+        leases.create(&lock, r#","ttl":60"#).code(),
+        (409, 0),
+        "the other host waits"
+    );
     for range in &ranges {
-        let more = format!(r#","version":0,"LeaseToken":"{range}","ContinuationToken":null,"Owner":null"#);
+        let more =
+            format!(r#","version":0,"LeaseToken":"{range}","ContinuationToken":null,"Owner":null"#);
         assert_eq!(leases.create(&lease_id(range), &more).status, 201);
-        assert_eq!(leases.create(&lease_id(range), &more).code(), (409, 0), "made by another is as good");
+        assert_eq!(
+            leases.create(&lease_id(range), &more).code(),
+            (409, 0),
+            "made by another is as good"
+        );
     }
     assert_eq!(leases.create(&info, "").status, 201);
     let etag = locked.header("etag").expect("an etag").to_owned();
     assert_eq!(leases.delete(&lock, &etag).status, 204);
-    assert_eq!(leases.delete(&lock, &etag).code(), (404, 0), "released twice does no harm");
+    assert_eq!(
+        leases.delete(&lock, &etag).code(),
+        (404, 0),
+        "released twice does no harm"
+    );
     assert_eq!(leases.read(&info).status, 200);
-    assert_eq!(leases.all().len(), ranges.len(), "neither marker nor lock is a lease");
+    assert_eq!(
+        leases.all().len(),
+        ranges.len(),
+        "neither marker nor lock is a lease"
+    );
     ranges
 }
 
 /// Takes a lease; the lease as it is then, or the answer that says that another was quicker.
 fn acquire(client: &mut Client, lease: &Json, owner: &str) -> Result<Json, (u16, u32)> {
     let answer = Leases(client).replace(&with(lease, "Owner", owner), &text(lease, "_etag"));
-    if answer.status == 200 { Ok(answer.json()) } else { Err(answer.code()) }
+    if answer.status == 200 {
+        Ok(answer.json())
+    } else {
+        Err(answer.code())
+    }
 }
 
 #[test]
@@ -124,27 +159,46 @@ fn every_change_is_handled_once_through_checkpoints_and_a_change_of_hands() {
     for range in &ranges {
         let known = Leases(&mut client).read(&lease_id(range)).json();
         let mut lease = acquire(&mut client, &known, "first").expect("nobody else is there");
-        assert_eq!(acquire(&mut client, &known, "second"), Err((412, 0)), "an old etag wins nothing");
+        assert_eq!(
+            acquire(&mut client, &known, "second"),
+            Err((412, 0)),
+            "an old etag wins nothing"
+        );
         // Two pages, then the host goes away in the middle of the third: handled, not checkpointed.
         for checkpointed in [true, true, false] {
-            let continuation = lease.get("ContinuationToken").and_then(Json::as_str).map(str::to_owned);
+            let continuation = lease
+                .get("ContinuationToken")
+                .and_then(Json::as_str)
+                .map(str::to_owned);
             let page = client.call(&changes(range, continuation.as_deref(), 3));
             let rows = page.rows();
             assert!(!rows.is_empty() && page.header("x-ms-session-token").is_some());
             if checkpointed {
                 handled.extend(rows.iter().map(|row| text(row, "id")));
                 let etag = text(&lease, "_etag");
-                let next = with(&lease, "ContinuationToken", page.header("etag").expect("an etag"));
+                let next = with(
+                    &lease,
+                    "ContinuationToken",
+                    page.header("etag").expect("an etag"),
+                );
                 let answer = Leases(&mut client).replace(&next, &etag);
                 assert_eq!(answer.status, 200);
                 lease = answer.json();
             }
         }
         // Another host finds the lease abandoned and goes on from the last checkpoint.
-        let found = Leases(&mut client).all().into_iter().find(|l| text(l, "LeaseToken") == *range).expect("the lease");
+        let found = Leases(&mut client)
+            .all()
+            .into_iter()
+            .find(|l| text(l, "LeaseToken") == *range)
+            .expect("the lease");
         let mut mine = acquire(&mut client, &found, "second").expect("its etag is current");
         let renewed = Leases(&mut client).replace(&lease, &text(&lease, "_etag"));
-        assert_eq!(renewed.code(), (412, 0), "the first host learns that it lost the lease");
+        assert_eq!(
+            renewed.code(),
+            (412, 0),
+            "the first host learns that it lost the lease"
+        );
         loop {
             let continuation = text(&mine, "ContinuationToken");
             let page = client.call(&changes(range, Some(&continuation), 3));
@@ -154,11 +208,15 @@ fn every_change_is_handled_once_through_checkpoints_and_a_change_of_hands() {
                 break;
             }
             handled.extend(page.rows().iter().map(|row| text(row, "id")));
-            let answer = Leases(&mut client).replace(&with(&mine, "ContinuationToken", etag), &text(&mine, "_etag"));
+            let answer = Leases(&mut client).replace(
+                &with(&mine, "ContinuationToken", etag),
+                &text(&mine, "_etag"),
+            );
             assert_eq!(answer.status, 200);
             mine = answer.json();
         }
-        let released = Leases(&mut client).replace(&with(&mine, "Owner", Json::Null), &text(&mine, "_etag"));
+        let released =
+            Leases(&mut client).replace(&with(&mine, "Owner", Json::Null), &text(&mine, "_etag"));
         assert_eq!(released.status, 200);
     }
     let mut wanted = ids;
@@ -183,7 +241,11 @@ fn the_lock_of_a_host_that_died_ends_by_itself() {
         assert_eq!(answer.code(), (409, 0));
     };
     let etag = |answer: &Answer| answer.header("etag").expect("an etag").to_owned();
-    assert_eq!(leases.delete(&lock, &etag(&dead)).code(), (412, 0), "the dead host's lock is not this one");
+    assert_eq!(
+        leases.delete(&lock, &etag(&dead)).code(),
+        (412, 0),
+        "the dead host's lock is not this one"
+    );
     assert_eq!(leases.delete(&lock, &etag(&mine)).status, 204);
 }
 
@@ -192,9 +254,24 @@ fn a_lease_that_was_deleted_and_a_range_that_is_gone_are_told_apart() {
     let (_server, mut client) = server();
     let ranges = bootstrap(&mut client);
     let lease = Leases(&mut client).read(&lease_id(&ranges[0])).json();
-    assert_eq!(Leases(&mut client).delete(&text(&lease, "id"), &text(&lease, "_etag")).status, 204);
-    assert_eq!(Leases(&mut client).replace(&lease, &text(&lease, "_etag")).code(), (404, 0), "the lease is lost");
-    assert_eq!(client.call(&changes("99", None, 10)).code(), (410, 1002), "the range is to be looked up again");
+    assert_eq!(
+        Leases(&mut client)
+            .delete(&text(&lease, "id"), &text(&lease, "_etag"))
+            .status,
+        204
+    );
+    assert_eq!(
+        Leases(&mut client)
+            .replace(&lease, &text(&lease, "_etag"))
+            .code(),
+        (404, 0),
+        "the lease is lost"
+    );
+    assert_eq!(
+        client.call(&changes("99", None, 10)).code(),
+        (410, 1002),
+        "the range is to be looked up again"
+    );
 }
 
 #[test]
@@ -209,15 +286,24 @@ fn the_estimator_counts_what_is_left_by_subtracting_lsns() {
             _ => (page.lsn() - number(&page.rows()[0], "_lsn") + 1, etag),
         }
     };
-    let begun: Vec<String> = ranges.iter().map(|range| estimate(&mut client, range, Some("*")).1).collect();
-    let homes = |client: &mut Client, range: &str| client.call(&changes(range, None, 100)).rows().len() as u64;
+    let begun: Vec<String> = ranges
+        .iter()
+        .map(|range| estimate(&mut client, range, Some("*")).1)
+        .collect();
+    let homes = |client: &mut Client, range: &str| {
+        client.call(&changes(range, None, 100)).rows().len() as u64
+    };
     (0..20).for_each(|n| write(&mut client, &format!("order{n}")));
     for (range, begun) in ranges.iter().zip(&begun) {
         let written = homes(&mut client, range);
         assert!(written > 0, "the keys fall into both ranges");
         let (left, next) = estimate(&mut client, range, Some(begun));
         assert_eq!(left, written, "nothing is handled yet");
-        assert_eq!(estimate(&mut client, range, Some(&next)).0, written - 1, "one is");
+        assert_eq!(
+            estimate(&mut client, range, Some(&next)).0,
+            written - 1,
+            "one is"
+        );
         let all = client.call(&changes(range, Some(begun), 100));
         let end = all.header("etag").expect("an etag").to_owned();
         assert_eq!(estimate(&mut client, range, Some(&end)).0, 0, "all are");

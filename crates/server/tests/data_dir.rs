@@ -6,7 +6,9 @@
 
 mod program;
 
-use program::{Client, Exit, ITEMS, Request, Server, item, number, start, start_at, start_on, text};
+use program::{
+    Client, Exit, ITEMS, Request, Server, item, number, start, start_at, start_on, text,
+};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -16,16 +18,27 @@ const NO_DATA: Option<i32> = Some(4);
 /// Items of a directory that is to be damaged.
 const ACKNOWLEDGED: u64 = 40;
 /// The key that everybody knows.
-const EMULATOR_KEY: &str = "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
+const EMULATOR_KEY: &str =
+    "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
 const OWN_KEY: &str = "b3VyIG93biBrZXksIG5vdCBmb3IgYW55Ym9keSBlbHNl";
 
 fn refusal(result: Result<Server, Exit>) -> Exit {
-    result.map(|server| server.address.clone()).expect_err("it must not start")
+    result
+        .map(|server| server.address.clone())
+        .expect_err("it must not start")
 }
 
 fn write(client: &mut Client, n: u64) {
-    let body = format!(r#"{{"id":"i{n}","postId":"p{}","n":{n},"text":"{}"}}"#, n % 3, "words ".repeat(40));
-    let answer = client.call(&Request::new("POST", ITEMS).key(&format!("p{}", n % 3)).body(body));
+    let body = format!(
+        r#"{{"id":"i{n}","postId":"p{}","n":{n},"text":"{}"}}"#,
+        n % 3,
+        "words ".repeat(40)
+    );
+    let answer = client.call(
+        &Request::new("POST", ITEMS)
+            .key(&format!("p{}", n % 3))
+            .body(body),
+    );
     assert_eq!(answer.status, 201, "{}", answer.text());
 }
 
@@ -34,8 +47,12 @@ fn numbers(server: &Server) -> BTreeSet<u64> {
     let mut client = server.client();
     let (rows, _) = client.pages(&Request::new("GET", ITEMS).header("x-ms-max-item-count", "1000"));
     for row in &rows {
-        let read = client.call(&Request::new("GET", &item(&text(row, "id"))).key(&text(row, "postId")));
-        assert_eq!((read.status, number(&read.json(), "n")), (200, number(row, "n")));
+        let read =
+            client.call(&Request::new("GET", &item(&text(row, "id"))).key(&text(row, "postId")));
+        assert_eq!(
+            (read.status, number(&read.json(), "n")),
+            (200, number(row, "n"))
+        );
     }
     rows.iter().map(|row| number(row, "n")).collect()
 }
@@ -44,7 +61,11 @@ fn files(directory: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(directory).expect("a directory") {
         let path = entry.expect("an entry").path();
-        if path.is_dir() { found.extend(files(&path)) } else { found.push(path) }
+        if path.is_dir() {
+            found.extend(files(&path))
+        } else {
+            found.push(path)
+        }
     }
     found.sort();
     found
@@ -81,13 +102,21 @@ fn damaged(original: &Path, what: &str, damage: impl FnOnce(&Path)) -> bool {
     damage(directory.path());
     match start_on(directory.path()) {
         Ok(server) => {
-            assert_eq!(numbers(&server), (0..ACKNOWLEDGED).collect(), "{what}: started with something missing");
+            assert_eq!(
+                numbers(&server),
+                (0..ACKNOWLEDGED).collect(),
+                "{what}: started with something missing"
+            );
             false
         }
         Err(exit) => {
             assert_eq!(exit.code, NO_DATA, "{what}: {}", exit.told);
             let place = directory.path().display().to_string();
-            assert!(exit.told.contains(&place), "{what}: names no file: {}", exit.told);
+            assert!(
+                exit.told.contains(&place),
+                "{what}: names no file: {}",
+                exit.told
+            );
             assert!(!exit.told.contains("panicked"), "{what}: {}", exit.told);
             true
         }
@@ -97,10 +126,17 @@ fn damaged(original: &Path, what: &str, damage: impl FnOnce(&Path)) -> bool {
 /// The journal that was being written, and its length without the reserved space behind it.
 fn journal(directory: &Path) -> (PathBuf, usize) {
     let all = files(&directory.join("store/store"));
-    let newest = all.into_iter().filter(|file| file.extension().is_some_and(|e| e == "jnl")).max();
+    let newest = all
+        .into_iter()
+        .filter(|file| file.extension().is_some_and(|e| e == "jnl"))
+        .max();
     let newest = newest.expect("there is a journal");
     let bytes = std::fs::read(&newest).expect("it can be read");
-    let end = bytes.iter().rposition(|&byte| byte != 0).expect("something is in it") + 1;
+    let end = bytes
+        .iter()
+        .rposition(|&byte| byte != 0)
+        .expect("something is in it")
+        + 1;
     (newest, end)
 }
 
@@ -117,7 +153,11 @@ fn a_directory_is_served_by_one_process_at_a_time() {
     let exit = refusal(start_on(directory.path()));
     assert_eq!(exit.code, NO_DATA, "{}", exit.told);
     let place = directory.path().display().to_string();
-    assert!(exit.told.contains(&place) && exit.told.contains("in use"), "{}", exit.told);
+    assert!(
+        exit.told.contains(&place) && exit.told.contains("in use"),
+        "{}",
+        exit.told
+    );
     assert_eq!(first.client().call(&Request::new("GET", "/")).status, 200);
 }
 
@@ -141,9 +181,14 @@ fn a_cut_journal_is_refused_or_has_everything() {
     let mut refused = 0;
     for kept in [end, end - 1, end - 40, end - 400, end / 2, end / 10, 1, 0] {
         let what = format!("journal cut from {end} to {kept} bytes");
-        refused += usize::from(damaged(original.path(), &what, |copy| edit(&copy.join(name), |b| b.truncate(kept))));
+        refused += usize::from(damaged(original.path(), &what, |copy| {
+            edit(&copy.join(name), |b| b.truncate(kept))
+        }));
     }
-    assert!(refused >= 6, "only {refused} cuts were noticed, and nearly all took acknowledged items away");
+    assert!(
+        refused >= 6,
+        "only {refused} cuts were noticed, and nearly all took acknowledged items away"
+    );
 }
 
 #[test]
@@ -155,12 +200,27 @@ fn a_zeroed_block_is_refused_or_harmless() {
         let from = end * part / 5;
         let to = (from + 4096).min(end);
         let zero = |copy: &Path| edit(&copy.join(name), |bytes| bytes[from..to].fill(0));
-        assert!(damaged(original.path(), &format!("journal zeroed from {from} to {to}"), zero), "it was not noticed");
+        assert!(
+            damaged(
+                original.path(),
+                &format!("journal zeroed from {from} to {to}"),
+                zero
+            ),
+            "it was not noticed"
+        );
     }
     for file in files(&original.path().join("store")) {
         let name = file.strip_prefix(original.path()).expect("it lies inside");
-        let zero = |copy: &Path| edit(&copy.join(name), |bytes| bytes.iter_mut().take(4096).for_each(|byte| *byte = 0));
-        damaged(original.path(), &format!("the first block of {} zeroed", name.display()), zero);
+        let zero = |copy: &Path| {
+            edit(&copy.join(name), |bytes| {
+                bytes.iter_mut().take(4096).for_each(|byte| *byte = 0)
+            })
+        };
+        damaged(
+            original.path(),
+            &format!("the first block of {} zeroed", name.display()),
+            zero,
+        );
     }
 }
 
@@ -170,15 +230,24 @@ fn a_deleted_file_is_refused_or_harmless() {
     for file in files(&original.path().join("store")) {
         let name = file.strip_prefix(original.path()).expect("it lies inside");
         let what = format!("{} deleted", name.display());
-        let refused = damaged(original.path(), &what, |copy| std::fs::remove_file(copy.join(name)).expect("deleted"));
-        let holds_data =
-            name.ends_with("ORRERY") || name.ends_with("high-water") || name.extension().is_some_and(|e| e == "jnl");
+        let refused = damaged(original.path(), &what, |copy| {
+            std::fs::remove_file(copy.join(name)).expect("deleted")
+        });
+        let holds_data = name.ends_with("ORRERY")
+            || name.ends_with("high-water")
+            || name.extension().is_some_and(|e| e == "jnl");
         assert!(refused || !holds_data, "{what}: was not noticed");
     }
     let gone = |copy: &Path| std::fs::remove_dir_all(copy.join("store/store")).expect("deleted");
     let all_gone = |copy: &Path| std::fs::remove_dir_all(copy.join("store")).expect("deleted");
-    assert!(damaged(original.path(), "the whole store deleted", all_gone), "it was not noticed");
-    assert!(damaged(original.path(), "all tables and journals deleted", gone), "it was not noticed");
+    assert!(
+        damaged(original.path(), "the whole store deleted", all_gone),
+        "it was not noticed"
+    );
+    assert!(
+        damaged(original.path(), "all tables and journals deleted", gone),
+        "it was not noticed"
+    );
 }
 
 #[test]
@@ -205,8 +274,19 @@ fn the_emulator_key_is_not_served_to_other_machines() {
     assert_eq!(exit.code, USED_WRONGLY, "{}", exit.told);
     assert!(exit.told.contains("--key-file"), "{}", exit.told);
     let file = tempfile::NamedTempFile::new().expect("a file");
-    std::fs::write(file.path(), format!("{OWN_KEY}\nsecondary: {EMULATOR_KEY}\n")).expect("it is written");
-    let exit = refusal(start_at("0.0.0.0:0", &["--memory", "--key-file", file.path().to_str().expect("UTF-8")]));
+    std::fs::write(
+        file.path(),
+        format!("{OWN_KEY}\nsecondary: {EMULATOR_KEY}\n"),
+    )
+    .expect("it is written");
+    let exit = refusal(start_at(
+        "0.0.0.0:0",
+        &[
+            "--memory",
+            "--key-file",
+            file.path().to_str().expect("UTF-8"),
+        ],
+    ));
     assert_eq!(exit.code, USED_WRONGLY, "{}", exit.told);
 }
 
@@ -214,10 +294,21 @@ fn the_emulator_key_is_not_served_to_other_machines() {
 fn a_key_of_ones_own_takes_the_place_of_the_emulators() {
     let file = tempfile::NamedTempFile::new().expect("a file");
     std::fs::write(file.path(), OWN_KEY).expect("it is written");
-    let server =
-        start_at("0.0.0.0:0", &["--memory", "--key-file", file.path().to_str().expect("UTF-8")]).expect("it starts");
+    let server = start_at(
+        "0.0.0.0:0",
+        &[
+            "--memory",
+            "--key-file",
+            file.path().to_str().expect("UTF-8"),
+        ],
+    )
+    .expect("it starts");
     assert_eq!(server.key, OWN_KEY);
-    let ask = |key: &str| Client::connect(&server.address, key).expect("it listens").call(&Request::new("GET", "/"));
+    let ask = |key: &str| {
+        Client::connect(&server.address, key)
+            .expect("it listens")
+            .call(&Request::new("GET", "/"))
+    };
     assert_eq!(ask(OWN_KEY).status, 200);
     assert_eq!(ask(EMULATOR_KEY).code(), (401, 0));
 }

@@ -16,7 +16,9 @@ fn with_item() -> (Server, Client, Manager) {
 }
 
 fn write(id: &str) -> Request {
-    Request::new("POST", ITEMS).key(id).body(format!(r#"{{"id":"{id}","postId":"{id}"}}"#))
+    Request::new("POST", ITEMS)
+        .key(id)
+        .body(format!(r#"{{"id":"{id}","postId":"{id}"}}"#))
 }
 
 fn read(id: &str) -> Request {
@@ -36,13 +38,24 @@ fn each_status_is_answered_as_the_rule_says() {
         (r#""status":410,"subStatus":1007"#, (410, 1007), None),
         (r#""status":410,"subStatus":1000"#, (410, 1000), None),
         (r#""status":429"#, (429, 3200), Some("10")),
-        (r#""status":429,"retryAfterMilliseconds":77"#, (429, 3200), Some("77")),
+        (
+            r#""status":429,"retryAfterMilliseconds":77"#,
+            (429, 3200),
+            Some("77"),
+        ),
         (r#""status":449"#, (449, 0), Some("10")),
         (r#""status":503,"subStatus":21008"#, (503, 21008), None),
     ] {
-        rule(&mut manager, &format!(r#"{{"operations":["read_item"],"count":1,{words}}}"#));
+        rule(
+            &mut manager,
+            &format!(r#"{{"operations":["read_item"],"count":1,{words}}}"#),
+        );
         let struck = client.call(&read("p1"));
-        assert_eq!((struck.code(), struck.header("x-ms-retry-after-ms")), (code, retry_after), "{words}");
+        assert_eq!(
+            (struck.code(), struck.header("x-ms-retry-after-ms")),
+            (code, retry_after),
+            "{words}"
+        );
         assert!(struck.text().contains("fault rule"), "{}", struck.text());
         assert_eq!(client.call(&read("p1")).status, 200);
     }
@@ -51,17 +64,29 @@ fn each_status_is_answered_as_the_rule_says() {
 #[test]
 fn a_rule_strikes_what_it_names_and_is_counted() {
     let (_server, mut client, mut manager) = with_item();
-    let id = rule(&mut manager, r#"{"operations":["create_item"],"database":"blog","container":"posts","status":503}"#);
+    let id = rule(
+        &mut manager,
+        r#"{"operations":["create_item"],"database":"blog","container":"posts","status":503}"#,
+    );
     rule(&mut manager, r#"{"database":"another","status":408}"#);
     rule(&mut manager, r#"{"container":"another","status":408}"#);
     assert_eq!(client.call(&read("p1")).status, 200);
     assert_eq!(client.call(&write("p2")).status, 503);
     assert_eq!(client.call(&read("p2")).status, 404);
     // By resource id it is the same container.
-    let posts = client.call(&Request::new("GET", "/dbs/blog/colls/posts")).json();
+    let posts = client
+        .call(&Request::new("GET", "/dbs/blog/colls/posts"))
+        .json();
     let path = format!("/{}docs", text(&posts, "_self"));
     assert_eq!(
-        client.call(&Request::new("POST", &path).by_rid().key("p3").body(r#"{"id":"p3","postId":"p3"}"#)).status,
+        client
+            .call(
+                &Request::new("POST", &path)
+                    .by_rid()
+                    .key("p3")
+                    .body(r#"{"id":"p3","postId":"p3"}"#)
+            )
+            .status,
         503
     );
     let shown = manager.get(&format!("/faults/{id}")).json();
@@ -69,16 +94,26 @@ fn a_rule_strikes_what_it_names_and_is_counted() {
     manager.done("DELETE", &format!("/faults/{id}"), "");
     assert_eq!(client.call(&write("p2")).status, 201);
     let rules = manager.get("/faults").json();
-    assert_eq!(rules.get("rules").and_then(Json::as_array).map(<[_]>::len), Some(2));
+    assert_eq!(
+        rules.get("rules").and_then(Json::as_array).map(<[_]>::len),
+        Some(2)
+    );
     manager.done("DELETE", "/faults", "");
     assert_eq!(manager.get("/faults").text(), r#"{"rules":[]}"#);
-    assert!(manager.refused("DELETE", &format!("/faults/{id}"), "", 404).contains(&id));
+    assert!(
+        manager
+            .refused("DELETE", &format!("/faults/{id}"), "", 404)
+            .contains(&id)
+    );
 }
 
 #[test]
 fn an_error_in_place_of_the_answer_leaves_what_was_done() {
     let (_server, mut client, mut manager) = with_item();
-    rule(&mut manager, r#"{"operations":["create_item"],"when":"after","count":1,"status":408}"#);
+    rule(
+        &mut manager,
+        r#"{"operations":["create_item"],"when":"after","count":1,"status":408}"#,
+    );
     assert_eq!(client.call(&write("p2")).status, 408);
     assert_eq!(client.call(&read("p2")).status, 200);
     assert_eq!(client.call(&write("p2")).status, 409);
@@ -87,14 +122,22 @@ fn an_error_in_place_of_the_answer_leaves_what_was_done() {
 #[test]
 fn a_lost_answer_is_a_connection_that_ends_after_the_work_is_done() {
     let (server, mut client, mut manager) = with_item();
-    let id = rule(&mut manager, r#"{"operations":["create_item"],"when":"after","count":1,"answer":"none"}"#);
-    let lost = client.try_call(&write("p2")).expect_err("there is no answer");
+    let id = rule(
+        &mut manager,
+        r#"{"operations":["create_item"],"when":"after","count":1,"answer":"none"}"#,
+    );
+    let lost = client
+        .try_call(&write("p2"))
+        .expect_err("there is no answer");
     assert_eq!(lost.kind(), std::io::ErrorKind::UnexpectedEof);
     let mut again = server.client();
     assert_eq!(again.call(&read("p2")).status, 200);
     assert_eq!(again.call(&write("p2")).status, 409);
     let shown = manager.get(&format!("/faults/{id}")).json();
-    assert_eq!((text(&shown, "answer"), number(&shown, "struck")), ("none".to_owned(), 1));
+    assert_eq!(
+        (text(&shown, "answer"), number(&shown, "struck")),
+        ("none".to_owned(), 1)
+    );
     let counted = manager.get("/metrics").text();
     let sample = "orrery_requests_total{op=\"create_item\",resource=\"docs\",status=\"0\",substatus=\"0\"} 1";
     assert!(counted.lines().any(|line| line == sample), "{counted}");
@@ -103,8 +146,13 @@ fn a_lost_answer_is_a_connection_that_ends_after_the_work_is_done() {
 #[test]
 fn a_lost_request_is_a_connection_that_ends_and_nothing_is_done() {
     let (server, mut client, mut manager) = with_item();
-    rule(&mut manager, r#"{"operations":["create_item"],"count":1,"answer":"none"}"#);
-    let lost = client.try_call(&write("p2")).expect_err("there is no answer");
+    rule(
+        &mut manager,
+        r#"{"operations":["create_item"],"count":1,"answer":"none"}"#,
+    );
+    let lost = client
+        .try_call(&write("p2"))
+        .expect_err("there is no answer");
     assert_eq!(lost.kind(), std::io::ErrorKind::UnexpectedEof);
     let mut again = server.client();
     assert_eq!(again.call(&read("p2")).status, 404);
@@ -114,10 +162,17 @@ fn a_lost_request_is_a_connection_that_ends_and_nothing_is_done() {
 #[tokio::test]
 async fn over_http2_only_the_stream_of_a_lost_answer_ends() {
     let (server, _client, mut manager) = with_item();
-    rule(&mut manager, r#"{"operations":["read_item"],"count":1,"answer":"none"}"#);
-    let stream = tokio::net::TcpStream::connect(&server.address).await.expect("it listens");
+    rule(
+        &mut manager,
+        r#"{"operations":["read_item"],"count":1,"answer":"none"}"#,
+    );
+    let stream = tokio::net::TcpStream::connect(&server.address)
+        .await
+        .expect("it listens");
     let (mut sender, connection) =
-        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.expect("HTTP/2");
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
+            .await
+            .expect("HTTP/2");
     tokio::spawn(connection);
     let request = || {
         let asked = read("p1");
@@ -126,21 +181,37 @@ async fn over_http2_only_the_stream_of_a_lost_answer_ends() {
         for (name, value) in asked.signed_headers(&server.key) {
             request = request.header(name, value);
         }
-        request.body(http_body_util::Empty::<bytes::Bytes>::new()).expect("a request")
+        request
+            .body(http_body_util::Empty::<bytes::Bytes>::new())
+            .expect("a request")
     };
-    let lost = sender.send_request(request()).await.expect_err("there is no answer");
-    let reset = std::error::Error::source(&lost).map(ToString::to_string).unwrap_or_default();
+    let lost = sender
+        .send_request(request())
+        .await
+        .expect_err("there is no answer");
+    let reset = std::error::Error::source(&lost)
+        .map(ToString::to_string)
+        .unwrap_or_default();
     assert!(reset.contains("stream error received"), "{lost}: {reset}");
-    let answer = sender.send_request(request()).await.expect("the connection goes on");
+    let answer = sender
+        .send_request(request())
+        .await
+        .expect("the connection goes on");
     assert_eq!(answer.status(), 200);
 }
 
 #[test]
 fn a_delay_holds_the_answer_back_and_changes_nothing_else() {
     let (_server, mut client, mut manager) = with_item();
-    rule(&mut manager, r#"{"operations":["read_item"],"count":1,"delayMilliseconds":120}"#);
+    rule(
+        &mut manager,
+        r#"{"operations":["read_item"],"count":1,"delayMilliseconds":120}"#,
+    );
     let slow = client.call(&read("p1"));
-    let took: f64 = slow.header("x-ms-request-duration-ms").and_then(|ms| ms.parse().ok()).expect("a duration");
+    let took: f64 = slow
+        .header("x-ms-request-duration-ms")
+        .and_then(|ms| ms.parse().ok())
+        .expect("a duration");
     assert_eq!(slow.status, 200);
     assert!(took >= 120.0, "{took}");
 }
@@ -155,11 +226,23 @@ fn rules_that_make_no_sense_are_refused_by_name() {
         (r#"{"status":"503"}"#, "'status'"),
         (r#"{"status":503,"share":2}"#, "'share'"),
         (r#"{"status":503,"when":"during"}"#, "before, after"),
-        (r#"{"status":503,"operations":["read_itme"]}"#, "'read_itme'"),
+        (
+            r#"{"status":503,"operations":["read_itme"]}"#,
+            "'read_itme'",
+        ),
         (r#"{"subStatus":1002}"#, "'subStatus'"),
-        (r#"{"operations":["read_item"]}"#, "a 'status', an 'answer' or a 'delayMilliseconds'"),
-        (r#"{"status":503,"answer":"none"}"#, "'answer' says there is none"),
-        (r#"{"answer":"none","retryAfterMilliseconds":5}"#, "'retryAfterMilliseconds'"),
+        (
+            r#"{"operations":["read_item"]}"#,
+            "a 'status', an 'answer' or a 'delayMilliseconds'",
+        ),
+        (
+            r#"{"status":503,"answer":"none"}"#,
+            "'answer' says there is none",
+        ),
+        (
+            r#"{"answer":"none","retryAfterMilliseconds":5}"#,
+            "'retryAfterMilliseconds'",
+        ),
         (r#"{"answer":"late"}"#, "'answer'"),
         (r#"{"status":503"#, "no JSON"),
         ("[]", "object"),
@@ -176,12 +259,20 @@ fn time_that_is_moved_on_lets_items_expire_and_does_not_come_back() {
     let body = r#"{"id":"short","partitionKey":{"paths":["/postId"],"kind":"Hash","version":2},"defaultTtl":3600}"#;
     client.create("/dbs/blog/colls", body);
     let path = "/dbs/blog/colls/short/docs";
-    let create = |id: &str| Request::new("POST", path).key("k").body(format!(r#"{{"id":"{id}","postId":"k"}}"#));
+    let create = |id: &str| {
+        Request::new("POST", path)
+            .key("k")
+            .body(format!(r#"{{"id":"{id}","postId":"k"}}"#))
+    };
     let first = client.call(&create("a")).json();
     assert_eq!(number(&manager.get("/clock").json(), "offsetSeconds"), 0);
-    let moved = manager.done("PUT", "/clock", r#"{"offsetSeconds":3601}"#).json();
+    let moved = manager
+        .done("PUT", "/clock", r#"{"offsetSeconds":3601}"#)
+        .json();
     assert_eq!(number(&moved, "offsetSeconds"), 3601);
-    let read = |client: &mut Client, id: &str| client.call(&Request::new("GET", &format!("{path}/{id}")).key("k"));
+    let read = |client: &mut Client, id: &str| {
+        client.call(&Request::new("GET", &format!("{path}/{id}")).key("k"))
+    };
     assert_eq!(read(&mut client, "a").status, 404);
     assert_eq!(client.pages(&Request::new("GET", path)).0.len(), 0);
     // What is written from now on is of the later time, and lives from there.
@@ -191,8 +282,18 @@ fn time_that_is_moved_on_lets_items_expire_and_does_not_come_back() {
     let told = manager.refused("PUT", "/clock", r#"{"offsetSeconds":3600}"#, 409);
     assert!(told.contains("3601 s"), "{told}");
     assert_eq!(read(&mut client, "a").status, 200);
-    for body in [r#"{"offsetSeconds":-1}"#, r#"{"offset":1}"#, "{}", r#"{"offsetSeconds":1e18}"#] {
-        assert!(manager.refused("PUT", "/clock", body, 400).contains("offset"), "{body}");
+    for body in [
+        r#"{"offsetSeconds":-1}"#,
+        r#"{"offset":1}"#,
+        "{}",
+        r#"{"offsetSeconds":1e18}"#,
+    ] {
+        assert!(
+            manager
+                .refused("PUT", "/clock", body, 400)
+                .contains("offset"),
+            "{body}"
+        );
     }
 }
 
@@ -200,17 +301,42 @@ fn time_that_is_moved_on_lets_items_expire_and_does_not_come_back() {
 fn the_partitions_of_a_container_are_listed() {
     let (_server, mut client, mut manager) = with_item();
     let body = r#"{"id":"wide","partitionKey":{"paths":["/postId"],"kind":"Hash","version":2}}"#;
-    let wide = Request::new("POST", "/dbs/blog/colls").header("x-ms-offer-throughput", "12000").body(body);
+    let wide = Request::new("POST", "/dbs/blog/colls")
+        .header("x-ms-offer-throughput", "12000")
+        .body(body);
     assert_eq!(client.call(&wide).status, 201);
     for id in ["a", "b", "c", "d", "e"] {
         let request = Request::new("POST", "/dbs/blog/colls/wide/docs").key(id);
-        assert_eq!(client.call(&request.body(format!(r#"{{"id":"{id}","postId":"{id}"}}"#))).status, 201);
+        assert_eq!(
+            client
+                .call(&request.body(format!(r#"{{"id":"{id}","postId":"{id}"}}"#)))
+                .status,
+            201
+        );
     }
     let listed = manager.get("/dbs/blog/colls/wide/partitions").json();
-    let partitions = listed.get("partitions").and_then(Json::as_array).expect("a list").to_vec();
+    let partitions = listed
+        .get("partitions")
+        .and_then(Json::as_array)
+        .expect("a list")
+        .to_vec();
     assert_eq!(partitions.len(), 2);
-    assert_eq!(partitions.iter().map(|p| number(p, "items")).sum::<u64>(), 5);
-    assert_eq!(text(&partitions[0], "maxExclusive"), text(&partitions[1], "minInclusive"));
-    assert!(manager.refused("GET", "/dbs/blog/colls/none/partitions", "", 404).contains("'none'"));
-    assert!(manager.refused("GET", "/dbs/none/colls/wide/partitions", "", 404).contains("database 'none'"));
+    assert_eq!(
+        partitions.iter().map(|p| number(p, "items")).sum::<u64>(),
+        5
+    );
+    assert_eq!(
+        text(&partitions[0], "maxExclusive"),
+        text(&partitions[1], "minInclusive")
+    );
+    assert!(
+        manager
+            .refused("GET", "/dbs/blog/colls/none/partitions", "", 404)
+            .contains("'none'")
+    );
+    assert!(
+        manager
+            .refused("GET", "/dbs/none/colls/wide/partitions", "", 404)
+            .contains("database 'none'")
+    );
 }

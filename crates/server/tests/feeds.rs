@@ -12,11 +12,19 @@ type Feed = (&'static str, &'static str, fn(usize) -> String);
 
 const FEEDS: &[Feed] = &[
     ("/dbs", "Databases", |n| format!(r#"{{"id":"r{n}"}}"#)),
-    ("/dbs/blog/colls", "DocumentCollections", |n| format!(r#"{{"id":"r{n}","partitionKey":{{"paths":["/k"]}}}}"#)),
-    ("/dbs/blog/colls/posts/sprocs", "StoredProcedures", |n| format!(r#"{{"id":"r{n}","body":"function () {{}}"}}"#)),
-    ("/dbs/blog/colls/posts/udfs", "UserDefinedFunctions", |n| format!(r#"{{"id":"r{n}","body":"function () {{}}"}}"#)),
+    ("/dbs/blog/colls", "DocumentCollections", |n| {
+        format!(r#"{{"id":"r{n}","partitionKey":{{"paths":["/k"]}}}}"#)
+    }),
+    ("/dbs/blog/colls/posts/sprocs", "StoredProcedures", |n| {
+        format!(r#"{{"id":"r{n}","body":"function () {{}}"}}"#)
+    }),
+    ("/dbs/blog/colls/posts/udfs", "UserDefinedFunctions", |n| {
+        format!(r#"{{"id":"r{n}","body":"function () {{}}"}}"#)
+    }),
     ("/dbs/blog/colls/posts/triggers", "Triggers", |n| {
-        format!(r#"{{"id":"r{n}","body":"function () {{}}","triggerType":"Pre","triggerOperation":"All"}}"#)
+        format!(
+            r#"{{"id":"r{n}","body":"function () {{}}","triggerType":"Pre","triggerOperation":"All"}}"#
+        )
     }),
 ];
 
@@ -26,7 +34,10 @@ fn server() -> Server {
 
 fn rows(answer: &Answer, member: &str) -> Vec<Json> {
     let rows = answer.members(member);
-    assert_eq!(answer.header("x-ms-item-count"), Some(&*rows.len().to_string()));
+    assert_eq!(
+        answer.header("x-ms-item-count"),
+        Some(&*rows.len().to_string())
+    );
     rows
 }
 
@@ -40,7 +51,12 @@ fn pages(
     let (mut all, mut next) = (Vec::new(), request.clone());
     loop {
         let answer = client.call(&next);
-        all.push(rows(&answer, member).iter().map(|row| text(row, "id")).collect());
+        all.push(
+            rows(&answer, member)
+                .iter()
+                .map(|row| text(row, "id"))
+                .collect(),
+        );
         match answer.header("x-ms-continuation") {
             Some(continuation) => next = request.clone().header("x-ms-continuation", continuation),
             None => return all,
@@ -60,18 +76,41 @@ fn every_feed_is_paged_headed_and_queried() {
         let ids: Vec<String> = whole.iter().map(|row| text(row, "id")).collect();
         let list = Request::new("GET", path).header("x-ms-max-item-count", "2");
         let paged = pages(&mut client, &list, member, &mut |_| {});
-        assert!(paged[..paged.len() - 1].iter().all(|page| page.len() == 2), "{path}: {paged:?}");
+        assert!(
+            paged[..paged.len() - 1].iter().all(|page| page.len() == 2),
+            "{path}: {paged:?}"
+        );
         assert_eq!(paged.concat(), ids, "{path}");
         let head = client.call(&Request::new("HEAD", path));
-        assert_eq!((head.status, head.header("x-ms-item-count")), (200, Some(&*ids.len().to_string())), "{path}");
-        let query = Request::query(path, "SELECT * FROM root r WHERE STARTSWITH(r.id, 'r') ORDER BY r.id DESC");
-        let paged = pages(&mut client, &query.header("x-ms-max-item-count", "3"), member, &mut |_| {});
+        assert_eq!(
+            (head.status, head.header("x-ms-item-count")),
+            (200, Some(&*ids.len().to_string())),
+            "{path}"
+        );
+        let query = Request::query(
+            path,
+            "SELECT * FROM root r WHERE STARTSWITH(r.id, 'r') ORDER BY r.id DESC",
+        );
+        let paged = pages(
+            &mut client,
+            &query.header("x-ms-max-item-count", "3"),
+            member,
+            &mut |_| {},
+        );
         assert_eq!(paged.concat(), ["r4", "r3", "r2", "r1", "r0"], "{path}");
         let wrong = client.call(&Request::query(path, "SELEKT * FROM c"));
-        assert!(wrong.status == 400 && wrong.text().contains("SC1001"), "{path}: {}", wrong.text());
+        assert!(
+            wrong.status == 400 && wrong.text().contains("SC1001"),
+            "{path}: {}",
+            wrong.text()
+        );
         let bad = Request::new("GET", path).header("x-ms-continuation", "nonsense");
         assert_eq!(client.call(&bad).status, 400, "{path}");
-        assert_eq!(client.call(&Request::new("PUT", path)).status, 405, "{path}");
+        assert_eq!(
+            client.call(&Request::new("PUT", path)).status,
+            405,
+            "{path}"
+        );
     }
 }
 
@@ -91,10 +130,19 @@ fn a_list_goes_on_where_it_was_although_resources_went() {
         let mut to_go = first.clone();
         let paged = pages(&mut client, &list, member, &mut |client| {
             if let Some(id) = to_go.pop() {
-                assert_eq!(client.call(&Request::new("DELETE", &format!("{path}/{id}"))).status, 204);
+                assert_eq!(
+                    client
+                        .call(&Request::new("DELETE", &format!("{path}/{id}")))
+                        .status,
+                    204
+                );
             }
         });
-        let mut seen: Vec<String> = paged.concat().into_iter().filter(|id| id.starts_with('r')).collect();
+        let mut seen: Vec<String> = paged
+            .concat()
+            .into_iter()
+            .filter(|id| id.starts_with('r'))
+            .collect();
         seen.sort();
         assert_eq!(seen, ["r0", "r1", "r2", "r3", "r4", "r5", "r6"], "{path}");
     }
@@ -107,15 +155,38 @@ fn there_are_no_conflicts_but_a_feed_of_them() {
     client.make_posts();
     let feed = format!("{CONTAINER}/conflicts");
     assert!(rows(&client.call(&Request::new("GET", &feed)), "Conflicts").is_empty());
-    assert_eq!(client.call(&Request::new("HEAD", &feed)).header("x-ms-item-count"), Some("0"));
+    assert_eq!(
+        client
+            .call(&Request::new("HEAD", &feed))
+            .header("x-ms-item-count"),
+        Some("0")
+    );
     assert!(
-        rows(&client.call(&Request::query(&feed, "SELECT * FROM root r WHERE r.id = 'a'")), "Conflicts").is_empty()
+        rows(
+            &client.call(&Request::query(
+                &feed,
+                "SELECT * FROM root r WHERE r.id = 'a'"
+            )),
+            "Conflicts"
+        )
+        .is_empty()
     );
     assert_eq!(client.call(&Request::query(&feed, "SELEKT")).status, 400);
     for method in ["GET", "HEAD", "DELETE"] {
-        assert_eq!(client.call(&Request::new(method, &format!("{feed}/a")).key("p")).code(), (404, 0), "{method}");
+        assert_eq!(
+            client
+                .call(&Request::new(method, &format!("{feed}/a")).key("p"))
+                .code(),
+            (404, 0),
+            "{method}"
+        );
     }
-    assert_eq!(client.call(&Request::new("GET", "/dbs/blog/colls/none/conflicts")).code(), (404, 1003));
+    assert_eq!(
+        client
+            .call(&Request::new("GET", "/dbs/blog/colls/none/conflicts"))
+            .code(),
+        (404, 1003)
+    );
 }
 
 #[test]
@@ -130,16 +201,33 @@ fn partition_key_ranges_are_paged_for_who_asks_for_pages() {
     let everything = ["0", "1", "2", "3", "4"];
     for most in ["2147483647", "-1"] {
         let request = list.clone().header("x-ms-max-item-count", most);
-        assert_eq!(pages(&mut client, &request, "PartitionKeyRanges", &mut |_| {}), [everything], "{most}");
+        assert_eq!(
+            pages(&mut client, &request, "PartitionKeyRanges", &mut |_| {}),
+            [everything],
+            "{most}"
+        );
     }
-    let paged = pages(&mut client, &list.clone().header("x-ms-max-item-count", "2"), "PartitionKeyRanges", &mut |_| {});
+    let paged = pages(
+        &mut client,
+        &list.clone().header("x-ms-max-item-count", "2"),
+        "PartitionKeyRanges",
+        &mut |_| {},
+    );
     assert_eq!(paged, [vec!["0", "1"], vec!["2", "3"], vec!["4"]]);
     // A reader who follows the etag gets all at once: its next question is answered with 304.
-    let incremental = list.header("A-IM", "Incremental Feed").header("x-ms-max-item-count", "2");
+    let incremental = list
+        .header("A-IM", "Incremental Feed")
+        .header("x-ms-max-item-count", "2");
     let answer = client.call(&incremental);
     assert_eq!(rows(&answer, "PartitionKeyRanges").len(), 5);
     let again = incremental.header("If-None-Match", answer.header("etag").expect("an etag"));
-    assert_eq!((client.call(&again).status, answer.header("x-ms-continuation")), (304, None));
+    assert_eq!(
+        (
+            client.call(&again).status,
+            answer.header("x-ms-continuation")
+        ),
+        (304, None)
+    );
 }
 
 #[test]
@@ -149,13 +237,29 @@ fn scripts_are_upserted_and_databases_and_containers_are_not() {
     let mut client = server.client();
     client.make_posts();
     for (path, _, body) in FEEDS {
-        let upsert = Request::new("POST", path).header(UPSERT, "true").body(body(0));
+        let upsert = Request::new("POST", path)
+            .header(UPSERT, "true")
+            .body(body(0));
         if path.starts_with(CONTAINER) {
             let (made, replaced) = (client.call(&upsert), client.call(&upsert));
             assert_eq!((made.status, replaced.status), (201, 200), "{path}");
-            assert_eq!(text(&made.json(), "_rid"), text(&replaced.json(), "_rid"), "{path}");
-            assert_ne!(text(&made.json(), "_etag"), text(&replaced.json(), "_etag"), "{path}");
-            assert_eq!(client.call(&Request::new("POST", path).body(body(0))).status, 409, "{path}");
+            assert_eq!(
+                text(&made.json(), "_rid"),
+                text(&replaced.json(), "_rid"),
+                "{path}"
+            );
+            assert_ne!(
+                text(&made.json(), "_etag"),
+                text(&replaced.json(), "_etag"),
+                "{path}"
+            );
+            assert_eq!(
+                client
+                    .call(&Request::new("POST", path).body(body(0)))
+                    .status,
+                409,
+                "{path}"
+            );
         } else {
             let refused = client.call(&upsert);
             assert_eq!(refused.status, 400, "{path}");

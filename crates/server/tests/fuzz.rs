@@ -29,7 +29,9 @@ use values::Dice;
 const CONNECTIONS: u64 = 4;
 
 fn setting(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().map_or(default, |text| text.parse().expect("a number"))
+    std::env::var(name)
+        .ok()
+        .map_or(default, |text| text.parse().expect("a number"))
 }
 
 #[test]
@@ -39,23 +41,36 @@ fn whatever_is_asked_the_answer_is_one_of_the_service() {
     let server = program::start(&["--memory", "--log-level", "warn"]).expect("it starts");
     let mut client = server.client();
     client.create("/dbs", r#"{"id":"d0"}"#);
-    client.create("/dbs/d0/colls", r#"{"id":"c0","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}}"#);
+    client.create(
+        "/dbs/d0/colls",
+        r#"{"id":"c0","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}}"#,
+    );
     let known = Mutex::new(Known::default());
     let statuses = Mutex::new(BTreeMap::<u16, u64>::new());
     std::thread::scope(|scope| {
         for connection in 0..CONNECTIONS {
             let (server, known, statuses) = (&server, &known, &statuses);
             scope.spawn(move || {
-                let mut grammar =
-                    Grammar::new(Dice::new(seed * CONNECTIONS + connection), &server.address, &server.key);
+                let mut grammar = Grammar::new(
+                    Dice::new(seed * CONNECTIONS + connection),
+                    &server.address,
+                    &server.key,
+                );
                 let mut wire = Connection::open(server);
                 for _ in 0..requests / CONNECTIONS {
                     let request = grammar.request(&known.lock().expect("no thread failed"));
                     let answer = wire.send(server, &request);
                     if let Some(complaint) = complaint(&request, &answer) {
-                        panic!("{complaint}\nseed {seed}, connection {connection}\n{request}\n{}", answer.text());
+                        panic!(
+                            "{complaint}\nseed {seed}, connection {connection}\n{request}\n{}",
+                            answer.text()
+                        );
                     }
-                    *statuses.lock().expect("no thread failed").entry(answer.status).or_default() += 1;
+                    *statuses
+                        .lock()
+                        .expect("no thread failed")
+                        .entry(answer.status)
+                        .or_default() += 1;
                     known.lock().expect("no thread failed").learn(&answer);
                 }
             });
@@ -67,9 +82,15 @@ fn whatever_is_asked_the_answer_is_one_of_the_service() {
     let statuses = statuses.into_inner().expect("no thread failed");
     eprintln!("{requests} requests: {statuses:?}");
     // A grammar that only ever meets refusals would prove little.
-    let met: &[u16] =
-        if requests < 100_000 { &[200, 201, 204, 400, 401, 404, 405, 409] } else { &[304, 403, 410, 412] };
+    let met: &[u16] = if requests < 100_000 {
+        &[200, 201, 204, 400, 401, 404, 405, 409]
+    } else {
+        &[304, 403, 410, 412]
+    };
     for status in met {
-        assert!(statuses.contains_key(status), "no {status} among {statuses:?}");
+        assert!(
+            statuses.contains_key(status),
+            "no {status} among {statuses:?}"
+        );
     }
 }

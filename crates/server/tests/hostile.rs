@@ -21,19 +21,32 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 const SCRIPT_TIME: Duration = Duration::from_secs(10);
 
 fn execute(id: &str) -> Request {
-    Request::new("POST", &format!("/dbs/blog/colls/posts/sprocs/{id}")).key("p1").body("[]")
+    Request::new("POST", &format!("/dbs/blog/colls/posts/sprocs/{id}"))
+        .key("p1")
+        .body("[]")
 }
 
 fn create(id: &str) -> Request {
-    Request::new("POST", ITEMS).key("p1").body(format!(r#"{{"id":"{id}","postId":"p1"}}"#))
+    Request::new("POST", ITEMS)
+        .key("p1")
+        .body(format!(r#"{{"id":"{id}","postId":"p1"}}"#))
 }
 
 /// Checks that a server does its work, and lists the ids of what it holds.
 fn ids(client: &mut Client) -> Vec<String> {
     assert_eq!(client.call(&create("probe")).status, 201);
     let rows = client.pages(&Request::new("GET", ITEMS)).0;
-    assert_eq!(client.call(&Request::new("DELETE", &item("probe")).key("p1")).status, 204);
-    let mut ids: Vec<_> = rows.iter().map(|row| text(row, "id")).filter(|id| id != "probe").collect();
+    assert_eq!(
+        client
+            .call(&Request::new("DELETE", &item("probe")).key("p1"))
+            .status,
+        204
+    );
+    let mut ids: Vec<_> = rows
+        .iter()
+        .map(|row| text(row, "id"))
+        .filter(|id| id != "probe")
+        .collect();
     ids.sort();
     ids
 }
@@ -58,18 +71,36 @@ fn harmful_procedure(harm: &str, status: u16, sub_status: u32, told: &str) {
         }}"
     );
     client.make_procedure("harm", &source);
-    client.make_procedure("good", "function () { getContext().getResponse().setBody('good'); }");
+    client.make_procedure(
+        "good",
+        "function () { getContext().getResponse().setBody('good'); }",
+    );
     let before = client.call(&Request::new("GET", ITEMS)).lsn();
     let begun = Instant::now();
     let answer = client.call(&execute("harm"));
     let message = message(&answer, status, sub_status);
     assert!(message.contains(told), "{message}");
-    assert!(begun.elapsed() < SCRIPT_TIME, "it took {:?}", begun.elapsed());
-    assert_eq!(client.call(&Request::new("GET", &item("half")).key("p1")).status, 404);
-    assert_eq!(client.call(&Request::new("GET", ITEMS)).lsn(), before, "something was committed");
+    assert!(
+        begun.elapsed() < SCRIPT_TIME,
+        "it took {:?}",
+        begun.elapsed()
+    );
+    assert_eq!(
+        client
+            .call(&Request::new("GET", &item("half")).key("p1"))
+            .status,
+        404
+    );
+    assert_eq!(
+        client.call(&Request::new("GET", ITEMS)).lsn(),
+        before,
+        "something was committed"
+    );
     // On a machine that is busy elsewhere a fresh process may take all of a script's time; then it is asked again.
     let mut answers = std::iter::repeat_with(|| client.call(&execute("good"))).take(5);
-    let next = answers.find(|answer| answer.status != 408).expect("a script that ends in time");
+    let next = answers
+        .find(|answer| answer.status != 408)
+        .expect("a script that ends in time");
     assert_eq!((next.status, next.text().as_str()), (200, "\"good\""));
     drop(answers);
     assert!(ids(&mut client).is_empty());
@@ -94,18 +125,33 @@ fn a_script_that_hangs_in_a_builtin_is_408() {
 
 #[test]
 fn a_script_that_allocates_without_end_is_400() {
-    harmful_procedure("for (var all = [];;) all.push(new Array(1000).fill(all.length));", 400, 0, "memory");
+    harmful_procedure(
+        "for (var all = [];;) all.push(new Array(1000).fill(all.length));",
+        400,
+        0,
+        "memory",
+    );
     harmful_procedure("var text = 'x'; for (;;) text += text + 'y';", 400, 0, "");
 }
 
 #[test]
 fn a_script_that_calls_itself_for_ever_is_400() {
-    harmful_procedure("(function again() { again(); again(); })();", 400, 0, "deep");
+    harmful_procedure(
+        "(function again() { again(); again(); })();",
+        400,
+        0,
+        "deep",
+    );
 }
 
 #[test]
 fn a_script_whose_answer_is_too_large_is_refused_whole() {
-    harmful_procedure("getContext().getResponse().setBody('x'.repeat(5 * 1024 * 1024));", 400, 413, "too large");
+    harmful_procedure(
+        "getContext().getResponse().setBody('x'.repeat(5 * 1024 * 1024));",
+        400,
+        413,
+        "too large",
+    );
 }
 
 #[test]
@@ -122,12 +168,23 @@ fn others_are_served_while_scripts_run_wild() {
     client.make_procedure("spin", "function () { for (;;); }");
     assert_eq!(client.call(&create("calm")).status, 201);
     std::thread::scope(|scope| {
-        let spinners: Vec<_> = (0..3).map(|_| scope.spawn(|| server.client().call(&execute("spin")).status)).collect();
+        let spinners: Vec<_> = (0..3)
+            .map(|_| scope.spawn(|| server.client().call(&execute("spin")).status))
+            .collect();
         let mut reads = 0;
         while !spinners.iter().all(|spinner| spinner.is_finished()) {
             let begun = Instant::now();
-            assert_eq!(client.call(&Request::new("GET", &item("calm")).key("p1")).status, 200);
-            assert!(begun.elapsed() < Duration::from_secs(2), "a point read took {:?}", begun.elapsed());
+            assert_eq!(
+                client
+                    .call(&Request::new("GET", &item("calm")).key("p1"))
+                    .status,
+                200
+            );
+            assert!(
+                begun.elapsed() < Duration::from_secs(2),
+                "a point read took {:?}",
+                begun.elapsed()
+            );
             reads += 1;
         }
         assert!(reads > 100, "only {reads} reads");
@@ -148,9 +205,10 @@ fn a_trigger_that_throws_stops_its_write() {
         );
         client.create("/dbs/blog/colls/posts/triggers", &body);
     }
-    for (header, id) in
-        [("x-ms-documentdb-pre-trigger-include", "before"), ("x-ms-documentdb-post-trigger-include", "after")]
-    {
+    for (header, id) in [
+        ("x-ms-documentdb-pre-trigger-include", "before"),
+        ("x-ms-documentdb-post-trigger-include", "after"),
+    ] {
         message(&client.call(&create("stopped").header(header, id)), 400, 77);
     }
     assert!(ids(&mut client).is_empty());
@@ -159,68 +217,138 @@ fn a_trigger_that_throws_stops_its_write() {
 #[test]
 fn a_function_without_end_ends_its_query() {
     let (_server, mut client) = with_posts();
-    client.create("/dbs/blog/colls/posts/udfs", r#"{"id":"spin","body":"function (x) { for (;;); }"}"#);
+    client.create(
+        "/dbs/blog/colls/posts/udfs",
+        r#"{"id":"spin","body":"function (x) { for (;;); }"}"#,
+    );
     assert_eq!(client.call(&create("one")).status, 201);
     let begun = Instant::now();
     let answer = client.call(&Request::query(ITEMS, "SELECT VALUE udf.spin(c.id) FROM c"));
-    assert!(answer.status == 408 || answer.status == 400, "{} {}", answer.status, answer.text());
-    assert!(begun.elapsed() < SCRIPT_TIME, "it took {:?}", begun.elapsed());
+    assert!(
+        answer.status == 408 || answer.status == 400,
+        "{} {}",
+        answer.status,
+        answer.text()
+    );
+    assert!(
+        begun.elapsed() < SCRIPT_TIME,
+        "it took {:?}",
+        begun.elapsed()
+    );
     assert_eq!(ids(&mut client), ["one"]);
 }
 
 #[test]
 fn a_nesting_bomb_is_400_wherever_json_is_read() {
     let (_server, mut client) = with_posts();
-    client.make_procedure("echo", "function (value) { getContext().getResponse().setBody(value); }");
+    client.make_procedure(
+        "echo",
+        "function (value) { getContext().getResponse().setBody(value); }",
+    );
     let arrays = "[".repeat(1_000_000);
     let objects = r#"{"a":"#.repeat(300_000);
     let closed = format!("{}{}", "[".repeat(500_000), "]".repeat(500_000));
     for bomb in [&arrays, &objects, &closed] {
-        for body in [bomb.clone(), format!(r#"{{"id":"bomb","postId":"p1","a":{bomb}}}"#)] {
-            message(&client.call(&Request::new("POST", ITEMS).key("p1").body(body.clone())), 400, 0);
-            message(&client.call(&Request::new("POST", "/dbs").body(body)), 400, 0);
+        for body in [
+            bomb.clone(),
+            format!(r#"{{"id":"bomb","postId":"p1","a":{bomb}}}"#),
+        ] {
+            message(
+                &client.call(&Request::new("POST", ITEMS).key("p1").body(body.clone())),
+                400,
+                0,
+            );
+            message(
+                &client.call(&Request::new("POST", "/dbs").body(body)),
+                400,
+                0,
+            );
         }
-        message(&client.call(&execute("echo").body(format!("[{bomb}]"))), 400, 0);
+        message(
+            &client.call(&execute("echo").body(format!("[{bomb}]"))),
+            400,
+            0,
+        );
     }
-    let parentheses = format!("SELECT * FROM c WHERE {}1{}", "(".repeat(100_000), ")".repeat(100_000));
-    assert_eq!(client.call(&Request::query(ITEMS, &parentheses)).status, 400);
+    let parentheses = format!(
+        "SELECT * FROM c WHERE {}1{}",
+        "(".repeat(100_000),
+        ")".repeat(100_000)
+    );
+    assert_eq!(
+        client.call(&Request::query(ITEMS, &parentheses)).status,
+        400
+    );
     assert!(ids(&mut client).is_empty());
 }
 
 #[test]
 fn a_body_of_three_megabytes_is_413_with_and_without_a_length() {
     let (server, mut client) = with_posts();
-    let body = format!(r#"{{"id":"big","postId":"p1","a":"{}"}}"#, "x".repeat(3 << 20));
-    message(&client.call(&Request::new("POST", ITEMS).key("p1").body(body.clone())), 413, 0);
+    let body = format!(
+        r#"{{"id":"big","postId":"p1","a":"{}"}}"#,
+        "x".repeat(3 << 20)
+    );
+    message(
+        &client.call(&Request::new("POST", ITEMS).key("p1").body(body.clone())),
+        413,
+        0,
+    );
 
-    let head = Request::new("POST", ITEMS).key("p1").bytes(&server.address, &server.key);
-    let head = String::from_utf8(head).expect("ASCII").replace("Content-Length: 0", "Transfer-Encoding: chunked");
+    let head = Request::new("POST", ITEMS)
+        .key("p1")
+        .bytes(&server.address, &server.key);
+    let head = String::from_utf8(head)
+        .expect("ASCII")
+        .replace("Content-Length: 0", "Transfer-Encoding: chunked");
     let mut stream = server.stream();
-    stream.write_all(head.as_bytes()).expect("the head goes out");
+    stream
+        .write_all(head.as_bytes())
+        .expect("the head goes out");
     for chunk in body.as_bytes().chunks(64 << 10) {
-        write!(stream, "{:x}\r\n", chunk.len()).and_then(|()| stream.write_all(chunk)).expect("a chunk goes out");
+        write!(stream, "{:x}\r\n", chunk.len())
+            .and_then(|()| stream.write_all(chunk))
+            .expect("a chunk goes out");
         stream.write_all(b"\r\n").expect("a chunk goes out");
     }
     stream.write_all(b"0\r\n\r\n").expect("the end goes out");
-    message(&Answer::read(&mut BufReader::new(stream)).expect("an answer"), 413, 0);
+    message(
+        &Answer::read(&mut BufReader::new(stream)).expect("an answer"),
+        413,
+        0,
+    );
     assert!(ids(&mut client).is_empty());
 }
 
 #[test]
 fn garbage_is_answered_with_400_or_a_closed_connection() {
     let (server, mut client) = with_posts();
-    let random: Vec<u8> = (0..4096u64).map(|n| orrery_model::world::split_mix(n) as u8).collect();
+    let random: Vec<u8> = (0..4096u64)
+        .map(|n| orrery_model::world::split_mix(n) as u8)
+        .collect();
     let tls = [&[0x16, 3, 1, 0xff, 0xff][..], &random].concat();
     let plain = [&b"\x80"[..], &random].concat();
     let long_head = format!("GET / HTTP/1.1\r\nx: {}\r\n\r\n", "y".repeat(1 << 20)).into_bytes();
     let many = format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(5000)).into_bytes();
     let preface = [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &random].concat();
-    let two_lengths = b"POST /dbs HTTP/1.1\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd".to_vec();
+    let two_lengths =
+        b"POST /dbs HTTP/1.1\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd".to_vec();
     let no_length = b"POST /dbs HTTP/1.1\r\nContent-Length: -1\r\n\r\n".to_vec();
-    for bytes in [tls, plain, long_head, many, preface, two_lengths, no_length, b"\r\n\r\n\r\n\0\0".to_vec()] {
+    for bytes in [
+        tls,
+        plain,
+        long_head,
+        many,
+        preface,
+        two_lengths,
+        no_length,
+        b"\r\n\r\n\r\n\0\0".to_vec(),
+    ] {
         let mut stream = server.stream();
         // The server may close before all of it is out; then what it answered, if it did, is lost with it.
-        let _ = stream.write_all(&bytes).and_then(|()| stream.shutdown(Shutdown::Write));
+        let _ = stream
+            .write_all(&bytes)
+            .and_then(|()| stream.shutdown(Shutdown::Write));
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
         let answer = String::from_utf8_lossy(&answer);
@@ -240,10 +368,17 @@ fn a_client_that_leaves_amid_its_request_leaves_nothing_half_written() {
         stream.write_all(&whole[..length]).expect("a part goes out");
         drop(stream);
         let mut stream = server.stream();
-        stream.write_all(&whole[..length]).and_then(|()| stream.shutdown(Shutdown::Write)).expect("a part goes out");
+        stream
+            .write_all(&whole[..length])
+            .and_then(|()| stream.shutdown(Shutdown::Write))
+            .expect("a part goes out");
         let mut rest = Vec::new();
         let _ = stream.read_to_end(&mut rest);
-        assert!(!rest.starts_with(b"HTTP/1.1 2"), "{}", String::from_utf8_lossy(&rest));
+        assert!(
+            !rest.starts_with(b"HTTP/1.1 2"),
+            "{}",
+            String::from_utf8_lossy(&rest)
+        );
     }
     assert!(ids(&mut client).is_empty());
 }
@@ -256,7 +391,9 @@ fn a_write_whose_client_left_takes_place_whole_or_not_at_all() {
     client.make_posts();
     for n in 0..200 {
         let mut stream = server.stream();
-        stream.write_all(&create(&format!("left-{n}")).bytes(&server.address, &server.key)).expect("it goes out");
+        stream
+            .write_all(&create(&format!("left-{n}")).bytes(&server.address, &server.key))
+            .expect("it goes out");
         if n % 2 == 0 {
             drop(stream);
         } else {
@@ -267,24 +404,42 @@ fn a_write_whose_client_left_takes_place_whole_or_not_at_all() {
     let mut there = 0;
     for n in 0..200 {
         let answer = client.call(&create(&format!("left-{n}")));
-        assert!(answer.status == 201 || answer.status == 409, "{}", answer.text());
+        assert!(
+            answer.status == 201 || answer.status == 409,
+            "{}",
+            answer.text()
+        );
         there += u32::from(answer.status == 409);
     }
     assert!(there > 0, "none of 200 whole requests was carried out");
     assert_eq!(ids(&mut client).len(), 200);
-    let counted = client.call(&Request::query(ITEMS, "SELECT VALUE COUNT(1) FROM c WHERE c.postId = 'p1'"));
+    let counted = client.call(&Request::query(
+        ITEMS,
+        "SELECT VALUE COUNT(1) FROM c WHERE c.postId = 'p1'",
+    ));
     assert_eq!(counted.rows()[0].to_text(), "200");
 }
 
 #[test]
 fn paths_that_do_not_exist_are_404_in_json() {
     let (_server, mut client) = with_posts();
-    for path in ["/nowhere", "/dbs/blog/colls/posts/nowhere", "/dbs/blog/colls/posts/docs/a/b/c/d", "/a/%2e%2e/b"] {
-        assert!(!message(&client.call(&Request::new("GET", path)), 404, 0).is_empty(), "{path}");
+    for path in [
+        "/nowhere",
+        "/dbs/blog/colls/posts/nowhere",
+        "/dbs/blog/colls/posts/docs/a/b/c/d",
+        "/a/%2e%2e/b",
+    ] {
+        assert!(
+            !message(&client.call(&Request::new("GET", path)), 404, 0).is_empty(),
+            "{path}"
+        );
     }
     for path in ["/dbs/%ff%fe", "/dbs/blog/colls/posts/docs/%00", "/%"] {
         let answer = client.call(&Request::new("GET", path));
-        assert!((400..500).contains(&answer.status) && !text(&answer.json(), "message").is_empty(), "{path}");
+        assert!(
+            (400..500).contains(&answer.status) && !text(&answer.json(), "message").is_empty(),
+            "{path}"
+        );
     }
 }
 
@@ -294,7 +449,9 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let (mut sender, connection) =
-        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.expect("HTTP/2");
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
+            .await
+            .expect("HTTP/2");
     tokio::spawn(connection);
     let mut request = hyper::Request::get(format!("{scheme}://{}/", server.address));
     for (name, value) in Request::new("GET", "/").signed_headers(&server.key) {
@@ -303,7 +460,12 @@ where
     let request = request.body(Full::new(Bytes::new())).expect("a request");
     let answer = sender.send_request(request).await.expect("an answer");
     let status = answer.status().as_u16();
-    let body = answer.into_body().collect().await.expect("a body").to_bytes();
+    let body = answer
+        .into_body()
+        .collect()
+        .await
+        .expect("a body")
+        .to_bytes();
     (status, String::from_utf8_lossy(&body).into_owned())
 }
 
@@ -312,36 +474,67 @@ async fn one_port_takes_http_1_and_2_with_and_without_tls() {
     let directory = tempfile::tempdir().expect("a directory");
     let server = start_on(directory.path()).expect("it starts");
     let dial = || tokio::net::TcpStream::connect(server.address.clone());
-    let endpoint = |scheme: &str| format!("\"databaseAccountEndpoint\":\"{scheme}://{}/\"", server.address);
+    let endpoint = |scheme: &str| {
+        format!(
+            "\"databaseAccountEndpoint\":\"{scheme}://{}/\"",
+            server.address
+        )
+    };
 
     let plain = server.client().call(&Request::new("GET", "/"));
-    assert!(plain.status == 200 && plain.text().contains(&endpoint("http")), "{}", plain.text());
+    assert!(
+        plain.status == 200 && plain.text().contains(&endpoint("http")),
+        "{}",
+        plain.text()
+    );
 
     let (status, body) = ask_http2(&server, dial().await.expect("it listens"), "http").await;
-    assert!(status == 200 && body.contains(&endpoint("http")), "{status} {body}");
+    assert!(
+        status == 200 && body.contains(&endpoint("http")),
+        "{status} {body}"
+    );
 
     for protocol in ["h2", "http/1.1"] {
         let mut roots = RootCertStore::empty();
-        let certificate = CertificateDer::from_pem_file(directory.path().join("tls/cert.pem")).expect("it is kept");
+        let certificate = CertificateDer::from_pem_file(directory.path().join("tls/cert.pem"))
+            .expect("it is kept");
         roots.add(certificate).expect("it can be trusted");
-        let mut config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+        let mut config = ClientConfig::builder()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
         config.alpn_protocols = vec![protocol.into()];
         let name = ServerName::try_from("127.0.0.1").expect("a name");
         let stream = dial().await.expect("it listens");
-        let stream = tokio_rustls::TlsConnector::from(Arc::new(config)).connect(name, stream).await.expect("TLS");
-        assert_eq!(stream.get_ref().1.alpn_protocol(), Some(protocol.as_bytes()));
+        let stream = tokio_rustls::TlsConnector::from(Arc::new(config))
+            .connect(name, stream)
+            .await
+            .expect("TLS");
+        assert_eq!(
+            stream.get_ref().1.alpn_protocol(),
+            Some(protocol.as_bytes())
+        );
         if protocol == "h2" {
             let (status, body) = ask_http2(&server, stream, "https").await;
-            assert!(status == 200 && body.contains(&endpoint("https")), "{status} {body}");
+            assert!(
+                status == 200 && body.contains(&endpoint("https")),
+                "{status} {body}"
+            );
         } else {
             use tokio::io::{AsyncReadExt, AsyncWriteExt};
             let (mut reader, mut writer) = tokio::io::split(stream);
             let request = Request::new("GET", "/").header("Connection", "close");
-            writer.write_all(&request.bytes(&server.address, &server.key)).await.expect("it goes out");
+            writer
+                .write_all(&request.bytes(&server.address, &server.key))
+                .await
+                .expect("it goes out");
             let mut answer = Vec::new();
             reader.read_to_end(&mut answer).await.expect("an answer");
             let answer = Answer::read(&mut &answer[..]).expect("an answer");
-            assert!(answer.status == 200 && answer.text().contains(&endpoint("https")), "{}", answer.text());
+            assert!(
+                answer.status == 200 && answer.text().contains(&endpoint("https")),
+                "{}",
+                answer.text()
+            );
         }
     }
 }

@@ -20,10 +20,15 @@ fn server() -> (Server, Client) {
     let mut client = server.client();
     client.create("/dbs", r#"{"id":"blog"}"#);
     // Hundreds of thousands of index terms are more than one write may make.
-    let excluded = ["wide", "names", "again"].map(|name| format!(r#"{{"path":"/{name}/*"}}"#)).join(",");
+    let excluded = ["wide", "names", "again"]
+        .map(|name| format!(r#"{{"path":"/{name}/*"}}"#))
+        .join(",");
     let policy = format!(r#"{{"includedPaths":[{{"path":"/*"}}],"excludedPaths":[{excluded}]}}"#);
     let key = r#"{"paths":["/postId"],"kind":"Hash","version":2}"#;
-    client.create("/dbs/blog/colls", &format!(r#"{{"id":"posts","partitionKey":{key},"indexingPolicy":{policy}}}"#));
+    client.create(
+        "/dbs/blog/colls",
+        &format!(r#"{{"id":"posts","partitionKey":{key},"indexingPolicy":{policy}}}"#),
+    );
     (server, client)
 }
 
@@ -35,17 +40,48 @@ fn insert(client: &mut Client, id: &str, members: &str) {
 
 /// The items that the queries are thrown at, each as large as an item may be or as its name says.
 fn insert_all(client: &mut Client) {
-    let numbers = |count: usize| (0..count).map(|n| n.to_string()).collect::<Vec<_>>().join(",");
+    let numbers = |count: usize| {
+        (0..count)
+            .map(|n| n.to_string())
+            .collect::<Vec<_>>()
+            .join(",")
+    };
     insert(client, "hundred", &format!(r#""list":[{}]"#, numbers(100)));
-    insert(client, "long", &format!(r#""s":"{}","ten":[{}]"#, "a".repeat(1_900_000), numbers(10)));
-    let noise: String =
-        (0..1_000_000u64).map(|n| if orrery_model::world::split_mix(n) & 1 == 0 { 'a' } else { 'b' }).collect();
+    insert(
+        client,
+        "long",
+        &format!(r#""s":"{}","ten":[{}]"#, "a".repeat(1_900_000), numbers(10)),
+    );
+    let noise: String = (0..1_000_000u64)
+        .map(|n| {
+            if orrery_model::world::split_mix(n) & 1 == 0 {
+                'a'
+            } else {
+                'b'
+            }
+        })
+        .collect();
     insert(client, "noise", &format!(r#""s":"{noise}""#));
     insert(client, "wide", &format!(r#""wide":[{}]"#, numbers(250_000)));
-    let members =
-        |offset: usize| (0..30_000).map(|n| format!(r#""name{}":{n}"#, (n + offset) % 30_000)).collect::<Vec<_>>();
-    insert(client, "names", &format!(r#""names":{{{}}},"again":{{{}}}"#, members(0).join(","), members(0).join(",")));
-    insert(client, "deep", &format!(r#""deep":{}1{}"#, "[".repeat(120), "]".repeat(120)));
+    let members = |offset: usize| {
+        (0..30_000)
+            .map(|n| format!(r#""name{}":{n}"#, (n + offset) % 30_000))
+            .collect::<Vec<_>>()
+    };
+    insert(
+        client,
+        "names",
+        &format!(
+            r#""names":{{{}}},"again":{{{}}}"#,
+            members(0).join(","),
+            members(0).join(",")
+        ),
+    );
+    insert(
+        client,
+        "deep",
+        &format!(r#""deep":{}1{}"#, "[".repeat(120), "]".repeat(120)),
+    );
 }
 
 /// The bytes that the server held at most since the last call, in MB.
@@ -53,7 +89,15 @@ fn peak(server: &Server) -> u64 {
     let folder = format!("/proc/{}", server.process_id());
     let status = std::fs::read_to_string(format!("{folder}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kilobytes = line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse::<u64>().ok()).unwrap_or(0);
+    let kilobytes = line
+        .and_then(|line| {
+            line.trim()
+                .trim_end_matches("kB")
+                .trim()
+                .parse::<u64>()
+                .ok()
+        })
+        .unwrap_or(0);
     // Begins to count anew; where that is not allowed the peak is that of all queries together.
     let _ = std::fs::write(format!("{folder}/clear_refs"), "5");
     kilobytes / 1024
@@ -82,20 +126,44 @@ fn check(name: &str, answer: &Answer, end: End) {
     match end {
         End::Rows(count) => {
             // Counted by the header: some rows are too deep for our own parser.
-            let counted = answer.header("x-ms-item-count").and_then(|n| n.parse().ok());
-            assert_eq!((answer.status, counted, goes_on), (200, Some(count), false), "{name}: {}", told());
+            let counted = answer
+                .header("x-ms-item-count")
+                .and_then(|n| n.parse().ok());
+            assert_eq!(
+                (answer.status, counted, goes_on),
+                (200, Some(count), false),
+                "{name}: {}",
+                told()
+            );
         }
         End::Page => assert!(!answer.rows().is_empty() && goes_on, "{name}: {}", told()),
-        End::Either => assert!(answer.status == 200 || answer.status == 408, "{name}: {}", told()),
+        End::Either => assert!(
+            answer.status == 200 || answer.status == 408,
+            "{name}: {}",
+            told()
+        ),
         End::Good => assert_eq!(answer.status, 200, "{name}: {}", told()),
         End::Error(status, part) => {
             assert_eq!(answer.status, status, "{name}: {}", told());
-            assert!(text(&answer.json(), "message").contains(part), "{name}: {}", told());
-            assert!(answer.body.len() < 100_000, "{name}: an error of {} bytes", answer.body.len());
+            assert!(
+                text(&answer.json(), "message").contains(part),
+                "{name}: {}",
+                told()
+            );
+            assert!(
+                answer.body.len() < 100_000,
+                "{name}: an error of {} bytes",
+                answer.body.len()
+            );
         }
         End::OutOfTime => {
             let stopped = answer.status == 200 && goes_on;
-            assert!(answer.status == 408 || stopped, "{name}: {} {}", answer.status, told());
+            assert!(
+                answer.status == 408 || stopped,
+                "{name}: {} {}",
+                answer.status,
+                told()
+            );
         }
     }
 }
@@ -109,11 +177,21 @@ fn ask(queries: Vec<(&str, Request, End)>) {
         let begun = Instant::now();
         let answer = client.call(&request);
         let (took, held) = (begun.elapsed(), peak(&server));
-        eprintln!("| {name} | {} | {:.2} s | {held} MB |", answer.status, took.as_secs_f64());
+        eprintln!(
+            "| {name} | {} | {:.2} s | {held} MB |",
+            answer.status,
+            took.as_secs_f64()
+        );
         check(name, &answer, end);
         assert!(took < QUERY_TIME, "{name} took {took:?}");
         assert!(held < MEMORY_MB, "{name} took {held} MB");
-        assert_eq!(client.call(&Request::new("GET", &item("hundred")).key("p1")).status, 200, "after {name}");
+        assert_eq!(
+            client
+                .call(&Request::new("GET", &item("hundred")).key("p1"))
+                .status,
+            200,
+            "after {name}"
+        );
     }
 }
 
@@ -123,8 +201,15 @@ fn query(text: impl AsRef<str>) -> Request {
 
 /// A query with parameters, given as JSON.
 fn with_parameters(text: &str, parameters: &[(String, String)]) -> Request {
-    let list: Vec<String> = parameters.iter().map(|(n, v)| format!(r#"{{"name":"{n}","value":{v}}}"#)).collect();
-    query(text).body(format!(r#"{{"query":{},"parameters":[{}]}}"#, Json::from(text).to_text(), list.join(",")))
+    let list: Vec<String> = parameters
+        .iter()
+        .map(|(n, v)| format!(r#"{{"name":"{n}","value":{v}}}"#))
+        .collect();
+    query(text).body(format!(
+        r#"{{"query":{},"parameters":[{}]}}"#,
+        Json::from(text).to_text(),
+        list.join(",")
+    ))
 }
 
 fn around(count: usize, open: &str, middle: &str, close: &str) -> String {
@@ -134,9 +219,15 @@ fn around(count: usize, open: &str, middle: &str, close: &str) -> String {
 #[test]
 fn texts_that_nest_or_repeat_are_answered() {
     let too_deep = End::Error(400, "nested too deeply");
-    let nested = |open: &str, close: &str| query(format!("SELECT VALUE {} FROM c", around(30_000, open, "1", close)));
-    let joined =
-        |count: usize, part: &dyn Fn(usize) -> String, sign: &str| (0..count).map(part).collect::<Vec<_>>().join(sign);
+    let nested = |open: &str, close: &str| {
+        query(format!(
+            "SELECT VALUE {} FROM c",
+            around(30_000, open, "1", close)
+        ))
+    };
+    let joined = |count: usize, part: &dyn Fn(usize) -> String, sign: &str| {
+        (0..count).map(part).collect::<Vec<_>>().join(sign)
+    };
     let filter = |filter: String| query(format!("SELECT VALUE c.id FROM c WHERE {filter}"));
     let padded = |bytes: usize| {
         let text = "SELECT VALUE c.id FROM c --";
@@ -149,27 +240,51 @@ fn texts_that_nest_or_repeat_are_answered() {
         ("30,000 times NOT", nested("NOT ", ""), too_deep),
         ("30,000 times minus", nested("- ", ""), too_deep),
         ("512 KiB of text", padded(512 * 1024), End::Rows(6)),
-        ("512 KiB of text and one byte", padded(512 * 1024 + 1), End::Error(400, "at most 524288")),
+        (
+            "512 KiB of text and one byte",
+            padded(512 * 1024 + 1),
+            End::Error(400, "at most 524288"),
+        ),
         (
             "IN with 10,000 elements",
-            filter(format!("c.id IN ({})", joined(10_000, &|n| format!("'i{n}'"), ","))),
+            filter(format!(
+                "c.id IN ({})",
+                joined(10_000, &|n| format!("'i{n}'"), ",")
+            )),
             End::Rows(0),
         ),
-        ("20,000 times OR", filter(joined(20_000, &|n| format!("c.n = {n}"), " OR ")), End::Rows(0)),
-        ("20,000 times AND", filter(joined(20_000, &|n| format!("c.n > {n}"), " AND ")), End::Rows(0)),
+        (
+            "20,000 times OR",
+            filter(joined(20_000, &|n| format!("c.n = {n}"), " OR ")),
+            End::Rows(0),
+        ),
+        (
+            "20,000 times AND",
+            filter(joined(20_000, &|n| format!("c.n > {n}"), " AND ")),
+            End::Rows(0),
+        ),
         (
             "20,000 times ||",
-            query(format!("SELECT VALUE {} FROM c", joined(20_000, &|_| "c.id".into(), "||"))),
+            query(format!(
+                "SELECT VALUE {} FROM c",
+                joined(20_000, &|_| "c.id".into(), "||")
+            )),
             End::Rows(6),
         ),
         (
             "100,000 names that do not exist",
-            query(format!("SELECT VALUE [{}]", joined(100_000, &|_| "x".into(), ","))),
+            query(format!(
+                "SELECT VALUE [{}]",
+                joined(100_000, &|_| "x".into(), ",")
+            )),
             End::Error(400, "SC2001"),
         ),
         (
             "50,000 members of an object",
-            query(format!("SELECT VALUE {{{}}}", joined(50_000, &|n| format!("a{n}:1"), ","))),
+            query(format!(
+                "SELECT VALUE {{{}}}",
+                joined(50_000, &|n| format!("a{n}:1"), ",")
+            )),
             End::Rows(1),
         ),
         (
@@ -177,8 +292,16 @@ fn texts_that_nest_or_repeat_are_answered() {
             query(format!("SELECT {}", joined(100_000, &|_| "1".into(), ","))),
             End::Rows(1),
         ),
-        ("4,294,967,295 rows on top", query("SELECT TOP 4294967295 VALUE c.id FROM c"), End::Rows(6)),
-        ("a TOP beyond 32 bits", query("SELECT TOP 4294967296 VALUE c.id FROM c"), End::Error(400, "SC2060")),
+        (
+            "4,294,967,295 rows on top",
+            query("SELECT TOP 4294967295 VALUE c.id FROM c"),
+            End::Rows(6),
+        ),
+        (
+            "a TOP beyond 32 bits",
+            query("SELECT TOP 4294967296 VALUE c.id FROM c"),
+            End::Error(400, "SC2060"),
+        ),
         (
             "an OFFSET of 4,294,967,295",
             query("SELECT VALUE c.id FROM c ORDER BY c.id OFFSET 4294967295 LIMIT 4294967295"),
@@ -194,7 +317,9 @@ fn texts_that_nest_or_repeat_are_answered() {
 
 #[test]
 fn parameters_that_are_many_large_or_deep_are_answered() {
-    let many: Vec<_> = (0..10_000).map(|n| (format!("@p{n}"), n.to_string())).collect();
+    let many: Vec<_> = (0..10_000)
+        .map(|n| (format!("@p{n}"), n.to_string()))
+        .collect();
     let named = |count: usize| vec!["@p"; count].join(",");
     let large = [("@p".to_owned(), format!("\"{}\"", "x".repeat(1_000_000)))];
     let deep = |levels: usize| [("@p".to_owned(), around(levels, "[", "1", "]"))];
@@ -215,18 +340,38 @@ fn parameters_that_are_many_large_or_deep_are_answered() {
             with_parameters(&format!("SELECT VALUE [{}]", named(40)), &large),
             End::Error(400, "bytes"),
         ),
-        ("a parameter of 120 levels", with_parameters("SELECT VALUE @p", &deep(120)), End::Rows(1)),
-        ("a parameter of 200 levels", with_parameters("SELECT VALUE @p", &deep(200)), End::Error(400, "nested deeper")),
+        (
+            "a parameter of 120 levels",
+            with_parameters("SELECT VALUE @p", &deep(120)),
+            End::Rows(1),
+        ),
+        (
+            "a parameter of 200 levels",
+            with_parameters("SELECT VALUE @p", &deep(200)),
+            End::Error(400, "nested deeper"),
+        ),
     ]);
 }
 
 #[test]
 fn patterns_that_backtrack_are_answered() {
-    let like = format!("SELECT VALUE c.id FROM c WHERE c.s LIKE '%{}b'", "a".repeat(200_000));
-    let runs = format!("SELECT VALUE c.id FROM c WHERE c.s LIKE '{}b'", "%a".repeat(2_000));
-    let parts: Vec<String> = (0..20_000).map(|n| format!("'{}b'", "a".repeat(n % 10 + 1))).collect();
+    let like = format!(
+        "SELECT VALUE c.id FROM c WHERE c.s LIKE '%{}b'",
+        "a".repeat(200_000)
+    );
+    let runs = format!(
+        "SELECT VALUE c.id FROM c WHERE c.s LIKE '{}b'",
+        "%a".repeat(2_000)
+    );
+    let parts: Vec<String> = (0..20_000)
+        .map(|n| format!("'{}b'", "a".repeat(n % 10 + 1)))
+        .collect();
     ask(vec![
-        ("^(a+)+$", query("SELECT VALUE c.id FROM c WHERE REGEXMATCH(c.s, '^(a+)+$')"), End::Rows(1)),
+        (
+            "^(a+)+$",
+            query("SELECT VALUE c.id FROM c WHERE REGEXMATCH(c.s, '^(a+)+$')"),
+            End::Rows(1),
+        ),
         (
             "(a|aa)+b on 1.9 MB",
             query("SELECT VALUE c.id FROM c WHERE REGEXMATCH(c.s, '(a|aa)+b') AND c.id = 'long'"),
@@ -247,11 +392,18 @@ fn patterns_that_backtrack_are_answered() {
             query("SELECT VALUE ARRAY_LENGTH(REGEXEXTRACTALL(c.s, '')) FROM c WHERE c.id = 'long'"),
             End::Good,
         ),
-        ("LIKE '%a...ab' of 200,000 on 1.9 MB", query(like), End::Either),
+        (
+            "LIKE '%a...ab' of 200,000 on 1.9 MB",
+            query(like),
+            End::Either,
+        ),
         ("LIKE of 2,000 runs", query(runs), End::Good),
         (
             "CONTAINS_ANY_CI of 20,000 parts in 1.9 MB",
-            query(format!("SELECT VALUE CONTAINS_ANY_CI(c.s, {}) FROM c WHERE c.id = 'long'", parts.join(","))),
+            query(format!(
+                "SELECT VALUE CONTAINS_ANY_CI(c.s, {}) FROM c WHERE c.id = 'long'",
+                parts.join(",")
+            )),
             End::Either,
         ),
     ]);
@@ -318,31 +470,63 @@ fn joins_that_explode_end_in_time() {
 fn values_that_multiply_end_in_bounded_memory() {
     let lists = "FROM a IN c.list JOIN b IN c.list JOIN d IN c.list JOIN e IN c.list";
     let doubled = |call: &str, from: &str| {
-        let text = (0..40).fold(from.to_owned(), |text, _| format!("LET x = {text} IN {call}"));
-        query(format!("SELECT VALUE {text} FROM c WHERE c.id IN ('hundred', 'long', 'wide')"))
+        let text = (0..40).fold(from.to_owned(), |text, _| {
+            format!("LET x = {text} IN {call}")
+        });
+        query(format!(
+            "SELECT VALUE {text} FROM c WHERE c.id IN ('hundred', 'long', 'wide')"
+        ))
     };
     let replaced = "REPLACE(REPLICATE('a', 9999), 'a', REPLICATE('b', 1600))";
-    let held = (0..60)
-        .fold("1".to_owned(), |text, n| format!("LET x{n} = ARRAY_CONCAT(c.wide, c.wide, [{n}]) IN [x{n}[0], {text}]"));
+    let held = (0..60).fold("1".to_owned(), |text, n| {
+        format!("LET x{n} = ARRAY_CONCAT(c.wide, c.wide, [{n}]) IN [x{n}[0], {text}]")
+    });
     ask(vec![
         (
             "ARRAY of 4 joins of 100",
-            query(format!("SELECT VALUE ARRAY(SELECT a, b, d, e {lists}) FROM c")),
+            query(format!(
+                "SELECT VALUE ARRAY(SELECT a, b, d, e {lists}) FROM c"
+            )),
             End::Error(400, "memory"),
         ),
         (
             "the length of such an ARRAY",
-            query(format!("SELECT VALUE ARRAY_LENGTH(ARRAY(SELECT a, b, d, e {lists})) FROM c")),
+            query(format!(
+                "SELECT VALUE ARRAY_LENGTH(ARRAY(SELECT a, b, d, e {lists})) FROM c"
+            )),
             End::Error(400, "memory"),
         ),
-        ("a string doubled 40 times", doubled("x || x", "c.s"), End::Good),
-        ("CONCAT doubled 40 times", doubled("CONCAT(x, x)", "c.s"), End::Good),
-        ("an array doubled 40 times", doubled("ARRAY_CONCAT(x, x)", "c.wide"), End::Good),
-        ("an array in an array 40 times", doubled("[x, x]", "c.wide"), End::Error(400, "memory")),
-        ("STRINGJOIN of joined strings", doubled("STRINGJOIN([x, x, x], x)", "c.s"), End::Good),
+        (
+            "a string doubled 40 times",
+            doubled("x || x", "c.s"),
+            End::Good,
+        ),
+        (
+            "CONCAT doubled 40 times",
+            doubled("CONCAT(x, x)", "c.s"),
+            End::Good,
+        ),
+        (
+            "an array doubled 40 times",
+            doubled("ARRAY_CONCAT(x, x)", "c.wide"),
+            End::Good,
+        ),
+        (
+            "an array in an array 40 times",
+            doubled("[x, x]", "c.wide"),
+            End::Error(400, "memory"),
+        ),
+        (
+            "STRINGJOIN of joined strings",
+            doubled("STRINGJOIN([x, x, x], x)", "c.s"),
+            End::Good,
+        ),
         (
             "REPLACE of 16 MB, 8,000 times",
-            query(format!("SELECT VALUE [{}]", vec![replaced; 8_000].join(","))),
+            query(format!(
+                "SELECT VALUE [{}]",
+                vec![replaced; 8_000].join(",")
+            )),
             End::Error(400, "memory"),
         ),
         (
@@ -357,10 +541,17 @@ fn values_that_multiply_end_in_bounded_memory() {
             ),
             End::Error(400, "memory"),
         ),
-        ("REPLICATE beyond 10,000 characters", query("SELECT VALUE REPLICATE('a', 1000000000) FROM c"), End::Rows(0)),
+        (
+            "REPLICATE beyond 10,000 characters",
+            query("SELECT VALUE REPLICATE('a', 1000000000) FROM c"),
+            End::Rows(0),
+        ),
         (
             "100 times the longest item in a row",
-            query(format!("SELECT VALUE [{}] FROM c WHERE c.id = 'long'", vec!["c"; 100].join(","))),
+            query(format!(
+                "SELECT VALUE [{}] FROM c WHERE c.id = 'long'",
+                vec!["c"; 100].join(",")
+            )),
             End::Error(400, "bytes"),
         ),
         (
@@ -370,12 +561,18 @@ fn values_that_multiply_end_in_bounded_memory() {
         ),
         (
             "an item of 120 levels, 100 more around it",
-            query(format!("SELECT VALUE {} FROM c WHERE c.id = 'deep'", around(90, "[", "c", "]"))),
+            query(format!(
+                "SELECT VALUE {} FROM c WHERE c.id = 'deep'",
+                around(90, "[", "c", "]")
+            )),
             End::Rows(1),
         ),
         (
             "DISTINCT of rows that are very deep",
-            query(format!("SELECT DISTINCT VALUE {} FROM c", around(90, "[", "[c.deep, c.id]", "]"))),
+            query(format!(
+                "SELECT DISTINCT VALUE {} FROM c",
+                around(90, "[", "[c.deep, c.id]", "]")
+            )),
             End::Rows(6),
         ),
     ]);
@@ -388,19 +585,33 @@ fn others_are_served_while_queries_run_wild() {
     let joins: String = (0..10).map(|n| format!(" JOIN j{n} IN c.list")).collect();
     let wild = query(format!("SELECT VALUE 1 FROM c{joins} WHERE j0 + j9 < 0"));
     std::thread::scope(|scope| {
-        let spinners: Vec<_> = (0..4).map(|_| scope.spawn(|| server.client().call(&wild))).collect();
+        let spinners: Vec<_> = (0..4)
+            .map(|_| scope.spawn(|| server.client().call(&wild)))
+            .collect();
         let (mut reads, mut slowest) = (0, Duration::ZERO);
         while !spinners.iter().all(|spinner| spinner.is_finished()) {
             let begun = Instant::now();
-            assert_eq!(client.call(&Request::new("GET", &item("hundred")).key("p1")).status, 200);
+            assert_eq!(
+                client
+                    .call(&Request::new("GET", &item("hundred")).key("p1"))
+                    .status,
+                200
+            );
             slowest = slowest.max(begun.elapsed());
             reads += 1;
         }
         eprintln!("{reads} point reads beside 4 queries that run wild, the slowest in {slowest:?}");
         assert!(reads > 100, "only {reads} reads");
-        assert!(slowest < Duration::from_secs(5), "a point read took {slowest:?}");
+        assert!(
+            slowest < Duration::from_secs(5),
+            "a point read took {slowest:?}"
+        );
         for spinner in spinners {
-            check("a query run wild", &spinner.join().expect("an answer"), End::OutOfTime);
+            check(
+                "a query run wild",
+                &spinner.join().expect("an answer"),
+                End::OutOfTime,
+            );
         }
     });
 }

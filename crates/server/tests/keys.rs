@@ -42,14 +42,31 @@ impl Watched {
             .spawn()
             .expect("the server starts");
         let mut line = String::new();
-        BufReader::new(process.stdout.take().expect("a pipe")).read_line(&mut line).expect("it says that it is ready");
+        BufReader::new(process.stdout.take().expect("a pipe"))
+            .read_line(&mut line)
+            .expect("it says that it is ready");
         let ready = parse(line.as_bytes()).expect("the ready line is JSON");
-        let address = ready.get("endpoint_http").and_then(Json::as_str).expect("an endpoint");
-        let address = address.trim_start_matches("http://").trim_end_matches('/').to_owned();
+        let address = ready
+            .get("endpoint_http")
+            .and_then(Json::as_str)
+            .expect("an endpoint");
+        let address = address
+            .trim_start_matches("http://")
+            .trim_end_matches('/')
+            .to_owned();
         let stderr = BufReader::new(process.stderr.take().expect("a pipe"));
         let (lines, log) = channel();
-        std::thread::spawn(move || stderr.lines().map_while(Result::ok).try_for_each(|line| lines.send(line)));
-        Watched { process, address, log }
+        std::thread::spawn(move || {
+            stderr
+                .lines()
+                .map_while(Result::ok)
+                .try_for_each(|line| lines.send(line))
+        });
+        Watched {
+            process,
+            address,
+            log,
+        }
     }
 
     fn client(&self, key: &str) -> Client {
@@ -59,9 +76,18 @@ impl Watched {
     /// SIGHUP, and what the log says of it.
     fn hang_up(&self) -> String {
         let id = self.process.id().to_string();
-        assert!(Command::new("kill").args(["-HUP", &id]).status().expect("kill exists").success());
+        assert!(
+            Command::new("kill")
+                .args(["-HUP", &id])
+                .status()
+                .expect("kill exists")
+                .success()
+        );
         loop {
-            let line = self.log.recv_timeout(PATIENCE).expect("the log tells of the keys");
+            let line = self
+                .log
+                .recv_timeout(PATIENCE)
+                .expect("the log tells of the keys");
             if line.contains("the keys ") {
                 return line;
             }
@@ -79,12 +105,22 @@ impl Drop for Watched {
 
 fn keys(arguments: &[&str], file: &Path) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_orrery"));
-    command.arg("keys").args(arguments).arg("--key-file").arg(file).output().expect("the program runs")
+    command
+        .arg("keys")
+        .args(arguments)
+        .arg("--key-file")
+        .arg(file)
+        .output()
+        .expect("the program runs")
 }
 
 fn key(file: &Path, name: &str) -> String {
     let text = std::fs::read_to_string(file).expect("a key file");
-    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": ").map(str::to_owned));
+    let line = text.lines().find_map(|line| {
+        line.strip_prefix(name)?
+            .strip_prefix(": ")
+            .map(str::to_owned)
+    });
     line.unwrap_or_else(|| panic!("no {name} in the key file"))
 }
 
@@ -112,24 +148,48 @@ fn a_key_is_replaced_while_the_server_runs_and_what_was_made_with_it_ends() {
     by_primary.create("/dbs/blog/users/ann/permissions", body);
     let read = Request::new("GET", "/dbs/blog/users/ann/permissions/p");
     let token = |client: &mut Client| {
-        client.call(&read).json().get("_token").and_then(Json::as_str).expect("a token").to_owned()
+        client
+            .call(&read)
+            .json()
+            .get("_token")
+            .and_then(Json::as_str)
+            .expect("a token")
+            .to_owned()
     };
     let (of_primary, of_secondary) = (token(&mut by_primary), token(&mut by_secondary));
     let posts = || Request::new("GET", "/dbs/blog/colls/posts");
 
-    assert!(keys(&["regenerate", "--kind", "secondary"], &file).status.success());
-    assert_eq!(status(&mut by_secondary, &posts()), 200, "nobody told the server yet");
+    assert!(
+        keys(&["regenerate", "--kind", "secondary"], &file)
+            .status
+            .success()
+    );
+    assert_eq!(
+        status(&mut by_secondary, &posts()),
+        200,
+        "nobody told the server yet"
+    );
     assert!(server.hang_up().contains("were read again"));
     assert_eq!(status(&mut by_secondary, &posts()), 401);
     assert_eq!(status(&mut by_primary, &posts().token(&of_secondary)), 401);
     assert_eq!(status(&mut by_primary, &posts()), 200);
     assert_eq!(status(&mut by_primary, &posts().token(&of_primary)), 200);
-    assert_eq!(status(&mut server.client(&key(&file, "secondary")), &posts()), 200);
+    assert_eq!(
+        status(&mut server.client(&key(&file, "secondary")), &posts()),
+        200
+    );
 
     let mut reading = server.client(&key(&file, "primary-read-only"));
     assert_eq!(status(&mut reading, &posts()), 200);
-    assert_eq!(status(&mut reading, &read), 403, "its answer would hold a token that may write");
-    assert_eq!(status(&mut reading, &Request::new("DELETE", "/dbs/blog")), 403);
+    assert_eq!(
+        status(&mut reading, &read),
+        403,
+        "its answer would hold a token that may write"
+    );
+    assert_eq!(
+        status(&mut reading, &Request::new("DELETE", "/dbs/blog")),
+        403
+    );
 }
 
 #[test]
@@ -140,13 +200,19 @@ fn a_key_file_that_is_broken_changes_nothing() {
     let mut client = server.client(&key(&file, "primary"));
     std::fs::write(&file, "secondary: nothing\n").expect("it is written");
     let told = server.hang_up();
-    assert!(told.contains("stay what they were") && told.contains("is not usable"), "{told}");
+    assert!(
+        told.contains("stay what they were") && told.contains("is not usable"),
+        "{told}"
+    );
     assert_eq!(status(&mut client, &Request::new("GET", "/dbs")), 200);
 
     let refused = keys(&["regenerate", "--kind", "primary"], &file);
     assert_eq!(refused.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("is not usable"));
-    assert_eq!(std::fs::read_to_string(&file).expect("it is there"), "secondary: nothing\n");
+    assert_eq!(
+        std::fs::read_to_string(&file).expect("it is there"),
+        "secondary: nothing\n"
+    );
 }
 
 /// A token of the test's issuer, and the arguments with which a server believes it.
@@ -155,7 +221,13 @@ fn identity(directory: &Path) -> (String, Vec<String>) {
     let file = directory.join("jwks.json");
     std::fs::write(&file, json.get("jwks").expect("a key set").to_text()).expect("it is written");
     let token = json.get("token").and_then(Json::as_str).expect("a token");
-    let mut arguments = vec!["--memory", "--entra", "verify", "--entra-issuer", "https://issuer.example/tenant/"];
+    let mut arguments = vec![
+        "--memory",
+        "--entra",
+        "verify",
+        "--entra-issuer",
+        "https://issuer.example/tenant/",
+    ];
     arguments.extend(["--entra-audience", "https://orrery.example", "--entra-keys"]);
     let mut arguments: Vec<String> = arguments.into_iter().map(str::to_owned).collect();
     arguments.push(file.to_str().expect("a path in UTF-8").to_owned());
@@ -166,14 +238,22 @@ fn identity(directory: &Path) -> (String, Vec<String>) {
 fn an_identity_that_the_issuer_vouches_for_handles_items_and_not_containers() {
     let directory = tempfile::tempdir().expect("a directory");
     let (token, arguments) = identity(directory.path());
-    let server = start(&arguments.iter().map(String::as_str).collect::<Vec<_>>()).expect("the server starts");
+    let server = start(&arguments.iter().map(String::as_str).collect::<Vec<_>>())
+        .expect("the server starts");
     let mut client = server.client();
     client.make_posts();
-    let item = Request::new("POST", "/dbs/blog/colls/posts/docs").key("p").body(r#"{"id":"1","postId":"p"}"#);
+    let item = Request::new("POST", "/dbs/blog/colls/posts/docs")
+        .key("p")
+        .body(r#"{"id":"1","postId":"p"}"#);
     assert_eq!(client.call(&item.token(&token)).status, 201);
     let read = Request::new("GET", "/dbs/blog/colls/posts/docs/1").key("p");
     assert_eq!(client.call(&read.clone().token(&token)).status, 200);
-    assert_eq!(client.call(&Request::new("DELETE", "/dbs/blog/colls/posts").token(&token)).code(), (403, 5300));
+    assert_eq!(
+        client
+            .call(&Request::new("DELETE", "/dbs/blog/colls/posts").token(&token))
+            .code(),
+        (403, 5300)
+    );
     let forged = format!("{}A", &token[..token.len() - 1]);
     assert_eq!(client.call(&read.token(&forged)).status, 401);
 }
@@ -183,7 +263,9 @@ fn without_the_option_an_identity_is_refused_by_name() {
     let directory = tempfile::tempdir().expect("a directory");
     let (token, _) = identity(directory.path());
     let server = start(&["--memory"]).expect("the server starts");
-    let refused = server.client().call(&Request::new("GET", "/").token(&token));
+    let refused = server
+        .client()
+        .call(&Request::new("GET", "/").token(&token));
     assert_eq!(refused.code(), (401, 5002));
     assert!(refused.text().contains("--entra"));
 }
@@ -192,7 +274,10 @@ fn without_the_option_an_identity_is_refused_by_name() {
 fn options_of_identities_that_do_not_fit_are_refused() {
     for (arguments, named) in [
         (&["--memory", "--entra", "verify"][..], "--entra-issuer"),
-        (&["--memory", "--entra", "accept-any", "--entra-issuer", "i"][..], "--entra verify"),
+        (
+            &["--memory", "--entra", "accept-any", "--entra-issuer", "i"][..],
+            "--entra verify",
+        ),
     ] {
         let exit = start(arguments).map(|_| ()).expect_err("refused");
         assert_eq!(exit.code, Some(2));
@@ -202,6 +287,8 @@ fn options_of_identities_that_do_not_fit_are_refused() {
     let file = created(directory.path());
     let file = file.to_str().expect("a path in UTF-8");
     let arguments = ["--memory", "--entra", "accept-any", "--key-file", file];
-    let exit = program::start_at("0.0.0.0:0", &arguments).map(|_| ()).expect_err("refused");
+    let exit = program::start_at("0.0.0.0:0", &arguments)
+        .map(|_| ())
+        .expect_err("refused");
     assert!(exit.told.contains("127.0.0.1"), "{}", exit.told);
 }

@@ -98,7 +98,11 @@ impl Writer<'_> {
     }
 
     fn step(&mut self) -> io::Result<()> {
-        if self.below(4) == 0 { self.comment() } else { self.change_slot() }
+        if self.below(4) == 0 {
+            self.comment()
+        } else {
+            self.change_slot()
+        }
     }
 
     /// Whether it was carried out: false if the server says that it was not.
@@ -107,20 +111,31 @@ impl Writer<'_> {
         match answer.status {
             200 | 201 | 204 => {
                 let lsn = answer.lsn();
-                assert!(lsn > self.floor, "a write got LSN {lsn}, and {} was told before the restart", self.floor);
+                assert!(
+                    lsn > self.floor,
+                    "a write got LSN {lsn}, and {} was told before the restart",
+                    self.floor
+                );
                 self.shared.lsn.fetch_max(lsn, Ordering::SeqCst);
                 // The one who counts has stopped listening when it is time to die.
                 let _ = self.told.send(());
                 Ok(true)
             }
             408 | 429 | 449 => Ok(false),
-            _ => panic!("{request:?} was answered with {}: {}", answer.status, answer.text()),
+            _ => panic!(
+                "{request:?} was answered with {}: {}",
+                answer.status,
+                answer.text()
+            ),
         }
     }
 
     fn change_slot(&mut self) -> io::Result<()> {
         let slot = self.below(SLOTS as u64) as usize;
-        let (id, key) = (slot_id(self.number, slot), format!("writer-{}", self.number));
+        let (id, key) = (
+            slot_id(self.number, slot),
+            format!("writer-{}", self.number),
+        );
         let n = self.shared.serial.fetch_add(1, Ordering::SeqCst);
         let body = format!(r#"{{"id":"{id}","postId":"{key}","type":"slot","n":{n}}}"#);
         let delete = self.below(3) == 0;
@@ -166,20 +181,50 @@ fn look(server: &Server, token: u64) -> Found {
     let feed = paged(Request::new("GET", ITEMS)).header("x-ms-session-token", session);
     let (rows, last) = client.pages(&feed);
     let lsn = last.lsn();
-    assert!(lsn >= token, "LSN {token} was acknowledged, and the server is at {lsn}");
-    let rows: BTreeMap<String, Json> = rows.into_iter().map(|row| (text(&row, "id"), row)).collect();
+    assert!(
+        lsn >= token,
+        "LSN {token} was acknowledged, and the server is at {lsn}"
+    );
+    let rows: BTreeMap<String, Json> = rows
+        .into_iter()
+        .map(|row| (text(&row, "id"), row))
+        .collect();
 
-    let by_index = paged(Request::query(ITEMS, "SELECT c.id, c.n FROM c WHERE c.n >= 0 ORDER BY c.n"));
-    let by_index: Vec<_> = client.pages(&by_index).0.iter().map(|row| (number(row, "n"), text(row, "id"))).collect();
-    let mut by_feed: Vec<_> = rows.values().map(|row| (number(row, "n"), text(row, "id"))).collect();
+    let by_index = paged(Request::query(
+        ITEMS,
+        "SELECT c.id, c.n FROM c WHERE c.n >= 0 ORDER BY c.n",
+    ));
+    let by_index: Vec<_> = client
+        .pages(&by_index)
+        .0
+        .iter()
+        .map(|row| (number(row, "n"), text(row, "id")))
+        .collect();
+    let mut by_feed: Vec<_> = rows
+        .values()
+        .map(|row| (number(row, "n"), text(row, "id")))
+        .collect();
     by_feed.sort();
     assert_eq!(by_index, by_feed, "the index and the read feed disagree");
     for kind in ["slot", "comment", "post"] {
-        let count = Request::query(ITEMS, &format!("SELECT VALUE COUNT(1) FROM c WHERE c.type = '{kind}'"));
-        let counted =
-            client.pages(&count).0.iter().map(|n| n.to_text().parse::<usize>().expect("a number")).sum::<usize>();
-        let listed = rows.values().filter(|row| text(row, "type") == kind).count();
-        assert_eq!(counted, listed, "{kind}: COUNT by index and the read feed disagree");
+        let count = Request::query(
+            ITEMS,
+            &format!("SELECT VALUE COUNT(1) FROM c WHERE c.type = '{kind}'"),
+        );
+        let counted = client
+            .pages(&count)
+            .0
+            .iter()
+            .map(|n| n.to_text().parse::<usize>().expect("a number"))
+            .sum::<usize>();
+        let listed = rows
+            .values()
+            .filter(|row| text(row, "type") == kind)
+            .count();
+        assert_eq!(
+            counted, listed,
+            "{kind}: COUNT by index and the read feed disagree"
+        );
     }
     check_change_feed(&mut client, &rows, lsn);
     Found { rows, lsn }
@@ -187,21 +232,39 @@ fn look(server: &Server, token: u64) -> Found {
 
 /// The change feed has every item once, as it is, in the order of LSNs, and ends at the head.
 fn check_change_feed(client: &mut Client, rows: &BTreeMap<String, Json>, head: u64) {
-    let page = Request::new("GET", ITEMS).header("A-IM", "Incremental feed").header("x-ms-max-item-count", "500");
+    let page = Request::new("GET", ITEMS)
+        .header("A-IM", "Incremental feed")
+        .header("x-ms-max-item-count", "500");
     let (mut seen, mut last_lsn, mut next) = (BTreeSet::new(), 0, page.clone());
     loop {
         let answer: Answer = client.call(&next);
-        let etag = answer.header("etag").expect("every page has an etag").to_owned();
+        let etag = answer
+            .header("etag")
+            .expect("every page has an etag")
+            .to_owned();
         if answer.status == 304 {
-            assert_eq!(etag.trim_matches('"').parse(), Ok(head), "the change feed ends at the head");
+            assert_eq!(
+                etag.trim_matches('"').parse(),
+                Ok(head),
+                "the change feed ends at the head"
+            );
             break;
         }
         for row in answer.rows() {
             let (id, lsn) = (text(&row, "id"), number(&row, "_lsn"));
-            assert!(lsn >= last_lsn && lsn <= head, "{id} has LSN {lsn} after {last_lsn}, the head is {head}");
+            assert!(
+                lsn >= last_lsn && lsn <= head,
+                "{id} has LSN {lsn} after {last_lsn}, the head is {head}"
+            );
             last_lsn = lsn;
-            let item = rows.get(&id).unwrap_or_else(|| panic!("{id} is in the change feed only"));
-            assert_eq!(text(&row, "_etag"), text(item, "_etag"), "{id} is old in the change feed");
+            let item = rows
+                .get(&id)
+                .unwrap_or_else(|| panic!("{id} is in the change feed only"));
+            assert_eq!(
+                text(&row, "_etag"),
+                text(item, "_etag"),
+                "{id} is old in the change feed"
+            );
             assert!(seen.insert(id.clone()), "{id} is in the change feed twice");
         }
         next = page.clone().header("If-None-Match", etag);
@@ -211,23 +274,44 @@ fn check_change_feed(client: &mut Client, rows: &BTreeMap<String, Json>, head: u
 
 /// Compares with what the writers were told, and takes over what was found where both answers are right.
 fn settle(ledgers: &mut [Ledger], found: &Found) {
-    let mut comments: BTreeSet<&str> =
-        found.rows.iter().filter(|(_, row)| text(row, "type") == "comment").map(|(id, _)| id.as_str()).collect();
+    let mut comments: BTreeSet<&str> = found
+        .rows
+        .iter()
+        .filter(|(_, row)| text(row, "type") == "comment")
+        .map(|(id, _)| id.as_str())
+        .collect();
     for (post, n) in (0..POSTS).map(|post| (post_id(post), post)) {
-        let children = found.rows.values().filter(|row| text(row, "type") == "comment" && text(row, "postId") == post);
+        let children = found
+            .rows
+            .values()
+            .filter(|row| text(row, "type") == "comment" && text(row, "postId") == post);
         let counter = number(&found.rows[&post], "count");
-        assert_eq!(counter, children.count() as u64, "post {n}: its counter and its comments disagree");
+        assert_eq!(
+            counter,
+            children.count() as u64,
+            "post {n}: its counter and its comments disagree"
+        );
     }
     for (writer, ledger) in ledgers.iter_mut().enumerate() {
         for (n, slot) in ledger.slots.iter_mut().enumerate() {
             let id = slot_id(writer, n);
             let is = found.rows.get(&id).map(|row| number(row, "n"));
             let right = is == slot.known || Some(is) == slot.perhaps;
-            assert!(right, "{id} is {is:?}, acknowledged was {:?}, under way {:?}", slot.known, slot.perhaps);
-            *slot = Slot { known: is, perhaps: None };
+            assert!(
+                right,
+                "{id} is {is:?}, acknowledged was {:?}, under way {:?}",
+                slot.known, slot.perhaps
+            );
+            *slot = Slot {
+                known: is,
+                perhaps: None,
+            };
         }
         for id in &ledger.comments {
-            assert!(comments.remove(id.as_str()), "{id} was acknowledged and is gone");
+            assert!(
+                comments.remove(id.as_str()),
+                "{id} was acknowledged and is gone"
+            );
         }
         if let Some(id) = ledger.perhaps.take()
             && comments.remove(id.as_str())
@@ -241,7 +325,8 @@ fn settle(ledgers: &mut [Ledger], found: &Found) {
 /// Waits for so many acknowledgements, and then as many microseconds: neither is a moment of the server's choosing.
 fn live(told: &Receiver<()>, acknowledgements: u64, microseconds: u64) {
     for _ in 0..acknowledgements {
-        told.recv_timeout(Duration::from_secs(30)).expect("the server goes on acknowledging");
+        told.recv_timeout(Duration::from_secs(30))
+            .expect("the server goes on acknowledging");
     }
     let over = Instant::now() + Duration::from_micros(microseconds);
     while Instant::now() < over {
@@ -250,7 +335,9 @@ fn live(told: &Receiver<()>, acknowledgements: u64, microseconds: u64) {
 }
 
 fn number_from(variable: &str, default: u64) -> u64 {
-    std::env::var(variable).ok().map_or(default, |text| text.parse().expect("a number"))
+    std::env::var(variable)
+        .ok()
+        .map_or(default, |text| text.parse().expect("a number"))
 }
 
 fn prepare(server: &Server) {
@@ -266,13 +353,30 @@ fn prepare(server: &Server) {
 }
 
 /// Lets writers loose on the server and kills it amid their work.
-fn kill_amid_writes(server: &mut Server, ledgers: &mut [Ledger], shared: &Shared, floor: u64, seed: u64) {
+fn kill_amid_writes(
+    server: &mut Server,
+    ledgers: &mut [Ledger],
+    shared: &Shared,
+    floor: u64,
+    seed: u64,
+) {
     let (told, heard) = channel();
     std::thread::scope(|scope| {
         for (number, ledger) in ledgers.iter_mut().enumerate() {
             let (client, told) = (server.client(), told.clone());
             let random = split_mix(seed ^ number as u64);
-            scope.spawn(move || Writer { number, client, ledger, shared, floor, random, told }.run());
+            scope.spawn(move || {
+                Writer {
+                    number,
+                    client,
+                    ledger,
+                    shared,
+                    floor,
+                    random,
+                    told,
+                }
+                .run()
+            });
         }
         let life = LIFE.start + split_mix(seed) % (LIFE.end - LIFE.start);
         live(&heard, life, split_mix(!seed) % 3000);
@@ -283,13 +387,23 @@ fn kill_amid_writes(server: &mut Server, ledgers: &mut [Ledger], shared: &Shared
 #[test]
 fn what_was_acknowledged_survives_kill_minus_9() {
     let directory = tempfile::tempdir().expect("a directory");
-    let (rounds, seed) = (number_from("ORRERY_KILL9_ROUNDS", 20), number_from("ORRERY_KILL9_SEED", 9));
+    let (rounds, seed) = (
+        number_from("ORRERY_KILL9_ROUNDS", 20),
+        number_from("ORRERY_KILL9_SEED", 9),
+    );
     println!("{rounds} rounds from seed {seed}");
     let mut server = start_on(directory.path()).expect("it starts");
     prepare(&server);
-    let shared = Shared { serial: AtomicU64::new(POSTS as u64), lsn: AtomicU64::new(0) };
-    let mut ledgers: Vec<_> =
-        (0..WRITERS).map(|_| Ledger { slots: vec![Slot::default(); SLOTS], ..Ledger::default() }).collect();
+    let shared = Shared {
+        serial: AtomicU64::new(POSTS as u64),
+        lsn: AtomicU64::new(0),
+    };
+    let mut ledgers: Vec<_> = (0..WRITERS)
+        .map(|_| Ledger {
+            slots: vec![Slot::default(); SLOTS],
+            ..Ledger::default()
+        })
+        .collect();
     let mut floor = look(&server, 0).lsn;
     let mut restarts = Vec::new();
     for round in 0..rounds {
@@ -300,11 +414,22 @@ fn what_was_acknowledged_survives_kill_minus_9() {
         let found = look(&server, shared.lsn.load(Ordering::SeqCst));
         settle(&mut ledgers, &found);
         floor = found.lsn;
-        println!("round {round}: {} items, LSN {floor}, ready after {:?}", found.rows.len(), server.ready_after);
+        println!(
+            "round {round}: {} items, LSN {floor}, ready after {:?}",
+            found.rows.len(),
+            server.ready_after
+        );
     }
     restarts.sort();
-    let (best, middle, worst) = (restarts[0], restarts[restarts.len() / 2], restarts[restarts.len() - 1]);
+    let (best, middle, worst) = (
+        restarts[0],
+        restarts[restarts.len() / 2],
+        restarts[restarts.len() - 1],
+    );
     println!("ready after {best:?} at best, {middle:?} in the middle, {worst:?} at worst");
     // A busy machine makes any one restart slow; a slow program makes all of them slow.
-    assert!(restarts[0] < READY_TIME, "no restart was ready in {READY_TIME:?}: {restarts:?}");
+    assert!(
+        restarts[0] < READY_TIME,
+        "no restart was ready in {READY_TIME:?}: {restarts:?}"
+    );
 }

@@ -13,20 +13,37 @@ fn with_items() -> (Server, Client, Manager) {
     client.make_posts();
     for n in 0..20 {
         let body = format!(r#"{{"id":"p{n}","postId":"p{n}"}}"#);
-        assert_eq!(client.call(&Request::new("POST", ITEMS).key(&format!("p{n}")).body(body)).status, 201);
+        assert_eq!(
+            client
+                .call(&Request::new("POST", ITEMS).key(&format!("p{n}")).body(body))
+                .status,
+            201
+        );
     }
     (server, client, manager)
 }
 
 fn ids(json: &Json, name: &str) -> Vec<String> {
-    let list = json.get(name).and_then(Json::as_array).unwrap_or_else(|| panic!("no {name} in {}", json.to_text()));
-    list.iter().map(|id| id.as_str().expect("a text").to_owned()).collect()
+    let list = json
+        .get(name)
+        .and_then(Json::as_array)
+        .unwrap_or_else(|| panic!("no {name} in {}", json.to_text()));
+    list.iter()
+        .map(|id| id.as_str().expect("a text").to_owned())
+        .collect()
 }
 
 fn live(manager: &mut Manager) -> Vec<String> {
     let listed = manager.get(PARTITIONS).json();
-    let listed = listed.get("partitions").and_then(Json::as_array).expect("a list").to_vec();
-    listed.iter().map(|partition| text(partition, "id")).collect()
+    let listed = listed
+        .get("partitions")
+        .and_then(Json::as_array)
+        .expect("a list")
+        .to_vec();
+    listed
+        .iter()
+        .map(|partition| text(partition, "id"))
+        .collect()
 }
 
 /// What an operation is when it is over.
@@ -41,34 +58,74 @@ fn over(manager: &mut Manager, begun: &Json) -> Json {
 }
 
 fn items(client: &mut Client) -> usize {
-    client.pages(&Request::query(ITEMS, "SELECT c.id FROM c")).0.len()
+    client
+        .pages(&Request::query(ITEMS, "SELECT c.id FROM c"))
+        .0
+        .len()
 }
 
 #[test]
 fn a_partition_is_split_and_the_halves_are_merged() {
     let (_server, mut client, mut manager) = with_items();
-    let begun = manager.call("POST", &format!("{PARTITIONS}/0/split"), r#"{"at":"median"}"#);
+    let begun = manager.call(
+        "POST",
+        &format!("{PARTITIONS}/0/split"),
+        r#"{"at":"median"}"#,
+    );
     assert_eq!(begun.status, 202, "{}", begun.text());
     let split = over(&mut manager, &begun.json());
-    assert_eq!((text(&split, "status"), ids(&split, "newIds")), ("done".into(), vec!["1".to_owned(), "2".into()]));
-    assert_eq!((live(&mut manager), items(&mut client)), (vec!["1".to_owned(), "2".into()], 20));
-    let begun = manager.done("POST", &format!("{PARTITIONS}/merge"), r#"{"ids":["1","2"]}"#).json();
+    assert_eq!(
+        (text(&split, "status"), ids(&split, "newIds")),
+        ("done".into(), vec!["1".to_owned(), "2".into()])
+    );
+    assert_eq!(
+        (live(&mut manager), items(&mut client)),
+        (vec!["1".to_owned(), "2".into()], 20)
+    );
+    let begun = manager
+        .done(
+            "POST",
+            &format!("{PARTITIONS}/merge"),
+            r#"{"ids":["1","2"]}"#,
+        )
+        .json();
     let merged = over(&mut manager, &begun);
-    assert_eq!((text(&merged, "status"), text(&merged, "kind")), ("done".into(), "merge".into()));
-    assert_eq!((live(&mut manager), items(&mut client)), (vec!["3".to_owned()], 20));
+    assert_eq!(
+        (text(&merged, "status"), text(&merged, "kind")),
+        ("done".into(), "merge".into())
+    );
+    assert_eq!(
+        (live(&mut manager), items(&mut client)),
+        (vec!["3".to_owned()], 20)
+    );
     let all = manager.get("/operations").json();
-    assert_eq!(all.get("operations").and_then(Json::as_array).map(<[_]>::len), Some(2));
+    assert_eq!(
+        all.get("operations")
+            .and_then(Json::as_array)
+            .map(<[_]>::len),
+        Some(2)
+    );
 }
 
 #[test]
 fn steps_are_taken_one_by_one_and_the_switch_shows_as_410() {
     let (_server, mut client, mut manager) = with_items();
-    let begun = manager.done("POST", &format!("{PARTITIONS}/0/split"), r#"{"stepwise":"yes"}"#).json();
+    let begun = manager
+        .done(
+            "POST",
+            &format!("{PARTITIONS}/0/split"),
+            r#"{"stepwise":"yes"}"#,
+        )
+        .json();
     let path = format!("/operations/{}", number(&begun, "id"));
     let mut seen = vec![(text(&begun, "status"), text(&begun, "next"))];
     let mut step = |manager: &mut Manager| {
         let now = manager.done("POST", &path, r#"{"action":"next"}"#).json();
-        let next = now.get("next").and_then(Json::as_str).unwrap_or_default().to_owned();
+        let next = now
+            .get("next")
+            .and_then(Json::as_str)
+            .unwrap_or_default()
+            .to_owned();
         seen.push((text(&now, "status"), next));
     };
     step(&mut manager);
@@ -78,23 +135,44 @@ fn steps_are_taken_one_by_one_and_the_switch_shows_as_410() {
     assert_eq!(client.call(&read).code(), (410, 1007));
     step(&mut manager);
     assert_eq!((client.call(&read).status, items(&mut client)), (200, 20));
-    let named = Request::query(ITEMS, "SELECT * FROM c").header("x-ms-documentdb-partitionkeyrangeid", "0");
+    let named =
+        Request::query(ITEMS, "SELECT * FROM c").header("x-ms-documentdb-partitionkeyrangeid", "0");
     assert_eq!(client.call(&named).code(), (410, 1002));
-    let words: Vec<(&str, &str)> = seen.iter().map(|(status, next)| (status.as_str(), next.as_str())).collect();
-    assert_eq!(words, [("copying", "copy"), ("copied", "close"), ("completing", "switch"), ("done", "")]);
+    let words: Vec<(&str, &str)> = seen
+        .iter()
+        .map(|(status, next)| (status.as_str(), next.as_str()))
+        .collect();
+    assert_eq!(
+        words,
+        [
+            ("copying", "copy"),
+            ("copied", "close"),
+            ("completing", "switch"),
+            ("done", "")
+        ]
+    );
 }
 
 #[test]
 fn an_operation_that_is_given_up_leaves_everything_as_it_was() {
     let (_server, mut client, mut manager) = with_items();
-    let begun = manager.done("POST", &format!("{PARTITIONS}/0/split"), r#"{"stepwise":"yes"}"#).json();
+    let begun = manager
+        .done(
+            "POST",
+            &format!("{PARTITIONS}/0/split"),
+            r#"{"stepwise":"yes"}"#,
+        )
+        .json();
     let path = format!("/operations/{}", number(&begun, "id"));
     manager.done("POST", &path, r#"{"action":"next"}"#);
     let again = manager.refused("POST", &format!("{PARTITIONS}/0/split"), "", 409);
     assert!(again.contains("already"), "{again}");
     let cancelled = manager.done("POST", &path, r#"{"action":"cancel"}"#).json();
     assert_eq!(text(&cancelled, "status"), "cancelled");
-    assert_eq!((live(&mut manager), items(&mut client)), (vec!["0".to_owned()], 20));
+    assert_eq!(
+        (live(&mut manager), items(&mut client)),
+        (vec!["0".to_owned()], 20)
+    );
 }
 
 #[test]
@@ -113,7 +191,19 @@ fn what_cannot_be_is_refused_and_says_why() {
         let told = manager.refused("POST", &format!("{PARTITIONS}/{path}"), body, status);
         assert!(told.contains(part), "{path} {body}: {told}");
     }
-    assert!(manager.refused("GET", "/operations/99", "", 404).contains("99"));
-    assert!(manager.refused("POST", "/operations/99", r#"{"action":"next"}"#, 404).contains("99"));
-    assert!(manager.refused("POST", "/operations/99", r#"{"action":"again"}"#, 400).contains("next, finish, cancel"));
+    assert!(
+        manager
+            .refused("GET", "/operations/99", "", 404)
+            .contains("99")
+    );
+    assert!(
+        manager
+            .refused("POST", "/operations/99", r#"{"action":"next"}"#, 404)
+            .contains("99")
+    );
+    assert!(
+        manager
+            .refused("POST", "/operations/99", r#"{"action":"again"}"#, 400)
+            .contains("next, finish, cancel")
+    );
 }

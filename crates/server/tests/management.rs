@@ -16,14 +16,24 @@ fn health_needs_no_key_and_everything_else_does() {
     for route in known_routes().filter(|route| !route.open) {
         let path = route.path.replace(['{', '}'], "x");
         let answer = stranger.call(route.method, &path, "");
-        assert_eq!((answer.status, answer.header("www-authenticate")), (401, Some("Bearer")), "{path}");
+        assert_eq!(
+            (answer.status, answer.header("www-authenticate")),
+            (401, Some("Bearer")),
+            "{path}"
+        );
     }
     assert_eq!(stranger.call("GET", "/nowhere", "").status, 401);
     let altered = server.admin_key.replace('a', "b") + "0";
     let mut guesser = server.manager().bearing(&altered);
     let told = guesser.refused("GET", "/status", "", 401);
     assert!(told.contains("no admin key"), "{told}");
-    assert_eq!(guesser.bearing(&server.key).call("GET", "/status", "").status, 401);
+    assert_eq!(
+        guesser
+            .bearing(&server.key)
+            .call("GET", "/status", "")
+            .status,
+        401
+    );
 }
 
 #[test]
@@ -34,7 +44,14 @@ fn a_page_that_leads_its_own_name_here_is_refused() {
         let told = page.refused("GET", path, "", 403);
         assert!(told.contains("'evil.example:8082'"), "{told}");
     }
-    assert_eq!(server.manager().naming_host("localhost").call("GET", "/status", "").status, 200);
+    assert_eq!(
+        server
+            .manager()
+            .naming_host("localhost")
+            .call("GET", "/status", "")
+            .status,
+        200
+    );
 }
 
 #[test]
@@ -44,14 +61,31 @@ fn the_status_counts_what_there_is() {
     let mut client = server.client();
     client.make_posts();
     let body = r#"{"id":"p1","postId":"p1"}"#;
-    assert_eq!(client.call(&program::Request::new("POST", program::ITEMS).key("p1").body(body)).status, 201);
+    assert_eq!(
+        client
+            .call(
+                &program::Request::new("POST", program::ITEMS)
+                    .key("p1")
+                    .body(body)
+            )
+            .status,
+        201
+    );
     let status = server.manager().get("/status").json();
-    for (name, count) in [("databases", 1), ("containers", 1), ("partitions", 1), ("items", 1)] {
+    for (name, count) in [
+        ("databases", 1),
+        ("containers", 1),
+        ("partitions", 1),
+        ("items", 1),
+    ] {
         assert_eq!(number(&status, name), count, "{name}");
     }
     assert!(number(&status, "bytes") >= body.len() as u64);
     assert_eq!(text(&status, "version"), env!("CARGO_PKG_VERSION"));
-    assert_eq!(text(&status, "dataDirectory"), directory.path().to_str().expect("a path in UTF-8"));
+    assert_eq!(
+        text(&status, "dataDirectory"),
+        directory.path().to_str().expect("a path in UTF-8")
+    );
 }
 
 #[test]
@@ -76,17 +110,27 @@ fn every_route_is_described_and_every_description_is_served() {
     let mut manager = server.manager();
     let description = manager.get("/openapi.json").json();
     assert_eq!(text(&description, "openapi"), "3.1.0");
-    let paths = description.get("paths").and_then(Json::as_object).expect("paths");
+    let paths = description
+        .get("paths")
+        .and_then(Json::as_object)
+        .expect("paths");
     let mut described = Vec::new();
     for (path, methods) in paths.iter() {
         for (method, operation) in methods.as_object().expect("methods").iter() {
             described.push((method.to_uppercase(), path.to_owned()));
             let open = operation.get("security").is_some();
-            assert!(known_routes().any(|r| (r.path, r.open) == (path, open) && r.method.eq_ignore_ascii_case(method)));
+            assert!(
+                known_routes()
+                    .any(|r| (r.path, r.open) == (path, open)
+                        && r.method.eq_ignore_ascii_case(method))
+            );
             // Whatever it does with parameters that name nothing, it is there.
             let answer = manager.call(&method.to_uppercase(), &path.replace(['{', '}'], "x"), "");
             let told = answer.text();
-            assert!(!told.contains("there is no path") && answer.status != 405, "{method} {path}: {told}");
+            assert!(
+                !told.contains("there is no path") && answer.status != 405,
+                "{method} {path}: {told}"
+            );
         }
     }
     assert_eq!(described.len(), known_routes().count());
@@ -95,25 +139,46 @@ fn every_route_is_described_and_every_description_is_served() {
 #[test]
 fn the_key_of_a_data_directory_stays_and_off_opens_no_port() {
     let directory = tempfile::tempdir().expect("a directory");
-    let key = start_on(directory.path()).expect("it starts").admin_key.clone();
+    let key = start_on(directory.path())
+        .expect("it starts")
+        .admin_key
+        .clone();
     let again = start_on(directory.path()).expect("it starts");
     assert_eq!(again.admin_key, key);
-    assert!(std::fs::read_to_string(directory.path().join("admin.key")).expect("a file").contains(&key));
+    assert!(
+        std::fs::read_to_string(directory.path().join("admin.key"))
+            .expect("a file")
+            .contains(&key)
+    );
     let file = directory.path().join("own.key");
     std::fs::write(&file, "an-admin-key-of-my-own\n").expect("written");
-    let own = start(&["--memory", "--admin-key-file", file.to_str().expect("a path")]).expect("it starts");
+    let own = start(&[
+        "--memory",
+        "--admin-key-file",
+        file.to_str().expect("a path"),
+    ])
+    .expect("it starts");
     assert_eq!(own.admin_key, "an-admin-key-of-my-own");
     assert_eq!(own.manager().call("GET", "/status", "").status, 200);
     let off = start(&["--memory", "--admin-listen", "off"]).expect("it starts");
-    assert_eq!((off.admin_address.as_str(), off.admin_key.as_str()), ("", ""));
+    assert_eq!(
+        (off.admin_address.as_str(), off.admin_key.as_str()),
+        ("", "")
+    );
 }
 
 #[test]
 fn a_port_that_is_taken_is_said_with_the_way_out() {
     let server = start(&["--memory"]).expect("it starts");
-    let exit = start(&["--memory", "--admin-listen", &server.admin_address]).err().expect("the port is taken");
+    let exit = start(&["--memory", "--admin-listen", &server.admin_address])
+        .err()
+        .expect("the port is taken");
     assert_eq!(exit.code, Some(1));
-    assert!(exit.told.contains("--admin-listen") && exit.told.contains(&server.admin_address), "{}", exit.told);
+    assert!(
+        exit.told.contains("--admin-listen") && exit.told.contains(&server.admin_address),
+        "{}",
+        exit.told
+    );
 }
 
 #[test]
@@ -121,14 +186,25 @@ fn a_server_that_stops_is_not_ready_any_more_and_says_why() {
     let server = start(&["--memory"]).expect("it starts");
     // A request whose body does not come keeps the server from stopping at once.
     let mut stream = server.stream();
-    let head = program::Request::new("POST", "/dbs").body("x").bytes(&server.address, &server.key);
+    let head = program::Request::new("POST", "/dbs")
+        .body("x")
+        .bytes(&server.address, &server.key);
     std::io::Write::write_all(&mut stream, &head[..head.len() - 1]).expect("it is sent");
     let mut manager = Manager::connect(&server.admin_address, "");
     assert_eq!(manager.call("GET", "/ready", "").status, 200);
     let mut other = server.client();
-    assert_eq!(other.call(&program::Request::new("GET", "/dbs")).status, 200);
+    assert_eq!(
+        other.call(&program::Request::new("GET", "/dbs")).status,
+        200
+    );
     let id = server.process_id().to_string();
-    assert!(std::process::Command::new("kill").args(["-TERM", &id]).status().expect("kill exists").success());
+    assert!(
+        std::process::Command::new("kill")
+            .args(["-TERM", &id])
+            .status()
+            .expect("kill exists")
+            .success()
+    );
     // The signal arrives when it arrives; from then on it stays so.
     let told = loop {
         let answer = manager.call("GET", "/ready", "");
@@ -136,7 +212,10 @@ fn a_server_that_stops_is_not_ready_any_more_and_says_why() {
             break answer;
         }
     };
-    assert_eq!((told.status, text(&told.json(), "code")), (503, "Draining".to_owned()));
+    assert_eq!(
+        (told.status, text(&told.json(), "code")),
+        (503, "Draining".to_owned())
+    );
     assert_eq!(manager.call("GET", "/alive", "").status, 200);
     std::io::Write::write_all(&mut stream, b"x").expect("the server waits for it");
     let exit = server.stop();

@@ -9,7 +9,10 @@ use std::collections::BTreeMap;
 /// The samples by name and labels.
 fn samples(manager: &mut Manager) -> BTreeMap<String, f64> {
     let answer = manager.get("/metrics");
-    assert_eq!(answer.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
+    assert_eq!(
+        answer.header("content-type"),
+        Some("text/plain; version=0.0.4; charset=utf-8")
+    );
     let mut samples = BTreeMap::new();
     let (mut families, mut typed) = (Vec::new(), String::new());
     for line in answer.text().lines() {
@@ -33,7 +36,12 @@ fn busy(directory: &std::path::Path) -> (Server, Client, Manager) {
     client.make_posts();
     for id in ["secret-one", "secret-two"] {
         let body = format!(r#"{{"id":"{id}","postId":"{id}","ttl":1}}"#);
-        assert_eq!(client.call(&Request::new("POST", ITEMS).key(id).body(body)).status, 201);
+        assert_eq!(
+            client
+                .call(&Request::new("POST", ITEMS).key(id).body(body))
+                .status,
+            201
+        );
     }
     (server, client, manager)
 }
@@ -43,33 +51,79 @@ fn requests_are_counted_by_operation_and_outcome() {
     let directory = tempfile::tempdir().expect("a directory");
     let (_server, mut client, mut manager) = busy(directory.path());
     let read = client.call(&Request::new("GET", &item("secret-one")).key("secret-one"));
-    let charge: f64 = read.header("x-ms-request-charge").and_then(|c| c.parse().ok()).expect("a charge");
-    assert_eq!(client.call(&Request::new("GET", &item("none")).key("none")).status, 404);
-    manager.done("POST", "/faults", r#"{"operations":["read_item"],"count":1,"status":429}"#);
-    assert_eq!(client.call(&Request::new("GET", &item("none")).key("none")).status, 429);
-    assert_eq!(client.call(&Request::new("GET", "/dbs").header("authorization", "x")).status, 401);
+    let charge: f64 = read
+        .header("x-ms-request-charge")
+        .and_then(|c| c.parse().ok())
+        .expect("a charge");
+    assert_eq!(
+        client
+            .call(&Request::new("GET", &item("none")).key("none"))
+            .status,
+        404
+    );
+    manager.done(
+        "POST",
+        "/faults",
+        r#"{"operations":["read_item"],"count":1,"status":429}"#,
+    );
+    assert_eq!(
+        client
+            .call(&Request::new("GET", &item("none")).key("none"))
+            .status,
+        429
+    );
+    assert_eq!(
+        client
+            .call(&Request::new("GET", "/dbs").header("authorization", "x"))
+            .status,
+        401
+    );
     let samples = samples(&mut manager);
     let kind = "op=\"read_item\",resource=\"docs\"";
     for (outcome, count) in [((200, 0), 1.0), ((404, 0), 1.0), ((429, 3200), 1.0)] {
-        let name = format!("orrery_requests_total{{{kind},status=\"{}\",substatus=\"{}\"}}", outcome.0, outcome.1);
+        let name = format!(
+            "orrery_requests_total{{{kind},status=\"{}\",substatus=\"{}\"}}",
+            outcome.0, outcome.1
+        );
         assert_eq!(samples.get(&name), Some(&count), "{name}");
     }
-    assert_eq!(samples[&format!("orrery_request_duration_seconds_count{{{kind}}}")], 3.0);
-    assert_eq!(samples[&format!("orrery_request_charge_request_units_bucket{{{kind},le=\"1\"}}")], 3.0);
+    assert_eq!(
+        samples[&format!("orrery_request_duration_seconds_count{{{kind}}}")],
+        3.0
+    );
+    assert_eq!(
+        samples[&format!("orrery_request_charge_request_units_bucket{{{kind},le=\"1\"}}")],
+        3.0
+    );
     assert!(samples[&format!("orrery_request_charge_request_units_sum{{{kind}}}")] >= charge);
     assert!(samples["orrery_request_units_total"] > charge);
-    assert_eq!((samples["orrery_throttled_requests_total"], samples["orrery_faults_struck_total"]), (1.0, 1.0));
+    assert_eq!(
+        (
+            samples["orrery_throttled_requests_total"],
+            samples["orrery_faults_struck_total"]
+        ),
+        (1.0, 1.0)
+    );
     assert!(samples.keys().any(|name| name.contains("status=\"401\"")));
     // Whose they were is nobody's business.
-    assert!(samples.keys().all(|name| !name.contains("secret") && !name.contains("none")));
+    assert!(
+        samples
+            .keys()
+            .all(|name| !name.contains("secret") && !name.contains("none"))
+    );
 }
 
 #[test]
 fn containers_are_counted_as_they_are_and_work_as_it_is_done() {
     let directory = tempfile::tempdir().expect("a directory");
     let (_server, mut client, mut manager) = busy(directory.path());
-    client.make_procedure("hello", "function hello() { getContext().getResponse().setBody('hello'); }");
-    let run = Request::new("POST", "/dbs/blog/colls/posts/sprocs/hello").key("k").body("[]");
+    client.make_procedure(
+        "hello",
+        "function hello() { getContext().getResponse().setBody('hello'); }",
+    );
+    let run = Request::new("POST", "/dbs/blog/colls/posts/sprocs/hello")
+        .key("k")
+        .body("[]");
     assert_eq!(client.call(&run).status, 200);
     client.pages(&Request::query(ITEMS, "SELECT * FROM c"));
     let feed = Request::new("GET", ITEMS).header("A-IM", "Incremental Feed");
@@ -78,18 +132,34 @@ fn containers_are_counted_as_they_are_and_work_as_it_is_done() {
     let posts = "db=\"blog\",coll=\"posts\"";
     assert_eq!(before[&format!("orrery_container_items{{{posts}}}")], 2.0);
     for name in ["orrery_partition_bytes", "orrery_partition_index_bytes"] {
-        assert!(before[&format!("{name}{{{posts},pkrange=\"0\"}}")] > 0.0, "{name}");
+        assert!(
+            before[&format!("{name}{{{posts},pkrange=\"0\"}}")] > 0.0,
+            "{name}"
+        );
     }
     assert_eq!(before["orrery_script_seconds_count"], 1.0);
     assert_eq!(before["orrery_changefeed_items_total"], 2.0);
-    assert_eq!(before["orrery_query_partitions_contacted_bucket{le=\"1\"}"], 1.0);
+    assert_eq!(
+        before["orrery_query_partitions_contacted_bucket{le=\"1\"}"],
+        1.0
+    );
     assert_eq!(before["orrery_query_index_lookup_seconds_count"], 1.0);
     assert!(before["orrery_wal_fsync_seconds_count"] >= 2.0 && before["orrery_store_bytes"] > 0.0);
     assert_eq!(before["orrery_connections"], 1.0);
-    assert_eq!(before[&format!("orrery_build_info{{version=\"{}\"}}", env!("CARGO_PKG_VERSION"))], 1.0);
+    assert_eq!(
+        before[&format!(
+            "orrery_build_info{{version=\"{}\"}}",
+            env!("CARGO_PKG_VERSION")
+        )],
+        1.0
+    );
     #[cfg(target_os = "linux")]
     {
-        for name in ["process_resident_memory_bytes", "process_open_fds", "process_max_fds"] {
+        for name in [
+            "process_resident_memory_bytes",
+            "process_open_fds",
+            "process_max_fds",
+        ] {
             assert!(before[name] > 0.0, "{name}");
         }
         // The system counts in hundredths of a second, and each answer takes its part of one.
@@ -105,27 +175,51 @@ fn items_that_expire_are_counted_when_they_are_removed() {
     client.create("/dbs", r#"{"id":"blog"}"#);
     let body = r#"{"id":"posts","partitionKey":{"paths":["/postId"],"kind":"Hash","version":2},"defaultTtl":60}"#;
     client.create("/dbs/blog/colls", body);
-    assert_eq!(client.call(&Request::new("POST", ITEMS).key("k").body(r#"{"id":"a","postId":"k"}"#)).status, 201);
+    assert_eq!(
+        client
+            .call(
+                &Request::new("POST", ITEMS)
+                    .key("k")
+                    .body(r#"{"id":"a","postId":"k"}"#)
+            )
+            .status,
+        201
+    );
     assert_eq!(samples(&mut manager)["orrery_ttl_expired_total"], 0.0);
     manager.done("PUT", "/clock", r#"{"offsetSeconds":61}"#);
     // They are removed beside requests, when their turn comes.
     while samples(&mut manager)["orrery_ttl_expired_total"] < 1.0 {}
-    assert_eq!(samples(&mut manager)["orrery_container_items{db=\"blog\",coll=\"posts\"}"], 0.0);
+    assert_eq!(
+        samples(&mut manager)["orrery_container_items{db=\"blog\",coll=\"posts\"}"],
+        0.0
+    );
 }
 
 #[test]
 fn every_documented_metric_is_there_and_every_one_there_is_documented() {
     let directory = tempfile::tempdir().expect("a directory");
     let (_server, _client, mut manager) = busy(directory.path());
-    let document = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/how-to/watch.md");
+    let document =
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/how-to/watch.md");
     let document = std::fs::read_to_string(document).expect("a document");
-    let named: Vec<&str> = document.split('`').skip(1).step_by(2).filter_map(name_of).collect();
+    let named: Vec<&str> = document
+        .split('`')
+        .skip(1)
+        .step_by(2)
+        .filter_map(name_of)
+        .collect();
     let text = manager.get("/metrics").text();
-    let there: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();
+    let there: Vec<&str> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next())
+        .collect();
     for name in &there {
         assert!(named.contains(name), "{name} is not documented");
     }
-    for name in named.iter().filter(|name| !name.starts_with("process_") || cfg!(target_os = "linux")) {
+    for name in named
+        .iter()
+        .filter(|name| !name.starts_with("process_") || cfg!(target_os = "linux"))
+    {
         assert!(there.contains(name), "{name} is documented and not there");
     }
 }

@@ -15,7 +15,9 @@ fn server() -> Server {
 /// The offers whose `member` is `value`, as SDKs look for them.
 fn offers(client: &mut Client, member: &str, value: &str) -> Vec<Json> {
     let query = format!("SELECT * FROM root r WHERE r.{member} = '{value}'");
-    client.call(&Request::query("/offers", &query)).members("Offers")
+    client
+        .call(&Request::query("/offers", &query))
+        .members("Offers")
 }
 
 fn container(client: &mut Client, throughput: &[(&'static str, &str)]) -> Json {
@@ -51,14 +53,22 @@ fn manual(offer: &Json) -> Option<i64> {
 }
 
 fn most(offer: &Json) -> Option<i64> {
-    content(offer, "offerAutopilotSettings").and_then(|settings| settings.get("maxThroughput")).and_then(Json::as_i64)
+    content(offer, "offerAutopilotSettings")
+        .and_then(|settings| settings.get("maxThroughput"))
+        .and_then(Json::as_i64)
 }
 
 /// The same offer with other members in its content.
 fn with(offer: &Json, members: &[(&str, Json)]) -> String {
     let mut offer = offer.as_object().expect("an object").clone();
-    let mut content = offer.get("content").and_then(Json::as_object).expect("a content").clone();
-    members.iter().for_each(|(name, value)| content.set(*name, value.clone()));
+    let mut content = offer
+        .get("content")
+        .and_then(Json::as_object)
+        .expect("a content")
+        .clone();
+    members
+        .iter()
+        .for_each(|(name, value)| content.set(*name, value.clone()));
     offer.set("content", content);
     Json::Object(offer).to_text()
 }
@@ -71,7 +81,12 @@ fn an_offer_is_found_by_each_of_the_ways_that_sdks_have() {
     let offer = offer_of(&mut client, &made);
     let by_id = offers(&mut client, "offerResourceId", &text(&made, "_rid"));
     assert_eq!(by_id, std::slice::from_ref(&offer));
-    assert_eq!(client.call(&Request::new("GET", "/offers")).members("Offers"), std::slice::from_ref(&offer));
+    assert_eq!(
+        client
+            .call(&Request::new("GET", "/offers"))
+            .members("Offers"),
+        std::slice::from_ref(&offer)
+    );
     assert_eq!(client.call(&about("GET", &offer)).json(), offer);
     assert_eq!(client.call(&about("HEAD", &offer)).status, 200);
     assert_eq!(text(&offer, "id"), text(&offer, "_rid"));
@@ -85,21 +100,36 @@ fn a_throughput_is_replaced_within_its_limits() {
     let mut client = server.client();
     let made = container(&mut client, &[("x-ms-offer-throughput", "1000")]);
     let offer = offer_of(&mut client, &made);
-    let replaced = client.call(&about("PUT", &offer).body(with(&offer, &[("offerThroughput", 600.into())])));
-    assert_eq!((replaced.status, manual(&replaced.json())), (200, Some(600)), "{}", replaced.text());
+    let replaced =
+        client.call(&about("PUT", &offer).body(with(&offer, &[("offerThroughput", 600.into())])));
+    assert_eq!(
+        (replaced.status, manual(&replaced.json())),
+        (200, Some(600)),
+        "{}",
+        replaced.text()
+    );
     assert_eq!(replaced.header("x-ms-offer-replace-pending"), Some("false"));
     assert_eq!(replaced.header("x-ms-cosmos-min-throughput"), Some("400"));
-    assert_eq!(replaced.header("etag"), Some(&*text(&replaced.json(), "_etag")));
-    let past = content(&replaced.json(), "offerMinimumThroughputParameters").cloned().expect("a past");
+    assert_eq!(
+        replaced.header("etag"),
+        Some(&*text(&replaced.json(), "_etag"))
+    );
+    let past = content(&replaced.json(), "offerMinimumThroughputParameters")
+        .cloned()
+        .expect("a past");
     assert_eq!(number(&past, "maxThroughputEverProvisioned"), 1000);
     for (throughput, told) in [
         (Json::from(300), "less than required minimum throughput 400"),
-        (Json::from(450), "between 400 and 1000000 inclusive in increments of 100"),
+        (
+            Json::from(450),
+            "between 400 and 1000000 inclusive in increments of 100",
+        ),
         (Json::from(1_000_100), "between 400 and 1000000"),
         (Json::from("600"), "no whole number"),
         (Json::Null, "'offerThroughput' is missing"),
     ] {
-        let refused = client.call(&about("PUT", &offer).body(with(&offer, &[("offerThroughput", throughput)])));
+        let refused = client
+            .call(&about("PUT", &offer).body(with(&offer, &[("offerThroughput", throughput)])));
         assert_eq!(refused.status, 400);
         assert!(refused.text().contains(told), "{}", refused.text());
     }
@@ -114,20 +144,45 @@ fn a_throughput_beyond_the_partitions_is_pending_until_they_are_split() {
     let mut client = server.client();
     let made = container(&mut client, &[]);
     let offer = offer_of(&mut client, &made);
-    let replaced = client.call(&about("PUT", &offer).body(with(&offer, &[("offerThroughput", 21_000.into())])));
-    assert_eq!((replaced.status, manual(&replaced.json())), (200, Some(21_000)), "{}", replaced.text());
+    let replaced = client
+        .call(&about("PUT", &offer).body(with(&offer, &[("offerThroughput", 21_000.into())])));
+    assert_eq!(
+        (replaced.status, manual(&replaced.json())),
+        (200, Some(21_000)),
+        "{}",
+        replaced.text()
+    );
     assert_eq!(replaced.header("x-ms-offer-replace-pending"), Some("true"));
-    assert_eq!(content(&replaced.json(), "isOfferReplacePending"), Some(&Json::Bool(true)));
+    assert_eq!(
+        content(&replaced.json(), "isOfferReplacePending"),
+        Some(&Json::Bool(true))
+    );
     let done = std::iter::repeat_with(|| client.call(&about("GET", &offer)))
         .find(|offer| offer.header("x-ms-offer-replace-pending") == Some("false"))
         .expect("an endless iterator");
-    assert_eq!((manual(&done.json()), content(&done.json(), "isOfferReplacePending")), (Some(21_000), None));
+    assert_eq!(
+        (
+            manual(&done.json()),
+            content(&done.json(), "isOfferReplacePending")
+        ),
+        (Some(21_000), None)
+    );
     let answer = client.call(&Request::new("GET", "/dbs/blog/colls/posts/pkranges"));
     let ranges = answer.members("PartitionKeyRanges");
     let parents = |range: &Json| range.get("parents").expect("parents").to_text();
-    let shown: Vec<_> = ranges.iter().map(|range| (text(range, "id"), parents(range))).collect();
-    let wanted = [("3", r#"["0","1"]"#), ("4", r#"["0","1"]"#), ("2", r#"["0"]"#)];
-    assert_eq!(shown, wanted.map(|(id, parents)| (id.to_owned(), parents.to_owned())));
+    let shown: Vec<_> = ranges
+        .iter()
+        .map(|range| (text(range, "id"), parents(range)))
+        .collect();
+    let wanted = [
+        ("3", r#"["0","1"]"#),
+        ("4", r#"["0","1"]"#),
+        ("2", r#"["0"]"#),
+    ];
+    assert_eq!(
+        shown,
+        wanted.map(|(id, parents)| (id.to_owned(), parents.to_owned()))
+    );
     let gone = Request::query("/dbs/blog/colls/posts/docs", "SELECT * FROM c");
     let gone = gone.header("x-ms-documentdb-partitionkeyrangeid", "0");
     assert_eq!(client.call(&gone).code(), (410, 1002));
@@ -151,15 +206,27 @@ fn members_that_an_offer_cannot_take_are_refused_by_name() {
         body.set(member, value);
         let refused = client.call(&about("PUT", &offer).body(Json::Object(body).to_text()));
         assert_eq!(refused.status, 400, "{member}");
-        assert!(refused.text().contains(&format!("'{member}'")), "{}", refused.text());
+        assert!(
+            refused.text().contains(&format!("'{member}'")),
+            "{}",
+            refused.text()
+        );
     }
-    for (member, value) in [("offerIsRUPerMinuteThroughputEnabled", Json::Bool(true)), ("burst", Json::Bool(true))] {
+    for (member, value) in [
+        ("offerIsRUPerMinuteThroughputEnabled", Json::Bool(true)),
+        ("burst", Json::Bool(true)),
+    ] {
         let refused = client.call(&about("PUT", &offer).body(with(&offer, &[(member, value)])));
         assert_eq!(refused.status, 400, "{member}");
         assert!(refused.text().contains(member), "{}", refused.text());
     }
     assert_eq!(client.call(&about("PUT", &offer).body("{}")).status, 400);
-    assert_eq!(client.call(&Request::new("GET", "/offers/none").by_rid()).code(), (404, 0));
+    assert_eq!(
+        client
+            .call(&Request::new("GET", "/offers/none").by_rid())
+            .code(),
+        (404, 0)
+    );
     assert_eq!(client.call(&about("DELETE", &offer)).status, 405);
 }
 
@@ -170,19 +237,39 @@ fn the_mode_of_a_throughput_changes_by_header_and_without_a_number() {
     let made = container(&mut client, &[("x-ms-offer-throughput", "4600")]);
     let offer = offer_of(&mut client, &made);
     let settings = Json::Object(orrery_model::object! { "maxThroughput" => 4000 });
-    let by_body = client.call(&about("PUT", &offer).body(with(&offer, &[("offerAutopilotSettings", settings)])));
+    let by_body = client
+        .call(&about("PUT", &offer).body(with(&offer, &[("offerAutopilotSettings", settings)])));
     assert_eq!(by_body.status, 400);
     assert!(by_body.text().contains(TO_AUTOSCALE), "{}", by_body.text());
     // What it has, rounded so that nothing is taken away. A body, if there is one, is not asked.
-    let scales = client.call(&about("PUT", &offer).header(TO_AUTOSCALE, "true").body(with(&offer, &[])));
-    assert_eq!((scales.status, most(&scales.json())), (200, Some(5000)), "{}", scales.text());
+    let scales = client.call(
+        &about("PUT", &offer)
+            .header(TO_AUTOSCALE, "true")
+            .body(with(&offer, &[])),
+    );
+    assert_eq!(
+        (scales.status, most(&scales.json())),
+        (200, Some(5000)),
+        "{}",
+        scales.text()
+    );
     assert_eq!(scales.header("x-ms-cosmos-min-throughput"), Some("1000"));
-    assert_eq!(content(&scales.json(), "offerThroughput").and_then(Json::as_i64), Some(500));
+    assert_eq!(
+        content(&scales.json(), "offerThroughput").and_then(Json::as_i64),
+        Some(500)
+    );
     let again = client.call(&about("PUT", &offer).header(TO_AUTOSCALE, "True"));
     assert_eq!((again.status, most(&again.json())), (200, Some(5000)));
     let fixed = client.call(&about("PUT", &offer).header(TO_MANUAL, "true"));
-    assert_eq!((fixed.status, manual(&fixed.json())), (200, Some(5000)), "{}", fixed.text());
-    let both = about("PUT", &offer).header(TO_MANUAL, "true").header(TO_AUTOSCALE, "true");
+    assert_eq!(
+        (fixed.status, manual(&fixed.json())),
+        (200, Some(5000)),
+        "{}",
+        fixed.text()
+    );
+    let both = about("PUT", &offer)
+        .header(TO_MANUAL, "true")
+        .header(TO_AUTOSCALE, "true");
     assert_eq!(client.call(&both).status, 400);
 }
 
@@ -190,32 +277,61 @@ fn the_mode_of_a_throughput_changes_by_header_and_without_a_number() {
 fn an_autoscale_throughput_is_set_by_its_maximum() {
     let server = server();
     let mut client = server.client();
-    let settings = r#"{"maxThroughput":4000,"autoUpgradePolicy":{"throughputPolicy":{"incrementPercent":2}}}"#;
-    let made = container(&mut client, &[("x-ms-cosmos-offer-autopilot-settings", settings)]);
+    let settings =
+        r#"{"maxThroughput":4000,"autoUpgradePolicy":{"throughputPolicy":{"incrementPercent":2}}}"#;
+    let made = container(
+        &mut client,
+        &[("x-ms-cosmos-offer-autopilot-settings", settings)],
+    );
     let offer = offer_of(&mut client, &made);
     assert_eq!(most(&offer), Some(4000));
     let to = |max: i64, percent: i64| {
-        let policy =
-            orrery_model::object! { "throughputPolicy" => orrery_model::object! { "incrementPercent" => percent } };
-        Json::Object(orrery_model::object! { "maxThroughput" => max, "autoUpgradePolicy" => policy })
+        let policy = orrery_model::object! { "throughputPolicy" => orrery_model::object! { "incrementPercent" => percent } };
+        Json::Object(
+            orrery_model::object! { "maxThroughput" => max, "autoUpgradePolicy" => policy },
+        )
     };
-    let settings = |offer: &Json| content(offer, "offerAutopilotSettings").map(Json::to_text).unwrap_or_default();
-    let replaced = client.call(&about("PUT", &offer).body(with(&offer, &[("offerAutopilotSettings", to(7000, 20))])));
+    let settings = |offer: &Json| {
+        content(offer, "offerAutopilotSettings")
+            .map(Json::to_text)
+            .unwrap_or_default()
+    };
+    let replaced = client.call(
+        &about("PUT", &offer).body(with(&offer, &[("offerAutopilotSettings", to(7000, 20))])),
+    );
     assert_eq!(replaced.status, 200, "{}", replaced.text());
     assert_eq!(settings(&replaced.json()), to(7000, 20).to_text());
     for (body, told) in [
-        (with(&offer, &[("offerAutopilotSettings", to(500, 0))]), "less than required minimum throughput 1000"),
-        (with(&offer, &[("offerAutopilotSettings", to(1500, 0))]), "increments of 1000"),
-        (with(&offer, &[("offerAutopilotSettings", to(4000, 101))]), "incrementPercent"),
-        (with(&offer, &[("offerThroughput", 600.into())]), "set by 'maxThroughput' alone"),
-        (with(&offer, &[("offerAutopilotSettings", Json::Null)]), TO_MANUAL),
+        (
+            with(&offer, &[("offerAutopilotSettings", to(500, 0))]),
+            "less than required minimum throughput 1000",
+        ),
+        (
+            with(&offer, &[("offerAutopilotSettings", to(1500, 0))]),
+            "increments of 1000",
+        ),
+        (
+            with(&offer, &[("offerAutopilotSettings", to(4000, 101))]),
+            "incrementPercent",
+        ),
+        (
+            with(&offer, &[("offerThroughput", 600.into())]),
+            "set by 'maxThroughput' alone",
+        ),
+        (
+            with(&offer, &[("offerAutopilotSettings", Json::Null)]),
+            TO_MANUAL,
+        ),
     ] {
         let refused = client.call(&about("PUT", &offer).body(body));
         assert_eq!(refused.status, 400);
         assert!(refused.text().contains(told), "{}", refused.text());
     }
     let low = Request::new("POST", "/dbs")
-        .header("x-ms-cosmos-offer-autopilot-settings", r#"{"maxThroughput":-200}"#)
+        .header(
+            "x-ms-cosmos-offer-autopilot-settings",
+            r#"{"maxThroughput":-200}"#,
+        )
         .body(r#"{"id":"low"}"#);
     let told = "Requested throughput -200 is less than required minimum throughput 1000";
     assert!(client.call(&low).text().contains(told));
@@ -225,21 +341,40 @@ fn an_autoscale_throughput_is_set_by_its_maximum() {
 fn a_database_shares_its_throughput_with_containers_that_name_none() {
     let server = server();
     let mut client = server.client();
-    let database =
-        client.call(&Request::new("POST", "/dbs").header("x-ms-offer-throughput", "800").body(r#"{"id":"d"}"#));
-    let shared =
-        client.call(&Request::new("POST", "/dbs/d/colls").body(r#"{"id":"shared","partitionKey":{"paths":["/k"]}}"#));
+    let database = client.call(
+        &Request::new("POST", "/dbs")
+            .header("x-ms-offer-throughput", "800")
+            .body(r#"{"id":"d"}"#),
+    );
+    let shared = client.call(
+        &Request::new("POST", "/dbs/d/colls")
+            .body(r#"{"id":"shared","partitionKey":{"paths":["/k"]}}"#),
+    );
     let own = Request::new("POST", "/dbs/d/colls").header("x-ms-offer-throughput", "500");
     let own = client.call(&own.body(r#"{"id":"own","partitionKey":{"paths":["/k"]}}"#));
-    assert_eq!((database.status, shared.status, own.status), (201, 201, 201));
+    assert_eq!(
+        (database.status, shared.status, own.status),
+        (201, 201, 201)
+    );
     assert!(offers(&mut client, "resource", &text(&shared.json(), "_self")).is_empty());
     assert_eq!(manual(&offer_of(&mut client, &own.json())), Some(500));
     let offer = offer_of(&mut client, &database.json());
     assert_eq!(manual(&offer), Some(800));
-    let replaced = client.call(&about("PUT", &offer).body(with(&offer, &[("offerThroughput", 12_000.into())])));
-    assert_eq!(manual(&replaced.json()), Some(12_000), "{}", replaced.text());
+    let replaced = client
+        .call(&about("PUT", &offer).body(with(&offer, &[("offerThroughput", 12_000.into())])));
+    assert_eq!(
+        manual(&replaced.json()),
+        Some(12_000),
+        "{}",
+        replaced.text()
+    );
     assert_eq!(client.call(&Request::new("DELETE", "/dbs/d")).status, 204);
-    assert!(client.call(&Request::new("GET", "/offers")).members("Offers").is_empty());
+    assert!(
+        client
+            .call(&Request::new("GET", "/offers"))
+            .members("Offers")
+            .is_empty()
+    );
 }
 
 #[test]
@@ -247,8 +382,14 @@ fn offers_are_queried_like_any_other_feed() {
     let server = server();
     let mut client = server.client();
     for n in 1..=5 {
-        let create = Request::new("POST", "/dbs").header("x-ms-offer-throughput", (n * 500).to_string());
-        assert_eq!(client.call(&create.body(format!("{{\"id\":\"d{n}\"}}"))).status, 201);
+        let create =
+            Request::new("POST", "/dbs").header("x-ms-offer-throughput", (n * 500).to_string());
+        assert_eq!(
+            client
+                .call(&create.body(format!("{{\"id\":\"d{n}\"}}")))
+                .status,
+            201
+        );
     }
     let text = "SELECT VALUE o.content.offerThroughput FROM o WHERE o.content.offerThroughput > 500 \
                 ORDER BY o.content.offerThroughput DESC";
@@ -274,24 +415,59 @@ fn statistics_and_quotas_count_what_is_stored() {
     let mut client = server.client();
     container(&mut client, &[("x-ms-offer-throughput", "12000")]);
     for n in 0..20 {
-        client.create(ITEMS, &format!(r#"{{"id":"i{n}","postId":"p{n}","text":"{}"}}"#, "x".repeat(2000)));
+        client.create(
+            ITEMS,
+            &format!(
+                r#"{{"id":"i{n}","postId":"p{n}","text":"{}"}}"#,
+                "x".repeat(2000)
+            ),
+        );
     }
     let read = Request::new("GET", "/dbs/blog/colls/posts");
     assert!(client.call(&read).json().get("statistics").is_none());
-    let shown = client.call(&read.clone().header("x-ms-documentdb-populatepartitionstatistics", "True")).json();
-    let statistics = shown.get("statistics").and_then(Json::as_array).expect("statistics");
-    assert_eq!(statistics.iter().map(|s| text(s, "id")).collect::<Vec<_>>(), ["0", "1"]);
-    assert_eq!(statistics.iter().map(|s| number(s, "documentCount")).sum::<u64>(), 20);
+    let shown = client
+        .call(
+            &read
+                .clone()
+                .header("x-ms-documentdb-populatepartitionstatistics", "True"),
+        )
+        .json();
+    let statistics = shown
+        .get("statistics")
+        .and_then(Json::as_array)
+        .expect("statistics");
+    assert_eq!(
+        statistics.iter().map(|s| text(s, "id")).collect::<Vec<_>>(),
+        ["0", "1"]
+    );
+    assert_eq!(
+        statistics
+            .iter()
+            .map(|s| number(s, "documentCount"))
+            .sum::<u64>(),
+        20
+    );
     let kilobytes: u64 = statistics.iter().map(|s| number(s, "sizeInKB")).sum();
     assert!((40..50).contains(&kilobytes), "{kilobytes}");
-    assert!(statistics.iter().all(|s| s.get("partitionKeys").and_then(Json::as_array) == Some(&[][..])));
+    assert!(
+        statistics
+            .iter()
+            .all(|s| s.get("partitionKeys").and_then(Json::as_array) == Some(&[][..]))
+    );
     let quota = client.call(&read.header("x-ms-documentdb-populatequotainfo", "True"));
     let usage = quota.header("x-ms-resource-usage").expect("the usage");
-    assert!(usage.starts_with("documentSize=0;documentsSize=4") && usage.contains(";documentsCount=20;"), "{usage}");
+    assert!(
+        usage.starts_with("documentSize=0;documentsSize=4")
+            && usage.contains(";documentsCount=20;"),
+        "{usage}"
+    );
     // A collection is its documents and its index.
     let size = |name: &str| {
-        let size = usage.split(';').find_map(|part| part.strip_prefix(name)?.strip_prefix('='));
-        size.and_then(|size| size.parse::<u64>().ok()).expect("a size")
+        let size = usage
+            .split(';')
+            .find_map(|part| part.strip_prefix(name)?.strip_prefix('='));
+        size.and_then(|size| size.parse::<u64>().ok())
+            .expect("a size")
     };
     assert!(size("collectionSize") > size("documentsSize"), "{usage}");
     let script = r#"{"id":"s","body":"function () {}"}"#;
@@ -299,8 +475,12 @@ fn statistics_and_quotas_count_what_is_stored() {
         ("sprocs", "storedProcedures=1;triggers=0;functions=0;"),
         ("udfs", "storedProcedures=1;triggers=0;functions=1;"),
     ] {
-        let answer = client.call(&Request::new("POST", &format!("/dbs/blog/colls/posts/{feed}")).body(script));
+        let answer = client
+            .call(&Request::new("POST", &format!("/dbs/blog/colls/posts/{feed}")).body(script));
         assert_eq!(answer.header("x-ms-resource-usage"), Some(usage), "{feed}");
-        assert_eq!(answer.header("x-ms-resource-quota"), Some("storedProcedures=100;triggers=50;functions=50;"));
+        assert_eq!(
+            answer.header("x-ms-resource-quota"),
+            Some("storedProcedures=100;triggers=50;functions=50;")
+        );
     }
 }

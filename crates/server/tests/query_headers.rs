@@ -15,8 +15,11 @@ const RANGED: &str = "/dbs/blog/colls/ranged/docs";
 /// A container of several physical partitions with items of which many share a value.
 fn make_ranged(client: &mut Client) -> Vec<String> {
     let body = r#"{"id":"ranged","partitionKey":{"paths":["/id"],"kind":"Hash","version":2}}"#;
-    let made =
-        client.call(&Request::new("POST", "/dbs/blog/colls").header("x-ms-offer-throughput", "12000").body(body));
+    let made = client.call(
+        &Request::new("POST", "/dbs/blog/colls")
+            .header("x-ms-offer-throughput", "12000")
+            .body(body),
+    );
     assert_eq!(made.status, 201, "{}", made.text());
     for n in 0..40 {
         let value = match n % 5 {
@@ -25,7 +28,11 @@ fn make_ranged(client: &mut Client) -> Vec<String> {
             kind => format!(r#","n":{}"#, kind % 3),
         };
         let body = format!(r#"{{"id":"i{n}"{value}}}"#);
-        let answer = client.call(&Request::new("POST", RANGED).key(&format!("i{n}")).body(body));
+        let answer = client.call(
+            &Request::new("POST", RANGED)
+                .key(&format!("i{n}"))
+                .body(body),
+        );
         assert_eq!(answer.status, 201, "{}", answer.text());
     }
     client.range_ids("/dbs/blog/colls/ranged")
@@ -36,15 +43,25 @@ fn rewritten(direction: &str, range: &str, filter: Option<&str>) -> Request {
     let query = format!(
         "SELECT c._rid, [{{\"item\": c.n}}] AS orderByItems, {{\"id\": c.id}} AS payload FROM c WHERE (true) ORDER BY c.n {direction}"
     );
-    let filter = filter.map_or(String::new(), |filter| format!(r#","resumeFilter":{filter}"#));
+    let filter = filter.map_or(String::new(), |filter| {
+        format!(r#","resumeFilter":{filter}"#)
+    });
     Request::query(RANGED, &query)
         .header("x-ms-documentdb-partitionkeyrangeid", range)
-        .body(format!(r#"{{"query":{}{filter}}}"#, Json::from(query.as_str()).to_text()))
+        .body(format!(
+            r#"{{"query":{}{filter}}}"#,
+            Json::from(query.as_str()).to_text()
+        ))
 }
 
 /// The value of a row's sort key as a resume filter has it: undefined is an empty array.
 fn resume_value(row: &Json) -> String {
-    let item = row.get("orderByItems").and_then(Json::as_array).expect("sort keys")[0].get("item").cloned();
+    let item = row
+        .get("orderByItems")
+        .and_then(Json::as_array)
+        .expect("sort keys")[0]
+        .get("item")
+        .cloned();
     item.map_or("[]".to_owned(), |value| value.to_text())
 }
 
@@ -53,19 +70,34 @@ fn a_resume_filter_goes_on_behind_each_row_of_each_range() {
     let (_server, mut client) = with_posts();
     let ranges = make_ranged(&mut client);
     assert!(ranges.len() > 1, "one range proves nothing");
-    for (direction, range) in ["ASC", "DESC"].iter().flat_map(|d| ranges.iter().map(move |r| (*d, r))) {
+    for (direction, range) in ["ASC", "DESC"]
+        .iter()
+        .flat_map(|d| ranges.iter().map(move |r| (*d, r)))
+    {
         let (all, _) = client.pages(&rewritten(direction, range, None));
         assert!(all.len() > 10, "{range} has {} rows", all.len());
         for (at, row) in all.iter().enumerate() {
             let (value, rid) = (resume_value(row), text(row, "_rid"));
             let told = format!("{direction} in {range} at {at}, {value}");
             let from = format!(r#"{{"value":[{value}],"rid":"{rid}","exclude":false}}"#);
-            assert_eq!(client.pages(&rewritten(direction, range, Some(&from))).0, all[at..], "{told}");
+            assert_eq!(
+                client.pages(&rewritten(direction, range, Some(&from))).0,
+                all[at..],
+                "{told}"
+            );
             let paged = rewritten(direction, range, Some(&from)).header("x-ms-max-item-count", "3");
             assert_eq!(client.pages(&paged).0, all[at..], "{told}, in pages");
             let behind = format!(r#"{{"value":[{value}],"exclude":true}}"#);
-            let next = all.iter().skip(at).position(|row| resume_value(row) != value).map_or(all.len(), |n| at + n);
-            assert_eq!(client.pages(&rewritten(direction, range, Some(&behind))).0, all[next..], "{told}, behind");
+            let next = all
+                .iter()
+                .skip(at)
+                .position(|row| resume_value(row) != value)
+                .map_or(all.len(), |n| at + n);
+            assert_eq!(
+                client.pages(&rewritten(direction, range, Some(&behind))).0,
+                all[next..],
+                "{told}, behind"
+            );
         }
     }
 }
@@ -74,18 +106,30 @@ fn a_resume_filter_goes_on_behind_each_row_of_each_range() {
 fn a_continuation_and_a_resume_filter_together_lose_and_repeat_nothing() {
     let (_server, mut client) = with_posts();
     let ranges = make_ranged(&mut client);
-    for (direction, range) in ["ASC", "DESC"].iter().flat_map(|d| ranges.iter().map(move |r| (*d, r))) {
+    for (direction, range) in ["ASC", "DESC"]
+        .iter()
+        .flat_map(|d| ranges.iter().map(move |r| (*d, r)))
+    {
         let (all, _) = client.pages(&rewritten(direction, range, None));
-        let first = client.call(&rewritten(direction, range, None).header("x-ms-max-item-count", "4"));
-        let continuation = first.header("x-ms-continuation").expect("more than four rows").to_owned();
+        let first =
+            client.call(&rewritten(direction, range, None).header("x-ms-max-item-count", "4"));
+        let continuation = first
+            .header("x-ms-continuation")
+            .expect("more than four rows")
+            .to_owned();
         for at in [1, 4, 7] {
             let filter = format!(
                 r#"{{"value":[{}],"rid":"{}","exclude":false}}"#,
                 resume_value(&all[at]),
                 text(&all[at], "_rid")
             );
-            let request = rewritten(direction, range, Some(&filter)).header("x-ms-continuation", continuation.as_str());
-            assert_eq!(client.pages(&request).0, all[at.max(4)..], "{direction} in {range} at {at}");
+            let request = rewritten(direction, range, Some(&filter))
+                .header("x-ms-continuation", continuation.as_str());
+            assert_eq!(
+                client.pages(&request).0,
+                all[at.max(4)..],
+                "{direction} in {range} at {at}"
+            );
         }
     }
 }
@@ -103,14 +147,27 @@ fn a_resume_filter_that_makes_no_sense_is_400() {
         (ordered, "{}", "'value' is not an array"),
         (ordered, r#"{"value":[1,2]}"#, "as many values"),
         ("SELECT * FROM c", r#"{"value":[1]}"#, "as many values"),
-        (ordered, r#"{"value":[{"type":"array","low":1,"high":-2}]}"#, "array or object is not supported"),
+        (
+            ordered,
+            r#"{"value":[{"type":"array","low":1,"high":-2}]}"#,
+            "array or object is not supported",
+        ),
         (ordered, r#"{"value":[1],"rid":"none"}"#, "'rid'"),
     ] {
         let answer = ask(&mut client, ITEMS, query, filter);
         assert_eq!(answer.status, 400, "{filter}: {}", answer.text());
-        assert!(text(&answer.json(), "message").contains(told), "{filter}: {}", answer.text());
+        assert!(
+            text(&answer.json(), "message").contains(told),
+            "{filter}: {}",
+            answer.text()
+        );
     }
-    let answer = ask(&mut client, "/dbs", "SELECT * FROM c ORDER BY c.id", r#"{"value":["a"]}"#);
+    let answer = ask(
+        &mut client,
+        "/dbs",
+        "SELECT * FROM c ORDER BY c.id",
+        r#"{"value":["a"]}"#,
+    );
     assert_eq!(answer.status, 400, "{}", answer.text());
     let answer = ask(&mut client, ITEMS, ordered, "null");
     assert_eq!(answer.status, 200, "{}", answer.text());
@@ -122,9 +179,15 @@ fn how_ties_come_is_told_with_every_page_of_items() {
     let mut told = |path: &str, query: &str| {
         let answer = client.call(&Request::query(path, query));
         assert_eq!(answer.status, 200, "{}", answer.text());
-        answer.header("x-ms-cosmos-query-execution-info").map(str::to_owned)
+        answer
+            .header("x-ms-cosmos-query-execution-info")
+            .map(str::to_owned)
     };
-    let info = |reverse: bool| Some(format!(r#"{{"reverseRidEnabled":false,"reverseIndexScan":{reverse}}}"#));
+    let info = |reverse: bool| {
+        Some(format!(
+            r#"{{"reverseRidEnabled":false,"reverseIndexScan":{reverse}}}"#
+        ))
+    };
     assert_eq!(told(ITEMS, "SELECT * FROM c"), info(false));
     assert_eq!(told(ITEMS, "SELECT * FROM c ORDER BY c.n ASC"), info(false));
     assert_eq!(told(ITEMS, "SELECT * FROM c ORDER BY c.n DESC"), info(true));
@@ -135,8 +198,9 @@ fn how_ties_come_is_told_with_every_page_of_items() {
 fn advice_comes_when_asked_for_and_where_there_is_any() {
     let (_server, mut client) = with_posts();
     let advised = "SELECT * FROM c WHERE CONTAINS(c.a, 'x') AND LOWER(c.b) = 'y' AND ARRAY_CONTAINS(c.t, {d: 1}, true)";
-    let request =
-        |query: &str, asked: &str| Request::query(ITEMS, query).header("x-ms-cosmos-populatequeryadvice", asked);
+    let request = |query: &str, asked: &str| {
+        Request::query(ITEMS, query).header("x-ms-cosmos-populatequeryadvice", asked)
+    };
     let answer = client.call(&request(advised, "True"));
     assert_eq!(answer.status, 200, "{}", answer.text());
     let header = answer.header("x-ms-cosmos-query-advice").expect("advice");
@@ -145,9 +209,16 @@ fn advice_comes_when_asked_for_and_where_there_is_any() {
         parse(decoded.as_bytes()).expect("JSON").to_text(),
         r#"[{"Id":"QA1000","Params":[]},{"Id":"QA1002","Params":[]},{"Id":"QA1006","Params":[]}]"#
     );
-    for (query, asked) in [("SELECT * FROM c WHERE c.a = 1", "True"), (advised, "False")] {
+    for (query, asked) in [
+        ("SELECT * FROM c WHERE c.a = 1", "True"),
+        (advised, "False"),
+    ] {
         let answer = client.call(&request(query, asked));
-        assert_eq!((answer.status, answer.header("x-ms-cosmos-query-advice")), (200, None), "{query}");
+        assert_eq!(
+            (answer.status, answer.header("x-ms-cosmos-query-advice")),
+            (200, None),
+            "{query}"
+        );
     }
     assert_eq!(client.call(&request(advised, "perhaps")).status, 400);
 }
@@ -159,7 +230,8 @@ const POSTS: &str = "/dbs/blog/colls/posts";
 
 /// The container's index as it stands now, in percent.
 fn progress(client: &mut Client) -> String {
-    let answer = client.call(&Request::new("GET", POSTS).header("x-ms-documentdb-populatequotainfo", "True"));
+    let answer = client
+        .call(&Request::new("GET", POSTS).header("x-ms-documentdb-populatequotainfo", "True"));
     let header = answer.header("x-ms-documentdb-collection-index-transformation-progress");
     header.expect("the progress").to_owned()
 }
@@ -168,19 +240,39 @@ fn progress(client: &mut Client) -> String {
 fn a_change_of_the_policy_shows_its_progress() {
     let (_server, mut client) = with_posts();
     for n in 0..20 {
-        client.create(ITEMS, &format!(r#"{{"id":"i{n}","postId":"p1","n":{n},"text":"t"}}"#));
+        client.create(
+            ITEMS,
+            &format!(r#"{{"id":"i{n}","postId":"p1","n":{n},"text":"t"}}"#),
+        );
     }
     assert_eq!(progress(&mut client), "100");
-    let key = client.call(&Request::new("GET", POSTS)).json().get("partitionKey").expect("the key").clone();
-    let body = ORDERED.replace(r#"{"paths":["/postId"],"kind":"Hash","version":2}"#, &key.to_text());
-    assert_eq!(client.call(&Request::new("PUT", POSTS).body(body)).status, 200);
-    let query = Request::query(ITEMS, "SELECT VALUE c.n FROM c WHERE c.postId = 'p1' ORDER BY c.postId, c.n DESC");
+    let key = client
+        .call(&Request::new("GET", POSTS))
+        .json()
+        .get("partitionKey")
+        .expect("the key")
+        .clone();
+    let body = ORDERED.replace(
+        r#"{"paths":["/postId"],"kind":"Hash","version":2}"#,
+        &key.to_text(),
+    );
+    assert_eq!(
+        client.call(&Request::new("PUT", POSTS).body(body)).status,
+        200
+    );
+    let query = Request::query(
+        ITEMS,
+        "SELECT VALUE c.n FROM c WHERE c.postId = 'p1' ORDER BY c.postId, c.n DESC",
+    );
     let query = query.header("x-ms-documentdb-query-enablecrosspartition", "True");
     let wanted: Vec<Json> = (0..20).rev().map(Json::from).collect();
     // Right while it is made, and when it is there.
     let mut seen = progress(&mut client);
     while seen != "100" {
-        assert!(seen.parse::<u8>().is_ok_and(|percent| percent < 100), "{seen}");
+        assert!(
+            seen.parse::<u8>().is_ok_and(|percent| percent < 100),
+            "{seen}"
+        );
         assert_eq!(client.call(&query).rows(), wanted);
         seen = progress(&mut client);
     }
@@ -191,12 +283,24 @@ fn a_change_of_the_policy_shows_its_progress() {
 fn index_metrics_come_in_both_encodings() {
     let (_server, mut client) = with_posts();
     client.create(ITEMS, r#"{"id":"a","postId":"p1","n":1}"#);
-    let query = |header| Request::query(ITEMS, "SELECT * FROM c WHERE c.n = 1").key("p1").header(header, "True");
+    let query = |header| {
+        Request::query(ITEMS, "SELECT * FROM c WHERE c.n = 1")
+            .key("p1")
+            .header(header, "True")
+    };
     let base64 = client.call(&query("x-ms-cosmos-populateindexmetrics"));
     let percent = client.call(&query("x-ms-cosmos-populateindexmetrics-v2"));
-    let told = |answer: &Answer| answer.header("x-ms-cosmos-index-utilization").expect("index metrics").to_owned();
+    let told = |answer: &Answer| {
+        answer
+            .header("x-ms-cosmos-index-utilization")
+            .expect("index metrics")
+            .to_owned()
+    };
     let plain = STANDARD.decode(told(&base64)).expect("base64");
-    let decoded = percent_decode_str(&told(&percent)).decode_utf8().expect("UTF-8").into_owned();
+    let decoded = percent_decode_str(&told(&percent))
+        .decode_utf8()
+        .expect("UTF-8")
+        .into_owned();
     assert_eq!(String::from_utf8(plain).expect("UTF-8"), decoded);
     let document = parse(decoded.as_bytes()).expect("JSON");
     let specs = |name: &str| -> Vec<String> {
@@ -205,7 +309,12 @@ fn index_metrics_come_in_both_encodings() {
     };
     assert_eq!(specs("UtilizedSingleIndexes"), ["/postId/?", "/n/?"]);
     assert_eq!(specs("PotentialSingleIndexes"), [""; 0]);
-    assert_eq!(client.call(&query("x-ms-cosmos-priority-level-x")).header("x-ms-cosmos-index-utilization"), None);
+    assert_eq!(
+        client
+            .call(&query("x-ms-cosmos-priority-level-x"))
+            .header("x-ms-cosmos-index-utilization"),
+        None
+    );
 }
 
 #[test]
@@ -216,13 +325,25 @@ fn explain_tells_how_each_range_was_searched() {
         .header("x-ms-documentdb-query-enablecrosspartition", "True");
     assert_eq!(client.call(&query).header("x-orrery-explanation"), None);
     let told = client.call(&query.header("x-orrery-explain", "True"));
-    let told = told.header("x-orrery-explanation").expect("an explanation").to_owned();
-    let told = percent_decode_str(&told).decode_utf8().expect("UTF-8").into_owned();
+    let told = told
+        .header("x-orrery-explanation")
+        .expect("an explanation")
+        .to_owned();
+    let told = percent_decode_str(&told)
+        .decode_utf8()
+        .expect("UTF-8")
+        .into_owned();
     let document = parse(told.as_bytes()).expect("JSON");
     assert_eq!(text(&document, "condition"), "/n = 1");
-    let range = &document.get("ranges").and_then(Json::as_array).expect("ranges")[0];
+    let range = &document
+        .get("ranges")
+        .and_then(Json::as_array)
+        .expect("ranges")[0];
     assert_eq!(text(range, "access"), "index /n = 1");
-    assert_eq!(range.get("work").and_then(|work| work.get("loadedItems")), Some(&Json::from(1)));
+    assert_eq!(
+        range.get("work").and_then(|work| work.get("loadedItems")),
+        Some(&Json::from(1))
+    );
 }
 
 #[test]
@@ -231,8 +352,14 @@ fn a_query_that_one_range_answers_says_so_on_every_page() {
     for n in 0..5 {
         client.create(ITEMS, &format!(r#"{{"id":"i{n}","postId":"p1"}}"#));
     }
-    let query = Request::query(ITEMS, "SELECT VALUE c.id FROM c ORDER BY c.id").header("x-ms-max-item-count", "2");
-    assert_eq!(client.call(&query).header("x-ms-cosmos-query-requiresdistribution"), None);
+    let query = Request::query(ITEMS, "SELECT VALUE c.id FROM c ORDER BY c.id")
+        .header("x-ms-max-item-count", "2");
+    assert_eq!(
+        client
+            .call(&query)
+            .header("x-ms-cosmos-query-requiresdistribution"),
+        None
+    );
     let query = query
         .header("x-ms-cosmos-query-optimisticdirectexecute", "True")
         .header("x-ms-documentdb-partitionkeyrangeid", "0");
@@ -241,8 +368,14 @@ fn a_query_that_one_range_answers_says_so_on_every_page() {
     while let Some(request) = next {
         let page = client.call(&request);
         assert_eq!(page.status, 200, "{}", page.text());
-        assert_eq!(page.header("x-ms-cosmos-query-requiresdistribution"), Some("False"), "page {pages}");
-        next = page.header("x-ms-continuation").map(|place| query.clone().header("x-ms-continuation", place));
+        assert_eq!(
+            page.header("x-ms-cosmos-query-requiresdistribution"),
+            Some("False"),
+            "page {pages}"
+        );
+        next = page
+            .header("x-ms-continuation")
+            .map(|place| query.clone().header("x-ms-continuation", place));
         pages += 1;
     }
     assert_eq!(pages, 3);

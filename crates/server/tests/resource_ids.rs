@@ -37,15 +37,31 @@ fn the_self_link_of_an_item_reads_replaces_and_deletes_it() {
     client.make_posts();
     let item = created(&mut client, ITEMS, r#"{"id":"a","postId":"p","n":1}"#);
     let link = text(&item, "_self");
-    for form in [link.clone(), link.trim_end_matches('/').to_owned(), link.replace('=', "%3D")] {
+    for form in [
+        link.clone(),
+        link.trim_end_matches('/').to_owned(),
+        link.replace('=', "%3D"),
+    ] {
         let answer = client.call(&by_rid("GET", &form).key("p"));
         assert_eq!((answer.status, id(&answer)), (200, "a".into()), "{form}");
     }
-    let answer = client.call(&by_rid("PUT", &link).key("p").body(r#"{"id":"b","postId":"p","n":2}"#));
+    let answer = client.call(
+        &by_rid("PUT", &link)
+            .key("p")
+            .body(r#"{"id":"b","postId":"p","n":2}"#),
+    );
     assert_eq!((answer.status, id(&answer)), (200, "b".into()));
-    assert_eq!(text(&answer.json(), "_self"), link, "a new id leaves the resource id as it is");
+    assert_eq!(
+        text(&answer.json(), "_self"),
+        link,
+        "a new id leaves the resource id as it is"
+    );
     assert_eq!(client.call(&by_rid("HEAD", &link).key("p")).status, 200);
-    let stale = client.call(&by_rid("DELETE", &link).key("p").header("If-Match", text(&item, "_etag")));
+    let stale = client.call(
+        &by_rid("DELETE", &link)
+            .key("p")
+            .header("If-Match", text(&item, "_etag")),
+    );
     assert_eq!(stale.status, 412);
     assert_eq!(client.call(&by_rid("DELETE", &link).key("p")).status, 204);
     assert_eq!(client.call(&by_rid("GET", &link).key("p")).code(), (404, 0));
@@ -56,18 +72,48 @@ fn a_resource_id_finds_its_item_only_in_its_partition_and_container() {
     let server = server();
     let mut client = server.client();
     client.make_posts();
-    client
-        .create("/dbs/blog/colls", r#"{"id":"other","partitionKey":{"paths":["/postId"],"kind":"Hash","version":2}}"#);
-    let link = text(&created(&mut client, ITEMS, r#"{"id":"a","postId":"p"}"#), "_self");
+    client.create(
+        "/dbs/blog/colls",
+        r#"{"id":"other","partitionKey":{"paths":["/postId"],"kind":"Hash","version":2}}"#,
+    );
+    let link = text(
+        &created(&mut client, ITEMS, r#"{"id":"a","postId":"p"}"#),
+        "_self",
+    );
     let other = text(&read(&mut client, "/dbs/blog/colls/other"), "_self");
-    let item_rid = link.trim_end_matches('/').rsplit('/').next().expect("a rid").to_owned();
+    let item_rid = link
+        .trim_end_matches('/')
+        .rsplit('/')
+        .next()
+        .expect("a rid")
+        .to_owned();
     assert_eq!(client.call(&by_rid("GET", &link).key("q")).code(), (404, 0));
-    assert_eq!(client.call(&by_rid("GET", &format!("{other}docs/{item_rid}")).key("p")).code(), (404, 0));
-    assert_eq!(client.call(&by_rid("DELETE", &format!("{other}docs/{item_rid}")).key("p")).code(), (404, 0));
+    assert_eq!(
+        client
+            .call(&by_rid("GET", &format!("{other}docs/{item_rid}")).key("p"))
+            .code(),
+        (404, 0)
+    );
+    assert_eq!(
+        client
+            .call(&by_rid("DELETE", &format!("{other}docs/{item_rid}")).key("p"))
+            .code(),
+        (404, 0)
+    );
     // The whole path is by resource id or by name, as its first id says.
-    assert_eq!(client.call(&Request::new("GET", &format!("{ITEMS}/{item_rid}")).key("p")).code(), (404, 0));
+    assert_eq!(
+        client
+            .call(&Request::new("GET", &format!("{ITEMS}/{item_rid}")).key("p"))
+            .code(),
+        (404, 0)
+    );
     let container = link.split("docs/").next().expect("a container");
-    assert_eq!(client.call(&by_rid("GET", &format!("{container}docs/a")).key("p")).code(), (404, 0));
+    assert_eq!(
+        client
+            .call(&by_rid("GET", &format!("{container}docs/a")).key("p"))
+            .code(),
+        (404, 0)
+    );
 }
 
 #[test]
@@ -81,8 +127,10 @@ fn containers_and_databases_are_read_replaced_and_deleted_by_their_self_links() 
     assert_eq!(id(&client.call(&by_rid("GET", &database))), "blog");
     let body = r#"{"id":"posts","partitionKey":{"paths":["/postId"],"kind":"Hash","version":2},"defaultTtl":60}"#;
     assert_eq!(client.call(&by_rid("PUT", &link).body(body)).status, 200);
-    let more = client
-        .call(&by_rid("POST", &format!("{database}colls")).body(r#"{"id":"more","partitionKey":{"paths":["/k"]}}"#));
+    let more = client.call(
+        &by_rid("POST", &format!("{database}colls"))
+            .body(r#"{"id":"more","partitionKey":{"paths":["/k"]}}"#),
+    );
     assert_eq!(more.status, 201, "{}", more.text());
     assert_eq!(client.call(&by_rid("DELETE", &link)).status, 204);
     assert_eq!(client.call(&by_rid("GET", &link)).code(), (404, 0));
@@ -112,23 +160,42 @@ fn scripts_of_every_kind_are_reached_by_their_self_links() {
     let mut client = server.client();
     client.make_posts();
     let source = r#""body":"function () { getContext().getResponse().setBody('ran'); }""#;
-    for (feed, members) in
-        [("sprocs", ""), ("triggers", r#","triggerType":"Pre","triggerOperation":"All""#), ("udfs", "")]
-    {
+    for (feed, members) in [
+        ("sprocs", ""),
+        (
+            "triggers",
+            r#","triggerType":"Pre","triggerOperation":"All""#,
+        ),
+        ("udfs", ""),
+    ] {
         let body = format!(r#"{{"id":"s",{source}{members}}}"#);
         let script = created(&mut client, &format!("/dbs/blog/colls/posts/{feed}"), &body);
         let link = text(&script, "_self");
         assert_eq!(id(&client.call(&by_rid("GET", &link))), "s", "{feed}");
-        assert_eq!(client.call(&by_rid("PUT", &link).body(body.as_bytes())).status, 200, "{feed}");
+        assert_eq!(
+            client
+                .call(&by_rid("PUT", &link).body(body.as_bytes()))
+                .status,
+            200,
+            "{feed}"
+        );
         if feed == "sprocs" {
             let ran = client.call(&by_rid("POST", &link).key("p"));
             assert_eq!((ran.status, ran.text()), (200, "\"ran\"".into()));
         }
         // A resource id of another kind is not there.
         let wrong = link.replace(feed, if feed == "udfs" { "sprocs" } else { "udfs" });
-        assert_eq!(client.call(&by_rid("GET", &wrong)).code(), (404, 0), "{feed}");
+        assert_eq!(
+            client.call(&by_rid("GET", &wrong)).code(),
+            (404, 0),
+            "{feed}"
+        );
         assert_eq!(client.call(&by_rid("DELETE", &link)).status, 204, "{feed}");
-        assert_eq!(client.call(&by_rid("GET", &link)).code(), (404, 0), "{feed}");
+        assert_eq!(
+            client.call(&by_rid("GET", &link)).code(),
+            (404, 0),
+            "{feed}"
+        );
     }
 }
 
@@ -137,15 +204,33 @@ fn links_into_a_container_that_was_made_anew_are_stale() {
     let server = server();
     let mut client = server.client();
     client.make_posts();
-    let item = text(&created(&mut client, ITEMS, r#"{"id":"a","postId":"p"}"#), "_self");
+    let item = text(
+        &created(&mut client, ITEMS, r#"{"id":"a","postId":"p"}"#),
+        "_self",
+    );
     let container = text(&read(&mut client, "/dbs/blog/colls/posts"), "_self");
-    assert_eq!(client.call(&Request::new("DELETE", "/dbs/blog/colls/posts")).status, 204);
-    client
-        .create("/dbs/blog/colls", r#"{"id":"posts","partitionKey":{"paths":["/postId"],"kind":"Hash","version":2}}"#);
+    assert_eq!(
+        client
+            .call(&Request::new("DELETE", "/dbs/blog/colls/posts"))
+            .status,
+        204
+    );
+    client.create(
+        "/dbs/blog/colls",
+        r#"{"id":"posts","partitionKey":{"paths":["/postId"],"kind":"Hash","version":2}}"#,
+    );
     client.create(ITEMS, r#"{"id":"a","postId":"p"}"#);
     assert_eq!(client.call(&by_rid("GET", &container)).code(), (404, 0));
-    assert_eq!(client.call(&by_rid("GET", &item).key("p")).code(), (404, 1003));
-    assert_eq!(client.call(&by_rid("GET", &format!("{container}pkranges"))).code(), (404, 1003));
+    assert_eq!(
+        client.call(&by_rid("GET", &item).key("p")).code(),
+        (404, 1003)
+    );
+    assert_eq!(
+        client
+            .call(&by_rid("GET", &format!("{container}pkranges")))
+            .code(),
+        (404, 1003)
+    );
 }
 
 #[test]
@@ -153,10 +238,19 @@ fn a_database_may_be_named_like_a_resource_id() {
     let server = server();
     let mut client = server.client();
     client.create("/dbs", r#"{"id":"AAAAAA=="}"#);
-    client.create("/dbs/AAAAAA==/colls", r#"{"id":"c","partitionKey":{"paths":["/k"]}}"#);
-    let item = created(&mut client, "/dbs/AAAAAA==/colls/c/docs", r#"{"id":"a","k":1}"#);
-    let answer =
-        client.call(&Request::new("GET", "/dbs/AAAAAA==/colls/c/docs/a").header("x-ms-documentdb-partitionkey", "[1]"));
+    client.create(
+        "/dbs/AAAAAA==/colls",
+        r#"{"id":"c","partitionKey":{"paths":["/k"]}}"#,
+    );
+    let item = created(
+        &mut client,
+        "/dbs/AAAAAA==/colls/c/docs",
+        r#"{"id":"a","k":1}"#,
+    );
+    let answer = client.call(
+        &Request::new("GET", "/dbs/AAAAAA==/colls/c/docs/a")
+            .header("x-ms-documentdb-partitionkey", "[1]"),
+    );
     assert_eq!((answer.status, id(&answer)), (200, "a".into()));
     let link = text(&item, "_self");
     assert!(!link.starts_with("dbs/AAAAAA=="), "{link}");

@@ -16,7 +16,9 @@ const UPSERT: i32 = 20;
 /// The checksum of zlib, bit by bit.
 fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0u32, |crc, byte| {
-        (0..8).fold(crc ^ u32::from(*byte), |crc, _| crc >> 1 ^ if crc & 1 == 1 { 0xEDB8_8320 } else { 0 })
+        (0..8).fold(crc ^ u32::from(*byte), |crc, _| {
+            crc >> 1 ^ if crc & 1 == 1 { 0xEDB8_8320 } else { 0 }
+        })
     })
 }
 
@@ -41,7 +43,12 @@ fn sized(bytes: &[u8]) -> Vec<u8> {
 
 /// An operation; its parts in the order of the schema: partition key, id, body.
 fn operation(kind: i32, key: Option<&str>, id: Option<&str>, body: Option<&str>) -> Operation {
-    let mut made = Operation { mask: 3, kind, variable: Vec::new(), sparse: Vec::new() };
+    let mut made = Operation {
+        mask: 3,
+        kind,
+        variable: Vec::new(),
+        sparse: Vec::new(),
+    };
     for (bit, part) in [(4, key), (16, id), (64, body)] {
         let Some(part) = part else { continue };
         made.mask |= bit;
@@ -63,7 +70,11 @@ impl Operation {
     }
 
     fn row(&self) -> Vec<u8> {
-        let head = [&[0x81, 0x70, 0x54, 0xE1, 0x7F, self.mask][..], &self.kind.to_le_bytes(), &2i32.to_le_bytes()];
+        let head = [
+            &[0x81, 0x70, 0x54, 0xE1, 0x7F, self.mask][..],
+            &self.kind.to_le_bytes(),
+            &2i32.to_le_bytes(),
+        ];
         [&head.concat()[..], &self.variable, &self.sparse].concat()
     }
 }
@@ -114,9 +125,15 @@ fn unsized_<'a>(bytes: &mut &'a [u8]) -> &'a [u8] {
 
 fn seen(answer: &Answer) -> Vec<Seen> {
     assert!(matches!(answer.status, 200 | 207), "{}", answer.text());
-    assert_eq!(answer.header("content-type"), Some("application/octet-stream"));
+    assert_eq!(
+        answer.header("content-type"),
+        Some("application/octet-stream")
+    );
     let mut bytes = &answer.body[..];
-    assert_eq!(split(&mut bytes, 10), [0x81, 0xF0, 0xD8, 0xFF, 0x7F, 0x01, 10, 0, 0, 0]);
+    assert_eq!(
+        split(&mut bytes, 10),
+        [0x81, 0xF0, 0xD8, 0xFF, 0x7F, 0x01, 10, 0, 0, 0]
+    );
     let mut all = Vec::new();
     while !bytes.is_empty() {
         assert_eq!(split(&mut bytes, 5), [0x81, 0xF1, 0xD8, 0xFF, 0x7F]);
@@ -126,7 +143,11 @@ fn seen(answer: &Answer) -> Vec<Seen> {
         assert_eq!(crc32(row), checksum);
         assert_eq!(split(&mut row, 5), [0x81, 0x71, 0x54, 0xE1, 0x7F]);
         let mask = split(&mut row, 1)[0];
-        let mut one = Seen { status: int(&mut row), sub_status: int(&mut row), ..Seen::default() };
+        let mut one = Seen {
+            status: int(&mut row),
+            sub_status: int(&mut row),
+            ..Seen::default()
+        };
         if mask & 4 != 0 {
             one.etag = Some(String::from_utf8(unsized_(&mut row).to_vec()).expect("UTF-8"));
         }
@@ -135,7 +156,10 @@ fn seen(answer: &Answer) -> Vec<Seen> {
         }
         while !row.is_empty() {
             match split(&mut row, 2) {
-                [16, 6] => one.charge = f64::from_le_bytes(split(&mut row, 8).try_into().expect("eight bytes")),
+                [16, 6] => {
+                    one.charge =
+                        f64::from_le_bytes(split(&mut row, 8).try_into().expect("eight bytes"))
+                }
                 [11, 5] => _ = int(&mut row),
                 other => panic!("a member {other:?}"),
             }
@@ -176,16 +200,39 @@ fn a_transactional_batch_is_read_and_answered_in_the_same_form() {
         operation(CREATE, None, None, Some(&post("c", 1))).minimal(),
     ])));
     let all = seen(&answer);
-    assert_eq!(all.iter().map(|one| one.status).collect::<Vec<_>>(), [201, 201, 200, 200, 200, 204, 201]);
+    assert_eq!(
+        all.iter().map(|one| one.status).collect::<Vec<_>>(),
+        [201, 201, 200, 200, 200, 204, 201]
+    );
     assert_eq!(answer.status, 200);
-    assert!(all.iter().all(|one| one.charge > 0.0 && one.sub_status == 0));
+    assert!(
+        all.iter()
+            .all(|one| one.charge > 0.0 && one.sub_status == 0)
+    );
     let body = |at: usize| all[at].body.as_ref().expect("an item");
     assert_eq!(text(body(0), "id"), "a");
-    assert_eq!(body(4).get("n").map(Json::to_text), Some("6".into()), "it reads its own writes");
-    assert_eq!(all[4].etag.as_deref(), body(4).get("_etag").and_then(Json::as_str));
+    assert_eq!(
+        body(4).get("n").map(Json::to_text),
+        Some("6".into()),
+        "it reads its own writes"
+    );
+    assert_eq!(
+        all[4].etag.as_deref(),
+        body(4).get("_etag").and_then(Json::as_str)
+    );
     assert!(all[5].body.is_none() && all[6].body.is_none() && all[6].etag.is_some());
-    assert_eq!(client.call(&Request::new("GET", &item("a")).key("p")).status, 404);
-    assert_eq!(client.call(&Request::new("GET", &item("c")).key("p")).status, 200);
+    assert_eq!(
+        client
+            .call(&Request::new("GET", &item("a")).key("p"))
+            .status,
+        404
+    );
+    assert_eq!(
+        client
+            .call(&Request::new("GET", &item("c")).key("p"))
+            .status,
+        200
+    );
 }
 
 #[test]
@@ -196,8 +243,16 @@ fn a_batch_that_fails_says_which_operation_and_leaves_nothing() {
         operation(DELETE, None, Some("a"), None).if_match("\"another\""),
         operation(READ, None, Some("a"), None),
     ])));
-    assert_eq!((answer.status, statuses(&answer)), (207, vec![424, 412, 424]));
-    assert_eq!(client.call(&Request::new("GET", &item("a")).key("p")).status, 404);
+    assert_eq!(
+        (answer.status, statuses(&answer)),
+        (207, vec![424, 412, 424])
+    );
+    assert_eq!(
+        client
+            .call(&Request::new("GET", &item("a")).key("p"))
+            .status,
+        404
+    );
 }
 
 #[test]
@@ -212,10 +267,18 @@ fn bulk_carries_each_operation_out_by_itself() {
     let answer = client.call(&request.body(stream(&[
         operation(CREATE, key, None, Some(&post("a", 1))),
         operation(CREATE, key, None, Some(&post("a", 2))),
-        operation(CREATE, Some(r#"["q"]"#), None, Some(r#"{"id":"a","postId":"q"}"#)),
+        operation(
+            CREATE,
+            Some(r#"["q"]"#),
+            None,
+            Some(r#"{"id":"a","postId":"q"}"#),
+        ),
         operation(CREATE, key, None, Some("no JSON")),
     ])));
-    assert_eq!((answer.status, statuses(&answer)), (207, vec![201, 409, 201, 400]));
+    assert_eq!(
+        (answer.status, statuses(&answer)),
+        (207, vec![201, 409, 201, 400])
+    );
 }
 
 #[test]
@@ -234,8 +297,14 @@ fn what_is_no_batch_is_refused_in_words() {
     for (body, told) in [
         (damaged, "record 1 does not have its checksum"),
         (good[..30].to_vec(), "record 1 ends too early"),
-        (stream(&[operation(READ, None, None, None)]), "The member 'id' of operation 1"),
-        (stream(&[unknown]), "The member 'operationType' of operation 1"),
+        (
+            stream(&[operation(READ, None, None, None)]),
+            "The member 'id' of operation 1",
+        ),
+        (
+            stream(&[unknown]),
+            "The member 'operationType' of operation 1",
+        ),
         (stream(&[hashed]), "effectivePartitionKey"),
         (stream(&[timed]), "timeToLiveInSeconds"),
         (stream(&[]), "Batch request has no operations"),
@@ -244,5 +313,9 @@ fn what_is_no_batch_is_refused_in_words() {
         assert_eq!(answer.status, 400, "{told}");
         assert!(answer.text().contains(told), "{}", answer.text());
     }
-    assert_eq!(client.call(&atomic(good)).status, 200, "and the connection goes on");
+    assert_eq!(
+        client.call(&atomic(good)).status,
+        200,
+        "and the connection goes on"
+    );
 }

@@ -19,13 +19,19 @@ fn trigger(client: &mut Client, id: &str, kind: &str, operation: &str, source: &
     let body = orrery_model::object! {
         "id" => id, "body" => source, "triggerType" => kind, "triggerOperation" => operation,
     };
-    client.create("/dbs/blog/colls/posts/triggers", &Json::Object(body).to_text());
+    client.create(
+        "/dbs/blog/colls/posts/triggers",
+        &Json::Object(body).to_text(),
+    );
 }
 
 /// Runs a procedure that was made of this source.
 fn run(client: &mut Client, source: &str) -> Answer {
-    let made = client
-        .call(&Request::new("POST", SPROCS).header("x-ms-documentdb-is-upsert", "True").body(script("s", source)));
+    let made = client.call(
+        &Request::new("POST", SPROCS)
+            .header("x-ms-documentdb-is-upsert", "True")
+            .body(script("s", source)),
+    );
     assert!(made.status < 300, "{}", made.text());
     client.call(&Request::new("POST", &format!("{SPROCS}/s")).key("p"))
 }
@@ -38,13 +44,33 @@ fn each_way_to_fail_has_its_status_and_number() {
     client.create(ITEMS, r#"{"id":"taken","postId":"p"}"#);
     let link = "var c = getContext().getCollection(), l = c.getSelfLink();";
     for (statements, code, told) in [
-        ("throw new Error(1234, 'mine');".to_owned(), (400, 1234), "mine"),
-        ("throw new Error(409, 'as if');".to_owned(), (400, 409), "as if"),
+        (
+            "throw new Error(1234, 'mine');".to_owned(),
+            (400, 1234),
+            "mine",
+        ),
+        (
+            "throw new Error(409, 'as if');".to_owned(),
+            (400, 409),
+            "as if",
+        ),
         ("throw new Error('plain');".to_owned(), (400, 0), "plain"),
         ("throw 'text';".to_owned(), (400, 0), "text"),
-        ("null.x;".to_owned(), (400, 0), "Encountered exception while executing Javascript."),
-        (format!("{link} c.createDocument(l, {{ id: 'taken', postId: 'p' }});"), (400, 409), "409"),
-        (format!("{link} c.readDocument(l + 'docs/none', function (e) {{ throw e; }});"), (400, 400), "names no item"),
+        (
+            "null.x;".to_owned(),
+            (400, 0),
+            "Encountered exception while executing Javascript.",
+        ),
+        (
+            format!("{link} c.createDocument(l, {{ id: 'taken', postId: 'p' }});"),
+            (400, 409),
+            "409",
+        ),
+        (
+            format!("{link} c.readDocument(l + 'docs/none', function (e) {{ throw e; }});"),
+            (400, 400),
+            "names no item",
+        ),
         (
             format!(
                 "{link} c.createDocument(l, {{ id: 'n', postId: 'q' }}, function (e) {{ throw new Error(e.number, e.message); }});"
@@ -52,20 +78,37 @@ fn each_way_to_fail_has_its_status_and_number() {
             (400, 400),
             "partition keys other than",
         ),
-        (format!("{link} c.createDocument('dbs/other/', {{ id: 'n' }});"), (400, 400), "outside current collection"),
         (
-            format!("{link} c.createDocument(l, {{ id: 'n', postId: 'p' }}, {{ indexAction: 'sometimes' }});"),
+            format!("{link} c.createDocument('dbs/other/', {{ id: 'n' }});"),
+            (400, 400),
+            "outside current collection",
+        ),
+        (
+            format!(
+                "{link} c.createDocument(l, {{ id: 'n', postId: 'p' }}, {{ indexAction: 'sometimes' }});"
+            ),
             (400, 400),
             "indexAction",
         ),
     ] {
         let answer = run(&mut client, &format!("function () {{ {statements} }}"));
         assert_eq!(answer.code(), code, "{statements}: {}", answer.text());
-        assert!(answer.text().contains(told), "{statements}: {}", answer.text());
-        assert!(answer.header("x-ms-request-charge").is_some() && answer.header("x-ms-session-token").is_some());
+        assert!(
+            answer.text().contains(told),
+            "{statements}: {}",
+            answer.text()
+        );
+        assert!(
+            answer.header("x-ms-request-charge").is_some()
+                && answer.header("x-ms-session-token").is_some()
+        );
     }
     let query = Request::query(ITEMS, "SELECT VALUE c.id FROM c");
-    assert_eq!(client.call(&query).rows(), [Json::from("taken")], "nothing of them took place");
+    assert_eq!(
+        client.call(&query).rows(),
+        [Json::from("taken")],
+        "nothing of them took place"
+    );
 }
 
 #[test]
@@ -75,15 +118,34 @@ fn a_source_that_does_not_compile_is_found_out_when_it_runs() {
     client.make_posts();
     let answer = run(&mut client, "function () { let let = 1; }");
     assert_eq!(answer.code(), (400, 65535));
-    assert!(answer.text().contains("Encountered exception while compiling Javascript."), "{}", answer.text());
+    assert!(
+        answer
+            .text()
+            .contains("Encountered exception while compiling Javascript."),
+        "{}",
+        answer.text()
+    );
     let empty = client.call(&Request::new("POST", SPROCS).body(script("e", "")));
     assert_eq!(empty.code(), (400, 65535));
-    for (body, missing) in [(r#"{"id":"m"}"#, "'body; '"), (r#"{"body":"function () {}"}"#, "'id; '")] {
+    for (body, missing) in [
+        (r#"{"id":"m"}"#, "'body; '"),
+        (r#"{"body":"function () {}"}"#, "'id; '"),
+    ] {
         let refused = client.call(&Request::new("POST", SPROCS).body(body));
-        assert!(refused.status == 400 && refused.text().contains(missing), "{}", refused.text());
+        assert!(
+            refused.status == 400 && refused.text().contains(missing),
+            "{}",
+            refused.text()
+        );
     }
-    client.create("/dbs/blog/colls/posts/udfs", &script("broken", "function ("));
-    client.create("/dbs/blog/colls/posts/udfs", &script("throws", "function () { throw new Error(77, 'no'); }"));
+    client.create(
+        "/dbs/blog/colls/posts/udfs",
+        &script("broken", "function ("),
+    );
+    client.create(
+        "/dbs/blog/colls/posts/udfs",
+        &script("throws", "function () { throw new Error(77, 'no'); }"),
+    );
     client.create(ITEMS, r#"{"id":"a","postId":"p"}"#);
     let mut query = |text: &str| client.call(&Request::query(ITEMS, text)).code();
     assert_eq!(query("SELECT VALUE udf.throws() FROM c"), (400, 77));
@@ -97,16 +159,28 @@ fn an_execution_needs_a_procedure_and_a_key() {
     let mut client = server.client();
     client.make_posts();
     let echo = format!("{SPROCS}/__.sys.echo");
-    assert_eq!(client.call(&Request::new("POST", &format!("{SPROCS}/none")).key("p")).code(), (404, 0));
+    assert_eq!(
+        client
+            .call(&Request::new("POST", &format!("{SPROCS}/none")).key("p"))
+            .code(),
+        (404, 0)
+    );
     assert_eq!(client.call(&Request::new("POST", &echo)).code(), (400, 0));
     let two = Request::new("POST", &echo).header("x-ms-documentdb-partitionkey", r#"["a","b"]"#);
     assert_eq!(client.call(&two).code(), (400, 1001));
-    for (arguments, answer) in
-        [(r#"["x"]"#, Some("\"x\"")), ("", Some("\"\"")), ("7", None), ("{\"length\":1e9}", None)]
-    {
+    for (arguments, answer) in [
+        (r#"["x"]"#, Some("\"x\"")),
+        ("", Some("\"\"")),
+        ("7", None),
+        ("{\"length\":1e9}", None),
+    ] {
         let ran = client.call(&Request::new("POST", &echo).key("p").body(arguments));
         match answer {
-            Some(text) => assert_eq!((ran.status, ran.text()), (200, text.to_owned()), "{arguments}"),
+            Some(text) => assert_eq!(
+                (ran.status, ran.text()),
+                (200, text.to_owned()),
+                "{arguments}"
+            ),
             None => assert_eq!(ran.code(), (400, 0), "{arguments}"),
         }
     }
@@ -118,11 +192,17 @@ fn the_log_is_percent_encoded_and_there_only_if_the_request_asks() {
     let server = server();
     let mut client = server.client();
     client.make_posts();
-    client.make_procedure("logs", "function () { console.log('The value of %s is %s.', 'ü', 1); }");
+    client.make_procedure(
+        "logs",
+        "function () { console.log('The value of %s is %s.', 'ü', 1); }",
+    );
     let execute = Request::new("POST", &format!("{SPROCS}/logs")).key("p");
     assert_eq!(client.call(&execute).header(LOG), None);
     let logged = client.call(&execute.header("x-ms-documentdb-script-enable-logging", "True"));
-    assert_eq!(logged.header(LOG), Some("The%20value%20of%20%C3%BC%20is%201."));
+    assert_eq!(
+        logged.header(LOG),
+        Some("The%20value%20of%20%C3%BC%20is%201.")
+    );
 }
 
 #[test]
@@ -139,16 +219,26 @@ fn triggers_of_a_deletion_see_the_item_that_goes() {
     client.create(ITEMS, r#"{"id":"a","postId":"p","locked":true}"#);
     client.create(ITEMS, r#"{"id":"b","postId":"p"}"#);
     let delete = |id: &str| {
-        let delete = Request::new("DELETE", &item(id)).key("p").header("x-ms-documentdb-pre-trigger-include", "guard");
+        let delete = Request::new("DELETE", &item(id))
+            .key("p")
+            .header("x-ms-documentdb-pre-trigger-include", "guard");
         delete.header("x-ms-documentdb-post-trigger-include", "bury")
     };
     let refused = client.call(&delete("a"));
     assert_eq!(refused.code(), (400, 423));
     assert!(refused.text().contains("a is locked"), "{}", refused.text());
     assert_eq!(client.call(&delete("b")).status, 204);
-    let query = Request::query(ITEMS, "SELECT VALUE c.id FROM c WHERE NOT IS_DEFINED(c.locked)");
+    let query = Request::query(
+        ITEMS,
+        "SELECT VALUE c.id FROM c WHERE NOT IS_DEFINED(c.locked)",
+    );
     assert_eq!(client.call(&query).rows(), [Json::from("grave of b")]);
-    assert_eq!(client.call(&Request::new("GET", &item("b")).key("p")).status, 404);
+    assert_eq!(
+        client
+            .call(&Request::new("GET", &item("b")).key("p"))
+            .status,
+        404
+    );
 }
 
 #[test]
@@ -159,17 +249,41 @@ fn a_trigger_must_be_there_and_fit_the_write_that_names_it() {
     trigger(&mut client, "creates", "Pre", "Create", "function () {}");
     let create = |pre: &str, post: &str| {
         let request = Request::new("POST", ITEMS).body(r#"{"id":"a","postId":"p"}"#);
-        let request = if pre.is_empty() { request } else { request.header("x-ms-documentdb-pre-trigger-include", pre) };
-        if post.is_empty() { request } else { request.header("x-ms-documentdb-post-trigger-include", post) }
+        let request = if pre.is_empty() {
+            request
+        } else {
+            request.header("x-ms-documentdb-pre-trigger-include", pre)
+        };
+        if post.is_empty() {
+            request
+        } else {
+            request.header("x-ms-documentdb-post-trigger-include", post)
+        }
     };
     for (pre, post) in [("none", ""), ("", "creates"), ("creates,creates", "")] {
-        assert_eq!(client.call(&create(pre, post)).code(), (400, 0), "{pre}/{post}");
+        assert_eq!(
+            client.call(&create(pre, post)).code(),
+            (400, 0),
+            "{pre}/{post}"
+        );
     }
     assert_eq!(client.call(&create("creates", "")).status, 201);
-    let delete = Request::new("DELETE", &item("a")).key("p").header("x-ms-documentdb-pre-trigger-include", "creates");
+    let delete = Request::new("DELETE", &item("a"))
+        .key("p")
+        .header("x-ms-documentdb-pre-trigger-include", "creates");
     assert_eq!(client.call(&delete).code(), (400, 0));
-    let database = Request::new("POST", "/dbs").header("x-ms-documentdb-pre-trigger-include", "creates");
-    assert_eq!(client.call(&database.body(r#"{"id":"d"}"#)).code(), (400, 0));
-    let read = Request::new("GET", &item("a")).key("p").header("x-ms-documentdb-pre-trigger-include", "none");
-    assert_eq!(client.call(&read).status, 200, "reads do not look at names of triggers");
+    let database =
+        Request::new("POST", "/dbs").header("x-ms-documentdb-pre-trigger-include", "creates");
+    assert_eq!(
+        client.call(&database.body(r#"{"id":"d"}"#)).code(),
+        (400, 0)
+    );
+    let read = Request::new("GET", &item("a"))
+        .key("p")
+        .header("x-ms-documentdb-pre-trigger-include", "none");
+    assert_eq!(
+        client.call(&read).status,
+        200,
+        "reads do not look at names of triggers"
+    );
 }

@@ -6,7 +6,9 @@ use program::{Answer, Client, ITEMS, Request, item, start, start_on};
 
 /// The version in the session token of an answer: what stands between the range's id and the LSN.
 fn version(answer: &Answer) -> String {
-    let token = answer.header("x-ms-session-token").unwrap_or_else(|| panic!("no token: {}", answer.text()));
+    let token = answer
+        .header("x-ms-session-token")
+        .unwrap_or_else(|| panic!("no token: {}", answer.text()));
     let (range, rest) = token.split_once(':').expect("a range");
     assert_eq!(range, "0");
     rest.split_once('#').expect("a version").0.to_owned()
@@ -26,7 +28,10 @@ fn versions(client: &mut Client, id: &str) -> Vec<String> {
         Request::new("GET", ITEMS).header("A-IM", "Incremental feed"),
         Request::new("DELETE", &item(id)).key("p1"),
     ];
-    requests.iter().map(|request| version(&client.call(request))).collect()
+    requests
+        .iter()
+        .map(|request| version(&client.call(request)))
+        .collect()
 }
 
 #[test]
@@ -37,15 +42,27 @@ fn the_version_of_a_token_stays_for_the_life_of_a_container() {
     let mut client = server.client();
     client.make_posts();
     let before = versions(&mut client, "a");
-    assert!(before.iter().all(|version| *version == before[0]), "{before:?}");
+    assert!(
+        before.iter().all(|version| *version == before[0]),
+        "{before:?}"
+    );
     assert_eq!(server.stop().code, Some(0));
     let server = start_on(&path).expect("it starts again");
     let mut client = server.client();
     assert_eq!(versions(&mut client, "b"), before);
-    assert_eq!(client.call(&Request::new("DELETE", "/dbs/blog/colls/posts")).status, 204);
+    assert_eq!(
+        client
+            .call(&Request::new("DELETE", "/dbs/blog/colls/posts"))
+            .status,
+        204
+    );
     let body = r#"{"id":"posts","partitionKey":{"paths":["/postId"],"kind":"Hash","version":2}}"#;
     client.create("/dbs/blog/colls", body);
-    assert_ne!(versions(&mut client, "c")[0], before[0], "another container of the same name");
+    assert_ne!(
+        versions(&mut client, "c")[0],
+        before[0],
+        "another container of the same name"
+    );
 }
 
 #[test]
@@ -54,32 +71,58 @@ fn a_token_binds_only_the_ranges_that_it_names() {
     let mut client = server.client();
     client.create("/dbs", r#"{"id":"blog"}"#);
     let body = r#"{"id":"wide","partitionKey":{"paths":["/id"],"kind":"Hash","version":2}}"#;
-    let made = Request::new("POST", "/dbs/blog/colls").header("x-ms-offer-throughput", "12000").body(body);
+    let made = Request::new("POST", "/dbs/blog/colls")
+        .header("x-ms-offer-throughput", "12000")
+        .body(body);
     assert_eq!(client.call(&made).status, 201);
     let wide = "/dbs/blog/colls/wide/docs";
     let mut lsns = [0; 2];
     for n in 0..20 {
         let created = client.call(&Request::new("POST", wide).body(format!(r#"{{"id":"i{n}"}}"#)));
-        let range = created.header("x-ms-documentdb-partitionkeyrangeid").expect("a range id").to_owned();
+        let range = created
+            .header("x-ms-documentdb-partitionkeyrangeid")
+            .expect("a range id")
+            .to_owned();
         lsns[range.parse::<usize>().expect("a number")] = created.lsn();
     }
-    assert!(lsns.iter().all(|lsn| *lsn > 0), "both ranges hold items: {lsns:?}");
+    assert!(
+        lsns.iter().all(|lsn| *lsn > 0),
+        "both ranges hold items: {lsns:?}"
+    );
     // What a client sends that has only ever seen the first range, and believes in a far future of the second.
     let token = format!("0:-1#{},1:-1#999999", lsns[0]);
     let read = |client: &mut Client, id: &str| {
-        let answer = client
-            .call(&Request::new("GET", &format!("{wide}/{id}")).key(id).header("x-ms-session-token", token.as_str()));
-        (answer.header("x-ms-documentdb-partitionkeyrangeid").map(str::to_owned), answer.code())
+        let answer = client.call(
+            &Request::new("GET", &format!("{wide}/{id}"))
+                .key(id)
+                .header("x-ms-session-token", token.as_str()),
+        );
+        (
+            answer
+                .header("x-ms-documentdb-partitionkeyrangeid")
+                .map(str::to_owned),
+            answer.code(),
+        )
     };
     for n in 0..20 {
         let (range, code) = read(&mut client, &format!("i{n}"));
-        let wanted = if range.as_deref() == Some("0") { (200, 0) } else { (404, 1002) };
+        let wanted = if range.as_deref() == Some("0") {
+            (200, 0)
+        } else {
+            (404, 1002)
+        };
         assert_eq!(code, wanted, "i{n} in range {range:?}");
     }
     let in_range = |client: &mut Client, id: &str| {
-        let query = Request::query(wide, "SELECT * FROM c").header("x-ms-documentdb-partitionkeyrangeid", id);
-        client.call(&query.header("x-ms-session-token", token.as_str())).code()
+        let query = Request::query(wide, "SELECT * FROM c")
+            .header("x-ms-documentdb-partitionkeyrangeid", id);
+        client
+            .call(&query.header("x-ms-session-token", token.as_str()))
+            .code()
     };
-    assert_eq!((in_range(&mut client, "0"), in_range(&mut client, "1")), ((200, 0), (404, 1002)));
+    assert_eq!(
+        (in_range(&mut client, "0"), in_range(&mut client, "1")),
+        ((200, 0), (404, 1002))
+    );
     assert_eq!(client.range_ids("/dbs/blog/colls/wide"), ["0", "1"]);
 }

@@ -7,7 +7,10 @@ use program::{Client, ITEMS, Manager, Request, item, number, start, start_on, te
 
 fn write(id: &str, n: u32) -> Request {
     let body = format!(r#"{{"id":"{id}","postId":"{id}","n":{n}}}"#);
-    Request::new("POST", ITEMS).key(id).header("x-ms-documentdb-is-upsert", "True").body(body)
+    Request::new("POST", ITEMS)
+        .key(id)
+        .header("x-ms-documentdb-is-upsert", "True")
+        .body(body)
 }
 
 fn value(client: &mut Client, id: &str) -> Option<u64> {
@@ -21,22 +24,51 @@ fn a_suite_begins_at_the_same_place_again_and_again() {
     let (mut client, mut manager) = (server.client(), server.manager());
     client.make_posts();
     assert_eq!(client.call(&write("a", 1)).status, 201);
-    let etag = text(&client.call(&Request::new("GET", &item("a")).key("a")).json(), "_etag");
+    let etag = text(
+        &client
+            .call(&Request::new("GET", &item("a")).key("a"))
+            .json(),
+        "_etag",
+    );
     let taken = manager.done("PUT", "/snapshots/base", "").json();
-    assert_eq!((number(&taken, "items"), number(&taken, "containers")), (1, 1));
+    assert_eq!(
+        (number(&taken, "items"), number(&taken, "containers")),
+        (1, 1)
+    );
     for _ in 0..3 {
         let changed = client.call(&write("a", 2));
-        assert_eq!((changed.status, client.call(&write("b", 2)).status), (200, 201));
+        assert_eq!(
+            (changed.status, client.call(&write("b", 2)).status),
+            (200, 201)
+        );
         manager.done("PUT", "/clock", r#"{"offsetSeconds":1000}"#);
         client.create("/dbs", r#"{"id":"another"}"#);
-        assert_eq!(manager.done("POST", "/snapshots/base/restore", "").json().to_text(), taken.to_text());
-        assert_eq!((value(&mut client, "a"), value(&mut client, "b")), (Some(1), None));
-        assert_eq!(client.call(&Request::new("GET", "/dbs/another")).status, 404);
+        assert_eq!(
+            manager
+                .done("POST", "/snapshots/base/restore", "")
+                .json()
+                .to_text(),
+            taken.to_text()
+        );
+        assert_eq!(
+            (value(&mut client, "a"), value(&mut client, "b")),
+            (Some(1), None)
+        );
+        assert_eq!(
+            client.call(&Request::new("GET", "/dbs/another")).status,
+            404
+        );
         let read = Request::new("GET", &item("a")).key("a");
         // What the client remembers from before does no harm.
-        let session = changed.header("x-ms-session-token").expect("a token").to_owned();
+        let session = changed
+            .header("x-ms-session-token")
+            .expect("a token")
+            .to_owned();
         let again = client.call(&read.header("x-ms-session-token", session));
-        assert_eq!((again.status, text(&again.json(), "_etag")), (200, etag.clone()));
+        assert_eq!(
+            (again.status, text(&again.json(), "_etag")),
+            (200, etag.clone())
+        );
         assert_eq!(number(&manager.get("/clock").json(), "offsetSeconds"), 0);
     }
     manager.done("POST", "/reset", "");
@@ -55,21 +87,44 @@ fn snapshots_are_listed_replaced_and_deleted_by_name() {
     manager.done("PUT", "/snapshots/made", "");
     let names = |manager: &mut Manager| -> Vec<String> {
         let listed = manager.get("/snapshots").json();
-        let listed = listed.get("snapshots").and_then(Json::as_array).expect("a list").to_vec();
-        listed.iter().map(|snapshot| text(snapshot, "name")).collect()
+        let listed = listed
+            .get("snapshots")
+            .and_then(Json::as_array)
+            .expect("a list")
+            .to_vec();
+        listed
+            .iter()
+            .map(|snapshot| text(snapshot, "name"))
+            .collect()
     };
     assert_eq!(names(&mut manager), ["empty", "made"]);
     manager.done("PUT", "/snapshots/empty", "");
-    assert_eq!(number(&manager.get("/snapshots/empty").json(), "containers"), 1);
+    assert_eq!(
+        number(&manager.get("/snapshots/empty").json(), "containers"),
+        1
+    );
     manager.done("DELETE", "/snapshots/made", "");
     assert_eq!(names(&mut manager), ["empty"]);
-    for (method, path) in
-        [("GET", "/snapshots/made"), ("DELETE", "/snapshots/made"), ("POST", "/snapshots/made/restore")]
-    {
-        assert!(manager.refused(method, path, "", 404).contains("'made'"), "{path}");
+    for (method, path) in [
+        ("GET", "/snapshots/made"),
+        ("DELETE", "/snapshots/made"),
+        ("POST", "/snapshots/made/restore"),
+    ] {
+        assert!(
+            manager.refused(method, path, "", 404).contains("'made'"),
+            "{path}"
+        );
     }
-    assert!(manager.refused("PUT", "/snapshots/a%20b", "", 400).contains("'a b'"));
-    assert!(manager.refused("PUT", "/snapshots/a", "{}", 400).contains("no body"));
+    assert!(
+        manager
+            .refused("PUT", "/snapshots/a%20b", "", 400)
+            .contains("'a b'")
+    );
+    assert!(
+        manager
+            .refused("PUT", "/snapshots/a", "{}", 400)
+            .contains("no body")
+    );
 }
 
 #[test]
@@ -110,7 +165,11 @@ fn writers_during_a_restoration_are_answered_and_leave_nothing_by_half() {
             while stopped.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty) {
                 n += 1;
                 let answer = writer.call(&write(&format!("w{n}"), n));
-                assert!(answer.status == 201 || answer.status == 410 || answer.status >= 429, "{}", answer.text());
+                assert!(
+                    answer.status == 201 || answer.status == 410 || answer.status >= 429,
+                    "{}",
+                    answer.text()
+                );
             }
             n
         });
@@ -122,5 +181,8 @@ fn writers_during_a_restoration_are_answered_and_leave_nothing_by_half() {
     });
     manager.done("POST", "/snapshots/base/restore", "");
     let (rows, _) = client.pages(&Request::query(ITEMS, "SELECT c.id, c.n FROM c"));
-    assert_eq!(rows.iter().map(Json::to_text).collect::<Vec<_>>(), [r#"{"id":"a","n":1}"#]);
+    assert_eq!(
+        rows.iter().map(Json::to_text).collect::<Vec<_>>(),
+        [r#"{"id":"a","n":1}"#]
+    );
 }

@@ -7,8 +7,11 @@ use program::{Answer, Client, ITEMS, Request, start};
 
 /// A batch of a hundred creates under one key: more than a second of a small container.
 fn dear_batch(first: usize) -> Request {
-    let operation =
-        |n| format!(r#"{{"operationType":"Create","resourceBody":{{"id":"i{n}","postId":"p","text":"some text"}}}}"#);
+    let operation = |n| {
+        format!(
+            r#"{{"operationType":"Create","resourceBody":{{"id":"i{n}","postId":"p","text":"some text"}}}}"#
+        )
+    };
     let body: Vec<String> = (first..first + 100).map(operation).collect();
     Request::new("POST", ITEMS)
         .header("x-ms-cosmos-is-batch-request", "true")
@@ -18,7 +21,8 @@ fn dear_batch(first: usize) -> Request {
 }
 
 fn read(client: &mut Client) -> Answer {
-    let request = Request::new("GET", &format!("{ITEMS}/i7")).header("x-ms-documentdb-partitionkey", "[\"p\"]");
+    let request = Request::new("GET", &format!("{ITEMS}/i7"))
+        .header("x-ms-documentdb-partitionkey", "[\"p\"]");
     client.call(&request)
 }
 
@@ -28,24 +32,52 @@ fn a_request_beyond_the_budget_is_429_with_the_time_to_wait() {
     let mut client = server.client();
     client.make_posts();
     let batch = client.call(&dear_batch(0));
-    assert_eq!(batch.status, 200, "it is dearer than a second and served once: {}", batch.text());
-    let charge: f64 = batch.header("x-ms-request-charge").expect("a charge").parse().expect("a number");
+    assert_eq!(
+        batch.status,
+        200,
+        "it is dearer than a second and served once: {}",
+        batch.text()
+    );
+    let charge: f64 = batch
+        .header("x-ms-request-charge")
+        .expect("a charge")
+        .parse()
+        .expect("a number");
     assert!(charge > 600.0, "{charge}");
 
     let refused = read(&mut client);
     assert_eq!(refused.status, 429, "{}", refused.text());
     assert_eq!(refused.header("x-ms-substatus"), Some("3200"));
     assert_eq!(refused.header("x-ms-request-charge"), Some("0.38"));
-    let wait: u64 = refused.header("x-ms-retry-after-ms").expect("a wait").parse().expect("a number");
+    let wait: u64 = refused
+        .header("x-ms-retry-after-ms")
+        .expect("a wait")
+        .parse()
+        .expect("a number");
     let debt = charge - 400.0;
     let seconds = (debt / 400.0).floor() as u64 + 2;
-    assert!((1..=seconds * 1_000).contains(&wait), "{wait} ms for a debt of {debt} RU");
+    assert!(
+        (1..=seconds * 1_000).contains(&wait),
+        "{wait} ms for a debt of {debt} RU"
+    );
     let body = refused.json();
-    assert_eq!(body.get("code").and_then(Json::as_str), Some("TooManyRequests"));
-    let message = body.get("message").and_then(Json::as_str).expect("a message");
+    assert_eq!(
+        body.get("code").and_then(Json::as_str),
+        Some("TooManyRequests")
+    );
+    let message = body
+        .get("message")
+        .and_then(Json::as_str)
+        .expect("a message");
     assert!(message.contains("Request rate is large."), "{message}");
     assert_eq!(client.call(&dear_batch(100)).status, 429);
-    assert_eq!(client.call(&Request::new("GET", "/dbs/blog/colls/posts")).status, 200, "metadata has no part in it");
+    assert_eq!(
+        client
+            .call(&Request::new("GET", "/dbs/blog/colls/posts"))
+            .status,
+        200,
+        "metadata has no part in it"
+    );
 }
 
 #[test]

@@ -23,22 +23,35 @@ fn with_posts() -> (Server, Client) {
 }
 
 fn create_post(client: &mut Client, key: &str, body: &str) -> Answer {
-    client.call(&Request::new("POST", &format!("{ITEMS}/")).key(key).body(body))
+    client.call(
+        &Request::new("POST", &format!("{ITEMS}/"))
+            .key(key)
+            .body(body),
+    )
 }
 
 #[test]
 fn a_wrong_signature_is_401_and_shows_what_the_server_signed() {
     let (server, _) = server();
-    let mut stranger = Client::connect(&server.address, "AAAAAAAAAAAAAAAAAAAAAA==").expect("it listens");
+    let mut stranger =
+        Client::connect(&server.address, "AAAAAAAAAAAAAAAAAAAAAA==").expect("it listens");
     let answer = stranger.call(&Request::new("GET", "/dbs/blog"));
-    assert!(answer.error(401, None, "Unauthorized").contains(r"'get\ndbs\ndbs/blog\n"));
+    assert!(
+        answer
+            .error(401, None, "Unauthorized")
+            .contains(r"'get\ndbs\ndbs/blog\n")
+    );
 }
 
 #[test]
 fn an_expired_date_is_403() {
     let (_server, mut client) = server();
     let answer = client.call(&Request::new("GET", "/").signed_seconds_ago(3600));
-    assert!(answer.error(403, None, "Forbidden").contains("token expiry time"));
+    assert!(
+        answer
+            .error(403, None, "Forbidden")
+            .contains("token expiry time")
+    );
 }
 
 #[test]
@@ -47,22 +60,37 @@ fn the_account_names_the_address_that_was_used() {
     let answer = client.call(&Request::new("GET", "/").header("x-ms-activity-id", "my-own-id"));
     assert_eq!(answer.status, 200, "{}", answer.text());
     assert_eq!(answer.header("x-ms-activity-id"), Some("my-own-id"));
-    assert!(answer.text().contains(&format!("\"databaseAccountEndpoint\":\"http://{}/\"", server.address)));
+    assert!(answer.text().contains(&format!(
+        "\"databaseAccountEndpoint\":\"http://{}/\"",
+        server.address
+    )));
 }
 
 #[test]
 fn the_account_offers_no_thin_client() {
     let (_server, mut client) = server();
     let account = client.call(&Request::new("GET", "/")).json();
-    let members: Vec<&str> = account.as_object().expect("an object").iter().map(|(name, _)| name).collect();
+    let members: Vec<&str> = account
+        .as_object()
+        .expect("an object")
+        .iter()
+        .map(|(name, _)| name)
+        .collect();
     assert!(members.contains(&"writableLocations"), "{members:?}");
-    assert!(!members.iter().any(|name| name.to_lowercase().starts_with("thinclient")), "{members:?}");
+    assert!(
+        !members
+            .iter()
+            .any(|name| name.to_lowercase().starts_with("thinclient")),
+        "{members:?}"
+    );
 }
 
 #[test]
 fn an_unknown_path_is_404_and_an_unsupported_method_405() {
     let (_server, mut client) = server();
-    client.call(&Request::new("GET", "/nowhere").signed_as("", "")).error(404, None, "NotFound");
+    client
+        .call(&Request::new("GET", "/nowhere").signed_as("", ""))
+        .error(404, None, "NotFound");
     let answer = client.call(&Request::new("PUT", "/dbs/blog"));
     answer.error(405, None, "MethodNotAllowed");
     assert_eq!(answer.header("allow"), Some("GET, HEAD, DELETE"));
@@ -71,9 +99,15 @@ fn an_unknown_path_is_404_and_an_unsupported_method_405() {
 #[test]
 fn what_is_not_offered_is_refused_by_name() {
     let (_server, mut client) = server();
-    let answer = client.call(&Request::new("POST", &format!("{POSTS}/operations/collectiontruncate")));
+    let answer = client.call(&Request::new(
+        "POST",
+        &format!("{POSTS}/operations/collectiontruncate"),
+    ));
     let message = answer.error(400, None, "BadRequest");
-    assert!(message.contains("Emptying a container (collectiontruncate) is not supported"), "{message}");
+    assert!(
+        message.contains("Emptying a container (collectiontruncate) is not supported"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -95,7 +129,10 @@ fn a_key_that_disagrees_with_the_item_is_400_1001() {
     let (_server, mut client) = with_posts();
     let answer = create_post(&mut client, "p2", r#"{"id":"p1","postId":"p1"}"#);
     let message = answer.error(400, Some("1001"), "BadRequest");
-    assert!(message.contains("doesn't match partition key field values specified in the document"), "{message}");
+    assert!(
+        message.contains("doesn't match partition key field values specified in the document"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -104,10 +141,19 @@ fn an_item_comes_back_with_its_etag_and_one_session_token() {
     let created = create_post(&mut client, "p1", r#"{"id":"p1","postId":"p1"}"#);
     assert_eq!(created.status, 201, "{}", created.text());
     let read = client.call(&Request::new("GET", &item("p1")).key("p1"));
-    assert_eq!((read.status, read.header("etag")), (200, created.header("etag")));
+    assert_eq!(
+        (read.status, read.header("etag")),
+        (200, created.header("etag"))
+    );
     let token = read.header("x-ms-session-token").expect("a session token");
-    assert!(token.starts_with("0:") && token.contains('#') && !token.contains(','), "{token}");
-    assert_eq!(read.header("x-ms-alt-content-path"), Some("dbs/blog/colls/posts"));
+    assert!(
+        token.starts_with("0:") && token.contains('#') && !token.contains(','),
+        "{token}"
+    );
+    assert_eq!(
+        read.header("x-ms-alt-content-path"),
+        Some("dbs/blog/colls/posts")
+    );
     let again = create_post(&mut client, "p1", r#"{"id":"p1","postId":"p1"}"#);
     again.error(409, None, "Conflict");
     assert!(again.header("x-ms-session-token").is_some());
@@ -126,12 +172,25 @@ fn a_server_that_leaves_merging_to_clients_sends_them_the_plan_with_400_1004() {
     let mut client = server.client();
     client.make_posts();
     let query = |text: &str| Request::query(ITEMS, text);
-    assert_eq!(client.call(&query("SELECT * FROM c")).status, 200, "nothing needs merging");
+    assert_eq!(
+        client.call(&query("SELECT * FROM c")).status,
+        200,
+        "nothing needs merging"
+    );
     let refused = client.call(&query("SELECT VALUE COUNT(1) FROM c"));
     refused.error(400, Some("1004"), "BadRequest");
     let body = refused.json();
-    let plan = body.get("additionalErrorInfo").and_then(Json::as_str).expect("a plan as text");
-    assert!(parse(plan.as_bytes()).expect("JSON").get("queryInfo").is_some(), "{plan}");
+    let plan = body
+        .get("additionalErrorInfo")
+        .and_then(Json::as_str)
+        .expect("a plan as text");
+    assert!(
+        parse(plan.as_bytes())
+            .expect("JSON")
+            .get("queryInfo")
+            .is_some(),
+        "{plan}"
+    );
 }
 
 #[test]
@@ -144,12 +203,21 @@ fn a_missing_container_is_named_as_the_missing_owner() {
 #[test]
 fn ranges_are_not_modified_for_a_reader_who_has_them() {
     let (_server, mut client) = with_posts();
-    let ranges = Request::new("GET", &format!("{POSTS}/pkranges")).header("A-IM", "Incremental feed");
+    let ranges =
+        Request::new("GET", &format!("{POSTS}/pkranges")).header("A-IM", "Incremental feed");
     let first = client.call(&ranges);
-    assert_eq!((first.status, first.header("x-ms-item-count")), (200, Some("1")), "{}", first.text());
+    assert_eq!(
+        (first.status, first.header("x-ms-item-count")),
+        (200, Some("1")),
+        "{}",
+        first.text()
+    );
     let etag = first.header("etag").expect("an etag").to_owned();
     let again = client.call(&ranges.header("If-None-Match", etag.as_str()));
-    assert_eq!((again.status, again.header("x-ms-item-count")), (304, Some("0")));
+    assert_eq!(
+        (again.status, again.header("x-ms-item-count")),
+        (304, Some("0"))
+    );
     assert_eq!(again.header("etag"), Some(etag.as_str()));
 }
 
@@ -160,11 +228,23 @@ fn a_change_feed_without_news_is_304_with_its_etag_and_a_count() {
     let poll = Request::new("GET", ITEMS).header("A-IM", "Incremental Feed");
     let poll = poll.header("x-ms-documentdb-partitionkeyrangeid", "0");
     let first = client.call(&poll);
-    assert_eq!((first.status, first.header("x-ms-item-count")), (200, Some("1")), "{}", first.text());
+    assert_eq!(
+        (first.status, first.header("x-ms-item-count")),
+        (200, Some("1")),
+        "{}",
+        first.text()
+    );
     let etag = first.header("etag").expect("an etag").to_owned();
     assert!(etag.starts_with('"') && etag.ends_with('"'), "{etag}");
     let second = client.call(&poll.header("If-None-Match", etag.as_str()));
-    assert_eq!((second.status, second.header("x-ms-item-count"), second.body.len()), (304, Some("0"), 0));
+    assert_eq!(
+        (
+            second.status,
+            second.header("x-ms-item-count"),
+            second.body.len()
+        ),
+        (304, Some("0"), 0)
+    );
     assert_eq!(second.header("etag"), Some(etag.as_str()));
     assert!(second.header("x-ms-session-token").is_some());
 }
@@ -172,25 +252,49 @@ fn a_change_feed_without_news_is_304_with_its_etag_and_a_count() {
 #[test]
 fn a_client_that_wants_little_gets_the_headers_and_an_empty_body() {
     let (_server, mut client) = with_posts();
-    let create = Request::new("POST", ITEMS).header("Prefer", "return=minimal").body(r#"{"id":"p1","postId":"p1"}"#);
+    let create = Request::new("POST", ITEMS)
+        .header("Prefer", "return=minimal")
+        .body(r#"{"id":"p1","postId":"p1"}"#);
     let created = client.call(&create);
-    assert_eq!((created.status, created.header("content-length"), created.body.len()), (201, Some("0"), 0));
+    assert_eq!(
+        (
+            created.status,
+            created.header("content-length"),
+            created.body.len()
+        ),
+        (201, Some("0"), 0)
+    );
     let etag = created.header("etag").expect("an etag");
-    let deleted = client.call(&Request::new("DELETE", &item("p1")).key("p1").header("If-Match", etag));
-    assert_eq!((deleted.status, deleted.body.len()), (204, 0), "{}", deleted.text());
+    let deleted = client.call(
+        &Request::new("DELETE", &item("p1"))
+            .key("p1")
+            .header("If-Match", etag),
+    );
+    assert_eq!(
+        (deleted.status, deleted.body.len()),
+        (204, 0),
+        "{}",
+        deleted.text()
+    );
 }
 
 #[test]
 fn a_request_that_names_no_partition_key_is_refused() {
     let (_server, mut client) = with_posts();
     let answer = client.call(&Request::new("GET", &item("p1")));
-    assert!(answer.error(400, None, "BadRequest").contains("PartitionKey value must be supplied"));
+    assert!(
+        answer
+            .error(400, None, "BadRequest")
+            .contains("PartitionKey value must be supplied")
+    );
 }
 
 #[test]
 fn a_container_that_was_replaced_is_400_1024() {
     let (_server, mut client) = with_posts();
-    let answer = client.call(&Request::new("GET", POSTS).header("x-ms-cosmos-intended-collection-rid", "XP0mAJ3H-AA="));
+    let answer = client.call(
+        &Request::new("GET", POSTS).header("x-ms-cosmos-intended-collection-rid", "XP0mAJ3H-AA="),
+    );
     answer.error(400, Some("1024"), "BadRequest");
 }
 
@@ -202,6 +306,9 @@ fn a_server_that_is_told_to_stop_ends_in_order_although_a_client_says_nothing() 
     client.call(&Request::new("GET", "/"));
     let asked = Instant::now();
     assert_eq!(server.stop().code, Some(0));
-    assert!(asked.elapsed() < Duration::from_secs(5), "it waited for a client that had asked for nothing");
+    assert!(
+        asked.elapsed() < Duration::from_secs(5),
+        "it waited for a client that had asked for nothing"
+    );
     drop(silent);
 }

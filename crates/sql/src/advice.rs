@@ -21,8 +21,14 @@ use std::collections::BTreeSet;
 ///
 /// # Errors
 /// [`QueryError::Compile`] if it is no query; names and functions are not looked at.
-pub fn query_advice(text: &str, parameters: &[(String, Json)]) -> Result<Vec<&'static str>, QueryError> {
-    let mut advisor = Advisor { parameters, found: BTreeSet::new() };
+pub fn query_advice(
+    text: &str,
+    parameters: &[(String, Json)],
+) -> Result<Vec<&'static str>, QueryError> {
+    let mut advisor = Advisor {
+        parameters,
+        found: BTreeSet::new(),
+    };
     advisor.query(&parse(text)?);
     Ok(advisor.found.into_iter().collect())
 }
@@ -33,7 +39,12 @@ struct Advisor<'a> {
 }
 
 /// Functions that give another value at another time.
-const CHANGING: &[&str] = &["RAND", "GETCURRENTDATETIME", "GETCURRENTTICKS", "GETCURRENTTIMESTAMP"];
+const CHANGING: &[&str] = &[
+    "RAND",
+    "GETCURRENTDATETIME",
+    "GETCURRENTTICKS",
+    "GETCURRENTTIMESTAMP",
+];
 
 impl Advisor<'_> {
     fn query(&mut self, query: &Query) {
@@ -54,7 +65,9 @@ impl Advisor<'_> {
         match &query.projection {
             Projection::All(_) => {}
             Projection::Value(expr) => self.expression(expr, false),
-            Projection::List(items) => items.iter().for_each(|item| self.expression(&item.expr, false)),
+            Projection::List(items) => items
+                .iter()
+                .for_each(|item| self.expression(&item.expr, false)),
         }
     }
 
@@ -71,7 +84,11 @@ impl Advisor<'_> {
 
     fn filter(&mut self, expr: &Expr) {
         match &expr.kind {
-            Kind::Call { name, udf: false, arguments } => {
+            Kind::Call {
+                name,
+                udf: false,
+                arguments,
+            } => {
                 let in_any_case = arguments.get(2).is_some_and(|flag| self.is_true(flag));
                 let rule = match (built_in(name), in_any_case) {
                     (Some("ARRAY_CONTAINS"), true) => "QA1000",
@@ -93,7 +110,9 @@ impl Advisor<'_> {
                     self.found.insert("QA1006");
                 }
             }
-            Kind::Between { value, .. } | Kind::In { value, .. } | Kind::Like { value, .. } if is_folded(value) => {
+            Kind::Between { value, .. } | Kind::In { value, .. } | Kind::Like { value, .. }
+                if is_folded(value) =>
+            {
                 self.found.insert("QA1006");
             }
             _ => {}
@@ -125,8 +144,10 @@ fn is_folded(expr: &Expr) -> bool {
 
 /// Whether a GROUP BY key is an expression that a computed property could stand for.
 fn is_computed(expr: &Expr) -> bool {
-    !matches!(expr.kind, Kind::Path { .. } | Kind::Identifier(_) | Kind::Constant(_) | Kind::Parameter(_))
-        && !changes(expr)
+    !matches!(
+        expr.kind,
+        Kind::Path { .. } | Kind::Identifier(_) | Kind::Constant(_) | Kind::Parameter(_)
+    ) && !changes(expr)
 }
 
 /// Whether an expression gives another value at another time, as far as one can tell.
@@ -158,7 +179,11 @@ fn each_part(kind: &Kind, visit: &mut dyn FnMut(&Expr)) {
                 }
             }
         }
-        Kind::Call { arguments: list, .. } | Kind::Coalesce(list) | Kind::Array(list) => list.iter().for_each(visit),
+        Kind::Call {
+            arguments: list, ..
+        }
+        | Kind::Coalesce(list)
+        | Kind::Array(list) => list.iter().for_each(visit),
         Kind::Unary(_, operand) => visit(operand),
         Kind::Chain { first, rest } => {
             visit(first);
@@ -191,40 +216,86 @@ mod tests {
 
     #[test]
     fn each_rule_is_found_where_it_applies_and_nowhere_else() {
-        let parameters = [("@yes".to_owned(), Json::Bool(true)), ("@no".to_owned(), Json::Bool(false))];
+        let parameters = [
+            ("@yes".to_owned(), Json::Bool(true)),
+            ("@no".to_owned(), Json::Bool(false)),
+        ];
         let cases: &[(&str, &[&str])] = &[
             ("SELECT * FROM c WHERE c.a = 1", &[]),
-            ("SELECT * FROM c WHERE ARRAY_CONTAINS(c.a, {b: 1}, true)", &["QA1000"]),
-            ("SELECT * FROM c WHERE array_contains(c.a, {b: 1}, @yes)", &["QA1000"]),
-            ("SELECT * FROM c WHERE ARRAY_CONTAINS(c.a, {b: 1}, @no)", &[]),
+            (
+                "SELECT * FROM c WHERE ARRAY_CONTAINS(c.a, {b: 1}, true)",
+                &["QA1000"],
+            ),
+            (
+                "SELECT * FROM c WHERE array_contains(c.a, {b: 1}, @yes)",
+                &["QA1000"],
+            ),
+            (
+                "SELECT * FROM c WHERE ARRAY_CONTAINS(c.a, {b: 1}, @no)",
+                &[],
+            ),
             ("SELECT * FROM c WHERE ARRAY_CONTAINS(c.a, 1)", &[]),
             ("SELECT DISTINCT c.id FROM c JOIN t IN c.tags", &["QA1001"]),
             ("SELECT DISTINCT c.id FROM c", &[]),
             ("SELECT * FROM c WHERE CONTAINS(c.a, 'x')", &["QA1002"]),
             ("SELECT CONTAINS(c.a, 'x') FROM c", &[]),
-            ("SELECT * FROM c WHERE EXISTS(SELECT VALUE t FROM t IN c.tags WHERE CONTAINS(t, 'x'))", &["QA1002"]),
-            ("SELECT ARRAY(SELECT VALUE t FROM t IN c.tags WHERE CONTAINS(t, 'x')) AS a FROM c", &["QA1002"]),
-            ("SELECT * FROM c WHERE STARTSWITH(c.a, 'x', true) OR STRINGEQUALS(c.a, 'y', true)", &["QA1003"]),
-            ("SELECT * FROM c WHERE STARTSWITH(c.a, 'x') AND STARTSWITH(c.b, 'x', false)", &[]),
-            ("SELECT * FROM c WHERE ENDSWITH(c.a, 'x', true)", &["QA1004"]),
+            (
+                "SELECT * FROM c WHERE EXISTS(SELECT VALUE t FROM t IN c.tags WHERE CONTAINS(t, 'x'))",
+                &["QA1002"],
+            ),
+            (
+                "SELECT ARRAY(SELECT VALUE t FROM t IN c.tags WHERE CONTAINS(t, 'x')) AS a FROM c",
+                &["QA1002"],
+            ),
+            (
+                "SELECT * FROM c WHERE STARTSWITH(c.a, 'x', true) OR STRINGEQUALS(c.a, 'y', true)",
+                &["QA1003"],
+            ),
+            (
+                "SELECT * FROM c WHERE STARTSWITH(c.a, 'x') AND STARTSWITH(c.b, 'x', false)",
+                &[],
+            ),
+            (
+                "SELECT * FROM c WHERE ENDSWITH(c.a, 'x', true)",
+                &["QA1004"],
+            ),
             ("SELECT * FROM c WHERE ENDSWITH(c.a, 'x')", &[]),
-            ("SELECT COUNT(1) AS n FROM c GROUP BY LOWER(c.a)", &["QA1005"]),
+            (
+                "SELECT COUNT(1) AS n FROM c GROUP BY LOWER(c.a)",
+                &["QA1005"],
+            ),
             ("SELECT COUNT(1) AS n FROM c GROUP BY c.a, c['b']", &[]),
             ("SELECT COUNT(1) AS n FROM c GROUP BY udf.f(c.a)", &[]),
             ("SELECT * FROM c WHERE LOWER(c.a) = 'x'", &["QA1006"]),
-            ("SELECT * FROM c WHERE 'X' = UPPER(c.a) AND UPPER(c.b) IN ('A', 'B')", &["QA1006"]),
+            (
+                "SELECT * FROM c WHERE 'X' = UPPER(c.a) AND UPPER(c.b) IN ('A', 'B')",
+                &["QA1006"],
+            ),
             ("SELECT * FROM c WHERE IS_STRING(LOWER(c.a))", &[]),
-            ("SELECT * FROM c WHERE c.t > GetCurrentDateTime()", &["QA1007"]),
+            (
+                "SELECT * FROM c WHERE c.t > GetCurrentDateTime()",
+                &["QA1007"],
+            ),
             ("SELECT * FROM c WHERE c.t > GetCurrentTicks()", &["QA1008"]),
-            ("SELECT * FROM c WHERE c.t > GetCurrentTimestamp()", &["QA1009"]),
-            ("SELECT GetCurrentTimestamp() AS now FROM c WHERE c.t > GetCurrentTimestampStatic()", &[]),
+            (
+                "SELECT * FROM c WHERE c.t > GetCurrentTimestamp()",
+                &["QA1009"],
+            ),
+            (
+                "SELECT GetCurrentTimestamp() AS now FROM c WHERE c.t > GetCurrentTimestampStatic()",
+                &[],
+            ),
             (
                 "SELECT * FROM c WHERE LOWER(c.a) = 'x' AND CONTAINS(c.a, 'x') AND CONTAINS(c.b, 'x')",
                 &["QA1002", "QA1006"],
             ),
         ];
         for (text, expected) in cases {
-            assert_eq!(query_advice(text, &parameters).expect(text), *expected, "{text}");
+            assert_eq!(
+                query_advice(text, &parameters).expect(text),
+                *expected,
+                "{text}"
+            );
         }
         assert!(query_advice("SELECT", &parameters).is_err());
     }

@@ -79,10 +79,18 @@ pub(crate) fn bind(
         ranking: None,
         tuple_frames: Vec::new(),
     };
-    let top = query.top.as_ref().map(|c| binder.count(c, "SC2060", TOP_NOT_WHOLE)).transpose()?;
+    let top = query
+        .top
+        .as_ref()
+        .map(|c| binder.count(c, "SC2060", TOP_NOT_WHOLE))
+        .transpose()?;
     let cut = query.offset_limit.as_ref();
-    let offset = cut.map(|c| binder.count(&c.offset, "SC2062", OFFSET_TOO_LARGE)).transpose()?;
-    let limit = cut.map(|c| binder.count(&c.limit, "SC2061", LIMIT_TOO_LARGE)).transpose()?;
+    let offset = cut
+        .map(|c| binder.count(&c.offset, "SC2062", OFFSET_TOO_LARGE))
+        .transpose()?;
+    let limit = cut
+        .map(|c| binder.count(&c.limit, "SC2061", LIMIT_TOO_LARGE))
+        .transpose()?;
     let block = binder.query(query)?;
     if !binder.diagnostics.is_empty() {
         return Err(QueryError::Compile(binder.diagnostics));
@@ -177,7 +185,12 @@ impl<'a> Binder<'a> {
         self.faults += 1;
         if self.diagnostics.len() < DIAGNOSTICS_TOLD {
             let (start, end) = characters(self.text, span);
-            self.diagnostics.push(Diagnostic { code, message, start, end });
+            self.diagnostics.push(Diagnostic {
+                code,
+                message,
+                start,
+                end,
+            });
         }
     }
 
@@ -207,22 +220,49 @@ impl<'a> Binder<'a> {
         self.names.truncate(names);
         self.frames.truncate(frames);
         self.level -= 1;
-        Ok(Block { sources, filters, grouping, output, distinct: query.distinct, reads_container })
+        Ok(Block {
+            sources,
+            filters,
+            grouping,
+            output,
+            distinct: query.distinct,
+            reads_container,
+        })
     }
 
     fn refuse_top_clauses(&mut self, query: &ast::Query) {
         if let Some(order) = &query.order_by {
-            let (code, clause) = if order.rank { ("SC2228", "ORDER BY RANK") } else { ("SC2202", "ORDER BY") };
-            self.report(code, format!("'{clause}' is not supported in subqueries."), order.span);
+            let (code, clause) = if order.rank {
+                ("SC2228", "ORDER BY RANK")
+            } else {
+                ("SC2202", "ORDER BY")
+            };
+            self.report(
+                code,
+                format!("'{clause}' is not supported in subqueries."),
+                order.span,
+            );
         } else if let Some(cut) = &query.offset_limit {
-            self.report("SC2204", "'OFFSET LIMIT' clause is not supported in subqueries.".into(), cut.span);
+            self.report(
+                "SC2204",
+                "'OFFSET LIMIT' clause is not supported in subqueries.".into(),
+                cut.span,
+            );
         } else if query.top.is_some() {
-            self.report("SC2203", "'TOP' is not supported in subqueries.".into(), query.top_span);
+            self.report(
+                "SC2203",
+                "'TOP' is not supported in subqueries.".into(),
+                query.top_span,
+            );
         }
     }
 
     /// The conjuncts of WHERE, each as soon as its sources are there.
-    fn filters(&mut self, query: &ast::Query, base: usize) -> Result<Vec<(usize, Expr)>, QueryError> {
+    fn filters(
+        &mut self,
+        query: &ast::Query,
+        base: usize,
+    ) -> Result<Vec<(usize, Expr)>, QueryError> {
         let mut conjuncts = Vec::new();
         if let Some(filter) = &query.filter {
             split(filter, &mut conjuncts);
@@ -248,12 +288,16 @@ impl<'a> Binder<'a> {
     }
 
     fn order_by(&mut self, query: &ast::Query) -> Result<(), QueryError> {
-        let Some(order) = &query.order_by else { return Ok(()) };
+        let Some(order) = &query.order_by else {
+            return Ok(());
+        };
         if order.rank {
             return self.order_by_rank(query, order);
         }
         if !query.group_by.is_empty() {
-            return Err(QueryError::Plan("'ORDER BY' is not supported with 'GROUP BY'.".into()));
+            return Err(QueryError::Plan(
+                "'ORDER BY' is not supported with 'GROUP BY'.".into(),
+            ));
         }
         if let [item] = order.keys.as_slice()
             && let Some(bound) = self.order_by_score(item)?
@@ -280,13 +324,25 @@ impl<'a> Binder<'a> {
                 return Err(QueryError::Plan(message.into()));
             }
             let path = path.filter(|p: &Path| !iterated && !p.0.is_empty());
-            let key = OrderKey { path, descending: item.descending == Some(true) };
-            self.order.push(BoundOrder { expr, key, distance: None });
+            let key = OrderKey {
+                path,
+                descending: item.descending == Some(true),
+            };
+            self.order.push(BoundOrder {
+                expr,
+                key,
+                distance: None,
+            });
         }
         Ok(())
     }
 
-    fn count(&mut self, count: &Count, code: &'static str, message: &str) -> Result<u64, QueryError> {
+    fn count(
+        &mut self,
+        count: &Count,
+        code: &'static str,
+        message: &str,
+    ) -> Result<u64, QueryError> {
         let value = match &count.value {
             CountValue::Number(text) => text.parse::<f64>().ok(),
             CountValue::Parameter(name) => self.parameter(name).and_then(Json::as_f64),
@@ -294,13 +350,20 @@ impl<'a> Binder<'a> {
         // The service takes counts of 32 bits.
         match value {
             Some(n) if n.fract() == 0.0 && (0.0..4_294_967_296.0).contains(&n) => Ok(n as u64),
-            _ => Err(QueryError::at(code, message, characters(self.text, count.span))),
+            _ => Err(QueryError::at(
+                code,
+                message,
+                characters(self.text, count.span),
+            )),
         }
     }
 
     fn parameter(&self, name: &str) -> Option<&'a Json> {
         let bare = name.trim_start_matches('@');
-        self.parameters.get(name).or_else(|| self.parameters.get(bare)).copied()
+        self.parameters
+            .get(name)
+            .or_else(|| self.parameters.get(bare))
+            .copied()
     }
 }
 
@@ -335,7 +398,9 @@ fn frames_needed(expr: &Expr, depth: usize) -> usize {
 fn check_joins(from: &[ast::Source]) -> Result<(), QueryError> {
     if from.len() > limits::JOINS_PER_QUERY + 1 {
         let limit = limits::JOINS_PER_QUERY;
-        let message = format!("The SQL query exceeded the maximum number of joins. The allowed limit is {limit}.");
+        let message = format!(
+            "The SQL query exceeded the maximum number of joins. The allowed limit is {limit}."
+        );
         return Err(QueryError::Plan(message));
     }
     Ok(())

@@ -86,7 +86,10 @@ pub(crate) enum Step {
 #[derive(Debug)]
 pub(crate) enum LikePattern {
     Constant(Pattern),
-    Dynamic { pattern: Box<Expr>, escape: Option<char> },
+    Dynamic {
+        pattern: Box<Expr>,
+        escape: Option<char>,
+    },
 }
 
 /// A query or subquery.
@@ -161,7 +164,8 @@ impl Block {
     /// Whether it can give more than one value.
     pub fn is_many(&self) -> bool {
         let single_group = self.grouping.as_ref().is_some_and(|g| g.keys.is_empty());
-        let many = |s: &Source| s.iterate || matches!(&s.input, Input::Subquery(block) if block.is_many());
+        let many =
+            |s: &Source| s.iterate || matches!(&s.input, Input::Subquery(block) if block.is_many());
         !single_group && self.sources.iter().any(many)
     }
 }
@@ -187,9 +191,11 @@ impl Expr {
                 }
             }
             Expr::Call { arguments, .. } | Expr::Udf { arguments, .. } => all(arguments),
-            Expr::And(list) | Expr::Or(list) | Expr::Coalesce(list) | Expr::Choose(list) | Expr::Array(list) => {
-                all(list)
-            }
+            Expr::And(list)
+            | Expr::Or(list)
+            | Expr::Coalesce(list)
+            | Expr::Choose(list)
+            | Expr::Array(list) => all(list),
             Expr::Unary(_, operand) => operand.walk(added, visit),
             Expr::Compare(_, both) => all(both.as_slice()),
             Expr::Conditional(three) => all(three.as_slice()),
@@ -234,12 +240,17 @@ impl Block {
         }
         let tuple = added + self.sources.len();
         if filters {
-            self.filters.iter().for_each(|(bound, e)| e.walk(added + bound, visit));
+            self.filters
+                .iter()
+                .for_each(|(bound, e)| e.walk(added + bound, visit));
         }
         let mut output = tuple;
         if let Some(grouping) = &self.grouping {
             grouping.keys.iter().for_each(|e| e.walk(tuple, visit));
-            grouping.aggregates.iter().for_each(|(_, e)| e.walk(tuple, visit));
+            grouping
+                .aggregates
+                .iter()
+                .for_each(|(_, e)| e.walk(tuple, visit));
             output = added + 1;
         }
         match &self.output {

@@ -124,12 +124,21 @@ impl fmt::Display for Path {
             match step {
                 Step::Element => f.write_str("/[]")?,
                 Step::Name(name) => {
-                    let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') && !name.is_empty();
-                    if plain { write!(f, "/{name}")? } else { write!(f, "/{}", Json::from(name.as_str()))? }
+                    let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+                        && !name.is_empty();
+                    if plain {
+                        write!(f, "/{name}")?
+                    } else {
+                        write!(f, "/{}", Json::from(name.as_str()))?
+                    }
                 }
             }
         }
-        if self.0.is_empty() { f.write_str("/") } else { Ok(()) }
+        if self.0.is_empty() {
+            f.write_str("/")
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -183,7 +192,9 @@ impl fmt::Display for Condition {
             Condition::Never => f.write_str("never"),
             Condition::And(parts) => list(f, parts, " and "),
             Condition::Or(parts) => list(f, parts, " or "),
-            Condition::Term { path, test, exact } => write!(f, "{path} {test}{}", if *exact { "" } else { " ~" }),
+            Condition::Term { path, test, exact } => {
+                write!(f, "{path} {test}{}", if *exact { "" } else { " ~" })
+            }
         }
     }
 }

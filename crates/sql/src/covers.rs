@@ -45,8 +45,13 @@ impl Query {
         let is_path = |expr: &Expr| path_of(expr).as_ref() == Some(&path);
         let (need, with_missing) = match &block.grouping {
             Some(grouping) if grouping.keys.is_empty() && !block.distinct => {
-                let on_path = grouping.aggregates.iter().all(|(_, argument)| is_path(argument));
-                let all = |wanted: AggregateKind| grouping.aggregates.iter().all(|(kind, _)| *kind == wanted);
+                let on_path = grouping
+                    .aggregates
+                    .iter()
+                    .all(|(_, argument)| is_path(argument));
+                let all = |wanted: AggregateKind| {
+                    grouping.aggregates.iter().all(|(kind, _)| *kind == wanted)
+                };
                 let need = match () {
                     () if !on_path || grouping.aggregates.is_empty() => return None,
                     () if all(AggregateKind::Min) => Need::Least,
@@ -57,14 +62,20 @@ impl Query {
             }
             None if block.distinct => match &block.output {
                 Output::Value(value) if is_path(value) => (Need::Distinct, false),
-                Output::Members(members) if members.len() == 1 && is_path(&members[0].1) => (Need::Distinct, true),
+                Output::Members(members) if members.len() == 1 && is_path(&members[0].1) => {
+                    (Need::Distinct, true)
+                }
                 _ => return None,
             },
             _ => return None,
         };
         let with_missing = with_missing && !demands_a_value(self.condition());
         // Whether items without the value pass is beyond what an index of values knows.
-        (!with_missing || block.filters.is_empty()).then_some(Covered { path, need, with_missing })
+        (!with_missing || block.filters.is_empty()).then_some(Covered {
+            path,
+            need,
+            with_missing,
+        })
     }
 
     /// The path that is all that the query looks at.
@@ -97,7 +108,9 @@ fn path_of(expr: &Expr) -> Option<Path> {
 }
 
 fn path_of_steps(expr: &Expr) -> Option<Path> {
-    let Expr::Path { steps, .. } = expr else { return None };
+    let Expr::Path { steps, .. } = expr else {
+        return None;
+    };
     let name = |step: &Step| match step {
         Step::Name(name) => Some(condition::Step::Name(name.clone())),
         _ => None,
@@ -122,21 +135,47 @@ mod tests {
 
     fn covered(text: &str) -> Option<(String, Need, bool)> {
         let query = Query::compile(text, &[], &Environment::default()).expect("compiles");
-        query.covered().map(|c| (c.path.to_string(), c.need, c.with_missing))
+        query
+            .covered()
+            .map(|c| (c.path.to_string(), c.need, c.with_missing))
     }
 
     #[test]
     fn one_path_is_covered() {
         for (text, path, need, with_missing) in [
             ("SELECT VALUE MIN(c.a) FROM c", "/a", Need::Least, false),
-            ("SELECT MAX(c.a.b) AS m FROM c WHERE c.a.b < 5", "/a/b", Need::Greatest, false),
-            ("SELECT MAX(c.a) AS m, MIN(c.a) AS n FROM c", "/a", Need::Each, false),
+            (
+                "SELECT MAX(c.a.b) AS m FROM c WHERE c.a.b < 5",
+                "/a/b",
+                Need::Greatest,
+                false,
+            ),
+            (
+                "SELECT MAX(c.a) AS m, MIN(c.a) AS n FROM c",
+                "/a",
+                Need::Each,
+                false,
+            ),
             ("SELECT VALUE SUM(c.a) + 1 FROM c", "/a", Need::Each, false),
-            ("SELECT DISTINCT VALUE c.a FROM c", "/a", Need::Distinct, false),
+            (
+                "SELECT DISTINCT VALUE c.a FROM c",
+                "/a",
+                Need::Distinct,
+                false,
+            ),
             ("SELECT DISTINCT c.a FROM c", "/a", Need::Distinct, true),
-            ("SELECT DISTINCT c.a FROM c WHERE c.a > 1", "/a", Need::Distinct, false),
+            (
+                "SELECT DISTINCT c.a FROM c WHERE c.a > 1",
+                "/a",
+                Need::Distinct,
+                false,
+            ),
         ] {
-            assert_eq!(covered(text), Some((path.to_owned(), need, with_missing)), "{text}");
+            assert_eq!(
+                covered(text),
+                Some((path.to_owned(), need, with_missing)),
+                "{text}"
+            );
         }
     }
 

@@ -21,10 +21,17 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 /// The condition of a conjunction of filters, each with the frames it is bound in.
-pub(crate) fn derive(filters: &[(usize, Expr)], frames: &[Mapping], base: usize) -> (Condition, bool) {
+pub(crate) fn derive(
+    filters: &[(usize, Expr)],
+    frames: &[Mapping],
+    base: usize,
+) -> (Condition, bool) {
     let parts = filters.iter().map(|(bound, filter)| {
         let visible = &frames[..(base + bound).min(frames.len())];
-        Deriver { frames: visible.to_vec() }.truth(filter, true)
+        Deriver {
+            frames: visible.to_vec(),
+        }
+        .truth(filter, true)
     });
     all_of(parts.collect())
 }
@@ -52,7 +59,11 @@ impl Deriver {
             Expr::And(parts) | Expr::Or(parts) => {
                 let derived = parts.iter().map(|p| self.truth(p, wanted)).collect();
                 let conjunction = matches!(expr, Expr::And(_)) == wanted;
-                if conjunction { all_of(derived) } else { any_of(derived) }
+                if conjunction {
+                    all_of(derived)
+                } else {
+                    any_of(derived)
+                }
             }
             Expr::Compare(op, both) => self.comparison(*op, &both[0], &both[1], wanted),
             Expr::In { value, list } => {
@@ -63,8 +74,13 @@ impl Deriver {
                     None => ALL,
                 }
             }
-            Expr::InSet { value, values, .. } => self.in_list(value, &values.iter().collect::<Vec<_>>(), wanted),
-            Expr::Like { value, pattern: LikePattern::Constant(pattern) } => match (pattern.shape(), wanted) {
+            Expr::InSet { value, values, .. } => {
+                self.in_list(value, &values.iter().collect::<Vec<_>>(), wanted)
+            }
+            Expr::Like {
+                value,
+                pattern: LikePattern::Constant(pattern),
+            } => match (pattern.shape(), wanted) {
                 (Shape::Exact(text), true) => self.term(value, Test::Equals(Json::String(text))),
                 (Shape::Prefix(prefix), true) => self.term(value, Test::Prefix(prefix)),
                 _ => {
@@ -72,7 +88,10 @@ impl Deriver {
                     self.strings(value, move |text| pattern.matches(text) == wanted)
                 }
             },
-            Expr::Call { function, arguments } => self.call(function, arguments, wanted),
+            Expr::Call {
+                function,
+                arguments,
+            } => self.call(function, arguments, wanted),
             Expr::Subquery(SubqueryKind::Exists, block) if wanted => self.exists(block),
             _ => ALL,
         }
@@ -82,7 +101,9 @@ impl Deriver {
         if let (Expr::Constant(_), false) = (left, right.is_constant()) {
             return self.comparison(mirrored(op), right, left, wanted);
         }
-        let Expr::Constant(value) = right else { return ALL };
+        let Expr::Constant(value) = right else {
+            return ALL;
+        };
         let Some(value) = value else { return NEVER };
         // Nothing stored is NaN or infinite, and NaN has no place in an order.
         if matches!(value, Json::Number(n) if !n.is_finite()) {
@@ -93,18 +114,32 @@ impl Deriver {
             return self.truth(left, *asked);
         }
         let op = if wanted { op } else { opposite(op) };
-        if let (Expr::Call { function, arguments }, Some(distance)) = (left, value.as_f64())
+        if let (
+            Expr::Call {
+                function,
+                arguments,
+            },
+            Some(distance),
+        ) = (left, value.as_f64())
             && function.names[0] == "ST_DISTANCE"
         {
             let is_bounded = matches!(op, BinaryOp::Less | BinaryOp::LessOrEqual | BinaryOp::Equal);
-            return if is_bounded { self.near(arguments, distance) } else { ALL };
+            return if is_bounded {
+                self.near(arguments, distance)
+            } else {
+                ALL
+            };
         }
         let scalar = !matches!(value, Json::Array(_) | Json::Object(_));
         let value = value.clone();
         match op {
             BinaryOp::Equal if scalar => self.term(left, Test::Equals(value)),
             BinaryOp::Equal => {
-                let kind = if matches!(value, Json::Array(_)) { ValueType::Array } else { ValueType::Object };
+                let kind = if matches!(value, Json::Array(_)) {
+                    ValueType::Array
+                } else {
+                    ValueType::Object
+                };
                 (self.term(left, Test::IsType(kind)).0.inexact(), false)
             }
             BinaryOp::NotEqual if scalar => self.term(left, Test::NotEquals(value)),
@@ -159,25 +194,52 @@ impl Deriver {
     }
 
     fn call(&self, function: &Function, arguments: &[Expr], wanted: bool) -> Derived {
-        let Some(subject) = arguments.first() else { return ALL };
-        let text = |index: usize| arguments.get(index).and_then(constant).and_then(Json::as_str);
+        let Some(subject) = arguments.first() else {
+            return ALL;
+        };
+        let text = |index: usize| {
+            arguments
+                .get(index)
+                .and_then(constant)
+                .and_then(Json::as_str)
+        };
         match function.names[0] {
-            "IS_DEFINED" => self.term(subject, if wanted { Test::Defined } else { Test::NotDefined }),
+            "IS_DEFINED" => self.term(
+                subject,
+                if wanted {
+                    Test::Defined
+                } else {
+                    Test::NotDefined
+                },
+            ),
             "IS_NULL" if wanted => self.term(subject, Test::Equals(Json::Null)),
             "IS_BOOL" if wanted => self.term(subject, Test::IsType(ValueType::Bool)),
-            "IS_NUMBER" | "IS_FINITE_NUMBER" if wanted => self.term(subject, Test::IsType(ValueType::Number)),
+            "IS_NUMBER" | "IS_FINITE_NUMBER" if wanted => {
+                self.term(subject, Test::IsType(ValueType::Number))
+            }
             "IS_STRING" if wanted => self.term(subject, Test::IsType(ValueType::String)),
             "IS_ARRAY" if wanted => self.term(subject, Test::IsType(ValueType::Array)),
             "IS_OBJECT" if wanted => self.term(subject, Test::IsType(ValueType::Object)),
-            "IS_INTEGER" if wanted => (self.term(subject, Test::IsType(ValueType::Number)).0.inexact(), false),
+            "IS_INTEGER" if wanted => (
+                self.term(subject, Test::IsType(ValueType::Number))
+                    .0
+                    .inexact(),
+                false,
+            ),
             "IS_PRIMITIVE" if wanted => (self.term(subject, Test::Defined).0.inexact(), false),
             "ARRAY_CONTAINS" => self.array_contains(arguments, wanted),
             "ST_WITHIN" | "ST_INTERSECTS" if wanted => self.near(arguments, 0.0),
             "REGEXMATCH" => {
-                let flags = if arguments.len() > 2 { text(2) } else { Some("") };
+                let flags = if arguments.len() > 2 {
+                    text(2)
+                } else {
+                    Some("")
+                };
                 match (text(1), flags) {
                     (Some(pattern), Some(flags)) => match for_scan(pattern, flags) {
-                        Some((regex, true)) => self.strings(subject, move |text| regex.is_match(text) == wanted),
+                        Some((regex, true)) => {
+                            self.strings(subject, move |text| regex.is_match(text) == wanted)
+                        }
                         Some((_, false)) => ALL,
                         None => NEVER,
                     },
@@ -190,7 +252,9 @@ impl Deriver {
                     Some(flag) => flag.and_then(Json::as_bool),
                 };
                 match (text(1), any_case) {
-                    (Some(part), Some(any_case)) => self.compared_text(function, subject, part, any_case, wanted),
+                    (Some(part), Some(any_case)) => {
+                        self.compared_text(function, subject, part, any_case, wanted)
+                    }
                     _ => ALL,
                 }
             }
@@ -198,10 +262,21 @@ impl Deriver {
         }
     }
 
-    fn compared_text(&self, function: &Function, subject: &Expr, part: &str, any_case: bool, wanted: bool) -> Derived {
+    fn compared_text(
+        &self,
+        function: &Function,
+        subject: &Expr,
+        part: &str,
+        any_case: bool,
+        wanted: bool,
+    ) -> Derived {
         let test: fn(&str, &str) -> bool = match (function.names[0], any_case, wanted) {
-            ("STARTSWITH", false, true) => return self.term(subject, Test::Prefix(part.to_owned())),
-            ("STRINGEQUALS", false, true) => return self.term(subject, Test::Equals(Json::from(part))),
+            ("STARTSWITH", false, true) => {
+                return self.term(subject, Test::Prefix(part.to_owned()));
+            }
+            ("STRINGEQUALS", false, true) => {
+                return self.term(subject, Test::Equals(Json::from(part)));
+            }
             ("STARTSWITH", ..) => starts_with,
             ("STRINGEQUALS", ..) => same,
             ("ENDSWITH", ..) => ends_with,
@@ -230,17 +305,28 @@ impl Deriver {
                 self.in_list(value, &list.iter().collect::<Vec<_>>(), wanted)
             }
             (array, Expr::Constant(Some(value))) if wanted => {
-                let Some(mut rooted) = self.rooted(array) else { return ALL };
+                let Some(mut rooted) = self.rooted(array) else {
+                    return ALL;
+                };
                 let nested = rooted.steps.contains(&Step::Element);
                 rooted.steps.push(Step::Element);
                 let term = |path: Path, value: &Json, exact: bool| {
-                    (Condition::Term { path, test: Test::Equals(value.clone()), exact }, exact)
+                    (
+                        Condition::Term {
+                            path,
+                            test: Test::Equals(value.clone()),
+                            exact,
+                        },
+                        exact,
+                    )
                 };
                 match value {
                     // Some element has each of the scalar members, which need not be one and the same element, and
                     // an object without such members says nothing at all.
                     Json::Object(members) => {
-                        let scalars = members.iter().filter(|(_, member)| is_stored_scalar(member));
+                        let scalars = members
+                            .iter()
+                            .filter(|(_, member)| is_stored_scalar(member));
                         let parts = scalars.map(|(name, member)| {
                             let mut path = rooted.path();
                             path.0.push(Step::Name(name.to_owned()));
@@ -250,7 +336,9 @@ impl Deriver {
                     }
                     // One element equal to a scalar is exactly what the index of elements says.
                     scalar if is_stored_scalar(scalar) => {
-                        let flagged = arguments.get(2).is_none_or(|f| matches!(constant(f), Some(Json::Bool(_))));
+                        let flagged = arguments
+                            .get(2)
+                            .is_none_or(|f| matches!(constant(f), Some(Json::Bool(_))));
                         term(rooted.path(), scalar, flagged && !nested && !rooted.widened)
                     }
                     _ => ALL,
@@ -281,13 +369,18 @@ impl Deriver {
     /// A value and a constant figure that are at most so far apart, whichever stands first.
     fn near(&self, arguments: &[Expr], distance: f64) -> Derived {
         let (value, figure) = match arguments {
-            [Expr::Constant(Some(figure)), value] | [value, Expr::Constant(Some(figure))] => (value, figure),
+            [Expr::Constant(Some(figure)), value] | [value, Expr::Constant(Some(figure))] => {
+                (value, figure)
+            }
             _ => return ALL,
         };
         if !distance.is_finite() {
             return ALL;
         }
-        let test = Test::Near { figure: Arc::new(figure.clone()), distance: distance.max(0.0) };
+        let test = Test::Near {
+            figure: Arc::new(figure.clone()),
+            distance: distance.max(0.0),
+        };
         (self.term(value, test).0.inexact(), false)
     }
 
@@ -303,14 +396,23 @@ impl Deriver {
     }
 
     fn term(&self, expr: &Expr, test: Test) -> Derived {
-        let Some(rooted) = self.rooted(expr) else { return ALL };
+        let Some(rooted) = self.rooted(expr) else {
+            return ALL;
+        };
         let through_array = rooted.widened || rooted.steps.contains(&Step::Element);
         // That one element lacks something cannot be said of the array.
         if through_array && matches!(test, Test::NotDefined) {
             return ALL;
         }
         let exact = !through_array;
-        (Condition::Term { path: rooted.path(), test, exact }, exact)
+        (
+            Condition::Term {
+                path: rooted.path(),
+                test,
+                exact,
+            },
+            exact,
+        )
     }
 }
 
@@ -404,9 +506,19 @@ const PARTS_LOOKED_AT: usize = 64;
 
 /// Adds a part of an AND; two half-open ranges of one plain path become one range.
 fn add_joined(parts: &mut Vec<Condition>, new: Condition) {
-    if let Condition::Term { path, test: Test::Range { lower, upper }, exact: true } = &new {
+    if let Condition::Term {
+        path,
+        test: Test::Range { lower, upper },
+        exact: true,
+    } = &new
+    {
         for part in parts.iter_mut().take(PARTS_LOOKED_AT) {
-            let Condition::Term { path: p, test: Test::Range { lower: l, upper: u }, exact: true } = part else {
+            let Condition::Term {
+                path: p,
+                test: Test::Range { lower: l, upper: u },
+                exact: true,
+            } = part
+            else {
                 continue;
             };
             if p != path {
@@ -426,7 +538,9 @@ fn add_joined(parts: &mut Vec<Condition>, new: Condition) {
 
 /// A range, unless its ends are of two types or out of order.
 fn range_or_never(path: &Path, lower: Bound<Json>, upper: Bound<Json>) -> Condition {
-    if let (Bound::Included(l) | Bound::Excluded(l), Bound::Included(u) | Bound::Excluded(u)) = (&lower, &upper) {
+    if let (Bound::Included(l) | Bound::Excluded(l), Bound::Included(u) | Bound::Excluded(u)) =
+        (&lower, &upper)
+    {
         let one_type = std::mem::discriminant(l) == std::mem::discriminant(u);
         let closed = matches!((&lower, &upper), (Bound::Included(_), Bound::Included(_)));
         let order = compare(l, u);
@@ -434,19 +548,35 @@ fn range_or_never(path: &Path, lower: Bound<Json>, upper: Bound<Json>) -> Condit
             return Condition::Never;
         }
         if order.is_eq() {
-            return Condition::Term { path: path.clone(), test: Test::Equals(l.clone()), exact: true };
+            return Condition::Term {
+                path: path.clone(),
+                test: Test::Equals(l.clone()),
+                exact: true,
+            };
         }
     }
-    Condition::Term { path: path.clone(), test: Test::Range { lower, upper }, exact: true }
+    Condition::Term {
+        path: path.clone(),
+        test: Test::Range { lower, upper },
+        exact: true,
+    }
 }
 
 impl Condition {
     /// The same, with no term exact.
     fn inexact(self) -> Self {
         match self {
-            Condition::Term { path, test, .. } => Condition::Term { path, test, exact: false },
-            Condition::And(parts) => Condition::And(parts.into_iter().map(Condition::inexact).collect()),
-            Condition::Or(parts) => Condition::Or(parts.into_iter().map(Condition::inexact).collect()),
+            Condition::Term { path, test, .. } => Condition::Term {
+                path,
+                test,
+                exact: false,
+            },
+            Condition::And(parts) => {
+                Condition::And(parts.into_iter().map(Condition::inexact).collect())
+            }
+            Condition::Or(parts) => {
+                Condition::Or(parts.into_iter().map(Condition::inexact).collect())
+            }
             other => other,
         }
     }

@@ -57,7 +57,10 @@ impl QueryError {
     pub fn to_json(&self) -> Json {
         match self {
             QueryError::Compile(diagnostics) => {
-                let errors = diagnostics.iter().map(|d| Json::Object(d.to_object())).collect::<Vec<_>>();
+                let errors = diagnostics
+                    .iter()
+                    .map(|d| Json::Object(d.to_object()))
+                    .collect::<Vec<_>>();
                 Json::Object(object! { "errors" => errors })
             }
             QueryError::OrderBy(message) => {
@@ -70,7 +73,12 @@ impl QueryError {
 
     /// A compile error with one diagnostic.
     pub(crate) fn at(code: &'static str, message: impl Into<String>, span: (usize, usize)) -> Self {
-        QueryError::Compile(vec![Diagnostic { code, message: message.into(), start: span.0, end: span.1 }])
+        QueryError::Compile(vec![Diagnostic {
+            code,
+            message: message.into(),
+            start: span.0,
+            end: span.1,
+        }])
     }
 }
 

@@ -12,7 +12,9 @@ use orrery_model::json::Json;
 
 /// The hash of a text with its parameters.
 pub(crate) fn of_text(text: &str, parameters: &[(String, Json)]) -> u64 {
-    let parts = parameters.iter().flat_map(|(name, value)| [Json::from(name.as_str()), value.clone()]);
+    let parts = parameters
+        .iter()
+        .flat_map(|(name, value)| [Json::from(name.as_str()), value.clone()]);
     let all = Json::Array([Json::from(text)].into_iter().chain(parts).collect());
     digest(Some(&all)) as u64
 }
@@ -20,9 +22,17 @@ pub(crate) fn of_text(text: &str, parameters: &[(String, Json)]) -> u64 {
 /// The hash of an ordered query with its parameters, but without its conditions on the sort keys alone; `None` for a
 /// query without ORDER BY.
 pub(crate) fn of_family(query: &Query, parameters: &[(String, Json)]) -> Option<u64> {
-    let keys: Vec<String> = query.order_by.as_ref()?.keys.iter().map(|key| print::expression(&key.expr)).collect();
+    let keys: Vec<String> = query
+        .order_by
+        .as_ref()?
+        .keys
+        .iter()
+        .map(|key| print::expression(&key.expr))
+        .collect();
     let mut family = query.clone();
-    family.filter = family.filter.and_then(|filter| without_places(filter, &keys));
+    family.filter = family
+        .filter
+        .and_then(|filter| without_places(filter, &keys));
     Some(of_text(&print::query(&family), parameters))
 }
 
@@ -38,7 +48,13 @@ fn without_places(filter: Expr, keys: &[String]) -> Option<Expr> {
             if rest.is_empty() {
                 return Some(first);
             }
-            Some(Expr { kind: Kind::Chain { first: Box::new(first), rest }, span })
+            Some(Expr {
+                kind: Kind::Chain {
+                    first: Box::new(first),
+                    rest,
+                },
+                span,
+            })
         }
         kind => {
             let filter = Expr { kind, span };
@@ -53,8 +69,14 @@ fn speaks_of(expr: &Expr, keys: &[String]) -> bool {
     match &expr.kind {
         Kind::Constant(_) | Kind::Undefined | Kind::FilterPlaceholder => true,
         Kind::Unary(UnaryOp::Not | UnaryOp::Minus, inner) => speaks_of(inner, keys),
-        Kind::Chain { first, rest } => speaks_of(first, keys) && rest.iter().all(|(_, part)| speaks_of(part, keys)),
-        Kind::Call { name, udf: false, arguments } if name.to_ascii_uppercase().starts_with("IS_") => each(arguments),
+        Kind::Chain { first, rest } => {
+            speaks_of(first, keys) && rest.iter().all(|(_, part)| speaks_of(part, keys))
+        }
+        Kind::Call {
+            name,
+            udf: false,
+            arguments,
+        } if name.to_ascii_uppercase().starts_with("IS_") => each(arguments),
         _ => keys.contains(&print::expression(expr)),
     }
 }
@@ -65,7 +87,9 @@ mod tests {
     use crate::syntax::parse;
 
     fn family(filter: &str, order: &str) -> u64 {
-        let text = format!("SELECT c._rid, [{{\"item\": c.n}}] AS orderByItems FROM c {filter} ORDER BY {order}");
+        let text = format!(
+            "SELECT c._rid, [{{\"item\": c.n}}] AS orderByItems FROM c {filter} ORDER BY {order}"
+        );
         of_family(&parse(&text).expect(&text), &[]).expect("it is ordered")
     }
 
@@ -83,10 +107,16 @@ mod tests {
                 assert_eq!(family(filter, order), plain, "{filter} ORDER BY {order}");
             }
             let own = family("WHERE ((c.kind = 'a') AND (true))", order);
-            assert_eq!(family("WHERE ((c.kind = 'a') AND ((c.n >= 25)))", order), own);
+            assert_eq!(
+                family("WHERE ((c.kind = 'a') AND ((c.n >= 25)))", order),
+                own
+            );
             assert_ne!(own, plain);
         }
-        assert_eq!(family("WHERE ((c.n <= 3 AND c.m >= null))", "c.n DESC, c.m"), family("", "c.n DESC, c.m"));
+        assert_eq!(
+            family("WHERE ((c.n <= 3 AND c.m >= null))", "c.n DESC, c.m"),
+            family("", "c.n DESC, c.m")
+        );
     }
 
     #[test]
@@ -103,6 +133,9 @@ mod tests {
         }
         assert_ne!(family("", "c.n DESC"), plain);
         assert_ne!(family("", "c.m"), plain);
-        assert_ne!(of_text("SELECT 1", &[]), of_text("SELECT 1", &[("@a".into(), Json::Null)]));
+        assert_ne!(
+            of_text("SELECT 1", &[]),
+            of_text("SELECT 1", &[("@a".into(), Json::Null)])
+        );
     }
 }

@@ -60,20 +60,30 @@ pub(crate) struct Word {
 impl Analyzer {
     /// For a language of the table; another counts as the default one.
     pub fn of(language: &str) -> Self {
-        let algorithm = LANGUAGES.iter().find(|(code, _)| *code == language).map(|(_, algorithm)| *algorithm);
+        let algorithm = LANGUAGES
+            .iter()
+            .find(|(code, _)| *code == language)
+            .map(|(_, algorithm)| *algorithm);
         let algorithm = algorithm.unwrap_or(Algorithm::English);
         let stop_words = matches!(algorithm, Algorithm::English);
-        Analyzer { stemmer: Stemmer::create(algorithm), stop_words }
+        Analyzer {
+            stemmer: Stemmer::create(algorithm),
+            stop_words,
+        }
     }
 
     /// The words of a text that count.
     pub fn words<'t>(&'t self, text: &'t str) -> impl Iterator<Item = Word> + 't {
-        let pieces = text.split(|c: char| !c.is_alphanumeric()).filter(|piece| !piece.is_empty());
+        let pieces = text
+            .split(|c: char| !c.is_alphanumeric())
+            .filter(|piece| !piece.is_empty());
         let lower = pieces.map(str::to_lowercase);
-        lower.filter(|word| !(self.stop_words && stop_words::contains(word))).map(|lower| {
-            let stem = self.stemmer.stem(&lower).into_owned();
-            Word { lower, stem }
-        })
+        lower
+            .filter(|word| !(self.stop_words && stop_words::contains(word)))
+            .map(|lower| {
+                let stem = self.stemmer.stem(&lower).into_owned();
+                Word { lower, stem }
+            })
     }
 }
 
@@ -89,19 +99,27 @@ impl Term {
         let (text, distance) = match json {
             Json::String(text) => (text.as_str(), 0),
             Json::Object(members) => {
-                let known = members.iter().all(|(name, _)| matches!(name, "term" | "distance"));
+                let known = members
+                    .iter()
+                    .all(|(name, _)| matches!(name, "term" | "distance"));
                 let distance = members.get("distance").map_or(Some(0), Json::as_i64)?;
-                let distance = usize::try_from(distance).ok().filter(|d| known && *d <= DISTANCE_MOST)?;
+                let distance = usize::try_from(distance)
+                    .ok()
+                    .filter(|d| known && *d <= DISTANCE_MOST)?;
                 (members.get("term")?.as_str()?, distance)
             }
             _ => return None,
         };
-        Some(Term { words: analyzer.words(text).collect(), distance })
+        Some(Term {
+            words: analyzer.words(text).collect(),
+            distance,
+        })
     }
 
     fn is_met(&self, at: usize, word: &Word) -> bool {
         let wanted = &self.words[at];
-        wanted.stem == word.stem || (self.distance > 0 && within(&wanted.lower, &word.lower, self.distance))
+        wanted.stem == word.stem
+            || (self.distance > 0 && within(&wanted.lower, &word.lower, self.distance))
     }
 }
 
@@ -139,14 +157,22 @@ pub(crate) fn count(
     terms: &[Term],
     turn: &mut dyn FnMut() -> Result<(), QueryError>,
 ) -> Result<Counts, QueryError> {
-    let mut counts = Counts { length: 0, hits: vec![0; terms.len()] };
+    let mut counts = Counts {
+        length: 0,
+        hits: vec![0; terms.len()],
+    };
     // For each term: whether its first words end at the word before, for every number of words.
-    let mut begun: Vec<Vec<bool>> = terms.iter().map(|term| vec![false; term.words.len()]).collect();
+    let mut begun: Vec<Vec<bool>> = terms
+        .iter()
+        .map(|term| vec![false; term.words.len()])
+        .collect();
     for word in analyzer.words(text) {
         turn()?;
         counts.length += 1;
         for ((term, begun), hits) in terms.iter().zip(&mut begun).zip(&mut counts.hits) {
-            let Some(last) = term.words.len().checked_sub(1) else { continue };
+            let Some(last) = term.words.len().checked_sub(1) else {
+                continue;
+            };
             for at in (0..=last).rev() {
                 begun[at] = (at == 0 || begun[at - 1]) && term.is_met(at, &word);
             }
@@ -169,7 +195,11 @@ pub(crate) struct Statistics<'a> {
 /// How well a text fits.
 pub(crate) fn score(counts: &Counts, statistics: &Statistics<'_>) -> f64 {
     let mean = statistics.words / statistics.documents;
-    let relative = if mean > 0.0 { counts.length as f64 / mean } else { 1.0 };
+    let relative = if mean > 0.0 {
+        counts.length as f64 / mean
+    } else {
+        1.0
+    };
     let term = |(hits, documents): (&u64, &Json)| {
         let (frequency, documents) = (*hits as f64, documents.as_f64().unwrap_or(0.0));
         let rarity = (statistics.documents - documents + 0.5).max(0.0) / (documents + 0.5);
@@ -189,30 +219,75 @@ mod tests {
             Term::parse(&json, &analyzer).expect("a term")
         });
         let parsed: Vec<Term> = parsed.collect();
-        count(&analyzer, text, &parsed, &mut || Ok(())).expect("counted").hits
+        count(&analyzer, text, &parsed, &mut || Ok(()))
+            .expect("counted")
+            .hits
     }
 
     #[test]
     fn words_meet_by_their_stem_and_phrases_in_order() {
-        let text = "Swimming is well known. They swam, he swims; running in the United States of America.";
-        assert_eq!(hits("en-US", text, &["swim", "run", "united states", "states united", "RUNS"]), [2, 1, 1, 0, 1]);
+        let text =
+            "Swimming is well known. They swam, he swims; running in the United States of America.";
+        assert_eq!(
+            hits(
+                "en-US",
+                text,
+                &["swim", "run", "united states", "states united", "RUNS"]
+            ),
+            [2, 1, 1, 0, 1]
+        );
         // Stop words count neither in the text nor in the term.
-        assert_eq!(hits("en-US", text, &["states america", "states of the america", "of the"]), [1, 1, 0]);
-        assert_eq!(hits("de-DE", "Die Häuser am Fluss", &["haus", "die", "flüsse"]), [1, 1, 1]);
-        assert_eq!(hits("fr-FR", "Les chevaux couraient", &["courir", "les"]), [1, 1]);
+        assert_eq!(
+            hits(
+                "en-US",
+                text,
+                &["states america", "states of the america", "of the"]
+            ),
+            [1, 1, 0]
+        );
+        assert_eq!(
+            hits("de-DE", "Die Häuser am Fluss", &["haus", "die", "flüsse"]),
+            [1, 1, 1]
+        );
+        assert_eq!(
+            hits("fr-FR", "Les chevaux couraient", &["courir", "les"]),
+            [1, 1]
+        );
     }
 
     #[test]
     fn fuzzy_terms_take_what_is_near() {
         let text = "a red and a rod, reds and radar";
-        assert_eq!(hits("en-US", text, &[r#"{"term":"red","distance":1}"#, r#"{"term":"red","distance":2}"#]), [3, 3]);
-        assert_eq!(hits("en-US", "colour", &[r#"{"term":"color","distance":1}"#, r#"{"term":"color"}"#]), [1, 0]);
+        assert_eq!(
+            hits(
+                "en-US",
+                text,
+                &[
+                    r#"{"term":"red","distance":1}"#,
+                    r#"{"term":"red","distance":2}"#
+                ]
+            ),
+            [3, 3]
+        );
+        assert_eq!(
+            hits(
+                "en-US",
+                "colour",
+                &[r#"{"term":"color","distance":1}"#, r#"{"term":"color"}"#]
+            ),
+            [1, 0]
+        );
         assert!(Term::parse(&Json::from(1), &Analyzer::of("en-US")).is_none());
     }
 
     #[test]
     fn letters_apart() {
-        for (a, b, apart) in [("red", "red", 0), ("red", "rod", 1), ("kitten", "sitting", 3), ("", "ab", 2)] {
+        for (a, b, apart) in [
+            ("red", "red", 0),
+            ("red", "rod", 1),
+            ("kitten", "sitting", 3),
+            ("", "ab", 2),
+        ] {
             assert!(within(a, b, apart), "{a} {b}");
             assert!(apart == 0 || !within(a, b, apart - 1), "{a} {b}");
         }
@@ -221,8 +296,20 @@ mod tests {
     #[test]
     fn rare_terms_and_short_texts_score_higher() {
         let all = [Json::from(1), Json::from(50)];
-        let statistics = Statistics { documents: 100.0, words: 1000.0, hits: &all };
-        let of = |length, first, second| score(&Counts { length, hits: vec![first, second] }, &statistics);
+        let statistics = Statistics {
+            documents: 100.0,
+            words: 1000.0,
+            hits: &all,
+        };
+        let of = |length, first, second| {
+            score(
+                &Counts {
+                    length,
+                    hits: vec![first, second],
+                },
+                &statistics,
+            )
+        };
         assert!(of(10, 1, 0) > of(10, 0, 1));
         assert!(of(5, 1, 0) > of(10, 1, 0));
         assert!(of(10, 2, 0) > of(10, 1, 0) && of(10, 2, 0) < 2.0 * of(10, 1, 0));

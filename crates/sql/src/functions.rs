@@ -78,7 +78,8 @@ pub(crate) enum Run {
 }
 
 /// A function that can run out of time or memory.
-pub(crate) type Watched = fn(&mut Context<'_>, Arguments<'_, '_>) -> Result<Option<Json>, QueryError>;
+pub(crate) type Watched =
+    fn(&mut Context<'_>, Arguments<'_, '_>) -> Result<Option<Json>, QueryError>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AggregateKind {
@@ -124,7 +125,9 @@ pub(crate) fn aggregate(name: &str) -> Option<AggregateKind> {
 /// The built-in functions as a Markdown table: name, other spellings, arguments, what it gives, what an index can do
 /// for a filter with it. For the documentation, so that it cannot say other than the code.
 pub fn function_reference() -> String {
-    let mut out = String::from("| function | also | arguments | gives | in a filter |\n|---|---|---|---|---|\n");
+    let mut out = String::from(
+        "| function | also | arguments | gives | in a filter |\n|---|---|---|---|---|\n",
+    );
     for function in TABLES.iter().flat_map(|table| table.iter()) {
         let (fewest, most) = function.arity;
         let arguments = match most {
@@ -139,7 +142,10 @@ pub fn function_reference() -> String {
             Cost::Scan => "loads the items",
         };
         let (name, also) = (function.names[0], function.names[1..].join(", "));
-        out.push_str(&format!("| {name} | {also} | {arguments} | {} | {filter} |\n", function.doc));
+        out.push_str(&format!(
+            "| {name} | {also} | {arguments} | {} | {filter} |\n",
+            function.doc
+        ));
     }
     out
 }
@@ -186,22 +192,38 @@ impl<'v> Arguments<'v, '_> {
 
     /// A number that may be left out.
     pub fn number_or(&self, index: usize, default: f64) -> Option<f64> {
-        if index < self.len() { self.number(index) } else { Some(default) }
+        if index < self.len() {
+            self.number(index)
+        } else {
+            Some(default)
+        }
     }
 
     /// A whole number that may be left out.
     pub fn whole_or(&self, index: usize, default: i64) -> Option<i64> {
-        if index < self.len() { self.whole(index) } else { Some(default) }
+        if index < self.len() {
+            self.whole(index)
+        } else {
+            Some(default)
+        }
     }
 
     /// A string that may be left out.
     pub fn text_or(&self, index: usize, default: &'static str) -> Option<&'v str> {
-        if index < self.len() { self.text(index) } else { Some(default) }
+        if index < self.len() {
+            self.text(index)
+        } else {
+            Some(default)
+        }
     }
 
     /// A boolean that may be left out and is false then.
     pub fn flag(&self, index: usize) -> Option<bool> {
-        if index < self.len() { self.get(index)?.as_bool() } else { Some(false) }
+        if index < self.len() {
+            self.get(index)?.as_bool()
+        } else {
+            Some(false)
+        }
     }
 }
 
@@ -212,7 +234,13 @@ pub(crate) const fn strict(
     doc: &'static str,
     run: fn(Arguments<'_, '_>) -> Option<Json>,
 ) -> Function {
-    Function { names, arity, cost: Cost::Scan, doc, run: Run::Strict(run) }
+    Function {
+        names,
+        arity,
+        cost: Cost::Scan,
+        doc,
+        run: Run::Strict(run),
+    }
 }
 
 /// A line of a table for a function that sees undefined arguments.
@@ -222,7 +250,13 @@ pub(crate) const fn loose(
     doc: &'static str,
     run: fn(Arguments<'_, '_>) -> Option<Json>,
 ) -> Function {
-    Function { names, arity, cost: Cost::Scan, doc, run: Run::Loose(run) }
+    Function {
+        names,
+        arity,
+        cost: Cost::Scan,
+        doc,
+        run: Run::Loose(run),
+    }
 }
 
 /// A line of a table for a function that watches time and memory.
@@ -232,7 +266,13 @@ pub(crate) const fn watched(
     doc: &'static str,
     run: fn(&mut Context<'_>, Arguments<'_, '_>) -> Result<Option<Json>, QueryError>,
 ) -> Function {
-    Function { names, arity, cost: Cost::Scan, doc, run: Run::Watched(run) }
+    Function {
+        names,
+        arity,
+        cost: Cost::Scan,
+        doc,
+        run: Run::Watched(run),
+    }
 }
 
 impl Function {
@@ -260,8 +300,13 @@ mod tests {
     #[test]
     fn the_reference_has_a_line_for_every_function() {
         let reference = function_reference();
-        assert!(reference.contains("| SUBSTRING |  | 3 | from a position, so many characters | loads the items |"));
-        assert_eq!(reference.lines().count(), 2 + TABLES.iter().map(|t| t.len()).sum::<usize>());
+        assert!(reference.contains(
+            "| SUBSTRING |  | 3 | from a position, so many characters | loads the items |"
+        ));
+        assert_eq!(
+            reference.lines().count(),
+            2 + TABLES.iter().map(|t| t.len()).sum::<usize>()
+        );
     }
 
     #[test]

@@ -53,6 +53,8 @@ pub use plan::{ClientPlan, PlanInfo, client_plan, formatted};
 pub use query::Query;
 pub use resume_filter::ResumeFilter;
 pub use run::item::read_members;
-pub use seams::{Bounds, Candidate, Environment, Functions, Page, Resume, Source, VectorPath, Work};
+pub use seams::{
+    Bounds, Candidate, Environment, Functions, Page, Resume, Source, VectorPath, Work,
+};
 pub use spatial::{Extent, around, extents};
 pub use syntax::QueryForm;

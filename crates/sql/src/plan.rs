@@ -66,14 +66,28 @@ pub fn client_plan(
 ) -> Result<ClientPlan, QueryError> {
     let query = Query::compile(text, parameters, environment)?;
     let tree = parse(text)?;
-    let named: HashMap<&str, &Json> = parameters.iter().map(|(name, value)| (name.as_str(), value)).collect();
+    let named: HashMap<&str, &Json> = parameters
+        .iter()
+        .map(|(name, value)| (name.as_str(), value))
+        .collect();
     let string = |name: &str| {
-        let value = named.get(name).or_else(|| named.get(name.trim_start_matches('@')));
+        let value = named
+            .get(name)
+            .or_else(|| named.get(name.trim_start_matches('@')));
         value.and_then(|value| value.as_str()).map(str::to_owned)
     };
     if let Some(ranking) = &query.ranking {
-        let info = PlanInfo::HybridSearch(rank::plan(&tree, &query, ranking, &string, supported_features)?);
-        return Ok(ClientPlan { info, condition: query.condition().clone() });
+        let info = PlanInfo::HybridSearch(rank::plan(
+            &tree,
+            &query,
+            ranking,
+            &string,
+            supported_features,
+        )?);
+        return Ok(ClientPlan {
+            info,
+            condition: query.condition().clone(),
+        });
     }
     let mut plan = Plan::new(&tree, &query);
     let pinned = is_pinned(query.condition(), &environment.partition_key);
@@ -83,7 +97,10 @@ pub fn client_plan(
     }
     plan.features.check(supported_features)?;
     plan.check_rewritten()?;
-    Ok(ClientPlan { info: PlanInfo::Query(plan.into_query_info()), condition: query.condition().clone() })
+    Ok(ClientPlan {
+        info: PlanInfo::Query(plan.into_query_info()),
+        condition: query.condition().clone(),
+    })
 }
 
 /// The query in the form in which plans print it: clauses on lines of their own, every operator in parentheses.
@@ -186,7 +203,10 @@ impl<'q> Plan<'q> {
         // After merging there may be fewer rows than before: such cuts are the client's alone.
         let shrinks = self.query.block.grouping.is_some() || self.tree.distinct;
         // A count has 32 bits; no range has more rows.
-        let sum = self.offset.zip(self.limit).map(|(offset, limit)| (offset + limit).min(u64::from(u32::MAX)));
+        let sum = self
+            .offset
+            .zip(self.limit)
+            .map(|(offset, limit)| (offset + limit).min(u64::from(u32::MAX)));
         if shrinks && (self.top.is_some() || sum.is_some()) {
             let rewritten = self.rewritten();
             rewritten.top = None;
@@ -200,7 +220,9 @@ impl<'q> Plan<'q> {
 
     /// Clients send back what they are given: it must be within the limits of a query.
     fn check_rewritten(&self) -> Result<(), QueryError> {
-        let Some(rewritten) = &self.rewritten else { return Ok(()) };
+        let Some(rewritten) = &self.rewritten else {
+            return Ok(());
+        };
         parse(&print::query(rewritten)).map(|_| ()).map_err(|_| {
             let message = "The query is too long or nested too deeply to be rewritten for several partitions.";
             QueryError::Plan(message.into())
@@ -217,7 +239,11 @@ impl<'q> Plan<'q> {
             return;
         }
         self.features.need("Distinct", true);
-        self.distinct = if self.query.collects() || self.query.order.is_empty() { "Unordered" } else { "Ordered" };
+        self.distinct = if self.query.collects() || self.query.order.is_empty() {
+            "Unordered"
+        } else {
+            "Ordered"
+        };
         // Rows wrapped for merging are all different: it is their payload that the client compares.
         if !self.query.order.is_empty() || self.query.block.grouping.is_some() {
             self.rewritten().distinct = false;
@@ -225,17 +251,26 @@ impl<'q> Plan<'q> {
     }
 
     fn ordered(&mut self, parameter: &dyn Fn(&str) -> Option<String>) -> Result<(), QueryError> {
-        let Some(order) = &self.tree.order_by else { return Ok(()) };
+        let Some(order) = &self.tree.order_by else {
+            return Ok(());
+        };
         self.features.need("OrderBy", true);
         self.features.need("MultipleOrderBy", order.keys.len() > 1);
         let distance = self.query.order.first().and_then(|o| o.distance);
         self.non_streaming = distance.is_some();
-        self.features.need("NonStreamingOrderBy", self.non_streaming);
+        self.features
+            .need("NonStreamingOrderBy", self.non_streaming);
         for key in &order.keys {
             // Nearest first, whatever the measure makes of that.
-            let descending = distance.map_or(key.descending == Some(true), |d| d.grows_with_nearness());
-            self.order_by.push(Json::from(if descending { "Descending" } else { "Ascending" }));
-            self.order_by_expressions.push(Json::from(print::expression(&key.expr)));
+            let descending =
+                distance.map_or(key.descending == Some(true), |d| d.grows_with_nearness());
+            self.order_by.push(Json::from(if descending {
+                "Descending"
+            } else {
+                "Ascending"
+            }));
+            self.order_by_expressions
+                .push(Json::from(print::expression(&key.expr)));
         }
         self.rewritten = Some(Carried::of(self.tree, parameter)?.in_order());
         Ok(())
@@ -244,7 +279,12 @@ impl<'q> Plan<'q> {
     fn grouped(&mut self, parameter: &dyn Fn(&str) -> Option<String>) -> Result<(), QueryError> {
         let has_keys = !self.tree.group_by.is_empty();
         self.features.need("GroupBy", has_keys);
-        self.group_by = self.tree.group_by.iter().map(|e| Json::from(print::expression(e))).collect();
+        self.group_by = self
+            .tree
+            .group_by
+            .iter()
+            .map(|e| Json::from(print::expression(e)))
+            .collect();
         let payload = match &self.tree.projection {
             Projection::All(_) => return Ok(()),
             Projection::Value(expr) => match self.aggregate(expr)? {
@@ -270,7 +310,8 @@ impl<'q> Plan<'q> {
                 }
                 self.aggregate_of = kinds.into_iter().collect();
                 self.features.need("NonValueAggregate", !has_keys);
-                self.features.need("MultipleAggregates", !has_keys && items.len() > 1);
+                self.features
+                    .need("MultipleAggregates", !has_keys && items.len() > 1);
                 rewrite::object(members)
             }
         };
@@ -280,14 +321,25 @@ impl<'q> Plan<'q> {
     }
 
     /// The name and the wrapper of an expression that is an aggregate; `None` if it has none in it.
-    fn aggregate(&mut self, expr: &ast::Expr) -> Result<Option<(&'static str, ast::Expr)>, QueryError> {
-        if let Kind::Call { name, udf: false, arguments } = &expr.kind
+    fn aggregate(
+        &mut self,
+        expr: &ast::Expr,
+    ) -> Result<Option<(&'static str, ast::Expr)>, QueryError> {
+        if let Kind::Call {
+            name,
+            udf: false,
+            arguments,
+        } = &expr.kind
             && let (Some(kind), [argument]) = (functions::aggregate(name), arguments.as_slice())
         {
-            self.features.need("CountIf", kind == AggregateKind::CountIf);
+            self.features
+                .need("CountIf", kind == AggregateKind::CountIf);
             let collects = matches!(kind, AggregateKind::MakeList | AggregateKind::MakeSet);
             self.features.need("ListAndSetAggregate", collects);
-            let known = AGGREGATES.iter().find(|(k, _)| *k == kind).map_or("Count", |(_, name)| name);
+            let known = AGGREGATES
+                .iter()
+                .find(|(k, _)| *k == kind)
+                .map_or("Count", |(_, name)| name);
             return Ok(Some((known, rewrite::aggregate(kind, name, argument))));
         }
         if contains(expr, &is_aggregate) {
@@ -298,8 +350,12 @@ impl<'q> Plan<'q> {
     }
 
     /// `SELECT [VALUE] COUNT(1) FROM (SELECT DISTINCT ...)`: the client counts what is distinct.
-    fn count_distinct(&mut self, parameter: &dyn Fn(&str) -> Option<String>) -> Result<(), QueryError> {
-        let refused = || QueryError::Plan("Such a subquery in FROM is not served across partitions.".into());
+    fn count_distinct(
+        &mut self,
+        parameter: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<(), QueryError> {
+        let refused =
+            || QueryError::Plan("Such a subquery in FROM is not served across partitions.".into());
         let (alias, expr) = match &self.tree.projection {
             Projection::Value(expr) => (String::new(), expr),
             Projection::List(items) => match items.as_slice() {
@@ -311,15 +367,29 @@ impl<'q> Plan<'q> {
         let counts = matches!(&expr.kind, Kind::Call { name, udf: false, arguments }
             if functions::aggregate(name) == Some(AggregateKind::Count)
                 && matches!(arguments[0].kind, Kind::Constant(_)));
-        let plain = self.tree.filter.is_none() && self.tree.group_by.is_empty() && self.tree.order_by.is_none();
+        let plain = self.tree.filter.is_none()
+            && self.tree.group_by.is_empty()
+            && self.tree.order_by.is_none();
         let inner = match self.tree.from.as_slice() {
-            [ast::Source { collection: Collection::Subquery(inner), iterate: false, .. }] => inner,
+            [
+                ast::Source {
+                    collection: Collection::Subquery(inner),
+                    iterate: false,
+                    ..
+                },
+            ] => inner,
             _ => return Err(refused()),
         };
         let inner_is_plain = inner.distinct
             && inner.group_by.is_empty()
             && !crate::bind::has_aggregate(&inner.projection)
-            && !matches!(inner.from.first(), Some(ast::Source { collection: Collection::Subquery(_), .. }));
+            && !matches!(
+                inner.from.first(),
+                Some(ast::Source {
+                    collection: Collection::Subquery(_),
+                    ..
+                })
+            );
         if !counts || !plain || !inner_is_plain {
             return Err(refused());
         }
@@ -333,7 +403,9 @@ impl<'q> Plan<'q> {
 
     fn into_query_info(self) -> Object {
         let count = |n: Option<u64>| n.map_or(Json::Null, Json::from);
-        let dcount = self.dcount.map(|alias| Json::Object(object! { "dCountAlias" => alias }));
+        let dcount = self
+            .dcount
+            .map(|alias| Json::Object(object! { "dCountAlias" => alias }));
         object! {
             "distinctType" => self.distinct,
             "top" => count(self.top),

@@ -57,13 +57,21 @@ impl Query {
     /// # Errors
     /// [`QueryError::Compile`] with codes and places, [`QueryError::Plan`], [`QueryError::OrderBy`],
     /// [`QueryError::Unsupported`].
-    pub fn compile(text: &str, parameters: &[(String, Json)], environment: &Environment) -> Result<Self, QueryError> {
+    pub fn compile(
+        text: &str,
+        parameters: &[(String, Json)],
+        environment: &Environment,
+    ) -> Result<Self, QueryError> {
         let tree = parse(text)?;
         let bound = bind::bind(&tree, text, parameters, environment)?;
         let mut query = Self::new(bound, fingerprint::of_text(text, parameters));
         query.family = fingerprint::of_family(&tree, parameters).unwrap_or(query.fingerprint);
         query.planar = environment.planar;
-        if query.ranking.as_ref().is_some_and(|r| r.components.iter().any(|c| c.text.is_some())) {
+        if query
+            .ranking
+            .as_ref()
+            .is_some_and(|r| r.components.iter().any(|c| c.text.is_some()))
+        {
             query.statistics = crate::plan::statistics_query(&tree);
         }
         Ok(query)
@@ -83,10 +91,17 @@ impl Query {
     /// Completes a query that has a [`Query::statistics_query`] with the row that it gave. It does not run without.
     pub fn with_statistics(mut self, row: &Json) -> Self {
         self.has_statistics = true;
-        let texts = row.get("fullTextStatistics").and_then(Json::as_array).unwrap_or_default();
-        let member = |of: Option<&Json>, name: &str| Expr::Constant(of.and_then(|v| v.get(name)).cloned());
+        let texts = row
+            .get("fullTextStatistics")
+            .and_then(Json::as_array)
+            .unwrap_or_default();
+        let member =
+            |of: Option<&Json>, name: &str| Expr::Constant(of.and_then(|v| v.get(name)).cloned());
         for component in self.ranking.iter_mut().flat_map(|r| &mut r.components) {
-            let (Some(text), Expr::Call { arguments, .. }) = (component.text, &mut component.score) else { continue };
+            let (Some(text), Expr::Call { arguments, .. }) = (component.text, &mut component.score)
+            else {
+                continue;
+            };
             let mut complete = std::mem::take(arguments).into_vec();
             complete.truncate(3);
             complete.push(member(Some(row), "documentCount"));
@@ -98,13 +113,35 @@ impl Query {
     }
 
     fn new(bound: Bound, fingerprint: u64) -> Self {
-        let Bound { block, order, ranking, top, offset, limit, reads_container, frames, udfs, selects_all } = bound;
-        let (condition, exact) = if reads_container { condition_of(&block, &frames) } else { (Condition::All, true) };
+        let Bound {
+            block,
+            order,
+            ranking,
+            top,
+            offset,
+            limit,
+            reads_container,
+            frames,
+            udfs,
+            selects_all,
+        } = bound;
+        let (condition, exact) = if reads_container {
+            condition_of(&block, &frames)
+        } else {
+            (Condition::All, true)
+        };
         let many_rows = !block.sources.is_empty();
         let selects_item = matches!(&block.output, Output::Value(Expr::Slot(0)));
-        let passes_through =
-            reads_container && selects_item && !many_rows && block.grouping.is_none() && !block.distinct;
-        let sorts: Vec<&Expr> = order.iter().map(|o| &o.expr).chain(scores(&ranking)).collect();
+        let passes_through = reads_container
+            && selects_item
+            && !many_rows
+            && block.grouping.is_none()
+            && !block.distinct;
+        let sorts: Vec<&Expr> = order
+            .iter()
+            .map(|o| &o.expr)
+            .chain(scores(&ranking))
+            .collect();
         let looks_satisfied = looks(&block, &sorts, false, passes_through);
         let looks = looks(&block, &sorts, true, passes_through);
         let counts = exact && looks_satisfied.is_nothing() && !passes_through && sorts.is_empty();
@@ -188,7 +225,10 @@ impl Query {
 
     /// Whether it aggregates, with or without GROUP BY, at its top level.
     pub fn is_aggregate(&self) -> bool {
-        self.block.grouping.as_ref().is_some_and(|g| !g.aggregates.is_empty())
+        self.block
+            .grouping
+            .as_ref()
+            .is_some_and(|g| !g.aggregates.is_empty())
     }
 
     /// Whether it has DISTINCT at its top level.
@@ -198,7 +238,10 @@ impl Query {
 
     /// Whether it has GROUP BY at its top level.
     pub fn has_group_by(&self) -> bool {
-        self.block.grouping.as_ref().is_some_and(|g| !g.keys.is_empty())
+        self.block
+            .grouping
+            .as_ref()
+            .is_some_and(|g| !g.keys.is_empty())
     }
 
     /// Whether it builds rows, rather than handing items through.
@@ -222,12 +265,20 @@ impl Query {
 
     /// Whether its answer over several partitions is more than theirs one after the other.
     pub fn merges(&self) -> bool {
-        !self.order.is_empty() || self.take.is_some() || self.has_offset || self.block.distinct || self.collects()
+        !self.order.is_empty()
+            || self.take.is_some()
+            || self.has_offset
+            || self.block.distinct
+            || self.collects()
     }
 
     /// The place at a position of the source, for a query that does not merge: it has nothing else to remember.
     pub fn resume_at(&self, position: Vec<u8>) -> Resume {
-        Resume { position, query: self.fingerprint, ..Resume::default() }
+        Resume {
+            position,
+            query: self.fingerprint,
+            ..Resume::default()
+        }
     }
 
     /// The user-defined functions that it calls.
@@ -239,7 +290,9 @@ impl Query {
 /// The condition over a chain of FROM subqueries down to the one that reads the container.
 fn condition_of(block: &Block, frames: &[Mapping]) -> (Condition, bool) {
     let own = derive(&block.filters, frames, 1);
-    let Some(Input::Subquery(inner)) = block.sources.first().map(|s| &s.input) else { return own };
+    let Some(Input::Subquery(inner)) = block.sources.first().map(|s| &s.input) else {
+        return own;
+    };
     let mut inner_frames = vec![Mapping::root()];
     for source in &inner.sources {
         inner_frames.push(bind::of_source(source, &inner_frames));
@@ -256,19 +309,26 @@ fn condition_of(block: &Block, frames: &[Mapping]) -> (Condition, bool) {
 }
 
 fn scores(ranking: &Option<Ranking>) -> impl Iterator<Item = &Expr> {
-    ranking.iter().flat_map(|r| r.components.iter().map(|c| &c.score))
+    ranking
+        .iter()
+        .flat_map(|r| r.components.iter().map(|c| &c.score))
 }
 
 fn looks(block: &Block, sorts: &[&Expr], filters: bool, passes_through: bool) -> Looks {
     let mut looks = Looks::at(Vec::new());
     if passes_through {
         if filters {
-            block.filters.iter().for_each(|(bound, e)| looks.note(e, 1 + bound));
+            block
+                .filters
+                .iter()
+                .for_each(|(bound, e)| looks.note(e, 1 + bound));
         }
     } else {
         looks.note_block(block, filters);
     }
-    sorts.iter().for_each(|e| looks.note(e, 1 + block.sources.len()));
+    sorts
+        .iter()
+        .for_each(|e| looks.note(e, 1 + block.sources.len()));
     // Sorting a row that is the item needs the item.
     if passes_through && !sorts.is_empty() {
         looks.everything();

@@ -34,17 +34,24 @@ impl ResumeFilter {
     /// # Errors
     /// [`QueryError::Unsupported`] for hashes, [`QueryError::Resume`] for any other shape.
     pub fn parse(json: &Json) -> Result<Self, QueryError> {
-        let refused = |what: &str| QueryError::Resume(format!("The resume filter is not valid: {what}."));
-        let list = json.get("value").and_then(Json::as_array).ok_or_else(|| refused("'value' is not an array"))?;
+        let refused =
+            |what: &str| QueryError::Resume(format!("The resume filter is not valid: {what}."));
+        let list = json
+            .get("value")
+            .and_then(Json::as_array)
+            .ok_or_else(|| refused("'value' is not an array"))?;
         let mut values = Vec::with_capacity(list.len());
         for value in list {
             values.push(match value {
                 Json::Array(elements) if elements.is_empty() => None,
                 Json::Object(members) if is_hash(members) => {
-                    let message = "A resume filter on the value of an array or object is not supported.";
+                    let message =
+                        "A resume filter on the value of an array or object is not supported.";
                     return Err(QueryError::Unsupported(message.into()));
                 }
-                Json::Array(_) | Json::Object(_) => return Err(refused("a value is neither a scalar, [] nor a hash")),
+                Json::Array(_) | Json::Object(_) => {
+                    return Err(refused("a value is neither a scalar, [] nor a hash"));
+                }
                 scalar => Some(scalar.clone()),
             });
         }
@@ -57,16 +64,26 @@ impl ResumeFilter {
         };
         let exclude = match json.get("exclude") {
             None | Some(Json::Null) => false,
-            Some(exclude) => exclude.as_bool().ok_or_else(|| refused("'exclude' is neither true nor false"))?,
+            Some(exclude) => exclude
+                .as_bool()
+                .ok_or_else(|| refused("'exclude' is neither true nor false"))?,
         };
-        Ok(ResumeFilter { values, item, exclude })
+        Ok(ResumeFilter {
+            values,
+            item,
+            exclude,
+        })
     }
 }
 
 /// Whether an object stands for an array or object by its 128-bit hash.
 fn is_hash(members: &Object) -> bool {
     let half = |name: &str| members.get(name).and_then(Json::as_i64).is_some();
-    matches!(members.get("type").and_then(Json::as_str), Some("array" | "object")) && half("low") && half("high")
+    matches!(
+        members.get("type").and_then(Json::as_str),
+        Some("array" | "object")
+    ) && half("low")
+        && half("high")
 }
 
 /// The number of an item in its container: the last eight of its resource id's sixteen bytes.
@@ -98,14 +115,24 @@ impl Query {
     }
 
     /// Whether a tuple's row is still wanted by the client.
-    pub(crate) fn is_wanted(&self, cx: &mut Context<'_>, tuple: &Scope<'_>) -> Result<bool, QueryError> {
-        let Some(filter) = &self.filter else { return Ok(true) };
+    pub(crate) fn is_wanted(
+        &self,
+        cx: &mut Context<'_>,
+        tuple: &Scope<'_>,
+    ) -> Result<bool, QueryError> {
+        let Some(filter) = &self.filter else {
+            return Ok(true);
+        };
         for (order, wanted) in self.order.iter().zip(&filter.values) {
             let made = cx.made;
             let value = order.expr.eval(cx, tuple)?;
             cx.made = made;
             let place = place(&value, wanted.as_ref());
-            match if order.key.descending { place.reverse() } else { place } {
+            match if order.key.descending {
+                place.reverse()
+            } else {
+                place
+            } {
                 Ordering::Less => return Ok(false),
                 Ordering::Greater => return Ok(true),
                 Ordering::Equal => {}
@@ -114,9 +141,14 @@ impl Query {
         if filter.exclude {
             return Ok(false);
         }
-        let Some(first) = filter.item else { return Ok(true) };
+        let Some(first) = filter.item else {
+            return Ok(true);
+        };
         let item = tuple.value(self.block.sources.len());
-        let number = item.and_then(|i| i.get("_rid")).and_then(Json::as_str).and_then(item_number);
+        let number = item
+            .and_then(|i| i.get("_rid"))
+            .and_then(Json::as_str)
+            .and_then(item_number);
         let downwards = self.order.first().is_some_and(|order| order.key.descending);
         Ok(number.is_none_or(|n| if downwards { n <= first } else { n >= first }))
     }

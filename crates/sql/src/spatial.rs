@@ -65,7 +65,12 @@ pub(crate) trait Space {
     /// The point a part of the way from `a` to `b`.
     fn along(a: Self::Point, b: Self::Point, part: f64) -> Self::Point;
     /// Where two segments cross, both in their middle.
-    fn crossing(a: Self::Point, b: Self::Point, c: Self::Point, d: Self::Point) -> Option<Self::Point>;
+    fn crossing(
+        a: Self::Point,
+        b: Self::Point,
+        c: Self::Point,
+        d: Self::Point,
+    ) -> Option<Self::Point>;
     /// Whether a point that does not lie on the ring lies inside.
     fn is_inside(ring: &[Self::Point], p: Self::Point) -> bool;
     /// A ring as a hole has it: its inside is the smaller side.
@@ -80,23 +85,54 @@ pub(crate) trait Space {
 }
 
 /// The distance of two figures; 0 if they touch. Metres on the Earth.
-pub(crate) fn distance(planar: bool, a: &Figure, b: &Figure, turn: &mut Turn<'_>) -> Result<f64, QueryError> {
-    if planar { measure::distance::<Plane>(a, b, turn) } else { measure::distance::<Globe>(a, b, turn) }
+pub(crate) fn distance(
+    planar: bool,
+    a: &Figure,
+    b: &Figure,
+    turn: &mut Turn<'_>,
+) -> Result<f64, QueryError> {
+    if planar {
+        measure::distance::<Plane>(a, b, turn)
+    } else {
+        measure::distance::<Globe>(a, b, turn)
+    }
 }
 
 /// The area of a figure; 0 for points and lines. Square metres on the Earth.
 pub(crate) fn area(planar: bool, figure: &Figure) -> f64 {
-    if planar { measure::area::<Plane>(figure) } else { measure::area::<Globe>(figure) }
+    if planar {
+        measure::area::<Plane>(figure)
+    } else {
+        measure::area::<Globe>(figure)
+    }
 }
 
 /// Whether all of `a` lies in `b` and not only on its edge.
-pub(crate) fn is_within(planar: bool, a: &Figure, b: &Figure, turn: &mut Turn<'_>) -> Result<bool, QueryError> {
-    if planar { relate::is_within::<Plane>(a, b, turn) } else { relate::is_within::<Globe>(a, b, turn) }
+pub(crate) fn is_within(
+    planar: bool,
+    a: &Figure,
+    b: &Figure,
+    turn: &mut Turn<'_>,
+) -> Result<bool, QueryError> {
+    if planar {
+        relate::is_within::<Plane>(a, b, turn)
+    } else {
+        relate::is_within::<Globe>(a, b, turn)
+    }
 }
 
 /// Whether two figures have a point in common.
-pub(crate) fn intersects(planar: bool, a: &Figure, b: &Figure, turn: &mut Turn<'_>) -> Result<bool, QueryError> {
-    if planar { relate::intersects::<Plane>(a, b, turn) } else { relate::intersects::<Globe>(a, b, turn) }
+pub(crate) fn intersects(
+    planar: bool,
+    a: &Figure,
+    b: &Figure,
+    turn: &mut Turn<'_>,
+) -> Result<bool, QueryError> {
+    if planar {
+        relate::intersects::<Plane>(a, b, turn)
+    } else {
+        relate::intersects::<Globe>(a, b, turn)
+    }
 }
 
 /// The first ring that crosses itself: polygon and ring, from 1.
@@ -105,5 +141,9 @@ pub(crate) fn crossed_ring(
     figure: &Figure,
     turn: &mut Turn<'_>,
 ) -> Result<Option<(usize, usize)>, QueryError> {
-    if planar { relate::crossed_ring::<Plane>(figure, turn) } else { relate::crossed_ring::<Globe>(figure, turn) }
+    if planar {
+        relate::crossed_ring::<Plane>(figure, turn)
+    } else {
+        relate::crossed_ring::<Globe>(figure, turn)
+    }
 }

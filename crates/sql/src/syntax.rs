@@ -20,7 +20,9 @@ fn golden_queries() -> Vec<String> {
     for file in std::fs::read_dir(folder).expect("golden folder") {
         let script = std::fs::read_to_string(file.expect("entry").path()).expect("golden file");
         for block in script.split("\n\n").filter(|b| b.starts_with("query")) {
-            let text = block.split_once('\n').map_or("", |(_, rest)| rest.split("\n----").next().unwrap_or(""));
+            let text = block
+                .split_once('\n')
+                .map_or("", |(_, rest)| rest.split("\n----").next().unwrap_or(""));
             let lines: Vec<&str> = text.lines().filter(|l| !l.starts_with('@')).collect();
             queries.push(lines.join("\n"));
         }

@@ -62,7 +62,9 @@ pub(crate) fn binary(op: BinaryOp, a: Option<&Json>, b: Option<&Json>) -> Option
         BinaryOp::BitXor => |a, b| f64::from(to_i32(a) ^ to_i32(b)),
         BinaryOp::ShiftLeft => |a, b| f64::from(to_i32(a).wrapping_shl(to_i32(b) as u32)),
         BinaryOp::ShiftRight => |a, b| f64::from(to_i32(a).wrapping_shr(to_i32(b) as u32)),
-        BinaryOp::ShiftRightUnsigned => |a, b| f64::from((to_i32(a) as u32).wrapping_shr(to_i32(b) as u32)),
+        BinaryOp::ShiftRightUnsigned => {
+            |a, b| f64::from((to_i32(a) as u32).wrapping_shr(to_i32(b) as u32))
+        }
         _ => return compared(op, a, b).map(Json::Bool),
     };
     Some(number(arithmetic(a?.as_f64()?, b?.as_f64()?)))
@@ -98,17 +100,30 @@ pub(crate) fn digest(value: Option<&Json>) -> u128 {
         },
         Some(Json::String(s)) => hash(b's', s.as_bytes()),
         Some(Json::Array(elements)) => {
-            let parts: Vec<u8> = elements.iter().flat_map(|e| digest(Some(e)).to_le_bytes()).collect();
+            let parts: Vec<u8> = elements
+                .iter()
+                .flat_map(|e| digest(Some(e)).to_le_bytes())
+                .collect();
             hash(b'a', &parts)
         }
         Some(Json::Object(members)) => {
             // A sum does not depend on the order of its parts.
             let member = |(name, value): (&str, &Json)| {
-                let parts = [hash(b's', name.as_bytes()).to_le_bytes(), digest(Some(value)).to_le_bytes()].concat();
+                let parts = [
+                    hash(b's', name.as_bytes()).to_le_bytes(),
+                    digest(Some(value)).to_le_bytes(),
+                ]
+                .concat();
                 hash(b'm', &parts)
             };
-            let sum = members.iter().map(|(name, value)| member((name, value))).fold(0, u128::wrapping_add);
-            hash(b'o', &[sum.to_le_bytes(), (members.len() as u128).to_le_bytes()].concat())
+            let sum = members
+                .iter()
+                .map(|(name, value)| member((name, value)))
+                .fold(0, u128::wrapping_add);
+            hash(
+                b'o',
+                &[sum.to_le_bytes(), (members.len() as u128).to_le_bytes()].concat(),
+            )
         }
     }
 }
@@ -118,7 +133,10 @@ pub(crate) fn weight(value: &Json) -> usize {
     let below = match value {
         Json::String(s) => s.len(),
         Json::Array(elements) => elements.iter().map(weight).sum(),
-        Json::Object(members) => members.iter().map(|(name, v)| name.len() + 24 + weight(v)).sum(),
+        Json::Object(members) => members
+            .iter()
+            .map(|(name, v)| name.len() + 24 + weight(v))
+            .sum(),
         _ => 0,
     };
     32 + below
@@ -136,17 +154,40 @@ mod tests {
     #[test]
     fn equal_values_have_one_digest_and_others_have_others() {
         assert_eq!(of(r#"{"a":1,"b":[2]}"#), of(r#"{"b":[2.0],"a":1.0}"#));
-        let values = ["null", "false", "true", "0", "0.5", "\"\"", "\"a\"", "[]", "[[]]", "[1,2]", "[2,1]", "{}"];
-        let objects = [r#"{"a":1}"#, r#"{"a":2}"#, r#"{"a":1,"b":1}"#, r#"{"b":1}"#, r#"{"":{}}"#];
-        let all: Vec<u128> = values.iter().chain(&objects).map(|text| of(text)).chain([digest(None)]).collect();
+        let values = [
+            "null", "false", "true", "0", "0.5", "\"\"", "\"a\"", "[]", "[[]]", "[1,2]", "[2,1]",
+            "{}",
+        ];
+        let objects = [
+            r#"{"a":1}"#,
+            r#"{"a":2}"#,
+            r#"{"a":1,"b":1}"#,
+            r#"{"b":1}"#,
+            r#"{"":{}}"#,
+        ];
+        let all: Vec<u128> = values
+            .iter()
+            .chain(&objects)
+            .map(|text| of(text))
+            .chain([digest(None)])
+            .collect();
         for (i, one) in all.iter().enumerate() {
-            assert!(!all[..i].contains(one), "the value at {i} has the digest of another");
+            assert!(
+                !all[..i].contains(one),
+                "the value at {i} has the digest of another"
+            );
         }
     }
 
     #[test]
     fn digests_are_the_same_in_every_build() {
-        assert_eq!(format!("{:032x}", of("\"a\"")), "7459c5c85a418fca9f448e6b44d39289");
-        assert_eq!(format!("{:032x}", of(r#"{"a":[1,null,2.5]}"#)), "10b2eccd5a25b9305449a289be96abba");
+        assert_eq!(
+            format!("{:032x}", of("\"a\"")),
+            "7459c5c85a418fca9f448e6b44d39289"
+        );
+        assert_eq!(
+            format!("{:032x}", of(r#"{"a":[1,null,2.5]}"#)),
+            "10b2eccd5a25b9305449a289be96abba"
+        );
     }
 }

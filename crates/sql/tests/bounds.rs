@@ -8,7 +8,14 @@ use orrery_sql::{Bounds, Candidate, Query, QueryError, Resume, Source, Work};
 use support::{Items, PLAIN, Udfs, Way, environment, page, rows};
 
 fn items(count: usize) -> Vec<Bytes> {
-    (0..count).map(|n| Bytes::from(format!(r#"{{"id":"{n}","n":{n},"g":{},"list":[1,2,3]}}"#, n % 7))).collect()
+    (0..count)
+        .map(|n| {
+            Bytes::from(format!(
+                r#"{{"id":"{n}","n":{n},"g":{},"list":[1,2,3]}}"#,
+                n % 7
+            ))
+        })
+        .collect()
 }
 
 fn compile(text: &str) -> Query {
@@ -32,9 +39,10 @@ fn in_short_pages(query: &Query, items: &[Bytes]) -> (Vec<String>, usize) {
 #[test]
 fn a_stream_that_runs_out_of_time_goes_on_where_it_stopped() {
     let items = items(500);
-    for text in
-        ["SELECT VALUE c.n FROM c", "SELECT VALUE l + c.n FROM c JOIN l IN c.list WHERE c.n > 100 OFFSET 10 LIMIT 900"]
-    {
+    for text in [
+        "SELECT VALUE c.n FROM c",
+        "SELECT VALUE l + c.n FROM c JOIN l IN c.list WHERE c.n > 100 OFFSET 10 LIMIT 900",
+    ] {
         let query = compile(text);
         let whole = rows(&query, &items, PLAIN, &mut Work::default()).expect("rows");
         let (cut, pages) = in_short_pages(&query, &items);
@@ -50,15 +58,20 @@ fn an_aggregate_that_runs_out_of_time_takes_what_it_has_along() {
         "SELECT COUNT(1) AS n, SUM(c.n) AS s, AVG(c.n) AS a, MIN(c.id) AS l, MAX(c.n) AS h, COUNTIF(c.n > 250) AS i FROM c",
     );
     let (cut, pages) = in_short_pages(&query, &items);
-    assert_eq!(cut, [r#"{"n":500,"s":124750,"a":249.5,"l":"0","h":499,"i":249}"#]);
+    assert_eq!(
+        cut,
+        [r#"{"n":500,"s":124750,"a":249.5,"l":"0","h":499,"i":249}"#]
+    );
     assert!(pages > 5);
 }
 
 #[test]
 fn groups_that_run_out_of_time_say_so() {
-    for text in
-        ["SELECT c.g FROM c GROUP BY c.g", "SELECT VALUE c.n FROM c ORDER BY c.n", "SELECT VALUE MAKELIST(c.n) FROM c"]
-    {
+    for text in [
+        "SELECT c.g FROM c GROUP BY c.g",
+        "SELECT VALUE c.n FROM c ORDER BY c.n",
+        "SELECT VALUE MAKELIST(c.n) FROM c",
+    ] {
         let result = page(&compile(text), &items(500), None, 2, 1 << 28);
         assert!(matches!(result, Err(QueryError::Timeout)), "{text}");
     }
@@ -85,17 +98,34 @@ fn what_collects_too_much_is_refused() {
         long.as_str(),
     ] {
         let result = page(&compile(text), &items(500), None, usize::MAX, 10_000);
-        assert!(matches!(result, Err(QueryError::Memory(_))), "{text}: {result:?}");
+        assert!(
+            matches!(result, Err(QueryError::Memory(_))),
+            "{text}: {result:?}"
+        );
     }
 }
 
 #[test]
 fn strings_do_not_grow_without_end() {
-    let doubling = (0..40).fold("c.s".to_owned(), |text, _| format!("LET x = {text} IN x || x"));
+    let doubling = (0..40).fold("c.s".to_owned(), |text, _| {
+        format!("LET x = {text} IN x || x")
+    });
     let item = Bytes::from(format!(r#"{{"s":"{}"}}"#, "a".repeat(1000)));
-    for expression in [doubling.as_str(), "REPLACE(REPLACE(REPLACE(c.s, 'a', c.s), 'a', c.s), 'a', c.s)"] {
+    for expression in [
+        doubling.as_str(),
+        "REPLACE(REPLACE(REPLACE(c.s, 'a', c.s), 'a', c.s), 'a', c.s)",
+    ] {
         let query = compile(&format!("SELECT VALUE {expression} FROM c"));
-        assert_eq!(rows(&query, std::slice::from_ref(&item), PLAIN, &mut Work::default()).expect("rows"), [""; 0]);
+        assert_eq!(
+            rows(
+                &query,
+                std::slice::from_ref(&item),
+                PLAIN,
+                &mut Work::default()
+            )
+            .expect("rows"),
+            [""; 0]
+        );
     }
 }
 
@@ -106,9 +136,18 @@ fn a_position_of_another_query_or_other_parameters_is_refused() {
     let text = "SELECT VALUE c.n FROM c WHERE c.n > @n";
     let query = Query::compile(text, &parameter(1), &environment()).expect("compiles");
     let resume = Resume::default();
-    assert!(matches!(page(&query, &items, Some(&resume), 100, 1 << 20), Err(QueryError::Resume(_))));
+    assert!(matches!(
+        page(&query, &items, Some(&resume), 100, 1 << 20),
+        Err(QueryError::Resume(_))
+    ));
     let mut found = None;
-    let mut source = Items { items: items.clone(), at: 0, ordered: false, satisfied: false, with_text: true };
+    let mut source = Items {
+        items: items.clone(),
+        at: 0,
+        ordered: false,
+        satisfied: false,
+        with_text: true,
+    };
     let mut never = || false;
     let mut bounds = Bounds {
         max_items: 2,
@@ -119,10 +158,21 @@ fn a_position_of_another_query_or_other_parameters_is_refused() {
         started_ms: 0,
         random: 0,
     };
-    found =
-        query.run(&mut source, &mut Udfs, found.as_ref(), &mut bounds, &mut Work::default()).expect("a page").resume;
+    found = query
+        .run(
+            &mut source,
+            &mut Udfs,
+            found.as_ref(),
+            &mut bounds,
+            &mut Work::default(),
+        )
+        .expect("a page")
+        .resume;
     let other = Query::compile(text, &parameter(2), &environment()).expect("compiles");
-    assert!(matches!(page(&other, &items, found.as_ref(), 100, 1 << 20), Err(QueryError::Resume(_))));
+    assert!(matches!(
+        page(&other, &items, found.as_ref(), 100, 1 << 20),
+        Err(QueryError::Resume(_))
+    ));
     assert!(page(&query, &items, found.as_ref(), 100, 1 << 20).is_ok());
 }
 
@@ -130,7 +180,13 @@ fn a_position_of_another_query_or_other_parameters_is_refused() {
 fn the_last_page_says_that_it_is_the_last() {
     let items = items(6);
     let query = compile("SELECT * FROM c");
-    let mut source = Items { items, at: 0, ordered: false, satisfied: false, with_text: true };
+    let mut source = Items {
+        items,
+        at: 0,
+        ordered: false,
+        satisfied: false,
+        with_text: true,
+    };
     let mut never = || false;
     let mut bounds = Bounds {
         max_items: 6,
@@ -141,7 +197,15 @@ fn the_last_page_says_that_it_is_the_last() {
         started_ms: 0,
         random: 0,
     };
-    let page = query.run(&mut source, &mut Udfs, None, &mut bounds, &mut Work::default()).expect("a page");
+    let page = query
+        .run(
+            &mut source,
+            &mut Udfs,
+            None,
+            &mut bounds,
+            &mut Work::default(),
+        )
+        .expect("a page");
     assert_eq!((page.rows.len(), page.resume), (6, None));
 }
 
@@ -150,13 +214,30 @@ fn work_is_counted() {
     let query = compile("SELECT c.id, l FROM c JOIN l IN c.list WHERE c.n < 10");
     let mut work = Work::default();
     let rows = rows(&query, &items(100), PLAIN, &mut work).expect("rows");
-    assert_eq!((work.candidates, work.items_parsed, work.items_filtered), (100, 100, 100));
-    assert_eq!((work.tuples, work.projected, work.rows_out), (30, 30, rows.len() as u64));
+    assert_eq!(
+        (work.candidates, work.items_parsed, work.items_filtered),
+        (100, 100, 100)
+    );
+    assert_eq!(
+        (work.tuples, work.projected, work.rows_out),
+        (30, 30, rows.len() as u64)
+    );
     let all = compile("SELECT * FROM c");
     let mut work = Work::default();
-    let way = Way { clever_source: true, ..PLAIN };
+    let way = Way {
+        clever_source: true,
+        ..PLAIN
+    };
     support::rows(&all, &items(100), way, &mut work).expect("rows");
-    assert_eq!((work.candidates, work.items_parsed, work.projected, work.rows_out), (100, 0, 0, 100));
+    assert_eq!(
+        (
+            work.candidates,
+            work.items_parsed,
+            work.projected,
+            work.rows_out
+        ),
+        (100, 0, 0, 100)
+    );
 }
 
 #[test]
@@ -169,32 +250,64 @@ fn a_client_resumes_an_ordered_query_at_its_own_place() {
         "ABCDEFGHIJIEAAAAAAAAAA==",
     ];
     let keys = ["5", "5", "7", "null"];
-    let items: Vec<Bytes> =
-        rids.iter().zip(keys).map(|(rid, n)| Bytes::from(format!(r#"{{"n":{n},"_rid":"{rid}"}}"#))).collect();
+    let items: Vec<Bytes> = rids
+        .iter()
+        .zip(keys)
+        .map(|(rid, n)| Bytes::from(format!(r#"{{"n":{n},"_rid":"{rid}"}}"#)))
+        .collect();
     let check = |text: &str, filter: &str, expected: &[usize]| {
-        let filter = orrery_sql::ResumeFilter::parse(&orrery_model::json::parse(filter.as_bytes()).expect("JSON"));
-        let query = compile(text).resuming(filter.expect("a filter")).expect("fits");
+        let filter = orrery_sql::ResumeFilter::parse(
+            &orrery_model::json::parse(filter.as_bytes()).expect("JSON"),
+        );
+        let query = compile(text)
+            .resuming(filter.expect("a filter"))
+            .expect("fits");
         let rows = rows(&query, &items, PLAIN, &mut Work::default()).expect("rows");
-        let expected: Vec<String> = expected.iter().map(|n| format!("\"{}\"", rids[*n])).collect();
+        let expected: Vec<String> = expected
+            .iter()
+            .map(|n| format!("\"{}\"", rids[*n]))
+            .collect();
         assert_eq!(rows, expected, "{text}");
     };
     let ascending = "SELECT VALUE c._rid FROM c ORDER BY c.n";
     check(ascending, r#"{"value":[5],"exclude":false}"#, &[0, 1, 2]);
     check(ascending, r#"{"value":[5],"exclude":true}"#, &[2]);
-    check(ascending, &format!(r#"{{"value":[5],"rid":"{}","exclude":false}}"#, rids[1]), &[1, 2]);
-    check(ascending, &format!(r#"{{"value":[5],"rid":"{}","exclude":true}}"#, rids[1]), &[2]);
+    check(
+        ascending,
+        &format!(r#"{{"value":[5],"rid":"{}","exclude":false}}"#, rids[1]),
+        &[1, 2],
+    );
+    check(
+        ascending,
+        &format!(r#"{{"value":[5],"rid":"{}","exclude":true}}"#, rids[1]),
+        &[2],
+    );
     check(ascending, r#"{"value":[[]],"exclude":true}"#, &[3, 0, 1, 2]);
     // Ties of a descending order come downwards: of the equal ones the given item and those before it are left.
     let descending = "SELECT VALUE c._rid FROM c ORDER BY c.n DESC";
     check(descending, r#"{"value":[7]}"#, &[2, 0, 1, 3]);
-    check(descending, &format!(r#"{{"value":[5],"rid":"{}","exclude":false}}"#, rids[1]), &[0, 1, 3]);
-    check(descending, &format!(r#"{{"value":[5],"rid":"{}","exclude":false}}"#, rids[0]), &[0, 3]);
-    check("SELECT VALUE c._rid FROM c ORDER BY c.n DESC", r#"{"value":[5],"exclude":true}"#, &[3]);
+    check(
+        descending,
+        &format!(r#"{{"value":[5],"rid":"{}","exclude":false}}"#, rids[1]),
+        &[0, 1, 3],
+    );
+    check(
+        descending,
+        &format!(r#"{{"value":[5],"rid":"{}","exclude":false}}"#, rids[0]),
+        &[0, 3],
+    );
+    check(
+        "SELECT VALUE c._rid FROM c ORDER BY c.n DESC",
+        r#"{"value":[5],"exclude":true}"#,
+        &[3],
+    );
     assert!(
         compile("SELECT * FROM c")
             .resuming(
-                orrery_sql::ResumeFilter::parse(&orrery_model::json::parse(br#"{"value":[1]}"#).expect("JSON"))
-                    .expect("a filter")
+                orrery_sql::ResumeFilter::parse(
+                    &orrery_model::json::parse(br#"{"value":[1]}"#).expect("JSON")
+                )
+                .expect("a filter")
             )
             .is_err()
     );
@@ -205,7 +318,13 @@ fn a_filter_and_a_position_together_skip_no_row_twice() {
     let items = items(20);
     let text = "SELECT VALUE c.n FROM c ORDER BY c.n";
     let take = |query: &Query, resume: Option<&Resume>, count: usize| {
-        let mut source = Items { items: items.clone(), at: 0, ordered: false, satisfied: false, with_text: true };
+        let mut source = Items {
+            items: items.clone(),
+            at: 0,
+            ordered: false,
+            satisfied: false,
+            with_text: true,
+        };
         let mut never = || false;
         let mut bounds = Bounds {
             max_items: count,
@@ -216,15 +335,30 @@ fn a_filter_and_a_position_together_skip_no_row_twice() {
             started_ms: 0,
             random: 0,
         };
-        let page = query.run(&mut source, &mut Udfs, resume, &mut bounds, &mut Work::default()).expect("a page");
+        let page = query
+            .run(
+                &mut source,
+                &mut Udfs,
+                resume,
+                &mut bounds,
+                &mut Work::default(),
+            )
+            .expect("a page");
         (
-            page.rows.iter().map(|r| String::from_utf8_lossy(r).parse().expect("a number")).collect::<Vec<u32>>(),
+            page.rows
+                .iter()
+                .map(|r| String::from_utf8_lossy(r).parse().expect("a number"))
+                .collect::<Vec<u32>>(),
             page.resume,
         )
     };
     let filter = |n: u32| {
-        let json = orrery_model::json::parse(format!(r#"{{"value":[{n}],"exclude":false}}"#).as_bytes()).expect("JSON");
-        compile(text).resuming(orrery_sql::ResumeFilter::parse(&json).expect("a filter")).expect("it fits")
+        let json =
+            orrery_model::json::parse(format!(r#"{{"value":[{n}],"exclude":false}}"#).as_bytes())
+                .expect("JSON");
+        compile(text)
+            .resuming(orrery_sql::ResumeFilter::parse(&json).expect("a filter"))
+            .expect("it fits")
     };
     let (first, resume) = take(&compile(text), None, 5);
     assert_eq!(first, [0, 1, 2, 3, 4]);
@@ -239,7 +373,8 @@ fn a_filter_and_a_position_together_skip_no_row_twice() {
 #[test]
 fn a_resume_filter_of_another_shape_is_refused_and_a_hash_by_name() {
     let parse = |text: &str| {
-        orrery_sql::ResumeFilter::parse(&orrery_model::json::parse(text.as_bytes()).expect("JSON")).map(|_| ())
+        orrery_sql::ResumeFilter::parse(&orrery_model::json::parse(text.as_bytes()).expect("JSON"))
+            .map(|_| ())
     };
     for text in [
         "{}",
@@ -279,7 +414,11 @@ fn a_single_expression_looks_at_the_clock() {
         let query = compile(&format!("SELECT VALUE {expression} FROM c"));
         let result = page(&query, std::slice::from_ref(&item), None, 1, 1 << 28);
         let start: String = expression.chars().take(60).collect();
-        assert!(matches!(result, Err(QueryError::Timeout)), "{start}: {:?}", result.map(|(rows, _)| rows.len()));
+        assert!(
+            matches!(result, Err(QueryError::Timeout)),
+            "{start}: {:?}",
+            result.map(|(rows, _)| rows.len())
+        );
     }
 }
 
@@ -293,10 +432,13 @@ fn a_single_expression_counts_what_it_holds() {
         "1,".repeat(5_000) + "1"
     ));
     let nested = |call: &str, from: &str, times: usize| {
-        (0..times).fold(from.to_owned(), |text, _| format!("LET x = {text} IN {call}"))
+        (0..times).fold(from.to_owned(), |text, _| {
+            format!("LET x = {text} IN {call}")
+        })
     };
-    let held =
-        (0..40).fold("1".to_owned(), |text, n| format!("LET x{n} = ARRAY_CONCAT(c.a, [{n}]) IN [x{n}[0], {text}]"));
+    let held = (0..40).fold("1".to_owned(), |text, n| {
+        format!("LET x{n} = ARRAY_CONCAT(c.a, [{n}]) IN [x{n}[0], {text}]")
+    });
     for expression in [
         nested("[x, x]", "c.a", 30),
         nested("x || x", "c.s", 8),
@@ -310,9 +452,19 @@ fn a_single_expression_counts_what_it_holds() {
         format!("[{}]", vec!["UPPER(c.s)"; 40].join(",")),
     ] {
         let query = compile(&format!("SELECT VALUE {expression} FROM c"));
-        let result = page(&query, std::slice::from_ref(&item), None, usize::MAX, 1 << 20);
+        let result = page(
+            &query,
+            std::slice::from_ref(&item),
+            None,
+            usize::MAX,
+            1 << 20,
+        );
         let start: String = expression.chars().rev().take(60).collect();
-        assert!(matches!(result, Err(QueryError::Memory(_))), "{start}: {:?}", result.map(|(rows, _)| rows.len()));
+        assert!(
+            matches!(result, Err(QueryError::Memory(_))),
+            "{start}: {:?}",
+            result.map(|(rows, _)| rows.len())
+        );
     }
     // What is dropped again is not counted: one filter after the other, one tuple after the other.
     for text in [
@@ -321,7 +473,13 @@ fn a_single_expression_counts_what_it_holds() {
         "SELECT VALUE MAX(LENGTH(UPPER(c.s))) FROM c JOIN a IN c.a",
         "SELECT VALUE EXISTS(SELECT VALUE a FROM a IN c.a WHERE UPPER(c.s) = 'x') FROM c",
     ] {
-        let result = page(&compile(text), std::slice::from_ref(&item), None, usize::MAX, 1 << 20);
+        let result = page(
+            &compile(text),
+            std::slice::from_ref(&item),
+            None,
+            usize::MAX,
+            1 << 20,
+        );
         assert!(result.is_ok(), "{text}: {result:?}");
     }
 }
@@ -329,9 +487,11 @@ fn a_single_expression_counts_what_it_holds() {
 #[test]
 fn an_aggregate_over_items_that_take_long_takes_what_it_has_along() {
     let list: Vec<String> = (0..100).map(|n| n.to_string()).collect();
-    let items: Vec<Bytes> =
-        (0..30).map(|n| Bytes::from(format!(r#"{{"id":"{n}","list":[{}]}}"#, list.join(",")))).collect();
-    let query = compile("SELECT VALUE COUNT(1) FROM c JOIN a IN c.list JOIN b IN c.list WHERE a < b");
+    let items: Vec<Bytes> = (0..30)
+        .map(|n| Bytes::from(format!(r#"{{"id":"{n}","list":[{}]}}"#, list.join(","))))
+        .collect();
+    let query =
+        compile("SELECT VALUE COUNT(1) FROM c JOIN a IN c.list JOIN b IN c.list WHERE a < b");
     let (rows, pages) = in_short_pages(&query, &items);
     assert_eq!(rows, ["148500"]);
     assert!(pages > 5, "{pages} pages");
@@ -340,8 +500,9 @@ fn an_aggregate_over_items_that_take_long_takes_what_it_has_along() {
 #[test]
 fn a_stream_of_items_that_take_long_loses_none_of_them() {
     let list: Vec<String> = (0..40).map(|n| n.to_string()).collect();
-    let items: Vec<Bytes> =
-        (0..60).map(|n| Bytes::from(format!(r#"{{"id":"{n}","list":[{}]}}"#, list.join(",")))).collect();
+    let items: Vec<Bytes> = (0..60)
+        .map(|n| Bytes::from(format!(r#"{{"id":"{n}","list":[{}]}}"#, list.join(","))))
+        .collect();
     for text in [
         "SELECT VALUE c.id FROM c WHERE EXISTS(SELECT VALUE 1 FROM a IN c.list JOIN b IN c.list WHERE a + b = 78)",
         "SELECT VALUE [c.id, a] FROM c JOIN a IN c.list WHERE EXISTS(SELECT VALUE 1 FROM b IN c.list WHERE a + b = 40)",
@@ -386,10 +547,26 @@ fn a_page_ends_when_the_source_has_cost_enough() {
     let (query, all) = (compile("SELECT VALUE c.n FROM c WHERE c.g = 3"), items(500));
     let (mut rows, mut resume, mut pages) = (Vec::new(), None::<Resume>, 0);
     loop {
-        let position = resume.as_ref().map(|r| String::from_utf8_lossy(&r.position).into_owned()).unwrap_or_default();
-        let at = position.strip_prefix("at ").and_then(|n| n.parse().ok()).unwrap_or(0);
-        let items = Items { items: all.clone(), at, ordered: false, satisfied: false, with_text: true };
-        let mut source = Dear { items, since: 0, most: 100 };
+        let position = resume
+            .as_ref()
+            .map(|r| String::from_utf8_lossy(&r.position).into_owned())
+            .unwrap_or_default();
+        let at = position
+            .strip_prefix("at ")
+            .and_then(|n| n.parse().ok())
+            .unwrap_or(0);
+        let items = Items {
+            items: all.clone(),
+            at,
+            ordered: false,
+            satisfied: false,
+            with_text: true,
+        };
+        let mut source = Dear {
+            items,
+            since: 0,
+            most: 100,
+        };
         let mut never = || false;
         let mut bounds = Bounds {
             max_items: 1_000,
@@ -400,9 +577,20 @@ fn a_page_ends_when_the_source_has_cost_enough() {
             started_ms: 0,
             random: 1,
         };
-        let page =
-            query.run(&mut source, &mut Udfs, resume.as_ref(), &mut bounds, &mut Work::default()).expect("a page");
-        assert!(source.since <= 132, "{} candidates on one page", source.since);
+        let page = query
+            .run(
+                &mut source,
+                &mut Udfs,
+                resume.as_ref(),
+                &mut bounds,
+                &mut Work::default(),
+            )
+            .expect("a page");
+        assert!(
+            source.since <= 132,
+            "{} candidates on one page",
+            source.since
+        );
         rows.extend(page.rows);
         pages += 1;
         resume = page.resume;

@@ -16,7 +16,10 @@ fn fuzz() -> PathBuf {
 #[test]
 fn what_was_found_once_stays_mended() {
     let corpus = std::fs::read_to_string(fuzz().join("corpus.jsonl")).expect("the corpus");
-    assert!(corpus.len() < 1_000_000, "the corpus is kept small: see its README");
+    assert!(
+        corpus.len() < 1_000_000,
+        "the corpus is kept small: see its README"
+    );
     let mut count = 0;
     for line in corpus.lines() {
         let text = parse(line.as_bytes()).expect("a line is JSON");
@@ -107,14 +110,30 @@ fn the_dictionary_has_every_function() {
     let reference = function_reference();
     let functions = reference.lines().skip(2).flat_map(|line| {
         let cells: Vec<&str> = line.split('|').collect();
-        [cells[1], cells[2]].join(",").split(',').map(|name| name.trim().to_owned()).collect::<Vec<_>>()
+        [cells[1], cells[2]]
+            .join(",")
+            .split(',')
+            .map(|name| name.trim().to_owned())
+            .collect::<Vec<_>>()
     });
-    let functions = functions.filter(|name| !name.is_empty()).map(|name| format!("{name}("));
-    let words = WORDS.iter().chain(SIGNS).map(ToString::to_string).chain(functions);
-    let dictionary: String = words.map(|word| format!("\"{}\"\n", word.replace('\\', "\\\\"))).collect();
+    let functions = functions
+        .filter(|name| !name.is_empty())
+        .map(|name| format!("{name}("));
+    let words = WORDS
+        .iter()
+        .chain(SIGNS)
+        .map(ToString::to_string)
+        .chain(functions);
+    let dictionary: String = words
+        .map(|word| format!("\"{}\"\n", word.replace('\\', "\\\\")))
+        .collect();
     let file = fuzz().join("sql.dict");
     if std::env::var_os("ORRERY_BLESS").is_some() {
         std::fs::write(&file, &dictionary).expect("writing the dictionary");
     }
-    assert_eq!(std::fs::read_to_string(file).expect("the dictionary"), dictionary, "write it with ORRERY_BLESS=1");
+    assert_eq!(
+        std::fs::read_to_string(file).expect("the dictionary"),
+        dictionary,
+        "write it with ORRERY_BLESS=1"
+    );
 }

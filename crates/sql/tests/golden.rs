@@ -36,8 +36,10 @@ use support::{PLAIN, Way, compile, environment, environment_of, rows};
 fn scripts_answer_as_written() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
     let bless = std::env::var_os("ORRERY_BLESS").is_some();
-    let mut files: Vec<_> =
-        std::fs::read_dir(folder).expect("golden folder").map(|e| e.expect("entry").path()).collect();
+    let mut files: Vec<_> = std::fs::read_dir(folder)
+        .expect("golden folder")
+        .map(|e| e.expect("entry").path())
+        .collect();
     files.sort();
     assert!(files.len() >= 5, "golden files are missing");
     let mut wrong = Vec::new();
@@ -50,7 +52,11 @@ fn scripts_answer_as_written() {
             let pairs = script.lines().zip(answered.lines()).enumerate();
             let differ = pairs.filter(|(_, (a, b))| a != b).take(3);
             for (line, (expected, actual)) in differ {
-                wrong.push(format!("{}:{}\n  expected {expected}\n  actual   {actual}", file.display(), line + 1));
+                wrong.push(format!(
+                    "{}:{}\n  expected {expected}\n  actual   {actual}",
+                    file.display(),
+                    line + 1
+                ));
             }
             if script.lines().count() != answered.lines().count() {
                 wrong.push(format!("{}: the answers differ in length", file.display()));
@@ -75,13 +81,17 @@ fn answer(script: &str) -> String {
         match words.as_slice() {
             ["items", name] => {
                 if !body.is_empty() {
-                    sets.insert((*name).to_owned(), body.lines().map(|l| Bytes::from(l.to_owned())).collect());
+                    sets.insert(
+                        (*name).to_owned(),
+                        body.lines().map(|l| Bytes::from(l.to_owned())).collect(),
+                    );
                 }
                 items = sets.get(*name).cloned().unwrap_or_default();
                 out.push_str(block);
             }
             ["container"] => {
-                container = environment_of(&parse(body.as_bytes()).expect("a container's settings"));
+                container =
+                    environment_of(&parse(body.as_bytes()).expect("a container's settings"));
                 out.push_str(block);
             }
             ["query" | "client-plan", ..] => {
@@ -89,12 +99,20 @@ fn answer(script: &str) -> String {
                 write!(out, "{head}\n{question}\n----").expect("writing to a string");
                 let (text, parameters) = split_question(question);
                 let lines = if words[0] == "query" {
-                    answers(&text, &parameters, &container, &items, words.contains(&"[plan]"))
+                    answers(
+                        &text,
+                        &parameters,
+                        &container,
+                        &items,
+                        words.contains(&"[plan]"),
+                    )
                 } else {
                     let features = words[1..].join(" ");
                     plan_lines(&text, &parameters, &container, &features)
                 };
-                lines.iter().for_each(|line| write!(out, "\n{line}").expect("writing to a string"));
+                lines
+                    .iter()
+                    .for_each(|line| write!(out, "\n{line}").expect("writing to a string"));
             }
             _ => out.push_str(block),
         }
@@ -108,7 +126,10 @@ fn split_question(question: &str) -> (String, Vec<(String, Json)>) {
     let text: Vec<&str> = question.lines().filter(|l| !is_parameter(l)).collect();
     let parameters = question.lines().filter(is_parameter).map(|line| {
         let (name, value) = line.split_once(" = ").expect("a parameter");
-        (name.to_owned(), parse(value.as_bytes()).expect("a parameter's value"))
+        (
+            name.to_owned(),
+            parse(value.as_bytes()).expect("a parameter's value"),
+        )
     });
     (text.join("\n"), parameters.collect())
 }
@@ -127,27 +148,62 @@ fn answers(
     let mut lines = Vec::new();
     if plan {
         let exact = if query.exact() { "exact" } else { "filtered" };
-        lines.push(format!("plan: {} ({exact}), {:?}", query.condition(), query.demand()));
+        lines.push(format!(
+            "plan: {} ({exact}), {:?}",
+            query.condition(),
+            query.demand()
+        ));
         for key in query.order() {
-            let path = key.path.as_ref().map_or("not a path of the item".to_owned(), ToString::to_string);
-            lines.push(format!("plan: order {path}{}", if key.descending { " descending" } else { "" }));
+            let path = key
+                .path
+                .as_ref()
+                .map_or("not a path of the item".to_owned(), ToString::to_string);
+            lines.push(format!(
+                "plan: order {path}{}",
+                if key.descending { " descending" } else { "" }
+            ));
         }
     }
     let mut work = Work::default();
     let plain = rows(&query, items, PLAIN, &mut work);
     let ways = [
-        Way { max_items: 1, ..PLAIN },
-        Way { max_items: 3, ..PLAIN },
-        Way { max_bytes: 30, ..PLAIN },
-        Way { clever_source: true, ..PLAIN },
-        Way { clever_source: true, max_items: 1, ..PLAIN },
-        Way { clever_source: true, max_items: 4, max_bytes: 100 },
+        Way {
+            max_items: 1,
+            ..PLAIN
+        },
+        Way {
+            max_items: 3,
+            ..PLAIN
+        },
+        Way {
+            max_bytes: 30,
+            ..PLAIN
+        },
+        Way {
+            clever_source: true,
+            ..PLAIN
+        },
+        Way {
+            clever_source: true,
+            max_items: 1,
+            ..PLAIN
+        },
+        Way {
+            clever_source: true,
+            max_items: 4,
+            max_bytes: 100,
+        },
     ];
     for way in ways {
         let again = rows(&query, items, way, &mut Work::default());
-        let what = format!("{text}\nin pages of {} rows, clever source {}", way.max_items, way.clever_source);
+        let what = format!(
+            "{text}\nin pages of {} rows, clever source {}",
+            way.max_items, way.clever_source
+        );
         match (&plain, &again) {
-            (Ok(plain), Ok(again)) if text.contains("RAND()") => assert_eq!(plain.len(), again.len(), "{what}"),
+            (Ok(plain), Ok(again)) if text.contains("RAND()") => {
+                assert_eq!(plain.len(), again.len(), "{what}")
+            }
             (Ok(plain), Ok(again)) => assert_eq!(plain, again, "{what}"),
             (Err(a), Err(b)) => assert_eq!(a.to_string(), b.to_string(), "{what}"),
             _ => panic!("{what}: {plain:?} against {again:?}"),
@@ -163,14 +219,27 @@ fn answers(
 fn error_lines(error: &QueryError) -> Vec<String> {
     match error {
         QueryError::Compile(diagnostics) => {
-            let line = |d: &orrery_sql::Diagnostic| format!("error {} {}..{}: {}", d.code, d.start, d.end, d.message);
+            let line = |d: &orrery_sql::Diagnostic| {
+                format!("error {} {}..{}: {}", d.code, d.start, d.end, d.message)
+            };
             diagnostics.iter().map(line).collect()
         }
-        other => vec![format!("error {}: {other}", format!("{other:?}").split(['(', ' ']).next().unwrap_or_default())],
+        other => vec![format!(
+            "error {}: {other}",
+            format!("{other:?}")
+                .split(['(', ' '])
+                .next()
+                .unwrap_or_default()
+        )],
     }
 }
 
-fn plan_lines(text: &str, parameters: &[(String, Json)], container: &Environment, features: &str) -> Vec<String> {
+fn plan_lines(
+    text: &str,
+    parameters: &[(String, Json)],
+    container: &Environment,
+    features: &str,
+) -> Vec<String> {
     let mut lines = Vec::new();
     match client_plan(text, parameters, container, features).map(|plan| plan.info) {
         Err(error) => return error_lines(&error),

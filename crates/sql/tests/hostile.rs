@@ -14,7 +14,8 @@ use support::{PLAIN, environment, rows};
 static QUERIES: LazyLock<Vec<String>> = LazyLock::new(|| {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
     let files = std::fs::read_dir(folder).expect("golden folder");
-    let texts = files.map(|f| std::fs::read_to_string(f.expect("entry").path()).expect("golden file"));
+    let texts =
+        files.map(|f| std::fs::read_to_string(f.expect("entry").path()).expect("golden file"));
     let blocks = texts.flat_map(|t| t.split("\n\n").map(str::to_owned).collect::<Vec<_>>());
     blocks
         .filter(|b| b.starts_with("query"))
@@ -66,9 +67,15 @@ const PIECES: &[&str] = &[
 ];
 
 fn items() -> Vec<Bytes> {
-    let texts =
-        [r#"{"id":"1","tags":["a",1,null],"n":1,"x":{"y":[{"z":2}]}}"#, r#"{"id":"2","n":"s","tags":{}}"#, "{}"];
-    texts.into_iter().map(|t| Bytes::from_static(t.as_bytes())).collect()
+    let texts = [
+        r#"{"id":"1","tags":["a",1,null],"n":1,"x":{"y":[{"z":2}]}}"#,
+        r#"{"id":"2","n":"s","tags":{}}"#,
+        "{}",
+    ];
+    texts
+        .into_iter()
+        .map(|t| Bytes::from_static(t.as_bytes()))
+        .collect()
 }
 
 /// Compiles, plans and, if there is something to run, runs.
@@ -119,7 +126,10 @@ const STACK_BYTES: usize = 1 << 20;
 
 #[test]
 fn bombs_are_refused_or_run_within_the_stack() {
-    let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(throw_bombs).expect("a thread");
+    let thread = std::thread::Builder::new()
+        .stack_size(STACK_BYTES)
+        .spawn(throw_bombs)
+        .expect("a thread");
     thread.join().expect("no bomb goes off");
 }
 
@@ -141,7 +151,11 @@ fn throw_bombs() {
     ];
     for count in [50, 90, 120, 200, 290, 10_000] {
         for (open, middle, close) in deep {
-            let text = format!("SELECT VALUE {}{middle}{} FROM c", open.repeat(count), close.repeat(count));
+            let text = format!(
+                "SELECT VALUE {}{middle}{} FROM c",
+                open.repeat(count),
+                close.repeat(count)
+            );
             try_it(&text);
             if count == 10_000 {
                 let result = Query::compile(&text, &[], &environment()).map(|_| ());
@@ -166,7 +180,10 @@ fn long_chains_are_no_deeper_than_short_ones() {
     ];
     for (first, more) in wide {
         let close = if first.contains('(') { ")" } else { "" };
-        let text = format!("SELECT VALUE {first}{}{close} FROM c WHERE c.id = '1'", more.repeat(20_000));
+        let text = format!(
+            "SELECT VALUE {first}{}{close} FROM c WHERE c.id = '1'",
+            more.repeat(20_000)
+        );
         let query = Query::compile(&text, &[], &environment()).expect("a long query");
         let _ = rows(&query, &items(), PLAIN, &mut Work::default()).expect("rows");
     }
@@ -175,26 +192,42 @@ fn long_chains_are_no_deeper_than_short_ones() {
 #[test]
 fn too_long_a_text_is_refused() {
     let text = format!("SELECT VALUE '{}'", "x".repeat(600_000));
-    assert!(matches!(Query::compile(&text, &[], &environment()), Err(QueryError::Plan(_))));
+    assert!(matches!(
+        Query::compile(&text, &[], &environment()),
+        Err(QueryError::Plan(_))
+    ));
 }
 
 #[test]
 fn names_members_and_parameters_may_be_very_many() {
-    let list = |count: usize, part: &dyn Fn(usize) -> String| (0..count).map(part).collect::<Vec<_>>().join(",");
+    let list = |count: usize, part: &dyn Fn(usize) -> String| {
+        (0..count).map(part).collect::<Vec<_>>().join(",")
+    };
     for text in [
         format!("SELECT VALUE {{{}}}", list(50_000, &|n| format!("a{n}:1"))),
         format!("SELECT {}", list(150_000, &|_| "1".into())),
-        format!("SELECT VALUE c.id IN ({}) FROM c", list(60_000, &|n| n.to_string())),
-        format!("SELECT VALUE [{}]", list(20_000, &|_| "REPLICATE('a', 9999)".into())),
+        format!(
+            "SELECT VALUE c.id IN ({}) FROM c",
+            list(60_000, &|n| n.to_string())
+        ),
+        format!(
+            "SELECT VALUE [{}]",
+            list(20_000, &|_| "REPLICATE('a', 9999)".into())
+        ),
     ] {
         Query::compile(&text, &[], &environment()).expect("it compiles");
         let _ = client_plan(&text, &[], &environment(), "");
     }
-    let parameters: Vec<_> = (0..50_000).map(|n| (format!("@p{n}"), Json::from(n))).collect();
+    let parameters: Vec<_> = (0..50_000)
+        .map(|n| (format!("@p{n}"), Json::from(n)))
+        .collect();
     let text = format!("SELECT VALUE [{}]", list(50_000, &|n| format!("@p{n}")));
     Query::compile(&text, &parameters, &environment()).expect("it compiles");
     let twice = [parameters[0].clone(), parameters[0].clone()];
-    assert!(matches!(Query::compile("SELECT 1", &twice, &environment()), Err(QueryError::Plan(_))));
+    assert!(matches!(
+        Query::compile("SELECT 1", &twice, &environment()),
+        Err(QueryError::Plan(_))
+    ));
 }
 
 #[test]
@@ -202,7 +235,9 @@ fn of_very_many_errors_the_first_are_told() {
     for part in ["x", "f(1)", "udf.g()", "ABS()"] {
         let text = format!("SELECT VALUE [{}]", vec![part; 50_000].join(","));
         match Query::compile(&text, &[], &environment()).map(|_| ()) {
-            Err(QueryError::Compile(told)) => assert!((1..=64).contains(&told.len()), "{part}: {}", told.len()),
+            Err(QueryError::Compile(told)) => {
+                assert!((1..=64).contains(&told.len()), "{part}: {}", told.len())
+            }
             other => panic!("{part}: {other:?}"),
         }
     }
@@ -212,22 +247,36 @@ fn of_very_many_errors_the_first_are_told() {
 fn a_large_parameter_is_not_copied_without_end() {
     let parameters = [("@p".to_owned(), Json::from("x".repeat(1_000_000)))];
     let text = format!("SELECT VALUE [{}]", vec!["@p"; 100_000].join(","));
-    assert!(matches!(Query::compile(&text, &parameters, &environment()), Err(QueryError::Memory(_))));
+    assert!(matches!(
+        Query::compile(&text, &parameters, &environment()),
+        Err(QueryError::Memory(_))
+    ));
 }
 
 #[test]
 fn what_a_plan_rewrites_can_be_sent_back() {
-    let chain = (0..5_000).map(|n| format!("c.n = {n}")).collect::<Vec<_>>().join(" OR ");
+    let chain = (0..5_000)
+        .map(|n| format!("c.n = {n}"))
+        .collect::<Vec<_>>()
+        .join(" OR ");
     let plan = |filter: &str| {
         let text = format!("SELECT * FROM c WHERE {filter} ORDER BY c.n");
-        client_plan(&text, &[], &environment(), "").map(|plan| info_of(plan).get("rewrittenQuery").cloned())
+        client_plan(&text, &[], &environment(), "")
+            .map(|plan| info_of(plan).get("rewrittenQuery").cloned())
     };
     let rewritten = plan(&chain).expect("a plan").expect("a rewritten query");
-    let rewritten = rewritten.as_str().expect("a text").replace("{documentdb-formattableorderbyquery-filter}", "true");
+    let rewritten = rewritten
+        .as_str()
+        .expect("a text")
+        .replace("{documentdb-formattableorderbyquery-filter}", "true");
     Query::compile(&rewritten, &[], &environment()).expect("it compiles again");
     // One that would not is refused with the plan, not afterwards.
     let deep = format!("{}c.n = 1", "NOT ".repeat(200));
-    assert!(matches!(plan(&deep), Err(QueryError::Plan(_))), "{:?}", plan(&deep));
+    assert!(
+        matches!(plan(&deep), Err(QueryError::Plan(_))),
+        "{:?}",
+        plan(&deep)
+    );
 }
 
 fn info_of(plan: orrery_sql::ClientPlan) -> orrery_model::Object {

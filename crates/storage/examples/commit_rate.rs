@@ -17,30 +17,50 @@ const ITEM_BYTES: usize = 400;
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
     let seconds: u64 = arguments.next().map_or(Ok(5), |text| text.parse())?;
-    let parent = arguments.next().map_or_else(std::env::temp_dir, PathBuf::from);
+    let parent = arguments
+        .next()
+        .map_or_else(std::env::temp_dir, PathBuf::from);
     for writers in [1, 16, 64] {
         let path = parent.join(format!("commit-rate-{}", std::process::id()));
         let result = measure(&path, writers, Duration::from_secs(seconds));
         std::fs::remove_dir_all(&path)?;
         let mut latencies = result?;
         latencies.sort_unstable();
-        let at = |percent: usize| latencies.get(latencies.len() * percent / 100).copied().unwrap_or_default();
+        let at = |percent: usize| {
+            latencies
+                .get(latencies.len() * percent / 100)
+                .copied()
+                .unwrap_or_default()
+        };
         let rate = latencies.len() as u64 / seconds.max(1);
-        println!("{writers:>2} writers: {rate:>6} commits/s, p50 {:?}, p99 {:?}", at(50), at(99));
+        println!(
+            "{writers:>2} writers: {rate:>6} commits/s, p50 {:?}, p99 {:?}",
+            at(50),
+            at(99)
+        );
     }
     Ok(())
 }
 
 /// How long each commit took.
-fn measure(path: &PathBuf, writers: u64, time: Duration) -> Result<Vec<Duration>, Box<dyn std::error::Error>> {
+fn measure(
+    path: &PathBuf,
+    writers: u64,
+    time: Duration,
+) -> Result<Vec<Duration>, Box<dyn std::error::Error>> {
     let store = LocalStore::open(path, LocalOptions::default())?;
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let work = |id| (&store, &stop, id);
-        let threads: Vec<_> = (0..writers).map(work).map(|work| scope.spawn(move || write(work))).collect();
+        let threads: Vec<_> = (0..writers)
+            .map(work)
+            .map(|work| scope.spawn(move || write(work)))
+            .collect();
         std::thread::sleep(time);
         stop.store(true, Ordering::Relaxed);
-        let latencies = threads.into_iter().map(|thread| thread.join().map_err(|_| "a writer panicked")?);
+        let latencies = threads
+            .into_iter()
+            .map(|thread| thread.join().map_err(|_| "a writer panicked")?);
         Ok(latencies.collect::<Result<Vec<_>, String>>()?.concat())
     })
 }
@@ -50,11 +70,18 @@ fn write((store, stop, id): (&LocalStore, &AtomicBool, u64)) -> Result<Vec<Durat
     let lease = store.open(partition).map_err(|e| e.to_string())?;
     let (mut latencies, mut lsn) = (Vec::new(), lease.head().lsn);
     while !stop.load(Ordering::Relaxed) {
-        let change = Commit { expect_lsn: lsn, new_lsn: lsn + 1, puts: item(lsn), ..Commit::default() };
+        let change = Commit {
+            expect_lsn: lsn,
+            new_lsn: lsn + 1,
+            puts: item(lsn),
+            ..Commit::default()
+        };
         let begun = Instant::now();
         let outcome = store.submit(&lease, change).wait();
         if outcome != Outcome::Ok {
-            return Err(format!("commit {lsn} of partition {partition} ended in {outcome:?}"));
+            return Err(format!(
+                "commit {lsn} of partition {partition} ended in {outcome:?}"
+            ));
         }
         latencies.push(begun.elapsed());
         lsn += 1;
@@ -68,8 +95,21 @@ fn item(lsn: u64) -> Vec<(Vec<u8>, Vec<u8>)> {
     let row = [b"\x10".as_slice(), &spread, &lsn.to_be_bytes()].concat();
     let body = spread.iter().copied().cycle().take(ITEM_BYTES).collect();
     let entries = (0..INDEX_ENTRIES).map(|path| {
-        let value = lsn.wrapping_mul(u64::from(path) * 2 + 0x1234_5677).to_be_bytes();
-        ([b"\x90".as_slice(), &path.to_be_bytes(), b"\x05", &value, &spread, &lsn.to_be_bytes()].concat(), Vec::new())
+        let value = lsn
+            .wrapping_mul(u64::from(path) * 2 + 0x1234_5677)
+            .to_be_bytes();
+        (
+            [
+                b"\x90".as_slice(),
+                &path.to_be_bytes(),
+                b"\x05",
+                &value,
+                &spread,
+                &lsn.to_be_bytes(),
+            ]
+            .concat(),
+            Vec::new(),
+        )
     });
     std::iter::once((row, body)).chain(entries).collect()
 }

@@ -61,23 +61,47 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    pub(crate) fn io<'a>(doing: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> StoreError + 'a {
-        move |source| StoreError::Io { doing, path: path.to_owned(), source }
+    pub(crate) fn io<'a>(
+        doing: &'static str,
+        path: &'a Path,
+    ) -> impl FnOnce(io::Error) -> StoreError + 'a {
+        move |source| StoreError::Io {
+            doing,
+            path: path.to_owned(),
+            source,
+        }
     }
 
     pub(crate) fn damaged(file: &Path, detail: impl Into<String>) -> StoreError {
-        StoreError::Damaged { file: file.to_owned(), detail: detail.into() }
+        StoreError::Damaged {
+            file: file.to_owned(),
+            detail: detail.into(),
+        }
     }
 }
 
 impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            StoreError::Locked { directory, holder: Some(pid) } => {
-                write!(f, "the data directory {} is in use by process {pid}; stop it first", directory.display())
+            StoreError::Locked {
+                directory,
+                holder: Some(pid),
+            } => {
+                write!(
+                    f,
+                    "the data directory {} is in use by process {pid}; stop it first",
+                    directory.display()
+                )
             }
-            StoreError::Locked { directory, holder: None } => {
-                write!(f, "the data directory {} is in use by another process; stop it first", directory.display())
+            StoreError::Locked {
+                directory,
+                holder: None,
+            } => {
+                write!(
+                    f,
+                    "the data directory {} is in use by another process; stop it first",
+                    directory.display()
+                )
             }
             StoreError::Foreign { directory, found } => write!(
                 f,
@@ -89,12 +113,23 @@ impl fmt::Display for StoreError {
                 "{} says data format {found}, and this program knows format {known}; use the version that wrote it",
                 file.display()
             ),
-            StoreError::Damaged { file, detail } => write!(f, "{} is damaged: {detail}", file.display()),
-            StoreError::Io { doing, path, source } => write!(f, "cannot {doing} {}: {source}", path.display()),
-            StoreError::Poisoned { detail } => {
-                write!(f, "the store stopped writing after a failure and must be opened again: {detail}")
+            StoreError::Damaged { file, detail } => {
+                write!(f, "{} is damaged: {detail}", file.display())
             }
-            StoreError::ReservedPartition(id) => write!(f, "partition number {id} is reserved for the store itself"),
+            StoreError::Io {
+                doing,
+                path,
+                source,
+            } => write!(f, "cannot {doing} {}: {source}", path.display()),
+            StoreError::Poisoned { detail } => {
+                write!(
+                    f,
+                    "the store stopped writing after a failure and must be opened again: {detail}"
+                )
+            }
+            StoreError::ReservedPartition(id) => {
+                write!(f, "partition number {id} is reserved for the store itself")
+            }
         }
     }
 }

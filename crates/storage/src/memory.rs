@@ -14,8 +14,8 @@ use crate::error::StoreError;
 use crate::owners::{Owners, check_partition};
 use crate::receipt::Receipt;
 use crate::store::{
-    Bytes, Capabilities, Commit, Direction, Head, KeyRange, Lease, Outcome, PartitionId, Rows, Snapshot, Store,
-    is_empty_range,
+    Bytes, Capabilities, Commit, Direction, Head, KeyRange, Lease, Outcome, PartitionId, Rows,
+    Snapshot, Store, is_empty_range,
 };
 
 type Map = RedBlackTreeMapSync<Bytes, Bytes>;
@@ -59,10 +59,17 @@ impl Store for MemoryStore {
     fn submit(&self, lease: &Lease, commit: Commit) -> Receipt {
         let fits = self.limits().admit(&commit);
         let state = &mut *self.state();
-        if let Err(refusal) = state.owners.accept(lease, commit.expect_lsn, commit.new_head(), fits) {
+        if let Err(refusal) = state
+            .owners
+            .accept(lease, commit.expect_lsn, commit.new_head(), fits)
+        {
             return Receipt::settled(refusal);
         }
-        let old = state.maps.get(&lease.partition()).cloned().unwrap_or_default();
+        let old = state
+            .maps
+            .get(&lease.partition())
+            .cloned()
+            .unwrap_or_default();
         let (new, grown, shrunk) = apply(old, commit);
         state.maps.insert(lease.partition(), new);
         state.bytes = (state.bytes + grown).saturating_sub(shrunk);
@@ -73,7 +80,10 @@ impl Store for MemoryStore {
         check_partition(partition)?;
         let state = self.state();
         let map = state.maps.get(&partition).cloned().unwrap_or_default();
-        Ok(Box::new(MemorySnapshot { map, head: state.owners.head(partition) }))
+        Ok(Box::new(MemorySnapshot {
+            map,
+            head: state.owners.head(partition),
+        }))
     }
 
     fn destroy(&self, partition: PartitionId) -> Result<(), StoreError> {
@@ -81,7 +91,9 @@ impl Store for MemoryStore {
         let mut state = self.state();
         state.owners.forget(partition);
         if let Some(map) = state.maps.remove(&partition) {
-            state.bytes = state.bytes.saturating_sub(map.iter().map(|(key, value)| weight(key, value)).sum());
+            state.bytes = state
+                .bytes
+                .saturating_sub(map.iter().map(|(key, value)| weight(key, value)).sum());
         }
         Ok(())
     }
@@ -91,7 +103,12 @@ impl Store for MemoryStore {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { durable: false, long_snapshots: true, watch: false, followers: false }
+        Capabilities {
+            durable: false,
+            long_snapshots: true,
+            watch: false,
+            followers: false,
+        }
     }
 
     fn approximate_bytes(&self) -> u64 {

@@ -34,15 +34,27 @@ impl Owners {
     /// Raises the epoch: from here on only the lease returned is good.
     pub(crate) fn raise(&mut self, partition: PartitionId) -> Lease {
         let floor = self.floor;
-        let owner = self.partitions.entry(partition).or_insert(Owner { epoch: floor, head: Head::default() });
+        let owner = self.partitions.entry(partition).or_insert(Owner {
+            epoch: floor,
+            head: Head::default(),
+        });
         owner.epoch += 1;
         Lease::new(partition, owner.epoch, owner.head)
     }
 
     /// Whether the commit comes from the newest lease and at the right place, then whether it `fits` the limits, then
     /// moves the accepted head: the compare and the step forward are one.
-    pub(crate) fn accept(&mut self, lease: &Lease, expect_lsn: Lsn, head: Head, fits: bool) -> Result<(), Outcome> {
-        let owner = self.partitions.get_mut(&lease.partition()).ok_or(Outcome::Fenced)?;
+    pub(crate) fn accept(
+        &mut self,
+        lease: &Lease,
+        expect_lsn: Lsn,
+        head: Head,
+        fits: bool,
+    ) -> Result<(), Outcome> {
+        let owner = self
+            .partitions
+            .get_mut(&lease.partition())
+            .ok_or(Outcome::Fenced)?;
         if owner.epoch != lease.epoch() || owner.head.lsn != expect_lsn || head.lsn <= expect_lsn {
             return Err(Outcome::Fenced);
         }
@@ -63,11 +75,18 @@ impl Owners {
 
     /// The accepted head of a partition.
     pub(crate) fn head(&self, partition: PartitionId) -> Head {
-        self.partitions.get(&partition).map(|owner| owner.head).unwrap_or_default()
+        self.partitions
+            .get(&partition)
+            .map(|owner| owner.head)
+            .unwrap_or_default()
     }
 }
 
 /// Refuses the number that is the store's own.
 pub(crate) fn check_partition(partition: PartitionId) -> Result<(), StoreError> {
-    if partition == RESERVED { Err(StoreError::ReservedPartition(partition)) } else { Ok(()) }
+    if partition == RESERVED {
+        Err(StoreError::ReservedPartition(partition))
+    } else {
+        Ok(())
+    }
 }

@@ -93,7 +93,11 @@ pub struct Lease {
 impl Lease {
     /// For engines: a lease as `open` hands it out.
     pub fn new(partition: PartitionId, epoch: u64, head: Head) -> Lease {
-        Lease { partition, epoch, head }
+        Lease {
+            partition,
+            epoch,
+            head,
+        }
     }
 
     /// The partition it is for.
@@ -177,18 +181,26 @@ pub struct Limits {
 impl Limits {
     /// What every engine takes, and none goes beyond, so that a request fails on all of them alike. The smallest common
     /// size of the engines considered: 100 kB values and 10 MB transactions are the tightest of them.
-    pub const ENVELOPE: Limits =
-        Limits { key_bytes: 2 << 10, value_bytes: 64 << 10, commit_bytes: 8 << 20, commit_keys: 100_000 };
+    pub const ENVELOPE: Limits = Limits {
+        key_bytes: 2 << 10,
+        value_bytes: 64 << 10,
+        commit_bytes: 8 << 20,
+        commit_keys: 100_000,
+    };
 
     /// Whether the commit fits.
     pub fn admit(&self, commit: &Commit) -> bool {
         let keys = commit.puts.len() + commit.deletes.len() + commit.range_deletes.len();
-        let put_fits =
-            |(key, value): &(Vec<u8>, Vec<u8>)| key.len() <= self.key_bytes && value.len() <= self.value_bytes;
+        let put_fits = |(key, value): &(Vec<u8>, Vec<u8>)| {
+            key.len() <= self.key_bytes && value.len() <= self.value_bytes
+        };
         keys <= self.commit_keys
             && commit.puts.iter().all(put_fits)
             && commit.deletes.iter().all(|key| key.len() <= self.key_bytes)
-            && commit.range_deletes.iter().all(|r| r.start.len().max(r.end.len()) <= self.key_bytes)
+            && commit
+                .range_deletes
+                .iter()
+                .all(|r| r.start.len().max(r.end.len()) <= self.key_bytes)
             && commit.bytes() <= self.commit_bytes
     }
 }
@@ -196,14 +208,24 @@ impl Limits {
 impl Commit {
     /// Bytes of all keys, values and range ends.
     pub fn bytes(&self) -> usize {
-        self.puts.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>()
+        self.puts
+            .iter()
+            .map(|(key, value)| key.len() + value.len())
+            .sum::<usize>()
             + self.deletes.iter().map(Vec::len).sum::<usize>()
-            + self.range_deletes.iter().map(|r| r.start.len() + r.end.len()).sum::<usize>()
+            + self
+                .range_deletes
+                .iter()
+                .map(|r| r.start.len() + r.end.len())
+                .sum::<usize>()
     }
 
     /// The head after this commit.
     pub fn new_head(&self) -> Head {
-        Head { lsn: self.new_lsn, token: self.token }
+        Head {
+            lsn: self.new_lsn,
+            token: self.token,
+        }
     }
 
     /// Puts in key order with the last put of each key, and deletes in key order without those that a put undoes: after
@@ -365,7 +387,10 @@ pub trait Snapshot: Send + Sync {
 pub(crate) fn is_empty_range(range: &KeyRange<'_>) -> bool {
     match *range {
         (Bound::Included(start), Bound::Included(end)) => start > end,
-        (Bound::Included(start) | Bound::Excluded(start), Bound::Included(end) | Bound::Excluded(end)) => start >= end,
+        (
+            Bound::Included(start) | Bound::Excluded(start),
+            Bound::Included(end) | Bound::Excluded(end),
+        ) => start >= end,
         _ => false,
     }
 }
@@ -378,7 +403,12 @@ mod tests {
     fn settling_leaves_no_key_twice_and_lets_the_last_put_win() {
         let pair = |k: &str, v: &str| (k.as_bytes().to_vec(), v.as_bytes().to_vec());
         let mut commit = Commit {
-            puts: vec![pair("b", "1"), pair("a", "1"), pair("b", "2"), pair("b", "3")],
+            puts: vec![
+                pair("b", "1"),
+                pair("a", "1"),
+                pair("b", "2"),
+                pair("b", "3"),
+            ],
             deletes: vec![b"c".to_vec(), b"a".to_vec(), b"c".to_vec()],
             ..Commit::default()
         };

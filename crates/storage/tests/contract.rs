@@ -9,7 +9,8 @@ use std::ops::Bound::{Excluded, Included, Unbounded};
 
 use orrery_storage::testing::{Crashing, Failing, Fault, Mirrored};
 use orrery_storage::{
-    Commit, Direction, Head, Limits, LocalOptions, LocalStore, MemoryStore, Outcome, PartitionId, Store, StoreError,
+    Commit, Direction, Head, Limits, LocalOptions, LocalStore, MemoryStore, Outcome, PartitionId,
+    Store, StoreError,
 };
 use support::{ALL, Owned, P, commit, everything, pairs, rows, token};
 
@@ -28,7 +29,13 @@ fn a_commit_shows_whole_or_not_at_all(fresh: Fresh<'_>) {
     }
     assert_eq!(receipt.wait(), Outcome::Ok);
     let after = store.snapshot(P).unwrap();
-    assert_eq!(after.head(), Head { lsn: 1, token: token(1) });
+    assert_eq!(
+        after.head(),
+        Head {
+            lsn: 1,
+            token: token(1)
+        }
+    );
     assert_eq!(rows(&*after, ALL, Direction::Forward).len(), 2);
 }
 
@@ -36,22 +43,48 @@ fn a_commit_shows_whole_or_not_at_all(fresh: Fresh<'_>) {
 fn opening_fences_every_earlier_lease_at_once(fresh: Fresh<'_>) {
     let store = fresh();
     let first = store.open(P).unwrap();
-    assert_eq!(store.submit(&first, commit(1, &[(b"a", b"first")])).wait(), Outcome::Ok);
+    assert_eq!(
+        store.submit(&first, commit(1, &[(b"a", b"first")])).wait(),
+        Outcome::Ok
+    );
     let second = store.open(P).unwrap();
     assert!(second.epoch() > first.epoch());
-    assert_eq!(second.head(), Head { lsn: 1, token: token(1) });
-    assert_eq!(store.submit(&first, commit(2, &[(b"a", b"late")])).wait(), Outcome::Fenced);
-    assert_eq!(store.submit(&second, commit(2, &[(b"b", b"second")])).wait(), Outcome::Ok);
-    assert_eq!(everything(&*store, P), pairs(&[(b"a", b"first"), (b"b", b"second")]));
+    assert_eq!(
+        second.head(),
+        Head {
+            lsn: 1,
+            token: token(1)
+        }
+    );
+    assert_eq!(
+        store.submit(&first, commit(2, &[(b"a", b"late")])).wait(),
+        Outcome::Fenced
+    );
+    assert_eq!(
+        store
+            .submit(&second, commit(2, &[(b"b", b"second")]))
+            .wait(),
+        Outcome::Ok
+    );
+    assert_eq!(
+        everything(&*store, P),
+        pairs(&[(b"a", b"first"), (b"b", b"second")])
+    );
 }
 
 /// Promise 2: the head compare, without a second owner.
 fn a_commit_at_the_wrong_head_is_fenced_and_changes_nothing(fresh: Fresh<'_>) {
     let store = fresh();
     let lease = store.open(P).unwrap();
-    assert_eq!(store.submit(&lease, commit(1, &[(b"a", b"1")])).wait(), Outcome::Ok);
+    assert_eq!(
+        store.submit(&lease, commit(1, &[(b"a", b"1")])).wait(),
+        Outcome::Ok
+    );
     for wrong in [1, 3, u64::MAX] {
-        assert_eq!(store.submit(&lease, commit(wrong, &[(b"x", b"x")])).wait(), Outcome::Fenced);
+        assert_eq!(
+            store.submit(&lease, commit(wrong, &[(b"x", b"x")])).wait(),
+            Outcome::Fenced
+        );
     }
     assert_eq!(everything(&*store, P), pairs(&[(b"a", b"1")]));
     assert_eq!(store.submit(&lease, commit(2, &[])).wait(), Outcome::Ok);
@@ -63,14 +96,27 @@ fn an_unknown_outcome_is_resolved_by_a_newer_epoch_and_the_feed_row(fresh: Fresh
         let store = Failing::after(2, fault, fresh());
         let lease = store.open(P).unwrap();
         let feed = |lsn: u64| [b"feed".as_slice(), &lsn.to_be_bytes()].concat();
-        assert_eq!(store.submit(&lease, commit(1, &[(&feed(1), &token(1))])).wait(), Outcome::Ok);
-        assert_eq!(store.submit(&lease, commit(2, &[(&feed(2), &token(2))])).wait(), Outcome::Unknown);
+        assert_eq!(
+            store
+                .submit(&lease, commit(1, &[(&feed(1), &token(1))]))
+                .wait(),
+            Outcome::Ok
+        );
+        assert_eq!(
+            store
+                .submit(&lease, commit(2, &[(&feed(2), &token(2))]))
+                .wait(),
+            Outcome::Unknown
+        );
         store.heal();
 
         // Another owner comes between and moves the head on: it must not be mistaken for ours.
         let other = store.open(P).unwrap();
         let next = other.head().lsn + 1;
-        let theirs = Commit { token: token(99), ..commit(next, &[(&feed(next), &token(99))]) };
+        let theirs = Commit {
+            token: token(99),
+            ..commit(next, &[(&feed(next), &token(99))])
+        };
         assert_eq!(store.submit(&other, theirs).wait(), Outcome::Ok);
 
         let newer = store.open(P).unwrap();
@@ -100,11 +146,18 @@ fn nothing_lands_after_the_fence(fresh: Fresh<'_>) {
 fn the_head_only_rises(fresh: Fresh<'_>) {
     let store = fresh();
     let lease = store.open(P).unwrap();
-    let step = |expect_lsn, new_lsn| Commit { expect_lsn, new_lsn, ..Commit::default() };
+    let step = |expect_lsn, new_lsn| Commit {
+        expect_lsn,
+        new_lsn,
+        ..Commit::default()
+    };
     assert_eq!(store.submit(&lease, step(0, 0)).wait(), Outcome::Fenced);
     assert_eq!(store.submit(&lease, step(0, 10)).wait(), Outcome::Ok);
     for lower in [0, 9, 10] {
-        assert_eq!(store.submit(&lease, step(10, lower)).wait(), Outcome::Fenced);
+        assert_eq!(
+            store.submit(&lease, step(10, lower)).wait(),
+            Outcome::Fenced
+        );
     }
     assert_eq!(store.open(P).unwrap().head().lsn, 10);
     assert_eq!(store.snapshot(P).unwrap().head().lsn, 10);
@@ -115,31 +168,59 @@ fn pages_join_without_gap_or_repeat_both_ways(fresh: Fresh<'_>) {
     let store = fresh();
     let mut owned = Owned::open(&*store, P);
     // Rows and index entries, so that pages cross from one class to the other; then holes everywhere.
-    let keys: Vec<Vec<u8>> = (0u16..600).map(|n| vec![(n % 3 * 100) as u8, (n >> 8) as u8, n as u8]).collect();
+    let keys: Vec<Vec<u8>> = (0u16..600)
+        .map(|n| vec![(n % 3 * 100) as u8, (n >> 8) as u8, n as u8])
+        .collect();
     let puts = keys.iter().map(|key| (key.clone(), key.clone())).collect();
-    assert_eq!(owned.commit(Commit { puts, ..Commit::default() }), Outcome::Ok);
+    assert_eq!(
+        owned.commit(Commit {
+            puts,
+            ..Commit::default()
+        }),
+        Outcome::Ok
+    );
     let mut kept = keys.clone();
     kept.sort();
-    let deletes: Vec<Vec<u8>> =
-        kept.iter().enumerate().filter(|(i, _)| i % 7 < 4).map(|(_, key)| key.clone()).collect();
+    let deletes: Vec<Vec<u8>> = kept
+        .iter()
+        .enumerate()
+        .filter(|(i, _)| i % 7 < 4)
+        .map(|(_, key)| key.clone())
+        .collect();
     kept.retain(|key| !deletes.contains(key));
-    assert_eq!(owned.commit(Commit { deletes, ..Commit::default() }), Outcome::Ok);
+    assert_eq!(
+        owned.commit(Commit {
+            deletes,
+            ..Commit::default()
+        }),
+        Outcome::Ok
+    );
 
     let snapshot = store.snapshot(P).unwrap();
     for page in [1, 2, 7, 64, 1000] {
         let mut forward: Vec<Vec<u8>> = Vec::new();
         let mut backward: Vec<Vec<u8>> = Vec::new();
         loop {
-            let start = forward.last().map_or(Unbounded, |key| Excluded(key.as_slice()));
-            let next: Vec<_> = snapshot.scan((start, Unbounded), Direction::Forward).take(page).collect();
+            let start = forward
+                .last()
+                .map_or(Unbounded, |key| Excluded(key.as_slice()));
+            let next: Vec<_> = snapshot
+                .scan((start, Unbounded), Direction::Forward)
+                .take(page)
+                .collect();
             if next.is_empty() {
                 break;
             }
             forward.extend(next.into_iter().map(|row| row.unwrap().0.to_vec()));
         }
         loop {
-            let end = backward.last().map_or(Unbounded, |key| Excluded(key.as_slice()));
-            let next: Vec<_> = snapshot.scan((Unbounded, end), Direction::Reverse).take(page).collect();
+            let end = backward
+                .last()
+                .map_or(Unbounded, |key| Excluded(key.as_slice()));
+            let next: Vec<_> = snapshot
+                .scan((Unbounded, end), Direction::Reverse)
+                .take(page)
+                .collect();
             if next.is_empty() {
                 break;
             }
@@ -154,18 +235,34 @@ fn pages_join_without_gap_or_repeat_both_ways(fresh: Fresh<'_>) {
 /// Promise 6: every kind of bound, also where nothing can be.
 fn scans_honour_their_bounds_also_across_the_two_classes_of_keys(fresh: Fresh<'_>) {
     let store = fresh();
-    let keys: [&[u8]; 7] = [b"", b"\x00", b"a", b"\x7f\xff", b"\x80", b"\x80\x00", b"\xff\xff\xff"];
+    let keys: [&[u8]; 7] = [
+        b"",
+        b"\x00",
+        b"a",
+        b"\x7f\xff",
+        b"\x80",
+        b"\x80\x00",
+        b"\xff\xff\xff",
+    ];
     let mut owned = Owned::open(&*store, P);
     owned.put(&keys.map(|key| (key, key)));
     // Neighbours on both sides must never show.
     for neighbour in [P.0 - 1, P.0 + 1] {
-        Owned::open(&*store, PartitionId(neighbour)).put(&[(b"", b"no"), (b"\xff\xff\xff\xff", b"no")]);
+        Owned::open(&*store, PartitionId(neighbour))
+            .put(&[(b"", b"no"), (b"\xff\xff\xff\xff", b"no")]);
     }
     let snapshot = store.snapshot(P).unwrap();
     let ends: Vec<&[u8]> = [keys.as_slice(), &[b"b", b"\x7f", b"\x81", b"\xff"]].concat();
-    let starts = ends.iter().flat_map(|key| [Included(*key), Excluded(*key)]).chain([Unbounded]);
+    let starts = ends
+        .iter()
+        .flat_map(|key| [Included(*key), Excluded(*key)])
+        .chain([Unbounded]);
     for start in starts {
-        for end in ends.iter().flat_map(|key| [Included(*key), Excluded(*key)]).chain([Unbounded]) {
+        for end in ends
+            .iter()
+            .flat_map(|key| [Included(*key), Excluded(*key)])
+            .chain([Unbounded])
+        {
             let inside = |key: &&[u8]| {
                 let after = match start {
                     Included(start) => *key >= start,
@@ -179,52 +276,103 @@ fn scans_honour_their_bounds_also_across_the_two_classes_of_keys(fresh: Fresh<'_
                 };
                 after && before
             };
-            let mut expected: Vec<Vec<u8>> =
-                keys.iter().copied().filter(|key| inside(key)).map(<[u8]>::to_vec).collect();
+            let mut expected: Vec<Vec<u8>> = keys
+                .iter()
+                .copied()
+                .filter(|key| inside(key))
+                .map(<[u8]>::to_vec)
+                .collect();
             let found = |direction| {
-                rows(&*snapshot, (start, end), direction).into_iter().map(|(key, _)| key).collect::<Vec<_>>()
+                rows(&*snapshot, (start, end), direction)
+                    .into_iter()
+                    .map(|(key, _)| key)
+                    .collect::<Vec<_>>()
             };
             assert_eq!(found(Direction::Forward), expected, "{start:?}..{end:?}");
             expected.reverse();
-            assert_eq!(found(Direction::Reverse), expected, "{start:?}..{end:?} reversed");
+            assert_eq!(
+                found(Direction::Reverse),
+                expected,
+                "{start:?}..{end:?} reversed"
+            );
         }
     }
 }
 
 /// Promise 7, each limit at -1, 0 and +1.
 fn the_envelope_is_exact(fresh: Fresh<'_>) {
-    let Limits { key_bytes, value_bytes, commit_bytes, commit_keys } = Limits::ENVELOPE;
-    assert_eq!((key_bytes, value_bytes, commit_bytes, commit_keys), (2048, 65_536, 8_388_608, 100_000));
+    let Limits {
+        key_bytes,
+        value_bytes,
+        commit_bytes,
+        commit_keys,
+    } = Limits::ENVELOPE;
+    assert_eq!(
+        (key_bytes, value_bytes, commit_bytes, commit_keys),
+        (2048, 65_536, 8_388_608, 100_000)
+    );
     let store = fresh();
     assert_eq!(store.limits(), Limits::ENVELOPE);
     let mut owned = Owned::open(&*store, P);
     let mut try_each = |what: &str, make: &dyn Fn(usize) -> Commit, limit: usize| {
-        for (size, expected) in [(limit - 1, Outcome::Ok), (limit, Outcome::Ok), (limit + 1, Outcome::TooLarge)] {
+        for (size, expected) in [
+            (limit - 1, Outcome::Ok),
+            (limit, Outcome::Ok),
+            (limit + 1, Outcome::TooLarge),
+        ] {
             assert_eq!(owned.commit(make(size)), expected, "{what} of {size}");
         }
     };
-    let put = |key: usize, value: usize| Commit { puts: vec![(vec![1; key], vec![2; value])], ..Commit::default() };
+    let put = |key: usize, value: usize| Commit {
+        puts: vec![(vec![1; key], vec![2; value])],
+        ..Commit::default()
+    };
     try_each("a key", &|n| put(n, 1), key_bytes);
-    try_each("a deleted key", &|n| Commit { deletes: vec![vec![1; n]], ..Commit::default() }, key_bytes);
-    try_each("a range end", &|n| Commit { range_deletes: vec![vec![3]..vec![4; n]], ..Commit::default() }, key_bytes);
+    try_each(
+        "a deleted key",
+        &|n| Commit {
+            deletes: vec![vec![1; n]],
+            ..Commit::default()
+        },
+        key_bytes,
+    );
+    try_each(
+        "a range end",
+        &|n| Commit {
+            range_deletes: vec![vec![3]..vec![4; n]],
+            ..Commit::default()
+        },
+        key_bytes,
+    );
     try_each("a value", &|n| put(1, n), value_bytes);
     // 127 values of 64 KiB under one-byte keys, and the rest in one more.
     let big = |bytes: usize| {
-        let mut puts: Vec<_> = (0..127u8).map(|n| (vec![n], vec![n; value_bytes])).collect();
+        let mut puts: Vec<_> = (0..127u8)
+            .map(|n| (vec![n], vec![n; value_bytes]))
+            .collect();
         let used = 127 * (value_bytes + 1);
         let rest = bytes - used;
         puts.push((
             vec![200; rest.saturating_sub(value_bytes).max(1)],
             vec![0; rest - rest.saturating_sub(value_bytes).max(1)],
         ));
-        Commit { puts, ..Commit::default() }
+        Commit {
+            puts,
+            ..Commit::default()
+        }
     };
     assert_eq!(big(commit_bytes).bytes(), commit_bytes);
     try_each("a commit", &big, commit_bytes);
     let many = |keys: usize| {
-        let mut puts: Vec<_> = (0..keys as u32 - 2).map(|n| (n.to_be_bytes().to_vec(), Vec::new())).collect();
+        let mut puts: Vec<_> = (0..keys as u32 - 2)
+            .map(|n| (n.to_be_bytes().to_vec(), Vec::new()))
+            .collect();
         puts.push((vec![0x80], Vec::new()));
-        Commit { puts, deletes: vec![vec![9, 9]], ..Commit::default() }
+        Commit {
+            puts,
+            deletes: vec![vec![9, 9]],
+            ..Commit::default()
+        }
     };
     try_each("a commit in keys", &many, commit_keys);
 }
@@ -236,32 +384,70 @@ fn a_refused_commit_does_not_move_the_accepted_head(fresh: Fresh<'_>) {
     let large = commit(1, &[(b"k", &vec![0; Limits::ENVELOPE.value_bytes + 1])]);
     let refused = store.submit(&lease, large);
     let accepted = store.submit(&lease, commit(1, &[(b"k", b"v")]));
-    assert_eq!((refused.wait(), accepted.wait()), (Outcome::TooLarge, Outcome::Ok));
+    assert_eq!(
+        (refused.wait(), accepted.wait()),
+        (Outcome::TooLarge, Outcome::Ok)
+    );
 }
 
 /// Promise 8.
 fn range_deletes_empty_exactly_their_range_and_come_before_deletes_and_puts(fresh: Fresh<'_>) {
     let store = fresh();
     let mut owned = Owned::open(&*store, P);
-    owned.put(&[(b"a", b"1"), (b"b", b"1"), (b"c", b"1"), (b"\x85x", b"1"), (b"\x90", b"1"), (b"\x91", b"1")]);
+    owned.put(&[
+        (b"a", b"1"),
+        (b"b", b"1"),
+        (b"c", b"1"),
+        (b"\x85x", b"1"),
+        (b"\x90", b"1"),
+        (b"\x91", b"1"),
+    ]);
     let range = |start: &[u8], end: &[u8]| start.to_vec()..end.to_vec();
     let change = Commit {
-        range_deletes: vec![range(b"b", b"\x90"), range(b"\x91", b"\x91"), range(b"z", b"a")],
-        deletes: vec![b"a".to_vec(), b"nowhere".to_vec(), b"c".to_vec(), b"d".to_vec()],
-        puts: vec![(b"c".to_vec(), b"old".to_vec()), (b"c".to_vec(), b"new".to_vec()), (b"d".to_vec(), b"1".to_vec())],
+        range_deletes: vec![
+            range(b"b", b"\x90"),
+            range(b"\x91", b"\x91"),
+            range(b"z", b"a"),
+        ],
+        deletes: vec![
+            b"a".to_vec(),
+            b"nowhere".to_vec(),
+            b"c".to_vec(),
+            b"d".to_vec(),
+        ],
+        puts: vec![
+            (b"c".to_vec(), b"old".to_vec()),
+            (b"c".to_vec(), b"new".to_vec()),
+            (b"d".to_vec(), b"1".to_vec()),
+        ],
         ..Commit::default()
     };
     assert_eq!(owned.commit(change), Outcome::Ok);
-    assert_eq!(everything(&*store, P), pairs(&[(b"c", b"new"), (b"d", b"1"), (b"\x90", b"1"), (b"\x91", b"1")]));
+    assert_eq!(
+        everything(&*store, P),
+        pairs(&[
+            (b"c", b"new"),
+            (b"d", b"1"),
+            (b"\x90", b"1"),
+            (b"\x91", b"1")
+        ])
+    );
 }
 
 /// Promises 8 and 13: a range delete sees what was accepted before it, durable or not.
 fn a_range_delete_covers_commits_that_are_still_pending(fresh: Fresh<'_>) {
     let store = fresh();
     let lease = store.open(P).unwrap();
-    let whole = Commit { range_deletes: vec![Vec::new()..vec![0xff]], ..commit(2, &[]) };
-    let receipts = [commit(1, &[(b"a", b"1"), (b"\x90", b"1")]), whole, commit(3, &[(b"b", b"1")])]
-        .map(|commit| store.submit(&lease, commit));
+    let whole = Commit {
+        range_deletes: vec![Vec::new()..vec![0xff]],
+        ..commit(2, &[])
+    };
+    let receipts = [
+        commit(1, &[(b"a", b"1"), (b"\x90", b"1")]),
+        whole,
+        commit(3, &[(b"b", b"1")]),
+    ]
+    .map(|commit| store.submit(&lease, commit));
     assert_eq!(receipts.map(|receipt| receipt.wait()), [Outcome::Ok; 3]);
     assert_eq!(everything(&*store, P), pairs(&[(b"b", b"1")]));
 }
@@ -273,17 +459,40 @@ fn snapshots_never_change_and_hold_what_was_acknowledged(fresh: Fresh<'_>) {
     let mut owned = Owned::open(&*store, P);
     let mut held = Vec::new();
     for n in 1..=50u64 {
-        owned.put(&[(b"counter", &n.to_be_bytes()), (&n.to_be_bytes(), b"row"), (b"\x80i", &n.to_be_bytes())]);
+        owned.put(&[
+            (b"counter", &n.to_be_bytes()),
+            (&n.to_be_bytes(), b"row"),
+            (b"\x80i", &n.to_be_bytes()),
+        ]);
         let snapshot = store.snapshot(P).unwrap();
-        assert_eq!(snapshot.head().lsn, n, "holds what was acknowledged before it was taken");
+        assert_eq!(
+            snapshot.head().lsn,
+            n,
+            "holds what was acknowledged before it was taken"
+        );
         held.push(snapshot);
     }
     store.destroy(P).unwrap();
     for (snapshot, n) in held.iter().zip(1u64..) {
-        assert_eq!(snapshot.head(), Head { lsn: n, token: token(n) });
-        assert_eq!(snapshot.get(b"counter").unwrap().unwrap(), n.to_be_bytes().as_slice());
-        assert_eq!(snapshot.get(b"\x80i").unwrap().unwrap(), n.to_be_bytes().as_slice());
-        assert_eq!(rows(&**snapshot, ALL, Direction::Forward).len() as u64, n + 2);
+        assert_eq!(
+            snapshot.head(),
+            Head {
+                lsn: n,
+                token: token(n)
+            }
+        );
+        assert_eq!(
+            snapshot.get(b"counter").unwrap().unwrap(),
+            n.to_be_bytes().as_slice()
+        );
+        assert_eq!(
+            snapshot.get(b"\x80i").unwrap().unwrap(),
+            n.to_be_bytes().as_slice()
+        );
+        assert_eq!(
+            rows(&**snapshot, ALL, Direction::Forward).len() as u64,
+            n + 2
+        );
         let several = snapshot.multi_get(&[b"none", b"\x80i"]).unwrap();
         assert_eq!((several[0].is_none(), several[1].is_some()), (true, true));
     }
@@ -310,7 +519,10 @@ fn partitions_under_load_from_several_threads_stay_apart(fresh: Fresh<'_>) {
                         owner.put(&[(&n.to_be_bytes(), &id), (b"\xc0last", &n.to_be_bytes())]);
                         let snapshot = store.snapshot(owner.lease.partition()).unwrap();
                         assert_eq!(snapshot.head().lsn, n);
-                        assert_eq!(snapshot.get(b"\xc0last").unwrap().unwrap(), n.to_be_bytes().as_slice());
+                        assert_eq!(
+                            snapshot.get(b"\xc0last").unwrap().unwrap(),
+                            n.to_be_bytes().as_slice()
+                        );
                     }
                 }
             });
@@ -319,7 +531,12 @@ fn partitions_under_load_from_several_threads_stay_apart(fresh: Fresh<'_>) {
     for id in 0..8u64 {
         let found = everything(store, PartitionId(id));
         assert_eq!(found.len() as u64, COMMITS + 1);
-        assert!(found.iter().take(COMMITS as usize).all(|(_, value)| *value == id.to_be_bytes()));
+        assert!(
+            found
+                .iter()
+                .take(COMMITS as usize)
+                .all(|(_, value)| *value == id.to_be_bytes())
+        );
     }
 }
 
@@ -338,14 +555,27 @@ fn a_partition_moves_while_others_are_written(fresh: Fresh<'_>) {
         });
         let before = everything(store, from);
         let frozen = store.open(from).unwrap();
-        assert_eq!(parent.commit(commit(1, &[(b"late", b"late")])), Outcome::Fenced);
+        assert_eq!(
+            parent.commit(commit(1, &[(b"late", b"late")])),
+            Outcome::Fenced
+        );
         let child = store.open(to).unwrap();
-        let copy = Commit { puts: before.clone(), expect_lsn: 0, new_lsn: frozen.head().lsn, ..Commit::default() };
+        let copy = Commit {
+            puts: before.clone(),
+            expect_lsn: 0,
+            new_lsn: frozen.head().lsn,
+            ..Commit::default()
+        };
         assert_eq!(store.submit(&child, copy).wait(), Outcome::Ok);
         store.destroy(from).unwrap();
         assert_eq!(everything(store, to), before);
         assert_eq!(store.snapshot(to).unwrap().head().lsn, frozen.head().lsn);
-        assert_eq!(store.submit(&frozen, commit(frozen.head().lsn + 1, &[])).wait(), Outcome::Fenced);
+        assert_eq!(
+            store
+                .submit(&frozen, commit(frozen.head().lsn + 1, &[]))
+                .wait(),
+            Outcome::Fenced
+        );
     });
     assert!(everything(store, from).is_empty());
     assert_eq!(everything(store, busy).len(), 60);
@@ -359,7 +589,10 @@ fn an_owner_that_slept_through_another_is_fenced(fresh: Fresh<'_>) {
         let (wake, asleep) = std::sync::mpsc::channel::<()>();
         let slept = scope.spawn(move || {
             asleep.recv().unwrap();
-            sleeper.store.submit(&sleeper.lease, commit(1, &[(b"stale", b"stale")])).wait()
+            sleeper
+                .store
+                .submit(&sleeper.lease, commit(1, &[(b"stale", b"stale")]))
+                .wait()
         });
         // The other only opens: even with the same head, the epoch alone must stop the sleeper.
         store.open(P).unwrap();
@@ -373,21 +606,38 @@ fn an_owner_that_slept_through_another_is_fenced(fresh: Fresh<'_>) {
 fn commits_are_accepted_in_call_order_before_any_is_durable(fresh: Fresh<'_>) {
     let store = fresh();
     let lease = store.open(P).unwrap();
-    let receipts: Vec<_> = (1..=20).map(|lsn| store.submit(&lease, commit(lsn, &[(b"last", &[lsn as u8])]))).collect();
+    let receipts: Vec<_> = (1..=20)
+        .map(|lsn| store.submit(&lease, commit(lsn, &[(b"last", &[lsn as u8])])))
+        .collect();
     // Waiting for the last makes all before it durable.
-    assert_eq!(receipts.into_iter().next_back().unwrap().wait(), Outcome::Ok);
+    assert_eq!(
+        receipts.into_iter().next_back().unwrap().wait(),
+        Outcome::Ok
+    );
     let snapshot = store.snapshot(P).unwrap();
-    assert_eq!((snapshot.head().lsn, snapshot.get(b"last").unwrap().unwrap().to_vec()), (20, vec![20]));
+    assert_eq!(
+        (
+            snapshot.head().lsn,
+            snapshot.get(b"last").unwrap().unwrap().to_vec()
+        ),
+        (20, vec![20])
+    );
 }
 
 /// Promise 13: nobody needs to wait for a commit to happen.
 fn sync_makes_everything_accepted_durable(fresh: Fresh<'_>) {
     let store = fresh();
     let lease = store.open(P).unwrap();
-    let receipts: Vec<_> = (1..=5).map(|lsn| store.submit(&lease, commit(lsn, &[]))).collect();
+    let receipts: Vec<_> = (1..=5)
+        .map(|lsn| store.submit(&lease, commit(lsn, &[])))
+        .collect();
     store.sync().unwrap();
     assert_eq!(store.snapshot(P).unwrap().head().lsn, 5);
-    assert!(receipts.into_iter().all(|receipt| receipt.wait() == Outcome::Ok));
+    assert!(
+        receipts
+            .into_iter()
+            .all(|receipt| receipt.wait() == Outcome::Ok)
+    );
 }
 
 fn a_destroyed_partition_is_empty_and_its_old_leases_stay_fenced(fresh: Fresh<'_>) {
@@ -397,7 +647,10 @@ fn a_destroyed_partition_is_empty_and_its_old_leases_stay_fenced(fresh: Fresh<'_
     Owned::open(&*store, PartitionId(P.0 + 1)).put(&[(b"", b"neighbour")]);
     let old = owned.lease.clone();
     store.destroy(P).unwrap();
-    assert_eq!((everything(&*store, P), store.snapshot(P).unwrap().head()), (vec![], Head::default()));
+    assert_eq!(
+        (everything(&*store, P), store.snapshot(P).unwrap().head()),
+        (vec![], Head::default())
+    );
     assert_eq!(owned.commit(Commit::default()), Outcome::Fenced);
     let new = store.open(P).unwrap();
     assert!(new.epoch() > old.epoch());
@@ -409,7 +662,11 @@ fn a_destroyed_partition_is_empty_and_its_old_leases_stay_fenced(fresh: Fresh<'_
 
 fn the_reserved_partition_is_refused(fresh: Fresh<'_>) {
     let (store, reserved) = (fresh(), PartitionId(u64::MAX));
-    assert!(store.open(reserved).is_err() && store.snapshot(reserved).is_err() && store.destroy(reserved).is_err());
+    assert!(
+        store.open(reserved).is_err()
+            && store.snapshot(reserved).is_err()
+            && store.destroy(reserved).is_err()
+    );
     let mut highest = Owned::open(&*store, PartitionId(u64::MAX - 1));
     highest.put(&[(b"\xff", b"1")]);
     assert_eq!(everything(&*store, PartitionId(u64::MAX - 1)).len(), 1);
@@ -455,7 +712,11 @@ fn directories() -> impl Fn() -> LocalStore {
     let next = std::cell::Cell::new(0);
     move || {
         next.set(next.get() + 1);
-        LocalStore::open(dir.path().join(next.get().to_string()), LocalOptions::default()).unwrap()
+        LocalStore::open(
+            dir.path().join(next.get().to_string()),
+            LocalOptions::default(),
+        )
+        .unwrap()
     }
 }
 
@@ -477,7 +738,13 @@ fn a_crash_at_any_step_leaves_a_whole_prefix_with_everything_acknowledged() {
         let mut acknowledged = 0;
         for lsn in (1..=9).step_by(3) {
             let receipts = [lsn, lsn + 1, lsn + 2].map(|lsn| {
-                (lsn, store.submit(&lease, commit(lsn, &[(&[lsn as u8], b"r"), (&[0x80, lsn as u8], b"i")])))
+                (
+                    lsn,
+                    store.submit(
+                        &lease,
+                        commit(lsn, &[(&[lsn as u8], b"r"), (&[0x80, lsn as u8], b"i")]),
+                    ),
+                )
             });
             for (lsn, receipt) in receipts {
                 if receipt.wait() == Outcome::Ok {
@@ -502,7 +769,10 @@ fn a_crash_at_any_step_leaves_a_whole_prefix_with_everything_acknowledged() {
             "step {step}: {acknowledged} acknowledged, head {head}"
         );
         assert_eq!(everything(&back, P).len() as u64, head * 2);
-        assert_eq!(back.submit(&lease, commit(head + 1, &[])).wait(), Outcome::Ok);
+        assert_eq!(
+            back.submit(&lease, commit(head + 1, &[])).wait(),
+            Outcome::Ok
+        );
     }
 }
 
@@ -522,9 +792,21 @@ fn a_local_store_comes_back_as_it_was_closed() {
         doomed.put(&[(b"x", b"x")]);
         store.destroy(PartitionId(100)).unwrap();
         // Dropped without waiting: closing makes it durable all the same.
-        drop(store.submit(&owned.lease, Commit { expect_lsn: round, new_lsn: round, ..Commit::default() }));
+        drop(store.submit(
+            &owned.lease,
+            Commit {
+                expect_lsn: round,
+                new_lsn: round,
+                ..Commit::default()
+            },
+        ));
     }
-    assert!(epochs.chunks(2).is_sorted_by(|a, b| a[0] < b[0] && a[1] < b[1]), "epochs rise over restarts: {epochs:?}");
+    assert!(
+        epochs
+            .chunks(2)
+            .is_sorted_by(|a, b| a[0] < b[0] && a[1] < b[1]),
+        "epochs rise over restarts: {epochs:?}"
+    );
     let store = open();
     assert_eq!(everything(&store, P).len(), 8);
     assert!(everything(&store, PartitionId(100)).is_empty());

@@ -13,7 +13,9 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-use orrery_storage::{Commit, LocalOptions, LocalStore, Lsn, Outcome, PartitionId, Store, StoreError};
+use orrery_storage::{
+    Commit, LocalOptions, LocalStore, Lsn, Outcome, PartitionId, Store, StoreError,
+};
 use support::{commit, everything};
 
 const DIRECTORY: &str = "ORRERY_TEST_WRITER_DIRECTORY";
@@ -25,9 +27,15 @@ const ENTRIES: u8 = 8;
 /// The changes of commit `lsn`: a row, some index entries, and one key that every commit rewrites.
 fn change(lsn: Lsn) -> Commit {
     let number = lsn.to_be_bytes();
-    let mut puts = vec![([b"\x01".as_slice(), &number].concat(), body(lsn)), (b"last".to_vec(), number.to_vec())];
+    let mut puts = vec![
+        ([b"\x01".as_slice(), &number].concat(), body(lsn)),
+        (b"last".to_vec(), number.to_vec()),
+    ];
     puts.extend((0..ENTRIES).map(|n| ([b"\x80".as_slice(), &[n], &number].concat(), Vec::new())));
-    Commit { puts, ..commit(lsn, &[]) }
+    Commit {
+        puts,
+        ..commit(lsn, &[])
+    }
 }
 
 /// Of very different sizes, some of which the journal compresses.
@@ -43,7 +51,9 @@ fn write(directory: &Path, most: Lsn, say: impl Fn(String) + Sync) {
         for id in 1..=WRITERS {
             let (store, say) = (&store, &say);
             scope.spawn(move || {
-                let Ok(lease) = store.open(PartitionId(id)) else { return };
+                let Ok(lease) = store.open(PartitionId(id)) else {
+                    return;
+                };
                 let mut lsn = lease.head().lsn;
                 loop {
                     lsn += 1;
@@ -52,7 +62,9 @@ fn write(directory: &Path, most: Lsn, say: impl Fn(String) + Sync) {
                         other => {
                             let again = store.submit(&lease, change(lsn)).wait();
                             let third = store.open(PartitionId(id)).is_err();
-                            return say(format!("failed {other:?} then {again:?} open refused {third}"));
+                            return say(format!(
+                                "failed {other:?} then {again:?} open refused {third}"
+                            ));
                         }
                     }
                     if lsn >= most {
@@ -78,14 +90,26 @@ fn the_writer_prints_exactly_what_it_committed() {
     let lines = std::sync::Mutex::new(Vec::new());
     write(dir.path(), 5, |line| lines.lock().unwrap().push(line));
     let mut acknowledged = HashMap::new();
-    lines.into_inner().unwrap().iter().for_each(|line| note(&mut acknowledged, line));
+    lines
+        .into_inner()
+        .unwrap()
+        .iter()
+        .for_each(|line| note(&mut acknowledged, line));
     assert_eq!(acknowledged, (1..=WRITERS).map(|id| (id, 5)).collect());
     assert_eq!(check(dir.path(), &acknowledged), acknowledged);
 }
 
 fn start(mut command: Command, directory: &Path) -> (Child, BufReader<ChildStdout>) {
-    command.args(["--exact", "the_writer_prints_exactly_what_it_committed", "--nocapture", "--test-threads=1"]);
-    command.env(DIRECTORY, directory).stdout(Stdio::piped()).stderr(Stdio::null());
+    command.args([
+        "--exact",
+        "the_writer_prints_exactly_what_it_committed",
+        "--nocapture",
+        "--test-threads=1",
+    ]);
+    command
+        .env(DIRECTORY, directory)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
     let mut child = command.spawn().unwrap();
     let out = BufReader::new(child.stdout.take().unwrap());
     (child, out)
@@ -93,7 +117,10 @@ fn start(mut command: Command, directory: &Path) -> (Child, BufReader<ChildStdou
 
 /// Remembers an acknowledgement; other lines are the test harness's.
 fn note(acknowledged: &mut HashMap<u64, Lsn>, line: &str) {
-    if let Some((Ok(id), Ok(lsn))) = line.split_once(' ').map(|(id, lsn)| (id.parse(), lsn.parse())) {
+    if let Some((Ok(id), Ok(lsn))) = line
+        .split_once(' ')
+        .map(|(id, lsn)| (id.parse(), lsn.parse()))
+    {
         acknowledged.insert(id, lsn);
     }
 }
@@ -106,7 +133,10 @@ fn check(directory: &Path, acknowledged: &HashMap<u64, Lsn>) -> HashMap<u64, Lsn
         let partition = PartitionId(id);
         let head = store.snapshot(partition).unwrap().head().lsn;
         let least = acknowledged.get(&id).copied().unwrap_or(0);
-        assert!(head == least || head == least + 1, "partition {id}: {least} acknowledged, head {head}");
+        assert!(
+            head == least || head == least + 1,
+            "partition {id}: {least} acknowledged, head {head}"
+        );
         let mut expected: Vec<_> = (1..=head).flat_map(|lsn| change(lsn).puts).collect();
         expected.sort_by(|a, b| a.0.cmp(&b.0));
         expected.reverse();
@@ -117,7 +147,10 @@ fn check(directory: &Path, acknowledged: &HashMap<u64, Lsn>) -> HashMap<u64, Lsn
             .iter_mut()
             .filter(|(key, _)| key == b"last")
             .for_each(|(_, value)| *value = head.to_be_bytes().to_vec());
-        assert!(everything(&store, partition) == expected, "partition {id} is not exactly its first {head} commits");
+        assert!(
+            everything(&store, partition) == expected,
+            "partition {id} is not exactly its first {head} commits"
+        );
         heads.insert(id, head);
     }
     heads
@@ -139,7 +172,9 @@ fn nothing_acknowledged_is_lost_when_the_process_is_killed_at_random_moments() {
         }
         child.kill().unwrap();
         // What it managed to say before it died counts too; a line cut short does not.
-        lines.map_while(Result::ok).for_each(|line| note_whole(&mut acknowledged, &line));
+        lines
+            .map_while(Result::ok)
+            .for_each(|line| note_whole(&mut acknowledged, &line));
         child.wait().unwrap();
         acknowledged = check(dir.path(), &acknowledged);
     }
@@ -167,7 +202,9 @@ fn after_a_failed_write_nothing_is_acknowledged_and_all_before_it_is_there() {
         drop(LocalStore::open(dir.path(), LocalOptions::default()).unwrap());
     }
     let mut shell = Command::new("sh");
-    shell.args(["-c", "trap '' XFSZ; ulimit -f 2048; exec \"$0\" \"$@\""]).arg(std::env::current_exe().unwrap());
+    shell
+        .args(["-c", "trap '' XFSZ; ulimit -f 2048; exec \"$0\" \"$@\""])
+        .arg(std::env::current_exe().unwrap());
     let (mut child, out) = start(shell, dir.path());
     let mut acknowledged = HashMap::new();
     let mut failures = Vec::new();
@@ -179,10 +216,22 @@ fn after_a_failed_write_nothing_is_acknowledged_and_all_before_it_is_there() {
         }
     }
     child.wait().unwrap();
-    assert_eq!(failures.len() as u64, WRITERS, "every writer ends by a failure: {failures:?}");
-    assert!(failures.iter().any(|line| line.starts_with("failed Unknown")), "{failures:?}");
+    assert_eq!(
+        failures.len() as u64,
+        WRITERS,
+        "every writer ends by a failure: {failures:?}"
+    );
+    assert!(
+        failures
+            .iter()
+            .any(|line| line.starts_with("failed Unknown")),
+        "{failures:?}"
+    );
     for line in &failures {
-        assert!(line.contains("then Unavailable") && line.ends_with("open refused true"), "{line}");
+        assert!(
+            line.contains("then Unavailable") && line.ends_with("open refused true"),
+            "{line}"
+        );
     }
     assert!(acknowledged.values().sum::<u64>() > 10);
     check(dir.path(), &acknowledged);
@@ -195,12 +244,24 @@ fn a_second_process_is_refused_and_told_who_holds_the_directory() {
     let mut line = String::new();
     while !line.starts_with("1 ") {
         line.clear();
-        assert_ne!(out.read_line(&mut line).unwrap(), 0, "the writer ended early");
+        assert_ne!(
+            out.read_line(&mut line).unwrap(),
+            0,
+            "the writer ended early"
+        );
     }
-    let refusal = LocalStore::open(dir.path(), LocalOptions::default()).err().unwrap();
+    let refusal = LocalStore::open(dir.path(), LocalOptions::default())
+        .err()
+        .unwrap();
     child.kill().unwrap();
     child.wait().unwrap();
-    assert!(matches!(&refusal, StoreError::Locked { holder: Some(pid), .. } if *pid == child.id()), "{refusal}");
+    assert!(
+        matches!(&refusal, StoreError::Locked { holder: Some(pid), .. } if *pid == child.id()),
+        "{refusal}"
+    );
     let text = refusal.to_string();
-    assert!(text.contains(&dir.path().display().to_string()) && text.contains(&child.id().to_string()), "{text}");
+    assert!(
+        text.contains(&dir.path().display().to_string()) && text.contains(&child.id().to_string()),
+        "{text}"
+    );
 }

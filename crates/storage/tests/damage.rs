@@ -39,7 +39,11 @@ fn original_with(commits: u64, value: impl Fn(u64) -> Vec<u8>) -> Original {
     for n in 0..commits {
         let value = value(n);
         let key = n.to_be_bytes();
-        owned.put(&[(&key, &value), (&[b"\x80".as_slice(), &key].concat(), &key), (b"last", &key)]);
+        owned.put(&[
+            (&key, &value),
+            (&[b"\x80".as_slice(), &key].concat(), &key),
+            (b"last", &key),
+        ]);
     }
     let (content, lsn) = (everything(&store, P), owned.lsn);
     drop(store);
@@ -50,7 +54,11 @@ fn files(dir: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
-        if path.is_dir() { found.extend(files(&path)) } else { found.push(path) }
+        if path.is_dir() {
+            found.extend(files(&path))
+        } else {
+            found.push(path)
+        }
     }
     found.sort();
     found
@@ -72,7 +80,9 @@ fn copy(from: &Path, to: &Path) {
 fn read(dir: &Path) -> Result<(Vec<Pair>, u64), StoreError> {
     let store = LocalStore::open(dir, LocalOptions::default())?;
     let snapshot = store.snapshot(P)?;
-    let rows = snapshot.scan(ALL, Direction::Forward).map(|row| row.map(|(key, value)| (key.to_vec(), value.to_vec())));
+    let rows = snapshot
+        .scan(ALL, Direction::Forward)
+        .map(|row| row.map(|(key, value)| (key.to_vec(), value.to_vec())));
     Ok((rows.collect::<Result<_, _>>()?, snapshot.head().lsn))
 }
 
@@ -84,12 +94,18 @@ fn damaged(original: &Original, what: &str, damage: impl FnOnce(&Path)) -> bool 
     match catch_unwind(AssertUnwindSafe(|| read(dir.path()))) {
         Ok(Ok((content, lsn))) => {
             assert_eq!(lsn, original.lsn, "{what}: opened with another head");
-            assert!(content == original.content, "{what}: opened with other content");
+            assert!(
+                content == original.content,
+                "{what}: opened with other content"
+            );
             false
         }
         Ok(Err(error)) => {
             let text = error.to_string();
-            assert!(text.contains(&dir.path().display().to_string()), "{what}: names no file: {text}");
+            assert!(
+                text.contains(&dir.path().display().to_string()),
+                "{what}: names no file: {text}"
+            );
             true
         }
         Err(_) => panic!("{what}: panicked"),
@@ -115,7 +131,11 @@ fn change(path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
 fn an_undamaged_copy_opens_as_it_was() {
     assert!(!damaged(&in_journal(), "nothing", |_| ()));
     let tables = in_tables();
-    assert!(files(tables.dir.path()).iter().any(|file| file.to_string_lossy().contains("keyspaces/1/tables/")));
+    assert!(
+        files(tables.dir.path())
+            .iter()
+            .any(|file| file.to_string_lossy().contains("keyspaces/1/tables/"))
+    );
     assert!(!damaged(&tables, "nothing", |_| ()));
 }
 
@@ -123,16 +143,29 @@ fn an_undamaged_copy_opens_as_it_was() {
 fn a_deleted_file_is_missed() {
     for original in [in_journal(), in_tables()] {
         each_file(&original, |name, _| {
-            let refused =
-                damaged(&original, &format!("{name:?} deleted"), |dir| std::fs::remove_file(dir.join(name)).unwrap());
+            let refused = damaged(&original, &format!("{name:?} deleted"), |dir| {
+                std::fs::remove_file(dir.join(name)).unwrap()
+            });
             // Only the two lock files are made anew.
             let harmless = name.ends_with("LOCK");
             assert!(refused || harmless, "{name:?} was not missed");
         });
     }
     let original = in_journal();
-    for part in ["store", "store/keyspaces", "store/keyspaces/0", "store/keyspaces/1", "store/keyspaces/2"] {
-        assert!(damaged(&original, part, |dir| std::fs::remove_dir_all(dir.join(part)).unwrap()), "{part}");
+    for part in [
+        "store",
+        "store/keyspaces",
+        "store/keyspaces/0",
+        "store/keyspaces/1",
+        "store/keyspaces/2",
+    ] {
+        assert!(
+            damaged(&original, part, |dir| std::fs::remove_dir_all(
+                dir.join(part)
+            )
+            .unwrap()),
+            "{part}"
+        );
     }
 }
 
@@ -140,10 +173,21 @@ fn a_deleted_file_is_missed() {
 fn a_cut_file_is_noticed() {
     for original in [in_journal(), in_tables()] {
         each_file(&original, |name, length| {
-            for keep in [0, length / 3, length / 2, length.saturating_sub(40), length.saturating_sub(1)] {
+            for keep in [
+                0,
+                length / 3,
+                length / 2,
+                length.saturating_sub(40),
+                length.saturating_sub(1),
+            ] {
                 let what = format!("{name:?} cut to {keep} of {length}");
-                let refused = damaged(&original, &what, |dir| change(&dir.join(name), |bytes| bytes.truncate(keep)));
-                assert!(refused || name.extension().is_none_or(|e| e != "jnl"), "{what}");
+                let refused = damaged(&original, &what, |dir| {
+                    change(&dir.join(name), |bytes| bytes.truncate(keep))
+                });
+                assert!(
+                    refused || name.extension().is_none_or(|e| e != "jnl"),
+                    "{what}"
+                );
             }
         });
     }
@@ -157,7 +201,9 @@ fn a_zeroed_block_is_noticed() {
                 let start = length * tenth / 10;
                 let end = (start + 4096).min(length);
                 let what = format!("{name:?} zeroed from {start} to {end}");
-                damaged(&original, &what, |dir| change(&dir.join(name), |bytes| bytes[start..end].fill(0)));
+                damaged(&original, &what, |dir| {
+                    change(&dir.join(name), |bytes| bytes[start..end].fill(0))
+                });
             }
         });
     }
@@ -176,7 +222,9 @@ fn a_flipped_bit_is_noticed_or_harmless() {
                 };
                 if at < length {
                     let what = format!("{name:?} bit {} of byte {at} flipped", n % 8);
-                    damaged(&original, &what, |dir| change(&dir.join(name), |bytes| bytes[at] ^= 1 << (n % 8)));
+                    damaged(&original, &what, |dir| {
+                        change(&dir.join(name), |bytes| bytes[at] ^= 1 << (n % 8))
+                    });
                 }
             }
         });
@@ -191,7 +239,9 @@ fn a_missing_or_damaged_older_journal_is_noticed() {
     let noise = |n: u64| {
         let mut state = n + 1;
         let step = |_| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             (state >> 56) as u8
         };
         (0..65_000).map(step).collect::<Vec<u8>>()
@@ -202,9 +252,18 @@ fn a_missing_or_damaged_older_journal_is_noticed() {
     assert!(journals.len() >= 2, "{journals:?}");
     let oldest = journals[0].strip_prefix(original.dir.path()).unwrap();
     assert!(!damaged(&original, "nothing", |_| ()));
-    assert!(damaged(&original, "oldest journal deleted", |dir| std::fs::remove_file(dir.join(oldest)).unwrap()));
-    assert!(damaged(&original, "oldest journal cut", |dir| change(&dir.join(oldest), |b| b.truncate(b.len() / 2))));
-    let zero = |dir: &Path| change(&dir.join(oldest), |bytes| bytes[30_000_000..30_004_096].fill(0));
+    assert!(damaged(&original, "oldest journal deleted", |dir| {
+        std::fs::remove_file(dir.join(oldest)).unwrap()
+    }));
+    assert!(damaged(&original, "oldest journal cut", |dir| change(
+        &dir.join(oldest),
+        |b| b.truncate(b.len() / 2)
+    )));
+    let zero = |dir: &Path| {
+        change(&dir.join(oldest), |bytes| {
+            bytes[30_000_000..30_004_096].fill(0)
+        })
+    };
     assert!(damaged(&original, "oldest journal zeroed", zero));
 }
 
@@ -213,48 +272,83 @@ fn a_refusal_says_what_is_missing_changes_nothing_and_the_loss_can_be_accepted()
     let original = in_journal();
     let dir = tempfile::tempdir().unwrap();
     copy(original.dir.path(), dir.path());
-    let journal =
-        files(&dir.path().join("store")).into_iter().find(|file| file.extension().is_some_and(|e| e == "jnl"));
+    let journal = files(&dir.path().join("store"))
+        .into_iter()
+        .find(|file| file.extension().is_some_and(|e| e == "jnl"));
     let journal = journal.unwrap();
     change(&journal, |bytes| bytes.truncate(bytes.len() / 2));
     let cut = std::fs::read(&journal).unwrap();
     for _ in 0..2 {
-        let text = LocalStore::open(dir.path(), LocalOptions::default()).err().unwrap().to_string();
-        assert!(text.contains("were acknowledged") && text.contains("are missing"), "{text}");
-        assert!(std::fs::read(&journal).unwrap() == cut, "the evidence was changed");
+        let text = LocalStore::open(dir.path(), LocalOptions::default())
+            .err()
+            .unwrap()
+            .to_string();
+        assert!(
+            text.contains("were acknowledged") && text.contains("are missing"),
+            "{text}"
+        );
+        assert!(
+            std::fs::read(&journal).unwrap() == cut,
+            "the evidence was changed"
+        );
     }
-    let accepting = LocalOptions { accept_loss: true, ..LocalOptions::default() };
+    let accepting = LocalOptions {
+        accept_loss: true,
+        ..LocalOptions::default()
+    };
     let store = LocalStore::open(dir.path(), accepting).unwrap();
     let mut owned = Owned::open(&store, P);
     assert!(owned.lsn > 0 && owned.lsn < original.lsn);
     assert_eq!(owned.commit(Commit::default()), orrery_storage::Outcome::Ok);
     let after = owned.lsn;
     drop(store);
-    assert_eq!(read(dir.path()).unwrap().1, after, "from then on it opens as any other");
+    assert_eq!(
+        read(dir.path()).unwrap().1,
+        after,
+        "from then on it opens as any other"
+    );
 }
 
 #[test]
 fn other_directories_and_other_formats_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("thesis.txt"), "precious").unwrap();
-    let refusal = LocalStore::open(dir.path(), LocalOptions::default()).err().unwrap();
-    assert!(matches!(&refusal, StoreError::Foreign { found, .. } if found == "thesis.txt"), "{refusal}");
+    let refusal = LocalStore::open(dir.path(), LocalOptions::default())
+        .err()
+        .unwrap();
+    assert!(
+        matches!(&refusal, StoreError::Foreign { found, .. } if found == "thesis.txt"),
+        "{refusal}"
+    );
     assert_eq!(files(dir.path()).len(), 1, "nothing was added");
 
     let original = in_journal();
     let format = original.dir.path().join("ORRERY");
-    let text = std::fs::read_to_string(&format).unwrap().replace("format: 3", "format: 4");
+    let text = std::fs::read_to_string(&format)
+        .unwrap()
+        .replace("format: 3", "format: 4");
     std::fs::write(&format, text).unwrap();
-    let refusal = LocalStore::open(original.dir.path(), LocalOptions::default()).err().unwrap();
-    assert!(matches!(&refusal, StoreError::UnknownFormat { found, known: 3, .. } if found == "4"), "{refusal}");
+    let refusal = LocalStore::open(original.dir.path(), LocalOptions::default())
+        .err()
+        .unwrap();
+    assert!(
+        matches!(&refusal, StoreError::UnknownFormat { found, known: 3, .. } if found == "4"),
+        "{refusal}"
+    );
 }
 
 #[test]
 fn a_creation_that_was_cut_short_starts_over() {
     let original = in_journal();
     let format = original.dir.path().join("ORRERY");
-    let text = std::fs::read_to_string(&format).unwrap().replace("ready", "creating");
+    let text = std::fs::read_to_string(&format)
+        .unwrap()
+        .replace("ready", "creating");
     std::fs::write(&format, text).unwrap();
     assert_eq!(read(original.dir.path()).unwrap(), (vec![], 0));
-    assert!(std::fs::read_to_string(&format).unwrap().contains("stage: ready"));
+    assert!(
+        std::fs::read_to_string(&format)
+            .unwrap()
+            .contains("stage: ready")
+    );
 }

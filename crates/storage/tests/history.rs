@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use orrery_storage::testing::Mirrored;
-use orrery_storage::{Commit, Direction, LocalOptions, LocalStore, MemoryStore, Outcome, PartitionId, Store};
+use orrery_storage::{
+    Commit, Direction, LocalOptions, LocalStore, MemoryStore, Outcome, PartitionId, Store,
+};
 use proptest::prelude::*;
 use support::{ALL, Pair, rows};
 
@@ -35,18 +37,26 @@ enum Step {
 
 /// Few and short keys of both classes, so that histories meet themselves.
 fn key() -> impl Strategy<Value = Vec<u8>> {
-    proptest::collection::vec(prop_oneof![Just(0u8), Just(1), Just(0x7f), Just(0x80), Just(0xff)], 0..4)
+    proptest::collection::vec(
+        prop_oneof![Just(0u8), Just(1), Just(0x7f), Just(0x80), Just(0xff)],
+        0..4,
+    )
 }
 
 fn bound() -> impl Strategy<Value = Bound<Vec<u8>>> {
-    prop_oneof![Just(Bound::Unbounded), key().prop_map(Bound::Included), key().prop_map(Bound::Excluded)]
+    prop_oneof![
+        Just(Bound::Unbounded),
+        key().prop_map(Bound::Included),
+        key().prop_map(Bound::Excluded)
+    ]
 }
 
 fn change() -> impl Strategy<Value = Commit> {
     let value = proptest::collection::vec(any::<u8>(), 0..6);
     let puts = proptest::collection::vec((key(), value), 0..8);
     let deletes = proptest::collection::vec(key(), 0..4);
-    let ranges = proptest::collection::vec((key(), key()).prop_map(|(start, end)| start..end), 0..2);
+    let ranges =
+        proptest::collection::vec((key(), key()).prop_map(|(start, end)| start..end), 0..2);
     (puts, deletes, ranges).prop_map(|(puts, deletes, range_deletes)| Commit {
         puts,
         deletes,
@@ -85,8 +95,12 @@ fn expected(
     reverse: bool,
 ) -> Vec<Pair> {
     let range = (start.clone(), end.clone());
-    let inside = model.iter().filter(|(key, _)| std::ops::RangeBounds::contains(&range, *key));
-    let mut found: Vec<Pair> = inside.map(|(key, value)| (key.clone(), value.clone())).collect();
+    let inside = model
+        .iter()
+        .filter(|(key, _)| std::ops::RangeBounds::contains(&range, *key));
+    let mut found: Vec<Pair> = inside
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect();
     if reverse {
         found.reverse();
     }
@@ -96,8 +110,12 @@ fn expected(
 fn run(steps: Vec<Step>) {
     let dir = tempfile::tempdir().unwrap();
     let memory = std::sync::Arc::new(MemoryStore::new());
-    let open =
-        || Mirrored::new(memory.clone(), LocalStore::open(dir.path().join("data"), LocalOptions::default()).unwrap());
+    let open = || {
+        Mirrored::new(
+            memory.clone(),
+            LocalStore::open(dir.path().join("data"), LocalOptions::default()).unwrap(),
+        )
+    };
     let mut store = open();
     let ids = [0, 1, 2].map(PartitionId);
     let mut leases = ids.map(|id| store.open(id).unwrap());
@@ -107,7 +125,11 @@ fn run(steps: Vec<Step>) {
         match step {
             Step::Commit { partition, change } => {
                 let i = partition as usize;
-                let numbered = Commit { expect_lsn: heads[i], new_lsn: heads[i] + 1, ..change };
+                let numbered = Commit {
+                    expect_lsn: heads[i],
+                    new_lsn: heads[i] + 1,
+                    ..change
+                };
                 apply(&mut models[i], &numbered);
                 assert_eq!(store.submit(&leases[i], numbered).wait(), Outcome::Ok);
                 heads[i] += 1;
@@ -115,7 +137,11 @@ fn run(steps: Vec<Step>) {
             Step::Take { partition } => {
                 let i = partition as usize;
                 let newer = store.open(ids[i]).unwrap();
-                let stale = Commit { expect_lsn: heads[i], new_lsn: heads[i] + 1, ..Commit::default() };
+                let stale = Commit {
+                    expect_lsn: heads[i],
+                    new_lsn: heads[i] + 1,
+                    ..Commit::default()
+                };
                 assert_eq!(store.submit(&leases[i], stale).wait(), Outcome::Fenced);
                 leases[i] = newer;
             }
@@ -126,14 +152,32 @@ fn run(steps: Vec<Step>) {
                 heads[i] = 0;
                 models[i].clear();
             }
-            Step::Scan { partition, start, end, reverse } => {
+            Step::Scan {
+                partition,
+                start,
+                end,
+                reverse,
+            } => {
                 let i = partition as usize;
                 let snapshot = store.snapshot(ids[i]).unwrap();
-                let direction = if reverse { Direction::Reverse } else { Direction::Forward };
-                let range = (start.as_ref().map(Vec::as_slice), end.as_ref().map(Vec::as_slice));
-                assert_eq!(rows(&*snapshot, range, direction), expected(&models[i], &start, &end, reverse));
+                let direction = if reverse {
+                    Direction::Reverse
+                } else {
+                    Direction::Forward
+                };
+                let range = (
+                    start.as_ref().map(Vec::as_slice),
+                    end.as_ref().map(Vec::as_slice),
+                );
+                assert_eq!(
+                    rows(&*snapshot, range, direction),
+                    expected(&models[i], &start, &end, reverse)
+                );
                 for (key, value) in &models[i] {
-                    assert_eq!(snapshot.get(key).unwrap().as_deref(), Some(value.as_slice()));
+                    assert_eq!(
+                        snapshot.get(key).unwrap().as_deref(),
+                        Some(value.as_slice())
+                    );
                 }
             }
             Step::Reopen => {
@@ -145,7 +189,10 @@ fn run(steps: Vec<Step>) {
     for i in 0..3 {
         let snapshot = store.snapshot(ids[i]).unwrap();
         assert_eq!(snapshot.head().lsn, heads[i]);
-        assert_eq!(rows(&*snapshot, ALL, Direction::Forward), models[i].clone().into_iter().collect::<Vec<_>>());
+        assert_eq!(
+            rows(&*snapshot, ALL, Direction::Forward),
+            models[i].clone().into_iter().collect::<Vec<_>>()
+        );
     }
 }
 

@@ -30,9 +30,17 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (ENGINE, &[MODEL, STORAGE, SQL, SCRIPT]),
     (GATEWAY, &[MODEL, STORAGE, SQL, SCRIPT, ENGINE]),
     (ADMIN, &[MODEL, ENGINE, GATEWAY]),
-    (SERVER, &[MODEL, STORAGE, SQL, SCRIPT, ENGINE, GATEWAY, ADMIN, BLOG]),
+    (
+        SERVER,
+        &[MODEL, STORAGE, SQL, SCRIPT, ENGINE, GATEWAY, ADMIN, BLOG],
+    ),
     (BLOG, &[]),
-    (BENCH, &[MODEL, STORAGE, SQL, SCRIPT, ENGINE, GATEWAY, ADMIN, SERVER, BLOG]),
+    (
+        BENCH,
+        &[
+            MODEL, STORAGE, SQL, SCRIPT, ENGINE, GATEWAY, ADMIN, SERVER, BLOG,
+        ],
+    ),
     (XTASK, &[]),
     // A workspace of its own, for a nightly compiler.
     ("orrery-sql-fuzz", &[MODEL, SQL]),
@@ -42,10 +50,18 @@ const MAY_USE: &[(&str, &[&str])] = &[
 
 pub fn complaints(tree: &Tree) -> Vec<String> {
     let mut found = Vec::new();
-    for (path, text) in tree.files.iter().filter(|(path, _)| path.ends_with("/Cargo.toml")) {
-        let Some(user) = package_name(text) else { continue };
+    for (path, text) in tree
+        .files
+        .iter()
+        .filter(|(path, _)| path.ends_with("/Cargo.toml"))
+    {
+        let Some(user) = package_name(text) else {
+            continue;
+        };
         let Some((_, allowed)) = MAY_USE.iter().find(|(name, _)| *name == user) else {
-            found.push(format!("{path}: the drawing of the arrows does not know `{user}`"));
+            found.push(format!(
+                "{path}: the drawing of the arrows does not know `{user}`"
+            ));
             continue;
         };
         for used in used_packages(text) {
@@ -59,14 +75,24 @@ pub fn complaints(tree: &Tree) -> Vec<String> {
 
 fn package_name(manifest: &str) -> Option<&str> {
     let package = manifest.split("[package]").nth(1)?;
-    package.lines().find_map(|line| quoted(line.trim().strip_prefix("name")?.trim_start().strip_prefix('=')?))
+    package.lines().find_map(|line| {
+        quoted(
+            line.trim()
+                .strip_prefix("name")?
+                .trim_start()
+                .strip_prefix('=')?,
+        )
+    })
 }
 
 /// The packages that a manifest names in any of its sections of dependencies.
 fn used_packages(manifest: &str) -> Vec<&str> {
     let mut used = Vec::new();
     let mut in_dependencies = false;
-    for line in manifest.lines().map(|line| line.split('#').next().unwrap_or_default().trim()) {
+    for line in manifest
+        .lines()
+        .map(|line| line.split('#').next().unwrap_or_default().trim())
+    {
         if let Some(section) = line.strip_prefix('[') {
             let section = section.trim_end_matches(']');
             in_dependencies = section.ends_with("dependencies");
@@ -80,7 +106,11 @@ fn used_packages(manifest: &str) -> Vec<&str> {
         } else if in_dependencies && let Some((name, value)) = line.split_once('=') {
             // `name.workspace = true`, `name = "1"`, `other = { package = "name" }`
             used.push(name.trim().split('.').next().unwrap_or_default());
-            used.extend(value.split_once("package").and_then(|(_, rest)| quoted(rest)));
+            used.extend(
+                value
+                    .split_once("package")
+                    .and_then(|(_, rest)| quoted(rest)),
+            );
         } else if let Some(rest) = line.strip_prefix("package") {
             used.extend(quoted(rest));
         }
@@ -104,23 +134,69 @@ mod tests {
 
     #[test]
     fn an_arrow_to_the_left_is_allowed() {
-        assert!(judged(ENGINE, "[dependencies]\norrery-model.workspace = true\nserde = \"1\"\n").is_empty());
+        assert!(
+            judged(
+                ENGINE,
+                "[dependencies]\norrery-model.workspace = true\nserde = \"1\"\n"
+            )
+            .is_empty()
+        );
     }
 
     #[test]
     fn an_arrow_to_the_right_or_to_a_neighbour_is_not() {
-        assert_eq!(judged(MODEL, "[dependencies]\norrery-engine.workspace = true\n").len(), 1);
-        assert_eq!(judged(SQL, "[dependencies]\norrery-storage = { path = \"../storage\" }\n").len(), 1);
-        assert_eq!(judged(BLOG, "[dependencies.orrery-model]\nworkspace = true\n").len(), 1);
+        assert_eq!(
+            judged(MODEL, "[dependencies]\norrery-engine.workspace = true\n").len(),
+            1
+        );
+        assert_eq!(
+            judged(
+                SQL,
+                "[dependencies]\norrery-storage = { path = \"../storage\" }\n"
+            )
+            .len(),
+            1
+        );
+        assert_eq!(
+            judged(BLOG, "[dependencies.orrery-model]\nworkspace = true\n").len(),
+            1
+        );
     }
 
     #[test]
     fn neither_tests_nor_builds_nor_other_names_are_a_way_round() {
-        assert_eq!(judged(SQL, "[dev-dependencies]\norrery-script.workspace = true\n").len(), 1);
-        assert_eq!(judged(SQL, "[build-dependencies]\norrery-engine.workspace = true\n").len(), 1);
-        assert_eq!(judged(SQL, "[target.'cfg(unix)'.dependencies]\norrery-engine.workspace = true\n").len(), 1);
-        assert_eq!(judged(SQL, "[dependencies]\nx = { path = \"..\", package = \"orrery-engine\" }\n").len(), 1);
-        assert_eq!(judged(SQL, "[dependencies.x]\npackage = \"orrery-engine\"\n").len(), 1);
+        assert_eq!(
+            judged(SQL, "[dev-dependencies]\norrery-script.workspace = true\n").len(),
+            1
+        );
+        assert_eq!(
+            judged(
+                SQL,
+                "[build-dependencies]\norrery-engine.workspace = true\n"
+            )
+            .len(),
+            1
+        );
+        assert_eq!(
+            judged(
+                SQL,
+                "[target.'cfg(unix)'.dependencies]\norrery-engine.workspace = true\n"
+            )
+            .len(),
+            1
+        );
+        assert_eq!(
+            judged(
+                SQL,
+                "[dependencies]\nx = { path = \"..\", package = \"orrery-engine\" }\n"
+            )
+            .len(),
+            1
+        );
+        assert_eq!(
+            judged(SQL, "[dependencies.x]\npackage = \"orrery-engine\"\n").len(),
+            1
+        );
     }
 
     #[test]

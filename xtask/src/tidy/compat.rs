@@ -13,12 +13,18 @@ use super::{Tree, quoted_in_backticks};
 use crate::tables::{self, DOCUMENT as TABLE};
 
 pub fn complaints(tree: &Tree) -> Vec<String> {
-    let Some(table) = tree.text(TABLE) else { return Vec::new() };
+    let Some(table) = tree.text(TABLE) else {
+        return Vec::new();
+    };
     let mut found = Vec::new();
     for (place, line) in table.lines().enumerate() {
         let at = format!("{TABLE}:{}", place + 1);
-        let Some((status, rest)) = row(line) else { continue };
-        let named: Vec<(&str, &str)> = quoted_in_backticks(rest).filter_map(test_reference).collect();
+        let Some((status, rest)) = row(line) else {
+            continue;
+        };
+        let named: Vec<(&str, &str)> = quoted_in_backticks(rest)
+            .filter_map(test_reference)
+            .collect();
         if status != "no" && named.is_empty() {
             found.push(format!("{at}: says `{status}` and names no test"));
         }
@@ -28,7 +34,9 @@ pub fn complaints(tree: &Tree) -> Vec<String> {
         for (path, test) in named {
             match tree.text(path) {
                 None => found.push(format!("{at}: the file {path} is not there")),
-                Some(text) if !defines(text, test) => found.push(format!("{at}: {path} has no test `{test}`")),
+                Some(text) if !defines(text, test) => {
+                    found.push(format!("{at}: {path} has no test `{test}`"))
+                }
                 Some(_) => {}
             }
         }
@@ -38,11 +46,15 @@ pub fn complaints(tree: &Tree) -> Vec<String> {
 
 /// Tables of the document that are made from the code and are not as the code has them.
 pub fn stale_tables(tree: &Tree) -> Vec<String> {
-    let Some(document) = tree.text(TABLE) else { return Vec::new() };
+    let Some(document) = tree.text(TABLE) else {
+        return Vec::new();
+    };
     match tables::written(document, &|path| tree.text(path).map(str::to_owned)) {
         Err(complaint) => vec![complaint],
         Ok(written) if written == document => Vec::new(),
-        Ok(_) => vec![format!("{TABLE} is not what the tables of the code say: run `cargo xtask compat`")],
+        Ok(_) => vec![format!(
+            "{TABLE} is not what the tables of the code say: run `cargo xtask compat`"
+        )],
     }
 }
 
@@ -52,7 +64,9 @@ fn row(line: &str) -> Option<(String, &str)> {
     let (_feature, after) = cells.split_once('|')?;
     let (status, rest) = after.split_once('|').unwrap_or((after, ""));
     let status = status.trim().trim_matches('*').to_lowercase();
-    ["yes", "partial", "no"].contains(&status.as_str()).then_some((status, rest))
+    ["yes", "partial", "no"]
+        .contains(&status.as_str())
+        .then_some((status, rest))
 }
 
 /// `path::test`, also `path::Class::test` and `path::module::test`: the path and the last name.
@@ -65,10 +79,18 @@ fn test_reference(name: &str) -> Option<(&str, &str)> {
 /// Whether a text defines this test: a function in Rust and Python, a sentence in quotes in JavaScript and in a table of
 /// scenarios.
 fn defines(text: &str, test: &str) -> bool {
-    let functions = [format!("fn {test}("), format!("fn {test}<"), format!("def {test}(")];
+    let functions = [
+        format!("fn {test}("),
+        format!("fn {test}<"),
+        format!("def {test}("),
+    ];
     let sentences = ['"', '`', '\''].map(|quote| format!("test({quote}{test}{quote}"));
     let scenario = [format!("name = \"{test}\"")];
-    functions.iter().chain(&sentences).chain(&scenario).any(|definition| text.contains(definition.as_str()))
+    functions
+        .iter()
+        .chain(&sentences)
+        .chain(&scenario)
+        .any(|definition| text.contains(definition.as_str()))
 }
 
 #[cfg(test)]
@@ -79,10 +101,22 @@ mod tests {
     fn judged(table: &str) -> Vec<String> {
         complaints(&tree(&[
             (TABLE, table),
-            ("crates/a/tests/items.rs", "#[test]\nfn a_stale_etag_is_refused() {}\n"),
-            ("conformance/python/test_a.py", "class TestAll:\n    def test_order(self):\n"),
-            ("conformance/javascript/a.test.js", "test(\"items are kept\", async () => {\n"),
-            ("conformance/scenarios/table/a.toml", "[[scenario]]\nname = \"items stay\"\n"),
+            (
+                "crates/a/tests/items.rs",
+                "#[test]\nfn a_stale_etag_is_refused() {}\n",
+            ),
+            (
+                "conformance/python/test_a.py",
+                "class TestAll:\n    def test_order(self):\n",
+            ),
+            (
+                "conformance/javascript/a.test.js",
+                "test(\"items are kept\", async () => {\n",
+            ),
+            (
+                "conformance/scenarios/table/a.toml",
+                "[[scenario]]\nname = \"items stay\"\n",
+            ),
         ]))
     }
 
@@ -106,10 +140,16 @@ mod tests {
 
     #[test]
     fn a_test_that_is_not_there_is_a_complaint() {
-        assert!(judged("| a | yes | `crates/a/tests/items.rs::another` |")[0].contains("has no test `another`"));
+        assert!(
+            judged("| a | yes | `crates/a/tests/items.rs::another` |")[0]
+                .contains("has no test `another`")
+        );
         assert!(judged("| a | yes | `crates/b/tests/items.rs::one` |")[0].contains("is not there"));
         // A longer name is another name.
-        assert_eq!(judged("| a | yes | `crates/a/tests/items.rs::a_stale_etag` |").len(), 1);
+        assert_eq!(
+            judged("| a | yes | `crates/a/tests/items.rs::a_stale_etag` |").len(),
+            1
+        );
     }
 
     #[test]

@@ -11,30 +11,49 @@ const LINES_MAX: usize = 900;
 pub fn complaints(tree: &Tree) -> Vec<String> {
     let mut found = Vec::new();
     let mut listed = Vec::new();
-    for line in tree.text(LIST).unwrap_or_default().lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
-        match line.split_once(' ').and_then(|(path, length)| Some((path, length.trim().parse::<usize>().ok()?))) {
+    for line in tree
+        .text(LIST)
+        .unwrap_or_default()
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with('#'))
+    {
+        match line
+            .split_once(' ')
+            .and_then(|(path, length)| Some((path, length.trim().parse::<usize>().ok()?)))
+        {
             Some(entry) => listed.push(entry),
             None => found.push(format!("{LIST}: `{line}` is not `path length`")),
         }
     }
     for (path, allowed) in &listed {
         let Some(text) = tree.text(path) else {
-            found.push(format!("{LIST}: {path} is not there any more, remove its entry"));
+            found.push(format!(
+                "{LIST}: {path} is not there any more, remove its entry"
+            ));
             continue;
         };
         let lines = text.lines().count();
         if lines > *allowed {
             found.push(format!("{path} has grown from {allowed} to {lines} lines: look for the second subject in it"));
         } else if lines <= LINES_MAX {
-            found.push(format!("{LIST}: {path} has {lines} lines and needs no entry any more"));
+            found.push(format!(
+                "{LIST}: {path} has {lines} lines and needs no entry any more"
+            ));
         } else if lines < *allowed {
-            found.push(format!("{LIST}: {path} has shrunk to {lines} lines, lower its entry"));
+            found.push(format!(
+                "{LIST}: {path} has shrunk to {lines} lines, lower its entry"
+            ));
         }
     }
-    for (path, text) in tree.ending(".rs").filter(|(path, _)| !listed.iter().any(|(entry, _)| entry == path)) {
+    for (path, text) in tree
+        .ending(".rs")
+        .filter(|(path, _)| !listed.iter().any(|(entry, _)| entry == path))
+    {
         let lines = text.lines().count();
         if lines > LINES_MAX {
-            found.push(format!("{path} has {lines} lines, over {LINES_MAX}: look for the second subject in it"));
+            found.push(format!(
+                "{path} has {lines} lines, over {LINES_MAX}: look for the second subject in it"
+            ));
         }
     }
     found

@@ -6,13 +6,26 @@
 use super::{Tree, quoted_in_backticks};
 
 const MAP: &str = "ARCHITECTURE.md";
-const OURS: &[&str] = &["crates/", "apps/", "docs/", "conformance/", "bench/", "xtask/", ".ci/", ".cargo/"];
+const OURS: &[&str] = &[
+    "crates/",
+    "apps/",
+    "docs/",
+    "conformance/",
+    "bench/",
+    "xtask/",
+    ".ci/",
+    ".cargo/",
+];
 const PLACEHOLDERS: &[char] = &['*', '<', '{', '…', ' '];
 
 pub fn complaints(tree: &Tree) -> Vec<String> {
-    let Some(map) = tree.text(MAP) else { return Vec::new() };
+    let Some(map) = tree.text(MAP) else {
+        return Vec::new();
+    };
     quoted_in_backticks(map)
-        .filter(|name| OURS.iter().any(|ours| name.starts_with(ours)) && !name.contains(PLACEHOLDERS))
+        .filter(|name| {
+            OURS.iter().any(|ours| name.starts_with(ours)) && !name.contains(PLACEHOLDERS)
+        })
         .map(|name| name.split(':').next().unwrap_or(name))
         .filter(|path| !tree.has(path))
         .map(|path| format!("{MAP} names `{path}`, which is not there"))
@@ -32,8 +45,14 @@ mod tests {
 
     #[test]
     fn a_path_that_is_not_there_is_named() {
-        let found = complaints(&tree(&[(MAP, "the room `crates/attic/src/lib.rs` is dusty")]));
-        assert_eq!(found, ["ARCHITECTURE.md names `crates/attic/src/lib.rs`, which is not there"]);
+        let found = complaints(&tree(&[(
+            MAP,
+            "the room `crates/attic/src/lib.rs` is dusty",
+        )]));
+        assert_eq!(
+            found,
+            ["ARCHITECTURE.md names `crates/attic/src/lib.rs`, which is not there"]
+        );
     }
 
     #[test]

@@ -61,14 +61,21 @@ impl std::str::FromStr for Model {
     type Err = BlogError;
 
     fn from_str(text: &str) -> Result<Self, BlogError> {
-        let named = Self::ALL.into_iter().find(|model| model.to_string().eq_ignore_ascii_case(text));
-        named.ok_or_else(|| BlogError::Option(format!("'{text}' is no model; there are v1, v2 and v3")))
+        let named = Self::ALL
+            .into_iter()
+            .find(|model| model.to_string().eq_ignore_ascii_case(text));
+        named.ok_or_else(|| {
+            BlogError::Option(format!("'{text}' is no model; there are v1, v2 and v3"))
+        })
     }
 }
 
 /// The ten requests, in the article's order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[expect(missing_docs, reason = "the names are the article's; the module header lists them")]
+#[expect(
+    missing_docs,
+    reason = "the names are the article's; the module header lists them"
+)]
 pub enum Request {
     C1,
     Q1,
@@ -84,8 +91,18 @@ pub enum Request {
 
 impl Request {
     /// All requests, in the article's order.
-    pub const ALL: [Self; 10] =
-        [Self::C1, Self::Q1, Self::C2, Self::Q2, Self::Q3, Self::C3, Self::Q4, Self::C4, Self::Q5, Self::Q6];
+    pub const ALL: [Self; 10] = [
+        Self::C1,
+        Self::Q1,
+        Self::C2,
+        Self::Q2,
+        Self::Q3,
+        Self::C3,
+        Self::Q4,
+        Self::C4,
+        Self::Q5,
+        Self::Q6,
+    ];
 
     /// Whether the request writes.
     pub fn writes(self) -> bool {
@@ -116,33 +133,61 @@ impl Blog {
     pub fn new(client: Client, model: Model, name: &str) -> Self {
         let container = |container: &str| format!("dbs/{name}/colls/{container}");
         let (users, posts, feed) = (container("users"), container("posts"), container("feed"));
-        Self { client, model, database: name.to_owned(), users, posts, feed }
+        Self {
+            client,
+            model,
+            database: name.to_owned(),
+            users,
+            posts,
+            feed,
+        }
     }
 
     /// Creates the database with its containers and scripts. Refused with 409 if the database exists.
     pub async fn create(&self) -> Result<(), BlogError> {
         self.client.create_database(&self.database).await?;
         let database = format!("dbs/{}", self.database);
-        let users_key = if self.model == Model::V3 { "/userId" } else { "/id" };
-        self.client.create_container(&database, "users", users_key, USERS_THROUGHPUT).await?;
-        self.client.create_container(&database, "posts", "/postId", POSTS_THROUGHPUT).await?;
+        let users_key = if self.model == Model::V3 {
+            "/userId"
+        } else {
+            "/id"
+        };
+        self.client
+            .create_container(&database, "users", users_key, USERS_THROUGHPUT)
+            .await?;
+        self.client
+            .create_container(&database, "posts", "/postId", POSTS_THROUGHPUT)
+            .await?;
         let bulk_load = include_str!("../scripts/bulkLoad.js");
-        self.client.create_procedure(&self.posts, "bulkLoad", bulk_load).await?;
+        self.client
+            .create_procedure(&self.posts, "bulkLoad", bulk_load)
+            .await?;
         if self.model != Model::V1 {
             for (id, source) in [
                 ("createComment", include_str!("../scripts/createComment.js")),
                 ("createLike", include_str!("../scripts/createLike.js")),
-                ("updateUsernames", include_str!("../scripts/updateUsernames.js")),
+                (
+                    "updateUsernames",
+                    include_str!("../scripts/updateUsernames.js"),
+                ),
                 ("absorb", include_str!("../scripts/absorb.js")),
             ] {
-                self.client.create_procedure(&self.posts, id, source).await?;
+                self.client
+                    .create_procedure(&self.posts, id, source)
+                    .await?;
             }
         }
         if self.model == Model::V3 {
-            self.client.create_procedure(&self.users, "bulkLoad", bulk_load).await?;
-            self.client.create_container(&database, "feed", "/type", FEED_THROUGHPUT).await?;
+            self.client
+                .create_procedure(&self.users, "bulkLoad", bulk_load)
+                .await?;
+            self.client
+                .create_container(&database, "feed", "/type", FEED_THROUGHPUT)
+                .await?;
             let truncate = include_str!("../scripts/truncateFeed.js");
-            self.client.create_post_trigger(&self.feed, "truncateFeed", truncate).await?;
+            self.client
+                .create_post_trigger(&self.feed, "truncateFeed", truncate)
+                .await?;
         }
         Ok(())
     }
@@ -154,14 +199,23 @@ impl Blog {
 
     /// C1: creates a user.
     pub async fn create_user(&self, meter: &Meter, user: &User) -> Result<(), BlogError> {
-        self.client.create(meter, &self.users, &user.id, &user_item(self.model, user)).await
+        self.client
+            .create(meter, &self.users, &user.id, &user_item(self.model, user))
+            .await
     }
 
     /// C1: gives a user another name. Copies of the name follow through the pipelines of V2 and V3.
-    pub async fn rename_user(&self, meter: &Meter, user_id: &str, username: &str) -> Result<(), BlogError> {
+    pub async fn rename_user(
+        &self,
+        meter: &Meter,
+        user_id: &str,
+        username: &str,
+    ) -> Result<(), BlogError> {
         let mut user = self.user(meter, user_id).await?;
         user["username"] = username.into();
-        self.client.replace(meter, &self.users, user_id, &user).await
+        self.client
+            .replace(meter, &self.users, user_id, &user)
+            .await
     }
 
     /// Q1: a user.
@@ -171,15 +225,33 @@ impl Blog {
 
     /// C2: creates a post.
     pub async fn create_post(&self, meter: &Meter, post: &Post) -> Result<(), BlogError> {
-        self.client.create(meter, &self.posts, &post.id, &post_item(self.model, post, 0, 0)).await
+        self.client
+            .create(
+                meter,
+                &self.posts,
+                &post.id,
+                &post_item(self.model, post, 0, 0),
+            )
+            .await
     }
 
     /// C2: gives a post another title and content; its counts stay. Refused with 412 if it changes meanwhile.
-    pub async fn edit_post(&self, meter: &Meter, post_id: &str, title: &str, content: &str) -> Result<(), BlogError> {
-        let mut post = self.client.read(meter, &self.posts, post_id, post_id).await?;
+    pub async fn edit_post(
+        &self,
+        meter: &Meter,
+        post_id: &str,
+        title: &str,
+        content: &str,
+    ) -> Result<(), BlogError> {
+        let mut post = self
+            .client
+            .read(meter, &self.posts, post_id, post_id)
+            .await?;
         post["title"] = title.into();
         post["content"] = content.into();
-        self.client.replace(meter, &self.posts, post_id, &post).await
+        self.client
+            .replace(meter, &self.posts, post_id, &post)
+            .await
     }
 
     /// Q2: a post with its author's name and its counts.
@@ -191,7 +263,11 @@ impl Blog {
     }
 
     /// Q3: a user's posts with the author's name and their counts, in no particular order.
-    pub async fn posts_of_user(&self, meter: &Meter, user_id: &str) -> Result<Vec<Value>, BlogError> {
+    pub async fn posts_of_user(
+        &self,
+        meter: &Meter,
+        user_id: &str,
+    ) -> Result<Vec<Value>, BlogError> {
         match self.model {
             Model::V1 => v1::posts_of_user(self, meter, user_id).await,
             Model::V2 => v2::posts_of_user(self, meter, user_id).await,
@@ -202,7 +278,16 @@ impl Blog {
     /// C3: comments on a post.
     pub async fn create_comment(&self, meter: &Meter, comment: &Comment) -> Result<(), BlogError> {
         match self.model {
-            Model::V1 => self.client.create(meter, &self.posts, &comment.post_id, &v1::comment_item(comment)).await,
+            Model::V1 => {
+                self.client
+                    .create(
+                        meter,
+                        &self.posts,
+                        &comment.post_id,
+                        &v1::comment_item(comment),
+                    )
+                    .await
+            }
             Model::V2 | Model::V3 => v2::create_comment(self, meter, comment).await,
         }
     }
@@ -218,7 +303,11 @@ impl Blog {
     /// C4: likes a post.
     pub async fn create_like(&self, meter: &Meter, like: &Like) -> Result<(), BlogError> {
         match self.model {
-            Model::V1 => self.client.create(meter, &self.posts, &like.post_id, &v1::like_item(like)).await,
+            Model::V1 => {
+                self.client
+                    .create(meter, &self.posts, &like.post_id, &v1::like_item(like))
+                    .await
+            }
             Model::V2 | Model::V3 => v2::create_like(self, meter, like).await,
         }
     }
@@ -240,15 +329,31 @@ impl Blog {
         }
     }
 
-    async fn in_post(&self, meter: &Meter, post_id: &str, query: &str) -> Result<Vec<Value>, BlogError> {
-        self.client.query(meter, &self.posts, post_id, &Query::new(query).with("@postId", post_id)).await
+    async fn in_post(
+        &self,
+        meter: &Meter,
+        post_id: &str,
+        query: &str,
+    ) -> Result<Vec<Value>, BlogError> {
+        self.client
+            .query(
+                meter,
+                &self.posts,
+                post_id,
+                &Query::new(query).with("@postId", post_id),
+            )
+            .await
     }
 
     /// What the logical partition of post `k` holds in this model: the post, its comments, its likes.
     pub(crate) fn items_of_post(&self, data: &Dataset, k: u64) -> Vec<Value> {
         let (comments, likes) = data.reactions(k);
         let mut items = vec![post_item(self.model, &data.post(k), comments, likes)];
-        items.extend(data.comments(k).iter().map(|comment| comment_item(self.model, comment)));
+        items.extend(
+            data.comments(k)
+                .iter()
+                .map(|comment| comment_item(self.model, comment)),
+        );
         items.extend(data.likes(k).iter().map(|like| like_item(self.model, like)));
         items
     }
@@ -257,7 +362,10 @@ impl Blog {
     pub(crate) fn items_of_user(&self, data: &Dataset, n: u64) -> Vec<Value> {
         let mut items = vec![user_item(self.model, &data.user(n))];
         if self.model == Model::V3 {
-            items.extend(data.posts_of(n).filter_map(|k| self.short_post_item(data, k)));
+            items.extend(
+                data.posts_of(n)
+                    .filter_map(|k| self.short_post_item(data, k)),
+            );
         }
         items
     }
@@ -270,22 +378,38 @@ impl Blog {
 
 /// A user as a model stores it.
 pub(crate) fn user_item(model: Model, user: &User) -> Value {
-    if model == Model::V3 { v3::user_item(user) } else { v1::user_item(user) }
+    if model == Model::V3 {
+        v3::user_item(user)
+    } else {
+        v1::user_item(user)
+    }
 }
 
 /// A post as a model stores it; V1 keeps no counts.
 pub(crate) fn post_item(model: Model, post: &Post, comments: u64, likes: u64) -> Value {
-    if model == Model::V1 { v1::post_item(post) } else { v2::post_item(post, comments, likes) }
+    if model == Model::V1 {
+        v1::post_item(post)
+    } else {
+        v2::post_item(post, comments, likes)
+    }
 }
 
 /// A comment as a model stores it.
 pub(crate) fn comment_item(model: Model, comment: &Comment) -> Value {
-    if model == Model::V1 { v1::comment_item(comment) } else { v2::comment_item(comment) }
+    if model == Model::V1 {
+        v1::comment_item(comment)
+    } else {
+        v2::comment_item(comment)
+    }
 }
 
 /// A like as a model stores it.
 pub(crate) fn like_item(model: Model, like: &Like) -> Value {
-    if model == Model::V1 { v1::like_item(like) } else { v2::like_item(like) }
+    if model == Model::V1 {
+        v1::like_item(like)
+    } else {
+        v2::like_item(like)
+    }
 }
 
 #[cfg(test)]

@@ -39,33 +39,69 @@ pub(super) async fn post(blog: &Blog, meter: &Meter, post_id: &str) -> Result<Va
 }
 
 /// Q3: still asks every partition, because posts are not kept by user.
-pub(super) async fn posts_of_user(blog: &Blog, meter: &Meter, user_id: &str) -> Result<Vec<Value>, BlogError> {
-    blog.client.query_all(meter, &blog.posts, &Query::new(POSTS_OF_USER).with("@userId", user_id)).await
+pub(super) async fn posts_of_user(
+    blog: &Blog,
+    meter: &Meter,
+    user_id: &str,
+) -> Result<Vec<Value>, BlogError> {
+    blog.client
+        .query_all(
+            meter,
+            &blog.posts,
+            &Query::new(POSTS_OF_USER).with("@userId", user_id),
+        )
+        .await
 }
 
 /// C3: `createComment` raises the count and creates the comment.
-pub(super) async fn create_comment(blog: &Blog, meter: &Meter, comment: &Comment) -> Result<(), BlogError> {
+pub(super) async fn create_comment(
+    blog: &Blog,
+    meter: &Meter,
+    comment: &Comment,
+) -> Result<(), BlogError> {
     let arguments = json!([comment.post_id, comment_item(comment)]);
-    blog.client.execute(meter, &blog.posts, &comment.post_id, "createComment", &arguments).await.map(drop)
+    blog.client
+        .execute(
+            meter,
+            &blog.posts,
+            &comment.post_id,
+            "createComment",
+            &arguments,
+        )
+        .await
+        .map(drop)
 }
 
 /// Q4: one query in one logical partition.
-pub(super) async fn comments(blog: &Blog, meter: &Meter, post_id: &str) -> Result<Vec<Value>, BlogError> {
+pub(super) async fn comments(
+    blog: &Blog,
+    meter: &Meter,
+    post_id: &str,
+) -> Result<Vec<Value>, BlogError> {
     blog.in_post(meter, post_id, COMMENTS_OF_POST).await
 }
 
 /// C4: `createLike` raises the count and creates the like.
 pub(super) async fn create_like(blog: &Blog, meter: &Meter, like: &Like) -> Result<(), BlogError> {
     let arguments = json!([like.post_id, like_item(like)]);
-    blog.client.execute(meter, &blog.posts, &like.post_id, "createLike", &arguments).await.map(drop)
+    blog.client
+        .execute(meter, &blog.posts, &like.post_id, "createLike", &arguments)
+        .await
+        .map(drop)
 }
 
 /// Q5: one query in one logical partition.
-pub(super) async fn likes(blog: &Blog, meter: &Meter, post_id: &str) -> Result<Vec<Value>, BlogError> {
+pub(super) async fn likes(
+    blog: &Blog,
+    meter: &Meter,
+    post_id: &str,
+) -> Result<Vec<Value>, BlogError> {
     blog.in_post(meter, post_id, LIKES_OF_POST).await
 }
 
 /// Q6: asks every partition for its newest posts.
 pub(super) async fn feed(blog: &Blog, meter: &Meter) -> Result<Vec<Value>, BlogError> {
-    blog.client.query_all(meter, &blog.posts, &Query::new(FEED)).await
+    blog.client
+        .query_all(meter, &blog.posts, &Query::new(FEED))
+        .await
 }

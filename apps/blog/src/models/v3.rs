@@ -23,20 +23,36 @@ pub(crate) fn short_post(item: &Value) -> Option<Value> {
     if item["type"] != "post" {
         return None;
     }
-    let kept = item.as_object()?.iter().filter(|(name, _)| !name.starts_with('_'));
-    let mut short: Value = kept.map(|(name, value)| (name.clone(), value.clone())).collect();
-    let content: String = item["content"].as_str().unwrap_or_default().chars().take(SHORT_CONTENT).collect();
+    let kept = item
+        .as_object()?
+        .iter()
+        .filter(|(name, _)| !name.starts_with('_'));
+    let mut short: Value = kept
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect();
+    let content: String = item["content"]
+        .as_str()
+        .unwrap_or_default()
+        .chars()
+        .take(SHORT_CONTENT)
+        .collect();
     short["content"] = content.into();
     Some(short)
 }
 
 /// Q3: one query in the user's logical partition.
-pub(super) async fn posts_of_user(blog: &Blog, meter: &Meter, user_id: &str) -> Result<Vec<Value>, BlogError> {
+pub(super) async fn posts_of_user(
+    blog: &Blog,
+    meter: &Meter,
+    user_id: &str,
+) -> Result<Vec<Value>, BlogError> {
     let query = Query::new(super::POSTS_OF_USER).with("@userId", user_id);
     blog.client.query(meter, &blog.users, user_id, &query).await
 }
 
 /// Q6: one query in the one logical partition of the feed.
 pub(super) async fn feed(blog: &Blog, meter: &Meter) -> Result<Vec<Value>, BlogError> {
-    blog.client.query(meter, &blog.feed, "post", &Query::new(FEED)).await
+    blog.client
+        .query(meter, &blog.feed, "post", &Query::new(FEED))
+        .await
 }

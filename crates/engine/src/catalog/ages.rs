@@ -52,8 +52,13 @@ impl Batch {
     /// The same batch with the keys under which an age has its rows.
     pub(super) fn of_age(mut self, age: u64) -> Self {
         if age > 0 {
-            let keys = self.puts.iter_mut().map(|(key, _)| key).chain(&mut self.deletes);
-            keys.filter(|key| has_age(key)).for_each(|key| *key = [&prefix(age)[..], key].concat());
+            let keys = self
+                .puts
+                .iter_mut()
+                .map(|(key, _)| key)
+                .chain(&mut self.deletes);
+            keys.filter(|key| has_age(key))
+                .for_each(|key| *key = [&prefix(age)[..], key].concat());
         }
         self
     }
@@ -91,9 +96,12 @@ impl Catalog {
     pub(super) fn rows(&self) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
         let (snapshot, age) = (self.home.snapshot()?, self.age());
         let ranges = ranges_of(age);
-        let rows = ranges.iter().flat_map(|range| scan(snapshot.as_ref(), range, Direction::Forward));
+        let rows = ranges
+            .iter()
+            .flat_map(|range| scan(snapshot.as_ref(), range, Direction::Forward));
         let bare = prefix(age).len();
-        rows.map(|row| row.map(|(key, value)| (key[bare..].to_vec(), value.to_vec()))).collect()
+        rows.map(|row| row.map(|(key, value)| (key[bare..].to_vec(), value.to_vec())))
+            .collect()
     }
 
     /// Writes the rows of an age that does not count yet.
@@ -102,7 +110,10 @@ impl Catalog {
     /// What the store reports.
     pub(super) fn write_age(&self, age: u64, rows: &[(Vec<u8>, Vec<u8>)]) -> Result<()> {
         let prefix = prefix(age);
-        self.commit_in_pieces(rows.iter().map(|(key, value)| Ok(([&prefix[..], key].concat(), Some(value.clone())))))
+        self.commit_in_pieces(
+            rows.iter()
+                .map(|(key, value)| Ok(([&prefix[..], key].concat(), Some(value.clone())))),
+        )
     }
 
     /// Removes the rows of all ages but the one that counts.
@@ -114,9 +125,15 @@ impl Catalog {
         let snapshot: &dyn Snapshot = snapshot.as_ref();
         let all = match age {
             0 => vec![keys::tagged(AGED)],
-            _ => vec![keys::tagged(RECORD), keys::tagged(RANGE), keys::tagged(AGED)],
+            _ => vec![
+                keys::tagged(RECORD),
+                keys::tagged(RANGE),
+                keys::tagged(AGED),
+            ],
         };
-        let rows = all.iter().flat_map(|range| scan(snapshot, range, Direction::Forward));
+        let rows = all
+            .iter()
+            .flat_map(|range| scan(snapshot, range, Direction::Forward));
         let counts = |key: &[u8]| age > 0 && key.starts_with(&prefix(age));
         let others = rows.filter(|row| row.as_ref().map_or(true, |(key, _)| !counts(key)));
         self.commit_in_pieces(others.map(|row| row.map(|(key, _)| (key.to_vec(), None))))
@@ -126,7 +143,10 @@ impl Catalog {
     ///
     /// # Errors
     /// The first of the changes, and what the store reports; what came before is durable then.
-    pub(super) fn commit_in_pieces(&self, changes: impl Iterator<Item = Result<Change>>) -> Result<()> {
+    pub(super) fn commit_in_pieces(
+        &self,
+        changes: impl Iterator<Item = Result<Change>>,
+    ) -> Result<()> {
         let (mut batch, mut bytes) = (Batch::default(), 0);
         for change in changes {
             let (key, value) = change?;
@@ -140,6 +160,10 @@ impl Catalog {
                 bytes = 0;
             }
         }
-        if bytes == 0 { Ok(()) } else { self.commit_as_it_is(batch) }
+        if bytes == 0 {
+            Ok(())
+        } else {
+            self.commit_as_it_is(batch)
+        }
     }
 }

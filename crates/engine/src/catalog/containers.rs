@@ -66,12 +66,18 @@ impl Container {
     ) -> Result<Self> {
         let settings = Settings::from_body(&record.body)?;
         let policies = read_policies(&record.kept, &settings)?;
-        let created = record.kept.get("created").and_then(Json::as_i64).unwrap_or(0) as u64;
+        let created = record
+            .kept
+            .get("created")
+            .and_then(Json::as_i64)
+            .unwrap_or(0) as u64;
         let partitions = live(store, &lineage, created)?;
-        let decisions = Decisions::read(record.kept.get("throughput")).ok_or_else(Record::damaged)?;
+        let decisions =
+            Decisions::read(record.kept.get("throughput")).ok_or_else(Record::damaged)?;
         let mut next_number = 1;
         for partition in partitions.iter() {
-            next_number = next_number.max(Partition::counters(partition.snapshot()?.as_ref())?.next_number);
+            next_number =
+                next_number.max(Partition::counters(partition.snapshot()?.as_ref())?.next_number);
         }
         let container = Container {
             id: super::resource_id(&record.body)?.to_owned(),
@@ -83,14 +89,19 @@ impl Container {
                 settings: Arc::new(settings),
                 policies: Arc::new(policies),
             }),
-            ranges: RwLock::new(Ranges { live: partitions, lineage: Arc::new(lineage) }),
+            ranges: RwLock::new(Ranges {
+                live: partitions,
+                lineage: Arc::new(lineage),
+            }),
             scripts: RwLock::default(),
             next_number: AtomicU64::new(next_number),
             provision: Provision::new(decisions),
             traffic: Traffic::default(),
             database,
         };
-        container.database.name_container(&container.id, Some(container.rid));
+        container
+            .database
+            .name_container(&container.id, Some(container.rid));
         Ok(container)
     }
 
@@ -131,41 +142,83 @@ impl Container {
 
     /// Its settings now.
     pub fn settings(&self) -> Arc<Settings> {
-        Arc::clone(&self.state.read().unwrap_or_else(PoisonError::into_inner).settings)
+        Arc::clone(
+            &self
+                .state
+                .read()
+                .unwrap_or_else(PoisonError::into_inner)
+                .settings,
+        )
     }
 
     /// The policies that its index entries follow now. Taken before a snapshot, they cover all that is in it or are
     /// older than it.
     pub fn policies(&self) -> Arc<Policies> {
-        Arc::clone(&self.state.read().unwrap_or_else(PoisonError::into_inner).policies)
+        Arc::clone(
+            &self
+                .state
+                .read()
+                .unwrap_or_else(PoisonError::into_inner)
+                .policies,
+        )
     }
 
     fn state(&self) -> (Meta, Arc<Settings>, Policies) {
         let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
-        (state.meta, Arc::clone(&state.settings), Policies::clone(&state.policies))
+        (
+            state.meta,
+            Arc::clone(&state.settings),
+            Policies::clone(&state.policies),
+        )
     }
 
     /// The physical partitions that it has now, in order of their ranges. They tile the hash space. One that is taken
     /// from here may be gone a moment later, and then refuses to be read or written.
     pub fn partitions(&self) -> Arc<[Arc<Partition>]> {
-        Arc::clone(&self.ranges.read().unwrap_or_else(PoisonError::into_inner).live)
+        Arc::clone(
+            &self
+                .ranges
+                .read()
+                .unwrap_or_else(PoisonError::into_inner)
+                .live,
+        )
     }
 
     /// All physical partitions that it has or had.
     pub fn lineage(&self) -> Arc<Lineage> {
-        Arc::clone(&self.ranges.read().unwrap_or_else(PoisonError::into_inner).lineage)
+        Arc::clone(
+            &self
+                .ranges
+                .read()
+                .unwrap_or_else(PoisonError::into_inner)
+                .lineage,
+        )
     }
 
     /// Other partitions take the place of some, at this millisecond. One at a time changes them.
-    pub(super) fn change_ranges(&self, store: &Arc<dyn Store>, changed: &[RangeRecord], now: u64) -> Result<()> {
+    pub(super) fn change_ranges(
+        &self,
+        store: &Arc<dyn Store>,
+        changed: &[RangeRecord],
+        now: u64,
+    ) -> Result<()> {
         let mut lineage = Lineage::clone(&self.lineage());
         lineage.extend(changed.iter().map(|range| (range.id, range.clone())));
         // Those that stay are the same objects: each has its one writer.
         let (before, fresh) = (self.partitions(), live(store, &lineage, self.created)?);
-        let same = |new: &Arc<Partition>| before.iter().find(|old| old.id == new.id).unwrap_or(new).clone();
+        let same = |new: &Arc<Partition>| {
+            before
+                .iter()
+                .find(|old| old.id == new.id)
+                .unwrap_or(new)
+                .clone()
+        };
         let live: Arc<[_]> = fresh.iter().map(same).collect();
         self.pass_throughput_on(now, &before, &live);
-        *self.ranges.write().unwrap_or_else(PoisonError::into_inner) = Ranges { live, lineage: Arc::new(lineage) };
+        *self.ranges.write().unwrap_or_else(PoisonError::into_inner) = Ranges {
+            live,
+            lineage: Arc::new(lineage),
+        };
         Ok(())
     }
 
@@ -198,12 +251,19 @@ impl Container {
     /// # Errors
     /// 410/1002 if there is none.
     pub fn partition_by_id(&self, id: u32) -> Result<Arc<Partition>> {
-        self.partitions().iter().find(|p| p.id == id).cloned().ok_or_else(|| gone_error(id))
+        self.partitions()
+            .iter()
+            .find(|p| p.id == id)
+            .cloned()
+            .ok_or_else(|| gone_error(id))
     }
 
     /// The stretch of the hash space that a partition holds; `None` if there is no partition of this id.
     pub fn range_of(&self, id: u32) -> Option<EpkRange> {
-        self.partitions().iter().find(|p| p.id == id).map(|p| p.range.clone())
+        self.partitions()
+            .iter()
+            .find(|p| p.id == id)
+            .map(|p| p.range.clone())
     }
 
     /// The stretch of a partition that it has or had; `None` if there never was one of this id.
@@ -246,8 +306,15 @@ impl Container {
             ("_udfs", "udfs/"),
             ("_conflicts", "conflicts/"),
         ];
-        let body = state.meta.text(&state.settings.body, &self.self_link(), &own);
-        Resource { body, etag: state.meta.etag_text(), rid: self.rid, created }
+        let body = state
+            .meta
+            .text(&state.settings.body, &self.self_link(), &own);
+        Resource {
+            body,
+            etag: state.meta.etag_text(),
+            rid: self.rid,
+            created,
+        }
     }
 
     /// Items, and bytes of items and index, that are stored durably.
@@ -284,33 +351,54 @@ impl Container {
 
     /// One of its scripts.
     pub fn script(&self, kind: ScriptKind, id: &str) -> Option<Arc<Script>> {
-        self.scripts.read().unwrap_or_else(PoisonError::into_inner).get(&(kind, id.to_owned())).cloned()
+        self.scripts
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(&(kind, id.to_owned()))
+            .cloned()
     }
 
     /// Its scripts of one kind, by id.
     pub fn scripts(&self, kind: ScriptKind) -> Vec<Arc<Script>> {
         let scripts = self.scripts.read().unwrap_or_else(PoisonError::into_inner);
-        let mut all: Vec<_> = scripts.values().filter(|s| s.kind == kind).cloned().collect();
+        let mut all: Vec<_> = scripts
+            .values()
+            .filter(|s| s.kind == kind)
+            .cloned()
+            .collect();
         all.sort_by_key(|s| s.meta.rid.child_number().map(|(_, n)| n));
         all
     }
 
     pub(super) fn add_script(&self, script: Script) {
         let key = (script.kind, script.id().to_owned());
-        self.scripts.write().unwrap_or_else(PoisonError::into_inner).insert(key, Arc::new(script));
+        self.scripts
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(key, Arc::new(script));
     }
 
     pub(super) fn remove_script(&self, kind: ScriptKind, id: &str) {
-        self.scripts.write().unwrap_or_else(PoisonError::into_inner).remove(&(kind, id.to_owned()));
+        self.scripts
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(&(kind, id.to_owned()));
     }
 
     pub(super) fn last_home(&self) -> u64 {
-        self.partitions().iter().map(|p| p.home.0).max().unwrap_or(0)
+        self.partitions()
+            .iter()
+            .map(|p| p.home.0)
+            .max()
+            .unwrap_or(0)
     }
 
     fn record(&self, meta: Meta, settings: &Settings, policies: &Policies) -> Record {
-        let older: Vec<Json> =
-            policies.older.iter().map(|(g, p)| Json::Array(vec![Json::from(*g), p.to_json()])).collect();
+        let older: Vec<Json> = policies
+            .older
+            .iter()
+            .map(|(g, p)| Json::Array(vec![Json::from(*g), p.to_json()]))
+            .collect();
         let mut kept = object! {
             "created" => self.created,
             "generation" => policies.newest.0,
@@ -319,7 +407,12 @@ impl Container {
         if let Some(throughput) = self.provision.decisions().kept() {
             kept.push_new("throughput", throughput);
         }
-        Record { kind: Kind::Container, meta, body: settings.body.clone(), kept }
+        Record {
+            kind: Kind::Container,
+            meta,
+            body: settings.body.clone(),
+            kept,
+        }
     }
 }
 
@@ -328,17 +421,31 @@ impl Container {
 fn read_policies(kept: &Object, settings: &Settings) -> Result<Policies> {
     let generation = |json: &Json| u32::try_from(json.as_i64()?).ok();
     let older = |entry: &Json| -> Result<_> {
-        let Some([number, policy]) = entry.as_array() else { return Err(Record::damaged()) };
+        let Some([number, policy]) = entry.as_array() else {
+            return Err(Record::damaged());
+        };
         let policy = Policy::from_json(Some(policy))?;
-        Ok((generation(number).ok_or_else(Record::damaged)?, Arc::new(policy)))
+        Ok((
+            generation(number).ok_or_else(Record::damaged)?,
+            Arc::new(policy),
+        ))
     };
     if kept.get("generation").is_none() && !settings.policy.composites().is_empty() {
         let older = vec![(0, Arc::new(settings.policy.without_composites()))];
-        return Ok(Policies { newest: (1, Arc::clone(&settings.policy)), older });
+        return Ok(Policies {
+            newest: (1, Arc::clone(&settings.policy)),
+            older,
+        });
     }
-    let listed = kept.get("olderPolicies").and_then(Json::as_array).unwrap_or_default();
+    let listed = kept
+        .get("olderPolicies")
+        .and_then(Json::as_array)
+        .unwrap_or_default();
     Ok(Policies {
-        newest: (kept.get("generation").and_then(generation).unwrap_or(0), Arc::clone(&settings.policy)),
+        newest: (
+            kept.get("generation").and_then(generation).unwrap_or(0),
+            Arc::clone(&settings.policy),
+        ),
         older: listed.iter().map(older).collect::<Result<_>>()?,
     })
 }
@@ -384,14 +491,20 @@ impl Catalog {
         self.check_computed(&settings)?;
         let id = super::resource_id(&settings.body)?.to_owned();
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let owner = self.state().databases.get(&database.rid()).cloned().ok_or_else(Error::owner_not_found)?;
+        let owner = self
+            .state()
+            .databases
+            .get(&database.rid())
+            .cloned()
+            .ok_or_else(Error::owner_not_found)?;
         if database.container(&id).is_some() {
             return Err(Error::conflict());
         }
         self.check_encryption_keys(database.rid(), settings.encryption.as_ref())?;
-        let rid = std::iter::repeat_with(|| Rid::container(database.rid(), self.world.random() as u32))
-            .find(|rid| !self.state().containers.contains_key(rid))
-            .expect("an endless iterator");
+        let rid =
+            std::iter::repeat_with(|| Rid::container(database.rid(), self.world.random() as u32))
+                .find(|rid| !self.state().containers.contains_key(rid))
+                .expect("an endless iterator");
         // A container of a database with throughput of its own shares it, unless it asks for some.
         let shared = throughput.is_none() && self.offer_of(database.rid()).is_some();
         let asked = throughput.unwrap_or(DEFAULT_THROUGHPUT);
@@ -400,7 +513,12 @@ impl Catalog {
         let meta = self.new_meta(rid);
         let now = self.world.now_ms();
         let kept = object! { "created" => now, "generation" => 0 };
-        let record = Record { kind: Kind::Container, meta, body: settings.body.clone(), kept };
+        let record = Record {
+            kind: Kind::Container,
+            meta,
+            body: settings.body.clone(),
+            kept,
+        };
         let offer = if shared {
             None
         } else {
@@ -408,8 +526,13 @@ impl Catalog {
         };
         let mut batch = Batch::default();
         batch.put(&record);
-        let lineage: Lineage = partitions.iter().map(|p| (p.id, first_range(p, now))).collect();
-        lineage.values().for_each(|range| batch.put_range(rid, range));
+        let lineage: Lineage = partitions
+            .iter()
+            .map(|p| (p.id, first_range(p, now)))
+            .collect();
+        lineage
+            .values()
+            .for_each(|range| batch.put_range(rid, range));
         if let Some(offer) = &offer {
             batch.put(&offer.record());
         }
@@ -418,7 +541,9 @@ impl Catalog {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         state.last_home = state.last_home.max(container.last_home());
         state.containers.insert(rid, Arc::clone(&container));
-        state.offers.extend(offer.map(|offer: Offer| (offer.rid(), Arc::new(offer))));
+        state
+            .offers
+            .extend(offer.map(|offer: Offer| (offer.rid(), Arc::new(offer))));
         drop(state);
         self.provide(&container);
         Ok(container.resource(true))
@@ -431,11 +556,23 @@ impl Catalog {
         let make = |(i, range): (u64, EpkRange)| -> Result<Partition> {
             let home = PartitionId(first_home + i);
             // A creation that did not come to its end may have left something here.
-            self.store.destroy(home).map_err(crate::partition::storage_failure)?;
-            Ok(Partition::new(Arc::clone(&self.store), i as u32, Vec::new(), range, home, 0))
+            self.store
+                .destroy(home)
+                .map_err(crate::partition::storage_failure)?;
+            Ok(Partition::new(
+                Arc::clone(&self.store),
+                i as u32,
+                Vec::new(),
+                range,
+                home,
+                0,
+            ))
         };
         let partitions = (0..).zip(ranges).map(make).collect::<Result<Vec<_>>>()?;
-        let receipts = partitions.iter().map(Partition::create).collect::<Result<Vec<_>>>()?;
+        let receipts = partitions
+            .iter()
+            .map(Partition::create)
+            .collect::<Result<Vec<_>>>()?;
         durable(receipts).map(|()| partitions)
     }
 
@@ -448,7 +585,12 @@ impl Catalog {
     ///
     /// # Errors
     /// 400 for what cannot change, 404, 412.
-    pub fn replace_container(&self, container: &Container, body: &Object, if_match: Option<&str>) -> Result<()> {
+    pub fn replace_container(
+        &self,
+        container: &Container,
+        body: &Object,
+        if_match: Option<&str>,
+    ) -> Result<()> {
         let settings = Settings::from_body(body)?;
         self.check_computed(&settings)?;
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
@@ -462,9 +604,17 @@ impl Catalog {
         settings.check_replaces(&old)?;
         if settings.policy.to_json() != old.policy.to_json() {
             let generation = policies.newest.0 + 1;
-            policies.older.push(std::mem::replace(&mut policies.newest, (generation, Arc::clone(&settings.policy))));
+            policies.older.push(std::mem::replace(
+                &mut policies.newest,
+                (generation, Arc::clone(&settings.policy)),
+            ));
         }
-        self.change_container(container, self.new_meta(container.rid), Arc::new(settings), policies)
+        self.change_container(
+            container,
+            self.new_meta(container.rid),
+            Arc::new(settings),
+            policies,
+        )
     }
 
     /// No item of the container follows an older policy than the generation `newest` any more.
@@ -477,7 +627,9 @@ impl Catalog {
             return Ok(());
         }
         let (meta, settings, mut policies) = container.state();
-        policies.older.retain(|(generation, _)| *generation >= newest);
+        policies
+            .older
+            .retain(|(generation, _)| *generation >= newest);
         self.change_container(container, meta, settings, policies)
     }
 
@@ -485,17 +637,24 @@ impl Catalog {
     ///
     /// # Errors
     /// 404 if the container is gone, and what `decide` and the store report.
-    pub fn decide(&self, container: &Container, decide: impl FnOnce(&Given) -> Result<Decisions>) -> Result<()> {
+    pub fn decide(
+        &self,
+        container: &Container,
+        decide: impl FnOnce(&Given) -> Result<Decisions>,
+    ) -> Result<()> {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         if !self.has(container) {
             return Err(Error::not_found());
         }
         let (before, now) = (container.provision.decisions(), self.world.now_ms());
-        container.provision.decide(now, decide(&container.provision.given())?);
+        container
+            .provision
+            .decide(now, decide(&container.provision.given())?);
         let (meta, settings, policies) = container.state();
         let mut batch = Batch::default();
         batch.put(&container.record(meta, &settings, &policies));
-        self.commit(batch).inspect_err(|_| container.provision.decide(now, before))?;
+        self.commit(batch)
+            .inspect_err(|_| container.provision.decide(now, before))?;
         container.share_throughput(now);
         Ok(())
     }
@@ -510,8 +669,14 @@ impl Catalog {
         let mut batch = Batch::default();
         batch.put(&container.record(meta, &settings, &policies));
         self.commit(batch)?;
-        *container.state.write().unwrap_or_else(PoisonError::into_inner) =
-            ContainerState { meta, settings, policies: Arc::new(policies) };
+        *container
+            .state
+            .write()
+            .unwrap_or_else(PoisonError::into_inner) = ContainerState {
+            meta,
+            settings,
+            policies: Arc::new(policies),
+        };
         Ok(())
     }
 
@@ -520,7 +685,12 @@ impl Catalog {
     /// # Errors
     /// 404, 412.
     pub fn delete_container(&self, container: &Container, if_match: Option<&str>) -> Result<()> {
-        let etag = container.state.read().unwrap_or_else(PoisonError::into_inner).meta.etag_text();
+        let etag = container
+            .state
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .meta
+            .etag_text();
         if if_match.is_some_and(|wanted| !etag_matches(wanted, &etag)) {
             return Err(Error::precondition_failed());
         }
@@ -540,13 +710,22 @@ impl Catalog {
     pub(super) fn remove_container(&self, container: &Container, batch: &mut Batch) -> Vec<u64> {
         batch.delete(Kind::Container, container.rid);
         for kind in ScriptKind::ALL {
-            container.scripts(kind).iter().for_each(|script| batch.delete(kind.into(), script.meta.rid));
+            container
+                .scripts(kind)
+                .iter()
+                .for_each(|script| batch.delete(kind.into(), script.meta.rid));
         }
         if let Some(offer) = self.offer_of(container.rid) {
             batch.delete(Kind::Offer, offer.rid());
         }
-        container.lineage().keys().for_each(|id| batch.delete_range(container.rid, *id));
-        container.partitions().iter().for_each(|p| batch.doom(p.home));
+        container
+            .lineage()
+            .keys()
+            .for_each(|id| batch.delete_range(container.rid, *id));
+        container
+            .partitions()
+            .iter()
+            .for_each(|p| batch.doom(p.home));
         container.partitions().iter().map(|p| p.home.0).collect()
     }
 

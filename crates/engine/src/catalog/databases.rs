@@ -24,7 +24,11 @@ pub struct Database {
 impl Database {
     pub(super) fn from_record(record: Record) -> Result<Self> {
         let id = resource_id(&record.body)?.to_owned();
-        Ok(Database { id, meta: record.meta, containers: RwLock::default() })
+        Ok(Database {
+            id,
+            meta: record.meta,
+            containers: RwLock::default(),
+        })
     }
 
     /// Its id.
@@ -43,11 +47,18 @@ impl Database {
     }
 
     pub(super) fn container(&self, name: &str) -> Option<Rid> {
-        self.containers.read().unwrap_or_else(PoisonError::into_inner).get(name).copied()
+        self.containers
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(name)
+            .copied()
     }
 
     pub(super) fn name_container(&self, name: &str, rid: Option<Rid>) {
-        let mut names = self.containers.write().unwrap_or_else(PoisonError::into_inner);
+        let mut names = self
+            .containers
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
         match rid {
             Some(rid) => names.insert(name.to_owned(), rid),
             None => names.remove(name),
@@ -64,7 +75,12 @@ impl Database {
         let body = object! { "id" => self.id.as_str() };
         let own = [("_colls", "colls/"), ("_users", "users/")];
         let body = self.meta.text(&body, &self.self_link(), &own);
-        Resource { body, etag: self.meta.etag_text(), rid: self.meta.rid, created }
+        Resource {
+            body,
+            etag: self.meta.etag_text(),
+            rid: self.meta.rid,
+            created,
+        }
     }
 }
 
@@ -73,7 +89,11 @@ impl Catalog {
     ///
     /// # Errors
     /// 409 if the id is taken, 400 for a body that breaks a rule.
-    pub fn create_database(&self, body: &Object, throughput: Option<Throughput>) -> Result<Resource> {
+    pub fn create_database(
+        &self,
+        body: &Object,
+        throughput: Option<Throughput>,
+    ) -> Result<Resource> {
         let id = resource_id(body)?;
         properties::check("database", body, PROPERTIES, None)?;
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
@@ -92,14 +112,18 @@ impl Catalog {
         let mut batch = Batch::default();
         batch.put(&record);
         let database = Arc::new(Database::from_record(record)?);
-        let offer = throughput.map(|t| self.new_offer(rid, database.self_link(), t)).transpose()?;
+        let offer = throughput
+            .map(|t| self.new_offer(rid, database.self_link(), t))
+            .transpose()?;
         if let Some(offer) = &offer {
             batch.put(&offer.record());
         }
         self.commit(batch)?;
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         state.databases.insert(rid, Arc::clone(&database));
-        state.offers.extend(offer.map(|offer: Offer| (offer.rid(), Arc::new(offer))));
+        state
+            .offers
+            .extend(offer.map(|offer: Offer| (offer.rid(), Arc::new(offer))));
         Ok(database.resource(true))
     }
 
@@ -134,8 +158,13 @@ impl Catalog {
             state.databases.remove(&database.rid());
             offer.map(|offer| state.offers.remove(&offer.rid()));
         }
-        self.shared.lock().unwrap_or_else(PoisonError::into_inner).remove(&database.rid());
-        containers.iter().for_each(|container| self.forget_container(container));
+        self.shared
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(&database.rid());
+        containers
+            .iter()
+            .for_each(|container| self.forget_container(container));
         self.doom(homes);
         Ok(())
     }

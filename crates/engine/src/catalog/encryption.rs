@@ -13,26 +13,45 @@ use orrery_model::{Error, Json, Object, Result, Rid};
 
 /// The one algorithm that clients have.
 const ALGORITHM: &str = "AEAD_AES_256_CBC_HMAC_SHA256";
-const KEY_MEMBERS: &[&str] = &["encryptionAlgorithm", "wrappedDataEncryptionKey", "keyWrapMetadata"];
+const KEY_MEMBERS: &[&str] = &[
+    "encryptionAlgorithm",
+    "wrappedDataEncryptionKey",
+    "keyWrapMetadata",
+];
 const WRAP_MEMBERS: &[&str] = &["type", "name", "value", "algorithm"];
 
 /// The members that a client encryption key must and may have, checked.
 pub(super) fn checked_key(body: &Object) -> Result<Object> {
     let checked = checked(body, "client encryption key", KEY_MEMBERS)?;
     algorithm(checked.get("encryptionAlgorithm"))?;
-    let wrapped = checked.get("wrappedDataEncryptionKey").and_then(Json::as_str);
+    let wrapped = checked
+        .get("wrappedDataEncryptionKey")
+        .and_then(Json::as_str);
     if !wrapped.is_some_and(|text| STANDARD.decode(text).is_ok_and(|bytes| !bytes.is_empty())) {
-        return Err(Error::bad("The wrappedDataEncryptionKey of a client encryption key must be base64 text."));
+        return Err(Error::bad(
+            "The wrappedDataEncryptionKey of a client encryption key must be base64 text.",
+        ));
     }
     let metadata = checked.get("keyWrapMetadata").and_then(Json::as_object);
     let metadata = metadata.ok_or_else(|| Error::bad("The keyWrapMetadata must be an object."))?;
     for member in WRAP_MEMBERS {
-        if metadata.get(member).and_then(Json::as_str).is_none_or(str::is_empty) {
-            return Err(Error::bad(format!("The member '{member}' of the keyWrapMetadata must be text.")));
+        if metadata
+            .get(member)
+            .and_then(Json::as_str)
+            .is_none_or(str::is_empty)
+        {
+            return Err(Error::bad(format!(
+                "The member '{member}' of the keyWrapMetadata must be text."
+            )));
         }
     }
-    if let Some((name, _)) = metadata.iter().find(|(name, _)| !WRAP_MEMBERS.contains(name)) {
-        return Err(Error::bad(format!("The member '{name}' of the keyWrapMetadata is unknown.")));
+    if let Some((name, _)) = metadata
+        .iter()
+        .find(|(name, _)| !WRAP_MEMBERS.contains(name))
+    {
+        return Err(Error::bad(format!(
+            "The member '{name}' of the keyWrapMetadata is unknown."
+        )));
     }
     Ok(checked)
 }
@@ -41,14 +60,18 @@ pub(super) fn checked_key(body: &Object) -> Result<Object> {
 pub(super) fn check_key_replaces(old: &Object, new: &Object) -> Result<()> {
     match old.get("id").map(Json::to_text) == new.get("id").map(Json::to_text) {
         true => Ok(()),
-        false => Err(Error::bad("The id of a client encryption key cannot be changed.")),
+        false => Err(Error::bad(
+            "The id of a client encryption key cannot be changed.",
+        )),
     }
 }
 
 fn algorithm(value: Option<&Json>) -> Result<()> {
     match value.and_then(Json::as_str) {
         Some(ALGORITHM) => Ok(()),
-        _ => Err(Error::bad(format!("The encryptionAlgorithm is invalid; it must be {ALGORITHM}."))),
+        _ => Err(Error::bad(format!(
+            "The encryptionAlgorithm is invalid; it must be {ALGORITHM}."
+        ))),
     }
 }
 
@@ -74,8 +97,12 @@ impl EncryptionPolicy {
     /// # Errors
     /// 400 that says which path breaks which rule.
     pub fn from_json(policy: Option<&Json>, partition_key: &Definition) -> Result<Option<Self>> {
-        let Some(json) = policy.filter(|policy| !matches!(policy, Json::Null)) else { return Ok(None) };
-        let policy = json.as_object().ok_or_else(|| bad("it must be an object"))?;
+        let Some(json) = policy.filter(|policy| !matches!(policy, Json::Null)) else {
+            return Ok(None);
+        };
+        let policy = json
+            .as_object()
+            .ok_or_else(|| bad("it must be an object"))?;
         known_members(policy, &["includedPaths", "policyFormatVersion"])?;
         let version = match policy.get("policyFormatVersion") {
             None | Some(Json::Null) => 1,
@@ -86,7 +113,10 @@ impl EncryptionPolicy {
         };
         let paths = policy.get("includedPaths").and_then(Json::as_array);
         let paths = paths.ok_or_else(|| bad("includedPaths must be an array"))?;
-        let paths = paths.iter().map(IncludedPath::from_json).collect::<Result<Vec<_>>>()?;
+        let paths = paths
+            .iter()
+            .map(IncludedPath::from_json)
+            .collect::<Result<Vec<_>>>()?;
         for (i, path) in paths.iter().enumerate() {
             if paths[..i].iter().any(|other| other.name == path.name) {
                 return Err(bad(format!("the path '/{}' stands there twice", path.name)));
@@ -104,36 +134,70 @@ impl EncryptionPolicy {
 
 impl<'a> IncludedPath<'a> {
     fn from_json(json: &'a Json) -> Result<Self> {
-        let path = json.as_object().ok_or_else(|| bad("each of includedPaths must be an object"))?;
-        known_members(path, &["path", "clientEncryptionKeyId", "encryptionType", "encryptionAlgorithm"])?;
+        let path = json
+            .as_object()
+            .ok_or_else(|| bad("each of includedPaths must be an object"))?;
+        known_members(
+            path,
+            &[
+                "path",
+                "clientEncryptionKeyId",
+                "encryptionType",
+                "encryptionAlgorithm",
+            ],
+        )?;
         let text = |member: &str| {
-            let text = path.get(member).and_then(Json::as_str).filter(|text| !text.is_empty());
+            let text = path
+                .get(member)
+                .and_then(Json::as_str)
+                .filter(|text| !text.is_empty());
             text.ok_or_else(|| bad(format!("a path lacks its '{member}'")))
         };
         let full = text("path")?;
-        let name = full.strip_prefix('/').filter(|name| !name.is_empty() && !name.contains('/'));
-        let name = name.ok_or_else(|| bad(format!("'{full}' is not the path of a property at the top of an item")))?;
+        let name = full
+            .strip_prefix('/')
+            .filter(|name| !name.is_empty() && !name.contains('/'));
+        let name = name.ok_or_else(|| {
+            bad(format!(
+                "'{full}' is not the path of a property at the top of an item"
+            ))
+        })?;
         algorithm(path.get("encryptionAlgorithm"))?;
         let deterministic = match text("encryptionType")? {
             "Deterministic" => true,
             "Randomized" => false,
-            other => return Err(bad(format!("the encryptionType '{other}' is not Deterministic or Randomized"))),
+            other => {
+                return Err(bad(format!(
+                    "the encryptionType '{other}' is not Deterministic or Randomized"
+                )));
+            }
         };
-        Ok(IncludedPath { name, key: text("clientEncryptionKeyId")?, deterministic })
+        Ok(IncludedPath {
+            name,
+            key: text("clientEncryptionKeyId")?,
+            deterministic,
+        })
     }
 
     /// The id and the partition key must come out the same each time, and only clients of version 2 encrypt them.
     fn check_key_parts(&self, version: i64, partition_key: &Definition) -> Result<()> {
-        let is_key = partition_key.paths().iter().any(|path| path.first().is_some_and(|first| first == self.name));
+        let is_key = partition_key
+            .paths()
+            .iter()
+            .any(|path| path.first().is_some_and(|first| first == self.name));
         if self.name != "id" && !is_key {
             return Ok(());
         }
         let name = self.name;
         if version != 2 {
-            return Err(bad(format!("the path '/{name}' of an id or partition key needs the policyFormatVersion 2")));
+            return Err(bad(format!(
+                "the path '/{name}' of an id or partition key needs the policyFormatVersion 2"
+            )));
         }
         if !self.deterministic {
-            return Err(bad(format!("the path '/{name}' of an id or partition key must be encrypted Deterministic")));
+            return Err(bad(format!(
+                "the path '/{name}' of an id or partition key must be encrypted Deterministic"
+            )));
         }
         Ok(())
     }
@@ -144,10 +208,19 @@ impl Catalog {
     ///
     /// # Errors
     /// 400 for one that is not there.
-    pub(super) fn check_encryption_keys(&self, database: Rid, policy: Option<&EncryptionPolicy>) -> Result<()> {
+    pub(super) fn check_encryption_keys(
+        &self,
+        database: Rid,
+        policy: Option<&EncryptionPolicy>,
+    ) -> Result<()> {
         let mut keys = policy.iter().flat_map(|policy| &policy.keys);
-        match keys.find(|key| self.plain(database, PlainKind::EncryptionKey, Id::Name(key)).is_err()) {
-            Some(key) => Err(bad(format!("the client encryption key '{key}' does not exist in the database"))),
+        match keys.find(|key| {
+            self.plain(database, PlainKind::EncryptionKey, Id::Name(key))
+                .is_err()
+        }) {
+            Some(key) => Err(bad(format!(
+                "the client encryption key '{key}' does not exist in the database"
+            ))),
             None => Ok(()),
         }
     }
@@ -170,7 +243,11 @@ mod tests {
     use orrery_model::json::parse;
 
     fn object(text: &str) -> Object {
-        parse(text.as_bytes()).expect("JSON").as_object().expect("an object").clone()
+        parse(text.as_bytes())
+            .expect("JSON")
+            .as_object()
+            .expect("an object")
+            .clone()
     }
 
     fn path(path: &str, kind: &str) -> String {
@@ -180,18 +257,37 @@ mod tests {
     }
 
     fn policy(version: i64, paths: &[String]) -> Result<Option<EncryptionPolicy>> {
-        let text = format!(r#"{{"policyFormatVersion":{version},"includedPaths":[{}]}}"#, paths.join(","));
-        let key = Definition::from_json(&parse(br#"{"paths":["/pk/deep"]}"#).expect("JSON")).expect("a definition");
+        let text = format!(
+            r#"{{"policyFormatVersion":{version},"includedPaths":[{}]}}"#,
+            paths.join(",")
+        );
+        let key = Definition::from_json(&parse(br#"{"paths":["/pk/deep"]}"#).expect("JSON"))
+            .expect("a definition");
         EncryptionPolicy::from_json(Some(&Json::Object(object(&text))), &key)
     }
 
     #[test]
     fn a_policy_names_its_keys_and_reads_back() {
-        let kept = policy(1, &[path("/secret", "Randomized"), path("/other", "Deterministic")]);
+        let kept = policy(
+            1,
+            &[
+                path("/secret", "Randomized"),
+                path("/other", "Deterministic"),
+            ],
+        );
         let kept = kept.expect("a policy").expect("there is one");
         assert_eq!(kept.keys, ["k", "k"]);
-        assert_eq!(kept.shown.get("policyFormatVersion").and_then(Json::as_i64), Some(1));
-        assert!(policy(2, &[path("/id", "Deterministic"), path("/pk", "Deterministic")]).is_ok());
+        assert_eq!(
+            kept.shown.get("policyFormatVersion").and_then(Json::as_i64),
+            Some(1)
+        );
+        assert!(
+            policy(
+                2,
+                &[path("/id", "Deterministic"), path("/pk", "Deterministic")]
+            )
+            .is_ok()
+        );
     }
 
     #[test]
@@ -202,15 +298,41 @@ mod tests {
             (1, vec![path("a", "Randomized")], "'a'"),
             (1, vec![path("/", "Randomized")], "'/'"),
             (1, vec![path("/a", "Sometimes")], "Sometimes"),
-            (1, vec![path("/a", "Randomized"), path("/a", "Randomized")], "twice"),
-            (1, vec![path("/id", "Deterministic")], "needs the policyFormatVersion 2"),
-            (2, vec![path("/id", "Randomized")], "must be encrypted Deterministic"),
-            (2, vec![path("/pk", "Randomized")], "must be encrypted Deterministic"),
+            (
+                1,
+                vec![path("/a", "Randomized"), path("/a", "Randomized")],
+                "twice",
+            ),
+            (
+                1,
+                vec![path("/id", "Deterministic")],
+                "needs the policyFormatVersion 2",
+            ),
+            (
+                2,
+                vec![path("/id", "Randomized")],
+                "must be encrypted Deterministic",
+            ),
+            (
+                2,
+                vec![path("/pk", "Randomized")],
+                "must be encrypted Deterministic",
+            ),
             (1, vec![r#"{"path":"/a"}"#.into()], "encryptionAlgorithm"),
-            (1, vec![path("/a", "Randomized").replace("\"k\"", "\"\"")], "clientEncryptionKeyId"),
-            (1, vec![path("/a", "Randomized").replace("\"path\"", "\"wheels\":4,\"path\"")], "wheels"),
+            (
+                1,
+                vec![path("/a", "Randomized").replace("\"k\"", "\"\"")],
+                "clientEncryptionKeyId",
+            ),
+            (
+                1,
+                vec![path("/a", "Randomized").replace("\"path\"", "\"wheels\":4,\"path\"")],
+                "wheels",
+            ),
         ] {
-            let error = policy(version, &paths).map(|p| p.is_some()).expect_err(named);
+            let error = policy(version, &paths)
+                .map(|p| p.is_some())
+                .expect_err(named);
             assert!(error.told().contains(named), "{error}");
         }
     }
@@ -227,7 +349,10 @@ mod tests {
             ("wrappedDataEncryptionKey", Json::from("?")),
             ("wrappedDataEncryptionKey", Json::from("")),
             ("keyWrapMetadata", Json::from("m")),
-            ("keyWrapMetadata", Json::Object(object(r#"{"type":"t","name":"n","value":"v"}"#))),
+            (
+                "keyWrapMetadata",
+                Json::Object(object(r#"{"type":"t","name":"n","value":"v"}"#)),
+            ),
             ("wheels", Json::from(4)),
         ] {
             let mut wrong = key.clone();
@@ -236,6 +361,9 @@ mod tests {
         }
         let mut renamed = kept.clone();
         renamed.set("id", "other");
-        assert!(check_key_replaces(&kept, &renamed).is_err() && check_key_replaces(&kept, &kept).is_ok());
+        assert!(
+            check_key_replaces(&kept, &renamed).is_err()
+                && check_key_replaces(&kept, &kept).is_ok()
+        );
     }
 }

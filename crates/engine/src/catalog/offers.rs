@@ -47,7 +47,10 @@ impl Offer {
             let kept = &record.kept;
             let number = |name: &str| u32::try_from(kept.get(name)?.as_i64()?).ok();
             let throughput = match number("autoscale") {
-                Some(max) => Throughput::Autoscale { max, increment_percent: number("incrementPercent").unwrap_or(0) },
+                Some(max) => Throughput::Autoscale {
+                    max,
+                    increment_percent: number("incrementPercent").unwrap_or(0),
+                },
                 None => Throughput::Manual(number("manual")?),
             };
             Some(Offer {
@@ -67,17 +70,27 @@ impl Offer {
         };
         match self.throughput {
             Throughput::Manual(ru) => kept.set("manual", ru),
-            Throughput::Autoscale { max, increment_percent } => {
+            Throughput::Autoscale {
+                max,
+                increment_percent,
+            } => {
                 kept.set("autoscale", max);
                 kept.set("incrementPercent", increment_percent);
             }
         }
-        Record { kind: Kind::Offer, meta: self.meta, body: Object::new(), kept }
+        Record {
+            kind: Kind::Offer,
+            meta: self.meta,
+            body: Object::new(),
+            kept,
+        }
     }
 
     /// Physical partitions that its throughput needs.
     pub fn partitions(&self) -> usize {
-        self.throughput.most().div_ceil(limits::PARTITION_RU_PER_SECOND) as usize
+        self.throughput
+            .most()
+            .div_ceil(limits::PARTITION_RU_PER_SECOND) as usize
     }
 
     /// Its resource id, which is also its id.
@@ -89,7 +102,10 @@ impl Offer {
     fn resource(&self, load: Load, is_pending: bool) -> Resource {
         let mut content = match self.throughput {
             Throughput::Manual(ru) => object! { "offerThroughput" => ru },
-            Throughput::Autoscale { max, increment_percent } => {
+            Throughput::Autoscale {
+                max,
+                increment_percent,
+            } => {
                 let policy = object! { "throughputPolicy" => object! { "incrementPercent" => increment_percent } };
                 let settings = object! { "maxThroughput" => max, "autoUpgradePolicy" => policy };
                 object! { "offerThroughput" => max / 10, "offerAutopilotSettings" => settings }
@@ -108,15 +124,29 @@ impl Offer {
             "resource" => self.link.as_str(), "offerType" => "Invalid", "offerResourceId" => self.target.to_string(),
             "offerVersion" => "V2", "content" => content, "id" => self.rid().to_string(),
         };
-        let body = self.meta.text(&body, &format!("offers/{}/", self.rid()), &[]);
-        Resource { body, etag: self.meta.etag_text(), rid: self.rid(), created: false }
+        let body = self
+            .meta
+            .text(&body, &format!("offers/{}/", self.rid()), &[]);
+        Resource {
+            body,
+            etag: self.meta.etag_text(),
+            rid: self.rid(),
+            created: false,
+        }
     }
 
     /// The same offer, whose maximum has risen if more is stored than it allows.
     fn grown(mut self, load: Load) -> Self {
-        if let Throughput::Autoscale { max, increment_percent } = self.throughput {
+        if let Throughput::Autoscale {
+            max,
+            increment_percent,
+        } = self.throughput
+        {
             let max = grown(max, increment_percent, load);
-            self.throughput = Throughput::Autoscale { max, increment_percent };
+            self.throughput = Throughput::Autoscale {
+                max,
+                increment_percent,
+            };
             self.highest = self.highest.max(max);
         }
         self
@@ -129,24 +159,41 @@ impl Offer {
 
 /// RU/s that what is stored needs of a throughput of this mode: one for each gigabyte, ten at the maximum of autoscale.
 fn needed(mode: Throughput, load: Load) -> u64 {
-    let each = if matches!(mode, Throughput::Manual(_)) { 1 } else { 10 };
+    let each = if matches!(mode, Throughput::Manual(_)) {
+        1
+    } else {
+        10
+    };
     load.bytes.saturating_mul(each).div_ceil(load.gigabyte)
 }
 
 /// The least throughput that an offer may have, by the service's formula: of what the mode starts with, a share of the
 /// highest there ever was, what is stored, and the containers that share it beyond the first 25.
 fn least(mode: Throughput, highest: u32, load: Load) -> u32 {
-    let share = if matches!(mode, Throughput::Manual(_)) { 100 } else { 10 };
-    let containers = mode.least() + load.containers.saturating_sub(CONTAINERS_FREE).saturating_mul(mode.step());
+    let share = if matches!(mode, Throughput::Manual(_)) {
+        100
+    } else {
+        10
+    };
+    let containers = mode.least()
+        + load
+            .containers
+            .saturating_sub(CONTAINERS_FREE)
+            .saturating_mul(mode.step());
     let least = needed(mode, load).max(u64::from(containers.max(highest / share)));
     let least = least.next_multiple_of(u64::from(mode.step()));
-    u32::try_from(least).unwrap_or(u32::MAX).min(limits::THROUGHPUT_MOST)
+    u32::try_from(least)
+        .unwrap_or(u32::MAX)
+        .min(limits::THROUGHPUT_MOST)
 }
 
 /// The maximum of an autoscale throughput that pays for what is stored: raised in steps of the percentage, or to just
 /// what is needed, until it does. The service documents a tenth of a gigabyte for each RU/s of it.
 fn grown(max: u32, increment_percent: u32, load: Load) -> u32 {
-    let mode = Throughput::Autoscale { max, increment_percent };
+    let mode = Throughput::Autoscale {
+        max,
+        increment_percent,
+    };
     let needed = needed(mode, load).min(u64::from(limits::THROUGHPUT_MOST));
     let mut risen = u64::from(max);
     while risen < needed {
@@ -156,21 +203,38 @@ fn grown(max: u32, increment_percent: u32, load: Load) -> u32 {
         };
         risen = risen.next_multiple_of(u64::from(mode.step()));
     }
-    u32::try_from(risen).unwrap_or(u32::MAX).min(max.max(limits::THROUGHPUT_MOST))
+    u32::try_from(risen)
+        .unwrap_or(u32::MAX)
+        .min(max.max(limits::THROUGHPUT_MOST))
 }
 
 impl Catalog {
-    pub(super) fn new_offer(&self, target: Rid, link: String, throughput: Throughput) -> Result<Offer> {
+    pub(super) fn new_offer(
+        &self,
+        target: Rid,
+        link: String,
+        throughput: Throughput,
+    ) -> Result<Offer> {
         throughput.check()?;
         let rid = std::iter::repeat_with(|| Rid::offer(self.world.random() as u32))
             .find(|rid| !self.state().offers.contains_key(rid))
             .expect("an endless iterator");
-        Ok(Offer { meta: self.new_meta(rid), target, link, throughput, highest: throughput.most() })
+        Ok(Offer {
+            meta: self.new_meta(rid),
+            target,
+            link,
+            throughput,
+            highest: throughput.most(),
+        })
     }
 
     /// The offer of a container or database, if it has its own.
     pub fn offer_of(&self, target: Rid) -> Option<Arc<Offer>> {
-        self.state().offers.values().find(|o| o.target == target).cloned()
+        self.state()
+            .offers
+            .values()
+            .find(|o| o.target == target)
+            .cloned()
     }
 
     /// All offers, as clients read them, by resource id.
@@ -180,7 +244,9 @@ impl Catalog {
     pub fn offers(&self) -> Result<Vec<Resource>> {
         let mut all: Vec<_> = self.state().offers.values().cloned().collect();
         all.sort_by_key(|o| o.rid());
-        all.iter().map(|offer| self.offered(offer).map(|offered| offered.resource)).collect()
+        all.iter()
+            .map(|offer| self.offered(offer).map(|offered| offered.resource))
+            .collect()
     }
 
     /// An offer as a client reads it.
@@ -193,7 +259,11 @@ impl Catalog {
     }
 
     fn find_offer(&self, rid: Rid) -> Result<Arc<Offer>> {
-        self.state().offers.get(&rid).cloned().ok_or_else(Error::not_found)
+        self.state()
+            .offers
+            .get(&rid)
+            .cloned()
+            .ok_or_else(Error::not_found)
     }
 
     fn offered(&self, offer: &Offer) -> Result<Offered> {
@@ -206,13 +276,25 @@ impl Catalog {
     fn as_grown(&self, offer: &Offer) -> Result<(Offer, Load)> {
         let load = self.load_of(offer.target)?;
         let offer = offer.clone();
-        Ok((if self.is_distributed(&offer) { offer } else { offer.grown(load) }, load))
+        Ok((
+            if self.is_distributed(&offer) {
+                offer
+            } else {
+                offer.grown(load)
+            },
+            load,
+        ))
     }
 
     fn shown(&self, offer: &Offer, load: Load) -> Offered {
         let is_pending = self.is_pending(offer);
         let resource = offer.resource(load, is_pending);
-        Offered { resource, throughput: offer.throughput, least: offer.least(load), is_pending }
+        Offered {
+            resource,
+            throughput: offer.throughput,
+            least: offer.least(load),
+            is_pending,
+        }
     }
 
     /// Whether there are fewer physical partitions than the throughput needs: they are being split.
@@ -228,13 +310,24 @@ impl Catalog {
         let containers: Vec<_> = match target.is_container() {
             true => state.containers.get(&target).cloned().into_iter().collect(),
             false => {
-                let all = state.containers.values().filter(|c| c.rid().database_part() == target);
+                let all = state
+                    .containers
+                    .values()
+                    .filter(|c| c.rid().database_part() == target);
                 all.filter(|c| shared(&c.rid())).cloned().collect()
             }
         };
         drop(state);
-        let sharing = if target.is_container() { 0 } else { containers.len() as u32 };
-        let mut load = Load { bytes: 0, gigabyte: self.gigabyte, containers: sharing };
+        let sharing = if target.is_container() {
+            0
+        } else {
+            containers.len() as u32
+        };
+        let mut load = Load {
+            bytes: 0,
+            gigabyte: self.gigabyte,
+            containers: sharing,
+        };
         for container in containers {
             let Counters { bytes, .. } = container.stored()?;
             load.bytes += bytes;
@@ -247,7 +340,12 @@ impl Catalog {
     ///
     /// # Errors
     /// 404, 412, 400 for a body that breaks a rule and for values outside the limits.
-    pub fn replace_offer(&self, rid: Rid, change: &OfferChange, if_match: Option<&str>) -> Result<Offered> {
+    pub fn replace_offer(
+        &self,
+        rid: Rid,
+        change: &OfferChange,
+        if_match: Option<&str>,
+    ) -> Result<Offered> {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let found = self.find_offer(rid)?;
         if if_match.is_some_and(|wanted| !etag_matches(wanted, &found.meta.etag_text())) {
@@ -267,13 +365,18 @@ impl Catalog {
     /// What the store reports; the rest is raised next time.
     pub fn grow_offers(&self) -> Result<()> {
         let all: Vec<_> = self.state().offers.values().cloned().collect();
-        for offer in all.iter().filter(|offer| matches!(offer.throughput, Throughput::Autoscale { .. })) {
+        for offer in all
+            .iter()
+            .filter(|offer| matches!(offer.throughput, Throughput::Autoscale { .. }))
+        {
             if self.as_grown(offer)?.0.throughput == offer.throughput {
                 continue;
             }
             let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
             // It may have been replaced or deleted since.
-            let Ok(now) = self.find_offer(offer.rid()) else { continue };
+            let Ok(now) = self.find_offer(offer.rid()) else {
+                continue;
+            };
             let (grown, _) = self.as_grown(&now)?;
             if grown.throughput != now.throughput {
                 self.keep_offer(grown)?;
@@ -289,7 +392,11 @@ impl Catalog {
         batch.put(&offer.record());
         self.commit(batch)?;
         let offer = Arc::new(offer);
-        self.state.write().unwrap_or_else(PoisonError::into_inner).offers.insert(offer.rid(), Arc::clone(&offer));
+        self.state
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .offers
+            .insert(offer.rid(), Arc::clone(&offer));
         self.provide_all(offer.target);
         Ok(offer)
     }
@@ -297,7 +404,10 @@ impl Catalog {
     /// Tells the containers that an offer pays for what they may spend now.
     fn provide_all(&self, target: Rid) {
         let paid_for = |c: &Arc<Container>| c.rid() == target || c.rid().database_part() == target;
-        self.all_containers().iter().filter(|c| paid_for(c)).for_each(|container| self.provide(container));
+        self.all_containers()
+            .iter()
+            .filter(|c| paid_for(c))
+            .for_each(|container| self.provide(container));
     }
 
     /// Tells a container what it may spend: what its own offer says, or else a share of its database's.
@@ -308,8 +418,14 @@ impl Catalog {
             (None, Some(offer)) => {
                 let rate = u64::from(offer.throughput.most()) * 1000;
                 let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
-                let budget = shared.entry(database).or_insert_with(|| new_shared(rate, self.bursts)).clone();
-                budget.lock().unwrap_or_else(PoisonError::into_inner).set_rate(now, rate);
+                let budget = shared
+                    .entry(database)
+                    .or_insert_with(|| new_shared(rate, self.bursts))
+                    .clone();
+                budget
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .set_rate(now, rate);
                 Given::Shared(offer.throughput, budget)
             }
             (None, None) => Given::Nothing,
@@ -338,13 +454,20 @@ impl Catalog {
 const PROPERTIES: &[Property] = &[
     fixed("id", "the server's own: sent back as it was read"),
     fixed("resource", "the server's own: sent back as it was read"),
-    fixed("offerResourceId", "the server's own: sent back as it was read"),
+    fixed(
+        "offerResourceId",
+        "the server's own: sent back as it was read",
+    ),
     only(
         "offerType",
         "`Invalid` or nothing; the types of old, S1 to S3, are refused by name",
         &["\"Invalid\"", "\"\""],
     ),
-    only("offerVersion", "`V2`; any other is refused by name", &["\"V2\""]),
+    only(
+        "offerVersion",
+        "`V2`; any other is refused by name",
+        &["\"V2\""],
+    ),
     kept("content", "the throughput; its members follow"),
 ];
 
@@ -360,9 +483,19 @@ const CONTENT: &[Property] = &[
          `autoUpgradePolicy.throughputPolicy.incrementPercent` of 0 to 100, by which the maximum rises when more is \
          stored than it allows",
     ),
-    only("offerIsRUPerMinuteThroughputEnabled", "`false`; `true` is refused by name", &["false"]),
-    servers("offerMinimumThroughputParameters", "the server's own: accepted and not kept"),
-    servers("isOfferReplacePending", "the server's own: `true` while partitions are split to carry the throughput"),
+    only(
+        "offerIsRUPerMinuteThroughputEnabled",
+        "`false`; `true` is refused by name",
+        &["false"],
+    ),
+    servers(
+        "offerMinimumThroughputParameters",
+        "the server's own: accepted and not kept",
+    ),
+    servers(
+        "isOfferReplacePending",
+        "the server's own: `true` while partitions are split to carry the throughput",
+    ),
 ];
 
 impl Offer {
@@ -372,11 +505,16 @@ impl Offer {
             (OfferChange::To(body), _) => body,
             (OfferChange::ToAutoscale, Throughput::Manual(ru)) => {
                 // Of what it is and the least that it could become, rounded so that nothing is taken away.
-                let mode = Throughput::Autoscale { max: 0, increment_percent: 0 };
+                let mode = Throughput::Autoscale {
+                    max: 0,
+                    increment_percent: 0,
+                };
                 let max = least(mode, self.highest, load).max(ru.next_multiple_of(mode.step()));
                 return Throughput::autoscale(i64::from(max), 0);
             }
-            (OfferChange::ToManual, Throughput::Autoscale { max, .. }) => return Throughput::manual(i64::from(max)),
+            (OfferChange::ToManual, Throughput::Autoscale { max, .. }) => {
+                return Throughput::manual(i64::from(max));
+            }
             (OfferChange::ToAutoscale | OfferChange::ToManual, unchanged) => return Ok(unchanged),
         };
         let wanted = self.wanted(body)?;
@@ -396,9 +534,15 @@ impl Offer {
             "offerResourceId" => self.target.to_string(),
         };
         properties::check("offer", body, PROPERTIES, Some(&shown))?;
-        let content = body.get("content").and_then(Json::as_object).ok_or_else(|| bad("'content' is missing"))?;
+        let content = body
+            .get("content")
+            .and_then(Json::as_object)
+            .ok_or_else(|| bad("'content' is missing"))?;
         properties::check("offer", content, CONTENT, None)?;
-        let number = |json: &Json| json.as_i64().ok_or_else(|| bad("a throughput is no whole number"));
+        let number = |json: &Json| {
+            json.as_i64()
+                .ok_or_else(|| bad("a throughput is no whole number"))
+        };
         let member = |name: &str| content.get(name).filter(|value| **value != Json::Null);
         let change = |mode: &str| {
             bad(&format!(
@@ -409,16 +553,25 @@ impl Offer {
             (Throughput::Manual(_), Some(_)) => Err(change("autopilot")),
             (Throughput::Autoscale { .. }, None) => Err(change("manual-throughput")),
             (Throughput::Manual(_), None) => {
-                let manual = member("offerThroughput").ok_or_else(|| bad("'offerThroughput' is missing"))?;
+                let manual =
+                    member("offerThroughput").ok_or_else(|| bad("'offerThroughput' is missing"))?;
                 Throughput::manual(number(manual)?)
             }
             (Throughput::Autoscale { max: old, .. }, Some(settings)) => {
-                let max = settings.get("maxThroughput").ok_or_else(|| bad("'maxThroughput' is missing"))?;
+                let max = settings
+                    .get("maxThroughput")
+                    .ok_or_else(|| bad("'maxThroughput' is missing"))?;
                 let wanted = Throughput::autoscale(number(max)?, increment_percent(settings)?)?;
                 // Clients send back the number that they read, which follows the maximum.
                 let now = member("offerThroughput").map(number).transpose()?;
-                if now.is_some_and(|now| [old, wanted.most()].iter().all(|max| now != i64::from(max / 10))) {
-                    return Err(bad("the throughput of an autoscale offer is set by 'maxThroughput' alone"));
+                if now.is_some_and(|now| {
+                    [old, wanted.most()]
+                        .iter()
+                        .all(|max| now != i64::from(max / 10))
+                }) {
+                    return Err(bad(
+                        "the throughput of an autoscale offer is set by 'maxThroughput' alone",
+                    ));
                 }
                 Ok(wanted)
             }
@@ -431,10 +584,17 @@ mod tests {
     use super::*;
 
     const MANUAL: Throughput = Throughput::Manual(400);
-    const AUTOSCALE: Throughput = Throughput::Autoscale { max: 1_000, increment_percent: 0 };
+    const AUTOSCALE: Throughput = Throughput::Autoscale {
+        max: 1_000,
+        increment_percent: 0,
+    };
 
     fn stored(gigabytes: u64) -> Load {
-        Load { bytes: gigabytes * limits::GIGABYTE, gigabyte: limits::GIGABYTE, containers: 0 }
+        Load {
+            bytes: gigabytes * limits::GIGABYTE,
+            gigabyte: limits::GIGABYTE,
+            containers: 0,
+        }
     }
 
     #[test]
@@ -442,22 +602,49 @@ mod tests {
         assert_eq!(least(MANUAL, 400, stored(0)), 400);
         assert_eq!(least(MANUAL, 100_000, stored(0)), 1_000);
         assert_eq!(least(MANUAL, 400, stored(1_250)), 1_300);
-        assert_eq!(least(MANUAL, 400, Load { containers: 30, ..stored(0) }), 900);
+        assert_eq!(
+            least(
+                MANUAL,
+                400,
+                Load {
+                    containers: 30,
+                    ..stored(0)
+                }
+            ),
+            900
+        );
         assert_eq!(least(AUTOSCALE, 1_000, stored(50)), 1_000);
         assert_eq!(least(AUTOSCALE, 150_000, stored(100)), 15_000);
         assert_eq!(least(AUTOSCALE, 1_000, stored(110)), 2_000);
-        assert_eq!(least(AUTOSCALE, 1_000, Load { containers: 27, ..stored(0) }), 3_000);
+        assert_eq!(
+            least(
+                AUTOSCALE,
+                1_000,
+                Load {
+                    containers: 27,
+                    ..stored(0)
+                }
+            ),
+            3_000
+        );
     }
 
     #[test]
     fn a_maximum_rises_with_what_is_stored() {
         assert_eq!(grown(1_000, 0, stored(0)), 1_000);
         assert_eq!(grown(1_000, 0, stored(100)), 1_000);
-        let above = Load { bytes: 100 * limits::GIGABYTE + 1, ..stored(0) };
+        let above = Load {
+            bytes: 100 * limits::GIGABYTE + 1,
+            ..stored(0)
+        };
         assert_eq!(grown(1_000, 0, above), 2_000);
         assert_eq!(grown(1_000, 0, stored(650)), 7_000);
         assert_eq!(grown(10_000, 20, stored(1_050)), 12_000);
         assert_eq!(grown(10_000, 20, stored(1_300)), 15_000);
-        assert_eq!(grown(999_000, 20, stored(1_000_000)), 1_000_000, "as far as a throughput may rise");
+        assert_eq!(
+            grown(999_000, 20, stored(1_000_000)),
+            1_000_000,
+            "as far as a throughput may rise"
+        );
     }
 }

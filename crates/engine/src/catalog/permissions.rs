@@ -31,7 +31,9 @@ impl PermissionMode {
     }
 
     fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|mode| mode.name().eq_ignore_ascii_case(name))
+        Self::ALL
+            .into_iter()
+            .find(|mode| mode.name().eq_ignore_ascii_case(name))
     }
 }
 
@@ -54,17 +56,24 @@ const PARTITION_KEY: &str = "resourcePartitionKey";
 /// The members that a permission must and may have, checked.
 pub(super) fn checked_body(body: &Object) -> Result<Object> {
     let mut rest = body.clone();
-    let key = rest.remove(PARTITION_KEY).filter(|key| !matches!(key, Json::Null));
+    let key = rest
+        .remove(PARTITION_KEY)
+        .filter(|key| !matches!(key, Json::Null));
     let mut checked = checked(&rest, "permission", MEMBERS)?;
     let text = |name: &str| checked.get(name).and_then(Json::as_str).unwrap_or_default();
     // Kept in whatever case it was written: clients compare it with what they sent.
     if PermissionMode::from_name(text("permissionMode")).is_none() {
-        let told = format!("The permissionMode '{}' is invalid; it is Read or All.", text("permissionMode"));
+        let told = format!(
+            "The permissionMode '{}' is invalid; it is Read or All.",
+            text("permissionMode")
+        );
         return Err(Error::bad(told));
     }
     let resource = text("resource").to_owned();
     if resource.trim_matches('/').is_empty() || resource.len() > limits::RESOURCE_LINK_BYTES {
-        return Err(Error::bad("The resource of a permission must be the link of a resource."));
+        return Err(Error::bad(
+            "The resource of a permission must be the link of a resource.",
+        ));
     }
     if let Some(key) = key {
         read_key(&key)?;
@@ -74,10 +83,16 @@ pub(super) fn checked_body(body: &Object) -> Result<Object> {
 }
 
 fn read_key(key: &Json) -> Result<PartitionKey> {
-    let array = key.as_array().filter(|components| (1..=limits::PARTITION_KEY_LEVELS).contains(&components.len()));
+    let array = key
+        .as_array()
+        .filter(|components| (1..=limits::PARTITION_KEY_LEVELS).contains(&components.len()));
     array
         .and_then(|_| PartitionKey::from_header(&key.to_text()).ok())
-        .ok_or_else(|| Error::bad("The resourcePartitionKey of a permission must be an array with a partition key."))
+        .ok_or_else(|| {
+            Error::bad(
+                "The resourcePartitionKey of a permission must be an array with a partition key.",
+            )
+        })
 }
 
 impl Grant {
@@ -105,17 +120,34 @@ mod tests {
     use orrery_model::json::parse;
 
     fn check(text: &str) -> Result<Object> {
-        checked_body(parse(text.as_bytes()).expect("JSON").as_object().expect("an object"))
+        checked_body(
+            parse(text.as_bytes())
+                .expect("JSON")
+                .as_object()
+                .expect("an object"),
+        )
     }
 
     #[test]
     fn a_permission_keeps_what_it_was_given() {
         let text = r#"{"id":"p","permissionMode":"all","resource":"/dbs/d/colls/c/","resourcePartitionKey":["a",1]}"#;
         let body = check(text).expect("a permission");
-        assert_eq!(body.get("permissionMode").and_then(Json::as_str), Some("all"));
-        assert_eq!(body.get("resource").and_then(Json::as_str), Some("/dbs/d/colls/c/"));
-        assert_eq!(body.get("resourcePartitionKey").map(Json::to_text), Some(r#"["a",1]"#.into()));
-        assert!(check(r#"{"id":"p","permissionMode":"Read","resource":"r","_token":"t","_rid":"x"}"#).is_ok());
+        assert_eq!(
+            body.get("permissionMode").and_then(Json::as_str),
+            Some("all")
+        );
+        assert_eq!(
+            body.get("resource").and_then(Json::as_str),
+            Some("/dbs/d/colls/c/")
+        );
+        assert_eq!(
+            body.get("resourcePartitionKey").map(Json::to_text),
+            Some(r#"["a",1]"#.into())
+        );
+        assert!(
+            check(r#"{"id":"p","permissionMode":"Read","resource":"r","_token":"t","_rid":"x"}"#)
+                .is_ok()
+        );
     }
 
     #[test]
@@ -125,10 +157,22 @@ mod tests {
             (r#""resource":"r""#, "'permissionMode; '"),
             (r#""permissionMode":"Write","resource":"r""#, "Write"),
             (r#""permissionMode":"Read","resource":"/""#, "resource"),
-            (r#""permissionMode":"Read","resource":"r","resourcePartitionKey":"a""#, "resourcePartitionKey"),
-            (r#""permissionMode":"Read","resource":"r","resourcePartitionKey":[[1]]"#, "resourcePartitionKey"),
-            (r#""permissionMode":"Read","resource":"r","resourcePartitionKey":[]"#, "resourcePartitionKey"),
-            (r#""permissionMode":"Read","resource":"r","wheels":4"#, "wheels"),
+            (
+                r#""permissionMode":"Read","resource":"r","resourcePartitionKey":"a""#,
+                "resourcePartitionKey",
+            ),
+            (
+                r#""permissionMode":"Read","resource":"r","resourcePartitionKey":[[1]]"#,
+                "resourcePartitionKey",
+            ),
+            (
+                r#""permissionMode":"Read","resource":"r","resourcePartitionKey":[]"#,
+                "resourcePartitionKey",
+            ),
+            (
+                r#""permissionMode":"Read","resource":"r","wheels":4"#,
+                "wheels",
+            ),
         ] {
             let error = check(&format!(r#"{{"id":"p",{members}}}"#)).expect_err(members);
             assert_eq!(error.status(), 400);

@@ -84,7 +84,10 @@ const KINDS: [KindRow; 3] = [
 
 impl PlainKind {
     fn row(self) -> &'static KindRow {
-        KINDS.iter().find(|row| row.kind == self).expect("every kind has a row")
+        KINDS
+            .iter()
+            .find(|row| row.kind == self)
+            .expect("every kind has a row")
     }
 }
 
@@ -99,26 +102,43 @@ pub(super) fn checked(body: &Object, what: &str, members: &[&str]) -> Result<Obj
         })?;
         checked.set(*member, value.clone());
     }
-    let unknown = body
-        .iter()
-        .find(|(name, value)| checked.get(name).is_none() && !name.starts_with('_') && !matches!(value, Json::Null));
+    let unknown = body.iter().find(|(name, value)| {
+        checked.get(name).is_none() && !name.starts_with('_') && !matches!(value, Json::Null)
+    });
     match unknown {
-        Some((name, _)) => Err(Error::bad(format!("The property '{name}' of a {what} is unknown."))),
+        Some((name, _)) => Err(Error::bad(format!(
+            "The property '{name}' of a {what} is unknown."
+        ))),
         None => Ok(checked),
     }
 }
 
 impl Plain {
     pub(super) fn from_record(record: Record) -> Result<Plain> {
-        let row = KINDS.iter().find(|row| row.record == record.kind).ok_or_else(Record::damaged)?;
-        let created = record.kept.get("created").and_then(Json::as_i64).and_then(|ms| u64::try_from(ms).ok());
+        let row = KINDS
+            .iter()
+            .find(|row| row.record == record.kind)
+            .ok_or_else(Record::damaged)?;
+        let created = record
+            .kept
+            .get("created")
+            .and_then(Json::as_i64)
+            .and_then(|ms| u64::try_from(ms).ok());
         let created = created.ok_or_else(Record::damaged)?;
-        Ok(Plain { kind: row.kind, meta: record.meta, created, body: record.body })
+        Ok(Plain {
+            kind: row.kind,
+            meta: record.meta,
+            created,
+            body: record.body,
+        })
     }
 
     /// Its id.
     pub fn id(&self) -> &str {
-        self.body.get("id").and_then(Json::as_str).unwrap_or_default()
+        self.body
+            .get("id")
+            .and_then(Json::as_str)
+            .unwrap_or_default()
     }
 
     /// The database or user that it belongs to.
@@ -138,24 +158,46 @@ impl Plain {
         let (rid, segment) = (self.meta.rid, self.kind.row().segment);
         match self.kind {
             PlainKind::Permission => {
-                format!("dbs/{}/users/{}/{segment}/{rid}/", rid.database_part(), rid.user_part())
+                format!(
+                    "dbs/{}/users/{}/{segment}/{rid}/",
+                    rid.database_part(),
+                    rid.user_part()
+                )
             }
-            PlainKind::User | PlainKind::EncryptionKey => format!("dbs/{}/{segment}/{rid}/", rid.database_part()),
+            PlainKind::User | PlainKind::EncryptionKey => {
+                format!("dbs/{}/{segment}/{rid}/", rid.database_part())
+            }
         }
     }
 
     /// As a client reads it.
     pub fn resource(&self, mint: Mint<'_>, created: bool) -> Resource {
         let token = Grant::of(self).map(|grant| mint.0(&grant));
-        let own = self.kind.row().own.iter().copied().chain(token.as_deref().map(|token| ("_token", token)));
+        let own = self
+            .kind
+            .row()
+            .own
+            .iter()
+            .copied()
+            .chain(token.as_deref().map(|token| ("_token", token)));
         let own: Vec<_> = own.collect();
         let body = self.meta.text(&self.body, &self.self_link(), &own);
-        Resource { body, etag: self.meta.etag_text(), rid: self.meta.rid, created }
+        Resource {
+            body,
+            etag: self.meta.etag_text(),
+            rid: self.meta.rid,
+            created,
+        }
     }
 
     fn record(&self) -> Record {
         let kept = object! { "created" => self.created };
-        Record { kind: self.kind.row().record, meta: self.meta, body: self.body.clone(), kept }
+        Record {
+            kind: self.kind.row().record,
+            meta: self.meta,
+            body: self.body.clone(),
+            kept,
+        }
     }
 
     fn key(&self) -> (PlainKind, Rid, String) {
@@ -164,7 +206,9 @@ impl Plain {
 
     fn check_etag(&self, if_match: Option<&str>) -> Result<()> {
         match if_match {
-            Some(wanted) if !etag_matches(wanted, &self.meta.etag_text()) => Err(Error::precondition_failed()),
+            Some(wanted) if !etag_matches(wanted, &self.meta.etag_text()) => {
+                Err(Error::precondition_failed())
+            }
             _ => Ok(()),
         }
     }
@@ -184,7 +228,9 @@ impl State {
     /// What the owner has of a kind, by id.
     fn plains_of(&self, owner: Rid, kind: PlainKind) -> impl Iterator<Item = &Arc<Plain>> {
         let from_first = self.plains.range((kind, owner, String::new())..);
-        from_first.take_while(move |((k, o, _), _)| (*k, *o) == (kind, owner)).map(|(_, plain)| plain)
+        from_first
+            .take_while(move |((k, o, _), _)| (*k, *o) == (kind, owner))
+            .map(|(_, plain)| plain)
     }
 }
 
@@ -204,7 +250,9 @@ impl Catalog {
         let state = self.state();
         let found = match id {
             Id::Name(name) => state.plains.get(&(kind, owner, name.to_owned())),
-            Id::Rid(rid) => state.plains_of(owner, kind).find(|plain| plain.meta.rid == rid),
+            Id::Rid(rid) => state
+                .plains_of(owner, kind)
+                .find(|plain| plain.meta.rid == rid),
         };
         found.cloned().ok_or_else(Error::not_found)
     }
@@ -286,25 +334,34 @@ impl Catalog {
 
     fn remove_plains(&self, mut gone: Vec<Arc<Plain>>, batch: &mut Batch) -> Vec<Arc<Plain>> {
         let users = gone.iter().filter(|plain| plain.kind == PlainKind::User);
-        let theirs: Vec<_> = users.flat_map(|user| self.plains(user.meta.rid, PlainKind::Permission)).collect();
+        let theirs: Vec<_> = users
+            .flat_map(|user| self.plains(user.meta.rid, PlainKind::Permission))
+            .collect();
         gone.extend(theirs);
-        gone.iter().for_each(|plain| batch.delete(plain.kind.row().record, plain.meta.rid));
+        gone.iter()
+            .for_each(|plain| batch.delete(plain.kind.row().record, plain.meta.rid));
         gone
     }
 
     pub(super) fn forget_plains(&self, gone: &[Arc<Plain>]) {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        gone.iter().for_each(|plain| _ = state.plains.remove(&plain.key()));
+        gone.iter()
+            .for_each(|plain| _ = state.plains.remove(&plain.key()));
     }
 
     /// Owners are looked up before the lock of writers is taken, and may be gone since.
     fn check_owner(&self, owner: Rid) -> Result<()> {
         let there = if owner.is_user() {
-            self.plain(owner.database_part(), PlainKind::User, Id::Rid(owner)).is_ok()
+            self.plain(owner.database_part(), PlainKind::User, Id::Rid(owner))
+                .is_ok()
         } else {
             self.state().databases.contains_key(&owner)
         };
-        if there { Ok(()) } else { Err(Error::owner_not_found()) }
+        if there {
+            Ok(())
+        } else {
+            Err(Error::owner_not_found())
+        }
     }
 
     /// A resource id that none of them has.
@@ -331,7 +388,12 @@ impl Catalog {
         }
         let created = old.map_or_else(|| self.next_moment(owner, kind), |old| old.created);
         let rid = old.map_or_else(|| self.new_plain_rid(owner, kind), |old| old.meta.rid);
-        let plain = Plain { kind, meta: self.new_meta(rid), created, body };
+        let plain = Plain {
+            kind,
+            meta: self.new_meta(rid),
+            created,
+            body,
+        };
         self.check_grants_once(&plain)?;
         let mut batch = Batch::default();
         batch.put(&plain.record());
@@ -345,16 +407,32 @@ impl Catalog {
 
     /// The millisecond now, or the next one that no other of this owner was created in: lists are in this order.
     fn next_moment(&self, owner: Rid, kind: PlainKind) -> u64 {
-        let newest = self.state().plains_of(owner, kind).map(|plain| plain.created).max();
-        newest.map_or(0, |newest| newest + 1).max(self.world.now_ms())
+        let newest = self
+            .state()
+            .plains_of(owner, kind)
+            .map(|plain| plain.created)
+            .max();
+        newest
+            .map_or(0, |newest| newest + 1)
+            .max(self.world.now_ms())
     }
 
     /// A user has one permission for a resource and partition key.
     fn check_grants_once(&self, new: &Plain) -> Result<()> {
-        let Some(grant) = Grant::of(new) else { return Ok(()) };
+        let Some(grant) = Grant::of(new) else {
+            return Ok(());
+        };
         let state = self.state();
-        let others = state.plains_of(new.owner(), new.kind).filter(|other| other.meta.rid != new.meta.rid);
-        let taken = others.filter_map(|other| Grant::of(other)).any(|other| other.is_for_the_same(&grant));
-        if taken { Err(Error::conflict()) } else { Ok(()) }
+        let others = state
+            .plains_of(new.owner(), new.kind)
+            .filter(|other| other.meta.rid != new.meta.rid);
+        let taken = others
+            .filter_map(|other| Grant::of(other))
+            .any(|other| other.is_for_the_same(&grant));
+        if taken {
+            Err(Error::conflict())
+        } else {
+            Ok(())
+        }
     }
 }

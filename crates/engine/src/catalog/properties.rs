@@ -24,7 +24,11 @@ enum Becomes {
 }
 
 const fn row(name: &'static str, effect: &'static str, becomes: Becomes) -> Property {
-    Property { name, effect, becomes }
+    Property {
+        name,
+        effect,
+        becomes,
+    }
 }
 
 /// One that is read and kept.
@@ -49,13 +53,19 @@ pub const fn refused(name: &'static str, effect: &'static str) -> Property {
 }
 
 /// One that may only have one of these values, given as JSON texts.
-pub const fn only(name: &'static str, effect: &'static str, values: &'static [&'static str]) -> Property {
+pub const fn only(
+    name: &'static str,
+    effect: &'static str,
+    values: &'static [&'static str],
+) -> Property {
     row(name, effect, Becomes::Only(values))
 }
 
 /// Whether a table has this name as one of the server's own.
 pub fn is_servers(table: &[Property], name: &str) -> bool {
-    table.iter().any(|property| property.name == name && matches!(property.becomes, Becomes::Servers))
+    table
+        .iter()
+        .any(|property| property.name == name && matches!(property.becomes, Becomes::Servers))
 }
 
 /// Checks a body of this kind of resource against its table. A member that is `null` counts as absent. `shown` is what
@@ -64,13 +74,21 @@ pub fn is_servers(table: &[Property], name: &str) -> bool {
 /// # Errors
 /// 400 that names the member.
 pub fn check(kind: &str, body: &Object, table: &[Property], shown: Option<&Object>) -> Result<()> {
-    for (name, value) in body.iter().filter(|(name, value)| **value != Json::Null && !name.starts_with('_')) {
+    for (name, value) in body
+        .iter()
+        .filter(|(name, value)| **value != Json::Null && !name.starts_with('_'))
+    {
         let property = table.iter().find(|property| property.name == name);
-        let property = property.ok_or_else(|| Error::bad(format!("The {kind} property '{name}' is unknown.")))?;
+        let property = property
+            .ok_or_else(|| Error::bad(format!("The {kind} property '{name}' is unknown.")))?;
         match property.becomes {
             Becomes::Kept | Becomes::Servers => {}
             Becomes::Fixed if shown.is_none_or(|shown| shown.get(name) == Some(value)) => {}
-            Becomes::Fixed => return Err(Error::bad(format!("The {kind} property '{name}' cannot be changed."))),
+            Becomes::Fixed => {
+                return Err(Error::bad(format!(
+                    "The {kind} property '{name}' cannot be changed."
+                )));
+            }
             Becomes::Only(values) if values.contains(&value.to_text().as_str()) => {}
             Becomes::Only(_) => {
                 let allowed = property.effect;
@@ -79,7 +97,9 @@ pub fn check(kind: &str, body: &Object, table: &[Property], shown: Option<&Objec
                 )));
             }
             Becomes::Refused => {
-                return Err(Error::unsupported(format!("The {kind} property '{name}' with the value {value}")));
+                return Err(Error::unsupported(format!(
+                    "The {kind} property '{name}' with the value {value}"
+                )));
             }
         }
     }
@@ -103,7 +123,9 @@ mod tests {
         let mut body = Object::new();
         body.set(name, value);
         let shown = object! { "c" => 1 };
-        check("thing", &body, TABLE, Some(&shown)).err().map(|error| error.told().to_owned())
+        check("thing", &body, TABLE, Some(&shown))
+            .err()
+            .map(|error| error.told().to_owned())
     }
 
     #[test]
@@ -114,11 +136,20 @@ mod tests {
         for name in ["a", "b", "c", "d", "e", "f"] {
             assert_eq!(told(name, Json::Null), None, "{name}: null is nothing");
         }
-        assert_eq!(told("c", 2.into()).as_deref(), Some("The thing property 'c' cannot be changed."));
-        assert!(told("d", 1.into()).is_some_and(|told| told.starts_with("The thing property 'd' with the value 1")));
+        assert_eq!(
+            told("c", 2.into()).as_deref(),
+            Some("The thing property 'c' cannot be changed.")
+        );
+        assert!(
+            told("d", 1.into())
+                .is_some_and(|told| told.starts_with("The thing property 'd' with the value 1"))
+        );
         assert!(told("e", 2.into()).is_some_and(|told| told.contains("'e'")));
         assert_eq!(told("e", "one".into()), None);
-        assert_eq!(told("f", 1.into()).as_deref(), Some("The thing property 'f' is unknown."));
+        assert_eq!(
+            told("f", 1.into()).as_deref(),
+            Some("The thing property 'f' is unknown.")
+        );
         assert!(is_servers(TABLE, "b") && !is_servers(TABLE, "a") && !is_servers(TABLE, "f"));
     }
 }

@@ -52,7 +52,11 @@ impl RangeRecord {
             }
         };
         set(&mut row, "home", self.home.map(|home| home.0));
-        set(&mut row, "mixedUntil", (self.mixed_until > 0).then_some(self.mixed_until));
+        set(
+            &mut row,
+            "mixedUntil",
+            (self.mixed_until > 0).then_some(self.mixed_until),
+        );
         set(&mut row, "until", self.until_ms);
         Json::Object(row).to_text().into_bytes()
     }
@@ -64,7 +68,12 @@ impl RangeRecord {
         Some(RangeRecord {
             id: short(json.get("id")?)?,
             range: EpkRange::new(epk("min")?, epk("max")?),
-            parents: json.get("parents")?.as_array()?.iter().map(short).collect::<Option<_>>()?,
+            parents: json
+                .get("parents")?
+                .as_array()?
+                .iter()
+                .map(short)
+                .collect::<Option<_>>()?,
             home: number("home").map(PartitionId),
             mixed_until: number("mixedUntil").unwrap_or(0),
             since_ms: number("since")?,
@@ -77,7 +86,10 @@ impl RangeRecord {
     /// # Errors
     /// 500 if it is damaged.
     pub(super) fn read(key: &[u8], value: &[u8]) -> Result<(Rid, RangeRecord)> {
-        let rid = key.get(1..9).and_then(Rid::from_bytes).ok_or_else(Record::damaged)?;
+        let rid = key
+            .get(1..9)
+            .and_then(Rid::from_bytes)
+            .ok_or_else(Record::damaged)?;
         let record = Self::from_json(&own_json(value)?).ok_or_else(Record::damaged)?;
         Ok((rid, record))
     }
@@ -101,8 +113,16 @@ impl Batch {
 fn ancestors(lineage: &Lineage, id: u32) -> Vec<u32> {
     let mut all: Vec<u32> = Vec::new();
     let mut open = vec![id];
-    while let Some(parents) = open.pop().and_then(|id| lineage.get(&id)).map(|range| &range.parents) {
-        let new: Vec<u32> = parents.iter().copied().filter(|id| !all.contains(id)).collect();
+    while let Some(parents) = open
+        .pop()
+        .and_then(|id| lineage.get(&id))
+        .map(|range| &range.parents)
+    {
+        let new: Vec<u32> = parents
+            .iter()
+            .copied()
+            .filter(|id| !all.contains(id))
+            .collect();
         open.extend(&new);
         all.extend(new);
     }
@@ -111,9 +131,21 @@ fn ancestors(lineage: &Lineage, id: u32) -> Vec<u32> {
 }
 
 /// The partition that a row describes, if it lives.
-fn partition(store: &Arc<dyn Store>, lineage: &Lineage, range: &RangeRecord, version: u64) -> Option<Arc<Partition>> {
+fn partition(
+    store: &Arc<dyn Store>,
+    lineage: &Lineage,
+    range: &RangeRecord,
+    version: u64,
+) -> Option<Arc<Partition>> {
     let parents = ancestors(lineage, range.id);
-    let partition = Partition::new(Arc::clone(store), range.id, parents, range.range.clone(), range.home?, version);
+    let partition = Partition::new(
+        Arc::clone(store),
+        range.id,
+        parents,
+        range.range.clone(),
+        range.home?,
+        version,
+    );
     Some(Arc::new(partition.mixed_until(range.mixed_until)))
 }
 
@@ -121,13 +153,26 @@ fn partition(store: &Arc<dyn Store>, lineage: &Lineage, range: &RangeRecord, ver
 ///
 /// # Errors
 /// 500 if they do not tile the hash space.
-pub(super) fn live(store: &Arc<dyn Store>, lineage: &Lineage, version: u64) -> Result<Arc<[Arc<Partition>]>> {
-    let mut live: Vec<_> = lineage.values().filter_map(|range| partition(store, lineage, range, version)).collect();
+pub(super) fn live(
+    store: &Arc<dyn Store>,
+    lineage: &Lineage,
+    version: u64,
+) -> Result<Arc<[Arc<Partition>]>> {
+    let mut live: Vec<_> = lineage
+        .values()
+        .filter_map(|range| partition(store, lineage, range, version))
+        .collect();
     live.sort_by(|a, b| a.range.min.cmp(&b.range.min));
-    let borders = live.windows(2).all(|pair| pair[0].range.max == pair[1].range.min);
+    let borders = live
+        .windows(2)
+        .all(|pair| pair[0].range.max == pair[1].range.min);
     let ends = live.first().is_some_and(|p| p.range.min == Epk::min())
         && live.last().is_some_and(|p| p.range.max == Epk::max());
-    if borders && ends { Ok(live.into()) } else { Err(Record::damaged()) }
+    if borders && ends {
+        Ok(live.into())
+    } else {
+        Err(Record::damaged())
+    }
 }
 
 /// What takes the place of some partitions.
@@ -155,7 +200,9 @@ impl Catalog {
         }
         self.commit(batch)?;
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        state.last_home = homes.last().map_or(state.last_home, |home| state.last_home.max(home.0));
+        state.last_home = homes
+            .last()
+            .map_or(state.last_home, |home| state.last_home.max(home.0));
         Ok(homes)
     }
 
@@ -179,12 +226,21 @@ impl Catalog {
         if !self.has(container) {
             return Err(Error::not_found());
         }
-        let held = sources.iter().map(|source| source.hold()).collect::<Result<Vec<_>>>()?;
+        let held = sources
+            .iter()
+            .map(|source| source.hold())
+            .collect::<Result<Vec<_>>>()?;
         let NewRanges { homes, mixed_until } = finish(&held)?;
         let (lineage, now) = (container.lineage(), self.world.now_ms());
         let gone = |source: &Arc<Partition>| -> Result<RangeRecord> {
-            let range = lineage.get(&source.id).ok_or_else(|| gone_error(source.id))?;
-            Ok(RangeRecord { home: None, until_ms: Some(now), ..range.clone() })
+            let range = lineage
+                .get(&source.id)
+                .ok_or_else(|| gone_error(source.id))?;
+            Ok(RangeRecord {
+                home: None,
+                until_ms: Some(now),
+                ..range.clone()
+            })
         };
         let mut changed = sources.iter().map(gone).collect::<Result<Vec<_>>>()?;
         let parents: Vec<u32> = sources.iter().map(|source| source.id).collect();
@@ -194,9 +250,19 @@ impl Catalog {
         for (id, (home, range)) in (next_id..).zip(homes) {
             batch.deletes.push(super::doomed_key(home.0));
             let (parents, home) = (parents.clone(), Some(home));
-            changed.push(RangeRecord { id, range, parents, home, mixed_until, since_ms: now, until_ms: None });
+            changed.push(RangeRecord {
+                id,
+                range,
+                parents,
+                home,
+                mixed_until,
+                since_ms: now,
+                until_ms: None,
+            });
         }
-        changed.iter().for_each(|range| batch.put_range(container.rid(), range));
+        changed
+            .iter()
+            .for_each(|range| batch.put_range(container.rid(), range));
         sources.iter().for_each(|source| batch.doom(source.home));
         self.commit(batch)?;
         container.change_ranges(&self.store, &changed, now)?;
@@ -204,7 +270,11 @@ impl Catalog {
         sources.iter().for_each(|source| source.enter(Phase::Gone));
         drop(held);
         self.doom(sources.iter().map(|source| source.home.0).collect());
-        Ok(changed.iter().filter(|range| range.until_ms.is_none()).map(|range| range.id).collect())
+        Ok(changed
+            .iter()
+            .filter(|range| range.until_ms.is_none())
+            .map(|range| range.id)
+            .collect())
     }
 }
 
@@ -227,16 +297,33 @@ mod tests {
     #[test]
     fn rows_read_back() {
         let rid = Rid::container(Rid::database(1), 1);
-        for range in [range(1, &[0]), RangeRecord { home: None, mixed_until: 0, until_ms: None, ..range(2, &[]) }] {
-            assert_eq!(RangeRecord::read(&key(rid, range.id), &range.text()).expect("a row"), (rid, range));
+        for range in [
+            range(1, &[0]),
+            RangeRecord {
+                home: None,
+                mixed_until: 0,
+                until_ms: None,
+                ..range(2, &[])
+            },
+        ] {
+            assert_eq!(
+                RangeRecord::read(&key(rid, range.id), &range.text()).expect("a row"),
+                (rid, range)
+            );
         }
         assert!(RangeRecord::read(b"\x22", b"{}").is_err());
     }
 
     #[test]
     fn all_ancestors_are_named_once() {
-        let lineage: Lineage =
-            [range(0, &[]), range(1, &[0]), range(2, &[0]), range(3, &[1, 2])].map(|r| (r.id, r)).into();
+        let lineage: Lineage = [
+            range(0, &[]),
+            range(1, &[0]),
+            range(2, &[0]),
+            range(3, &[1, 2]),
+        ]
+        .map(|r| (r.id, r))
+        .into();
         assert_eq!(ancestors(&lineage, 3), [0, 1, 2]);
         assert!(ancestors(&lineage, 0).is_empty());
     }

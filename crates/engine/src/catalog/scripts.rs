@@ -27,7 +27,10 @@ pub struct Script {
 const PROPERTIES: &[Property] = &[
     kept("id", "kept"),
     kept("body", "kept as it is; compiled when it runs"),
-    kept("triggerType", "kept, of triggers: `Pre` or `Post`, in any case"),
+    kept(
+        "triggerType",
+        "kept, of triggers: `Pre` or `Post`, in any case",
+    ),
     kept(
         "triggerOperation",
         "kept, of triggers: `All`, `Create`, `Update`, `Delete`, `Replace` or `Upsert`, in any case",
@@ -74,7 +77,11 @@ const KINDS: [KindRow; 3] = [
 
 impl ScriptKind {
     /// All kinds.
-    pub const ALL: [ScriptKind; 3] = [ScriptKind::Procedure, ScriptKind::Trigger, ScriptKind::Function];
+    pub const ALL: [ScriptKind; 3] = [
+        ScriptKind::Procedure,
+        ScriptKind::Trigger,
+        ScriptKind::Function,
+    ];
 
     /// How many of this kind a container may have.
     pub(crate) fn most(self) -> usize {
@@ -82,7 +89,10 @@ impl ScriptKind {
     }
 
     fn row(self) -> &'static KindRow {
-        KINDS.iter().find(|row| row.kind == self).expect("every kind has a row")
+        KINDS
+            .iter()
+            .find(|row| row.kind == self)
+            .expect("every kind has a row")
     }
 }
 
@@ -94,24 +104,45 @@ impl From<ScriptKind> for Kind {
 
 impl Script {
     pub(super) fn from_record(record: Record) -> Result<Script> {
-        let row = KINDS.iter().find(|row| row.record == record.kind).ok_or_else(Record::damaged)?;
-        Ok(Script { kind: row.kind, meta: record.meta, body: record.body })
+        let row = KINDS
+            .iter()
+            .find(|row| row.record == record.kind)
+            .ok_or_else(Record::damaged)?;
+        Ok(Script {
+            kind: row.kind,
+            meta: record.meta,
+            body: record.body,
+        })
     }
 
     /// A procedure that stands in no catalog.
     pub fn procedure(id: &str, source: &str) -> Script {
-        let meta = Meta { rid: Rid::database(0), ts: 0, etag: 0 };
-        Script { kind: ScriptKind::Procedure, meta, body: object! { "id" => id, "body" => source } }
+        let meta = Meta {
+            rid: Rid::database(0),
+            ts: 0,
+            etag: 0,
+        };
+        Script {
+            kind: ScriptKind::Procedure,
+            meta,
+            body: object! { "id" => id, "body" => source },
+        }
     }
 
     /// Its id.
     pub fn id(&self) -> &str {
-        self.body.get("id").and_then(Json::as_str).unwrap_or_default()
+        self.body
+            .get("id")
+            .and_then(Json::as_str)
+            .unwrap_or_default()
     }
 
     /// Its source text.
     pub fn source(&self) -> &str {
-        self.body.get("body").and_then(Json::as_str).unwrap_or_default()
+        self.body
+            .get("body")
+            .and_then(Json::as_str)
+            .unwrap_or_default()
     }
 
     /// A trigger's `triggerType`: `Pre` or `Post`.
@@ -126,7 +157,12 @@ impl Script {
 
     /// As a client reads it.
     pub fn resource(&self, container: &Container, created: bool) -> Resource {
-        let link = format!("{}{}/{}/", container.self_link(), self.kind.row().segment, self.meta.rid);
+        let link = format!(
+            "{}{}/{}/",
+            container.self_link(),
+            self.kind.row().segment,
+            self.meta.rid
+        );
         Resource {
             body: self.meta.text(&self.body, &link, &[]),
             etag: self.meta.etag_text(),
@@ -145,12 +181,19 @@ fn checked_body(kind: ScriptKind, body: &Object) -> Result<Object> {
                 "The input content is invalid because the required properties - '{member}; ' - are missing"
             ))
         };
-        let text = body.get(member).and_then(Json::as_str).ok_or_else(missing)?;
+        let text = body
+            .get(member)
+            .and_then(Json::as_str)
+            .ok_or_else(missing)?;
         checked.set(*member, text);
     }
     resource_id(&checked)?;
     properties::check("script", body, kind.row().members, None)?;
-    if checked.get("body").and_then(Json::as_str).is_some_and(|source| source.trim().is_empty()) {
+    if checked
+        .get("body")
+        .and_then(Json::as_str)
+        .is_some_and(|source| source.trim().is_empty())
+    {
         return Err(Error::new(
             ErrorKind::ScriptCompile,
             "Encountered exception while compiling Javascript. The body is empty.",
@@ -171,9 +214,12 @@ const TRIGGER_OPERATIONS: &[&str] = &["All", "Create", "Update", "Delete", "Repl
 fn one_of(body: &Object, name: &str, allowed: &[&'static str]) -> Result<&'static str> {
     let text = body.get(name).and_then(Json::as_str).unwrap_or_default();
     let found = allowed.iter().find(|word| word.eq_ignore_ascii_case(text));
-    found
-        .copied()
-        .ok_or_else(|| Error::bad(format!("The {name} '{text}' is invalid; it is one of {}.", allowed.join(", "))))
+    found.copied().ok_or_else(|| {
+        Error::bad(format!(
+            "The {name} '{text}' is invalid; it is one of {}.",
+            allowed.join(", ")
+        ))
+    })
 }
 
 impl Catalog {
@@ -181,10 +227,18 @@ impl Catalog {
     ///
     /// # Errors
     /// 404.
-    pub fn find_script(&self, container: &Container, kind: ScriptKind, id: Id<'_>) -> Result<Arc<Script>> {
+    pub fn find_script(
+        &self,
+        container: &Container,
+        kind: ScriptKind,
+        id: Id<'_>,
+    ) -> Result<Arc<Script>> {
         let found = match id {
             Id::Name(name) => container.script(kind, name),
-            Id::Rid(rid) => container.scripts(kind).into_iter().find(|s| s.meta.rid == rid),
+            Id::Rid(rid) => container
+                .scripts(kind)
+                .into_iter()
+                .find(|s| s.meta.rid == rid),
         };
         found.ok_or_else(Error::not_found)
     }
@@ -215,9 +269,22 @@ impl Catalog {
             ));
         }
         let created = rid.is_none();
-        let rid =
-            rid.unwrap_or_else(|| Rid::child(container.rid(), kind.row().child, self.world.random() % CHILD_NUMBERS));
-        self.put_script(container, Script { kind, meta: self.new_meta(rid), body }, created)
+        let rid = rid.unwrap_or_else(|| {
+            Rid::child(
+                container.rid(),
+                kind.row().child,
+                self.world.random() % CHILD_NUMBERS,
+            )
+        });
+        self.put_script(
+            container,
+            Script {
+                kind,
+                meta: self.new_meta(rid),
+                body,
+            },
+            created,
+        )
     }
 
     /// Replaces a script.
@@ -243,7 +310,15 @@ impl Catalog {
             }
             container.remove_script(kind, old.id());
         }
-        self.put_script(container, Script { kind, meta: self.new_meta(old.meta.rid), body }, false)
+        self.put_script(
+            container,
+            Script {
+                kind,
+                meta: self.new_meta(old.meta.rid),
+                body,
+            },
+            false,
+        )
     }
 
     /// Deletes a script.
@@ -268,8 +343,12 @@ impl Catalog {
     }
 
     fn put_script(&self, container: &Container, script: Script, created: bool) -> Result<Resource> {
-        let record =
-            Record { kind: script.kind.into(), meta: script.meta, body: script.body.clone(), kept: Object::new() };
+        let record = Record {
+            kind: script.kind.into(),
+            meta: script.meta,
+            body: script.body.clone(),
+            kept: Object::new(),
+        };
         let mut batch = Batch::default();
         batch.put(&record);
         self.commit(batch)?;
@@ -281,7 +360,9 @@ impl Catalog {
 
 fn check_etag(script: &Script, if_match: Option<&str>) -> Result<()> {
     match if_match {
-        Some(wanted) if !etag_matches(wanted, &script.meta.etag_text()) => Err(Error::precondition_failed()),
+        Some(wanted) if !etag_matches(wanted, &script.meta.etag_text()) => {
+            Err(Error::precondition_failed())
+        }
         _ => Ok(()),
     }
 }

@@ -51,13 +51,22 @@ const PROPERTIES: &[Property] = &[
         "kept and completed: `/\"_etag\"/?` is excluded unless named; composite indexes have 2 to 8 paths, 100 in all",
     ),
     kept("defaultTtl", "kept: -1 or 1 to 2,147,483,647 seconds"),
-    kept("uniqueKeyPolicy", "kept: up to 10 keys of up to 16 paths; cannot be changed"),
-    kept("computedProperties", "kept: up to 20, compiled when they are set"),
+    kept(
+        "uniqueKeyPolicy",
+        "kept: up to 10 keys of up to 16 paths; cannot be changed",
+    ),
+    kept(
+        "computedProperties",
+        "kept: up to 20, compiled when they are set",
+    ),
     kept(
         "conflictResolutionPolicy",
         "kept if the mode is `LastWriterWins`, without effect in one region; `Custom` is refused by name",
     ),
-    kept("geospatialConfig", "kept: type `Geography`, which is also the default, or `Geometry`"),
+    kept(
+        "geospatialConfig",
+        "kept: type `Geography`, which is also the default, or `Geometry`",
+    ),
     kept(
         "changeFeedPolicy",
         "kept: `retentionDuration` of 0 to 43,200 minutes, for which every version of an item is kept; 0 keeps only the latest",
@@ -66,16 +75,31 @@ const PROPERTIES: &[Property] = &[
         "vectorEmbeddingPolicy",
         "kept: up to 4,096 dimensions of float32, float16, int8 or uint8, compared by cosine, dotproduct or euclidean; what is said of a path cannot be changed",
     ),
-    kept("fullTextPolicy", "kept: languages en-US, de-DE, es-ES, fr-FR, it-IT, pt-BR, pt-PT"),
-    kept("clientEncryptionPolicy", "kept and checked: what clients encrypt, and with which key; cannot be changed"),
+    kept(
+        "fullTextPolicy",
+        "kept: languages en-US, de-DE, es-ES, fr-FR, it-IT, pt-BR, pt-PT",
+    ),
+    kept(
+        "clientEncryptionPolicy",
+        "kept and checked: what clients encrypt, and with which key; cannot be changed",
+    ),
     refused("analyticalStorageTtl", "refused by name"),
     refused("materializedViewDefinition", "refused by name"),
     refused("globalSecondaryIndexDefinition", "refused by name"),
     refused("dataMaskingPolicy", "refused by name"),
     refused("schemaPolicy", "refused by name"),
-    servers("statistics", "the server's own: accepted, since clients send back what they read, and not kept"),
-    servers("documentsLink", "the server's own: accepted, since clients send back what they read, and not kept"),
-    servers("ownerResourceId", "the server's own: accepted, since clients send back what they read, and not kept"),
+    servers(
+        "statistics",
+        "the server's own: accepted, since clients send back what they read, and not kept",
+    ),
+    servers(
+        "documentsLink",
+        "the server's own: accepted, since clients send back what they read, and not kept",
+    ),
+    servers(
+        "ownerResourceId",
+        "the server's own: accepted, since clients send back what they read, and not kept",
+    ),
 ];
 
 impl Settings {
@@ -107,7 +131,8 @@ impl Settings {
             "conflictResolutionPolicy" => conflicts,
         };
         let search = Search::from_body(body, &policy, &mut shown)?;
-        let encryption = EncryptionPolicy::from_json(body.get("clientEncryptionPolicy"), &partition_key)?;
+        let encryption =
+            EncryptionPolicy::from_json(body.get("clientEncryptionPolicy"), &partition_key)?;
         if let Some(encryption) = &encryption {
             shown.push_new("clientEncryptionPolicy", encryption.shown.clone());
         }
@@ -116,11 +141,21 @@ impl Settings {
         }
         let retention_minutes = read_retention(body.get("changeFeedPolicy"))?;
         if let Some(minutes) = retention_minutes {
-            shown.push_new("changeFeedPolicy", Json::Object(object! { "retentionDuration" => minutes }));
+            shown.push_new(
+                "changeFeedPolicy",
+                Json::Object(object! { "retentionDuration" => minutes }),
+            );
         }
-        let retention_seconds = retention_minutes.filter(|minutes| *minutes > 0).map(|minutes| u64::from(minutes) * 60);
+        let retention_seconds = retention_minutes
+            .filter(|minutes| *minutes > 0)
+            .map(|minutes| u64::from(minutes) * 60);
         if !computed_properties.is_empty() {
-            shown.push_new("computedProperties", body.get("computedProperties").cloned().unwrap_or(Json::Null));
+            shown.push_new(
+                "computedProperties",
+                body.get("computedProperties")
+                    .cloned()
+                    .unwrap_or(Json::Null),
+            );
         }
         let policy = Arc::new(policy);
         Ok(Settings {
@@ -141,7 +176,11 @@ impl Settings {
     /// # Errors
     /// 400 for what cannot change.
     pub fn check_replaces(&self, old: &Settings) -> Result<()> {
-        let fixed = |name: &str| Error::bad(format!("The container property '{name}' cannot be changed."));
+        let fixed = |name: &str| {
+            Error::bad(format!(
+                "The container property '{name}' cannot be changed."
+            ))
+        };
         if self.body.get("id") != old.body.get("id") {
             return Err(fixed("id"));
         }
@@ -151,13 +190,19 @@ impl Settings {
         if self.unique_keys != old.unique_keys {
             return Err(fixed("uniqueKeyPolicy"));
         }
-        let encryption = |settings: &Self| settings.encryption.as_ref().map(|policy| policy.shown.to_text());
+        let encryption = |settings: &Self| {
+            settings
+                .encryption
+                .as_ref()
+                .map(|policy| policy.shown.to_text())
+        };
         if encryption(self) != encryption(old) {
             return Err(Error::bad(
                 "'clientEncryptionPolicy' cannot be changed as part of collection replace operation.",
             ));
         }
-        self.search.check_replaces(&self.policy, &old.search, &old.policy)
+        self.search
+            .check_replaces(&self.policy, &old.search, &old.policy)
     }
 
     /// Whether the partition key is the id, so that its index entry is the id's.
@@ -183,15 +228,29 @@ pub fn read_ttl(value: &Json) -> Option<i32> {
 
 fn read_unique_keys(policy: Option<&Json>) -> Result<Vec<Vec<Vec<String>>>> {
     let bad = || Error::bad("The unique key policy is invalid.");
-    let Some(policy) = policy.filter(|p| !matches!(p, Json::Null)) else { return Ok(Vec::new()) };
-    let Some(keys) = policy.as_object().ok_or_else(bad)?.get("uniqueKeys") else { return Ok(Vec::new()) };
+    let Some(policy) = policy.filter(|p| !matches!(p, Json::Null)) else {
+        return Ok(Vec::new());
+    };
+    let Some(keys) = policy.as_object().ok_or_else(bad)?.get("uniqueKeys") else {
+        return Ok(Vec::new());
+    };
     let keys = keys.as_array().ok_or_else(bad)?;
     if keys.len() > UNIQUE_KEYS {
         return Err(bad());
     }
     let names = |path: &Json| -> Result<Vec<String>> {
-        let names: Vec<String> = path.as_str().ok_or_else(bad)?.split('/').skip(1).map(str::to_owned).collect();
-        if names.is_empty() || names.iter().any(String::is_empty) { Err(bad()) } else { Ok(names) }
+        let names: Vec<String> = path
+            .as_str()
+            .ok_or_else(bad)?
+            .split('/')
+            .skip(1)
+            .map(str::to_owned)
+            .collect();
+        if names.is_empty() || names.iter().any(String::is_empty) {
+            Err(bad())
+        } else {
+            Ok(names)
+        }
     };
     keys.iter()
         .map(|key| {
@@ -212,38 +271,71 @@ fn read_retention(policy: Option<&Json>) -> Result<Option<u32>> {
              to {RETENTION_MINUTES}."
         ))
     };
-    let Some(policy) = policy.filter(|p| !matches!(p, Json::Null)) else { return Ok(None) };
+    let Some(policy) = policy.filter(|p| !matches!(p, Json::Null)) else {
+        return Ok(None);
+    };
     let policy = policy.as_object().ok_or_else(bad)?;
     if policy.iter().any(|(name, _)| name != "retentionDuration") {
         return Err(bad());
     }
-    let Some(minutes) = policy.get("retentionDuration") else { return Ok(None) };
+    let Some(minutes) = policy.get("retentionDuration") else {
+        return Ok(None);
+    };
     let minutes = minutes.as_i64().and_then(|n| u32::try_from(n).ok());
-    minutes.filter(|minutes| *minutes <= RETENTION_MINUTES).map(Some).ok_or_else(bad)
+    minutes
+        .filter(|minutes| *minutes <= RETENTION_MINUTES)
+        .map(Some)
+        .ok_or_else(bad)
 }
 
 fn read_computed(list: Option<&Json>) -> Result<Vec<(String, String)>> {
-    let bad = || Error::bad("The computed properties are invalid: each needs a 'name' and a 'query'.");
-    let Some(list) = list.filter(|l| !matches!(l, Json::Null)) else { return Ok(Vec::new()) };
-    let list = list.as_array().ok_or_else(|| Error::bad("One of the specified inputs is invalid"))?;
+    let bad =
+        || Error::bad("The computed properties are invalid: each needs a 'name' and a 'query'.");
+    let Some(list) = list.filter(|l| !matches!(l, Json::Null)) else {
+        return Ok(Vec::new());
+    };
+    let list = list
+        .as_array()
+        .ok_or_else(|| Error::bad("One of the specified inputs is invalid"))?;
     if list.len() > COMPUTED_PROPERTIES {
-        return Err(Error::bad(format!("A container has at most {COMPUTED_PROPERTIES} computed properties.")));
+        return Err(Error::bad(format!(
+            "A container has at most {COMPUTED_PROPERTIES} computed properties."
+        )));
     }
-    let text = |entry: &Json, name: &str| entry.get(name).and_then(Json::as_str).map(str::to_owned).ok_or_else(bad);
-    list.iter().map(|entry| Ok((text(entry, "name")?, text(entry, "query")?))).collect()
+    let text = |entry: &Json, name: &str| {
+        entry
+            .get(name)
+            .and_then(Json::as_str)
+            .map(str::to_owned)
+            .ok_or_else(bad)
+    };
+    list.iter()
+        .map(|entry| Ok((text(entry, "name")?, text(entry, "query")?)))
+        .collect()
 }
 
 /// There is one write region, so conflicts never arise; the policy is kept for reads.
 fn conflict_policy(policy: Option<&Json>) -> Result<Json> {
     let default = object! { "mode" => "LastWriterWins", "conflictResolutionPath" => "/_ts",
     "conflictResolutionProcedure" => "" };
-    let Some(policy) = policy.filter(|p| !matches!(p, Json::Null)) else { return Ok(Json::Object(default)) };
-    let mode = policy.get("mode").and_then(Json::as_str).unwrap_or("LastWriterWins");
+    let Some(policy) = policy.filter(|p| !matches!(p, Json::Null)) else {
+        return Ok(Json::Object(default));
+    };
+    let mode = policy
+        .get("mode")
+        .and_then(Json::as_str)
+        .unwrap_or("LastWriterWins");
     if !mode.eq_ignore_ascii_case("LastWriterWins") {
-        return Err(Error::unsupported(format!("The conflict resolution mode '{mode}'")));
+        return Err(Error::unsupported(format!(
+            "The conflict resolution mode '{mode}'"
+        )));
     }
     let mut shown = default;
-    if let Some(path) = policy.get("conflictResolutionPath").and_then(Json::as_str).filter(|p| !p.is_empty()) {
+    if let Some(path) = policy
+        .get("conflictResolutionPath")
+        .and_then(Json::as_str)
+        .filter(|p| !p.is_empty())
+    {
         shown.set("conflictResolutionPath", path);
     }
     Ok(Json::Object(shown))
@@ -255,14 +347,25 @@ mod tests {
     use orrery_model::json::parse;
 
     fn settings(text: &str) -> Result<Settings> {
-        Settings::from_body(parse(text.as_bytes()).expect("JSON").as_object().expect("object"))
+        Settings::from_body(
+            parse(text.as_bytes())
+                .expect("JSON")
+                .as_object()
+                .expect("object"),
+        )
     }
 
     #[test]
     fn a_read_shows_what_was_left_out() {
-        let settings = settings(r#"{"id":"c","partitionKey":{"paths":["/pk"]},"defaultTtl":5}"#).expect("settings");
-        for name in ["indexingPolicy", "uniqueKeyPolicy", "conflictResolutionPolicy", "geospatialConfig", "defaultTtl"]
-        {
+        let settings = settings(r#"{"id":"c","partitionKey":{"paths":["/pk"]},"defaultTtl":5}"#)
+            .expect("settings");
+        for name in [
+            "indexingPolicy",
+            "uniqueKeyPolicy",
+            "conflictResolutionPolicy",
+            "geospatialConfig",
+            "defaultTtl",
+        ] {
             assert!(settings.body.get(name).is_some(), "{name}");
         }
         assert_eq!(settings.default_ttl, Some(5));
@@ -273,17 +376,38 @@ mod tests {
     fn what_is_not_offered_is_refused_by_name() {
         for (member, named) in [
             (r#""analyticalStorageTtl":-1"#, "analyticalStorageTtl"),
-            (r#""changeFeedPolicy":{"retentionDuration":-1}"#, "change feed policy"),
-            (r#""changeFeedPolicy":{"retentionDuration":1.5}"#, "change feed policy"),
-            (r#""changeFeedPolicy":{"retentionDuration":43201}"#, "change feed policy"),
-            (r#""changeFeedPolicy":{"retentionDuration":5,"more":1}"#, "change feed policy"),
+            (
+                r#""changeFeedPolicy":{"retentionDuration":-1}"#,
+                "change feed policy",
+            ),
+            (
+                r#""changeFeedPolicy":{"retentionDuration":1.5}"#,
+                "change feed policy",
+            ),
+            (
+                r#""changeFeedPolicy":{"retentionDuration":43201}"#,
+                "change feed policy",
+            ),
+            (
+                r#""changeFeedPolicy":{"retentionDuration":5,"more":1}"#,
+                "change feed policy",
+            ),
             (r#""changeFeedPolicy":5"#, "change feed policy"),
             (r#""wheels":4"#, "wheels"),
             (r#""defaultTtl":0"#, "ttl"),
             (r#""conflictResolutionPolicy":{"mode":"Custom"}"#, "Custom"),
-            (r#""uniqueKeyPolicy":{"uniqueKeys":[{"paths":[]}]}"#, "unique key"),
-            (r#""computedProperties":{"name":"a","query":"q"}"#, "One of the specified inputs is invalid"),
-            (r#""computedProperties":[{"name":"a"}]"#, "each needs a 'name' and a 'query'"),
+            (
+                r#""uniqueKeyPolicy":{"uniqueKeys":[{"paths":[]}]}"#,
+                "unique key",
+            ),
+            (
+                r#""computedProperties":{"name":"a","query":"q"}"#,
+                "One of the specified inputs is invalid",
+            ),
+            (
+                r#""computedProperties":[{"name":"a"}]"#,
+                "each needs a 'name' and a 'query'",
+            ),
         ] {
             let error = settings(&format!(r#"{{"id":"c",{member}}}"#)).expect_err(member);
             assert!(error.told().contains(named), "{error}");
@@ -292,13 +416,28 @@ mod tests {
 
     #[test]
     fn versions_are_kept_for_as_long_as_the_policy_says() {
-        let seconds = |policy: &str| settings(&format!(r#"{{"id":"c"{policy}}}"#)).expect(policy).retention_seconds;
+        let seconds = |policy: &str| {
+            settings(&format!(r#"{{"id":"c"{policy}}}"#))
+                .expect(policy)
+                .retention_seconds
+        };
         assert_eq!(seconds(""), None);
         assert_eq!(seconds(r#","changeFeedPolicy":{}"#), None);
-        assert_eq!(seconds(r#","changeFeedPolicy":{"retentionDuration":0}"#), None);
-        assert_eq!(seconds(r#","changeFeedPolicy":{"retentionDuration":10}"#), Some(600));
-        let kept = settings(r#"{"id":"c","changeFeedPolicy":{"retentionDuration":10}}"#).expect("settings").body;
-        assert_eq!(kept.get("changeFeedPolicy").map(Json::to_text), Some(r#"{"retentionDuration":10}"#.into()));
+        assert_eq!(
+            seconds(r#","changeFeedPolicy":{"retentionDuration":0}"#),
+            None
+        );
+        assert_eq!(
+            seconds(r#","changeFeedPolicy":{"retentionDuration":10}"#),
+            Some(600)
+        );
+        let kept = settings(r#"{"id":"c","changeFeedPolicy":{"retentionDuration":10}}"#)
+            .expect("settings")
+            .body;
+        assert_eq!(
+            kept.get("changeFeedPolicy").map(Json::to_text),
+            Some(r#"{"retentionDuration":10}"#.into())
+        );
     }
 
     #[test]

@@ -85,7 +85,11 @@ fn head_text(name: &str, moment: &Moment, note: &Object) -> Vec<u8> {
 
 fn read_head(text: &[u8]) -> Result<SnapshotInfo> {
     let json = own_json(text)?;
-    let number = |name: &str| json.get(name).and_then(Json::as_i64).and_then(|n| u64::try_from(n).ok());
+    let number = |name: &str| {
+        json.get(name)
+            .and_then(Json::as_i64)
+            .and_then(|n| u64::try_from(n).ok())
+    };
     let read = || {
         Some(SnapshotInfo {
             name: json.get("name")?.as_str()?.to_owned(),
@@ -115,9 +119,15 @@ fn moved(key: &[u8], value: &[u8], homes: &Homes) -> Result<Vec<u8>> {
         return Ok(value.to_vec());
     }
     let (_, range) = RangeRecord::read(key, value)?;
-    let Some(home) = range.home else { return Ok(value.to_vec()) };
+    let Some(home) = range.home else {
+        return Ok(value.to_vec());
+    };
     let new = homes.get(&home).copied().ok_or_else(Record::damaged)?;
-    Ok(RangeRecord { home: Some(new), ..range }.text())
+    Ok(RangeRecord {
+        home: Some(new),
+        ..range
+    }
+    .text())
 }
 
 /// The row of a container whose life begins in this millisecond: session tokens of other lives say nothing about it.
@@ -135,7 +145,10 @@ impl Stopped<'_> {
     pub fn reached(&self) -> Result<HashMap<Rid, Reached>> {
         let mut all = HashMap::new();
         for container in self.catalog.all_containers() {
-            let mut reached = Reached { lsn: 0, next_number: container.numbers_used() };
+            let mut reached = Reached {
+                lsn: 0,
+                next_number: container.numbers_used(),
+            };
             for partition in container.partitions().iter() {
                 reached.lsn = reached.lsn.max(partition.stored()?.head().lsn);
             }
@@ -158,24 +171,51 @@ impl Stopped<'_> {
             bytes += counters.bytes;
             partitions.push((partition.home, snapshot));
         }
-        let (taken_ms, containers) = (self.catalog.world.now_ms(), self.catalog.all_containers().len());
-        Ok(Moment { rows, partitions, taken_ms, containers, items, bytes })
+        let (taken_ms, containers) = (
+            self.catalog.world.now_ms(),
+            self.catalog.all_containers().len(),
+        );
+        Ok(Moment {
+            rows,
+            partitions,
+            taken_ms,
+            containers,
+            items,
+            bytes,
+        })
     }
 
     /// Ranges that came after the snapshot stay known as ranges that were, in containers that come back: their ids are
     /// not used again.
     fn keep_lineages(&self, batch: &mut Batch) -> Result<()> {
         let mut come: HashMap<Rid, Vec<u32>> = HashMap::new();
-        for (key, value) in batch.puts.iter().filter(|(key, _)| key.first() == Some(&RANGE)) {
+        for (key, value) in batch
+            .puts
+            .iter()
+            .filter(|(key, _)| key.first() == Some(&RANGE))
+        {
             let (container, range) = RangeRecord::read(key, value)?;
             come.entry(container).or_default().push(range.id);
         }
         let now = self.catalog.world.now_ms();
         for container in self.catalog.all_containers() {
-            let Some(come) = come.get(&container.rid()) else { continue };
-            for range in container.lineage().values().filter(|range| !come.contains(&range.id)) {
+            let Some(come) = come.get(&container.rid()) else {
+                continue;
+            };
+            for range in container
+                .lineage()
+                .values()
+                .filter(|range| !come.contains(&range.id))
+            {
                 let until_ms = range.until_ms.or(Some(now));
-                batch.put_range(container.rid(), &RangeRecord { home: None, until_ms, ..range.clone() });
+                batch.put_range(
+                    container.rid(),
+                    &RangeRecord {
+                        home: None,
+                        until_ms,
+                        ..range.clone()
+                    },
+                );
             }
         }
         Ok(())
@@ -196,15 +236,26 @@ impl Stopped<'_> {
         let mut batch = Batch::default();
         batch.begin_age(age);
         if let Some((_, homes)) = kept {
-            batch.deletes.extend(homes.values().map(|home| doomed_key(home.0)));
+            batch
+                .deletes
+                .extend(homes.values().map(|home| doomed_key(home.0)));
         }
-        self.partitions.iter().for_each(|partition| batch.doom(partition.home));
+        self.partitions
+            .iter()
+            .for_each(|partition| batch.doom(partition.home));
         catalog.commit(batch)?;
         catalog.enter_age(age);
         catalog.become_like(fresh);
         // In this order: whoever finds one gone finds those that came.
-        self.partitions.iter().for_each(|partition| partition.enter(Phase::Gone));
-        catalog.doom(self.partitions.iter().map(|partition| partition.home.0).collect());
+        self.partitions
+            .iter()
+            .for_each(|partition| partition.enter(Phase::Gone));
+        catalog.doom(
+            self.partitions
+                .iter()
+                .map(|partition| partition.home.0)
+                .collect(),
+        );
         // The restoration has taken place; what cannot be removed now is before the next one.
         let _ = catalog.forget_other_ages();
         Ok(())
@@ -212,12 +263,24 @@ impl Stopped<'_> {
 
     /// The rows of the catalog when a snapshot is in the place of everything; none without one.
     fn rows_of(&self, kept: Option<(&Kept, &Homes)>) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
-        let Some((kept, homes)) = kept else { return Ok(Vec::new()) };
+        let Some((kept, homes)) = kept else {
+            return Ok(Vec::new());
+        };
         let mut batch = Batch::default();
         // Lives of containers are told apart by when they began, and listed by it.
-        let newest = self.catalog.all_containers().iter().map(|container| container.created()).max();
-        let mut began = self.catalog.world.now_ms().max(newest.map_or(0, |newest| newest + 1));
-        let (mut containers, others): (Vec<_>, Vec<_>) = kept.rows.iter().partition(|(key, _)| is_container(key));
+        let newest = self
+            .catalog
+            .all_containers()
+            .iter()
+            .map(|container| container.created())
+            .max();
+        let mut began = self
+            .catalog
+            .world
+            .now_ms()
+            .max(newest.map_or(0, |newest| newest + 1));
+        let (mut containers, others): (Vec<_>, Vec<_>) =
+            kept.rows.iter().partition(|(key, _)| is_container(key));
         containers.sort_by_key(|(_, value)| created_of(value));
         for (key, value) in others {
             batch.puts.push((key.clone(), moved(key, value, homes)?));
@@ -237,8 +300,12 @@ fn is_container(key: &[u8]) -> bool {
 
 /// The millisecond in which a container was created; 0 for a row that makes no sense, which is noticed elsewhere.
 fn created_of(row: &[u8]) -> u64 {
-    let created = Record::read(row).ok().and_then(|record| record.kept.get("created").and_then(Json::as_i64));
-    created.and_then(|created| u64::try_from(created).ok()).unwrap_or(0)
+    let created = Record::read(row)
+        .ok()
+        .and_then(|record| record.kept.get("created").and_then(Json::as_i64));
+    created
+        .and_then(|created| u64::try_from(created).ok())
+        .unwrap_or(0)
 }
 
 impl Catalog {
@@ -249,18 +316,29 @@ impl Catalog {
     /// What the store reports.
     pub fn stop<T>(&self, work: impl FnOnce(Stopped<'_>) -> Result<T>) -> Result<T> {
         let writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let partitions: Vec<Arc<Partition>> =
-            self.all_containers().iter().flat_map(|container| container.partitions().to_vec()).collect();
+        let partitions: Vec<Arc<Partition>> = self
+            .all_containers()
+            .iter()
+            .flat_map(|container| container.partitions().to_vec())
+            .collect();
         // The guards borrow from a list of their own, which outlives them.
         let held = partitions.clone();
         let still = held.iter().map(|partition| partition.still()).collect();
         self.home.sync()?;
-        work(Stopped { catalog: self, partitions, _still: still, _writing: writing })
+        work(Stopped {
+            catalog: self,
+            partitions,
+            _still: still,
+            _writing: writing,
+        })
     }
 
     /// Another catalog on the same store, in memory only, of these rows.
     fn like(&self, rows: &[(Vec<u8>, Vec<u8>)]) -> Result<Catalog> {
-        let options = ThroughputOptions { burst_capacity: self.bursts, ..ThroughputOptions::default() };
+        let options = ThroughputOptions {
+            burst_capacity: self.bursts,
+            ..ThroughputOptions::default()
+        };
         let like = Catalog::empty(Arc::clone(&self.store), Arc::clone(&self.world), options);
         like.fill(rows.iter().map(|(key, value)| (&key[..], &value[..])))?;
         Ok(like)
@@ -268,8 +346,14 @@ impl Catalog {
 
     /// Takes over what another has in memory.
     fn become_like(&self, other: Catalog) {
-        let mut fresh = other.state.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let shared = other.shared.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut fresh = other
+            .state
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner);
+        let shared = other
+            .shared
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner);
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         fresh.last_home = fresh.last_home.max(state.last_home);
         *state = fresh;
@@ -298,10 +382,17 @@ impl Catalog {
     fn heads(&self) -> Result<Vec<(u64, SnapshotInfo)>> {
         let snapshot = self.home.snapshot()?;
         let mut heads = Vec::new();
-        for row in scan(snapshot.as_ref(), &keys::tagged(SNAPSHOT), Direction::Forward) {
+        for row in scan(
+            snapshot.as_ref(),
+            &keys::tagged(SNAPSHOT),
+            Direction::Forward,
+        ) {
             let (key, value) = row?;
             if key.len() == head_key(0).len() {
-                heads.push((keys::number(&key[1..]).ok_or_else(Record::damaged)?, read_head(&value)?));
+                heads.push((
+                    keys::number(&key[1..]).ok_or_else(Record::damaged)?,
+                    read_head(&value)?,
+                ));
             }
         }
         Ok(heads)
@@ -312,7 +403,10 @@ impl Catalog {
     /// # Errors
     /// 404; what the store reports.
     pub fn kept(&self, name: &str) -> Result<Kept> {
-        let found = self.heads()?.into_iter().find(|(_, head)| head.name == name);
+        let found = self
+            .heads()?
+            .into_iter()
+            .find(|(_, head)| head.name == name);
         let (number, _) = found.ok_or_else(|| missing(name))?;
         self.read_kept(number)
     }
@@ -326,7 +420,11 @@ impl Catalog {
             homes.extend(home_in(&key[prefix..], &value)?);
             rows.push((key[prefix..].to_vec(), value.to_vec()));
         }
-        Ok(Kept { number, rows, homes })
+        Ok(Kept {
+            number,
+            rows,
+            homes,
+        })
     }
 
     /// Keeps a moment under a name, with the homes of its partitions' copies; an older snapshot of the name goes.
@@ -339,14 +437,26 @@ impl Catalog {
         let number = heads.iter().map(|(number, _)| *number).max().unwrap_or(0) + 1;
         self.forget_rows(&heads.iter().map(|(number, _)| *number).collect::<Vec<_>>())?;
         let row = |(key, value): &(Vec<u8>, Vec<u8>)| -> Result<_> {
-            Ok(([head_key(number), key.clone()].concat(), Some(moved(key, value, homes)?)))
+            Ok((
+                [head_key(number), key.clone()].concat(),
+                Some(moved(key, value, homes)?),
+            ))
         };
         self.commit_in_pieces(moment.rows.iter().map(row))?;
         let mut batch = Batch::default();
-        batch.puts.push((head_key(number), head_text(name, moment, note)));
-        batch.deletes.extend(homes.values().map(|home| doomed_key(home.0)));
-        let older = heads.iter().find(|(_, head)| head.name == name).map(|(number, _)| self.read_kept(*number));
-        let freed = older.transpose()?.map_or_else(Vec::new, |older| free(&older, &mut batch));
+        batch
+            .puts
+            .push((head_key(number), head_text(name, moment, note)));
+        batch
+            .deletes
+            .extend(homes.values().map(|home| doomed_key(home.0)));
+        let older = heads
+            .iter()
+            .find(|(_, head)| head.name == name)
+            .map(|(number, _)| self.read_kept(*number));
+        let freed = older
+            .transpose()?
+            .map_or_else(Vec::new, |older| free(&older, &mut batch));
         self.commit(batch)?;
         self.doom(freed);
         Ok(())
@@ -370,11 +480,20 @@ impl Catalog {
     /// Removes rows of snapshots that have no head: of those that were deleted, or never came to their end.
     fn forget_rows(&self, numbers: &[u64]) -> Result<()> {
         let snapshot = self.home.snapshot()?;
-        let rows = scan(snapshot.as_ref(), &keys::tagged(SNAPSHOT), Direction::Forward);
-        let number = |key: &[u8]| key.get(1..9).and_then(keys::number).ok_or_else(Record::damaged);
+        let rows = scan(
+            snapshot.as_ref(),
+            &keys::tagged(SNAPSHOT),
+            Direction::Forward,
+        );
+        let number = |key: &[u8]| {
+            key.get(1..9)
+                .and_then(keys::number)
+                .ok_or_else(Record::damaged)
+        };
         let headless = rows.filter_map(|row| {
             let row = row.and_then(|(key, _)| Ok((number(&key)?, key)));
-            row.map(|(number, key)| (!numbers.contains(&number)).then(|| (key.to_vec(), None))).transpose()
+            row.map(|(number, key)| (!numbers.contains(&number)).then(|| (key.to_vec(), None)))
+                .transpose()
         });
         self.commit_in_pieces(headless)
     }
@@ -401,5 +520,8 @@ fn free(kept: &Kept, batch: &mut Batch) -> Vec<u64> {
 }
 
 fn missing(name: &str) -> Error {
-    Error::new(ErrorKind::NotFound, format!("There is no snapshot '{name}'."))
+    Error::new(
+        ErrorKind::NotFound,
+        format!("There is no snapshot '{name}'."),
+    )
 }

@@ -24,8 +24,15 @@ pub struct Frame {
 
 impl Frame {
     /// The Earth.
-    pub const EARTH: Frame =
-        Frame { extent: Extent { west: -180.0, south: -90.0, east: 180.0, north: 90.0 }, is_planar: false };
+    pub const EARTH: Frame = Frame {
+        extent: Extent {
+            west: -180.0,
+            south: -90.0,
+            east: 180.0,
+            north: 90.0,
+        },
+        is_planar: false,
+    };
 
     /// The cells that a figure within these boxes is entered under.
     pub fn cells(&self, boxes: &[Extent]) -> BTreeSet<Vec<u8>> {
@@ -41,7 +48,10 @@ impl Frame {
 
     /// The stretches of values (from, to) under which all figures are entered that touch one of these boxes.
     pub fn stretches(&self, boxes: &[Extent]) -> Vec<(Vec<u8>, Vec<u8>)> {
-        let cells: BTreeSet<Vec<u8>> = boxes.iter().flat_map(|extent| self.cover(extent, FINER)).collect();
+        let cells: BTreeSet<Vec<u8>> = boxes
+            .iter()
+            .flat_map(|extent| self.cover(extent, FINER))
+            .collect();
         let mut stretches = BTreeSet::new();
         for cell in &cells {
             let is_above = |other: &Vec<u8>| other.len() < cell.len() && cell.starts_with(other);
@@ -52,7 +62,11 @@ impl Frame {
                 let (mut from, mut to) = (cell[..length].to_vec(), cell[..length].to_vec());
                 from.push(END);
                 to.push(END + 1);
-                if !cells.contains(&cell[..length]) && !cells.iter().any(|c| c.len() < length && cell.starts_with(c)) {
+                if !cells.contains(&cell[..length])
+                    && !cells
+                        .iter()
+                        .any(|c| c.len() < length && cell.starts_with(c))
+                {
                     stretches.insert((from, to));
                 }
             }
@@ -64,19 +78,33 @@ impl Frame {
     fn cover(&self, extent: &Extent, finer: u32) -> Vec<Vec<u8>> {
         let frame = &self.extent;
         let part = |value: f64, from: f64, to: f64| ((value - from) / (to - from)).clamp(0.0, 1.0);
-        let (left, right) = (part(extent.west, frame.west, frame.east), part(extent.east, frame.west, frame.east));
-        let (below, above) =
-            (part(extent.south, frame.south, frame.north), part(extent.north, frame.south, frame.north));
+        let (left, right) = (
+            part(extent.west, frame.west, frame.east),
+            part(extent.east, frame.west, frame.east),
+        );
+        let (below, above) = (
+            part(extent.south, frame.south, frame.north),
+            part(extent.north, frame.south, frame.north),
+        );
         let size = (right - left).max(above - below);
         // The finest level whose cells are at least as large.
-        let level = if size > 0.0 { ((-size.log2()).floor().max(0.0) as u32).saturating_add(finer) } else { LEVELS };
+        let level = if size > 0.0 {
+            ((-size.log2()).floor().max(0.0) as u32).saturating_add(finer)
+        } else {
+            LEVELS
+        };
         let level = level.min(LEVELS);
         let count = 1u32 << level;
         let place = |part: f64| ((part * f64::from(count)) as u32).min(count - 1);
         let mut cells = Vec::new();
         for x in place(left)..=place(right) {
             for y in place(below)..=place(above) {
-                cells.push((0..level).rev().map(|bit| 1 + (x >> bit & 1) as u8 + 2 * (y >> bit & 1) as u8).collect());
+                cells.push(
+                    (0..level)
+                        .rev()
+                        .map(|bit| 1 + (x >> bit & 1) as u8 + 2 * (y >> bit & 1) as u8)
+                        .collect(),
+                );
             }
         }
         cells
@@ -90,17 +118,22 @@ mod tests {
 
     fn extent() -> impl Strategy<Value = Extent> {
         let size = prop_oneof![Just(0.0), 0.0..0.001f64, 0.0..1.0f64, 0.0..90.0f64];
-        (-190.0..190.0f64, -95.0..95.0f64, size.clone(), size).prop_map(|(west, south, width, height)| Extent {
-            west,
-            south,
-            east: west + width,
-            north: south + height,
-        })
+        (-190.0..190.0f64, -95.0..95.0f64, size.clone(), size).prop_map(
+            |(west, south, width, height)| Extent {
+                west,
+                south,
+                east: west + width,
+                north: south + height,
+            },
+        )
     }
 
     fn finds(search: &[Extent], figure: &[Extent]) -> bool {
         let cells = Frame::EARTH.cells(figure);
-        Frame::EARTH.stretches(search).iter().any(|(from, to)| cells.iter().any(|cell| from <= cell && cell < to))
+        Frame::EARTH
+            .stretches(search)
+            .iter()
+            .any(|(from, to)| cells.iter().any(|cell| from <= cell && cell < to))
     }
 
     proptest! {
@@ -118,7 +151,14 @@ mod tests {
 
     #[test]
     fn what_is_far_is_not_found() {
-        let at = |x: f64, y: f64| [Extent { west: x, south: y, east: x + 0.1, north: y + 0.1 }];
+        let at = |x: f64, y: f64| {
+            [Extent {
+                west: x,
+                south: y,
+                east: x + 0.1,
+                north: y + 0.1,
+            }]
+        };
         assert!(!finds(&at(8.0, 47.0), &at(9.0, 47.0)));
         assert!(Frame::EARTH.cells(&at(8.0, 47.0)).len() <= 4);
         assert!(Frame::EARTH.stretches(&at(8.0, 47.0)).len() < 40);

@@ -20,14 +20,20 @@ pub fn encode(composite: &Composite, item: &Object, ts: u64) -> Vec<u8> {
     let ts = Json::from(ts);
     let part = |(path, ascending): &(Vec<Step>, bool)| {
         let bytes = value::encode_or_undefined(value_at(path, item, &ts), composite.string_bytes());
-        if *ascending { bytes } else { value::turned(&bytes) }
+        if *ascending {
+            bytes
+        } else {
+            value::turned(&bytes)
+        }
     };
     composite.paths.iter().flat_map(part).collect()
 }
 
 /// The value at a path of names; `ts` is that of `_ts`, which is not among the item's members.
 pub fn value_at<'a>(path: &[Step], item: &'a Object, ts: &'a Json) -> Option<&'a Json> {
-    let (Step::Name(first), rest) = path.split_first()? else { return None };
+    let (Step::Name(first), rest) = path.split_first()? else {
+        return None;
+    };
     let start = match first.as_str() {
         "_ts" => ts,
         own if crate::row::is_system(own) => return None,
@@ -45,7 +51,11 @@ pub fn hides_order_from(composite: &Composite, bytes: &[u8]) -> Option<usize> {
     let mut at = 0;
     for (_, ascending) in &composite.paths {
         let rest = bytes.get(at..)?;
-        let straight = if *ascending { rest.to_vec() } else { value::turned(rest) };
+        let straight = if *ascending {
+            rest.to_vec()
+        } else {
+            value::turned(rest)
+        };
         let part = straight.get(..value::first_length(&straight)?)?;
         at += part.len();
         if value::hides_order(part) {

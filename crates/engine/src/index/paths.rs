@@ -35,8 +35,16 @@ impl Paths {
         let parent = PathNumber::from_be_bytes(row.get(..4)?.try_into().ok()?);
         match row.get(4..)? {
             [] => _ = self.elements.insert(parent, number),
-            [b'+', text @ ..] => _ = self.derived.insert(String::from_utf8(text.to_vec()).ok()?, number),
-            [b'/', name @ ..] => _ = self.names.insert((parent, String::from_utf8(name.to_vec()).ok()?), number),
+            [b'+', text @ ..] => {
+                _ = self
+                    .derived
+                    .insert(String::from_utf8(text.to_vec()).ok()?, number)
+            }
+            [b'/', name @ ..] => {
+                _ = self
+                    .names
+                    .insert((parent, String::from_utf8(name.to_vec()).ok()?), number)
+            }
             _ => return None,
         }
         self.count = self.count.max(number);
@@ -92,7 +100,11 @@ impl Paths {
     }
 
     /// The number here of a path that another dictionary stored as `row`; `parent` says what its parent's is here.
-    pub fn adopt(&mut self, row: &[u8], parent: impl FnOnce(PathNumber) -> Option<PathNumber>) -> Option<PathNumber> {
+    pub fn adopt(
+        &mut self,
+        row: &[u8],
+        parent: impl FnOnce(PathNumber) -> Option<PathNumber>,
+    ) -> Option<PathNumber> {
         let theirs = PathNumber::from_be_bytes(row.get(..4)?.try_into().ok()?);
         match row.get(4..)? {
             [] => Some(self.element(parent(theirs)?)),
@@ -110,13 +122,29 @@ impl Paths {
 
     /// Says which paths the store has. All others go along with the next commit, whatever became of an earlier one.
     pub fn saved_are(&mut self, stored: &Paths) {
-        let names = self.names.iter().map(|((parent, name), number)| (*number, row(*parent, Some(name))));
-        let elements = self.elements.iter().map(|(parent, number)| (*number, row(*parent, None)));
-        let derived = self.derived.iter().map(|(text, number)| (*number, derived_row(text)));
-        let known = stored.names.values().chain(stored.elements.values()).chain(stored.derived.values());
+        let names = self
+            .names
+            .iter()
+            .map(|((parent, name), number)| (*number, row(*parent, Some(name))));
+        let elements = self
+            .elements
+            .iter()
+            .map(|(parent, number)| (*number, row(*parent, None)));
+        let derived = self
+            .derived
+            .iter()
+            .map(|(text, number)| (*number, derived_row(text)));
+        let known = stored
+            .names
+            .values()
+            .chain(stored.elements.values())
+            .chain(stored.derived.values());
         let known: HashSet<PathNumber> = known.copied().collect();
-        let mut unsaved: Vec<_> =
-            names.chain(elements).chain(derived).filter(|(number, _)| !known.contains(number)).collect();
+        let mut unsaved: Vec<_> = names
+            .chain(elements)
+            .chain(derived)
+            .filter(|(number, _)| !known.contains(number))
+            .collect();
         unsaved.sort_unstable();
         self.unsaved = unsaved;
     }
@@ -152,12 +180,22 @@ mod tests {
         let element = paths.element(a);
         let b = paths.name(element, "b");
         let composite = paths.derived("/a ASC, /b DESC");
-        assert_eq!((paths.name(ROOT, "a"), paths.derived("/a ASC, /b DESC")), (a, composite));
+        assert_eq!(
+            (paths.name(ROOT, "a"), paths.derived("/a ASC, /b DESC")),
+            (a, composite)
+        );
         let mut again = Paths::default();
         for (number, row) in paths.take_unsaved() {
             again.load(number, &row).expect("a row of ours");
         }
-        assert_eq!(again.find(&[Step::Name("a".into()), Step::Element, Step::Name("b".into())]), Some(b));
+        assert_eq!(
+            again.find(&[
+                Step::Name("a".into()),
+                Step::Element,
+                Step::Name("b".into())
+            ]),
+            Some(b)
+        );
         assert_eq!(again.find(&[Step::Name("b".into())]), None);
         assert_eq!(again.find_derived("/a ASC, /b DESC"), Some(composite));
         assert!(again.name(ROOT, "c") > composite);
@@ -175,16 +213,22 @@ mod tests {
         ours.name(ROOT, "b");
         let mut map = HashMap::from([(ROOT, ROOT)]);
         for (number, row) in theirs.take_unsaved() {
-            let here = ours.adopt(&row, |parent| map.get(&parent).copied()).expect("a row of theirs");
+            let here = ours
+                .adopt(&row, |parent| map.get(&parent).copied())
+                .expect("a row of theirs");
             map.insert(number, here);
         }
         assert_eq!(
-            ours.find(&[Step::Name("b".into()), Step::Element]).map(|n| map.values().any(|m| *m == n)),
+            ours.find(&[Step::Name("b".into()), Step::Element])
+                .map(|n| map.values().any(|m| *m == n)),
             Some(true)
         );
         assert_eq!(ours.find(&[Step::Name("a".into())]), map.get(&1).copied());
         assert!(ours.find_derived("/a ASC").is_some());
-        assert_eq!(ours.adopt(b"\0\0\0\x09/x", |parent| map.get(&parent).copied()), None);
+        assert_eq!(
+            ours.adopt(b"\0\0\0\x09/x", |parent| map.get(&parent).copied()),
+            None
+        );
     }
 
     #[test]
@@ -195,9 +239,24 @@ mod tests {
         let b = paths.element(a);
         let mut stored = Paths::default();
         paths.saved_are(&stored);
-        assert_eq!(paths.take_unsaved().iter().map(|(number, _)| *number).collect::<Vec<_>>(), [a, b]);
-        rows.iter().for_each(|(number, row)| stored.load(*number, row).expect("a row of ours"));
+        assert_eq!(
+            paths
+                .take_unsaved()
+                .iter()
+                .map(|(number, _)| *number)
+                .collect::<Vec<_>>(),
+            [a, b]
+        );
+        rows.iter()
+            .for_each(|(number, row)| stored.load(*number, row).expect("a row of ours"));
         paths.saved_are(&stored);
-        assert_eq!(paths.take_unsaved().iter().map(|(number, _)| *number).collect::<Vec<_>>(), [b]);
+        assert_eq!(
+            paths
+                .take_unsaved()
+                .iter()
+                .map(|(number, _)| *number)
+                .collect::<Vec<_>>(),
+            [b]
+        );
     }
 }

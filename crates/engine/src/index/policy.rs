@@ -57,14 +57,28 @@ impl SpatialIndex {
         }
         let side = |name: &str| entry.body.get("boundingBox")?.get(name)?.as_f64();
         let frame = match (side("xmin"), side("ymin"), side("xmax"), side("ymax")) {
-            (Some(west), Some(south), Some(east), Some(north)) => {
-                Frame { extent: Extent { west, south, east, north }, is_planar: true }
-            }
+            (Some(west), Some(south), Some(east), Some(north)) => Frame {
+                extent: Extent {
+                    west,
+                    south,
+                    east,
+                    north,
+                },
+                is_planar: true,
+            },
             _ => Frame::EARTH,
         };
         // Cells of another grid are other values.
-        let grid = if frame.is_planar { format!(" in {:?}", frame.extent) } else { String::new() };
-        Some(SpatialIndex { text: format!("spatial {}{grid}", path_text(&path)), path, frame })
+        let grid = if frame.is_planar {
+            format!(" in {:?}", frame.extent)
+        } else {
+            String::new()
+        };
+        Some(SpatialIndex {
+            text: format!("spatial {}{grid}", path_text(&path)),
+            path,
+            frame,
+        })
     }
 }
 
@@ -114,20 +128,33 @@ impl Policy {
             Some(Json::Object(o)) => o,
             Some(_) => return Err(bad("it is not an object")),
         };
-        let mode = body.get("indexingMode").and_then(Json::as_str).unwrap_or("consistent").to_lowercase();
+        let mode = body
+            .get("indexingMode")
+            .and_then(Json::as_str)
+            .unwrap_or("consistent")
+            .to_lowercase();
         let consistent = match mode.as_str() {
             "consistent" => true,
             "none" => false,
             "lazy" => return Err(Error::unsupported("The indexing mode 'lazy'")),
             other => return Err(bad(&format!("the indexing mode '{other}' is unknown"))),
         };
-        let automatic = body.get("automatic").and_then(Json::as_bool).unwrap_or(consistent);
+        let automatic = body
+            .get("automatic")
+            .and_then(Json::as_bool)
+            .unwrap_or(consistent);
         if consistent && !automatic {
-            return Err(Error::unsupported("An indexing policy with 'automatic' false"));
+            return Err(Error::unsupported(
+                "An indexing policy with 'automatic' false",
+            ));
         }
         if !consistent {
             for list in SEARCH_INDEXES {
-                if body.get(list).and_then(Json::as_array).is_some_and(|a| !a.is_empty()) {
+                if body
+                    .get(list)
+                    .and_then(Json::as_array)
+                    .is_some_and(|a| !a.is_empty())
+                {
                     return Err(bad(&format!("'{list}' needs the indexing mode consistent")));
                 }
             }
@@ -158,7 +185,8 @@ impl Policy {
         if lists_root(&included) == lists_root(&excluded) {
             return Err(bad("the path '/*' must be either included or excluded"));
         }
-        let etag_named = |list: &[String]| list.iter().any(|p| p == "/\"_etag\"/?" || p == "/_etag/?");
+        let etag_named =
+            |list: &[String]| list.iter().any(|p| p == "/\"_etag\"/?" || p == "/_etag/?");
         if !etag_named(&included) && !etag_named(&excluded) {
             excluded.push("/\"_etag\"/?".into());
         }
@@ -173,7 +201,10 @@ impl Policy {
             tree.node(&steps).scalar = Some(true);
         }
         let listed = |list: &[String]| -> Json {
-            list.iter().map(|p| Json::Object(object! { "path" => p.as_str() })).collect::<Vec<_>>().into()
+            list.iter()
+                .map(|p| Json::Object(object! { "path" => p.as_str() }))
+                .collect::<Vec<_>>()
+                .into()
         };
         let mut shown = object! { "indexingMode" => "consistent", "automatic" => true,
         "includedPaths" => listed(&included), "excludedPaths" => listed(&excluded) };
@@ -192,7 +223,8 @@ impl Policy {
             read_search_indexes(list, given)
         };
         let [spatial, vectors, full_text] = SEARCH_INDEXES;
-        let (spatial, vectors, full_text) = (search(spatial)?, search(vectors)?, search(full_text)?);
+        let (spatial, vectors, full_text) =
+            (search(spatial)?, search(vectors)?, search(full_text)?);
         let places = spatial.iter().filter_map(SpatialIndex::of).collect();
         let explicit_scalars = included.iter().filter_map(|p| plain_names(p)).collect();
         Ok(Policy {
@@ -220,18 +252,27 @@ impl Policy {
 
     /// Where a walk over an item begins.
     pub fn start(&self) -> At<'_> {
-        At { node: Some(&self.tree), inherited: self.consistent && self.tree.below.unwrap_or(false) }
+        At {
+            node: Some(&self.tree),
+            inherited: self.consistent && self.tree.below.unwrap_or(false),
+        }
     }
 
     /// Whether a scalar at this path is indexed.
     pub fn covers(&self, path: &[Step]) -> bool {
-        self.consistent && path.iter().fold(self.start(), |at, step| at.step(step)).scalar()
+        self.consistent
+            && path
+                .iter()
+                .fold(self.start(), |at, step| at.step(step))
+                .scalar()
     }
 
     /// The composite index that serves ORDER BY over these paths; `true` means ascending.
     pub fn orders_by(&self, keys: &[(Vec<Step>, bool)]) -> Option<&Composite> {
         let wanted = Composite::new(keys.to_vec());
-        self.composites.iter().find(|composite| composite.paths == wanted.paths)
+        self.composites
+            .iter()
+            .find(|composite| composite.paths == wanted.paths)
     }
 
     /// The same policy but for its composite indexes.
@@ -298,7 +339,10 @@ impl<'a> At<'a> {
     }
 
     fn enter(self, node: Option<&'a Node>) -> At<'a> {
-        At { node, inherited: node.and_then(|n| n.below).unwrap_or(self.inherited) }
+        At {
+            node,
+            inherited: node.and_then(|n| n.below).unwrap_or(self.inherited),
+        }
     }
 
     /// Whether a scalar here is indexed.
@@ -319,12 +363,21 @@ impl<'a> At<'a> {
 
 impl Node {
     fn add(&mut self, text: &str, decision: bool) -> Result<()> {
-        let (steps, everything) =
-            parse_path(text).ok_or_else(|| bad(&format!("the path '{text}' is not well formed")))?;
+        let (steps, everything) = parse_path(text)
+            .ok_or_else(|| bad(&format!("the path '{text}' is not well formed")))?;
         let node = self.node(&steps);
-        let place = if everything { &mut node.below } else { &mut node.scalar };
-        if place.replace(decision).is_some_and(|before| before != decision) {
-            return Err(bad(&format!("the path '{text}' is both included and excluded")));
+        let place = if everything {
+            &mut node.below
+        } else {
+            &mut node.scalar
+        };
+        if place
+            .replace(decision)
+            .is_some_and(|before| before != decision)
+        {
+            return Err(bad(&format!(
+                "the path '{text}' is both included and excluded"
+            )));
         }
         Ok(())
     }
@@ -348,26 +401,46 @@ fn path_texts(body: &Object, name: &str) -> Result<Vec<String>> {
         Some(_) => return Err(bad(&format!("'{name}' is not an array"))),
     };
     if list.len() > limits::INDEXING_PATHS {
-        return Err(bad(&format!("'{name}' has more than {} paths", limits::INDEXING_PATHS)));
+        return Err(bad(&format!(
+            "'{name}' has more than {} paths",
+            limits::INDEXING_PATHS
+        )));
     }
     // `/` is how old clients write `/*`.
     let text = |entry: &Json| {
         let path = entry.get("path").and_then(Json::as_str)?;
-        Some(if path == "/" { "/*".to_owned() } else { path.to_owned() })
+        Some(if path == "/" {
+            "/*".to_owned()
+        } else {
+            path.to_owned()
+        })
     };
-    list.iter().map(|e| text(e).ok_or_else(|| bad(&format!("an entry of '{name}' has no 'path'")))).collect()
+    list.iter()
+        .map(|e| text(e).ok_or_else(|| bad(&format!("an entry of '{name}' has no 'path'"))))
+        .collect()
 }
 
 fn read_composites(list: &Json) -> Result<Vec<Composite>> {
-    let list = list.as_array().ok_or_else(|| bad("'compositeIndexes' is not an array"))?;
+    let list = list
+        .as_array()
+        .ok_or_else(|| bad("'compositeIndexes' is not an array"))?;
     let mut composites: Vec<Composite> = Vec::new();
     for composite in list {
-        let parts = composite.as_array().ok_or_else(|| bad("a composite index is not an array"))?;
+        let parts = composite
+            .as_array()
+            .ok_or_else(|| bad("a composite index is not an array"))?;
         if !(2..=limits::COMPOSITE_PATHS).contains(&parts.len()) {
-            return Err(bad(&format!("a composite index has 2 to {} paths", limits::COMPOSITE_PATHS)));
+            return Err(bad(&format!(
+                "a composite index has 2 to {} paths",
+                limits::COMPOSITE_PATHS
+            )));
         }
         let composite = Composite::new(parts.iter().map(composite_part).collect::<Result<_>>()?);
-        if composite.paths.iter().enumerate().any(|(i, (path, _))| composite.paths[..i].iter().any(|(p, _)| p == path))
+        if composite
+            .paths
+            .iter()
+            .enumerate()
+            .any(|(i, (path, _))| composite.paths[..i].iter().any(|(p, _)| p == path))
         {
             return Err(bad("a composite index names a path twice"));
         }
@@ -375,8 +448,16 @@ fn read_composites(list: &Json) -> Result<Vec<Composite>> {
             composites.push(composite);
         }
     }
-    if composites.iter().map(|composite| composite.paths.len()).sum::<usize>() > limits::COMPOSITE_PATHS_IN_ALL {
-        return Err(bad(&format!("its composite indexes have more than {} paths", limits::COMPOSITE_PATHS_IN_ALL)));
+    if composites
+        .iter()
+        .map(|composite| composite.paths.len())
+        .sum::<usize>()
+        > limits::COMPOSITE_PATHS_IN_ALL
+    {
+        return Err(bad(&format!(
+            "its composite indexes have more than {} paths",
+            limits::COMPOSITE_PATHS_IN_ALL
+        )));
     }
     Ok(composites)
 }
@@ -384,9 +465,15 @@ fn read_composites(list: &Json) -> Result<Vec<Composite>> {
 impl Composite {
     fn new(mut paths: Vec<(Vec<Step>, bool)>) -> Self {
         let turn = paths.first().is_some_and(|(_, ascending)| !ascending);
-        paths.iter_mut().for_each(|(_, ascending)| *ascending ^= turn);
+        paths
+            .iter_mut()
+            .for_each(|(_, ascending)| *ascending ^= turn);
         let part = |(path, ascending): &(Vec<Step>, bool)| {
-            format!("{} {}", path_text(path), if *ascending { "ASC" } else { "DESC" })
+            format!(
+                "{} {}",
+                path_text(path),
+                if *ascending { "ASC" } else { "DESC" }
+            )
         };
         let text = paths.iter().map(part).collect::<Vec<_>>().join(", ");
         Composite { paths, text }
@@ -397,7 +484,9 @@ impl Composite {
 pub fn path_text(steps: &[Step]) -> String {
     let step = |step: &Step| match step {
         Step::Element => "/[]".to_owned(),
-        Step::Name(name) if !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') => {
+        Step::Name(name)
+            if !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') =>
+        {
             format!("/{name}")
         }
         Step::Name(name) => format!("/{}", Json::from(name.as_str())),
@@ -406,16 +495,26 @@ pub fn path_text(steps: &[Step]) -> String {
 }
 
 fn composite_part(part: &Json) -> Result<(Vec<Step>, bool)> {
-    let text = part.get("path").and_then(Json::as_str).ok_or_else(|| bad("a composite index has no 'path'"))?;
+    let text = part
+        .get("path")
+        .and_then(Json::as_str)
+        .ok_or_else(|| bad("a composite index has no 'path'"))?;
     let wrong = || bad(&format!("the composite path '{text}' is not well formed"));
-    let (steps, everything) = parse_path(&format!("{}/?", text.trim_end_matches("/?"))).ok_or_else(wrong)?;
+    let (steps, everything) =
+        parse_path(&format!("{}/?", text.trim_end_matches("/?"))).ok_or_else(wrong)?;
     if everything || steps.is_empty() || steps.contains(&Step::Element) {
         return Err(wrong());
     }
-    match part.get("order").and_then(Json::as_str).unwrap_or("ascending") {
+    match part
+        .get("order")
+        .and_then(Json::as_str)
+        .unwrap_or("ascending")
+    {
         "ascending" => Ok((steps, true)),
         "descending" => Ok((steps, false)),
-        other => Err(bad(&format!("the order '{other}' is neither ascending nor descending"))),
+        other => Err(bad(&format!(
+            "the order '{other}' is neither ascending nor descending"
+        ))),
     }
 }
 
@@ -423,19 +522,30 @@ fn composite_part(part: &Json) -> Result<(Vec<Step>, bool)> {
 const SEARCH_INDEXES: [&str; 3] = ["spatialIndexes", "vectorIndexes", "fullTextIndexes"];
 
 fn read_search_indexes(list: &str, given: &Json) -> Result<Vec<SearchIndex>> {
-    let entries = given.as_array().ok_or_else(|| bad(&format!("'{list}' is not an array")))?;
+    let entries = given
+        .as_array()
+        .ok_or_else(|| bad(&format!("'{list}' is not an array")))?;
     let mut indexes: Vec<SearchIndex> = Vec::with_capacity(entries.len());
     for entry in entries {
         let path = entry.get("path").and_then(Json::as_str);
         let path = path.ok_or_else(|| bad(&format!("an entry of '{list}' has no 'path'")))?;
         // Spatial paths cover what is below them; the others name one value.
-        let names = if list == "spatialIndexes" { parse_path(path).map(|_| Vec::new()) } else { names_of(path) };
-        let names = names.ok_or_else(|| bad(&format!("the path '{path}' of '{list}' is not well formed")))?;
+        let names = if list == "spatialIndexes" {
+            parse_path(path).map(|_| Vec::new())
+        } else {
+            names_of(path)
+        };
+        let names = names
+            .ok_or_else(|| bad(&format!("the path '{path}' of '{list}' is not well formed")))?;
         if indexes.iter().any(|index| index.path == path) {
             return Err(bad(&format!("the path '{path}' stands twice in '{list}'")));
         }
         let body = entry.as_object().cloned().unwrap_or_default();
-        indexes.push(SearchIndex { path: path.to_owned(), names, body });
+        indexes.push(SearchIndex {
+            path: path.to_owned(),
+            names,
+            body,
+        });
     }
     Ok(indexes)
 }
@@ -452,7 +562,11 @@ fn plain_names(text: &str) -> Option<Vec<String>> {
         Step::Name(name) => Some(name),
         Step::Element => None,
     };
-    if everything { None } else { steps.into_iter().map(name).collect() }
+    if everything {
+        None
+    } else {
+        steps.into_iter().map(name).collect()
+    }
 }
 
 /// A policy path: its steps, and whether it means everything below (`/*`) or a scalar (`/?`).
@@ -467,7 +581,10 @@ fn parse_path(text: &str) -> Option<(Vec<Step>, bool)> {
         }
         let (step, more) = if let Some(quoted) = rest.strip_prefix('"') {
             let end = quoted.find('"')?;
-            (Step::Name(quoted[..end].to_owned()), quoted[end + 1..].strip_prefix('/')?)
+            (
+                Step::Name(quoted[..end].to_owned()),
+                quoted[end + 1..].strip_prefix('/')?,
+            )
         } else {
             let (name, more) = rest.split_once('/')?;
             match name {
@@ -491,8 +608,16 @@ mod tests {
     }
 
     fn covers(policy: &Policy, path: &str) -> bool {
-        let steps: Vec<Step> =
-            path.split('/').map(|s| if s == "[]" { Step::Element } else { Step::Name(s.to_owned()) }).collect();
+        let steps: Vec<Step> = path
+            .split('/')
+            .map(|s| {
+                if s == "[]" {
+                    Step::Element
+                } else {
+                    Step::Name(s.to_owned())
+                }
+            })
+            .collect();
         policy.covers(&steps)
     }
 
@@ -531,14 +656,20 @@ mod tests {
     fn id_and_ts_are_indexed_even_when_all_is_excluded() {
         let policy = policy(r#"{"excludedPaths":[{"path":"/*"}]}"#).expect("policy");
         assert!(covers(&policy, "id") && covers(&policy, "_ts") && !covers(&policy, "a"));
-        let none = Policy::from_json(Some(&parse(br#"{"indexingMode":"none"}"#).expect("JSON"))).expect("policy");
+        let none = Policy::from_json(Some(&parse(br#"{"indexingMode":"none"}"#).expect("JSON")))
+            .expect("policy");
         assert!(!covers(&none, "id") && !none.is_consistent());
     }
 
     #[test]
     fn the_root_may_be_written_as_old_clients_do() {
-        let old = policy(r#"{"includedPaths":[{"path":"/","indexes":[{"kind":"Range","dataType":"Number"}]}]}"#);
-        assert_eq!(old.expect("policy").to_json(), Policy::default_policy().to_json());
+        let old = policy(
+            r#"{"includedPaths":[{"path":"/","indexes":[{"kind":"Range","dataType":"Number"}]}]}"#,
+        );
+        assert_eq!(
+            old.expect("policy").to_json(),
+            Policy::default_policy().to_json()
+        );
     }
 
     #[test]
@@ -565,8 +696,16 @@ mod tests {
         let policy =
             policy(r#"{"compositeIndexes":[[{"path":"/a","order":"ascending"},{"path":"/b","order":"descending"}]]}"#)
                 .expect("policy");
-        let keys = |a: bool, b: bool| vec![(vec![Step::Name("a".into())], a), (vec![Step::Name("b".into())], b)];
-        assert!(policy.orders_by(&keys(true, false)).is_some() && policy.orders_by(&keys(false, true)).is_some());
+        let keys = |a: bool, b: bool| {
+            vec![
+                (vec![Step::Name("a".into())], a),
+                (vec![Step::Name("b".into())], b),
+            ]
+        };
+        assert!(
+            policy.orders_by(&keys(true, false)).is_some()
+                && policy.orders_by(&keys(false, true)).is_some()
+        );
         assert!(policy.orders_by(&keys(true, true)).is_none());
     }
 }

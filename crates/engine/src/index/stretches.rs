@@ -42,8 +42,17 @@ impl Stretches {
 
     /// The generations that items may have.
     pub fn generations(&self) -> impl Iterator<Item = Generation> + '_ {
-        let ends = self.0.iter().skip(1).map(|(first, _)| *first).chain([Number::MAX]);
-        self.0.iter().zip(ends).filter(|((first, _), end)| first < end).map(|((_, generation), _)| *generation)
+        let ends = self
+            .0
+            .iter()
+            .skip(1)
+            .map(|(first, _)| *first)
+            .chain([Number::MAX]);
+        self.0
+            .iter()
+            .zip(ends)
+            .filter(|((first, _), end)| first < end)
+            .map(|((_, generation), _)| *generation)
     }
 
     /// The first number that is not of the newest generation, if it is `newest` that is being made; else 0.
@@ -77,14 +86,20 @@ impl Stretches {
     pub fn encode(&self) -> Vec<u8> {
         self.0
             .iter()
-            .flat_map(|(first, generation)| [&first.to_be_bytes()[..], &generation.to_be_bytes()].concat())
+            .flat_map(|(first, generation)| {
+                [&first.to_be_bytes()[..], &generation.to_be_bytes()].concat()
+            })
             .collect()
     }
 
     /// Reads the stored row.
     pub fn decode(row: &[u8]) -> Option<Self> {
-        let one =
-            |part: &[u8]| Some((keys::number(part.get(..8)?)?, u32::from_be_bytes(part.get(8..)?.try_into().ok()?)));
+        let one = |part: &[u8]| {
+            Some((
+                keys::number(part.get(..8)?)?,
+                u32::from_be_bytes(part.get(8..)?.try_into().ok()?),
+            ))
+        };
         let all: Vec<_> = row.chunks(12).map(one).collect::<Option<_>>()?;
         let ascend = all.windows(2).all(|pair| pair[0].0 <= pair[1].0);
         (all.first()?.0 == 0 && ascend).then_some(Stretches(all))
@@ -103,14 +118,21 @@ pub struct Policies {
 impl Policies {
     /// The policy of a generation.
     pub fn get(&self, generation: Generation) -> Option<&Arc<Policy>> {
-        let found = self.older.iter().chain([&self.newest]).find(|(g, _)| *g == generation);
+        let found = self
+            .older
+            .iter()
+            .chain([&self.newest])
+            .find(|(g, _)| *g == generation);
         found.map(|(_, policy)| policy)
     }
 
     /// The policies by which the items of a partition are indexed; `None` if one is not known here, because it is
     /// newer: then the index cannot be asked.
     pub fn of(&self, stretches: &Stretches) -> Option<Vec<Arc<Policy>>> {
-        stretches.generations().map(|generation| self.get(generation).cloned()).collect()
+        stretches
+            .generations()
+            .map(|generation| self.get(generation).cloned())
+            .collect()
     }
 }
 
@@ -123,9 +145,19 @@ mod tests {
         let mut stretches = Stretches::default();
         assert!(stretches.are_all(0) && stretches.frontier(1) == 0);
         stretches.advance(1, 5);
-        assert_eq!((stretches.generation_of(4), stretches.generation_of(5), stretches.frontier(1)), (1, 0, 5));
+        assert_eq!(
+            (
+                stretches.generation_of(4),
+                stretches.generation_of(5),
+                stretches.frontier(1)
+            ),
+            (1, 0, 5)
+        );
         stretches.advance(1, 9);
-        assert_eq!((stretches.generation_of(8), stretches.generation_of(9)), (1, 0));
+        assert_eq!(
+            (stretches.generation_of(8), stretches.generation_of(9)),
+            (1, 0)
+        );
         assert_eq!(stretches.generations().collect::<Vec<_>>(), [1, 0]);
         stretches.settle(1);
         assert!(stretches.are_all(1) && stretches.frontier(1) == Number::MAX);

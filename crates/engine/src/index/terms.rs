@@ -28,7 +28,13 @@ impl Terms {
     /// The terms of an item written at second `ts`, with new paths entered into the dictionary.
     ///
     /// `partition_key_is_id`: the key's own entry is charged unless it is the id's.
-    pub fn of(item: &Object, ts: u64, policy: &Policy, partition_key_is_id: bool, paths: &mut Paths) -> Terms {
+    pub fn of(
+        item: &Object,
+        ts: u64,
+        policy: &Policy,
+        partition_key_is_id: bool,
+        paths: &mut Paths,
+    ) -> Terms {
         let mut terms = Terms::default();
         if !policy.is_consistent() {
             return terms;
@@ -48,14 +54,27 @@ impl Terms {
             terms.charge(ROOT, None, 1);
         }
         for index in policy.composites() {
-            terms.entries.insert((paths.derived(&index.text), composite::encode(index, item, ts)));
+            terms.entries.insert((
+                paths.derived(&index.text),
+                composite::encode(index, item, ts),
+            ));
         }
         for index in policy.spatial_places() {
             let json = Json::from(ts);
-            let Some(value) = composite::value_at(&index.path, item, &json) else { continue };
-            let Some(boxes) = orrery_sql::extents(value, index.frame.is_planar) else { continue };
+            let Some(value) = composite::value_at(&index.path, item, &json) else {
+                continue;
+            };
+            let Some(boxes) = orrery_sql::extents(value, index.frame.is_planar) else {
+                continue;
+            };
             let path = paths.derived(&index.text);
-            terms.entries.extend(index.frame.cells(&boxes).into_iter().map(|cell| (path, cell)));
+            terms.entries.extend(
+                index
+                    .frame
+                    .cells(&boxes)
+                    .into_iter()
+                    .map(|cell| (path, cell)),
+            );
         }
         terms.charge_policy(item, policy);
         terms
@@ -78,7 +97,9 @@ impl Terms {
                 let at = at.element();
                 if !at.is_dead_end() && !elements.is_empty() {
                     let path = paths.element(path);
-                    elements.iter().for_each(|element| self.walk(element, path, at, paths, false));
+                    elements
+                        .iter()
+                        .for_each(|element| self.walk(element, path, at, paths, false));
                 }
             }
             scalar if at.scalar() => {
@@ -110,9 +131,15 @@ impl Terms {
     fn charge_policy(&mut self, item: &Object, policy: &Policy) {
         let found = |path: &[String]| {
             let (first, rest) = path.split_first()?;
-            rest.iter().try_fold(item.get(first)?, |at, name| at.get(name)).map(|_| ())
+            rest.iter()
+                .try_fold(item.get(first)?, |at, name| at.get(name))
+                .map(|_| ())
         };
-        let missing = policy.explicit_scalars().iter().filter(|path| found(path).is_none()).count();
+        let missing = policy
+            .explicit_scalars()
+            .iter()
+            .filter(|path| found(path).is_none())
+            .count();
         let beside = missing + COMPOSITE_UNITS * policy.composites().len();
         if beside > 0 {
             self.charge(PathNumber::MAX, None, beside as u32);
@@ -129,12 +156,16 @@ impl Terms {
 
     /// The pairs, sorted.
     pub fn entries(&self) -> impl Iterator<Item = (PathNumber, &[u8])> {
-        self.entries.iter().map(|(path, value)| (*path, value.as_slice()))
+        self.entries
+            .iter()
+            .map(|(path, value)| (*path, value.as_slice()))
     }
 
     /// Pairs of this item that `other` lacks.
     pub fn without<'a>(&'a self, other: &'a Terms) -> impl Iterator<Item = (PathNumber, &'a [u8])> {
-        self.entries.difference(&other.entries).map(|(path, value)| (*path, value.as_slice()))
+        self.entries
+            .difference(&other.entries)
+            .map(|(path, value)| (*path, value.as_slice()))
     }
 
     /// What creating or deleting the item is charged.
@@ -145,7 +176,11 @@ impl Terms {
     /// What turning `old` into this is charged: entries removed and added.
     pub fn units_changed_from(&self, old: &Terms) -> u32 {
         let missing = |a: &Terms, b: &Terms| -> u32 {
-            a.units.iter().filter(|(key, units)| b.units.get(key) != Some(units)).map(|(_, units)| units).sum()
+            a.units
+                .iter()
+                .filter(|(key, units)| b.units.get(key) != Some(units))
+                .map(|(_, units)| units)
+                .sum()
         };
         missing(self, old) + missing(old, self) + u32::from(self.has_ts) + u32::from(old.has_ts)
     }
@@ -155,7 +190,11 @@ impl Terms {
 fn value_units(scalar: &Json) -> u32 {
     const BYTES_A_UNIT: usize = 40;
     match scalar {
-        Json::String(text) => text.len().min(value::STRING_BYTES).div_ceil(BYTES_A_UNIT).max(1) as u32,
+        Json::String(text) => text
+            .len()
+            .min(value::STRING_BYTES)
+            .div_ceil(BYTES_A_UNIT)
+            .max(1) as u32,
         _ => 1,
     }
 }
@@ -167,18 +206,34 @@ mod tests {
 
     fn terms(text: &str, policy: &Policy, key_is_id: bool, paths: &mut Paths) -> Terms {
         let json = parse(text.as_bytes()).expect("JSON");
-        Terms::of(json.as_object().expect("object"), 1_700_000_000, policy, key_is_id, paths)
+        Terms::of(
+            json.as_object().expect("object"),
+            1_700_000_000,
+            policy,
+            key_is_id,
+            paths,
+        )
     }
 
     fn units(text: &str, key_is_id: bool) -> u32 {
-        terms(text, &Policy::default_policy(), key_is_id, &mut Paths::default()).units()
+        terms(
+            text,
+            &Policy::default_policy(),
+            key_is_id,
+            &mut Paths::default(),
+        )
+        .units()
     }
 
     /// Published charges, less the 26 units of the body.
     #[test]
     fn published_writes_have_the_units_that_were_paid() {
         let guid = "00000000-0000-0000-0000-000000000000";
-        assert_eq!(units(r#"{"id":"u1","username":"ann"}"#, true), 4, "user of the article: 5.71 RU");
+        assert_eq!(
+            units(r#"{"id":"u1","username":"ann"}"#, true),
+            4,
+            "user of the article: 5.71 RU"
+        );
         let like = format!(
             r#"{{"id":"{guid}","type":"like","postId":"{guid}","userId":"{guid}","creationDate":"2019-01-01T00:00:00Z"}}"#
         );
@@ -189,7 +244,12 @@ mod tests {
     #[test]
     fn elements_of_an_array_share_a_path_and_count_once() {
         let mut paths = Paths::default();
-        let terms = terms(r#"{"tags":["a","b","a"]}"#, &Policy::default_policy(), true, &mut paths);
+        let terms = terms(
+            r#"{"tags":["a","b","a"]}"#,
+            &Policy::default_policy(),
+            true,
+            &mut paths,
+        );
         // the array itself, two values, _ts
         assert_eq!(terms.entries().count(), 4);
         assert_eq!(terms.units(), 1 + 1 + 2 + 1);

@@ -52,8 +52,14 @@ pub fn encode_within(value: &Json, string_bytes: usize) -> Encoded {
         Json::Bool(true) => plain(vec![TRUE]),
         Json::Number(number) => encode_number(number),
         Json::String(text) => encode_string(text, string_bytes),
-        Json::Array(_) => Encoded { bytes: vec![ARRAY], exact: false },
-        Json::Object(_) => Encoded { bytes: vec![OBJECT], exact: false },
+        Json::Array(_) => Encoded {
+            bytes: vec![ARRAY],
+            exact: false,
+        },
+        Json::Object(_) => Encoded {
+            bytes: vec![OBJECT],
+            exact: false,
+        },
     }
 }
 
@@ -61,7 +67,11 @@ fn encode_number(number: &Number) -> Encoded {
     // Adding zero turns -0 into 0: they are equal.
     let double = number.as_f64() + 0.0;
     let bits = double.to_bits();
-    let sortable = if bits >> 63 == 0 { bits ^ 1 << 63 } else { !bits };
+    let sortable = if bits >> 63 == 0 {
+        bits ^ 1 << 63
+    } else {
+        !bits
+    };
     let mut bytes = vec![NUMBER];
     bytes.extend_from_slice(&sortable.to_be_bytes());
     // 2^53 itself is the nearest double of 2^53 + 1 too.
@@ -80,7 +90,11 @@ fn encode_string(text: &str, most: usize) -> Encoded {
 pub fn string_start(prefix: &str, most: usize) -> (Vec<u8>, bool) {
     let mut bytes = vec![STRING];
     for &byte in prefix.as_bytes() {
-        let step: &[u8] = if byte == 0 { &[0x00, 0xFF] } else { std::slice::from_ref(&byte) };
+        let step: &[u8] = if byte == 0 {
+            &[0x00, 0xFF]
+        } else {
+            std::slice::from_ref(&byte)
+        };
         if bytes.len() + step.len() > most {
             return (bytes, false);
         }
@@ -138,14 +152,21 @@ pub fn decode_string(bytes: &[u8]) -> Option<String> {
     let mut out = Vec::with_capacity(rest.len());
     while let Some((&byte, tail)) = rest.split_first() {
         out.push(byte);
-        rest = if byte == 0 { tail.strip_prefix(&[0xFF])? } else { tail };
+        rest = if byte == 0 {
+            tail.strip_prefix(&[0xFF])?
+        } else {
+            tail
+        };
     }
     String::from_utf8(out).ok()
 }
 
 /// Encodes a value that may be missing.
 pub fn encode_or_undefined(value: Option<&Json>, string_bytes: usize) -> Vec<u8> {
-    value.map_or_else(|| vec![UNDEFINED], |value| encode_within(value, string_bytes).bytes)
+    value.map_or_else(
+        || vec![UNDEFINED],
+        |value| encode_within(value, string_bytes).bytes,
+    )
 }
 
 /// Bytes that sort the other way round.
@@ -183,7 +204,11 @@ pub fn decode(bytes: &[u8]) -> Option<Json> {
 
 fn decode_double(bytes: &[u8]) -> Option<f64> {
     let sortable = u64::from_be_bytes(bytes.get(1..9)?.try_into().ok()?);
-    Some(f64::from_bits(if sortable >> 63 == 1 { sortable ^ 1 << 63 } else { !sortable }))
+    Some(f64::from_bits(if sortable >> 63 == 1 {
+        sortable ^ 1 << 63
+    } else {
+        !sortable
+    }))
 }
 
 /// How many bytes the first of several values has, if they are all there.
@@ -215,7 +240,9 @@ mod tests {
             Just(Json::Null),
             any::<bool>().prop_map(Json::from),
             (-1_000_000_000_000i64..1_000_000_000_000).prop_map(Json::from),
-            any::<f64>().prop_filter("finite", |f| f.is_finite() && f.abs() < 1e15).prop_map(Json::from),
+            any::<f64>()
+                .prop_filter("finite", |f| f.is_finite() && f.abs() < 1e15)
+                .prop_map(Json::from),
             "[a-c\u{0}é😀]{0,6}".prop_map(Json::from),
         ]
     }
@@ -247,9 +274,16 @@ mod tests {
     fn what_does_not_fit_is_marked() {
         let long = "x".repeat(STRING_BYTES + 1);
         let encoded = encode(&Json::from(long.as_str()));
-        assert!(!encoded.exact && encoded.bytes.ends_with(&CUT) && encoded.bytes.len() <= STRING_BYTES + 2);
+        assert!(
+            !encoded.exact
+                && encoded.bytes.ends_with(&CUT)
+                && encoded.bytes.len() <= STRING_BYTES + 2
+        );
         assert!(!encode(&parse(b"9007199254740993").expect("JSON")).exact);
-        assert!(!encode(&parse(b"9007199254740992").expect("JSON")).exact, "it looks like the one above it");
+        assert!(
+            !encode(&parse(b"9007199254740992").expect("JSON")).exact,
+            "it looks like the one above it"
+        );
         assert!(encode(&parse(b"9007199254740991").expect("JSON")).exact);
         assert!(encode(&Json::from(0.5)).exact);
     }

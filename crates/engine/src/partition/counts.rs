@@ -24,12 +24,20 @@ pub struct Counters {
 impl Counters {
     /// The row.
     pub fn encode(self) -> Vec<u8> {
-        [self.items, self.bytes, self.index_bytes, self.next_number].iter().flat_map(|n| n.to_be_bytes()).collect()
+        [self.items, self.bytes, self.index_bytes, self.next_number]
+            .iter()
+            .flat_map(|n| n.to_be_bytes())
+            .collect()
     }
 
     fn decode(row: &[u8]) -> Option<Self> {
         let at = |i: usize| keys::number(row.get(i * 8..i * 8 + 8)?);
-        Some(Counters { items: at(0)?, bytes: at(1)?, index_bytes: at(2)?, next_number: at(3)? })
+        Some(Counters {
+            items: at(0)?,
+            bytes: at(1)?,
+            index_bytes: at(2)?,
+            next_number: at(3)?,
+        })
     }
 }
 
@@ -44,21 +52,32 @@ impl Partition {
 
     /// How many index entries a path has in a snapshot.
     pub fn entries_of(snapshot: &dyn Snapshot, path: PathNumber) -> Result<u64> {
-        let row = snapshot.get(&keys::path_counts(path / COUNT_BLOCK)).map_err(storage_failure)?;
+        let row = snapshot
+            .get(&keys::path_counts(path / COUNT_BLOCK))
+            .map_err(storage_failure)?;
         let at = (path % COUNT_BLOCK) as usize * 8;
-        Ok(row.and_then(|row| keys::number(row.get(at..at + 8)?)).unwrap_or(0))
+        Ok(row
+            .and_then(|row| keys::number(row.get(at..at + 8)?))
+            .unwrap_or(0))
     }
 }
 
 /// The row of a block of entry counts, which are by path.
 pub(super) fn count_row(counts: &[u64], block: u32) -> (Vec<u8>, Vec<u8>) {
     let from = (block * COUNT_BLOCK) as usize;
-    let row = (from..from + COUNT_BLOCK as usize).map(|path| counts.get(path).copied().unwrap_or(0));
-    (keys::path_counts(block), row.flat_map(u64::to_be_bytes).collect())
+    let row =
+        (from..from + COUNT_BLOCK as usize).map(|path| counts.get(path).copied().unwrap_or(0));
+    (
+        keys::path_counts(block),
+        row.flat_map(u64::to_be_bytes).collect(),
+    )
 }
 
 /// The rows that say what a partition holds: its counters and how many index entries each path has.
 pub fn summary_rows(counters: Counters, counts: &[u64]) -> Vec<(Vec<u8>, Vec<u8>)> {
     let blocks = 0..(counts.len() as u32).div_ceil(COUNT_BLOCK);
-    blocks.map(|block| count_row(counts, block)).chain([(keys::counters(), counters.encode())]).collect()
+    blocks
+        .map(|block| count_row(counts, block))
+        .chain([(keys::counters(), counters.encode())])
+        .collect()
 }

@@ -42,7 +42,9 @@ impl Partition {
         }
         drop(guard);
         self.paths_mut()?;
-        Ok(PathsRef(self.paths.read().unwrap_or_else(PoisonError::into_inner)))
+        Ok(PathsRef(
+            self.paths.read().unwrap_or_else(PoisonError::into_inner),
+        ))
     }
 
     /// The dictionary of paths, to extend.

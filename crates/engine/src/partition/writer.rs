@@ -96,26 +96,50 @@ pub struct Ordered {
 impl Writer {
     /// Opens the partition's place in the store, which fences every writer before.
     pub(super) fn open(partition: &Partition) -> Result<Self> {
-        let lease = partition.store.open(partition.home).map_err(storage_failure)?;
+        let lease = partition
+            .store
+            .open(partition.home)
+            .map_err(storage_failure)?;
         let snapshot = partition.stored()?;
         let mut counts = Vec::new();
         for block in 0.. {
-            let Some(row) = snapshot.get(&keys::path_counts(block)).map_err(storage_failure)? else { break };
+            let Some(row) = snapshot
+                .get(&keys::path_counts(block))
+                .map_err(storage_failure)?
+            else {
+                break;
+            };
             counts.extend(row.chunks_exact(8).filter_map(keys::number));
         }
         let lsn = lease.head().lsn;
-        let recent = Recent { floor: lsn, ..Recent::default() };
+        let recent = Recent {
+            floor: lsn,
+            ..Recent::default()
+        };
         let counters = Partition::counters(snapshot.as_ref())?;
         // Transactions under way use numbers of the dictionary in memory, so it stays; what the store lacks of it, because
         // a commit never took place, goes along with the next one.
         let stored = dictionary::load_paths(snapshot.as_ref())?;
-        match &mut *partition.paths.write().unwrap_or_else(PoisonError::into_inner) {
+        match &mut *partition
+            .paths
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+        {
             Some(paths) => paths.saved_are(&stored),
             none => *none = Some(stored),
         }
         let stretches = Partition::stretches(snapshot.as_ref())?;
         let versions_after = Partition::versions_after(snapshot.as_ref())?;
-        Ok(Writer { lease, lsn, counters, stretches, versions_after, counts, pending: Pending::default(), recent })
+        Ok(Writer {
+            lease,
+            lsn,
+            counters,
+            stretches,
+            versions_after,
+            counts,
+            pending: Pending::default(),
+            recent,
+        })
     }
 
     /// A row as the next write must see it.
@@ -128,14 +152,27 @@ impl Writer {
 
     /// Whether a logical partition was written after `lsn`, as far as is remembered; forgotten counts as written.
     pub fn written_since(&self, place: Place, lsn: u64) -> bool {
-        lsn < self.recent.floor || self.recent.last_write.get(&place).is_some_and(|&last| last > lsn)
+        lsn < self.recent.floor
+            || self
+                .recent
+                .last_write
+                .get(&place)
+                .is_some_and(|&last| last > lsn)
     }
 
     /// Orders a commit. `token` is a number that no other commit has.
     pub fn submit(&mut self, partition: &Partition, changes: Changes, token: u64) -> Ordered {
         let lsn = self.lsn + 1;
         let token_bytes = token_of(lsn, token);
-        let Changes { mut puts, mut deletes, entries, places, counters, stretches, versions_after } = changes;
+        let Changes {
+            mut puts,
+            mut deletes,
+            entries,
+            places,
+            counters,
+            stretches,
+            versions_after,
+        } = changes;
         puts.push((keys::counters(), counters.encode()));
         puts.push((keys::log(lsn), log_row(lsn, token_bytes).to_vec()));
         if let Some(stretches) = stretches {
@@ -150,18 +187,42 @@ impl Writer {
             self.versions_after = after;
         }
         self.count(entries, &mut puts);
-        let unsaved = partition.paths.write().unwrap_or_else(PoisonError::into_inner).as_mut().map(Paths::take_unsaved);
-        puts.extend(unsaved.into_iter().flatten().map(|(number, row)| (keys::path(number), row)));
+        let unsaved = partition
+            .paths
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .as_mut()
+            .map(Paths::take_unsaved);
+        puts.extend(
+            unsaved
+                .into_iter()
+                .flatten()
+                .map(|(number, row)| (keys::path(number), row)),
+        );
         self.pending.add(lsn, &puts, &deletes);
-        if let Some(recording) = &mut *partition.recording.lock().unwrap_or_else(PoisonError::into_inner) {
+        if let Some(recording) = &mut *partition
+            .recording
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+        {
             recording.add(lsn, &puts, &deletes);
         }
         self.counters = counters;
         self.recent.add(lsn, places);
-        let commit =
-            Commit { expect_lsn: self.lsn, new_lsn: lsn, token: token_bytes, puts, deletes, range_deletes: Vec::new() };
+        let commit = Commit {
+            expect_lsn: self.lsn,
+            new_lsn: lsn,
+            token: token_bytes,
+            puts,
+            deletes,
+            range_deletes: Vec::new(),
+        };
         self.lsn = lsn;
-        Ordered { receipt: partition.store.submit(&self.lease, commit), lsn, token: token_bytes }
+        Ordered {
+            receipt: partition.store.submit(&self.lease, commit),
+            lsn,
+            token: token_bytes,
+        }
     }
 
     /// Forgets pending rows that snapshots have by now.
@@ -186,7 +247,11 @@ impl Writer {
                 blocks.push(block);
             }
         }
-        puts.extend(blocks.into_iter().map(|block| count_row(&self.counts, block)));
+        puts.extend(
+            blocks
+                .into_iter()
+                .map(|block| count_row(&self.counts, block)),
+        );
     }
 }
 
@@ -200,17 +265,26 @@ impl Pending {
             touched.push(key.clone());
         }
         for (key, value) in puts.iter().filter(|(key, _)| kept(key)) {
-            self.rows.insert(key.clone(), (lsn, Some(Bytes::copy_from_slice(value))));
+            self.rows
+                .insert(key.clone(), (lsn, Some(Bytes::copy_from_slice(value))));
             touched.push(key.clone());
         }
         self.order.push_back((lsn, touched));
     }
 
     fn forget(&mut self, durable_lsn: u64) {
-        while self.order.front().is_some_and(|(lsn, _)| *lsn <= durable_lsn) {
+        while self
+            .order
+            .front()
+            .is_some_and(|(lsn, _)| *lsn <= durable_lsn)
+        {
             let (lsn, touched) = self.order.pop_front().expect("just seen");
             for key in touched {
-                if self.rows.get(&key).is_some_and(|(newest, _)| *newest == lsn) {
+                if self
+                    .rows
+                    .get(&key)
+                    .is_some_and(|(newest, _)| *newest == lsn)
+                {
                     self.rows.remove(&key);
                 }
             }
@@ -224,7 +298,8 @@ impl Recent {
             self.last_write.clear();
             self.floor = lsn;
         }
-        self.last_write.extend(places.into_iter().map(|place| (place, lsn)));
+        self.last_write
+            .extend(places.into_iter().map(|place| (place, lsn)));
     }
 }
 

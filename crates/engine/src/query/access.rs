@@ -138,7 +138,13 @@ impl Access {
         let Some(index) = IndexView::of(partition, snapshot, ask.policies)? else {
             return Ok(Access::without_index(ask));
         };
-        Planner { ask, snapshot, conditions: conjuncts(condition), index: &index }.choose()
+        Planner {
+            ask,
+            snapshot,
+            conditions: conjuncts(condition),
+            index: &index,
+        }
+        .choose()
     }
 
     /// Whether candidates come in the order of ORDER BY, if only because there are none.
@@ -195,7 +201,10 @@ impl Access {
     /// While a new policy is not known everywhere yet.
     fn without_index(ask: &Ask<'_>) -> Access {
         match ask.key {
-            Some(key) => Access::plain(Driver::Logical(keys::place(key)), "logical partition".into()),
+            Some(key) => Access::plain(
+                Driver::Logical(keys::place(key)),
+                "logical partition".into(),
+            ),
             None => Access::plain(Driver::Everything, "full scan".into()),
         }
     }
@@ -220,17 +229,43 @@ struct Planner<'a> {
 
 impl Planner<'_> {
     fn choose(&self) -> Result<Access> {
-        let planned: Vec<Option<Planned>> = self.conditions.iter().map(|c| lookup::plan(self.index, c)).collect();
-        let seeks = planned.iter().flatten().map(|p| p.seeks).sum::<u64>() + self.own_key_seek(&planned);
-        let indexed = || self.planned_conditions(&planned).map(|(condition, _)| condition.clone()).collect();
-        if let Some(none) = planned.iter().flatten().find(|p| matches!(p.lookup, Lookup::Nothing)) {
+        let planned: Vec<Option<Planned>> = self
+            .conditions
+            .iter()
+            .map(|c| lookup::plan(self.index, c))
+            .collect();
+        let seeks =
+            planned.iter().flatten().map(|p| p.seeks).sum::<u64>() + self.own_key_seek(&planned);
+        let indexed = || {
+            self.planned_conditions(&planned)
+                .map(|(condition, _)| condition.clone())
+                .collect()
+        };
+        if let Some(none) = planned
+            .iter()
+            .flatten()
+            .find(|p| matches!(p.lookup, Lookup::Nothing))
+        {
             let ordered = u64::from(!self.ask.query.order().is_empty());
             let access = Access::plain(Driver::Nothing, format!("index {}", none.text));
-            return Ok(Access { seeks: seeks + ordered, ..access });
+            return Ok(Access {
+                seeks: seeks + ordered,
+                ..access
+            });
         }
-        if let Some(values) = values::plan(self.ask, self.index, &self.conditions, &planned, self.snapshot)? {
+        if let Some(values) = values::plan(
+            self.ask,
+            self.index,
+            &self.conditions,
+            &planned,
+            self.snapshot,
+        )? {
             let explanation = format!("values {values}");
-            return Ok(Access { seeks, scans: true, ..Access::plain(Driver::Values(values), explanation) });
+            return Ok(Access {
+                seeks,
+                scans: true,
+                ..Access::plain(Driver::Values(values), explanation)
+            });
         }
         let mut choices = self.choices(&planned);
         let walks = self.walks();
@@ -238,7 +273,11 @@ impl Planner<'_> {
         if let Some(walk) = walks.iter().find(|walk| self.settles(walk)) {
             return Ok(self.along(walk.clone(), &planned, &choices, seeks, indexed()));
         }
-        let logical = if self.has_a_choice(&choices) { self.measure(&mut choices)? } else { None };
+        let logical = if self.has_a_choice(&choices) {
+            self.measure(&mut choices)?
+        } else {
+            None
+        };
         if let Some(walk) = self.order_walk(walks, &choices, logical)? {
             return Ok(self.along(walk, &planned, &choices, seeks, indexed()));
         }
@@ -247,12 +286,19 @@ impl Planner<'_> {
         let best = choices.iter().filter(usable).min_by_key(rank);
         if let (Some(key), Some((rows, _))) = (self.ask.key, logical)
             && best.is_none_or(|best| {
-                best.covers.iter().all(|i| self.is_on_key(self.conditions[*i]))
+                best.covers
+                    .iter()
+                    .all(|i| self.is_on_key(self.conditions[*i]))
                     || rows <= best.entries.saturating_mul(ROWS_TOGETHER)
             })
         {
-            let elsewhere = self.planned_conditions(&planned).any(|(c, p)| p.seeks > 0 && !self.is_on_key(c));
-            let access = Access::plain(Driver::Logical(keys::place(key)), "logical partition".into());
+            let elsewhere = self
+                .planned_conditions(&planned)
+                .any(|(c, p)| p.seeks > 0 && !self.is_on_key(c));
+            let access = Access::plain(
+                Driver::Logical(keys::place(key)),
+                "logical partition".into(),
+            );
             return Ok(Access {
                 tests: indexed(),
                 decides: self.is_exact(&planned),
@@ -263,10 +309,17 @@ impl Planner<'_> {
         }
         let Some(best) = best else {
             let access = Access::plain(Driver::Everything, "full scan".into());
-            return Ok(Access { seeks, tests: indexed(), decides: self.is_exact(&planned), ..access });
+            return Ok(Access {
+                seeks,
+                tests: indexed(),
+                decides: self.is_exact(&planned),
+                ..access
+            });
         };
         let (required, tests, texts) = self.others(&planned, &best.covers, &choices, best.entries);
-        let texts: Vec<&str> = std::iter::once(best.planned.text.as_str()).chain(texts).collect();
+        let texts: Vec<&str> = std::iter::once(best.planned.text.as_str())
+            .chain(texts)
+            .collect();
         Ok(Access {
             driver: Driver::Lookup(best.planned.lookup.clone(), self.entries_to_sort()?),
             walks: !required.is_empty(),
@@ -289,10 +342,19 @@ impl Planner<'_> {
     }
 
     fn choices(&self, planned: &[Option<Planned>]) -> Vec<Choice> {
-        let choice = |planned, covers| Choice { planned, covers, entries: 0, ended: false };
-        let single = planned.iter().enumerate().filter_map(|(i, p)| p.clone().map(|p| choice(p, vec![i])));
+        let choice = |planned, covers| Choice {
+            planned,
+            covers,
+            entries: 0,
+            ended: false,
+        };
+        let single = planned
+            .iter()
+            .enumerate()
+            .filter_map(|(i, p)| p.clone().map(|p| choice(p, vec![i])));
         let composite = self.index.composites().filter_map(|(composite, number)| {
-            lookup::plan_composite(composite, number, &self.conditions).map(|(p, covers)| choice(p, covers))
+            lookup::plan_composite(composite, number, &self.conditions)
+                .map(|(p, covers)| choice(p, covers))
         });
         single.chain(composite).collect()
     }
@@ -300,18 +362,31 @@ impl Planner<'_> {
     /// Counts the choices' entries side by side until one list ends; and the rows of the logical partition, if the query
     /// is confined to one.
     fn measure(&self, choices: &mut [Choice]) -> Result<Option<(usize, bool)>> {
-        let mut lists: Vec<Box<dyn Iterator<Item = ()> + '_>> =
-            choices.iter().map(|choice| choice.planned.lookup.count(self.snapshot)).collect();
+        let mut lists: Vec<Box<dyn Iterator<Item = ()> + '_>> = choices
+            .iter()
+            .map(|choice| choice.planned.lookup.count(self.snapshot))
+            .collect();
         if let Some(key) = self.ask.key {
             let range = keys::items_of(keys::place(key), 0);
-            lists.push(Box::new(scan(self.snapshot, &range, Direction::Forward).map(|_| ())));
+            lists.push(Box::new(
+                scan(self.snapshot, &range, Direction::Forward).map(|_| ()),
+            ));
         }
         let mut counts = vec![(0usize, false); lists.len()];
         // With nothing to compare, more than a first look is of no use.
-        let last = if lists.len() > 1 { LAST_ROUND } else { SHORT_WALK };
-        let rounds = std::iter::successors(Some(FIRST_ROUND), |most| Some(most * 2)).take_while(|most| *most <= last);
+        let last = if lists.len() > 1 {
+            LAST_ROUND
+        } else {
+            SHORT_WALK
+        };
+        let rounds = std::iter::successors(Some(FIRST_ROUND), |most| Some(most * 2))
+            .take_while(|most| *most <= last);
         for most in rounds {
-            for (list, (count, ended)) in lists.iter_mut().zip(&mut counts).filter(|(_, (_, ended))| !ended) {
+            for (list, (count, ended)) in lists
+                .iter_mut()
+                .zip(&mut counts)
+                .filter(|(_, (_, ended))| !ended)
+            {
                 let wanted = most - *count;
                 let more = list.by_ref().take(wanted).count();
                 *count += more;
@@ -325,7 +400,11 @@ impl Planner<'_> {
         for (choice, (entries, ended)) in choices.iter_mut().zip(&counts) {
             (choice.entries, choice.ended) = (*entries, *ended);
         }
-        Ok(if self.ask.key.is_some() { counts.last().copied() } else { None })
+        Ok(if self.ask.key.is_some() {
+            counts.last().copied()
+        } else {
+            None
+        })
     }
 
     /// What becomes of the conditions that the driver does not cover.
@@ -338,10 +417,16 @@ impl Planner<'_> {
     ) -> (Vec<Required>, Vec<Condition>, Vec<&'p str>) {
         let (mut required, mut tests, mut texts) = (Vec::new(), Vec::new(), Vec::new());
         let counts = self.ask.query.demand() == Demand::Count && self.is_exact(planned);
-        for (i, planned) in planned.iter().enumerate().filter(|(i, _)| !covered.contains(i)) {
+        for (i, planned) in planned
+            .iter()
+            .enumerate()
+            .filter(|(i, _)| !covered.contains(i))
+        {
             let Some(planned) = planned else { continue };
             let short = choices.iter().any(|c| {
-                c.covers == [i] && c.ended && c.entries <= driver_entries.saturating_mul(LONG_CHECK).saturating_add(64)
+                c.covers == [i]
+                    && c.ended
+                    && c.entries <= driver_entries.saturating_mul(LONG_CHECK).saturating_add(64)
             });
             match &planned.term {
                 Some((path, bytes)) => required.push(Required::Term(*path, bytes.clone())),
@@ -391,7 +476,9 @@ impl Planner<'_> {
         match self.ask.order {
             Some(Settled::Along(name)) => walks.retain(|walk| walk.name() == name),
             // DISTINCT along the order compares neighbours only.
-            _ if self.ask.query.is_distinct() => walks.retain(|walk| !walk.has_structures(self.snapshot)),
+            _ if self.ask.query.is_distinct() => {
+                walks.retain(|walk| !walk.has_structures(self.snapshot))
+            }
             _ => {}
         }
         walks
@@ -416,14 +503,18 @@ impl Planner<'_> {
         choices: &[Choice],
         logical: Option<(usize, bool)>,
     ) -> Result<Option<OrderWalk>> {
-        let Some(walk) = walks.into_iter().max_by_key(|walk| walk.covers().len()) else { return Ok(None) };
+        let Some(walk) = walks.into_iter().max_by_key(|walk| walk.covers().len()) else {
+            return Ok(None);
+        };
         let items = Partition::counters(self.snapshot)?.items as usize;
         let total = match walk.count(self.snapshot, SHORT_WALK) {
             entries if walk.is_narrowed() && entries < SHORT_WALK => entries,
             _ => items,
         };
         let ended = choices.iter().filter(|c| c.ended).map(|c| c.entries);
-        let ended = ended.chain(logical.filter(|(_, ended)| *ended).map(|(rows, _)| rows)).min();
+        let ended = ended
+            .chain(logical.filter(|(_, ended)| *ended).map(|(rows, _)| rows))
+            .min();
         let matches = ended.unwrap_or(items).min(total);
         // A list that was counted to its end is read and sorted; else walk, if few entries lie between rows.
         let wanted = self.ask.rows_wanted.min(matches);
@@ -443,7 +534,9 @@ impl Planner<'_> {
             return Ok(usize::MAX);
         }
         let items = Partition::counters(self.snapshot)?.items as usize;
-        let product = items.saturating_mul(self.ask.rows_wanted).saturating_mul(ITEM_FOR_ENTRIES);
+        let product = items
+            .saturating_mul(self.ask.rows_wanted)
+            .saturating_mul(ITEM_FOR_ENTRIES);
         Ok(product.isqrt().max(AT_LEAST))
     }
 
@@ -451,22 +544,31 @@ impl Planner<'_> {
         &'p self,
         planned: &'p [Option<Planned>],
     ) -> impl Iterator<Item = (&'p Condition, &'p Planned)> {
-        self.conditions.iter().zip(planned).filter_map(|(condition, p)| Some((*condition, p.as_ref()?)))
+        self.conditions
+            .iter()
+            .zip(planned)
+            .filter_map(|(condition, p)| Some((*condition, p.as_ref()?)))
     }
 
     /// The filter on the partition key is looked up too, unless it stands in the query and is counted there.
     fn own_key_seek(&self, planned: &[Option<Planned>]) -> u64 {
-        let stands = self.planned_conditions(planned).any(|(condition, _)| self.is_on_key(condition));
+        let stands = self
+            .planned_conditions(planned)
+            .any(|(condition, _)| self.is_on_key(condition));
         u64::from(self.ask.key.is_some() && !stands)
     }
 
     /// Whether a condition is on a path of the partition key.
     fn is_on_key(&self, condition: &Condition) -> bool {
-        let Condition::Term { path, .. } = condition else { return false };
+        let Condition::Term { path, .. } = condition else {
+            return false;
+        };
         let is_path = |names: &Vec<String>| {
             let steps = path.0.iter().zip(names);
             path.0.len() == names.len()
-                && steps.into_iter().all(|(s, n)| matches!(s, orrery_sql::Step::Name(name) if name == n))
+                && steps
+                    .into_iter()
+                    .all(|(s, n)| matches!(s, orrery_sql::Step::Name(name) if name == n))
         };
         self.ask.settings.partition_key.paths().iter().any(is_path)
     }

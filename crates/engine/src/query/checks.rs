@@ -26,7 +26,11 @@ pub struct Check {
 impl Check {
     /// To have the term of a path and an encoded value.
     pub fn new(path: PathNumber, value: Vec<u8>) -> Self {
-        Check { term: Some((path, value)), asked: 0, list: None }
+        Check {
+            term: Some((path, value)),
+            asked: 0,
+            list: None,
+        }
     }
 
     /// To be among the items of a lookup.
@@ -35,7 +39,11 @@ impl Check {
     /// What the store reports.
     pub fn among(lookup: &Lookup, snapshot: &dyn Snapshot) -> Result<Self> {
         let hits = lookup.collect(snapshot, 0, usize::MAX)?.unwrap_or_default();
-        Ok(Check { term: None, asked: 0, list: Some(hits.into_iter().map(|hit| hit.number).collect()) })
+        Ok(Check {
+            term: None,
+            asked: 0,
+            list: Some(hits.into_iter().map(|hit| hit.number).collect()),
+        })
     }
 
     /// Whether an item has it.
@@ -46,10 +54,15 @@ impl Check {
         if let Some(list) = &self.list {
             return Ok(list.contains(&number));
         }
-        let Some((path, value)) = &self.term else { return Ok(true) };
+        let Some((path, value)) = &self.term else {
+            return Ok(true);
+        };
         self.asked += 1;
         if self.asked >= ASKED_ONE_BY_ONE && self.asked.is_power_of_two() {
-            let most = self.asked.saturating_mul(READ_FOR_A_QUESTION).min(LIST_MOST);
+            let most = self
+                .asked
+                .saturating_mul(READ_FOR_A_QUESTION)
+                .min(LIST_MOST);
             self.list = read_list(*path, value, snapshot, most)?;
         }
         has_entry(snapshot, *path, value, number, place)
@@ -57,10 +70,19 @@ impl Check {
 }
 
 /// All items that have a term, if they are not more than `most`.
-fn read_list(path: PathNumber, value: &[u8], snapshot: &dyn Snapshot, most: usize) -> Result<Option<HashSet<Number>>> {
+fn read_list(
+    path: PathNumber,
+    value: &[u8],
+    snapshot: &dyn Snapshot,
+    most: usize,
+) -> Result<Option<HashSet<Number>>> {
     let start = keys::terms(path, value);
     let mut list = HashSet::new();
-    for entry in scan(snapshot, &(start.clone(), keys::after(&start)), Direction::Forward) {
+    for entry in scan(
+        snapshot,
+        &(start.clone(), keys::after(&start)),
+        Direction::Forward,
+    ) {
         if list.len() == most {
             return Ok(None);
         }

@@ -28,7 +28,10 @@ pub fn conjuncts(condition: &Condition) -> Vec<&Condition> {
 
 /// Whether the index answers a test without scanning every value of its path.
 pub fn is_selective(test: &Test) -> bool {
-    matches!(test, Test::Equals(_) | Test::In(_) | Test::Range { .. } | Test::Prefix(_))
+    matches!(
+        test,
+        Test::Equals(_) | Test::In(_) | Test::Range { .. } | Test::Prefix(_)
+    )
 }
 
 /// Whether an index of values can answer a test at all.
@@ -56,11 +59,19 @@ pub fn value_ranges(test: &Test, string_bytes: usize) -> Option<ValueRanges> {
         let encoded = value::encode_within(value, string_bytes);
         (whole(encoded.bytes), encoded.exact)
     };
-    let scan = |ranges, exact| ValueRanges { ranges, seeks: 0, exact };
+    let scan = |ranges, exact| ValueRanges {
+        ranges,
+        seeks: 0,
+        exact,
+    };
     Some(match test {
         Test::Equals(value) => {
             let (range, exact) = equal(value);
-            ValueRanges { ranges: vec![range], seeks: 1, exact }
+            ValueRanges {
+                ranges: vec![range],
+                seeks: 1,
+                exact,
+            }
         }
         Test::In(values) => {
             let all: Vec<_> = values.iter().map(equal).collect();
@@ -70,7 +81,11 @@ pub fn value_ranges(test: &Test, string_bytes: usize) -> Option<ValueRanges> {
             // Values that look alike in the index are looked up once.
             ranges.sort_unstable();
             ranges.dedup();
-            ValueRanges { ranges, seeks, exact }
+            ValueRanges {
+                ranges,
+                seeks,
+                exact,
+            }
         }
         Test::Range { lower, upper } => range(lower, upper, string_bytes)?,
         Test::Prefix(prefix) => {
@@ -92,7 +107,14 @@ pub fn value_ranges(test: &Test, string_bytes: usize) -> Option<ValueRanges> {
         Test::NotEquals(value) => {
             let ((from, to), exact) = equal(value);
             let both = vec![(Vec::new(), from), (to, vec![BEYOND])];
-            scan(if exact { both } else { vec![(Vec::new(), vec![BEYOND])] }, exact)
+            scan(
+                if exact {
+                    both
+                } else {
+                    vec![(Vec::new(), vec![BEYOND])]
+                },
+                exact,
+            )
         }
         Test::NotDefined | Test::Near { .. } => return None,
     })
@@ -104,9 +126,12 @@ fn stretch(kind: Stretch) -> (Vec<u8>, Vec<u8>) {
 }
 
 fn range(lower: &Bound<Json>, upper: &Bound<Json>, string_bytes: usize) -> Option<ValueRanges> {
-    let (Bound::Included(sample) | Bound::Excluded(sample)) =
-        (if matches!(lower, Bound::Unbounded) { upper } else { lower })
-    else {
+    let (Bound::Included(sample) | Bound::Excluded(sample)) = (if matches!(lower, Bound::Unbounded)
+    {
+        upper
+    } else {
+        lower
+    }) else {
         return None;
     };
     let (first, last) = stretch(Stretch::of(sample));
@@ -116,7 +141,11 @@ fn range(lower: &Bound<Json>, upper: &Bound<Json>, string_bytes: usize) -> Optio
         let encoded = value::encode_within(value, string_bytes);
         // Values that share their bytes lie on both sides of the bound: take them in and look at the item.
         exact &= encoded.exact;
-        if after { keys::after(&encoded.bytes) } else { encoded.bytes }
+        if after {
+            keys::after(&encoded.bytes)
+        } else {
+            encoded.bytes
+        }
     };
     let from = match lower {
         Bound::Unbounded => first,
@@ -129,8 +158,16 @@ fn range(lower: &Bound<Json>, upper: &Bound<Json>, string_bytes: usize) -> Optio
         Bound::Excluded(v) => key(v, !is_exact(v)),
     };
     // Bounds that cross leave nothing.
-    let ranges = if from < to { vec![(from, to)] } else { Vec::new() };
-    Some(ValueRanges { ranges, seeks: 0, exact })
+    let ranges = if from < to {
+        vec![(from, to)]
+    } else {
+        Vec::new()
+    };
+    Some(ValueRanges {
+        ranges,
+        seeks: 0,
+        exact,
+    })
 }
 
 /// Whether an item fulfils a condition.
@@ -147,7 +184,9 @@ pub fn holds(condition: &Condition, item: &Json) -> bool {
 fn term_holds(path: &[orrery_sql::Step], test: &Test, value: Option<&Json>) -> bool {
     match path.split_first() {
         None => test_holds(test, value),
-        Some((orrery_sql::Step::Name(name), rest)) => term_holds(rest, test, value.and_then(|v| v.get(name))),
+        Some((orrery_sql::Step::Name(name), rest)) => {
+            term_holds(rest, test, value.and_then(|v| v.get(name)))
+        }
         Some((orrery_sql::Step::Element, rest)) => value
             .and_then(Json::as_array)
             .is_some_and(|elements| elements.iter().any(|e| term_holds(rest, test, Some(e)))),
@@ -155,7 +194,9 @@ fn term_holds(path: &[orrery_sql::Step], test: &Test, value: Option<&Json>) -> b
 }
 
 fn test_holds(test: &Test, value: Option<&Json>) -> bool {
-    let Some(value) = value else { return matches!(test, Test::NotDefined) };
+    let Some(value) = value else {
+        return matches!(test, Test::NotDefined);
+    };
     let same_type = |bound: &Json| Stretch::of(bound) == Stretch::of(value);
     match test {
         Test::Equals(wanted) => value == wanted,
@@ -177,7 +218,9 @@ fn test_holds(test: &Test, value: Option<&Json>) -> bool {
         // What a spatial index leaves is for the query to judge.
         Test::Defined | Test::Near { .. } => true,
         Test::NotDefined => false,
-        Test::Prefix(prefix) => value.as_str().is_some_and(|s| s.starts_with(prefix.as_str())),
+        Test::Prefix(prefix) => value
+            .as_str()
+            .is_some_and(|s| s.starts_with(prefix.as_str())),
         Test::ScanStrings(passes) => value.as_str().is_some_and(|s| passes(s)),
         Test::IsType(kind) => matches!(
             (kind, value),
@@ -194,14 +237,27 @@ fn test_holds(test: &Test, value: Option<&Json>) -> bool {
 pub fn pinned<'a>(condition: &'a Condition, names: &[String]) -> Option<Vec<&'a Json>> {
     let is_path = |path: &Path| {
         path.0.len() == names.len()
-            && path.0.iter().zip(names).all(|(step, name)| matches!(step, orrery_sql::Step::Name(n) if n == name))
+            && path
+                .0
+                .iter()
+                .zip(names)
+                .all(|(step, name)| matches!(step, orrery_sql::Step::Name(n) if n == name))
     };
     match condition {
-        Condition::Term { path, test: Test::Equals(value), .. } if is_path(path) => Some(vec![value]),
-        Condition::Term { path, test: Test::In(values), .. } if is_path(path) => Some(values.iter().collect()),
+        Condition::Term {
+            path,
+            test: Test::Equals(value),
+            ..
+        } if is_path(path) => Some(vec![value]),
+        Condition::Term {
+            path,
+            test: Test::In(values),
+            ..
+        } if is_path(path) => Some(values.iter().collect()),
         Condition::And(parts) => parts.iter().find_map(|part| pinned(part, names)),
         Condition::Or(parts) => {
-            let each: Option<Vec<Vec<&Json>>> = parts.iter().map(|part| pinned(part, names)).collect();
+            let each: Option<Vec<Vec<&Json>>> =
+                parts.iter().map(|part| pinned(part, names)).collect();
             each.map(|values| values.into_iter().flatten().collect())
         }
         Condition::Never => Some(Vec::new()),

@@ -49,7 +49,13 @@ pub struct Posting {
 impl Posting {
     /// An item at a spot.
     pub fn new(spot: Spot, place: Place) -> Self {
-        Posting { spot, place, first: None, value: None, is_whole: true }
+        Posting {
+            spot,
+            place,
+            first: None,
+            value: None,
+            is_whole: true,
+        }
     }
 }
 
@@ -80,23 +86,35 @@ impl<'a> Cursor<'a> {
         mut access: Access,
         after: Option<&Spot>,
     ) -> Result<Self> {
-        let work = QueryWork { seeks: access.seeks, ..QueryWork::default() };
+        let work = QueryWork {
+            seeks: access.seeks,
+            ..QueryWork::default()
+        };
         // Rows that ORDER BY holds equal stay as they come: by number, from the end if it descends.
         let descending = ask.query.order().first().is_some_and(|key| key.descending);
-        let direction = if descending { Direction::Reverse } else { Direction::Forward };
+        let direction = if descending {
+            Direction::Reverse
+        } else {
+            Direction::Forward
+        };
         let postings = match &access.driver {
             Driver::Nothing => Box::new(std::iter::empty()) as Postings<'a>,
             Driver::Everything => naturals(snapshot, after, direction),
             Driver::Logical(place) => logical(snapshot, *place, after, direction),
             Driver::Order(walk) => walk.postings(snapshot, after)?,
-            Driver::Values(scan) => Box::new(scan.values(snapshot, after).map(|found| found.map(value_posting))),
-            Driver::Lookup(lookup, most) => match lookup.hits(snapshot, first_number(after), direction, *most)? {
-                Some(hits) => Box::new(hits.map(|hit| hit.map(posting_of))),
-                None => {
-                    access.read_through();
-                    naturals(snapshot, after, direction)
+            Driver::Values(scan) => Box::new(
+                scan.values(snapshot, after)
+                    .map(|found| found.map(value_posting)),
+            ),
+            Driver::Lookup(lookup, most) => {
+                match lookup.hits(snapshot, first_number(after), direction, *most)? {
+                    Some(hits) => Box::new(hits.map(|hit| hit.map(posting_of))),
+                    None => {
+                        access.read_through();
+                        naturals(snapshot, after, direction)
+                    }
                 }
-            },
+            }
         };
         let mut checks = Vec::new();
         for required in &access.required {
@@ -106,7 +124,17 @@ impl<'a> Cursor<'a> {
             });
         }
         let names = access.tests.iter().flat_map(condition_names).collect();
-        Ok(Cursor { container, snapshot, ask, access, postings, checks, names, peeked: None, work })
+        Ok(Cursor {
+            container,
+            snapshot,
+            ask,
+            access,
+            postings,
+            checks,
+            names,
+            peeked: None,
+            work,
+        })
     }
 
     /// Whether candidates come in the order that the query asks for.
@@ -130,7 +158,9 @@ impl<'a> Cursor<'a> {
     /// What the store reports.
     pub fn peek(&mut self) -> Result<Option<&Spot>> {
         while self.peeked.is_none() {
-            let Some(posting) = self.postings.next() else { return Ok(None) };
+            let Some(posting) = self.postings.next() else {
+                return Ok(None);
+            };
             let posting = posting?;
             if !self.access.reads_through() {
                 self.count_passing();
@@ -157,7 +187,10 @@ impl<'a> Cursor<'a> {
                 return Ok(false);
             }
         }
-        Ok(self.ask.key.is_none_or(|key| keys::place(key) == posting.place))
+        Ok(self
+            .ask
+            .key
+            .is_none_or(|key| keys::place(key) == posting.place))
     }
 
     /// The next candidate.
@@ -169,7 +202,9 @@ impl<'a> Cursor<'a> {
             if self.peek()?.is_none() {
                 return Ok(None);
             }
-            let Some(posting) = self.peeked.take() else { return Ok(None) };
+            let Some(posting) = self.peeked.take() else {
+                return Ok(None);
+            };
             if let Some(found) = self.load(posting)? {
                 return Ok(Some(found));
             }
@@ -191,28 +226,47 @@ impl<'a> Cursor<'a> {
     fn load(&mut self, posting: Posting) -> Result<Option<Found>> {
         let satisfied = self.access.decides && posting.is_whole;
         if let Some(value) = posting.value.filter(|_| !self.ask.visible.is_clearing()) {
-            return Ok(Some(Found { spot: posting.spot, text: Some(Bytes::from(value.to_text())), satisfied: false }));
+            return Ok(Some(Found {
+                spot: posting.spot,
+                text: Some(Bytes::from(value.to_text())),
+                satisfied: false,
+            }));
         }
         if self.counts_without_loading() && posting.is_whole {
-            return Ok(Some(Found { spot: posting.spot, text: None, satisfied }));
+            return Ok(Some(Found {
+                spot: posting.spot,
+                text: None,
+                satisfied,
+            }));
         }
-        let Posting { spot, place, first, .. } = posting;
+        let Posting {
+            spot, place, first, ..
+        } = posting;
         let get = |key: &[u8]| self.snapshot.get(key).map_err(storage_failure);
         let row = match first {
             Some(first) => Some(complete_row(first, spot.number, get)?),
             None => read_row(place, spot.number, get)?,
         };
-        let Some(row) = row else { return Err(Error::internal("an index entry leads to no item")) };
+        let Some(row) = row else {
+            return Err(Error::internal("an index entry leads to no item"));
+        };
         let visible = self.ask.visible.has(&row)
             && self.ask.key.is_none_or(|key| row.epk == *key)
-            && self.ask.within.is_none_or(|within| within.contains(&row.epk));
+            && self
+                .ask
+                .within
+                .is_none_or(|within| within.contains(&row.epk));
         if !visible {
             return Ok(None);
         }
-        let stored = Stored { number: spot.number, row };
+        let stored = Stored {
+            number: spot.number,
+            row,
+        };
         let text = stored.row.text(self.container.rid(), stored.number);
         if !self.access.tests.is_empty() {
-            let item = read_members(&text, &self.names).map_err(|e| Error::internal(e.to_string()))?;
+            let item =
+                read_members(&text, &self.names).map_err(|e| Error::internal(e.to_string()))?;
             if !self.access.tests.iter().all(|test| holds(test, &item)) {
                 return Ok(None);
             }
@@ -224,7 +278,11 @@ impl<'a> Cursor<'a> {
             self.work.loaded += 1;
             self.work.loaded_bytes += text.len() as u64;
         }
-        Ok(Some(Found { spot, text: Some(text), satisfied }))
+        Ok(Some(Found {
+            spot,
+            text: Some(text),
+            satisfied,
+        }))
     }
 
     /// Only the number of items matters, and the index alone decides which they are.
@@ -247,7 +305,9 @@ impl<'a> Cursor<'a> {
 /// The top-level members that a condition looks at.
 fn condition_names(condition: &Condition) -> Vec<String> {
     match condition {
-        Condition::And(parts) | Condition::Or(parts) => parts.iter().flat_map(condition_names).collect(),
+        Condition::And(parts) | Condition::Or(parts) => {
+            parts.iter().flat_map(condition_names).collect()
+        }
         Condition::Term { path, .. } => match path.0.first() {
             Some(orrery_sql::Step::Name(name)) => vec![name.clone()],
             _ => Vec::new(),
@@ -265,14 +325,24 @@ fn first_number(after: Option<&Spot>) -> Number {
 }
 
 fn posting_of(hit: Hit) -> Posting {
-    Posting { is_whole: hit.is_whole, ..Posting::new(Spot::natural(hit.number), hit.place) }
+    Posting {
+        is_whole: hit.is_whole,
+        ..Posting::new(Spot::natural(hit.number), hit.place)
+    }
 }
 
 fn value_posting(found: values::Found) -> Posting {
-    Posting { value: found.value, ..Posting::new(found.spot, found.place) }
+    Posting {
+        value: found.value,
+        ..Posting::new(found.spot, found.place)
+    }
 }
 
-fn naturals<'a>(snapshot: &'a dyn Snapshot, after: Option<&Spot>, direction: Direction) -> Postings<'a> {
+fn naturals<'a>(
+    snapshot: &'a dyn Snapshot,
+    after: Option<&Spot>,
+    direction: Direction,
+) -> Postings<'a> {
     let range = keys::naturals_from(first_number(after));
     Box::new(scan(snapshot, &range, direction).map(|entry| {
         let (key, value) = entry?;
@@ -282,11 +352,19 @@ fn naturals<'a>(snapshot: &'a dyn Snapshot, after: Option<&Spot>, direction: Dir
     }))
 }
 
-fn logical<'a>(snapshot: &'a dyn Snapshot, place: Place, after: Option<&Spot>, direction: Direction) -> Postings<'a> {
+fn logical<'a>(
+    snapshot: &'a dyn Snapshot,
+    place: Place,
+    after: Option<&Spot>,
+    direction: Direction,
+) -> Postings<'a> {
     let range = keys::items_of(place, first_number(after));
     Box::new(scan(snapshot, &range, direction).map(|entry| {
         let (key, value) = entry?;
         let (place, number) = keys::read_item(&key).ok_or_else(damaged)?;
-        Ok(Posting { first: Some(value), ..Posting::new(Spot::natural(number), place) })
+        Ok(Posting {
+            first: Some(value),
+            ..Posting::new(Spot::natural(number), place)
+        })
     }))
 }

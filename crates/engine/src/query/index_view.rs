@@ -25,16 +25,27 @@ impl<'a> IndexView<'a> {
     ///
     /// # Errors
     /// What the store reports.
-    pub fn of(partition: &'a Partition, snapshot: &dyn Snapshot, policies: &Policies) -> Result<Option<Self>> {
+    pub fn of(
+        partition: &'a Partition,
+        snapshot: &dyn Snapshot,
+        policies: &Policies,
+    ) -> Result<Option<Self>> {
         let stretches = Partition::stretches(snapshot)?;
-        let Some(policies) = policies.of(&stretches) else { return Ok(None) };
-        Ok(Some(IndexView { policies, paths: partition.paths()? }))
+        let Some(policies) = policies.of(&stretches) else {
+            return Ok(None);
+        };
+        Ok(Some(IndexView {
+            policies,
+            paths: partition.paths()?,
+        }))
     }
 
     /// Whether every item that has a scalar at the path has an entry for it.
     pub fn covers(&self, path: &Path) -> bool {
         let path = steps(path);
-        !path.is_empty() && !is_hidden(&path) && self.policies.iter().all(|policy| policy.covers(&path))
+        !path.is_empty()
+            && !is_hidden(&path)
+            && self.policies.iter().all(|policy| policy.covers(&path))
     }
 
     /// The path's number, if some item has the path.
@@ -47,8 +58,11 @@ impl<'a> IndexView<'a> {
         let path = steps(path);
         let (first, others) = self.policies.split_first()?;
         let index = first.spatial_index(&path)?;
-        let everywhere =
-            others.iter().all(|policy| policy.spatial_index(&path).is_some_and(|o| o.frame == index.frame));
+        let everywhere = others.iter().all(|policy| {
+            policy
+                .spatial_index(&path)
+                .is_some_and(|o| o.frame == index.frame)
+        });
         everywhere.then(|| (index.frame, self.paths.find_derived(&index.text)))
     }
 
@@ -58,9 +72,14 @@ impl<'a> IndexView<'a> {
             [] => (&[][..], &[][..]),
             [first, others @ ..] => (first.composites(), others),
         };
-        let everywhere = |c: &&Composite| others.iter().all(|policy| policy.composites().contains(*c));
+        let everywhere =
+            |c: &&Composite| others.iter().all(|policy| policy.composites().contains(*c));
         let visible = |c: &&Composite| c.paths.iter().all(|(path, _)| !is_hidden(path));
-        first.iter().filter(everywhere).filter(visible).map(|c| (c, self.paths.find_derived(&c.text)))
+        first
+            .iter()
+            .filter(everywhere)
+            .filter(visible)
+            .map(|c| (c, self.paths.find_derived(&c.text)))
     }
 }
 

@@ -70,7 +70,15 @@ pub struct Planned {
 
 impl Planned {
     fn nothing(text: String, seeks: u64) -> Self {
-        Planned { lookup: Lookup::Nothing, exact: true, seeks, term: None, composite: None, selective: true, text }
+        Planned {
+            lookup: Lookup::Nothing,
+            exact: true,
+            seeks,
+            term: None,
+            composite: None,
+            selective: true,
+            text,
+        }
     }
 }
 
@@ -81,9 +89,15 @@ pub fn plan(index: &IndexView<'_>, condition: &Condition) -> Option<Planned> {
         Condition::Never => Some(Planned::nothing("never".into(), 0)),
         Condition::Term { path, test, exact } => term(index, path, test, *exact),
         Condition::Or(parts) => {
-            let parts: Vec<Planned> = parts.iter().map(|part| plan(index, part)).collect::<Option<_>>()?;
+            let parts: Vec<Planned> = parts
+                .iter()
+                .map(|part| plan(index, part))
+                .collect::<Option<_>>()?;
             let selective = parts.iter().all(|part| part.selective);
-            Some(Planned { selective, ..together(parts, " or ", Lookup::Any) })
+            Some(Planned {
+                selective,
+                ..together(parts, " or ", Lookup::Any)
+            })
         }
         Condition::And(parts) => {
             let planned: Vec<Planned> = parts.iter().filter_map(|part| plan(index, part)).collect();
@@ -93,7 +107,11 @@ pub fn plan(index: &IndexView<'_>, condition: &Condition) -> Option<Planned> {
             let all = planned.len() == parts.len();
             let selective = planned.iter().any(|part| part.selective);
             let together = together(planned, " and ", Lookup::All);
-            Some(Planned { exact: together.exact && all, selective, ..together })
+            Some(Planned {
+                exact: together.exact && all,
+                selective,
+                ..together
+            })
         }
     }
 }
@@ -121,7 +139,10 @@ fn term(index: &IndexView<'_>, path: &Path, test: &Test, exact: bool) -> Option<
     let text = format!("{path} {test}");
     let values = value_ranges(test, value::STRING_BYTES)?;
     let Some(number) = index.number(path) else {
-        return Some(Planned::nothing(format!("{text} (no item has the path)"), values.seeks));
+        return Some(Planned::nothing(
+            format!("{text} (no item has the path)"),
+            values.seeks,
+        ));
     };
     let key = |value: &Vec<u8>| keys::terms(number, value);
     let term = match test {
@@ -132,7 +153,11 @@ fn term(index: &IndexView<'_>, path: &Path, test: &Test, exact: bool) -> Option<
         exact: exact && values.exact,
         seeks: values.seeks,
         lookup: Lookup::Entries {
-            ranges: values.ranges.iter().map(|(from, to)| (key(from), key(to))).collect(),
+            ranges: values
+                .ranges
+                .iter()
+                .map(|(from, to)| (key(from), key(to)))
+                .collect(),
             one_value: values.seeks > 0,
             strings: matches!(test, Test::ScanStrings(_)).then(|| test.clone()),
         },
@@ -144,14 +169,24 @@ fn term(index: &IndexView<'_>, path: &Path, test: &Test, exact: bool) -> Option<
 }
 
 /// The entries of a spatial index around a figure.
-fn near(index: &IndexView<'_>, path: &Path, test: &Test, figure: &Json, distance: f64) -> Option<Planned> {
+fn near(
+    index: &IndexView<'_>,
+    path: &Path,
+    test: &Test,
+    figure: &Json,
+    distance: f64,
+) -> Option<Planned> {
     let (frame, number) = index.spatial(path)?;
     let text = format!("spatial {path} {test}");
     // A constant that is no figure makes the function undefined.
-    let (Some(number), Some(boxes)) = (number, orrery_sql::around(figure, frame.is_planar, distance)) else {
+    let (Some(number), Some(boxes)) = (
+        number,
+        orrery_sql::around(figure, frame.is_planar, distance),
+    ) else {
         return Some(Planned::nothing(text, 0));
     };
-    let key = |(from, to): (Vec<u8>, Vec<u8>)| (keys::terms(number, &from), keys::terms(number, &to));
+    let key =
+        |(from, to): (Vec<u8>, Vec<u8>)| (keys::terms(number, &from), keys::terms(number, &to));
     Some(Planned {
         lookup: Lookup::Entries {
             ranges: frame.stretches(&boxes).into_iter().map(key).collect(),
@@ -181,7 +216,13 @@ pub fn plan_composite(
     let text = format!("composite ({})", composite.text);
     let used = Some(composite.clone());
     let Some(number) = number else {
-        return Some((Planned { composite: used, ..Planned::nothing(text, 1) }, narrowed.covered));
+        return Some((
+            Planned {
+                composite: used,
+                ..Planned::nothing(text, 1)
+            },
+            narrowed.covered,
+        ));
     };
     let planned = Planned {
         lookup: Lookup::Entries {
@@ -215,7 +256,11 @@ impl Narrowed {
     /// Its keys.
     pub fn keys(&self, number: PathNumber) -> KeyRange {
         let end = |bytes: &[u8]| {
-            if bytes.is_empty() { keys::after(&keys::terms(number, &[])) } else { keys::terms(number, bytes) }
+            if bytes.is_empty() {
+                keys::after(&keys::terms(number, &[]))
+            } else {
+                keys::terms(number, bytes)
+            }
         };
         (keys::terms(number, &self.from), end(&self.to))
     }
@@ -224,18 +269,37 @@ impl Narrowed {
 /// The stretch of a composite index that conditions leave.
 pub fn narrow(composite: &Composite, conditions: &[&Condition]) -> Narrowed {
     let mut prefix: Vec<u8> = Vec::new();
-    let mut narrowed = Narrowed { from: Vec::new(), to: Vec::new(), pinned: 0, covered: Vec::new(), exact: true };
+    let mut narrowed = Narrowed {
+        from: Vec::new(),
+        to: Vec::new(),
+        pinned: 0,
+        covered: Vec::new(),
+        exact: true,
+    };
     for (steps, ascending) in &composite.paths {
         let on_path = || {
-            conditions.iter().enumerate().filter_map(|(i, condition)| match condition {
-                Condition::Term { path, test, exact } if super::condition::steps(path) == *steps => {
-                    Some((i, test, *exact))
-                }
-                _ => None,
-            })
+            conditions
+                .iter()
+                .enumerate()
+                .filter_map(|(i, condition)| match condition {
+                    Condition::Term { path, test, exact }
+                        if super::condition::steps(path) == *steps =>
+                    {
+                        Some((i, test, *exact))
+                    }
+                    _ => None,
+                })
         };
-        let turn = |bytes: Vec<u8>| if *ascending { bytes } else { value::turned(&bytes) };
-        if let Some((i, Test::Equals(value), exact)) = on_path().find(|(_, test, _)| matches!(test, Test::Equals(_))) {
+        let turn = |bytes: Vec<u8>| {
+            if *ascending {
+                bytes
+            } else {
+                value::turned(&bytes)
+            }
+        };
+        if let Some((i, Test::Equals(value), exact)) =
+            on_path().find(|(_, test, _)| matches!(test, Test::Equals(_)))
+        {
             let encoded = value::encode_within(value, composite.string_bytes());
             narrowed.exact &= exact && encoded.exact;
             narrowed.covered.push(i);
@@ -257,7 +321,10 @@ pub fn narrow(composite: &Composite, conditions: &[&Condition]) -> Narrowed {
             // Turned bytes sort the other way round, and what was left out at one end comes first at the other.
             let (from, to) = match ascending {
                 true => (from.clone(), to.clone()),
-                false => (keys::after(&value::turned(to)), keys::after(&value::turned(from))),
+                false => (
+                    keys::after(&value::turned(to)),
+                    keys::after(&value::turned(from)),
+                ),
             };
             narrowed.from = [&prefix[..], &from].concat();
             narrowed.to = [&prefix[..], &to].concat();
@@ -296,10 +363,16 @@ impl Lookup {
             let mut lists: Vec<_> = lists.into_iter().map(open).collect();
             return Ok(Some(match lists.len() {
                 1 => Box::new(lists.swap_remove(0)),
-                _ => Box::new(Merged { lists, direction, last: None }),
+                _ => Box::new(Merged {
+                    lists,
+                    direction,
+                    last: None,
+                }),
             }));
         }
-        let Some(mut hits) = self.collect(snapshot, from, most)? else { return Ok(None) };
+        let Some(mut hits) = self.collect(snapshot, from, most)? else {
+            return Ok(None);
+        };
         if direction == Direction::Reverse {
             hits.reverse();
         }
@@ -310,7 +383,11 @@ impl Lookup {
     fn lists(&self) -> Option<Vec<KeyRange>> {
         match self {
             Lookup::Nothing => Some(Vec::new()),
-            Lookup::Entries { ranges, one_value: true, .. } => Some(ranges.clone()),
+            Lookup::Entries {
+                ranges,
+                one_value: true,
+                ..
+            } => Some(ranges.clone()),
             Lookup::Any(parts) => {
                 let each: Option<Vec<Vec<KeyRange>>> = parts.iter().map(Lookup::lists).collect();
                 Some(each?.concat())
@@ -323,11 +400,18 @@ impl Lookup {
     ///
     /// # Errors
     /// What the store reports.
-    pub fn collect(&self, snapshot: &dyn Snapshot, from: Number, most: usize) -> Result<Option<Vec<Hit>>> {
+    pub fn collect(
+        &self,
+        snapshot: &dyn Snapshot,
+        from: Number,
+        most: usize,
+    ) -> Result<Option<Vec<Hit>>> {
         let mut hits: Vec<Hit> = Vec::new();
         match self {
             Lookup::Nothing => {}
-            Lookup::Entries { ranges, strings, .. } => {
+            Lookup::Entries {
+                ranges, strings, ..
+            } => {
                 let mut read = 0usize;
                 for range in ranges {
                     for entry in scan(snapshot, range, Direction::Forward) {
@@ -337,7 +421,11 @@ impl Lookup {
                         }
                         let key = entry?.0;
                         let (bytes, mut hit) = read_entry(&key)?;
-                        if hit.number >= from && strings.as_ref().is_none_or(|test| string_passes(test, bytes)) {
+                        if hit.number >= from
+                            && strings
+                                .as_ref()
+                                .is_none_or(|test| string_passes(test, bytes))
+                        {
                             hit.is_whole = strings.is_none() || !value::is_inexact(bytes);
                             hits.push(hit);
                         }
@@ -346,7 +434,9 @@ impl Lookup {
             }
             Lookup::Any(parts) => {
                 for part in parts {
-                    let Some(found) = part.collect(snapshot, from, most.saturating_sub(hits.len()))? else {
+                    let Some(found) =
+                        part.collect(snapshot, from, most.saturating_sub(hits.len()))?
+                    else {
                         return Ok(None);
                     };
                     hits.extend(found);
@@ -360,10 +450,17 @@ impl Lookup {
         Ok(Some(hits))
     }
 
-    fn intersection(parts: &[Lookup], snapshot: &dyn Snapshot, from: Number, most: usize) -> Result<Option<Vec<Hit>>> {
+    fn intersection(
+        parts: &[Lookup],
+        snapshot: &dyn Snapshot,
+        from: Number,
+        most: usize,
+    ) -> Result<Option<Vec<Hit>>> {
         let mut common: Option<Vec<Hit>> = None;
         for part in parts {
-            let Some(hits) = part.collect(snapshot, from, most)? else { return Ok(None) };
+            let Some(hits) = part.collect(snapshot, from, most)? else {
+                return Ok(None);
+            };
             common = Some(match common {
                 None => hits,
                 Some(before) => both(&before, &hits),
@@ -385,12 +482,20 @@ impl Lookup {
     pub fn count<'a>(&'a self, snapshot: &'a dyn Snapshot) -> Box<dyn Iterator<Item = ()> + 'a> {
         match self {
             Lookup::Nothing => Box::new(std::iter::empty()),
-            Lookup::Entries { ranges, .. } => {
-                Box::new(ranges.iter().flat_map(move |range| scan(snapshot, range, Direction::Forward)).map(|_| ()))
-            }
+            Lookup::Entries { ranges, .. } => Box::new(
+                ranges
+                    .iter()
+                    .flat_map(move |range| scan(snapshot, range, Direction::Forward))
+                    .map(|_| ()),
+            ),
             Lookup::Any(parts) => Box::new(parts.iter().flat_map(move |part| part.count(snapshot))),
             // As many as the shortest; the first will do for an estimate.
-            Lookup::All(parts) => Box::new(parts.iter().take(1).flat_map(move |part| part.count(snapshot))),
+            Lookup::All(parts) => Box::new(
+                parts
+                    .iter()
+                    .take(1)
+                    .flat_map(move |part| part.count(snapshot)),
+            ),
         }
     }
 }
@@ -403,7 +508,10 @@ fn both(a: &[Hit], b: &[Hit]) -> Vec<Hit> {
             std::cmp::Ordering::Less => i += 1,
             std::cmp::Ordering::Greater => j += 1,
             std::cmp::Ordering::Equal => {
-                out.push(Hit { is_whole: x.is_whole && y.is_whole, ..*x });
+                out.push(Hit {
+                    is_whole: x.is_whole && y.is_whole,
+                    ..*x
+                });
                 (i, j) = (i + 1, j + 1);
             }
         }
@@ -426,7 +534,14 @@ fn one_list<'a>(
 pub fn read_entry(key: &[u8]) -> Result<(&[u8], Hit)> {
     let damaged = || Error::internal("a row of the index is damaged");
     let (bytes, number, place) = keys::read_term(key).ok_or_else(damaged)?;
-    Ok((bytes, Hit { number, place, is_whole: true }))
+    Ok((
+        bytes,
+        Hit {
+            number,
+            place,
+            is_whole: true,
+        },
+    ))
 }
 
 /// A string that was cut for the index may pass: its item decides.

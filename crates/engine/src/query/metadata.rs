@@ -31,7 +31,11 @@ impl Source for List<'_> {
     fn next(&mut self) -> std::result::Result<Option<Candidate>, QueryError> {
         let row = self.rows.get(self.next);
         self.next += usize::from(row.is_some());
-        Ok(row.map(|row| Candidate { text: Some(row.text.clone()), satisfied: false, number: None }))
+        Ok(row.map(|row| Candidate {
+            text: Some(row.text.clone()),
+            satisfied: false,
+            number: None,
+        }))
     }
 
     fn is_ordered(&self) -> bool {
@@ -39,7 +43,10 @@ impl Source for List<'_> {
     }
 
     fn position(&self) -> Vec<u8> {
-        let last = self.next.checked_sub(1).and_then(|last| self.rows.get(last));
+        let last = self
+            .next
+            .checked_sub(1)
+            .and_then(|last| self.rows.get(last));
         last.map(|row| row.key.clone()).unwrap_or_default()
     }
 }
@@ -64,9 +71,24 @@ pub fn query_rows(
         Some(last) => rows.partition_point(|row| row.key.as_slice() <= last),
     };
     let mut source = List { rows, next };
-    let out = run_page(world, &query, &mut source, functions, resume.as_ref(), page, work).map_err(query_error)?;
-    let continuation = out.resume.map(|resume| token::write(&resume, page.continuation_limit_kb)).transpose()?;
-    Ok(Page { rows: out.rows, continuation })
+    let out = run_page(
+        world,
+        &query,
+        &mut source,
+        functions,
+        resume.as_ref(),
+        page,
+        work,
+    )
+    .map_err(query_error)?;
+    let continuation = out
+        .resume
+        .map(|resume| token::write(&resume, page.continuation_limit_kb))
+        .transpose()?;
+    Ok(Page {
+        rows: out.rows,
+        continuation,
+    })
 }
 
 /// Whether a query gives any row of an item.
@@ -77,11 +99,26 @@ pub fn has_row(world: &dyn World, query: &Query, item: Bytes) -> Result<bool> {
     let now_ms = world.now_ms();
     let mut expired = || world.now_ms().saturating_sub(now_ms) > limits::CONDITION_TIME_MS;
     let mut bounds = bounds(world, now_ms, 1, &mut expired);
-    let mut source = List { rows: &[Listed { key: Vec::new(), text: item }], next: 0 };
-    let page = query.run(&mut source, &mut crate::NoFunctions, None, &mut bounds, &mut Work::default());
+    let mut source = List {
+        rows: &[Listed {
+            key: Vec::new(),
+            text: item,
+        }],
+        next: 0,
+    };
+    let page = query.run(
+        &mut source,
+        &mut crate::NoFunctions,
+        None,
+        &mut bounds,
+        &mut Work::default(),
+    );
     let page = page.map_err(query_error)?;
     if page.rows.is_empty() && page.resume.is_some() {
-        return Err(Error::new(Kind::RequestTimeout, "The condition takes too long to decide."));
+        return Err(Error::new(
+            Kind::RequestTimeout,
+            "The condition takes too long to decide.",
+        ));
     }
     Ok(!page.rows.is_empty())
 }

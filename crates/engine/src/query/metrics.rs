@@ -13,7 +13,11 @@ use orrery_sql::{Condition, Path, Query, Test, Work};
 pub fn query_metrics(asked: &[Asked], work: &Work, total_ms: u64) -> String {
     let loaded: u64 = asked.iter().map(|a| a.work.loaded).sum();
     let loaded_bytes: u64 = asked.iter().map(|a| a.work.loaded_bytes).sum();
-    let hits = if loaded == 0 { 1.0 } else { (work.rows_out as f64 / loaded as f64).min(1.0) };
+    let hits = if loaded == 0 {
+        1.0
+    } else {
+        (work.rows_out as f64 / loaded as f64).min(1.0)
+    };
     let times = [
         "queryCompileTimeInMs",
         "queryLogicalPlanBuildTimeInMs",
@@ -25,7 +29,10 @@ pub fn query_metrics(asked: &[Asked], work: &Work, total_ms: u64) -> String {
         "userFunctionExecuteTimeInMs",
         "writeOutputTimeInMs",
     ];
-    let mut parts = vec![format!("totalExecutionTimeInMs={total_ms}.00"), format!("VMExecutionTimeInMs={total_ms}.00")];
+    let mut parts = vec![
+        format!("totalExecutionTimeInMs={total_ms}.00"),
+        format!("VMExecutionTimeInMs={total_ms}.00"),
+    ];
     parts.extend(times.iter().map(|name| format!("{name}=0.00")));
     parts.push(format!("instructionCount={}", work.items_filtered));
     parts.push(format!("retrievedDocumentCount={loaded}"));
@@ -52,13 +59,28 @@ struct Use<'q> {
 ///
 /// `keys`: the paths of the partition key, if the request names it; the filter on it is a use like any other.
 pub fn index_metrics(query: &Query, policy: &Policy, asked: &[Asked], keys: &[Path]) -> String {
-    let mut uses: Vec<Use<'_>> = keys.iter().map(|path| Use { path, exact: true, selective: true }).collect();
+    let mut uses: Vec<Use<'_>> = keys
+        .iter()
+        .map(|path| Use {
+            path,
+            exact: true,
+            selective: true,
+        })
+        .collect();
     terms(query.condition(), &mut uses);
     let ordered = query.order().iter().filter_map(|key| key.path.as_ref());
-    uses.extend(ordered.map(|path| Use { path, exact: true, selective: true }));
+    uses.extend(ordered.map(|path| Use {
+        path,
+        exact: true,
+        selective: true,
+    }));
     let (mut used, mut potential): (Vec<Json>, Vec<Json>) = (Vec::new(), Vec::new());
     for one in &uses {
-        let list = if policy.covers(&steps(one.path)) { &mut used } else { &mut potential };
+        let list = if policy.covers(&steps(one.path)) {
+            &mut used
+        } else {
+            &mut potential
+        };
         let spec = Json::Object(one.document());
         if list.len() < PATHS_NAMED && !list.contains(&spec) {
             list.push(spec);
@@ -71,7 +93,8 @@ pub fn index_metrics(query: &Query, policy: &Policy, asked: &[Asked], keys: &[Pa
             composites.push(spec);
         }
     }
-    let wanted = wanted_composite(query).filter(|paths| composites.is_empty() && policy.orders_by(paths).is_none());
+    let wanted = wanted_composite(query)
+        .filter(|paths| composites.is_empty() && policy.orders_by(paths).is_none());
     let document = object! {
         "UtilizedSingleIndexes" => used,
         "PotentialSingleIndexes" => potential,
@@ -95,7 +118,11 @@ impl Use<'_> {
 
 fn composite_document(paths: &[(Vec<Step>, bool)]) -> Json {
     let spec = |(path, ascending): &(Vec<Step>, bool)| {
-        Json::from(format!("{} {}", path_text(path), if *ascending { "ASC" } else { "DESC" }))
+        Json::from(format!(
+            "{} {}",
+            path_text(path),
+            if *ascending { "ASC" } else { "DESC" }
+        ))
     };
     Json::Object(object! {
         "IndexSpecs" => paths.iter().map(spec).collect::<Vec<_>>(),
@@ -106,9 +133,15 @@ fn composite_document(paths: &[(Vec<Step>, bool)]) -> Json {
 
 fn terms<'q>(condition: &'q Condition, uses: &mut Vec<Use<'q>>) {
     match condition {
-        Condition::And(parts) | Condition::Or(parts) => parts.iter().for_each(|part| terms(part, uses)),
+        Condition::And(parts) | Condition::Or(parts) => {
+            parts.iter().for_each(|part| terms(part, uses))
+        }
         Condition::Term { path, test, exact } if is_answerable(test) => {
-            uses.push(Use { path, exact: *exact, selective: is_selective(test) });
+            uses.push(Use {
+                path,
+                exact: *exact,
+                selective: is_selective(test),
+            });
         }
         Condition::Term { .. } | Condition::All | Condition::Never => {}
     }
@@ -126,12 +159,16 @@ fn wanted_composite(query: &Query) -> Option<Vec<(Vec<Step>, bool)>> {
         }
     };
     let terms = || {
-        conjuncts(query.condition()).into_iter().filter_map(|condition| match condition {
-            Condition::Term { path, test, .. } => Some((path, test)),
-            _ => None,
-        })
+        conjuncts(query.condition())
+            .into_iter()
+            .filter_map(|condition| match condition {
+                Condition::Term { path, test, .. } => Some((path, test)),
+                _ => None,
+            })
     };
-    terms().filter(|(_, test)| matches!(test, Test::Equals(_))).for_each(|(path, _)| add(path, true));
+    terms()
+        .filter(|(_, test)| matches!(test, Test::Equals(_)))
+        .for_each(|(path, _)| add(path, true));
     if query.order().is_empty() {
         let range = terms().find(|(_, test)| matches!(test, Test::Range { .. } | Test::Prefix(_)));
         range.into_iter().for_each(|(path, _)| add(path, true));
@@ -158,8 +195,14 @@ pub fn explain(query: &Query, asked: &[Asked], work: &Work, charges: &[String]) 
         .order()
         .iter()
         .map(|key| {
-            let path = key.path.as_ref().map_or_else(|| "(expression)".to_owned(), ToString::to_string);
-            Json::from(format!("{path} {}", if key.descending { "DESC" } else { "ASC" }))
+            let path = key
+                .path
+                .as_ref()
+                .map_or_else(|| "(expression)".to_owned(), ToString::to_string);
+            Json::from(format!(
+                "{path} {}",
+                if key.descending { "DESC" } else { "ASC" }
+            ))
         })
         .collect();
     let document = object! {
@@ -191,6 +234,8 @@ fn counters(work: &QueryWork) -> Object {
         ("loadedItems", work.loaded),
         ("loadedBytes", work.loaded_bytes),
     ];
-    all.into_iter().filter(|(_, count)| *count > 0).for_each(|(name, count)| out.push_new(name, count));
+    all.into_iter()
+        .filter(|(_, count)| *count > 0)
+        .for_each(|(name, count)| out.push_new(name, count));
     out
 }

@@ -18,12 +18,16 @@ pub fn client_plan(
     key: Option<&PartitionKey>,
 ) -> Result<String> {
     let environment = environment(container);
-    let plan = orrery_sql::client_plan(text, parameters, &environment, features).map_err(query_error)?;
+    let plan =
+        orrery_sql::client_plan(text, parameters, &environment, features).map_err(query_error)?;
     let query = compile(text, parameters, &environment)?;
     let definition = container.partition_key();
     let keys = match key.filter(|key| !key.is_empty()) {
         Some(key) if key.components().len() < definition.paths().len() => {
-            return Ok(document(plan.info, vec![open_range(&definition.range_of(key))]));
+            return Ok(document(
+                plan.info,
+                vec![open_range(&definition.range_of(key))],
+            ));
         }
         Some(key) => {
             definition.check(key)?;

@@ -75,12 +75,20 @@ impl Position {
 
     /// The place behind a spot.
     pub fn of(stretch: Stretch, along: Option<u32>, spot: Spot) -> Self {
-        Position { stretch, number: spot.number, along, value: spot.value, ..Position::default() }
+        Position {
+            stretch,
+            number: spot.number,
+            along,
+            value: spot.value,
+            ..Position::default()
+        }
     }
 
     /// A few bytes that tell values apart.
     pub fn digest_of(value: Option<&[u8]>) -> u64 {
-        value.map_or(0, |value| keys::number(&murmur3_128(value)[..8]).unwrap_or(0))
+        value.map_or(0, |value| {
+            keys::number(&murmur3_128(value)[..8]).unwrap_or(0)
+        })
     }
 
     /// The bytes.
@@ -118,10 +126,16 @@ impl Position {
             [3, range @ ..] => {
                 let range = u32::from_be_bytes(range.try_into().map_err(|_| Self::foreign())?);
                 let stretch = Stretch { range, from: None };
-                Ok(Some(Position { stretch, is_start: true, ..Position::default() }))
+                Ok(Some(Position {
+                    stretch,
+                    is_start: true,
+                    ..Position::default()
+                }))
             }
             [4, length, rest @ ..] => {
-                let (epk, rest) = rest.split_at_checked(usize::from(*length)).ok_or_else(Self::foreign)?;
+                let (epk, rest) = rest
+                    .split_at_checked(usize::from(*length))
+                    .ok_or_else(Self::foreign)?;
                 if rest.first() == Some(&4) {
                     return Err(Self::foreign());
                 }
@@ -129,7 +143,9 @@ impl Position {
                 position.stretch.from = Some(Epk::from_bytes(epk));
                 Ok(Some(position))
             }
-            [kind @ (1 | 2), rest @ ..] => Self::parse(*kind == 2, rest).map(Some).ok_or_else(Self::foreign),
+            [kind @ (1 | 2), rest @ ..] => Self::parse(*kind == 2, rest)
+                .map(Some)
+                .ok_or_else(Self::foreign),
             _ => Err(Self::foreign()),
         }
     }
@@ -137,17 +153,30 @@ impl Position {
     fn parse(is_along: bool, bytes: &[u8]) -> Option<Self> {
         let range = u32::from_be_bytes(bytes.get(..4)?.try_into().ok()?);
         let number = u64::from_be_bytes(bytes.get(4..12)?.try_into().ok()?);
-        let position = Position { stretch: Stretch { range, from: None }, number, ..Position::default() };
+        let position = Position {
+            stretch: Stretch { range, from: None },
+            number,
+            ..Position::default()
+        };
         if !is_along {
             return (bytes.len() == 12).then_some(position);
         }
         let along = Some(u32::from_be_bytes(bytes.get(12..16)?.try_into().ok()?));
         match bytes.get(16..)? {
             [0] => Some(Position { along, ..position }),
-            [1, value @ ..] => Some(Position { along, value: Some(value.to_vec()), ..position }),
+            [1, value @ ..] => Some(Position {
+                along,
+                value: Some(value.to_vec()),
+                ..position
+            }),
             [2, digest @ ..] => {
                 let digest = u64::from_be_bytes(digest.try_into().ok()?);
-                Some(Position { along, is_short: true, digest, ..position })
+                Some(Position {
+                    along,
+                    is_short: true,
+                    digest,
+                    ..position
+                })
             }
             _ => None,
         }
@@ -155,7 +184,9 @@ impl Position {
 
     /// The error for a position that makes no sense here.
     pub fn foreign() -> Error {
-        Error::bad("The continuation token is invalid: it does not belong to this container or query.")
+        Error::bad(
+            "The continuation token is invalid: it does not belong to this container or query.",
+        )
     }
 }
 
@@ -165,16 +196,36 @@ mod tests {
 
     #[test]
     fn positions_read_back() {
-        let stretch = Stretch { range: 3, from: None };
-        let natural = Position { stretch: stretch.clone(), number: 9, ..Position::default() };
-        let lacking = Position { along: Some(7), ..natural.clone() };
-        let valued = Position { value: Some(vec![1; 300]), ..lacking.clone() };
-        let start = Position { stretch, is_start: true, ..Position::default() };
+        let stretch = Stretch {
+            range: 3,
+            from: None,
+        };
+        let natural = Position {
+            stretch: stretch.clone(),
+            number: 9,
+            ..Position::default()
+        };
+        let lacking = Position {
+            along: Some(7),
+            ..natural.clone()
+        };
+        let valued = Position {
+            value: Some(vec![1; 300]),
+            ..lacking.clone()
+        };
+        let start = Position {
+            stretch,
+            is_start: true,
+            ..Position::default()
+        };
         for position in [natural, lacking, valued.clone(), start] {
             for from in [None, Some(Epk::from_bytes(b"abc"))] {
                 let mut position = position.clone();
                 position.stretch.from = from;
-                assert_eq!(Position::read(&position.write(false)).expect("ours"), Some(position));
+                assert_eq!(
+                    Position::read(&position.write(false)).expect("ours"),
+                    Some(position)
+                );
             }
         }
         let short = valued.write(true);

@@ -113,17 +113,27 @@ impl<'a> Candidates<'a> {
 
     fn open_merged(&mut self, sorted_before: bool) -> Result<()> {
         self.merged = true;
-        self.descending = self.ask.query.order().first().is_some_and(|key| key.descending);
+        self.descending = self
+            .ask
+            .query
+            .order()
+            .first()
+            .is_some_and(|key| key.descending);
         let settled = match &self.last {
             Some(last) => Some(Settled::Along(last.along.ok_or_else(Position::foreign)?)),
             // What collects leaves no place behind, in whichever order it came; it is chosen again as before.
             None => (sorted_before && !self.ask.query.collects()).then_some(Settled::Sort),
         };
         let mut chosen = self.choose(settled)?;
-        let along = settled.is_none().then(|| chosen.iter().find_map(Access::along)).flatten();
+        let along = settled
+            .is_none()
+            .then(|| chosen.iter().find_map(Access::along))
+            .flatten();
         if let Some(along) = along {
             // All partitions walk along one index, or none does.
-            let agrees = |access: &Access| access.is_ordered() && access.along().is_none_or(|name| name == along);
+            let agrees = |access: &Access| {
+                access.is_ordered() && access.along().is_none_or(|name| name == along)
+            };
             if !chosen.iter().all(agrees) {
                 chosen = self.choose(Some(Settled::Along(along)))?;
             }
@@ -149,17 +159,35 @@ impl<'a> Candidates<'a> {
     /// The spot of a position: in a run, and where the position is a short one, the item itself says it.
     fn spot_of(&self, last: &Position, chosen: &[Access]) -> Result<Spot> {
         let at = self.target_of(last)?;
-        let written = Spot { value: last.value.clone(), finer: None, number: last.number };
-        let Some(walk) = chosen[at].walk().or_else(|| chosen.iter().find_map(Access::walk)) else { return Ok(written) };
+        let written = Spot {
+            value: last.value.clone(),
+            finer: None,
+            number: last.number,
+        };
+        let Some(walk) = chosen[at]
+            .walk()
+            .or_else(|| chosen.iter().find_map(Access::walk))
+        else {
+            return Ok(written);
+        };
         if !last.is_short && !walk.in_run(&written) {
             return Ok(written);
         }
         let snapshot = self.targets[at].snapshot.as_ref();
-        let place = snapshot.get(&keys::natural(last.number)).map_err(storage_failure)?;
+        let place = snapshot
+            .get(&keys::natural(last.number))
+            .map_err(storage_failure)?;
         let place = place.and_then(|place| place[..].try_into().ok());
-        let found = place.map(|place| walk.spot_of(snapshot, last.number, place)).transpose()?.flatten();
+        let found = place
+            .map(|place| walk.spot_of(snapshot, last.number, place))
+            .transpose()?
+            .flatten();
         match found {
-            Some(spot) if last.is_short && last.digest == Position::digest_of(spot.value.as_deref()) => Ok(spot),
+            Some(spot)
+                if last.is_short && last.digest == Position::digest_of(spot.value.as_deref()) =>
+            {
+                Ok(spot)
+            }
             Some(spot) if !last.is_short && spot.value == written.value => Ok(spot),
             // The item changed since. In a run its number is still a place, if not the same.
             _ if !last.is_short => Ok(written),
@@ -175,28 +203,53 @@ impl<'a> Candidates<'a> {
         if let Some(at) = self.targets.iter().position(|t| t.stretch == last.stretch) {
             return Ok(at);
         }
-        self.container.stretch_of(last.stretch.range).ok_or_else(Position::foreign)?;
+        self.container
+            .stretch_of(last.stretch.range)
+            .ok_or_else(Position::foreign)?;
         for (at, target) in self.targets.iter().enumerate() {
-            if target.snapshot.get(&keys::natural(last.number)).map_err(storage_failure)?.is_some() {
+            if target
+                .snapshot
+                .get(&keys::natural(last.number))
+                .map_err(storage_failure)?
+                .is_some()
+            {
                 return Ok(at);
             }
         }
-        if self.targets.is_empty() { Err(Position::foreign()) } else { Ok(0) }
+        if self.targets.is_empty() {
+            Err(Position::foreign())
+        } else {
+            Ok(0)
+        }
     }
 
     fn ask(&self, target: usize, order: Option<Settled>) -> Ask<'a> {
-        let Target { within, visible, .. } = &self.targets[target];
-        Ask { within: within.as_ref(), visible, order, ..self.ask }
+        let Target {
+            within, visible, ..
+        } = &self.targets[target];
+        Ask {
+            within: within.as_ref(),
+            visible,
+            order,
+            ..self.ask
+        }
     }
 
     fn choose(&self, order: Option<Settled>) -> Result<Vec<Access>> {
         let each = self.targets.iter().enumerate();
-        each.map(|(i, t)| Access::choose(&self.ask(i, order), t.partition, t.snapshot.as_ref())).collect()
+        each.map(|(i, t)| Access::choose(&self.ask(i, order), t.partition, t.snapshot.as_ref()))
+            .collect()
     }
 
     fn cursor(&self, target: usize, access: Access, after: Option<&Spot>) -> Result<Cursor<'a>> {
         let snapshot = self.targets[target].snapshot.as_ref();
-        Cursor::open(self.container, snapshot, self.ask(target, None), access, after)
+        Cursor::open(
+            self.container,
+            snapshot,
+            self.ask(target, None),
+            access,
+            after,
+        )
     }
 
     /// What each asked partition did.
@@ -204,26 +257,47 @@ impl<'a> Candidates<'a> {
         let each = self.targets.iter().zip(&self.cursors);
         let asked = |(t, c): (&Target<'_>, &Option<Cursor<'_>>)| {
             let cursor = c.as_ref()?;
-            let Access { explanation, composite, .. } = cursor.access();
+            let Access {
+                explanation,
+                composite,
+                ..
+            } = cursor.access();
             let (explanation, composite) = (explanation.clone(), composite.clone());
-            Some(Asked { range: t.partition.id, work: cursor.work, explanation, composite })
+            Some(Asked {
+                range: t.partition.id,
+                work: cursor.work,
+                explanation,
+                composite,
+            })
         };
         each.filter_map(asked).collect()
     }
 
     fn next_found(&mut self) -> Result<Option<(usize, Found)>> {
-        if self.merged { self.next_merged(0..self.targets.len()) } else { self.next_in_turn() }
+        if self.merged {
+            self.next_merged(0..self.targets.len())
+        } else {
+            self.next_in_turn()
+        }
     }
 
     fn next_in_turn(&mut self) -> Result<Option<(usize, Found)>> {
         while self.current < self.targets.len() {
             let turn = self.current..self.as_one.max(self.current + 1);
-            for target in turn.clone().filter(|target| self.cursors[*target].is_none()).collect::<Vec<_>>() {
+            for target in turn
+                .clone()
+                .filter(|target| self.cursors[*target].is_none())
+                .collect::<Vec<_>>()
+            {
                 self.cursors[target] = Some(self.looking_up(|this| this.cursor_in_turn(target))?);
             }
             let found = match turn.len() {
                 1 => {
-                    let found = self.cursors[self.current].as_mut().map(Cursor::next).transpose()?.flatten();
+                    let found = self.cursors[self.current]
+                        .as_mut()
+                        .map(Cursor::next)
+                        .transpose()?
+                        .flatten();
                     found.map(|found| (self.current, found))
                 }
                 _ => self.next_merged(turn.clone())?,
@@ -238,17 +312,28 @@ impl<'a> Candidates<'a> {
 
     /// The cursor of a target in natural order, behind the position if that is in it.
     fn cursor_in_turn(&self, target: usize) -> Result<Cursor<'a>> {
-        let last = self.last.as_ref().filter(|last| last.stretch == self.targets[target].stretch && !last.is_start);
+        let last = self
+            .last
+            .as_ref()
+            .filter(|last| last.stretch == self.targets[target].stretch && !last.is_start);
         let settled = last.and_then(|last| last.along).map(Settled::Along);
         let among_items = last.is_some_and(|last| last.along.is_none());
         let mut ask = self.ask(target, settled);
         ask.may_scan_values &= !among_items;
-        let Target { partition, snapshot, .. } = &self.targets[target];
+        let Target {
+            partition,
+            snapshot,
+            ..
+        } = &self.targets[target];
         let access = Access::choose(&ask, partition, snapshot.as_ref())?;
         if settled.is_some() && access.along() != last.and_then(|last| last.along) {
             return Err(Position::foreign());
         }
-        let spot = last.map(|l| Spot { value: l.value.clone(), finer: None, number: l.number });
+        let spot = last.map(|l| Spot {
+            value: l.value.clone(),
+            finer: None,
+            number: l.number,
+        });
         self.cursor(target, access, spot.as_ref())
     }
 
@@ -257,12 +342,19 @@ impl<'a> Candidates<'a> {
             let mut best: Option<(usize, Spot)> = None;
             for i in among.clone() {
                 let cursor = &mut self.cursors[i];
-                let Some(spot) = cursor.as_mut().map(Cursor::peek).transpose()?.flatten() else { continue };
-                if best.as_ref().is_none_or(|(_, least)| spot.compare(least, self.descending).is_lt()) {
+                let Some(spot) = cursor.as_mut().map(Cursor::peek).transpose()?.flatten() else {
+                    continue;
+                };
+                if best
+                    .as_ref()
+                    .is_none_or(|(_, least)| spot.compare(least, self.descending).is_lt())
+                {
                     best = Some((i, spot.clone()));
                 }
             }
-            let Some((i, spot)) = best else { return Ok(None) };
+            let Some((i, spot)) = best else {
+                return Ok(None);
+            };
             let cursor = self.cursors[i].as_mut().expect("just peeked");
             // Loading may find the item gone or outside the range, and then the cursor stands somewhere else.
             match cursor.take_at(&spot)? {
@@ -275,12 +367,22 @@ impl<'a> Candidates<'a> {
 
 impl Source for Candidates<'_> {
     fn next(&mut self) -> std::result::Result<Option<Candidate>, QueryError> {
-        let found = self.next_found().map_err(|e| QueryError::Source(Box::new(e)));
+        let found = self
+            .next_found()
+            .map_err(|e| QueryError::Source(Box::new(e)));
         Ok(found?.map(|(target, found)| {
             let along = self.cursors[target].as_ref().and_then(Cursor::along);
             let number = Some(found.spot.number);
-            self.last = Some(Position::of(self.targets[target].stretch.clone(), along, found.spot));
-            Candidate { text: found.text, satisfied: found.satisfied, number }
+            self.last = Some(Position::of(
+                self.targets[target].stretch.clone(),
+                along,
+                found.spot,
+            ));
+            Candidate {
+                text: found.text,
+                satisfied: found.satisfied,
+                number,
+            }
         }))
     }
 
@@ -297,6 +399,9 @@ impl Source for Candidates<'_> {
 
     fn is_spent(&self) -> bool {
         let profile = self.ask.profile;
-        self.cursors.iter().flatten().any(|cursor| profile.is_a_full_page(&cursor.work))
+        self.cursors
+            .iter()
+            .flatten()
+            .any(|cursor| profile.is_a_full_page(&cursor.work))
     }
 }

@@ -37,7 +37,9 @@ pub fn write(resume: &Resume, limit_kb: Option<usize>) -> Result<String> {
 /// 400.
 pub fn read(token: &str) -> Result<Resume> {
     let invalid = || Error::bad("The continuation token is invalid.");
-    let bytes = URL_SAFE_NO_PAD.decode(token.trim()).map_err(|_| invalid())?;
+    let bytes = URL_SAFE_NO_PAD
+        .decode(token.trim())
+        .map_err(|_| invalid())?;
     let (head, body) = bytes.split_at_checked(5).ok_or_else(invalid)?;
     let sum = u32::from_be_bytes(head[1..].try_into().map_err(|_| invalid())?);
     if head[0] != VERSION || sum != crc32fast::hash(body) {

@@ -55,8 +55,13 @@ pub fn plan(
     if !whole || !ask.profile.counts_from_index() {
         return Ok(None);
     }
-    let covered = ask.query.covered().filter(|covered| ask.may_scan_values && index.covers(&covered.path));
-    let Some(mut covered) = covered else { return Ok(None) };
+    let covered = ask
+        .query
+        .covered()
+        .filter(|covered| ask.may_scan_values && index.covers(&covered.path));
+    let Some(mut covered) = covered else {
+        return Ok(None);
+    };
     // While logical partitions are being deleted each value is looked at with its item: the first may be of one that is
     // gone. How many distinct ones there are is then not known beforehand.
     if ask.visible.is_clearing() {
@@ -69,22 +74,36 @@ pub fn plan(
     if !ask.query.exact() && matches!(covered.need, Need::Least | Need::Greatest) {
         covered.need = Need::Each;
     }
-    let Some(number) = index.number(&covered.path) else { return Ok(None) };
+    let Some(number) = index.number(&covered.path) else {
+        return Ok(None);
+    };
     let start = keys::terms(number, &[]);
     let ranges = match (conditions, planned) {
         ([], []) => vec![(start.clone(), keys::after(&start))],
-        ([Condition::Term { path, .. }], [Some(planned)]) if planned.exact && *path == covered.path => {
+        ([Condition::Term { path, .. }], [Some(planned)])
+            if planned.exact && *path == covered.path =>
+        {
             match &planned.lookup {
-                Lookup::Entries { ranges, strings: None, .. } => ranges.clone(),
+                Lookup::Entries {
+                    ranges,
+                    strings: None,
+                    ..
+                } => ranges.clone(),
                 _ => return Ok(None),
             }
         }
         _ => return Ok(None),
     };
-    if covered.with_missing && Partition::counters(snapshot)?.items > Partition::entries_of(snapshot, number)? {
+    if covered.with_missing
+        && Partition::counters(snapshot)?.items > Partition::entries_of(snapshot, number)?
+    {
         return Ok(None);
     }
-    let scan = ValueScan { covered, number, ranges };
+    let scan = ValueScan {
+        covered,
+        number,
+        ranges,
+    };
     // Pages of distinct rows count what earlier ones gave, which a value added in between would put wrong.
     let fits = scan.covered.need != Need::Distinct
         || scan.values(snapshot, None).take(ask.page_rows + 1).count() <= ask.page_rows;
@@ -117,11 +136,26 @@ impl ValueScan {
         let found = move |entry: Result<(Vec<u8>, Number, Place)>| {
             let (bytes, number, place) = entry?;
             let value = value::decode(&bytes).map(|value| wrapped(&path, value));
-            Ok(Found { spot: Spot { value: Some(bytes), finer: None, number }, place, value })
+            Ok(Found {
+                spot: Spot {
+                    value: Some(bytes),
+                    finer: None,
+                    number,
+                },
+                place,
+                value,
+            })
         };
         let mut ranges = self.ranges.clone();
-        if let Some(Spot { value: Some(value), number, .. }) = after {
-            let behind = keys::after(&[&keys::terms(self.number, value)[..], &number.to_be_bytes()].concat());
+        if let Some(Spot {
+            value: Some(value),
+            number,
+            ..
+        }) = after
+        {
+            let behind = keys::after(
+                &[&keys::terms(self.number, value)[..], &number.to_be_bytes()].concat(),
+            );
             let here = [&keys::terms(self.number, value)[..], &number.to_be_bytes()].concat();
             for (from, to) in &mut ranges {
                 match self.covered.need {
@@ -132,40 +166,73 @@ impl ValueScan {
             ranges.retain(|(from, to)| from < to);
         }
         let entries: Entries<'a> = match self.covered.need {
-            Need::Each => {
-                Box::new(ranges.into_iter().flat_map(move |range| entries(snapshot, &range, Direction::Forward)))
-            }
-            Need::Distinct => Box::new(Distinct { snapshot, path: self.number, ranges, last: None, open: None }),
-            Need::Least => Box::new(self.end(snapshot, ranges, Direction::Forward).chain(self.structure(snapshot))),
+            Need::Each => Box::new(
+                ranges
+                    .into_iter()
+                    .flat_map(move |range| entries(snapshot, &range, Direction::Forward)),
+            ),
+            Need::Distinct => Box::new(Distinct {
+                snapshot,
+                path: self.number,
+                ranges,
+                last: None,
+                open: None,
+            }),
+            Need::Least => Box::new(
+                self.end(snapshot, ranges, Direction::Forward)
+                    .chain(self.structure(snapshot)),
+            ),
             Need::Greatest => self.end(snapshot, ranges, Direction::Reverse),
         };
         Box::new(entries.map(found))
     }
 
     /// The entries of the first value in a direction.
-    fn end<'a>(&self, snapshot: &'a dyn Snapshot, mut ranges: Vec<KeyRange>, direction: Direction) -> Entries<'a> {
+    fn end<'a>(
+        &self,
+        snapshot: &'a dyn Snapshot,
+        mut ranges: Vec<KeyRange>,
+        direction: Direction,
+    ) -> Entries<'a> {
         if direction == Direction::Reverse {
             ranges.reverse();
         }
-        let mut all = ranges.into_iter().flat_map(move |range| entries(snapshot, &range, direction));
-        let Some(first) = all.next() else { return Box::new(std::iter::empty()) };
-        let Ok((bytes, ..)) = &first else { return Box::new(std::iter::once(first)) };
+        let mut all = ranges
+            .into_iter()
+            .flat_map(move |range| entries(snapshot, &range, direction));
+        let Some(first) = all.next() else {
+            return Box::new(std::iter::empty());
+        };
+        let Ok((bytes, ..)) = &first else {
+            return Box::new(std::iter::once(first));
+        };
         // One array or object tells as much as all of them.
         if !value::hides_order(bytes) {
             return Box::new(std::iter::once(first));
         }
         let bytes = bytes.clone();
-        let same = all.take_while(move |entry| entry.as_ref().map_or(true, |(other, ..)| *other == bytes));
+        let same =
+            all.take_while(move |entry| entry.as_ref().map_or(true, |(other, ..)| *other == bytes));
         Box::new(std::iter::once(first).chain(same))
     }
 
     /// One entry of an array or object, if there is any.
     fn structure<'a>(&self, snapshot: &'a dyn Snapshot) -> Entries<'a> {
         let (from, to) = (Stretch::Array.bounds().0, Stretch::Object.bounds().1);
-        let (from, to) = (keys::terms(self.number, &[from]), keys::terms(self.number, &[to]));
-        let parts = self.ranges.clone().into_iter().map(move |(a, b)| (a.max(from.clone()), b.min(to.clone())));
+        let (from, to) = (
+            keys::terms(self.number, &[from]),
+            keys::terms(self.number, &[to]),
+        );
+        let parts = self
+            .ranges
+            .clone()
+            .into_iter()
+            .map(move |(a, b)| (a.max(from.clone()), b.min(to.clone())));
         Box::new(
-            parts.filter(|(a, b)| a < b).flat_map(move |range| entries(snapshot, &range, Direction::Forward)).take(1),
+            parts
+                .filter(|(a, b)| a < b)
+                .flat_map(move |range| entries(snapshot, &range, Direction::Forward))
+                .take(1),
         )
     }
 }
@@ -219,7 +286,9 @@ impl Iterator for Distinct<'_> {
                 self.ranges.remove(0);
                 continue;
             };
-            let Ok((bytes, ..)) = &entry else { return Some(entry) };
+            let Ok((bytes, ..)) = &entry else {
+                return Some(entry);
+            };
             if self.last.as_deref() != Some(bytes) || value::is_inexact(bytes) {
                 self.last = Some(bytes.clone());
                 return Some(entry);

@@ -45,16 +45,28 @@ pub struct Spot {
 impl Spot {
     /// A place in natural order.
     pub fn natural(number: Number) -> Self {
-        Spot { number, ..Spot::default() }
+        Spot {
+            number,
+            ..Spot::default()
+        }
     }
 
     /// The order in which a merge takes spots.
     pub fn compare(&self, other: &Spot, descending: bool) -> Ordering {
         let finer = || match (&self.finer, &other.finer) {
-            (Some(a), Some(b)) => a.iter().zip(b).map(compare_parts).find(|o| o.is_ne()).unwrap_or(Ordering::Equal),
+            (Some(a), Some(b)) => a
+                .iter()
+                .zip(b)
+                .map(compare_parts)
+                .find(|o| o.is_ne())
+                .unwrap_or(Ordering::Equal),
             _ => Ordering::Equal,
         };
-        let order = self.value.cmp(&other.value).then_with(finer).then(self.number.cmp(&other.number));
+        let order = self
+            .value
+            .cmp(&other.value)
+            .then_with(finer)
+            .then(self.number.cmp(&other.number));
         if descending { order.reverse() } else { order }
     }
 }
@@ -62,9 +74,8 @@ impl Spot {
 fn compare_parts(((a, ascending), (b, _)): (&Part, &Part)) -> Ordering {
     let order = match (a, b) {
         // Arrays among themselves, and objects, have no order.
-        (Some(Json::Array(_)), Some(Json::Array(_))) | (Some(Json::Object(_)), Some(Json::Object(_))) => {
-            Ordering::Equal
-        }
+        (Some(Json::Array(_)), Some(Json::Array(_)))
+        | (Some(Json::Object(_)), Some(Json::Object(_))) => Ordering::Equal,
         (Some(a), Some(b)) => compare(a, b),
         (a, b) => a.is_some().cmp(&b.is_some()),
     };
@@ -94,20 +105,35 @@ pub struct OrderWalk {
 }
 
 /// The walks that give an order.
-pub fn options(order: &[OrderKey], conditions: &[&Condition], index: &IndexView<'_>) -> Vec<OrderWalk> {
-    let keys: Option<Vec<(Vec<Step>, bool)>> =
-        order.iter().map(|key| Some((steps(key.path.as_ref()?), key.descending))).collect();
-    let Some(keys) = keys.filter(|keys| !keys.is_empty()) else { return Vec::new() };
+pub fn options(
+    order: &[OrderKey],
+    conditions: &[&Condition],
+    index: &IndexView<'_>,
+) -> Vec<OrderWalk> {
+    let keys: Option<Vec<(Vec<Step>, bool)>> = order
+        .iter()
+        .map(|key| Some((steps(key.path.as_ref()?), key.descending)))
+        .collect();
+    let Some(keys) = keys.filter(|keys| !keys.is_empty()) else {
+        return Vec::new();
+    };
     let single = match (order, &keys[..]) {
-        ([key], [(path, descending)]) if key.path.as_ref().is_some_and(|path| index.covers(path)) => {
+        ([key], [(path, descending)])
+            if key.path.as_ref().is_some_and(|path| index.covers(path)) =>
+        {
             let number = key.path.as_ref().and_then(|path| index.number(path));
-            Some(OrderWalk::along_path(path.clone(), number, *descending, conditions))
+            Some(OrderWalk::along_path(
+                path.clone(),
+                number,
+                *descending,
+                conditions,
+            ))
         }
         _ => None,
     };
-    let composite = index
-        .composites()
-        .filter_map(|(composite, number)| OrderWalk::along_composite(composite, number, &keys, conditions));
+    let composite = index.composites().filter_map(|(composite, number)| {
+        OrderWalk::along_composite(composite, number, &keys, conditions)
+    });
     single.into_iter().chain(composite).collect()
 }
 
@@ -122,21 +148,43 @@ impl OrderWalk {
             .iter()
             .enumerate()
             .filter_map(|(i, condition)| match condition {
-                Condition::Term { path: at, test, exact } if steps(at) == path => Some((i, test, *exact)),
+                Condition::Term {
+                    path: at,
+                    test,
+                    exact,
+                } if steps(at) == path => Some((i, test, *exact)),
                 _ => None,
             })
             .collect();
-        let with_lacking = !tests.iter().any(|(_, test, _)| !matches!(test, Test::NotDefined));
+        let with_lacking = !tests
+            .iter()
+            .any(|(_, test, _)| !matches!(test, Test::NotDefined));
         let narrowing = tests.iter().find_map(|(i, test, exact)| {
-            let values = value_ranges(test, value::STRING_BYTES).filter(|_| !matches!(test, Test::ScanStrings(_)))?;
-            let [(from, to)] = &values.ranges[..] else { return None };
+            let values = value_ranges(test, value::STRING_BYTES)
+                .filter(|_| !matches!(test, Test::ScanStrings(_)))?;
+            let [(from, to)] = &values.ranges[..] else {
+                return None;
+            };
             let number = number?;
             // What is not decided by the bytes is asked again of the item.
-            let covers = if *exact && values.exact { vec![*i] } else { Vec::new() };
+            let covers = if *exact && values.exact {
+                vec![*i]
+            } else {
+                Vec::new()
+            };
             Some(((keys::terms(number, from), keys::terms(number, to)), covers))
         });
-        let (range, covers) = narrowing.map_or((None, Vec::new()), |(range, covers)| (Some(range), covers));
-        OrderWalk { along: Along::Path(path), number, descending, range, covers, with_lacking, pinned: 0 }
+        let (range, covers) =
+            narrowing.map_or((None, Vec::new()), |(range, covers)| (Some(range), covers));
+        OrderWalk {
+            along: Along::Path(path),
+            number,
+            descending,
+            range,
+            covers,
+            with_lacking,
+            pinned: 0,
+        }
     }
 
     /// A composite index serves the order if its paths are those of ORDER BY, after some that have one value each.
@@ -162,7 +210,11 @@ impl OrderWalk {
             along: Along::Composite(composite.clone()),
             number,
             descending,
-            covers: if narrowed.exact { narrowed.covered } else { Vec::new() },
+            covers: if narrowed.exact {
+                narrowed.covered
+            } else {
+                Vec::new()
+            },
             with_lacking: false,
             pinned,
         })
@@ -193,15 +245,25 @@ impl OrderWalk {
 
     /// Counts entries up to `most`.
     pub fn count(&self, snapshot: &dyn Snapshot, most: usize) -> usize {
-        self.range().map_or(0, |range| scan(snapshot, &range, Direction::Forward).take(most).count())
+        self.range().map_or(0, |range| {
+            scan(snapshot, &range, Direction::Forward)
+                .take(most)
+                .count()
+        })
     }
 
     /// Whether arrays or objects are among its values: equal ones do not lie side by side.
     pub fn has_structures(&self, snapshot: &dyn Snapshot) -> bool {
         let stretch = |number| {
-            (keys::terms(number, &[Stretch::Array.bounds().0]), keys::terms(number, &[Stretch::Object.bounds().1]))
+            (
+                keys::terms(number, &[Stretch::Array.bounds().0]),
+                keys::terms(number, &[Stretch::Object.bounds().1]),
+            )
         };
-        let range = self.number.filter(|_| matches!(self.along, Along::Path(_))).map(stretch);
+        let range = self
+            .number
+            .filter(|_| matches!(self.along, Along::Path(_)))
+            .map(stretch);
         range.is_some_and(|range| scan(snapshot, &range, Direction::Forward).next().is_some())
     }
 
@@ -214,7 +276,11 @@ impl OrderWalk {
     }
 
     fn direction(&self) -> Direction {
-        if self.descending { Direction::Reverse } else { Direction::Forward }
+        if self.descending {
+            Direction::Reverse
+        } else {
+            Direction::Forward
+        }
     }
 
     /// What the values of a run begin with, if these bytes are in one.
@@ -229,15 +295,25 @@ impl OrderWalk {
 
     /// Whether a spot lies in a run, where the value's bytes do not say all.
     pub fn in_run(&self, spot: &Spot) -> bool {
-        spot.value.as_ref().is_some_and(|value| self.run_of(value).is_some())
+        spot.value
+            .as_ref()
+            .is_some_and(|value| self.run_of(value).is_some())
     }
 
     /// The spot of an item, from the item itself.
     ///
     /// # Errors
     /// What the store reports.
-    pub fn spot_of(&self, snapshot: &dyn Snapshot, number: Number, place: Place) -> Result<Option<Spot>> {
-        let Some(row) = read_row(place, number, |key| snapshot.get(key).map_err(storage_failure))? else {
+    pub fn spot_of(
+        &self,
+        snapshot: &dyn Snapshot,
+        number: Number,
+        place: Place,
+    ) -> Result<Option<Spot>> {
+        let Some(row) = read_row(place, number, |key| {
+            snapshot.get(key).map_err(storage_failure)
+        })?
+        else {
             return Ok(None);
         };
         let json = parse(&row.body).map_err(|_| damaged())?;
@@ -247,34 +323,57 @@ impl OrderWalk {
         let (value, finer) = match &self.along {
             Along::Path(path) => {
                 let value = at(path);
-                (value.as_ref().map(|v| value::encode(v).bytes), vec![(value, true)])
+                (
+                    value.as_ref().map(|v| value::encode(v).bytes),
+                    vec![(value, true)],
+                )
             }
             Along::Composite(composite) => {
-                let values = composite.paths.iter().map(|(path, ascending)| (at(path), *ascending)).collect();
+                let values = composite
+                    .paths
+                    .iter()
+                    .map(|(path, ascending)| (at(path), *ascending))
+                    .collect();
                 (Some(composite::encode(composite, item, row.ts)), values)
             }
         };
-        let run = value.as_deref().and_then(|bytes| self.run_of(bytes)).map(<[u8]>::to_vec);
+        let run = value
+            .as_deref()
+            .and_then(|bytes| self.run_of(bytes))
+            .map(<[u8]>::to_vec);
         let finer = run.is_some().then_some(finer);
-        Ok(Some(Spot { value: run.or(value), finer, number }))
+        Ok(Some(Spot {
+            value: run.or(value),
+            finer,
+            number,
+        }))
     }
 
     /// The postings behind `after`, in order.
     ///
     /// # Errors
     /// What the store reports.
-    pub fn postings<'a>(&self, snapshot: &'a dyn Snapshot, after: Option<&Spot>) -> Result<Postings<'a>> {
+    pub fn postings<'a>(
+        &self,
+        snapshot: &'a dyn Snapshot,
+        after: Option<&Spot>,
+    ) -> Result<Postings<'a>> {
         let has_lacking = self.with_lacking && {
-            let entries = self.number.map_or(Ok(0), |number| Partition::entries_of(snapshot, number))?;
+            let entries = self
+                .number
+                .map_or(Ok(0), |number| Partition::entries_of(snapshot, number))?;
             Partition::counters(snapshot)?.items > entries
         };
         let in_values = after.is_some_and(|spot| spot.value.is_some());
         let in_lacking = after.is_some_and(|spot| spot.value.is_none());
         // Ascending, items without the path come first; descending, last.
         let values: Postings<'a> = match self.range() {
-            Some(range) if !(self.descending && in_lacking) => {
-                Box::new(Valued::new(self.clone(), snapshot, range, after.filter(|_| in_values).cloned()))
-            }
+            Some(range) if !(self.descending && in_lacking) => Box::new(Valued::new(
+                self.clone(),
+                snapshot,
+                range,
+                after.filter(|_| in_values).cloned(),
+            )),
             _ => Box::new(std::iter::empty()),
         };
         let rest: Postings<'a> = if !has_lacking || (in_values && !self.descending) {
@@ -282,12 +381,20 @@ impl OrderWalk {
         } else {
             self.lacking(snapshot, after.filter(|_| in_lacking))?
         };
-        Ok(if self.descending { Box::new(values.chain(rest)) } else { Box::new(rest.chain(values)) })
+        Ok(if self.descending {
+            Box::new(values.chain(rest))
+        } else {
+            Box::new(rest.chain(values))
+        })
     }
 
     /// Items that have no entry for the path, by number: all but those that have one. There are usually none, and then
     /// nobody comes here.
-    fn lacking<'a>(&self, snapshot: &'a dyn Snapshot, after: Option<&Spot>) -> Result<Postings<'a>> {
+    fn lacking<'a>(
+        &self,
+        snapshot: &'a dyn Snapshot,
+        after: Option<&Spot>,
+    ) -> Result<Postings<'a>> {
         let mut having: Vec<Number> = Vec::new();
         if let Some(range) = self.number.and_then(|_| self.range()) {
             for entry in scan(snapshot, &range, Direction::Forward) {
@@ -306,22 +413,38 @@ impl OrderWalk {
             let (key, value) = entry?;
             let number = keys::read_natural(&key).ok_or_else(damaged)?;
             let place: Place = value[..].try_into().map_err(|_| damaged())?;
-            Ok(having.binary_search(&number).is_err().then(|| Posting::new(Spot::natural(number), place)))
+            Ok(having
+                .binary_search(&number)
+                .is_err()
+                .then(|| Posting::new(Spot::natural(number), place)))
         };
-        Ok(Box::new(scan(snapshot, &range, self.direction()).filter_map(move |entry| lacks(entry).transpose())))
+        Ok(Box::new(
+            scan(snapshot, &range, self.direction())
+                .filter_map(move |entry| lacks(entry).transpose()),
+        ))
     }
 }
 
 impl fmt::Display for OrderWalk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let order = if self.descending { "descending" } else { "ascending" };
+        let order = if self.descending {
+            "descending"
+        } else {
+            "ascending"
+        };
         match &self.along {
-            Along::Path(path) => write!(f, "order {} {order}", crate::index::policy::path_text(path)),
+            Along::Path(path) => {
+                write!(f, "order {} {order}", crate::index::policy::path_text(path))
+            }
             Along::Composite(composite) if self.pinned == 0 => {
                 write!(f, "order composite ({}) {order}", composite.text)
             }
             Along::Composite(composite) => {
-                write!(f, "order composite ({}) after {} {order}", composite.text, self.pinned)
+                write!(
+                    f,
+                    "order composite ({}) after {} {order}",
+                    composite.text, self.pinned
+                )
             }
         }
     }
@@ -340,15 +463,32 @@ struct Valued<'a> {
 }
 
 impl<'a> Valued<'a> {
-    fn new(walk: OrderWalk, snapshot: &'a dyn Snapshot, mut range: KeyRange, after: Option<Spot>) -> Self {
-        if let (Some(Spot { value: Some(value), number, .. }), Some(path)) = (&after, walk.number) {
+    fn new(
+        walk: OrderWalk,
+        snapshot: &'a dyn Snapshot,
+        mut range: KeyRange,
+        after: Option<Spot>,
+    ) -> Self {
+        if let (
+            Some(Spot {
+                value: Some(value),
+                number,
+                ..
+            }),
+            Some(path),
+        ) = (&after, walk.number)
+        {
             let same = keys::terms(path, value);
             let here = [&same[..], &number.to_be_bytes()].concat();
             let in_run = walk.run_of(value).is_some();
             match walk.direction() {
                 // In a run the items before it are not those with smaller numbers: it is begun anew.
-                Direction::Forward => range.0 = range.0.max(if in_run { same } else { keys::after(&here) }),
-                Direction::Reverse => range.1 = range.1.min(if in_run { keys::after(&same) } else { here }),
+                Direction::Forward => {
+                    range.0 = range.0.max(if in_run { same } else { keys::after(&here) })
+                }
+                Direction::Reverse => {
+                    range.1 = range.1.min(if in_run { keys::after(&same) } else { here })
+                }
             }
         }
         let direction = walk.direction();
@@ -361,25 +501,39 @@ impl<'a> Valued<'a> {
         } else {
             Box::new(std::iter::empty())
         };
-        Valued { walk, snapshot, entries: entries.peekable(), after, run: Vec::new().into_iter() }
+        Valued {
+            walk,
+            snapshot,
+            entries: entries.peekable(),
+            after,
+            run: Vec::new().into_iter(),
+        }
     }
 
     /// Loads the items of a run that begins with this entry, and puts them in order.
     fn read_run(&mut self, begin: &[u8], first: (Number, Place)) -> Result<()> {
         let mut items = vec![first];
-        while let Some(Ok((_, number, place))) =
-            self.entries.next_if(|e| e.as_ref().is_ok_and(|(v, ..)| v.starts_with(begin)))
+        while let Some(Ok((_, number, place))) = self
+            .entries
+            .next_if(|e| e.as_ref().is_ok_and(|(v, ..)| v.starts_with(begin)))
         {
             items.push((number, place));
         }
         let mut run = Vec::with_capacity(items.len());
         for (number, place) in items {
-            let spot = self.walk.spot_of(self.snapshot, number, place)?.ok_or_else(damaged)?;
+            let spot = self
+                .walk
+                .spot_of(self.snapshot, number, place)?
+                .ok_or_else(damaged)?;
             run.push(Posting::new(spot, place));
         }
         let descending = self.walk.descending;
         run.sort_by(|a, b| a.spot.compare(&b.spot, descending));
-        if let Some(after) = self.after.as_ref().filter(|after| after.value.as_deref() == Some(begin)) {
+        if let Some(after) = self
+            .after
+            .as_ref()
+            .filter(|after| after.value.as_deref() == Some(begin))
+        {
             run.retain(|posting| posting.spot.compare(after, descending).is_gt());
         }
         self.run = run.into_iter();
@@ -400,7 +554,14 @@ impl Iterator for Valued<'_> {
                 Err(error) => return Some(Err(error)),
             };
             let Some(begin) = self.walk.run_of(&value).map(<[u8]>::to_vec) else {
-                return Some(Ok(Posting::new(Spot { value: Some(value), finer: None, number }, place)));
+                return Some(Ok(Posting::new(
+                    Spot {
+                        value: Some(value),
+                        finer: None,
+                        number,
+                    },
+                    place,
+                )));
             };
             if let Err(error) = self.read_run(&begin, (number, place)) {
                 return Some(Err(error));

@@ -111,14 +111,23 @@ impl Moving {
         for (home, range) in targets {
             let writer = HomeWriter::open(store, world, *home)?;
             let (counters, counts, paths) = Default::default();
-            this.targets.push(Target { range: range.clone(), writer, counters, counts, paths });
+            this.targets.push(Target {
+                range: range.clone(),
+                writer,
+                counters,
+                counts,
+                paths,
+            });
         }
         Ok(this)
     }
 
     /// Where the targets lie, and their stretches.
     pub fn targets(&self) -> Vec<(PartitionId, EpkRange)> {
-        self.targets.iter().map(|target| (target.writer.home(), target.range.clone())).collect()
+        self.targets
+            .iter()
+            .map(|target| (target.writer.home(), target.range.clone()))
+            .collect()
     }
 
     /// One round; whether all that was there when it began is copied.
@@ -127,11 +136,16 @@ impl Moving {
     /// 449 if what was written meanwhile could not be followed; what the store reports.
     pub fn round(&mut self) -> Result<bool> {
         self.store.let_catch_up();
-        let next = self.sources.iter().position(|source| source.cursor.is_some());
+        let next = self
+            .sources
+            .iter()
+            .position(|source| source.cursor.is_some());
         for at in 0..self.sources.len() {
             let snapshot = self.sources[at].partition.stored()?;
             // Read while the store is still at what the round before handed over.
-            let ahead = (next == Some(at)).then(|| self.sources[at].read_on(snapshot.as_ref())).transpose()?;
+            let ahead = (next == Some(at))
+                .then(|| self.sources[at].read_on(snapshot.as_ref()))
+                .transpose()?;
             self.settle()?;
             self.follow(at, snapshot.as_ref())?;
             if let Some(ahead) = ahead {
@@ -153,21 +167,38 @@ impl Moving {
         for (at, writer) in held.iter().enumerate() {
             let snapshot = self.sources[at].partition.stored()?;
             if snapshot.head().lsn != writer.lsn {
-                return Err(Error::internal("a partition's last commits are not durable"));
+                return Err(Error::internal(
+                    "a partition's last commits are not durable",
+                ));
             }
             self.follow(at, snapshot.as_ref())?;
         }
         let whole = whole_rows(held)?;
         self.hand_over();
         let least = held.iter().map(|writer| writer.lsn).max().unwrap_or(0);
-        self.targets.iter_mut().for_each(|target| target.conclude(least, container.numbers_used(), &whole));
+        self.targets
+            .iter_mut()
+            .for_each(|target| target.conclude(least, container.numbers_used(), &whole));
         self.settle()
     }
 
     /// The LSN up to which changes in the target stand in the order of several histories.
     pub fn mixed_until(&self) -> u64 {
-        let before = self.sources.iter().map(|source| source.partition.mixed_until).max().unwrap_or(0);
-        if self.merges { self.targets.iter().map(|target| target.writer.lsn()).max().unwrap_or(before) } else { before }
+        let before = self
+            .sources
+            .iter()
+            .map(|source| source.partition.mixed_until)
+            .max()
+            .unwrap_or(0);
+        if self.merges {
+            self.targets
+                .iter()
+                .map(|target| target.writer.lsn())
+                .max()
+                .unwrap_or(before)
+        } else {
+            before
+        }
     }
 
     /// The sources, in order.
@@ -214,7 +245,9 @@ impl Moving {
             _ => {}
         }
         // What a later commit took away again needs no place.
-        let Some(to) = self.target_of(at, kept, value, snapshot)? else { return Ok(()) };
+        let Some(to) = self.target_of(at, kept, value, snapshot)? else {
+            return Ok(());
+        };
         let target = &mut self.targets[to];
         match kept {
             Kept::Item(_, number) => {
@@ -230,7 +263,9 @@ impl Moving {
             Kept::Term(path, ..) => {
                 let path = self.sources[at].path(self.merges, path)?;
                 target.count_term(path, key.len(), i64::from(!existed.unwrap_or(false)));
-                target.writer.put(keys::with_path(key, path), value.to_vec());
+                target
+                    .writer
+                    .put(keys::with_path(key, path), value.to_vec());
             }
             _ => target.writer.put(key.to_vec(), value.to_vec()),
         }
@@ -277,7 +312,9 @@ impl Moving {
         let place_in = |value: &[u8]| Place::try_from(value).map_err(|_| damaged());
         match kept {
             Kept::OfKey(epk) => Ok(Some(self.routing.of_key(&Epk::from_bytes(epk)))),
-            Kept::Item(place, number) | Kept::Term(_, place, number) => self.routing.of_item(place, number, snapshot),
+            Kept::Item(place, number) | Kept::Term(_, place, number) => {
+                self.routing.of_item(place, number, snapshot)
+            }
             Kept::OfItem(number) => self.routing.of_item(place_in(value)?, number, snapshot),
             Kept::ItemRest(number) => self.of_number(number, snapshot),
             Kept::Version(version, 0) => {
@@ -289,8 +326,12 @@ impl Moving {
                 Some((last, to)) if last == version => Ok(Some(to)),
                 _ => {
                     let (lsn, sequence, number) = version;
-                    let first = snapshot.get(&keys::version(lsn, sequence, number, 0)).map_err(storage_failure)?;
-                    first.map(|first| Ok(self.routing.of_key(&Version::epk_of(&first)?))).transpose()
+                    let first = snapshot
+                        .get(&keys::version(lsn, sequence, number, 0))
+                        .map_err(storage_failure)?;
+                    first
+                        .map(|first| Ok(self.routing.of_key(&Version::epk_of(&first)?)))
+                        .transpose()
                 }
             },
             Kept::Own | Kept::Whole | Kept::Path(_) => Ok(None),
@@ -298,7 +339,12 @@ impl Moving {
     }
 
     fn of_number(&self, number: Number, snapshot: &dyn Snapshot) -> Result<Option<usize>> {
-        let Some(place) = snapshot.get(&keys::natural(number)).map_err(storage_failure)? else { return Ok(None) };
+        let Some(place) = snapshot
+            .get(&keys::natural(number))
+            .map_err(storage_failure)?
+        else {
+            return Ok(None);
+        };
         let place = place[..].try_into().map_err(|_| damaged())?;
         self.routing.of_item(place, number, snapshot)
     }
@@ -306,32 +352,43 @@ impl Moving {
     /// A path of the dictionary goes to all targets, under a number of theirs in a merge.
     fn put_path(&mut self, at: usize, number: PathNumber, key: &[u8], value: &Bytes) -> Result<()> {
         if !self.merges {
-            self.targets.iter_mut().for_each(|target| target.writer.put(key.to_vec(), value.to_vec()));
+            self.targets
+                .iter_mut()
+                .for_each(|target| target.writer.put(key.to_vec(), value.to_vec()));
             return Ok(());
         }
         let known = &mut self.sources[at].paths;
         for target in &mut self.targets {
-            let adopted = target.paths.adopt(value, |parent| known.get(&parent).copied());
+            let adopted = target
+                .paths
+                .adopt(value, |parent| known.get(&parent).copied());
             known.insert(number, adopted.ok_or_else(damaged)?);
             let rows = target.paths.take_unsaved();
-            rows.into_iter().for_each(|(number, row)| target.writer.put(keys::path(number), row));
+            rows.into_iter()
+                .for_each(|(number, row)| target.writer.put(keys::path(number), row));
         }
         Ok(())
     }
 
     /// Gives the store what was gathered; it is durable when [`Moving::settle`] says so.
     fn hand_over(&mut self) {
-        self.targets.iter_mut().for_each(|target| target.writer.flush());
+        self.targets
+            .iter_mut()
+            .for_each(|target| target.writer.flush());
     }
 
     fn settle(&mut self) -> Result<()> {
-        self.targets.iter_mut().try_for_each(|target| target.writer.settle())
+        self.targets
+            .iter_mut()
+            .try_for_each(|target| target.writer.settle())
     }
 }
 
 impl Drop for Moving {
     fn drop(&mut self) {
-        self.sources.iter().for_each(|source| source.partition.stop_recording());
+        self.sources
+            .iter()
+            .for_each(|source| source.partition.stop_recording());
     }
 }
 
@@ -339,11 +396,19 @@ impl Source {
     /// The next rows to copy, and the cursor behind them.
     fn read_on(&self, snapshot: &dyn Snapshot) -> Result<Ahead> {
         let (mut rows, mut bytes) = (Vec::new(), 0);
-        let Some(from) = &self.cursor else { return Ok(Ahead { rows, cursor: None }) };
-        for row in snapshot.scan((Bound::Included(&from[..]), Bound::Unbounded), Direction::Forward) {
+        let Some(from) = &self.cursor else {
+            return Ok(Ahead { rows, cursor: None });
+        };
+        for row in snapshot.scan(
+            (Bound::Included(&from[..]), Bound::Unbounded),
+            Direction::Forward,
+        ) {
             let (key, value) = row.map_err(storage_failure)?;
             if bytes >= ROUND_BYTES {
-                return Ok(Ahead { rows, cursor: Some(key.to_vec()) });
+                return Ok(Ahead {
+                    rows,
+                    cursor: Some(key.to_vec()),
+                });
             }
             bytes += key.len() + value.len();
             rows.push((key, value));
@@ -353,7 +418,11 @@ impl Source {
 
     /// The number that a path has in the target.
     fn path(&self, merges: bool, path: PathNumber) -> Result<PathNumber> {
-        if merges { self.paths.get(&path).copied().ok_or_else(damaged) } else { Ok(path) }
+        if merges {
+            self.paths.get(&path).copied().ok_or_else(damaged)
+        } else {
+            Ok(path)
+        }
     }
 }
 
@@ -365,18 +434,28 @@ impl Target {
             self.counts.resize(at + 1, 0);
         }
         self.counts[at] = self.counts[at].saturating_add_signed(change);
-        self.counters.index_bytes = self.counters.index_bytes.saturating_add_signed(change * bytes as i64);
+        self.counters.index_bytes = self
+            .counters
+            .index_bytes
+            .saturating_add_signed(change * bytes as i64);
     }
 
     fn has(&self, key: &[u8]) -> Result<bool> {
-        Ok(self.writer.snapshot()?.get(key).map_err(storage_failure)?.is_some())
+        Ok(self
+            .writer
+            .snapshot()?
+            .get(key)
+            .map_err(storage_failure)?
+            .is_some())
     }
 
     /// An item that may have been copied counts no more. What was copied in earlier rounds is durable by now.
     fn forget_item(&mut self, key: &[u8], number: Number) -> Result<()> {
         let snapshot = self.writer.snapshot()?;
         let get = |key: &[u8]| snapshot.get(key).map_err(storage_failure);
-        let Some(first) = get(key)? else { return Ok(()) };
+        let Some(first) = get(key)? else {
+            return Ok(());
+        };
         let size = complete_row(first, number, get)?.size() as u64;
         self.counters.items = self.counters.items.saturating_sub(1);
         self.counters.bytes = self.counters.bytes.saturating_sub(size);
@@ -386,7 +465,9 @@ impl Target {
     /// Hands over the commit that makes it a partition.
     fn conclude(&mut self, least_lsn: u64, next_number: Number, whole: &[(Vec<u8>, Vec<u8>)]) {
         self.counters.next_number = next_number;
-        let rows = summary_rows(self.counters, &self.counts).into_iter().chain(whole.iter().cloned());
+        let rows = summary_rows(self.counters, &self.counts)
+            .into_iter()
+            .chain(whole.iter().cloned());
         rows.for_each(|(key, value)| self.writer.put(key, value));
         self.writer.submit(least_lsn);
     }
@@ -397,7 +478,9 @@ impl Target {
 /// # Errors
 /// 449 if the sources do not agree on which items follow which policy.
 fn whole_rows(held: &[WriterGuard<'_>]) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
-    let stretches = held.first().map_or_else(Stretches::default, |writer| writer.stretches.clone());
+    let stretches = held
+        .first()
+        .map_or_else(Stretches::default, |writer| writer.stretches.clone());
     if held.iter().any(|writer| writer.stretches != stretches) {
         return Err(Error::new(
             Kind::RetryWith,
@@ -418,10 +501,22 @@ fn fold(recorded: Vec<Recorded>, cursor: Option<&[u8]>) -> BTreeMap<Vec<u8>, Fol
     let copied = |key: &Vec<u8>| cursor.is_none_or(|cursor| key[..] < *cursor);
     for Recorded { puts, deletes, .. } in recorded {
         for key in deletes.into_iter().filter(copied) {
-            folded.entry(key).or_insert(Folded { existed: true, value: None }).value = None;
+            folded
+                .entry(key)
+                .or_insert(Folded {
+                    existed: true,
+                    value: None,
+                })
+                .value = None;
         }
         for (key, value) in puts.into_iter().filter(|(key, _)| copied(key)) {
-            folded.entry(key).or_insert(Folded { existed: false, value: None }).value = Some(value);
+            folded
+                .entry(key)
+                .or_insert(Folded {
+                    existed: false,
+                    value: None,
+                })
+                .value = Some(value);
         }
     }
     folded

@@ -35,7 +35,9 @@ impl Routing {
                 is_sharp: whole_hashes && tail.iter().all(|byte| *byte == 0) && bytes.len() <= 16,
             }
         };
-        Routing { borders: targets.iter().skip(1).map(border).collect() }
+        Routing {
+            borders: targets.iter().skip(1).map(border).collect(),
+        }
     }
 
     /// The target of a key.
@@ -45,9 +47,13 @@ impl Routing {
 
     /// The target of all items of a place; `None` if they have several.
     pub fn of_place(&self, place: Place) -> Option<usize> {
-        let target =
-            self.borders.partition_point(|border| border.place < place || border.place == place && border.is_sharp);
-        let is_cut = self.borders.get(target).is_some_and(|border| border.place == place);
+        let target = self.borders.partition_point(|border| {
+            border.place < place || border.place == place && border.is_sharp
+        });
+        let is_cut = self
+            .borders
+            .get(target)
+            .is_some_and(|border| border.place == place);
         (!is_cut).then_some(target)
     }
 
@@ -55,11 +61,21 @@ impl Routing {
     ///
     /// # Errors
     /// What the store reports.
-    pub fn of_item(&self, place: Place, number: Number, snapshot: &dyn Snapshot) -> Result<Option<usize>> {
+    pub fn of_item(
+        &self,
+        place: Place,
+        number: Number,
+        snapshot: &dyn Snapshot,
+    ) -> Result<Option<usize>> {
         if let Some(target) = self.of_place(place) {
             return Ok(Some(target));
         }
-        let Some(row) = snapshot.get(&keys::item(place, number)).map_err(storage_failure)? else { return Ok(None) };
+        let Some(row) = snapshot
+            .get(&keys::item(place, number))
+            .map_err(storage_failure)?
+        else {
+            return Ok(None);
+        };
         Ok(Some(self.of_key(&Row::decode(&row)?.epk)))
     }
 }
@@ -70,7 +86,10 @@ mod tests {
 
     fn routing(border: &str, whole_hashes: bool) -> Routing {
         let at = Epk::from_hex(border).expect("hex");
-        let targets = [EpkRange::new(Epk::min(), at.clone()), EpkRange::new(at, Epk::max())];
+        let targets = [
+            EpkRange::new(Epk::min(), at.clone()),
+            EpkRange::new(at, Epk::max()),
+        ];
         Routing::new(&targets, whole_hashes)
     }
 
@@ -84,12 +103,18 @@ mod tests {
         assert_eq!(routing.of_place(place("1FFFFFFFFFFFFFFFFF")), Some(0));
         assert_eq!(routing.of_place(place("2000000000000000")), Some(1));
         assert_eq!(routing.of_place(place("2000000000000001")), Some(1));
-        assert_eq!(routing.of_key(&Epk::from_hex("20000000000000000000000000000000").expect("hex")), 1);
+        assert_eq!(
+            routing.of_key(&Epk::from_hex("20000000000000000000000000000000").expect("hex")),
+            1
+        );
     }
 
     #[test]
     fn a_border_through_a_place_leaves_it_to_the_items() {
-        for routing in [routing("2000000000000000FF", true), routing("20000000", false)] {
+        for routing in [
+            routing("2000000000000000FF", true),
+            routing("20000000", false),
+        ] {
             assert_eq!(routing.of_place(place("2000000000000000")), None);
             assert_eq!(routing.of_place(place("1F")), Some(0));
             assert_eq!(routing.of_place(place("2100000000000000")), Some(1));
@@ -99,6 +124,9 @@ mod tests {
     #[test]
     fn one_target_takes_everything() {
         let routing = Routing::new(&[EpkRange::all()], true);
-        assert_eq!((routing.of_place(place("20")), routing.of_key(&Epk::min())), (Some(0), 0));
+        assert_eq!(
+            (routing.of_place(place("20")), routing.of_key(&Epk::min())),
+            (Some(0), 0)
+        );
     }
 }

@@ -39,7 +39,8 @@ impl OfferChange {
     /// The body with which a client sets the maximum of autoscale, and by how many percent it rises when more is stored
     /// than it allows.
     pub fn autoscale(max: i64, increment_percent: i64) -> Self {
-        let policy = object! { "throughputPolicy" => object! { "incrementPercent" => increment_percent } };
+        let policy =
+            object! { "throughputPolicy" => object! { "incrementPercent" => increment_percent } };
         let settings = object! { "maxThroughput" => max, "autoUpgradePolicy" => policy };
         OfferChange::To(object! { "content" => object! { "offerAutopilotSettings" => settings } })
     }
@@ -89,7 +90,9 @@ impl Bucket {
 
     /// The bucket of this number, if there is one.
     pub fn new(number: u8) -> Option<Bucket> {
-        (1..=Bucket::MOST).contains(&number).then_some(Bucket(number))
+        (1..=Bucket::MOST)
+            .contains(&number)
+            .then_some(Bucket(number))
     }
 
     /// Counted from 0.
@@ -109,7 +112,10 @@ pub struct ReadOptions<'a> {
 
 impl<'a> From<Option<&'a str>> for ReadOptions<'a> {
     fn from(session: Option<&'a str>) -> Self {
-        ReadOptions { session, ..ReadOptions::default() }
+        ReadOptions {
+            session,
+            ..ReadOptions::default()
+        }
     }
 }
 
@@ -212,7 +218,11 @@ pub struct PartitionSecond {
 impl PartitionThroughput {
     pub(crate) fn of(id: u32, reading: Reading, now_ms: u64) -> Self {
         let last = (now_ms / 1000).saturating_sub(1);
-        let spent = reading.seconds.iter().find(|s| s.second == last).map_or(0.0, |s| s.charged.as_ru());
+        let spent = reading
+            .seconds
+            .iter()
+            .find(|s| s.second == last)
+            .map_or(0.0, |s| s.charged.as_ru());
         let ru_per_second = reading.rate.map(|milli| milli as f64 / 1000.0);
         PartitionThroughput {
             id,
@@ -244,11 +254,21 @@ impl Throughput {
     /// # Errors
     /// 400 outside the service's limits.
     pub fn autoscale(max: i64, increment_percent: i64) -> Result<Self> {
-        let increment_percent = u32::try_from(increment_percent).ok().filter(|percent| *percent <= 100);
-        let increment_percent = increment_percent
-            .ok_or_else(|| Error::bad("The 'incrementPercent' of an autoscale policy is between 0 and 100."))?;
-        let max = Throughput::Autoscale { max: 0, increment_percent }.checked(max)?;
-        Ok(Throughput::Autoscale { max, increment_percent })
+        let increment_percent = u32::try_from(increment_percent)
+            .ok()
+            .filter(|percent| *percent <= 100);
+        let increment_percent = increment_percent.ok_or_else(|| {
+            Error::bad("The 'incrementPercent' of an autoscale policy is between 0 and 100.")
+        })?;
+        let max = Throughput::Autoscale {
+            max: 0,
+            increment_percent,
+        }
+        .checked(max)?;
+        Ok(Throughput::Autoscale {
+            max,
+            increment_percent,
+        })
     }
 
     /// Checks that it is within the limits of its mode.
@@ -263,7 +283,10 @@ impl Throughput {
     fn checked(self, ru: i64) -> Result<u32> {
         let (least, step) = (self.least(), self.step());
         let fits = |ru: &u32| (least..=THROUGHPUT_MOST).contains(ru) && ru.is_multiple_of(step);
-        u32::try_from(ru).ok().filter(fits).ok_or_else(|| outside(ru, least, step))
+        u32::try_from(ru)
+            .ok()
+            .filter(fits)
+            .ok_or_else(|| outside(ru, least, step))
     }
 
     /// The RU/s at most.
@@ -294,7 +317,9 @@ impl Throughput {
 /// The refusal of a throughput, in the service's words.
 pub(crate) fn outside(ru: i64, least: u32, step: u32) -> Error {
     let below = match ru < i64::from(least) {
-        true => format!(" Requested throughput {ru} is less than required minimum throughput {least}."),
+        true => {
+            format!(" Requested throughput {ru} is less than required minimum throughput {least}.")
+        }
         false => String::new(),
     };
     Error::bad(format!(
@@ -308,11 +333,13 @@ pub(crate) fn outside(ru: i64, least: u32, step: u32) -> Error {
 /// # Errors
 /// 400 if it is no whole number.
 pub fn increment_percent(settings: &Json) -> Result<i64> {
-    let policy = settings.get("autoUpgradePolicy").and_then(|policy| policy.get("throughputPolicy"));
+    let policy = settings
+        .get("autoUpgradePolicy")
+        .and_then(|policy| policy.get("throughputPolicy"));
     match policy.and_then(|policy| policy.get("incrementPercent")) {
         None | Some(Json::Null) => Ok(0),
-        Some(percent) => percent
-            .as_i64()
-            .ok_or_else(|| Error::bad("The 'incrementPercent' of an autoscale policy is no whole number.")),
+        Some(percent) => percent.as_i64().ok_or_else(|| {
+            Error::bad("The 'incrementPercent' of an autoscale policy is no whole number.")
+        }),
     }
 }

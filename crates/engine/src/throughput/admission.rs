@@ -54,11 +54,24 @@ impl Engine {
         let now = self.world().now_ms();
         let provision = spot.container.provision();
         let enforced = provision.enforced().unwrap_or(self.throughput().enforce);
-        let refused = manner.bucket.and_then(|bucket| provision.bucket_admits(now, bucket).err());
-        match spot.partition.meter.admit(now, self.priority(manner), enforced, refused) {
+        let refused = manner
+            .bucket
+            .and_then(|bucket| provision.bucket_admits(now, bucket).err());
+        match spot
+            .partition
+            .meter
+            .admit(now, self.priority(manner), enforced, refused)
+        {
             Ok(takes) => Ok(Admitted { manner, takes }),
             Err(wait) => {
-                self.observe(now, spot, Served { status: 429, ..Served::default() });
+                self.observe(
+                    now,
+                    spot,
+                    Served {
+                        status: 429,
+                        ..Served::default()
+                    },
+                );
                 Err(Error::request_rate_is_large(wait))
             }
         }
@@ -68,9 +81,13 @@ impl Engine {
     pub(crate) fn charge(&self, spot: Spot<'_>, admitted: Admitted, done: Served) {
         let now = self.world().now_ms();
         let Admitted { manner, takes } = admitted;
-        spot.partition.meter.charge(now, done.charge, self.priority(manner), takes);
+        spot.partition
+            .meter
+            .charge(now, done.charge, self.priority(manner), takes);
         if let Some(bucket) = manner.bucket.filter(|_| takes) {
-            spot.container.provision().bucket_takes(now, bucket, done.charge);
+            spot.container
+                .provision()
+                .bucket_takes(now, bucket, done.charge);
         }
         self.observe(now, spot, done);
     }
@@ -87,18 +104,28 @@ impl Engine {
         work: &mut Work,
         run: impl FnOnce(&mut Work) -> Result<T>,
     ) -> Result<T> {
-        let admitted = self.admit(spot, manner).inspect_err(|_| work.steps.push(Step::Throttled))?;
+        let admitted = self
+            .admit(spot, manner)
+            .inspect_err(|_| work.steps.push(Step::Throttled))?;
         let before = work.steps.len();
         let result = run(work);
         if manner.two_replicas {
             Step::ask_second_replica(&mut work.steps, before);
         }
         let steps = &work.steps[before.min(work.steps.len())..];
-        let bytes_written = if result.is_ok() { bytes_written(steps) } else { 0 };
+        let bytes_written = if result.is_ok() {
+            bytes_written(steps)
+        } else {
+            0
+        };
         self.charge(
             spot,
             admitted,
-            Served { charge: self.profile.price_all(steps), status: status(&result), bytes_written },
+            Served {
+                charge: self.profile.price_all(steps),
+                status: status(&result),
+                bytes_written,
+            },
         );
         result
     }
@@ -108,17 +135,37 @@ impl Engine {
     ///
     /// # Errors
     /// 429/3200.
-    pub fn pass_admission(&self, container: &Container, key: &PartitionKey, manner: Manner) -> Result<()> {
+    pub fn pass_admission(
+        &self,
+        container: &Container,
+        key: &PartitionKey,
+        manner: Manner,
+    ) -> Result<()> {
         let epk = container.partition_key().epk(key);
-        let spot = Spot { container, partition: &container.partition_of(&epk), key: Some(&epk) };
+        let spot = Spot {
+            container,
+            partition: &container.partition_of(&epk),
+            key: Some(&epk),
+        };
         self.at(spot, manner, &mut Work::default(), |_| Ok(()))
     }
 
     /// Every request at every partition, when it has been answered or refused.
     fn observe(&self, now: u64, spot: Spot<'_>, done: Served) {
-        let Served { charge, status, bytes_written } = done;
-        let seen = Seen { key: spot.key, charge, bytes_written, throttled: status == 429 };
-        spot.container.traffic().note(now, spot.container.partition_key().hashing(), seen);
+        let Served {
+            charge,
+            status,
+            bytes_written,
+        } = done;
+        let seen = Seen {
+            key: spot.key,
+            charge,
+            bytes_written,
+            throttled: status == 429,
+        };
+        spot.container
+            .traffic()
+            .note(now, spot.container.partition_key().hashing(), seen);
     }
 
     /// The priority by which a request is admitted, if priorities count.
@@ -135,7 +182,10 @@ pub(crate) fn status<T>(result: &Result<T>) -> u16 {
 /// Bytes of the items that these steps wrote or deleted.
 pub(crate) fn bytes_written(steps: &[Step]) -> u64 {
     let of = |step: &Step| match step {
-        Step::Write { bytes, .. } | Step::Replace { new_bytes: bytes, .. } => *bytes as u64,
+        Step::Write { bytes, .. }
+        | Step::Replace {
+            new_bytes: bytes, ..
+        } => *bytes as u64,
         Step::Script { inner, .. } => bytes_written(inner),
         _ => 0,
     };
@@ -164,7 +214,10 @@ struct Part {
 impl Bill {
     /// Forgets an attempt whose partitions were gone.
     pub fn begin_again(&mut self) {
-        *self = Bill { index_advice: self.index_advice, ..Bill::default() };
+        *self = Bill {
+            index_advice: self.index_advice,
+            ..Bill::default()
+        };
     }
 
     /// Admits the request at all these partitions.
@@ -180,13 +233,23 @@ impl Bill {
     ) -> Result<()> {
         let mut refused: Option<Error> = None;
         for partition in partitions {
-            let spot = Spot { container, partition, key: self.key.as_ref() };
+            let spot = Spot {
+                container,
+                partition,
+                key: self.key.as_ref(),
+            };
             match engine.admit(spot, manner) {
                 Ok(admitted) => {
-                    self.parts.push(Part { partition: Arc::clone(partition), admitted, steps: Vec::new() });
+                    self.parts.push(Part {
+                        partition: Arc::clone(partition),
+                        admitted,
+                        steps: Vec::new(),
+                    });
                 }
                 Err(error) => {
-                    let longer = refused.as_ref().is_none_or(|r| r.retry_after_ms() < error.retry_after_ms());
+                    let longer = refused
+                        .as_ref()
+                        .is_none_or(|r| r.retry_after_ms() < error.retry_after_ms());
                     refused = if longer { Some(error) } else { refused };
                 }
             }
@@ -204,7 +267,12 @@ impl Bill {
 
     /// Enters a step at the partition with this range id.
     pub fn did(&mut self, range: u32, step: Step) {
-        if let Some(part) = self.parts.iter_mut().rev().find(|part| part.partition.id == range) {
+        if let Some(part) = self
+            .parts
+            .iter_mut()
+            .rev()
+            .find(|part| part.partition.id == range)
+        {
             part.steps.push(self.work.steps.len());
         }
         self.work.steps.push(step);
@@ -216,7 +284,12 @@ impl Bill {
         Step::ask_second_replica(&mut self.work.steps, 0);
         // Only queries are entered in bills, so each step has its second one, in the same order.
         for part in &mut self.parts {
-            let again: Vec<usize> = part.steps.iter().map(|at| first + at).filter(|at| *at < first * 2).collect();
+            let again: Vec<usize> = part
+                .steps
+                .iter()
+                .map(|at| first + at)
+                .filter(|at| *at < first * 2)
+                .collect();
             part.steps.extend(again);
         }
     }
@@ -230,7 +303,8 @@ impl Bill {
                 .map(|step| engine.profile.price_of(step).0)
                 .sum()
         };
-        let mut parts: Vec<(&Part, u64)> = self.parts.iter().map(|part| (part, price(part))).collect();
+        let mut parts: Vec<(&Part, u64)> =
+            self.parts.iter().map(|part| (part, price(part))).collect();
         // One that did nothing was not reached; if nothing was done anywhere, the first one was asked.
         let sum = parts.iter().map(|(_, price)| price).sum::<u64>();
         if sum > 0 {
@@ -240,11 +314,30 @@ impl Bill {
         }
         let mut left = total.0;
         for (at, (part, price)) in parts.iter().enumerate() {
-            let of_total = || u64::try_from(u128::from(total.0) * u128::from(*price) / u128::from(sum)).unwrap_or(left);
-            let share = if at + 1 == parts.len() { left } else { of_total().min(left) };
+            let of_total = || {
+                u64::try_from(u128::from(total.0) * u128::from(*price) / u128::from(sum))
+                    .unwrap_or(left)
+            };
+            let share = if at + 1 == parts.len() {
+                left
+            } else {
+                of_total().min(left)
+            };
             left -= share;
-            let spot = Spot { container, partition: &part.partition, key: self.key.as_ref() };
-            engine.charge(spot, part.admitted, Served { charge: Charge(share), status, bytes_written: 0 });
+            let spot = Spot {
+                container,
+                partition: &part.partition,
+                key: self.key.as_ref(),
+            };
+            engine.charge(
+                spot,
+                part.admitted,
+                Served {
+                    charge: Charge(share),
+                    status,
+                    bytes_written: 0,
+                },
+            );
         }
     }
 }

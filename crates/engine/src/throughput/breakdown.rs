@@ -24,15 +24,27 @@ fn parts(profile: Profile, work: &Work, charge: Charge) -> Vec<ChargePart> {
     let mut add = |what, count, fine: u64| {
         let fine = i64::try_from(fine).unwrap_or(i64::MAX);
         match parts.iter_mut().find(|part| part.what == what) {
-            Some(part) => (part.count, part.fine) = (part.count + count, part.fine.saturating_add(fine)),
+            Some(part) => {
+                (part.count, part.fine) = (part.count + count, part.fine.saturating_add(fine))
+            }
             None => parts.push(ChargePart { what, count, fine }),
         }
     };
-    work.steps.iter().for_each(|step| profile.parts(step, &mut add));
-    let whole = i64::try_from(charge.0).unwrap_or(i64::MAX).saturating_mul(PER_HUNDREDTH);
-    let rounding = parts.iter().fold(whole, |left, part| left.saturating_sub(part.fine));
+    work.steps
+        .iter()
+        .for_each(|step| profile.parts(step, &mut add));
+    let whole = i64::try_from(charge.0)
+        .unwrap_or(i64::MAX)
+        .saturating_mul(PER_HUNDREDTH);
+    let rounding = parts
+        .iter()
+        .fold(whole, |left, part| left.saturating_sub(part.fine));
     if rounding != 0 {
-        parts.push(ChargePart { what: "rounding", count: 1, fine: rounding });
+        parts.push(ChargePart {
+            what: "rounding",
+            count: 1,
+            fine: rounding,
+        });
     }
     parts
 }
@@ -46,22 +58,47 @@ mod tests {
         let work = Work { steps };
         let charge = profile.price(&work);
         let parts = parts(profile, &work, charge);
-        assert_eq!(parts.iter().map(|part| part.fine).sum::<i64>(), charge.0 as i64 * 100);
-        parts.iter().map(|part| (part.what, part.count, part.fine)).collect()
+        assert_eq!(
+            parts.iter().map(|part| part.fine).sum::<i64>(),
+            charge.0 as i64 * 100
+        );
+        parts
+            .iter()
+            .map(|part| (part.what, part.count, part.fine))
+            .collect()
     }
 
     #[test]
     fn a_write_pays_for_its_body_and_its_index_entries() {
         let write = |terms| Step::Write { bytes: 500, terms };
         let one = shown(Profile::Modern, vec![write(4)]);
-        assert_eq!(one, [("bodies written", 1, 49_523), ("index entries written", 4, 7_619), ("rounding", 1, -42)]);
+        assert_eq!(
+            one,
+            [
+                ("bodies written", 1, 49_523),
+                ("index entries written", 4, 7_619),
+                ("rounding", 1, -42)
+            ]
+        );
         let two = shown(Profile::Modern, vec![write(4), write(6)]);
-        assert_eq!(two[..2], [("bodies written", 2, 99_046), ("index entries written", 10, 19_047)]);
+        assert_eq!(
+            two[..2],
+            [
+                ("bodies written", 2, 99_046),
+                ("index entries written", 10, 19_047)
+            ]
+        );
     }
 
     #[test]
     fn a_query_pays_for_what_it_counted() {
-        let work = QueryWork { seeks: 2, loaded: 3, loaded_bytes: 2048, out: 3, ..QueryWork::default() };
+        let work = QueryWork {
+            seeks: 2,
+            loaded: 3,
+            loaded_bytes: 2048,
+            out: 3,
+            ..QueryWork::default()
+        };
         let parts = shown(Profile::Modern, vec![Step::Query(work)]);
         assert_eq!(
             parts,
@@ -80,10 +117,24 @@ mod tests {
     fn a_script_pays_its_further_writes_in_part() {
         let inner = vec![
             Step::Read { bytes: 900 },
-            Step::Replace { old_bytes: 900, new_bytes: 900, changed_terms: 4, patched: 1 },
-            Step::Write { bytes: 600, terms: 13 },
+            Step::Replace {
+                old_bytes: 900,
+                new_bytes: 900,
+                changed_terms: 4,
+                patched: 1,
+            },
+            Step::Write {
+                bytes: 600,
+                terms: 13,
+            },
         ];
-        let parts = shown(Profile::Y2019, vec![Step::Script { inner, executions: 1 }]);
+        let parts = shown(
+            Profile::Y2019,
+            vec![Step::Script {
+                inner,
+                executions: 1,
+            }],
+        );
         let names: Vec<&str> = parts.iter().map(|(what, ..)| *what).collect();
         let expected = [
             "scripts run",

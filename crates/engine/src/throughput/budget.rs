@@ -98,7 +98,12 @@ impl Spending {
 impl Budget {
     /// A budget of so many thousandths of a request unit a second, with one second's amount in it.
     pub fn new(rate: u64, bursts: bool) -> Self {
-        Budget { rate: amount(rate), bursts, began: 0, spending: Spending::default() }
+        Budget {
+            rate: amount(rate),
+            bursts,
+            began: 0,
+            spending: Spending::default(),
+        }
     }
 
     /// What a second brings, in thousandths of a request unit.
@@ -140,7 +145,11 @@ impl Budget {
         let mut left: i64 = rates.iter().map(|rate| amount(*rate)).sum();
         let share = |rate: &u64| {
             let rate = amount(*rate);
-            let mut budget = Budget { rate, spending: self.spending.part(rate, left), ..self };
+            let mut budget = Budget {
+                rate,
+                spending: self.spending.part(rate, left),
+                ..self
+            };
             budget.spending.bank = budget.spending.bank.min(budget.bank_most());
             left -= rate;
             budget
@@ -160,7 +169,10 @@ impl Budget {
 
     /// What this second may still spend of earlier ones.
     fn left_of_bank(&self) -> i64 {
-        self.spending.bank.min(self.burst_room() - self.spending.from_bank).max(0)
+        self.spending
+            .bank
+            .min(self.burst_room() - self.spending.from_bank)
+            .max(0)
     }
 
     /// Whether a request may be carried out now.
@@ -174,7 +186,8 @@ impl Budget {
             Some(Priority::High) | None => 0,
         };
         let in_seconds = self.left().saturating_add(self.left_of_bank()) > reserved;
-        if in_seconds && (self.is_bursting() || self.spending.recent.sum() < recent_most(self.rate)) {
+        if in_seconds && (self.is_bursting() || self.spending.recent.sum() < recent_most(self.rate))
+        {
             return Ok(());
         }
         if priority == Some(Priority::High) {
@@ -187,7 +200,9 @@ impl Budget {
     /// Takes the charge of a request that was admitted.
     pub fn take(&mut self, now: u64, charge: Charge, priority: Option<Priority>) {
         self.advance(now);
-        let amount = i64::try_from(charge.0).unwrap_or(i64::MAX).saturating_mul(MILLI_PER_HUNDREDTH);
+        let amount = i64::try_from(charge.0)
+            .unwrap_or(i64::MAX)
+            .saturating_mul(MILLI_PER_HUNDREDTH);
         let beyond_second = amount - amount.min(self.left().max(0));
         let from_bank = beyond_second.min(self.left_of_bank());
         let spending = &mut self.spending;
@@ -214,7 +229,9 @@ impl Budget {
             return;
         }
         let (bursts, bank_most) = (self.bursts, self.bank_most());
-        let brought = i64::try_from(seconds).unwrap_or(i64::MAX).saturating_mul(self.rate);
+        let brought = i64::try_from(seconds)
+            .unwrap_or(i64::MAX)
+            .saturating_mul(self.rate);
         let spending = &mut self.spending;
         // The last of these seconds begins now; the others were not used.
         let unused = brought.saturating_sub(spending.spent);
@@ -223,9 +240,17 @@ impl Budget {
             spending.bank = spending.bank.saturating_add(unused.max(0)).min(bank_most);
         }
         spending.from_bank = 0;
-        spending.high_expected = if seconds == 1 { spending.high.min(self.rate) } else { 0 };
+        spending.high_expected = if seconds == 1 {
+            spending.high.min(self.rate)
+        } else {
+            0
+        };
         spending.high = 0;
-        self.began = if seconds == 1 || unused < 0 { self.began + seconds * SECOND } else { now };
+        self.began = if seconds == 1 || unused < 0 {
+            self.began + seconds * SECOND
+        } else {
+            now
+        };
     }
 
     /// Milliseconds until something above `reserved` is left and the last ten seconds allow it.
@@ -239,7 +264,11 @@ impl Budget {
         } else {
             0
         };
-        let of_recent = if self.is_bursting() { 0 } else { self.spending.recent.wait(now, recent_most(self.rate)) };
+        let of_recent = if self.is_bursting() {
+            0
+        } else {
+            self.spending.recent.wait(now, recent_most(self.rate))
+        };
         of_seconds.max(of_recent)
     }
 
@@ -249,11 +278,19 @@ impl Budget {
 
     /// What a second may spend of earlier ones.
     fn burst_room(&self) -> i64 {
-        if self.is_bursting() { BURST_MOST - self.rate } else { 0 }
+        if self.is_bursting() {
+            BURST_MOST - self.rate
+        } else {
+            0
+        }
     }
 
     fn bank_most(&self) -> i64 {
-        if self.is_bursting() { self.rate * BURST_SECONDS } else { 0 }
+        if self.is_bursting() {
+            self.rate * BURST_SECONDS
+        } else {
+            0
+        }
     }
 }
 

@@ -80,7 +80,10 @@ pub struct Reading {
 
 impl Default for Account {
     fn default() -> Self {
-        Account { totals: Totals::default(), seconds: Box::new([PartitionSecond::default(); SECONDS]) }
+        Account {
+            totals: Totals::default(),
+            seconds: Box::new([PartitionSecond::default(); SECONDS]),
+        }
     }
 }
 
@@ -93,7 +96,10 @@ impl Meter {
     /// changes its rate and keeps what was spent. How much it gained, and what it spent lately under what it lost.
     pub fn give(&self, now: u64, rate: u64, bursts: bool) -> (u64, Recent) {
         match &mut self.state().allowance {
-            Allowance::Own(budget) => (rate.saturating_sub(budget.rate()), budget.set_rate(now, rate)),
+            Allowance::Own(budget) => (
+                rate.saturating_sub(budget.rate()),
+                budget.set_rate(now, rate),
+            ),
             other => {
                 *other = Allowance::Own(Budget::new(rate, bursts));
                 (0, Recent::default())
@@ -149,13 +155,24 @@ impl Meter {
     }
 
     /// Enters so many requests with what they were charged.
-    fn enter(&self, now: u64, (mut requests, charge): (u64, Charge), priority: Option<Priority>, takes: bool) {
+    fn enter(
+        &self,
+        now: u64,
+        (mut requests, charge): (u64, Charge),
+        priority: Option<Priority>,
+        takes: bool,
+    ) {
         let mut state = self.state();
         if !state.heirs.is_empty() {
             let (mut rest, mut parts) = (charge.0, state.heirs.iter().map(|(_, part)| part).sum());
             for (heir, part) in &state.heirs {
                 let share = proportion(rest, *part, parts);
-                heir.enter(now, (std::mem::take(&mut requests), Charge(share)), priority, takes);
+                heir.enter(
+                    now,
+                    (std::mem::take(&mut requests), Charge(share)),
+                    priority,
+                    takes,
+                );
                 (rest, parts) = (rest - share, parts - part);
             }
             return;
@@ -175,7 +192,12 @@ impl Meter {
     pub fn read(&self, now: u64) -> Reading {
         let mut state = self.state();
         let (rate, banked) = state.allowance.read();
-        Reading { totals: state.account.totals, rate, banked, seconds: state.account.seconds_until(now) }
+        Reading {
+            totals: state.account.totals,
+            rate,
+            banked,
+            seconds: state.account.seconds_until(now),
+        }
     }
 }
 
@@ -191,7 +213,10 @@ impl Account {
         let second = now / 1000;
         let entry = &mut self.seconds[second as usize % SECONDS];
         if entry.second != second {
-            *entry = PartitionSecond { second, ..PartitionSecond::default() };
+            *entry = PartitionSecond {
+                second,
+                ..PartitionSecond::default()
+            };
         }
         entry
     }
@@ -199,7 +224,8 @@ impl Account {
     /// The seconds of the minute until `now` in which there was something, the oldest first.
     fn seconds_until(&self, now: u64) -> Vec<PartitionSecond> {
         let oldest = (now / 1000 + 1).saturating_sub(SECONDS as u64);
-        let is_told = |s: &&PartitionSecond| s.requests + s.throttled + s.charged.0 > 0 && s.second >= oldest;
+        let is_told =
+            |s: &&PartitionSecond| s.requests + s.throttled + s.charged.0 > 0 && s.second >= oldest;
         let mut seconds: Vec<_> = self.seconds.iter().filter(is_told).copied().collect();
         seconds.sort_unstable_by_key(|s| s.second);
         seconds
@@ -235,7 +261,12 @@ impl Account {
         on(&mut a.requests, &mut b.requests);
         on(&mut a.throttled, &mut b.throttled);
         on(&mut a.would_throttle, &mut b.would_throttle);
-        for (a, b) in self.seconds.iter_mut().zip(other.seconds.iter_mut()).filter(|(a, b)| a.second == b.second) {
+        for (a, b) in self
+            .seconds
+            .iter_mut()
+            .zip(other.seconds.iter_mut())
+            .filter(|(a, b)| a.second == b.second)
+        {
             on(&mut a.charged.0, &mut b.charged.0);
             on(&mut a.requests, &mut b.requests);
             on(&mut a.throttled, &mut b.throttled);
@@ -249,12 +280,15 @@ impl Allowance {
         match self {
             Allowance::Unlimited => None,
             Allowance::Own(budget) => Some(work(budget)),
-            Allowance::Shared(budget) => Some(work(&mut budget.lock().unwrap_or_else(PoisonError::into_inner))),
+            Allowance::Shared(budget) => Some(work(
+                &mut budget.lock().unwrap_or_else(PoisonError::into_inner),
+            )),
         }
     }
 
     fn admit(&mut self, now: u64, priority: Option<Priority>) -> Result<(), u64> {
-        self.on(|budget| budget.admit(now, priority)).unwrap_or(Ok(()))
+        self.on(|budget| budget.admit(now, priority))
+            .unwrap_or(Ok(()))
     }
 
     fn take(&mut self, now: u64, charge: Charge, priority: Option<Priority>) {
@@ -263,6 +297,9 @@ impl Allowance {
 
     fn read(&mut self) -> (Option<u64>, u64) {
         let read = self.on(|budget| (budget.rate(), budget.banked()));
-        (read.map(|(rate, _)| rate), read.map_or(0, |(_, banked)| banked))
+        (
+            read.map(|(rate, _)| rate),
+            read.map_or(0, |(_, banked)| banked),
+        )
     }
 }

@@ -170,14 +170,28 @@ impl Profile {
                 Amount::Units(amount) => units(amount),
                 Amount::Fine(fine) => fine,
             };
-            return self.visit(step, &mut |what, count, amount| part(what, count, fine(amount)));
+            return self.visit(step, &mut |what, count, amount| {
+                part(what, count, fine(amount))
+            });
         };
-        part("scripts run", u64::from(*executions), SCRIPT * u64::from(*executions));
-        let (writes, others): (Vec<&Step>, Vec<&Step>) = inner.iter().partition(|step| is_write(step));
+        part(
+            "scripts run",
+            u64::from(*executions),
+            SCRIPT * u64::from(*executions),
+        );
+        let (writes, others): (Vec<&Step>, Vec<&Step>) =
+            inner.iter().partition(|step| is_write(step));
         let (dearest, further) = self.dearest_first(&writes);
-        others.into_iter().chain(dearest).for_each(|step| self.flat_parts(step, part));
+        others
+            .into_iter()
+            .chain(dearest)
+            .for_each(|step| self.flat_parts(step, part));
         if !further.is_empty() {
-            part("further writes of scripts", further.len() as u64, self.share_of(&further));
+            part(
+                "further writes of scripts",
+                further.len() as u64,
+                self.share_of(&further),
+            );
         }
     }
 
@@ -196,22 +210,47 @@ impl Profile {
             Step::ReadNothing => part("reads of nothing", 1, Units(UNITS_PER_RU)),
             Step::MetadataRead => part("resources read", 1, Units(UNITS_PER_RU)),
             Step::Write { bytes, terms } => {
-                part("bodies written", 1, Units(REPLICAS * self.write_units(*bytes)));
-                part("index entries written", u64::from(*terms), Units(REPLICAS * u64::from(*terms)));
+                part(
+                    "bodies written",
+                    1,
+                    Units(REPLICAS * self.write_units(*bytes)),
+                );
+                part(
+                    "index entries written",
+                    u64::from(*terms),
+                    Units(REPLICAS * u64::from(*terms)),
+                );
             }
-            Step::Replace { old_bytes, new_bytes, changed_terms, patched } => {
+            Step::Replace {
+                old_bytes,
+                new_bytes,
+                changed_terms,
+                patched,
+            } => {
                 let bodies = self.write_units(*old_bytes) + self.write_units(*new_bytes);
                 part("bodies removed and written", 2, Units(REPLICAS * bodies));
                 let terms = u64::from(*changed_terms);
-                part("index entries removed and written", terms, Units(REPLICAS * terms));
+                part(
+                    "index entries removed and written",
+                    terms,
+                    Units(REPLICAS * terms),
+                );
                 if *patched > 0 {
-                    part("operations of patches", u64::from(*patched), Fine(PATCH_OPERATION * u64::from(*patched)));
+                    part(
+                        "operations of patches",
+                        u64::from(*patched),
+                        Fine(PATCH_OPERATION * u64::from(*patched)),
+                    );
                 }
             }
             Step::Refused { bytes, terms } => {
                 part("bodies looked at", 1, Units(self.write_units(*bytes)));
                 if *terms > 0 {
-                    part("index entries looked at", u64::from(*terms), Units(u64::from(*terms)));
+                    part(
+                        "index entries looked at",
+                        u64::from(*terms),
+                        Units(u64::from(*terms)),
+                    );
                 }
             }
             Step::Feed { items } => {
@@ -221,7 +260,11 @@ impl Profile {
                     part("empty pages", 1, Units(UNITS_PER_RU - read));
                 }
             }
-            Step::MetadataWrite { bytes } => part("resources written", 1, Units(REPLICAS * self.write_units(*bytes))),
+            Step::MetadataWrite { bytes } => part(
+                "resources written",
+                1,
+                Units(REPLICAS * self.write_units(*bytes)),
+            ),
             Step::Query(work) => self.visit_query(work, part),
             Step::SecondReplica(of) => part("reads of a second replica", 1, Fine(self.fine(of))),
             // Its price is more than the sum of its parts, see `script`.
@@ -258,9 +301,14 @@ impl Profile {
 
     /// The dearest write in full, every other one at a share; everything else as it is.
     fn script(self, inner: &[Step], executions: u32) -> u64 {
-        let (writes, others): (Vec<&Step>, Vec<&Step>) = inner.iter().partition(|step| is_write(step));
+        let (writes, others): (Vec<&Step>, Vec<&Step>) =
+            inner.iter().partition(|step| is_write(step));
         let (dearest, further) = self.dearest_first(&writes);
-        let whole: u64 = others.into_iter().chain(dearest).map(|step| self.fine(step)).sum();
+        let whole: u64 = others
+            .into_iter()
+            .chain(dearest)
+            .map(|step| self.fine(step))
+            .sum();
         SCRIPT * u64::from(executions) + whole + self.share_of(&further)
     }
 
@@ -296,7 +344,11 @@ impl Profile {
     /// Items were stored as text in 2019, at about twice today's size.
     fn table_kb(self, bytes: usize) -> f64 {
         let kb = bytes as f64 / 1024.0;
-        if self == Profile::Y2019 && kb > 1.0 { kb * 2.0 } else { kb }
+        if self == Profile::Y2019 && kb > 1.0 {
+            kb * 2.0
+        } else {
+            kb
+        }
     }
 }
 
@@ -329,7 +381,9 @@ fn interpolate(kb: f64, column: impl Fn(&(f64, f64, f64)) -> f64) -> u64 {
     }
     let between = SIZE_TABLE.windows(2).find(|w| kb <= w[1].0);
     let exact = match between {
-        Some(w) => column(&w[0]) + (column(&w[1]) - column(&w[0])) * (kb - w[0].0) / (w[1].0 - w[0].0),
+        Some(w) => {
+            column(&w[0]) + (column(&w[1]) - column(&w[0])) * (kb - w[0].0) / (w[1].0 - w[0].0)
+        }
         None => column(last) * kb / last.0,
     };
     exact.round() as u64
@@ -341,7 +395,10 @@ mod tests {
 
     #[track_caller]
     fn check(profile: Profile, step: Step, charge: &str) {
-        assert_eq!(profile.price(&Work { steps: vec![step] }).to_string(), charge);
+        assert_eq!(
+            profile.price(&Work { steps: vec![step] }).to_string(),
+            charge
+        );
     }
 
     const KB: usize = 1024;
@@ -353,20 +410,84 @@ mod tests {
         for profile in both {
             check(profile, Step::Read { bytes: KB }, "1");
             check(profile, Step::ReadNothing, "1");
-            check(profile, Step::Write { bytes: 500, terms: 4 }, "5.71");
-            check(profile, Step::Write { bytes: 500, terms: 20 }, "8.76");
-            check(profile, Step::Write { bytes: 500, terms: 19 }, "8.57");
-            check(profile, Step::Write { bytes: 500, terms: 11 }, "7.05");
-            check(profile, Step::Write { bytes: 500, terms: 3 }, "5.52");
-            check(profile, Step::Replace { old_bytes: 500, new_bytes: 500, changed_terms: 2, patched: 0 }, "10.29");
-            check(profile, Step::Refused { bytes: 500, terms: 0 }, "1.24");
-            check(profile, Step::Refused { bytes: 500, terms: 9 }, "1.67");
+            check(
+                profile,
+                Step::Write {
+                    bytes: 500,
+                    terms: 4,
+                },
+                "5.71",
+            );
+            check(
+                profile,
+                Step::Write {
+                    bytes: 500,
+                    terms: 20,
+                },
+                "8.76",
+            );
+            check(
+                profile,
+                Step::Write {
+                    bytes: 500,
+                    terms: 19,
+                },
+                "8.57",
+            );
+            check(
+                profile,
+                Step::Write {
+                    bytes: 500,
+                    terms: 11,
+                },
+                "7.05",
+            );
+            check(
+                profile,
+                Step::Write {
+                    bytes: 500,
+                    terms: 3,
+                },
+                "5.52",
+            );
+            check(
+                profile,
+                Step::Replace {
+                    old_bytes: 500,
+                    new_bytes: 500,
+                    changed_terms: 2,
+                    patched: 0,
+                },
+                "10.29",
+            );
+            check(
+                profile,
+                Step::Refused {
+                    bytes: 500,
+                    terms: 0,
+                },
+                "1.24",
+            );
+            check(
+                profile,
+                Step::Refused {
+                    bytes: 500,
+                    terms: 9,
+                },
+                "1.67",
+            );
             check(profile, Step::MetadataWrite { bytes: 300 }, "4.95");
             check(profile, Step::MetadataWrite { bytes: 1300 }, "6.29");
         }
-        for (kb, ru) in
-            [(4, "1.14"), (8, "1.33"), (16, "1.67"), (32, "2.19"), (64, "4.76"), (512, "40.95"), (2048, "291.81")]
-        {
+        for (kb, ru) in [
+            (4, "1.14"),
+            (8, "1.33"),
+            (16, "1.67"),
+            (32, "2.19"),
+            (64, "4.76"),
+            (512, "40.95"),
+            (2048, "291.81"),
+        ] {
             check(Profile::Modern, Step::Read { bytes: kb * KB }, ru);
         }
         check(Profile::Modern, Step::Throttled, "0.38");
@@ -374,21 +495,43 @@ mod tests {
 
     #[test]
     fn a_patch_pays_for_its_operations_too() {
-        let patch = Step::Replace { old_bytes: 1000, new_bytes: 1000, changed_terms: 4, patched: 2 };
+        let patch = Step::Replace {
+            old_bytes: 1000,
+            new_bytes: 1000,
+            changed_terms: 4,
+            patched: 2,
+        };
         check(Profile::Modern, patch.clone(), "11.47");
         check(Profile::Modern, patch.undone(), "1.43");
     }
 
     #[test]
     fn a_second_replica_costs_what_the_first_one_does() {
-        let query = QueryWork { seeks: 1, loaded: 1, loaded_bytes: 1024, out: 1, ..QueryWork::default() };
+        let query = QueryWork {
+            seeks: 1,
+            loaded: 1,
+            loaded_bytes: 1024,
+            out: 1,
+            ..QueryWork::default()
+        };
         for (read, charge) in [
             (Step::Read { bytes: 1000 }, "2"),
             (Step::Read { bytes: 2 * KB }, "2.1"),
-            (Step::Feed { items: vec![1000, 1000] }, "4"),
+            (
+                Step::Feed {
+                    items: vec![1000, 1000],
+                },
+                "4",
+            ),
             (Step::Query(query), "5.66"),
             (Step::ReadNothing, "1"),
-            (Step::Write { bytes: 500, terms: 4 }, "5.71"),
+            (
+                Step::Write {
+                    bytes: 500,
+                    terms: 4,
+                },
+                "5.71",
+            ),
         ] {
             let mut steps = vec![read];
             Step::ask_second_replica(&mut steps, 0);
@@ -400,16 +543,37 @@ mod tests {
     fn a_script_pays_its_dearest_write_in_full() {
         let inner = vec![
             Step::Read { bytes: 900 },
-            Step::Replace { old_bytes: 900, new_bytes: 900, changed_terms: 4, patched: 0 },
-            Step::Write { bytes: 600, terms: 13 },
+            Step::Replace {
+                old_bytes: 900,
+                new_bytes: 900,
+                changed_terms: 4,
+                patched: 0,
+            },
+            Step::Write {
+                bytes: 600,
+                terms: 13,
+            },
         ];
         // 2.2 + 1 + 10.67 + 0.13 * 7.43
-        check(Profile::Y2019, Step::Script { inner, executions: 1 }, "14.83");
+        check(
+            Profile::Y2019,
+            Step::Script {
+                inner,
+                executions: 1,
+            },
+            "14.83",
+        );
     }
 
     #[test]
     fn a_query_pays_for_seeks_walks_and_items() {
-        let work = QueryWork { seeks: 2, walk: 20, loaded: 20, loaded_bytes: 20 * 1178, ..QueryWork::default() };
+        let work = QueryWork {
+            seeks: 2,
+            walk: 20,
+            loaded: 20,
+            loaded_bytes: 20 * 1178,
+            ..QueryWork::default()
+        };
         check(Profile::Y2019, Step::Query(work), "7.71");
     }
 }

@@ -11,8 +11,8 @@ use crate::Engine;
 use crate::catalog::Container;
 use crate::partition::Partition;
 use crate::request::{
-    Bucket, Charge, ContainerThroughput, Distribution, OfferChange, Offered, PartitionThroughput, Provisioned,
-    Throughput,
+    Bucket, Charge, ContainerThroughput, Distribution, OfferChange, Offered, PartitionThroughput,
+    Provisioned, Throughput,
 };
 use orrery_model::{Error, Json, Kind, Object, Result, Rid, limits};
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -63,16 +63,33 @@ pub struct Decisions {
 impl Decisions {
     /// Reads what [`Decisions::kept`] wrote; `None` if it is damaged.
     pub fn read(kept: Option<&Json>) -> Option<Self> {
-        let Some(kept) = kept else { return Some(Decisions::default()) };
-        let mut decisions = Decisions { enforced: kept.get("enforced").and_then(Json::as_bool), ..Self::default() };
+        let Some(kept) = kept else {
+            return Some(Decisions::default());
+        };
+        let mut decisions = Decisions {
+            enforced: kept.get("enforced").and_then(Json::as_bool),
+            ..Self::default()
+        };
         let number = |json: &Json| u32::try_from(json.as_i64()?).ok();
-        for pair in kept.get("buckets").and_then(Json::as_array).unwrap_or_default() {
-            let [bucket, percent] = pair.as_array()? else { return None };
+        for pair in kept
+            .get("buckets")
+            .and_then(Json::as_array)
+            .unwrap_or_default()
+        {
+            let [bucket, percent] = pair.as_array()? else {
+                return None;
+            };
             let at = usize::try_from(number(bucket)?).ok()?.checked_sub(1)?;
             *decisions.buckets.get_mut(at)? = Some(u8::try_from(number(percent)?).ok()?);
         }
-        for pair in kept.get("shares").and_then(Json::as_array).unwrap_or_default() {
-            let [range, ru] = pair.as_array()? else { return None };
+        for pair in kept
+            .get("shares")
+            .and_then(Json::as_array)
+            .unwrap_or_default()
+        {
+            let [range, ru] = pair.as_array()? else {
+                return None;
+            };
             decisions.shares.push((number(range)?, number(ru)?));
         }
         Some(decisions)
@@ -88,13 +105,21 @@ impl Decisions {
         if let Some(enforced) = self.enforced {
             kept.set("enforced", enforced);
         }
-        let buckets: Vec<Json> =
-            (1..).zip(self.buckets).filter_map(|(bucket, percent)| Some(pair(bucket, u32::from(percent?)))).collect();
+        let buckets: Vec<Json> = (1..)
+            .zip(self.buckets)
+            .filter_map(|(bucket, percent)| Some(pair(bucket, u32::from(percent?))))
+            .collect();
         if !buckets.is_empty() {
             kept.set("buckets", buckets);
         }
         if !self.shares.is_empty() {
-            kept.set("shares", self.shares.iter().map(|(range, ru)| pair(*range, *ru)).collect::<Vec<_>>());
+            kept.set(
+                "shares",
+                self.shares
+                    .iter()
+                    .map(|(range, ru)| pair(*range, *ru))
+                    .collect::<Vec<_>>(),
+            );
         }
         Some(kept)
     }
@@ -139,7 +164,9 @@ impl Provision {
 
     /// Decides anew.
     pub fn decide(&self, now: u64, decisions: Decisions) {
-        let enforced = decisions.enforced.map_or(0, |enforced| if enforced { 1 } else { 2 });
+        let enforced = decisions
+            .enforced
+            .map_or(0, |enforced| if enforced { 1 } else { 2 });
         self.enforced.store(enforced, Ordering::Relaxed);
         let mut state = self.state();
         state.decisions = decisions;
@@ -157,7 +184,9 @@ impl Provision {
     /// # Errors
     /// Milliseconds to wait.
     pub fn bucket_admits(&self, now: u64, bucket: Bucket) -> std::result::Result<(), u64> {
-        self.state().buckets[bucket.index()].as_mut().map_or(Ok(()), |budget| budget.admit(now, None))
+        self.state().buckets[bucket.index()]
+            .as_mut()
+            .map_or(Ok(()), |budget| budget.admit(now, None))
     }
 
     /// Takes a charge from a bucket.
@@ -180,7 +209,9 @@ impl State {
     fn fill_buckets(&mut self, now: u64) {
         let total = self.total();
         for (budget, percent) in self.buckets.iter_mut().zip(self.decisions.buckets) {
-            let rate = total.zip(percent).map(|(ru, percent)| u64::from(ru) * u64::from(percent) * 10);
+            let rate = total
+                .zip(percent)
+                .map(|(ru, percent)| u64::from(ru) * u64::from(percent) * 10);
             match (&mut *budget, rate) {
                 (Some(budget), Some(rate)) => _ = budget.set_rate(now, rate),
                 (budget, rate) => *budget = rate.map(|rate| Budget::new(rate, false)),
@@ -202,7 +233,9 @@ impl Container {
         let live = self.partitions();
         match &state.given {
             Given::Nothing => live.iter().for_each(|p| p.meter.share(None)),
-            Given::Shared(_, budget) => live.iter().for_each(|p| p.meter.share(Some(budget.clone()))),
+            Given::Shared(_, budget) => live
+                .iter()
+                .for_each(|p| p.meter.share(Some(budget.clone()))),
             Given::Own(throughput) => {
                 let rates = rates(throughput.most(), &state.decisions.shares, &live);
                 for (partition, rate) in live.iter().zip(rates) {
@@ -230,7 +263,10 @@ pub(super) fn rates(total: u32, shares: &[(u32, u32)], live: &[Arc<Partition>]) 
 /// set for it. A share that was set for a partition that is split by now goes to its descendants in equal parts, those
 /// of partitions that were merged add up, as far as one can carry them.
 fn rates_of(total: u32, shares: &[(u32, u32)], live: &[(u32, &[u32])]) -> Vec<u64> {
-    let (total, most) = (u64::from(total) * 1000, u64::from(limits::PARTITION_RU_PER_SECOND) * 1000);
+    let (total, most) = (
+        u64::from(total) * 1000,
+        u64::from(limits::PARTITION_RU_PER_SECOND) * 1000,
+    );
     if shares.is_empty() {
         // While there are too few partitions for what is provisioned, each gives what it can.
         let each = (total / (live.len() as u64).max(1)).min(most);
@@ -258,18 +294,32 @@ impl Engine {
             let state = container.provision().state();
             let provisioned = match &state.given {
                 Given::Nothing => None,
-                Given::Own(throughput) => Some(Provisioned { throughput: *throughput, shared: false }),
-                Given::Shared(throughput, _) => Some(Provisioned { throughput: *throughput, shared: true }),
+                Given::Own(throughput) => Some(Provisioned {
+                    throughput: *throughput,
+                    shared: false,
+                }),
+                Given::Shared(throughput, _) => Some(Provisioned {
+                    throughput: *throughput,
+                    shared: true,
+                }),
             };
             (state.decisions.clone(), provisioned)
         };
-        let partitions = container.partitions().iter().map(|partition| partition.throughput(now)).collect();
+        let partitions = container
+            .partitions()
+            .iter()
+            .map(|partition| partition.throughput(now))
+            .collect();
         ContainerThroughput {
             provisioned,
             enforced: decisions.enforced.unwrap_or(self.throughput().enforce),
             decided: decisions.enforced,
             buckets: decisions.buckets,
-            distribution: if decisions.shares.is_empty() { Distribution::Equal } else { Distribution::Custom },
+            distribution: if decisions.shares.is_empty() {
+                Distribution::Equal
+            } else {
+                Distribution::Custom
+            },
             partitions,
         }
     }
@@ -279,7 +329,10 @@ impl Engine {
     /// # Errors
     /// What the store reports.
     pub fn provisioned(&self, target: Rid) -> Result<Option<Offered>> {
-        self.catalog().offer_of(target).map(|offer| self.catalog().offer(offer.rid())).transpose()
+        self.catalog()
+            .offer_of(target)
+            .map(|offer| self.catalog().offer(offer.rid()))
+            .transpose()
     }
 
     /// Changes what is provisioned for a container or a database, as if a client replaced its offer. Durable.
@@ -289,7 +342,9 @@ impl Engine {
     pub fn provision(&self, target: Rid, change: &OfferChange) -> Result<Offered> {
         let offer = self.catalog().offer_of(target).ok_or_else(|| {
             let told = match target.is_container() {
-                true => "The container has no throughput of its own: it shares that of its database.",
+                true => {
+                    "The container has no throughput of its own: it shares that of its database."
+                }
                 false => "The database has no throughput: each of its containers has its own.",
             };
             Error::new(Kind::NotFound, told)
@@ -302,7 +357,12 @@ impl Engine {
     /// # Errors
     /// 404 if the container is gone, and what the store reports.
     pub fn enforce_throughput(&self, container: &Container, enforced: Option<bool>) -> Result<()> {
-        self.catalog().decide(container, |_| Ok(Decisions { enforced, ..container.provision().decisions() }))
+        self.catalog().decide(container, |_| {
+            Ok(Decisions {
+                enforced,
+                ..container.provision().decisions()
+            })
+        })
     }
 
     /// Sets the ceilings of a container's throughput buckets, in percent of its RU/s; what has none is not limited.
@@ -310,11 +370,26 @@ impl Engine {
     ///
     /// # Errors
     /// 400 outside 1 to 100, 404 if the container is gone, and what the store reports.
-    pub fn set_throughput_buckets(&self, container: &Container, buckets: [Option<u8>; BUCKETS]) -> Result<()> {
-        if buckets.iter().flatten().any(|percent| !(1..=100).contains(percent)) {
-            return Err(Error::bad("The ceiling of a throughput bucket is a whole number of percent from 1 to 100."));
+    pub fn set_throughput_buckets(
+        &self,
+        container: &Container,
+        buckets: [Option<u8>; BUCKETS],
+    ) -> Result<()> {
+        if buckets
+            .iter()
+            .flatten()
+            .any(|percent| !(1..=100).contains(percent))
+        {
+            return Err(Error::bad(
+                "The ceiling of a throughput bucket is a whole number of percent from 1 to 100.",
+            ));
         }
-        self.catalog().decide(container, |_| Ok(Decisions { buckets, ..container.provision().decisions() }))
+        self.catalog().decide(container, |_| {
+            Ok(Decisions {
+                buckets,
+                ..container.provision().decisions()
+            })
+        })
     }
 
     /// Gives each physical partition RU/s of its own, by range id; `None` gives all the same again. While they have
@@ -324,20 +399,29 @@ impl Engine {
     /// 400 if a live partition is missing or named twice, gets nothing or more than
     /// [`limits::PARTITION_RU_PER_SECOND`], if they do not add up to the container's RU/s, and if the container has none
     /// of its own; 404 if it is gone, and what the store reports.
-    pub fn distribute_throughput(&self, container: &Container, shares: Option<&[(u32, u32)]>) -> Result<()> {
+    pub fn distribute_throughput(
+        &self,
+        container: &Container,
+        shares: Option<&[(u32, u32)]>,
+    ) -> Result<()> {
         self.catalog().decide(container, |given| {
             let shares = shares.unwrap_or_default().to_vec();
             if !shares.is_empty() {
                 check_shares(container, given, &shares)?;
             }
-            Ok(Decisions { shares, ..container.provision().decisions() })
+            Ok(Decisions {
+                shares,
+                ..container.provision().decisions()
+            })
         })
     }
 }
 
 fn check_shares(container: &Container, given: &Given, shares: &[(u32, u32)]) -> Result<()> {
     let Given::Own(throughput) = given else {
-        return Err(Error::bad("The container shares the throughput of its database, which cannot be distributed."));
+        return Err(Error::bad(
+            "The container shares the throughput of its database, which cannot be distributed.",
+        ));
     };
     let mut named: Vec<u32> = shares.iter().map(|(range, _)| *range).collect();
     let mut live: Vec<u32> = container.partitions().iter().map(|p| p.id).collect();
@@ -384,19 +468,33 @@ mod tests {
         assert_eq!(Decisions::read(kept.as_ref()), Some(decided));
         assert!(Decisions::default().kept().is_none());
         assert_eq!(Decisions::read(None), Some(Decisions::default()));
-        let damaged = Json::Object(object! { "buckets" => vec![Json::Array(vec![Json::from(6), Json::from(1)])] });
+        let damaged = Json::Object(
+            object! { "buckets" => vec![Json::Array(vec![Json::from(6), Json::from(1)])] },
+        );
         assert_eq!(Decisions::read(Some(&damaged)), None);
     }
 
     #[test]
     fn partitions_have_equal_parts_or_those_that_were_set() {
-        assert_eq!(rates_of(400, &[], &[(0, &[]), (1, &[]), (2, &[])]), [133_333; 3]);
+        assert_eq!(
+            rates_of(400, &[], &[(0, &[]), (1, &[]), (2, &[])]),
+            [133_333; 3]
+        );
         assert_eq!(rates_of(21_000, &[], &[(0, &[])]), [10_000_000]);
         let shares = [(0, 2_000), (1, 8_000)];
-        assert_eq!(rates_of(10_000, &shares, &[(0, &[]), (1, &[])]), [2_000_000, 8_000_000]);
+        assert_eq!(
+            rates_of(10_000, &shares, &[(0, &[]), (1, &[])]),
+            [2_000_000, 8_000_000]
+        );
         let split: &[(u32, &[u32])] = &[(0, &[]), (2, &[1]), (3, &[1])];
-        assert_eq!(rates_of(10_000, &shares, split), [2_000_000, 4_000_000, 4_000_000]);
+        assert_eq!(
+            rates_of(10_000, &shares, split),
+            [2_000_000, 4_000_000, 4_000_000]
+        );
         assert_eq!(rates_of(10_000, &shares, &[(4, &[0, 1])]), [10_000_000]);
-        assert_eq!(rates_of(12_000, &[(0, 9_000), (1, 3_000)], &[(4, &[0, 1])]), [10_000_000]);
+        assert_eq!(
+            rates_of(12_000, &[(0, 9_000), (1, 3_000)], &[(4, &[0, 1])]),
+            [10_000_000]
+        );
     }
 }

@@ -30,15 +30,21 @@ impl<'a> Leaving<'a> {
 
     /// The budget that they have together, if each has its own.
     fn budget(&mut self, now: u64) -> Option<Budget> {
-        let budgets = self.0.iter_mut().map(|state| match std::mem::take(&mut state.allowance) {
-            Allowance::Own(budget) => Some(budget),
-            Allowance::Shared(_) | Allowance::Unlimited => None,
-        });
+        let budgets = self
+            .0
+            .iter_mut()
+            .map(|state| match std::mem::take(&mut state.allowance) {
+                Allowance::Own(budget) => Some(budget),
+                Allowance::Shared(_) | Allowance::Unlimited => None,
+            });
         let merged = |mut one: Budget, other: Budget| {
             one.merge(now, other);
             one
         };
-        budgets.collect::<Option<Vec<Budget>>>()?.into_iter().reduce(merged)
+        budgets
+            .collect::<Option<Vec<Budget>>>()?
+            .into_iter()
+            .reduce(merged)
     }
 
     /// Leaves the account, and all that still comes, to these, each of which gets so many parts.
@@ -60,7 +66,12 @@ impl Container {
     /// Hands on what partitions that go have spent, saved and counted to those that take their place, and shares the
     /// throughput anew. `before` and `live` are all partitions that the container had and has; to be called before
     /// anybody can find the new ones.
-    pub(crate) fn pass_throughput_on(&self, now: u64, before: &[Arc<Partition>], live: &[Arc<Partition>]) {
+    pub(crate) fn pass_throughput_on(
+        &self,
+        now: u64,
+        before: &[Arc<Partition>],
+        live: &[Arc<Partition>],
+    ) {
         let is_in = |all: &[Arc<Partition>], one: &Partition| all.iter().any(|p| p.id == one.id);
         let state = self.provision().state();
         let mut leaving = Leaving::of(before.iter().filter(|p| !is_in(live, p)).map(|p| &*p.meter));
@@ -71,25 +82,41 @@ impl Container {
             Given::Shared(_, budget) => came().for_each(|p| p.meter.share(Some(budget.clone()))),
             Given::Own(throughput) => {
                 let rates = rates(throughput.most(), &state.decisions.shares, live);
-                let (new, old): (Vec<_>, Vec<_>) = live.iter().zip(rates).partition(|(p, _)| !is_in(before, p));
+                let (new, old): (Vec<_>, Vec<_>) =
+                    live.iter().zip(rates).partition(|(p, _)| !is_in(before, p));
                 parts = new.iter().map(|(_, rate)| *rate).collect();
-                let stay: Vec<(&Meter, u64)> = old.into_iter().map(|(p, rate)| (&*p.meter, rate)).collect();
+                let stay: Vec<(&Meter, u64)> =
+                    old.into_iter().map(|(p, rate)| (&*p.meter, rate)).collect();
                 let budgets = match leaving.budget(now) {
                     Some(budget) => share_anew(now, budget, &parts, &stay, state.bursts),
-                    None => parts.iter().map(|rate| Budget::new(*rate, state.bursts)).collect(),
+                    None => parts
+                        .iter()
+                        .map(|rate| Budget::new(*rate, state.bursts))
+                        .collect(),
                 };
                 for ((partition, _), budget) in new.iter().zip(budgets) {
                     partition.meter.state().allowance = Allowance::Own(budget);
                 }
             }
         }
-        leaving.leave_to(&came().map(|p| Arc::clone(&p.meter)).zip(parts).collect::<Vec<_>>());
+        leaving.leave_to(
+            &came()
+                .map(|p| Arc::clone(&p.meter))
+                .zip(parts)
+                .collect::<Vec<_>>(),
+        );
     }
 }
 
 /// Makes budgets of these rates out of that of the partitions that go, and gives those that stay theirs. Where a rate
 /// falls and another rises, what was spent lately goes with the part that changes hands.
-fn share_anew(now: u64, mut leaving: Budget, rates: &[u64], stay: &[(&Meter, u64)], bursts: bool) -> Vec<Budget> {
+fn share_anew(
+    now: u64,
+    mut leaving: Budget,
+    rates: &[u64],
+    stay: &[(&Meter, u64)],
+    bursts: bool,
+) -> Vec<Budget> {
     let total = rates.iter().sum::<u64>();
     let gain = total.saturating_sub(leaving.rate());
     let mut moved: Recent = leaving.set_rate(now, total);
@@ -125,11 +152,17 @@ mod tests {
 
     #[test]
     fn what_comes_to_a_meter_after_its_partition_is_gone_is_for_its_heirs() {
-        let (gone, heirs) = (Meter::default(), [Arc::new(Meter::default()), Arc::new(Meter::default())]);
+        let (gone, heirs) = (
+            Meter::default(),
+            [Arc::new(Meter::default()), Arc::new(Meter::default())],
+        );
         gone.give(NOW, 400_000, false);
         let admitted = gone.admit(NOW, None, true, None);
         let mut leaving = Leaving::of([&gone].into_iter());
-        let budgets = leaving.budget(NOW).expect("it has its own").split(&[300_000, 100_000]);
+        let budgets = leaving
+            .budget(NOW)
+            .expect("it has its own")
+            .split(&[300_000, 100_000]);
         for (heir, budget) in heirs.iter().zip(budgets) {
             heir.state().allowance = Allowance::Own(budget);
         }
@@ -138,10 +171,24 @@ mod tests {
         assert_eq!(admitted, Ok(true));
         gone.charge(NOW, Charge(100_001), None, true);
         let totals = heirs.each_ref().map(|heir| heir.read(NOW).totals);
-        assert_eq!(totals.map(|totals| (totals.charged, totals.requests)), [(Charge(75_000), 1), (Charge(25_001), 0)]);
-        assert_eq!(gone.admit(NOW, None, true, None), Err(2_000), "they owe 600 RU by now");
+        assert_eq!(
+            totals.map(|totals| (totals.charged, totals.requests)),
+            [(Charge(75_000), 1), (Charge(25_001), 0)]
+        );
+        assert_eq!(
+            gone.admit(NOW, None, true, None),
+            Err(2_000),
+            "they owe 600 RU by now"
+        );
         assert_eq!(gone.admit(NOW, None, false, None), Ok(false));
-        assert_eq!(heirs.each_ref().map(|heir| heir.read(NOW).totals.throttled), [1, 0]);
-        assert_eq!(gone.read(NOW).totals, Default::default(), "its own account is closed");
+        assert_eq!(
+            heirs.each_ref().map(|heir| heir.read(NOW).totals.throttled),
+            [1, 0]
+        );
+        assert_eq!(
+            gone.read(NOW).totals,
+            Default::default(),
+            "its own account is closed"
+        );
     }
 }

@@ -25,10 +25,22 @@ const DAY: u64 = 24 * HOUR;
 
 /// Each width is a multiple of the one before.
 const LAYERS: [Layer; 4] = [
-    Layer { width_ms: 5 * SECOND, span_ms: 10 * MINUTE },
-    Layer { width_ms: MINUTE, span_ms: 2 * HOUR },
-    Layer { width_ms: 10 * MINUTE, span_ms: DAY },
-    Layer { width_ms: HOUR, span_ms: 7 * DAY },
+    Layer {
+        width_ms: 5 * SECOND,
+        span_ms: 10 * MINUTE,
+    },
+    Layer {
+        width_ms: MINUTE,
+        span_ms: 2 * HOUR,
+    },
+    Layer {
+        width_ms: 10 * MINUTE,
+        span_ms: DAY,
+    },
+    Layer {
+        width_ms: HOUR,
+        span_ms: 7 * DAY,
+    },
 ];
 
 impl AddAssign for Heat {
@@ -73,7 +85,9 @@ impl HeatMap {
         let start_ms = self.newest_ms - self.newest_ms % LAYERS[0].width_ms;
         self.open.get_or_insert_with(|| Open::at(start_ms));
         if let Some(open) = &mut self.open {
-            *bucket.map_or(&mut open.scans, |bucket| &mut open.cells[usize::from(bucket)]) += heat;
+            *bucket.map_or(&mut open.scans, |bucket| {
+                &mut open.cells[usize::from(bucket)]
+            }) += heat;
         }
     }
 
@@ -83,7 +97,8 @@ impl HeatMap {
         self.settle();
         let newest = self.open.as_ref().map(|open| open.closed());
         let closed = LAYERS.iter().zip(&self.layers).rev();
-        let closed = closed.flat_map(|(layer, columns)| columns.iter().map(|column| (layer.width_ms, column)));
+        let closed = closed
+            .flat_map(|(layer, columns)| columns.iter().map(|column| (layer.width_ms, column)));
         closed
             .chain(newest.iter().map(|column| (LAYERS[0].width_ms, column)))
             .filter(|(width, column)| column.start_ms < to_ms && column.start_ms + width > from_ms)
@@ -94,7 +109,10 @@ impl HeatMap {
     /// Closes the open column if its time is over.
     fn go_on(&mut self, now_ms: u64) {
         self.newest_ms = self.newest_ms.max(now_ms);
-        let ends_ms = self.open.as_ref().map(|open| open.start_ms + LAYERS[0].width_ms);
+        let ends_ms = self
+            .open
+            .as_ref()
+            .map(|open| open.start_ms + LAYERS[0].width_ms);
         if ends_ms.is_some_and(|ends_ms| ends_ms <= self.newest_ms) {
             let over = self.open.take();
             self.layers[0].extend(over.map(|open| open.closed()));
@@ -125,20 +143,30 @@ impl HeatMap {
 
 impl Open {
     fn at(start_ms: u64) -> Box<Open> {
-        Box::new(Open { start_ms, cells: [Heat::default(); HEAT_BUCKETS], scans: Heat::default() })
+        Box::new(Open {
+            start_ms,
+            cells: [Heat::default(); HEAT_BUCKETS],
+            scans: Heat::default(),
+        })
     }
 
     fn sum(start_ms: u64, columns: impl Iterator<Item = Column>) -> Box<Open> {
         let mut sum = Open::at(start_ms);
         for column in columns {
             sum.scans += column.scans;
-            column.parts().for_each(|(bucket, heat)| sum.cells[usize::from(bucket)] += heat);
+            column
+                .parts()
+                .for_each(|(bucket, heat)| sum.cells[usize::from(bucket)] += heat);
         }
         sum
     }
 
     fn closed(&self) -> Column {
-        let asked = || (0..=u8::MAX).zip(&self.cells).filter(|(_, heat)| **heat != Heat::default());
+        let asked = || {
+            (0..=u8::MAX)
+                .zip(&self.cells)
+                .filter(|(_, heat)| **heat != Heat::default())
+        };
         Column {
             start_ms: self.start_ms,
             buckets: asked().map(|(bucket, _)| bucket).collect(),
@@ -154,8 +182,15 @@ impl Column {
     }
 
     fn shown(&self, width_ms: u64) -> HeatColumn {
-        let Column { start_ms, scans, .. } = *self;
-        HeatColumn { start_ms, width_ms, buckets: self.parts().collect(), scans }
+        let Column {
+            start_ms, scans, ..
+        } = *self;
+        HeatColumn {
+            start_ms,
+            width_ms,
+            buckets: self.parts().collect(),
+            scans,
+        }
     }
 }
 
@@ -243,8 +278,20 @@ mod tests {
             now += LAYERS[0].width_ms;
         }
         let counts: Vec<usize> = map.layers.iter().map(VecDeque::len).collect();
-        assert!(counts.iter().zip([133, 121, 139, 146]).all(|(found, most)| *found <= most), "{counts:?}");
-        assert!(counts.iter().zip([119, 109, 131, 143]).all(|(found, least)| *found >= least), "{counts:?}");
+        assert!(
+            counts
+                .iter()
+                .zip([133, 121, 139, 146])
+                .all(|(found, most)| *found <= most),
+            "{counts:?}"
+        );
+        assert!(
+            counts
+                .iter()
+                .zip([119, 109, 131, 143])
+                .all(|(found, least)| *found >= least),
+            "{counts:?}"
+        );
     }
 
     #[test]
@@ -255,7 +302,10 @@ mod tests {
             map.add(start + second * SECOND, Some(3), heat(second));
         }
         let starts = |from, to, map: &mut HeatMap| -> Vec<u64> {
-            map.columns(start + 20 * SECOND, start + from, start + to).iter().map(|c| c.start_ms - start).collect()
+            map.columns(start + 20 * SECOND, start + from, start + to)
+                .iter()
+                .map(|c| c.start_ms - start)
+                .collect()
         };
         assert_eq!(starts(0, 20_000, &mut map), [0, 5_000, 10_000, 15_000]);
         assert_eq!(starts(5_000, 10_000, &mut map), [5_000]);
@@ -270,7 +320,18 @@ mod tests {
         map.add(EVER - DAY, Some(1), heat(3));
         let columns = map.columns(EVER, 0, u64::MAX);
         assert_eq!(columns.len(), 1);
-        assert_eq!(columns[0].buckets, [(1, Heat { charge: Charge(6), bytes_written: 42, requests: 2, throttled: 2 })]);
+        assert_eq!(
+            columns[0].buckets,
+            [(
+                1,
+                Heat {
+                    charge: Charge(6),
+                    bytes_written: 42,
+                    requests: 2,
+                    throttled: 2
+                }
+            )]
+        );
     }
 
     #[test]

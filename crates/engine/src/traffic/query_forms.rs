@@ -68,7 +68,12 @@ impl QueryForms {
         let entry = self.0.entry(run.form).or_default();
         if entry.count == 0 {
             let kept = |(at, c): &(usize, char)| at + c.len_utf8() <= TEXT_BYTES;
-            entry.text = run.text.char_indices().take_while(kept).map(|(_, c)| c).collect();
+            entry.text = run
+                .text
+                .char_indices()
+                .take_while(kept)
+                .map(|(_, c)| c)
+                .collect();
         }
         entry.count += 1;
         entry.charge += run.charge.0;
@@ -83,7 +88,10 @@ impl QueryForms {
     }
 
     fn make_room(&mut self) {
-        let least = self.0.iter().min_by_key(|(form, entry)| (entry.count, entry.last_ms, **form));
+        let least = self
+            .0
+            .iter()
+            .min_by_key(|(form, entry)| (entry.count, entry.last_ms, **form));
         if let Some(form) = least.map(|(form, _)| *form) {
             self.0.remove(&form);
         }
@@ -91,7 +99,9 @@ impl QueryForms {
 
     /// Whether the indexes should be looked at for the next one of a form.
     pub fn wants_advice(&self, form: u64) -> bool {
-        self.0.get(&form).is_none_or(|entry| entry.count % ADVICE_EVERY == 0)
+        self.0
+            .get(&form)
+            .is_none_or(|entry| entry.count % ADVICE_EVERY == 0)
     }
 
     /// All, the dearest in total first.
@@ -147,9 +157,20 @@ mod tests {
         (1..=100).for_each(|n| forms.add(run(7, n, n * 100)));
         let all = forms.all();
         assert_eq!(all.len(), 1);
-        let QueryForm { count, charge, charge_p50, charge_p95, micros_p99, partitions, .. } = all[0];
+        let QueryForm {
+            count,
+            charge,
+            charge_p50,
+            charge_p95,
+            micros_p99,
+            partitions,
+            ..
+        } = all[0];
         assert_eq!((count, charge, partitions), (100, Charge(505_000), 200));
-        assert!((5_000..=5_625).contains(&charge_p50.0) && (9_500..=10_688).contains(&charge_p95.0), "{all:?}");
+        assert!(
+            (5_000..=5_625).contains(&charge_p50.0) && (9_500..=10_688).contains(&charge_p95.0),
+            "{all:?}"
+        );
         assert!((99_000..=111_375).contains(&micros_p99), "{micros_p99}");
     }
 
@@ -158,17 +179,24 @@ mod tests {
         let mut forms = QueryForms::default();
         let most = FORMS as u64;
         (0..most).for_each(|form| forms.add(run(form, form, 1)));
-        (0..most).filter(|form| *form != 5 && *form != 9).for_each(|form| forms.add(run(form, 1_000, 1)));
+        (0..most)
+            .filter(|form| *form != 5 && *form != 9)
+            .for_each(|form| forms.add(run(form, 1_000, 1)));
         forms.add(run(most, 2_000, 1));
         assert_eq!(forms.0.len(), FORMS);
-        assert!(!forms.0.contains_key(&5) && forms.0.contains_key(&9) && forms.0.contains_key(&most));
+        assert!(
+            !forms.0.contains_key(&5) && forms.0.contains_key(&9) && forms.0.contains_key(&most)
+        );
     }
 
     #[test]
     fn advice_is_wanted_first_and_then_now_and_again_and_the_last_is_kept() {
         let mut forms = QueryForms::default();
         assert!(forms.wants_advice(1));
-        forms.add(QueryRun { index_advice: Some("first".into()), ..run(1, 1, 1) });
+        forms.add(QueryRun {
+            index_advice: Some("first".into()),
+            ..run(1, 1, 1)
+        });
         assert!(!forms.wants_advice(1));
         (1..ADVICE_EVERY).for_each(|n| forms.add(run(1, n, 1)));
         assert!(forms.wants_advice(1));
@@ -179,10 +207,21 @@ mod tests {
     fn long_texts_are_cut_between_characters() {
         let mut forms = QueryForms::default();
         let text = "é".repeat(TEXT_BYTES);
-        forms.add(QueryRun { text: &text, ..run(1, 1, 1) });
+        forms.add(QueryRun {
+            text: &text,
+            ..run(1, 1, 1)
+        });
         assert_eq!(forms.all()[0].text.len(), TEXT_BYTES);
         let text = format!("a{text}");
-        forms.add(QueryRun { text: &text, ..run(2, 1, 1) });
-        assert!(forms.all().iter().any(|form| form.text.len() == TEXT_BYTES - 1));
+        forms.add(QueryRun {
+            text: &text,
+            ..run(2, 1, 1)
+        });
+        assert!(
+            forms
+                .all()
+                .iter()
+                .any(|form| form.text.len() == TEXT_BYTES - 1)
+        );
     }
 }

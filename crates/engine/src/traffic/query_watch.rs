@@ -19,14 +19,28 @@ impl QueryWatch {
     /// Begins to look on.
     pub fn begin(container: &Container, text: &str) -> Self {
         let form = QueryForm::of(text);
-        let wants_advice = form.as_ref().is_some_and(|form| container.traffic().wants_advice(form.hash));
-        QueryWatch { wants_advice, form, began: Instant::now() }
+        let wants_advice = form
+            .as_ref()
+            .is_some_and(|form| container.traffic().wants_advice(form.hash));
+        QueryWatch {
+            wants_advice,
+            form,
+            began: Instant::now(),
+        }
     }
 
     /// Enters a page that was answered; one that was refused is not among the forms. `is_for_one`: for a single logical
     /// partition.
-    pub fn end(self, now_ms: u64, container: &Container, is_for_one: bool, outcome: &Outcome<QueryPage>) {
-        let (Ok(page), Some(form)) = (&outcome.result, &self.form) else { return };
+    pub fn end(
+        self,
+        now_ms: u64,
+        container: &Container,
+        is_for_one: bool,
+        outcome: &Outcome<QueryPage>,
+    ) {
+        let (Ok(page), Some(form)) = (&outcome.result, &self.form) else {
+            return;
+        };
         let asked: Vec<QueryWork> = outcome.work.steps.iter().filter_map(query_work).collect();
         container.traffic().note_query(QueryRun {
             form: form.hash,

@@ -17,21 +17,44 @@ impl Engine {
     /// The heat map of a container from `from_ms` to before `to_ms`, in milliseconds since 1970: columns that overlap
     /// that time, the oldest first, the old ones wider. It begins with the start of the process.
     pub fn heat_map(&self, container: &Container, from_ms: u64, to_ms: u64) -> Vec<HeatColumn> {
-        container.traffic().heat_map(self.world().now_ms(), from_ms, to_ms)
+        container
+            .traffic()
+            .heat_map(self.world().now_ms(), from_ms, to_ms)
     }
 
     /// The logical keys of which most was asked. Their values are taken from an item that has them.
     ///
     /// # Errors
     /// What the store reports.
-    pub fn top_keys(&self, container: &Container, measure: KeyMeasure, window: KeyWindow) -> Result<TopKeys> {
-        let Ranks { since_ms, keys, others_at_most, total } =
-            container.traffic().top_keys(self.world().now_ms(), measure, window);
+    pub fn top_keys(
+        &self,
+        container: &Container,
+        measure: KeyMeasure,
+        window: KeyWindow,
+    ) -> Result<TopKeys> {
+        let Ranks {
+            since_ms,
+            keys,
+            others_at_most,
+            total,
+        } = container
+            .traffic()
+            .top_keys(self.world().now_ms(), measure, window);
         let named = keys.iter().map(|(epk, amount, error)| {
             let (amount, error) = (*amount, *error);
-            Ok(TopKey { key: values_of(container, epk)?, epk: Epk::clone(epk), amount, error })
+            Ok(TopKey {
+                key: values_of(container, epk)?,
+                epk: Epk::clone(epk),
+                amount,
+                error,
+            })
         });
-        Ok(TopKeys { since_ms, keys: named.collect::<Result<_>>()?, others_at_most, total })
+        Ok(TopKeys {
+            since_ms,
+            keys: named.collect::<Result<_>>()?,
+            others_at_most,
+            total,
+        })
     }
 
     /// The forms of the queries that a container was asked, the dearest in total first.
@@ -45,9 +68,16 @@ fn values_of(container: &Container, epk: &Epk) -> Result<Option<Json>> {
     let snapshot = container.partition_of(epk).snapshot()?;
     for stored in rows_of_place(snapshot.as_ref(), keys::place(epk), 0).take(LOOKED_AT) {
         let stored = stored?;
-        let item = if stored.row.epk == *epk { parse(&stored.row.body).ok() } else { None };
+        let item = if stored.row.epk == *epk {
+            parse(&stored.row.body).ok()
+        } else {
+            None
+        };
         if let Some(Json::Object(item)) = item {
-            return container.partition_key().extract(&item).map(|key| Some(key.to_json()));
+            return container
+                .partition_key()
+                .extract(&item)
+                .map(|key| Some(key.to_json()));
         }
     }
     Ok(None)

@@ -92,7 +92,9 @@ impl Sketch {
     }
 
     fn find_least(&mut self) {
-        self.least = (0..self.amounts.len()).min_by_key(|at| self.amounts[*at]).unwrap_or(0);
+        self.least = (0..self.amounts.len())
+            .min_by_key(|at| self.amounts[*at])
+            .unwrap_or(0);
     }
 
     /// No key that is not listed has more.
@@ -109,15 +111,25 @@ impl Sketch {
 
     /// Adds the sums of another time.
     fn merge(&mut self, more: &Sketch) {
-        let mut sum = Sketch { total: self.total + more.total, others: vec![0; OTHERS], ..Sketch::default() };
+        let mut sum = Sketch {
+            total: self.total + more.total,
+            others: vec![0; OTHERS],
+            ..Sketch::default()
+        };
         for (at, other) in sum.others.iter_mut().enumerate() {
-            *other = [&self.others, &more.others].iter().filter_map(|others| others.get(at)).sum();
+            *other = [&self.others, &more.others]
+                .iter()
+                .filter_map(|others| others.get(at))
+                .sum();
         }
-        let names = [&*self, more].into_iter().flat_map(|one| one.hashes.iter().zip(&one.names));
+        let names = [&*self, more]
+            .into_iter()
+            .flat_map(|one| one.hashes.iter().zip(&one.names));
         let mut all: Vec<(u64, u64, u64, &Arc<Epk>)> = Vec::new();
         for (hash, name) in names {
             if all.iter().all(|(known, ..)| known != hash) {
-                let ((one, error), (other, error_of_other)) = (self.bound_of(*hash), more.bound_of(*hash));
+                let ((one, error), (other, error_of_other)) =
+                    (self.bound_of(*hash), more.bound_of(*hash));
                 all.push((*hash, one + other, error + error_of_other, name));
             }
         }
@@ -136,7 +148,13 @@ impl Sketch {
     fn ranks(&self, since_ms: u64) -> Ranks {
         let mut order: Vec<usize> = (0..self.hashes.len()).collect();
         order.sort_by_key(|at| (Reverse(self.amounts[*at]), self.hashes[*at]));
-        let ranked = |at: usize| (Arc::clone(&self.names[at]), self.amounts[at], self.errors[at]);
+        let ranked = |at: usize| {
+            (
+                Arc::clone(&self.names[at]),
+                self.amounts[at],
+                self.errors[at],
+            )
+        };
         Ranks {
             since_ms,
             keys: order.into_iter().map(ranked).collect(),
@@ -193,7 +211,10 @@ impl RankedKeys {
             KeyWindow::Day => 2,
         };
         let mut sum = self.last[at].clone();
-        self.current[..=at].iter().rev().for_each(|one| sum.merge(one));
+        self.current[..=at]
+            .iter()
+            .rev()
+            .for_each(|one| sum.merge(one));
         sum.ranks(self.starts[at].saturating_sub(WIDTHS[at]))
     }
 }
@@ -205,7 +226,9 @@ fn hash_of(epk: &Epk) -> u64 {
         word[..chunk.len()].copy_from_slice(chunk);
         u64::from_le_bytes(word)
     });
-    words.fold(epk.as_bytes().len() as u64, |hash, word| split_mix(hash ^ word))
+    words.fold(epk.as_bytes().len() as u64, |hash, word| {
+        split_mix(hash ^ word)
+    })
 }
 
 #[cfg(test)]
@@ -231,13 +254,17 @@ mod tests {
 
     fn sums(stream: &[(u64, u64)]) -> HashMap<u64, u64> {
         let mut sums = HashMap::new();
-        stream.iter().for_each(|(key, amount)| *sums.entry(*key).or_default() += amount);
+        stream
+            .iter()
+            .for_each(|(key, amount)| *sums.entry(*key).or_default() += amount);
         sums
     }
 
     fn sketch(stream: &[(u64, u64)]) -> Sketch {
         let mut sketch = Sketch::default();
-        stream.iter().for_each(|(key, amount)| sketch.add(*key, *amount, || name(*key)));
+        stream
+            .iter()
+            .for_each(|(key, amount)| sketch.add(*key, *amount, || name(*key)));
         sketch
     }
 
@@ -249,10 +276,17 @@ mod tests {
             match sketch.hashes.iter().position(|hash| hash == key) {
                 Some(at) => {
                     let (amount, error) = (sketch.amounts[at], sketch.errors[at]);
-                    assert!(amount - error <= *sum && *sum <= amount, "{sum} in {amount} less {error}");
+                    assert!(
+                        amount - error <= *sum && *sum <= amount,
+                        "{sum} in {amount} less {error}"
+                    );
                     assert_eq!(*sketch.names[at], *name(*key));
                 }
-                None => assert!(*sum <= sketch.others_at_most(), "{sum} of {}", sketch.others_at_most()),
+                None => assert!(
+                    *sum <= sketch.others_at_most(),
+                    "{sum} of {}",
+                    sketch.others_at_most()
+                ),
             }
         }
     }
@@ -280,7 +314,10 @@ mod tests {
         let top = ranked.top(1_000_000, KeyWindow::Minute);
         let (first, amount, error) = &top.keys[0];
         assert_eq!(**first, epk(0));
-        assert!(amount - 500_000 <= *error && *error < 10_000, "{amount} with {error}");
+        assert!(
+            amount - 500_000 <= *error && *error < 10_000,
+            "{amount} with {error}"
+        );
         assert_eq!(top.total, 2_000_000);
         assert!(top.others_at_most < 10_000, "{}", top.others_at_most);
     }
@@ -298,9 +335,21 @@ mod tests {
         assert_eq!(amount(day + 60_000, 10, KeyWindow::Minute), (11, 60_000));
         assert_eq!(amount(day + 120_000, 100, KeyWindow::Minute), (110, 60_000));
         assert_eq!(amount(day + 120_000, 0, KeyWindow::Hour), (111, 3_720_000));
-        assert_eq!(amount(day + 3_600_000, 1000, KeyWindow::Hour), (1111, 3_600_000));
-        assert_eq!(amount(day + 7_200_000, 1, KeyWindow::Hour), (1001, 3_600_000));
-        assert_eq!(amount(day + 7_200_000, 0, KeyWindow::Day), (1112, 86_400_000 + 7_200_000));
-        assert_eq!(amount(day + 3 * WIDTHS[2], 1, KeyWindow::Day), (1, 86_400_000));
+        assert_eq!(
+            amount(day + 3_600_000, 1000, KeyWindow::Hour),
+            (1111, 3_600_000)
+        );
+        assert_eq!(
+            amount(day + 7_200_000, 1, KeyWindow::Hour),
+            (1001, 3_600_000)
+        );
+        assert_eq!(
+            amount(day + 7_200_000, 0, KeyWindow::Day),
+            (1112, 86_400_000 + 7_200_000)
+        );
+        assert_eq!(
+            amount(day + 3 * WIDTHS[2], 1, KeyWindow::Day),
+            (1, 86_400_000)
+        );
     }
 }

@@ -30,7 +30,10 @@ impl Bench {
     /// An engine over a store.
     pub fn on(store: Arc<dyn Store>, profile: Profile, seed: u64) -> Bench {
         let world = Arc::new(SeededWorld::new(START_MS, seed));
-        Bench { engine: open(store, profile, Arc::clone(&world)).expect("the engine opens"), world }
+        Bench {
+            engine: open(store, profile, Arc::clone(&world)).expect("the engine opens"),
+            world,
+        }
     }
 
     /// The container `db`/`items`, made with this body, of so many physical partitions.
@@ -40,25 +43,47 @@ impl Bench {
 }
 
 /// Opens an engine.
-pub fn open(store: Arc<dyn Store>, profile: Profile, world: Arc<SeededWorld>) -> Result<Engine, Error> {
+pub fn open(
+    store: Arc<dyn Store>,
+    profile: Profile,
+    world: Arc<SeededWorld>,
+) -> Result<Engine, Error> {
     Engine::open(store, options(profile), world)
 }
 
 /// How the engine of a test is set up.
 pub fn options(profile: Profile) -> EngineOptions {
-    let command = HostCommand { program: env!("CARGO_BIN_EXE_engine-script-host").into(), arguments: Vec::new() };
+    let command = HostCommand {
+        program: env!("CARGO_BIN_EXE_engine-script-host").into(),
+        arguments: Vec::new(),
+    };
     let scripts = PoolOptions::new(command);
-    EngineOptions { profile, ..EngineOptions::new(scripts) }
+    EngineOptions {
+        profile,
+        ..EngineOptions::new(scripts)
+    }
 }
 
 /// Creates `db` if it is missing and the container of this body in it.
-pub fn create_container(engine: &Engine, body: &str, partitions: usize) -> Result<Arc<Container>, Error> {
+pub fn create_container(
+    engine: &Engine,
+    body: &str,
+    partitions: usize,
+) -> Result<Arc<Container>, Error> {
     if engine.database(Id::Name("db")).is_err() {
-        engine.create_database(&object(r#"{"id":"db"}"#), None).result?;
+        engine
+            .create_database(&object(r#"{"id":"db"}"#), None)
+            .result?;
     }
     let database = engine.database(Id::Name("db"))?;
-    let throughput = Throughput::Manual(if partitions == 1 { 400 } else { partitions as u32 * 6_000 });
-    let created = engine.create_container(&database, &object(body), Some(throughput)).result?;
+    let throughput = Throughput::Manual(if partitions == 1 {
+        400
+    } else {
+        partitions as u32 * 6_000
+    });
+    let created = engine
+        .create_container(&database, &object(body), Some(throughput))
+        .result?;
     engine.container(Id::Name("db"), Id::Rid(created.rid))
 }
 
@@ -66,10 +91,22 @@ pub fn create_container(engine: &Engine, body: &str, partitions: usize) -> Resul
 #[track_caller]
 pub fn check_counters(engine: &Engine, container: &Container) {
     let figures = |all: Vec<PartitionInventory>| -> Vec<_> {
-        all.iter().map(|partition| (partition.id, partition.items, partition.bytes, partition.index_bytes)).collect()
+        all.iter()
+            .map(|partition| {
+                (
+                    partition.id,
+                    partition.items,
+                    partition.bytes,
+                    partition.index_bytes,
+                )
+            })
+            .collect()
     };
     let counted = figures(engine.partition_inventory(container).expect("the counters"));
-    assert_eq!(counted, figures(engine.partition_recount(container).expect("the rows")));
+    assert_eq!(
+        counted,
+        figures(engine.partition_recount(container).expect("the rows"))
+    );
 }
 
 /// JSON text as an object.
@@ -110,13 +147,28 @@ pub fn write(
 /// Creates an item and gives its text.
 #[track_caller]
 pub fn create(engine: &Engine, container: &Container, body: &str) -> String {
-    let written = write(engine, container, &WriteOperation::Create, Some(body), &WriteOptions::default());
-    text(&written.result.expect("the item is created").item.expect("a create answers with the item"))
+    let written = write(
+        engine,
+        container,
+        &WriteOperation::Create,
+        Some(body),
+        &WriteOptions::default(),
+    );
+    text(
+        &written
+            .result
+            .expect("the item is created")
+            .item
+            .expect("a create answers with the item"),
+    )
 }
 
 /// Reads an item's text.
 pub fn read(engine: &Engine, container: &Container, pk: &str, id: &str) -> Result<String, Error> {
-    match engine.read_item(container, &key(pk), id, None, None).result? {
+    match engine
+        .read_item(container, &key(pk), id, None, None)
+        .result?
+    {
         ReadReply::Item { body, .. } => Ok(text(&body)),
         ReadReply::NotModified { .. } => panic!("nothing was known"),
     }
@@ -129,7 +181,10 @@ pub fn text(bytes: &[u8]) -> String {
 
 /// A query over everything, its first page not bounded.
 pub fn query(text: &str) -> QueryRequest {
-    QueryRequest { cross_partition: true, ..QueryRequest::of(text, Vec::new(), PageRequest::default()) }
+    QueryRequest {
+        cross_partition: true,
+        ..QueryRequest::of(text, Vec::new(), PageRequest::default())
+    }
 }
 
 /// All rows of a query, in pages of these sizes in turn.
@@ -145,7 +200,11 @@ pub fn rows(
     for size in pages.iter().cycle().take(10_000) {
         query.page.max_items = Some(*size);
         let page = engine.query(container, scope, &query, None).result?.page;
-        assert!(page.rows.len() <= *size, "{} rows on a page of {size}", page.rows.len());
+        assert!(
+            page.rows.len() <= *size,
+            "{} rows on a page of {size}",
+            page.rows.len()
+        );
         rows.extend(page.rows.iter().map(|row| text(row)));
         match page.continuation {
             None => return Ok(rows),
@@ -158,11 +217,18 @@ pub fn rows(
 /// The number of an item in its container, out of its text.
 #[track_caller]
 pub fn number_of(item: &Json) -> u64 {
-    let rid = item.get("_rid").and_then(Json::as_str).and_then(Rid::parse).expect("an item has a resource id");
+    let rid = item
+        .get("_rid")
+        .and_then(Json::as_str)
+        .and_then(Rid::parse)
+        .expect("an item has a resource id");
     rid.child_number().expect("an item's number").1
 }
 
 /// A number out of the environment, for longer runs.
 pub fn setting(name: &str, default: u32) -> u32 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+    std::env::var(name)
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(default)
 }

@@ -27,8 +27,10 @@ fn scalar() -> impl Strategy<Value = String> {
         long("yyza"),
         long("\u{0}\u{0}"),
     ];
-    let plain =
-        ["null", "true", "false", "0", "1", "2", "-1", "1.5", r#""""#, r#""a""#, r#""ab""#, r#""abc""#, r#""b""#];
+    let plain = [
+        "null", "true", "false", "0", "1", "2", "-1", "1.5", r#""""#, r#""a""#, r#""ab""#,
+        r#""abc""#, r#""b""#,
+    ];
     prop_oneof![4 => select(plain.map(str::to_owned).to_vec()), 1 => select(hard)]
 }
 
@@ -51,7 +53,9 @@ pub fn partition_key() -> impl Strategy<Value = Option<String>> {
 }
 
 fn some_key() -> impl Strategy<Value = String> {
-    let keys = [r#""p0""#, r#""p1""#, r#""p2""#, r#""p3""#, "1", "null", "true"];
+    let keys = [
+        r#""p0""#, r#""p1""#, r#""p2""#, r#""p3""#, "1", "null", "true",
+    ];
     select(keys.map(str::to_owned).to_vec())
 }
 
@@ -64,30 +68,48 @@ fn figure() -> impl Strategy<Value = String> {
         )
     };
     let point = place().prop_map(|(x, y)| format!(r#"{{"type":"Point","coordinates":[{x},{y}]}}"#));
-    let line = (place(), place())
-        .prop_map(|((a, b), (c, d))| format!(r#"{{"type":"LineString","coordinates":[[{a},{b}],[{c},{d}]]}}"#));
-    let turns = (place(), select(vec![0.05, 1.0, 30.0]), any::<bool>()).prop_map(|((x, y), size, clockwise)| {
-        let (x, y) = (f64::clamp(x, -150.0, 149.0), f64::clamp(y, -59.0, 59.0));
-        let mut ring = [(x, y), (x + size, y), (x + size, y + size), (x, y + size), (x, y)];
-        if clockwise {
-            ring.reverse();
-        }
-        let positions: Vec<String> = ring.iter().map(|(x, y)| format!("[{x},{y}]")).collect();
-        format!(r#"{{"type":"Polygon","coordinates":[[{}]]}}"#, positions.join(","))
+    let line = (place(), place()).prop_map(|((a, b), (c, d))| {
+        format!(r#"{{"type":"LineString","coordinates":[[{a},{b}],[{c},{d}]]}}"#)
     });
+    let turns = (place(), select(vec![0.05, 1.0, 30.0]), any::<bool>()).prop_map(
+        |((x, y), size, clockwise)| {
+            let (x, y) = (f64::clamp(x, -150.0, 149.0), f64::clamp(y, -59.0, 59.0));
+            let mut ring = [
+                (x, y),
+                (x + size, y),
+                (x + size, y + size),
+                (x, y + size),
+                (x, y),
+            ];
+            if clockwise {
+                ring.reverse();
+            }
+            let positions: Vec<String> = ring.iter().map(|(x, y)| format!("[{x},{y}]")).collect();
+            format!(
+                r#"{{"type":"Polygon","coordinates":[[{}]]}}"#,
+                positions.join(",")
+            )
+        },
+    );
     prop_oneof![4 => point, 1 => line, 2 => turns, 1 => Just(r#"{"type":"Point"}"#.to_owned()), 1 => scalar()]
 }
 
 /// An item's members but for `id` and `pk`, each with its comma.
 pub fn members() -> impl Strategy<Value = String> {
     let member = |name: &'static str, value: BoxedStrategy<String>| {
-        prop::option::weighted(0.7, value).prop_map(move |v| v.map_or_else(String::new, |v| format!(",\"{name}\":{v}")))
+        prop::option::weighted(0.7, value)
+            .prop_map(move |v| v.map_or_else(String::new, |v| format!(",\"{name}\":{v}")))
     };
-    let nested = (scalar(), prop::option::of(value()), prop::option::of(scalar())).prop_map(|(x, y, w)| {
-        let y = y.map_or_else(String::new, |y| format!(",\"y\":{y}"));
-        let z = w.map_or_else(String::new, |w| format!(",\"z\":{{\"w\":{w}}}"));
-        format!("{{\"x\":{x}{y}{z}}}")
-    });
+    let nested = (
+        scalar(),
+        prop::option::of(value()),
+        prop::option::of(scalar()),
+    )
+        .prop_map(|(x, y, w)| {
+            let y = y.map_or_else(String::new, |y| format!(",\"y\":{y}"));
+            let z = w.map_or_else(String::new, |w| format!(",\"z\":{{\"w\":{w}}}"));
+            format!("{{\"x\":{x}{y}{z}}}")
+        });
     let objects = prop::collection::vec(scalar(), 0..3).prop_map(|values| {
         let all: Vec<String> = values.iter().map(|v| format!("{{\"k\":{v}}}")).collect();
         format!("[{}]", all.join(","))
@@ -99,7 +121,8 @@ pub fn members() -> impl Strategy<Value = String> {
         member("t", prop_oneof![5 => array(), 1 => value()].boxed()),
         member("o", objects.boxed()),
         member("odd name", scalar().boxed()),
-        prop::option::weighted(0.4, figure()).prop_map(|v| v.map_or_else(String::new, |v| format!(",\"g\":{v}"))),
+        prop::option::weighted(0.4, figure())
+            .prop_map(|v| v.map_or_else(String::new, |v| format!(",\"g\":{v}"))),
     )
         .prop_map(|(a, b, n, t, o, odd, g)| [a, b, n, t, o, odd, g].concat())
 }
@@ -127,7 +150,11 @@ pub fn policy() -> impl Strategy<Value = String> {
         "/\"odd name\"/?",
     ];
     let count = paths.len();
-    let lists = (any::<bool>(), subsequence(paths, 0..=count / 2), prop::collection::vec(any::<bool>(), count));
+    let lists = (
+        any::<bool>(),
+        subsequence(paths, 0..=count / 2),
+        prop::collection::vec(any::<bool>(), count),
+    );
     let random = lists.prop_map(|(root, paths, sides)| {
         let (mut included, mut excluded) = (Vec::new(), Vec::new());
         if root {
@@ -136,16 +163,28 @@ pub fn policy() -> impl Strategy<Value = String> {
             excluded.push("/*")
         }
         for (path, side) in paths.into_iter().zip(sides) {
-            if side { included.push(path) } else { excluded.push(path) }
+            if side {
+                included.push(path)
+            } else {
+                excluded.push(path)
+            }
         }
         let list = |paths: Vec<&str>| {
-            let all: Vec<String> = paths.iter().map(|p| format!("{{\"path\":{}}}", Json::from(*p))).collect();
+            let all: Vec<String> = paths
+                .iter()
+                .map(|p| format!("{{\"path\":{}}}", Json::from(*p)))
+                .collect();
             format!("[{}]", all.join(","))
         };
-        format!("{{\"includedPaths\":{},\"excludedPaths\":{}}}", list(included), list(excluded))
+        format!(
+            "{{\"includedPaths\":{},\"excludedPaths\":{}}}",
+            list(included),
+            list(excluded)
+        )
     });
     let random = (random, composites()).prop_map(with_composites);
-    let everything = composites().prop_map(|composites| with_composites(("{}".to_owned(), composites)));
+    let everything =
+        composites().prop_map(|composites| with_composites(("{}".to_owned(), composites)));
     prop_oneof![3 => everything, 1 => Just(NARROW.to_owned()), 4 => random, 1 => Just(r#"{"indexingMode":"none"}"#.to_owned())]
 }
 
@@ -162,13 +201,29 @@ const SPATIAL: &str = r#""spatialIndexes":[{"path":"/g/*","types":["Point","Line
 
 fn with_composites((policy, composites): (String, Vec<Vec<(&'static str, bool)>>)) -> String {
     let part = |(path, ascending): &(&str, bool)| {
-        format!("{{\"path\":\"{path}\",\"order\":\"{}\"}}", if *ascending { "ascending" } else { "descending" })
+        format!(
+            "{{\"path\":\"{path}\",\"order\":\"{}\"}}",
+            if *ascending {
+                "ascending"
+            } else {
+                "descending"
+            }
+        )
     };
-    let one = |parts: &Vec<(&str, bool)>| format!("[{}]", parts.iter().map(part).collect::<Vec<_>>().join(","));
+    let one = |parts: &Vec<(&str, bool)>| {
+        format!("[{}]", parts.iter().map(part).collect::<Vec<_>>().join(","))
+    };
     let all = composites.iter().map(one).collect::<Vec<_>>().join(",");
     let comma = if policy == "{}" { "" } else { "," };
-    let comma = if composites.len() % 2 == 0 { format!("{comma}{SPATIAL}") } else { comma.to_owned() };
-    format!("{}{comma}\"compositeIndexes\":[{all}]}}", policy.strip_suffix('}').expect("an object"))
+    let comma = if composites.len() % 2 == 0 {
+        format!("{comma}{SPATIAL}")
+    } else {
+        comma.to_owned()
+    };
+    format!(
+        "{}{comma}\"compositeIndexes\":[{all}]}}",
+        policy.strip_suffix('}').expect("an object")
+    )
 }
 
 fn path() -> impl Strategy<Value = &'static str> {
@@ -196,17 +251,33 @@ fn path() -> impl Strategy<Value = &'static str> {
 
 fn text_constant() -> impl Strategy<Value = String> {
     let long = Json::from("x".repeat(1023)).to_text();
-    select(vec![r#""""#.to_owned(), r#""a""#.into(), r#""ab""#.into(), r#""b""#.into(), r#""x""#.into(), long])
+    select(vec![
+        r#""""#.to_owned(),
+        r#""a""#.into(),
+        r#""ab""#.into(),
+        r#""b""#.into(),
+        r#""x""#.into(),
+        long,
+    ])
 }
 
 /// A WHERE clause's condition.
 fn condition() -> impl Strategy<Value = String> {
     let compare = || select(vec!["=", "=", "=", "!=", "<", "<=", ">", ">="]);
     let functions = vec!["STARTSWITH", "CONTAINS", "ENDSWITH", "STRINGEQUALS"];
-    let checks =
-        vec!["IS_DEFINED", "IS_NULL", "IS_BOOL", "IS_NUMBER", "IS_STRING", "IS_ARRAY", "IS_OBJECT", "IS_PRIMITIVE"];
+    let checks = vec![
+        "IS_DEFINED",
+        "IS_NULL",
+        "IS_BOOL",
+        "IS_NUMBER",
+        "IS_STRING",
+        "IS_ARRAY",
+        "IS_OBJECT",
+        "IS_PRIMITIVE",
+    ];
     let constant = || prop_oneof![8 => scalar(), 1 => value()];
-    let element = || prop_oneof![6 => scalar(), 1 => select(vec!["[1]".to_owned(), r#"{"k":1}"#.into()])];
+    let element =
+        || prop_oneof![6 => scalar(), 1 => select(vec!["[1]".to_owned(), r#"{"k":1}"#.into()])];
     let key = some_key;
     let leaf = prop_oneof![
         6 => (path(), compare(), constant()).prop_map(|(p, op, v)| format!("{p} {op} {v}")),
@@ -270,35 +341,62 @@ pub fn random_query() -> impl Strategy<Value = RandomQuery> {
         ("c.b, c.pk, SUM(c.n.x) AS s", " GROUP BY c.b, c.pk"),
         ("VALUE COUNT(1)", " JOIN e IN c.t"),
     ];
-    let filter =
-        || prop::option::weighted(0.8, condition()).prop_map(|c| c.map_or_else(String::new, |c| format!(" WHERE {c}")));
+    let filter = || {
+        prop::option::weighted(0.8, condition())
+            .prop_map(|c| c.map_or_else(String::new, |c| format!(" WHERE {c}")))
+    };
     let window = || {
-        let offset = (0..6usize, 0..12usize).prop_map(|(offset, limit)| format!(" OFFSET {offset} LIMIT {limit}"));
+        let offset = (0..6usize, 0..12usize)
+            .prop_map(|(offset, limit)| format!(" OFFSET {offset} LIMIT {limit}"));
         prop_oneof![4 => Just(String::new()), 1 => offset]
     };
     let top = || prop_oneof![5 => Just(String::new()), 1 => (1..12usize).prop_map(|n| format!("TOP {n} "))];
-    let several =
-        prop::collection::vec((select(vec!["c.a", "c.b", "c.n.x", "c.pk", "c._ts", "c.t"]), any::<bool>()), 2..4);
+    let several = prop::collection::vec(
+        (
+            select(vec!["c.a", "c.b", "c.n.x", "c.pk", "c._ts", "c.t"]),
+            any::<bool>(),
+        ),
+        2..4,
+    );
     let order = prop_oneof![
         4 => Just(Vec::new()),
         4 => (path(), any::<bool>()).prop_map(|key| vec![key]),
         2 => several,
     ];
-    let rows =
-        (select(plain), top(), filter(), order, window()).prop_map(|((what, join), top, filter, order, window)| {
-            let (distinct, what) = what.strip_prefix("DISTINCT ").map_or(("", what), |rest| ("DISTINCT ", rest));
-            let window = if top.is_empty() { window } else { String::new() };
-            let keys: Vec<String> =
-                order.iter().map(|(path, down)| format!("{path}{}", if *down { " DESC" } else { "" })).collect();
-            let by = if keys.is_empty() { String::new() } else { format!(" ORDER BY {}", keys.join(", ")) };
-            RandomQuery { text: format!("SELECT {distinct}{top}{what} FROM c{join}{filter}{by}{window}"), order }
-        });
+    let rows = (select(plain), top(), filter(), order, window()).prop_map(
+        |((what, join), top, filter, order, window)| {
+            let (distinct, what) = what
+                .strip_prefix("DISTINCT ")
+                .map_or(("", what), |rest| ("DISTINCT ", rest));
+            let window = if top.is_empty() {
+                window
+            } else {
+                String::new()
+            };
+            let keys: Vec<String> = order
+                .iter()
+                .map(|(path, down)| format!("{path}{}", if *down { " DESC" } else { "" }))
+                .collect();
+            let by = if keys.is_empty() {
+                String::new()
+            } else {
+                format!(" ORDER BY {}", keys.join(", "))
+            };
+            RandomQuery {
+                text: format!("SELECT {distinct}{top}{what} FROM c{join}{filter}{by}{window}"),
+                order,
+            }
+        },
+    );
     let folds = (select(folded), filter()).prop_map(|((what, rest), filter)| {
         let text = match rest.strip_prefix(" GROUP") {
             Some(_) => format!("SELECT {what} FROM c{filter}{rest}"),
             None => format!("SELECT {what} FROM c{rest}{filter}"),
         };
-        RandomQuery { text, order: Vec::new() }
+        RandomQuery {
+            text,
+            order: Vec::new(),
+        }
     });
     // What looks at one path only, filter and all.
     let own = (
@@ -325,7 +423,11 @@ pub fn random_query() -> impl Strategy<Value = RandomQuery> {
         ]),
     )
         .prop_map(|(what, path, filter)| RandomQuery {
-            text: format!("SELECT {} FROM c{}", what.replace("@", path), filter.replace("@", path)),
+            text: format!(
+                "SELECT {} FROM c{}",
+                what.replace("@", path),
+                filter.replace("@", path)
+            ),
             order: Vec::new(),
         });
     prop_oneof![6 => rows, 2 => folds, 1 => own]

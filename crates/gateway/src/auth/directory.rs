@@ -57,7 +57,10 @@ const SKEW_SECONDS: i64 = 300;
 impl Directory {
     /// For development: every token that is well-formed and not expired, whoever made it.
     pub fn accept_any() -> Self {
-        Directory { issuer: None, audiences: Vec::new() }
+        Directory {
+            issuer: None,
+            audiences: Vec::new(),
+        }
     }
 
     /// Tokens of this issuer, signed with one of the keys in `jwks`, a JSON web key set.
@@ -65,14 +68,23 @@ impl Directory {
     /// # Errors
     /// The text is no key set, or has no RSA keys.
     pub fn issued_by(issuer: &str, jwks: &str) -> std::result::Result<Self, DirectoryError> {
-        let set = parse(jwks.as_bytes()).map_err(|error| DirectoryError(format!("it is no JSON: {error}")))?;
+        let set = parse(jwks.as_bytes())
+            .map_err(|error| DirectoryError(format!("it is no JSON: {error}")))?;
         let keys = set.get("keys").and_then(Json::as_array);
         let keys = keys.ok_or_else(|| DirectoryError("it has no member 'keys'".into()))?;
         let keys: Vec<Key> = keys.iter().filter_map(Key::read).collect();
         if keys.is_empty() {
-            return Err(DirectoryError("it has no RSA key for signatures with a 'kid'".into()));
+            return Err(DirectoryError(
+                "it has no RSA key for signatures with a 'kid'".into(),
+            ));
         }
-        Ok(Directory { issuer: Some(Issuer { name: issuer.to_owned(), keys }), audiences: Vec::new() })
+        Ok(Directory {
+            issuer: Some(Issuer {
+                name: issuer.to_owned(),
+                keys,
+            }),
+            audiences: Vec::new(),
+        })
     }
 
     /// Only tokens for one of these audiences (the claim `aud`).
@@ -88,21 +100,37 @@ impl Directory {
     /// 401 with the sub-status of what is wrong with it.
     pub(super) fn verify(&self, token: &str, now: i64) -> Result<()> {
         let token = Token::read(token).ok_or_else(|| {
-            Error::new(Kind::DirectoryTokenMalformed, "The token of the directory identity is no JSON web token.")
+            Error::new(
+                Kind::DirectoryTokenMalformed,
+                "The token of the directory identity is no JSON web token.",
+            )
         })?;
         if let Some(issuer) = &self.issuer {
             issuer.check(&token)?;
         }
-        if !self.audiences.is_empty() && !token.audiences.iter().any(|audience| self.audiences.contains(audience)) {
-            let told =
-                format!("The token is for the audience '{}' and not for this account.", token.audiences.join(", "));
+        if !self.audiences.is_empty()
+            && !token
+                .audiences
+                .iter()
+                .any(|audience| self.audiences.contains(audience))
+        {
+            let told = format!(
+                "The token is for the audience '{}' and not for this account.",
+                token.audiences.join(", ")
+            );
             return Err(Error::new(Kind::DirectoryTokenAudience, told));
         }
         if now + SKEW_SECONDS < token.not_before {
-            return Err(Error::new(Kind::DirectoryTokenNotYetValid, "The time of the token has not come."));
+            return Err(Error::new(
+                Kind::DirectoryTokenNotYetValid,
+                "The time of the token has not come.",
+            ));
         }
         if now >= token.expires {
-            return Err(Error::new(Kind::DirectoryTokenExpired, "The token has expired."));
+            return Err(Error::new(
+                Kind::DirectoryTokenExpired,
+                "The token has expired.",
+            ));
         }
         Ok(())
     }
@@ -115,7 +143,12 @@ impl Key {
         let fits = text("kty") == Some("RSA") && text("use").is_none_or(|usage| usage == "sig");
         let bytes = |name: &str| URL_SAFE_NO_PAD.decode(text(name)?).ok();
         let (modulus, exponent) = (bytes("n")?, bytes("e")?);
-        Some(Key { id: text("kid")?.to_owned(), modulus, exponent }).filter(|_| fits)
+        Some(Key {
+            id: text("kid")?.to_owned(),
+            modulus,
+            exponent,
+        })
+        .filter(|_| fits)
     }
 }
 
@@ -123,18 +156,35 @@ impl Issuer {
     fn check(&self, token: &Token<'_>) -> Result<()> {
         let wrong = |told: String| Error::new(Kind::DirectoryTokenSignature, told);
         if token.algorithm != "RS256" {
-            return Err(wrong(format!("The token is signed with '{}' and not with RS256.", token.algorithm)));
+            return Err(wrong(format!(
+                "The token is signed with '{}' and not with RS256.",
+                token.algorithm
+            )));
         }
-        let key = self.keys.iter().find(|key| Some(&key.id) == token.key_id.as_ref());
-        let key =
-            key.ok_or_else(|| wrong("The token is signed with a key that its issuer is not known for.".into()))?;
-        let public = RsaPublicKeyComponents { n: &key.modulus, e: &key.exponent };
+        let key = self
+            .keys
+            .iter()
+            .find(|key| Some(&key.id) == token.key_id.as_ref());
+        let key = key.ok_or_else(|| {
+            wrong("The token is signed with a key that its issuer is not known for.".into())
+        })?;
+        let public = RsaPublicKeyComponents {
+            n: &key.modulus,
+            e: &key.exponent,
+        };
         public
-            .verify(&RSA_PKCS1_2048_8192_SHA256, token.signed.as_bytes(), &token.signature)
+            .verify(
+                &RSA_PKCS1_2048_8192_SHA256,
+                token.signed.as_bytes(),
+                &token.signature,
+            )
             .map_err(|_| wrong("The signature of the token is wrong.".into()))?;
         if token.issuer.as_ref() != Some(&self.name) {
             let issuer = token.issuer.as_deref().unwrap_or_default();
-            return Err(Error::new(Kind::DirectoryTokenIssuer, format!("The token's issuer '{issuer}' is another.")));
+            return Err(Error::new(
+                Kind::DirectoryTokenIssuer,
+                format!("The token's issuer '{issuer}' is another."),
+            ));
         }
         Ok(())
     }
@@ -156,12 +206,19 @@ impl<'a> Token<'a> {
     fn read(text: &'a str) -> Option<Self> {
         let (signed, signature) = text.rsplit_once('.')?;
         let (header, claims) = signed.split_once('.')?;
-        let json =
-            |part: &str| parse(&URL_SAFE_NO_PAD.decode(part).ok()?).ok().filter(|json| json.as_object().is_some());
+        let json = |part: &str| {
+            parse(&URL_SAFE_NO_PAD.decode(part).ok()?)
+                .ok()
+                .filter(|json| json.as_object().is_some())
+        };
         let (header, claims) = (json(header)?, json(claims)?);
-        let text = |json: &Json, name: &str| json.get(name).and_then(Json::as_str).map(str::to_owned);
+        let text =
+            |json: &Json, name: &str| json.get(name).and_then(Json::as_str).map(str::to_owned);
         let audiences = match claims.get("aud")? {
-            Json::Array(all) => all.iter().map(|one| one.as_str().map(str::to_owned)).collect::<Option<Vec<_>>>()?,
+            Json::Array(all) => all
+                .iter()
+                .map(|one| one.as_str().map(str::to_owned))
+                .collect::<Option<Vec<_>>>()?,
             one => vec![one.as_str()?.to_owned()],
         };
         let not_before = match claims.get("nbf") {
@@ -194,7 +251,11 @@ mod tests {
 
     fn identity() -> (String, String) {
         let json = parse(IDENTITY.as_bytes()).expect("JSON");
-        let token = json.get("token").and_then(Json::as_str).expect("a token").to_owned();
+        let token = json
+            .get("token")
+            .and_then(Json::as_str)
+            .expect("a token")
+            .to_owned();
         (json.get("jwks").expect("a key set").to_text(), token)
     }
 
@@ -208,17 +269,25 @@ mod tests {
     #[test]
     fn a_token_of_the_issuer_is_accepted_for_its_audience_and_time() {
         let (keys, token) = identity();
-        let directory = Directory::issued_by(ISSUER, &keys).expect("keys").for_audiences(vec![AUDIENCE.into()]);
+        let directory = Directory::issued_by(ISSUER, &keys)
+            .expect("keys")
+            .for_audiences(vec![AUDIENCE.into()]);
         assert_eq!(sub_status(&directory, &token, BEGINS), 0);
         assert_eq!(sub_status(&directory, &token, BEGINS - SKEW_SECONDS), 0);
-        assert_eq!(sub_status(&directory, &token, BEGINS - SKEW_SECONDS - 1), 5005);
+        assert_eq!(
+            sub_status(&directory, &token, BEGINS - SKEW_SECONDS - 1),
+            5005
+        );
         assert_eq!(sub_status(&directory, &token, ENDS - 1), 0);
         assert_eq!(sub_status(&directory, &token, ENDS), 5006);
-        let others = directory.clone().for_audiences(vec!["https://other.example".into()]);
+        let others = directory
+            .clone()
+            .for_audiences(vec!["https://other.example".into()]);
         assert_eq!(sub_status(&others, &token, BEGINS), 5008);
         let another = Directory::issued_by("https://issuer.example/other/", &keys).expect("keys");
         assert_eq!(sub_status(&another, &token, BEGINS), 5007);
-        let unknown = Directory::issued_by(ISSUER, &keys.replace("test-key", "other-key")).expect("keys");
+        let unknown =
+            Directory::issued_by(ISSUER, &keys.replace("test-key", "other-key")).expect("keys");
         assert_eq!(sub_status(&unknown, &token, BEGINS), 5004);
     }
 
@@ -229,7 +298,10 @@ mod tests {
         for (at, old) in token.char_indices() {
             for by in ['A', 'B', '.', '-'].into_iter().filter(|by| *by != old) {
                 let altered = format!("{}{by}{}", &token[..at], &token[at + 1..]);
-                assert!(matches!(sub_status(&directory, &altered, BEGINS), 5003 | 5004), "{altered}");
+                assert!(
+                    matches!(sub_status(&directory, &altered, BEGINS), 5003 | 5004),
+                    "{altered}"
+                );
             }
         }
         let unsigned = format!("{}.", token.rsplit_once('.').expect("three parts").0);
@@ -241,9 +313,11 @@ mod tests {
         let (keys, token) = identity();
         let directory = Directory::issued_by(ISSUER, &keys).expect("keys");
         let (_, rest) = token.split_once('.').expect("three parts");
-        for header in
-            [r#"{"alg":"none","kid":"test-key"}"#, r#"{"alg":"HS256","kid":"test-key"}"#, r#"{"alg":"RS256"}"#]
-        {
+        for header in [
+            r#"{"alg":"none","kid":"test-key"}"#,
+            r#"{"alg":"HS256","kid":"test-key"}"#,
+            r#"{"alg":"RS256"}"#,
+        ] {
             let forged = format!("{}.{rest}", URL_SAFE_NO_PAD.encode(header));
             assert_eq!(sub_status(&directory, &forged, BEGINS), 5004);
         }
@@ -252,19 +326,43 @@ mod tests {
     #[test]
     fn in_development_a_token_needs_its_form_and_its_time() {
         let token = |claims: &str| {
-            format!("{}.{}.c2ln", URL_SAFE_NO_PAD.encode(r#"{"alg":"x"}"#), URL_SAFE_NO_PAD.encode(claims))
+            format!(
+                "{}.{}.c2ln",
+                URL_SAFE_NO_PAD.encode(r#"{"alg":"x"}"#),
+                URL_SAFE_NO_PAD.encode(claims)
+            )
         };
         let any = Directory::accept_any();
         assert_eq!(sub_status(&any, &token(r#"{"aud":"a","exp":20}"#), 19), 0);
-        assert_eq!(sub_status(&any, &token(r#"{"aud":["a","b"],"exp":20,"nbf":1}"#), 19), 0);
-        assert_eq!(sub_status(&any, &token(r#"{"aud":"a","exp":20}"#), 20), 5006);
-        assert_eq!(sub_status(&any, &token(r#"{"aud":"a","exp":2000,"nbf":1000}"#), 20), 5005);
+        assert_eq!(
+            sub_status(&any, &token(r#"{"aud":["a","b"],"exp":20,"nbf":1}"#), 19),
+            0
+        );
+        assert_eq!(
+            sub_status(&any, &token(r#"{"aud":"a","exp":20}"#), 20),
+            5006
+        );
+        assert_eq!(
+            sub_status(&any, &token(r#"{"aud":"a","exp":2000,"nbf":1000}"#), 20),
+            5005
+        );
         let picky = any.clone().for_audiences(vec!["b".into()]);
-        assert_eq!(sub_status(&picky, &token(r#"{"aud":["a","b"],"exp":20}"#), 19), 0);
-        assert_eq!(sub_status(&picky, &token(r#"{"aud":"a","exp":20}"#), 19), 5008);
-        for claims in
-            [r#"{"aud":"a"}"#, r#"{"exp":20}"#, r#"{"aud":1,"exp":20}"#, r#"{"aud":"a","exp":"20"}"#, "[]", "{"]
-        {
+        assert_eq!(
+            sub_status(&picky, &token(r#"{"aud":["a","b"],"exp":20}"#), 19),
+            0
+        );
+        assert_eq!(
+            sub_status(&picky, &token(r#"{"aud":"a","exp":20}"#), 19),
+            5008
+        );
+        for claims in [
+            r#"{"aud":"a"}"#,
+            r#"{"exp":20}"#,
+            r#"{"aud":1,"exp":20}"#,
+            r#"{"aud":"a","exp":"20"}"#,
+            "[]",
+            "{",
+        ] {
             assert_eq!(sub_status(&any, &token(claims), 19), 5003, "{claims}");
         }
         for text in ["", "a", "a.b", "..", "a.b.c"] {
@@ -274,8 +372,13 @@ mod tests {
 
     #[test]
     fn a_file_without_keys_is_refused() {
-        for text in ["", "{}", r#"{"keys":[]}"#, r#"{"keys":[{"kty":"EC","kid":"k"}]}"#, r#"{"keys":[{"kty":"RSA"}]}"#]
-        {
+        for text in [
+            "",
+            "{}",
+            r#"{"keys":[]}"#,
+            r#"{"keys":[{"kty":"EC","kid":"k"}]}"#,
+            r#"{"keys":[{"kty":"RSA"}]}"#,
+        ] {
             assert!(Directory::issued_by(ISSUER, text).is_err(), "{text}");
         }
     }

@@ -64,7 +64,10 @@ impl Keys {
     /// # Errors
     /// As [`Keys::new`].
     pub fn and_read_only(mut self, key: &str) -> std::result::Result<Self, KeysError> {
-        self.keys.push(Key { signs: read(key)?, mints: None });
+        self.keys.push(Key {
+            signs: read(key)?,
+            mints: None,
+        });
         Ok(self)
     }
 
@@ -75,7 +78,11 @@ impl Keys {
 }
 
 fn read(text: &str) -> std::result::Result<Hmac<Sha256>, KeysError> {
-    let bytes = STANDARD.decode(text.trim()).ok().filter(|b| b.len() >= 16).ok_or(KeysError)?;
+    let bytes = STANDARD
+        .decode(text.trim())
+        .ok()
+        .filter(|b| b.len() >= 16)
+        .ok_or(KeysError)?;
     Hmac::new_from_slice(&bytes).map_err(|_| KeysError)
 }
 
@@ -93,10 +100,17 @@ impl Keys {
             .ms_date
             .filter(|d| !d.is_empty())
             .or(request.date)
-            .ok_or_else(|| unauthorized("The request has no date: send the header x-ms-date in RFC 1123 form."))?;
-        let key = self.matching(request, signature).ok_or_else(|| wrong_signature(request))?;
+            .ok_or_else(|| {
+                unauthorized("The request has no date: send the header x-ms-date in RFC 1123 form.")
+            })?;
+        let key = self
+            .matching(request, signature)
+            .ok_or_else(|| wrong_signature(request))?;
         check_window(date, now)?;
-        Ok(key.mints.clone().map_or(Caller::Reader, |key| Caller::Owner(Minter { key, now })))
+        Ok(key
+            .mints
+            .clone()
+            .map_or(Caller::Reader, |key| Caller::Owner(Minter { key, now })))
     }
 
     /// The key that made a signature. Texts are compared, not what they decode to, so there is one text that fits; each
@@ -105,8 +119,17 @@ impl Keys {
         let payloads = payloads(request);
         self.keys.iter().find(|key| {
             payloads.iter().any(|payload| {
-                let mac = key.signs.clone().chain_update(payload.as_bytes()).finalize().into_bytes();
-                STANDARD.encode(mac).as_bytes().ct_eq(signature.as_bytes()).into()
+                let mac = key
+                    .signs
+                    .clone()
+                    .chain_update(payload.as_bytes())
+                    .finalize()
+                    .into_bytes();
+                STANDARD
+                    .encode(mac)
+                    .as_bytes()
+                    .ct_eq(signature.as_bytes())
+                    .into()
             })
         })
     }
@@ -131,13 +154,31 @@ fn payloads(request: &Signed<'_>) -> Vec<String> {
 
 fn payload(request: &Signed<'_>, link: &str, ms_date: &str, date: &str) -> String {
     let verb = request.verb.to_ascii_lowercase();
-    format!("{verb}\n{}\n{link}\n{}\n{}\n", request.resource_type, ms_date.to_lowercase(), date.to_lowercase())
+    format!(
+        "{verb}\n{}\n{link}\n{}\n{}\n",
+        request.resource_type,
+        ms_date.to_lowercase(),
+        date.to_lowercase()
+    )
 }
 
 fn wrong_signature(request: &Signed<'_>) -> Error {
-    let date = if request.ms_date.is_none_or(str::is_empty) { request.date } else { None };
-    let link = request.links.first().map(String::as_str).unwrap_or_default();
-    let text = payload(request, link, request.ms_date.unwrap_or_default(), date.unwrap_or_default());
+    let date = if request.ms_date.is_none_or(str::is_empty) {
+        request.date
+    } else {
+        None
+    };
+    let link = request
+        .links
+        .first()
+        .map(String::as_str)
+        .unwrap_or_default();
+    let text = payload(
+        request,
+        link,
+        request.ms_date.unwrap_or_default(),
+        date.unwrap_or_default(),
+    );
     unauthorized(format!(
         "The input authorization token can't serve the request. The wrong key is being used or the expected payload is \
          not built as per the protocol. For more info: https://aka.ms/cosmosdb-tsg-unauthorized. Server used the \
@@ -147,8 +188,11 @@ fn wrong_signature(request: &Signed<'_>) -> Error {
 }
 
 fn check_window(date: &str, now: i64) -> Result<()> {
-    let signed_at = crate::date::parse(date)
-        .ok_or_else(|| unauthorized(format!("The date '{date}' of the request is not in RFC 1123 form.")))?;
+    let signed_at = crate::date::parse(date).ok_or_else(|| {
+        unauthorized(format!(
+            "The date '{date}' of the request is not in RFC 1123 form."
+        ))
+    })?;
     let (start, expiry) = (signed_at - WINDOW_SECONDS, signed_at + WINDOW_SECONDS);
     if (start..=expiry + SKEW_SECONDS).contains(&now) {
         return Ok(());
@@ -175,24 +219,73 @@ mod tests {
 
     fn signed<'a>(verb: &'a str, kind: &'a str, link: &str) -> Signed<'a> {
         let links = vec![link.to_owned()];
-        Signed { verb, resource_type: kind, links, authorization: None, ms_date: Some(DATE), date: None }
+        Signed {
+            verb,
+            resource_type: kind,
+            links,
+            authorization: None,
+            ms_date: Some(DATE),
+            date: None,
+        }
     }
 
     fn verify_at(verb: &str, kind: &str, link: &str, signature: &str, now: i64) -> Result<Caller> {
-        Keys::new(WELL_KNOWN_KEY).expect("a key").verify(&signed(verb, kind, link), signature, now)
+        Keys::new(WELL_KNOWN_KEY)
+            .expect("a key")
+            .verify(&signed(verb, kind, link), signature, now)
     }
 
     #[test]
     fn published_signatures_are_accepted() {
         for (verb, kind, link, signature) in [
-            ("GET", "", "", "gFB1bRB/PLJTG3bCgMuoVgNzOyFvZAamzEtLuSITjRc="),
-            ("POST", "dbs", "", "CHjhNtQltyEuPdWLf2/f+hSkSlYg+7UuFlwMyv8L7mI="),
-            ("GET", "dbs", "dbs/blog", "5eRDPOzrfTc/sMFo1/syR2b/i956iQcTIM93P6GRHAI="),
-            ("POST", "colls", "dbs/blog", "0uF3JRbdbzYa9bS+xfRbTj4eSZGXKIb17vmE3ORe/rQ="),
-            ("POST", "docs", "dbs/blog/colls/posts", "md9cVDFYdxfs/Bcz9bGzy1M+iNX44fo9EoiHmJWb8H8="),
-            ("GET", "docs", "dbs/blog/colls/posts/docs/p1", "ARkX7fC3jjnNdOtq3lkxRceA11gnXRoKfTFJsscv9bE="),
-            ("GET", "pkranges", "dbs/blog/colls/posts", "LVR8aALep1UJ/jGti5BQLMSaUWLHB7ttFGnd9GB0GAk="),
-            ("PUT", "offers", "ab1d", "ccbSFO7yngXIeNfkAF0DwqHvyV1SPvb5qSgTOmf+oEQ="),
+            (
+                "GET",
+                "",
+                "",
+                "gFB1bRB/PLJTG3bCgMuoVgNzOyFvZAamzEtLuSITjRc=",
+            ),
+            (
+                "POST",
+                "dbs",
+                "",
+                "CHjhNtQltyEuPdWLf2/f+hSkSlYg+7UuFlwMyv8L7mI=",
+            ),
+            (
+                "GET",
+                "dbs",
+                "dbs/blog",
+                "5eRDPOzrfTc/sMFo1/syR2b/i956iQcTIM93P6GRHAI=",
+            ),
+            (
+                "POST",
+                "colls",
+                "dbs/blog",
+                "0uF3JRbdbzYa9bS+xfRbTj4eSZGXKIb17vmE3ORe/rQ=",
+            ),
+            (
+                "POST",
+                "docs",
+                "dbs/blog/colls/posts",
+                "md9cVDFYdxfs/Bcz9bGzy1M+iNX44fo9EoiHmJWb8H8=",
+            ),
+            (
+                "GET",
+                "docs",
+                "dbs/blog/colls/posts/docs/p1",
+                "ARkX7fC3jjnNdOtq3lkxRceA11gnXRoKfTFJsscv9bE=",
+            ),
+            (
+                "GET",
+                "pkranges",
+                "dbs/blog/colls/posts",
+                "LVR8aALep1UJ/jGti5BQLMSaUWLHB7ttFGnd9GB0GAk=",
+            ),
+            (
+                "PUT",
+                "offers",
+                "ab1d",
+                "ccbSFO7yngXIeNfkAF0DwqHvyV1SPvb5qSgTOmf+oEQ=",
+            ),
         ] {
             let caller = verify_at(verb, kind, link, signature, NOW).expect(signature);
             assert!(matches!(caller, Caller::Owner(_)));
@@ -202,9 +295,13 @@ mod tests {
     #[test]
     fn the_documented_signature_is_accepted() {
         let key = "dsZQi3KtZmCv1ljt3VNWNm7sQUF1y5rJfC6kv5JiwvW0EndXdDku/dkKBp8/ufDToSxLzR4y+O/0H/t4bQtVNw==";
-        let keys = Keys::new(WELL_KNOWN_KEY).and_then(|keys| keys.and_read_only(key)).expect("keys");
+        let keys = Keys::new(WELL_KNOWN_KEY)
+            .and_then(|keys| keys.and_read_only(key))
+            .expect("keys");
         let signature = "c09PEVJrgp2uQRkr934kFbTqhByc7TVr3OHyqlu+c+c=";
-        let caller = keys.verify(&signed("GET", "dbs", "dbs/ToDoList"), signature, NOW).expect("it fits");
+        let caller = keys
+            .verify(&signed("GET", "dbs", "dbs/ToDoList"), signature, NOW)
+            .expect("it fits");
         assert!(matches!(caller, Caller::Reader));
     }
 
@@ -212,13 +309,22 @@ mod tests {
     fn a_wrong_signature_is_answered_with_what_the_server_signed() {
         let error = verify_at("GET", "dbs", "dbs/blog", "AAAA", NOW).expect_err("wrong");
         assert_eq!((error.status(), error.sub_status()), (401, 0));
-        assert!(error.told().contains(r"'get\ndbs\ndbs/blog\nthu, 27 apr 2017 00:51:12 gmt\n\n'"), "{error}");
+        assert!(
+            error
+                .told()
+                .contains(r"'get\ndbs\ndbs/blog\nthu, 27 apr 2017 00:51:12 gmt\n\n'"),
+            "{error}"
+        );
     }
 
     #[test]
     fn a_signature_lives_from_a_quarter_before_to_half_an_hour_after_its_date() {
         let good = "gFB1bRB/PLJTG3bCgMuoVgNzOyFvZAamzEtLuSITjRc=";
-        let at = |offset| verify_at("GET", "", "", good, NOW + offset).map(|_| ()).map_err(|e| e.status());
+        let at = |offset| {
+            verify_at("GET", "", "", good, NOW + offset)
+                .map(|_| ())
+                .map_err(|e| e.status())
+        };
         assert_eq!(at(-900), Ok(()));
         assert_eq!(at(1800), Ok(()));
         assert_eq!(at(-901), Err(403));

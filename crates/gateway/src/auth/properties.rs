@@ -31,51 +31,98 @@ struct House {
 
 const DATABASES: [&str; 2] = ["x", "y"];
 const CONTAINERS: [&str; 2] = ["a", "b"];
-const CHILDREN: [(&str, &str); 6] =
-    [("docs", "1"), ("docs", "2"), ("sprocs", "1"), ("sprocs", "2"), ("triggers", "1"), ("udfs", "1")];
+const CHILDREN: [(&str, &str); 6] = [
+    ("docs", "1"),
+    ("docs", "2"),
+    ("sprocs", "1"),
+    ("sprocs", "2"),
+    ("triggers", "1"),
+    ("udfs", "1"),
+];
 const KEYS: [&str; 3] = [r#"["k"]"#, r#"["l"]"#, "[1]"];
 
 fn object(text: &str) -> Object {
-    parse(text.as_bytes()).expect("JSON").as_object().expect("an object").clone()
+    parse(text.as_bytes())
+        .expect("JSON")
+        .as_object()
+        .expect("an object")
+        .clone()
 }
 
 impl House {
     fn new() -> House {
-        let command = HostCommand { program: "no script runs here".into(), arguments: Vec::new() };
+        let command = HostCommand {
+            program: "no script runs here".into(),
+            arguments: Vec::new(),
+        };
         let options = EngineOptions::new(PoolOptions::new(command));
         let world = Arc::new(SeededWorld::new(1_000 * NOW as u64, 1));
         let engine = Engine::open(Arc::new(MemoryStore::new()), options, world).expect("an engine");
         let mut user = None;
         for name in DATABASES {
-            engine.create_database(&object(&format!(r#"{{"id":"{name}"}}"#)), None).result.expect("a database");
+            engine
+                .create_database(&object(&format!(r#"{{"id":"{name}"}}"#)), None)
+                .result
+                .expect("a database");
             let database = engine.database(Id::Name(name)).expect("a database");
             for container in CONTAINERS {
-                let body = object(&format!(r#"{{"id":"{container}","partitionKey":{{"paths":["/pk"]}}}}"#));
-                engine.create_container(&database, &body, None).result.expect("a container");
-                fill(&engine, &engine.container(Id::Name(name), Id::Name(container)).expect("a container"));
+                let body = object(&format!(
+                    r#"{{"id":"{container}","partitionKey":{{"paths":["/pk"]}}}}"#
+                ));
+                engine
+                    .create_container(&database, &body, None)
+                    .result
+                    .expect("a container");
+                fill(
+                    &engine,
+                    &engine
+                        .container(Id::Name(name), Id::Name(container))
+                        .expect("a container"),
+                );
             }
             let mint = Mint(&|_| String::new());
-            let made = engine.create_plain(database.rid(), PlainKind::User, &object(r#"{"id":"u"}"#), false, mint);
+            let made = engine.create_plain(
+                database.rid(),
+                PlainKind::User,
+                &object(r#"{"id":"u"}"#),
+                false,
+                mint,
+            );
             user = Some(made.result.expect("a user").rid);
         }
-        let keys = Keys::new(PRIMARY).and_then(|keys| keys.and_full(SECONDARY)).expect("keys");
-        House { engine, authority: Authority::new(keys, None), user: user.expect("there are databases") }
+        let keys = Keys::new(PRIMARY)
+            .and_then(|keys| keys.and_full(SECONDARY))
+            .expect("keys");
+        House {
+            engine,
+            authority: Authority::new(keys, None),
+            user: user.expect("there are databases"),
+        }
     }
 
     /// The token of a new permission, minted by the holder of `key`.
     fn permit(&self, key: &str, body: &Object) -> String {
-        let Caller::Owner(minter) = self.identify(&sign(key, "GET", "", ""), None).expect("a key") else {
+        let Caller::Owner(minter) = self
+            .identify(&sign(key, "GET", "", ""), None)
+            .expect("a key")
+        else {
             panic!("not a full key")
         };
         let mint = |grant: &Grant| minter.mint(grant, &self.engine, 3_600);
-        let made = self.engine.create_plain(self.user, PlainKind::Permission, body, true, Mint(&mint));
+        let made =
+            self.engine
+                .create_plain(self.user, PlainKind::Permission, body, true, Mint(&mint));
         let made = parse(&made.result.expect("a permission").body).expect("JSON");
-        made.get("_token").and_then(Json::as_str).expect("a token").to_owned()
+        made.get("_token")
+            .and_then(Json::as_str)
+            .expect("a token")
+            .to_owned()
     }
 
     fn identify(&self, authorization: &str, at: Option<i64>) -> Result<Caller> {
         let request = signed("GET", "", "", DATE, authorization);
-        self.authority.identify(&request, &self.engine, at.unwrap_or(NOW))
+        self.authority
+            .identify(&request, &self.engine, at.unwrap_or(NOW))
     }
 }
 
@@ -87,8 +134,12 @@ fn fill(engine: &Engine, container: &Arc<Container>) {
             let mut item = object(&format!(r#"{{"id":"{id}"}}"#));
             item.set("pk", key.to_json().as_array().expect("an array")[0].clone());
             let text = Json::Object(item).to_text();
-            let written =
-                engine.write_item(container, &WriteOperation::Create, Some(text.as_bytes()), &WriteOptions::default());
+            let written = engine.write_item(
+                container,
+                &WriteOperation::Create,
+                Some(text.as_bytes()),
+                &WriteOptions::default(),
+            );
             written
                 .map_err(|refused| refused.result.err())
                 .expect("it is written")
@@ -97,28 +148,60 @@ fn fill(engine: &Engine, container: &Arc<Container>) {
                 .expect("it is durable");
         }
     }
-    for (kind, id) in [(ScriptKind::Procedure, "1"), (ScriptKind::Procedure, "2"), (ScriptKind::Function, "1")] {
+    for (kind, id) in [
+        (ScriptKind::Procedure, "1"),
+        (ScriptKind::Procedure, "2"),
+        (ScriptKind::Function, "1"),
+    ] {
         let body = object(&format!(r#"{{"id":"{id}","body":"function f() {{}}"}}"#));
-        engine.create_script(container, kind, &body, false).result.expect("a script");
+        engine
+            .create_script(container, kind, &body, false)
+            .result
+            .expect("a script");
     }
-    let trigger = r#"{"id":"1","body":"function f() {}","triggerType":"Pre","triggerOperation":"All"}"#;
-    engine.create_script(container, ScriptKind::Trigger, &object(trigger), false).result.expect("a trigger");
+    let trigger =
+        r#"{"id":"1","body":"function f() {}","triggerType":"Pre","triggerOperation":"All"}"#;
+    engine
+        .create_script(container, ScriptKind::Trigger, &object(trigger), false)
+        .result
+        .expect("a trigger");
 }
 
-fn signed<'a>(verb: &'a str, resource_type: &'a str, link: &str, date: &'a str, authorization: &'a str) -> Signed<'a> {
+fn signed<'a>(
+    verb: &'a str,
+    resource_type: &'a str,
+    link: &str,
+    date: &'a str,
+    authorization: &'a str,
+) -> Signed<'a> {
     let (links, authorization) = (vec![link.to_owned()], Some(authorization));
-    Signed { verb, resource_type, links, authorization, ms_date: Some(date), date: None }
+    Signed {
+        verb,
+        resource_type,
+        links,
+        authorization,
+        ms_date: Some(date),
+        date: None,
+    }
 }
 
 /// A signature as a client makes it, without our code.
 fn signature(key: &str, verb: &str, resource_type: &str, link: &str) -> String {
-    let text = format!("{}\n{resource_type}\n{link}\n{}\n\n", verb.to_lowercase(), DATE.to_lowercase());
-    let mac = Hmac::<sha2::Sha256>::new_from_slice(&STANDARD.decode(key).expect("base64")).expect("a key");
+    let text = format!(
+        "{}\n{resource_type}\n{link}\n{}\n\n",
+        verb.to_lowercase(),
+        DATE.to_lowercase()
+    );
+    let mac = Hmac::<sha2::Sha256>::new_from_slice(&STANDARD.decode(key).expect("base64"))
+        .expect("a key");
     STANDARD.encode(mac.chain_update(text).finalize().into_bytes())
 }
 
 fn sign(key: &str, verb: &str, resource_type: &str, link: &str) -> String {
-    format!("type=master&ver=1.0&sig={}", signature(key, verb, resource_type, link))
+    format!(
+        "type=master&ver=1.0&sig={}",
+        signature(key, verb, resource_type, link)
+    )
 }
 
 /// `text` with each of its characters replaced by `by`, one at a time, where that makes a difference.
@@ -130,7 +213,9 @@ fn altered(text: &str, by: char) -> impl Iterator<Item = String> {
 
 /// Each text shorter by one character, and longer by `by`.
 fn cut_or_longer(text: &str, by: char) -> impl Iterator<Item = String> {
-    let cut = text.char_indices().map(|(at, old)| format!("{}{}", &text[..at], &text[at + old.len_utf8()..]));
+    let cut = text
+        .char_indices()
+        .map(|(at, old)| format!("{}{}", &text[..at], &text[at + old.len_utf8()..]));
     cut.chain([format!("{text}{by}"), format!("{by}{text}")])
 }
 
@@ -205,7 +290,10 @@ struct Spot {
 impl Spot {
     fn link(self, house: &House) -> String {
         let (database, container) = (DATABASES[self.database], CONTAINERS[self.container]);
-        let found = house.engine.container(Id::Name(database), Id::Name(container)).expect("a container");
+        let found = house
+            .engine
+            .container(Id::Name(database), Id::Name(container))
+            .expect("a container");
         let mut link = match self.by_rid {
             false => format!("dbs/{database}/colls/{container}"),
             true => format!("dbs/{}/colls/{}", found.rid().database_part(), found.rid()),
@@ -220,7 +308,11 @@ impl Spot {
                 _ if !self.by_rid => id.to_owned(),
                 // Ids of items lead to several, one in each logical partition; links by name are the only ones to them.
                 "docs" => id.to_owned(),
-                _ => house.engine.script_rid(&found, kind, Id::Name(id)).expect("a script").to_string(),
+                _ => house
+                    .engine
+                    .script_rid(&found, kind, Id::Name(id))
+                    .expect("a script")
+                    .to_string(),
             };
             link = format!("{link}/{segment}/{rid}");
         }
@@ -234,10 +326,17 @@ impl Spot {
 
 fn spot() -> impl Strategy<Value = Spot> {
     let child = proptest::option::weighted(0.6, proptest::sample::select(CHILDREN.to_vec()));
-    (0..2_usize, 0..2_usize, child, any::<bool>()).prop_map(|(database, container, child, by_rid)| {
-        let by_rid = by_rid && !matches!(child, Some(("docs", _)));
-        Spot { database, container, child, by_rid }
-    })
+    (0..2_usize, 0..2_usize, child, any::<bool>()).prop_map(
+        |(database, container, child, by_rid)| {
+            let by_rid = by_rid && !matches!(child, Some(("docs", _)));
+            Spot {
+                database,
+                container,
+                child,
+                by_rid,
+            }
+        },
+    )
 }
 
 /// What a request asks: a spot, or a feed of it, with a method and a key.
@@ -251,7 +350,14 @@ struct Question {
 }
 
 fn question(near: Spot) -> impl Strategy<Value = Question> {
-    let feeds = vec!["docs", "pkranges", "sprocs", "triggers", "udfs", "conflicts"];
+    let feeds = vec![
+        "docs",
+        "pkranges",
+        "sprocs",
+        "triggers",
+        "udfs",
+        "conflicts",
+    ];
     (
         prop_oneof![2 => Just(near), 2 => spot(), 1 => Just(Spot { child: None, ..near })],
         proptest::option::of(proptest::sample::select(feeds)),
@@ -261,17 +367,32 @@ fn question(near: Spot) -> impl Strategy<Value = Question> {
     )
         .prop_map(|(spot, feed, method, query, key)| {
             let feed = feed.filter(|_| spot.child.is_none());
-            Question { spot, feed, method, query, key }
+            Question {
+                spot,
+                feed,
+                method,
+                query,
+                key,
+            }
         })
 }
 
 /// The rules once more, over what was drawn and not over paths.
 fn may(spot: Spot, all: bool, limit: Option<&str>, question: &Question) -> bool {
-    let Question { spot: asked, feed, method, query, key } = question;
+    let Question {
+        spot: asked,
+        feed,
+        method,
+        query,
+        key,
+    } = question;
     let reads = *method == "GET" || *query && feed.is_some();
     let runs = *method == "POST" && asked.child.is_some();
-    let of_scripts =
-        asked.child.map(|(segment, _)| segment).or(*feed).is_some_and(|s| !["docs", "conflicts"].contains(&s));
+    let of_scripts = asked
+        .child
+        .map(|(segment, _)| segment)
+        .or(*feed)
+        .is_some_and(|s| !["docs", "conflicts"].contains(&s));
     let in_key = limit.is_none() || *key == limit;
     match (asked.child, feed) {
         _ if !asked.is_in(spot) => false,
@@ -328,12 +449,25 @@ proptest! {
 }
 
 /// Whether a caller may send this to a path.
-fn allowed(house: &House, caller: &Caller, method: &str, path: &str) -> std::result::Result<(), u16> {
+fn allowed(
+    house: &House,
+    caller: &Caller,
+    method: &str,
+    path: &str,
+) -> std::result::Result<(), u16> {
     let path = Path::parse(path).expect("a path");
     let target = path.route().expect("a route").target;
     let ask = Ask::default();
-    let writes = operations::choose(target, method, &ask).expect("an operation").writes;
-    let asked = Asked { target, method, writes, path: &path, ask: &ask };
+    let writes = operations::choose(target, method, &ask)
+        .expect("an operation")
+        .writes;
+    let asked = Asked {
+        target,
+        method,
+        writes,
+        path: &path,
+        ask: &ask,
+    };
     check(&asked, caller, &house.engine).map_err(|refused| refused.status())
 }
 
@@ -341,11 +475,25 @@ fn allowed(house: &House, caller: &Caller, method: &str, path: &str) -> std::res
 fn no_token_reaches_what_stands_above_containers() {
     let house = House::new();
     let body = object(r#"{"id":"p","permissionMode":"All","resource":"dbs/x/colls/a"}"#);
-    let caller = house.identify(&house.permit(PRIMARY, &body), None).expect("a token");
-    for path in ["/dbs", "/dbs/x", "/dbs/x/colls", "/offers", "/offers/8vLL", "/dbs/y/users", "/dbs/y/users/u"] {
+    let caller = house
+        .identify(&house.permit(PRIMARY, &body), None)
+        .expect("a token");
+    for path in [
+        "/dbs",
+        "/dbs/x",
+        "/dbs/x/colls",
+        "/offers",
+        "/offers/8vLL",
+        "/dbs/y/users",
+        "/dbs/y/users/u",
+    ] {
         assert_eq!(allowed(&house, &caller, "GET", path), Err(403), "{path}");
     }
-    for path in ["/dbs/y/users/u/permissions", "/dbs/y/users/u/permissions/p", "/dbs/x/clientencryptionkeys"] {
+    for path in [
+        "/dbs/y/users/u/permissions",
+        "/dbs/y/users/u/permissions/p",
+        "/dbs/x/clientencryptionkeys",
+    ] {
         assert_eq!(allowed(&house, &caller, "GET", path), Err(403), "{path}");
     }
     for (method, path) in [
@@ -358,7 +506,11 @@ fn no_token_reaches_what_stands_above_containers() {
         ("POST", "/dbs/y/users/u/permissions"),
         ("PUT", "/dbs/y/users/u/permissions/p"),
     ] {
-        assert_eq!(allowed(&house, &caller, method, path), Err(403), "{method} {path}");
+        assert_eq!(
+            allowed(&house, &caller, method, path),
+            Err(403),
+            "{method} {path}"
+        );
     }
     assert_eq!(allowed(&house, &caller, "GET", "/"), Ok(()));
 }
@@ -376,7 +528,11 @@ fn directory_identities_handle_items_and_nothing_above_them() {
         ("DELETE", "/dbs/x/colls/a/docs/1"),
         ("POST", "/dbs/x/colls/a/sprocs/1"),
     ] {
-        assert_eq!(allowed(&house, &Caller::Identity, method, path), Ok(()), "{method} {path}");
+        assert_eq!(
+            allowed(&house, &Caller::Identity, method, path),
+            Ok(()),
+            "{method} {path}"
+        );
     }
     for (method, path) in [
         ("POST", "/dbs"),
@@ -386,13 +542,19 @@ fn directory_identities_handle_items_and_nothing_above_them() {
         ("GET", "/dbs/y/users/u/permissions"),
         ("POST", "/dbs/x/clientencryptionkeys"),
     ] {
-        assert_eq!(allowed(&house, &Caller::Identity, method, path), Err(403), "{method} {path}");
+        assert_eq!(
+            allowed(&house, &Caller::Identity, method, path),
+            Err(403),
+            "{method} {path}"
+        );
     }
 }
 
 #[test]
 fn without_a_directory_its_identities_are_refused_by_name() {
-    let refused = House::new().identify("type=aad&ver=1.0&sig=a.b.c", None).expect_err("there is no directory");
+    let refused = House::new()
+        .identify("type=aad&ver=1.0&sig=a.b.c", None)
+        .expect_err("there is no directory");
     assert_eq!((refused.status(), refused.sub_status()), (401, 5002));
     assert!(refused.told().contains("--entra"), "{refused}");
 }
@@ -400,13 +562,27 @@ fn without_a_directory_its_identities_are_refused_by_name() {
 #[test]
 fn read_only_keys_read_all_but_permissions() {
     let house = House::new();
-    for path in
-        ["/", "/dbs", "/dbs/x/colls/a", "/dbs/x/colls/a/docs", "/dbs/x/colls/a/docs/1", "/offers", "/dbs/x/users"]
-    {
-        assert_eq!(allowed(&house, &Caller::Reader, "GET", path), Ok(()), "{path}");
+    for path in [
+        "/",
+        "/dbs",
+        "/dbs/x/colls/a",
+        "/dbs/x/colls/a/docs",
+        "/dbs/x/colls/a/docs/1",
+        "/offers",
+        "/dbs/x/users",
+    ] {
+        assert_eq!(
+            allowed(&house, &Caller::Reader, "GET", path),
+            Ok(()),
+            "{path}"
+        );
     }
     for path in ["/dbs/y/users/u/permissions", "/dbs/y/users/u/permissions/p"] {
-        assert_eq!(allowed(&house, &Caller::Reader, "GET", path), Err(403), "{path}");
+        assert_eq!(
+            allowed(&house, &Caller::Reader, "GET", path),
+            Err(403),
+            "{path}"
+        );
     }
     for (method, path) in [
         ("POST", "/dbs"),
@@ -416,54 +592,123 @@ fn read_only_keys_read_all_but_permissions() {
         ("PUT", "/offers/8vLL"),
         ("POST", "/dbs/x/users"),
     ] {
-        assert_eq!(allowed(&house, &Caller::Reader, method, path), Err(403), "{method} {path}");
+        assert_eq!(
+            allowed(&house, &Caller::Reader, method, path),
+            Err(403),
+            "{method} {path}"
+        );
     }
 }
 
 #[test]
 fn a_token_ends_with_its_time_its_key_and_its_permission() {
     let house = House::new();
-    let status = |result: Result<Caller>| result.map(|_| 200).unwrap_or_else(|refused| refused.status());
+    let status = |result: Result<Caller>| {
+        result
+            .map(|_| 200)
+            .unwrap_or_else(|refused| refused.status())
+    };
     let read = object(r#"{"id":"p","permissionMode":"Read","resource":"dbs/x/colls/a"}"#);
     let token = house.permit(PRIMARY, &read);
     assert_eq!(status(house.identify(&token, Some(NOW + 3_599))), 200);
     assert_eq!(status(house.identify(&token, Some(NOW + 3_600))), 403);
 
     house.permit(PRIMARY, &read);
-    assert_eq!(status(house.identify(&token, None)), 200, "written again as it was");
-    house.permit(PRIMARY, &object(r#"{"id":"p","permissionMode":"All","resource":"dbs/x/colls/a"}"#));
-    assert_eq!(status(house.identify(&token, None)), 401, "it allows something else");
+    assert_eq!(
+        status(house.identify(&token, None)),
+        200,
+        "written again as it was"
+    );
+    house.permit(
+        PRIMARY,
+        &object(r#"{"id":"p","permissionMode":"All","resource":"dbs/x/colls/a"}"#),
+    );
+    assert_eq!(
+        status(house.identify(&token, None)),
+        401,
+        "it allows something else"
+    );
     house.permit(PRIMARY, &read);
-    assert_eq!(status(house.identify(&token, None)), 200, "it allows the same again");
+    assert_eq!(
+        status(house.identify(&token, None)),
+        200,
+        "it allows the same again"
+    );
 
     let of_secondary = house.permit(SECONDARY, &read);
-    house.authority.replace_keys(Keys::new(PRIMARY).expect("a key"));
-    assert_eq!(status(house.identify(&of_secondary, None)), 401, "the key it was asked for with is gone");
+    house
+        .authority
+        .replace_keys(Keys::new(PRIMARY).expect("a key"));
+    assert_eq!(
+        status(house.identify(&of_secondary, None)),
+        401,
+        "the key it was asked for with is gone"
+    );
     assert_eq!(status(house.identify(&token, None)), 200);
 
-    let permission = house.engine.plain(house.user, PlainKind::Permission, Id::Name("p")).expect("a permission");
-    house.engine.delete_plain(&permission, None).result.expect("it is deleted");
-    assert_eq!(status(house.identify(&token, None)), 401, "the permission is gone");
+    let permission = house
+        .engine
+        .plain(house.user, PlainKind::Permission, Id::Name("p"))
+        .expect("a permission");
+    house
+        .engine
+        .delete_plain(&permission, None)
+        .result
+        .expect("it is deleted");
+    assert_eq!(
+        status(house.identify(&token, None)),
+        401,
+        "the permission is gone"
+    );
 }
 
 #[test]
 fn a_container_created_anew_does_not_inherit_tokens() {
     let house = House::new();
-    let token = house.permit(PRIMARY, &object(r#"{"id":"p","permissionMode":"Read","resource":"dbs/x/colls/a"}"#));
-    let container = house.engine.container(Id::Name("x"), Id::Name("a")).expect("a container");
-    house.engine.delete_container(&container, None).result.expect("it is deleted");
-    assert_eq!(house.identify(&token, None).expect_err("it is gone").status(), 401);
+    let token = house.permit(
+        PRIMARY,
+        &object(r#"{"id":"p","permissionMode":"Read","resource":"dbs/x/colls/a"}"#),
+    );
+    let container = house
+        .engine
+        .container(Id::Name("x"), Id::Name("a"))
+        .expect("a container");
+    house
+        .engine
+        .delete_container(&container, None)
+        .result
+        .expect("it is deleted");
+    assert_eq!(
+        house
+            .identify(&token, None)
+            .expect_err("it is gone")
+            .status(),
+        401
+    );
     let database = house.engine.database(Id::Name("x")).expect("a database");
     let body = object(r#"{"id":"a","partitionKey":{"paths":["/pk"]}}"#);
-    house.engine.create_container(&database, &body, None).result.expect("a container");
-    assert_eq!(house.identify(&token, None).expect_err("it is another").status(), 401);
+    house
+        .engine
+        .create_container(&database, &body, None)
+        .result
+        .expect("a container");
+    assert_eq!(
+        house
+            .identify(&token, None)
+            .expect_err("it is another")
+            .status(),
+        401
+    );
 }
 
 #[test]
 fn a_permission_for_nothing_reaches_nothing() {
     let house = House::new();
-    let nowhere = r#"{"id":"p","permissionMode":"All","resource":"dbs/AQAAAA==/colls/AQAAAJ0fgTc="}"#;
-    let caller = house.identify(&house.permit(PRIMARY, &object(nowhere)), None).expect("a token");
+    let nowhere =
+        r#"{"id":"p","permissionMode":"All","resource":"dbs/AQAAAA==/colls/AQAAAJ0fgTc="}"#;
+    let caller = house
+        .identify(&house.permit(PRIMARY, &object(nowhere)), None)
+        .expect("a token");
     assert_eq!(allowed(&house, &caller, "GET", "/dbs/x/colls/a"), Err(403));
     assert_eq!(allowed(&house, &caller, "GET", "/"), Ok(()));
 }
@@ -471,8 +716,16 @@ fn a_permission_for_nothing_reaches_nothing() {
 #[test]
 fn a_link_may_be_percent_encoded() {
     let house = House::new();
-    let token = house.permit(PRIMARY, &object(r#"{"id":"p","permissionMode":"Read","resource":"dbs/%78/colls/a"}"#));
-    let Caller::Bearer(_, reach) = house.identify(&token, None).expect("a token") else { panic!("a token") };
-    let container = house.engine.container(Id::Name("x"), Id::Name("a")).expect("a container");
+    let token = house.permit(
+        PRIMARY,
+        &object(r#"{"id":"p","permissionMode":"Read","resource":"dbs/%78/colls/a"}"#),
+    );
+    let Caller::Bearer(_, reach) = house.identify(&token, None).expect("a token") else {
+        panic!("a token")
+    };
+    let container = house
+        .engine
+        .container(Id::Name("x"), Id::Name("a"))
+        .expect("a container");
     assert_eq!(reach, Some(Reach::Container(container.rid())));
 }

@@ -56,7 +56,9 @@ enum Need {
 fn need(asked: &Asked<'_>) -> Need {
     match asked.target {
         Target::Account => Need::Identity,
-        Target::Plains(PlainKind::Permission) | Target::Plain(PlainKind::Permission) => Need::Permissions,
+        Target::Plains(PlainKind::Permission) | Target::Plain(PlainKind::Permission) => {
+            Need::Permissions
+        }
         Target::Databases
         | Target::Database
         | Target::Containers
@@ -88,7 +90,11 @@ fn need(asked: &Asked<'_>) -> Need {
                 Need::Scripts
             }
         }
-        Target::Items | Target::Item | Target::LogicalPartition | Target::Conflicts | Target::Conflict => Need::Data,
+        Target::Items
+        | Target::Item
+        | Target::LogicalPartition
+        | Target::Conflicts
+        | Target::Conflict => Need::Data,
     }
 }
 
@@ -99,22 +105,32 @@ fn need(asked: &Asked<'_>) -> Need {
 pub(crate) fn check(asked: &Asked<'_>, caller: &Caller, engine: &Engine) -> Result<()> {
     match (caller, need(asked)) {
         (Caller::Owner(_), _) | (_, Need::Identity) => Ok(()),
-        (Caller::Reader, Need::Permissions) => {
-            Err(forbidden("The key that signed the request does not give access to permissions."))
-        }
-        (Caller::Reader, _) if asked.writes => Err(forbidden("The key that signed the request allows reading only.")),
+        (Caller::Reader, Need::Permissions) => Err(forbidden(
+            "The key that signed the request does not give access to permissions.",
+        )),
+        (Caller::Reader, _) if asked.writes => Err(forbidden(
+            "The key that signed the request allows reading only.",
+        )),
         (Caller::Reader, _) => Ok(()),
         (Caller::Identity, Need::Manage | Need::Permissions) => Err(not_for_identities()),
         (Caller::Identity, Need::Scripts) if asked.writes => Err(not_for_identities()),
         (Caller::Identity, _) => Ok(()),
-        (Caller::Bearer(..), Need::ReadAbove | Need::Manage | Need::Permissions) => {
-            Err(forbidden("This needs a key of the account: resource tokens give access to what is in containers."))
+        (Caller::Bearer(..), Need::ReadAbove | Need::Manage | Need::Permissions) => Err(forbidden(
+            "This needs a key of the account: resource tokens give access to what is in containers.",
+        )),
+        (Caller::Bearer(grant, reach), need) => {
+            check_bearer(asked, need, grant, reach.as_ref(), engine)
         }
-        (Caller::Bearer(grant, reach), need) => check_bearer(asked, need, grant, reach.as_ref(), engine),
     }
 }
 
-fn check_bearer(asked: &Asked<'_>, need: Need, grant: &Grant, reach: Option<&Reach>, engine: &Engine) -> Result<()> {
+fn check_bearer(
+    asked: &Asked<'_>,
+    need: Need,
+    grant: &Grant,
+    reach: Option<&Reach>,
+    engine: &Engine,
+) -> Result<()> {
     let beyond = || forbidden("The resource token does not reach what is asked for.");
     let reach = reach.ok_or_else(beyond)?;
     // What is not there is not told from what is out of reach.
@@ -127,9 +143,14 @@ fn check_bearer(asked: &Asked<'_>, need: Need, grant: &Grant, reach: Option<&Rea
     }
     let is_it = match reach {
         Reach::Container(_) => true,
-        Reach::Item(_, name) => asked.target == Target::Item && names_item(asked, name, &container, engine),
+        Reach::Item(_, name) => {
+            asked.target == Target::Item && names_item(asked, name, &container, engine)
+        }
         Reach::Script(_, kind, script) => {
-            let named = asked.path.child_id(engine).and_then(|id| engine.script_rid(&container, *kind, id));
+            let named = asked
+                .path
+                .child_id(engine)
+                .and_then(|id| engine.script_rid(&container, *kind, id));
             asked.target == Target::Script(*kind) && named == Some(*script)
         }
     };
@@ -137,14 +158,20 @@ fn check_bearer(asked: &Asked<'_>, need: Need, grant: &Grant, reach: Option<&Rea
         return Err(beyond());
     }
     if asked.writes && grant.mode == PermissionMode::Read {
-        return Err(forbidden("The permission of the resource token allows reading only."));
+        return Err(forbidden(
+            "The permission of the resource token allows reading only.",
+        ));
     }
     match &grant.partition_key {
-        Some(_) if need == Need::Scripts && asked.writes => {
-            Err(forbidden("The permission of the resource token is for one logical partition; scripts are for all."))
-        }
+        Some(_) if need == Need::Scripts && asked.writes => Err(forbidden(
+            "The permission of the resource token is for one logical partition; scripts are for all.",
+        )),
         // A plan says nothing of what is stored.
-        Some(key) if need == Need::Data && !asked.ask.plan && asked.ask.partition_key.as_ref() != Some(key) => {
+        Some(key)
+            if need == Need::Data
+                && !asked.ask.plan
+                && asked.ask.partition_key.as_ref() != Some(key) =>
+        {
             Err(forbidden(
                 "The permission of the resource token is for one logical partition, and the request does not name it \
                  (header x-ms-documentdb-partitionkey).",
@@ -155,14 +182,23 @@ fn check_bearer(asked: &Asked<'_>, need: Need, grant: &Grant, reach: Option<&Rea
 }
 
 /// Whether the path names this item. If one is by id and the other by resource id, the item itself has to say.
-fn names_item(asked: &Asked<'_>, wanted: &ItemName, container: &Container, engine: &Engine) -> bool {
-    let Some(id) = asked.path.child_id(engine) else { return false };
+fn names_item(
+    asked: &Asked<'_>,
+    wanted: &ItemName,
+    container: &Container,
+    engine: &Engine,
+) -> bool {
+    let Some(id) = asked.path.child_id(engine) else {
+        return false;
+    };
     let read = |key| engine.read_item(container, key, id, None, None).result.ok();
     match (ItemName::from(id), wanted) {
         (ItemName::Id(id), ItemName::Id(wanted)) => id == *wanted,
         (ItemName::Rid(rid), ItemName::Rid(wanted)) => rid == *wanted,
         (_, wanted) => {
-            let Some(ReadReply::Item { body, .. }) = asked.ask.partition_key.as_ref().and_then(read) else {
+            let Some(ReadReply::Item { body, .. }) =
+                asked.ask.partition_key.as_ref().and_then(read)
+            else {
                 return false;
             };
             let (member, wanted) = match wanted {

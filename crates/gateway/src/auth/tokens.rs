@@ -121,25 +121,40 @@ const CLAIM_VERSION: u8 = 1;
 
 impl Claim {
     fn bytes(&self) -> Vec<u8> {
-        [&[CLAIM_VERSION][..], self.permission.as_bytes(), &self.expires.to_be_bytes()].concat()
+        [
+            &[CLAIM_VERSION][..],
+            self.permission.as_bytes(),
+            &self.expires.to_be_bytes(),
+        ]
+        .concat()
     }
 
     fn read(bytes: &[u8]) -> Option<Claim> {
         let (permission, expires) = bytes.strip_prefix(&[CLAIM_VERSION])?.split_at_checked(16)?;
         let permission = Rid::from_bytes(permission).filter(Rid::is_permission)?;
-        Some(Claim { permission, expires: i64::from_be_bytes(expires.try_into().ok()?) })
+        Some(Claim {
+            permission,
+            expires: i64::from_be_bytes(expires.try_into().ok()?),
+        })
     }
 }
 
 impl TokenKey {
     /// The key for tokens that belongs to a key of the account.
     pub(super) fn derive(key: &Hmac<Sha256>) -> Self {
-        let derived = key.clone().chain_update(b"orrery resource tokens").finalize().into_bytes();
+        let derived = key
+            .clone()
+            .chain_update(b"orrery resource tokens")
+            .finalize()
+            .into_bytes();
         TokenKey(Hmac::new_from_slice(&derived).expect("a key of any length will do"))
     }
 
     fn mac(&self, claim: &[u8], grant: &Grant, reach: Option<&Reach>) -> Hmac<Sha256> {
-        self.0.clone().chain_update(claim).chain_update(meaning(grant, reach).as_bytes())
+        self.0
+            .clone()
+            .chain_update(claim)
+            .chain_update(meaning(grant, reach).as_bytes())
     }
 }
 
@@ -147,24 +162,49 @@ impl Minter {
     /// The token of a permission that lives so long.
     pub(crate) fn mint(&self, grant: &Grant, engine: &Engine, seconds: u64) -> String {
         let expires = self.now.saturating_add_unsigned(seconds);
-        let claim = Claim { permission: grant.permission, expires }.bytes();
-        let mac = self.key.mac(&claim, grant, Reach::of(&grant.resource, engine).as_ref()).finalize().into_bytes();
-        format!("type=resource&ver=1&sig={};{};", STANDARD.encode(mac), STANDARD.encode(claim))
+        let claim = Claim {
+            permission: grant.permission,
+            expires,
+        }
+        .bytes();
+        let mac = self
+            .key
+            .mac(&claim, grant, Reach::of(&grant.resource, engine).as_ref())
+            .finalize()
+            .into_bytes();
+        format!(
+            "type=resource&ver=1&sig={};{};",
+            STANDARD.encode(mac),
+            STANDARD.encode(claim)
+        )
     }
 }
 
 /// What a permission allows, as a text that no other permission has.
 fn meaning(grant: &Grant, reach: Option<&Reach>) -> String {
-    let key = grant.partition_key.as_ref().map_or(Json::Null, |key| key.to_json());
+    let key = grant
+        .partition_key
+        .as_ref()
+        .map_or(Json::Null, |key| key.to_json());
     let reach: Vec<Json> = match reach {
         None => Vec::new(),
         Some(Reach::Container(container)) => vec![container.to_string().into()],
-        Some(Reach::Item(container, ItemName::Id(id))) => vec![container.to_string().into(), id.as_str().into()],
+        Some(Reach::Item(container, ItemName::Id(id))) => {
+            vec![container.to_string().into(), id.as_str().into()]
+        }
         Some(Reach::Item(container, ItemName::Rid(rid))) => {
-            vec![container.to_string().into(), "docs".into(), rid.to_string().into()]
+            vec![
+                container.to_string().into(),
+                "docs".into(),
+                rid.to_string().into(),
+            ]
         }
         Some(Reach::Script(container, kind, script)) => {
-            vec![container.to_string().into(), format!("{kind:?}").into(), script.to_string().into()]
+            vec![
+                container.to_string().into(),
+                format!("{kind:?}").into(),
+                script.to_string().into(),
+            ]
         }
     };
     Json::Array(vec![grant.mode.name().into(), key, Json::Array(reach)]).to_text()
@@ -181,13 +221,20 @@ pub(super) fn verify(keys: &Keys, token: &str, engine: &Engine, now: i64) -> Res
              permission was changed or deleted since. Read the permission to get another.",
         )
     };
-    let (mac, claim) = token.strip_suffix(';').and_then(|token| token.split_once(';')).ok_or_else(invalid)?;
+    let (mac, claim) = token
+        .strip_suffix(';')
+        .and_then(|token| token.split_once(';'))
+        .ok_or_else(invalid)?;
     let mac = STANDARD.decode(mac).map_err(|_| invalid())?;
     let bytes = STANDARD.decode(claim).map_err(|_| invalid())?;
     let claim = Claim::read(&bytes).ok_or_else(invalid)?;
     let grant = engine.grant(claim.permission).ok_or_else(invalid)?;
     let reach = Reach::of(&grant.resource, engine);
-    if !keys.token_keys().any(|key| key.mac(&bytes, &grant, reach.as_ref()).verify_slice(&mac).is_ok()) {
+    if !keys.token_keys().any(|key| {
+        key.mac(&bytes, &grant, reach.as_ref())
+            .verify_slice(&mac)
+            .is_ok()
+    }) {
         return Err(invalid());
     }
     if now >= claim.expires {
@@ -210,13 +257,30 @@ mod tests {
 
     #[test]
     fn links_of_containers_and_what_is_in_them_make_permissions() {
-        for link in ["dbs/d/colls/c", "/dbs/d/colls/c/", "dbs/d/colls/c/docs/i", "dbs/d/colls/c/sprocs/s"] {
+        for link in [
+            "dbs/d/colls/c",
+            "/dbs/d/colls/c/",
+            "dbs/d/colls/c/docs/i",
+            "dbs/d/colls/c/sprocs/s",
+        ] {
             check_link(link).expect(link);
         }
-        for link in ["dbs/d/colls/c/triggers/t", "dbs/d/colls/c/udfs/u", "dbs/AQAAAA==/colls/AQAAAJ0fgTc="] {
+        for link in [
+            "dbs/d/colls/c/triggers/t",
+            "dbs/d/colls/c/udfs/u",
+            "dbs/AQAAAA==/colls/AQAAAJ0fgTc=",
+        ] {
             check_link(link).expect(link);
         }
-        for link in ["", "posts", "dbs/d", "dbs/d/colls", "dbs/d/users/u", "dbs/d/colls/c/docs", "offers/o"] {
+        for link in [
+            "",
+            "posts",
+            "dbs/d",
+            "dbs/d/colls",
+            "dbs/d/users/u",
+            "dbs/d/colls/c/docs",
+            "offers/o",
+        ] {
             assert_eq!(check_link(link).expect_err(link).status(), 400);
         }
     }
@@ -224,11 +288,25 @@ mod tests {
     #[test]
     fn a_claim_reads_back_and_nothing_else_is_one() {
         let permission = Rid::permission(Rid::user(Rid::database(1), 2), 3);
-        let bytes = Claim { permission, expires: 7 }.bytes();
+        let bytes = Claim {
+            permission,
+            expires: 7,
+        }
+        .bytes();
         let read = Claim::read(&bytes).expect("a claim");
         assert_eq!((read.permission, read.expires), (permission, 7));
-        let of_another_kind = Claim { permission: Rid::encryption_key(Rid::database(1), 2), expires: 7 }.bytes();
-        for wrong in [&[][..], &bytes[..24], &bytes[1..], &[&bytes[..], &[0]].concat(), &of_another_kind] {
+        let of_another_kind = Claim {
+            permission: Rid::encryption_key(Rid::database(1), 2),
+            expires: 7,
+        }
+        .bytes();
+        for wrong in [
+            &[][..],
+            &bytes[..24],
+            &bytes[1..],
+            &[&bytes[..], &[0]].concat(),
+            &of_another_kind,
+        ] {
             assert!(Claim::read(wrong).is_none());
         }
     }

@@ -29,17 +29,35 @@ pub fn known_headers() -> &'static [Header] {
 
 /// The entry of `name` (in lower case).
 pub(super) fn find(name: &str) -> Option<&'static Header> {
-    HEADERS.binary_search_by(|header| header.name.cmp(name)).ok().map(|at| &HEADERS[at])
+    HEADERS
+        .binary_search_by(|header| header.name.cmp(name))
+        .ok()
+        .map(|at| &HEADERS[at])
 }
 
 /// A header of which no value is refused.
 const fn header(name: &'static str, effect: &'static str, read: Read) -> Header {
-    Header { name, effect, refusal: "", read }
+    Header {
+        name,
+        effect,
+        refusal: "",
+        read,
+    }
 }
 
 /// A header of which some values are refused.
-const fn checked(name: &'static str, effect: &'static str, refusal: &'static str, read: Read) -> Header {
-    Header { name, effect, refusal, read }
+const fn checked(
+    name: &'static str,
+    effect: &'static str,
+    refusal: &'static str,
+    read: Read,
+) -> Header {
+    Header {
+        name,
+        effect,
+        refusal,
+        read,
+    }
 }
 
 /// Read before this table: the signature covers it, or it belongs to HTTP.
@@ -50,8 +68,11 @@ const BOOLEAN_HINT: Read = |_, v| v.boolean().map(|_| ());
 const FREE_HINT: Read = |_, _| Ok(());
 
 /// How clients may want bodies to be encoded.
-const FORMATS: &[(&str, Format)] =
-    &[("JsonText", Format::JsonText), ("CosmosBinary", Format::CosmosBinary), ("HybridRow", Format::HybridRow)];
+const FORMATS: &[(&str, Format)] = &[
+    ("JsonText", Format::JsonText),
+    ("CosmosBinary", Format::CosmosBinary),
+    ("HybridRow", Format::HybridRow),
+];
 
 /// The API versions of the service, the newest last.
 const VERSIONS: &[&str] = &[
@@ -85,7 +106,10 @@ static HEADERS: &[Header] = &[
         "neither `Incremental Feed` nor `Full-Fidelity Feed`: 400; the latter without its wire format, or on a container \
          that keeps no versions: 400 by name",
         |a, v| {
-            let modes = [("Incremental Feed", FeedMode::LatestVersion), ("Full-Fidelity Feed", FeedMode::AllVersions)];
+            let modes = [
+                ("Incremental Feed", FeedMode::LatestVersion),
+                ("Full-Fidelity Feed", FeedMode::AllVersions),
+            ];
             a.change_feed = Some(v.one_of(&modes)?);
             Ok(())
         },
@@ -96,9 +120,18 @@ static HEADERS: &[Header] = &[
         "401 if missing, malformed or wrong; shared access signatures by name, directory identities by name without `--entra`",
         ELSEWHERE,
     ),
-    checked("content-encoding", "only identity: compressed bodies are refused", "any other: 400 by name", |_, v| {
-        if v.text.eq_ignore_ascii_case("identity") { Ok(()) } else { Err(v.refused()) }
-    }),
+    checked(
+        "content-encoding",
+        "only identity: compressed bodies are refused",
+        "any other: 400 by name",
+        |_, v| {
+            if v.text.eq_ignore_ascii_case("identity") {
+                Ok(())
+            } else {
+                Err(v.refused())
+            }
+        },
+    ),
     header("content-type", "tells a query from an item", |a, v| {
         let essence = v.text.split(';').next().unwrap_or_default().trim();
         a.content = match essence {
@@ -113,10 +146,16 @@ static HEADERS: &[Header] = &[
         a.if_match = Some(v.text.to_owned());
         Ok(())
     }),
-    checked("if-modified-since", "where a change feed starts", "no date: 400", |a, v| {
-        a.if_modified_since = Some(date::parse(v.text).ok_or_else(|| v.invalid("It must be an RFC 1123 date."))?);
-        Ok(())
-    }),
+    checked(
+        "if-modified-since",
+        "where a change feed starts",
+        "no date: 400",
+        |a, v| {
+            a.if_modified_since =
+                Some(date::parse(v.text).ok_or_else(|| v.invalid("It must be an RFC 1123 date."))?);
+            Ok(())
+        },
+    ),
     checked(
         "if-none-match",
         "the etag that a reader has, or where a change feed goes on",
@@ -126,20 +165,36 @@ static HEADERS: &[Header] = &[
             Ok(())
         },
     ),
-    header("prefer", "return=minimal leaves out the bodies of writes", |a, v| {
-        a.minimal |= v.text.split([',', ';']).any(|part| part.trim().eq_ignore_ascii_case("return=minimal"));
-        Ok(())
-    }),
+    header(
+        "prefer",
+        "return=minimal leaves out the bodies of writes",
+        |a, v| {
+            a.minimal |= v
+                .text
+                .split([',', ';'])
+                .any(|part| part.trim().eq_ignore_ascii_case("return=minimal"));
+            Ok(())
+        },
+    ),
     header("x-ms-activity-id", "echoed", ELSEWHERE),
-    checked("x-ms-consistency-level", "weakens the account's level", "stronger than the account's: 400", |a, v| {
-        let levels = Consistency::ALL.map(|level| (level.name(), level));
-        a.consistency = Some(v.one_of(&levels)?);
-        Ok(())
-    }),
-    header("x-ms-continuation", "where the page before ended", |a, v| {
-        a.continuation = Some(v.text.to_owned());
-        Ok(())
-    }),
+    checked(
+        "x-ms-consistency-level",
+        "weakens the account's level",
+        "stronger than the account's: 400",
+        |a, v| {
+            let levels = Consistency::ALL.map(|level| (level.name(), level));
+            a.consistency = Some(v.one_of(&levels)?);
+            Ok(())
+        },
+    ),
+    header(
+        "x-ms-continuation",
+        "where the page before ended",
+        |a, v| {
+            a.continuation = Some(v.text.to_owned());
+            Ok(())
+        },
+    ),
     checked(
         "x-ms-cosmos-allow-tentative-writes",
         "nothing: there is one write region",
@@ -179,11 +234,19 @@ static HEADERS: &[Header] = &[
             Ok(())
         },
     ),
-    header("x-ms-cosmos-correlated-activityid", "nothing: pages are not logged together", FREE_HINT),
-    header("x-ms-cosmos-intended-collection-rid", "400/1024 if the container is another by now", |a, v| {
-        a.intended_container = Some(v.text.to_owned());
-        Ok(())
-    }),
+    header(
+        "x-ms-cosmos-correlated-activityid",
+        "nothing: pages are not logged together",
+        FREE_HINT,
+    ),
+    header(
+        "x-ms-cosmos-intended-collection-rid",
+        "400/1024 if the container is another by now",
+        |a, v| {
+            a.intended_container = Some(v.text.to_owned());
+            Ok(())
+        },
+    ),
     checked(
         "x-ms-cosmos-is-batch-request",
         "makes a POST a batch of operations",
@@ -278,7 +341,11 @@ static HEADERS: &[Header] = &[
             Ok(())
         },
     ),
-    header("x-ms-cosmos-query-version", "nothing: plans have one form", FREE_HINT),
+    header(
+        "x-ms-cosmos-query-version",
+        "nothing: plans have one form",
+        FREE_HINT,
+    ),
     checked(
         "x-ms-cosmos-read-consistency-strategy",
         "like the consistency level",
@@ -293,17 +360,24 @@ static HEADERS: &[Header] = &[
             Ok(())
         },
     ),
-    header("x-ms-cosmos-supported-query-features", "what the client can merge itself", |a, v| {
-        a.query_features = v.text.to_owned();
-        Ok(())
-    }),
+    header(
+        "x-ms-cosmos-supported-query-features",
+        "what the client can merge itself",
+        |a, v| {
+            a.query_features = v.text.to_owned();
+            Ok(())
+        },
+    ),
     checked(
         "x-ms-cosmos-supported-serialization-formats",
         "must allow JSON text for queries",
         "a list with anything but JsonText, CosmosBinary and HybridRow: 400; one without JsonText on a query of items: 400 by name",
         |a, v| {
-            let formats =
-                v.text.split(',').map(|part| v.with(part.trim()).one_of(FORMATS)).collect::<Result<Vec<_>>>()?;
+            let formats = v
+                .text
+                .split(',')
+                .map(|part| v.with(part.trim()).one_of(FORMATS))
+                .collect::<Result<Vec<_>>>()?;
             a.reads_no_text = !formats.contains(&Format::JsonText);
             Ok(())
         },
@@ -313,11 +387,17 @@ static HEADERS: &[Header] = &[
         "the bucket whose ceiling, if it has one, holds for the request",
         "not 1 to 5: 400",
         |a, v| {
-            a.manner.bucket = u8::try_from(v.number(1, i64::from(Bucket::MOST))?).ok().and_then(Bucket::new);
+            a.manner.bucket = u8::try_from(v.number(1, i64::from(Bucket::MOST))?)
+                .ok()
+                .and_then(Bucket::new);
             Ok(())
         },
     ),
-    header("x-ms-cosmos-workload-id", "nothing: workloads are not told apart", FREE_HINT),
+    header(
+        "x-ms-cosmos-workload-id",
+        "nothing: workloads are not told apart",
+        FREE_HINT,
+    ),
     checked("x-ms-date", "signed", "403 outside the window", ELSEWHERE),
     checked(
         "x-ms-dedicatedgateway-bypass-cache",
@@ -325,10 +405,17 @@ static HEADERS: &[Header] = &[
         "neither true nor false: 400",
         BOOLEAN_HINT,
     ),
-    checked("x-ms-dedicatedgateway-max-age", "nothing: every answer is fresh", "no number: 400", |_, v| {
-        v.number(0, i64::MAX).map(|_| ())
-    }),
-    header("x-ms-documentdb-collection-rid", "nothing: a hint for routing", FREE_HINT),
+    checked(
+        "x-ms-dedicatedgateway-max-age",
+        "nothing: every answer is fresh",
+        "no number: 400",
+        |_, v| v.number(0, i64::MAX).map(|_| ()),
+    ),
+    header(
+        "x-ms-documentdb-collection-rid",
+        "nothing: a hint for routing",
+        FREE_HINT,
+    ),
     checked(
         "x-ms-documentdb-content-serialization-format",
         "must be JSON text for queries",
@@ -357,14 +444,24 @@ static HEADERS: &[Header] = &[
             Ok(())
         },
     ),
-    checked("x-ms-documentdb-isquery", "makes a POST a query", "neither true nor false: 400", |a, v| {
-        a.query = v.boolean()?;
-        Ok(())
-    }),
-    checked("x-ms-documentdb-partitionkey", "the logical partition", "no JSON array of components: 400", |a, v| {
-        a.partition_key = Some(PartitionKey::from_header(v.text)?);
-        Ok(())
-    }),
+    checked(
+        "x-ms-documentdb-isquery",
+        "makes a POST a query",
+        "neither true nor false: 400",
+        |a, v| {
+            a.query = v.boolean()?;
+            Ok(())
+        },
+    ),
+    checked(
+        "x-ms-documentdb-partitionkey",
+        "the logical partition",
+        "no JSON array of components: 400",
+        |a, v| {
+            a.partition_key = Some(PartitionKey::from_header(v.text)?);
+            Ok(())
+        },
+    ),
     checked(
         "x-ms-documentdb-partitionkeyrangeid",
         "the physical partition",
@@ -401,10 +498,14 @@ static HEADERS: &[Header] = &[
             Ok(())
         },
     ),
-    header("x-ms-documentdb-post-trigger-exclude", "takes a post-trigger out again", |a, v| {
-        a.excluded_triggers.extend(v.list().map(str::to_owned));
-        Ok(())
-    }),
+    header(
+        "x-ms-documentdb-post-trigger-exclude",
+        "takes a post-trigger out again",
+        |a, v| {
+            a.excluded_triggers.extend(v.list().map(str::to_owned));
+            Ok(())
+        },
+    ),
     checked(
         "x-ms-documentdb-post-trigger-include",
         "the post-trigger of a write",
@@ -414,10 +515,14 @@ static HEADERS: &[Header] = &[
             Ok(())
         },
     ),
-    header("x-ms-documentdb-pre-trigger-exclude", "takes a pre-trigger out again", |a, v| {
-        a.excluded_triggers.extend(v.list().map(str::to_owned));
-        Ok(())
-    }),
+    header(
+        "x-ms-documentdb-pre-trigger-exclude",
+        "takes a pre-trigger out again",
+        |a, v| {
+            a.excluded_triggers.extend(v.list().map(str::to_owned));
+            Ok(())
+        },
+    ),
     checked(
         "x-ms-documentdb-pre-trigger-include",
         "the pre-trigger of a write",
@@ -427,9 +532,21 @@ static HEADERS: &[Header] = &[
             Ok(())
         },
     ),
-    header("x-ms-documentdb-query-emit-traces", "nothing: there are no traces to add", FREE_HINT),
-    header("x-ms-documentdb-query-enable-low-precision-order-by", "nothing: every order is exact", FREE_HINT),
-    header("x-ms-documentdb-query-enable-scan", "nothing: a query may always scan", FREE_HINT),
+    header(
+        "x-ms-documentdb-query-emit-traces",
+        "nothing: there are no traces to add",
+        FREE_HINT,
+    ),
+    header(
+        "x-ms-documentdb-query-enable-low-precision-order-by",
+        "nothing: every order is exact",
+        FREE_HINT,
+    ),
+    header(
+        "x-ms-documentdb-query-enable-scan",
+        "nothing: a query may always scan",
+        FREE_HINT,
+    ),
     checked(
         "x-ms-documentdb-query-enablecrosspartition",
         "lets a query ask every partition",
@@ -456,7 +573,8 @@ static HEADERS: &[Header] = &[
         "bounds continuations",
         "below 1: 400; a limit that the token does not fit: 400",
         |a, v| {
-            a.continuation_limit_kb = Some(usize::try_from(v.number(1, i64::from(i32::MAX))?).unwrap_or(usize::MAX));
+            a.continuation_limit_kb =
+                Some(usize::try_from(v.number(1, i64::from(i32::MAX))?).unwrap_or(usize::MAX));
             Ok(())
         },
     ),
@@ -469,27 +587,38 @@ static HEADERS: &[Header] = &[
             Ok(())
         },
     ),
-    checked("x-ms-end-epk", "where the stretch of hash space ends", "not hex, or before the start: 400", |a, v| {
-        a.end_epk = Some(Epk::from_hex(v.text)?);
-        Ok(())
-    }),
+    checked(
+        "x-ms-end-epk",
+        "where the stretch of hash space ends",
+        "not hex, or before the start: 400",
+        |a, v| {
+            a.end_epk = Some(Epk::from_hex(v.text)?);
+            Ok(())
+        },
+    ),
     checked(
         "x-ms-indexing-directive",
         "Exclude leaves an item out of the index",
         "not Default, Include or Exclude: 400",
         |a, v| {
-            a.leave_out_of_index = v.one_of(&[("Default", false), ("Include", false), ("Exclude", true)])?;
+            a.leave_out_of_index =
+                v.one_of(&[("Default", false), ("Include", false), ("Exclude", true)])?;
             Ok(())
         },
     ),
-    checked("x-ms-max-item-count", "rows of a page", "below -1, or no 32-bit number: 400", |a, v| {
-        a.max_items = match v.number(-1, i64::from(i32::MAX))? {
-            -1 => MaxItems::ServerChooses,
-            0 => MaxItems::Default,
-            n => MaxItems::AtMost(usize::try_from(n).unwrap_or(usize::MAX)),
-        };
-        Ok(())
-    }),
+    checked(
+        "x-ms-max-item-count",
+        "rows of a page",
+        "below -1, or no 32-bit number: 400",
+        |a, v| {
+            a.max_items = match v.number(-1, i64::from(i32::MAX))? {
+                -1 => MaxItems::ServerChooses,
+                0 => MaxItems::Default,
+                n => MaxItems::AtMost(usize::try_from(n).unwrap_or(usize::MAX)),
+            };
+            Ok(())
+        },
+    ),
     checked(
         "x-ms-noretry-449",
         "nothing: the server never repeats a write by itself",
@@ -505,10 +634,22 @@ static HEADERS: &[Header] = &[
             Ok(())
         },
     ),
-    header("x-ms-offer-type", "nothing: throughput is a number", FREE_HINT),
-    checked("x-ms-read-key-type", "must speak of effective partition keys", "any other: 400", |_, v| {
-        v.one_of(&[("EffectivePartitionKeyRange", ()), ("EffectivePartitionKey", ())])
-    }),
+    header(
+        "x-ms-offer-type",
+        "nothing: throughput is a number",
+        FREE_HINT,
+    ),
+    checked(
+        "x-ms-read-key-type",
+        "must speak of effective partition keys",
+        "any other: 400",
+        |_, v| {
+            v.one_of(&[
+                ("EffectivePartitionKeyRange", ()),
+                ("EffectivePartitionKey", ()),
+            ])
+        },
+    ),
     checked(
         "x-ms-session-token",
         "what a read must have seen",
@@ -521,16 +662,26 @@ static HEADERS: &[Header] = &[
             Ok(())
         },
     ),
-    checked("x-ms-start-epk", "where the stretch of hash space begins", "not hex, or after the end: 400", |a, v| {
-        a.start_epk = Some(Epk::from_hex(v.text)?);
-        Ok(())
-    }),
-    checked("x-ms-version", "must be a version of the service", "not a version of the service: 400", |_, v| {
-        if VERSIONS.contains(&v.text) {
-            return Ok(());
-        }
-        Err(v.invalid(&format!("The versions known are {}.", VERSIONS.join(", "))))
-    }),
+    checked(
+        "x-ms-start-epk",
+        "where the stretch of hash space begins",
+        "not hex, or after the end: 400",
+        |a, v| {
+            a.start_epk = Some(Epk::from_hex(v.text)?);
+            Ok(())
+        },
+    ),
+    checked(
+        "x-ms-version",
+        "must be a version of the service",
+        "not a version of the service: 400",
+        |_, v| {
+            if VERSIONS.contains(&v.text) {
+                return Ok(());
+            }
+            Err(v.invalid(&format!("The versions known are {}.", VERSIONS.join(", "))))
+        },
+    ),
     checked(
         "x-orrery-explain",
         "reports how each partition was searched, percent-encoded",
@@ -557,18 +708,30 @@ fn range_name(v: &Value<'_>) -> Result<RangeName> {
         None => (None, v.text),
     };
     if number.is_empty() || !number.bytes().all(|b| b.is_ascii_digit()) {
-        return Err(v.invalid("It must be a number, or a container's resource id, a comma and a number."));
+        return Err(
+            v.invalid("It must be a number, or a container's resource id, a comma and a number.")
+        );
     }
-    Ok(RangeName { container, id: number.parse().ok() })
+    Ok(RangeName {
+        container,
+        id: number.parse().ok(),
+    })
 }
 
 fn manual_throughput(v: &Value<'_>) -> Result<Throughput> {
-    Throughput::manual(v.text.parse().map_err(|_| v.invalid("It must be a whole number."))?)
+    Throughput::manual(
+        v.text
+            .parse()
+            .map_err(|_| v.invalid("It must be a whole number."))?,
+    )
 }
 
 fn autoscale(v: &Value<'_>) -> Result<Throughput> {
     let invalid = || v.invalid("It must be JSON with a whole number 'maxThroughput'.");
     let settings = parse(v.text.as_bytes()).map_err(|_| invalid())?;
-    let max = settings.get("maxThroughput").and_then(Json::as_i64).ok_or_else(invalid)?;
+    let max = settings
+        .get("maxThroughput")
+        .and_then(Json::as_i64)
+        .ok_or_else(invalid)?;
     Throughput::autoscale(max, increment_percent(&settings)?)
 }

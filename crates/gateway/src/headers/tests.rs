@@ -8,7 +8,10 @@ fn ask(pairs: &[(&str, &str)]) -> Result<Ask> {
     let mut headers = HeaderMap::new();
     for (name, value) in pairs {
         let value = http::HeaderValue::from_bytes(value.as_bytes()).expect("a header value");
-        headers.append(HeaderName::from_bytes(name.as_bytes()).expect("a name"), value);
+        headers.append(
+            HeaderName::from_bytes(name.as_bytes()).expect("a name"),
+            value,
+        );
     }
     Ask::parse(&headers, Consistency::Session)
 }
@@ -21,8 +24,16 @@ fn refused(pairs: &[(&str, &str)]) -> String {
 
 #[test]
 fn the_table_is_sorted_and_names_each_header_once() {
-    assert!(known_headers().windows(2).all(|pair| pair[0].name < pair[1].name));
-    assert!(known_headers().iter().all(|h| !h.effect.is_empty() && h.name == h.name.to_lowercase()));
+    assert!(
+        known_headers()
+            .windows(2)
+            .all(|pair| pair[0].name < pair[1].name)
+    );
+    assert!(
+        known_headers()
+            .iter()
+            .all(|h| !h.effect.is_empty() && h.name == h.name.to_lowercase())
+    );
 }
 
 #[test]
@@ -33,12 +44,22 @@ fn unknown_headers_are_ignored() {
 #[test]
 fn booleans_come_in_every_spelling() {
     for yes in ["True", "true", "TRUE", "1"] {
-        assert!(ask(&[("x-ms-documentdb-is-upsert", yes)]).expect("it parses").upsert);
+        assert!(
+            ask(&[("x-ms-documentdb-is-upsert", yes)])
+                .expect("it parses")
+                .upsert
+        );
     }
     for no in ["False", "false", "0", ""] {
-        assert!(!ask(&[("x-ms-documentdb-is-upsert", no)]).expect("it parses").upsert);
+        assert!(
+            !ask(&[("x-ms-documentdb-is-upsert", no)])
+                .expect("it parses")
+                .upsert
+        );
     }
-    assert!(refused(&[("x-ms-documentdb-is-upsert", "maybe")]).contains("x-ms-documentdb-is-upsert"));
+    assert!(
+        refused(&[("x-ms-documentdb-is-upsert", "maybe")]).contains("x-ms-documentdb-is-upsert")
+    );
     assert!(ask(&[("x-ms-documentdb-query-enable-scan", "maybe")]).is_ok());
 }
 
@@ -57,7 +78,14 @@ fn the_page_size_is_bounded_by_the_rules_of_the_service() {
 fn only_versions_of_the_service_are_taken() {
     assert!(ask(&[("x-ms-version", "2020-07-15")]).is_ok());
     // What the SDKs in use send: .NET, Java, JavaScript, Python, Go, Rust, and the oldest of the documented ones.
-    for version in ["2014-08-21", "2018-12-31", "2018-08-31", "2018-09-17", "2020-07-15", "2020-11-05"] {
+    for version in [
+        "2014-08-21",
+        "2018-12-31",
+        "2018-08-31",
+        "2018-09-17",
+        "2020-07-15",
+        "2020-11-05",
+    ] {
         assert!(ask(&[("x-ms-version", version)]).is_ok(), "{version}");
     }
     assert!(ask(&[]).is_ok(), "a request may leave it out");
@@ -69,9 +97,15 @@ fn consistency_may_be_weakened_and_not_strengthened() {
     for level in ["Session", "session", "ConsistentPrefix", "Eventual"] {
         assert!(ask(&[("x-ms-consistency-level", level)]).is_ok(), "{level}");
     }
-    assert!(refused(&[("x-ms-consistency-level", "Strong")]).contains("ConsistencyLevel Strong specified"));
+    assert!(
+        refused(&[("x-ms-consistency-level", "Strong")])
+            .contains("ConsistencyLevel Strong specified")
+    );
     refused(&[("x-ms-consistency-level", "Sometimes")]);
-    refused(&[("x-ms-consistency-level", "Session"), ("x-ms-cosmos-read-consistency-strategy", "Session")]);
+    refused(&[
+        ("x-ms-consistency-level", "Session"),
+        ("x-ms-cosmos-read-consistency-strategy", "Session"),
+    ]);
     refused(&[("x-ms-cosmos-read-consistency-strategy", "GlobalStrong")]);
 }
 
@@ -79,42 +113,87 @@ fn consistency_may_be_weakened_and_not_strengthened() {
 fn a_session_token_counts_only_at_session_consistency() {
     let token = ("x-ms-session-token", "0:-1#7");
     assert_eq!(ask(&[token]).expect("it parses").session(), Some("0:-1#7"));
-    assert_eq!(ask(&[token, ("x-ms-consistency-level", "Eventual")]).expect("it parses").session(), None);
-    assert_eq!(ask(&[("x-ms-session-token", "")]).expect("it parses").session(), None);
+    assert_eq!(
+        ask(&[token, ("x-ms-consistency-level", "Eventual")])
+            .expect("it parses")
+            .session(),
+        None
+    );
+    assert_eq!(
+        ask(&[("x-ms-session-token", "")])
+            .expect("it parses")
+            .session(),
+        None
+    );
 }
 
 #[test]
 fn the_account_s_level_holds_where_a_request_names_none() {
     let parse = |account, pairs: &[(&str, &str)]| {
         let mut headers = HeaderMap::new();
-        headers.insert("x-ms-session-token", http::HeaderValue::from_static("0:-1#7"));
+        headers.insert(
+            "x-ms-session-token",
+            http::HeaderValue::from_static("0:-1#7"),
+        );
         for (name, value) in pairs {
             let name = HeaderName::from_bytes(name.as_bytes()).expect("a name");
             headers.insert(name, http::HeaderValue::from_str(value).expect("a value"));
         }
         Ask::parse(&headers, account)
     };
-    let counts = |account, pairs: &[(&str, &str)]| parse(account, pairs).expect("it parses").session().is_some();
-    for (account, token_counts) in Consistency::ALL.into_iter().zip([true, true, true, false, false]) {
+    let counts = |account, pairs: &[(&str, &str)]| {
+        parse(account, pairs)
+            .expect("it parses")
+            .session()
+            .is_some()
+    };
+    for (account, token_counts) in Consistency::ALL
+        .into_iter()
+        .zip([true, true, true, false, false])
+    {
         assert_eq!(counts(account, &[]), token_counts, "{account:?}");
         // Every level may be asked for by name, and each weaker one; none that is stronger.
         for level in Consistency::ALL {
             let asked = parse(account, &[("x-ms-consistency-level", level.name())]);
-            assert_eq!(asked.map_err(|e| e.status()).err(), (level < account).then_some(400), "{account:?} {level:?}");
+            assert_eq!(
+                asked.map_err(|e| e.status()).err(),
+                (level < account).then_some(400),
+                "{account:?} {level:?}"
+            );
         }
         let strategy = |name| parse(account, &[("x-ms-cosmos-read-consistency-strategy", name)]);
-        assert_eq!(strategy("GlobalStrong").is_ok(), account == Consistency::Strong);
+        assert_eq!(
+            strategy("GlobalStrong").is_ok(),
+            account == Consistency::Strong
+        );
         assert!(strategy("LatestCommitted").is_ok());
-        assert!(counts(account, &[("x-ms-cosmos-read-consistency-strategy", "Session")]));
-        assert!(!counts(account, &[("x-ms-cosmos-read-consistency-strategy", "Eventual")]));
+        assert!(counts(
+            account,
+            &[("x-ms-cosmos-read-consistency-strategy", "Session")]
+        ));
+        assert!(!counts(
+            account,
+            &[("x-ms-cosmos-read-consistency-strategy", "Eventual")]
+        ));
     }
 }
 
 #[test]
 fn a_range_is_named_with_or_without_its_container() {
-    let range = |text| ask(&[("x-ms-documentdb-partitionkeyrangeid", text)]).map(|a| a.range.expect("a range"));
-    assert_eq!(range("0").expect("it parses"), RangeName { container: None, id: Some(0) });
-    let with = RangeName { container: Some("hy5tAOrJ4DU=".into()), id: Some(3) };
+    let range = |text| {
+        ask(&[("x-ms-documentdb-partitionkeyrangeid", text)]).map(|a| a.range.expect("a range"))
+    };
+    assert_eq!(
+        range("0").expect("it parses"),
+        RangeName {
+            container: None,
+            id: Some(0)
+        }
+    );
+    let with = RangeName {
+        container: Some("hy5tAOrJ4DU=".into()),
+        id: Some(3),
+    };
     assert_eq!(range("hy5tAOrJ4DU=,3").expect("it parses"), with);
     assert_eq!(range("99999999999").expect("it parses").id, None);
     assert_eq!(range("first").expect_err("no number").status(), 400);
@@ -123,23 +202,40 @@ fn a_range_is_named_with_or_without_its_container() {
 #[test]
 fn throughput_follows_the_steps_of_the_service() {
     let manual = |text| ask(&[("x-ms-offer-throughput", text)]).map(|a| a.throughput());
-    assert_eq!(manual("400").expect("it parses"), Some(Throughput::Manual(400)));
+    assert_eq!(
+        manual("400").expect("it parses"),
+        Some(Throughput::Manual(400))
+    );
     for bad in ["300", "450", "1000100", "many"] {
         assert!(manual(bad).is_err(), "{bad}");
     }
-    let autoscale = |text| ask(&[("x-ms-cosmos-offer-autopilot-settings", text)]).map(|a| a.throughput());
-    let settings = r#"{"maxThroughput":4000,"autoUpgradePolicy":{"throughputPolicy":{"incrementPercent":0}}}"#;
+    let autoscale =
+        |text| ask(&[("x-ms-cosmos-offer-autopilot-settings", text)]).map(|a| a.throughput());
+    let settings =
+        r#"{"maxThroughput":4000,"autoUpgradePolicy":{"throughputPolicy":{"incrementPercent":0}}}"#;
     assert_eq!(
         autoscale(settings).expect("it parses"),
-        Some(Throughput::Autoscale { max: 4000, increment_percent: 0 })
+        Some(Throughput::Autoscale {
+            max: 4000,
+            increment_percent: 0
+        })
     );
-    let rising = r#"{"maxThroughput":1000,"autoUpgradePolicy":{"throughputPolicy":{"incrementPercent":3}}}"#;
-    let risen = Throughput::Autoscale { max: 1000, increment_percent: 3 };
+    let rising =
+        r#"{"maxThroughput":1000,"autoUpgradePolicy":{"throughputPolicy":{"incrementPercent":3}}}"#;
+    let risen = Throughput::Autoscale {
+        max: 1000,
+        increment_percent: 3,
+    };
     assert_eq!(autoscale(rising).expect("it parses"), Some(risen));
     let too_low = autoscale(r#"{"maxThroughput":-200}"#).expect_err("it is too low");
     let told = "Requested throughput -200 is less than required minimum throughput 1000";
     assert!(too_low.told().contains(told), "{too_low}");
-    for bad in [r#"{"maxThroughput":1500}"#, "{}", "4000", r#"{"maxThroughput":1001000}"#] {
+    for bad in [
+        r#"{"maxThroughput":1500}"#,
+        "{}",
+        "4000",
+        r#"{"maxThroughput":1001000}"#,
+    ] {
         assert!(autoscale(bad).is_err(), "{bad}");
     }
     let both = [
@@ -147,7 +243,13 @@ fn throughput_follows_the_steps_of_the_service() {
         ("x-ms-cosmos-migrate-offer-to-manual-throughput", "true"),
     ];
     refused(&both);
-    refused(&[("x-ms-offer-throughput", "400"), ("x-ms-cosmos-offer-autopilot-settings", r#"{"maxThroughput":4000}"#)]);
+    refused(&[
+        ("x-ms-offer-throughput", "400"),
+        (
+            "x-ms-cosmos-offer-autopilot-settings",
+            r#"{"maxThroughput":4000}"#,
+        ),
+    ]);
 }
 
 #[test]
@@ -155,7 +257,10 @@ fn one_trigger_of_each_kind_at_most() {
     let a = ask(&[("x-ms-documentdb-pre-trigger-include", "check")]).expect("it parses");
     assert_eq!(a.pre_trigger.as_deref(), Some("check"));
     refused(&[("x-ms-documentdb-pre-trigger-include", "one,two")]);
-    let a = ask(&[("x-ms-documentdb-pre-trigger-include", "check"), ("x-ms-documentdb-pre-trigger-exclude", "check")]);
+    let a = ask(&[
+        ("x-ms-documentdb-pre-trigger-include", "check"),
+        ("x-ms-documentdb-pre-trigger-exclude", "check"),
+    ]);
     assert_eq!(a.expect("it parses").pre_trigger, None);
 }
 
@@ -169,18 +274,32 @@ fn a_query_is_answered_in_text_if_the_client_reads_text() {
     const READS: &str = "x-ms-cosmos-supported-serialization-formats";
     const DEMANDS: &str = "x-ms-documentdb-content-serialization-format";
     let binary = |pairs: &[(&str, &str)]| ask(pairs).expect("it parses").wants_binary();
-    for text in ["jsontext", "JsonText, CosmosBinary", "JsonText,CosmosBinary, HybridRow", "HybridRow,JSONTEXT"] {
+    for text in [
+        "jsontext",
+        "JsonText, CosmosBinary",
+        "JsonText,CosmosBinary, HybridRow",
+        "HybridRow,JSONTEXT",
+    ] {
         assert!(!binary(&[(READS, text)]), "{text}");
     }
     for text in ["COSMOSBINARY", "CosmosBinary, HybridRow"] {
         assert!(binary(&[(READS, text)]), "{text}");
     }
     assert!(!binary(&[(DEMANDS, "JsonText"), (READS, "CosmosBinary")]));
-    assert!(binary(&[(DEMANDS, "CosmosBinary"), (READS, "JsonText,CosmosBinary")]));
+    assert!(binary(&[
+        (DEMANDS, "CosmosBinary"),
+        (READS, "JsonText,CosmosBinary")
+    ]));
     assert!(!binary(&[]));
-    for bad in
-        ["Invalid value", ", ,", ",,", "JsonText CosmosBinary", ",JsonText|CosmosBinary", "Json,Text", "JsonText, "]
-    {
+    for bad in [
+        "Invalid value",
+        ", ,",
+        ",,",
+        "JsonText CosmosBinary",
+        ",JsonText|CosmosBinary",
+        "Json,Text",
+        "JsonText, ",
+    ] {
         // An HTTP field has no blanks at its end, so the comma is the last character.
         refused(&[(READS, bad)]);
     }
@@ -192,9 +311,18 @@ fn a_change_feed_has_two_modes_and_all_versions_one_form() {
     let form = ("x-ms-cosmos-changefeed-wire-format-version", "2021-09-15");
     let mode = |pairs: &[(&str, &str)]| ask(pairs).expect("it parses").change_feed;
     assert_eq!(mode(&[]), None);
-    assert_eq!(mode(&[("a-im", "Incremental feed")]), Some(FeedMode::LatestVersion));
-    assert_eq!(mode(&[("a-im", "Incremental Feed"), form]), Some(FeedMode::LatestVersion));
-    assert_eq!(mode(&[("a-im", "full-fidelity feed"), form]), Some(FeedMode::AllVersions));
+    assert_eq!(
+        mode(&[("a-im", "Incremental feed")]),
+        Some(FeedMode::LatestVersion)
+    );
+    assert_eq!(
+        mode(&[("a-im", "Incremental Feed"), form]),
+        Some(FeedMode::LatestVersion)
+    );
+    assert_eq!(
+        mode(&[("a-im", "full-fidelity feed"), form]),
+        Some(FeedMode::AllVersions)
+    );
     assert!(refused(&[("a-im", "Full-Fidelity Feed")]).contains("2021-09-15"));
     assert!(refused(&[("a-im", "Some Feed")]).contains("Incremental Feed, Full-Fidelity Feed"));
     refused(&[("a-im", "Full-Fidelity Feed"), (form.0, "2020-01-01")]);
@@ -202,17 +330,23 @@ fn a_change_feed_has_two_modes_and_all_versions_one_form() {
 
 #[test]
 fn priorities_and_buckets_are_checked() {
-    for (name, good, bad) in
-        [("x-ms-cosmos-priority-level", "Low", "Middle"), ("x-ms-cosmos-throughput-bucket", "5", "6")]
-    {
+    for (name, good, bad) in [
+        ("x-ms-cosmos-priority-level", "Low", "Middle"),
+        ("x-ms-cosmos-throughput-bucket", "5", "6"),
+    ] {
         assert!(ask(&[(name, good)]).is_ok());
-        assert!(refused(&[(name, bad)]).contains(&format!("specified for the header '{name}' is invalid.")));
+        assert!(
+            refused(&[(name, bad)])
+                .contains(&format!("specified for the header '{name}' is invalid."))
+        );
     }
 }
 
 #[test]
 fn a_partition_key_may_be_real_utf8() {
-    let key = ask(&[("x-ms-documentdb-partitionkey", "[\"ü\"]")]).expect("it parses").partition_key;
+    let key = ask(&[("x-ms-documentdb-partitionkey", "[\"ü\"]")])
+        .expect("it parses")
+        .partition_key;
     assert_eq!(key.expect("a key").components().len(), 1);
     refused(&[("x-ms-documentdb-partitionkey", "ü")]);
 }
@@ -221,9 +355,22 @@ fn a_partition_key_may_be_real_utf8() {
 fn a_priority_and_a_bucket_go_with_the_request() {
     let manner = |pairs| ask(pairs).expect("it parses").manner;
     assert_eq!(manner(&[]), Manner::default());
-    assert_eq!(manner(&[("x-ms-cosmos-priority-level", "Low")]).priority, Priority::Low);
-    assert_eq!(manner(&[("x-ms-cosmos-priority-level", "high")]).priority, Priority::High);
-    assert_eq!(manner(&[("x-ms-cosmos-throughput-bucket", "5")]).bucket, Bucket::new(5));
-    assert!(refused(&[("x-ms-cosmos-priority-level", "Middle")]).contains("x-ms-cosmos-priority-level"));
-    assert!(refused(&[("x-ms-cosmos-throughput-bucket", "6")]).contains("specified for the header"));
+    assert_eq!(
+        manner(&[("x-ms-cosmos-priority-level", "Low")]).priority,
+        Priority::Low
+    );
+    assert_eq!(
+        manner(&[("x-ms-cosmos-priority-level", "high")]).priority,
+        Priority::High
+    );
+    assert_eq!(
+        manner(&[("x-ms-cosmos-throughput-bucket", "5")]).bucket,
+        Bucket::new(5)
+    );
+    assert!(
+        refused(&[("x-ms-cosmos-priority-level", "Middle")]).contains("x-ms-cosmos-priority-level")
+    );
+    assert!(
+        refused(&[("x-ms-cosmos-throughput-bucket", "6")]).contains("specified for the header")
+    );
 }

@@ -11,17 +11,26 @@ pub(crate) struct Value<'a> {
 impl Value<'_> {
     /// A part of the value, under the same header.
     pub(crate) fn with<'b>(&self, text: &'b str) -> Value<'b> {
-        Value { name: self.name, text }
+        Value {
+            name: self.name,
+            text,
+        }
     }
 
     /// A 400 that names the header and the value.
     pub(crate) fn invalid(&self, expected: &str) -> Error {
-        Error::bad(format!("The value '{}' specified for the header '{}' is invalid. {expected}", self.text, self.name))
+        Error::bad(format!(
+            "The value '{}' specified for the header '{}' is invalid. {expected}",
+            self.text, self.name
+        ))
     }
 
     /// A 400 that says that what is asked for is not offered.
     pub(crate) fn refused(&self) -> Error {
-        Error::unsupported(format_args!("The value '{}' of the header '{}'", self.text, self.name))
+        Error::unsupported(format_args!(
+            "The value '{}' of the header '{}'",
+            self.text, self.name
+        ))
     }
 
     /// Booleans come in every spelling.
@@ -41,20 +50,31 @@ impl Value<'_> {
             .parse()
             .ok()
             .filter(|n| (least..=most).contains(n))
-            .ok_or_else(|| self.invalid(&format!("It must be a whole number from {least} to {most}.")))
+            .ok_or_else(|| {
+                self.invalid(&format!(
+                    "It must be a whole number from {least} to {most}."
+                ))
+            })
     }
 
     /// One of these words, in any case of letters.
     pub(crate) fn one_of<T: Copy>(&self, words: &[(&str, T)]) -> Result<T> {
-        words.iter().find(|(word, _)| word.eq_ignore_ascii_case(self.text)).map(|(_, t)| *t).ok_or_else(|| {
-            let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-            self.invalid(&format!("It must be one of: {}.", words.join(", ")))
-        })
+        words
+            .iter()
+            .find(|(word, _)| word.eq_ignore_ascii_case(self.text))
+            .map(|(_, t)| *t)
+            .ok_or_else(|| {
+                let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+                self.invalid(&format!("It must be one of: {}.", words.join(", ")))
+            })
     }
 
     /// The parts of a list separated by commas.
     pub(crate) fn list(&self) -> impl Iterator<Item = &str> {
-        self.text.split(',').map(str::trim).filter(|part| !part.is_empty())
+        self.text
+            .split(',')
+            .map(str::trim)
+            .filter(|part| !part.is_empty())
     }
 
     /// At most one name of a list.

@@ -15,9 +15,14 @@ fn write_operation(operation: &Operation) -> Vec<u8> {
         operation.resource_body.as_deref(),
     ];
     let fixed = [operation.operation_type, operation.resource_type];
-    let present = fixed.iter().map(Option::is_some).chain(variable.iter().map(Option::is_some));
+    let present = fixed
+        .iter()
+        .map(Option::is_some)
+        .chain(variable.iter().map(Option::is_some));
     row.put_u8(present.zip(0..).map(|(is, bit)| u8::from(is) << bit).sum());
-    fixed.iter().for_each(|number| row.put_i32_le(number.unwrap_or(0)));
+    fixed
+        .iter()
+        .for_each(|number| row.put_i32_le(number.unwrap_or(0)));
     for bytes in variable.into_iter().flatten() {
         put_varint(&mut row, bytes.len() as u64);
         row.put_slice(bytes);
@@ -26,7 +31,11 @@ fn write_operation(operation: &Operation) -> Vec<u8> {
     if let Some(minimal) = operation.minimal {
         row.put_slice(&[if minimal { 3 } else { 2 }, 12]);
     }
-    let texts = [(8, &operation.indexing_directive), (9, &operation.if_match), (10, &operation.if_none_match)];
+    let texts = [
+        (8, &operation.indexing_directive),
+        (9, &operation.if_match),
+        (10, &operation.if_none_match),
+    ];
     for (path, text) in texts {
         let Some(text) = text else { continue };
         row.put_slice(&[20, path]);
@@ -43,12 +52,21 @@ fn write_operation(operation: &Operation) -> Vec<u8> {
 fn write_operations(operations: &[Operation]) -> Bytes {
     let mut stream = Vec::new();
     write_segment(&mut stream);
-    operations.iter().for_each(|operation| write_record(&mut stream, &write_operation(operation)));
+    operations
+        .iter()
+        .for_each(|operation| write_record(&mut stream, &write_operation(operation)));
     stream.into()
 }
 
 /// What a client reads of an answer: status, sub-status, etag, body, retry, charge.
-type Seen = (i32, i32, Option<String>, Option<Bytes>, Option<u32>, Option<f64>);
+type Seen = (
+    i32,
+    i32,
+    Option<String>,
+    Option<Bytes>,
+    Option<u32>,
+    Option<f64>,
+);
 
 fn read_answers(stream: &Bytes) -> Read<Vec<Seen>> {
     let mut reader = Reader(stream.clone());
@@ -83,8 +101,10 @@ fn refusal(stream: &[u8]) -> String {
 /// A create, byte by byte from the description of the form.
 const CREATE: &[u8] = &[
     0x81, 0xF0, 0xD8, 0xFF, 0x7F, 0x01, 10, 0, 0, 0, // segment of ten bytes
-    0x81, 0xF1, 0xD8, 0xFF, 0x7F, 29, 0, 0, 0, 0x4F, 0x57, 0xCF, 0x22, // record: length, checksum by zlib
-    0x81, 0x70, 0x54, 0xE1, 0x7F, 0x47, // operationType, resourceType, partitionKey, resourceBody
+    0x81, 0xF1, 0xD8, 0xFF, 0x7F, 29, 0, 0, 0, 0x4F, 0x57, 0xCF,
+    0x22, // record: length, checksum by zlib
+    0x81, 0x70, 0x54, 0xE1, 0x7F,
+    0x47, // operationType, resourceType, partitionKey, resourceBody
     0, 0, 0, 0, 2, 0, 0, 0, // create, item
     5, b'[', b'"', b'p', b'"', b']', // partitionKey
     2, b'{', b'}', // resourceBody
@@ -103,17 +123,28 @@ fn a_create_is_read_byte_by_byte() {
         minimal: Some(true),
         ..Operation::default()
     };
-    assert_eq!(read_operations(&Bytes::from_static(CREATE)).expect("a batch"), [wanted]);
+    assert_eq!(
+        read_operations(&Bytes::from_static(CREATE)).expect("a batch"),
+        [wanted]
+    );
 }
 
 #[test]
 fn what_is_wrong_is_named_with_its_record() {
-    let good =
-        Operation { operation_type: Some(2), resource_type: Some(2), id: Some("a".into()), ..Operation::default() };
+    let good = Operation {
+        operation_type: Some(2),
+        resource_type: Some(2),
+        id: Some("a".into()),
+        ..Operation::default()
+    };
     let stream = write_operations(&[good.clone(), good.clone()]);
     let mut damaged = stream.to_vec();
     *damaged.last_mut().expect("bytes") ^= 1;
-    assert!(refusal(&damaged).contains("record 2 does not have its checksum"), "{}", refusal(&damaged));
+    assert!(
+        refusal(&damaged).contains("record 2 does not have its checksum"),
+        "{}",
+        refusal(&damaged)
+    );
     assert!(refusal(&stream[..stream.len() - 1]).contains("record 2 ends too early"));
     assert!(refusal(b"").contains("its segment ends too early"));
     assert!(refusal(b"[]").contains("its segment is no row"));
@@ -127,9 +158,21 @@ fn what_is_wrong_is_named_with_its_record() {
     assert!(with(&[7, 12, 0, 0, 0, 0]).contains("of another type"));
     assert!(with(&[3, 12, 2, 12]).contains("has a member twice"));
     assert!(with(&[20, 9, 1, 0xFF]).contains("not UTF-8"));
-    assert!(with(&[3, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x7F]).contains("too long"));
-    assert!(with(&[20, 9, 0xFF, 0xFF, 0xFF, 0xFF, 0x0F]).contains("ends too early"), "a length beyond all bytes");
-    assert!(read_operations(&write_operations(&[])).expect("an empty batch").is_empty());
+    assert!(
+        with(&[
+            3, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x7F
+        ])
+        .contains("too long")
+    );
+    assert!(
+        with(&[20, 9, 0xFF, 0xFF, 0xFF, 0xFF, 0x0F]).contains("ends too early"),
+        "a length beyond all bytes"
+    );
+    assert!(
+        read_operations(&write_operations(&[]))
+            .expect("an empty batch")
+            .is_empty()
+    );
 }
 
 #[test]
@@ -137,16 +180,25 @@ fn a_segment_may_carry_more_than_its_length() {
     let mut stream = write_operations(&[Operation::default()]).to_vec();
     stream[6] = 13;
     stream.splice(10..10, [2, b'h', b'i']);
-    assert_eq!(read_operations(&stream.into()).expect("a batch"), [Operation::default()]);
+    assert_eq!(
+        read_operations(&stream.into()).expect("a batch"),
+        [Operation::default()]
+    );
 }
 
 #[test]
 fn answers_are_written_byte_by_byte() {
-    let answer = Answer { status: 201, etag: Some("\"e\""), body: Some(b"{}"), charge: 1.0, ..Answer::default() };
+    let answer = Answer {
+        status: 201,
+        etag: Some("\"e\""),
+        body: Some(b"{}"),
+        charge: 1.0,
+        ..Answer::default()
+    };
     let stream = write_answers([answer].into_iter());
     let row: &[u8] = &[
-        0x81, 0x71, 0x54, 0xE1, 0x7F, 0x0D, 201, 0, 0, 0, 0, 0, 0, 0, 3, b'"', b'e', b'"', 2, b'{', b'}', 16, 6, 0, 0,
-        0, 0, 0, 0, 0xF0, 0x3F,
+        0x81, 0x71, 0x54, 0xE1, 0x7F, 0x0D, 201, 0, 0, 0, 0, 0, 0, 0, 3, b'"', b'e', b'"', 2, b'{',
+        b'}', 16, 6, 0, 0, 0, 0, 0, 0, 0xF0, 0x3F,
     ];
     assert_eq!(stream[23..], *row);
     assert_eq!(stream[..10], CREATE[..10]);
@@ -165,7 +217,13 @@ fn bytes() -> impl Strategy<Value = Option<Bytes>> {
 fn operation() -> impl Strategy<Value = Operation> {
     let fixed = (any::<Option<i32>>(), any::<Option<i32>>());
     let variable = (text(), bytes(), text(), bytes(), bytes());
-    let sparse = (text(), text(), text(), any::<Option<i32>>(), any::<Option<bool>>());
+    let sparse = (
+        text(),
+        text(),
+        text(),
+        any::<Option<i32>>(),
+        any::<Option<bool>>(),
+    );
     (fixed, variable, sparse).prop_map(|(fixed, variable, sparse)| Operation {
         operation_type: fixed.0,
         resource_type: fixed.1,

@@ -7,7 +7,8 @@ use crate::hybrid_row;
 use crate::reply::{Reply, retry_after_ms};
 use bytes::Bytes;
 use orrery_engine::request::{
-    BatchAction, BatchAnswer, BatchMode, BatchOperation, BatchReply, Body, Outcome, ReadReply, WriteOperation,
+    BatchAction, BatchAnswer, BatchMode, BatchOperation, BatchReply, Body, Outcome, ReadReply,
+    WriteOperation,
 };
 use orrery_engine::{Container, Engine};
 use orrery_model::json::write_string;
@@ -16,19 +17,27 @@ use orrery_model::{Error, Json, Object, Result};
 
 pub(super) fn run(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
     let mode = mode(call, container)?;
-    let read = if is_in_rows(call) { row_batches::read } else { read };
+    let read = if is_in_rows(call) {
+        row_batches::read
+    } else {
+        read
+    };
     let operations = read(&call.body, call.ask.minimal)?;
-    Ok(match engine.batch(container, &mode, operations, call.ask.reading()) {
-        Ok(pending) => Step::Batch(pending),
-        Err(refused) => Step::Reply(finish(call, *refused)),
-    })
+    Ok(
+        match engine.batch(container, &mode, operations, call.ask.reading()) {
+            Ok(pending) => Step::Batch(pending),
+            Err(refused) => Step::Reply(finish(call, *refused)),
+        },
+    )
 }
 
 /// The answer to a batch whose writes are durable: 200 if every operation succeeded, else 207.
 pub(crate) fn finish(call: &Call, outcome: Outcome<BatchAnswer>) -> Reply {
     Reply::of(outcome, |answer| {
         let entries: Vec<Entry<'_>> = answer.results.iter().map(Entry::of).collect();
-        let good = entries.iter().all(|entry| (200..300).contains(&entry.status));
+        let good = entries
+            .iter()
+            .all(|entry| (200..300).contains(&entry.status));
         let status = if good { 200 } else { 207 };
         if is_in_rows(call) {
             Reply::bytes(status, row_batches::write(&entries))
@@ -61,7 +70,11 @@ fn mode(call: &Call, container: &Container) -> Result<BatchMode> {
         return call.required_key(container).map(BatchMode::Atomic);
     }
     let key = call.optional_key(container).cloned();
-    Ok(BatchMode::Each { range: call.range_id(container)?, key, continue_on_error: call.ask.batch_continue_on_error })
+    Ok(BatchMode::Each {
+        range: call.range_id(container)?,
+        key,
+        continue_on_error: call.ask.batch_continue_on_error,
+    })
 }
 
 /// The operations of a body.
@@ -70,17 +83,23 @@ fn mode(call: &Call, container: &Container) -> Result<BatchMode> {
 /// 400 for anything that is no list of operations.
 fn read(body: &Bytes, minimal: bool) -> Result<Vec<BatchOperation>> {
     let Json::Array(operations) = parse_body(body)? else {
-        return Err(Error::bad("The body of a batch must be an array of operations."));
+        return Err(Error::bad(
+            "The body of a batch must be an array of operations.",
+        ));
     };
     let operation = |(json, number): (Json, usize)| match json {
         Json::Object(members) => operation(Members { members, number }, minimal),
-        _ => Err(Error::bad(format!("Operation {number} of the batch is not an object."))),
+        _ => Err(Error::bad(format!(
+            "Operation {number} of the batch is not an object."
+        ))),
     };
     operations.into_iter().zip(1..).map(operation).collect()
 }
 
 fn operation(mut members: Members, minimal: bool) -> Result<BatchOperation> {
-    let named = members.text("operationType")?.ok_or_else(|| members.invalid("operationType"))?;
+    let named = members
+        .text("operationType")?
+        .ok_or_else(|| members.invalid("operationType"))?;
     // A create may name the id that stands in its item too.
     let id = members.text("id")?;
     let id = || id.clone().ok_or_else(|| members.invalid("id"));
@@ -103,7 +122,10 @@ fn operation(mut members: Members, minimal: bool) -> Result<BatchOperation> {
         partition_key: members.key()?,
         if_match: members.text("ifMatch")?,
         if_none_match: members.text("ifNoneMatch")?,
-        leave_out_of_index: leaves_out_of_index(members.text("indexingDirective")?.as_deref(), members.number)?,
+        leave_out_of_index: leaves_out_of_index(
+            members.text("indexingDirective")?.as_deref(),
+            members.number,
+        )?,
         minimal: minimal | members.flag("minimalReturnPreference")?,
         ..BatchOperation::new(action, body)
     })
@@ -119,7 +141,9 @@ struct Members {
 impl Members {
     /// A member; null is none.
     fn take(&mut self, name: &str) -> Option<Json> {
-        self.members.remove(name).filter(|value| !matches!(value, Json::Null))
+        self.members
+            .remove(name)
+            .filter(|value| !matches!(value, Json::Null))
     }
 
     fn text(&mut self, name: &'static str) -> Result<Option<String>> {
@@ -155,7 +179,9 @@ impl Members {
 
 /// The error for a member of the operation with this number, counted from 1.
 pub(super) fn invalid(name: &str, number: usize) -> Error {
-    Error::bad(format!("The member '{name}' of operation {number} of the batch is missing or invalid."))
+    Error::bad(format!(
+        "The member '{name}' of operation {number} of the batch is missing or invalid."
+    ))
 }
 
 /// What the `indexingDirective` of an operation says.
@@ -173,7 +199,9 @@ pub(super) fn leaves_out_of_index(directive: Option<&str>, number: usize) -> Res
 /// # Errors
 /// 400 by name if an operation has a time to live beside its item.
 pub(super) fn refuse_time_to_live(has_one: bool) -> Result<()> {
-    let refusal = || Error::unsupported("A time to live beside the item of an operation (timeToLiveInSeconds)");
+    let refusal = || {
+        Error::unsupported("A time to live beside the item of an operation (timeToLiveInSeconds)")
+    };
     if has_one { Err(refusal()) } else { Ok(()) }
 }
 
@@ -193,10 +221,19 @@ impl<'a> Entry<'a> {
             Ok(BatchReply::Read(ReadReply::NotModified { etag })) => (304, Some(etag), None),
             Ok(BatchReply::Written(written)) => match &written.etag {
                 None => (204, None, None),
-                etag => (if written.created { 201 } else { 200 }, etag.as_ref(), written.item.as_ref()),
+                etag => (
+                    if written.created { 201 } else { 200 },
+                    etag.as_ref(),
+                    written.item.as_ref(),
+                ),
             },
         };
-        Entry { status, outcome, etag: etag.map(String::as_str), body }
+        Entry {
+            status,
+            outcome,
+            etag: etag.map(String::as_str),
+            body,
+        }
     }
 
     /// Milliseconds after which a retry may succeed, if waiting helps.
@@ -207,7 +244,10 @@ impl<'a> Entry<'a> {
     /// As a JSON object; what there is not is left out.
     fn write(&self, out: &mut Vec<u8>) {
         let mut name = |text: String| out.extend_from_slice(text.as_bytes());
-        name(format!(r#"{{"statusCode":{},"requestCharge":{}"#, self.status, self.outcome.charge));
+        name(format!(
+            r#"{{"statusCode":{},"requestCharge":{}"#,
+            self.status, self.outcome.charge
+        ));
         if let Err(error) = &self.outcome.result {
             if error.sub_status() != 0 {
                 name(format!(r#","subStatusCode":{}"#, error.sub_status()));

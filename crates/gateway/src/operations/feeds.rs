@@ -12,27 +12,53 @@ use orrery_model::{Error, Result, Rid};
 use std::sync::Arc;
 
 pub(super) fn list_databases(engine: &Engine, call: &Call) -> Result<Step> {
-    Ok(Step::Reply(page(None, Rows::Databases, engine.list(Feed::Databases, &call.page()))))
+    Ok(Step::Reply(page(
+        None,
+        Rows::Databases,
+        engine.list(Feed::Databases, &call.page()),
+    )))
 }
 
 pub(super) fn list_offers(engine: &Engine, call: &Call) -> Result<Step> {
-    Ok(Step::Reply(page(None, Rows::Offers, engine.list(Feed::Offers, &call.page()))))
+    Ok(Step::Reply(page(
+        None,
+        Rows::Offers,
+        engine.list(Feed::Offers, &call.page()),
+    )))
 }
 
-pub(super) fn list_containers(engine: &Engine, call: &Call, database: &Arc<Database>) -> Result<Step> {
+pub(super) fn list_containers(
+    engine: &Engine,
+    call: &Call,
+    database: &Arc<Database>,
+) -> Result<Step> {
     let outcome = engine.list(Feed::Containers(database), &call.page());
-    Ok(Step::Reply(page(Some(database.rid()), Rows::Containers, outcome)))
+    Ok(Step::Reply(page(
+        Some(database.rid()),
+        Rows::Containers,
+        outcome,
+    )))
 }
 
 pub(super) fn list_scripts(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
-    let Target::Scripts(kind) = call.target else { return Err(Error::not_found()) };
+    let Target::Scripts(kind) = call.target else {
+        return Err(Error::not_found());
+    };
     let outcome = engine.list(Feed::Scripts(container, kind), &call.page());
-    Ok(Step::Reply(page(Some(container.rid()), Rows::Scripts(kind), outcome)))
+    Ok(Step::Reply(page(
+        Some(container.rid()),
+        Rows::Scripts(kind),
+        outcome,
+    )))
 }
 
 pub(super) fn list_conflicts(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
     let outcome = engine.list(Feed::Conflicts(container), &call.page());
-    Ok(Step::Reply(page(Some(container.rid()), Rows::Conflicts, outcome)))
+    Ok(Step::Reply(page(
+        Some(container.rid()),
+        Rows::Conflicts,
+        outcome,
+    )))
 }
 
 /// There is one write region, so there are no conflicts.
@@ -43,7 +69,11 @@ pub(super) fn no_such_conflict(_: &Engine, _: &Call, _: &Container) -> Result<St
 pub(super) fn read_items(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
     let scope = call.feed_scope(container)?;
     let outcome = engine.read_feed(container, &scope, &call.page(), call.ask.reading());
-    Ok(Step::Reply(page(Some(container.rid()), Rows::Items, outcome)))
+    Ok(Step::Reply(page(
+        Some(container.rid()),
+        Rows::Items,
+        outcome,
+    )))
 }
 
 pub(super) fn page(owner: Option<Rid>, rows: Rows, outcome: Outcome<Page>) -> Reply {
@@ -56,10 +86,15 @@ pub(super) fn page(owner: Option<Rid>, rows: Rows, outcome: Outcome<Page>) -> Re
 /// A page of changes, or 304. Both carry the etag to go on from and a count: clients read them either way.
 pub(super) fn change_feed(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
     let scope = call.feed_scope(container)?;
-    let start = feed_start(call.ask.if_none_match.as_deref(), call.ask.if_modified_since)?;
+    let start = feed_start(
+        call.ask.if_none_match.as_deref(),
+        call.ask.if_modified_since,
+    )?;
     let (most, options) = (call.ask.max_items.limit(), call.ask.reading());
     let outcome = match call.ask.change_feed {
-        Some(FeedMode::AllVersions) => engine.all_versions_feed(container, &scope, &start, most, options),
+        Some(FeedMode::AllVersions) => {
+            engine.all_versions_feed(container, &scope, &start, most, options)
+        }
         _ => engine.change_feed(container, &scope, &start, most, options),
     };
     Ok(Step::Reply(Reply::of(outcome, |page| {
@@ -67,9 +102,14 @@ pub(super) fn change_feed(engine: &Engine, call: &Call, container: &Container) -
         let reply = if page.rows.is_empty() && !page.cut {
             Reply::empty(304)
         } else {
-            Reply::json(200, envelope(Some(container.rid()), Rows::Items, &page.rows))
+            Reply::json(
+                200,
+                envelope(Some(container.rid()), Rows::Items, &page.rows),
+            )
         };
-        reply.with_etag(&format!("\"{}\"", page.continue_after)).with_rows(page.rows.len(), None)
+        reply
+            .with_etag(&format!("\"{}\"", page.continue_after))
+            .with_rows(page.rows.len(), None)
     })))
 }
 
@@ -77,13 +117,18 @@ pub(super) fn change_feed(engine: &Engine, call: &Call, container: &Container) -
 fn feed_start(if_none_match: Option<&str>, if_modified_since: Option<i64>) -> Result<FeedStart> {
     match (if_none_match, if_modified_since) {
         (Some("*"), _) => Ok(FeedStart::Now),
-        (Some(etag), _) => etag.trim_matches('"').parse().map(FeedStart::Lsn).map_err(|_| {
-            Error::bad(format!("The value '{etag}' of the header 'If-None-Match' is no etag of a change feed."))
-        }),
+        (Some(etag), _) => etag
+            .trim_matches('"')
+            .parse()
+            .map(FeedStart::Lsn)
+            .map_err(|_| {
+                Error::bad(format!(
+                    "The value '{etag}' of the header 'If-None-Match' is no etag of a change feed."
+                ))
+            }),
         // Everything is younger than 1970.
-        (None, Some(seconds)) => {
-            Ok(u64::try_from(seconds).map_or(FeedStart::Beginning, |seconds| FeedStart::After { seconds }))
-        }
+        (None, Some(seconds)) => Ok(u64::try_from(seconds)
+            .map_or(FeedStart::Beginning, |seconds| FeedStart::After { seconds })),
         (None, None) => Ok(FeedStart::Beginning),
     }
 }
@@ -105,11 +150,19 @@ mod tests {
 
     #[test]
     fn a_concrete_etag_wins_over_a_time() {
-        assert_eq!(feed_start(Some("\"3\""), Some(5)).expect("a start"), FeedStart::Lsn(3));
+        assert_eq!(
+            feed_start(Some("\"3\""), Some(5)).expect("a start"),
+            FeedStart::Lsn(3)
+        );
     }
 
     #[test]
     fn an_etag_that_is_no_number_is_refused() {
-        assert_eq!(feed_start(Some("\"00000100-0000\""), None).expect_err("no number").status(), 400);
+        assert_eq!(
+            feed_start(Some("\"00000100-0000\""), None)
+                .expect_err("no number")
+                .status(),
+            400
+        );
     }
 }

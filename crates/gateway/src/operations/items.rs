@@ -10,7 +10,13 @@ use orrery_model::Result;
 pub(super) fn read(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
     let key = call.required_key(container)?;
     let id = call.child_id(engine)?;
-    let outcome = engine.read_item(container, &key, id, call.ask.if_none_match.as_deref(), call.ask.reading());
+    let outcome = engine.read_item(
+        container,
+        &key,
+        id,
+        call.ask.if_none_match.as_deref(),
+        call.ask.reading(),
+    );
     Ok(Step::Reply(Reply::of(outcome, |reply| match reply {
         ReadReply::Item { body, etag } => Reply::json(200, body).with_etag(&etag),
         ReadReply::NotModified { etag } => Reply::empty(304).with_etag(&etag),
@@ -26,25 +32,49 @@ pub(super) fn upsert(engine: &Engine, call: &Call, container: &Container) -> Res
 }
 
 pub(super) fn replace(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
-    write(engine, call, container, &WriteOperation::Replace(call.path.id(2).to_owned()))
+    write(
+        engine,
+        call,
+        container,
+        &WriteOperation::Replace(call.path.id(2).to_owned()),
+    )
 }
 
 pub(super) fn patch(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
-    write(engine, call, container, &WriteOperation::Patch(call.path.id(2).to_owned()))
+    write(
+        engine,
+        call,
+        container,
+        &WriteOperation::Patch(call.path.id(2).to_owned()),
+    )
 }
 
 pub(super) fn delete(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
-    write(engine, call, container, &WriteOperation::Delete(call.path.id(2).to_owned()))
+    write(
+        engine,
+        call,
+        container,
+        &WriteOperation::Delete(call.path.id(2).to_owned()),
+    )
 }
 
 /// Deletes all items of the partition key that the header names.
-pub(super) fn delete_logical_partition(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
+pub(super) fn delete_logical_partition(
+    engine: &Engine,
+    call: &Call,
+    container: &Container,
+) -> Result<Step> {
     let key = call.required_key(container)?;
     let outcome = engine.delete_logical_partition(container, &key, call.ask.manner);
     Ok(Step::Reply(Reply::of(outcome, |()| Reply::empty(200))))
 }
 
-fn write(engine: &Engine, call: &Call, container: &Container, operation: &WriteOperation) -> Result<Step> {
+fn write(
+    engine: &Engine,
+    call: &Call,
+    container: &Container,
+    operation: &WriteOperation,
+) -> Result<Step> {
     let deletes = matches!(operation, WriteOperation::Delete(_));
     // What is there already is found by its key; what is new brings it along.
     let system_key = container.partition_key().is_system_key();
@@ -55,7 +85,11 @@ fn write(engine: &Engine, call: &Call, container: &Container, operation: &WriteO
     };
     let ask = &call.ask;
     let options = WriteOptions {
-        partition_key: if needs_key { Some(call.required_key(container)?) } else { ask.partition_key.clone() },
+        partition_key: if needs_key {
+            Some(call.required_key(container)?)
+        } else {
+            ask.partition_key.clone()
+        },
         by_rid: call.by_rid(engine),
         if_match: ask.if_match.clone(),
         leave_out_of_index: ask.leave_out_of_index,
@@ -64,17 +98,25 @@ fn write(engine: &Engine, call: &Call, container: &Container, operation: &WriteO
         manner: ask.manner,
     };
     let body = (!deletes).then_some(&call.body[..]);
-    Ok(match engine.write_item(container, operation, body, &options) {
-        Ok(pending) => Step::Write(pending),
-        Err(refused) => Step::Reply(finish(call, *refused)),
-    })
+    Ok(
+        match engine.write_item(container, operation, body, &options) {
+            Ok(pending) => Step::Write(pending),
+            Err(refused) => Step::Reply(finish(call, *refused)),
+        },
+    )
 }
 
 /// The answer to a write: the item, unless the client wants only the headers.
 pub(crate) fn finish(call: &Call, outcome: Outcome<Written>) -> Reply {
     Reply::of(outcome, |written| {
-        let Some(etag) = written.etag else { return Reply::empty(204) };
+        let Some(etag) = written.etag else {
+            return Reply::empty(204);
+        };
         let body = if call.ask.minimal { None } else { written.item };
-        Reply::json(if written.created { 201 } else { 200 }, body.unwrap_or_default()).with_etag(&etag)
+        Reply::json(
+            if written.created { 201 } else { 200 },
+            body.unwrap_or_default(),
+        )
+        .with_etag(&etag)
     })
 }

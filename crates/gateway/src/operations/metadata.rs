@@ -13,16 +13,19 @@ use std::sync::Arc;
 /// The answer that carries a resource: 201 if this request made it.
 pub(super) fn resource(outcome: Outcome<Resource>) -> Reply {
     Reply::of(outcome, |resource| {
-        Reply::json(if resource.created { 201 } else { 200 }, resource.body).with_etag(&resource.etag)
+        Reply::json(if resource.created { 201 } else { 200 }, resource.body)
+            .with_etag(&resource.etag)
     })
 }
 
 /// The answer to a read: 304 without a body if the client has the resource as it is.
 pub(super) fn read(call: &Call, outcome: Outcome<Resource>) -> Reply {
     let known = call.ask.if_none_match.as_deref();
-    Reply::of(outcome, |found| match known.is_some_and(|known| etag_matches(known, &found.etag)) {
-        true => Reply::empty(304).with_etag(&found.etag),
-        false => Reply::json(200, found.body).with_etag(&found.etag),
+    Reply::of(outcome, |found| {
+        match known.is_some_and(|known| etag_matches(known, &found.etag)) {
+            true => Reply::empty(304).with_etag(&found.etag),
+            false => Reply::json(200, found.body).with_etag(&found.etag),
+        }
     })
 }
 
@@ -38,19 +41,39 @@ pub(super) fn read_account(_: &Engine, call: &Call) -> Result<Step> {
 }
 
 pub(super) fn create_database(engine: &Engine, call: &Call) -> Result<Step> {
-    Ok(Step::Reply(resource(engine.create_database(&call.object()?, call.ask.throughput()))))
+    Ok(Step::Reply(resource(
+        engine.create_database(&call.object()?, call.ask.throughput()),
+    )))
 }
 
-pub(super) fn read_database(engine: &Engine, call: &Call, database: &Arc<Database>) -> Result<Step> {
+pub(super) fn read_database(
+    engine: &Engine,
+    call: &Call,
+    database: &Arc<Database>,
+) -> Result<Step> {
     Ok(Step::Reply(read(call, engine.read_database(database))))
 }
 
-pub(super) fn delete_database(engine: &Engine, call: &Call, database: &Arc<Database>) -> Result<Step> {
-    Ok(Step::Reply(deleted(engine.delete_database(database, call.ask.if_match.as_deref()))))
+pub(super) fn delete_database(
+    engine: &Engine,
+    call: &Call,
+    database: &Arc<Database>,
+) -> Result<Step> {
+    Ok(Step::Reply(deleted(
+        engine.delete_database(database, call.ask.if_match.as_deref()),
+    )))
 }
 
-pub(super) fn create_container(engine: &Engine, call: &Call, database: &Arc<Database>) -> Result<Step> {
-    Ok(Step::Reply(resource(engine.create_container(database, &call.object()?, call.ask.throughput()))))
+pub(super) fn create_container(
+    engine: &Engine,
+    call: &Call,
+    database: &Arc<Database>,
+) -> Result<Step> {
+    Ok(Step::Reply(resource(engine.create_container(
+        database,
+        &call.object()?,
+        call.ask.throughput(),
+    ))))
 }
 
 pub(super) fn read_container(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
@@ -62,34 +85,59 @@ pub(super) fn read_container(engine: &Engine, call: &Call, container: &Container
     if call.ask.quota && reply.error.is_none() {
         let progress = engine.index_progress(container)?;
         reply = with_quota(reply, engine, container);
-        reply.set("x-ms-documentdb-collection-index-transformation-progress", &progress.to_string());
+        reply.set(
+            "x-ms-documentdb-collection-index-transformation-progress",
+            &progress.to_string(),
+        );
     }
     Ok(Step::Reply(reply))
 }
 
-pub(super) fn replace_container(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
+pub(super) fn replace_container(
+    engine: &Engine,
+    call: &Call,
+    container: &Container,
+) -> Result<Step> {
     let if_match = call.ask.if_match.as_deref();
-    Ok(Step::Reply(resource(engine.replace_container(container, &call.object()?, if_match))))
+    Ok(Step::Reply(resource(engine.replace_container(
+        container,
+        &call.object()?,
+        if_match,
+    ))))
 }
 
-pub(super) fn delete_container(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
-    Ok(Step::Reply(deleted(engine.delete_container(container, call.ask.if_match.as_deref()))))
+pub(super) fn delete_container(
+    engine: &Engine,
+    call: &Call,
+    container: &Container,
+) -> Result<Step> {
+    Ok(Step::Reply(deleted(engine.delete_container(
+        container,
+        call.ask.if_match.as_deref(),
+    ))))
 }
 
 /// The same answer with the quota headers of a container.
 pub(super) fn with_quota(reply: Reply, engine: &Engine, container: &Container) -> Reply {
     let (quota, usage) = engine.quota(container);
-    reply.with("x-ms-resource-quota", &quota).with("x-ms-resource-usage", &usage)
+    reply
+        .with("x-ms-resource-quota", &quota)
+        .with("x-ms-resource-usage", &usage)
 }
 
 /// The same answer with the quota headers of a container's scripts.
 pub(super) fn with_script_quota(reply: Reply, engine: &Engine, container: &Container) -> Reply {
     let (quota, usage) = engine.script_quota(container);
-    reply.with("x-ms-resource-quota", &quota).with("x-ms-resource-usage", &usage)
+    reply
+        .with("x-ms-resource-quota", &quota)
+        .with("x-ms-resource-usage", &usage)
 }
 
 pub(super) fn read_offer(engine: &Engine, call: &Call) -> Result<Step> {
-    Ok(Step::Reply(offer(engine.read_offer(offer_rid(call)?), |found| read(call, found))))
+    Ok(Step::Reply(offer(
+        engine.read_offer(offer_rid(call)?),
+        |found| read(call, found),
+    )))
 }
 
 /// A change of mode takes no numbers from the client, so its body is not read; see `crates/engine/src/catalog/offers.rs`.
@@ -104,14 +152,26 @@ pub(super) fn replace_offer(engine: &Engine, call: &Call) -> Result<Step> {
 }
 
 fn offer_rid(call: &Call) -> Result<Rid> {
-    Rid::parse(call.path.id(0)).filter(|rid| rid.as_bytes().len() == 3).ok_or_else(Error::not_found)
+    Rid::parse(call.path.id(0))
+        .filter(|rid| rid.as_bytes().len() == 3)
+        .ok_or_else(Error::not_found)
 }
 
 /// An offer's answer says how low it can go, and whether partitions are still split to carry it.
 fn offer(outcome: Outcome<Offered>, answer: impl FnOnce(Outcome<Resource>) -> Reply) -> Reply {
-    let least = outcome.result.as_ref().map(|offered| offered.least.to_string()).unwrap_or_default();
-    let is_pending = outcome.result.as_ref().is_ok_and(|offered| offered.is_pending);
+    let least = outcome
+        .result
+        .as_ref()
+        .map(|offered| offered.least.to_string())
+        .unwrap_or_default();
+    let is_pending = outcome
+        .result
+        .as_ref()
+        .is_ok_and(|offered| offered.is_pending);
     answer(outcome.map(|offered| offered.resource))
-        .with("x-ms-offer-replace-pending", if is_pending { "true" } else { "false" })
+        .with(
+            "x-ms-offer-replace-pending",
+            if is_pending { "true" } else { "false" },
+        )
         .with("x-ms-cosmos-min-throughput", &least)
 }

@@ -22,47 +22,74 @@ pub(super) fn owner(engine: &Engine, call: &Call) -> Result<Owner> {
     let database = call.database(engine)?;
     let path = format!("dbs/{}", database.id());
     if kind(call)? != PlainKind::Permission {
-        return Ok(Owner { path, rid: database.rid() });
+        return Ok(Owner {
+            path,
+            rid: database.rid(),
+        });
     }
     let id = call.path.id_at(1, engine).ok_or_else(Error::not_found)?;
     let user = engine.plain(database.rid(), PlainKind::User, id)?;
-    Ok(Owner { path: format!("{path}/users/{}", user.id()), rid: user.meta.rid })
+    Ok(Owner {
+        path: format!("{path}/users/{}", user.id()),
+        rid: user.meta.rid,
+    })
 }
 
 pub(super) fn list(engine: &Engine, call: &Call, owner: &Owner) -> Result<Step> {
     let kind = kind(call)?;
-    let outcome = minting(engine, call, |mint| engine.list(Feed::Plains(kind, owner.rid, mint), &call.page()));
-    Ok(Step::Reply(super::feeds::page(Some(owner.rid), Rows::Plains(kind), outcome)))
+    let outcome = minting(engine, call, |mint| {
+        engine.list(Feed::Plains(kind, owner.rid, mint), &call.page())
+    });
+    Ok(Step::Reply(super::feeds::page(
+        Some(owner.rid),
+        Rows::Plains(kind),
+        outcome,
+    )))
 }
 
 pub(super) fn query(engine: &Engine, call: &Call, owner: &Owner) -> Result<Step> {
     let (kind, request) = (kind(call)?, super::queries::request(call)?);
-    let outcome = minting(engine, call, |mint| engine.query_feed(Feed::Plains(kind, owner.rid, mint), &request));
-    Ok(Step::Reply(super::queries::page(call, Some(owner.rid), Rows::Plains(kind), outcome)))
+    let outcome = minting(engine, call, |mint| {
+        engine.query_feed(Feed::Plains(kind, owner.rid, mint), &request)
+    });
+    Ok(Step::Reply(super::queries::page(
+        call,
+        Some(owner.rid),
+        Rows::Plains(kind),
+        outcome,
+    )))
 }
 
 pub(super) fn create(engine: &Engine, call: &Call, owner: &Owner) -> Result<Step> {
     let (kind, body) = (kind(call)?, checked(call)?);
     let upsert = call.ask.upsert;
-    let outcome = minting(engine, call, |mint| engine.create_plain(owner.rid, kind, &body, upsert, mint));
+    let outcome = minting(engine, call, |mint| {
+        engine.create_plain(owner.rid, kind, &body, upsert, mint)
+    });
     Ok(Step::Reply(resource(outcome)))
 }
 
 pub(super) fn read(engine: &Engine, call: &Call, owner: &Owner) -> Result<Step> {
     let plain = find(engine, call, owner)?;
-    Ok(Step::Reply(resource(minting(engine, call, |mint| engine.read_plain(&plain, mint)))))
+    Ok(Step::Reply(resource(minting(engine, call, |mint| {
+        engine.read_plain(&plain, mint)
+    }))))
 }
 
 pub(super) fn replace(engine: &Engine, call: &Call, owner: &Owner) -> Result<Step> {
     let (plain, body) = (find(engine, call, owner)?, checked(call)?);
     let if_match = call.ask.if_match.as_deref();
-    let outcome = minting(engine, call, |mint| engine.replace_plain(&plain, &body, if_match, mint));
+    let outcome = minting(engine, call, |mint| {
+        engine.replace_plain(&plain, &body, if_match, mint)
+    });
     Ok(Step::Reply(resource(outcome)))
 }
 
 pub(super) fn delete(engine: &Engine, call: &Call, owner: &Owner) -> Result<Step> {
     let plain = find(engine, call, owner)?;
-    Ok(Step::Reply(deleted(engine.delete_plain(&plain, call.ask.if_match.as_deref()))))
+    Ok(Step::Reply(deleted(
+        engine.delete_plain(&plain, call.ask.if_match.as_deref()),
+    )))
 }
 
 fn kind(call: &Call) -> Result<PlainKind> {
@@ -82,7 +109,9 @@ fn find(engine: &Engine, call: &Call, owner: &Owner) -> Result<Arc<Plain>> {
 /// The body; the engine checks all but the form of a permission's link.
 fn checked(call: &Call) -> Result<Object> {
     let body = call.object()?;
-    if let (PlainKind::Permission, Some(link)) = (kind(call)?, body.get("resource").and_then(Json::as_str)) {
+    if let (PlainKind::Permission, Some(link)) =
+        (kind(call)?, body.get("resource").and_then(Json::as_str))
+    {
         check_link(link)?;
     }
     Ok(body)
@@ -90,7 +119,10 @@ fn checked(call: &Call) -> Result<Object> {
 
 /// Does what needs the caller's mint. Callers that have none see no permissions.
 fn minting<T>(engine: &Engine, call: &Call, work: impl FnOnce(Mint<'_>) -> T) -> T {
-    let seconds = call.ask.token_seconds.unwrap_or(limits::TOKEN_SECONDS_DEFAULT);
+    let seconds = call
+        .ask
+        .token_seconds
+        .unwrap_or(limits::TOKEN_SECONDS_DEFAULT);
     match &call.caller {
         Caller::Owner(minter) => work(Mint(&|grant| minter.mint(grant, engine, seconds))),
         Caller::Reader | Caller::Bearer(..) | Caller::Identity => work(Mint(&|_| String::new())),

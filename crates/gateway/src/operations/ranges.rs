@@ -16,12 +16,19 @@ use orrery_model::{Error, Json, Result, Rid, object};
 
 pub(super) fn read(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
     let (ranges, etag) = engine.partition_key_ranges(container)?;
-    let quoted = if etag.starts_with('"') { etag } else { format!("\"{etag}\"") };
+    let quoted = if etag.starts_with('"') {
+        etag
+    } else {
+        format!("\"{etag}\"")
+    };
     let mut reply = if is_current(call.ask.if_none_match.as_deref(), &quoted) {
         Reply::empty(304).with_rows(0, None)
     } else {
         let (page, continuation) = page(&ranges, &call.ask)?;
-        let rows: Vec<Bytes> = page.iter().map(|range| row(container.rid(), range, ranges.len(), &quoted)).collect();
+        let rows: Vec<Bytes> = page
+            .iter()
+            .map(|range| row(container.rid(), range, ranges.len(), &quoted))
+            .collect();
         let body = envelope(Some(container.rid()), Rows::Ranges, &rows);
         Reply::json(200, body).with_rows(rows.len(), continuation.as_deref())
     };
@@ -35,7 +42,8 @@ fn page<'a>(ranges: &'a [RangeInfo], ask: &Ask) -> Result<(&'a [RangeInfo], Opti
     let rest = match &ask.continuation {
         None => ranges,
         Some(border) => {
-            let border = Epk::from_hex(border).map_err(|_| Error::bad("The continuation token is invalid."))?;
+            let border = Epk::from_hex(border)
+                .map_err(|_| Error::bad("The continuation token is invalid."))?;
             &ranges[ranges.partition_point(|range| range.range.min < border)..]
         }
     };
@@ -52,7 +60,11 @@ fn is_current(if_none_match: Option<&str>, etag: &str) -> bool {
 }
 
 fn row(container: Rid, range: &RangeInfo, count: usize, etag: &str) -> Bytes {
-    let parents: Vec<Json> = range.parents.iter().map(|id| Json::from(id.to_string())).collect();
+    let parents: Vec<Json> = range
+        .parents
+        .iter()
+        .map(|id| Json::from(id.to_string()))
+        .collect();
     let of_database = container.database_part();
     let row = object! {
         "_rid" => range.rid.to_string(),
@@ -84,14 +96,38 @@ mod tests {
     fn a_range_is_written_as_clients_parse_it() {
         let container = Rid::parse("hy5tAOrJ4DU=").expect("a rid");
         let rid = Rid::child(container, Child::Range, 2);
-        let range = RangeInfo { id: 0, rid, range: EpkRange::all(), parents: vec![7], lsn: 1, is_splitting: false };
+        let range = RangeInfo {
+            id: 0,
+            rid,
+            range: EpkRange::all(),
+            parents: vec![7],
+            lsn: 1,
+            is_splitting: false,
+        };
         let json = parse(&row(container, &range, 2, "\"11\"")).expect("JSON");
-        let text = |name: &str| json.get(name).and_then(|v| v.as_str()).unwrap_or_default().to_owned();
+        let text = |name: &str| {
+            json.get(name)
+                .and_then(|v| v.as_str())
+                .unwrap_or_default()
+                .to_owned()
+        };
         assert_eq!(text("id"), "0");
-        assert_eq!((text("minInclusive"), text("maxExclusive")), (String::new(), "FF".into()));
-        assert_eq!(text("_self"), format!("dbs/hy5tAA==/colls/hy5tAOrJ4DU=/pkranges/{rid}/"));
-        assert_eq!(json.get("parents").map(Json::to_text), Some("[\"7\"]".into()));
-        assert_eq!(json.get("throughputFraction").and_then(Json::as_f64), Some(0.5));
+        assert_eq!(
+            (text("minInclusive"), text("maxExclusive")),
+            (String::new(), "FF".into())
+        );
+        assert_eq!(
+            text("_self"),
+            format!("dbs/hy5tAA==/colls/hy5tAOrJ4DU=/pkranges/{rid}/")
+        );
+        assert_eq!(
+            json.get("parents").map(Json::to_text),
+            Some("[\"7\"]".into())
+        );
+        assert_eq!(
+            json.get("throughputFraction").and_then(Json::as_f64),
+            Some(0.5)
+        );
     }
 
     #[test]

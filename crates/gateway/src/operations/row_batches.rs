@@ -16,7 +16,11 @@ const ITEM: i32 = 2;
 /// # Errors
 /// 400 for anything that is no list of operations on items.
 pub(super) fn read(body: &Bytes, minimal: bool) -> Result<Vec<BatchOperation>> {
-    read_operations(body)?.into_iter().zip(1..).map(|(read, number)| operation(read, number, minimal)).collect()
+    read_operations(body)?
+        .into_iter()
+        .zip(1..)
+        .map(|(read, number)| operation(read, number, minimal))
+        .collect()
 }
 
 fn operation(read: Operation, number: usize, minimal: bool) -> Result<BatchOperation> {
@@ -24,7 +28,9 @@ fn operation(read: Operation, number: usize, minimal: bool) -> Result<BatchOpera
         return Err(invalid("resourceType", number));
     }
     if read.effective_partition_key.is_some() {
-        return Err(Error::unsupported("An effective partition key in an operation (effectivePartitionKey)"));
+        return Err(Error::unsupported(
+            "An effective partition key in an operation (effectivePartitionKey)",
+        ));
     }
     if read.binary_id.is_some() {
         return Err(Error::unsupported("A binary id in an operation (binaryId)"));
@@ -41,7 +47,11 @@ fn operation(read: Operation, number: usize, minimal: bool) -> Result<BatchOpera
         _ => return Err(invalid("operationType", number)),
     };
     Ok(BatchOperation {
-        partition_key: read.partition_key.as_deref().map(PartitionKey::from_header).transpose()?,
+        partition_key: read
+            .partition_key
+            .as_deref()
+            .map(PartitionKey::from_header)
+            .transpose()?,
         leave_out_of_index: leaves_out_of_index(read.indexing_directive.as_deref(), number)?,
         minimal: minimal | read.minimal.unwrap_or(false),
         if_match: read.if_match,
@@ -52,12 +62,19 @@ fn operation(read: Operation, number: usize, minimal: bool) -> Result<BatchOpera
 
 /// The body of the answer.
 pub(super) fn write(entries: &[Entry<'_>]) -> Bytes {
-    write_answers(entries.iter().map(|entry| Answer {
-        status: entry.status,
-        sub_status: entry.outcome.result.as_ref().err().map_or(0, Error::sub_status),
-        etag: entry.etag,
-        body: entry.body.map(|body| &body[..]),
-        retry_after_ms: entry.retry_after_ms().and_then(|ms| u32::try_from(ms).ok()),
-        charge: entry.outcome.charge.as_ru(),
+    write_answers(entries.iter().map(|entry| {
+        Answer {
+            status: entry.status,
+            sub_status: entry
+                .outcome
+                .result
+                .as_ref()
+                .err()
+                .map_or(0, Error::sub_status),
+            etag: entry.etag,
+            body: entry.body.map(|body| &body[..]),
+            retry_after_ms: entry.retry_after_ms().and_then(|ms| u32::try_from(ms).ok()),
+            charge: entry.outcome.charge.as_ru(),
+        }
     }))
 }

@@ -14,47 +14,76 @@ const LOG_BYTES: usize = 4096;
 
 pub(super) fn create(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
     let outcome = engine.create_script(container, kind(call)?, &call.object()?, call.ask.upsert);
-    Ok(Step::Reply(with_script_quota(resource(outcome), engine, container)))
+    Ok(Step::Reply(with_script_quota(
+        resource(outcome),
+        engine,
+        container,
+    )))
 }
 
 pub(super) fn read(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
     let outcome = engine.read_script(container, kind(call)?, call.child_id(engine)?);
-    Ok(Step::Reply(with_script_quota(metadata::read(call, outcome), engine, container)))
+    Ok(Step::Reply(with_script_quota(
+        metadata::read(call, outcome),
+        engine,
+        container,
+    )))
 }
 
 pub(super) fn replace(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
     let (id, if_match) = (call.child_id(engine)?, call.ask.if_match.as_deref());
     let outcome = engine.replace_script(container, kind(call)?, id, &call.object()?, if_match);
-    Ok(Step::Reply(with_script_quota(resource(outcome), engine, container)))
+    Ok(Step::Reply(with_script_quota(
+        resource(outcome),
+        engine,
+        container,
+    )))
 }
 
 pub(super) fn delete(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
     let (id, if_match) = (call.child_id(engine)?, call.ask.if_match.as_deref());
     let outcome = engine.delete_script(container, kind(call)?, id, if_match);
-    Ok(Step::Reply(with_script_quota(deleted(outcome), engine, container)))
+    Ok(Step::Reply(with_script_quota(
+        deleted(outcome),
+        engine,
+        container,
+    )))
 }
 
 pub(super) fn execute(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
     let key = call.required_key(container)?;
     let id = call.child_id(engine)?;
-    let options = ExecuteOptions { logging: call.ask.script_logging, manner: call.ask.manner };
-    Ok(match engine.execute(container, id, &key, &call.body, options) {
-        Ok(pending) => Step::Procedure(pending),
-        Err(refused) => Step::Reply(finish(call, *refused)),
-    })
+    let options = ExecuteOptions {
+        logging: call.ask.script_logging,
+        manner: call.ask.manner,
+    };
+    Ok(
+        match engine.execute(container, id, &key, &call.body, options) {
+            Ok(pending) => Step::Procedure(pending),
+            Err(refused) => Step::Reply(finish(call, *refused)),
+        },
+    )
 }
 
 /// The answer to a procedure: its response body, and its log if the request asked for it.
 pub(crate) fn finish(call: &Call, outcome: Outcome<ProcedureReply>) -> Reply {
     Reply::of(outcome, |reply| {
-        let log = reply.log.filter(|_| call.ask.script_logging).map(|log| percent_encode(cut(&log, LOG_BYTES)));
-        Reply::json(200, reply.body).with("x-ms-documentdb-script-log-results", log.as_deref().unwrap_or_default())
+        let log = reply
+            .log
+            .filter(|_| call.ask.script_logging)
+            .map(|log| percent_encode(cut(&log, LOG_BYTES)));
+        Reply::json(200, reply.body).with(
+            "x-ms-documentdb-script-log-results",
+            log.as_deref().unwrap_or_default(),
+        )
     })
 }
 
 /// The beginning of `text`, at most `bytes` long and whole characters.
 fn cut(text: &str, bytes: usize) -> &str {
-    let end = (0..=bytes.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+    let end = (0..=bytes.min(text.len()))
+        .rev()
+        .find(|end| text.is_char_boundary(*end));
     &text[..end.unwrap_or(0)]
 }
 

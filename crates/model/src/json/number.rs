@@ -94,7 +94,11 @@ fn write_double(double: f64, out: &mut String) {
         return out.push_str("NaN");
     }
     if double.is_infinite() {
-        return out.push_str(if double > 0.0 { "Infinity" } else { "-Infinity" });
+        return out.push_str(if double > 0.0 {
+            "Infinity"
+        } else {
+            "-Infinity"
+        });
     }
     let size = double.abs();
     if double == 0.0 {
@@ -116,7 +120,10 @@ impl From<i64> for Number {
 }
 impl From<u64> for Number {
     fn from(v: u64) -> Self {
-        i64::try_from(v).map_or_else(|_| Number(Repr::Text(Box::new((v as f64, v.to_string())))), Number::from)
+        i64::try_from(v).map_or_else(
+            |_| Number(Repr::Text(Box::new((v as f64, v.to_string())))),
+            Number::from,
+        )
     }
 }
 impl From<f64> for Number {
@@ -124,7 +131,9 @@ impl From<f64> for Number {
     /// integers.
     fn from(v: f64) -> Self {
         match whole_i64(v) {
-            Some(i) if i.unsigned_abs() <= 1 << 53 && !(v == 0.0 && v.is_sign_negative()) => Number(Repr::Integer(i)),
+            Some(i) if i.unsigned_abs() <= 1 << 53 && !(v == 0.0 && v.is_sign_negative()) => {
+                Number(Repr::Integer(i))
+            }
             _ => Number(Repr::Double(v)),
         }
     }

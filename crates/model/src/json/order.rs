@@ -45,7 +45,11 @@ pub fn compare(a: &Json, b: &Json) -> Ordering {
         (Json::Number(a), Json::Number(b)) => compare_numbers(a, b),
         (Json::String(a), Json::String(b)) => a.cmp(b),
         (Json::Array(a), Json::Array(b)) => {
-            let first = a.iter().zip(b).map(|(a, b)| compare(a, b)).find(|o| o.is_ne());
+            let first = a
+                .iter()
+                .zip(b)
+                .map(|(a, b)| compare(a, b))
+                .find(|o| o.is_ne());
             first.unwrap_or_else(|| a.len().cmp(&b.len()))
         }
         (Json::Object(a), Json::Object(b)) => compare_objects(a, b),
@@ -59,18 +63,25 @@ const FEW_MEMBERS: usize = 16;
 /// Deep equality: members in any order, numbers by value.
 pub fn deep_equal(a: &Json, b: &Json) -> bool {
     match (a, b) {
-        (Json::Array(a), Json::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| deep_equal(a, b)),
+        (Json::Array(a), Json::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| deep_equal(a, b))
+        }
         (Json::Object(a), Json::Object(b)) => {
             if a.len() != b.len() {
                 return false;
             }
             if a.len() <= FEW_MEMBERS {
-                return a.iter().all(|(name, value)| b.get(name).is_some_and(|v| deep_equal(value, v)));
+                return a
+                    .iter()
+                    .all(|(name, value)| b.get(name).is_some_and(|v| deep_equal(value, v)));
             }
             let b: HashMap<&str, &Json> = b.iter().collect();
-            a.iter().all(|(name, value)| b.get(name).is_some_and(|v| deep_equal(value, v)))
+            a.iter()
+                .all(|(name, value)| b.get(name).is_some_and(|v| deep_equal(value, v)))
         }
-        (Json::Number(a), Json::Number(b)) if !a.is_finite() || !b.is_finite() => a.as_f64() == b.as_f64(),
+        (Json::Number(a), Json::Number(b)) if !a.is_finite() || !b.is_finite() => {
+            a.as_f64() == b.as_f64()
+        }
         _ => compare(a, b).is_eq(),
     }
 }
@@ -80,7 +91,8 @@ fn compare_numbers(a: &Number, b: &Number) -> Ordering {
         return a.cmp(&b);
     }
     let (a, b) = (a.as_f64(), b.as_f64());
-    a.partial_cmp(&b).unwrap_or_else(|| b.is_nan().cmp(&a.is_nan()))
+    a.partial_cmp(&b)
+        .unwrap_or_else(|| b.is_nan().cmp(&a.is_nan()))
 }
 
 fn compare_objects(a: &Object, b: &Object) -> Ordering {
@@ -90,6 +102,10 @@ fn compare_objects(a: &Object, b: &Object) -> Ordering {
         members
     }
     let (a, b) = (sorted(a), sorted(b));
-    let first = a.iter().zip(&b).map(|(a, b)| a.0.cmp(b.0).then_with(|| compare(a.1, b.1))).find(|o| o.is_ne());
+    let first = a
+        .iter()
+        .zip(&b)
+        .map(|(a, b)| a.0.cmp(b.0).then_with(|| compare(a.1, b.1)))
+        .find(|o| o.is_ne());
     first.unwrap_or_else(|| a.len().cmp(&b.len()))
 }

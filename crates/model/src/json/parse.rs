@@ -31,10 +31,15 @@ impl std::error::Error for JsonError {}
 pub fn parse(text: &[u8]) -> Result<Json, JsonError> {
     check_depth(text)?;
     if text.iter().all(u8::is_ascii_whitespace) {
-        return Err(JsonError { offset: text.len(), message: "the text is empty".into() });
+        return Err(JsonError {
+            offset: text.len(),
+            message: "the text is empty".into(),
+        });
     }
-    let value: sonic_rs::Value =
-        sonic_rs::from_slice(text).map_err(|e| JsonError { offset: e.offset(), message: syntax_message(&e) })?;
+    let value: sonic_rs::Value = sonic_rs::from_slice(text).map_err(|e| JsonError {
+        offset: e.offset(),
+        message: syntax_message(&e),
+    })?;
     convert(&value)
 }
 
@@ -44,7 +49,9 @@ fn syntax_message(error: &sonic_rs::Error) -> String {
     let line = text.lines().next().unwrap_or_default();
     let line = line.split(" at line ").next().unwrap_or(line);
     let mut chars = line.trim_end_matches('.').chars();
-    chars.next().map_or_else(String::new, |first| first.to_lowercase().chain(chars).collect())
+    chars.next().map_or_else(String::new, |first| {
+        first.to_lowercase().chain(chars).collect()
+    })
 }
 
 /// Nesting is counted before parsing, so that a bomb costs one pass over its bytes and no stack.
@@ -82,7 +89,10 @@ fn convert(value: &sonic_rs::Value) -> Result<Json, JsonError> {
         JsonType::Boolean => Json::Bool(value.as_bool().unwrap_or_default()),
         JsonType::String => Json::String(value.as_str().unwrap_or_default().to_owned()),
         JsonType::Number => {
-            let raw = value.as_raw_number().map(|n| n.as_str().to_owned()).unwrap_or_default();
+            let raw = value
+                .as_raw_number()
+                .map(|n| n.as_str().to_owned())
+                .unwrap_or_default();
             let number = Number::from_text(&raw).ok_or_else(|| JsonError {
                 offset: 0,
                 message: format!("the number {raw} is beyond the range of a double"),
@@ -90,12 +100,16 @@ fn convert(value: &sonic_rs::Value) -> Result<Json, JsonError> {
             Json::Number(number)
         }
         JsonType::Array => {
-            let elements = value.as_array().map(|a| a.iter().map(convert).collect::<Result<Vec<_>, _>>());
+            let elements = value
+                .as_array()
+                .map(|a| a.iter().map(convert).collect::<Result<Vec<_>, _>>());
             Json::Array(elements.transpose()?.unwrap_or_default())
         }
         JsonType::Object => {
             let members = value.as_object().map(|o| {
-                o.iter().map(|(name, v)| Ok((name.to_owned(), convert(v)?))).collect::<Result<Vec<_>, JsonError>>()
+                o.iter()
+                    .map(|(name, v)| Ok((name.to_owned(), convert(v)?)))
+                    .collect::<Result<Vec<_>, JsonError>>()
             });
             Json::Object(unique(members.transpose()?.unwrap_or_default()))
         }
@@ -107,9 +121,17 @@ pub(super) fn unique(members: Vec<(String, Json)>) -> Object {
     // Below this many members comparing names is cheaper than hashing them.
     const FEW: usize = 16;
     let repeated = if members.len() <= FEW {
-        members.iter().enumerate().any(|(i, (name, _))| members[..i].iter().any(|(n, _)| n == name))
+        members
+            .iter()
+            .enumerate()
+            .any(|(i, (name, _))| members[..i].iter().any(|(n, _)| n == name))
     } else {
-        members.iter().map(|(name, _)| name).collect::<std::collections::HashSet<_>>().len() < members.len()
+        members
+            .iter()
+            .map(|(name, _)| name)
+            .collect::<std::collections::HashSet<_>>()
+            .len()
+            < members.len()
     };
     if !repeated {
         return Object { members };

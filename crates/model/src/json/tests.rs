@@ -7,12 +7,24 @@ fn round_trip(text: &str, expected: &str) {
 
 #[test]
 fn numbers_order_and_text_survive_a_round_trip() {
-    for text in
-        ["1", "-7", "1.0", "1e2", "1E+2", "0.1", "-0", "-0.0", "9007199254740993", "123456789012345678901234567890"]
-    {
+    for text in [
+        "1",
+        "-7",
+        "1.0",
+        "1e2",
+        "1E+2",
+        "0.1",
+        "-0",
+        "-0.0",
+        "9007199254740993",
+        "123456789012345678901234567890",
+    ] {
         round_trip(text, text);
     }
-    round_trip(r#"{"b":1,"a":[true,null,"x\n\"é😀"]}"#, r#"{"b":1,"a":[true,null,"x\n\"é😀"]}"#);
+    round_trip(
+        r#"{"b":1,"a":[true,null,"x\n\"é😀"]}"#,
+        r#"{"b":1,"a":[true,null,"x\n\"é😀"]}"#,
+    );
     round_trip(r#"{ "a" : "\u0041\/" }"#, r#"{"a":"A/"}"#);
 }
 
@@ -23,10 +35,25 @@ fn of_equal_names_the_last_wins_in_the_first_place() {
 
 #[test]
 fn bad_texts_are_refused_with_a_place() {
-    for text in ["", "  ", "{", "[1,]", "{\"a\":}", "nul", "1e999", "\"\\ud800\"", "1 2", "{\"a\" 1}", "\u{1}"] {
+    for text in [
+        "",
+        "  ",
+        "{",
+        "[1,]",
+        "{\"a\":}",
+        "nul",
+        "1e999",
+        "\"\\ud800\"",
+        "1 2",
+        "{\"a\" 1}",
+        "\u{1}",
+    ] {
         assert!(parse(text.as_bytes()).is_err(), "{text:?} was accepted");
     }
-    assert!(parse(&[b'"', 0xFF, b'"']).is_err(), "bytes that are not UTF-8 were accepted");
+    assert!(
+        parse(&[b'"', 0xFF, b'"']).is_err(),
+        "bytes that are not UTF-8 were accepted"
+    );
     let error = parse(br#"{"a": nope}"#).unwrap_err();
     assert!((5..=10).contains(&error.offset), "{error}");
 }
@@ -57,10 +84,31 @@ fn doubles_print_as_javascript_does() {
 
 #[test]
 fn values_sort_by_type_then_value() {
-    let sorted = ["null", "false", "true", "-1", "1.5", "2", r#""10""#, r#""9""#, "[]", "[1]", "{}", r#"{"a":1}"#];
-    let values: Vec<Json> = sorted.iter().map(|t| parse(t.as_bytes()).unwrap()).collect();
+    let sorted = [
+        "null",
+        "false",
+        "true",
+        "-1",
+        "1.5",
+        "2",
+        r#""10""#,
+        r#""9""#,
+        "[]",
+        "[1]",
+        "{}",
+        r#"{"a":1}"#,
+    ];
+    let values: Vec<Json> = sorted
+        .iter()
+        .map(|t| parse(t.as_bytes()).unwrap())
+        .collect();
     for pair in values.windows(2) {
-        assert!(compare(&pair[0], &pair[1]).is_lt(), "{} < {}", pair[0], pair[1]);
+        assert!(
+            compare(&pair[0], &pair[1]).is_lt(),
+            "{} < {}",
+            pair[0],
+            pair[1]
+        );
     }
 }
 

@@ -37,7 +37,10 @@ impl Epk {
     pub fn of(hashing: Hashing, components: &[Component]) -> Self {
         match hashing {
             Hashing::V2 => Epk(hash_v2(components).to_vec()),
-            Hashing::Multi => Epk(components.iter().flat_map(|c| hash_v2(std::slice::from_ref(c))).collect()),
+            Hashing::Multi => Epk(components
+                .iter()
+                .flat_map(|c| hash_v2(std::slice::from_ref(c)))
+                .collect()),
             Hashing::V1 => Epk(encode_v1(components)),
         }
     }
@@ -47,12 +50,19 @@ impl Epk {
     /// # Errors
     /// 400 if it is not hex.
     pub fn from_hex(text: &str) -> Result<Self> {
-        let bad = || Error::bad(format!("'{text}' is not an effective partition key in hexadecimal form."));
+        let bad = || {
+            Error::bad(format!(
+                "'{text}' is not an effective partition key in hexadecimal form."
+            ))
+        };
         if !text.is_ascii() || text.len() % 2 == 1 {
             return Err(bad());
         }
         let pair = |i: usize| u8::from_str_radix(&text[i..i + 2], 16).map_err(|_| bad());
-        Ok(Epk((0..text.len()).step_by(2).map(pair).collect::<Result<_>>()?))
+        Ok(Epk((0..text.len())
+            .step_by(2)
+            .map(pair)
+            .collect::<Result<_>>()?))
     }
 
     /// The bytes.
@@ -100,12 +110,18 @@ impl EpkRange {
 
     /// The whole space.
     pub fn all() -> Self {
-        EpkRange { min: Epk::min(), max: Epk::max() }
+        EpkRange {
+            min: Epk::min(),
+            max: Epk::max(),
+        }
     }
 
     /// No part of the space.
     pub fn nothing() -> Self {
-        EpkRange { min: Epk::min(), max: Epk::min() }
+        EpkRange {
+            min: Epk::min(),
+            max: Epk::min(),
+        }
     }
 
     /// Whether no key lies inside.
@@ -144,7 +160,9 @@ impl EpkRange {
         let rounded = middle >> 64 << 64;
         let epk = match hashing {
             Hashing::V1 => v1_point(middle as u64),
-            _ => Epk((if rounded > from { rounded } else { middle }).to_be_bytes().to_vec()),
+            _ => Epk((if rounded > from { rounded } else { middle })
+                .to_be_bytes()
+                .to_vec()),
         };
         (self.min < epk && epk < self.max).then_some(epk)
     }
@@ -169,7 +187,9 @@ impl EpkRange {
         let mut cuts = vec![Epk::min()];
         cuts.extend((1..parts).map(|k| even_cut(hashing, k, parts)));
         cuts.push(Epk::max());
-        cuts.windows(2).map(|w| EpkRange::new(w[0].clone(), w[1].clone())).collect()
+        cuts.windows(2)
+            .map(|w| EpkRange::new(w[0].clone(), w[1].clone()))
+            .collect()
     }
 }
 
@@ -196,7 +216,11 @@ fn first_hash_from(epk: &Epk) -> u64 {
     let (mut low, mut high) = (0, 1u64 << 32);
     while low < high {
         let middle = low + (high - low) / 2;
-        if v1_point(middle) < *epk { low = middle + 1 } else { high = middle }
+        if v1_point(middle) < *epk {
+            low = middle + 1
+        } else {
+            high = middle
+        }
     }
     low
 }
@@ -229,7 +253,9 @@ fn push_hash_input(component: &Component, suffix: u8, out: &mut Vec<u8>) {
 
 fn hash_v2(components: &[Component]) -> [u8; 16] {
     let mut input = Vec::with_capacity(32);
-    components.iter().for_each(|c| push_hash_input(c, 0xFF, &mut input));
+    components
+        .iter()
+        .for_each(|c| push_hash_input(c, 0xFF, &mut input));
     let mut hash = murmur3_128(&input);
     hash.reverse();
     hash[0] &= 0x3F;
@@ -239,7 +265,8 @@ fn hash_v2(components: &[Component]) -> [u8; 16] {
 fn encode_v1(components: &[Component]) -> Vec<u8> {
     let cut: Vec<Component> = components.iter().map(cut_v1).collect();
     let mut input = Vec::with_capacity(32);
-    cut.iter().for_each(|c| push_hash_input(c, 0x00, &mut input));
+    cut.iter()
+        .for_each(|c| push_hash_input(c, 0x00, &mut input));
     let mut out = Vec::with_capacity(32);
     push_binary_number(f64::from(murmur3_32(&input)), &mut out);
     cut.iter().for_each(|c| push_binary(c, &mut out));
@@ -249,7 +276,9 @@ fn encode_v1(components: &[Component]) -> Vec<u8> {
 /// The first 100 UTF-16 code units, as .NET, Java and JavaScript count. What the cut leaves of a pair that it parts no
 /// encoder can write: .NET and JavaScript put the replacement character in its place.
 fn cut_v1(component: &Component) -> Component {
-    let Component::String(text) = component else { return component.clone() };
+    let Component::String(text) = component else {
+        return component.clone();
+    };
     let (mut cut, mut units) = (String::new(), 0);
     for c in text.chars() {
         units += c.len_utf16();
@@ -272,7 +301,11 @@ fn push_binary(component: &Component, out: &mut Vec<u8>) {
             const WHOLE: usize = 100;
             out.push(STRING);
             let bytes = s.as_bytes();
-            let kept = if bytes.len() <= WHOLE { bytes.len() } else { WHOLE + 1 };
+            let kept = if bytes.len() <= WHOLE {
+                bytes.len()
+            } else {
+                WHOLE + 1
+            };
             out.extend(bytes[..kept].iter().map(|b| b.wrapping_add(1)));
             if bytes.len() <= WHOLE {
                 out.push(0x00);
@@ -286,7 +319,11 @@ fn push_binary(component: &Component, out: &mut Vec<u8>) {
 fn push_binary_number(number: f64, out: &mut Vec<u8>) {
     out.push(NUMBER);
     let bits = number.to_bits();
-    let mut payload = if bits >> 63 == 0 { bits ^ 1 << 63 } else { (!bits).wrapping_add(1) };
+    let mut payload = if bits >> 63 == 0 {
+        bits ^ 1 << 63
+    } else {
+        (!bits).wrapping_add(1)
+    };
     out.push((payload >> 56) as u8);
     payload <<= 8;
     loop {
@@ -301,7 +338,9 @@ fn push_binary_number(number: f64, out: &mut Vec<u8>) {
 
 /// The number at the beginning of what [`push_binary_number`] wrote; 0 if none is there.
 fn read_binary_number(bytes: &[u8]) -> f64 {
-    let [NUMBER, first, rest @ ..] = bytes else { return 0.0 };
+    let [NUMBER, first, rest @ ..] = bytes else {
+        return 0.0;
+    };
     let (mut payload, mut shift) = (u64::from(*first) << 56, 49);
     for byte in rest {
         payload |= u64::from(byte >> 1) << shift;
@@ -310,7 +349,11 @@ fn read_binary_number(bytes: &[u8]) -> f64 {
         }
         shift -= 7;
     }
-    f64::from_bits(if payload >> 63 == 1 { payload ^ 1 << 63 } else { (!payload).wrapping_add(1) })
+    f64::from_bits(if payload >> 63 == 1 {
+        payload ^ 1 << 63
+    } else {
+        (!payload).wrapping_add(1)
+    })
 }
 
 #[cfg(test)]
@@ -331,18 +374,32 @@ mod tests {
     fn a_range_has_a_middle_until_it_is_one_point() {
         let hex = |text: &str| Epk::from_hex(text).expect("hex");
         let all = EpkRange::all();
-        assert_eq!(all.middle(Hashing::V2), Some(hex("20000000000000000000000000000000")));
+        assert_eq!(
+            all.middle(Hashing::V2),
+            Some(hex("20000000000000000000000000000000"))
+        );
         let left = EpkRange::new(Epk::min(), hex("20000000000000000000000000000000"));
-        assert_eq!(left.middle(Hashing::V2), Some(hex("10000000000000000000000000000000")));
+        assert_eq!(
+            left.middle(Hashing::V2),
+            Some(hex("10000000000000000000000000000000"))
+        );
         assert_eq!(all.middle(Hashing::V1), Some(hex("05C1E0")));
-        assert_eq!((all.width(Hashing::V2), all.width(Hashing::V1)), (1 << 126, 1 << 32));
+        assert_eq!(
+            (all.width(Hashing::V2), all.width(Hashing::V1)),
+            (1 << 126, 1 << 32)
+        );
         for hashing in [Hashing::V1, Hashing::V2] {
             let mut range = EpkRange::all();
             let mut cuts = 0;
             while let Some(middle) = range.middle(hashing) {
-                let (left, right) =
-                    (EpkRange::new(range.min.clone(), middle.clone()), EpkRange::new(middle, range.max));
-                assert!(left.width(hashing).abs_diff(right.width(hashing)) <= 1 << 64, "{left:?} {right:?}");
+                let (left, right) = (
+                    EpkRange::new(range.min.clone(), middle.clone()),
+                    EpkRange::new(middle, range.max),
+                );
+                assert!(
+                    left.width(hashing).abs_diff(right.width(hashing)) <= 1 << 64,
+                    "{left:?} {right:?}"
+                );
                 range = if cuts % 2 == 0 { left } else { right };
                 cuts += 1;
             }
@@ -365,7 +422,11 @@ mod tests {
             let epk = Epk::of(Hashing::V1, &[text(&value)]);
             assert_eq!(epk.to_string()[..hash.len()], *hash, "{value}");
             // A hundred and one bytes without an end, where the text has more than a hundred.
-            assert_eq!((epk.as_bytes().len(), epk.as_bytes().last() == Some(&0)), (8 + 101, false), "{value}");
+            assert_eq!(
+                (epk.as_bytes().len(), epk.as_bytes().last() == Some(&0)),
+                (8 + 101, false),
+                "{value}"
+            );
         }
     }
 
@@ -375,7 +436,10 @@ mod tests {
             let ranges = EpkRange::even(hashing, 256);
             for n in 0..1000 {
                 let epk = Epk::of(hashing, &[text(&format!("key {n}"))]);
-                let at = ranges.iter().position(|range| range.contains(&epk)).expect("ranges tile the space");
+                let at = ranges
+                    .iter()
+                    .position(|range| range.contains(&epk))
+                    .expect("ranges tile the space");
                 assert_eq!((epk.place(hashing) >> 24) as usize, at, "{epk}");
             }
             assert_eq!(Epk::min().place(hashing), 0);
@@ -397,19 +461,31 @@ mod tests {
             (Bool(false), "2FE1BE91E90A3439635E0E9E37361EF2"),
             (Number(-128.0), "01DAEDABF913540367FE219B2AD06148"),
             (Number(127.0), "0C507ACAC853ECA7977BF4CEFB562A25"),
-            (Number(f64::from(i32::MIN)), "0B1660D5233C3171725B30D4A5F4CC1F"),
-            (Number(f64::from(i32::MAX)), "2D9349D64712AEB5EB1406E2F0BE2725"),
+            (
+                Number(f64::from(i32::MIN)),
+                "0B1660D5233C3171725B30D4A5F4CC1F",
+            ),
+            (
+                Number(f64::from(i32::MAX)),
+                "2D9349D64712AEB5EB1406E2F0BE2725",
+            ),
             (Number(i64::MIN as f64), "23D5C6395512BDFEAFADAD15328AD2BB"),
             (Number(i64::MAX as f64), "2EDB959178DFCCA18983F89384D1629B"),
             (Number(5e-324), "0E6CBA63A280927DE485DEF865800139"),
             (Number(f64::MAX), "31424D996457102634591FF245DBCC4D"),
             (Number(5.0), "19C08621B135968252FB34B4CF66F811"),
-            (Number(5.123124190509124), "0EF2E2D82460884AF0F6440BE4F726A8"),
+            (
+                Number(5.123124190509124),
+                "0EF2E2D82460884AF0F6440BE4F726A8",
+            ),
             (Number(0.0), "155B95BEDAC4B1E9EC1CDC9BB0DDDE58"),
             (Number(-0.0), "3D018BB1DF3DB27235766E81FD10406E"),
             (Number(1.0), "20CD98B339BA78A5D0CF6953B87070B0"),
             (Number(-1.0), "19938E7A936C1C5B9E3AE842BBC16839"),
-            (Number(9007199254740991.0), "12C221C7032CED1F9E6693CE1428E6CF"),
+            (
+                Number(9007199254740991.0),
+                "12C221C7032CED1F9E6693CE1428E6CF",
+            ),
             (text("1"), "3C80B1B7310BB39F29CC4EA05BDD461E"),
             (text("0"), "3D01E4E92759C445D3386C5E4C22ED93"),
             (text("abc"), "2424691CC38A7EEF2A65ADE404E1F528"),
@@ -441,7 +517,10 @@ mod tests {
         let long = format!("05C1EB5921F70608{}00", "62".repeat(100));
         let vectors: Vec<(Component, &str)> = vec![
             (text(""), "05C1CF33970FF80800"),
-            (text("partitionKey"), "05C1E1B3D9CD2608716273756A756A706F4C667A00"),
+            (
+                text("partitionKey"),
+                "05C1E1B3D9CD2608716273756A756A706F4C667A00",
+            ),
             (text(&"a".repeat(1024)), &long),
             (Null, "05C1ED45D7475601"),
             (Bool(true), "05C1D7C5A903D803"),
@@ -469,20 +548,46 @@ mod tests {
 
     #[test]
     fn even_cuts_are_the_services_and_tile_the_space() {
-        let borders =
-            |hashing, parts| EpkRange::even(hashing, parts).iter().map(|r| r.max.to_string()).collect::<Vec<_>>();
-        assert_eq!(borders(Hashing::V2, 2), ["1FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF", "FF"]);
-        assert_eq!(borders(Hashing::V2, 4)[0], "0FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF");
+        let borders = |hashing, parts| {
+            EpkRange::even(hashing, parts)
+                .iter()
+                .map(|r| r.max.to_string())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            borders(Hashing::V2, 2),
+            ["1FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF", "FF"]
+        );
+        assert_eq!(
+            borders(Hashing::V2, 4)[0],
+            "0FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF"
+        );
         let fifths = borders(Hashing::V2, 5);
         assert_eq!(fifths[0], "0CCCCCCCCCCCCCCCCCCCCCCCCCCCCCCC");
-        assert_eq!(fifths[2..4], ["26666666666666666666666666666664", "33333333333333333333333333333330"]);
+        assert_eq!(
+            fifths[2..4],
+            [
+                "26666666666666666666666666666664",
+                "33333333333333333333333333333330"
+            ]
+        );
         assert_eq!(borders(Hashing::V1, 2)[0], "05C1DFFFFFFFFC");
-        assert_eq!(borders(Hashing::V1, 4), ["05C1CFFFFFFFF8", "05C1DFFFFFFFFC", "05C1E7FFFFFFFE", "FF"]);
+        assert_eq!(
+            borders(Hashing::V1, 4),
+            ["05C1CFFFFFFFF8", "05C1DFFFFFFFFC", "05C1E7FFFFFFFE", "FF"]
+        );
         for parts in [1, 3, 67] {
             let ranges = EpkRange::even(Hashing::V2, parts);
             assert_eq!(ranges.len(), parts);
-            assert_eq!((&ranges[0].min, &ranges[parts - 1].max), (&Epk::min(), &Epk::max()));
-            assert!(ranges.windows(2).all(|w| w[0].max == w[1].min && w[0].min < w[0].max));
+            assert_eq!(
+                (&ranges[0].min, &ranges[parts - 1].max),
+                (&Epk::min(), &Epk::max())
+            );
+            assert!(
+                ranges
+                    .windows(2)
+                    .all(|w| w[0].max == w[1].min && w[0].min < w[0].max)
+            );
         }
     }
 

@@ -11,7 +11,11 @@ pub(super) fn murmur3_32(data: &[u8]) -> u32 {
         h ^= mix(u32::from_le_bytes(block.try_into().expect("four bytes")));
         h = h.rotate_left(13).wrapping_mul(5).wrapping_add(0xE654_6B64);
     }
-    let tail = blocks.remainder().iter().rev().fold(0u32, |k, &b| k << 8 | u32::from(b));
+    let tail = blocks
+        .remainder()
+        .iter()
+        .rev()
+        .fold(0u32, |k, &b| k << 8 | u32::from(b));
     h ^= mix(tail);
     h ^= data.len() as u32;
     h ^= h >> 16;
@@ -32,9 +36,17 @@ pub fn murmur3_128(data: &[u8]) -> [u8; 16] {
     let mut blocks = data.chunks_exact(16);
     for block in &mut blocks {
         h1 ^= mix1(word(&block[..8]));
-        h1 = h1.rotate_left(27).wrapping_add(h2).wrapping_mul(5).wrapping_add(0x52DC_E729);
+        h1 = h1
+            .rotate_left(27)
+            .wrapping_add(h2)
+            .wrapping_mul(5)
+            .wrapping_add(0x52DC_E729);
         h2 ^= mix2(word(&block[8..]));
-        h2 = h2.rotate_left(31).wrapping_add(h1).wrapping_mul(5).wrapping_add(0x3849_5AB5);
+        h2 = h2
+            .rotate_left(31)
+            .wrapping_add(h1)
+            .wrapping_mul(5)
+            .wrapping_add(0x3849_5AB5);
     }
     let tail = blocks.remainder();
     if tail.len() > 8 {

@@ -19,7 +19,11 @@ pub(super) enum Node<'a> {
 impl Pointer {
     /// `None` for what does not begin with a slash or has a tilde that escapes nothing.
     pub(super) fn read(text: &str) -> Option<Pointer> {
-        let mut parents = text.strip_prefix('/')?.split('/').map(unescape).collect::<Option<Vec<_>>>()?;
+        let mut parents = text
+            .strip_prefix('/')?
+            .split('/')
+            .map(unescape)
+            .collect::<Option<Vec<_>>>()?;
         let last = parents.pop()?;
         Some(Pointer { parents, last })
     }
@@ -36,7 +40,10 @@ impl Pointer {
 
     /// Whether `other` leads to something below this.
     pub(super) fn holds(&self, other: &Pointer) -> bool {
-        other.parents.strip_prefix(&self.parents[..]).is_some_and(|below| below.first() == Some(&self.last))
+        other
+            .parents
+            .strip_prefix(&self.parents[..])
+            .is_some_and(|below| below.first() == Some(&self.last))
     }
 
     /// What the last step starts from.

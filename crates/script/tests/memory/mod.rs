@@ -5,17 +5,23 @@
 use std::collections::BTreeMap;
 
 use orrery_script::{
-    Ambient, ContainerLinks, DocumentLink, Host, HostCall, HostCommand, HostFailure, HostReply, Operation, PoolOptions,
-    Procedure, ProcedureOutcome, Quota, ScriptError, ScriptPool, Trigger, TriggerOutcome, TriggerTime,
+    Ambient, ContainerLinks, DocumentLink, Host, HostCall, HostCommand, HostFailure, HostReply,
+    Operation, PoolOptions, Procedure, ProcedureOutcome, Quota, ScriptError, ScriptPool, Trigger,
+    TriggerOutcome, TriggerTime,
 };
 
-pub const LINKS: ContainerLinks<'_> =
-    ContainerLinks { self_link: "dbs/AAAAAA==/colls/AAAAAJAAAAA=/", alt_link: "dbs/d/colls/c" };
+pub const LINKS: ContainerLinks<'_> = ContainerLinks {
+    self_link: "dbs/AAAAAA==/colls/AAAAAJAAAAA=/",
+    alt_link: "dbs/d/colls/c",
+};
 pub const QUOTA: Quota<'_> = Quota {
     current: "documentSize=0;documentsSize=1;collectionSize=1;",
     maximum: "documentSize=10;collectionSize=10;",
 };
-pub const AMBIENT: Ambient = Ambient { now_ms: 1_700_000_000_000, seed: 42 };
+pub const AMBIENT: Ambient = Ambient {
+    now_ms: 1_700_000_000_000,
+    seed: 42,
+};
 
 /// A pool whose hosts are the test program, whose own bounds are too wide to be met by chance.
 pub fn pool() -> ScriptPool {
@@ -23,8 +29,17 @@ pub fn pool() -> ScriptPool {
 }
 
 pub fn options() -> PoolOptions {
-    let command = HostCommand { program: env!("CARGO_BIN_EXE_orrery-script-host").into(), arguments: Vec::new() };
-    PoolOptions { max_processes: 1, time_ms: 20_000, accept_ms: 16_000, grace_ms: 500, ..PoolOptions::new(command) }
+    let command = HostCommand {
+        program: env!("CARGO_BIN_EXE_orrery-script-host").into(),
+        arguments: Vec::new(),
+    };
+    PoolOptions {
+        max_processes: 1,
+        time_ms: 20_000,
+        accept_ms: 16_000,
+        grace_ms: 500,
+        ..PoolOptions::new(command)
+    }
 }
 
 /// Items by id. Reads answer JSON texts with a `_self` and an `_etag`.
@@ -59,7 +74,10 @@ impl Memory {
         self.writes += 1;
         self.etags.insert(id.clone(), self.writes);
         self.items.insert(id, text.clone());
-        HostReply { items: vec![text], ..HostReply::default() }
+        HostReply {
+            items: vec![text],
+            ..HostReply::default()
+        }
     }
 
     fn id_of(&self, link: DocumentLink) -> Result<String, HostFailure> {
@@ -68,7 +86,11 @@ impl Memory {
             // Here the resource id of an item is its id behind the letter R.
             DocumentLink::Rid(rid) => rid.trim_start_matches('R').to_string(),
         };
-        if self.items.contains_key(&id) { Ok(id) } else { Err(failure(404, "Resource Not Found")) }
+        if self.items.contains_key(&id) {
+            Ok(id)
+        } else {
+            Err(failure(404, "Resource Not Found"))
+        }
     }
 
     fn check(&self, id: &str, if_match: Option<String>) -> Result<(), HostFailure> {
@@ -82,7 +104,13 @@ impl Memory {
         let start = continuation.map_or(0, |text| text.trim_start_matches("at ").parse().unwrap());
         let end = (start + page_size as usize).min(self.items.len());
         HostReply {
-            items: self.items.values().skip(start).take(end - start).cloned().collect(),
+            items: self
+                .items
+                .values()
+                .skip(start)
+                .take(end - start)
+                .cloned()
+                .collect(),
             continuation: (end < self.items.len()).then(|| format!("at {end}")),
             not_modified: false,
         }
@@ -90,7 +118,11 @@ impl Memory {
 }
 
 pub fn failure(number: u16, message: &str) -> HostFailure {
-    HostFailure { number, message: message.into(), body: format!(r#"{{"code":{number}}}"#) }
+    HostFailure {
+        number,
+        message: message.into(),
+        body: format!(r#"{{"code":{number}}}"#),
+    }
 }
 
 /// The value of `"id":"…"` in a JSON text that our own tests wrote.
@@ -103,19 +135,39 @@ impl Host for Memory {
     fn call(&mut self, call: HostCall) -> Result<HostReply, HostFailure> {
         self.calls.push(call.clone());
         match call {
-            HostCall::Read { link, if_none_match } => {
+            HostCall::Read {
+                link,
+                if_none_match,
+            } => {
                 let id = self.id_of(link)?;
                 let same = if_none_match.is_some_and(|etag| etag == self.etags[&id].to_string());
-                let items = if same { vec![] } else { vec![self.items[&id].clone()] };
-                Ok(HostReply { items, continuation: None, not_modified: same })
+                let items = if same {
+                    vec![]
+                } else {
+                    vec![self.items[&id].clone()]
+                };
+                Ok(HostReply {
+                    items,
+                    continuation: None,
+                    not_modified: same,
+                })
             }
-            HostCall::ReadFeed { page_size, continuation } | HostCall::Query { page_size, continuation, .. } => {
-                Ok(self.page(page_size, continuation))
+            HostCall::ReadFeed {
+                page_size,
+                continuation,
             }
+            | HostCall::Query {
+                page_size,
+                continuation,
+                ..
+            } => Ok(self.page(page_size, continuation)),
             HostCall::Create { body, .. } => {
                 let id = id_in(&body).ok_or_else(|| failure(400, "no id"))?;
                 if self.items.contains_key(&id) {
-                    return Err(failure(409, "Resource with specified id or name already exists."));
+                    return Err(failure(
+                        409,
+                        "Resource with specified id or name already exists.",
+                    ));
                 }
                 Ok(self.put(id, body))
             }
@@ -123,7 +175,12 @@ impl Host for Memory {
                 let id = id_in(&body).ok_or_else(|| failure(400, "no id"))?;
                 Ok(self.put(id, body))
             }
-            HostCall::Replace { link, body, if_match, .. } => {
+            HostCall::Replace {
+                link,
+                body,
+                if_match,
+                ..
+            } => {
                 let id = self.id_of(link)?;
                 self.check(&id, if_match)?;
                 Ok(self.put(id, body))
@@ -137,7 +194,10 @@ impl Host for Memory {
             HostCall::Patch { link, if_match, .. } => {
                 let id = self.id_of(link)?;
                 self.check(&id, if_match)?;
-                Ok(HostReply { items: vec![self.items[&id].clone()], ..HostReply::default() })
+                Ok(HostReply {
+                    items: vec![self.items[&id].clone()],
+                    ..HostReply::default()
+                })
             }
         }
     }

@@ -19,7 +19,8 @@ impl Connection {
     pub fn send(&mut self, server: &Server, request: &Sent) -> Answer {
         self.try_send(request).unwrap_or_else(|_| {
             *self = Connection::open(server);
-            self.try_send(request).unwrap_or_else(|error| panic!("no answer ({error}) to\n{request}"))
+            self.try_send(request)
+                .unwrap_or_else(|error| panic!("no answer ({error}) to\n{request}"))
         })
     }
 
@@ -44,7 +45,10 @@ pub fn complaint(request: &Sent, answer: &Answer) -> Option<String> {
             .or_else(|| wrong_headers(answer));
     }
     if !matches!(answer.status, 200 | 201 | 204 | 207 | 304) {
-        return Some(format!("the status {} is none of the service", answer.status));
+        return Some(format!(
+            "the status {} is none of the service",
+            answer.status
+        ));
     }
     if has_body && !answer.body.is_empty() && json().is_none() && !is_deep(&answer.body) {
         return Some("the body is no JSON".into());
@@ -67,17 +71,31 @@ fn wrong_status(answer: &Answer) -> Option<String> {
     // A script may name any number as the sub-status of its failure.
     let of_a_script = answer.status == 400 && sub_status != 0;
     let ours = answer.status == Kind::Internal.status();
-    (ours || !of_a_script && !Kind::ALL.iter().any(declared))
-        .then(|| format!("{}/{sub_status} is not in the table of errors, or our own fault", answer.status))
+    (ours || !of_a_script && !Kind::ALL.iter().any(declared)).then(|| {
+        format!(
+            "{}/{sub_status} is not in the table of errors, or our own fault",
+            answer.status
+        )
+    })
 }
 
 fn wrong_error(body: Option<Json>) -> Option<String> {
-    let Some(body) = body else { return Some("the error's body is no JSON".into()) };
+    let Some(body) = body else {
+        return Some("the error's body is no JSON".into());
+    };
     let text = |name: &str| body.get(name).and_then(Json::as_str);
     let (Some(code), Some(message)) = (text("code"), text("message")) else {
         return Some("the error's body has no code or message".into());
     };
-    let leaks = ["panicked", "src/", ".rs:", "unwrap", "RUST_BACKTRACE", "/root/", "poisoned"];
+    let leaks = [
+        "panicked",
+        "src/",
+        ".rs:",
+        "unwrap",
+        "RUST_BACKTRACE",
+        "/root/",
+        "poisoned",
+    ];
     if let Some(leak) = leaks.iter().find(|leak| message.contains(**leak)) {
         return Some(format!("the message shows '{leak}' of our code"));
     }
@@ -85,17 +103,24 @@ fn wrong_error(body: Option<Json>) -> Option<String> {
 }
 
 fn wrong_headers(answer: &Answer) -> Option<String> {
-    let charge = answer.header("x-ms-request-charge").and_then(|text| text.parse::<f64>().ok());
+    let charge = answer
+        .header("x-ms-request-charge")
+        .and_then(|text| text.parse::<f64>().ok());
     if !charge.is_some_and(|charge| charge.is_finite() && charge >= 0.0) {
         return Some("there is no charge".into());
     }
     if answer.header("x-ms-activity-id").is_none_or(str::is_empty) {
         return Some("there is no activity id".into());
     }
-    let empty = answer.head_lines().filter(|line| !line.is_empty()).find(|line| line.trim_end().ends_with(':'));
+    let empty = answer
+        .head_lines()
+        .filter(|line| !line.is_empty())
+        .find(|line| line.trim_end().ends_with(':'));
     if let Some(line) = empty {
         return Some(format!("the header '{line}' is empty"));
     }
     let session = answer.header("x-ms-session-token");
-    session.filter(|token| token.matches(':').count() != 1).map(|token| format!("the session token is '{token}'"))
+    session
+        .filter(|token| token.matches(':').count() != 1)
+        .map(|token| format!("the session token is '{token}'"))
 }

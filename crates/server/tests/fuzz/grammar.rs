@@ -21,7 +21,10 @@ pub struct Sent {
 
 impl fmt::Display for Sent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text: String = String::from_utf8_lossy(&self.bytes).chars().take(4_000).collect();
+        let text: String = String::from_utf8_lossy(&self.bytes)
+            .chars()
+            .take(4_000)
+            .collect();
         write!(f, "{text}")
     }
 }
@@ -45,9 +48,12 @@ impl Known {
         if let Some(body) = parse(&answer.body).ok().filter(|_| answer.status < 300) {
             keep(&mut self.rids, body.get("_rid").and_then(Json::as_str));
             keep(&mut self.tokens, body.get("_token").and_then(Json::as_str));
-            let rows =
-                ["Offers", "Databases", "DocumentCollections"].iter().find_map(|name| body.get(name)?.as_array());
-            rows.into_iter().flatten().for_each(|row| keep(&mut self.rids, row.get("_rid").and_then(Json::as_str)));
+            let rows = ["Offers", "Databases", "DocumentCollections"]
+                .iter()
+                .find_map(|name| body.get(name)?.as_array());
+            rows.into_iter()
+                .flatten()
+                .for_each(|row| keep(&mut self.rids, row.get("_rid").and_then(Json::as_str)));
         }
     }
 }
@@ -72,7 +78,12 @@ pub struct Grammar {
 impl Grammar {
     pub fn new(dice: Dice, address: &str, key: &str) -> Self {
         let key = STANDARD.decode(key).expect("base64");
-        Grammar { dice, routes: known_routes().collect(), address: address.to_owned(), key }
+        Grammar {
+            dice,
+            routes: known_routes().collect(),
+            address: address.to_owned(),
+            key,
+        }
     }
 
     pub fn request(&mut self, known: &Known) -> Sent {
@@ -86,7 +97,9 @@ impl Grammar {
         let route = self.routes[at];
         let segments = self.segments(&route, known);
         let method = match self.dice.below(30) {
-            0 => self.dice.text(&["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS", "BREW"]),
+            0 => self.dice.text(&[
+                "GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS", "BREW",
+            ]),
             _ => self.dice.text(route.methods),
         };
         // Databases and containers go seldom, as all goes with them.
@@ -96,18 +109,29 @@ impl Grammar {
         let body = self.body(&route, &method, &headers);
         headers.extend(self.signed(&route, &method, &segments, known));
         let escape = |segment: &String| utf8_percent_encode(segment, NON_ALPHANUMERIC).to_string();
-        let mut path = format!("/{}", segments.iter().map(escape).collect::<Vec<_>>().join("/"));
+        let mut path = format!(
+            "/{}",
+            segments.iter().map(escape).collect::<Vec<_>>().join("/")
+        );
         if self.dice.one_in(10) {
             path.push_str(self.dice.pick(&["/", "?x=1", "//", "?"]));
         }
         let mut text = format!("{method} {path} HTTP/1.1\r\nHost: {}\r\n", self.address);
-        headers.iter().for_each(|(name, value)| text.push_str(&format!("{name}: {value}\r\n")));
+        headers
+            .iter()
+            .for_each(|(name, value)| text.push_str(&format!("{name}: {value}\r\n")));
         text.push_str(&format!("Content-Length: {}\r\n\r\n", body.len()));
-        Sent { method, bytes: [text.as_bytes(), &body].concat() }
+        Sent {
+            method,
+            bytes: [text.as_bytes(), &body].concat(),
+        }
     }
 
     fn place(&self, pattern: &[&str]) -> usize {
-        self.routes.iter().position(|route| route.pattern == pattern).expect("the path exists")
+        self.routes
+            .iter()
+            .position(|route| route.pattern == pattern)
+            .expect("the path exists")
     }
 
     /// The path's segments with ids in the place of stars: mostly of what there may be.
@@ -140,11 +164,20 @@ impl Grammar {
         };
         // The first of each owner is asked most, so that there is much in it.
         let is_owner = matches!(owner, "dbs" | "colls" | "users");
-        let number = if is_owner && !self.dice.one_in(10) { 0 } else { self.dice.below(count) };
+        let number = if is_owner && !self.dice.one_in(10) {
+            0
+        } else {
+            self.dice.below(count)
+        };
         format!("{letter}{number}")
     }
 
-    fn headers(&mut self, route: &KnownRoute, method: &str, known: &Known) -> Vec<(String, String)> {
+    fn headers(
+        &mut self,
+        route: &KnownRoute,
+        method: &str,
+        known: &Known,
+    ) -> Vec<(String, String)> {
         let mut headers = Vec::new();
         if route.pattern.contains(&"docs") || route.pattern.contains(&"sprocs") {
             let key = format!("[\"p{}\"]", values::first_or_below(&mut self.dice, 3));
@@ -154,8 +187,14 @@ impl Grammar {
             match self.dice.below(6) {
                 0 | 1 => {
                     headers.push(("x-ms-documentdb-isquery".to_owned(), "True".to_owned()));
-                    headers.push(("content-type".to_owned(), "application/query+json".to_owned()));
-                    headers.push(("x-ms-documentdb-query-enablecrosspartition".to_owned(), "true".to_owned()));
+                    headers.push((
+                        "content-type".to_owned(),
+                        "application/query+json".to_owned(),
+                    ));
+                    headers.push((
+                        "x-ms-documentdb-query-enablecrosspartition".to_owned(),
+                        "true".to_owned(),
+                    ));
                     if self.dice.one_in(2) {
                         headers.remove(0);
                     }
@@ -165,7 +204,11 @@ impl Grammar {
                 _ => {}
             }
         }
-        let further = if self.dice.one_in(2) { 0 } else { self.dice.below(4) };
+        let further = if self.dice.one_in(2) {
+            0
+        } else {
+            self.dice.below(4)
+        };
         for _ in 0..further {
             let table = known_headers();
             let name = table[self.dice.below(table.len())].name;
@@ -194,12 +237,25 @@ impl Grammar {
             }
             (_, "x-ms-continuation") => one_of(dice, &known.continuations),
             (_, "x-ms-session-token") => one_of(dice, &known.sessions),
-            (_, "a-im") => dice.text(&["Incremental Feed", "Incremental feed", "Full-Fidelity Feed"]),
-            (_, "if-modified-since") => dice.text(&["Thu, 01 Jan 2026 00:00:00 GMT", "Thu, 01 Jan 1970 00:00:00 GMT"]),
-            (_, "x-ms-documentdb-partitionkeyrangeid") => dice.text(&["0", "1", "7", "XP0mAJ3H-AA=,0"]),
-            (_, "x-ms-documentdb-partitionkey") => dice.text(&["[]", "[null]", "[{}]", "[\"p1\",2]", "[1.5]", "[[1]]"]),
-            (_, "x-ms-start-epk" | "x-ms-end-epk") => dice.text(&["", "00", "1FFF", "3F", "FF", "05C1"]),
-            (_, "x-ms-consistency-level") => dice.text(&["Eventual", "Session", "Strong", "BoundedStaleness"]),
+            (_, "a-im") => {
+                dice.text(&["Incremental Feed", "Incremental feed", "Full-Fidelity Feed"])
+            }
+            (_, "if-modified-since") => dice.text(&[
+                "Thu, 01 Jan 2026 00:00:00 GMT",
+                "Thu, 01 Jan 1970 00:00:00 GMT",
+            ]),
+            (_, "x-ms-documentdb-partitionkeyrangeid") => {
+                dice.text(&["0", "1", "7", "XP0mAJ3H-AA=,0"])
+            }
+            (_, "x-ms-documentdb-partitionkey") => {
+                dice.text(&["[]", "[null]", "[{}]", "[\"p1\",2]", "[1.5]", "[[1]]"])
+            }
+            (_, "x-ms-start-epk" | "x-ms-end-epk") => {
+                dice.text(&["", "00", "1FFF", "3F", "FF", "05C1"])
+            }
+            (_, "x-ms-consistency-level") => {
+                dice.text(&["Eventual", "Session", "Strong", "BoundedStaleness"])
+            }
             (_, "x-ms-documentdb-pre-trigger-include" | "x-ms-documentdb-post-trigger-include") => {
                 format!("s{}", dice.below(3))
             }
@@ -209,13 +265,21 @@ impl Grammar {
             }
             (_, "x-ms-version") => dice.text(&["2018-12-31", "2020-07-15", "2015-01-01"]),
             (_, "prefer") => "return=minimal".to_owned(),
-            (_, "content-type") => {
-                dice.text(&["application/json", "application/query+json", "application/sql", "text/html"])
-            }
+            (_, "content-type") => dice.text(&[
+                "application/json",
+                "application/query+json",
+                "application/sql",
+                "text/html",
+            ]),
             _ => dice.text(&["true", "True"]),
         };
         // What cannot stand in a header at all is for other tests.
-        value.chars().filter(|c| !c.is_control()).collect::<String>().trim().to_owned()
+        value
+            .chars()
+            .filter(|c| !c.is_control())
+            .collect::<String>()
+            .trim()
+            .to_owned()
     }
 
     fn body(&mut self, route: &KnownRoute, method: &str, headers: &[(String, String)]) -> Vec<u8> {
@@ -224,7 +288,13 @@ impl Grammar {
         }
         let dice = &mut self.dice;
         let asks = |name: &str| headers.iter().any(|(n, _)| n == name);
-        let last = route.pattern.iter().rev().find(|part| **part != "*").copied().unwrap_or_default();
+        let last = route
+            .pattern
+            .iter()
+            .rev()
+            .find(|part| **part != "*")
+            .copied()
+            .unwrap_or_default();
         let body = match (dice.below(30), last) {
             (0, _) => values::json(dice, 4),
             (1, _) => format!("{}1{}", "[".repeat(2_000), "]".repeat(2_000)),
@@ -260,14 +330,27 @@ impl Grammar {
         known: &Known,
     ) -> Vec<(String, String)> {
         let now = jiff::Timestamp::now();
-        let date = jiff::fmt::rfc2822::DateTimePrinter::new().timestamp_to_rfc9110_string(&now).expect("a date");
+        let date = jiff::fmt::rfc2822::DateTimePrinter::new()
+            .timestamp_to_rfc9110_string(&now)
+            .expect("a date");
         let link = match route.pattern {
             ["offers", "*"] => segments[1].to_lowercase(),
             _ => segments[..route.link_segments.min(segments.len())].join("/"),
         };
-        let text = format!("{}\n{}\n{link}\n{}\n\n", method.to_lowercase(), route.signed_as, date.to_lowercase());
-        let mac = Hmac::<sha2::Sha256>::new_from_slice(&self.key).expect("a key").chain_update(text).finalize();
-        let mut token = format!("type=master&ver=1.0&sig={}", STANDARD.encode(mac.into_bytes()));
+        let text = format!(
+            "{}\n{}\n{link}\n{}\n\n",
+            method.to_lowercase(),
+            route.signed_as,
+            date.to_lowercase()
+        );
+        let mac = Hmac::<sha2::Sha256>::new_from_slice(&self.key)
+            .expect("a key")
+            .chain_update(text)
+            .finalize();
+        let mut token = format!(
+            "type=master&ver=1.0&sig={}",
+            STANDARD.encode(mac.into_bytes())
+        );
         match self.dice.below(60) {
             0 => token = hostile(&mut self.dice),
             1 => token = token.replace("master", "resource"),
@@ -276,10 +359,17 @@ impl Grammar {
             _ => {}
         }
         let token = utf8_percent_encode(&token, NON_ALPHANUMERIC).to_string();
-        vec![("authorization".to_owned(), token), ("x-ms-date".to_owned(), date)]
+        vec![
+            ("authorization".to_owned(), token),
+            ("x-ms-date".to_owned(), date),
+        ]
     }
 }
 
 fn one_of(dice: &mut Dice, list: &[String]) -> String {
-    if list.is_empty() { hostile(dice) } else { list[dice.below(list.len())].clone() }
+    if list.is_empty() {
+        hostile(dice)
+    } else {
+        list[dice.below(list.len())].clone()
+    }
 }

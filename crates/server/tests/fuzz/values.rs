@@ -34,7 +34,11 @@ impl Dice {
 }
 
 /// Texts of queries, good and bad, as JSON.
-static CORPUS: LazyLock<Vec<&str>> = LazyLock::new(|| include_str!("../../../sql/fuzz/corpus.jsonl").lines().collect());
+static CORPUS: LazyLock<Vec<&str>> = LazyLock::new(|| {
+    include_str!("../../../sql/fuzz/corpus.jsonl")
+        .lines()
+        .collect()
+});
 
 /// Texts that break careless code: in ids, in headers, in bodies.
 const HOSTILE: &[&str] = &[
@@ -101,14 +105,22 @@ pub fn json(dice: &mut Dice, depth: usize) -> String {
         0 => "null".into(),
         1 => dice.text(&["true", "false"]),
         2 => (dice.below(2_000) as i64 - 1_000).to_string(),
-        3 => dice.text(&["0.1", "-0", "1e300", "1e-320", "9007199254740993", "123456789012345678901234567890"]),
+        3 => dice.text(&[
+            "0.1",
+            "-0",
+            "1e300",
+            "1e-320",
+            "9007199254740993",
+            "123456789012345678901234567890",
+        ]),
         4 | 5 => format!("\"s{}\"", dice.below(6)),
         6 => Json::from(hostile(dice).as_str()).to_text(),
         7 => dice.text(&["[]", "{}", "\"\"", "\"2026-01-01T00:00:00.0000000Z\""]),
         8 => r#"{"type":"Point","coordinates":[7.5,47.5]}"#.into(),
         9 | 10 => {
-            let members: Vec<String> =
-                (0..dice.below(4)).map(|_| format!("\"{}\":{}", name(dice), json(dice, depth - 1))).collect();
+            let members: Vec<String> = (0..dice.below(4))
+                .map(|_| format!("\"{}\":{}", name(dice), json(dice, depth - 1)))
+                .collect();
             format!("{{{}}}", members.join(","))
         }
         _ => {
@@ -120,7 +132,9 @@ pub fn json(dice: &mut Dice, depth: usize) -> String {
 
 /// The name of a member that items have, or that means something.
 pub fn name(dice: &mut Dice) -> String {
-    dice.text(&["a", "b", "n", "s", "list", "pk", "id", "ttl", "_ts", "_etag", "_rid", "deep", "x y", "😀"])
+    dice.text(&[
+        "a", "b", "n", "s", "list", "pk", "id", "ttl", "_ts", "_etag", "_rid", "deep", "x y", "😀",
+    ])
 }
 
 pub fn item(dice: &mut Dice) -> String {
@@ -166,7 +180,10 @@ pub fn container(dice: &mut Dice) -> String {
         r#","fullTextPolicy":{"defaultLanguage":"en-US","fullTextPaths":[{"path":"/s","language":"en-US"}]}"#,
         r#","unknownMember":1"#,
     ]);
-    format!("{{\"id\":\"c{}\",\"partitionKey\":{key}{further}}}", first_or_below(dice, 3))
+    format!(
+        "{{\"id\":\"c{}\",\"partitionKey\":{key}{further}}}",
+        first_or_below(dice, 3)
+    )
 }
 
 pub fn script(dice: &mut Dice) -> String {
@@ -187,7 +204,11 @@ pub fn script(dice: &mut Dice) -> String {
         r#","triggerType":"post","triggerOperation":"create""#,
         r#","triggerType":"Never","triggerOperation":"All""#,
     ]);
-    format!("{{\"id\":\"s{}\",\"body\":{}{kind}}}", dice.below(3), Json::from(body.as_str()).to_text())
+    format!(
+        "{{\"id\":\"s{}\",\"body\":{}{kind}}}",
+        dice.below(3),
+        Json::from(body.as_str()).to_text()
+    )
 }
 
 pub fn query(dice: &mut Dice) -> String {
@@ -202,11 +223,27 @@ pub fn query(dice: &mut Dice) -> String {
             return format!("{{\"query\":{line}}}");
         }
         _ => {
-            let filter =
-                dice.text(&["c.a = @p", "c.n > @p", "ARRAY_CONTAINS(c.list, @p)", "c.pk = @p", "STARTSWITH(c.s, @p)"]);
-            let order =
-                dice.text(&["", " ORDER BY c.n", " ORDER BY c.s DESC", " ORDER BY c.a, c.b", " OFFSET 1 LIMIT 2"]);
-            let what = dice.text(&["*", "VALUE c.id", "DISTINCT VALUE c.a", "c.a, COUNT(1) AS n", "udf.s1(c.n) AS u"]);
+            let filter = dice.text(&[
+                "c.a = @p",
+                "c.n > @p",
+                "ARRAY_CONTAINS(c.list, @p)",
+                "c.pk = @p",
+                "STARTSWITH(c.s, @p)",
+            ]);
+            let order = dice.text(&[
+                "",
+                " ORDER BY c.n",
+                " ORDER BY c.s DESC",
+                " ORDER BY c.a, c.b",
+                " OFFSET 1 LIMIT 2",
+            ]);
+            let what = dice.text(&[
+                "*",
+                "VALUE c.id",
+                "DISTINCT VALUE c.a",
+                "c.a, COUNT(1) AS n",
+                "udf.s1(c.n) AS u",
+            ]);
             format!("SELECT {what} FROM c WHERE {filter}{order}")
         }
     };
@@ -220,25 +257,49 @@ pub fn query(dice: &mut Dice) -> String {
 pub fn patch(dice: &mut Dice) -> String {
     let operations: Vec<String> = (0..1 + dice.below(3))
         .map(|_| {
-            let kind = dice.text(&["add", "set", "replace", "remove", "incr", "move", "copy", "Add"]);
-            let path = dice.text(&[
-                "/a", "/n", "/list/0", "/list/-", "/deep/x", "/id", "/pk", "/_ts", "a", "", "/a~1b", "/list/9",
+            let kind = dice.text(&[
+                "add", "set", "replace", "remove", "incr", "move", "copy", "Add",
             ]);
-            format!("{{\"op\":\"{kind}\",\"path\":\"{path}\",\"value\":{},\"from\":\"/b\"}}", json(dice, 2))
+            let path = dice.text(&[
+                "/a", "/n", "/list/0", "/list/-", "/deep/x", "/id", "/pk", "/_ts", "a", "",
+                "/a~1b", "/list/9",
+            ]);
+            format!(
+                "{{\"op\":\"{kind}\",\"path\":\"{path}\",\"value\":{},\"from\":\"/b\"}}",
+                json(dice, 2)
+            )
         })
         .collect();
-    let condition = dice.text(&["", "", r#","condition":"from c where c.n > 3""#, r#","condition":"nonsense""#]);
+    let condition = dice.text(&[
+        "",
+        "",
+        r#","condition":"from c where c.n > 3""#,
+        r#","condition":"nonsense""#,
+    ]);
     format!("{{\"operations\":[{}]{condition}}}", operations.join(","))
 }
 
 pub fn batch(dice: &mut Dice) -> String {
     let operations: Vec<String> = (0..dice.below(5))
         .map(|_| {
-            let kind = dice.text(&["Create", "Upsert", "Read", "Replace", "Delete", "Patch", "Dance"]);
-            let body = if kind == "Patch" { patch(dice) } else { item(dice) };
-            let further =
-                dice.text(&["", r#","ifMatch":"\"1\"""#, r#","ifNoneMatch":"*""#, r#","partitionKey":"[\"p1\"]""#]);
-            format!("{{\"operationType\":\"{kind}\",\"id\":\"i{}\",\"resourceBody\":{body}{further}}}", dice.below(8))
+            let kind = dice.text(&[
+                "Create", "Upsert", "Read", "Replace", "Delete", "Patch", "Dance",
+            ]);
+            let body = if kind == "Patch" {
+                patch(dice)
+            } else {
+                item(dice)
+            };
+            let further = dice.text(&[
+                "",
+                r#","ifMatch":"\"1\"""#,
+                r#","ifNoneMatch":"*""#,
+                r#","partitionKey":"[\"p1\"]""#,
+            ]);
+            format!(
+                "{{\"operationType\":\"{kind}\",\"id\":\"i{}\",\"resourceBody\":{body}{further}}}",
+                dice.below(8)
+            )
         })
         .collect();
     format!("[{}]", operations.join(","))
@@ -253,7 +314,9 @@ pub fn offer(dice: &mut Dice) -> String {
         r#"{"offerAutopilotSettings":{"maxThroughput":4000,"autoUpgradePolicy":{"throughputPolicy":{"incrementPercent":3}}}}"#,
         "7",
     ]);
-    format!("{{\"id\":\"x\",\"_rid\":\"x\",\"resource\":\"dbs/x/\",\"offerVersion\":\"V2\",\"content\":{content}}}")
+    format!(
+        "{{\"id\":\"x\",\"_rid\":\"x\",\"resource\":\"dbs/x/\",\"offerVersion\":\"V2\",\"content\":{content}}}"
+    )
 }
 
 pub fn user(dice: &mut Dice) -> String {
@@ -262,8 +325,17 @@ pub fn user(dice: &mut Dice) -> String {
 
 pub fn permission(dice: &mut Dice) -> String {
     let mode = dice.text(&["Read", "All", "None", ""]);
-    let resource = dice.text(&["dbs/d0/colls/c0", "dbs/d0/colls/c0/docs/i1", "dbs/d0", "nowhere", ""]);
-    format!("{{\"id\":\"r{}\",\"permissionMode\":\"{mode}\",\"resource\":\"{resource}\"}}", dice.below(3))
+    let resource = dice.text(&[
+        "dbs/d0/colls/c0",
+        "dbs/d0/colls/c0/docs/i1",
+        "dbs/d0",
+        "nowhere",
+        "",
+    ]);
+    format!(
+        "{{\"id\":\"r{}\",\"permissionMode\":\"{mode}\",\"resource\":\"{resource}\"}}",
+        dice.below(3)
+    )
 }
 
 /// A body with a few bytes changed, cut or doubled.

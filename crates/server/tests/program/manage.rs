@@ -17,7 +17,11 @@ impl Manager {
         let stream = TcpStream::connect(address).expect("the management API listens");
         stream.set_nodelay(true).expect("a socket");
         stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
-        Manager { stream: BufReader::new(stream), host: address.to_owned(), key: key.to_owned() }
+        Manager {
+            stream: BufReader::new(stream),
+            host: address.to_owned(),
+            key: key.to_owned(),
+        }
     }
 
     /// The same connection with another key; none if it is empty.
@@ -34,14 +38,23 @@ impl Manager {
 
     /// Sends a request and reads the answer.
     pub fn call(&mut self, method: &str, path: &str, body: &str) -> Answer {
-        let mut text = format!("{method} {path} HTTP/1.1\r\nHost: {}\r\nContent-Length: {}\r\n", self.host, body.len());
+        let mut text = format!(
+            "{method} {path} HTTP/1.1\r\nHost: {}\r\nContent-Length: {}\r\n",
+            self.host,
+            body.len()
+        );
         if !self.key.is_empty() {
             text.push_str(&format!("authorization: Bearer {}\r\n", self.key));
         }
         let stream = self.stream.get_mut();
-        stream.write_all(format!("{text}\r\n{body}").as_bytes()).expect("it is sent");
-        let answer =
-            if method == "HEAD" { Answer::read_head(&mut self.stream) } else { Answer::read(&mut self.stream) };
+        stream
+            .write_all(format!("{text}\r\n{body}").as_bytes())
+            .expect("it is sent");
+        let answer = if method == "HEAD" {
+            Answer::read_head(&mut self.stream)
+        } else {
+            Answer::read(&mut self.stream)
+        };
         answer.expect("an answer")
     }
 
@@ -57,7 +70,12 @@ impl Manager {
     #[track_caller]
     pub fn done(&mut self, method: &str, path: &str, body: &str) -> Answer {
         let answer = self.call(method, path, body);
-        assert!((200..300).contains(&answer.status), "{} {}", answer.status, answer.text());
+        assert!(
+            (200..300).contains(&answer.status),
+            "{} {}",
+            answer.status,
+            answer.text()
+        );
         answer
     }
 
@@ -67,7 +85,11 @@ impl Manager {
         let answer = self.call(method, path, body);
         assert_eq!(answer.status, status, "{}", answer.text());
         let json = answer.json();
-        assert!(json.get("code").is_some_and(|code| code.as_str().is_some()), "{}", answer.text());
+        assert!(
+            json.get("code").is_some_and(|code| code.as_str().is_some()),
+            "{}",
+            answer.text()
+        );
         super::text(&json, "message")
     }
 }

@@ -40,9 +40,22 @@ impl Request {
     /// A request for `path`. The signature covers the last type in the path, and the link up to the last id.
     pub fn new(method: &'static str, path: &str) -> Self {
         // What is done to a container is signed as the container.
-        let link = path.trim_matches('/').split("/operations/").next().unwrap_or_default();
-        let last = |text: &str| KINDS.iter().find(|kind| text.rsplit('/').next() == Some(**kind)).copied();
-        let above = |text: &str| text.rsplit_once('/').map_or("", |(above, _)| above).to_owned();
+        let link = path
+            .trim_matches('/')
+            .split("/operations/")
+            .next()
+            .unwrap_or_default();
+        let last = |text: &str| {
+            KINDS
+                .iter()
+                .find(|kind| text.rsplit('/').next() == Some(**kind))
+                .copied()
+        };
+        let above = |text: &str| {
+            text.rsplit_once('/')
+                .map_or("", |(above, _)| above)
+                .to_owned()
+        };
         let (kind, link) = match last(link) {
             // A feed is signed by what owns it.
             Some(kind) => (kind, above(link)),
@@ -73,7 +86,13 @@ impl Request {
 
     /// Signed as a path by resource ids is: by the last id of the link alone, in lower case.
     pub fn by_rid(mut self) -> Self {
-        self.link = self.link.rsplit('/').next().unwrap_or_default().replace("%3D", "=").to_lowercase();
+        self.link = self
+            .link
+            .rsplit('/')
+            .next()
+            .unwrap_or_default()
+            .replace("%3D", "=")
+            .to_lowercase();
         self
     }
 
@@ -91,7 +110,9 @@ impl Request {
 
     /// With a token instead of a signature.
     pub fn token(self, token: &str) -> Self {
-        let encoded = percent_encoding::utf8_percent_encode(token, percent_encoding::NON_ALPHANUMERIC).to_string();
+        let encoded =
+            percent_encoding::utf8_percent_encode(token, percent_encoding::NON_ALPHANUMERIC)
+                .to_string();
         self.header("authorization", encoded)
     }
 
@@ -103,7 +124,9 @@ impl Request {
 
     /// With a further member in the object that is its body.
     pub fn with_member(mut self, name: &str, value: &str) -> Self {
-        let Some((_, open)) = self.body.split_last() else { panic!("there is no body to add to") };
+        let Some((_, open)) = self.body.split_last() else {
+            panic!("there is no body to add to")
+        };
         self.body = [open, format!(",\"{name}\":{value}}}").as_bytes()].concat();
         self
     }
@@ -119,16 +142,32 @@ impl Request {
 
     /// The headers, signed for now with `key`: name and value.
     pub fn signed_headers(&self, key: &str) -> Vec<(&'static str, String)> {
-        let date =
-            jiff::fmt::rfc2822::DateTimePrinter::new().timestamp_to_rfc9110_string(&(Timestamp::now() - self.age));
+        let date = jiff::fmt::rfc2822::DateTimePrinter::new()
+            .timestamp_to_rfc9110_string(&(Timestamp::now() - self.age));
         let date = date.expect("a date");
-        let text = format!("{}\n{}\n{}\n{}\n\n", self.method.to_lowercase(), self.kind, self.link, date.to_lowercase());
+        let text = format!(
+            "{}\n{}\n{}\n{}\n\n",
+            self.method.to_lowercase(),
+            self.kind,
+            self.link,
+            date.to_lowercase()
+        );
         let key = STANDARD.decode(key).expect("base64");
-        let mac = Hmac::<sha2::Sha256>::new_from_slice(&key).expect("a key").chain_update(text).finalize().into_bytes();
+        let mac = Hmac::<sha2::Sha256>::new_from_slice(&key)
+            .expect("a key")
+            .chain_update(text)
+            .finalize()
+            .into_bytes();
         let token = format!("type=master&ver=1.0&sig={}", STANDARD.encode(mac));
-        let token = percent_encoding::utf8_percent_encode(&token, percent_encoding::NON_ALPHANUMERIC).to_string();
+        let token =
+            percent_encoding::utf8_percent_encode(&token, percent_encoding::NON_ALPHANUMERIC)
+                .to_string();
         let mut headers = vec![("x-ms-date", date), ("x-ms-version", "2020-07-15".into())];
-        if self.headers.iter().all(|(name, _)| *name != "authorization") {
+        if self
+            .headers
+            .iter()
+            .all(|(name, _)| *name != "authorization")
+        {
             headers.push(("authorization", token));
         }
         headers.extend(self.headers.iter().cloned());
@@ -137,12 +176,19 @@ impl Request {
 
     /// Reads the answer to it, which has no body if it asks for the head alone.
     pub fn read_answer(&self, stream: &mut impl BufRead) -> io::Result<Answer> {
-        if self.method == "HEAD" { Answer::read_head(stream) } else { Answer::read(stream) }
+        if self.method == "HEAD" {
+            Answer::read_head(stream)
+        } else {
+            Answer::read(stream)
+        }
     }
 
     /// The bytes that go over the wire.
     pub fn bytes(&self, address: &str, key: &str) -> Vec<u8> {
-        let mut text = format!("{} {} HTTP/1.1\r\nHost: {address}\r\n", self.method, self.path);
+        let mut text = format!(
+            "{} {} HTTP/1.1\r\nHost: {address}\r\n",
+            self.method, self.path
+        );
         for (name, value) in self.signed_headers(key) {
             text.push_str(&format!("{name}: {value}\r\n"));
         }
@@ -166,7 +212,9 @@ impl Answer {
     pub fn read(stream: &mut impl BufRead) -> io::Result<Self> {
         let mut answer = Self::read_head(stream)?;
         let length = answer.header("content-length").map_or(Ok(0), str::parse);
-        answer.body.resize(length.map_err(|_| io::ErrorKind::InvalidData)?, 0);
+        answer
+            .body
+            .resize(length.map_err(|_| io::ErrorKind::InvalidData)?, 0);
         stream.read_exact(&mut answer.body)?;
         Ok(answer)
     }
@@ -179,8 +227,16 @@ impl Answer {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
         }
-        let status = head.split(' ').nth(1).and_then(|s| s.parse().ok()).ok_or(io::ErrorKind::InvalidData)?;
-        Ok(Answer { status, head, body: Vec::new() })
+        let status = head
+            .split(' ')
+            .nth(1)
+            .and_then(|s| s.parse().ok())
+            .ok_or(io::ErrorKind::InvalidData)?;
+        Ok(Answer {
+            status,
+            head,
+            body: Vec::new(),
+        })
     }
 
     /// The lines of its head, after the one with the status.
@@ -208,7 +264,11 @@ impl Answer {
 
     /// The status and the sub-status, 0 if there is none.
     pub fn code(&self) -> (u16, u32) {
-        (self.status, self.header("x-ms-substatus").map_or(0, |text| text.parse().expect("a number")))
+        (
+            self.status,
+            self.header("x-ms-substatus")
+                .map_or(0, |text| text.parse().expect("a number")),
+        )
     }
 
     /// Checks what holds for every error, and gives its message.
@@ -217,19 +277,33 @@ impl Answer {
         assert_eq!(self.status, status, "{}", self.text());
         assert_eq!(self.header("x-ms-substatus"), sub_status, "{}", self.text());
         assert_eq!(self.header("content-type"), Some("application/json"));
-        assert_eq!(self.header("content-length"), Some(self.body.len().to_string().as_str()));
+        assert_eq!(
+            self.header("content-length"),
+            Some(self.body.len().to_string().as_str())
+        );
         assert!(self.header("x-ms-request-charge").is_some());
         let body = self.json();
         assert_eq!(body.get("code").and_then(Json::as_str), Some(code));
-        let message = body.get("message").and_then(Json::as_str).expect("a message").to_owned();
-        assert!(message.contains(self.header("x-ms-activity-id").expect("an activity id")), "{message}");
+        let message = body
+            .get("message")
+            .and_then(Json::as_str)
+            .expect("a message")
+            .to_owned();
+        assert!(
+            message.contains(self.header("x-ms-activity-id").expect("an activity id")),
+            "{message}"
+        );
         message
     }
 
     /// The LSN of the session token.
     pub fn lsn(&self) -> u64 {
         let token = self.header("x-ms-session-token").expect("a session token");
-        token.rsplit('#').next().and_then(|lsn| lsn.parse().ok()).expect("a session token ends in a number")
+        token
+            .rsplit('#')
+            .next()
+            .and_then(|lsn| lsn.parse().ok())
+            .expect("a session token ends in a number")
     }
 
     /// The rows of a feed of items, or of a query.
@@ -240,6 +314,10 @@ impl Answer {
     /// The rows of a feed, which stand in this member.
     pub fn members(&self, member: &str) -> Vec<Json> {
         assert_eq!(self.status, 200, "{}", self.text());
-        self.json().get(member).and_then(Json::as_array).expect("a feed has rows").to_vec()
+        self.json()
+            .get(member)
+            .and_then(Json::as_array)
+            .expect("a feed has rows")
+            .to_vec()
     }
 }

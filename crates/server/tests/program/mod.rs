@@ -88,15 +88,28 @@ pub fn start_at(listen: &str, arguments: &[&str]) -> Result<Server, Exit> {
         String::from_utf8_lossy(&text).into_owned()
     });
     let mut line = String::new();
-    BufReader::new(process.stdout.take().expect("a pipe")).read_line(&mut line).expect("its output is text");
+    BufReader::new(process.stdout.take().expect("a pipe"))
+        .read_line(&mut line)
+        .expect("its output is text");
     if line.is_empty() {
         let status = process.wait().expect("it ends");
         return Err(Exit::of(status, told));
     }
     let ready_after = begun.elapsed();
     let ready = parse(line.as_bytes()).expect("the ready line is JSON");
-    let text = |name: &str| ready.get(name).and_then(Json::as_str).unwrap_or_default().to_owned();
-    let address = |name: &str| text(name).trim_start_matches("http://").trim_end_matches('/').to_owned();
+    let text = |name: &str| {
+        ready
+            .get(name)
+            .and_then(Json::as_str)
+            .unwrap_or_default()
+            .to_owned()
+    };
+    let address = |name: &str| {
+        text(name)
+            .trim_start_matches("http://")
+            .trim_end_matches('/')
+            .to_owned()
+    };
     Ok(Server {
         process,
         told: Some(told),
@@ -115,7 +128,10 @@ pub fn start_on(directory: &Path) -> Result<Server, Exit> {
 
 impl Exit {
     fn of(status: ExitStatus, told: JoinHandle<String>) -> Self {
-        Exit { code: status.code(), told: told.join().expect("standard error was read") }
+        Exit {
+            code: status.code(),
+            told: told.join().expect("standard error was read"),
+        }
     }
 }
 
@@ -151,7 +167,13 @@ impl Server {
     /// SIGTERM, and how the process then ended.
     pub fn stop(mut self) -> Exit {
         let id = self.process.id().to_string();
-        assert!(Command::new("kill").args(["-TERM", &id]).status().expect("kill exists").success());
+        assert!(
+            Command::new("kill")
+                .args(["-TERM", &id])
+                .status()
+                .expect("kill exists")
+                .success()
+        );
         let status = self.process.wait().expect("it ends");
         Exit::of(status, self.told.take().expect("it was not taken before"))
     }
@@ -183,12 +205,18 @@ impl Client {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(PATIENCE))?;
-        Ok(Client { stream: BufReader::new(stream), address: address.to_owned(), key: key.to_owned() })
+        Ok(Client {
+            stream: BufReader::new(stream),
+            address: address.to_owned(),
+            key: key.to_owned(),
+        })
     }
 
     /// Sends a request and reads the answer. An error means that nobody knows whether the request was carried out.
     pub fn try_call(&mut self, request: &Request) -> io::Result<Answer> {
-        self.stream.get_mut().write_all(&request.bytes(&self.address, &self.key))?;
+        self.stream
+            .get_mut()
+            .write_all(&request.bytes(&self.address, &self.key))?;
         request.read_answer(&mut self.stream)
     }
 
@@ -206,19 +234,26 @@ impl Client {
     /// A database `blog` with a container `posts` whose key is `/postId`.
     pub fn make_posts(&mut self) {
         self.create("/dbs", r#"{"id":"blog"}"#);
-        let body = r#"{"id":"posts","partitionKey":{"paths":["/postId"],"kind":"Hash","version":2}}"#;
+        let body =
+            r#"{"id":"posts","partitionKey":{"paths":["/postId"],"kind":"Hash","version":2}}"#;
         self.create("/dbs/blog/colls", body);
     }
 
     /// A stored procedure in that container.
     pub fn make_procedure(&mut self, id: &str, source: &str) {
-        let body = format!("{{\"id\":{},\"body\":{}}}", Json::from(id).to_text(), Json::from(source).to_text());
+        let body = format!(
+            "{{\"id\":{},\"body\":{}}}",
+            Json::from(id).to_text(),
+            Json::from(source).to_text()
+        );
         self.create("/dbs/blog/colls/posts/sprocs", &body);
     }
 
     /// The ids of a container's physical partitions.
     pub fn range_ids(&mut self, container: &str) -> Vec<String> {
-        let ranges = self.call(&Request::new("GET", &format!("{container}/pkranges"))).members("PartitionKeyRanges");
+        let ranges = self
+            .call(&Request::new("GET", &format!("{container}/pkranges")))
+            .members("PartitionKeyRanges");
         ranges.iter().map(|range| text(range, "id")).collect()
     }
 
@@ -229,7 +264,9 @@ impl Client {
             let answer = self.call(&next);
             rows.extend(answer.rows());
             match answer.header("x-ms-continuation") {
-                Some(continuation) => next = request.clone().header("x-ms-continuation", continuation),
+                Some(continuation) => {
+                    next = request.clone().header("x-ms-continuation", continuation)
+                }
                 None => return (rows, answer),
             }
         }
@@ -246,11 +283,17 @@ pub fn item(id: &str) -> String {
 
 /// A text member of a row.
 pub fn text(row: &Json, name: &str) -> String {
-    row.get(name).and_then(Json::as_str).unwrap_or_else(|| panic!("no text '{name}' in {}", row.to_text())).to_owned()
+    row.get(name)
+        .and_then(Json::as_str)
+        .unwrap_or_else(|| panic!("no text '{name}' in {}", row.to_text()))
+        .to_owned()
 }
 
 /// A whole number of a row.
 pub fn number(row: &Json, name: &str) -> u64 {
-    let value = row.get(name).map(Json::to_text).and_then(|text| text.parse().ok());
+    let value = row
+        .get(name)
+        .map(Json::to_text)
+        .and_then(|text| text.parse().ok());
     value.unwrap_or_else(|| panic!("no number '{name}' in {}", row.to_text()))
 }

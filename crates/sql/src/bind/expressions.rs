@@ -54,42 +54,74 @@ impl Binder<'_> {
             },
             Kind::Identifier(name) => self.identifier(name, expr.span),
             Kind::Path { base, steps } => return self.path_expression(expr, base, steps),
-            Kind::Call { name, udf: true, arguments } => return self.udf(name, arguments, expr.span),
-            Kind::Call { name, arguments, .. } => return self.call(name, arguments, expr.span),
+            Kind::Call {
+                name,
+                udf: true,
+                arguments,
+            } => return self.udf(name, arguments, expr.span),
+            Kind::Call {
+                name, arguments, ..
+            } => return self.call(name, arguments, expr.span),
             Kind::Unary(op, operand) => Expr::Unary(*op, Box::new(self.expression(operand)?)),
             Kind::Chain { first, rest } => self.chain(first, rest)?,
             Kind::Coalesce(parts) => Expr::Coalesce(self.expressions(parts)?),
             Kind::Conditional(parts) => self.conditional(parts.as_slice())?,
-            Kind::Between { value, bounds, negated } => {
+            Kind::Between {
+                value,
+                bounds,
+                negated,
+            } => {
                 let low = self.compare(BinaryOp::GreaterOrEqual, value, &bounds[0])?;
                 let high = self.compare(BinaryOp::LessOrEqual, value, &bounds[1])?;
                 not(*negated, Expr::And(Box::new([low, high])))
             }
-            Kind::In { value, list, negated } => not(*negated, self.list(value, list)?),
-            Kind::Like { value, pattern, escape, negated } => {
+            Kind::In {
+                value,
+                list,
+                negated,
+            } => not(*negated, self.list(value, list)?),
+            Kind::Like {
+                value,
+                pattern,
+                escape,
+                negated,
+            } => {
                 let value = Box::new(self.expression(value)?);
                 let escape = escape.as_ref().and_then(|e| e.chars().next());
                 let pattern = match self.expression(pattern)? {
-                    Expr::Constant(Some(Json::String(text))) => LikePattern::Constant(Pattern::new(&text, escape)),
-                    other => LikePattern::Dynamic { pattern: Box::new(other), escape },
+                    Expr::Constant(Some(Json::String(text))) => {
+                        LikePattern::Constant(Pattern::new(&text, escape))
+                    }
+                    other => LikePattern::Dynamic {
+                        pattern: Box::new(other),
+                        escape,
+                    },
                 };
                 not(*negated, Expr::Like { value, pattern })
             }
             Kind::Array(elements) => Expr::Array(self.expressions(elements)?),
             Kind::Object(members) => {
-                let bound = members.iter().map(|(name, e)| Ok((name.clone(), self.expression(e)?)));
+                let bound = members
+                    .iter()
+                    .map(|(name, e)| Ok((name.clone(), self.expression(e)?)));
                 Expr::Object(last_of_each_name(bound.collect::<Result<_, QueryError>>()?).into())
             }
             Kind::Subquery(kind, query) => return self.subquery(*kind, query),
             Kind::Let { name, value, body } => {
                 let value = self.expression(value)?;
                 let mapping = self.mapping(&value);
-                self.names.push(Name { name: name.clone(), frame: self.frames.len() });
+                self.names.push(Name {
+                    name: name.clone(),
+                    frame: self.frames.len(),
+                });
                 self.frames.push(mapping);
                 let body = self.expression(body);
                 self.frames.pop();
                 self.names.pop();
-                Expr::Let { value: Box::new(value), body: Box::new(body?) }
+                Expr::Let {
+                    value: Box::new(value),
+                    body: Box::new(body?),
+                }
             }
         };
         Ok(folded(bound, &mut self.folding_left))
@@ -102,18 +134,28 @@ impl Binder<'_> {
     /// In the SELECT list of a grouped query: the key that the expression repeats.
     fn group_key(&self, expr: &ast::Expr) -> Option<Expr> {
         let group = self.groups.last().filter(|g| !g.keys.is_empty())?;
-        if matches!(expr.kind, Kind::Constant(_) | Kind::Parameter(_) | Kind::Undefined) {
+        if matches!(
+            expr.kind,
+            Kind::Constant(_) | Kind::Parameter(_) | Kind::Undefined
+        ) {
             return None;
         }
         let text = canonical(expr);
         let index = group.keys.iter().position(|k| *k == text)?;
-        Some(Expr::GroupKey { up: self.frames.len() - 1 - group.frame, index })
+        Some(Expr::GroupKey {
+            up: self.frames.len() - 1 - group.frame,
+            index,
+        })
     }
 
     fn identifier(&mut self, name: &str, span: Span) -> Expr {
         // Names of a grouped query's own sources hide outer ones, and may not be used bare.
         let frame = self.resolve(name);
-        let grouped = self.groups.iter().rev().find(|g| g.own.iter().any(|n| n == name));
+        let grouped = self
+            .groups
+            .iter()
+            .rev()
+            .find(|g| g.own.iter().any(|n| n == name));
         if let Some(group) = grouped
             && frame.is_none_or(|f| f < group.frame)
         {
@@ -138,9 +180,16 @@ impl Binder<'_> {
         }
     }
 
-    fn path_expression(&mut self, whole: &ast::Expr, base: &ast::Expr, steps: &[PathStep]) -> BoundExpr {
-        let constructed =
-            matches!(base.kind, Kind::Array(_) | Kind::Object(_) | Kind::Call { .. } | Kind::Subquery(..));
+    fn path_expression(
+        &mut self,
+        whole: &ast::Expr,
+        base: &ast::Expr,
+        steps: &[PathStep],
+    ) -> BoundExpr {
+        let constructed = matches!(
+            base.kind,
+            Kind::Array(_) | Kind::Object(_) | Kind::Call { .. } | Kind::Subquery(..)
+        );
         let Kind::Identifier(name) = &base.kind else {
             let base = self.expression(base)?;
             let path = self.path(base, steps, constructed, whole.span)?;
@@ -160,7 +209,13 @@ impl Binder<'_> {
     }
 
     /// Steps into a bound base. Where the base is a constructed value every index must be constant.
-    pub(super) fn path(&mut self, base: Expr, steps: &[PathStep], constructed: bool, span: Span) -> BoundExpr {
+    pub(super) fn path(
+        &mut self,
+        base: Expr,
+        steps: &[PathStep],
+        constructed: bool,
+        span: Span,
+    ) -> BoundExpr {
         let mut bound = Vec::with_capacity(steps.len());
         for step in steps {
             bound.push(match step {
@@ -184,18 +239,28 @@ impl Binder<'_> {
         if bound.is_empty() {
             return Ok(base);
         }
-        Ok(Expr::Path { base: Box::new(base), steps: bound.into() })
+        Ok(Expr::Path {
+            base: Box::new(base),
+            steps: bound.into(),
+        })
     }
 
     /// The computed property that a step into the item names.
     fn computed(&mut self, frame: usize, step: &PathStep) -> Result<Option<Expr>, QueryError> {
-        let Some((_, text)) = self.computed_text(frame, step) else { return Ok(None) };
+        let Some((_, text)) = self.computed_text(frame, step) else {
+            return Ok(None);
+        };
         let query = crate::syntax::parse(&text)?;
-        let (ast::Projection::Value(expr), [source]) = (&query.projection, query.from.as_slice()) else {
-            return Err(QueryError::Plan(format!("'{text}' is not a computed property.")));
+        let (ast::Projection::Value(expr), [source]) = (&query.projection, query.from.as_slice())
+        else {
+            return Err(QueryError::Plan(format!(
+                "'{text}' is not a computed property."
+            )));
         };
         let ast::Collection::Path { root, .. } = &source.collection else {
-            return Err(QueryError::Plan(format!("'{text}' is not a computed property.")));
+            return Err(QueryError::Plan(format!(
+                "'{text}' is not a computed property."
+            )));
         };
         let name = source.alias.clone().unwrap_or_else(|| root.clone());
         let names = std::mem::replace(&mut self.names, vec![Name { name, frame }]);
@@ -218,13 +283,21 @@ impl Binder<'_> {
                 _ => return None,
             },
         };
-        self.environment.computed_properties.iter().find(|(n, _)| n == name).cloned()
+        self.environment
+            .computed_properties
+            .iter()
+            .find(|(n, _)| n == name)
+            .cloned()
     }
 
     /// Whether an expression is a computed property, for ORDER BY.
     pub(super) fn is_computed(&self, expr: &ast::Expr) -> bool {
-        let Kind::Path { base, steps } = &expr.kind else { return false };
-        let Kind::Identifier(name) = &base.kind else { return false };
+        let Kind::Path { base, steps } = &expr.kind else {
+            return false;
+        };
+        let Kind::Identifier(name) = &base.kind else {
+            return false;
+        };
         match (self.resolve(name), steps.as_slice()) {
             (Some(frame), [step]) => self.computed_text(frame, step).is_some(),
             _ => false,
@@ -247,18 +320,30 @@ impl Binder<'_> {
             _ => {
                 let mut parts = parts.into_iter();
                 let first = Box::new(parts.next().unwrap_or(Expr::Constant(None)));
-                Ok(Expr::Chain { first, rest: rest.iter().map(|(op, _)| *op).zip(parts).collect() })
+                Ok(Expr::Chain {
+                    first,
+                    rest: rest.iter().map(|(op, _)| *op).zip(parts).collect(),
+                })
             }
         }
     }
 
     fn compare(&mut self, op: BinaryOp, left: &ast::Expr, right: &ast::Expr) -> BoundExpr {
-        Ok(Expr::Compare(op, Box::new([self.expression(left)?, self.expression(right)?])))
+        Ok(Expr::Compare(
+            op,
+            Box::new([self.expression(left)?, self.expression(right)?]),
+        ))
     }
 
     fn conditional(&mut self, parts: &[ast::Expr]) -> BoundExpr {
-        let [condition, yes, no] = parts else { return Ok(Expr::Constant(None)) };
-        Ok(Expr::Conditional(Box::new([self.expression(condition)?, self.expression(yes)?, self.expression(no)?])))
+        let [condition, yes, no] = parts else {
+            return Ok(Expr::Constant(None));
+        };
+        Ok(Expr::Conditional(Box::new([
+            self.expression(condition)?,
+            self.expression(yes)?,
+            self.expression(no)?,
+        ])))
     }
 
     fn list(&mut self, value: &ast::Expr, list: &[ast::Expr]) -> BoundExpr {
@@ -268,9 +353,15 @@ impl Binder<'_> {
         if list.len() < SET_FROM || !list.iter().all(defined) {
             return Ok(Expr::In { value, list });
         }
-        let values = list.into_iter().filter_map(|e| if let Expr::Constant(v) = e { v } else { None });
+        let values = list
+            .into_iter()
+            .filter_map(|e| if let Expr::Constant(v) = e { v } else { None });
         let values: Box<[Json]> = values.collect();
-        Ok(Expr::InSet { value, set: values.iter().map(|v| digest(Some(v))).collect(), values })
+        Ok(Expr::InSet {
+            value,
+            set: values.iter().map(|v| digest(Some(v))).collect(),
+            values,
+        })
     }
 
     fn udf(&mut self, name: &str, arguments: &[ast::Expr], span: Span) -> BoundExpr {
@@ -291,16 +382,25 @@ impl Binder<'_> {
         if self.udf_calls <= limits::UDF_CALLS_PER_QUERY && !self.udfs.iter().any(|n| n == name) {
             self.udfs.push(name.to_owned());
         }
-        Ok(Expr::Udf { name: name.to_owned(), arguments })
+        Ok(Expr::Udf {
+            name: name.to_owned(),
+            arguments,
+        })
     }
 
     fn call(&mut self, name: &str, arguments: &[ast::Expr], span: Span) -> BoundExpr {
         let Some(function) = functions::find(name) else {
-            self.report("SC2005", format!("'{name}' is not a recognized built-in function name."), span);
+            self.report(
+                "SC2005",
+                format!("'{name}' is not a recognized built-in function name."),
+                span,
+            );
             return Ok(Expr::Constant(None));
         };
         if let Run::Refused(family) = function.run {
-            return Err(QueryError::Unsupported(format!("The function {name} is not supported: no {family} yet.")));
+            return Err(QueryError::Unsupported(format!(
+                "The function {name} is not supported: no {family} yet."
+            )));
         }
         let (fewest, most) = function.arity;
         if arguments.len() < fewest || arguments.len() > most {
@@ -321,18 +421,30 @@ impl Binder<'_> {
             Run::FullText(_) => self.full_text(function, arguments),
             Run::Rank => {
                 let name = display_name(function);
-                let message = format!("The {name} function is only allowed in the ORDER BY RANK clause.");
+                let message =
+                    format!("The {name} function is only allowed in the ORDER BY RANK clause.");
                 self.report("SC2240", message, span);
                 Ok(Expr::Constant(None))
             }
             _ => {
                 let arguments = self.expressions(arguments)?;
-                Ok(folded(Expr::Call { function, arguments }, &mut self.folding_left))
+                Ok(folded(
+                    Expr::Call {
+                        function,
+                        arguments,
+                    },
+                    &mut self.folding_left,
+                ))
             }
         }
     }
 
-    fn aggregate(&mut self, kind: functions::AggregateKind, argument: &ast::Expr, span: Span) -> BoundExpr {
+    fn aggregate(
+        &mut self,
+        kind: functions::AggregateKind,
+        argument: &ast::Expr,
+        span: Span,
+    ) -> BoundExpr {
         let nested = |e: &ast::Expr| is_aggregate(e) || matches!(e.kind, Kind::Subquery(..));
         let misplaced = self.groups.last().is_none_or(|g| g.level != self.level);
         if misplaced || contains(argument, &nested) {
@@ -344,7 +456,9 @@ impl Binder<'_> {
             self.report("SC2101", message.into(), span);
             return Ok(Expr::Constant(None));
         }
-        let Some(mut group) = self.groups.pop() else { return Ok(Expr::Constant(None)) };
+        let Some(mut group) = self.groups.pop() else {
+            return Ok(Expr::Constant(None));
+        };
         std::mem::swap(&mut self.names, &mut group.names);
         std::mem::swap(&mut self.frames, &mut group.frames);
         let argument = self.expression(argument);
@@ -352,7 +466,9 @@ impl Binder<'_> {
         std::mem::swap(&mut self.frames, &mut group.frames);
         let argument = match argument {
             // An item is always there: to count items is to count rows.
-            Ok(Expr::Slot(up)) if kind == functions::AggregateKind::Count && group.frames.len() == up + 1 => {
+            Ok(Expr::Slot(up))
+                if kind == functions::AggregateKind::Count && group.frames.len() == up + 1 =>
+            {
                 Ok(Expr::Constant(Some(Json::Bool(true))))
             }
             other => other,
@@ -367,7 +483,8 @@ impl Binder<'_> {
     fn subquery(&mut self, kind: SubqueryKind, query: &ast::Query) -> BoundExpr {
         let block = self.query(query)?;
         if kind == SubqueryKind::Scalar && block.is_many() {
-            let message = "The cardinality of a scalar subquery result set cannot be greater than one.";
+            let message =
+                "The cardinality of a scalar subquery result set cannot be greater than one.";
             return Err(QueryError::Plan(message.into()));
         }
         Ok(Expr::Subquery(kind, Box::new(block)))
@@ -391,7 +508,11 @@ pub(super) fn last_of_each_name(members: Vec<(String, Expr)>) -> Vec<(String, Ex
 }
 
 fn not(negated: bool, expr: Expr) -> Expr {
-    if negated { Expr::Unary(UnaryOp::Not, Box::new(expr)) } else { expr }
+    if negated {
+        Expr::Unary(UnaryOp::Not, Box::new(expr))
+    } else {
+        expr
+    }
 }
 
 fn wrong_arity(function: &Function) -> String {
@@ -410,15 +531,27 @@ fn folded(expr: Expr, left: &mut usize) -> Expr {
     }
     let constant = |list: &[Expr]| list.iter().all(Expr::is_constant);
     let foldable = match &expr {
-        Expr::Path { base, steps } => base.is_constant() && !steps.iter().any(|s| matches!(s, Step::Dynamic(_))),
-        Expr::Call { function, arguments } => {
-            matches!(function.run, Run::Strict(_) | Run::Loose(_) | Run::Vector(_)) && constant(arguments)
+        Expr::Path { base, steps } => {
+            base.is_constant() && !steps.iter().any(|s| matches!(s, Step::Dynamic(_)))
+        }
+        Expr::Call {
+            function,
+            arguments,
+        } => {
+            matches!(
+                function.run,
+                Run::Strict(_) | Run::Loose(_) | Run::Vector(_)
+            ) && constant(arguments)
         }
         Expr::Unary(_, operand) => operand.is_constant(),
-        Expr::And(list) | Expr::Or(list) | Expr::Coalesce(list) | Expr::Array(list) => constant(list),
+        Expr::And(list) | Expr::Or(list) | Expr::Coalesce(list) | Expr::Array(list) => {
+            constant(list)
+        }
         Expr::Compare(_, both) => constant(both.as_slice()),
         Expr::Conditional(parts) => constant(parts.as_slice()),
-        Expr::Chain { first, rest } => first.is_constant() && rest.iter().all(|(_, e)| e.is_constant()),
+        Expr::Chain { first, rest } => {
+            first.is_constant() && rest.iter().all(|(_, e)| e.is_constant())
+        }
         Expr::In { value, list } => value.is_constant() && constant(list),
         Expr::Object(members) => members.iter().all(|(_, e)| e.is_constant()),
         _ => false,
@@ -430,11 +563,16 @@ fn folded(expr: Expr, left: &mut usize) -> Expr {
     let (mut functions, mut never) = (NoFunctions, || false);
     let mut context = Context::new(&mut functions, &mut work, &mut never, *left);
     let scope = Scope::root(None);
-    let value = expr.eval(&mut context, &scope).map(|v| v.map(std::borrow::Cow::into_owned));
+    let value = expr
+        .eval(&mut context, &scope)
+        .map(|v| v.map(std::borrow::Cow::into_owned));
     match value {
         Ok(value) if value.as_ref().map_or(0, weight) <= *left => {
             // Scalars are smaller than the expressions that they replace.
-            if matches!(value, Some(Json::String(_) | Json::Array(_) | Json::Object(_))) {
+            if matches!(
+                value,
+                Some(Json::String(_) | Json::Array(_) | Json::Object(_))
+            ) {
                 *left -= value.as_ref().map_or(0, weight);
             }
             Expr::Constant(value)
@@ -452,6 +590,9 @@ struct NoFunctions;
 
 impl Functions for NoFunctions {
     fn call(&mut self, name: &str, _: &[Option<Json>]) -> Result<Option<Json>, QueryError> {
-        Err(QueryError::Udf { number: None, message: format!("udf.{name} is not available here") })
+        Err(QueryError::Udf {
+            number: None,
+            message: format!("udf.{name} is not available here"),
+        })
     }
 }

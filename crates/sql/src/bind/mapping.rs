@@ -37,7 +37,10 @@ impl Rooted {
 impl Mapping {
     /// The item itself.
     pub fn root() -> Self {
-        Mapping::Path(Rooted { steps: Vec::new(), widened: false })
+        Mapping::Path(Rooted {
+            steps: Vec::new(),
+            widened: false,
+        })
     }
 
     pub fn is_root(&self) -> bool {
@@ -66,9 +69,10 @@ impl Mapping {
                 rooted.widened = true;
                 Mapping::Path(rooted)
             }
-            (Mapping::Object(members), bound::Step::Name(name)) => {
-                members.into_iter().find(|(n, _)| n == name).map_or(Mapping::Unknown, |(_, m)| m)
-            }
+            (Mapping::Object(members), bound::Step::Name(name)) => members
+                .into_iter()
+                .find(|(n, _)| n == name)
+                .map_or(Mapping::Unknown, |(_, m)| m),
             _ => Mapping::Unknown,
         }
     }
@@ -78,13 +82,19 @@ impl Mapping {
 pub(crate) fn of(expr: &Expr, frames: &[Mapping]) -> Mapping {
     match expr {
         Expr::Slot(up) => {
-            let frame = frames.len().checked_sub(up + 1).and_then(|at| frames.get(at));
+            let frame = frames
+                .len()
+                .checked_sub(up + 1)
+                .and_then(|at| frames.get(at));
             frame.cloned().unwrap_or(Mapping::Unknown)
         }
         Expr::Path { base, steps } => steps.iter().fold(of(base, frames), Mapping::step),
-        Expr::Object(members) => {
-            Mapping::Object(members.iter().map(|(name, e)| (name.clone(), of(e, frames))).collect())
-        }
+        Expr::Object(members) => Mapping::Object(
+            members
+                .iter()
+                .map(|(name, e)| (name.clone(), of(e, frames)))
+                .collect(),
+        ),
         _ => Mapping::Unknown,
     }
 }
@@ -100,9 +110,12 @@ pub(crate) fn of_block(block: &Block, frames: &[Mapping]) -> Mapping {
     }
     match &block.output {
         Output::Value(e) => of(e, &inner),
-        Output::Members(members) => {
-            Mapping::Object(members.iter().map(|(name, e)| (name.clone(), of(e, &inner))).collect())
-        }
+        Output::Members(members) => Mapping::Object(
+            members
+                .iter()
+                .map(|(name, e)| (name.clone(), of(e, &inner)))
+                .collect(),
+        ),
     }
 }
 
@@ -112,7 +125,11 @@ pub(crate) fn of_source(source: &bound::Source, frames: &[Mapping]) -> Mapping {
         Input::Expr(e) => of(e, frames),
         Input::Subquery(block) => of_block(block, frames),
     };
-    if source.iterate { whole.element() } else { whole }
+    if source.iterate {
+        whole.element()
+    } else {
+        whole
+    }
 }
 
 impl Binder<'_> {

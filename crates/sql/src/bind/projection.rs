@@ -10,14 +10,22 @@ use crate::syntax::print;
 use orrery_model::json::Json;
 
 impl Binder<'_> {
-    pub(super) fn projection(&mut self, projection: &Projection, query: &ast::Query) -> Result<Output, QueryError> {
+    pub(super) fn projection(
+        &mut self,
+        projection: &Projection,
+        query: &ast::Query,
+    ) -> Result<Output, QueryError> {
         match projection {
             Projection::All(span) => match query.from.len() {
-                0 => Err(QueryError::Plan("'SELECT *' is not valid if FROM clause is omitted.".into())),
+                0 => Err(QueryError::Plan(
+                    "'SELECT *' is not valid if FROM clause is omitted.".into(),
+                )),
                 1 => {
                     // The only source is the last frame, or the one that its name stands for.
                     let frame = match &query.from[0].collection {
-                        ast::Collection::Path { steps, .. } if steps.is_empty() && !query.from[0].iterate => {
+                        ast::Collection::Path { steps, .. }
+                            if steps.is_empty() && !query.from[0].iterate =>
+                        {
                             self.names.last().map_or(0, |n| n.frame)
                         }
                         _ => self.frames.len() - 1,
@@ -25,22 +33,35 @@ impl Binder<'_> {
                     Ok(Output::Value(Expr::Slot(self.frames.len() - 1 - frame)))
                 }
                 _ => {
-                    self.report("SC2040", "'SELECT *' is only valid with a single input set.".into(), *span);
+                    self.report(
+                        "SC2040",
+                        "'SELECT *' is only valid with a single input set.".into(),
+                        *span,
+                    );
                     Ok(Output::Value(Expr::Constant(None)))
                 }
             },
             Projection::Value(expr) => Ok(Output::Value(self.expression(expr)?)),
             Projection::List(items) => {
                 let names = self.item_names(items);
-                let members = items.iter().zip(names).map(|(item, name)| Ok((name, self.expression(&item.expr)?)));
-                Ok(Output::Members(last_of_each_name(members.collect::<Result<_, QueryError>>()?)))
+                let members = items
+                    .iter()
+                    .zip(names)
+                    .map(|(item, name)| Ok((name, self.expression(&item.expr)?)));
+                Ok(Output::Members(last_of_each_name(
+                    members.collect::<Result<_, QueryError>>()?,
+                )))
             }
         }
     }
 
     /// The member names of a SELECT list.
     fn item_names(&self, items: &[Item]) -> Vec<String> {
-        item_names(items, &|name| self.parameter(name).and_then(Json::as_str).map(str::to_owned))
+        item_names(items, &|name| {
+            self.parameter(name)
+                .and_then(Json::as_str)
+                .map(str::to_owned)
+        })
     }
 
     /// A grouped query's keys, aggregates and SELECT list. `names` and `frames` count those outside the query.
@@ -51,8 +72,18 @@ impl Binder<'_> {
         frames: usize,
     ) -> Result<(Grouping, Output), QueryError> {
         if let (Projection::All(span), false) = (&query.projection, query.group_by.is_empty()) {
-            self.report("SC2041", "'SELECT *' is not allowed with GROUP BY.".into(), *span);
-            return Ok((Grouping { keys: Vec::new(), aggregates: Vec::new() }, Output::Value(Expr::Constant(None))));
+            self.report(
+                "SC2041",
+                "'SELECT *' is not allowed with GROUP BY.".into(),
+                *span,
+            );
+            return Ok((
+                Grouping {
+                    keys: Vec::new(),
+                    aggregates: Vec::new(),
+                },
+                Output::Value(Expr::Constant(None)),
+            ));
         }
         let mut keys = Vec::with_capacity(query.group_by.len());
         for key in &query.group_by {
@@ -78,13 +109,19 @@ impl Binder<'_> {
 }
 
 /// The member names of a SELECT list: the alias, the last name of a path, or `$1`, `$2`, ... over the rest.
-pub(crate) fn item_names(items: &[Item], parameter: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
+pub(crate) fn item_names(
+    items: &[Item],
+    parameter: &dyn Fn(&str) -> Option<String>,
+) -> Vec<String> {
     let mut unnamed = 0;
     let mut name = |item: &Item| {
-        item.alias.clone().or_else(|| own_name(&item.expr, parameter)).unwrap_or_else(|| {
-            unnamed += 1;
-            format!("${unnamed}")
-        })
+        item.alias
+            .clone()
+            .or_else(|| own_name(&item.expr, parameter))
+            .unwrap_or_else(|| {
+                unnamed += 1;
+                format!("${unnamed}")
+            })
     };
     items.iter().map(&mut name).collect()
 }
@@ -122,7 +159,11 @@ fn normalise(expr: &mut ast::Expr) {
                 }
             }
         }
-        Kind::Call { name, udf, arguments } => {
+        Kind::Call {
+            name,
+            udf,
+            arguments,
+        } => {
             if !*udf {
                 name.make_ascii_uppercase();
             }
@@ -163,7 +204,9 @@ pub(crate) fn contains(expr: &ast::Expr, test: &dyn Fn(&ast::Expr) -> bool) -> b
             }
             Kind::Call { arguments, .. } => any(arguments),
             Kind::Unary(_, operand) => contains(operand, test),
-            Kind::Chain { first, rest } => contains(first, test) || rest.iter().any(|(_, e)| contains(e, test)),
+            Kind::Chain { first, rest } => {
+                contains(first, test) || rest.iter().any(|(_, e)| contains(e, test))
+            }
             Kind::Coalesce(list) | Kind::Array(list) => any(list),
             Kind::Conditional(parts) => any(parts.as_slice()),
             Kind::Between { value, bounds, .. } => contains(value, test) || any(bounds.as_slice()),

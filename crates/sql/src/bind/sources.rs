@@ -15,8 +15,13 @@ impl Binder<'_> {
             let before = self.names.len();
             let name = self.source(source, &mut sources)?;
             let Some((name, frame)) = name else { continue };
-            if self.names[first_name..before].iter().any(|n| n.name == name) {
-                let message = format!("The input alias '{name}' is specified more than once in the FROM clause.");
+            if self.names[first_name..before]
+                .iter()
+                .any(|n| n.name == name)
+            {
+                let message = format!(
+                    "The input alias '{name}' is specified more than once in the FROM clause."
+                );
                 self.report("SC2011", message, source.span);
             }
             self.names.push(Name { name, frame });
@@ -36,7 +41,11 @@ impl Binder<'_> {
                 self.container = false;
                 Input::Subquery(Box::new(block))
             }
-            Collection::Path { root, root_span, steps } => {
+            Collection::Path {
+                root,
+                root_span,
+                steps,
+            } => {
                 let base = match self.resolve(root) {
                     Some(frame) => frame,
                     None if self.container => {
@@ -50,17 +59,33 @@ impl Binder<'_> {
                     }
                 };
                 self.container = false;
-                let name = source.alias.clone().or_else(|| last_name(steps)).unwrap_or_else(|| root.clone());
+                let name = source
+                    .alias
+                    .clone()
+                    .or_else(|| last_name(steps))
+                    .unwrap_or_else(|| root.clone());
                 if steps.is_empty() && !source.iterate {
                     return Ok(Some((name, base)));
                 }
                 let base = Expr::Slot(self.frames.len() - 1 - base);
                 let input = Input::Expr(self.path(base, steps, false, source.span)?);
-                let frame = self.add_frame(Source { input, iterate: source.iterate }, sources);
+                let frame = self.add_frame(
+                    Source {
+                        input,
+                        iterate: source.iterate,
+                    },
+                    sources,
+                );
                 return Ok(Some((name, frame)));
             }
         };
-        let frame = self.add_frame(Source { input, iterate: source.iterate }, sources);
+        let frame = self.add_frame(
+            Source {
+                input,
+                iterate: source.iterate,
+            },
+            sources,
+        );
         Ok(source.alias.clone().map(|name| (name, frame)))
     }
 
@@ -73,7 +98,11 @@ impl Binder<'_> {
 
     /// The frame that a name stands for.
     pub(super) fn resolve(&self, name: &str) -> Option<usize> {
-        self.names.iter().rev().find(|n| n.name == name).map(|n| n.frame)
+        self.names
+            .iter()
+            .rev()
+            .find(|n| n.name == name)
+            .map(|n| n.frame)
     }
 }
 

@@ -15,12 +15,17 @@ const ARRAY_BYTES: usize = 1 << 26;
 const FEW_MEMBERS: usize = 16;
 
 pub(super) const TABLE: &[Function] = &[
-    strict(&["ARRAY_CONCAT", "ARRAYCONCAT"], (2, ANY), "the arrays one after the other", |a| {
-        let parts: Option<Vec<&[Json]>> = a.iter().map(|v| v?.as_array()).collect();
-        let parts = parts?;
-        let bytes: usize = parts.iter().flat_map(|p| p.iter()).map(weight).sum();
-        (bytes <= ARRAY_BYTES).then(|| Json::Array(parts.concat()))
-    }),
+    strict(
+        &["ARRAY_CONCAT", "ARRAYCONCAT"],
+        (2, ANY),
+        "the arrays one after the other",
+        |a| {
+            let parts: Option<Vec<&[Json]>> = a.iter().map(|v| v?.as_array()).collect();
+            let parts = parts?;
+            let bytes: usize = parts.iter().flat_map(|p| p.iter()).map(weight).sum();
+            (bytes <= ARRAY_BYTES).then(|| Json::Array(parts.concat()))
+        },
+    ),
     strict(
         &["ARRAY_CONTAINS", "ARRAYCONTAINS"],
         (2, 3),
@@ -40,34 +45,86 @@ pub(super) const TABLE: &[Function] = &[
         "whether all of the values are elements",
         |cx, a| contains_several(cx, a, true),
     ),
-    strict(&["ARRAY_LENGTH", "ARRAYLENGTH"], (1, 1), "how many elements", |a| Some(Json::from(a.array(0)?.len()))),
-    strict(&["ARRAY_SLICE", "ARRAYSLICE"], (2, 3), "from a position, so many elements", array_slice),
-    strict(&["ARRAY_SUM", "ARRAYSUM"], (1, 1), "the sum of an array of numbers", |a| {
-        Some(number(numbers(a)?.iter().sum()))
-    }),
-    strict(&["ARRAY_AVG", "ARRAYAVG"], (1, 1), "the mean of an array of numbers", |a| {
-        let numbers = numbers(a)?;
-        (!numbers.is_empty()).then(|| number(numbers.iter().sum::<f64>() / numbers.len() as f64))
-    }),
-    strict(&["ARRAY_MEDIAN", "ARRAYMEDIAN"], (1, 1), "the middle of an array of numbers", median),
-    strict(&["ARRAY_MIN", "ARRAYMIN"], (1, 1), "the least scalar, by type and value", |a| extreme(a, Ordering::Less)),
-    strict(&["ARRAY_MAX", "ARRAYMAX"], (1, 1), "the greatest scalar, by type and value", |a| {
-        extreme(a, Ordering::Greater)
-    }),
-    strict(&["SETINTERSECT", "SET_INTERSECT"], (2, 2), "what is in both arrays, each once", |a| {
-        let (first, second) = (digests(a.array(0)?), a.array(1)?);
-        Some(distinct(second.iter().filter(|v| first.contains(&digest(Some(v))))))
-    }),
-    strict(&["SETUNION", "SET_UNION"], (2, 2), "what is in either array, each once", |a| {
-        Some(distinct(a.array(0)?.iter().chain(a.array(1)?)))
-    }),
-    strict(&["SETDIFFERENCE", "SET_DIFFERENCE"], (2, 2), "what is in the first array only, each once", |a| {
-        let (first, second) = (a.array(0)?, digests(a.array(1)?));
-        Some(distinct(first.iter().filter(|v| !second.contains(&digest(Some(v))))))
-    }),
-    strict(&["SETEQUAL", "SET_EQUAL"], (2, 2), "whether both arrays hold the same values", |a| {
-        Some(Json::Bool(digests(a.array(0)?) == digests(a.array(1)?)))
-    }),
+    strict(
+        &["ARRAY_LENGTH", "ARRAYLENGTH"],
+        (1, 1),
+        "how many elements",
+        |a| Some(Json::from(a.array(0)?.len())),
+    ),
+    strict(
+        &["ARRAY_SLICE", "ARRAYSLICE"],
+        (2, 3),
+        "from a position, so many elements",
+        array_slice,
+    ),
+    strict(
+        &["ARRAY_SUM", "ARRAYSUM"],
+        (1, 1),
+        "the sum of an array of numbers",
+        |a| Some(number(numbers(a)?.iter().sum())),
+    ),
+    strict(
+        &["ARRAY_AVG", "ARRAYAVG"],
+        (1, 1),
+        "the mean of an array of numbers",
+        |a| {
+            let numbers = numbers(a)?;
+            (!numbers.is_empty())
+                .then(|| number(numbers.iter().sum::<f64>() / numbers.len() as f64))
+        },
+    ),
+    strict(
+        &["ARRAY_MEDIAN", "ARRAYMEDIAN"],
+        (1, 1),
+        "the middle of an array of numbers",
+        median,
+    ),
+    strict(
+        &["ARRAY_MIN", "ARRAYMIN"],
+        (1, 1),
+        "the least scalar, by type and value",
+        |a| extreme(a, Ordering::Less),
+    ),
+    strict(
+        &["ARRAY_MAX", "ARRAYMAX"],
+        (1, 1),
+        "the greatest scalar, by type and value",
+        |a| extreme(a, Ordering::Greater),
+    ),
+    strict(
+        &["SETINTERSECT", "SET_INTERSECT"],
+        (2, 2),
+        "what is in both arrays, each once",
+        |a| {
+            let (first, second) = (digests(a.array(0)?), a.array(1)?);
+            Some(distinct(
+                second.iter().filter(|v| first.contains(&digest(Some(v)))),
+            ))
+        },
+    ),
+    strict(
+        &["SETUNION", "SET_UNION"],
+        (2, 2),
+        "what is in either array, each once",
+        |a| Some(distinct(a.array(0)?.iter().chain(a.array(1)?))),
+    ),
+    strict(
+        &["SETDIFFERENCE", "SET_DIFFERENCE"],
+        (2, 2),
+        "what is in the first array only, each once",
+        |a| {
+            let (first, second) = (a.array(0)?, digests(a.array(1)?));
+            Some(distinct(
+                first.iter().filter(|v| !second.contains(&digest(Some(v)))),
+            ))
+        },
+    ),
+    strict(
+        &["SETEQUAL", "SET_EQUAL"],
+        (2, 2),
+        "whether both arrays hold the same values",
+        |a| Some(Json::Bool(digests(a.array(0)?) == digests(a.array(1)?))),
+    ),
 ];
 
 fn digests(elements: &[Json]) -> HashSet<u128> {
@@ -76,7 +133,12 @@ fn digests(elements: &[Json]) -> HashSet<u128> {
 
 fn distinct<'j>(elements: impl Iterator<Item = &'j Json>) -> Json {
     let mut seen = HashSet::new();
-    Json::Array(elements.filter(|v| seen.insert(digest(Some(v)))).cloned().collect())
+    Json::Array(
+        elements
+            .filter(|v| seen.insert(digest(Some(v))))
+            .cloned()
+            .collect(),
+    )
 }
 
 fn array_contains(a: Arguments<'_, '_>) -> Option<Json> {
@@ -88,22 +150,31 @@ fn array_contains(a: Arguments<'_, '_>) -> Option<Json> {
 /// Whether an element has everything that an object asks for; inside arrays element by element.
 fn partly_equal(element: &Json, wanted: &Json) -> bool {
     match (element, wanted) {
-        (Json::Object(element), Json::Object(wanted)) if wanted.len() <= FEW_MEMBERS => {
-            wanted.iter().all(|(name, w)| element.get(name).is_some_and(|e| partly_equal(e, w)))
-        }
+        (Json::Object(element), Json::Object(wanted)) if wanted.len() <= FEW_MEMBERS => wanted
+            .iter()
+            .all(|(name, w)| element.get(name).is_some_and(|e| partly_equal(e, w))),
         (Json::Object(element), Json::Object(wanted)) => {
             let element: HashMap<&str, &Json> = element.iter().collect();
-            wanted.iter().all(|(name, w)| element.get(name).is_some_and(|e| partly_equal(e, w)))
+            wanted
+                .iter()
+                .all(|(name, w)| element.get(name).is_some_and(|e| partly_equal(e, w)))
         }
         (Json::Array(element), Json::Array(wanted)) => {
-            element.len() == wanted.len() && element.iter().zip(wanted).all(|(e, w)| partly_equal(e, w))
+            element.len() == wanted.len()
+                && element.iter().zip(wanted).all(|(e, w)| partly_equal(e, w))
         }
         _ => deep_equal(element, wanted),
     }
 }
 
-fn contains_several(cx: &mut Context<'_>, a: Arguments<'_, '_>, all: bool) -> Result<Option<Json>, QueryError> {
-    let Some(elements) = a.array(0) else { return Ok(None) };
+fn contains_several(
+    cx: &mut Context<'_>,
+    a: Arguments<'_, '_>,
+    all: bool,
+) -> Result<Option<Json>, QueryError> {
+    let Some(elements) = a.array(0) else {
+        return Ok(None);
+    };
     let mut unknown = false;
     for wanted in a.iter().skip(1) {
         cx.turns(1 + elements.len() as u64 / 8)?;
@@ -122,9 +193,15 @@ fn array_slice(a: Arguments<'_, '_>) -> Option<Json> {
     let elements = a.array(0)?;
     let (start, length) = (a.whole(1)?, a.whole_or(2, i64::MAX)?);
     let total = elements.len() as i64;
-    let from = if start < 0 { (total.saturating_add(start)).max(0) } else { start.min(total) };
+    let from = if start < 0 {
+        (total.saturating_add(start)).max(0)
+    } else {
+        start.min(total)
+    };
     let count = length.clamp(0, total - from);
-    Some(Json::Array(elements[from as usize..(from + count) as usize].to_vec()))
+    Some(Json::Array(
+        elements[from as usize..(from + count) as usize].to_vec(),
+    ))
 }
 
 fn numbers(a: Arguments<'_, '_>) -> Option<Vec<f64>> {
@@ -136,13 +213,23 @@ fn median(a: Arguments<'_, '_>) -> Option<Json> {
     numbers.sort_by(f64::total_cmp);
     let middle = numbers.len() / 2;
     let upper = *numbers.get(middle)?;
-    Some(number(if numbers.len() % 2 == 0 { (numbers[middle - 1] + upper) / 2.0 } else { upper }))
+    Some(number(if numbers.len() % 2 == 0 {
+        (numbers[middle - 1] + upper) / 2.0
+    } else {
+        upper
+    }))
 }
 
 fn extreme(a: Arguments<'_, '_>, wanted: Ordering) -> Option<Json> {
     let elements = a.array(0)?;
-    if elements.iter().any(|e| matches!(e, Json::Array(_) | Json::Object(_))) {
+    if elements
+        .iter()
+        .any(|e| matches!(e, Json::Array(_) | Json::Object(_)))
+    {
         return None;
     }
-    elements.iter().reduce(|best, e| if compare(e, best) == wanted { e } else { best }).cloned()
+    elements
+        .iter()
+        .reduce(|best, e| if compare(e, best) == wanted { e } else { best })
+        .cloned()
 }

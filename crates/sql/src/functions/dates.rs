@@ -19,55 +19,151 @@ const fn clock(
     doc: &'static str,
     run: fn(&mut crate::run::frame::Context<'_>, Arguments<'_, '_>) -> Option<Json>,
 ) -> Function {
-    Function { names, arity, cost: Cost::Scan, doc, run: Run::Context(run) }
+    Function {
+        names,
+        arity,
+        cost: Cost::Scan,
+        doc,
+        run: Run::Context(run),
+    }
 }
 
 pub(super) const TABLE: &[Function] = &[
-    clock(&["GETCURRENTDATETIME"], (0, 0), "the present moment as text", |cx, _| written(from_ms(cx.now_ms))),
-    clock(&["GETCURRENTTIMESTAMP"], (0, 0), "milliseconds since 1970", |cx, _| Some(Json::from(cx.now_ms))),
-    clock(&["GETCURRENTTICKS"], (0, 0), "ticks of 100 ns since 1970", |cx, _| Some(Json::from(from_ms(cx.now_ms)))),
-    clock(&["GETCURRENTDATETIMESTATIC"], (0, 0), "when the query began, as text", |cx, _| {
-        written(from_ms(cx.started_ms))
+    clock(
+        &["GETCURRENTDATETIME"],
+        (0, 0),
+        "the present moment as text",
+        |cx, _| written(from_ms(cx.now_ms)),
+    ),
+    clock(
+        &["GETCURRENTTIMESTAMP"],
+        (0, 0),
+        "milliseconds since 1970",
+        |cx, _| Some(Json::from(cx.now_ms)),
+    ),
+    clock(
+        &["GETCURRENTTICKS"],
+        (0, 0),
+        "ticks of 100 ns since 1970",
+        |cx, _| Some(Json::from(from_ms(cx.now_ms))),
+    ),
+    clock(
+        &["GETCURRENTDATETIMESTATIC"],
+        (0, 0),
+        "when the query began, as text",
+        |cx, _| written(from_ms(cx.started_ms)),
+    ),
+    clock(
+        &["GETCURRENTTIMESTAMPSTATIC"],
+        (0, 0),
+        "when the query began, in milliseconds since 1970",
+        |cx, _| Some(Json::from(cx.started_ms)),
+    ),
+    clock(
+        &["GETCURRENTTICKSSTATIC"],
+        (0, 0),
+        "when the query began, in ticks since 1970",
+        |cx, _| Some(Json::from(from_ms(cx.started_ms))),
+    ),
+    clock(
+        &["NOW"],
+        (0, 2),
+        "the present moment, plus so many parts",
+        |cx, a| {
+            let now = from_ms(cx.now_ms);
+            if a.len() == 0 {
+                written(now)
+            } else {
+                written(add(part(a, 0)?, a.whole(1)?, now)?)
+            }
+        },
+    ),
+    clock(
+        &["AGO"],
+        (2, 2),
+        "the present moment, minus so many parts",
+        |cx, a| {
+            written(add(
+                part(a, 0)?,
+                a.whole(1)?.checked_neg()?,
+                from_ms(cx.now_ms),
+            )?)
+        },
+    ),
+    strict(
+        &["DATETIMEADD"],
+        (3, 3),
+        "a moment so many parts later",
+        |a| written(add(part(a, 0)?, a.whole(1)?, moment(a, 2)?)?),
+    ),
+    strict(
+        &["DATETIMEDIFF"],
+        (3, 3),
+        "how many boundaries of the part lie between two moments",
+        |a| {
+            let (part, from, to) = (part(a, 0)?, moment(a, 1)?, moment(a, 2)?);
+            Some(Json::from(
+                boundary(part, to)?.checked_sub(boundary(part, from)?)?,
+            ))
+        },
+    ),
+    strict(
+        &["DATETIMEPART"],
+        (2, 2),
+        "a part of a moment as a number",
+        |a| number_of(part(a, 0)?, moment(a, 1)?).map(Json::from),
+    ),
+    strict(
+        &["DATETIMEBIN"],
+        (2, 4),
+        "the beginning of the bin that a moment is in",
+        bin,
+    ),
+    strict(
+        &["DATETIMEFROMPARTS"],
+        (3, 7),
+        "the moment of year, month, day, hour, minute, second, ticks",
+        from_parts,
+    ),
+    strict(
+        &["DATETIMETOTICKS"],
+        (1, 1),
+        "ticks of 100 ns since 1970",
+        |a| Some(Json::from(moment(a, 0)?)),
+    ),
+    strict(
+        &["DATETIMETOTIMESTAMP"],
+        (1, 1),
+        "milliseconds since 1970",
+        |a| Some(Json::from(moment(a, 0)?.div_euclid(SECOND / 1000))),
+    ),
+    strict(
+        &["TICKSTODATETIME"],
+        (1, 1),
+        "the moment so many ticks after 1970",
+        |a| written(a.whole(0)?),
+    ),
+    strict(
+        &["TIMESTAMPTODATETIME"],
+        (1, 1),
+        "the moment so many milliseconds after 1970",
+        |a| written(a.whole(0)?.checked_mul(SECOND / 1000)?),
+    ),
+    strict(
+        &["DATETIMEFORMAT"],
+        (2, 2),
+        "a moment as a format has it: yyyy MM dd HH mm ss fff FFF",
+        |a| format(moment(a, 0)?, a.text(1)?),
+    ),
+    strict(&["YEAR"], (1, 1), "the year of a moment", |a| {
+        number_of(Part::Year, moment(a, 0)?).map(Json::from)
     }),
-    clock(&["GETCURRENTTIMESTAMPSTATIC"], (0, 0), "when the query began, in milliseconds since 1970", |cx, _| {
-        Some(Json::from(cx.started_ms))
+    strict(&["MONTH"], (1, 1), "the month of a moment", |a| {
+        number_of(Part::Month, moment(a, 0)?).map(Json::from)
     }),
-    clock(&["GETCURRENTTICKSSTATIC"], (0, 0), "when the query began, in ticks since 1970", |cx, _| {
-        Some(Json::from(from_ms(cx.started_ms)))
+    strict(&["DAY"], (1, 1), "the day of a moment", |a| {
+        number_of(Part::Day, moment(a, 0)?).map(Json::from)
     }),
-    clock(&["NOW"], (0, 2), "the present moment, plus so many parts", |cx, a| {
-        let now = from_ms(cx.now_ms);
-        if a.len() == 0 { written(now) } else { written(add(part(a, 0)?, a.whole(1)?, now)?) }
-    }),
-    clock(&["AGO"], (2, 2), "the present moment, minus so many parts", |cx, a| {
-        written(add(part(a, 0)?, a.whole(1)?.checked_neg()?, from_ms(cx.now_ms))?)
-    }),
-    strict(&["DATETIMEADD"], (3, 3), "a moment so many parts later", |a| {
-        written(add(part(a, 0)?, a.whole(1)?, moment(a, 2)?)?)
-    }),
-    strict(&["DATETIMEDIFF"], (3, 3), "how many boundaries of the part lie between two moments", |a| {
-        let (part, from, to) = (part(a, 0)?, moment(a, 1)?, moment(a, 2)?);
-        Some(Json::from(boundary(part, to)?.checked_sub(boundary(part, from)?)?))
-    }),
-    strict(&["DATETIMEPART"], (2, 2), "a part of a moment as a number", |a| {
-        number_of(part(a, 0)?, moment(a, 1)?).map(Json::from)
-    }),
-    strict(&["DATETIMEBIN"], (2, 4), "the beginning of the bin that a moment is in", bin),
-    strict(&["DATETIMEFROMPARTS"], (3, 7), "the moment of year, month, day, hour, minute, second, ticks", from_parts),
-    strict(&["DATETIMETOTICKS"], (1, 1), "ticks of 100 ns since 1970", |a| Some(Json::from(moment(a, 0)?))),
-    strict(&["DATETIMETOTIMESTAMP"], (1, 1), "milliseconds since 1970", |a| {
-        Some(Json::from(moment(a, 0)?.div_euclid(SECOND / 1000)))
-    }),
-    strict(&["TICKSTODATETIME"], (1, 1), "the moment so many ticks after 1970", |a| written(a.whole(0)?)),
-    strict(&["TIMESTAMPTODATETIME"], (1, 1), "the moment so many milliseconds after 1970", |a| {
-        written(a.whole(0)?.checked_mul(SECOND / 1000)?)
-    }),
-    strict(&["DATETIMEFORMAT"], (2, 2), "a moment as a format has it: yyyy MM dd HH mm ss fff FFF", |a| {
-        format(moment(a, 0)?, a.text(1)?)
-    }),
-    strict(&["YEAR"], (1, 1), "the year of a moment", |a| number_of(Part::Year, moment(a, 0)?).map(Json::from)),
-    strict(&["MONTH"], (1, 1), "the month of a moment", |a| number_of(Part::Month, moment(a, 0)?).map(Json::from)),
-    strict(&["DAY"], (1, 1), "the day of a moment", |a| number_of(Part::Day, moment(a, 0)?).map(Json::from)),
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +195,10 @@ const PARTS: &[(Part, &[&str])] = &[
 
 fn part(a: Arguments<'_, '_>, index: usize) -> Option<Part> {
     let name = a.text(index)?;
-    PARTS.iter().find(|(_, names)| names.iter().any(|n| n.eq_ignore_ascii_case(name))).map(|(part, _)| *part)
+    PARTS
+        .iter()
+        .find(|(_, names)| names.iter().any(|n| n.eq_ignore_ascii_case(name)))
+        .map(|(part, _)| *part)
 }
 
 /// Ticks in a part of fixed length; nanoseconds are shorter than a tick.
@@ -120,7 +219,9 @@ fn moment(a: Arguments<'_, '_>, index: usize) -> Option<i64> {
 }
 
 fn from_ms(ms: u64) -> i64 {
-    i64::try_from(ms).unwrap_or(i64::MAX).saturating_mul(SECOND / 1000)
+    i64::try_from(ms)
+        .unwrap_or(i64::MAX)
+        .saturating_mul(SECOND / 1000)
 }
 
 /// The moment that a text is, if it is one.
@@ -129,7 +230,9 @@ pub(super) fn read(text: &str) -> Option<i64> {
     let bytes = text.as_bytes();
     let digits = |from: usize, count: usize| -> Option<i64> {
         let piece = bytes.get(from..from + count)?;
-        piece.iter().try_fold(0i64, |n, b| b.is_ascii_digit().then(|| n * 10 + i64::from(b - b'0')))
+        piece.iter().try_fold(0i64, |n, b| {
+            b.is_ascii_digit().then(|| n * 10 + i64::from(b - b'0'))
+        })
     };
     let sign = |at: usize, wanted: &[u8]| bytes.get(at).is_some_and(|b| wanted.contains(b));
     if !sign(4, b"-") || !sign(7, b"-") {
@@ -158,7 +261,12 @@ fn days(year: i64, month: i64, day: i64) -> Option<i64> {
     if !(1..=9999).contains(&year) {
         return None;
     }
-    let date = Date::new(i16::try_from(year).ok()?, i8::try_from(month).ok()?, i8::try_from(day).ok()?).ok()?;
+    let date = Date::new(
+        i16::try_from(year).ok()?,
+        i8::try_from(month).ok()?,
+        i8::try_from(day).ok()?,
+    )
+    .ok()?;
     let span = date.since(Date::constant(1970, 1, 1)).ok()?;
     Some(i64::from(span.get_days()))
 }
@@ -172,13 +280,20 @@ fn time(hour: i64, minute: i64, second: i64) -> Option<i64> {
 /// Calendar date and time of a moment; `None` outside the years 1 to 9999.
 fn civil(ticks: i64) -> Option<(DateTime, i64)> {
     let days = i32::try_from(ticks.div_euclid(DAY)).ok()?;
-    let date = Date::constant(1970, 1, 1).checked_add(jiff::Span::new().try_days(days).ok()?).ok()?;
+    let date = Date::constant(1970, 1, 1)
+        .checked_add(jiff::Span::new().try_days(days).ok()?)
+        .ok()?;
     if !(1..=9999).contains(&date.year()) {
         return None;
     }
     let rest = ticks.rem_euclid(DAY);
     let small = |n: i64| i8::try_from(n).unwrap_or_default();
-    let moment = date.at(small(rest / HOUR), small(rest / MINUTE % 60), small(rest / SECOND % 60), 0);
+    let moment = date.at(
+        small(rest / HOUR),
+        small(rest / MINUTE % 60),
+        small(rest / SECOND % 60),
+        0,
+    );
     Some((moment, rest % SECOND))
 }
 
@@ -211,7 +326,9 @@ fn add_months(count: i64, ticks: i64) -> Option<i64> {
     let (c, _) = civil(ticks)?;
     let months = (i64::from(c.year()) * 12 + i64::from(c.month()) - 1).checked_add(count)?;
     let (year, month) = (months.div_euclid(12), months.rem_euclid(12) + 1);
-    let date = (1..=i64::from(c.day())).rev().find_map(|day| days(year, month, day))?;
+    let date = (1..=i64::from(c.day()))
+        .rev()
+        .find_map(|day| days(year, month, day))?;
     Some(date * DAY + ticks.rem_euclid(DAY))
 }
 
@@ -252,8 +369,13 @@ fn bin(a: Arguments<'_, '_>) -> Option<Json> {
     }
     let unit = match part {
         Part::Year | Part::Month => {
-            let size = if part == Part::Year { size.checked_mul(12)? } else { size };
-            let apart = boundary(Part::Month, ticks)?.checked_sub(boundary(Part::Month, origin)?)?;
+            let size = if part == Part::Year {
+                size.checked_mul(12)?
+            } else {
+                size
+            };
+            let apart =
+                boundary(Part::Month, ticks)?.checked_sub(boundary(Part::Month, origin)?)?;
             let mut start = add_months(apart.div_euclid(size) * size, origin)?;
             if start > ticks {
                 start = add_months((apart.div_euclid(size) - 1) * size, origin)?;
@@ -271,7 +393,9 @@ fn from_parts(a: Arguments<'_, '_>) -> Option<Json> {
     let date = days(a.whole(0)?, a.whole(1)?, a.whole(2)?)?;
     let time = time(a.whole_or(3, 0)?, a.whole_or(4, 0)?, a.whole_or(5, 0)?)?;
     let fraction = a.whole_or(6, 0)?;
-    (0..SECOND).contains(&fraction).then(|| written(date * DAY + time + fraction))?
+    (0..SECOND)
+        .contains(&fraction)
+        .then(|| written(date * DAY + time + fraction))?
 }
 
 fn format(ticks: i64, format: &str) -> Option<Json> {
@@ -294,7 +418,10 @@ fn format(ticks: i64, format: &str) -> Option<Json> {
             'm' if run >= 2 => (format!("{:02}", c.minute()), 2),
             's' if run >= 2 => (format!("{:02}", c.second()), 2),
             'f' => (digits[..run.min(7)].to_owned(), run.min(7)),
-            'F' => (digits[..run.min(7)].trim_end_matches('0').to_owned(), run.min(7)),
+            'F' => (
+                digits[..run.min(7)].trim_end_matches('0').to_owned(),
+                run.min(7),
+            ),
             other => (other.to_string(), other.len_utf8()),
         };
         out.push_str(&text);

@@ -6,12 +6,29 @@ use crate::full_text::{Analyzer, Counts, Statistics, Term, count, score};
 use crate::run::frame::Context;
 use orrery_model::json::Json;
 
-const fn full_text(names: &'static [&'static str], arity: (usize, usize), doc: &'static str, run: Watched) -> Function {
-    Function { names, arity, cost: Cost::Scan, doc, run: Run::FullText(run) }
+const fn full_text(
+    names: &'static [&'static str],
+    arity: (usize, usize),
+    doc: &'static str,
+    run: Watched,
+) -> Function {
+    Function {
+        names,
+        arity,
+        cost: Cost::Scan,
+        doc,
+        run: Run::FullText(run),
+    }
 }
 
 const fn rank(names: &'static [&'static str], doc: &'static str) -> Function {
-    Function { names, arity: (2, ANY), cost: Cost::Scan, doc, run: Run::Rank }
+    Function {
+        names,
+        arity: (2, ANY),
+        cost: Cost::Scan,
+        doc,
+        run: Run::Rank,
+    }
 }
 
 pub(super) const TABLE: &[Function] = &[
@@ -22,19 +39,33 @@ pub(super) const TABLE: &[Function] = &[
         |cx, a| contains(cx, a, |hits| hits.iter().all(|h| *h > 0)),
     ),
     full_text(
-        &["FULLTEXTCONTAINSALL", "FULLTEXT_CONTAINS_ALL", "FULLTEXTCONTAINS_ALL"],
+        &[
+            "FULLTEXTCONTAINSALL",
+            "FULLTEXT_CONTAINS_ALL",
+            "FULLTEXTCONTAINS_ALL",
+        ],
         (2, ANY),
         "whether the text has all of the words or phrases",
         |cx, a| contains(cx, a, |hits| hits.iter().all(|h| *h > 0)),
     ),
     full_text(
-        &["FULLTEXTCONTAINSANY", "FULLTEXT_CONTAINS_ANY", "FULLTEXTCONTAINS_ANY"],
+        &[
+            "FULLTEXTCONTAINSANY",
+            "FULLTEXT_CONTAINS_ANY",
+            "FULLTEXTCONTAINS_ANY",
+        ],
         (2, ANY),
         "whether the text has any of the words or phrases",
         |cx, a| contains(cx, a, |hits| hits.iter().any(|h| *h > 0)),
     ),
-    rank(&["FULLTEXTSCORE", "FULLTEXT_SCORE"], "how well the text fits the words or phrases, in ORDER BY RANK only"),
-    rank(&["RRF"], "scores fused by their ranks, with optional weights, in ORDER BY RANK only"),
+    rank(
+        &["FULLTEXTSCORE", "FULLTEXT_SCORE"],
+        "how well the text fits the words or phrases, in ORDER BY RANK only",
+    ),
+    rank(
+        &["RRF"],
+        "scores fused by their ranks, with optional weights, in ORDER BY RANK only",
+    ),
     full_text(
         &["_FULLTEXTWORDCOUNT"],
         (1, 1),
@@ -51,23 +82,45 @@ pub(super) const TABLE: &[Function] = &[
 ];
 
 /// Goes through the text with some terms; undefined if it is no string or one of them is no term.
-fn counted(cx: &mut Context<'_>, a: Arguments<'_, '_>, terms: &[&Json]) -> Result<Option<Counts>, QueryError> {
-    let (Some(language), Some(text)) = (a.text(0), a.text(1)) else { return Ok(None) };
+fn counted(
+    cx: &mut Context<'_>,
+    a: Arguments<'_, '_>,
+    terms: &[&Json],
+) -> Result<Option<Counts>, QueryError> {
+    let (Some(language), Some(text)) = (a.text(0), a.text(1)) else {
+        return Ok(None);
+    };
     let analyzer = Analyzer::of(language);
-    let Some(terms) = terms.iter().map(|term| Term::parse(term, &analyzer)).collect::<Option<Vec<_>>>() else {
+    let Some(terms) = terms
+        .iter()
+        .map(|term| Term::parse(term, &analyzer))
+        .collect::<Option<Vec<_>>>()
+    else {
         return Ok(None);
     };
     count(&analyzer, text, &terms, &mut || cx.turn()).map(Some)
 }
 
-fn contains(cx: &mut Context<'_>, a: Arguments<'_, '_>, holds: fn(&[u64]) -> bool) -> Result<Option<Json>, QueryError> {
+fn contains(
+    cx: &mut Context<'_>,
+    a: Arguments<'_, '_>,
+    holds: fn(&[u64]) -> bool,
+) -> Result<Option<Json>, QueryError> {
     let terms: Vec<&Json> = a.iter().skip(2).flatten().collect();
     Ok(counted(cx, a, &terms)?.map(|counts| Json::Bool(holds(&counts.hits))))
 }
 
 fn fitted(cx: &mut Context<'_>, a: Arguments<'_, '_>) -> Result<Option<Json>, QueryError> {
-    let statistics = || Some(Statistics { documents: a.number(3)?, words: a.number(4)?, hits: a.array(5)? });
-    let (Some(terms), Some(statistics)) = (a.array(2), statistics()) else { return Ok(None) };
+    let statistics = || {
+        Some(Statistics {
+            documents: a.number(3)?,
+            words: a.number(4)?,
+            hits: a.array(5)?,
+        })
+    };
+    let (Some(terms), Some(statistics)) = (a.array(2), statistics()) else {
+        return Ok(None);
+    };
     if terms.len() != statistics.hits.len() {
         return Ok(None);
     }

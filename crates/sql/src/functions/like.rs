@@ -20,7 +20,10 @@ enum Part {
     Run,
     One,
     Literal(char),
-    Set { negated: bool, ranges: Vec<(char, char)> },
+    Set {
+        negated: bool,
+        ranges: Vec<(char, char)>,
+    },
 }
 
 /// What an index can make of a pattern.
@@ -106,7 +109,9 @@ impl Pattern {
                 part += 1;
                 continue;
             }
-            let Some((from, mut place)) = retry.take() else { return Ok(false) };
+            let Some((from, mut place)) = retry.take() else {
+                return Ok(false);
+            };
             if place.next().is_none() {
                 return Ok(false);
             }
@@ -118,7 +123,16 @@ impl Pattern {
 
     pub fn shape(&self) -> Shape {
         let literals = |parts: &[Part]| {
-            parts.iter().map(|p| if let Part::Literal(c) = p { Some(*c) } else { None }).collect::<Option<String>>()
+            parts
+                .iter()
+                .map(|p| {
+                    if let Part::Literal(c) = p {
+                        Some(*c)
+                    } else {
+                        None
+                    }
+                })
+                .collect::<Option<String>>()
         };
         match self.parts.split_last() {
             Some((Part::Run, before)) => literals(before).map_or(Shape::Other, Shape::Prefix),
@@ -133,7 +147,9 @@ impl Part {
             Part::Run => false,
             Part::One => true,
             Part::Literal(l) => *l == c,
-            Part::Set { negated, ranges } => ranges.iter().any(|(from, to)| (*from..=*to).contains(&c)) != *negated,
+            Part::Set { negated, ranges } => {
+                ranges.iter().any(|(from, to)| (*from..=*to).contains(&c)) != *negated
+            }
         }
     }
 }
@@ -191,7 +207,11 @@ mod tests {
             ("a.c", "abc", false),
         ];
         for (pattern, text, expected) in cases {
-            assert_eq!(Pattern::new(pattern, None).matches(text), *expected, "{text} LIKE {pattern}");
+            assert_eq!(
+                Pattern::new(pattern, None).matches(text),
+                *expected,
+                "{text} LIKE {pattern}"
+            );
         }
         assert!(Pattern::new("100!%", Some('!')).matches("100%"));
         assert!(!Pattern::new("100!%", Some('!')).matches("1000"));
@@ -199,8 +219,14 @@ mod tests {
 
     #[test]
     fn shapes_tell_what_an_index_can_do() {
-        assert_eq!(Pattern::new("abc", None).shape(), Shape::Exact("abc".into()));
-        assert_eq!(Pattern::new("abc%", None).shape(), Shape::Prefix("abc".into()));
+        assert_eq!(
+            Pattern::new("abc", None).shape(),
+            Shape::Exact("abc".into())
+        );
+        assert_eq!(
+            Pattern::new("abc%", None).shape(),
+            Shape::Prefix("abc".into())
+        );
         assert_eq!(Pattern::new("%abc", None).shape(), Shape::Other);
     }
 }

@@ -19,7 +19,11 @@ pub(super) const TABLE: &[Function] = &[
     unary!("ABS", "the number without its sign", f64::abs),
     unary!("CEILING", "the least whole number not below", f64::ceil),
     unary!("FLOOR", "the greatest whole number not above", f64::floor),
-    unary!("SIGN", "-1, 0 or 1", |x| if x == 0.0 || x.is_nan() { x } else { x.signum() }),
+    unary!("SIGN", "-1, 0 or 1", |x| if x == 0.0 || x.is_nan() {
+        x
+    } else {
+        x.signum()
+    }),
     unary!("SQRT", "the square root", f64::sqrt),
     unary!("SQUARE", "the number times itself", |x| x * x),
     unary!("EXP", "e to the power of the number", f64::exp),
@@ -34,20 +38,45 @@ pub(super) const TABLE: &[Function] = &[
     unary!("ATAN", "the angle of a tangent", f64::atan),
     unary!("DEGREES", "radians to degrees", |x| x * 180.0 / PI),
     unary!("RADIANS", "degrees to radians", |x| x * PI / 180.0),
-    strict(&["ROUND"], (1, 2), "rounded, halves away from zero, to so many digits", round),
-    strict(&["POWER"], (2, 2), "the first to the power of the second", |a| {
-        Some(number(a.number(0)?.powf(a.number(1)?)))
-    }),
-    strict(&["LOG"], (1, 2), "the natural logarithm, or that of a base", |a| {
-        let logarithm = a.number(0)?.ln();
-        let base = a.number_or(1, std::f64::consts::E)?;
-        Some(number(if a.len() > 1 { logarithm / base.ln() } else { logarithm }))
-    }),
-    strict(&["ATN2", "ATAN2"], (2, 2), "the angle of the point (second, first)", |a| {
-        Some(number(a.number(0)?.atan2(a.number(1)?)))
-    }),
+    strict(
+        &["ROUND"],
+        (1, 2),
+        "rounded, halves away from zero, to so many digits",
+        round,
+    ),
+    strict(
+        &["POWER"],
+        (2, 2),
+        "the first to the power of the second",
+        |a| Some(number(a.number(0)?.powf(a.number(1)?))),
+    ),
+    strict(
+        &["LOG"],
+        (1, 2),
+        "the natural logarithm, or that of a base",
+        |a| {
+            let logarithm = a.number(0)?.ln();
+            let base = a.number_or(1, std::f64::consts::E)?;
+            Some(number(if a.len() > 1 {
+                logarithm / base.ln()
+            } else {
+                logarithm
+            }))
+        },
+    ),
+    strict(
+        &["ATN2", "ATAN2"],
+        (2, 2),
+        "the angle of the point (second, first)",
+        |a| Some(number(a.number(0)?.atan2(a.number(1)?))),
+    ),
     strict(&["PI"], (0, 0), "3.141592653589793", |_| Some(number(PI))),
-    strict(&["NUMBERBIN", "NUMBER_BIN"], (1, 2), "rounded down to a multiple of the size", number_bin),
+    strict(
+        &["NUMBERBIN", "NUMBER_BIN"],
+        (1, 2),
+        "rounded down to a multiple of the size",
+        number_bin,
+    ),
     Function {
         names: &["RAND"],
         arity: (0, 0),

@@ -32,23 +32,47 @@ const fn with_pattern(
     doc: &'static str,
     run: fn(&mut Context<'_>, Arguments<'_, '_>) -> Result<Option<Json>, QueryError>,
 ) -> Function {
-    Function { names, arity: (2, 3), cost: Cost::Scan, doc, run: Run::Watched(run) }
+    Function {
+        names,
+        arity: (2, 3),
+        cost: Cost::Scan,
+        doc,
+        run: Run::Watched(run),
+    }
 }
 
 pub(super) const TABLE: &[Function] = &[
-    with_pattern(&["REGEXMATCH", "REGEX_MATCH"], "whether the pattern is found; flags m s i x", |cx, a| {
-        with_regex(cx, a, |_, regex, text| Ok(Some(Json::Bool(regex.is_match(text)))))
-    })
+    with_pattern(
+        &["REGEXMATCH", "REGEX_MATCH"],
+        "whether the pattern is found; flags m s i x",
+        |cx, a| {
+            with_regex(cx, a, |_, regex, text| {
+                Ok(Some(Json::Bool(regex.is_match(text))))
+            })
+        },
+    )
     .cost(Cost::IndexScan),
-    with_pattern(&["REGEXEXTRACT", "REGEX_EXTRACT"], "the first match of the pattern", |cx, a| {
-        with_regex(cx, a, |_, regex, text| Ok(regex.find(text).map(|m| Json::from(m.as_str()))))
-    }),
-    with_pattern(&["REGEXEXTRACTALL", "REGEX_EXTRACT_ALL"], "all matches of the pattern, as an array", |cx, a| {
-        with_regex(cx, a, extract_all)
-    }),
+    with_pattern(
+        &["REGEXEXTRACT", "REGEX_EXTRACT"],
+        "the first match of the pattern",
+        |cx, a| {
+            with_regex(cx, a, |_, regex, text| {
+                Ok(regex.find(text).map(|m| Json::from(m.as_str())))
+            })
+        },
+    ),
+    with_pattern(
+        &["REGEXEXTRACTALL", "REGEX_EXTRACT_ALL"],
+        "all matches of the pattern, as an array",
+        |cx, a| with_regex(cx, a, extract_all),
+    ),
 ];
 
-fn extract_all(cx: &mut Context<'_>, regex: &Regex, text: &str) -> Result<Option<Json>, QueryError> {
+fn extract_all(
+    cx: &mut Context<'_>,
+    regex: &Regex,
+    text: &str,
+) -> Result<Option<Json>, QueryError> {
     let (mut found, mut bytes) = (Vec::new(), cx.made);
     for part in regex.find_iter(text) {
         // To find the next match the rest of the text may have been gone through.
@@ -87,10 +111,18 @@ fn compile(pattern: &str, flags: &str) -> Option<Pattern> {
     }
     let [lines, dots, any_case, spaced] = ['m', 's', 'i', 'x'].map(|flag| flags.contains(flag));
     let mut builder = RegexBuilder::new(pattern);
-    builder.size_limit(COMPILED_BYTES).dfa_size_limit(COMPILED_BYTES);
-    builder.multi_line(lines).dot_matches_new_line(dots).case_insensitive(any_case).ignore_whitespace(spaced);
+    builder
+        .size_limit(COMPILED_BYTES)
+        .dfa_size_limit(COMPILED_BYTES);
+    builder
+        .multi_line(lines)
+        .dot_matches_new_line(dots)
+        .case_insensitive(any_case)
+        .ignore_whitespace(spaced);
     let regex = builder.build().ok()?;
-    let syntax = syntax::Config::new().multi_line(lines).dot_matches_new_line(dots);
+    let syntax = syntax::Config::new()
+        .multi_line(lines)
+        .dot_matches_new_line(dots);
     let automaton = DFA::config()
         .cache_capacity(COMPILED_BYTES)
         .skip_cache_capacity_check(true)
@@ -104,7 +136,11 @@ fn compile(pattern: &str, flags: &str) -> Option<Pattern> {
         .build(pattern)
         .ok()?;
     let cache = probe.create_cache();
-    Some(Pattern { regex, probe, cache })
+    Some(Pattern {
+        regex,
+        probe,
+        cache,
+    })
 }
 
 impl Pattern {
@@ -117,7 +153,12 @@ impl Pattern {
         match self.probe.try_search(&mut self.cache, &Input::new(text)) {
             Ok(_) => true,
             // Word boundaries among letters beyond ASCII have no automaton; all else gave up.
-            Err(error) if matches!(error.kind(), MatchErrorKind::Quit { .. } | MatchErrorKind::GaveUp { .. }) => {
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    MatchErrorKind::Quit { .. } | MatchErrorKind::GaveUp { .. }
+                ) =>
+            {
                 self.states().saturating_mul(text.len()) <= SLOW_STEPS
             }
             Err(_) => false,
@@ -130,13 +171,17 @@ fn with_regex(
     a: Arguments<'_, '_>,
     use_it: impl FnOnce(&mut Context<'_>, &Regex, &str) -> Result<Option<Json>, QueryError>,
 ) -> Result<Option<Json>, QueryError> {
-    let (Some(text), Some(pattern), Some(flags)) = (a.text(0), a.text(1), a.text_or(2, "")) else { return Ok(None) };
+    let (Some(text), Some(pattern), Some(flags)) = (a.text(0), a.text(1), a.text_or(2, "")) else {
+        return Ok(None);
+    };
     let cache = &mut cx.regexes.0;
     let key = (pattern.to_owned(), flags.to_owned());
     if cache.len() >= CACHED && !cache.contains_key(&key) {
         cache.clear();
     }
-    let compiled = cache.remove(&key).unwrap_or_else(|| compile(pattern, flags));
+    let compiled = cache
+        .remove(&key)
+        .unwrap_or_else(|| compile(pattern, flags));
     let Some(mut compiled) = compiled else {
         cache.insert(key, None);
         return Ok(None);
@@ -158,10 +203,24 @@ mod tests {
 
     #[test]
     fn a_pattern_that_is_slow_on_a_long_text_is_told_from_one_that_is_not() {
-        let letter = |n: u64| if orrery_model::world::split_mix(n) & 1 == 0 { 'a' } else { 'b' };
+        let letter = |n: u64| {
+            if orrery_model::world::split_mix(n) & 1 == 0 {
+                'a'
+            } else {
+                'b'
+            }
+        };
         let noise: String = (0..200_000).map(letter).collect();
-        let quick = |pattern: &str, text: &str| compile(pattern, "").expect(pattern).is_quick_on(text);
-        for pattern in ["(a|b|ab)*c", "^(a+)+$", "(x+x+)+y", r"\w+@\w+\.com", "[ab]*a[ab]{8}c", r"\bab\b"] {
+        let quick =
+            |pattern: &str, text: &str| compile(pattern, "").expect(pattern).is_quick_on(text);
+        for pattern in [
+            "(a|b|ab)*c",
+            "^(a+)+$",
+            "(x+x+)+y",
+            r"\w+@\w+\.com",
+            "[ab]*a[ab]{8}c",
+            r"\bab\b",
+        ] {
             assert!(quick(pattern, &noise), "{pattern}");
         }
         assert!(!quick("[ab]*a[ab]{2000}c", &noise));

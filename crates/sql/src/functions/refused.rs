@@ -3,7 +3,13 @@
 use super::{ANY, Cost, Function, Run};
 
 const fn refused(names: &'static [&'static str], family: &'static str) -> Function {
-    Function { names, arity: (0, ANY), cost: Cost::Scan, doc: "not served", run: Run::Refused(family) }
+    Function {
+        names,
+        arity: (0, ANY),
+        cost: Cost::Scan,
+        doc: "not served",
+        run: Run::Refused(family),
+    }
 }
 
 pub(super) const TABLE: &[Function] = &[refused(&["HASH"], "HASH")];

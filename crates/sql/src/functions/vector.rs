@@ -17,7 +17,8 @@ pub(crate) enum Distance {
 impl Distance {
     pub fn parse(name: &str) -> Option<Self> {
         let all = [Distance::Cosine, Distance::DotProduct, Distance::Euclidean];
-        all.into_iter().find(|d| d.name().eq_ignore_ascii_case(name))
+        all.into_iter()
+            .find(|d| d.name().eq_ignore_ascii_case(name))
     }
 
     /// The name in policies and options, which are read in any case.
@@ -43,7 +44,13 @@ const fn vector(
     doc: &'static str,
     run: fn(Arguments<'_, '_>) -> Option<Json>,
 ) -> Function {
-    Function { names, arity: (2, 4), cost: Cost::Scan, doc, run: Run::Vector(run) }
+    Function {
+        names,
+        arity: (2, 4),
+        cost: Cost::Scan,
+        doc,
+        run: Run::Vector(run),
+    }
 }
 
 pub(super) const TABLE: &[Function] = &[
@@ -52,10 +59,18 @@ pub(super) const TABLE: &[Function] = &[
         "cosine similarity, dot product or euclidean distance of two vectors",
         |a| Some(crate::value::number(distance(a)?.1)),
     ),
-    vector(&[SCORE], "the same, larger for nearer; for clients that merge themselves", |a| {
-        let (distance, value) = distance(a)?;
-        Some(crate::value::number(if distance.grows_with_nearness() { value } else { -value }))
-    }),
+    vector(
+        &[SCORE],
+        "the same, larger for nearer; for clients that merge themselves",
+        |a| {
+            let (distance, value) = distance(a)?;
+            Some(crate::value::number(if distance.grows_with_nearness() {
+                value
+            } else {
+                -value
+            }))
+        },
+    ),
 ];
 
 /// The function that rankings order by.
@@ -85,7 +100,9 @@ fn distance(a: Arguments<'_, '_>) -> Option<(Distance, f64)> {
 
 /// The component as its data type holds it; `None` if it does not fit.
 fn rounded(value: f64, kind: &str) -> Option<f64> {
-    let whole = |least: f64, most: f64| (value.fract() == 0.0 && (least..=most).contains(&value)).then_some(value);
+    let whole = |least: f64, most: f64| {
+        (value.fract() == 0.0 && (least..=most).contains(&value)).then_some(value)
+    };
     match kind {
         "float16" => Some(half(value)).filter(|v| v.abs() <= 65_504.0),
         "int8" => whole(-128.0, 127.0),
@@ -110,9 +127,13 @@ mod tests {
 
     #[test]
     fn halves_are_rounded_to_what_they_can_hold() {
-        for (value, held) in
-            [(1.0, 1.0), (0.1, 0.099_975_585_937_5), (2049.0, 2048.0), (1e-8, 0.0), (6e-8, 5.960_464_477_539_063e-8)]
-        {
+        for (value, held) in [
+            (1.0, 1.0),
+            (0.1, 0.099_975_585_937_5),
+            (2049.0, 2048.0),
+            (1e-8, 0.0),
+            (6e-8, 5.960_464_477_539_063e-8),
+        ] {
             assert_eq!(half(value), held);
         }
         assert_eq!(rounded(70_000.0, "float16"), None);

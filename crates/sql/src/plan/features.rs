@@ -15,13 +15,21 @@ impl Features {
 
     /// Refuses a plan that the client cannot run.
     pub fn check(&self, supported: &str) -> Result<(), QueryError> {
-        let supported: Vec<&str> = supported.split(',').map(str::trim).filter(|f| !f.is_empty()).collect();
+        let supported: Vec<&str> = supported
+            .split(',')
+            .map(str::trim)
+            .filter(|f| !f.is_empty())
+            .collect();
         if supported.is_empty() {
             return Ok(());
         }
-        let missing = self.0.iter().filter(|f| !supported.iter().any(|s| s.eq_ignore_ascii_case(f)));
-        let sentences: Vec<String> =
-            missing.map(|f| format!("Query contained {f}, which the calling client does not support.")).collect();
+        let missing = self
+            .0
+            .iter()
+            .filter(|f| !supported.iter().any(|s| s.eq_ignore_ascii_case(f)));
+        let sentences: Vec<String> = missing
+            .map(|f| format!("Query contained {f}, which the calling client does not support."))
+            .collect();
         if sentences.is_empty() {
             return Ok(());
         }

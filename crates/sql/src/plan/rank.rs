@@ -33,11 +33,23 @@ pub(crate) fn statistics_query(query: &ast::Query) -> Option<String> {
 
 fn statistics(query: &ast::Query, scores: &[Scoring<'_>]) -> ast::Query {
     let texts = scores.iter().filter_map(|scoring| {
-        let Scoring::Text { text, terms } = scoring else { return None };
-        let words = calling("SUM", vec![calling("_FullTextWordCount", vec![(*text).clone()])]);
-        let hit = |term: &&Expr| calling("FullTextContains", vec![(*text).clone(), (*term).clone()]);
-        let hits = terms.iter().map(|term| calling("COUNTIF", vec![hit(term)])).collect();
-        Some(object(vec![("totalWordCount".into(), words), ("hitCounts".into(), array(hits))]))
+        let Scoring::Text { text, terms } = scoring else {
+            return None;
+        };
+        let words = calling(
+            "SUM",
+            vec![calling("_FullTextWordCount", vec![(*text).clone()])],
+        );
+        let hit =
+            |term: &&Expr| calling("FullTextContains", vec![(*text).clone(), (*term).clone()]);
+        let hits = terms
+            .iter()
+            .map(|term| calling("COUNTIF", vec![hit(term)]))
+            .collect();
+        Some(object(vec![
+            ("totalWordCount".into(), words),
+            ("hitCounts".into(), array(hits)),
+        ]))
     });
     let count = calling("COUNT", vec![made(Kind::Constant(Json::from(1)))]);
     ast::Query {
@@ -62,8 +74,12 @@ pub(super) fn plan(
     parameter: &dyn Fn(&str) -> Option<String>,
     supported: &str,
 ) -> Result<Object, QueryError> {
-    let Some(key) = tree.order_by.as_ref().and_then(|o| o.keys.first()) else { return Ok(Object::new()) };
-    let Some((scores, weights)) = scorings(&key.expr) else { return Ok(Object::new()) };
+    let Some(key) = tree.order_by.as_ref().and_then(|o| o.keys.first()) else {
+        return Ok(Object::new());
+    };
+    let Some((scores, weights)) = scorings(&key.expr) else {
+        return Ok(Object::new());
+    };
     let mut features = Features::default();
     features.need("HybridSearch", true);
     features.need("WeightedRankFusion", weights.is_some());
@@ -77,7 +93,10 @@ pub(super) fn plan(
         own.offset_limit = None;
         if let Some(order) = &mut own.order_by {
             order.rank = false;
-            order.keys = vec![OrderItem { expr: calls[at].clone(), descending: direction(component) }];
+            order.keys = vec![OrderItem {
+                expr: calls[at].clone(),
+                descending: direction(component),
+            }];
         }
         let info = if skips_rewrite {
             let scores = component_scores(&calls, ranking, true);
@@ -86,20 +105,41 @@ pub(super) fn plan(
         } else {
             // Such a client does not rank by an only score, but takes the rows as they come: it is sent none.
             let alone = scores.len() == 1 && supported.split(',').any(|f| f.trim() == SKIP_REWRITE);
-            let scores = if alone { array(Vec::new()) } else { component_scores(&calls, ranking, false) };
+            let scores = if alone {
+                array(Vec::new())
+            } else {
+                component_scores(&calls, ranking, false)
+            };
             let mut carried = Carried::of(&own, parameter)?;
-            carried.payload = object(vec![("payload".into(), carried.payload), ("componentScores".into(), scores)]);
-            component_info(&own, query, Some((component, &calls[at])), carried.in_order())
+            carried.payload = object(vec![
+                ("payload".into(), carried.payload),
+                ("componentScores".into(), scores),
+            ]);
+            component_info(
+                &own,
+                query,
+                Some((component, &calls[at])),
+                carried.in_order(),
+            )
         };
         // Every component repeats the scores of all.
-        let rewritten = info.get("rewrittenQuery").and_then(Json::as_str).unwrap_or_default();
+        let rewritten = info
+            .get("rewrittenQuery")
+            .and_then(Json::as_str)
+            .unwrap_or_default();
         if rewritten.len() > limits::QUERY_TEXT_BYTES {
             let message = "The query is too long to be rewritten for several partitions.";
             return Err(QueryError::Plan(message.into()));
         }
         components.push(Json::Object(info));
     }
-    let weights = weights.map(|_| ranking.components.iter().map(|c| Json::from(c.weight)).collect::<Vec<_>>());
+    let weights = weights.map(|_| {
+        ranking
+            .components
+            .iter()
+            .map(|c| Json::from(c.weight))
+            .collect::<Vec<_>>()
+    });
     let offset = query.offset();
     Ok(object! {
         "globalStatisticsQuery" => print::query(&statistics(tree, &scores)),
@@ -119,8 +159,11 @@ fn calls(scores: &[Scoring<'_>]) -> Vec<Expr> {
     let mut call = |scoring: &Scoring<'_>| {
         let mut places = Vec::new();
         if matches!(scoring, Scoring::Text { .. }) {
-            let place =
-                |name: &str| made(Kind::Verbatim(format!("{{documentdb-formattablehybridsearchquery-{name}}}")));
+            let place = |name: &str| {
+                made(Kind::Verbatim(format!(
+                    "{{documentdb-formattablehybridsearchquery-{name}}}"
+                )))
+            };
             places.push(place("totaldocumentcount"));
             places.push(place(&format!("totalwordcount-{texts}")));
             places.push(place(&format!("hitcountsarray-{texts}")));
@@ -133,27 +176,44 @@ fn calls(scores: &[Scoring<'_>]) -> Vec<Expr> {
 
 /// DESC or ASC as the service prints it: a vector score without either gives the nearest first.
 fn direction(component: &Component) -> Option<bool> {
-    if component.reversed { Some(false) } else { component.text.map(|_| true) }
+    if component.reversed {
+        Some(false)
+    } else {
+        component.text.map(|_| true)
+    }
 }
 
 /// All scores of a row; `turned` changes the sign of those of which the lowest are best.
 fn component_scores(calls: &[Expr], ranking: &Ranking, turned: bool) -> Expr {
-    let each = calls.iter().zip(&ranking.components).map(|(call, component)| {
-        let missing = missing(component.missing);
-        let score = made(Kind::Coalesce(vec![call.clone(), missing]));
-        if !(turned && component.reversed) {
-            return score;
-        }
-        let minus = made(Kind::Verbatim("-1".into()));
-        made(Kind::Chain { first: Box::new(minus), rest: vec![(BinaryOp::Multiply, score)] })
-    });
+    let each = calls
+        .iter()
+        .zip(&ranking.components)
+        .map(|(call, component)| {
+            let missing = missing(component.missing);
+            let score = made(Kind::Coalesce(vec![call.clone(), missing]));
+            if !(turned && component.reversed) {
+                return score;
+            }
+            let minus = made(Kind::Verbatim("-1".into()));
+            made(Kind::Chain {
+                first: Box::new(minus),
+                rest: vec![(BinaryOp::Multiply, score)],
+            })
+        });
     array(each.collect())
 }
 
 /// The number as the service prints it.
 fn missing(value: f64) -> Expr {
-    let digits = if value.abs() > 1.0 { "1.79769e+308" } else { "1" };
-    made(Kind::Verbatim(format!("{}{digits}", if value < 0.0 { "-" } else { "" })))
+    let digits = if value.abs() > 1.0 {
+        "1.79769e+308"
+    } else {
+        "1"
+    };
+    made(Kind::Verbatim(format!(
+        "{}{digits}",
+        if value < 0.0 { "-" } else { "" }
+    )))
 }
 
 fn component_info(
@@ -166,13 +226,21 @@ fn component_info(
     plan.rewritten = Some(rewritten);
     if let Some((component, call)) = ordered {
         plan.top = query.rows_needed().map(pool);
-        plan.order_by.push(Json::from(if component.reversed { "Ascending" } else { "Descending" }));
-        plan.order_by_expressions.push(Json::from(print::expression(call)));
+        plan.order_by.push(Json::from(if component.reversed {
+            "Ascending"
+        } else {
+            "Descending"
+        }));
+        plan.order_by_expressions
+            .push(Json::from(print::expression(call)));
         plan.non_streaming = true;
     }
     plan.into_query_info()
 }
 
 fn count(rows: u64) -> Count {
-    Count { value: CountValue::Number(rows.to_string()), span: (0, 0) }
+    Count {
+        value: CountValue::Number(rows.to_string()),
+        span: (0, 0),
+    }
 }

@@ -22,7 +22,9 @@ impl Block {
     /// Gives every value of the block to `sink`, until it says to stop.
     pub fn each(&self, cx: &mut Context<'_>, scope: &Scope<'_>, sink: &mut Sink<'_>) -> Flow {
         let mut collector = Collector::new(self);
-        if !self.tuples(true, cx, scope, &mut |cx, tuple| collector.tuple(cx, tuple, sink))? {
+        if !self.tuples(true, cx, scope, &mut |cx, tuple| {
+            collector.tuple(cx, tuple, sink)
+        })? {
             return Ok(false);
         }
         collector.finish(cx, scope, sink)
@@ -30,15 +32,37 @@ impl Block {
 
     /// Gives every combination of the sources that passes the filters to `sink`. `check` false: the filters are known
     /// to hold.
-    pub fn tuples(&self, check: bool, cx: &mut Context<'_>, scope: &Scope<'_>, sink: &mut TupleSink<'_>) -> Flow {
+    pub fn tuples(
+        &self,
+        check: bool,
+        cx: &mut Context<'_>,
+        scope: &Scope<'_>,
+        sink: &mut TupleSink<'_>,
+    ) -> Flow {
         let filters = if check { &self.filters[..] } else { &[] };
-        Tuples { block: self, filters }.bind(0, cx, scope, sink)
+        Tuples {
+            block: self,
+            filters,
+        }
+        .bind(0, cx, scope, sink)
     }
 
     /// Continues with a value of the first source.
-    pub fn tuples_of(&self, first: &Json, cx: &mut Context<'_>, scope: &Scope<'_>, sink: &mut TupleSink<'_>) -> Flow {
-        let Some(source) = self.sources.first() else { return Ok(true) };
-        Tuples { block: self, filters: &self.filters }.bind_value(0, source, first, cx, scope, sink)
+    pub fn tuples_of(
+        &self,
+        first: &Json,
+        cx: &mut Context<'_>,
+        scope: &Scope<'_>,
+        sink: &mut TupleSink<'_>,
+    ) -> Flow {
+        let Some(source) = self.sources.first() else {
+            return Ok(true);
+        };
+        Tuples {
+            block: self,
+            filters: &self.filters,
+        }
+        .bind_value(0, source, first, cx, scope, sink)
     }
 }
 
@@ -51,24 +75,38 @@ struct Tuples<'q> {
 
 impl Tuples<'_> {
     /// `scope` has the first `bound` sources.
-    fn bind(&self, bound: usize, cx: &mut Context<'_>, scope: &Scope<'_>, sink: &mut TupleSink<'_>) -> Flow {
+    fn bind(
+        &self,
+        bound: usize,
+        cx: &mut Context<'_>,
+        scope: &Scope<'_>,
+        sink: &mut TupleSink<'_>,
+    ) -> Flow {
         for (_, filter) in self.filters.iter().filter(|(needed, _)| *needed == bound) {
             if !filter.holds(cx, scope)? {
                 return Ok(true);
             }
         }
-        let Some(source) = self.block.sources.get(bound) else { return sink(cx, scope) };
+        let Some(source) = self.block.sources.get(bound) else {
+            return sink(cx, scope);
+        };
         match &source.input {
             Input::Expr(e) => {
                 let before = cx.made;
-                let Some(value) = e.eval(cx, scope)? else { return Ok(true) };
+                let Some(value) = e.eval(cx, scope)? else {
+                    return Ok(true);
+                };
                 let held = cx.made.saturating_sub(before);
                 let flow = self.bind_value(bound, source, &value, cx, scope, sink)?;
                 cx.made = cx.made.saturating_sub(held);
                 Ok(flow)
             }
             Input::Subquery(block) => block.each(cx, scope, &mut |cx, value| {
-                let held = if let Cow::Owned(value) = &value { weight(value) } else { 0 };
+                let held = if let Cow::Owned(value) = &value {
+                    weight(value)
+                } else {
+                    0
+                };
                 cx.made = cx.made.saturating_add(held);
                 cx.fits(cx.made)?;
                 let flow = self.bind_value(bound, source, &value, cx, scope, sink)?;
@@ -103,7 +141,11 @@ impl Tuples<'_> {
 
 impl Output {
     /// The row as a value.
-    pub fn eval<'s>(&'s self, cx: &mut Context<'_>, scope: &'s Scope<'s>) -> Result<Value<'s>, QueryError> {
+    pub fn eval<'s>(
+        &'s self,
+        cx: &mut Context<'_>,
+        scope: &'s Scope<'s>,
+    ) -> Result<Value<'s>, QueryError> {
         match self {
             Output::Value(e) => e.eval(cx, scope),
             Output::Members(members) => {
@@ -132,7 +174,11 @@ pub(crate) struct Collector<'q> {
 impl<'q> Collector<'q> {
     pub fn new(block: &'q Block) -> Self {
         let groups = block.grouping.as_ref().map(Groups::new);
-        Collector { block, groups, seen: block.distinct.then(HashSet::new) }
+        Collector {
+            block,
+            groups,
+            seen: block.distinct.then(HashSet::new),
+        }
     }
 
     pub fn tuple(&mut self, cx: &mut Context<'_>, tuple: &Scope<'_>, sink: &mut Sink<'_>) -> Flow {
@@ -150,7 +196,9 @@ impl<'q> Collector<'q> {
 
     /// The values that had to wait for the last tuple.
     pub fn finish(&mut self, cx: &mut Context<'_>, scope: &Scope<'_>, sink: &mut Sink<'_>) -> Flow {
-        let Some(groups) = self.groups.take() else { return Ok(true) };
+        let Some(groups) = self.groups.take() else {
+            return Ok(true);
+        };
         for (keys, aggregates) in groups.finish() {
             if !self.give(cx, &scope.with_group(&keys, &aggregates), sink)? {
                 return Ok(false);
@@ -162,7 +210,11 @@ impl<'q> Collector<'q> {
     /// The partial aggregates of a query without GROUP BY, if they have a short form.
     pub fn save(&self) -> Option<Vec<u8>> {
         let single = self.block.grouping.as_ref()?.keys.is_empty() && self.seen.is_none();
-        if single { self.groups.as_ref()?.save() } else { None }
+        if single {
+            self.groups.as_ref()?.save()
+        } else {
+            None
+        }
     }
 
     /// Goes on from partial aggregates.
@@ -172,7 +224,9 @@ impl<'q> Collector<'q> {
 
     fn give(&mut self, cx: &mut Context<'_>, scope: &Scope<'_>, sink: &mut Sink<'_>) -> Flow {
         let made = cx.made;
-        let Some(value) = self.block.output.eval(cx, scope)? else { return Ok(true) };
+        let Some(value) = self.block.output.eval(cx, scope)? else {
+            return Ok(true);
+        };
         // From here on it is for the sink to count, if it keeps the value.
         cx.made = made;
         if let Some(seen) = &mut self.seen {

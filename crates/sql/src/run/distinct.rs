@@ -21,7 +21,11 @@ pub(super) struct Given {
 impl Given {
     /// What a continuation brought: the hash of the last row, or those of the last arrays and objects.
     pub(super) fn restore(hashes: &[u128]) -> Self {
-        Given { last: hashes.last().copied(), structured: hashes.iter().copied().collect(), in_order: hashes.to_vec() }
+        Given {
+            last: hashes.last().copied(),
+            structured: hashes.iter().copied().collect(),
+            in_order: hashes.to_vec(),
+        }
     }
 
     /// What a continuation takes along.
@@ -62,7 +66,8 @@ mod tests {
     }
 
     #[test]
-    fn arrays_and_objects_are_known_although_others_came_between_and_the_last_ones_on_the_next_page_too() {
+    fn arrays_and_objects_are_known_although_others_came_between_and_the_last_ones_on_the_next_page_too()
+     {
         let mut given = Given::default();
         (0..40).for_each(|hash| given.note(hash, true));
         assert!((0..40).all(|hash| given.has(hash)));

@@ -17,7 +17,11 @@ type Evaluated<'s> = Result<Value<'s>, QueryError>;
 
 impl Expr {
     /// Whether the value is the boolean true.
-    pub fn holds<'s>(&'s self, cx: &mut Context<'_>, scope: &'s Scope<'s>) -> Result<bool, QueryError> {
+    pub fn holds<'s>(
+        &'s self,
+        cx: &mut Context<'_>,
+        scope: &'s Scope<'s>,
+    ) -> Result<bool, QueryError> {
         let made = cx.made;
         let holds = self.truth(cx, scope)? == Some(true);
         cx.made = made;
@@ -25,7 +29,11 @@ impl Expr {
     }
 
     /// The value as a truth value: anything but a boolean is undefined.
-    fn truth<'s>(&'s self, cx: &mut Context<'_>, scope: &'s Scope<'s>) -> Result<Option<bool>, QueryError> {
+    fn truth<'s>(
+        &'s self,
+        cx: &mut Context<'_>,
+        scope: &'s Scope<'s>,
+    ) -> Result<Option<bool>, QueryError> {
         cx.turn()?;
         match self {
             Expr::And(parts) => junction(parts, false, cx, scope),
@@ -34,10 +42,13 @@ impl Expr {
             Expr::Compare(op, both) => {
                 let (a, b) = (both[0].eval(cx, scope)?, both[1].eval(cx, scope)?);
                 match (a.as_deref(), b.as_deref()) {
-                    (Some(Json::String(a)), Some(Json::String(b))) => cx.bytes(a.len().min(b.len()))?,
-                    (Some(a @ (Json::Array(_) | Json::Object(_))), Some(Json::Array(_) | Json::Object(_))) => {
-                        cx.look(a)?
+                    (Some(Json::String(a)), Some(Json::String(b))) => {
+                        cx.bytes(a.len().min(b.len()))?
                     }
+                    (
+                        Some(a @ (Json::Array(_) | Json::Object(_))),
+                        Some(Json::Array(_) | Json::Object(_)),
+                    ) => cx.look(a)?,
                     _ => {}
                 }
                 Ok(compared(*op, a.as_deref(), b.as_deref()))
@@ -56,7 +67,9 @@ impl Expr {
                 Ok(if unknown { None } else { Some(false) })
             }
             Expr::InSet { value, set, .. } => {
-                let Some(value) = value.eval(cx, scope)? else { return Ok(None) };
+                let Some(value) = value.eval(cx, scope)? else {
+                    return Ok(None);
+                };
                 cx.look(&value)?;
                 Ok(Some(set.contains(&digest(Some(&value)))))
             }
@@ -109,7 +122,10 @@ impl Expr {
                 return chosen.eval(cx, scope);
             }
             Expr::Choose(parts) => {
-                let index = parts[0].eval(cx, scope)?.and_then(|v| v.as_f64()).filter(|n| *n >= 1.0);
+                let index = parts[0]
+                    .eval(cx, scope)?
+                    .and_then(|v| v.as_f64())
+                    .filter(|n| *n >= 1.0);
                 match index.and_then(|n| parts.get(n as usize)) {
                     Some(chosen) => return chosen.eval(cx, scope),
                     None => None,
@@ -150,13 +166,18 @@ impl Expr {
                 }
                 result.map(|v| Cow::Owned(v.into_owned()))
             }
-            Expr::Call { .. } | Expr::Udf { .. } | Expr::Subquery(..) => return self.eval_call(cx, scope),
+            Expr::Call { .. } | Expr::Udf { .. } | Expr::Subquery(..) => {
+                return self.eval_call(cx, scope);
+            }
         })
     }
 
     fn eval_call<'s>(&'s self, cx: &mut Context<'_>, scope: &'s Scope<'s>) -> Evaluated<'s> {
         match self {
-            Expr::Call { function, arguments } => {
+            Expr::Call {
+                function,
+                arguments,
+            } => {
                 // Nearly all functions take three arguments or fewer: no allocation for those.
                 let mut few: [Value<'s>; 3] = [const { None }; 3];
                 let mut many = Vec::new();
@@ -202,7 +223,9 @@ impl Expr {
                 cx.work.udf_calls += 1;
                 Ok(cx.functions.call(name, &values)?.map(Cow::Owned))
             }
-            Expr::Subquery(kind, block) => subquery(*kind, block, cx, scope).map(|v| v.map(Cow::Owned)),
+            Expr::Subquery(kind, block) => {
+                subquery(*kind, block, cx, scope).map(|v| v.map(Cow::Owned))
+            }
             _ => Ok(None),
         }
     }
@@ -237,14 +260,22 @@ fn like<'s>(
     scope: &'s Scope<'s>,
 ) -> Result<Option<bool>, QueryError> {
     let value = value.eval(cx, scope)?;
-    let Some(text) = value.as_deref().and_then(Json::as_str) else { return Ok(None) };
+    let Some(text) = value.as_deref().and_then(Json::as_str) else {
+        return Ok(None);
+    };
     match pattern {
-        LikePattern::Constant(pattern) => pattern.matches_within(text, &mut |steps| cx.turns(steps)).map(Some),
+        LikePattern::Constant(pattern) => pattern
+            .matches_within(text, &mut |steps| cx.turns(steps))
+            .map(Some),
         LikePattern::Dynamic { pattern, escape } => {
             let pattern = pattern.eval(cx, scope)?;
-            let Some(pattern) = pattern.as_deref().and_then(Json::as_str) else { return Ok(None) };
+            let Some(pattern) = pattern.as_deref().and_then(Json::as_str) else {
+                return Ok(None);
+            };
             cx.bytes(pattern.len())?;
-            Pattern::new(pattern, *escape).matches_within(text, &mut |steps| cx.turns(steps)).map(Some)
+            Pattern::new(pattern, *escape)
+                .matches_within(text, &mut |steps| cx.turns(steps))
+                .map(Some)
         }
     }
 }
@@ -259,22 +290,33 @@ fn unary<'s>(
         return Ok(operand.truth(cx, scope)?.map(|b| Json::Bool(!b)));
     }
     let value = operand.eval(cx, scope)?;
-    let Some(double) = value.as_deref().and_then(Json::as_f64) else { return Ok(None) };
+    let Some(double) = value.as_deref().and_then(Json::as_f64) else {
+        return Ok(None);
+    };
     Ok(match op {
         UnaryOp::Plus => value.map(Cow::into_owned),
         // Minus the least integer is no integer; all others keep their exact digits.
         UnaryOp::Minus => match value.as_deref() {
-            Some(Json::Number(n)) => {
-                Some(n.exact_integer().and_then(i64::checked_neg).map_or_else(|| number(-double), Json::from))
-            }
+            Some(Json::Number(n)) => Some(
+                n.exact_integer()
+                    .and_then(i64::checked_neg)
+                    .map_or_else(|| number(-double), Json::from),
+            ),
             _ => None,
         },
         _ => Some(number(f64::from(!to_i32(double)))),
     })
 }
 
-fn path<'s>(base: &'s Expr, steps: &'s [Step], cx: &mut Context<'_>, scope: &'s Scope<'s>) -> Evaluated<'s> {
-    let Some(mut value) = base.eval(cx, scope)? else { return Ok(None) };
+fn path<'s>(
+    base: &'s Expr,
+    steps: &'s [Step],
+    cx: &mut Context<'_>,
+    scope: &'s Scope<'s>,
+) -> Evaluated<'s> {
+    let Some(mut value) = base.eval(cx, scope)? else {
+        return Ok(None);
+    };
     for step in steps {
         let next = match step {
             Step::Name(name) => member(value, name),
@@ -282,9 +324,10 @@ fn path<'s>(base: &'s Expr, steps: &'s [Step], cx: &mut Context<'_>, scope: &'s 
             Step::Nothing => None,
             Step::Dynamic(expr) => match expr.eval(cx, scope)?.as_deref() {
                 Some(Json::String(name)) => member(value, name),
-                Some(Json::Number(n)) => {
-                    n.as_i64().and_then(|i| usize::try_from(i).ok()).and_then(|i| element(value, i))
-                }
+                Some(Json::Number(n)) => n
+                    .as_i64()
+                    .and_then(|i| usize::try_from(i).ok())
+                    .and_then(|i| element(value, i)),
                 _ => None,
             },
         };
@@ -353,5 +396,8 @@ fn subquery<'s>(
 /// Whether an operator is one that [`Expr::Compare`] takes.
 pub(crate) fn is_comparison(op: BinaryOp) -> bool {
     use BinaryOp::{Equal, Greater, GreaterOrEqual, Less, LessOrEqual, NotEqual};
-    matches!(op, Equal | NotEqual | Less | Greater | LessOrEqual | GreaterOrEqual)
+    matches!(
+        op,
+        Equal | NotEqual | Less | Greater | LessOrEqual | GreaterOrEqual
+    )
 }

@@ -16,21 +16,33 @@ pub(crate) struct Scope<'a> {
 #[derive(Clone, Copy)]
 enum Frame<'a> {
     Value(Option<&'a Json>),
-    Group { keys: &'a [Option<Json>], aggregates: &'a [Option<Json>] },
+    Group {
+        keys: &'a [Option<Json>],
+        aggregates: &'a [Option<Json>],
+    },
 }
 
 impl<'a> Scope<'a> {
     /// The outermost frame: the item, if the query reads any.
     pub fn root(item: Option<&'a Json>) -> Self {
-        Scope { parent: None, frame: Frame::Value(item) }
+        Scope {
+            parent: None,
+            frame: Frame::Value(item),
+        }
     }
 
     pub fn with(&'a self, value: Option<&'a Json>) -> Self {
-        Scope { parent: Some(self), frame: Frame::Value(value) }
+        Scope {
+            parent: Some(self),
+            frame: Frame::Value(value),
+        }
     }
 
     pub fn with_group(&'a self, keys: &'a [Option<Json>], aggregates: &'a [Option<Json>]) -> Self {
-        Scope { parent: Some(self), frame: Frame::Group { keys, aggregates } }
+        Scope {
+            parent: Some(self),
+            frame: Frame::Group { keys, aggregates },
+        }
     }
 
     fn up(&self, hops: usize) -> Frame<'a> {
@@ -182,7 +194,9 @@ impl Context<'_> {
     /// Refuses to hold more than the bounds allow.
     pub fn fits(&self, bytes: usize) -> Result<(), QueryError> {
         if bytes > self.max_memory {
-            return Err(QueryError::Memory("The query collects more than fits into its memory.".into()));
+            return Err(QueryError::Memory(
+                "The query collects more than fits into its memory.".into(),
+            ));
         }
         Ok(())
     }

@@ -25,13 +25,24 @@ struct Group {
 
 impl Group {
     fn new(keys: Vec<Option<Json>>, grouping: &Grouping) -> Self {
-        Group { keys, states: grouping.aggregates.iter().map(|(kind, _)| State::new(*kind)).collect() }
+        Group {
+            keys,
+            states: grouping
+                .aggregates
+                .iter()
+                .map(|(kind, _)| State::new(*kind))
+                .collect(),
+        }
     }
 }
 
 impl Groups {
     pub fn new(grouping: &Grouping) -> Self {
-        let mut groups = Groups { places: HashMap::new(), groups: Vec::new(), memory: 0 };
+        let mut groups = Groups {
+            places: HashMap::new(),
+            groups: Vec::new(),
+            memory: 0,
+        };
         if grouping.keys.is_empty() {
             groups.groups.push(Group::new(Vec::new(), grouping));
         }
@@ -39,7 +50,12 @@ impl Groups {
     }
 
     /// Counts one tuple in.
-    pub fn add(&mut self, grouping: &Grouping, cx: &mut Context<'_>, tuple: &Scope<'_>) -> Result<(), QueryError> {
+    pub fn add(
+        &mut self,
+        grouping: &Grouping,
+        cx: &mut Context<'_>,
+        tuple: &Scope<'_>,
+    ) -> Result<(), QueryError> {
         let mut at = 0;
         if !grouping.keys.is_empty() {
             let mut key = 0u128;
@@ -48,15 +64,20 @@ impl Groups {
                 let value = expr.eval(cx, tuple)?;
                 value.as_deref().map_or(Ok(()), |value| cx.look(value))?;
                 // Keys are told apart by place: rotate before mixing the next one in.
-                key = key.rotate_left(31).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ digest(value.as_deref());
+                key = key.rotate_left(31).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+                    ^ digest(value.as_deref());
                 values.push(value);
             }
             at = match self.places.get(&key) {
                 Some(at) => *at,
                 None => {
-                    let keys: Vec<Option<Json>> = values.into_iter().map(|v| v.map(|v| v.into_owned())).collect();
-                    self.memory +=
-                        96 + keys.iter().flatten().map(weight).sum::<usize>() + 64 * grouping.aggregates.len();
+                    let keys: Vec<Option<Json>> = values
+                        .into_iter()
+                        .map(|v| v.map(|v| v.into_owned()))
+                        .collect();
+                    self.memory += 96
+                        + keys.iter().flatten().map(weight).sum::<usize>()
+                        + 64 * grouping.aggregates.len();
                     self.groups.push(Group::new(keys, grouping));
                     self.places.insert(key, self.groups.len() - 1);
                     self.groups.len() - 1
@@ -79,7 +100,9 @@ impl Groups {
 
     /// Keys and results of every group.
     pub fn finish(self) -> impl Iterator<Item = (Vec<Option<Json>>, Vec<Option<Json>>)> {
-        self.groups.into_iter().map(|g| (g.keys, g.states.into_iter().map(State::finish).collect()))
+        self.groups
+            .into_iter()
+            .map(|g| (g.keys, g.states.into_iter().map(State::finish).collect()))
     }
 
     /// The partial aggregates of the one group of a query without GROUP BY; `None` if they have no short form.
@@ -91,12 +114,18 @@ impl Groups {
 
     /// Continues from what `save` gave.
     pub fn restore(&mut self, saved: &[u8]) -> Option<()> {
-        let Json::Array(saved) = orrery_model::json::parse(saved).ok()? else { return None };
+        let Json::Array(saved) = orrery_model::json::parse(saved).ok()? else {
+            return None;
+        };
         let group = self.groups.first_mut()?;
         if saved.len() != group.states.len() {
             return None;
         }
-        group.states.iter_mut().zip(saved).try_for_each(|(state, saved)| state.restore(saved))
+        group
+            .states
+            .iter_mut()
+            .zip(saved)
+            .try_for_each(|(state, saved)| state.restore(saved))
     }
 }
 
@@ -104,9 +133,20 @@ impl Groups {
 enum State {
     Count(u64),
     CountIf(u64),
-    Sum { sum: f64, poisoned: bool },
-    Average { sum: f64, count: u64, poisoned: bool },
-    Extreme { maximum: bool, best: Option<Json>, poisoned: bool },
+    Sum {
+        sum: f64,
+        poisoned: bool,
+    },
+    Average {
+        sum: f64,
+        count: u64,
+        poisoned: bool,
+    },
+    Extreme {
+        maximum: bool,
+        best: Option<Json>,
+        poisoned: bool,
+    },
     List(Vec<Json>),
     Set(HashSet<u128>, Vec<Json>),
 }
@@ -116,10 +156,25 @@ impl State {
         match kind {
             AggregateKind::Count => State::Count(0),
             AggregateKind::CountIf => State::CountIf(0),
-            AggregateKind::Sum => State::Sum { sum: 0.0, poisoned: false },
-            AggregateKind::Average => State::Average { sum: 0.0, count: 0, poisoned: false },
-            AggregateKind::Min => State::Extreme { maximum: false, best: None, poisoned: false },
-            AggregateKind::Max => State::Extreme { maximum: true, best: None, poisoned: false },
+            AggregateKind::Sum => State::Sum {
+                sum: 0.0,
+                poisoned: false,
+            },
+            AggregateKind::Average => State::Average {
+                sum: 0.0,
+                count: 0,
+                poisoned: false,
+            },
+            AggregateKind::Min => State::Extreme {
+                maximum: false,
+                best: None,
+                poisoned: false,
+            },
+            AggregateKind::Max => State::Extreme {
+                maximum: true,
+                best: None,
+                poisoned: false,
+            },
             AggregateKind::MakeList => State::List(Vec::new()),
             AggregateKind::MakeSet => State::Set(HashSet::new(), Vec::new()),
         }
@@ -134,18 +189,30 @@ impl State {
                 Some(n) => *sum += n,
                 None => *poisoned = true,
             },
-            State::Average { sum, count, poisoned } => match value.as_f64() {
+            State::Average {
+                sum,
+                count,
+                poisoned,
+            } => match value.as_f64() {
                 Some(n) => {
                     *sum += n;
                     *count += 1;
                 }
                 None => *poisoned = true,
             },
-            State::Extreme { maximum, best, poisoned } => {
+            State::Extreme {
+                maximum,
+                best,
+                poisoned,
+            } => {
                 *poisoned |= matches!(value, Json::Array(_) | Json::Object(_));
                 let better = best.as_ref().is_none_or(|b| {
                     let order = compare(value, b);
-                    if *maximum { order.is_gt() } else { order.is_lt() }
+                    if *maximum {
+                        order.is_gt()
+                    } else {
+                        order.is_lt()
+                    }
                 });
                 if better && !*poisoned {
                     *best = Some(value.clone());
@@ -169,7 +236,11 @@ impl State {
         match self {
             State::Count(count) | State::CountIf(count) => Some(Json::from(count)),
             State::Sum { sum, poisoned } => (!poisoned).then(|| number(sum)),
-            State::Average { sum, count, poisoned } => (!poisoned && count > 0).then(|| number(sum / count as f64)),
+            State::Average {
+                sum,
+                count,
+                poisoned,
+            } => (!poisoned && count > 0).then(|| number(sum / count as f64)),
             State::Extreme { best, poisoned, .. } => best.filter(|_| !poisoned),
             State::List(list) | State::Set(_, list) => Some(Json::Array(list)),
         }
@@ -183,7 +254,11 @@ impl State {
                 saved.push_new("s", sum.to_bits());
                 saved.push_new("p", *poisoned);
             }
-            State::Average { sum, count, poisoned } => {
+            State::Average {
+                sum,
+                count,
+                poisoned,
+            } => {
                 saved.push_new("s", sum.to_bits());
                 saved.push_new("n", *count);
                 saved.push_new("p", *poisoned);
@@ -214,7 +289,11 @@ impl State {
                 *sum = f64::from_bits(bits("s")?);
                 *poisoned = flag("p")?;
             }
-            State::Average { sum, count, poisoned } => {
+            State::Average {
+                sum,
+                count,
+                poisoned,
+            } => {
                 *sum = f64::from_bits(bits("s")?);
                 *count = bits("n")?;
                 *poisoned = flag("p")?;

@@ -21,7 +21,10 @@ const FEW: usize = 12;
 
 impl Looks {
     pub fn at(names: Vec<String>) -> Self {
-        Looks { names: Some(names), pending: 0 }
+        Looks {
+            names: Some(names),
+            pending: 0,
+        }
     }
 
     /// Notes what an expression, `depth` frames deep, takes of the item.
@@ -84,7 +87,8 @@ fn is_root(expr: &Expr, depth: usize) -> bool {
 
 /// The item, or as much of it as is looked at.
 pub(crate) fn read(text: &[u8], looks: &Looks) -> Result<Json, QueryError> {
-    let broken = |what: String| QueryError::Source(format!("an item is not readable: {what}").into());
+    let broken =
+        |what: String| QueryError::Source(format!("an item is not readable: {what}").into());
     match &looks.names {
         None => parse(text).map_err(|e| broken(e.to_string())),
         Some(names) => {
@@ -124,7 +128,9 @@ fn skim(text: &[u8], wanted: &[String], object: &mut Object) -> Option<()> {
         let end = value_end(text, start)?;
         let found = if name.contains(&b'\\') {
             // An escaped name is rare enough to be read in full.
-            let Json::String(name) = parse(&text[at..name_end]).ok()? else { return None };
+            let Json::String(name) = parse(&text[at..name_end]).ok()? else {
+                return None;
+            };
             wanted.iter().find(|w| **w == name)
         } else {
             wanted.iter().find(|w| w.as_bytes() == name)
@@ -150,7 +156,9 @@ fn value(text: &[u8]) -> Option<Json> {
         [b'"', inner @ .., b'"'] if memchr::memchr(b'\\', inner).is_none() => {
             std::str::from_utf8(inner).ok().map(Json::from)
         }
-        [b'-' | b'0'..=b'9', ..] => Number::from_text(std::str::from_utf8(text).ok()?).map(Json::Number),
+        [b'-' | b'0'..=b'9', ..] => {
+            Number::from_text(std::str::from_utf8(text).ok()?).map(Json::Number)
+        }
         other => parse(other).ok(),
     }
 }
@@ -204,7 +212,9 @@ fn value_end(text: &[u8], at: usize) -> Option<usize> {
         }
         _ => {
             let rest = &text[at..];
-            let length = rest.iter().position(|b| matches!(b, b',' | b'}' | b']') || b.is_ascii_whitespace());
+            let length = rest
+                .iter()
+                .position(|b| matches!(b, b',' | b'}' | b']') || b.is_ascii_whitespace());
             Some(at + length.unwrap_or(rest.len()))
         }
     }
@@ -226,8 +236,20 @@ mod tests {
 
     #[test]
     fn broken_texts_are_errors() {
-        for text in ["", "{", "{\"a\"", "{\"a\":", "{\"a\":[1", "[1]", "{\"a\":1", "{\"a\" 1}"] {
-            assert!(read(text.as_bytes(), &Looks::at(vec!["a".into()])).is_err(), "{text}");
+        for text in [
+            "",
+            "{",
+            "{\"a\"",
+            "{\"a\":",
+            "{\"a\":[1",
+            "[1]",
+            "{\"a\":1",
+            "{\"a\" 1}",
+        ] {
+            assert!(
+                read(text.as_bytes(), &Looks::at(vec!["a".into()])).is_err(),
+                "{text}"
+            );
         }
     }
 }

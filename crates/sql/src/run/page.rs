@@ -45,7 +45,9 @@ impl Query {
         work: &mut Work,
     ) -> Result<Page, QueryError> {
         if resume.is_some_and(|r| !self.goes_on_from(r)) {
-            return Err(QueryError::Resume("The continuation belongs to another query.".into()));
+            return Err(QueryError::Resume(
+                "The continuation belongs to another query.".into(),
+            ));
         }
         if self.lacks_statistics() {
             let message = "ORDER BY RANK with FullTextScore is not supported here: it needs the whole container.";
@@ -93,7 +95,9 @@ impl Query {
         if !self.reads_container {
             let scope = Scope::root(None);
             let mut rows = Inside::new(start.inside);
-            match self.block.tuples(true, cx, &scope, &mut |cx, tuple| rows.take(self, page, cx, tuple, true)) {
+            match self.block.tuples(true, cx, &scope, &mut |cx, tuple| {
+                rows.take(self, page, cx, tuple, true)
+            }) {
                 Err(QueryError::Timeout) if rows.seen > rows.skip => rows.stopped = true,
                 result => drop(result?),
             }
@@ -106,7 +110,8 @@ impl Query {
                 return Ok(page.close(cx, None));
             }
             let full = page.is_full();
-            let mut late = || taken > 0 && (taken.is_multiple_of(CLOCK_EVERY) || cx.is_due()) && cx.is_over();
+            let mut late =
+                || taken > 0 && (taken.is_multiple_of(CLOCK_EVERY) || cx.is_due()) && cx.is_over();
             let spent = || taken > 0 && taken.is_multiple_of(CLOCK_EVERY) && source.is_spent();
             if full || late() || spent() {
                 // One look ahead, so that the last page says that it is the last.
@@ -117,17 +122,24 @@ impl Query {
             // Whatever is computed may take longer than there is time for.
             let computes = !self.passes_through || !self.block.filters.is_empty();
             let mark = (computes || page.nearly_full()).then(|| source.position());
-            let Some(candidate) = source.next()? else { return Ok(page.close(cx, None)) };
+            let Some(candidate) = source.next()? else {
+                return Ok(page.close(cx, None));
+            };
             taken += 1;
             let mut rows = Inside::of(&candidate, start, taken);
             match self.candidate(&candidate, page, &mut rows, cx, mark.is_some()) {
                 // An item too long for what was left of the time gets the whole of the next page's.
-                Err(QueryError::Timeout) if taken > 1 || rows.seen > rows.skip => rows.stopped = true,
+                Err(QueryError::Timeout) if taken > 1 || rows.seen > rows.skip => {
+                    rows.stopped = true
+                }
                 result => result?,
             }
             if let (true, Some(mark)) = (rows.stopped, mark) {
                 let within = candidate.number.filter(|_| rows.seen > 0);
-                let resume = Resume { within, ..page.resume(mark, rows.seen) };
+                let resume = Resume {
+                    within,
+                    ..page.resume(mark, rows.seen)
+                };
                 return Ok(page.close(cx, Some(resume)));
             }
         }
@@ -174,7 +186,11 @@ impl Query {
         cx.made = 0;
         cx.item = candidate.number;
         let check = !(self.exact && candidate.satisfied);
-        let looks = if check { &self.looks } else { &self.looks_satisfied };
+        let looks = if check {
+            &self.looks
+        } else {
+            &self.looks_satisfied
+        };
         cx.work.items_filtered += u64::from(check && !self.block.filters.is_empty());
         if looks.is_nothing() {
             return inner(cx, check, &Scope::root(None));
@@ -186,7 +202,12 @@ impl Query {
     }
 
     /// All tuples of the query's outermost block, over all candidates. Gives false if the sink stopped it.
-    fn tuples(&self, input: &mut Everything<'_>, cx: &mut Context<'_>, sink: &mut TupleSink<'_>) -> Flow {
+    fn tuples(
+        &self,
+        input: &mut Everything<'_>,
+        cx: &mut Context<'_>,
+        sink: &mut TupleSink<'_>,
+    ) -> Flow {
         if !self.reads_container {
             return self.block.tuples(true, cx, &Scope::root(None), sink);
         }
@@ -203,13 +224,22 @@ impl Query {
         if let Some(inner) = barrier(block) {
             let root = Scope::root(None);
             let mut collector = Collector::new(inner);
-            let mut give =
-                |cx: &mut Context<'_>, value: std::borrow::Cow<'_, _>| block.tuples_of(&value, cx, &root, sink);
-            let all = self.tuples_of(inner, input, cx, &mut |cx, tuple| collector.tuple(cx, tuple, &mut give))?;
-            return if all && !input.stopped { collector.finish(cx, &root, &mut give) } else { Ok(all) };
+            let mut give = |cx: &mut Context<'_>, value: std::borrow::Cow<'_, _>| {
+                block.tuples_of(&value, cx, &root, sink)
+            };
+            let all = self.tuples_of(inner, input, cx, &mut |cx, tuple| {
+                collector.tuple(cx, tuple, &mut give)
+            })?;
+            return if all && !input.stopped {
+                collector.finish(cx, &root, &mut give)
+            } else {
+                Ok(all)
+            };
         }
         while let Some(candidate) = input.next(cx)? {
-            let flow = self.open(&candidate, cx, &mut |cx, check, scope| block.tuples(check, cx, scope, sink))?;
+            let flow = self.open(&candidate, cx, &mut |cx, check, scope| {
+                block.tuples(check, cx, scope, sink)
+            })?;
             if !flow {
                 return Ok(false);
             }
@@ -230,10 +260,16 @@ impl Query {
         let mut collector = Collector::new(&self.block);
         if !start.state.is_empty() {
             let restored = collector.restore(&start.state);
-            restored.ok_or_else(|| QueryError::Resume("The continuation is not one of this query.".into()))?;
+            restored.ok_or_else(|| {
+                QueryError::Resume("The continuation is not one of this query.".into())
+            })?;
         }
         // What can be taken along is worth finishing an item for.
-        cx.grace = if barrier(&self.block).is_none() && collector.save().is_some() { GRACE } else { 0 };
+        cx.grace = if barrier(&self.block).is_none() && collector.save().is_some() {
+            GRACE
+        } else {
+            0
+        };
         let already = start.emitted;
         let (mut index, mut stopped) = (0u64, false);
         let query = self;
@@ -252,13 +288,23 @@ impl Query {
             stopped = !page.push(Bytes::from(row), true);
             Ok(!stopped)
         };
-        let all = self.tuples(&mut input, cx, &mut |cx, tuple| collector.tuple(cx, tuple, &mut sink))?;
+        let all = self.tuples(&mut input, cx, &mut |cx, tuple| {
+            collector.tuple(cx, tuple, &mut sink)
+        })?;
         if input.stopped {
             // Out of time: a lone aggregate takes what it has along.
-            let state = if barrier(&self.block).is_none() { collector.save() } else { None };
+            let state = if barrier(&self.block).is_none() {
+                collector.save()
+            } else {
+                None
+            };
             let state = state.ok_or(QueryError::Timeout)?;
             let position = input.source.position();
-            let resume = Resume { position, state, ..page.resume(Vec::new(), 0) };
+            let resume = Resume {
+                position,
+                state,
+                ..page.resume(Vec::new(), 0)
+            };
             return Ok(page.close(cx, Some(resume)));
         }
         if all {
@@ -278,10 +324,24 @@ impl Query {
         page.rewind();
         let place = self.sorted_place(start)?;
         let descending: Vec<bool> = self.order.iter().map(|o| o.key.descending).collect();
-        let before = if place.is_some() { 0 } else { self.offset.saturating_add(page.emitted) };
-        let page_end = before.saturating_add(page.max_items as u64).saturating_add(1);
-        let keep = if self.block.distinct { u64::MAX } else { page_end.min(self.rows_needed().unwrap_or(u64::MAX)) };
-        let mut sorter = Sorter::new(&descending, usize::try_from(keep).unwrap_or(usize::MAX), cx.max_memory);
+        let before = if place.is_some() {
+            0
+        } else {
+            self.offset.saturating_add(page.emitted)
+        };
+        let page_end = before
+            .saturating_add(page.max_items as u64)
+            .saturating_add(1);
+        let keep = if self.block.distinct {
+            u64::MAX
+        } else {
+            page_end.min(self.rows_needed().unwrap_or(u64::MAX))
+        };
+        let mut sorter = Sorter::new(
+            &descending,
+            usize::try_from(keep).unwrap_or(usize::MAX),
+            cx.max_memory,
+        );
         let mut input = Everything::new(source);
         let (mut unwanted, mut beside) = (0u64, 0);
         self.tuples(&mut input, cx, &mut |cx, tuple| {
@@ -294,14 +354,25 @@ impl Query {
             }
             let mut keys = Vec::with_capacity(self.order.len());
             for order in &self.order {
-                keys.push(order.expr.eval(cx, tuple)?.map(std::borrow::Cow::into_owned));
+                keys.push(
+                    order
+                        .expr
+                        .eval(cx, tuple)?
+                        .map(std::borrow::Cow::into_owned),
+                );
             }
-            let is_next = place.as_ref().is_none_or(|p| p.is_before(&keys, cx.item, &descending, &mut beside));
+            let is_next = place
+                .as_ref()
+                .is_none_or(|p| p.is_before(&keys, cx.item, &descending, &mut beside));
             if wanted && is_next && sorter.wants(&keys) {
                 let mut row = Vec::new();
                 if write::row(&self.block.output, cx, tuple, &mut row)? {
                     cx.work.projected += 1;
-                    sorter.add(Sorted { keys, item: cx.item, row: Bytes::from(row) })?;
+                    sorter.add(Sorted {
+                        keys,
+                        item: cx.item,
+                        row: Bytes::from(row),
+                    })?;
                 }
             }
             // What is kept the sorter counts.
@@ -319,9 +390,17 @@ impl Query {
             page.emitted = passed - self.offset.min(passed);
         }
         let (rows, skip) = (sorter.finish(), passed - unwanted);
-        let mut given = self.give_sorted(rows.iter().map(|sorted| sorted.row.clone()), skip, cx, page);
-        if let Some(resume) = given.resume.as_mut().filter(|_| !self.block.distinct && barrier(&self.block).is_none()) {
-            let last = usize::try_from(skip).unwrap_or(usize::MAX).saturating_add(given.rows.len()).saturating_sub(1);
+        let mut given =
+            self.give_sorted(rows.iter().map(|sorted| sorted.row.clone()), skip, cx, page);
+        if let Some(resume) = given
+            .resume
+            .as_mut()
+            .filter(|_| !self.block.distinct && barrier(&self.block).is_none())
+        {
+            let last = usize::try_from(skip)
+                .unwrap_or(usize::MAX)
+                .saturating_add(given.rows.len())
+                .saturating_sub(1);
             if let Some(place) = Place::behind(&rows, last, place.as_ref(), self.fingerprint) {
                 (resume.query, resume.state) = (self.family, place.write());
             }
@@ -335,7 +414,9 @@ impl Query {
             return Ok(None);
         }
         let place = Place::read(&start.state).filter(|place| place.keys() == self.order.len());
-        place.map(Some).ok_or_else(|| QueryError::Resume("The continuation is not one of this query.".into()))
+        place
+            .map(Some)
+            .ok_or_else(|| QueryError::Resume("The continuation is not one of this query.".into()))
     }
 
     /// Scores all candidates, and gives the rows in the order of their fused ranks.
@@ -399,14 +480,20 @@ impl Query {
 /// The subquery in FROM whose rows come only after all items were seen.
 pub(crate) fn barrier(block: &Block) -> Option<&Block> {
     match &block.sources.first()?.input {
-        Input::Subquery(inner) if inner.reads_container && (inner.blocks() || barrier(inner).is_some()) => Some(inner),
+        Input::Subquery(inner)
+            if inner.reads_container && (inner.blocks() || barrier(inner).is_some()) =>
+        {
+            Some(inner)
+        }
         _ => None,
     }
 }
 
 fn row_digest(row: &[u8]) -> u128 {
     // A row around a deep item may be too deep to be read again.
-    digest(Some(&parse(row).unwrap_or_else(|_| Json::String(String::from_utf8_lossy(row).into_owned()))))
+    digest(Some(&parse(row).unwrap_or_else(|_| {
+        Json::String(String::from_utf8_lossy(row).into_owned())
+    })))
 }
 
 fn no_text() -> QueryError {
@@ -422,11 +509,16 @@ struct Everything<'s> {
 
 impl<'s> Everything<'s> {
     fn new(source: &'s mut dyn Source) -> Self {
-        Everything { source, taken: 0, stopped: false }
+        Everything {
+            source,
+            taken: 0,
+            stopped: false,
+        }
     }
 
     fn next(&mut self, cx: &mut Context<'_>) -> Result<Option<Candidate>, QueryError> {
-        if self.taken > 0 && (self.taken.is_multiple_of(CLOCK_EVERY) || cx.is_due()) && cx.is_over() {
+        if self.taken > 0 && (self.taken.is_multiple_of(CLOCK_EVERY) || cx.is_due()) && cx.is_over()
+        {
             self.stopped = true;
             return Ok(None);
         }
@@ -446,7 +538,11 @@ struct Inside {
 
 impl Inside {
     fn new(skip: u64) -> Self {
-        Inside { skip, seen: 0, stopped: false }
+        Inside {
+            skip,
+            seen: 0,
+            stopped: false,
+        }
     }
 
     /// The rows of a candidate, the `taken`-th of a page that goes on from `start`.
@@ -552,7 +648,9 @@ impl<'q> Filling<'q> {
             if self.given.has(digest) {
                 return true;
             }
-            if self.skipped >= self.query.offset && (self.is_done() || !self.has_room(&row, may_stop)) {
+            if self.skipped >= self.query.offset
+                && (self.is_done() || !self.has_room(&row, may_stop))
+            {
                 return false;
             }
             self.given.note(digest, is_structured);
@@ -569,11 +667,13 @@ impl<'q> Filling<'q> {
         let value = match &self.query.block.output {
             Output::Value(_) => Some(row),
             // A row of one member: `{"name":value}`.
-            Output::Members(members) => {
-                members.first().and_then(|(name, _)| row.get(Json::from(name.as_str()).to_text().len() + 2..))
-            }
+            Output::Members(members) => members
+                .first()
+                .and_then(|(name, _)| row.get(Json::from(name.as_str()).to_text().len() + 2..)),
         };
-        value.and_then(|value| value.first()).is_some_and(|first| matches!(first, b'[' | b'{'))
+        value
+            .and_then(|value| value.first())
+            .is_some_and(|first| matches!(first, b'[' | b'{'))
     }
 
     fn has_room(&self, row: &Bytes, may_stop: bool) -> bool {
@@ -595,7 +695,11 @@ impl<'q> Filling<'q> {
     }
 
     fn resume(&self, position: Vec<u8>, inside: u64) -> Resume {
-        let query = if position.is_empty() { self.query.fingerprint } else { self.query.family };
+        let query = if position.is_empty() {
+            self.query.fingerprint
+        } else {
+            self.query.family
+        };
         Resume {
             position,
             query,
@@ -613,7 +717,10 @@ impl<'q> Filling<'q> {
         cx.work.rows_out += self.rows.len() as u64;
         cx.work.bytes_out += self.bytes as u64;
         let resume = resume.filter(|_| !self.is_done());
-        Page { rows: std::mem::take(&mut self.rows), resume }
+        Page {
+            rows: std::mem::take(&mut self.rows),
+            resume,
+        }
     }
 
     fn finished(mut self, cx: &mut Context<'_>) -> Page {

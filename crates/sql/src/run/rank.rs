@@ -51,16 +51,33 @@ struct Place {
 
 impl<'q> Ranked<'q> {
     pub fn new(ranking: &'q Ranking, rows_needed: Option<u64>) -> Self {
-        let keep = rows_needed.map_or(usize::MAX, |rows| usize::try_from(pool(rows)).unwrap_or(usize::MAX));
-        let best = ranking.components.iter().map(|_| BinaryHeap::new()).collect();
-        Ranked { ranking, keep, best, held: BTreeMap::new(), next: 0, memory: 0 }
+        let keep = rows_needed.map_or(usize::MAX, |rows| {
+            usize::try_from(pool(rows)).unwrap_or(usize::MAX)
+        });
+        let best = ranking
+            .components
+            .iter()
+            .map(|_| BinaryHeap::new())
+            .collect();
+        Ranked {
+            ranking,
+            keep,
+            best,
+            held: BTreeMap::new(),
+            next: 0,
+            memory: 0,
+        }
     }
 
     /// A row's scores, one for each component; a missing one is worse than all others.
     pub fn scores(&self, cx: &mut Context<'_>, tuple: &Scope<'_>) -> Result<Vec<f64>, QueryError> {
         let mut scores = Vec::with_capacity(self.ranking.components.len());
         for component in &self.ranking.components {
-            let score = component.score.eval(cx, tuple)?.and_then(|v| v.as_f64()).filter(|v| !v.is_nan());
+            let score = component
+                .score
+                .eval(cx, tuple)?
+                .and_then(|v| v.as_f64())
+                .filter(|v| !v.is_nan());
             scores.push(score.unwrap_or(component.missing));
         }
         Ok(scores)
@@ -70,7 +87,10 @@ impl<'q> Ranked<'q> {
     pub fn wants(&self, scores: &[f64]) -> bool {
         let mut each = self.best.iter().zip(scores).zip(&self.ranking.components);
         each.any(|((best, score), component)| {
-            best.len() < self.keep || best.peek().is_some_and(|worst| badness(component, *score) < worst.badness)
+            best.len() < self.keep
+                || best
+                    .peek()
+                    .is_some_and(|worst| badness(component, *score) < worst.badness)
         })
     }
 
@@ -80,8 +100,16 @@ impl<'q> Ranked<'q> {
         self.next += 1;
         self.memory += size(&scores, &row);
         let uses = self.best.len();
-        for ((best, score), component) in self.best.iter_mut().zip(&scores).zip(&self.ranking.components) {
-            best.push(Place { badness: badness(component, *score), number });
+        for ((best, score), component) in self
+            .best
+            .iter_mut()
+            .zip(&scores)
+            .zip(&self.ranking.components)
+        {
+            best.push(Place {
+                badness: badness(component, *score),
+                number,
+            });
         }
         self.held.insert(number, Held { scores, row, uses });
         for best in &mut self.best {
@@ -89,7 +117,9 @@ impl<'q> Ranked<'q> {
                 continue;
             }
             let Some(out) = best.pop() else { continue };
-            let Some(held) = self.held.get_mut(&out.number) else { continue };
+            let Some(held) = self.held.get_mut(&out.number) else {
+                continue;
+            };
             held.uses -= 1;
             if held.uses == 0
                 && let Some(held) = self.held.remove(&out.number)
@@ -108,7 +138,9 @@ impl<'q> Ranked<'q> {
             let bad = |i: usize| badness(component, held[i].scores[at]);
             if let [only] = self.ranking.components.as_slice() {
                 // The only score decides by itself.
-                places.iter_mut().for_each(|(sum, i)| *sum = -badness(only, held[*i].scores[at]));
+                places
+                    .iter_mut()
+                    .for_each(|(sum, i)| *sum = -badness(only, held[*i].scores[at]));
                 break;
             }
             let mut sorted: Vec<usize> = (0..held.len()).collect();
@@ -136,7 +168,9 @@ fn size(scores: &[f64], row: &Bytes) -> usize {
 
 impl Ord for Place {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.badness.total_cmp(&other.badness).then(self.number.cmp(&other.number))
+        self.badness
+            .total_cmp(&other.badness)
+            .then(self.number.cmp(&other.number))
     }
 }
 

@@ -14,12 +14,19 @@ impl Resume {
     pub fn encode(&self) -> Vec<u8> {
         let mut out = vec![VERSION];
         out.extend_from_slice(&self.query.to_le_bytes());
-        for counter in [self.inside, self.skipped, self.emitted, u64::from(self.within.is_some())] {
+        for counter in [
+            self.inside,
+            self.skipped,
+            self.emitted,
+            u64::from(self.within.is_some()),
+        ] {
             put(counter, &mut out);
         }
         self.within.iter().for_each(|number| put(*number, &mut out));
         put(self.given.len() as u64, &mut out);
-        self.given.iter().for_each(|hash| out.extend_from_slice(&hash.to_le_bytes()));
+        self.given
+            .iter()
+            .for_each(|hash| out.extend_from_slice(&hash.to_le_bytes()));
         for bytes in [&self.position, &self.state] {
             put(bytes.len() as u64, &mut out);
             out.extend_from_slice(bytes);
@@ -33,7 +40,9 @@ impl Resume {
     /// # Errors
     /// [`QueryError::Resume`] if they are anything else.
     pub fn decode(bytes: &[u8]) -> Result<Self, QueryError> {
-        read(bytes).ok_or_else(|| QueryError::Resume("The continuation is not one of this service.".into()))
+        read(bytes).ok_or_else(|| {
+            QueryError::Resume("The continuation is not one of this service.".into())
+        })
     }
 }
 
@@ -56,9 +65,20 @@ fn read(bytes: &[u8]) -> Option<Resume> {
             _ => return None,
         },
     };
-    let given = (0..get(&mut rest)?).map(|_| Some(u128::from_le_bytes(take(&mut rest)?))).collect::<Option<_>>()?;
+    let given = (0..get(&mut rest)?)
+        .map(|_| Some(u128::from_le_bytes(take(&mut rest)?)))
+        .collect::<Option<_>>()?;
     let (position, state) = (piece(&mut rest)?, piece(&mut rest)?);
-    rest.is_empty().then_some(Resume { position, query, inside, within, skipped, emitted, given, state })
+    rest.is_empty().then_some(Resume {
+        position,
+        query,
+        inside,
+        within,
+        skipped,
+        emitted,
+        given,
+        state,
+    })
 }
 
 fn put(mut n: u64, out: &mut Vec<u8>) {
@@ -129,7 +149,11 @@ mod tests {
 
     #[test]
     fn what_an_older_build_wrote_is_read() {
-        let resume = Resume { position: vec![1], inside: 2, ..Resume::default() };
+        let resume = Resume {
+            position: vec![1],
+            inside: 2,
+            ..Resume::default()
+        };
         let mut bytes = resume.encode();
         bytes[0] = WITHOUT_ITEM;
         // Behind version, hash and three counters of one byte each.
@@ -137,6 +161,9 @@ mod tests {
         let body = bytes.len() - 4;
         let sum = checksum(&bytes[..body]).to_le_bytes();
         bytes[body..].copy_from_slice(&sum);
-        assert_eq!(Resume::decode(&bytes).expect("bytes of the form before"), resume);
+        assert_eq!(
+            Resume::decode(&bytes).expect("bytes of the form before"),
+            resume
+        );
     }
 }

@@ -41,33 +41,54 @@ pub(crate) struct Sorted {
 
 impl<'q> Sorter<'q> {
     pub fn new(descending: &'q [bool], keep: usize, memory_limit: usize) -> Self {
-        Sorter { heap: BinaryHeap::new(), keep, descending, sequence: 0, memory: 0, memory_limit }
+        Sorter {
+            heap: BinaryHeap::new(),
+            keep,
+            descending,
+            sequence: 0,
+            memory: 0,
+            memory_limit,
+        }
     }
 
     /// Whether a row with these keys would be kept.
     pub fn wants(&self, keys: &[Option<Json>]) -> bool {
         let full = self.heap.len() >= self.keep;
-        !full || self.heap.peek().is_some_and(|last| order(keys, &last.row.keys, self.descending).is_lt())
+        !full
+            || self
+                .heap
+                .peek()
+                .is_some_and(|last| order(keys, &last.row.keys, self.descending).is_lt())
     }
 
     pub fn add(&mut self, row: Sorted) -> Result<(), QueryError> {
         self.memory += row.size();
         self.sequence += 1;
-        self.heap.push(Entry { row, sequence: self.sequence, descending: self.descending });
+        self.heap.push(Entry {
+            row,
+            sequence: self.sequence,
+            descending: self.descending,
+        });
         if self.heap.len() > self.keep
             && let Some(out) = self.heap.pop()
         {
             self.memory -= out.row.size();
         }
         if self.memory > self.memory_limit {
-            return Err(QueryError::Memory("The query sorts more than fits into its memory.".into()));
+            return Err(QueryError::Memory(
+                "The query sorts more than fits into its memory.".into(),
+            ));
         }
         Ok(())
     }
 
     /// The rows in order.
     pub fn finish(self) -> Vec<Sorted> {
-        self.heap.into_sorted_vec().into_iter().map(|entry| entry.row).collect()
+        self.heap
+            .into_sorted_vec()
+            .into_iter()
+            .map(|entry| entry.row)
+            .collect()
     }
 }
 
@@ -98,23 +119,53 @@ impl Place {
     /// counted: its values are long, or its item has no number.
     pub fn behind(rows: &[Sorted], last: usize, start: Option<&Place>, text: u64) -> Option<Place> {
         let row = rows.get(last)?;
-        let beside = rows[..last].iter().rev().take_while(|before| before.is_beside(row)).count() as u64;
+        let beside = rows[..last]
+            .iter()
+            .rev()
+            .take_while(|before| before.is_beside(row))
+            .count() as u64;
         let of_page = beside + 1;
         let item = row.item?;
-        let earlier = start.filter(|s| s.item == item && s.keys == row.keys && of_page == last as u64 + 1);
+        let earlier =
+            start.filter(|s| s.item == item && s.keys == row.keys && of_page == last as u64 + 1);
         let rows = of_page + earlier.map_or(0, |s| s.rows);
-        let text = if start.is_none_or(|s| s.text == text) { text } else { 0 };
-        let place = Place { keys: row.keys.clone(), item, rows, text };
-        let fits = place.keys.iter().flatten().map(|key| key.to_text().len()).sum::<usize>() <= PLACE_BYTES;
+        let text = if start.is_none_or(|s| s.text == text) {
+            text
+        } else {
+            0
+        };
+        let place = Place {
+            keys: row.keys.clone(),
+            item,
+            rows,
+            text,
+        };
+        let fits = place
+            .keys
+            .iter()
+            .flatten()
+            .map(|key| key.to_text().len())
+            .sum::<usize>()
+            <= PLACE_BYTES;
         (fits || text == 0).then_some(place)
     }
 
     /// Whether a row comes behind this place. `beside` counts the rows of the same item and values so far.
-    pub fn is_before(&self, keys: &Keys, item: Option<u64>, descending: &[bool], beside: &mut u64) -> bool {
+    pub fn is_before(
+        &self,
+        keys: &Keys,
+        item: Option<u64>,
+        descending: &[bool],
+        beside: &mut u64,
+    ) -> bool {
         let Some(item) = item else { return true };
         let by_item = item.cmp(&self.item);
         let downwards = descending.first() == Some(&true);
-        let place = order(keys, &self.keys, descending).then(if downwards { by_item.reverse() } else { by_item });
+        let place = order(keys, &self.keys, descending).then(if downwards {
+            by_item.reverse()
+        } else {
+            by_item
+        });
         if place.is_eq() {
             *beside += 1;
         }
@@ -126,14 +177,21 @@ impl Place {
         for number in [self.item, self.rows, self.text] {
             out.extend_from_slice(&number.to_le_bytes());
         }
-        let keys = self.keys.iter().map(|key| Json::Array(key.iter().cloned().collect()));
+        let keys = self
+            .keys
+            .iter()
+            .map(|key| Json::Array(key.iter().cloned().collect()));
         out.extend_from_slice(Json::Array(keys.collect()).to_text().as_bytes());
         out
     }
 
     pub fn read(bytes: &[u8]) -> Option<Place> {
         let (numbers, keys) = bytes.split_at_checked(24)?;
-        let number = |at: usize| Some(u64::from_le_bytes(numbers.get(at..at + 8)?.try_into().ok()?));
+        let number = |at: usize| {
+            Some(u64::from_le_bytes(
+                numbers.get(at..at + 8)?.try_into().ok()?,
+            ))
+        };
         let keys = parse(keys).ok()?;
         let one = |key: &Json| match key.as_array()? {
             [] => Some(None),
@@ -141,7 +199,12 @@ impl Place {
             _ => None,
         };
         let keys = keys.as_array()?.iter().map(one).collect::<Option<_>>()?;
-        Some(Place { keys, item: number(0)?, rows: number(8)?, text: number(16)? })
+        Some(Place {
+            keys,
+            item: number(0)?,
+            rows: number(8)?,
+            text: number(16)?,
+        })
     }
 
     /// How many keys it has.
@@ -166,7 +229,8 @@ fn order(a: &[Option<Json>], b: &[Option<Json>], descending: &[bool]) -> Orderin
 impl Ord for Entry<'_> {
     /// Ties stay in the order in which the rows came.
     fn cmp(&self, other: &Self) -> Ordering {
-        order(&self.row.keys, &other.row.keys, self.descending).then(self.sequence.cmp(&other.sequence))
+        order(&self.row.keys, &other.row.keys, self.descending)
+            .then(self.sequence.cmp(&other.sequence))
     }
 }
 
@@ -189,7 +253,11 @@ mod tests {
     use super::*;
 
     fn row(n: i64, item: u64) -> Sorted {
-        Sorted { keys: vec![Some(Json::from(n)), None], item: Some(item), row: Bytes::new() }
+        Sorted {
+            keys: vec![Some(Json::from(n)), None],
+            item: Some(item),
+            row: Bytes::new(),
+        }
     }
 
     #[test]
@@ -202,16 +270,45 @@ mod tests {
         let second = Place::behind(&rows[1..], 1, Some(&first), 9).expect("short values");
         assert_eq!((second.rows, second.text), (4, 9));
         let mut beside = 0;
-        let is_before = |beside: &mut u64| first.is_before(&rows[1].keys, Some(8), &[false, false], beside);
-        assert_eq!([is_before(&mut beside), is_before(&mut beside), is_before(&mut beside)], [false, false, true]);
-        assert!(!first.is_before(&rows[1].keys, Some(7), &[false, false], &mut 0), "an earlier item");
-        assert!(first.is_before(&rows[1].keys, Some(7), &[true, false], &mut 0), "downwards it comes later");
+        let is_before =
+            |beside: &mut u64| first.is_before(&rows[1].keys, Some(8), &[false, false], beside);
+        assert_eq!(
+            [
+                is_before(&mut beside),
+                is_before(&mut beside),
+                is_before(&mut beside)
+            ],
+            [false, false, true]
+        );
+        assert!(
+            !first.is_before(&rows[1].keys, Some(7), &[false, false], &mut 0),
+            "an earlier item"
+        );
+        assert!(
+            first.is_before(&rows[1].keys, Some(7), &[true, false], &mut 0),
+            "downwards it comes later"
+        );
     }
 
     #[test]
     fn long_values_are_counted_while_the_text_stays() {
-        let long = Sorted { keys: vec![Some(Json::from("x".repeat(1_000)))], item: Some(1), row: Bytes::new() };
+        let long = Sorted {
+            keys: vec![Some(Json::from("x".repeat(1_000)))],
+            item: Some(1),
+            row: Bytes::new(),
+        };
         assert_eq!(Place::behind(&[long], 0, None, 9), None);
-        assert_eq!(Place::behind(&[Sorted { item: None, ..row(1, 1) }], 0, None, 9), None);
+        assert_eq!(
+            Place::behind(
+                &[Sorted {
+                    item: None,
+                    ..row(1, 1)
+                }],
+                0,
+                None,
+                9
+            ),
+            None
+        );
     }
 }

@@ -27,7 +27,9 @@ pub(crate) fn row(
             out.push(b'{');
             let mut first = true;
             for (name, expr) in members {
-                let Some(member) = expr.eval(cx, scope)? else { continue };
+                let Some(member) = expr.eval(cx, scope)? else {
+                    continue;
+                };
                 if !first {
                     out.push(b',');
                 }
@@ -54,7 +56,9 @@ pub(crate) fn value(value: &Json, out: &mut Vec<u8>) -> Result<(), QueryError> {
     }
     write_json(value, out);
     if out.len() > ROW_BYTES {
-        return Err(QueryError::Memory(format!("A row of the query has more than {ROW_BYTES} bytes.")));
+        return Err(QueryError::Memory(format!(
+            "A row of the query has more than {ROW_BYTES} bytes."
+        )));
     }
     Ok(())
 }

@@ -27,7 +27,9 @@ pub(crate) fn read(json: &Json, planar: bool) -> Read<Figure> {
         "LineString" => {
             let line = reader.positions(coordinates)?;
             if line.len() < 2 || line.iter().all(|p| *p == line[0]) {
-                return flaw("The LineString input is not valid because it does not have two different points.");
+                return flaw(
+                    "The LineString input is not valid because it does not have two different points.",
+                );
             }
             Ok(Figure::Line(line))
         }
@@ -35,7 +37,9 @@ pub(crate) fn read(json: &Json, planar: bool) -> Read<Figure> {
         "MultiPolygon" => {
             let each = coordinates.iter().map(|polygon| match polygon.as_array() {
                 Some(rings) => reader.polygon(rings),
-                None => flaw("The MultiPolygon input is not valid because a polygon of it is not an array."),
+                None => flaw(
+                    "The MultiPolygon input is not valid because a polygon of it is not an array.",
+                ),
             });
             let polygons = each.collect::<Read<Vec<_>>>()?;
             if polygons.is_empty() {
@@ -43,9 +47,9 @@ pub(crate) fn read(json: &Json, planar: bool) -> Read<Figure> {
             }
             Ok(Figure::Polygons(polygons))
         }
-        other => {
-            flaw(format!("The type '{other}' is not supported. It must be Point, LineString, Polygon or MultiPolygon."))
-        }
+        other => flaw(format!(
+            "The type '{other}' is not supported. It must be Point, LineString, Polygon or MultiPolygon."
+        )),
     }
 }
 
@@ -91,7 +95,9 @@ impl Reader {
     fn positions(&mut self, list: &[Json]) -> Read<Vec<Position>> {
         self.points += list.len();
         if self.points > POINTS_MOST {
-            return flaw(format!("The input is not valid because it has more than {POINTS_MOST} points."));
+            return flaw(format!(
+                "The input is not valid because it has more than {POINTS_MOST} points."
+            ));
         }
         let each = list.iter().map(|position| match position.as_array() {
             Some(position) => self.position(position),

@@ -49,7 +49,11 @@ fn dot(a: [f64; 3], b: [f64; 3]) -> f64 {
 }
 
 fn cross(a: [f64; 3], b: [f64; 3]) -> [f64; 3] {
-    [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]
+    [
+        a[1] * b[2] - a[2] * b[1],
+        a[2] * b[0] - a[0] * b[2],
+        a[0] * b[1] - a[1] * b[0],
+    ]
 }
 
 fn length(a: [f64; 3]) -> f64 {
@@ -66,7 +70,10 @@ impl Spot {
         let unit = times(vector, 1.0 / length(vector));
         let reduced = unit[2].atan2(unit[0].hypot(unit[1]));
         let latitude = (reduced.sin()).atan2(reduced.cos() * SQUEEZE).to_degrees();
-        Spot { unit, position: [unit[1].atan2(unit[0]).to_degrees(), latitude] }
+        Spot {
+            unit,
+            position: [unit[1].atan2(unit[0]).to_degrees(), latitude],
+        }
     }
 }
 
@@ -93,14 +100,25 @@ impl Space for Globe {
         let reduced = (latitude.sin() * SQUEEZE).atan2(latitude.cos());
         let (height, radius) = (reduced.sin(), reduced.cos());
         // All ways to write the antimeridian are one place.
-        let (east, north) = if position[0].abs() == 180.0 { (0.0, -1.0) } else { (longitude.sin(), longitude.cos()) };
-        Spot { unit: [radius * north, radius * east, height], position }
+        let (east, north) = if position[0].abs() == 180.0 {
+            (0.0, -1.0)
+        } else {
+            (longitude.sin(), longitude.cos())
+        };
+        Spot {
+            unit: [radius * north, radius * east, height],
+            position,
+        }
     }
 
     fn side(a: Spot, b: Spot, p: Spot) -> i8 {
         let (a, b, p) = (a.unit, b.unit, p.unit);
         let volume = dot(cross(minus(a, p), minus(b, p)), p);
-        if volume.abs() <= THICKNESS * length(minus(a, b)) { 0 } else { volume.signum() as i8 }
+        if volume.abs() <= THICKNESS * length(minus(a, b)) {
+            0
+        } else {
+            volume.signum() as i8
+        }
     }
 
     fn is_between(a: Spot, b: Spot, p: Spot) -> bool {
@@ -118,7 +136,9 @@ impl Space for Globe {
     }
 
     fn crossing(a: Spot, b: Spot, c: Spot, d: Spot) -> Option<Spot> {
-        if Self::side(a, b, c) * Self::side(a, b, d) >= 0 || Self::side(c, d, a) * Self::side(c, d, b) >= 0 {
+        if Self::side(a, b, c) * Self::side(a, b, d) >= 0
+            || Self::side(c, d, a) * Self::side(c, d, b) >= 0
+        {
             return None;
         }
         let place = cross(axis(a.unit, b.unit), axis(c.unit, d.unit));
@@ -181,7 +201,10 @@ impl Space for Globe {
         if square > 0.0 {
             // The foot of the perpendicular, if it falls on the arc.
             let foot = minus(p.unit, times(axis, dot(p.unit, axis) / square));
-            let (from, to) = (dot(cross(a.unit, foot), axis), dot(cross(foot, b.unit), axis));
+            let (from, to) = (
+                dot(cross(a.unit, foot), axis),
+                dot(cross(foot, b.unit), axis),
+            );
             if from > 0.0 && to > 0.0 {
                 let foot = times(foot, 1.0 / length(foot));
                 let angle = |x: [f64; 3], y: [f64; 3]| length(self::axis(x, y)).atan2(dot(x, y));
@@ -234,24 +257,56 @@ mod tests {
     fn positions_come_back() {
         for position in [[0.0, 0.0], [-122.1, 47.6], [179.5, -89.0], [12.0, 89.9]] {
             let back = Spot::of_unit(Globe::point(position).unit).position;
-            assert!((back[0] - position[0]).abs() < 1e-9 && (back[1] - position[1]).abs() < 1e-9, "{back:?}");
+            assert!(
+                (back[0] - position[0]).abs() < 1e-9 && (back[1] - position[1]).abs() < 1e-9,
+                "{back:?}"
+            );
         }
     }
 
     #[test]
     fn inside_is_on_the_left() {
-        let square = ring(&[[0.0, 0.0], [10.0, 0.0], [10.0, 10.0], [0.0, 10.0], [0.0, 0.0]]);
+        let square = ring(&[
+            [0.0, 0.0],
+            [10.0, 0.0],
+            [10.0, 10.0],
+            [0.0, 10.0],
+            [0.0, 0.0],
+        ]);
         let turned: Vec<Spot> = square.iter().rev().copied().collect();
-        for (position, inside) in
-            [([5.0, 5.0], true), ([15.0, 5.0], false), ([-175.0, -5.0], false), ([5.0, -1.0], false)]
-        {
-            assert_eq!(Globe::is_inside(&square, Globe::point(position)), inside, "{position:?}");
-            assert_eq!(Globe::is_inside(&turned, Globe::point(position)), !inside, "{position:?}");
+        for (position, inside) in [
+            ([5.0, 5.0], true),
+            ([15.0, 5.0], false),
+            ([-175.0, -5.0], false),
+            ([5.0, -1.0], false),
+        ] {
+            assert_eq!(
+                Globe::is_inside(&square, Globe::point(position)),
+                inside,
+                "{position:?}"
+            );
+            assert_eq!(
+                Globe::is_inside(&turned, Globe::point(position)),
+                !inside,
+                "{position:?}"
+            );
         }
-        let pole = ring(&[[0.0, 80.0], [90.0, 80.0], [180.0, 80.0], [-90.0, 80.0], [0.0, 80.0]]);
+        let pole = ring(&[
+            [0.0, 80.0],
+            [90.0, 80.0],
+            [180.0, 80.0],
+            [-90.0, 80.0],
+            [0.0, 80.0],
+        ]);
         assert!(Globe::is_inside(&pole, Globe::point([45.0, 89.0])));
         assert!(!Globe::is_inside(&pole, Globe::point([45.0, 70.0])));
-        let across = ring(&[[170.0, -10.0], [-170.0, -10.0], [-170.0, 10.0], [170.0, 10.0], [170.0, -10.0]]);
+        let across = ring(&[
+            [170.0, -10.0],
+            [-170.0, -10.0],
+            [-170.0, 10.0],
+            [170.0, 10.0],
+            [170.0, -10.0],
+        ]);
         assert!(Globe::is_inside(&across, Globe::point([180.0, 0.0])));
         assert!(Globe::is_inside(&across, Globe::point([-179.0, 1.0])));
         assert!(!Globe::is_inside(&across, Globe::point([0.0, 0.0])));
@@ -259,10 +314,19 @@ mod tests {
 
     #[test]
     fn a_clockwise_ring_has_the_rest_of_the_world() {
-        let square = ring(&[[0.0, 0.0], [10.0, 0.0], [10.0, 10.0], [0.0, 10.0], [0.0, 0.0]]);
+        let square = ring(&[
+            [0.0, 0.0],
+            [10.0, 0.0],
+            [10.0, 10.0],
+            [0.0, 10.0],
+            [0.0, 0.0],
+        ]);
         let turned: Vec<Spot> = square.iter().rev().copied().collect();
         let (inner, outer) = (Globe::area(&square), Globe::area(&turned));
-        assert!((inner + outer - 510_065_621_724_088.4).abs() < 1e4, "{inner} {outer}");
+        assert!(
+            (inner + outer - 510_065_621_724_088.4).abs() < 1e4,
+            "{inner} {outer}"
+        );
         assert!((1.22e12..1.24e12).contains(&inner));
     }
 

@@ -8,7 +8,9 @@ use crate::error::QueryError;
 const MEASURED: usize = 16;
 
 pub(super) fn area<S: Space>(figure: &Figure) -> f64 {
-    let Shape::Polygons(polygons) = Shape::<S>::of(figure) else { return 0.0 };
+    let Shape::Polygons(polygons) = Shape::<S>::of(figure) else {
+        return 0.0;
+    };
     let polygon = |rings: &Vec<Vec<S::Point>>| {
         let mut areas = rings.iter().map(|ring| S::area(ring));
         let outer = areas.next().unwrap_or(0.0);
@@ -17,7 +19,11 @@ pub(super) fn area<S: Space>(figure: &Figure) -> f64 {
     polygons.iter().map(polygon).sum()
 }
 
-pub(super) fn distance<S: Space>(a: &Figure, b: &Figure, turn: &mut Turn<'_>) -> Result<f64, QueryError> {
+pub(super) fn distance<S: Space>(
+    a: &Figure,
+    b: &Figure,
+    turn: &mut Turn<'_>,
+) -> Result<f64, QueryError> {
     let (a, b) = (Shape::<S>::of(a), Shape::<S>::of(b));
     if shapes_intersect(&a, &b, turn)? {
         return Ok(0.0);
@@ -26,7 +32,10 @@ pub(super) fn distance<S: Space>(a: &Figure, b: &Figure, turn: &mut Turn<'_>) ->
     let mut nearest = Nearest::<S> { best: Vec::new() };
     nearest.look(&a, &b, turn)?;
     nearest.look(&b, &a, turn)?;
-    let exact = nearest.best.into_iter().map(|(_, part, [from, to, corner])| S::distance(from, to, corner, part));
+    let exact = nearest
+        .best
+        .into_iter()
+        .map(|(_, part, [from, to, corner])| S::distance(from, to, corner, part));
     Ok(exact.fold(f64::INFINITY, f64::min))
 }
 
@@ -36,7 +45,12 @@ struct Nearest<S: Space> {
 }
 
 impl<S: Space> Nearest<S> {
-    fn look(&mut self, corners: &Shape<S>, of: &Shape<S>, turn: &mut Turn<'_>) -> Result<(), QueryError> {
+    fn look(
+        &mut self,
+        corners: &Shape<S>,
+        of: &Shape<S>,
+        turn: &mut Turn<'_>,
+    ) -> Result<(), QueryError> {
         let segments = of.segments();
         for corner in corners.lines().into_iter().flatten() {
             turns(turn, segments.len())?;

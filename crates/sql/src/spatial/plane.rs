@@ -34,7 +34,11 @@ impl Space for Plane {
         let (along, to) = (minus(b, a), minus(p, a));
         let turned = cross(along, to);
         let slack = THICKNESS * length(along) * length(to).max(length(along));
-        if turned.abs() <= slack { 0 } else { turned.signum() as i8 }
+        if turned.abs() <= slack {
+            0
+        } else {
+            turned.signum() as i8
+        }
     }
 
     fn is_between(a: Position, b: Position, p: Position) -> bool {
@@ -47,7 +51,9 @@ impl Space for Plane {
     }
 
     fn crossing(a: Position, b: Position, c: Position, d: Position) -> Option<Position> {
-        if Self::side(a, b, c) * Self::side(a, b, d) >= 0 || Self::side(c, d, a) * Self::side(c, d, b) >= 0 {
+        if Self::side(a, b, c) * Self::side(a, b, d) >= 0
+            || Self::side(c, d, a) * Self::side(c, d, b) >= 0
+        {
             return None;
         }
         let part = cross(minus(c, a), minus(d, c)) / cross(minus(b, a), minus(d, c));
@@ -58,7 +64,8 @@ impl Space for Plane {
         // A ray to the right: every edge that it passes turns in into out.
         let passed = ring.windows(2).filter(|edge| {
             let (a, b) = (edge[0], edge[1]);
-            (a[1] > p[1]) != (b[1] > p[1]) && p[0] < (b[0] - a[0]) * (p[1] - a[1]) / (b[1] - a[1]) + a[0]
+            (a[1] > p[1]) != (b[1] > p[1])
+                && p[0] < (b[0] - a[0]) * (p[1] - a[1]) / (b[1] - a[1]) + a[0]
         });
         passed.count() % 2 == 1
     }
@@ -70,7 +77,11 @@ impl Space for Plane {
     fn nearness(a: Position, b: Position, p: Position) -> (f64, f64) {
         let along = minus(b, a);
         let square = dot(along, along);
-        let part = if square == 0.0 { 0.0 } else { (dot(minus(p, a), along) / square).clamp(0.0, 1.0) };
+        let part = if square == 0.0 {
+            0.0
+        } else {
+            (dot(minus(p, a), along) / square).clamp(0.0, 1.0)
+        };
         (length(minus(p, Self::along(a, b, part))), part)
     }
 
@@ -79,7 +90,10 @@ impl Space for Plane {
     }
 
     fn area(ring: &[Position]) -> f64 {
-        let doubled: f64 = ring.windows(2).map(|edge| cross(minus(edge[0], ring[0]), minus(edge[1], ring[0]))).sum();
+        let doubled: f64 = ring
+            .windows(2)
+            .map(|edge| cross(minus(edge[0], ring[0]), minus(edge[1], ring[0])))
+            .sum();
         doubled.abs() / 2.0
     }
 }

@@ -32,7 +32,12 @@ impl<S: Space> Shape<S> {
                     0 => points(ring),
                     _ => S::as_hole(points(ring)),
                 };
-                Shape::Polygons(polygons.iter().map(|rings| rings.iter().enumerate().map(ring).collect()).collect())
+                Shape::Polygons(
+                    polygons
+                        .iter()
+                        .map(|rings| rings.iter().enumerate().map(ring).collect())
+                        .collect(),
+                )
             }
         }
     }
@@ -69,7 +74,11 @@ impl<S: Space> Shape<S> {
                 }
                 let (first, last) = (line[0], line[line.len() - 1]);
                 let (begins, ends) = (is_on::<S>(first, first, p), is_on::<S>(last, last, p));
-                if begins != ends { Place::Edge } else { Place::Inside }
+                if begins != ends {
+                    Place::Edge
+                } else {
+                    Place::Inside
+                }
             }
             Shape::Polygons(polygons) => {
                 let mut place = Place::Outside;
@@ -87,7 +96,10 @@ impl<S: Space> Shape<S> {
 }
 
 fn place_in_polygon<S: Space>(rings: &[Vec<S::Point>], p: S::Point) -> Place {
-    if rings.iter().any(|ring| ring.windows(2).any(|edge| is_on::<S>(edge[0], edge[1], p))) {
+    if rings
+        .iter()
+        .any(|ring| ring.windows(2).any(|edge| is_on::<S>(edge[0], edge[1], p)))
+    {
         return Place::Edge;
     }
     let inside = |ring: &Vec<S::Point>| S::is_inside(ring, p);
@@ -110,11 +122,19 @@ fn meet<S: Space>(a: S::Point, b: S::Point, c: S::Point, d: S::Point) -> bool {
         || is_on::<S>(c, d, b)
 }
 
-pub(super) fn intersects<S: Space>(a: &Figure, b: &Figure, turn: &mut Turn<'_>) -> Result<bool, QueryError> {
+pub(super) fn intersects<S: Space>(
+    a: &Figure,
+    b: &Figure,
+    turn: &mut Turn<'_>,
+) -> Result<bool, QueryError> {
     shapes_intersect(&Shape::<S>::of(a), &Shape::<S>::of(b), turn)
 }
 
-pub(super) fn shapes_intersect<S: Space>(a: &Shape<S>, b: &Shape<S>, turn: &mut Turn<'_>) -> Result<bool, QueryError> {
+pub(super) fn shapes_intersect<S: Space>(
+    a: &Shape<S>,
+    b: &Shape<S>,
+    turn: &mut Turn<'_>,
+) -> Result<bool, QueryError> {
     let others = b.segments();
     for (p, q) in a.segments() {
         turns(turn, others.len())?;
@@ -123,11 +143,19 @@ pub(super) fn shapes_intersect<S: Space>(a: &Shape<S>, b: &Shape<S>, turn: &mut 
         }
     }
     // No edges meet: one lies in the other, or they are apart.
-    let begins_in = |a: &Shape<S>, b: &Shape<S>| a.lines().iter().any(|line| b.place(line[0]) != Place::Outside);
+    let begins_in = |a: &Shape<S>, b: &Shape<S>| {
+        a.lines()
+            .iter()
+            .any(|line| b.place(line[0]) != Place::Outside)
+    };
     Ok(begins_in(a, b) || begins_in(b, a))
 }
 
-pub(super) fn is_within<S: Space>(a: &Figure, b: &Figure, turn: &mut Turn<'_>) -> Result<bool, QueryError> {
+pub(super) fn is_within<S: Space>(
+    a: &Figure,
+    b: &Figure,
+    turn: &mut Turn<'_>,
+) -> Result<bool, QueryError> {
     let (a, b) = (Shape::<S>::of(a), Shape::<S>::of(b));
     if let Shape::Point(point) = a {
         return Ok(b.place(point) == Place::Inside);
@@ -174,25 +202,35 @@ fn pieces<S: Space>(p: S::Point, q: S::Point, others: &[(S::Point, S::Point)]) -
             cut(point);
             continue;
         }
-        [*c, *d].into_iter().filter(|end| is_on::<S>(p, q, *end)).for_each(&mut cut);
+        [*c, *d]
+            .into_iter()
+            .filter(|end| is_on::<S>(p, q, *end))
+            .for_each(&mut cut);
     }
     cuts.sort_by(f64::total_cmp);
     cuts.dedup_by(|b, a| *b - *a < 1e-9);
-    cuts.windows(2).map(|pair| S::along(p, q, (pair[0] + pair[1]) / 2.0)).collect()
+    cuts.windows(2)
+        .map(|pair| S::along(p, q, (pair[0] + pair[1]) / 2.0))
+        .collect()
 }
 
 pub(super) fn crossed_ring<S: Space>(
     figure: &Figure,
     turn: &mut Turn<'_>,
 ) -> Result<Option<(usize, usize)>, QueryError> {
-    let Figure::Polygons(polygons) = figure else { return Ok(None) };
+    let Figure::Polygons(polygons) = figure else {
+        return Ok(None);
+    };
     for (polygon, rings) in (1..).zip(polygons) {
         for (number, ring) in (1..).zip(rings) {
             let points: Vec<S::Point> = ring.iter().map(|p| S::point(*p)).collect();
             for (at, edge) in points.windows(2).enumerate() {
                 turns(turn, points.len() - at)?;
                 let later = points.windows(2).skip(at + 1);
-                if later.into_iter().any(|other| S::crossing(edge[0], edge[1], other[0], other[1]).is_some()) {
+                if later
+                    .into_iter()
+                    .any(|other| S::crossing(edge[0], edge[1], other[0], other[1]).is_some())
+                {
                     return Ok(Some((polygon, number)));
                 }
             }

@@ -214,7 +214,11 @@ pub(crate) struct Source {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Collection {
-    Path { root: String, root_span: Span, steps: Vec<PathStep> },
+    Path {
+        root: String,
+        root_span: Span,
+        steps: Vec<PathStep>,
+    },
     Subquery(Box<Query>),
 }
 

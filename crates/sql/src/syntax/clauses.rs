@@ -1,7 +1,8 @@
 //! The clauses of a query: SELECT, FROM, WHERE, GROUP BY, ORDER BY, OFFSET LIMIT.
 
 use super::ast::{
-    Collection, Count, CountValue, Item, OffsetLimit, OrderBy, OrderItem, PathStep, Projection, Query, Source,
+    Collection, Count, CountValue, Item, OffsetLimit, OrderBy, OrderItem, PathStep, Projection,
+    Query, Source,
 };
 use super::lexer::TokenKind;
 use super::parser::{Parsed, Parser};
@@ -18,15 +19,45 @@ impl Parser<'_> {
         self.expect_word("SELECT")?;
         let distinct = self.take_word("DISTINCT");
         let top_start = self.start();
-        let top = if self.take_word("TOP") { Some(self.count()?) } else { None };
+        let top = if self.take_word("TOP") {
+            Some(self.count()?)
+        } else {
+            None
+        };
         let top_span = self.span_from(top_start);
         let projection = self.projection()?;
-        let from = if self.take_word("FROM") { self.sources()? } else { Vec::new() };
-        let filter = if self.take_word("WHERE") { Some(self.expression()?) } else { None };
+        let from = if self.take_word("FROM") {
+            self.sources()?
+        } else {
+            Vec::new()
+        };
+        let filter = if self.take_word("WHERE") {
+            Some(self.expression()?)
+        } else {
+            None
+        };
         let group_by = self.group_by()?;
-        let order_by = if self.is_word("ORDER") { Some(self.order_by()?) } else { None };
-        let offset_limit = if self.is_word("OFFSET") { Some(self.offset_limit()?) } else { None };
-        Ok(Query { distinct, top, top_span, projection, from, filter, group_by, order_by, offset_limit })
+        let order_by = if self.is_word("ORDER") {
+            Some(self.order_by()?)
+        } else {
+            None
+        };
+        let offset_limit = if self.is_word("OFFSET") {
+            Some(self.offset_limit()?)
+        } else {
+            None
+        };
+        Ok(Query {
+            distinct,
+            top,
+            top_span,
+            projection,
+            from,
+            filter,
+            group_by,
+            order_by,
+            offset_limit,
+        })
     }
 
     fn count(&mut self) -> Parsed<Count> {
@@ -38,7 +69,10 @@ impl Parser<'_> {
             _ => return Err(self.unexpected()),
         };
         self.advance();
-        Ok(Count { value, span: self.span_from(start) })
+        Ok(Count {
+            value,
+            span: self.span_from(start),
+        })
     }
 
     fn projection(&mut self) -> Parsed<Projection> {
@@ -85,12 +119,26 @@ impl Parser<'_> {
             let alias = Some(self.identifier()?);
             self.advance();
             let collection = self.collection()?;
-            return Ok(Source { collection, alias, iterate: true, span: self.span_from(start) });
+            return Ok(Source {
+                collection,
+                alias,
+                iterate: true,
+                span: self.span_from(start),
+            });
         }
         let collection = self.collection()?;
         let named = self.take_word("AS");
-        let alias = if named || *self.kind() == TokenKind::Identifier { Some(self.identifier()?) } else { None };
-        Ok(Source { collection, alias, iterate: false, span: self.span_from(start) })
+        let alias = if named || *self.kind() == TokenKind::Identifier {
+            Some(self.identifier()?)
+        } else {
+            None
+        };
+        Ok(Source {
+            collection,
+            alias,
+            iterate: false,
+            span: self.span_from(start),
+        })
     }
 
     fn collection(&mut self) -> Parsed<Collection> {
@@ -111,7 +159,11 @@ impl Parser<'_> {
                 self.expect_sign("]")?;
                 steps.push(PathStep::Bracket(step));
             } else {
-                return Ok(Collection::Path { root, root_span, steps });
+                return Ok(Collection::Path {
+                    root,
+                    root_span,
+                    steps,
+                });
             }
         }
     }
@@ -132,7 +184,8 @@ impl Parser<'_> {
         let start = self.start();
         self.expect_word("ORDER")?;
         self.expect_word("BY")?;
-        let next_is_call = *self.ahead(1) == TokenKind::Identifier && *self.ahead(2) == TokenKind::Sign("(");
+        let next_is_call =
+            *self.ahead(1) == TokenKind::Identifier && *self.ahead(2) == TokenKind::Sign("(");
         let rank = self.word().eq_ignore_ascii_case("RANK") && next_is_call;
         if rank {
             self.advance();
@@ -141,12 +194,20 @@ impl Parser<'_> {
         while self.take_sign(",") {
             keys.push(self.order_item()?);
         }
-        Ok(OrderBy { keys, rank, span: self.span_from(start) })
+        Ok(OrderBy {
+            keys,
+            rank,
+            span: self.span_from(start),
+        })
     }
 
     fn order_item(&mut self) -> Parsed<OrderItem> {
         let expr = self.expression()?;
-        let descending = if self.take_word("DESC") { Some(true) } else { self.take_word("ASC").then_some(false) };
+        let descending = if self.take_word("DESC") {
+            Some(true)
+        } else {
+            self.take_word("ASC").then_some(false)
+        };
         Ok(OrderItem { expr, descending })
     }
 
@@ -156,6 +217,10 @@ impl Parser<'_> {
         let offset = self.count()?;
         self.expect_word("LIMIT")?;
         let limit = self.count()?;
-        Ok(OffsetLimit { offset, limit, span: self.span_from(start) })
+        Ok(OffsetLimit {
+            offset,
+            limit,
+            span: self.span_from(start),
+        })
     }
 }

@@ -3,7 +3,9 @@
 //! The levels are the native ones, which differ from what one expects: NOT binds like a minus sign, shifts stand with
 //! the comparisons, `| ^ &` with plus and minus, and BETWEEN takes no bare AND or OR beside it.
 
-use super::ast::{BINARY_OPERATORS, BinaryOp, Expr, Kind, PREDICATE_LEVEL, PathStep, SubqueryKind, UnaryOp};
+use super::ast::{
+    BINARY_OPERATORS, BinaryOp, Expr, Kind, PREDICATE_LEVEL, PathStep, SubqueryKind, UnaryOp,
+};
 use super::lexer::{TokenKind, number};
 use super::parser::{Parsed, Parser};
 use orrery_model::json::Json;
@@ -61,7 +63,14 @@ impl Parser<'_> {
         let low = self.level(PREDICATE_LEVEL + 1)?;
         self.expect_word("AND")?;
         let high = self.level(PREDICATE_LEVEL + 1)?;
-        Ok(self.expr(start, Kind::Between { value: Box::new(first), bounds: Box::new([low, high]), negated }))
+        Ok(self.expr(
+            start,
+            Kind::Between {
+                value: Box::new(first),
+                bounds: Box::new([low, high]),
+                negated,
+            },
+        ))
     }
 
     /// An operand and all operators of `level` and tighter ones.
@@ -88,21 +97,33 @@ impl Parser<'_> {
                 rest.push((op, self.level(current + 1)?));
             }
             if !rest.is_empty() {
-                left = self.expr(start, Kind::Chain { first: Box::new(left), rest });
+                left = self.expr(
+                    start,
+                    Kind::Chain {
+                        first: Box::new(left),
+                        rest,
+                    },
+                );
             }
         }
         Ok(left)
     }
 
     fn binary_operator(&self, level: u8) -> Option<BinaryOp> {
-        let (TokenKind::Sign(text) | TokenKind::Word(text)) = self.kind() else { return None };
-        BINARY_OPERATORS.iter().find(|(t, _, l)| t == text && *l == level).map(|(_, op, _)| *op)
+        let (TokenKind::Sign(text) | TokenKind::Word(text)) = self.kind() else {
+            return None;
+        };
+        BINARY_OPERATORS
+            .iter()
+            .find(|(t, _, l)| t == text && *l == level)
+            .map(|(_, op, _)| *op)
     }
 
     /// `{[NOT] IN (...) | [NOT] LIKE ... [ESCAPE '...']}`
     fn predicates(&mut self, start: usize, mut left: Expr) -> Parsed<Expr> {
         loop {
-            let negated = self.is_word("NOT") && matches!(self.ahead(1), TokenKind::Word("IN" | "LIKE"));
+            let negated =
+                self.is_word("NOT") && matches!(self.ahead(1), TokenKind::Word("IN" | "LIKE"));
             if negated {
                 self.advance();
             }
@@ -110,11 +131,30 @@ impl Parser<'_> {
             if self.take_word("IN") {
                 self.expect_sign("(")?;
                 let list = self.list(")")?;
-                left = self.expr(start, Kind::In { value, list, negated });
+                left = self.expr(
+                    start,
+                    Kind::In {
+                        value,
+                        list,
+                        negated,
+                    },
+                );
             } else if self.take_word("LIKE") {
                 let pattern = Box::new(self.level(PREDICATE_LEVEL + 1)?);
-                let escape = if self.take_word("ESCAPE") { Some(self.escape()?) } else { None };
-                left = self.expr(start, Kind::Like { value, pattern, escape, negated });
+                let escape = if self.take_word("ESCAPE") {
+                    Some(self.escape()?)
+                } else {
+                    None
+                };
+                left = self.expr(
+                    start,
+                    Kind::Like {
+                        value,
+                        pattern,
+                        escape,
+                        negated,
+                    },
+                );
             } else {
                 return Ok(*value);
             }
@@ -158,7 +198,13 @@ impl Parser<'_> {
             } else if steps.is_empty() {
                 return Ok(base);
             } else {
-                return Ok(self.expr(start, Kind::Path { base: Box::new(base), steps }));
+                return Ok(self.expr(
+                    start,
+                    Kind::Path {
+                        base: Box::new(base),
+                        steps,
+                    },
+                ));
             }
         }
     }
@@ -181,7 +227,11 @@ impl Parser<'_> {
             }
             TokenKind::Sign("[") => {
                 self.advance();
-                let elements = if self.take_sign("]") { Vec::new() } else { self.list("]")? };
+                let elements = if self.take_sign("]") {
+                    Vec::new()
+                } else {
+                    self.list("]")?
+                };
                 return Ok(self.expr(start, Kind::Array(elements)));
             }
             TokenKind::Sign("{") => {
@@ -206,7 +256,10 @@ impl Parser<'_> {
     fn named(&mut self, start: usize) -> Parsed<Expr> {
         let word = self.word();
         let opens = *self.ahead(1) == TokenKind::Sign("(");
-        if opens && matches!(self.ahead(2), TokenKind::Word("SELECT")) && subquery_kind(word).is_some() {
+        if opens
+            && matches!(self.ahead(2), TokenKind::Word("SELECT"))
+            && subquery_kind(word).is_some()
+        {
             return self.subquery(start, word);
         }
         if word.eq_ignore_ascii_case("LET") && *self.ahead(1) == TokenKind::Identifier {
@@ -227,8 +280,19 @@ impl Parser<'_> {
 
     fn call(&mut self, start: usize, name: String, udf: bool) -> Parsed<Expr> {
         self.expect_sign("(")?;
-        let arguments = if self.take_sign(")") { Vec::new() } else { self.list(")")? };
-        Ok(self.expr(start, Kind::Call { name, udf, arguments }))
+        let arguments = if self.take_sign(")") {
+            Vec::new()
+        } else {
+            self.list(")")?
+        };
+        Ok(self.expr(
+            start,
+            Kind::Call {
+                name,
+                udf,
+                arguments,
+            },
+        ))
     }
 
     fn subquery(&mut self, start: usize, word: &str) -> Parsed<Expr> {
@@ -249,7 +313,10 @@ impl Parser<'_> {
         }
         let inner = self.expression()?;
         self.expect_sign(")")?;
-        Ok(Expr { span: self.span_from(start), ..inner })
+        Ok(Expr {
+            span: self.span_from(start),
+            ..inner
+        })
     }
 
     fn object(&mut self, start: usize) -> Parsed<Expr> {
@@ -292,10 +359,16 @@ impl Parser<'_> {
     }
 
     fn expr(&self, start: usize, kind: Kind) -> Expr {
-        Expr { kind, span: self.span_from(start) }
+        Expr {
+            kind,
+            span: self.span_from(start),
+        }
     }
 }
 
 fn subquery_kind(word: &str) -> Option<SubqueryKind> {
-    SUBQUERY_WORDS.iter().find(|(w, _)| w.eq_ignore_ascii_case(word)).map(|(_, kind)| *kind)
+    SUBQUERY_WORDS
+        .iter()
+        .find(|(w, _)| w.eq_ignore_ascii_case(word))
+        .map(|(_, kind)| *kind)
 }

@@ -45,7 +45,12 @@ const BLANK: &TokenKind = &TokenKind::End;
 
 impl<'a> Writer<'a> {
     fn new(text: &'a str, tokens: &'a [Token]) -> Self {
-        Writer { text, tokens, out: String::with_capacity(text.len()), open: Vec::new() }
+        Writer {
+            text,
+            tokens,
+            out: String::with_capacity(text.len()),
+            open: Vec::new(),
+        }
     }
 
     fn written(mut self) -> String {
@@ -57,7 +62,8 @@ impl<'a> Writer<'a> {
 
     /// The token so many places before `at`.
     fn before(&self, at: usize, places: usize) -> &'a TokenKind {
-        at.checked_sub(places).map_or(BLANK, |at| &self.tokens[at].kind)
+        at.checked_sub(places)
+            .map_or(BLANK, |at| &self.tokens[at].kind)
     }
 
     fn after(&self, at: usize) -> &'a TokenKind {
@@ -91,7 +97,9 @@ impl<'a> Writer<'a> {
                 self.push(at, sign);
             }
             // The sign of a number is part of its value.
-            "-" | "+" if matches!(self.after(at), TokenKind::Number(_)) && !ends_an_operand(self.before(at, 1)) => {}
+            "-" | "+"
+                if matches!(self.after(at), TokenKind::Number(_))
+                    && !ends_an_operand(self.before(at, 1)) => {}
             _ => self.push(at, sign),
         }
     }
@@ -134,7 +142,10 @@ impl<'a> Writer<'a> {
 /// Whether what follows an opening bracket or a minus after this belongs to it.
 fn ends_an_operand(kind: &TokenKind) -> bool {
     match kind {
-        TokenKind::Identifier | TokenKind::Parameter | TokenKind::Number(_) | TokenKind::String(_) => true,
+        TokenKind::Identifier
+        | TokenKind::Parameter
+        | TokenKind::Number(_)
+        | TokenKind::String(_) => true,
         TokenKind::Sign(sign) => matches!(*sign, ")" | "]" | "}"),
         _ => false,
     }
@@ -152,28 +163,61 @@ mod tests {
 
     #[test]
     fn values_are_left_out_and_names_stay() {
-        check("select * from c where c.id='x' and c.n>-5.5e3", "SELECT * FROM c WHERE c.id = ? AND c.n > ?");
-        check("SELECT TOP 10 c.a FROM c OFFSET 5 LIMIT 7", "SELECT TOP ? c.a FROM c OFFSET ? LIMIT ?");
-        check("SELECT c[\"a b\"][0] FROM c WHERE c.t = @t", "SELECT c[\"a b\"][0] FROM c WHERE c.t = @t");
-        check("SELECT VALUE {\"a\": \"b\", 'k' : 1}", "SELECT VALUE { \"a\": ?, 'k': ? }");
-        check("SELECT c.x ? \"a\" : \"b\" AS \"kind\" FROM c", "SELECT c.x ? ?: ? AS \"kind\" FROM c");
+        check(
+            "select * from c where c.id='x' and c.n>-5.5e3",
+            "SELECT * FROM c WHERE c.id = ? AND c.n > ?",
+        );
+        check(
+            "SELECT TOP 10 c.a FROM c OFFSET 5 LIMIT 7",
+            "SELECT TOP ? c.a FROM c OFFSET ? LIMIT ?",
+        );
+        check(
+            "SELECT c[\"a b\"][0] FROM c WHERE c.t = @t",
+            "SELECT c[\"a b\"][0] FROM c WHERE c.t = @t",
+        );
+        check(
+            "SELECT VALUE {\"a\": \"b\", 'k' : 1}",
+            "SELECT VALUE { \"a\": ?, 'k': ? }",
+        );
+        check(
+            "SELECT c.x ? \"a\" : \"b\" AS \"kind\" FROM c",
+            "SELECT c.x ? ?: ? AS \"kind\" FROM c",
+        );
         check("SELECT 1 - 2, c.n-1, (3)", "SELECT ? - ?, c.n - ?, (?)");
-        check("SELECT VALUE COUNT(1) FROM c -- why\n WHERE true", "SELECT VALUE COUNT(?) FROM c WHERE TRUE");
+        check(
+            "SELECT VALUE COUNT(1) FROM c -- why\n WHERE true",
+            "SELECT VALUE COUNT(?) FROM c WHERE TRUE",
+        );
     }
 
     #[test]
     fn lists_of_any_length_are_one_form() {
-        check("SELECT * FROM c WHERE c.n IN (1, 2,3)", "SELECT * FROM c WHERE c.n IN (?)");
-        check("SELECT * FROM c WHERE c.n IN (1)", "SELECT * FROM c WHERE c.n IN (?)");
-        check("SELECT ARRAY_CONTAINS(['a', 'b'], c.n) FROM c", "SELECT ARRAY_CONTAINS([?], c.n) FROM c");
+        check(
+            "SELECT * FROM c WHERE c.n IN (1, 2,3)",
+            "SELECT * FROM c WHERE c.n IN (?)",
+        );
+        check(
+            "SELECT * FROM c WHERE c.n IN (1)",
+            "SELECT * FROM c WHERE c.n IN (?)",
+        );
+        check(
+            "SELECT ARRAY_CONTAINS(['a', 'b'], c.n) FROM c",
+            "SELECT ARRAY_CONTAINS([?], c.n) FROM c",
+        );
         check("SELECT ROUND(1.5, 2)", "SELECT ROUND(?, ?)");
     }
 
     #[test]
     fn forms_differ_where_queries_do() {
         let hash = |text| QueryForm::of(text).expect("tokens").hash;
-        assert_eq!(hash("SELECT * FROM c WHERE c.a = 1"), hash("select  *  from c where c.a = \"x\""));
-        assert_ne!(hash("SELECT * FROM c WHERE c.a = 1"), hash("SELECT * FROM c WHERE c.b = 1"));
+        assert_eq!(
+            hash("SELECT * FROM c WHERE c.a = 1"),
+            hash("select  *  from c where c.a = \"x\"")
+        );
+        assert_ne!(
+            hash("SELECT * FROM c WHERE c.a = 1"),
+            hash("SELECT * FROM c WHERE c.b = 1")
+        );
         assert_eq!(QueryForm::of("SELECT #"), None);
     }
 
@@ -183,7 +227,10 @@ mod tests {
         for text in golden_queries().iter().filter(|text| parse(text).is_ok()) {
             let form = QueryForm::of(text).expect("it parses").text;
             let again = tokens(&form).unwrap_or_else(|e| panic!("{form}: {e}"));
-            assert!(again.len() <= tokens(text).expect("it parses").len(), "{form}");
+            assert!(
+                again.len() <= tokens(text).expect("it parses").len(),
+                "{form}"
+            );
             count += 1;
         }
         assert!(count > 1000);

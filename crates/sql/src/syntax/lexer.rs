@@ -88,8 +88,8 @@ const RESERVED: &[&str] = &[
 
 /// Longest first, so that `>>>` is not read as `>`.
 const SIGNS: &[&str] = &[
-    ">>>", "<<", ">>", "<=", ">=", "<>", "!=", "||", "??", "=", "<", ">", "+", "-", "*", "/", "%", "&", "|", "^", "~",
-    "?", ":", ",", ".", "(", ")", "[", "]", "{", "}",
+    ">>>", "<<", ">>", "<=", ">=", "<>", "!=", "||", "??", "=", "<", ">", "+", "-", "*", "/", "%",
+    "&", "|", "^", "~", "?", ":", ",", ".", "(", ")", "[", "]", "{", "}",
 ];
 
 const FILTER_PLACEHOLDER: &str = "{documentdb-formattableorderbyquery-filter}";
@@ -101,14 +101,21 @@ pub(super) fn is_reserved(name: &str) -> bool {
 
 /// All tokens, the last one `End`.
 pub(super) fn tokens(text: &str) -> Result<Vec<Token>, QueryError> {
-    let mut lexer = Lexer { text, bytes: text.as_bytes(), at: 0 };
+    let mut lexer = Lexer {
+        text,
+        bytes: text.as_bytes(),
+        at: 0,
+    };
     let mut tokens = Vec::with_capacity(text.len() / 4 + 1);
     loop {
         lexer.skip_blank()?;
         let start = lexer.at;
         let kind = lexer.token()?;
         let end = kind == TokenKind::End;
-        tokens.push(Token { kind, span: (start, lexer.at) });
+        tokens.push(Token {
+            kind,
+            span: (start, lexer.at),
+        });
         if end {
             return Ok(tokens);
         }
@@ -120,7 +127,10 @@ fn reserved(word: &str) -> Option<&'static str> {
     if word.len() > 9 {
         return None;
     }
-    RESERVED.iter().find(|r| r.eq_ignore_ascii_case(word)).copied()
+    RESERVED
+        .iter()
+        .find(|r| r.eq_ignore_ascii_case(word))
+        .copied()
 }
 
 struct Lexer<'a> {
@@ -140,11 +150,16 @@ impl Lexer<'_> {
                 b' ' | b'\t' | b'\r' | b'\n' => self.at += 1,
                 b'-' if self.peek(1) == b'-' => {
                     let rest = &self.bytes[self.at..];
-                    self.at += rest.iter().position(|&b| b == b'\n' || b == b'\r').unwrap_or(rest.len());
+                    self.at += rest
+                        .iter()
+                        .position(|&b| b == b'\n' || b == b'\r')
+                        .unwrap_or(rest.len());
                 }
                 b'/' if self.peek(1) == b'*' => {
                     let close = self.text[self.at + 2..].find("*/");
-                    let Some(length) = close else { return Err(end_of_file(self.text)) };
+                    let Some(length) = close else {
+                        return Err(end_of_file(self.text));
+                    };
                     self.at += length + 4;
                 }
                 _ => return Ok(()),
@@ -293,7 +308,9 @@ impl Lexer<'_> {
 
     fn hex4(&mut self) -> Option<u32> {
         let digits = self.text.get(self.at..self.at + 4)?;
-        let value = u32::from_str_radix(digits, 16).ok().filter(|_| !digits.starts_with('+'))?;
+        let value = u32::from_str_radix(digits, 16)
+            .ok()
+            .filter(|_| !digits.starts_with('+'))?;
         self.at += 4;
         Some(value)
     }
@@ -313,14 +330,22 @@ impl Lexer<'_> {
 pub(super) fn number(text: &str, double: f64) -> Number {
     let digits = text.trim_start_matches('0');
     let whole = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
-    let exact = if whole { Number::from_text(digits) } else { None };
+    let exact = if whole {
+        Number::from_text(digits)
+    } else {
+        None
+    };
     exact.unwrap_or_else(|| Number::from(double))
 }
 
 /// SC1002 at the end of the text.
 pub(super) fn end_of_file(text: &str) -> QueryError {
     let end = text.chars().count();
-    QueryError::at("SC1002", "Syntax error, unexpected end-of-file.", (end, end))
+    QueryError::at(
+        "SC1002",
+        "Syntax error, unexpected end-of-file.",
+        (end, end),
+    )
 }
 
 /// A span of bytes as a span of characters, as errors tell it.

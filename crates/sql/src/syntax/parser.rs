@@ -19,10 +19,18 @@ const NESTING: usize = 400;
 /// [`QueryError::Compile`] with SC1001, SC1002 or SC1010; [`QueryError::Plan`] if the text is longer than the limit.
 pub(crate) fn parse(text: &str) -> Result<Query, QueryError> {
     if text.len() > limits::QUERY_TEXT_BYTES {
-        let message = format!("The SQL query text exceeded the maximum limit of {} bytes.", limits::QUERY_TEXT_BYTES);
+        let message = format!(
+            "The SQL query text exceeded the maximum limit of {} bytes.",
+            limits::QUERY_TEXT_BYTES
+        );
         return Err(QueryError::Plan(message));
     }
-    let mut parser = Parser { text, tokens: tokens(text)?, at: 0, depth: 0 };
+    let mut parser = Parser {
+        text,
+        tokens: tokens(text)?,
+        at: 0,
+        depth: 0,
+    };
     let query = parser.query()?;
     match parser.kind() {
         TokenKind::End => Ok(query),
@@ -61,7 +69,11 @@ impl<'a> Parser<'a> {
 
     /// From `start` to the end of the token taken last.
     pub fn span_from(&self, start: usize) -> Span {
-        let end = if self.at == 0 { start } else { self.tokens[self.at - 1].span.1 };
+        let end = if self.at == 0 {
+            start
+        } else {
+            self.tokens[self.at - 1].span.1
+        };
         (start, end.max(start))
     }
 
@@ -94,11 +106,19 @@ impl<'a> Parser<'a> {
     }
 
     pub fn expect_sign(&mut self, sign: &str) -> Parsed<()> {
-        if self.take_sign(sign) { Ok(()) } else { Err(self.unexpected()) }
+        if self.take_sign(sign) {
+            Ok(())
+        } else {
+            Err(self.unexpected())
+        }
     }
 
     pub fn expect_word(&mut self, word: &str) -> Parsed<()> {
-        if self.take_word(word) { Ok(()) } else { Err(self.unexpected()) }
+        if self.take_word(word) {
+            Ok(())
+        } else {
+            Err(self.unexpected())
+        }
     }
 
     pub fn identifier(&mut self) -> Parsed<String> {
@@ -116,7 +136,11 @@ impl<'a> Parser<'a> {
             return end_of_file(self.text);
         }
         let message = format!("Syntax error, incorrect syntax near '{}'.", self.word());
-        QueryError::at("SC1001", message, characters(self.text, self.tokens[self.at].span))
+        QueryError::at(
+            "SC1001",
+            message,
+            characters(self.text, self.tokens[self.at].span),
+        )
     }
 
     /// Runs one recursive part of the grammar.
@@ -125,10 +149,21 @@ impl<'a> Parser<'a> {
     }
 
     /// The same for a part that takes more of the stack than an operator does.
-    pub fn nested_by<T>(&mut self, weight: usize, part: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
+    pub fn nested_by<T>(
+        &mut self,
+        weight: usize,
+        part: impl FnOnce(&mut Self) -> Parsed<T>,
+    ) -> Parsed<T> {
         if self.depth + weight > NESTING {
-            let message = format!("Syntax error, the query is nested too deeply near '{}'.", self.word());
-            return Err(QueryError::at("SC1001", message, characters(self.text, self.tokens[self.at].span)));
+            let message = format!(
+                "Syntax error, the query is nested too deeply near '{}'.",
+                self.word()
+            );
+            return Err(QueryError::at(
+                "SC1001",
+                message,
+                characters(self.text, self.tokens[self.at].span),
+            ));
         }
         self.depth += weight;
         let result = part(self);

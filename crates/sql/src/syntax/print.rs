@@ -4,8 +4,8 @@
 //! What is printed reads back as the same tree.
 
 use super::ast::{
-    BINARY_OPERATORS, BinaryOp, Collection, Count, CountValue, Expr, Item, Kind, OrderItem, PathStep, Projection,
-    Query, Source, SubqueryKind, UnaryOp,
+    BINARY_OPERATORS, BinaryOp, Collection, Count, CountValue, Expr, Item, Kind, OrderItem,
+    PathStep, Projection, Query, Source, SubqueryKind, UnaryOp,
 };
 use orrery_model::json::{Json, write_string};
 use std::fmt::Write as _;
@@ -32,15 +32,28 @@ pub(crate) fn query(query: &Query) -> String {
         add(&mut out, format_args!("\nWHERE {}", expression(filter)));
     }
     if !query.group_by.is_empty() {
-        add(&mut out, format_args!("\nGROUP BY {}", expressions(&query.group_by)));
+        add(
+            &mut out,
+            format_args!("\nGROUP BY {}", expressions(&query.group_by)),
+        );
     }
     if let Some(order) = &query.order_by {
         let keys: Vec<String> = order.keys.iter().map(order_item).collect();
         let rank = if order.rank { "RANK " } else { "" };
-        add(&mut out, format_args!("\nORDER BY {rank}{}", keys.join(", ")));
+        add(
+            &mut out,
+            format_args!("\nORDER BY {rank}{}", keys.join(", ")),
+        );
     }
     if let Some(cut) = &query.offset_limit {
-        add(&mut out, format_args!("\nOFFSET {} LIMIT {}", count(&cut.offset), count(&cut.limit)));
+        add(
+            &mut out,
+            format_args!(
+                "\nOFFSET {} LIMIT {}",
+                count(&cut.offset),
+                count(&cut.limit)
+            ),
+        );
     }
     out
 }
@@ -103,7 +116,9 @@ fn source(source: &Source, out: &mut String) {
         add(out, format_args!("{alias} IN "));
     }
     match &source.collection {
-        Collection::Path { root, steps: path, .. } => {
+        Collection::Path {
+            root, steps: path, ..
+        } => {
             out.push_str(root);
             steps(path, out);
         }
@@ -136,7 +151,8 @@ fn write_expression(expr: &Expr, out: &mut String) {
         Kind::Parameter(name) | Kind::Identifier(name) => out.push_str(name),
         Kind::Path { base, steps: path } => {
             // A dot after a bare number would be read as its decimal point.
-            let bare = matches!(base.kind, Kind::Constant(Json::Number(_))) || is_negative_number(base);
+            let bare =
+                matches!(base.kind, Kind::Constant(Json::Number(_))) || is_negative_number(base);
             let text = expression(base);
             if bare {
                 add(out, format_args!("({text})"));
@@ -145,8 +161,19 @@ fn write_expression(expr: &Expr, out: &mut String) {
             }
             steps(path, out);
         }
-        Kind::Call { name, udf, arguments } => {
-            add(out, format_args!("{}{name}({})", if *udf { "udf." } else { "" }, expressions(arguments)));
+        Kind::Call {
+            name,
+            udf,
+            arguments,
+        } => {
+            add(
+                out,
+                format_args!(
+                    "{}{name}({})",
+                    if *udf { "udf." } else { "" },
+                    expressions(arguments)
+                ),
+            );
         }
         Kind::Unary(op, operand) => {
             let sign = match op {
@@ -156,19 +183,34 @@ fn write_expression(expr: &Expr, out: &mut String) {
                 UnaryOp::Not => "NOT ",
             };
             // `--` would begin a comment.
-            let gap = if matches!(operand.kind, Kind::Constant(_)) { "" } else { " " };
+            let gap = if matches!(operand.kind, Kind::Constant(_)) {
+                ""
+            } else {
+                " "
+            };
             if is_negative_number(expr) {
                 out.push('-');
                 write_expression(operand, out);
                 return;
             }
-            add(out, format_args!("({}{}", sign.trim_end(), if sign == "NOT " { " " } else { gap }));
+            add(
+                out,
+                format_args!(
+                    "({}{}",
+                    sign.trim_end(),
+                    if sign == "NOT " { " " } else { gap }
+                ),
+            );
             write_expression(operand, out);
             out.push(')');
         }
         Kind::Chain { first, rest } => {
             // Chains associate to the left with and without parentheses of their own for every operator.
-            let (each, last) = if rest.len() > CHAIN_IN_PAIRS { (1, ")") } else { (rest.len(), "") };
+            let (each, last) = if rest.len() > CHAIN_IN_PAIRS {
+                (1, ")")
+            } else {
+                (rest.len(), "")
+            };
             out.push_str(&"(".repeat(each));
             write_expression(first, out);
             for (op, operand) in rest {
@@ -184,7 +226,15 @@ fn write_expression(expr: &Expr, out: &mut String) {
         }
         Kind::Conditional(parts) => {
             let [condition, yes, no] = parts.as_ref();
-            add(out, format_args!("({} ? {} : {})", expression(condition), expression(yes), expression(no)));
+            add(
+                out,
+                format_args!(
+                    "({} ? {} : {})",
+                    expression(condition),
+                    expression(yes),
+                    expression(no)
+                ),
+            );
         }
         _ => write_predicate(expr, out),
     }
@@ -192,7 +242,9 @@ fn write_expression(expr: &Expr, out: &mut String) {
 
 fn is_negative_number(expr: &Expr) -> bool {
     match &expr.kind {
-        Kind::Unary(UnaryOp::Minus, operand) => matches!(operand.kind, Kind::Constant(Json::Number(_))),
+        Kind::Unary(UnaryOp::Minus, operand) => {
+            matches!(operand.kind, Kind::Constant(Json::Number(_)))
+        }
         _ => false,
     }
 }
@@ -200,16 +252,48 @@ fn is_negative_number(expr: &Expr) -> bool {
 fn write_predicate(expr: &Expr, out: &mut String) {
     let not = |negated: bool| if negated { "NOT " } else { "" };
     match &expr.kind {
-        Kind::Between { value, bounds, negated } => {
+        Kind::Between {
+            value,
+            bounds,
+            negated,
+        } => {
             let [low, high] = bounds.as_ref();
             let (value, low, high) = (expression(value), expression(low), expression(high));
-            add(out, format_args!("({value} {}BETWEEN {low} AND {high})", not(*negated)));
+            add(
+                out,
+                format_args!("({value} {}BETWEEN {low} AND {high})", not(*negated)),
+            );
         }
-        Kind::In { value, list, negated } => {
-            add(out, format_args!("({} {}IN ({}))", expression(value), not(*negated), expressions(list)));
+        Kind::In {
+            value,
+            list,
+            negated,
+        } => {
+            add(
+                out,
+                format_args!(
+                    "({} {}IN ({}))",
+                    expression(value),
+                    not(*negated),
+                    expressions(list)
+                ),
+            );
         }
-        Kind::Like { value, pattern, escape, negated } => {
-            add(out, format_args!("({} {}LIKE {}", expression(value), not(*negated), expression(pattern)));
+        Kind::Like {
+            value,
+            pattern,
+            escape,
+            negated,
+        } => {
+            add(
+                out,
+                format_args!(
+                    "({} {}LIKE {}",
+                    expression(value),
+                    not(*negated),
+                    expression(pattern)
+                ),
+            );
             if let Some(escape) = escape {
                 add(out, format_args!(" ESCAPE {}", string(escape)));
             }
@@ -217,7 +301,10 @@ fn write_predicate(expr: &Expr, out: &mut String) {
         }
         Kind::Array(elements) => add(out, format_args!("[{}]", expressions(elements))),
         Kind::Object(members) => {
-            let texts: Vec<String> = members.iter().map(|(n, e)| format!("{}: {}", string(n), expression(e))).collect();
+            let texts: Vec<String> = members
+                .iter()
+                .map(|(n, e)| format!("{}: {}", string(n), expression(e)))
+                .collect();
             add(out, format_args!("{{{}}}", texts.join(", ")));
         }
         Kind::Subquery(kind, inner) => {
@@ -232,7 +319,14 @@ fn write_predicate(expr: &Expr, out: &mut String) {
             add(out, format_args!("{word}({})", query(inner)));
         }
         Kind::Let { name, value, body } => {
-            add(out, format_args!("(LET {name} = {} IN {})", expression(value), expression(body)));
+            add(
+                out,
+                format_args!(
+                    "(LET {name} = {} IN {})",
+                    expression(value),
+                    expression(body)
+                ),
+            );
         }
         _ => {}
     }
@@ -247,12 +341,17 @@ fn constant(value: &Json) -> String {
 }
 
 fn operator(op: BinaryOp) -> &'static str {
-    BINARY_OPERATORS.iter().find(|(_, o, _)| *o == op).map_or("", |(text, _, _)| text)
+    BINARY_OPERATORS
+        .iter()
+        .find(|(_, o, _)| *o == op)
+        .map_or("", |(text, _, _)| text)
 }
 
 fn is_identifier(text: &str) -> bool {
     let start = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-    start && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') && !super::parser::reserved(text)
+    start
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+        && !super::parser::reserved(text)
 }
 
 #[cfg(test)]

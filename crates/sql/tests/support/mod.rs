@@ -6,8 +6,8 @@
 use bytes::Bytes;
 use orrery_model::json::{Json, TypeRank, compare, parse};
 use orrery_sql::{
-    Bounds, Candidate, Condition, Demand, Environment, Functions, OrderKey, Path, Query, QueryError, Resume, Source,
-    Step, Test, ValueType, VectorPath, Work,
+    Bounds, Candidate, Condition, Demand, Environment, Functions, OrderKey, Path, Query,
+    QueryError, Resume, Source, Step, Test, ValueType, VectorPath, Work,
 };
 use std::cmp::Ordering;
 use std::ops::Bound;
@@ -23,9 +23,15 @@ pub struct Items {
 
 impl Source for Items {
     fn next(&mut self) -> Result<Option<Candidate>, QueryError> {
-        let Some(item) = self.items.get(self.at) else { return Ok(None) };
+        let Some(item) = self.items.get(self.at) else {
+            return Ok(None);
+        };
         self.at += 1;
-        Ok(Some(Candidate { text: self.with_text.then(|| item.clone()), satisfied: self.satisfied, number: None }))
+        Ok(Some(Candidate {
+            text: self.with_text.then(|| item.clone()),
+            satisfied: self.satisfied,
+            number: None,
+        }))
     }
 
     fn is_ordered(&self) -> bool {
@@ -44,21 +50,34 @@ impl Functions for Udfs {
     fn call(&mut self, name: &str, arguments: &[Option<Json>]) -> Result<Option<Json>, QueryError> {
         match name {
             "add" => {
-                let numbers: Option<Vec<f64>> = arguments.iter().map(|a| a.as_ref()?.as_f64()).collect();
+                let numbers: Option<Vec<f64>> =
+                    arguments.iter().map(|a| a.as_ref()?.as_f64()).collect();
                 Ok(numbers.map(|n| Json::from(n.iter().sum::<f64>())))
             }
             "nothing" => Ok(None),
-            _ => Err(QueryError::Udf { number: Some(400), message: format!("{name} failed") }),
+            _ => Err(QueryError::Udf {
+                number: Some(400),
+                message: format!("{name} failed"),
+            }),
         }
     }
 }
 
 pub fn environment() -> Environment {
     Environment {
-        user_functions: ["add", "nothing", "fail"].into_iter().map(str::to_owned).collect(),
+        user_functions: ["add", "nothing", "fail"]
+            .into_iter()
+            .map(str::to_owned)
+            .collect(),
         computed_properties: vec![
-            ("lowerName".to_owned(), "SELECT VALUE LOWER(c.name) FROM c".to_owned()),
-            ("total".to_owned(), "SELECT VALUE (c.price * c.quantity) FROM c".to_owned()),
+            (
+                "lowerName".to_owned(),
+                "SELECT VALUE LOWER(c.name) FROM c".to_owned(),
+            ),
+            (
+                "total".to_owned(),
+                "SELECT VALUE (c.price * c.quantity) FROM c".to_owned(),
+            ),
         ],
         partition_key: vec![Path(vec![Step::Name("key".to_owned())])],
         ..Environment::default()
@@ -69,20 +88,31 @@ pub fn environment() -> Environment {
 /// all vectors), `languages` (by path), `defaultLanguage`.
 pub fn environment_of(settings: &Json) -> Environment {
     let members = |name: &str| {
-        let object = settings.get(name).and_then(Json::as_object).cloned().unwrap_or_default();
-        let pairs: Vec<_> =
-            object.iter().map(|(path, v)| (path_of(path), v.as_str().expect("text").to_owned())).collect();
+        let object = settings
+            .get(name)
+            .and_then(Json::as_object)
+            .cloned()
+            .unwrap_or_default();
+        let pairs: Vec<_> = object
+            .iter()
+            .map(|(path, v)| (path_of(path), v.as_str().expect("text").to_owned()))
+            .collect();
         pairs
     };
     let text = |name: &str| settings.get(name).and_then(Json::as_str).map(str::to_owned);
     let data_type = text("dataType").unwrap_or_else(|| "float32".to_owned());
-    let vectors = members("vectors").into_iter().map(|(path, distance_function)| VectorPath {
-        path,
-        data_type: data_type.clone(),
-        distance_function,
-    });
+    let vectors = members("vectors")
+        .into_iter()
+        .map(|(path, distance_function)| VectorPath {
+            path,
+            data_type: data_type.clone(),
+            distance_function,
+        });
     Environment {
-        planar: settings.get("planar").and_then(Json::as_bool).unwrap_or(false),
+        planar: settings
+            .get("planar")
+            .and_then(Json::as_bool)
+            .unwrap_or(false),
         vectors: vectors.collect(),
         full_text: members("languages"),
         default_language: text("defaultLanguage"),
@@ -91,7 +121,12 @@ pub fn environment_of(settings: &Json) -> Environment {
 }
 
 fn path_of(text: &str) -> Path {
-    Path(text.split('/').skip(1).map(|name| Step::Name(name.to_owned())).collect())
+    Path(
+        text.split('/')
+            .skip(1)
+            .map(|name| Step::Name(name.to_owned()))
+            .collect(),
+    )
 }
 
 /// Compiles a query, and asks all items for the statistics that it needs.
@@ -102,7 +137,9 @@ pub fn compile(
     items: &[Bytes],
 ) -> Result<Query, QueryError> {
     let query = Query::compile(text, parameters, environment)?;
-    let Some(statistics) = query.statistics_query() else { return Ok(query) };
+    let Some(statistics) = query.statistics_query() else {
+        return Ok(query);
+    };
     let asked = Query::compile(statistics, parameters, environment)?;
     let rows = rows(&asked, items, PLAIN, &mut Work::default())?;
     Ok(query.with_statistics(&parse(rows[0].as_bytes()).expect("a row")))
@@ -117,19 +154,44 @@ pub struct Way {
     pub clever_source: bool,
 }
 
-pub const PLAIN: Way = Way { max_items: usize::MAX, max_bytes: usize::MAX, clever_source: false };
+pub const PLAIN: Way = Way {
+    max_items: usize::MAX,
+    max_bytes: usize::MAX,
+    clever_source: false,
+};
 
 /// All rows of a query, page by page, each position taken through its bytes.
-pub fn rows(query: &Query, items: &[Bytes], way: Way, work: &mut Work) -> Result<Vec<String>, QueryError> {
-    let (items, ordered) = if way.clever_source { served(query, items) } else { (items.to_vec(), false) };
+pub fn rows(
+    query: &Query,
+    items: &[Bytes],
+    way: Way,
+    work: &mut Work,
+) -> Result<Vec<String>, QueryError> {
+    let (items, ordered) = if way.clever_source {
+        served(query, items)
+    } else {
+        (items.to_vec(), false)
+    };
     let satisfied = way.clever_source && query.exact();
     let with_text = !(way.clever_source && query.demand() == Demand::Count);
     let mut rows = Vec::new();
     let mut resume: Option<Resume> = None;
     for _ in 0..100_000 {
-        let position = resume.as_ref().map(|r| String::from_utf8_lossy(&r.position).into_owned()).unwrap_or_default();
-        let at = position.strip_prefix("at ").and_then(|n| n.parse().ok()).unwrap_or(0);
-        let mut source = Items { items: items.clone(), at, ordered, satisfied, with_text };
+        let position = resume
+            .as_ref()
+            .map(|r| String::from_utf8_lossy(&r.position).into_owned())
+            .unwrap_or_default();
+        let at = position
+            .strip_prefix("at ")
+            .and_then(|n| n.parse().ok())
+            .unwrap_or(0);
+        let mut source = Items {
+            items: items.clone(),
+            at,
+            ordered,
+            satisfied,
+            with_text,
+        };
         let mut never = || false;
         let mut bounds = Bounds {
             max_items: way.max_items,
@@ -142,7 +204,11 @@ pub fn rows(query: &Query, items: &[Bytes], way: Way, work: &mut Work) -> Result
         };
         let page = query.run(&mut source, &mut Udfs, resume.as_ref(), &mut bounds, work)?;
         assert!(page.rows.len() <= way.max_items);
-        rows.extend(page.rows.iter().map(|r| String::from_utf8(r.to_vec()).expect("rows are UTF-8")));
+        rows.extend(
+            page.rows
+                .iter()
+                .map(|r| String::from_utf8(r.to_vec()).expect("rows are UTF-8")),
+        );
         match page.resume {
             None => return Ok(rows),
             Some(next) => resume = Some(Resume::decode(&next.encode())?),
@@ -153,10 +219,17 @@ pub fn rows(query: &Query, items: &[Bytes], way: Way, work: &mut Work) -> Result
 
 /// The items as an engine with every index would bring them.
 pub fn served(query: &Query, items: &[Bytes]) -> (Vec<Bytes>, bool) {
-    let parsed = items.iter().map(|text| (parse(text).expect("items are JSON"), text.clone()));
-    let mut kept: Vec<(Json, Bytes)> = parsed.filter(|(item, _)| holds(query.condition(), item)).collect();
-    let paths: Option<Vec<(&Path, bool)>> =
-        query.order().iter().map(|OrderKey { path, descending }| path.as_ref().map(|p| (p, *descending))).collect();
+    let parsed = items
+        .iter()
+        .map(|text| (parse(text).expect("items are JSON"), text.clone()));
+    let mut kept: Vec<(Json, Bytes)> = parsed
+        .filter(|(item, _)| holds(query.condition(), item))
+        .collect();
+    let paths: Option<Vec<(&Path, bool)>> = query
+        .order()
+        .iter()
+        .map(|OrderKey { path, descending }| path.as_ref().map(|p| (p, *descending)))
+        .collect();
     let Some(paths) = paths.filter(|p| !p.is_empty()) else {
         return (kept.into_iter().map(|(_, text)| text).collect(), false);
     };
@@ -169,7 +242,10 @@ pub fn served(query: &Query, items: &[Bytes]) -> (Vec<Bytes>, bool) {
             };
             if *descending { order.reverse() } else { order }
         });
-        orders.into_iter().find(|o| o.is_ne()).unwrap_or(Ordering::Equal)
+        orders
+            .into_iter()
+            .find(|o| o.is_ne())
+            .unwrap_or(Ordering::Equal)
     });
     (kept.into_iter().map(|(_, text)| text).collect(), true)
 }
@@ -178,7 +254,11 @@ pub fn served(query: &Query, items: &[Bytes]) -> (Vec<Bytes>, bool) {
 fn at<'j>(path: &Path, item: &'j Json) -> Vec<&'j Json> {
     path.0.iter().fold(vec![item], |values, step| match step {
         Step::Name(name) => values.into_iter().filter_map(|v| v.get(name)).collect(),
-        Step::Element => values.into_iter().filter_map(Json::as_array).flatten().collect(),
+        Step::Element => values
+            .into_iter()
+            .filter_map(Json::as_array)
+            .flatten()
+            .collect(),
     })
 }
 
@@ -220,11 +300,17 @@ fn passes(test: &Test, value: &Json) -> bool {
         }
         Test::Defined => true,
         Test::NotDefined => false,
-        Test::Prefix(prefix) => value.as_str().is_some_and(|s| s.starts_with(prefix.as_str())),
+        Test::Prefix(prefix) => value
+            .as_str()
+            .is_some_and(|s| s.starts_with(prefix.as_str())),
         Test::ScanStrings(test) => value.as_str().is_some_and(|s| test(s)),
         Test::Near { figure, distance } => {
-            let (own, other) = (orrery_sql::extents(value, false), orrery_sql::around(figure, false, *distance));
-            own.zip(other).is_some_and(|(own, other)| own.iter().any(|a| other.iter().any(|b| a.touches(b))))
+            let (own, other) = (
+                orrery_sql::extents(value, false),
+                orrery_sql::around(figure, false, *distance),
+            );
+            own.zip(other)
+                .is_some_and(|(own, other)| own.iter().any(|a| other.iter().any(|b| a.touches(b))))
         }
         Test::IsType(kind) => match kind {
             ValueType::Bool => value.as_bool().is_some(),
@@ -244,9 +330,20 @@ pub fn page(
     looks: usize,
     memory: usize,
 ) -> Result<(Vec<String>, Option<Resume>), QueryError> {
-    let position = resume.map(|r| String::from_utf8_lossy(&r.position).into_owned()).unwrap_or_default();
-    let at = position.strip_prefix("at ").and_then(|n| n.parse().ok()).unwrap_or(0);
-    let mut source = Items { items: items.to_vec(), at, ordered: false, satisfied: false, with_text: true };
+    let position = resume
+        .map(|r| String::from_utf8_lossy(&r.position).into_owned())
+        .unwrap_or_default();
+    let at = position
+        .strip_prefix("at ")
+        .and_then(|n| n.parse().ok())
+        .unwrap_or(0);
+    let mut source = Items {
+        items: items.to_vec(),
+        at,
+        ordered: false,
+        satisfied: false,
+        with_text: true,
+    };
     let mut left = looks;
     let mut expired = || {
         left = left.saturating_sub(1);
@@ -261,6 +358,18 @@ pub fn page(
         started_ms: 0,
         random: 1,
     };
-    let page = query.run(&mut source, &mut Udfs, resume, &mut bounds, &mut Work::default())?;
-    Ok((page.rows.iter().map(|r| String::from_utf8_lossy(r).into_owned()).collect(), page.resume))
+    let page = query.run(
+        &mut source,
+        &mut Udfs,
+        resume,
+        &mut bounds,
+        &mut Work::default(),
+    )?;
+    Ok((
+        page.rows
+            .iter()
+            .map(|r| String::from_utf8_lossy(r).into_owned())
+            .collect(),
+        page.resume,
+    ))
 }

@@ -8,7 +8,8 @@ use bytes::Bytes;
 use orrery_model::json::parse;
 use orrery_model::{Json, Object};
 use orrery_sql::{
-    Bounds, Demand, Environment, PlanInfo, Query, QueryError, Work, client_plan, formatted, query_advice,
+    Bounds, Demand, Environment, PlanInfo, Query, QueryError, Work, client_plan, formatted,
+    query_advice,
 };
 use std::sync::LazyLock;
 
@@ -27,8 +28,15 @@ const ITEMS: &[&str] = &[
 ];
 
 static PARAMETERS: LazyLock<Vec<(String, Json)>> = LazyLock::new(|| {
-    let pairs = [("@p", r#""x""#), ("@n", "2"), ("@list", r#"[1,"x",null,{"y":2},[3]]"#), ("@o", r#"{"name":"Ann"}"#)];
-    pairs.map(|(name, value)| (name.to_owned(), parse(value.as_bytes()).expect("JSON"))).to_vec()
+    let pairs = [
+        ("@p", r#""x""#),
+        ("@n", "2"),
+        ("@list", r#"[1,"x",null,{"y":2},[3]]"#),
+        ("@o", r#"{"name":"Ann"}"#),
+    ];
+    pairs
+        .map(|(name, value)| (name.to_owned(), parse(value.as_bytes()).expect("JSON")))
+        .to_vec()
 });
 
 static ENVIRONMENT: LazyLock<Environment> = LazyLock::new(environment);
@@ -42,20 +50,33 @@ pub fn front(text: &str) {
     let compiled = compile(text);
     if let Err(error) = &compiled {
         let told = error.to_json().to_text();
-        assert!(told.len() <= 100_000 + 8 * text.len(), "an error of {} bytes", told.len());
+        assert!(
+            told.len() <= 100_000 + 8 * text.len(),
+            "an error of {} bytes",
+            told.len()
+        );
     }
     let _ = query_advice(text, &PARAMETERS);
     if let Ok(plan) = client_plan(text, &PARAMETERS, &ENVIRONMENT, "") {
         for rewritten in rewritten(&plan.info) {
             let again = compile(&rewritten);
-            assert!(again.is_ok(), "the rewritten query does not compile: {rewritten}: {:?}", again.err());
+            assert!(
+                again.is_ok(),
+                "the rewritten query does not compile: {rewritten}: {:?}",
+                again.err()
+            );
         }
     }
     let Ok(printed) = formatted(text) else {
         assert!(compiled.is_err(), "what compiles can be printed: {text}");
         return;
     };
-    assert!(printed.len() <= 64 + 12 * text.len(), "{} bytes became {}", text.len(), printed.len());
+    assert!(
+        printed.len() <= 64 + 12 * text.len(),
+        "{} bytes became {}",
+        text.len(),
+        printed.len()
+    );
     match formatted(&printed) {
         Ok(again) => assert_eq!(again, printed),
         Err(error) => assert!(is_too_much(&error), "{printed}: {error}"),
@@ -64,24 +85,40 @@ pub fn front(text: &str) {
 
 /// The queries of a plan as a client sends them.
 fn rewritten(info: &PlanInfo) -> Vec<String> {
-    let text = |info: &Object, name: &str| info.get(name).and_then(Json::as_str).unwrap_or_default().to_owned();
+    let text = |info: &Object, name: &str| {
+        info.get(name)
+            .and_then(Json::as_str)
+            .unwrap_or_default()
+            .to_owned()
+    };
     let queries = match info {
         PlanInfo::Query(info) => vec![text(info, "rewrittenQuery")],
         PlanInfo::HybridSearch(info) => {
-            let components = info.get("componentQueryInfos").and_then(Json::as_array).unwrap_or_default();
-            let own = components.iter().filter_map(Json::as_object).map(|component| text(component, "rewrittenQuery"));
+            let components = info
+                .get("componentQueryInfos")
+                .and_then(Json::as_array)
+                .unwrap_or_default();
+            let own = components
+                .iter()
+                .filter_map(Json::as_object)
+                .map(|component| text(component, "rewrittenQuery"));
             own.chain([text(info, "globalStatisticsQuery")]).collect()
         }
     };
-    let sent = queries.into_iter().filter(|query| !query.is_empty()).map(|query| {
-        let mut sent = query.replace("{documentdb-formattableorderbyquery-filter}", "true");
-        // Every other placeholder stands for a number or a list of numbers; a number does for both.
-        while let Some((before, rest)) = sent.split_once("{documentdb-formattablehybridsearchquery-") {
-            let after = rest.split_once('}').map_or("", |(_, after)| after);
-            sent = format!("{before}1{after}");
-        }
-        sent
-    });
+    let sent = queries
+        .into_iter()
+        .filter(|query| !query.is_empty())
+        .map(|query| {
+            let mut sent = query.replace("{documentdb-formattableorderbyquery-filter}", "true");
+            // Every other placeholder stands for a number or a list of numbers; a number does for both.
+            while let Some((before, rest)) =
+                sent.split_once("{documentdb-formattablehybridsearchquery-")
+            {
+                let after = rest.split_once('}').map_or("", |(_, after)| after);
+                sent = format!("{before}1{after}");
+            }
+            sent
+        });
     sent.collect()
 }
 
@@ -94,20 +131,35 @@ fn is_too_much(error: &QueryError) -> bool {
 /// Runs over a few items: no panic, within the bounds, and the same rows however the items come and the pages are cut.
 pub fn run(text: &str) {
     let Ok(query) = compile(text) else { return };
-    let items: Vec<Bytes> = ITEMS.iter().map(|t| Bytes::from_static(t.as_bytes())).collect();
+    let items: Vec<Bytes> = ITEMS
+        .iter()
+        .map(|t| Bytes::from_static(t.as_bytes()))
+        .collect();
     let whole = rows(&query, &items, PLAIN);
     // Chance depends on where the page began, and arrays of one ORDER BY value on how they were sorted.
     if text.to_ascii_uppercase().contains("RAND") {
         return;
     }
     let ways = [
-        Way { max_items: 2, ..PLAIN },
-        Way { clever_source: true, ..PLAIN },
-        Way { clever_source: true, max_items: 1, max_bytes: 60 },
+        Way {
+            max_items: 2,
+            ..PLAIN
+        },
+        Way {
+            clever_source: true,
+            ..PLAIN
+        },
+        Way {
+            clever_source: true,
+            max_items: 1,
+            max_bytes: 60,
+        },
     ];
     for way in ways {
         match (&whole, rows(&query, &items, way)) {
-            (Ok(whole), Ok(again)) => assert_eq!(*whole, again, "clever source {}: {text}", way.clever_source),
+            (Ok(whole), Ok(again)) => {
+                assert_eq!(*whole, again, "clever source {}: {text}", way.clever_source)
+            }
             // Another cut may meet the bounds elsewhere, and a good source leaves out items that would fail.
             (Err(_), _) | (_, Err(QueryError::Timeout | QueryError::Memory(_))) => {}
             (Ok(_), Err(error)) => panic!("clever source {}: {text}: {error}", way.clever_source),
@@ -116,14 +168,30 @@ pub fn run(text: &str) {
 }
 
 fn rows(query: &Query, items: &[Bytes], way: Way) -> Result<Vec<String>, QueryError> {
-    let (items, ordered) = if way.clever_source { served(query, items) } else { (items.to_vec(), false) };
+    let (items, ordered) = if way.clever_source {
+        served(query, items)
+    } else {
+        (items.to_vec(), false)
+    };
     let satisfied = way.clever_source && query.exact();
     let with_text = !(way.clever_source && query.demand() == Demand::Count);
     let (mut rows, mut resume, mut looks) = (Vec::new(), None, 0);
     for _ in 0..1_000 {
-        let position = resume.as_ref().map(|r: &orrery_sql::Resume| String::from_utf8_lossy(&r.position).into_owned());
-        let at = position.as_deref().and_then(|p| p.strip_prefix("at ")).and_then(|n| n.parse().ok()).unwrap_or(0);
-        let mut source = Items { items: items.clone(), at, ordered, satisfied, with_text };
+        let position = resume
+            .as_ref()
+            .map(|r: &orrery_sql::Resume| String::from_utf8_lossy(&r.position).into_owned());
+        let at = position
+            .as_deref()
+            .and_then(|p| p.strip_prefix("at "))
+            .and_then(|n| n.parse().ok())
+            .unwrap_or(0);
+        let mut source = Items {
+            items: items.clone(),
+            at,
+            ordered,
+            satisfied,
+            with_text,
+        };
         let mut expired = || {
             looks += 1;
             looks > LOOKS
@@ -137,13 +205,25 @@ fn rows(query: &Query, items: &[Bytes], way: Way) -> Result<Vec<String>, QueryEr
             started_ms: 1_700_000_000_000,
             random: 42,
         };
-        let page = query.run(&mut source, &mut Udfs, resume.as_ref(), &mut bounds, &mut Work::default())?;
+        let page = query.run(
+            &mut source,
+            &mut Udfs,
+            resume.as_ref(),
+            &mut bounds,
+            &mut Work::default(),
+        )?;
         assert!(page.rows.len() <= way.max_items);
-        rows.extend(page.rows.iter().map(|r| String::from_utf8(r.to_vec()).expect("rows are UTF-8")));
+        rows.extend(
+            page.rows
+                .iter()
+                .map(|r| String::from_utf8(r.to_vec()).expect("rows are UTF-8")),
+        );
         match page.resume {
             None => return Ok(rows),
             Some(_) if looks > LOOKS => return Err(QueryError::Timeout),
-            Some(next) => resume = Some(orrery_sql::Resume::decode(&next.encode()).expect("own bytes")),
+            Some(next) => {
+                resume = Some(orrery_sql::Resume::decode(&next.encode()).expect("own bytes"))
+            }
         }
     }
     // Rows that are cut one by one, of a join that has very many.

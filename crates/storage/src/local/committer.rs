@@ -97,7 +97,12 @@ impl<S: Sink> Committer<S> {
             poisoned: None,
             closing: false,
         };
-        Committer { sink, queue: Mutex::new(queue), background: Condvar::new(), thread: Mutex::new(None) }
+        Committer {
+            sink,
+            queue: Mutex::new(queue),
+            background: Condvar::new(),
+            thread: Mutex::new(None),
+        }
     }
 
     pub(super) fn sink(&self) -> &S {
@@ -118,14 +123,22 @@ impl<S: Sink> Committer<S> {
     ) -> Result<Arc<Slot>, Outcome> {
         let queue = &mut *self.lock();
         if queue.poisoned.is_some() || queue.closing {
-            return Err(Outcome::Unavailable { retry_after_ms: RETRY_POISONED_MS });
+            return Err(Outcome::Unavailable {
+                retry_after_ms: RETRY_POISONED_MS,
+            });
         }
         if queue.pending_bytes > QUEUE_BYTES_MAX {
-            return Err(Outcome::Busy { retry_after_ms: RETRY_FULL_MS });
+            return Err(Outcome::Busy {
+                retry_after_ms: RETRY_FULL_MS,
+            });
         }
         let work = accept(&mut queue.owners)?;
         let slot = Arc::new(Slot::default());
-        queue.pending.push_back(Entry { work, bytes, slot: slot.clone() });
+        queue.pending.push_back(Entry {
+            work,
+            bytes,
+            slot: slot.clone(),
+        });
         queue.pending_bytes += bytes;
         Ok(slot)
     }
@@ -144,7 +157,10 @@ impl<S: Sink> Committer<S> {
         loop {
             let mut state = slot.lock();
             while state.outcome.is_none() && !state.lead {
-                state = slot.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state = slot
+                    .changed
+                    .wait(state)
+                    .unwrap_or_else(PoisonError::into_inner);
             }
             // Leading comes first, even if the answer arrived meanwhile: a lead that is not taken stops everybody.
             if !std::mem::take(&mut state.lead) {
@@ -161,7 +177,8 @@ impl<S: Sink> Committer<S> {
         let result = if works.is_empty() {
             Ok(())
         } else {
-            catch_unwind(AssertUnwindSafe(|| self.sink.write(works))).unwrap_or_else(|_| Err("a bug: panic".to_owned()))
+            catch_unwind(AssertUnwindSafe(|| self.sink.write(works)))
+                .unwrap_or_else(|_| Err("a bug: panic".to_owned()))
         };
         match result {
             Ok(()) => {
@@ -252,7 +269,10 @@ impl<S: Sink> Committer<S> {
         if thread.is_none() {
             let this = self.clone();
             let name = "orrery-commit".to_owned();
-            *thread = std::thread::Builder::new().name(name).spawn(move || this.run_background()).ok();
+            *thread = std::thread::Builder::new()
+                .name(name)
+                .spawn(move || this.run_background())
+                .ok();
         }
         thread.is_some()
     }
@@ -268,7 +288,10 @@ impl<S: Sink> Committer<S> {
             } else if queue.closing {
                 return;
             } else {
-                queue = self.background.wait(queue).unwrap_or_else(PoisonError::into_inner);
+                queue = self
+                    .background
+                    .wait(queue)
+                    .unwrap_or_else(PoisonError::into_inner);
             }
         }
     }
@@ -293,7 +316,11 @@ impl<S: Sink> Committer<S> {
     pub(super) fn close(&self) {
         self.lock().closing = true;
         self.background.notify_one();
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let thread = self
+            .thread
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
         if let Some(thread) = thread {
             // Its panics are caught where it leads; there is nobody to tell about another.
             let _ = thread.join();
@@ -341,7 +368,11 @@ pub(super) struct Ticket<S: Sink> {
 
 impl<S: Sink> Ticket<S> {
     pub(super) fn new(committer: Arc<Committer<S>>, slot: Arc<Slot>) -> Ticket<S> {
-        Ticket { committer, slot, answered: false }
+        Ticket {
+            committer,
+            slot,
+            answered: false,
+        }
     }
 }
 

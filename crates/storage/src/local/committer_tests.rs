@@ -27,7 +27,11 @@ impl Sink for Log {
     fn write(&self, group: Vec<u32>) -> Result<(), String> {
         if let Some(gate) = &self.gate {
             gate.began.send(()).map_err(|e| e.to_string())?;
-            gate.go.lock().map_err(|e| e.to_string())?.recv().map_err(|e| e.to_string())?;
+            gate.go
+                .lock()
+                .map_err(|e| e.to_string())?
+                .recv()
+                .map_err(|e| e.to_string())?;
         }
         let mut groups = self.groups.lock().map_err(|e| e.to_string())?;
         groups.push(group);
@@ -97,7 +101,13 @@ fn a_polled_receipt_is_written_by_the_background_thread() {
 fn a_dropped_receipt_is_written_all_the_same() {
     let (began, on_begin) = channel();
     let (go, gate) = channel();
-    let committer = committer(Log { gate: Some(Gate { began, go: Mutex::new(gate) }), ..Log::default() });
+    let committer = committer(Log {
+        gate: Some(Gate {
+            began,
+            go: Mutex::new(gate),
+        }),
+        ..Log::default()
+    });
     drop(submit(&committer, 1));
     on_begin.recv().unwrap();
     go.send(()).unwrap();
@@ -109,7 +119,13 @@ fn a_dropped_receipt_is_written_all_the_same() {
 fn the_next_group_gathers_while_one_is_written_and_a_waiter_takes_it_over() {
     let (began, on_begin) = channel();
     let (go, gate) = channel();
-    let committer = committer(Log { gate: Some(Gate { began, go: Mutex::new(gate) }), ..Log::default() });
+    let committer = committer(Log {
+        gate: Some(Gate {
+            began,
+            go: Mutex::new(gate),
+        }),
+        ..Log::default()
+    });
     std::thread::scope(|scope| {
         let first = submit(&committer, 1);
         let leader = scope.spawn(move || first.wait());
@@ -132,7 +148,13 @@ fn the_next_group_gathers_while_one_is_written_and_a_waiter_takes_it_over() {
 fn a_leading_thread_hands_over_to_the_background_thread_although_there_was_none() {
     let (began, on_begin) = channel();
     let (go, gate) = channel();
-    let committer = committer(Log { gate: Some(Gate { began, go: Mutex::new(gate) }), ..Log::default() });
+    let committer = committer(Log {
+        gate: Some(Gate {
+            began,
+            go: Mutex::new(gate),
+        }),
+        ..Log::default()
+    });
     let first = submit(&committer, 1);
     std::thread::scope(|scope| {
         let leader = scope.spawn(move || first.wait());
@@ -140,7 +162,9 @@ fn a_leading_thread_hands_over_to_the_background_thread_although_there_was_none(
         drop(submit(&committer, 2));
         go.send(()).unwrap();
         assert_eq!(leader.join().unwrap(), Outcome::Ok);
-        on_begin.recv_timeout(Duration::from_secs(10)).expect("the second group is led");
+        on_begin
+            .recv_timeout(Duration::from_secs(10))
+            .expect("the second group is led");
         go.send(()).unwrap();
     });
     committer.close();
@@ -151,8 +175,15 @@ fn a_leading_thread_hands_over_to_the_background_thread_although_there_was_none(
 fn after_a_failed_group_nothing_is_acknowledged_or_accepted() {
     let (began, on_begin) = channel();
     let (go, gate) = channel();
-    let gate = Some(Gate { began, go: Mutex::new(gate) });
-    let committer = committer(Log { gate, fail_from: Some(1), ..Log::default() });
+    let gate = Some(Gate {
+        began,
+        go: Mutex::new(gate),
+    });
+    let committer = committer(Log {
+        gate,
+        fail_from: Some(1),
+        ..Log::default()
+    });
     std::thread::scope(|scope| {
         let first = submit(&committer, 1);
         let leader = scope.spawn(move || first.wait());
@@ -162,7 +193,12 @@ fn after_a_failed_group_nothing_is_acknowledged_or_accepted() {
         assert_eq!(leader.join().unwrap(), Outcome::Unknown);
         assert_eq!(queued.wait(), Outcome::Unknown);
     });
-    assert_eq!(submit(&committer, 3).wait(), Outcome::Unavailable { retry_after_ms: RETRY_POISONED_MS });
+    assert_eq!(
+        submit(&committer, 3).wait(),
+        Outcome::Unavailable {
+            retry_after_ms: RETRY_POISONED_MS
+        }
+    );
     assert_eq!(committer.poisoned().as_deref(), Some("the disk said no"));
     assert_eq!(groups(&committer), vec![vec![1]]);
 }
@@ -171,15 +207,28 @@ fn after_a_failed_group_nothing_is_acknowledged_or_accepted() {
 fn a_full_queue_is_busy_and_takes_more_when_it_is_written() {
     let (began, on_begin) = channel();
     let (go, gate) = channel();
-    let gate = Some(Gate { began, go: Mutex::new(gate) });
-    let committer = committer(Log { gate, ..Log::default() });
+    let gate = Some(Gate {
+        began,
+        go: Mutex::new(gate),
+    });
+    let committer = committer(Log {
+        gate,
+        ..Log::default()
+    });
     std::thread::scope(|scope| {
         let first = submit(&committer, 1);
         let leader = scope.spawn(move || first.wait());
         on_begin.recv().unwrap();
-        let large = committer.submit(QUEUE_BYTES_MAX + 1, |_| Ok(2)).expect("there is room until it is taken");
+        let large = committer
+            .submit(QUEUE_BYTES_MAX + 1, |_| Ok(2))
+            .expect("there is room until it is taken");
         let refused = committer.submit(1, |_| panic!("nobody looks at what is turned away"));
-        assert_eq!(refused.err(), Some(Outcome::Busy { retry_after_ms: RETRY_FULL_MS }));
+        assert_eq!(
+            refused.err(),
+            Some(Outcome::Busy {
+                retry_after_ms: RETRY_FULL_MS
+            })
+        );
         go.send(()).unwrap();
         go.send(()).unwrap();
         go.send(()).unwrap();

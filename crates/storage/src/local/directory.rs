@@ -21,8 +21,7 @@ pub(super) const FORMAT: u32 = 3;
 
 const FORMAT_FILE: &str = "ORRERY";
 const LOCK_FILE: &str = "LOCK";
-const PREFACE: &str =
-    "Orrery data directory. Copy, move or delete it only as a whole, and only while no server uses it.";
+const PREFACE: &str = "Orrery data directory. Copy, move or delete it only as a whole, and only while no server uses it.";
 
 /// How far the making of the directory got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,13 +45,23 @@ impl Directory {
     pub(super) fn claim(root: &Path) -> Result<Directory, StoreError> {
         std::fs::create_dir_all(root).map_err(StoreError::io("create the data directory", root))?;
         let format_file = root.join(FORMAT_FILE);
-        let known = format_file.try_exists().map_err(StoreError::io("look for", &format_file))?;
+        let known = format_file
+            .try_exists()
+            .map_err(StoreError::io("look for", &format_file))?;
         if !known {
             refuse_foreign(root)?;
         }
         let lock = lock(root)?;
-        let stage = if known { read_format(&format_file)? } else { Stage::Creating };
-        let directory = Directory { root: root.to_owned(), stage, _lock: lock };
+        let stage = if known {
+            read_format(&format_file)?
+        } else {
+            Stage::Creating
+        };
+        let directory = Directory {
+            root: root.to_owned(),
+            stage,
+            _lock: lock,
+        };
         if !known {
             directory.write_format(Stage::Creating)?;
         }
@@ -74,7 +83,8 @@ impl Directory {
             other => other,
         };
         let (store, mark) = (self.store(), self.high_water());
-        ignore_missing(std::fs::remove_dir_all(&store)).map_err(StoreError::io("remove", &store))?;
+        ignore_missing(std::fs::remove_dir_all(&store))
+            .map_err(StoreError::io("remove", &store))?;
         ignore_missing(std::fs::remove_file(&mark)).map_err(StoreError::io("remove", &mark))
     }
 
@@ -91,17 +101,35 @@ impl Directory {
         let parts = [
             (store.clone(), "the directory with all tables and journals"),
             (store.join("version"), "the version mark of the tables"),
-            (store.join("keyspaces/0/current"), "the pointer to the list of keyspaces"),
-            (store.join("keyspaces/1/current"), "the pointer to the tables of rows"),
-            (store.join("keyspaces/2/current"), "the pointer to the tables of index entries"),
+            (
+                store.join("keyspaces/0/current"),
+                "the pointer to the list of keyspaces",
+            ),
+            (
+                store.join("keyspaces/1/current"),
+                "the pointer to the tables of rows",
+            ),
+            (
+                store.join("keyspaces/2/current"),
+                "the pointer to the tables of index entries",
+            ),
         ];
         for (path, what) in parts {
-            if !path.try_exists().map_err(StoreError::io("look for", &path))? {
-                return Err(StoreError::damaged(&path, format!("{what} is missing. {RESTORE}")));
+            if !path
+                .try_exists()
+                .map_err(StoreError::io("look for", &path))?
+            {
+                return Err(StoreError::damaged(
+                    &path,
+                    format!("{what} is missing. {RESTORE}"),
+                ));
             }
         }
         if journals(&store)?.is_empty() {
-            return Err(StoreError::damaged(&store, format!("no journal file (*.jnl) is left in it. {RESTORE}")));
+            return Err(StoreError::damaged(
+                &store,
+                format!("no journal file (*.jnl) is left in it. {RESTORE}"),
+            ));
         }
         Ok(())
     }
@@ -126,7 +154,8 @@ impl Directory {
 }
 
 /// What to do about a damaged directory, for messages.
-pub(super) const RESTORE: &str = "Put back what was moved or deleted, or restore a backup of the whole data directory";
+pub(super) const RESTORE: &str =
+    "Put back what was moved or deleted, or restore a backup of the whole data directory";
 
 /// The journal files in order, with their numbers.
 pub(super) fn journals(store: &Path) -> Result<Vec<(u64, PathBuf)>, StoreError> {
@@ -134,8 +163,12 @@ pub(super) fn journals(store: &Path) -> Result<Vec<(u64, PathBuf)>, StoreError> 
     for entry in std::fs::read_dir(store).map_err(StoreError::io("list", store))? {
         let path = entry.map_err(StoreError::io("list", store))?.path();
         if path.extension().is_some_and(|extension| extension == "jnl") {
-            let number = path.file_stem().and_then(|stem| stem.to_str()).and_then(|stem| stem.parse().ok());
-            let number = number.ok_or_else(|| StoreError::damaged(&path, "a journal's name must be a number"))?;
+            let number = path
+                .file_stem()
+                .and_then(|stem| stem.to_str())
+                .and_then(|stem| stem.parse().ok());
+            let number = number
+                .ok_or_else(|| StoreError::damaged(&path, "a journal's name must be a number"))?;
             found.push((number, path));
         }
     }
@@ -145,7 +178,11 @@ pub(super) fn journals(store: &Path) -> Result<Vec<(u64, PathBuf)>, StoreError> 
 
 /// Makes names in the directory durable.
 pub(super) fn sync_directory(path: &Path) -> std::io::Result<()> {
-    if cfg!(windows) { Ok(()) } else { File::open(path)?.sync_all() }
+    if cfg!(windows) {
+        Ok(())
+    } else {
+        File::open(path)?.sync_all()
+    }
 }
 
 fn refuse_foreign(root: &Path) -> Result<(), StoreError> {
@@ -155,11 +192,17 @@ fn refuse_foreign(root: &Path) -> Result<(), StoreError> {
         let ours = name == LOCK_FILE || name == "ORRERY.new";
         if name == "store" || name == "high-water" {
             let file = root.join(FORMAT_FILE);
-            return Err(StoreError::damaged(&file, format!("it is missing, and data is beside it. {RESTORE}")));
+            return Err(StoreError::damaged(
+                &file,
+                format!("it is missing, and data is beside it. {RESTORE}"),
+            ));
         }
         if !ours {
             let found = name.to_string_lossy().into_owned();
-            return Err(StoreError::Foreign { directory: root.to_owned(), found });
+            return Err(StoreError::Foreign {
+                directory: root.to_owned(),
+                found,
+            });
         }
     }
     Ok(())
@@ -167,17 +210,32 @@ fn refuse_foreign(root: &Path) -> Result<(), StoreError> {
 
 fn lock(root: &Path) -> Result<File, StoreError> {
     let path = root.join(LOCK_FILE);
-    let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
+    let open = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(&path);
     let mut file = open.map_err(StoreError::io("open the lock file", &path))?;
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
             let mut text = String::new();
-            let holder = file.read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok());
-            return Err(StoreError::Locked { directory: root.to_owned(), holder });
+            let holder = file
+                .read_to_string(&mut text)
+                .ok()
+                .and_then(|_| text.trim().parse().ok());
+            return Err(StoreError::Locked {
+                directory: root.to_owned(),
+                holder,
+            });
         }
         Err(TryLockError::Error(source)) => {
-            return Err(StoreError::Io { doing: "lock", path, source });
+            return Err(StoreError::Io {
+                doing: "lock",
+                path,
+                source,
+            });
         }
     }
     let mut sign = || {
@@ -192,16 +250,30 @@ fn lock(root: &Path) -> Result<File, StoreError> {
 fn read_format(path: &Path) -> Result<Stage, StoreError> {
     let bytes = std::fs::read(path).map_err(StoreError::io("read", path))?;
     let text = String::from_utf8_lossy(&bytes);
-    let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    let field = |name: &str| {
+        text.lines()
+            .find_map(|line| line.strip_prefix(name))
+            .map(str::trim)
+    };
     let Some(format) = field("format:") else {
-        return Err(StoreError::damaged(path, format!("it has no line \"format:\". {RESTORE}")));
+        return Err(StoreError::damaged(
+            path,
+            format!("it has no line \"format:\". {RESTORE}"),
+        ));
     };
     if format != FORMAT.to_string() {
-        return Err(StoreError::UnknownFormat { file: path.to_owned(), found: format.to_owned(), known: FORMAT });
+        return Err(StoreError::UnknownFormat {
+            file: path.to_owned(),
+            found: format.to_owned(),
+            known: FORMAT,
+        });
     }
     match field("stage:") {
         Some("creating") => Ok(Stage::Creating),
         Some("ready") => Ok(Stage::Ready),
-        _ => Err(StoreError::damaged(path, format!("its line \"stage:\" is missing or unreadable. {RESTORE}"))),
+        _ => Err(StoreError::damaged(
+            path,
+            format!("its line \"stage:\" is missing or unreadable. {RESTORE}"),
+        )),
     }
 }

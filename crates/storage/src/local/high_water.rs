@@ -50,26 +50,50 @@ impl HighWater {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
                 return Err(StoreError::damaged(
                     path,
-                    format!("it is missing, so nobody can tell whether the journals are complete. {RESTORE}. {ACCEPT}"),
+                    format!(
+                        "it is missing, so nobody can tell whether the journals are complete. {RESTORE}. {ACCEPT}"
+                    ),
                 ));
             }
             Err(e) => return Err(StoreError::io("open", path)(e)),
         };
-        file.read_to_end(&mut bytes).map_err(StoreError::io("read", path))?;
-        let slot = |at: u64| bytes.get(at as usize..at as usize + SLOT_BYTES).and_then(decode);
-        let newest = slot(0).into_iter().chain(slot(SLOT_STRIDE)).max_by_key(|mark| mark.group);
+        file.read_to_end(&mut bytes)
+            .map_err(StoreError::io("read", path))?;
+        let slot = |at: u64| {
+            bytes
+                .get(at as usize..at as usize + SLOT_BYTES)
+                .and_then(decode)
+        };
+        let newest = slot(0)
+            .into_iter()
+            .chain(slot(SLOT_STRIDE))
+            .max_by_key(|mark| mark.group);
         newest.ok_or_else(|| {
-            StoreError::damaged(path, format!("neither of its two records can be read. {RESTORE}. {ACCEPT}"))
+            StoreError::damaged(
+                path,
+                format!("neither of its two records can be read. {RESTORE}. {ACCEPT}"),
+            )
         })
     }
 
     /// Writes the mark to both slots of the file, made if missing, durably.
     pub(super) fn start(path: &Path, mark: Mark) -> Result<HighWater, StoreError> {
-        let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
+        let open = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path);
         let file = open.map_err(StoreError::io("open", path))?;
-        let mut this = HighWater { path: path.to_owned(), file, synced: Instant::now(), dirty: true };
+        let mut this = HighWater {
+            path: path.to_owned(),
+            file,
+            synced: Instant::now(),
+            dirty: true,
+        };
         for slot in [0, 1] {
-            this.write_slot(slot, mark).map_err(StoreError::io("write", path))?;
+            this.write_slot(slot, mark)
+                .map_err(StoreError::io("write", path))?;
         }
         this.sync()?;
         Ok(this)
@@ -77,15 +101,22 @@ impl HighWater {
 
     /// Remembers a group that was synced.
     pub(super) fn advance(&mut self, mark: Mark) -> Result<(), StoreError> {
-        self.write_slot(mark.group % 2, mark).map_err(StoreError::io("write", &self.path))?;
+        self.write_slot(mark.group % 2, mark)
+            .map_err(StoreError::io("write", &self.path))?;
         self.dirty = true;
-        if self.synced.elapsed() >= SYNC_EVERY { self.sync() } else { Ok(()) }
+        if self.synced.elapsed() >= SYNC_EVERY {
+            self.sync()
+        } else {
+            Ok(())
+        }
     }
 
     /// Makes the newest mark survive a power loss.
     pub(super) fn sync(&mut self) -> Result<(), StoreError> {
         if self.dirty {
-            self.file.sync_data().map_err(StoreError::io("sync", &self.path))?;
+            self.file
+                .sync_data()
+                .map_err(StoreError::io("sync", &self.path))?;
             self.dirty = false;
         }
         self.synced = Instant::now();
@@ -99,7 +130,8 @@ impl HighWater {
 }
 
 /// The door out, named in messages.
-pub(super) const ACCEPT: &str = "To go on with what is left, open it once with the option to accept the loss";
+pub(super) const ACCEPT: &str =
+    "To go on with what is left, open it once with the option to accept the loss";
 
 fn encode(mark: Mark) -> [u8; SLOT_BYTES] {
     let mut slot = [0; SLOT_BYTES];
@@ -123,7 +155,10 @@ mod tests {
     use super::*;
 
     fn mark(group: u64) -> Mark {
-        Mark { group, chain: group as u32 + 1 }
+        Mark {
+            group,
+            chain: group as u32 + 1,
+        }
     }
 
     #[test]
@@ -141,7 +176,12 @@ mod tests {
         assert_eq!(HighWater::read(&path).unwrap(), mark(2));
         bytes[7] ^= 1;
         std::fs::write(&path, &bytes).unwrap();
-        assert!(HighWater::read(&path).unwrap_err().to_string().contains("high-water is damaged"));
+        assert!(
+            HighWater::read(&path)
+                .unwrap_err()
+                .to_string()
+                .contains("high-water is damaged")
+        );
     }
 
     #[test]

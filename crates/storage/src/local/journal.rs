@@ -61,8 +61,15 @@ impl GroupRecord {
     pub(super) fn decode(bytes: &[u8]) -> Option<GroupRecord> {
         let u64_at = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
         let u32_at = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
-        let mark = Mark { group: u64_at(4)?, chain: u32_at(12)? };
-        let record = GroupRecord { mark, previous: u32_at(16)?, first_sequence: u64_at(20)? };
+        let mark = Mark {
+            group: u64_at(4)?,
+            chain: u32_at(12)?,
+        };
+        let record = GroupRecord {
+            mark,
+            previous: u32_at(16)?,
+            first_sequence: u64_at(20)?,
+        };
         (bytes == record.encode()).then_some(record)
     }
 }
@@ -82,7 +89,10 @@ pub(super) struct Contents {
 /// anywhere, even in the middle of the newest.
 pub(super) fn inspect(store: &Path, mark: Option<Mark>) -> Result<Contents, StoreError> {
     let files = journals(store)?;
-    let mut walk = Walk { mark, ..Walk::default() };
+    let mut walk = Walk {
+        mark,
+        ..Walk::default()
+    };
     for (i, (_, path)) in files.iter().enumerate() {
         walk.file(path, i + 1 == files.len())?;
     }
@@ -107,7 +117,9 @@ pub(super) fn short(store: &Path, found: u64, acknowledged: u64) -> StoreError {
 
 /// Cuts what follows the last whole batch of the newest journal: an unfinished write that nobody was told about.
 pub(super) fn cut_torn_tail(contents: &Contents) -> Result<(), StoreError> {
-    let Some((path, end)) = &contents.end else { return Ok(()) };
+    let Some((path, end)) = &contents.end else {
+        return Ok(());
+    };
     let cut = || {
         let file = OpenOptions::new().write(true).open(path)?;
         if file.metadata()?.len() > *end {
@@ -144,7 +156,9 @@ impl Walk {
             self.batch(path, &batch)?;
             end += batch.bytes;
         }
-        reader.seek(SeekFrom::Start(end)).map_err(StoreError::io("read", path))?;
+        reader
+            .seek(SeekFrom::Start(end))
+            .map_err(StoreError::io("read", path))?;
         match look_behind(&mut reader).map_err(StoreError::io("read", path))? {
             Tail::Record(_) if newest && self.mark.is_none() => {}
             Tail::Record(group) => {
@@ -153,11 +167,16 @@ impl Walk {
                     "unreadable from byte {end} on, after group commit {found}, though group commit {group} stands \
                      behind it. {RESTORE}"
                 );
-                let detail = if newest { format!("{detail}. {ACCEPT}") } else { detail };
+                let detail = if newest {
+                    format!("{detail}. {ACCEPT}")
+                } else {
+                    detail
+                };
                 return Err(StoreError::damaged(path, detail));
             }
             Tail::Bytes if !newest => {
-                let detail = format!("unreadable from byte {end} on, and newer journals exist. {RESTORE}");
+                let detail =
+                    format!("unreadable from byte {end} on, and newer journals exist. {RESTORE}");
                 return Err(StoreError::damaged(path, detail));
             }
             Tail::Bytes | Tail::Zeros => {}
@@ -167,16 +186,23 @@ impl Walk {
     }
 
     fn batch(&mut self, path: &Path, batch: &Batch) -> Result<(), StoreError> {
-        let in_order = self
-            .sequence
-            .is_none_or(|previous| batch.sequence > previous && batch.sequence - previous <= SEQUENCE_SLACK);
+        let in_order = self.sequence.is_none_or(|previous| {
+            batch.sequence > previous && batch.sequence - previous <= SEQUENCE_SLACK
+        });
         self.sequence = Some(batch.sequence);
         self.lowest.get_or_insert(batch.sequence);
         let Some(record) = batch.record else {
-            return if in_order { Ok(()) } else { Err(disorder(path, batch.sequence)) };
+            return if in_order {
+                Ok(())
+            } else {
+                Err(disorder(path, batch.sequence))
+            };
         };
         let lowest = self.lowest.take().unwrap_or(batch.sequence);
-        let near = batch.sequence.checked_sub(record.first_sequence).is_some_and(|gap| gap <= SEQUENCE_SLACK);
+        let near = batch
+            .sequence
+            .checked_sub(record.first_sequence)
+            .is_some_and(|gap| gap <= SEQUENCE_SLACK);
         if !in_order || !near || lowest < record.first_sequence {
             return Err(disorder(path, batch.sequence));
         }
@@ -194,7 +220,10 @@ impl Walk {
             );
             return Err(StoreError::damaged(path, detail));
         }
-        if self.mark.is_some_and(|mark| mark.group == record.mark.group && mark.chain != record.mark.chain) {
+        if self
+            .mark
+            .is_some_and(|mark| mark.group == record.mark.group && mark.chain != record.mark.chain)
+        {
             let detail = format!(
                 "group commit {} is not the one that was acknowledged: the journal and the high-water file do not \
                  belong together. {RESTORE}. {ACCEPT}",
@@ -209,13 +238,18 @@ impl Walk {
 }
 
 fn disorder(path: &Path, sequence: u64) -> StoreError {
-    StoreError::damaged(path, format!("a batch has the sequence number {sequence}, out of order. {RESTORE}"))
+    StoreError::damaged(
+        path,
+        format!("a batch has the sequence number {sequence}, out of order. {RESTORE}"),
+    )
 }
 
 /// The next whole batch with a right checksum; none where reading stops, for whatever reason.
 fn read_batch(reader: &mut impl Read) -> std::io::Result<Option<Batch>> {
     match try_batch(reader) {
-        Err(e) if e.kind() == ErrorKind::UnexpectedEof || e.kind() == ErrorKind::InvalidData => Ok(None),
+        Err(e) if e.kind() == ErrorKind::UnexpectedEof || e.kind() == ErrorKind::InvalidData => {
+            Ok(None)
+        }
         Err(e) => Err(e),
         Ok(batch) => Ok(Some(batch)),
     }
@@ -227,7 +261,11 @@ fn try_batch(reader: &mut impl Read) -> std::io::Result<Batch> {
     let items = u32::from_le_bytes([start[1], start[2], start[3], start[4]]);
     let mut sequence = [0; 8];
     sequence.copy_from_slice(&start[5..]);
-    let mut batch = Batch { sequence: u64::from_le_bytes(sequence), record: None, bytes: 13 };
+    let mut batch = Batch {
+        sequence: u64::from_le_bytes(sequence),
+        record: None,
+        bytes: 13,
+    };
     let (mut hash, mut body) = (Xxh3::new(), Vec::new());
     for _ in 0..items {
         let head: [u8; 21] = take(reader)?;
@@ -258,7 +296,11 @@ fn take<const N: usize>(reader: &mut impl Read) -> std::io::Result<[u8; N]> {
 }
 
 fn expect(holds: bool) -> std::io::Result<()> {
-    if holds { Ok(()) } else { Err(ErrorKind::InvalidData.into()) }
+    if holds {
+        Ok(())
+    } else {
+        Err(ErrorKind::InvalidData.into())
+    }
 }
 
 /// What lies behind the last whole batch.
@@ -281,7 +323,9 @@ fn look_behind(reader: &mut impl Read) -> std::io::Result<Tail> {
         if filled.iter().any(|byte| *byte != 0) {
             zeros = false;
             let found = filled.windows(RECORD).find_map(|at| {
-                at.strip_prefix(GROUP_KEY).and_then(GroupRecord::decode).map(|record| record.mark.group)
+                at.strip_prefix(GROUP_KEY)
+                    .and_then(GroupRecord::decode)
+                    .map(|record| record.mark.group)
             });
             if let Some(group) = found {
                 return Ok(Tail::Record(group));
@@ -304,7 +348,10 @@ mod tests {
 
     fn record(group: u64) -> GroupRecord {
         GroupRecord {
-            mark: Mark { group, chain: group as u32 },
+            mark: Mark {
+                group,
+                chain: group as u32,
+            },
             previous: group as u32 - 1,
             first_sequence: group * 10,
         }
@@ -347,7 +394,13 @@ mod tests {
         for (i, bytes) in journals.iter().enumerate() {
             std::fs::write(dir.join(format!("{i}.jnl")), bytes).unwrap();
         }
-        inspect(dir, Some(Mark { group: mark, chain: mark as u32 }))
+        inspect(
+            dir,
+            Some(Mark {
+                group: mark,
+                chain: mark as u32,
+            }),
+        )
     }
 
     #[test]
@@ -360,7 +413,8 @@ mod tests {
     #[test]
     fn an_unfinished_write_at_the_very_end_is_no_damage() {
         let torn = &group(4)[..20];
-        let contents = inspect_bytes(&[&[group(3), torn.to_vec(), vec![0; 5000]].concat()], 3).unwrap();
+        let contents =
+            inspect_bytes(&[&[group(3), torn.to_vec(), vec![0; 5000]].concat()], 3).unwrap();
         assert_eq!(contents.end.unwrap().1, group(3).len() as u64);
     }
 
@@ -372,7 +426,9 @@ mod tests {
         holed[group(3).len() + 14] ^= 0x40;
         let holed = inspect_bytes(&[&holed], 3).unwrap_err().to_string();
         assert!(holed.contains("group commit 4 stands behind it"), "{holed}");
-        let gapped = inspect_bytes(&[&group(3), &group(5)], 5).unwrap_err().to_string();
+        let gapped = inspect_bytes(&[&group(3), &group(5)], 5)
+            .unwrap_err()
+            .to_string();
         assert!(gapped.contains("does not follow"), "{gapped}");
     }
 

@@ -31,7 +31,9 @@ use self::tables::{Opened, Tables, Work};
 use crate::error::StoreError;
 use crate::owners::{Owner, Owners, check_partition};
 use crate::receipt::Receipt;
-use crate::store::{Capabilities, Commit, Direction, Lease, Limits, Outcome, PartitionId, Snapshot, Store};
+use crate::store::{
+    Capabilities, Commit, Direction, Lease, Limits, Outcome, PartitionId, Snapshot, Store,
+};
 
 /// How a local store is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +49,11 @@ pub struct LocalOptions {
 
 impl Default for LocalOptions {
     fn default() -> LocalOptions {
-        LocalOptions { cache_bytes: 64 << 20, worker_threads: 1, accept_loss: false }
+        LocalOptions {
+            cache_bytes: 64 << 20,
+            worker_threads: 1,
+            accept_loss: false,
+        }
     }
 }
 
@@ -66,7 +72,11 @@ impl LocalStore {
         let fresh = directory.stage == Stage::Creating;
         let (opened, mark, loose) = if fresh {
             directory.wipe()?;
-            (open_tables(&directory, &options, true)?, Mark::default(), None)
+            (
+                open_tables(&directory, &options, true)?,
+                Mark::default(),
+                None,
+            )
         } else {
             open_checked(&directory, &options)?
         };
@@ -78,7 +88,9 @@ impl LocalStore {
             tables.directory_mut().finish()?;
         }
         let owners = Owners::new(recovered.owners, recovered.floor);
-        Ok(LocalStore { committer: Arc::new(Committer::new(tables, owners)) })
+        Ok(LocalStore {
+            committer: Arc::new(Committer::new(tables, owners)),
+        })
     }
 
     fn settle(&self, work: Result<Arc<Slot>, Outcome>) -> Result<(), StoreError> {
@@ -86,7 +98,8 @@ impl LocalStore {
             Ok(Outcome::Ok) => Ok(()),
             _ => {
                 let detail = self.committer.poisoned();
-                let detail = detail.unwrap_or_else(|| "too much work is waiting for the disk".to_owned());
+                let detail =
+                    detail.unwrap_or_else(|| "too much work is waiting for the disk".to_owned());
                 Err(StoreError::Poisoned { detail })
             }
         }
@@ -94,10 +107,17 @@ impl LocalStore {
 }
 
 /// Opens a finished directory: first our own look at it, then fjall's, then a comparison of the two.
-fn open_checked(directory: &Directory, options: &LocalOptions) -> Result<(Opened, Mark, Option<u64>), StoreError> {
+fn open_checked(
+    directory: &Directory,
+    options: &LocalOptions,
+) -> Result<(Opened, Mark, Option<u64>), StoreError> {
     let store = directory.store();
     directory.check_parts()?;
-    let mark = if options.accept_loss { None } else { Some(HighWater::read(&directory.high_water())?) };
+    let mark = if options.accept_loss {
+        None
+    } else {
+        Some(HighWater::read(&directory.high_water())?)
+    };
     let contents = journal::inspect(&store, mark)?;
     journal::cut_torn_tail(&contents)?;
     let opened = open_tables(directory, options, false)?;
@@ -107,10 +127,17 @@ fn open_checked(directory: &Directory, options: &LocalOptions) -> Result<(Opened
 }
 
 /// Whether the open database holds all that journals and high-water mark promised.
-fn compare(store: &Path, opened: &Opened, contents: &Contents, mark: Option<Mark>) -> Result<(), StoreError> {
+fn compare(
+    store: &Path,
+    opened: &Opened,
+    contents: &Contents,
+    mark: Option<Mark>,
+) -> Result<(), StoreError> {
     let (last, persisted) = opened.groups()?;
     let (first_in_journals, last_in_journals) =
-        contents.groups.map_or((None, 0), |(first, last)| (Some(first.mark.group), last.mark.group));
+        contents.groups.map_or((None, 0), |(first, last)| {
+            (Some(first.mark.group), last.mark.group)
+        });
     if let Some(first) = first_in_journals
         && first > persisted + 1
     {
@@ -121,13 +148,17 @@ fn compare(store: &Path, opened: &Opened, contents: &Contents, mark: Option<Mark
         return Err(StoreError::damaged(&store.join("*.jnl"), detail));
     }
     if last < last_in_journals {
-        let detail = format!("the tables end at group commit {last} and the journals at {last_in_journals}. {RESTORE}");
+        let detail = format!(
+            "the tables end at group commit {last} and the journals at {last_in_journals}. {RESTORE}"
+        );
         return Err(StoreError::damaged(&store.join("keyspaces"), detail));
     }
     match mark {
         Some(mark) if last < mark.group => Err(journal::short(store, last, mark.group)),
         Some(mark) if last == mark.group && opened.mark()? != mark => {
-            let detail = format!("it and the tables do not belong together (group commit {last}). {RESTORE}. {ACCEPT}");
+            let detail = format!(
+                "it and the tables do not belong together (group commit {last}). {RESTORE}. {ACCEPT}"
+            );
             Err(StoreError::damaged(&store.join("keyspaces"), detail))
         }
         _ => Ok(()),
@@ -135,13 +166,24 @@ fn compare(store: &Path, opened: &Opened, contents: &Contents, mark: Option<Mark
 }
 
 /// fjall panics on some kinds of damage; a panic here means the same as an error.
-fn open_tables(directory: &Directory, options: &LocalOptions, fresh: bool) -> Result<Opened, StoreError> {
+fn open_tables(
+    directory: &Directory,
+    options: &LocalOptions,
+    fresh: bool,
+) -> Result<Opened, StoreError> {
     let store = directory.store();
-    catch_unwind(AssertUnwindSafe(|| Opened::open(&store, options, fresh))).unwrap_or_else(|panic| {
-        let text = panic.downcast_ref::<String>().map(String::as_str);
-        let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no reason given");
-        Err(StoreError::damaged(&store, format!("the tables cannot be opened ({text}). {RESTORE}")))
-    })
+    catch_unwind(AssertUnwindSafe(|| Opened::open(&store, options, fresh))).unwrap_or_else(
+        |panic| {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let text = text
+                .or_else(|| panic.downcast_ref::<&str>().copied())
+                .unwrap_or("no reason given");
+            Err(StoreError::damaged(
+                &store,
+                format!("the tables cannot be opened ({text}). {RESTORE}"),
+            ))
+        },
+    )
 }
 
 impl Store for LocalStore {
@@ -150,10 +192,18 @@ impl Store for LocalStore {
         let mut raised = None;
         let slot = self.committer.submit(0, |owners| {
             let lease = raised.insert(owners.raise(partition));
-            Ok(Work::Raise { partition, owner: Owner { epoch: lease.epoch(), head: lease.head() } })
+            Ok(Work::Raise {
+                partition,
+                owner: Owner {
+                    epoch: lease.epoch(),
+                    head: lease.head(),
+                },
+            })
         });
         self.settle(slot)?;
-        raised.ok_or_else(|| StoreError::Poisoned { detail: "the epoch was not raised".to_owned() })
+        raised.ok_or_else(|| StoreError::Poisoned {
+            detail: "the epoch was not raised".to_owned(),
+        })
     }
 
     fn submit(&self, lease: &Lease, commit: Commit) -> Receipt {
@@ -173,7 +223,10 @@ impl Store for LocalStore {
 
     fn snapshot(&self, partition: PartitionId) -> Result<Box<dyn Snapshot>, StoreError> {
         check_partition(partition)?;
-        Ok(Box::new(LocalSnapshot::new(self.committer.clone(), partition)))
+        Ok(Box::new(LocalSnapshot::new(
+            self.committer.clone(),
+            partition,
+        )))
     }
 
     fn destroy(&self, partition: PartitionId) -> Result<(), StoreError> {
@@ -181,7 +234,10 @@ impl Store for LocalStore {
         // Looked up here, since everybody's commits wait while the leader looks: what is left of many removed keys is slow
         // to pass.
         let snapshot = self.snapshot(partition)?;
-        let seen_empty = match snapshot.scan((Bound::Unbounded, Bound::Unbounded), Direction::Forward).next() {
+        let seen_empty = match snapshot
+            .scan((Bound::Unbounded, Bound::Unbounded), Direction::Forward)
+            .next()
+        {
             None => Some(snapshot.head()),
             Some(first) => first.map(|_| None)?,
         };
@@ -189,7 +245,11 @@ impl Store for LocalStore {
         let slot = self.committer.submit(0, |owners| {
             // Nothing was accepted since, and nothing can be from here on.
             let is_empty = seen_empty == Some(owners.head(partition));
-            Ok(Work::Destroy { partition, floor: owners.forget(partition), is_empty })
+            Ok(Work::Destroy {
+                partition,
+                floor: owners.forget(partition),
+                is_empty,
+            })
         });
         self.settle(slot)
     }
@@ -201,7 +261,12 @@ impl Store for LocalStore {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { durable: true, long_snapshots: true, watch: false, followers: false }
+        Capabilities {
+            durable: true,
+            long_snapshots: true,
+            watch: false,
+            followers: false,
+        }
     }
 
     fn let_catch_up(&self) {

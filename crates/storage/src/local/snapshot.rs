@@ -28,7 +28,12 @@ pub(super) struct LocalSnapshot {
 impl LocalSnapshot {
     pub(super) fn new(committer: Arc<Committer<Tables>>, partition: PartitionId) -> LocalSnapshot {
         let (view, head) = committer.sink().view(partition);
-        LocalSnapshot { committer, view, partition, head }
+        LocalSnapshot {
+            committer,
+            view,
+            partition,
+            head,
+        }
     }
 
     fn tables(&self) -> &Tables {
@@ -59,7 +64,9 @@ impl LocalSnapshot {
     }
 
     fn strip(&self, row: fjall::Guard) -> Result<(Bytes, Bytes), StoreError> {
-        let (key, value) = row.into_inner().map_err(|e| explain(self.tables().path(), &e))?;
+        let (key, value) = row
+            .into_inner()
+            .map_err(|e| explain(self.tables().path(), &e))?;
         Ok((Bytes::from(key).slice(PREFIX_BYTES..), Bytes::from(value)))
     }
 }
@@ -75,7 +82,9 @@ impl Snapshot for LocalSnapshot {
         } else {
             self.view.get(keyspace, prefixed(self.partition, key))
         };
-        Ok(found.map_err(|e| explain(self.tables().path(), &e))?.map(Bytes::from))
+        Ok(found
+            .map_err(|e| explain(self.tables().path(), &e))?
+            .map(Bytes::from))
     }
 
     fn scan(&self, range: KeyRange<'_>, direction: Direction) -> Rows<'_> {
@@ -83,7 +92,9 @@ impl Snapshot for LocalSnapshot {
         let index = self.rows_in(true, range).into_iter().flatten();
         match direction {
             Direction::Forward => Box::new(rows.chain(index).map(|row| self.strip(row))),
-            Direction::Reverse => Box::new(index.rev().chain(rows.rev()).map(|row| self.strip(row))),
+            Direction::Reverse => {
+                Box::new(index.rev().chain(rows.rev()).map(|row| self.strip(row)))
+            }
         }
     }
 

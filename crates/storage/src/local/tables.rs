@@ -28,7 +28,8 @@ use orrery_model::meter::{Counted, Histogram, SECONDS};
 
 use fjall::config::{BlockSizePolicy, CompressionPolicy, FilterPolicy};
 use fjall::{
-    AbstractTree, CompressionType, Database, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch, PersistMode, Readable,
+    AbstractTree, CompressionType, Database, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch,
+    PersistMode, Readable,
 };
 
 use super::LocalOptions;
@@ -65,9 +66,16 @@ pub(super) enum Work {
     /// A commit, its keys already prefixed.
     Commit(Box<PreparedCommit>),
     /// A new epoch.
-    Raise { partition: PartitionId, owner: Owner },
+    Raise {
+        partition: PartitionId,
+        owner: Owner,
+    },
     /// All of a partition goes, of which nothing may be left already.
-    Destroy { partition: PartitionId, floor: u64, is_empty: bool },
+    Destroy {
+        partition: PartitionId,
+        floor: u64,
+        is_empty: bool,
+    },
     /// Nothing to write: answers when all before it is durable.
     Barrier,
 }
@@ -126,7 +134,11 @@ pub(super) struct Opened {
 
 impl Opened {
     /// Opens or makes the database.
-    pub(super) fn open(path: &Path, options: &LocalOptions, fresh: bool) -> Result<Opened, StoreError> {
+    pub(super) fn open(
+        path: &Path,
+        options: &LocalOptions,
+        fresh: bool,
+    ) -> Result<Opened, StoreError> {
         let failed = |e: fjall::Error| explain(path, &e);
         let db = Database::builder(path)
             .worker_threads(options.worker_threads.max(1))
@@ -137,12 +149,20 @@ impl Opened {
             .map_err(failed)?;
         for (name, what) in [("rows", "rows"), ("index", "index entries")] {
             if !fresh && !db.keyspace_exists(name) {
-                return Err(StoreError::damaged(&path.join("keyspaces"), format!("the tables of {what} are missing")));
+                return Err(StoreError::damaged(
+                    &path.join("keyspaces"),
+                    format!("the tables of {what} are missing"),
+                ));
             }
         }
         let rows = db.keyspace("rows", rows_options).map_err(failed)?;
         let index = db.keyspace("index", index_options).map_err(failed)?;
-        Ok(Opened { path: path.to_owned(), db, rows, index })
+        Ok(Opened {
+            path: path.to_owned(),
+            db,
+            rows,
+            index,
+        })
     }
 
     /// Group numbers: the last one in both keyspaces, and the last that tables on disk hold without the journals.
@@ -150,7 +170,10 @@ impl Opened {
         let (mut last, mut persisted) = (u64::MAX, u64::MAX);
         for keyspace in [&self.rows, &self.index] {
             let failed = |e: fjall::LsmError| explain(&self.path, &fjall::Error::from(e));
-            let newest = keyspace.tree.get(GROUP_KEY, fjall::SeqNo::MAX >> 1).map_err(failed)?;
+            let newest = keyspace
+                .tree
+                .get(GROUP_KEY, fjall::SeqNo::MAX >> 1)
+                .map_err(failed)?;
             last = last.min(group_number(newest.as_deref()));
             let on_disk = match keyspace.tree.get_highest_persisted_seqno() {
                 Some(sequence) => keyspace.tree.get(GROUP_KEY, sequence + 1).map_err(failed)?,
@@ -163,8 +186,14 @@ impl Opened {
 
     /// The mark of the last group.
     pub(super) fn mark(&self) -> Result<Mark, StoreError> {
-        let record = self.rows.get(GROUP_KEY).map_err(|e| explain(&self.path, &e))?;
-        Ok(record.and_then(|bytes| GroupRecord::decode(&bytes)).map(|record| record.mark).unwrap_or_default())
+        let record = self
+            .rows
+            .get(GROUP_KEY)
+            .map_err(|e| explain(&self.path, &e))?;
+        Ok(record
+            .and_then(|bytes| GroupRecord::decode(&bytes))
+            .map(|record| record.mark)
+            .unwrap_or_default())
     }
 
     /// Ready for work. Completes destructions that a crash cut short.
@@ -176,14 +205,26 @@ impl Opened {
     ) -> Result<(Tables, Recovered), StoreError> {
         let mark = self.mark()?;
         let view = Arc::new(self.db.snapshot());
-        let Opened { path, db, rows, index } = self;
+        let Opened {
+            path,
+            db,
+            rows,
+            index,
+        } = self;
         let tables = Tables {
             path,
             db,
             rows,
             index,
-            ledger: Mutex::new(Ledger { mark, high_water, loose }),
-            published: RwLock::new(Published { view, heads: HashMap::new() }),
+            ledger: Mutex::new(Ledger {
+                mark,
+                high_water,
+                loose,
+            }),
+            published: RwLock::new(Published {
+                view,
+                heads: HashMap::new(),
+            }),
             sync_seconds: Histogram::new(SECONDS),
             directory,
         };
@@ -191,12 +232,21 @@ impl Opened {
         let recovered = tables.recover_heads()?;
         let works: Vec<Work> = unfinished
             .into_iter()
-            .map(|partition| Work::Destroy { partition, floor: recovered.floor, is_empty: false })
+            .map(|partition| Work::Destroy {
+                partition,
+                floor: recovered.floor,
+                is_empty: false,
+            })
             // A first group also proves, before anybody relies on it, that this directory can be written.
-            .chain((mark.group == 0).then_some(Work::Raise { partition: RESERVED, owner: Owner::default() }))
+            .chain((mark.group == 0).then_some(Work::Raise {
+                partition: RESERVED,
+                owner: Owner::default(),
+            }))
             .collect();
         if !works.is_empty() {
-            tables.write(works).map_err(|detail| StoreError::Poisoned { detail })?;
+            tables
+                .write(works)
+                .map_err(|detail| StoreError::Poisoned { detail })?;
         }
         Ok((tables, recovered))
     }
@@ -221,23 +271,35 @@ fn index_options() -> KeyspaceCreateOptions {
 }
 
 fn group_number(bytes: Option<&[u8]>) -> u64 {
-    bytes.and_then(GroupRecord::decode).map_or(0, |record| record.mark.group)
+    bytes
+        .and_then(GroupRecord::decode)
+        .map_or(0, |record| record.mark.group)
 }
 
 /// fjall's errors print as debug dumps; a person needs to know where to look.
 pub(super) fn explain(store: &Path, error: &fjall::Error) -> StoreError {
     match error {
-        fjall::Error::Io(source) | fjall::Error::Storage(fjall::LsmError::Io(source)) => StoreError::Io {
-            doing: "use the tables in",
-            path: store.to_owned(),
-            source: std::io::Error::new(source.kind(), source.to_string()),
-        },
-        fjall::Error::Locked => StoreError::Locked { directory: store.to_owned(), holder: None },
-        fjall::Error::Poisoned => {
-            StoreError::Poisoned { detail: format!("an earlier write to {} failed", store.display()) }
+        fjall::Error::Io(source) | fjall::Error::Storage(fjall::LsmError::Io(source)) => {
+            StoreError::Io {
+                doing: "use the tables in",
+                path: store.to_owned(),
+                source: std::io::Error::new(source.kind(), source.to_string()),
+            }
         }
-        fjall::Error::JournalRecovery(e) => StoreError::damaged(&store.join("*.jnl"), format!("{e:?}")),
-        other => StoreError::damaged(&store.join("keyspaces"), format!("a table cannot be read ({other:?})")),
+        fjall::Error::Locked => StoreError::Locked {
+            directory: store.to_owned(),
+            holder: None,
+        },
+        fjall::Error::Poisoned => StoreError::Poisoned {
+            detail: format!("an earlier write to {} failed", store.display()),
+        },
+        fjall::Error::JournalRecovery(e) => {
+            StoreError::damaged(&store.join("*.jnl"), format!("{e:?}"))
+        }
+        other => StoreError::damaged(
+            &store.join("keyspaces"),
+            format!("a table cannot be read ({other:?})"),
+        ),
     }
 }
 
@@ -256,8 +318,14 @@ impl Tables {
 
     /// What readers may see of a partition now.
     pub(super) fn view(&self, partition: PartitionId) -> (Arc<fjall::Snapshot>, Head) {
-        let published = self.published.read().unwrap_or_else(PoisonError::into_inner);
-        (published.view.clone(), published.heads.get(&partition).copied().unwrap_or_default())
+        let published = self
+            .published
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
+        (
+            published.view.clone(),
+            published.heads.get(&partition).copied().unwrap_or_default(),
+        )
     }
 
     pub(super) fn sync_seconds(&self) -> Counted {
@@ -270,7 +338,11 @@ impl Tables {
 
     /// Makes the high-water mark survive a power loss.
     pub(super) fn sync_mark(&self) -> Result<(), StoreError> {
-        self.ledger.lock().unwrap_or_else(PoisonError::into_inner).high_water.sync()
+        self.ledger
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .high_water
+            .sync()
     }
 
     /// Turns a commit into a batch, on the caller's thread: sorted, prefixed, with its new head.
@@ -280,10 +352,20 @@ impl Tables {
         let head = commit.new_head();
         let mut spared = HashSet::new();
         if !commit.range_deletes.is_empty() {
-            spared.extend(commit.puts.iter().map(|(key, _)| key).chain(&commit.deletes).cloned());
+            spared.extend(
+                commit
+                    .puts
+                    .iter()
+                    .map(|(key, _)| key)
+                    .chain(&commit.deletes)
+                    .cloned(),
+            );
         }
         let mut digest = crc32fast::Hasher::new();
-        let mut batch = OwnedWriteBatch::with_capacity(self.db.clone(), commit.puts.len() + commit.deletes.len() + 1);
+        let mut batch = OwnedWriteBatch::with_capacity(
+            self.db.clone(),
+            commit.puts.len() + commit.deletes.len() + 1,
+        );
         for (key, value) in commit.puts {
             let keyspace = self.keyspace(is_index(&key));
             let key = prefixed(partition, &key);
@@ -295,10 +377,20 @@ impl Tables {
             digest.update(&key);
             batch.remove(self.keyspace(is_index(&key)), prefixed(partition, &key));
         }
-        let owner = Owner { epoch: lease.epoch(), head };
+        let owner = Owner {
+            epoch: lease.epoch(),
+            head,
+        };
         batch.insert(&self.rows, head_key(partition), encode_owner(owner));
         digest.update(&encode_owner(owner));
-        PreparedCommit { batch, partition, head, ranges: commit.range_deletes, spared, digest: digest.finalize() }
+        PreparedCommit {
+            batch,
+            partition,
+            head,
+            ranges: commit.range_deletes,
+            spared,
+            digest: digest.finalize(),
+        }
     }
 
     fn write_group(&self, group: Vec<Work>) -> Result<(), StoreError> {
@@ -316,13 +408,23 @@ impl Tables {
         for work in group {
             heads.extend(self.apply(work, &mut chain).map_err(failed)?);
         }
-        let mark = Mark { group: ledger.mark.group + 1, chain: chain.finalize() };
-        let record = GroupRecord { mark, previous: ledger.mark.chain, first_sequence }.encode();
+        let mark = Mark {
+            group: ledger.mark.group + 1,
+            chain: chain.finalize(),
+        };
+        let record = GroupRecord {
+            mark,
+            previous: ledger.mark.chain,
+            first_sequence,
+        }
+        .encode();
         let mut batch = OwnedWriteBatch::with_capacity(self.db.clone(), 2);
         batch.insert(&self.rows, GROUP_KEY, record);
         batch.insert(&self.index, GROUP_KEY, record);
         batch.commit().map_err(failed)?;
-        self.sync_seconds.time(|| self.db.persist(PersistMode::SyncData)).map_err(failed)?;
+        self.sync_seconds
+            .time(|| self.db.persist(PersistMode::SyncData))
+            .map_err(failed)?;
         ledger.high_water.advance(mark)?;
         ledger.mark = mark;
         ledger.loose = None;
@@ -339,7 +441,14 @@ impl Tables {
         match work {
             Work::Commit(commit) => {
                 chain.update(&commit.digest.to_le_bytes());
-                let PreparedCommit { mut batch, partition, head, ranges, spared, .. } = *commit;
+                let PreparedCommit {
+                    mut batch,
+                    partition,
+                    head,
+                    ranges,
+                    spared,
+                    ..
+                } = *commit;
                 for range in ranges {
                     self.remove_range(&mut batch, partition, &range, &spared)?;
                 }
@@ -354,7 +463,11 @@ impl Tables {
                 batch.commit()?;
                 Ok(None)
             }
-            Work::Destroy { partition, floor, is_empty } => {
+            Work::Destroy {
+                partition,
+                floor,
+                is_empty,
+            } => {
                 chain.update(&partition.0.to_le_bytes());
                 self.remove_partition(partition, floor, is_empty)?;
                 Ok(Some((partition, None)))
@@ -377,7 +490,10 @@ impl Tables {
         // Nothing is in flight while the leader is here, so this snapshot holds exactly what was written before.
         let now = self.db.snapshot();
         for keyspace in [&self.rows, &self.index] {
-            for row in now.range(keyspace, prefixed(partition, &range.start)..prefixed(partition, &range.end)) {
+            for row in now.range(
+                keyspace,
+                prefixed(partition, &range.start)..prefixed(partition, &range.end),
+            ) {
                 let key = row.key()?;
                 if !spared.contains(&key[PREFIX_BYTES..]) {
                     batch.remove(keyspace, key);
@@ -389,7 +505,12 @@ impl Tables {
 
     /// Removes a partition in steps: first its head, leaving a note; then its keys; then the note. One that is known to
     /// have no keys has nothing to note.
-    fn remove_partition(&self, partition: PartitionId, floor: u64, is_empty: bool) -> Result<(), fjall::Error> {
+    fn remove_partition(
+        &self,
+        partition: PartitionId,
+        floor: u64,
+        is_empty: bool,
+    ) -> Result<(), fjall::Error> {
         let mut batch = self.db.batch();
         batch.remove(&self.rows, head_key(partition));
         batch.insert(&self.rows, [FLOOR_KEY].concat(), floor.to_le_bytes());
@@ -417,7 +538,10 @@ impl Tables {
 
     fn publish(&self, heads: Vec<(PartitionId, Option<Head>)>) {
         let view = Arc::new(self.db.snapshot());
-        let mut published = self.published.write().unwrap_or_else(PoisonError::into_inner);
+        let mut published = self
+            .published
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
         let old = std::mem::replace(&mut published.view, view);
         for (partition, head) in heads {
             match head {
@@ -467,13 +591,24 @@ impl Tables {
 
     fn recover_heads(&self) -> Result<Recovered, StoreError> {
         let failed = |e: fjall::Error| explain(&self.path, &e);
-        let damaged = || StoreError::damaged(&self.path.join("keyspaces"), "a partition's head record is unreadable");
-        let mut published = self.published.write().unwrap_or_else(PoisonError::into_inner);
+        let damaged = || {
+            StoreError::damaged(
+                &self.path.join("keyspaces"),
+                "a partition's head record is unreadable",
+            )
+        };
+        let mut published = self
+            .published
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
         let view = published.view.clone();
         let mut owners = HashMap::new();
         for row in view.prefix(&self.rows, HEAD_PREFIX) {
             let (key, value) = row.into_inner().map_err(failed)?;
-            let partition = key.get(HEAD_PREFIX.len()..).and_then(|id| id.try_into().ok()).map(u64::from_be_bytes);
+            let partition = key
+                .get(HEAD_PREFIX.len()..)
+                .and_then(|id| id.try_into().ok())
+                .map(u64::from_be_bytes);
             let partition = PartitionId(partition.ok_or_else(damaged)?);
             let owner = decode_owner(&value).ok_or_else(damaged)?;
             if partition != RESERVED {
@@ -482,17 +617,29 @@ impl Tables {
             }
         }
         let floor = view.get(&self.rows, FLOOR_KEY).map_err(failed)?;
-        let floor = floor.map(|bytes| bytes.as_ref().try_into().map(u64::from_le_bytes)).transpose();
-        Ok(Recovered { owners, floor: floor.map_err(|_| damaged())?.unwrap_or(0) })
+        let floor = floor
+            .map(|bytes| bytes.as_ref().try_into().map(u64::from_le_bytes))
+            .transpose();
+        Ok(Recovered {
+            owners,
+            floor: floor.map_err(|_| damaged())?.unwrap_or(0),
+        })
     }
 
     fn unfinished_destructions(&self) -> Result<Vec<PartitionId>, StoreError> {
         let view = self.view(RESERVED).0;
         let ids = view.prefix(&self.rows, DOOMED_PREFIX).map(|row| {
             let key = row.key().map_err(|e| explain(&self.path, &e))?;
-            let id = key.get(DOOMED_PREFIX.len()..).and_then(|id| id.try_into().ok()).map(u64::from_be_bytes);
-            let unreadable =
-                || StoreError::damaged(&self.path.join("keyspaces"), "a note of a destruction is unreadable");
+            let id = key
+                .get(DOOMED_PREFIX.len()..)
+                .and_then(|id| id.try_into().ok())
+                .map(u64::from_be_bytes);
+            let unreadable = || {
+                StoreError::damaged(
+                    &self.path.join("keyspaces"),
+                    "a note of a destruction is unreadable",
+                )
+            };
             id.map(PartitionId).ok_or_else(unreadable)
         });
         ids.collect()
@@ -527,7 +674,10 @@ pub(super) fn prefixed(partition: PartitionId, key: &[u8]) -> Vec<u8> {
 /// All keys of a partition.
 fn whole(partition: PartitionId) -> (Bound<[u8; 8]>, Bound<[u8; 8]>) {
     // No overflow: the highest number is reserved.
-    (Bound::Included(partition.0.to_be_bytes()), Bound::Excluded((partition.0 + 1).to_be_bytes()))
+    (
+        Bound::Included(partition.0.to_be_bytes()),
+        Bound::Excluded((partition.0 + 1).to_be_bytes()),
+    )
 }
 
 fn head_key(partition: PartitionId) -> Vec<u8> {
@@ -551,5 +701,8 @@ fn decode_owner(bytes: &[u8]) -> Option<Owner> {
     let epoch = u64::from_le_bytes(bytes[..8].try_into().ok()?);
     let lsn = u64::from_le_bytes(bytes[8..16].try_into().ok()?);
     let token = bytes[16..].try_into().ok()?;
-    Some(Owner { epoch, head: Head { lsn, token } })
+    Some(Owner {
+        epoch,
+        head: Head { lsn, token },
+    })
 }

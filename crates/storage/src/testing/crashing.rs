@@ -46,8 +46,17 @@ impl Crashing {
     }
 
     fn over(image: Arc<MemoryStore>, accepted: Owners, crash_at: Option<u64>) -> Crashing {
-        let state = State { accepted, crash_at, ..State::default() };
-        Crashing { shared: Arc::new(Shared { image, state: Mutex::new(state) }) }
+        let state = State {
+            accepted,
+            crash_at,
+            ..State::default()
+        };
+        Crashing {
+            shared: Arc::new(Shared {
+                image,
+                state: Mutex::new(state),
+            }),
+        }
     }
 
     /// Crashes now.
@@ -70,7 +79,11 @@ impl Crashing {
     /// The store as it comes back after a crash (which this is, if none was yet): what was durable, and nothing else.
     pub fn reopen(&self, crash_at: Option<u64>) -> Crashing {
         self.crash();
-        Crashing::over(self.shared.image.clone(), self.shared.image.owners(), crash_at)
+        Crashing::over(
+            self.shared.image.clone(),
+            self.shared.image.owners(),
+            crash_at,
+        )
     }
 }
 
@@ -83,7 +96,9 @@ impl Shared {
     fn flush(&self, ticket: u64) -> Outcome {
         let state = &mut *self.lock();
         while state.durable <= ticket && !state.crashed {
-            let Some((number, lease, commit)) = state.queue.pop_front() else { break };
+            let Some((number, lease, commit)) = state.queue.pop_front() else {
+                break;
+            };
             if state.step() {
                 break;
             }
@@ -94,7 +109,11 @@ impl Shared {
             }
             state.durable = number + 1;
         }
-        if state.durable > ticket { Outcome::Ok } else { Outcome::Unknown }
+        if state.durable > ticket {
+            Outcome::Ok
+        } else {
+            Outcome::Unknown
+        }
     }
 }
 
@@ -111,7 +130,13 @@ impl State {
     }
 
     fn check(&self) -> Result<(), StoreError> {
-        if self.crashed { Err(StoreError::Poisoned { detail: "planned crash".to_owned() }) } else { Ok(()) }
+        if self.crashed {
+            Err(StoreError::Poisoned {
+                detail: "planned crash".to_owned(),
+            })
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -130,15 +155,24 @@ impl Store for Crashing {
         let fits = Limits::ENVELOPE.admit(&commit);
         let state = &mut *self.shared.lock();
         if state.crashed {
-            return Receipt::settled(Outcome::Unavailable { retry_after_ms: 1_000 });
+            return Receipt::settled(Outcome::Unavailable {
+                retry_after_ms: 1_000,
+            });
         }
-        if let Err(refusal) = state.accepted.accept(lease, commit.expect_lsn, commit.new_head(), fits) {
+        if let Err(refusal) =
+            state
+                .accepted
+                .accept(lease, commit.expect_lsn, commit.new_head(), fits)
+        {
             return Receipt::settled(refusal);
         }
         let ticket = state.next_ticket;
         state.next_ticket += 1;
         state.queue.push_back((ticket, lease.clone(), commit));
-        Receipt::pending(Ticket { shared: self.shared.clone(), ticket })
+        Receipt::pending(Ticket {
+            shared: self.shared.clone(),
+            ticket,
+        })
     }
 
     fn snapshot(&self, partition: PartitionId) -> Result<Box<dyn Snapshot>, StoreError> {
@@ -164,7 +198,10 @@ impl Store for Crashing {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { durable: true, ..self.shared.image.capabilities() }
+        Capabilities {
+            durable: true,
+            ..self.shared.image.capabilities()
+        }
     }
 
     fn approximate_bytes(&self) -> u64 {

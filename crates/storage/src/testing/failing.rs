@@ -37,7 +37,12 @@ pub struct Failing<S> {
 impl<S: Store> Failing<S> {
     /// Lets `writes` writes pass and fails the next.
     pub fn after(writes: u64, fault: Fault, inner: S) -> Failing<S> {
-        Failing { inner, fault, left: AtomicU64::new(writes), broken: AtomicBool::new(false) }
+        Failing {
+            inner,
+            fault,
+            left: AtomicU64::new(writes),
+            broken: AtomicBool::new(false),
+        }
     }
 
     /// Whether the failure has happened and was not healed.
@@ -63,8 +68,17 @@ impl<S: Store> Failing<S> {
 
     /// Counts a write; true if it is the one that fails.
     fn strikes(&self) -> bool {
-        let count = |left: u64| if left == u64::MAX { None } else { Some(left.wrapping_sub(1)) };
-        let strikes = self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, count) == Ok(0);
+        let count = |left: u64| {
+            if left == u64::MAX {
+                None
+            } else {
+                Some(left.wrapping_sub(1))
+            }
+        };
+        let strikes = self
+            .left
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, count)
+            == Ok(0);
         if strikes {
             self.broken.store(true, Ordering::SeqCst);
         }
@@ -73,7 +87,9 @@ impl<S: Store> Failing<S> {
 
     fn guard(&self) -> Result<(), StoreError> {
         if self.is_broken() || self.strikes() {
-            return Err(StoreError::Poisoned { detail: format!("planned failure: {:?}", self.fault) });
+            return Err(StoreError::Poisoned {
+                detail: format!("planned failure: {:?}", self.fault),
+            });
         }
         Ok(())
     }
@@ -86,7 +102,9 @@ impl<S: Store> Store for Failing<S> {
     }
 
     fn submit(&self, lease: &Lease, commit: Commit) -> Receipt {
-        let unavailable = Receipt::settled(Outcome::Unavailable { retry_after_ms: RETRY_MS });
+        let unavailable = Receipt::settled(Outcome::Unavailable {
+            retry_after_ms: RETRY_MS,
+        });
         if self.is_broken() {
             return unavailable;
         }
@@ -97,7 +115,9 @@ impl<S: Store> Store for Failing<S> {
             Fault::Refused => unavailable,
             Fault::Busy => {
                 self.heal();
-                Receipt::settled(Outcome::Busy { retry_after_ms: RETRY_MS })
+                Receipt::settled(Outcome::Busy {
+                    retry_after_ms: RETRY_MS,
+                })
             }
             Fault::Lost => Receipt::settled(Outcome::Unknown),
             Fault::Applied => Receipt::settled(match self.inner.submit(lease, commit).wait() {
@@ -138,19 +158,31 @@ mod tests {
     #[test]
     fn it_fails_at_the_chosen_write_and_stays_broken_until_healed() {
         for (fault, outcome, head) in [
-            (Fault::Refused, Outcome::Unavailable { retry_after_ms: RETRY_MS }, 1),
+            (
+                Fault::Refused,
+                Outcome::Unavailable {
+                    retry_after_ms: RETRY_MS,
+                },
+                1,
+            ),
             (Fault::Lost, Outcome::Unknown, 1),
             (Fault::Applied, Outcome::Unknown, 2),
         ] {
             let store = Failing::after(2, fault, MemoryStore::new());
             let partition = PartitionId(1);
             let lease = store.open(partition).unwrap();
-            let commit = |n| Commit { expect_lsn: n, new_lsn: n + 1, ..Commit::default() };
+            let commit = |n| Commit {
+                expect_lsn: n,
+                new_lsn: n + 1,
+                ..Commit::default()
+            };
             assert_eq!(store.submit(&lease, commit(0)).wait(), Outcome::Ok);
             assert_eq!(store.submit(&lease, commit(1)).wait(), outcome);
             assert_eq!(
                 store.submit(&lease, commit(1)).wait(),
-                Outcome::Unavailable { retry_after_ms: RETRY_MS },
+                Outcome::Unavailable {
+                    retry_after_ms: RETRY_MS
+                },
                 "{fault:?}"
             );
             assert!(store.open(partition).is_err() && store.sync().is_err());

@@ -8,7 +8,8 @@ use std::sync::{Mutex, PoisonError};
 use crate::error::StoreError;
 use crate::receipt::Receipt;
 use crate::store::{
-    Bytes, Capabilities, Commit, Direction, Head, KeyRange, Lease, Limits, PartitionId, Rows, Snapshot, Store,
+    Bytes, Capabilities, Commit, Direction, Head, KeyRange, Lease, Limits, PartitionId, Rows,
+    Snapshot, Store,
 };
 
 /// Runs two stores side by side. What only one of them can promise is not promised.
@@ -21,7 +22,11 @@ pub struct Mirrored<A, B> {
 impl<A: Store, B: Store> Mirrored<A, B> {
     /// Both must be in the same state.
     pub fn new(first: A, second: B) -> Mirrored<A, B> {
-        Mirrored { first, second, turn: Mutex::new(()) }
+        Mirrored {
+            first,
+            second,
+            turn: Mutex::new(()),
+        }
     }
 
     fn both<T: PartialEq + std::fmt::Debug>(
@@ -65,32 +70,51 @@ fn restore<T>((value, failure): (Option<T>, Failure)) -> Result<T, StoreError> {
     match (value, failure.0) {
         (Some(value), _) => Ok(value),
         (None, Some(error)) => Err(error),
-        (None, None) => Err(StoreError::Poisoned { detail: "neither a value nor an error".to_owned() }),
+        (None, None) => Err(StoreError::Poisoned {
+            detail: "neither a value nor an error".to_owned(),
+        }),
     }
 }
 
 impl<A: Store, B: Store> Store for Mirrored<A, B> {
     fn open(&self, partition: PartitionId) -> Result<Lease, StoreError> {
-        restore(self.both("open", |a| comparable(a.open(partition)), |b| comparable(b.open(partition))))
+        restore(self.both(
+            "open",
+            |a| comparable(a.open(partition)),
+            |b| comparable(b.open(partition)),
+        ))
     }
 
     fn submit(&self, lease: &Lease, commit: Commit) -> Receipt {
         let copy = commit.clone();
-        Receipt::settled(self.both("commit", |a| a.submit(lease, commit).wait(), |b| b.submit(lease, copy).wait()))
+        Receipt::settled(self.both(
+            "commit",
+            |a| a.submit(lease, commit).wait(),
+            |b| b.submit(lease, copy).wait(),
+        ))
     }
 
     fn snapshot(&self, partition: PartitionId) -> Result<Box<dyn Snapshot>, StoreError> {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        let (first, second) = (self.first.snapshot(partition), self.second.snapshot(partition));
+        let (first, second) = (
+            self.first.snapshot(partition),
+            self.second.snapshot(partition),
+        );
         let (Ok(first), Ok(second)) = (first, second) else {
-            return Err(StoreError::Poisoned { detail: "one of the two engines gives no snapshot".to_owned() });
+            return Err(StoreError::Poisoned {
+                detail: "one of the two engines gives no snapshot".to_owned(),
+            });
         };
         same("head", first.head(), second.head());
         Ok(Box::new(MirroredSnapshot { first, second }))
     }
 
     fn destroy(&self, partition: PartitionId) -> Result<(), StoreError> {
-        restore(self.both("destroy", |a| comparable(a.destroy(partition)), |b| comparable(b.destroy(partition))))
+        restore(self.both(
+            "destroy",
+            |a| comparable(a.destroy(partition)),
+            |b| comparable(b.destroy(partition)),
+        ))
     }
 
     fn sync(&self) -> Result<(), StoreError> {
@@ -123,14 +147,22 @@ struct MirroredSnapshot {
 
 impl Snapshot for MirroredSnapshot {
     fn get(&self, key: &[u8]) -> Result<Option<Bytes>, StoreError> {
-        restore(same("get", comparable(self.first.get(key)), comparable(self.second.get(key))))
+        restore(same(
+            "get",
+            comparable(self.first.get(key)),
+            comparable(self.second.get(key)),
+        ))
     }
 
     fn scan(&self, range: KeyRange<'_>, direction: Direction) -> Rows<'_> {
         let mut first = self.first.scan(range, direction);
         let mut second = self.second.scan(range, direction);
         Box::new(std::iter::from_fn(move || {
-            let next = same("scan", first.next().map(comparable), second.next().map(comparable));
+            let next = same(
+                "scan",
+                first.next().map(comparable),
+                second.next().map(comparable),
+            );
             next.map(restore)
         }))
     }
@@ -154,6 +186,14 @@ mod tests {
         let lease = first.open(partition).unwrap();
         second.open(partition).unwrap();
         let mirrored = Mirrored::new(first, second);
-        mirrored.submit(&lease, Commit { new_lsn: 1, ..Commit::default() }).wait();
+        mirrored
+            .submit(
+                &lease,
+                Commit {
+                    new_lsn: 1,
+                    ..Commit::default()
+                },
+            )
+            .wait();
     }
 }

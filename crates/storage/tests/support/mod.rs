@@ -22,22 +22,47 @@ pub fn token(n: u64) -> Token {
 
 /// The commit from `lsn - 1` to `lsn`, putting these.
 pub fn commit(lsn: Lsn, puts: &[(&[u8], &[u8])]) -> Commit {
-    let puts = puts.iter().map(|(key, value)| (key.to_vec(), value.to_vec())).collect();
-    Commit { expect_lsn: lsn - 1, new_lsn: lsn, token: token(lsn), puts, ..Commit::default() }
+    let puts = puts
+        .iter()
+        .map(|(key, value)| (key.to_vec(), value.to_vec()))
+        .collect();
+    Commit {
+        expect_lsn: lsn - 1,
+        new_lsn: lsn,
+        token: token(lsn),
+        puts,
+        ..Commit::default()
+    }
 }
 
 /// Everything in a range.
-pub fn rows(snapshot: &dyn Snapshot, range: (Bound<&[u8]>, Bound<&[u8]>), direction: Direction) -> Vec<Pair> {
-    snapshot.scan(range, direction).map(|row| row.map(|(key, value)| (key.to_vec(), value.to_vec())).unwrap()).collect()
+pub fn rows(
+    snapshot: &dyn Snapshot,
+    range: (Bound<&[u8]>, Bound<&[u8]>),
+    direction: Direction,
+) -> Vec<Pair> {
+    snapshot
+        .scan(range, direction)
+        .map(|row| {
+            row.map(|(key, value)| (key.to_vec(), value.to_vec()))
+                .unwrap()
+        })
+        .collect()
 }
 
 /// Everything in a partition.
 pub fn everything(store: &dyn Store, partition: PartitionId) -> Vec<Pair> {
-    rows(&*store.snapshot(partition).unwrap(), ALL, Direction::Forward)
+    rows(
+        &*store.snapshot(partition).unwrap(),
+        ALL,
+        Direction::Forward,
+    )
 }
 
 pub fn pairs(list: &[(&[u8], &[u8])]) -> Vec<Pair> {
-    list.iter().map(|(key, value)| (key.to_vec(), value.to_vec())).collect()
+    list.iter()
+        .map(|(key, value)| (key.to_vec(), value.to_vec()))
+        .collect()
 }
 
 /// A partition under one owner, counting up.
@@ -50,14 +75,28 @@ pub struct Owned<'a> {
 impl<'a> Owned<'a> {
     pub fn open(store: &'a dyn Store, partition: PartitionId) -> Owned<'a> {
         let lease = store.open(partition).unwrap();
-        Owned { store, lsn: lease.head().lsn, lease }
+        Owned {
+            store,
+            lsn: lease.head().lsn,
+            lease,
+        }
     }
 
     /// Fills in the numbers and commits.
     pub fn commit(&mut self, change: Commit) -> Outcome {
         let (expect_lsn, new_lsn) = (self.lsn, self.lsn + 1);
-        let outcome =
-            self.store.submit(&self.lease, Commit { expect_lsn, new_lsn, token: token(new_lsn), ..change }).wait();
+        let outcome = self
+            .store
+            .submit(
+                &self.lease,
+                Commit {
+                    expect_lsn,
+                    new_lsn,
+                    token: token(new_lsn),
+                    ..change
+                },
+            )
+            .wait();
         if outcome == Outcome::Ok {
             self.lsn = new_lsn;
         }

@@ -20,7 +20,11 @@ pub struct Recent {
 
 impl Default for Recent {
     fn default() -> Self {
-        Recent { spent: Box::new([0; SLOTS]), newest: 0, sum: 0 }
+        Recent {
+            spent: Box::new([0; SLOTS]),
+            newest: 0,
+            sum: 0,
+        }
     }
 }
 
@@ -32,7 +36,10 @@ impl Recent {
             return;
         }
         if slot.abs_diff(self.newest) >= slots {
-            *self = Recent { newest: slot, ..Recent::default() };
+            *self = Recent {
+                newest: slot,
+                ..Recent::default()
+            };
             return;
         }
         for gone in self.newest + 1..=slot {
@@ -75,7 +82,10 @@ impl Recent {
 
     /// Takes `of` of `all` parts out of it.
     pub fn part(&mut self, of: i64, all: i64) -> Recent {
-        let mut part = Recent { newest: self.newest, ..Recent::default() };
+        let mut part = Recent {
+            newest: self.newest,
+            ..Recent::default()
+        };
         for (own, taken) in self.spent.iter_mut().zip(part.spent.iter_mut()) {
             *taken = proportion(*own, of, all);
             *own -= *taken;

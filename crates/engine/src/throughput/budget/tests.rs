@@ -72,9 +72,14 @@ fn a_second_spent_late_does_not_lend_to_ten_that_follow_it() {
     }
     // Eleven seconds' budget was there within 9.001 s; 4,040 RU are what 10.1 s bring.
     assert_eq!(admitted, 4_040);
-    let wait = budget.admit(NOW + 10_000, None).expect_err("ten seconds have had their share");
+    let wait = budget
+        .admit(NOW + 10_000, None)
+        .expect_err("ten seconds have had their share");
     assert!(budget.clone().admit(NOW + 10_000 + wait - 1, None).is_err());
-    assert!(budget.admit(NOW + 10_000 + wait, None).is_ok(), "the wait is {wait}");
+    assert!(
+        budget.admit(NOW + 10_000 + wait, None).is_ok(),
+        "the wait is {wait}"
+    );
 }
 
 #[test]
@@ -83,7 +88,11 @@ fn a_rate_that_changes_keeps_what_was_spent() {
     budget.take(NOW, ru(300), None);
     assert_eq!(budget.set_rate(NOW, 1_000_000).sum(), 0);
     assert_eq!(drain(&mut budget, NOW, ru(10), None).0, 70);
-    assert_eq!(budget.set_rate(NOW, 400_000).sum(), 600_000, "what was spent lately under what it lost");
+    assert_eq!(
+        budget.set_rate(NOW, 400_000).sum(),
+        600_000,
+        "what was spent lately under what it lost"
+    );
     assert_eq!(drain(&mut budget, NOW, ru(10), None), (0, 2_000));
     assert_eq!(budget.rate(), 400_000);
 }
@@ -95,13 +104,21 @@ fn a_clock_that_is_set_back_or_leaps_harms_nothing() {
     assert_eq!(budget.admit(NOW - 3_600_000, None), Err(1_000));
     assert_eq!(drain(&mut budget, NOW - 3_599_000, ru(10), None).0, 40);
     assert_eq!(drain(&mut budget, NOW + 3_600_000, ru(10), None).0, 40);
-    assert_eq!(budget.admit(NOW + 3_599_999, None), Err(1_001), "one that comes late is not a clock set back");
+    assert_eq!(
+        budget.admit(NOW + 3_599_999, None),
+        Err(1_001),
+        "one that comes late is not a clock set back"
+    );
 }
 
 #[test]
 fn burst_capacity_keeps_five_minutes_and_spends_them_at_three_thousand() {
     let mut budget = Budget::new(400_000, true);
-    assert_eq!(drain(&mut budget, NOW, ru(10), None).0, 40, "nothing is kept yet");
+    assert_eq!(
+        drain(&mut budget, NOW, ru(10), None).0,
+        40,
+        "nothing is kept yet"
+    );
     assert_eq!(budget.admit(NOW + 1_000, None), Ok(()));
     assert_eq!(budget.banked(), 0);
     // The second at which it begins is its own; nine were not used.
@@ -147,17 +164,49 @@ fn what_is_split_adds_up_and_what_is_merged_again_is_what_it_was() {
     whole.advance(NOW + 5_000);
     whole.take(NOW + 5_000, Charge(123_457), HIGH);
     let amounts = |budget: &Budget| {
-        let Spending { spent, bank, from_bank, high, high_expected, recent } = &budget.spending;
-        [*spent, *bank, *from_bank, *high, *high_expected, recent.sum()]
+        let Spending {
+            spent,
+            bank,
+            from_bank,
+            high,
+            high_expected,
+            recent,
+        } = &budget.spending;
+        [
+            *spent,
+            *bank,
+            *from_bank,
+            *high,
+            *high_expected,
+            recent.sum(),
+        ]
     };
     let before = amounts(&whole);
-    assert_eq!(before, [1_000_000, 4_999_000 - 234_570, 234_570, 1_234_570, 0, 1_235_570]);
+    assert_eq!(
+        before,
+        [
+            1_000_000,
+            4_999_000 - 234_570,
+            234_570,
+            1_234_570,
+            0,
+            1_235_570
+        ]
+    );
     let parts = whole.clone().split(&[333_334, 333_333, 333_333]);
     let mut sums = [0; 6];
     for part in &parts {
-        sums.iter_mut().zip(amounts(part)).for_each(|(sum, amount)| *sum += amount);
+        sums.iter_mut()
+            .zip(amounts(part))
+            .for_each(|(sum, amount)| *sum += amount);
         // A third each, to the thousandths that are left over.
-        assert!(amounts(part).iter().zip(before).all(|(part, all)| (part - all / 3).abs() < 5_000), "{parts:?}");
+        assert!(
+            amounts(part)
+                .iter()
+                .zip(before)
+                .all(|(part, all)| (part - all / 3).abs() < 5_000),
+            "{parts:?}"
+        );
     }
     assert_eq!(sums, before);
     let again = parts.into_iter().reduce(|mut one, other| {
@@ -165,7 +214,10 @@ fn what_is_split_adds_up_and_what_is_merged_again_is_what_it_was() {
         one
     });
     let again = again.expect("three parts");
-    assert_eq!((amounts(&again), again.rate, again.began), (before, whole.rate, whole.began));
+    assert_eq!(
+        (amounts(&again), again.rate, again.began),
+        (before, whole.rate, whole.began)
+    );
 }
 
 #[test]
@@ -183,10 +235,18 @@ fn an_overdraft_stays_with_the_budget_that_made_it() {
     let mut budget = budget(1_000);
     budget.take(NOW, ru(50_000), None);
     let lately = budget.set_rate(NOW, 750_000);
-    assert_eq!(lately.sum(), 10_100_000 / 4, "a quarter of what ten seconds bring at most");
+    assert_eq!(
+        lately.sum(),
+        10_100_000 / 4,
+        "a quarter of what ten seconds bring at most"
+    );
     let mut other = Budget::new(250_000, false);
     other.remember(lately);
-    assert_eq!(other.admit(NOW, None), Err(10_100), "they have had their ten seconds");
+    assert_eq!(
+        other.admit(NOW, None),
+        Err(10_100),
+        "they have had their ten seconds"
+    );
     // 50,000 RU at 750 a second.
     assert_eq!(budget.admit(NOW, None), Err(66_000));
 }
