@@ -11,6 +11,7 @@ pub mod meter;
 pub mod partition_key;
 pub mod patch;
 pub mod rid;
+pub mod sync;
 pub mod work;
 pub mod world;
 
