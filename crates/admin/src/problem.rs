@@ -51,7 +51,7 @@ impl Problem {
 
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
-        let mut problem = Problem::new(error.status(), error.kind().code(), error.told());
+        let mut problem = Problem::new(error.status(), error.kind().code(), error.message());
         problem.cause = error.cause_chain();
         problem
     }

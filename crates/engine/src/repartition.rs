@@ -326,7 +326,7 @@ impl Engine {
     fn fail(&self, operation: &Operation, moving: &Moving, error: &Error) {
         let cause = error.cause_chain();
         let cause = if cause.is_empty() {
-            error.told().to_owned()
+            error.message().to_owned()
         } else {
             cause
         };

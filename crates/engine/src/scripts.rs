@@ -430,8 +430,8 @@ impl Host for Room<'_, '_> {
     fn call(&mut self, call: HostCall) -> std::result::Result<HostReply, HostFailure> {
         self.answer(call).map_err(|error| HostFailure {
             number: error.status(),
-            message: error.told().to_owned(),
-            body: error.told().to_owned(),
+            message: error.message().to_owned(),
+            body: error.message().to_owned(),
         })
     }
 }

@@ -306,7 +306,7 @@ fn a_batch_as_a_whole_is_refused_for_its_count_its_key_and_its_session() {
     };
     for mode in [in_p(), bulk(Some(0))] {
         assert_eq!(
-            refused(room.batch(&mode, Vec::new())).told(),
+            refused(room.batch(&mode, Vec::new())).message(),
             "Batch request has no operations."
         );
         let many = (0..=limits::BATCH_OPERATIONS)
@@ -314,7 +314,7 @@ fn a_batch_as_a_whole_is_refused_for_its_count_its_key_and_its_session() {
             .collect();
         let told = refused(room.batch(&mode, many));
         assert_eq!(
-            told.told(),
+            told.message(),
             "Batch request has more operations than what is supported."
         );
     }

@@ -33,7 +33,12 @@ use support::*;
 type Answer = (String, Option<Charge>);
 
 fn failure(error: &Error) -> String {
-    format!("{}/{} {}", error.status(), error.sub_status(), error.told())
+    format!(
+        "{}/{} {}",
+        error.status(),
+        error.sub_status(),
+        error.message()
+    )
 }
 
 fn answer<T>(outcome: Outcome<T>, show: impl FnOnce(T) -> String) -> Answer {

@@ -294,7 +294,7 @@ fn a_shortened_continuation_whose_item_changed_says_so() {
         .result
         .expect_err("refused");
     assert!(
-        refused.told().contains("Start the query again"),
+        refused.message().contains("Start the query again"),
         "{refused}"
     );
 }
@@ -316,7 +316,7 @@ fn damaged_and_foreign_continuations_are_refused() {
             .result
             .expect_err(token);
         assert_eq!(error.status(), 400, "{token}: {error}");
-        assert!(error.told().contains("continuation"), "{token}: {error}");
+        assert!(error.message().contains("continuation"), "{token}: {error}");
     };
     for wrong in [
         "",

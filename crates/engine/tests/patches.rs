@@ -62,7 +62,7 @@ impl Room {
         let error = self.patch(body).expect_err(body);
         assert_eq!(error.kind(), kind, "{body}: {error}");
         assert_eq!(self.read(), before, "{body}");
-        error.told().to_owned()
+        error.message().to_owned()
     }
 }
 

@@ -504,7 +504,7 @@ fn check_query(
         }
         (Err(_), Err(_)) => {}
         (Ok(_), Err(error)) => {
-            let not_indexed = error.told().contains("does not have a corresponding");
+            let not_indexed = error.message().contains("does not have a corresponding");
             prop_assert!(!order.is_empty() && not_indexed, "{:?}: {}", asked, error);
         }
         (Err(error), Ok(_)) => prop_assert!(false, "{:?} should fail: {}", asked, error),

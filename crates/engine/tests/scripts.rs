@@ -149,7 +149,7 @@ fn a_procedure_that_fails_leaves_nothing() {
         let outcome = procedure(&bench.engine, &container, MOVES, &format!(r#"["{how}"]"#));
         let error = outcome.result.expect_err("it fails");
         assert_eq!(error.status(), 400, "{error}");
-        assert!(error.told().contains(says), "{error}");
+        assert!(error.message().contains(says), "{error}");
         assert!(outcome.charge.0 > 0, "what was done is charged");
         assert_eq!(n_of(&bench.engine, &container, "a"), Some(1));
         assert_eq!(n_of(&bench.engine, &container, "c"), None);
@@ -169,7 +169,7 @@ fn a_procedure_stays_within_its_logical_partition() {
         .result
         .expect_err("another key");
     assert!(
-        error.status() == 400 && error.told().contains("partition key"),
+        error.status() == 400 && error.message().contains("partition key"),
         "{error}"
     );
     assert_eq!(count(&bench.engine, &container), "3");
@@ -381,7 +381,10 @@ fn a_trigger_that_fails_takes_the_write_along() {
         )
         .expect_err(says);
         assert_eq!(error.status(), 400, "{error}");
-        assert!(error.told().contains(says), "{error} does not say {says}");
+        assert!(
+            error.message().contains(says),
+            "{error} does not say {says}"
+        );
         assert_eq!(n_of(engine, &container, "t"), None, "{says}");
         assert_eq!(n_of(engine, &container, "a"), Some(1), "{says}");
         assert_eq!(lsns(engine, &container), before, "{says}");
@@ -415,7 +418,7 @@ fn functions_serve_in_every_part_of_a_query() {
     assert_eq!(found, ["200", "4"]);
     let error = ask("SELECT VALUE udf.fails(c.n) FROM c").expect_err("it throws");
     assert!(
-        error.status() == 400 && error.told().contains("not me"),
+        error.status() == 400 && error.message().contains("not me"),
         "{error}"
     );
     assert_eq!(
@@ -518,7 +521,7 @@ fn a_function_that_does_not_compile_fails_only_the_queries_that_name_it() {
         (400, 65535),
         "{error}"
     );
-    assert!(error.told().contains("SyntaxError"), "{error}");
+    assert!(error.message().contains("SyntaxError"), "{error}");
     // In one query, the broken one takes the other along.
     ask("SELECT VALUE [udf.twice(c.n), udf.broken(c.n)] FROM c").expect_err("it does not compile");
 }
@@ -564,7 +567,7 @@ fn a_trigger_of_a_delete_reads_the_item() {
         };
         let kept = delete("b").expect_err("the trigger throws");
         assert!(
-            kept.status() == 400 && kept.told().contains("not 2"),
+            kept.status() == 400 && kept.message().contains("not 2"),
             "{kept}"
         );
         delete("a").expect("the trigger lets it go");

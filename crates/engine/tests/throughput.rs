@@ -75,9 +75,9 @@ fn is_throttled<T>(outcome: &Outcome<T>) -> bool {
             error.retry_after_ms()
         );
         assert!(
-            error.told().starts_with("Request rate is large."),
+            error.message().starts_with("Request rate is large."),
             "{}",
-            error.told()
+            error.message()
         );
         assert_eq!(outcome.charge.to_string(), "0.38");
     }

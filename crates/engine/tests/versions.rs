@@ -418,7 +418,7 @@ fn it_starts_from_now_or_a_continuation_and_only_where_versions_are_kept() {
             .result
             .expect_err("refused");
         assert_eq!(error.kind(), Kind::BadRequest);
-        error.told().to_owned()
+        error.message().to_owned()
     };
     for start in [
         FeedStart::Beginning,
@@ -459,7 +459,7 @@ fn what_is_older_than_the_retention_is_refused_before_and_after_it_is_removed() 
             .result
             .expect_err("too old");
         assert_eq!(error.kind(), Kind::BadRequest);
-        assert!(error.told().contains("retention"), "{error}");
+        assert!(error.message().contains("retention"), "{error}");
         assert_eq!(
             changes(engine, &container, &range(0), quiet, 1).len(),
             1,
@@ -498,7 +498,7 @@ fn a_gap_in_the_versions_is_never_read_over() {
     let start = now(engine, &container)[0];
     let late = |after: u64| {
         let result = page(engine, &container, &range(0), FeedStart::Lsn(after), 10).result;
-        result.is_err_and(|error| error.told().contains("retention"))
+        result.is_err_and(|error| error.message().contains("retention"))
     };
     assert!(late(start - 2), "the version before was not kept");
     create(engine, &container, r#"{"id":"b","pk":"p"}"#);

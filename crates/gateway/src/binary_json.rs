@@ -510,9 +510,9 @@ mod tests {
         ] {
             let error = to_text(&bytes(hex)).expect_err(hex);
             assert!(
-                error.status() == 400 && error.told().contains(part),
+                error.status() == 400 && error.message().contains(part),
                 "{hex}: {}",
-                error.told()
+                error.message()
             );
         }
     }
@@ -520,7 +520,12 @@ mod tests {
     #[test]
     fn deep_and_repeating_bodies_end() {
         let deep: Vec<u8> = [0x80].into_iter().chain([0xE1; 100_000]).collect();
-        assert!(to_text(&deep).expect_err("deep").told().contains("deeply"));
+        assert!(
+            to_text(&deep)
+                .expect_err("deep")
+                .message()
+                .contains("deeply")
+        );
         // One long text, named by each of many elements.
         let long = 60_000usize;
         let mut many = vec![0x80, 0xE4, 0, 0, 0, 0, 0xC1, 0x60, 0xEA];
@@ -531,7 +536,7 @@ mod tests {
         assert!(
             to_text(&many)
                 .expect_err("long")
-                .told()
+                .message()
                 .contains("too long")
         );
     }

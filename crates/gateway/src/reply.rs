@@ -291,7 +291,7 @@ pub(crate) fn base64(text: &str) -> String {
 /// what its back end said; queries and scripts bring that list themselves. Refusals of credentials are the gateway's
 /// own sentences.
 fn error_body(error: &Error, activity: &str) -> Bytes {
-    let told = error.told();
+    let told = error.message();
     let message = match error.status() {
         401 => format!("{told}\r\nActivityId: {activity}"),
         _ if told.starts_with("{\"errors\":") || told.starts_with("{\"Errors\":") => {

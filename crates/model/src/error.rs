@@ -130,7 +130,7 @@ kinds! {
 pub struct Error {
     kind: Kind,
     sub_status: Option<u32>,
-    told: String,
+    message: String,
     detail: Option<String>,
     retry_after_ms: Option<u64>,
     cause: Option<Box<dyn std::error::Error + Send + Sync>>,
@@ -141,11 +141,11 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
     /// An error with the sentence that the client reads.
-    pub fn new(kind: Kind, told: impl Into<String>) -> Self {
+    pub fn new(kind: Kind, message: impl Into<String>) -> Self {
         Error {
             kind,
             sub_status: None,
-            told: told.into(),
+            message: message.into(),
             detail: None,
             retry_after_ms: None,
             cause: None,
@@ -153,8 +153,8 @@ impl Error {
     }
 
     /// A plain 400.
-    pub fn bad(told: impl Into<String>) -> Self {
-        Self::new(Kind::BadRequest, told)
+    pub fn bad(message: impl Into<String>) -> Self {
+        Self::new(Kind::BadRequest, message)
     }
 
     /// A field or option that the server understands but does not offer; refused by name.
@@ -221,9 +221,9 @@ impl Error {
 
     /// A request beyond the budget, in the service's words.
     pub fn request_rate_is_large(retry_after_ms: u64) -> Self {
-        let told = "Request rate is large. More Request Units may be needed, so no changes were made. Please retry this \
+        let message = "Request rate is large. More Request Units may be needed, so no changes were made. Please retry this \
                     request later. Learn more: http://aka.ms/cosmosdb-error-429";
-        Self::new(Kind::Throttled, told).with_retry_after_ms(retry_after_ms)
+        Self::new(Kind::Throttled, message).with_retry_after_ms(retry_after_ms)
     }
 
     /// A partition key that does not fit, in the service's words.
@@ -285,8 +285,8 @@ impl Error {
     }
 
     /// The sentence for the client.
-    pub fn told(&self) -> &str {
-        &self.told
+    pub fn message(&self) -> &str {
+        &self.message
     }
 
     /// `additionalErrorInfo`, if there is any.
@@ -316,7 +316,13 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{} {}", self.status(), self.sub_status(), self.told)
+        write!(
+            f,
+            "{}/{} {}",
+            self.status(),
+            self.sub_status(),
+            self.message
+        )
     }
 }
 

@@ -335,9 +335,9 @@ fn what_cannot_be_done_is_refused_with_the_number_of_the_operation() {
         let error = patched(&object(before), operations).expect_err(operations);
         assert_eq!(error.status(), 400);
         assert!(
-            error.told().contains(told),
+            error.message().contains(told),
             "{operations} on {before}: {}",
-            error.told()
+            error.message()
         );
     }
 }
@@ -368,7 +368,7 @@ fn what_is_no_patch_is_refused() {
     ] {
         let error = Patch::read(&json(body)).expect_err(body);
         assert_eq!(
-            error.told(),
+            error.message(),
             "Invalid patch request: check syntax of patch specification.",
             "{body}"
         );
@@ -376,7 +376,7 @@ fn what_is_no_patch_is_refused() {
     let eleven = format!("[{}]", [r#"{"op":"remove","path":"/a"}"#; 11].join(","));
     let error = Patch::read(&json(&eleven)).expect_err("too many");
     assert_eq!(
-        error.told(),
+        error.message(),
         "The number of patch operations cannot exceed '10'."
     );
 }

@@ -51,7 +51,7 @@ pub(crate) fn open_engine(
     let engine = Engine::open(store, options, world).map_err(|error| {
         let cause = error.cause_chain();
         let cause = if cause.is_empty() {
-            error.told().to_owned()
+            error.message().to_owned()
         } else {
             cause
         };

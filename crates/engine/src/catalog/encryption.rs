@@ -333,7 +333,7 @@ mod tests {
             let error = policy(version, &paths)
                 .map(|p| p.is_some())
                 .expect_err(named);
-            assert!(error.told().contains(named), "{error}");
+            assert!(error.message().contains(named), "{error}");
         }
     }
 

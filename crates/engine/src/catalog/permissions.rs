@@ -176,7 +176,7 @@ mod tests {
         ] {
             let error = check(&format!(r#"{{"id":"p",{members}}}"#)).expect_err(members);
             assert_eq!(error.status(), 400);
-            assert!(error.told().contains(named), "{error}");
+            assert!(error.message().contains(named), "{error}");
         }
     }
 }

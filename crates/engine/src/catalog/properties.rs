@@ -125,7 +125,7 @@ mod tests {
         let shown = object! { "c" => 1 };
         check("thing", &body, TABLE, Some(&shown))
             .err()
-            .map(|error| error.told().to_owned())
+            .map(|error| error.message().to_owned())
     }
 
     #[test]

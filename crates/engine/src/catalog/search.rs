@@ -573,7 +573,10 @@ mod tests {
             ),
         ] {
             let error = settings(&members).expect_err(&members);
-            assert!(error.told().contains(words), "{error} should say {words}");
+            assert!(
+                error.message().contains(words),
+                "{error} should say {words}"
+            );
         }
     }
 
@@ -603,7 +606,7 @@ mod tests {
                 .expect("settings")
                 .check_replaces(&old)
                 .expect_err("changed");
-            assert!(error.told().contains(words), "{error}");
+            assert!(error.message().contains(words), "{error}");
         }
         assert!(
             settings(r#""defaultTtl":5"#)

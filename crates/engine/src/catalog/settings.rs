@@ -410,7 +410,7 @@ mod tests {
             ),
         ] {
             let error = settings(&format!(r#"{{"id":"c",{member}}}"#)).expect_err(member);
-            assert!(error.told().contains(named), "{error}");
+            assert!(error.message().contains(named), "{error}");
         }
     }
 

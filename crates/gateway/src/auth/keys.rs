@@ -311,7 +311,7 @@ mod tests {
         assert_eq!((error.status(), error.sub_status()), (401, 0));
         assert!(
             error
-                .told()
+                .message()
                 .contains(r"'get\ndbs\ndbs/blog\nthu, 27 apr 2017 00:51:12 gmt\n\n'"),
             "{error}"
         );

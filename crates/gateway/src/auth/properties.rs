@@ -556,7 +556,7 @@ fn without_a_directory_its_identities_are_refused_by_name() {
         .identify("type=aad&ver=1.0&sig=a.b.c", None)
         .expect_err("there is no directory");
     assert_eq!((refused.status(), refused.sub_status()), (401, 5002));
-    assert!(refused.told().contains("--entra"), "{refused}");
+    assert!(refused.message().contains("--entra"), "{refused}");
 }
 
 #[test]

@@ -19,7 +19,7 @@ fn ask(pairs: &[(&str, &str)]) -> Result<Ask> {
 fn refused(pairs: &[(&str, &str)]) -> String {
     let error = ask(pairs).expect_err("it is refused");
     assert_eq!(error.status(), 400);
-    error.told().to_owned()
+    error.message().to_owned()
 }
 
 #[test]
@@ -229,7 +229,7 @@ fn throughput_follows_the_steps_of_the_service() {
     assert_eq!(autoscale(rising).expect("it parses"), Some(risen));
     let too_low = autoscale(r#"{"maxThroughput":-200}"#).expect_err("it is too low");
     let told = "Requested throughput -200 is less than required minimum throughput 1000";
-    assert!(too_low.told().contains(told), "{too_low}");
+    assert!(too_low.message().contains(told), "{too_low}");
     for bad in [
         r#"{"maxThroughput":1500}"#,
         "{}",

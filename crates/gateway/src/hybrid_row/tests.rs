@@ -95,7 +95,7 @@ fn read_answers(stream: &Bytes) -> Read<Vec<Seen>> {
 fn refusal(stream: &[u8]) -> String {
     let error = read_operations(&Bytes::copy_from_slice(stream)).expect_err("it is refused");
     assert_eq!(error.status(), 400);
-    error.told().to_owned()
+    error.message().to_owned()
 }
 
 /// A create, byte by byte from the description of the form.

@@ -256,7 +256,7 @@ impl<'a> Entry<'a> {
                 name(format!(r#","retryAfterMilliseconds":{milliseconds}"#));
             }
             name(r#","message":"#.to_owned());
-            write_string(error.told(), out);
+            write_string(error.message(), out);
         }
         if let Some(etag) = self.etag {
             out.extend_from_slice(br#","eTag":"#);

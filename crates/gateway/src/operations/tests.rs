@@ -124,7 +124,7 @@ fn unknown_methods_are_405_and_what_is_not_offered_400() {
     assert_eq!(error.status(), 400);
     assert!(
         error
-            .told()
+            .message()
             .starts_with("Being in two places is not supported")
     );
 }
