@@ -8,7 +8,7 @@ use crate::engine::Room;
 use crate::items::{CREATE_BYTES, READ_BYTES, READ_ITEMS, item};
 use crate::report::Slice;
 use orrery_storage::{
-    Capabilities, Commit, Lease, LocalOptions, LocalStore, MemoryStore, Outcome, PartitionId,
+    Capabilities, Commit, CommitOutcome, Lease, LocalOptions, LocalStore, MemoryStore, PartitionId,
     Receipt, Snapshot, Store, StoreError,
 };
 use std::collections::VecDeque;
@@ -199,8 +199,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn settled(outcome: Outcome) -> std::result::Result<(), String> {
-    if outcome == Outcome::Ok {
+fn settled(outcome: CommitOutcome) -> std::result::Result<(), String> {
+    if outcome == CommitOutcome::Ok {
         Ok(())
     } else {
         Err(format!("a commit of the bare store ended in {outcome:?}"))

@@ -79,10 +79,10 @@ impl Engine {
                 continue_on_error,
             } => {
                 let partition = range.map(|id| container.partition_by_id(id)).transpose()?;
-                let (range, key, room, written) = (
+                let (range, key, budget, written) = (
                     partition.as_ref().map(|p| p.id),
                     key.as_ref(),
-                    Room::default(),
+                    ResponseBudget::default(),
                     None,
                 );
                 let bulk = Bulk {
@@ -91,7 +91,7 @@ impl Engine {
                     range,
                     key,
                     options,
-                    room,
+                    budget,
                     written,
                 };
                 let parts = bulk.carry_out(operations, *continue_on_error);
@@ -225,7 +225,7 @@ fn run_all(
 ) -> (Vec<Done>, bool) {
     let count = operations.len();
     let mut done: Vec<Done> = Vec::with_capacity(count);
-    let mut room = Room::default();
+    let mut budget = ResponseBudget::default();
     let mut fits = true;
     let mut failed = None;
     for operation in operations {
@@ -235,7 +235,7 @@ fn run_all(
                 carry_out(transaction, base, &checked)
             });
         let steps = std::mem::take(&mut transaction.work);
-        fits &= result.as_ref().map_or(true, |reply| room.take(reply));
+        fits &= result.as_ref().map_or(true, |reply| budget.take(reply));
         let broke = result.is_err();
         done.push((result, steps));
         if broke {
@@ -276,7 +276,7 @@ struct Bulk<'a> {
     range: Option<u32>,
     key: Option<&'a PartitionKey>,
     options: ReadOptions<'a>,
-    room: Room,
+    budget: ResponseBudget,
     /// Where it wrote last: the range id and the LSN.
     written: Option<(u32, u64)>,
 }
@@ -365,7 +365,7 @@ impl Bulk<'_> {
         let done = carry_out(&mut transaction, &mut Base::Durable, checked);
         *steps = std::mem::take(&mut transaction.work);
         let reply = done?;
-        if !self.room.take(&reply) {
+        if !self.budget.take(&reply) {
             return Err(too_large());
         }
         Ok((None, reply, partition.position(lsn, None)))
@@ -389,7 +389,7 @@ impl Bulk<'_> {
         *steps = std::mem::take(&mut transaction.work);
         let reply = done?;
         // Its client will send it again if the answer does not fit, so it must not have happened then.
-        if !self.room.take(&reply) {
+        if !self.budget.take(&reply) {
             return Err(too_large());
         }
         let ordered = transaction.commit(&mut writer, None)?;
@@ -505,14 +505,14 @@ fn carry_out(
     }
 }
 
-/// How much of the answer is taken.
+/// The bytes of a batch response that are used so far.
 #[derive(Default)]
-struct Room {
+struct ResponseBudget {
     bytes: usize,
 }
 
-impl Room {
-    /// Takes room for a reply if there is enough.
+impl ResponseBudget {
+    /// Counts the bytes of a reply if they fit; returns true if they do.
     fn take(&mut self, reply: &BatchReply) -> bool {
         let item = match reply {
             BatchReply::Read(ReadReply::Item { body, .. }) => Some(body),

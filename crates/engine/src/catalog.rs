@@ -44,7 +44,7 @@ use orrery_model::json::parse;
 use orrery_model::partition_key::EpkRange;
 use orrery_model::world::World;
 use orrery_model::{Error, Json, Object, Result, Rid, limits};
-use orrery_storage::{Direction, Outcome, PartitionId, Store};
+use orrery_storage::{CommitOutcome, Direction, PartitionId, Store};
 use ranges::{Lineage, RANGE};
 use records::{Kind, Record};
 use std::collections::HashMap;
@@ -69,7 +69,7 @@ pub struct Catalog {
     snapshotting: Mutex<()>,
     state: RwLock<State>,
     /// Homes of deleted containers' partitions that are still to be destroyed.
-    doomed: Mutex<Vec<u64>>,
+    orphans: Mutex<Vec<u64>>,
 }
 
 #[derive(Default)]
@@ -92,7 +92,7 @@ struct Batch {
 const ROWS_DESTROYED_A_COMMIT: usize = 2_000;
 
 const RECORD: u8 = 0x20;
-const DOOMED: u8 = 0x21;
+const ORPHAN: u8 = 0x21;
 
 impl Catalog {
     /// Reads the catalog of a store; an empty store has an empty one.
@@ -110,13 +110,13 @@ impl Catalog {
         let snapshot = catalog.home.snapshot()?;
         let rows = catalog.rows()?;
         catalog.fill(rows.iter().map(|(key, value)| (&key[..], &value[..])))?;
-        let mut doomed = Vec::new();
+        let mut orphans = Vec::new();
         for row in scan(
             snapshot.as_ref(),
-            &crate::keys::tagged(DOOMED),
+            &crate::keys::tagged(ORPHAN),
             Direction::Forward,
         ) {
-            doomed.extend(row?.0.get(1..).and_then(crate::keys::number));
+            orphans.extend(row?.0.get(1..).and_then(crate::keys::number));
         }
         drop(snapshot);
         let kept = catalog.last_kept_home()?;
@@ -126,12 +126,12 @@ impl Catalog {
                 .state
                 .write()
                 .unwrap_or_else(PoisonError::into_inner);
-            state.last_home = doomed
+            state.last_home = orphans
                 .iter()
                 .copied()
                 .fold(state.last_home.max(kept), u64::max);
         }
-        catalog.doom(doomed);
+        catalog.queue_orphans(orphans);
         Ok(catalog)
     }
 
@@ -155,7 +155,7 @@ impl Catalog {
             writing: Mutex::new(()),
             snapshotting: Mutex::new(()),
             state: RwLock::default(),
-            doomed: Mutex::default(),
+            orphans: Mutex::default(),
         }
     }
 
@@ -277,7 +277,7 @@ impl Catalog {
         let Some(error) = outcome_error(&outcome) else {
             return Ok(());
         };
-        if matches!(outcome, Outcome::Fenced | Outcome::Unknown)
+        if matches!(outcome, CommitOutcome::Fenced | CommitOutcome::Unknown)
             && self.home.took_place(lsn, token)?
         {
             return Ok(());
@@ -295,8 +295,8 @@ impl Catalog {
     }
 
     /// Remembers partitions that no container has any more.
-    fn doom(&self, homes: Vec<u64>) {
-        self.doomed
+    fn queue_orphans(&self, homes: Vec<u64>) {
+        self.orphans
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .extend(homes);
@@ -330,10 +330,10 @@ impl Catalog {
     /// Destroys one partition that no container has any more; whether there was one.
     ///
     /// # Errors
-    /// What the store reports; the partition stays doomed.
-    pub fn destroy_one_doomed(&self) -> Result<bool> {
+    /// What the store reports; the partition stays an orphan.
+    pub fn destroy_one_orphan(&self) -> Result<bool> {
         let Some(home) = self
-            .doomed
+            .orphans
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .pop()
@@ -348,12 +348,12 @@ impl Catalog {
         });
         let forgotten = destroyed.and_then(|()| {
             self.commit(Batch {
-                deletes: vec![doomed_key(home)],
+                deletes: vec![orphan_key(home)],
                 ..Batch::default()
             })
         });
         if forgotten.is_err() {
-            self.doom(vec![home]);
+            self.queue_orphans(vec![home]);
         }
         forgotten.map(|()| true)
     }
@@ -435,13 +435,13 @@ impl Batch {
         self.deletes.push(records::key(kind, rid));
     }
 
-    fn doom(&mut self, home: PartitionId) {
-        self.puts.push((doomed_key(home.0), Vec::new()));
+    fn mark_orphan(&mut self, home: PartitionId) {
+        self.puts.push((orphan_key(home.0), Vec::new()));
     }
 }
 
-fn doomed_key(home: u64) -> Vec<u8> {
-    [&[DOOMED][..], &home.to_be_bytes()].concat()
+fn orphan_key(home: u64) -> Vec<u8> {
+    [&[ORPHAN][..], &home.to_be_bytes()].concat()
 }
 
 /// The id of a database, container or script, checked.

@@ -19,7 +19,7 @@ impl Engine {
     /// # Errors
     /// What the store reports; the rest is tried again next time.
     pub fn destroy_deleted(&self) -> Result<()> {
-        while self.catalog().destroy_one_doomed()? {}
+        while self.catalog().destroy_one_orphan()? {}
         Ok(())
     }
 

@@ -30,7 +30,7 @@ use bytes::Bytes;
 use orrery_model::partition_key::EpkRange;
 use orrery_model::{Error, Kind, Result};
 use orrery_storage::{
-    Direction, Outcome, PartitionId, Receipt, Snapshot, Store, StoreError, Token,
+    CommitOutcome, Direction, PartitionId, Receipt, Snapshot, Store, StoreError, Token,
 };
 use std::ops::Bound;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -396,25 +396,25 @@ pub fn settled(partition: &Partition, ordered: Ordered) -> Result<()> {
 }
 
 /// What a commit's outcome means for the client that waits for it. `None`: it is durable.
-pub fn outcome_error(outcome: &Outcome) -> Option<Error> {
+pub fn outcome_error(outcome: &CommitOutcome) -> Option<Error> {
     match outcome {
-        Outcome::Ok => None,
-        Outcome::TooLarge => Some(Error::new(
+        CommitOutcome::Ok => None,
+        CommitOutcome::TooLarge => Some(Error::new(
             Kind::RequestEntityTooLarge,
             "The request changes more than one transaction may hold. Split it into smaller ones.",
         )),
-        Outcome::Fenced | Outcome::Unknown => {
+        CommitOutcome::Fenced | CommitOutcome::Unknown => {
             Some(Error::internal("the outcome of a commit is not known"))
         }
         // Clients come back to a server that is busy, and keep away from one that is unavailable.
-        Outcome::Busy { retry_after_ms } => Some(
+        CommitOutcome::Busy { retry_after_ms } => Some(
             Error::new(
                 Kind::Throttled,
                 "Too many writes wait to become durable. Retry later.",
             )
             .with_retry_after_ms(*retry_after_ms),
         ),
-        Outcome::Unavailable { retry_after_ms } => Some(
+        CommitOutcome::Unavailable { retry_after_ms } => Some(
             Error::new(Kind::Unavailable, "The store cannot take writes now.")
                 .with_retry_after_ms(*retry_after_ms),
         ),

@@ -4,7 +4,7 @@ use crate::batch::work_of;
 use crate::partition::{Ordered, Partition, outcome_error};
 use crate::request::{BatchAnswer, BatchReply, Outcome, Position};
 use orrery_model::{Error, Kind};
-use orrery_storage::Outcome as Stored;
+use orrery_storage::CommitOutcome;
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -176,7 +176,7 @@ fn all_of(results: Vec<Outcome<BatchReply>>, position: Option<Position>) -> Outc
 /// What the client learns. An unknown outcome is looked up with a newer lease before anybody is told anything.
 fn conclude<T>(
     outcome: Outcome<T>,
-    stored: Stored,
+    stored: CommitOutcome,
     partition: &Partition,
     lsn: u64,
     token: [u8; 16],
@@ -185,7 +185,7 @@ fn conclude<T>(
         return outcome;
     };
     let error = match stored {
-        Stored::Fenced | Stored::Unknown => match partition.took_place(lsn, token) {
+        CommitOutcome::Fenced | CommitOutcome::Unknown => match partition.took_place(lsn, token) {
             Ok(true) => return outcome,
             Ok(false) => Error::new(Kind::RetryWith, "The write did not take place. Retry it.")
                 .caused_by(error),

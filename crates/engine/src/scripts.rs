@@ -37,8 +37,8 @@ const OPTIMISTIC_RUNS: usize = 3;
 /// The procedure that every container has: it answers its argument.
 const ECHO: &str = "__.sys.echo";
 
-/// One script's view: a transaction over one logical partition.
-struct Room<'a, 'w> {
+/// The [`Host`] of one script execution: a transaction over one logical partition.
+struct ScriptHost<'a, 'w> {
     engine: &'a Engine,
     container: &'a Container,
     key: PartitionKey,
@@ -83,7 +83,7 @@ impl Engine {
         })?;
         let epk = container.partition_key().epk(key);
         let mut work = Work::default();
-        let mut run = |room: &mut Room<'_, '_>| {
+        let mut run = |host: &mut ScriptHost<'_, '_>| {
             let (self_link, alt_link, quota) = (
                 container.self_link(),
                 container.alt_link(),
@@ -104,7 +104,7 @@ impl Engine {
                 logging: options.logging,
                 ambient: self.ambient(),
             };
-            let run = || self.scripts().run_procedure(call, room);
+            let run = || self.scripts().run_procedure(call, host);
             let outcome = self
                 .meters()
                 .script_seconds
@@ -168,10 +168,10 @@ impl Engine {
         );
         let executions = [&pre, &post].into_iter().flatten().count() as u32;
         let mut steps = Vec::new();
-        let done = self.transact(container, partition, &write.key, &mut steps, |room| {
-            let deleted = room.item_to_delete(write)?;
+        let done = self.transact(container, partition, &write.key, &mut steps, |host| {
+            let deleted = host.item_to_delete(write)?;
             let rewritten = match &pre {
-                Some(trigger) => self.run_pre_trigger(room, trigger, write, deleted.as_deref())?,
+                Some(trigger) => self.run_pre_trigger(host, trigger, write, deleted.as_deref())?,
                 None => None,
             };
             let write = CheckedWrite {
@@ -181,11 +181,11 @@ impl Engine {
                 patch: None,
                 options: write.options,
             };
-            let (stored, created) = apply(&mut room.transaction, &mut room.base, &write)?;
+            let (stored, created) = apply(&mut host.transaction, &mut host.base, &write)?;
             let mut written = Written::of(container, stored, created);
             if let Some(trigger) = &post
                 && let Some(body) = self.run_post_trigger(
-                    room,
+                    host,
                     trigger,
                     &write,
                     deleted.as_deref(),
@@ -210,7 +210,7 @@ impl Engine {
         partition: &Partition,
         key: &PartitionKey,
         steps: &mut Vec<Step>,
-        mut body: impl FnMut(&mut Room<'_, '_>) -> Result<T>,
+        mut body: impl FnMut(&mut ScriptHost<'_, '_>) -> Result<T>,
     ) -> Result<(Option<Ordered>, T, u64)> {
         let epk = container.partition_key().epk(key);
         let place = crate::keys::place(&epk);
@@ -229,7 +229,7 @@ impl Engine {
             let snapshot = partition.snapshot_with(accepted)?;
             let transaction =
                 Transaction::begin(container, partition, snapshot.as_ref(), self.world());
-            let mut room = Room {
+            let mut host = ScriptHost {
                 engine: self,
                 container,
                 key: key.clone(),
@@ -237,10 +237,10 @@ impl Engine {
                 transaction,
                 base: Base::Durable,
             };
-            let done = body(&mut room);
-            let Room {
+            let done = body(&mut host);
+            let ScriptHost {
                 mut transaction, ..
-            } = room;
+            } = host;
             *steps = std::mem::take(&mut transaction.work);
             let value = done?;
             if transaction.is_clean() {
@@ -269,14 +269,14 @@ impl Engine {
 
     fn run_pre_trigger(
         &self,
-        room: &mut Room<'_, '_>,
+        host: &mut ScriptHost<'_, '_>,
         trigger: &Script,
         write: &CheckedWrite<'_>,
         deleted: Option<&str>,
     ) -> Result<Option<Object>> {
         let request = request_body(write, deleted);
         let Some(text) = self.run_trigger(
-            room,
+            host,
             trigger,
             TriggerTime::Pre,
             write,
@@ -289,8 +289,8 @@ impl Engine {
         let item = crate::items::parse_item(text.as_bytes())?;
         if !matches!(write.operation, WriteOperation::Delete(_)) {
             item_id(&item)?;
-            let key = room.container.partition_key().extract(&item)?;
-            if room.container.partition_key().epk(&key) != room.epk {
+            let key = host.container.partition_key().extract(&item)?;
+            if host.container.partition_key().epk(&key) != host.epk {
                 return Err(Error::partition_key_mismatch());
             }
         }
@@ -299,7 +299,7 @@ impl Engine {
 
     fn run_post_trigger(
         &self,
-        room: &mut Room<'_, '_>,
+        host: &mut ScriptHost<'_, '_>,
         trigger: &Script,
         write: &CheckedWrite<'_>,
         deleted: Option<&str>,
@@ -308,7 +308,7 @@ impl Engine {
         let request = request_body(write, deleted);
         let response = stored.map(|text| String::from_utf8_lossy(text).into_owned());
         self.run_trigger(
-            room,
+            host,
             trigger,
             TriggerTime::Post,
             write,
@@ -319,14 +319,14 @@ impl Engine {
 
     fn run_trigger(
         &self,
-        room: &mut Room<'_, '_>,
+        host: &mut ScriptHost<'_, '_>,
         trigger: &Script,
         time: TriggerTime,
         write: &CheckedWrite<'_>,
         request: Option<&str>,
         response: Option<&str>,
     ) -> Result<Option<String>> {
-        let container = room.container;
+        let container = host.container;
         let (self_link, alt_link, quota) = (
             container.self_link(),
             container.alt_link(),
@@ -350,7 +350,7 @@ impl Engine {
             logging: false,
             ambient: self.ambient(),
         };
-        let run = || self.scripts().run_trigger(call, room);
+        let run = || self.scripts().run_trigger(call, host);
         Ok(self
             .meters()
             .script_seconds
@@ -426,7 +426,7 @@ fn find_trigger(
     Ok(trigger)
 }
 
-impl Host for Room<'_, '_> {
+impl Host for ScriptHost<'_, '_> {
     fn call(&mut self, call: HostCall) -> std::result::Result<HostReply, HostFailure> {
         self.answer(call).map_err(|error| HostFailure {
             number: error.status(),
@@ -436,7 +436,7 @@ impl Host for Room<'_, '_> {
     }
 }
 
-impl Room<'_, '_> {
+impl ScriptHost<'_, '_> {
     /// The text of the item that an operation is to delete.
     ///
     /// # Errors

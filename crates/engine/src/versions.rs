@@ -309,7 +309,7 @@ impl Engine {
         let is_old = |crts: u64| oldest.is_none_or(|oldest| crts < oldest);
         let snapshot = partition.snapshot()?;
         let floor = floor(snapshot.as_ref())?;
-        let (mut doomed, mut last) = (Vec::new(), 0);
+        let (mut obsolete_keys, mut last) = (Vec::new(), 0);
         for entry in scan(
             snapshot.as_ref(),
             &keys::versions_after(0),
@@ -317,7 +317,7 @@ impl Engine {
         ) {
             let (key, value) = entry?;
             let ((lsn, ..), chunk) = keys::read_version(&key).ok_or_else(damaged)?;
-            if lsn != last && doomed.len() >= ROWS_A_COMMIT {
+            if lsn != last && obsolete_keys.len() >= ROWS_A_COMMIT {
                 break;
             }
             // The changes of one commit have one second, which the first chunk of each says.
@@ -326,16 +326,16 @@ impl Engine {
                 break;
             }
             last = lsn;
-            doomed.push(key.to_vec());
+            obsolete_keys.push(key.to_vec());
         }
-        if doomed.is_empty() {
+        if obsolete_keys.is_empty() {
             return Ok(0);
         }
         drop(snapshot);
-        let removed = doomed.len();
+        let removed = obsolete_keys.len();
         let mut writer = partition.lock()?;
         let mut changes = Changes {
-            deletes: doomed,
+            deletes: obsolete_keys,
             counters: writer.counters,
             ..Changes::default()
         };

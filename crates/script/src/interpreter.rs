@@ -83,14 +83,14 @@ impl Meter {
 type Slot = Rc<RefCell<Option<Persistent<Function<'static>>>>>;
 
 /// Makes interpreters, all alike.
-pub(crate) struct Workshop {
+pub(crate) struct InterpreterFactory {
     limits: Limits,
     channel: Rc<RefCell<Channel>>,
     /// The prelude as bytecode of this very process.
     prelude: Vec<u8>,
 }
 
-impl Workshop {
+impl InterpreterFactory {
     /// Compiles the prelude.
     pub(crate) fn new(limits: Limits, channel: Rc<RefCell<Channel>>) -> rquickjs::Result<Self> {
         let context = Context::full(&Runtime::new()?)?;
@@ -273,13 +273,13 @@ impl From<rquickjs::Error> for Stop {
 
 fn load_prelude(
     ctx: &Ctx<'_>,
-    workshop: &Workshop,
+    factory: &InterpreterFactory,
     meter: &Rc<Meter>,
 ) -> rquickjs::Result<(Persistent<Object<'static>>, Persistent<Function<'static>>)> {
-    let module = load_bytecode(ctx, &workshop.prelude)?;
+    let module = load_bytecode(ctx, &factory.prelude)?;
     let (module, _) = module.eval()?;
     let prelude: Function<'_> = module.get("default")?;
-    let entry: Object<'_> = prelude.call((native::object(ctx, &workshop.channel, meter)?,))?;
+    let entry: Object<'_> = prelude.call((native::object(ctx, &factory.channel, meter)?,))?;
     let rejection: Function<'_> = entry.get("rejection")?;
     Ok((
         Persistent::save(ctx, entry),
@@ -287,7 +287,7 @@ fn load_prelude(
     ))
 }
 
-/// Reads a module that [`Workshop::new`] wrote.
+/// Reads a module that [`InterpreterFactory::new`] wrote.
 #[allow(
     unsafe_code,
     reason = "bytecode is only ever our own prelude's, written by this process a moment ago"

@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use crate::error::ScriptError;
 use crate::frame::{fits, read_frame, write_frame};
-use crate::interpreter::Workshop;
+use crate::interpreter::InterpreterFactory;
 use crate::wire::{FromHost, Limits, ToHost, Wire};
 
 /// Bytes of the thread's stack beyond what scripts may use, for the natives they call.
@@ -77,10 +77,10 @@ fn serve(channel: Channel, limits: Limits) {
         stack_bytes: limits.stack_bytes.min(STACK_BYTES_MAX),
         ..limits
     };
-    let Ok(workshop) = Workshop::new(limits, Rc::clone(&channel)) else {
+    let Ok(factory) = InterpreterFactory::new(limits, Rc::clone(&channel)) else {
         return;
     };
-    let mut interpreter = workshop.interpreter();
+    let mut interpreter = factory.interpreter();
     // Whether the interpreter holds the functions of a session.
     let mut in_session = false;
     loop {
@@ -90,7 +90,7 @@ fn serve(channel: Channel, limits: Limits) {
         let is_batch = matches!(message, ToHost::Batch { .. });
         if in_session && !is_batch {
             drop(interpreter.take());
-            interpreter = workshop.interpreter();
+            interpreter = factory.interpreter();
         }
         in_session = is_batch || matches!(message, ToHost::Functions { .. });
         let answer = match (&interpreter, message) {
@@ -112,7 +112,7 @@ fn serve(channel: Channel, limits: Limits) {
         }
         if !in_session {
             drop(interpreter.take());
-            interpreter = workshop.interpreter();
+            interpreter = factory.interpreter();
         }
     }
 }

@@ -31,16 +31,16 @@ const CHORE_PAUSE: Duration = Duration::from_secs(1);
 struct Server {
     engine: Arc<Engine>,
     gateway: Arc<Gateway>,
-    ground: Ground,
+    context: ServerContext,
     clock: Arc<ShiftedWorld>,
     primary_key: String,
     well_known_key: bool,
     key_file: Option<PathBuf>,
 }
 
-/// What is there before the data are open.
+/// The parts of the server that exist before the store is opened.
 #[derive(Clone)]
-struct Ground {
+struct ServerContext {
     started: Instant,
     tls: Arc<ServerConfig>,
     world: Arc<dyn World>,
@@ -64,28 +64,30 @@ pub(crate) fn run(arguments: StartArguments) -> Result<(), Failure> {
         .engine
         .shut_down()
         .map_err(|error| Failure::Failed(format!("the data was not closed in order: {error}")))?;
-    server
-        .ground
-        .log
-        .write(server.ground.world.now_ms(), LogLevel::Info, "stopped", &[]);
+    server.context.log.write(
+        server.context.world.now_ms(),
+        LogLevel::Info,
+        "stopped",
+        &[],
+    );
     Ok(())
 }
 
 /// The whole life of a server: the management API listens first and last, so that it can tell of the rest.
 async fn live(arguments: StartArguments) -> Result<Server, Failure> {
-    let ground = ground(&arguments)?;
-    let Ground {
+    let context = prepare(&arguments)?;
+    let ServerContext {
         tls,
         world,
         log,
         data_dir,
         ..
-    } = ground.clone();
+    } = context.clone();
     let door = admin::open(&arguments, data_dir.as_deref(), tls, world, log).await?;
     let arguments = Arc::new(arguments);
     let building = {
-        let (arguments, ground) = (arguments.clone(), ground.clone());
-        tokio::task::spawn_blocking(move || build(&arguments, ground))
+        let (arguments, context) = (arguments.clone(), context.clone());
+        tokio::task::spawn_blocking(move || build(&arguments, context))
     };
     let server = building
         .await
@@ -100,8 +102,8 @@ async fn live(arguments: StartArguments) -> Result<Server, Failure> {
             engine,
             gateway,
             clock,
-            data_dir: ground.data_dir,
-            started: ground.started,
+            data_dir: context.data_dir,
+            started: context.started,
         });
     }
     run_until_told(&server, &arguments, door.as_ref()).await?;
@@ -111,7 +113,7 @@ async fn live(arguments: StartArguments) -> Result<Server, Failure> {
     Ok(server)
 }
 
-fn ground(arguments: &StartArguments) -> Result<Ground, Failure> {
+fn prepare(arguments: &StartArguments) -> Result<ServerContext, Failure> {
     let started = Instant::now();
     let data_dir = match (arguments.memory, &arguments.data_dir) {
         (true, _) => None,
@@ -136,7 +138,7 @@ fn ground(arguments: &StartArguments) -> Result<Ground, Failure> {
         arguments.log_format.into(),
         io::stderr(),
     ));
-    Ok(Ground {
+    Ok(ServerContext {
         started,
         tls,
         world,
@@ -145,7 +147,7 @@ fn ground(arguments: &StartArguments) -> Result<Ground, Failure> {
     })
 }
 
-fn build(arguments: &StartArguments, ground: Ground) -> Result<Server, Failure> {
+fn build(arguments: &StartArguments, context: ServerContext) -> Result<Server, Failure> {
     let AccountKeys {
         keys,
         primary,
@@ -153,12 +155,12 @@ fn build(arguments: &StartArguments, ground: Ground) -> Result<Server, Failure> 
     } = keys::load(arguments.key_file.as_deref(), arguments.listen.ip())?;
     let account = account(arguments)?;
     let directory = entra::directory(arguments)?;
-    let Ground {
+    let ServerContext {
         world,
         log,
         data_dir,
         ..
-    } = ground.clone();
+    } = context.clone();
     // The time of the data can be moved; signatures and log lines have the real one.
     let clock = Arc::new(ShiftedWorld::new(world.clone()));
     let throughput = ThroughputOptions {
@@ -188,7 +190,7 @@ fn build(arguments: &StartArguments, ground: Ground) -> Result<Server, Failure> 
     Ok(Server {
         engine,
         gateway,
-        ground,
+        context,
         clock,
         primary_key: primary,
         well_known_key: well_known,
@@ -232,10 +234,10 @@ async fn run_until_told(
 ) -> Result<(), Failure> {
     let (
         listen,
-        Ground {
+        ServerContext {
             world, log, tls, ..
         },
-    ) = (arguments.listen, &server.ground);
+    ) = (arguments.listen, &server.context);
     let cannot = |error: io::Error| Failure::Failed(format!("cannot listen on {listen}: {error}"));
     let listener = TcpListener::bind(listen).await.map_err(cannot)?;
     let address = listener.local_addr().map_err(cannot)?;
@@ -316,8 +318,8 @@ impl Chore {
     fn repeat(&self, server: &Server) -> impl Future<Output = ()> + use<> {
         let (engine, world, log) = (
             server.engine.clone(),
-            server.ground.world.clone(),
-            server.ground.log.clone(),
+            server.context.world.clone(),
+            server.context.log.clone(),
         );
         let (work, failure) = (self.work, self.failure);
         async move {
@@ -348,7 +350,7 @@ fn read_keys_when_told(
 ) -> io::Result<Option<tokio::task::JoinHandle<()>>> {
     let mut told = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::hangup())?;
     let (gateway, file) = (server.gateway.clone(), server.key_file.clone());
-    let (world, log) = (server.ground.world.clone(), server.ground.log.clone());
+    let (world, log) = (server.context.world.clone(), server.context.log.clone());
     Ok(Some(tokio::spawn(async move {
         while told.recv().await.is_some() {
             let file = file.clone();
@@ -459,7 +461,7 @@ fn banner(server: &Server, address: SocketAddr, door: Option<&AdminDoor>) -> Str
         "<the key in your key file>"
     };
     let data = server
-        .ground
+        .context
         .data_dir
         .as_deref()
         .map_or("memory (forgotten at the end)".into(), |d| {

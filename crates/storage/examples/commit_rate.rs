@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use orrery_storage::{Commit, LocalOptions, LocalStore, Outcome, PartitionId, Store};
+use orrery_storage::{Commit, CommitOutcome, LocalOptions, LocalStore, PartitionId, Store};
 
 const INDEX_ENTRIES: u32 = 20;
 const ITEM_BYTES: usize = 400;
@@ -78,7 +78,7 @@ fn write((store, stop, id): (&LocalStore, &AtomicBool, u64)) -> Result<Vec<Durat
         };
         let begun = Instant::now();
         let outcome = store.submit(&lease, change).wait();
-        if outcome != Outcome::Ok {
+        if outcome != CommitOutcome::Ok {
             return Err(format!(
                 "commit {lsn} of partition {partition} ended in {outcome:?}"
             ));

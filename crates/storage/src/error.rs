@@ -1,7 +1,7 @@
 //! Why a store could not be opened or read.
 //!
 //! Each message is a sentence for the person who runs the server: which file, what is wrong, what to do. Commits do not
-//! come here; they end in an [`Outcome`](crate::Outcome).
+//! come here; they end in an [`CommitOutcome`](crate::CommitOutcome).
 
 use std::fmt;
 use std::io;

@@ -25,6 +25,6 @@ pub use local::{LocalOptions, LocalStore};
 pub use memory::MemoryStore;
 pub use receipt::{Pending, Receipt};
 pub use store::{
-    Bytes, Capabilities, Commit, Direction, Head, KeyRange, Lease, Limits, Lsn, Outcome,
+    Bytes, Capabilities, Commit, CommitOutcome, Direction, Head, KeyRange, Lease, Limits, Lsn,
     PartitionId, Rows, Snapshot, Store, Token,
 };

@@ -14,8 +14,8 @@ use crate::error::StoreError;
 use crate::owners::{Owners, check_partition};
 use crate::receipt::Receipt;
 use crate::store::{
-    Bytes, Capabilities, Commit, Direction, Head, KeyRange, Lease, Outcome, PartitionId, Rows,
-    Snapshot, Store, is_empty_range,
+    Bytes, Capabilities, Commit, CommitOutcome, Direction, Head, KeyRange, Lease, PartitionId,
+    Rows, Snapshot, Store, is_empty_range,
 };
 
 type Map = RedBlackTreeMapSync<Bytes, Bytes>;
@@ -63,7 +63,7 @@ impl Store for MemoryStore {
             .owners
             .accept(lease, commit.expect_lsn, commit.new_head(), fits)
         {
-            return Receipt::settled(refusal);
+            return Receipt::ready(refusal);
         }
         let old = state
             .maps
@@ -73,7 +73,7 @@ impl Store for MemoryStore {
         let (new, grown, shrunk) = apply(old, commit);
         state.maps.insert(lease.partition(), new);
         state.bytes = (state.bytes + grown).saturating_sub(shrunk);
-        Receipt::settled(Outcome::Ok)
+        Receipt::ready(CommitOutcome::Ok)
     }
 
     fn snapshot(&self, partition: PartitionId) -> Result<Box<dyn Snapshot>, StoreError> {

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 
 use crate::error::StoreError;
-use crate::store::{Head, Lease, Lsn, Outcome, PartitionId};
+use crate::store::{CommitOutcome, Head, Lease, Lsn, PartitionId};
 
 /// The number that partitions of the caller may not have.
 pub(crate) const RESERVED: PartitionId = PartitionId(u64::MAX);
@@ -50,16 +50,16 @@ impl Owners {
         expect_lsn: Lsn,
         head: Head,
         fits: bool,
-    ) -> Result<(), Outcome> {
+    ) -> Result<(), CommitOutcome> {
         let owner = self
             .partitions
             .get_mut(&lease.partition())
-            .ok_or(Outcome::Fenced)?;
+            .ok_or(CommitOutcome::Fenced)?;
         if owner.epoch != lease.epoch() || owner.head.lsn != expect_lsn || head.lsn <= expect_lsn {
-            return Err(Outcome::Fenced);
+            return Err(CommitOutcome::Fenced);
         }
         if !fits {
-            return Err(Outcome::TooLarge);
+            return Err(CommitOutcome::TooLarge);
         }
         owner.head = head;
         Ok(())

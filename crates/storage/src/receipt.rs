@@ -8,30 +8,30 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use crate::store::Outcome;
+use crate::store::CommitOutcome;
 
 /// For engines: a commit that is accepted and not yet answered. Dropping one must not leave its commit lying: the engine
 /// sees to it that it becomes durable without anybody waiting.
 pub trait Pending: Send {
     /// Blocks until the outcome is known.
-    fn wait(self: Box<Self>) -> Outcome;
+    fn wait(self: Box<Self>) -> CommitOutcome;
 
     /// Asks for the outcome, or to be woken when it is known. Never blocks for long.
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Outcome>;
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<CommitOutcome>;
 }
 
-/// The promise of an [`Outcome`].
+/// The promise of an [`CommitOutcome`].
 #[must_use = "a commit is durable only when its receipt says so"]
 pub struct Receipt(State);
 
 enum State {
-    Settled(Outcome),
+    Settled(CommitOutcome),
     Pending(Box<dyn Pending>),
 }
 
 impl Receipt {
     /// For engines: an outcome that is known already.
-    pub fn settled(outcome: Outcome) -> Receipt {
+    pub fn ready(outcome: CommitOutcome) -> Receipt {
         Receipt(State::Settled(outcome))
     }
 
@@ -41,7 +41,7 @@ impl Receipt {
     }
 
     /// Blocks until the outcome is known.
-    pub fn wait(self) -> Outcome {
+    pub fn wait(self) -> CommitOutcome {
         match self.0 {
             State::Settled(outcome) => outcome,
             State::Pending(pending) => pending.wait(),
@@ -50,10 +50,10 @@ impl Receipt {
 }
 
 impl Future for Receipt {
-    type Output = Outcome;
+    type Output = CommitOutcome;
 
     /// May be polled again after it was ready, and gives the same answer.
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<CommitOutcome> {
         let outcome = match &mut self.0 {
             State::Settled(outcome) => *outcome,
             State::Pending(pending) => match pending.poll(cx) {

@@ -10,15 +10,15 @@
 //!
 //! 1. **Atomic.** All changes of a commit and its new head become visible together, or none does, whatever dies when.
 //! 2. **Fenced.** [`Store::open`] raises the partition's epoch and fences every earlier lease at once. A commit under an
-//!    earlier epoch, or one whose `expect_lsn` is not the accepted head, answers [`Outcome::Fenced`] and changes nothing.
-//! 3. **Unknown is an answer.** After [`Outcome::Unknown`] the commit may or may not have happened. The owner opens the
+//!    earlier epoch, or one whose `expect_lsn` is not the accepted head, answers [`CommitOutcome::Fenced`] and changes nothing.
+//! 3. **Unknown is an answer.** After [`CommitOutcome::Unknown`] the commit may or may not have happened. The owner opens the
 //!    partition again, which gives a newer epoch, and then looks for what the attempt would have written: the feed row
 //!    at the attempted number and its token. The head alone does not tell: somebody else may have moved it.
 //! 4. **Nothing lands late.** Once `open` returned, no commit of an earlier lease can become visible any more.
 //! 5. **The head only rises.** A commit whose `new_lsn` is not above its `expect_lsn` answers `Fenced`.
 //! 6. **Ordered scans.** A scan yields each key of its range once, in byte order or its reverse, as of its snapshot. So a
 //!    page can be continued from its last key, both ways, whatever was deleted around it.
-//! 7. **One envelope.** Every engine takes exactly what [`Limits::ENVELOPE`] says and answers [`Outcome::TooLarge`]
+//! 7. **One envelope.** Every engine takes exactly what [`Limits::ENVELOPE`] says and answers [`CommitOutcome::TooLarge`]
 //!    beyond it. Larger values are the caller's to cut in chunks.
 //! 8. **Range deletes** remove every key that an earlier commit left in the range. Within one commit they come first, then
 //!    deletes, then puts; of two puts of one key the later counts.
@@ -135,7 +135,7 @@ pub struct Commit {
 
 /// How a commit ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum CommitOutcome {
     /// Durable and visible.
     Ok,
     /// Not done, and never will be: the lease is not the newest, or the head is not the expected one.

@@ -9,8 +9,8 @@ use std::ops::Bound::{Excluded, Included, Unbounded};
 
 use orrery_storage::testing::{Crashing, Failing, Fault, Mirrored};
 use orrery_storage::{
-    Commit, Direction, Head, Limits, LocalOptions, LocalStore, MemoryStore, Outcome, PartitionId,
-    Store, StoreError,
+    Commit, CommitOutcome, Direction, Head, Limits, LocalOptions, LocalStore, MemoryStore,
+    PartitionId, Store, StoreError,
 };
 use support::{ALL, Owned, P, commit, everything, pairs, rows, token};
 
@@ -27,7 +27,7 @@ fn a_commit_shows_whole_or_not_at_all(fresh: Fresh<'_>) {
         0 => assert!(seen.is_empty()),
         head => assert_eq!((head, seen.len()), (1, 2)),
     }
-    assert_eq!(receipt.wait(), Outcome::Ok);
+    assert_eq!(receipt.wait(), CommitOutcome::Ok);
     let after = store.snapshot(P).unwrap();
     assert_eq!(
         after.head(),
@@ -45,7 +45,7 @@ fn opening_fences_every_earlier_lease_at_once(fresh: Fresh<'_>) {
     let first = store.open(P).unwrap();
     assert_eq!(
         store.submit(&first, commit(1, &[(b"a", b"first")])).wait(),
-        Outcome::Ok
+        CommitOutcome::Ok
     );
     let second = store.open(P).unwrap();
     assert!(second.epoch() > first.epoch());
@@ -58,13 +58,13 @@ fn opening_fences_every_earlier_lease_at_once(fresh: Fresh<'_>) {
     );
     assert_eq!(
         store.submit(&first, commit(2, &[(b"a", b"late")])).wait(),
-        Outcome::Fenced
+        CommitOutcome::Fenced
     );
     assert_eq!(
         store
             .submit(&second, commit(2, &[(b"b", b"second")]))
             .wait(),
-        Outcome::Ok
+        CommitOutcome::Ok
     );
     assert_eq!(
         everything(&*store, P),
@@ -78,16 +78,19 @@ fn a_commit_at_the_wrong_head_is_fenced_and_changes_nothing(fresh: Fresh<'_>) {
     let lease = store.open(P).unwrap();
     assert_eq!(
         store.submit(&lease, commit(1, &[(b"a", b"1")])).wait(),
-        Outcome::Ok
+        CommitOutcome::Ok
     );
     for wrong in [1, 3, u64::MAX] {
         assert_eq!(
             store.submit(&lease, commit(wrong, &[(b"x", b"x")])).wait(),
-            Outcome::Fenced
+            CommitOutcome::Fenced
         );
     }
     assert_eq!(everything(&*store, P), pairs(&[(b"a", b"1")]));
-    assert_eq!(store.submit(&lease, commit(2, &[])).wait(), Outcome::Ok);
+    assert_eq!(
+        store.submit(&lease, commit(2, &[])).wait(),
+        CommitOutcome::Ok
+    );
 }
 
 /// Promise 3: the rule for an unknown outcome finds the truth, whether the commit was lost or landed.
@@ -100,13 +103,13 @@ fn an_unknown_outcome_is_resolved_by_a_newer_epoch_and_the_feed_row(fresh: Fresh
             store
                 .submit(&lease, commit(1, &[(&feed(1), &token(1))]))
                 .wait(),
-            Outcome::Ok
+            CommitOutcome::Ok
         );
         assert_eq!(
             store
                 .submit(&lease, commit(2, &[(&feed(2), &token(2))]))
                 .wait(),
-            Outcome::Unknown
+            CommitOutcome::Unknown
         );
         store.heal();
 
@@ -117,7 +120,7 @@ fn an_unknown_outcome_is_resolved_by_a_newer_epoch_and_the_feed_row(fresh: Fresh
             token: token(99),
             ..commit(next, &[(&feed(next), &token(99))])
         };
-        assert_eq!(store.submit(&other, theirs).wait(), Outcome::Ok);
+        assert_eq!(store.submit(&other, theirs).wait(), CommitOutcome::Ok);
 
         let newer = store.open(P).unwrap();
         assert!(newer.epoch() > lease.epoch());
@@ -136,8 +139,8 @@ fn nothing_lands_after_the_fence(fresh: Fresh<'_>) {
     let at_open = everything(&*store, P);
     assert_eq!(at_open.len() as u64, second.head().lsn);
     let late = store.submit(&first, commit(second.head().lsn + 1, &[(b"late", b"1")]));
-    assert_eq!(late.wait(), Outcome::Fenced);
-    assert_eq!(pending.wait() == Outcome::Ok, second.head().lsn == 1);
+    assert_eq!(late.wait(), CommitOutcome::Fenced);
+    assert_eq!(pending.wait() == CommitOutcome::Ok, second.head().lsn == 1);
     store.sync().unwrap();
     assert_eq!(everything(&*store, P), at_open);
 }
@@ -151,12 +154,15 @@ fn the_head_only_rises(fresh: Fresh<'_>) {
         new_lsn,
         ..Commit::default()
     };
-    assert_eq!(store.submit(&lease, step(0, 0)).wait(), Outcome::Fenced);
-    assert_eq!(store.submit(&lease, step(0, 10)).wait(), Outcome::Ok);
+    assert_eq!(
+        store.submit(&lease, step(0, 0)).wait(),
+        CommitOutcome::Fenced
+    );
+    assert_eq!(store.submit(&lease, step(0, 10)).wait(), CommitOutcome::Ok);
     for lower in [0, 9, 10] {
         assert_eq!(
             store.submit(&lease, step(10, lower)).wait(),
-            Outcome::Fenced
+            CommitOutcome::Fenced
         );
     }
     assert_eq!(store.open(P).unwrap().head().lsn, 10);
@@ -177,7 +183,7 @@ fn pages_join_without_gap_or_repeat_both_ways(fresh: Fresh<'_>) {
             puts,
             ..Commit::default()
         }),
-        Outcome::Ok
+        CommitOutcome::Ok
     );
     let mut kept = keys.clone();
     kept.sort();
@@ -193,7 +199,7 @@ fn pages_join_without_gap_or_repeat_both_ways(fresh: Fresh<'_>) {
             deletes,
             ..Commit::default()
         }),
-        Outcome::Ok
+        CommitOutcome::Ok
     );
 
     let snapshot = store.snapshot(P).unwrap();
@@ -316,9 +322,9 @@ fn the_envelope_is_exact(fresh: Fresh<'_>) {
     let mut owned = Owned::open(&*store, P);
     let mut try_each = |what: &str, make: &dyn Fn(usize) -> Commit, limit: usize| {
         for (size, expected) in [
-            (limit - 1, Outcome::Ok),
-            (limit, Outcome::Ok),
-            (limit + 1, Outcome::TooLarge),
+            (limit - 1, CommitOutcome::Ok),
+            (limit, CommitOutcome::Ok),
+            (limit + 1, CommitOutcome::TooLarge),
         ] {
             assert_eq!(owned.commit(make(size)), expected, "{what} of {size}");
         }
@@ -386,7 +392,7 @@ fn a_refused_commit_does_not_move_the_accepted_head(fresh: Fresh<'_>) {
     let accepted = store.submit(&lease, commit(1, &[(b"k", b"v")]));
     assert_eq!(
         (refused.wait(), accepted.wait()),
-        (Outcome::TooLarge, Outcome::Ok)
+        (CommitOutcome::TooLarge, CommitOutcome::Ok)
     );
 }
 
@@ -422,7 +428,7 @@ fn range_deletes_empty_exactly_their_range_and_come_before_deletes_and_puts(fres
         ],
         ..Commit::default()
     };
-    assert_eq!(owned.commit(change), Outcome::Ok);
+    assert_eq!(owned.commit(change), CommitOutcome::Ok);
     assert_eq!(
         everything(&*store, P),
         pairs(&[
@@ -448,7 +454,10 @@ fn a_range_delete_covers_commits_that_are_still_pending(fresh: Fresh<'_>) {
         commit(3, &[(b"b", b"1")]),
     ]
     .map(|commit| store.submit(&lease, commit));
-    assert_eq!(receipts.map(|receipt| receipt.wait()), [Outcome::Ok; 3]);
+    assert_eq!(
+        receipts.map(|receipt| receipt.wait()),
+        [CommitOutcome::Ok; 3]
+    );
     assert_eq!(everything(&*store, P), pairs(&[(b"b", b"1")]));
 }
 
@@ -557,7 +566,7 @@ fn a_partition_moves_while_others_are_written(fresh: Fresh<'_>) {
         let frozen = store.open(from).unwrap();
         assert_eq!(
             parent.commit(commit(1, &[(b"late", b"late")])),
-            Outcome::Fenced
+            CommitOutcome::Fenced
         );
         let child = store.open(to).unwrap();
         let copy = Commit {
@@ -566,7 +575,7 @@ fn a_partition_moves_while_others_are_written(fresh: Fresh<'_>) {
             new_lsn: frozen.head().lsn,
             ..Commit::default()
         };
-        assert_eq!(store.submit(&child, copy).wait(), Outcome::Ok);
+        assert_eq!(store.submit(&child, copy).wait(), CommitOutcome::Ok);
         store.destroy(from).unwrap();
         assert_eq!(everything(store, to), before);
         assert_eq!(store.snapshot(to).unwrap().head().lsn, frozen.head().lsn);
@@ -574,7 +583,7 @@ fn a_partition_moves_while_others_are_written(fresh: Fresh<'_>) {
             store
                 .submit(&frozen, commit(frozen.head().lsn + 1, &[]))
                 .wait(),
-            Outcome::Fenced
+            CommitOutcome::Fenced
         );
     });
     assert!(everything(store, from).is_empty());
@@ -597,7 +606,7 @@ fn an_owner_that_slept_through_another_is_fenced(fresh: Fresh<'_>) {
         // The other only opens: even with the same head, the epoch alone must stop the sleeper.
         store.open(P).unwrap();
         wake.send(()).unwrap();
-        assert_eq!(slept.join().unwrap(), Outcome::Fenced);
+        assert_eq!(slept.join().unwrap(), CommitOutcome::Fenced);
     });
     assert!(everything(store, P).is_empty());
 }
@@ -612,7 +621,7 @@ fn commits_are_accepted_in_call_order_before_any_is_durable(fresh: Fresh<'_>) {
     // Waiting for the last makes all before it durable.
     assert_eq!(
         receipts.into_iter().next_back().unwrap().wait(),
-        Outcome::Ok
+        CommitOutcome::Ok
     );
     let snapshot = store.snapshot(P).unwrap();
     assert_eq!(
@@ -636,7 +645,7 @@ fn sync_makes_everything_accepted_durable(fresh: Fresh<'_>) {
     assert!(
         receipts
             .into_iter()
-            .all(|receipt| receipt.wait() == Outcome::Ok)
+            .all(|receipt| receipt.wait() == CommitOutcome::Ok)
     );
 }
 
@@ -651,11 +660,14 @@ fn a_destroyed_partition_is_empty_and_its_old_leases_stay_fenced(fresh: Fresh<'_
         (everything(&*store, P), store.snapshot(P).unwrap().head()),
         (vec![], Head::default())
     );
-    assert_eq!(owned.commit(Commit::default()), Outcome::Fenced);
+    assert_eq!(owned.commit(Commit::default()), CommitOutcome::Fenced);
     let new = store.open(P).unwrap();
     assert!(new.epoch() > old.epoch());
     assert_eq!(new.head(), Head::default());
-    assert_eq!(store.submit(&old, commit(1, &[])).wait(), Outcome::Fenced);
+    assert_eq!(
+        store.submit(&old, commit(1, &[])).wait(),
+        CommitOutcome::Fenced
+    );
     assert_eq!(everything(&*store, PartitionId(P.0 + 1)).len(), 1);
     store.destroy(PartitionId(12345)).unwrap();
 }
@@ -747,7 +759,7 @@ fn a_crash_at_any_step_leaves_a_whole_prefix_with_everything_acknowledged() {
                 )
             });
             for (lsn, receipt) in receipts {
-                if receipt.wait() == Outcome::Ok {
+                if receipt.wait() == CommitOutcome::Ok {
                     acknowledged = lsn;
                 }
             }
@@ -771,7 +783,7 @@ fn a_crash_at_any_step_leaves_a_whole_prefix_with_everything_acknowledged() {
         assert_eq!(everything(&back, P).len() as u64, head * 2);
         assert_eq!(
             back.submit(&lease, commit(head + 1, &[])).wait(),
-            Outcome::Ok
+            CommitOutcome::Ok
         );
     }
 }

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 use orrery_storage::{
-    Commit, LocalOptions, LocalStore, Lsn, Outcome, PartitionId, Store, StoreError,
+    Commit, CommitOutcome, LocalOptions, LocalStore, Lsn, PartitionId, Store, StoreError,
 };
 use support::{commit, everything};
 
@@ -58,7 +58,7 @@ fn write(directory: &Path, most: Lsn, say: impl Fn(String) + Sync) {
                 loop {
                     lsn += 1;
                     match store.submit(&lease, change(lsn)).wait() {
-                        Outcome::Ok => say(format!("{id} {lsn}")),
+                        CommitOutcome::Ok => say(format!("{id} {lsn}")),
                         other => {
                             let again = store.submit(&lease, change(lsn)).wait();
                             let third = store.open(PartitionId(id)).is_err();

@@ -299,7 +299,10 @@ fn a_refusal_says_what_is_missing_changes_nothing_and_the_loss_can_be_accepted()
     let store = LocalStore::open(dir.path(), accepting).unwrap();
     let mut owned = Owned::open(&store, P);
     assert!(owned.lsn > 0 && owned.lsn < original.lsn);
-    assert_eq!(owned.commit(Commit::default()), orrery_storage::Outcome::Ok);
+    assert_eq!(
+        owned.commit(Commit::default()),
+        orrery_storage::CommitOutcome::Ok
+    );
     let after = owned.lsn;
     drop(store);
     assert_eq!(

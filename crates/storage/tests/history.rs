@@ -8,7 +8,7 @@ use std::ops::Bound;
 
 use orrery_storage::testing::Mirrored;
 use orrery_storage::{
-    Commit, Direction, LocalOptions, LocalStore, MemoryStore, Outcome, PartitionId, Store,
+    Commit, CommitOutcome, Direction, LocalOptions, LocalStore, MemoryStore, PartitionId, Store,
 };
 use proptest::prelude::*;
 use support::{ALL, Pair, rows};
@@ -131,7 +131,7 @@ fn run(steps: Vec<Step>) {
                     ..change
                 };
                 apply(&mut models[i], &numbered);
-                assert_eq!(store.submit(&leases[i], numbered).wait(), Outcome::Ok);
+                assert_eq!(store.submit(&leases[i], numbered).wait(), CommitOutcome::Ok);
                 heads[i] += 1;
             }
             Step::Take { partition } => {
@@ -142,7 +142,10 @@ fn run(steps: Vec<Step>) {
                     new_lsn: heads[i] + 1,
                     ..Commit::default()
                 };
-                assert_eq!(store.submit(&leases[i], stale).wait(), Outcome::Fenced);
+                assert_eq!(
+                    store.submit(&leases[i], stale).wait(),
+                    CommitOutcome::Fenced
+                );
                 leases[i] = newer;
             }
             Step::Destroy { partition } => {

@@ -702,11 +702,11 @@ impl Catalog {
         let homes = self.remove_container(container, &mut batch);
         self.commit(batch)?;
         self.forget_container(container);
-        self.doom(homes);
+        self.queue_orphans(homes);
         Ok(())
     }
 
-    /// The rows that go with a container; its partitions' homes, which are doomed by the batch.
+    /// The rows that go with a container; its partitions' homes, which the batch marks as orphans.
     pub(super) fn remove_container(&self, container: &Container, batch: &mut Batch) -> Vec<u64> {
         batch.delete(Kind::Container, container.rid);
         for kind in ScriptKind::ALL {
@@ -725,7 +725,7 @@ impl Catalog {
         container
             .partitions()
             .iter()
-            .for_each(|p| batch.doom(p.home));
+            .for_each(|p| batch.mark_orphan(p.home));
         container.partitions().iter().map(|p| p.home.0).collect()
     }
 

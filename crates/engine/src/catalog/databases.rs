@@ -165,7 +165,7 @@ impl Catalog {
         containers
             .iter()
             .for_each(|container| self.forget_container(container));
-        self.doom(homes);
+        self.queue_orphans(homes);
         Ok(())
     }
 }

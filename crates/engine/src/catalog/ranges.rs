@@ -196,7 +196,7 @@ impl Catalog {
         let mut batch = Batch::default();
         for home in &homes {
             self.store.destroy(*home).map_err(storage_failure)?;
-            batch.doom(*home);
+            batch.mark_orphan(*home);
         }
         self.commit(batch)?;
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
@@ -208,7 +208,7 @@ impl Catalog {
 
     /// Such partitions will belong to nobody.
     pub fn give_up_homes(&self, homes: impl IntoIterator<Item = PartitionId>) {
-        self.doom(homes.into_iter().map(|home| home.0).collect());
+        self.queue_orphans(homes.into_iter().map(|home| home.0).collect());
     }
 
     /// Other partitions take the place of some, in one commit; their range ids. `finish` is called with the writers of
@@ -248,7 +248,7 @@ impl Catalog {
         let next_id = lineage.keys().next_back().map_or(0, |id| id + 1);
         let mut batch = Batch::default();
         for (id, (home, range)) in (next_id..).zip(homes) {
-            batch.deletes.push(super::doomed_key(home.0));
+            batch.deletes.push(super::orphan_key(home.0));
             let (parents, home) = (parents.clone(), Some(home));
             changed.push(RangeRecord {
                 id,
@@ -263,13 +263,15 @@ impl Catalog {
         changed
             .iter()
             .for_each(|range| batch.put_range(container.rid(), range));
-        sources.iter().for_each(|source| batch.doom(source.home));
+        sources
+            .iter()
+            .for_each(|source| batch.mark_orphan(source.home));
         self.commit(batch)?;
         container.change_ranges(&self.store, &changed, now)?;
         // In this order: whoever finds one gone finds those that came.
         sources.iter().for_each(|source| source.enter(Phase::Gone));
         drop(held);
-        self.doom(sources.iter().map(|source| source.home.0).collect());
+        self.queue_orphans(sources.iter().map(|source| source.home.0).collect());
         Ok(changed
             .iter()
             .filter(|range| range.until_ms.is_none())

@@ -7,12 +7,12 @@
 //! The rows of a snapshot are written first and its head last, in one commit that frees what an older one of the name
 //! had. A restoration writes the rows of the snapshot, with homes of new copies, as those of a new age (`ages.rs`), and
 //! one commit begins it. So a process that ends on the way leaves things as they were before or as they are after; homes
-//! of copies that belong to nobody are doomed before they are filled, and rows without a head are removed before the next
+//! of copies that belong to no container are marked as orphans before they are filled, and rows without a head are removed before the next
 //! snapshot is taken.
 
 use super::ranges::{RANGE, RangeRecord};
 use super::records::{Kind, Record};
-use super::{Batch, Catalog, RECORD, doomed_key, own_json};
+use super::{Batch, Catalog, RECORD, orphan_key, own_json};
 use crate::keys;
 use crate::partition::{Partition, Phase, Still, scan};
 use crate::request::SnapshotInfo;
@@ -238,11 +238,11 @@ impl Stopped<'_> {
         if let Some((_, homes)) = kept {
             batch
                 .deletes
-                .extend(homes.values().map(|home| doomed_key(home.0)));
+                .extend(homes.values().map(|home| orphan_key(home.0)));
         }
         self.partitions
             .iter()
-            .for_each(|partition| batch.doom(partition.home));
+            .for_each(|partition| batch.mark_orphan(partition.home));
         catalog.commit(batch)?;
         catalog.enter_age(age);
         catalog.become_like(fresh);
@@ -250,7 +250,7 @@ impl Stopped<'_> {
         self.partitions
             .iter()
             .for_each(|partition| partition.enter(Phase::Gone));
-        catalog.doom(
+        catalog.queue_orphans(
             self.partitions
                 .iter()
                 .map(|partition| partition.home.0)
@@ -360,7 +360,7 @@ impl Catalog {
         *self.shared.lock().unwrap_or_else(PoisonError::into_inner) = shared;
     }
 
-    /// Empty homes for copies of these. They are doomed until a commit takes them in.
+    /// Empty homes for copies of these. They are orphans until a commit takes them in.
     ///
     /// # Errors
     /// What the store reports.
@@ -449,7 +449,7 @@ impl Catalog {
             .push((head_key(number), head_text(name, moment, note)));
         batch
             .deletes
-            .extend(homes.values().map(|home| doomed_key(home.0)));
+            .extend(homes.values().map(|home| orphan_key(home.0)));
         let older = heads
             .iter()
             .find(|(_, head)| head.name == name)
@@ -458,7 +458,7 @@ impl Catalog {
             .transpose()?
             .map_or_else(Vec::new, |older| free(&older, &mut batch));
         self.commit(batch)?;
-        self.doom(freed);
+        self.queue_orphans(freed);
         Ok(())
     }
 
@@ -472,7 +472,7 @@ impl Catalog {
         let mut batch = Batch::default();
         let freed = free(&kept, &mut batch);
         self.commit(batch)?;
-        self.doom(freed);
+        self.queue_orphans(freed);
         let heads = self.heads()?;
         self.forget_rows(&heads.iter().map(|(number, _)| *number).collect::<Vec<_>>())
     }
@@ -512,10 +512,12 @@ impl Catalog {
     }
 }
 
-/// The head of a snapshot goes, and its homes are doomed; which they are.
+/// The head of a snapshot goes, and its homes become orphans; which they are.
 fn free(kept: &Kept, batch: &mut Batch) -> Vec<u64> {
     batch.deletes.push(head_key(kept.number));
-    kept.homes.iter().for_each(|(home, _)| batch.doom(*home));
+    kept.homes
+        .iter()
+        .for_each(|(home, _)| batch.mark_orphan(*home));
     kept.homes.iter().map(|(home, _)| home.0).collect()
 }
 

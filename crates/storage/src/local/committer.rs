@@ -21,7 +21,7 @@ use std::thread::JoinHandle;
 
 use crate::owners::Owners;
 use crate::receipt::Pending;
-use crate::store::Outcome;
+use crate::store::CommitOutcome;
 
 /// Most bytes one group takes, so that a flood of large commits does not make one endless sync.
 const GROUP_BYTES_MAX: usize = 32 << 20;
@@ -77,7 +77,7 @@ pub(super) struct Slot {
 
 #[derive(Default)]
 struct SlotState {
-    outcome: Option<Outcome>,
+    outcome: Option<CommitOutcome>,
     /// A thread is blocked on this slot and could lead.
     waiting: bool,
     /// That thread is to lead now.
@@ -119,16 +119,16 @@ impl<S: Sink> Committer<S> {
     pub(super) fn submit(
         &self,
         bytes: usize,
-        accept: impl FnOnce(&mut Owners) -> Result<S::Work, Outcome>,
-    ) -> Result<Arc<Slot>, Outcome> {
+        accept: impl FnOnce(&mut Owners) -> Result<S::Work, CommitOutcome>,
+    ) -> Result<Arc<Slot>, CommitOutcome> {
         let queue = &mut *self.lock();
         if queue.poisoned.is_some() || queue.closing {
-            return Err(Outcome::Unavailable {
+            return Err(CommitOutcome::Unavailable {
                 retry_after_ms: RETRY_POISONED_MS,
             });
         }
         if queue.pending_bytes > QUEUE_BYTES_MAX {
-            return Err(Outcome::Busy {
+            return Err(CommitOutcome::Busy {
                 retry_after_ms: RETRY_FULL_MS,
             });
         }
@@ -144,7 +144,7 @@ impl<S: Sink> Committer<S> {
     }
 
     /// Blocks until the slot is answered, leading the queue if nobody does.
-    pub(super) fn wait(&self, slot: &Slot) -> Outcome {
+    pub(super) fn wait(&self, slot: &Slot) -> CommitOutcome {
         {
             let mut queue = self.lock();
             let mut state = slot.lock();
@@ -164,7 +164,7 @@ impl<S: Sink> Committer<S> {
             }
             // Leading comes first, even if the answer arrived meanwhile: a lead that is not taken stops everybody.
             if !std::mem::take(&mut state.lead) {
-                return state.outcome.unwrap_or(Outcome::Unknown);
+                return state.outcome.unwrap_or(CommitOutcome::Unknown);
             }
             drop(state);
             self.lead();
@@ -183,13 +183,13 @@ impl<S: Sink> Committer<S> {
         match result {
             Ok(()) => {
                 self.hand_over();
-                settle(slots, Outcome::Ok);
+                settle(slots, CommitOutcome::Ok);
             }
             Err(detail) => {
                 let stranded = self.poison(detail);
                 self.hand_over();
-                settle(slots, Outcome::Unknown);
-                settle(stranded, Outcome::Unknown);
+                settle(slots, CommitOutcome::Unknown);
+                settle(stranded, CommitOutcome::Unknown);
             }
         }
     }
@@ -296,7 +296,7 @@ impl<S: Sink> Committer<S> {
         }
     }
 
-    fn poll(self: &Arc<Self>, slot: &Slot, cx: &Context<'_>) -> Poll<Outcome> {
+    fn poll(self: &Arc<Self>, slot: &Slot, cx: &Context<'_>) -> Poll<CommitOutcome> {
         {
             let mut state = slot.lock();
             if let Some(outcome) = state.outcome {
@@ -344,7 +344,7 @@ impl Slot {
     }
 }
 
-fn settle(slots: Vec<Arc<Slot>>, outcome: Outcome) {
+fn settle(slots: Vec<Arc<Slot>>, outcome: CommitOutcome) {
     for slot in slots {
         let mut state = slot.lock();
         state.outcome = Some(outcome);
@@ -377,12 +377,12 @@ impl<S: Sink> Ticket<S> {
 }
 
 impl<S: Sink> Pending for Ticket<S> {
-    fn wait(mut self: Box<Self>) -> Outcome {
+    fn wait(mut self: Box<Self>) -> CommitOutcome {
         self.answered = true;
         self.committer.wait(&self.slot)
     }
 
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<CommitOutcome> {
         let outcome = self.committer.poll(&self.slot, cx);
         self.answered = outcome.is_ready();
         outcome

@@ -49,7 +49,7 @@ fn committer(log: Log) -> Arc<Committer<Log>> {
 fn submit(committer: &Arc<Committer<Log>>, work: u32) -> Receipt {
     match committer.submit(1, |_| Ok(work)) {
         Ok(slot) => Receipt::pending(Ticket::new(committer.clone(), slot)),
-        Err(refusal) => Receipt::settled(refusal),
+        Err(refusal) => Receipt::ready(refusal),
     }
 }
 
@@ -82,7 +82,7 @@ fn a_lone_waiter_writes_everything_queued_himself_and_no_thread_is_started() {
     let receipts = [1, 2, 3].map(|n| submit(&committer, n));
     assert!(groups(&committer).is_empty());
     for receipt in receipts {
-        assert_eq!(receipt.wait(), Outcome::Ok);
+        assert_eq!(receipt.wait(), CommitOutcome::Ok);
     }
     assert_eq!(groups(&committer), vec![vec![1, 2, 3]]);
     assert!(committer.thread.lock().unwrap().is_none());
@@ -91,8 +91,8 @@ fn a_lone_waiter_writes_everything_queued_himself_and_no_thread_is_started() {
 #[test]
 fn a_polled_receipt_is_written_by_the_background_thread() {
     let committer = committer(Log::default());
-    assert_eq!(block_on(submit(&committer, 7)), Outcome::Ok);
-    assert_eq!(block_on(submit(&committer, 8)), Outcome::Ok);
+    assert_eq!(block_on(submit(&committer, 7)), CommitOutcome::Ok);
+    assert_eq!(block_on(submit(&committer, 8)), CommitOutcome::Ok);
     assert_eq!(groups(&committer), vec![vec![7], vec![8]]);
     committer.close();
 }
@@ -134,11 +134,11 @@ fn the_next_group_gathers_while_one_is_written_and_a_waiter_takes_it_over() {
         let third = submit(&committer, 3);
         let follower = scope.spawn(move || second.wait());
         go.send(()).unwrap();
-        assert_eq!(leader.join().unwrap(), Outcome::Ok);
+        assert_eq!(leader.join().unwrap(), CommitOutcome::Ok);
         on_begin.recv().unwrap();
         go.send(()).unwrap();
-        assert_eq!(follower.join().unwrap(), Outcome::Ok);
-        assert_eq!(third.wait(), Outcome::Ok);
+        assert_eq!(follower.join().unwrap(), CommitOutcome::Ok);
+        assert_eq!(third.wait(), CommitOutcome::Ok);
     });
     assert_eq!(groups(&committer), vec![vec![1], vec![2, 3]]);
 }
@@ -161,7 +161,7 @@ fn a_leading_thread_hands_over_to_the_background_thread_although_there_was_none(
         on_begin.recv().unwrap();
         drop(submit(&committer, 2));
         go.send(()).unwrap();
-        assert_eq!(leader.join().unwrap(), Outcome::Ok);
+        assert_eq!(leader.join().unwrap(), CommitOutcome::Ok);
         on_begin
             .recv_timeout(Duration::from_secs(10))
             .expect("the second group is led");
@@ -190,12 +190,12 @@ fn after_a_failed_group_nothing_is_acknowledged_or_accepted() {
         on_begin.recv().unwrap();
         let queued = submit(&committer, 2);
         go.send(()).unwrap();
-        assert_eq!(leader.join().unwrap(), Outcome::Unknown);
-        assert_eq!(queued.wait(), Outcome::Unknown);
+        assert_eq!(leader.join().unwrap(), CommitOutcome::Unknown);
+        assert_eq!(queued.wait(), CommitOutcome::Unknown);
     });
     assert_eq!(
         submit(&committer, 3).wait(),
-        Outcome::Unavailable {
+        CommitOutcome::Unavailable {
             retry_after_ms: RETRY_POISONED_MS
         }
     );
@@ -225,17 +225,17 @@ fn a_full_queue_is_busy_and_takes_more_when_it_is_written() {
         let refused = committer.submit(1, |_| panic!("nobody looks at what is turned away"));
         assert_eq!(
             refused.err(),
-            Some(Outcome::Busy {
+            Some(CommitOutcome::Busy {
                 retry_after_ms: RETRY_FULL_MS
             })
         );
         go.send(()).unwrap();
         go.send(()).unwrap();
         go.send(()).unwrap();
-        assert_eq!(leader.join().unwrap(), Outcome::Ok);
-        assert_eq!(committer.wait(&large), Outcome::Ok);
+        assert_eq!(leader.join().unwrap(), CommitOutcome::Ok);
+        assert_eq!(committer.wait(&large), CommitOutcome::Ok);
     });
-    assert_eq!(submit(&committer, 3).wait(), Outcome::Ok);
+    assert_eq!(submit(&committer, 3).wait(), CommitOutcome::Ok);
     assert_eq!(groups(&committer), vec![vec![1], vec![2], vec![3]]);
     committer.close();
 }
@@ -254,15 +254,15 @@ fn threads_and_futures_mixed_all_get_their_answer_in_order_of_acceptance() {
                         1 => block_on(receipt),
                         _ => {
                             drop(receipt);
-                            Outcome::Ok
+                            CommitOutcome::Ok
                         }
                     };
-                    assert_eq!(outcome, Outcome::Ok);
+                    assert_eq!(outcome, CommitOutcome::Ok);
                 }
             });
         }
     });
-    assert_eq!(submit(&committer, u32::MAX).wait(), Outcome::Ok);
+    assert_eq!(submit(&committer, u32::MAX).wait(), CommitOutcome::Ok);
     let written: Vec<u32> = groups(&committer).concat();
     assert_eq!(written.len(), 8 * 500 + 1);
     for writer in 0..8 {
@@ -278,7 +278,7 @@ fn a_leader_whose_answer_came_meanwhile_does_not_keep_the_lead() {
     let slot = committer.submit(1, |_| Ok(1)).unwrap();
     committer.lock().led = true;
     slot.lock().lead = true;
-    slot.lock().outcome = Some(Outcome::Ok);
-    assert_eq!(committer.wait(&slot), Outcome::Ok);
+    slot.lock().outcome = Some(CommitOutcome::Ok);
+    assert_eq!(committer.wait(&slot), CommitOutcome::Ok);
     assert!(!committer.lock().led);
 }

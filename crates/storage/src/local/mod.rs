@@ -32,7 +32,7 @@ use crate::error::StoreError;
 use crate::owners::{Owner, Owners, check_partition};
 use crate::receipt::Receipt;
 use crate::store::{
-    Capabilities, Commit, Direction, Lease, Limits, Outcome, PartitionId, Snapshot, Store,
+    Capabilities, Commit, CommitOutcome, Direction, Lease, Limits, PartitionId, Snapshot, Store,
 };
 
 /// How a local store is opened.
@@ -93,9 +93,9 @@ impl LocalStore {
         })
     }
 
-    fn settle(&self, work: Result<Arc<Slot>, Outcome>) -> Result<(), StoreError> {
+    fn settle(&self, work: Result<Arc<Slot>, CommitOutcome>) -> Result<(), StoreError> {
         match work.map(|slot| self.committer.wait(&slot)) {
-            Ok(Outcome::Ok) => Ok(()),
+            Ok(CommitOutcome::Ok) => Ok(()),
             _ => {
                 let detail = self.committer.poisoned();
                 let detail =
@@ -213,11 +213,11 @@ impl Store for LocalStore {
         let prepared = fits.then(|| Box::new(self.committer.sink().prepare(lease, commit)));
         let accepted = self.committer.submit(bytes, |owners| {
             owners.accept(lease, expect_lsn, head, fits)?;
-            prepared.map(Work::Commit).ok_or(Outcome::TooLarge)
+            prepared.map(Work::Commit).ok_or(CommitOutcome::TooLarge)
         });
         match accepted {
             Ok(slot) => Receipt::pending(Ticket::new(self.committer.clone(), slot)),
-            Err(refusal) => Receipt::settled(refusal),
+            Err(refusal) => Receipt::ready(refusal),
         }
     }
 

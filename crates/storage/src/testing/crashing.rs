@@ -14,7 +14,9 @@ use crate::error::StoreError;
 use crate::memory::MemoryStore;
 use crate::owners::{Owners, check_partition};
 use crate::receipt::{Pending, Receipt};
-use crate::store::{Capabilities, Commit, Lease, Limits, Outcome, PartitionId, Snapshot, Store};
+use crate::store::{
+    Capabilities, Commit, CommitOutcome, Lease, Limits, PartitionId, Snapshot, Store,
+};
 
 /// The store. The module header says how it crashes.
 pub struct Crashing {
@@ -93,7 +95,7 @@ impl Shared {
     }
 
     /// Moves commits to the image up to and with this ticket.
-    fn flush(&self, ticket: u64) -> Outcome {
+    fn flush(&self, ticket: u64) -> CommitOutcome {
         let state = &mut *self.lock();
         while state.durable <= ticket && !state.crashed {
             let Some((number, lease, commit)) = state.queue.pop_front() else {
@@ -103,16 +105,20 @@ impl Shared {
                 break;
             }
             let outcome = self.image.submit(&lease, commit).wait();
-            debug_assert_eq!(outcome, Outcome::Ok, "accepted here, so fit for the image");
+            debug_assert_eq!(
+                outcome,
+                CommitOutcome::Ok,
+                "accepted here, so fit for the image"
+            );
             if state.step() {
                 break;
             }
             state.durable = number + 1;
         }
         if state.durable > ticket {
-            Outcome::Ok
+            CommitOutcome::Ok
         } else {
-            Outcome::Unknown
+            CommitOutcome::Unknown
         }
     }
 }
@@ -155,7 +161,7 @@ impl Store for Crashing {
         let fits = Limits::ENVELOPE.admit(&commit);
         let state = &mut *self.shared.lock();
         if state.crashed {
-            return Receipt::settled(Outcome::Unavailable {
+            return Receipt::ready(CommitOutcome::Unavailable {
                 retry_after_ms: 1_000,
             });
         }
@@ -164,7 +170,7 @@ impl Store for Crashing {
                 .accepted
                 .accept(lease, commit.expect_lsn, commit.new_head(), fits)
         {
-            return Receipt::settled(refusal);
+            return Receipt::ready(refusal);
         }
         let ticket = state.next_ticket;
         state.next_ticket += 1;
@@ -215,11 +221,11 @@ struct Ticket {
 }
 
 impl Pending for Ticket {
-    fn wait(self: Box<Self>) -> Outcome {
+    fn wait(self: Box<Self>) -> CommitOutcome {
         self.shared.flush(self.ticket)
     }
 
-    fn poll(&mut self, _: &mut Context<'_>) -> Poll<Outcome> {
+    fn poll(&mut self, _: &mut Context<'_>) -> Poll<CommitOutcome> {
         Poll::Ready(self.shared.flush(self.ticket))
     }
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::error::StoreError;
 use crate::receipt::Receipt;
-use crate::store::{Capabilities, Commit, Lease, Outcome, PartitionId, Snapshot, Store};
+use crate::store::{Capabilities, Commit, CommitOutcome, Lease, PartitionId, Snapshot, Store};
 
 const RETRY_MS: u64 = 1_000;
 
@@ -102,7 +102,7 @@ impl<S: Store> Store for Failing<S> {
     }
 
     fn submit(&self, lease: &Lease, commit: Commit) -> Receipt {
-        let unavailable = Receipt::settled(Outcome::Unavailable {
+        let unavailable = Receipt::ready(CommitOutcome::Unavailable {
             retry_after_ms: RETRY_MS,
         });
         if self.is_broken() {
@@ -115,13 +115,13 @@ impl<S: Store> Store for Failing<S> {
             Fault::Refused => unavailable,
             Fault::Busy => {
                 self.heal();
-                Receipt::settled(Outcome::Busy {
+                Receipt::ready(CommitOutcome::Busy {
                     retry_after_ms: RETRY_MS,
                 })
             }
-            Fault::Lost => Receipt::settled(Outcome::Unknown),
-            Fault::Applied => Receipt::settled(match self.inner.submit(lease, commit).wait() {
-                Outcome::Ok => Outcome::Unknown,
+            Fault::Lost => Receipt::ready(CommitOutcome::Unknown),
+            Fault::Applied => Receipt::ready(match self.inner.submit(lease, commit).wait() {
+                CommitOutcome::Ok => CommitOutcome::Unknown,
                 refusal => refusal,
             }),
         }
@@ -160,13 +160,13 @@ mod tests {
         for (fault, outcome, head) in [
             (
                 Fault::Refused,
-                Outcome::Unavailable {
+                CommitOutcome::Unavailable {
                     retry_after_ms: RETRY_MS,
                 },
                 1,
             ),
-            (Fault::Lost, Outcome::Unknown, 1),
-            (Fault::Applied, Outcome::Unknown, 2),
+            (Fault::Lost, CommitOutcome::Unknown, 1),
+            (Fault::Applied, CommitOutcome::Unknown, 2),
         ] {
             let store = Failing::after(2, fault, MemoryStore::new());
             let partition = PartitionId(1);
@@ -176,11 +176,11 @@ mod tests {
                 new_lsn: n + 1,
                 ..Commit::default()
             };
-            assert_eq!(store.submit(&lease, commit(0)).wait(), Outcome::Ok);
+            assert_eq!(store.submit(&lease, commit(0)).wait(), CommitOutcome::Ok);
             assert_eq!(store.submit(&lease, commit(1)).wait(), outcome);
             assert_eq!(
                 store.submit(&lease, commit(1)).wait(),
-                Outcome::Unavailable {
+                CommitOutcome::Unavailable {
                     retry_after_ms: RETRY_MS
                 },
                 "{fault:?}"

@@ -87,7 +87,7 @@ impl<A: Store, B: Store> Store for Mirrored<A, B> {
 
     fn submit(&self, lease: &Lease, commit: Commit) -> Receipt {
         let copy = commit.clone();
-        Receipt::settled(self.both(
+        Receipt::ready(self.both(
             "commit",
             |a| a.submit(lease, commit).wait(),
             |b| b.submit(lease, copy).wait(),

@@ -4,7 +4,9 @@
 
 use std::ops::Bound;
 
-use orrery_storage::{Commit, Direction, Lease, Lsn, Outcome, PartitionId, Snapshot, Store, Token};
+use orrery_storage::{
+    Commit, CommitOutcome, Direction, Lease, Lsn, PartitionId, Snapshot, Store, Token,
+};
 
 /// The partition of tests that need only one.
 pub const P: PartitionId = PartitionId(7);
@@ -83,7 +85,7 @@ impl<'a> Owned<'a> {
     }
 
     /// Fills in the numbers and commits.
-    pub fn commit(&mut self, change: Commit) -> Outcome {
+    pub fn commit(&mut self, change: Commit) -> CommitOutcome {
         let (expect_lsn, new_lsn) = (self.lsn, self.lsn + 1);
         let outcome = self
             .store
@@ -97,13 +99,13 @@ impl<'a> Owned<'a> {
                 },
             )
             .wait();
-        if outcome == Outcome::Ok {
+        if outcome == CommitOutcome::Ok {
             self.lsn = new_lsn;
         }
         outcome
     }
 
     pub fn put(&mut self, puts: &[(&[u8], &[u8])]) {
-        assert_eq!(self.commit(commit(1, puts)), Outcome::Ok);
+        assert_eq!(self.commit(commit(1, puts)), CommitOutcome::Ok);
     }
 }
