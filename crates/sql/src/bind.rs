@@ -17,7 +17,7 @@ use crate::bound::{Block, Expr, Ranking};
 use crate::condition::{OrderKey, Path, Step};
 use crate::error::{Diagnostic, QueryError};
 use crate::functions::AggregateKind;
-use crate::functions::vector::Distance;
+use crate::functions::vector::DistanceFunction;
 use crate::seams::Environment;
 use crate::syntax::ast::{self, Count, CountValue, Kind, Span};
 use crate::syntax::characters;
@@ -48,7 +48,7 @@ pub(crate) struct BoundOrder {
     pub expr: Expr,
     pub key: OrderKey,
     /// The expression is how near a vector is, of which the query's own text speaks as this distance.
-    pub distance: Option<Distance>,
+    pub distance: Option<DistanceFunction>,
 }
 
 /// Binds a whole query.

@@ -161,6 +161,16 @@ impl Block {
         self.grouping.is_some() || self.distinct
     }
 
+    /// Returns the first subquery of FROM if its rows come only after all items were read, as with
+    /// `FROM (SELECT DISTINCT ...)`.
+    pub fn blocking_subquery(&self) -> Option<&Block> {
+        let Input::Subquery(inner) = &self.sources.first()?.input else {
+            return None;
+        };
+        let blocks = inner.blocks() || inner.blocking_subquery().is_some();
+        (inner.reads_container && blocks).then_some(inner)
+    }
+
     /// Whether it can give more than one value.
     pub fn is_many(&self) -> bool {
         let single_group = self.grouping.as_ref().is_some_and(|g| g.keys.is_empty());

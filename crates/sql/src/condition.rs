@@ -75,7 +75,7 @@ pub enum Test {
     /// A GeoJSON value whose box touches that of another one, widened by a distance. Never exact.
     Near {
         /// The other one.
-        figure: Arc<Json>,
+        geometry: Arc<Json>,
         /// How far away, in the container's measure.
         distance: f64,
     },
@@ -174,8 +174,8 @@ impl fmt::Display for Test {
             Test::Prefix(prefix) => write!(f, "begins {}", Json::from(prefix.as_str())),
             Test::ScanStrings(_) => f.write_str("string scan"),
             Test::IsType(kind) => write!(f, "is {kind:?}"),
-            Test::Near { distance: 0.0, .. } => f.write_str("touches a figure"),
-            Test::Near { distance, .. } => write!(f, "within {distance} of a figure"),
+            Test::Near { distance: 0.0, .. } => f.write_str("touches a geometry"),
+            Test::Near { distance, .. } => write!(f, "within {distance} of a geometry"),
         }
     }
 }

@@ -10,9 +10,9 @@ use crate::bind::{Mapping, Rooted};
 use crate::bound::{Expr, Input, LikePattern};
 use crate::condition::{Condition, Path, Step, Test, ValueType};
 use crate::functions::Function;
-use crate::functions::like::Shape;
-use crate::functions::pattern::for_scan;
-use crate::functions::strings::{contains, ends_with, lower, same, starts_with};
+use crate::functions::compiled_regex::compile_for_index_scan;
+use crate::functions::like::PatternKind;
+use crate::functions::strings::{contains, ends_with, lower, starts_with, string_equals};
 use crate::syntax::ast::{BinaryOp, SubqueryKind, UnaryOp};
 use crate::value::digest;
 use orrery_model::json::{Json, compare};
@@ -80,9 +80,11 @@ impl Deriver {
             Expr::Like {
                 value,
                 pattern: LikePattern::Constant(pattern),
-            } => match (pattern.shape(), wanted) {
-                (Shape::Exact(text), true) => self.term(value, Test::Equals(Json::String(text))),
-                (Shape::Prefix(prefix), true) => self.term(value, Test::Prefix(prefix)),
+            } => match (pattern.kind(), wanted) {
+                (PatternKind::Exact(text), true) => {
+                    self.term(value, Test::Equals(Json::String(text)))
+                }
+                (PatternKind::Prefix(prefix), true) => self.term(value, Test::Prefix(prefix)),
                 _ => {
                     let pattern = pattern.clone();
                     self.strings(value, move |text| pattern.matches(text) == wanted)
@@ -236,7 +238,7 @@ impl Deriver {
                     Some("")
                 };
                 match (text(1), flags) {
-                    (Some(pattern), Some(flags)) => match for_scan(pattern, flags) {
+                    (Some(pattern), Some(flags)) => match compile_for_index_scan(pattern, flags) {
                         Some((regex, true)) => {
                             self.strings(subject, move |text| regex.is_match(text) == wanted)
                         }
@@ -278,7 +280,7 @@ impl Deriver {
                 return self.term(subject, Test::Equals(Json::from(part)));
             }
             ("STARTSWITH", ..) => starts_with,
-            ("STRINGEQUALS", ..) => same,
+            ("STRINGEQUALS", ..) => string_equals,
             ("ENDSWITH", ..) => ends_with,
             _ => contains,
         };
@@ -368,9 +370,9 @@ impl Deriver {
 
     /// A value and a constant figure that are at most so far apart, whichever stands first.
     fn near(&self, arguments: &[Expr], distance: f64) -> Derived {
-        let (value, figure) = match arguments {
-            [Expr::Constant(Some(figure)), value] | [value, Expr::Constant(Some(figure))] => {
-                (value, figure)
+        let (value, geometry) = match arguments {
+            [Expr::Constant(Some(geometry)), value] | [value, Expr::Constant(Some(geometry))] => {
+                (value, geometry)
             }
             _ => return ALL,
         };
@@ -378,7 +380,7 @@ impl Deriver {
             return ALL;
         }
         let test = Test::Near {
-            figure: Arc::new(figure.clone()),
+            geometry: Arc::new(geometry.clone()),
             distance: distance.max(0.0),
         };
         (self.term(value, test).0.inexact(), false)

@@ -5,12 +5,13 @@
 
 mod arrays;
 mod checks;
+pub(crate) mod compiled_regex;
 mod dates;
 pub(crate) mod full_text;
 mod integers;
 pub(crate) mod like;
 mod maths;
-pub(crate) mod pattern;
+mod pattern;
 mod refused;
 mod spatial;
 pub(crate) mod strings;
@@ -29,10 +30,10 @@ pub(crate) struct Function {
     pub names: &'static [&'static str],
     /// Fewest and most arguments.
     pub arity: (usize, usize),
-    pub cost: Cost,
+    pub index_use: IndexUse,
     /// What it gives, in a line.
     pub doc: &'static str,
-    pub run: Run,
+    pub run: Implementation,
 }
 
 /// Any number of arguments.
@@ -40,7 +41,7 @@ pub(crate) const ANY: usize = usize::MAX;
 
 /// What an index can do for a filter with the function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Cost {
+pub(crate) enum IndexUse {
     /// Equality: one place of the index.
     Seek,
     /// A range of the index.
@@ -48,22 +49,22 @@ pub(crate) enum Cost {
     /// Every distinct value of the path.
     IndexScan,
     /// The items themselves.
-    Scan,
+    FullScan,
 }
 
 /// How it runs. An undefined argument makes a strict or context function undefined without a call.
 #[derive(Clone, Copy)]
-pub(crate) enum Run {
+pub(crate) enum Implementation {
     Strict(fn(Arguments<'_, '_>) -> Option<Json>),
     /// Sees undefined arguments.
-    Loose(fn(Arguments<'_, '_>) -> Option<Json>),
+    NonStrict(fn(Arguments<'_, '_>) -> Option<Json>),
     /// Needs the clock, chance or a cache.
     Context(fn(&mut Context<'_>, Arguments<'_, '_>) -> Option<Json>),
     /// Sees undefined arguments, and may take so long that it has to look at the clock, or make so much that it has to
     /// count.
-    Watched(Watched),
-    /// As `Watched`, but strict; the binder puts the language of the text before the arguments.
-    FullText(Watched),
+    Metered(MeteredFunction),
+    /// As `Metered`, but strict; the binder puts the language of the text before the arguments.
+    FullText(MeteredFunction),
     /// The binder replaces what follows the two vectors by the name of a distance function and of a data type.
     Vector(fn(Arguments<'_, '_>) -> Option<Json>),
     /// Stands in ORDER BY RANK, nowhere else.
@@ -78,7 +79,7 @@ pub(crate) enum Run {
 }
 
 /// A function that can run out of time or memory.
-pub(crate) type Watched =
+pub(crate) type MeteredFunction =
     fn(&mut Context<'_>, Arguments<'_, '_>) -> Result<Option<Json>, QueryError>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,7 +118,7 @@ pub(crate) fn find(name: &str) -> Option<&'static Function> {
 /// The aggregate of that name.
 pub(crate) fn aggregate(name: &str) -> Option<AggregateKind> {
     match find(name)?.run {
-        Run::Aggregate(kind) => Some(kind),
+        Implementation::Aggregate(kind) => Some(kind),
         _ => None,
     }
 }
@@ -135,11 +136,11 @@ pub fn function_reference() -> String {
             _ if fewest == most => fewest.to_string(),
             _ => format!("{fewest} to {most}"),
         };
-        let filter = match function.cost {
-            Cost::Seek => "index seek",
-            Cost::Range => "index range",
-            Cost::IndexScan => "index scan",
-            Cost::Scan => "loads the items",
+        let filter = match function.index_use {
+            IndexUse::Seek => "index seek",
+            IndexUse::Range => "index range",
+            IndexUse::IndexScan => "index scan",
+            IndexUse::FullScan => "loads the items",
         };
         let (name, also) = (function.names[0], function.names[1..].join(", "));
         out.push_str(&format!(
@@ -237,14 +238,14 @@ pub(crate) const fn strict(
     Function {
         names,
         arity,
-        cost: Cost::Scan,
+        index_use: IndexUse::FullScan,
         doc,
-        run: Run::Strict(run),
+        run: Implementation::Strict(run),
     }
 }
 
 /// A line of a table for a function that sees undefined arguments.
-pub(crate) const fn loose(
+pub(crate) const fn non_strict(
     names: &'static [&'static str],
     arity: (usize, usize),
     doc: &'static str,
@@ -253,14 +254,14 @@ pub(crate) const fn loose(
     Function {
         names,
         arity,
-        cost: Cost::Scan,
+        index_use: IndexUse::FullScan,
         doc,
-        run: Run::Loose(run),
+        run: Implementation::NonStrict(run),
     }
 }
 
 /// A line of a table for a function that watches time and memory.
-pub(crate) const fn watched(
+pub(crate) const fn metered(
     names: &'static [&'static str],
     arity: (usize, usize),
     doc: &'static str,
@@ -269,16 +270,16 @@ pub(crate) const fn watched(
     Function {
         names,
         arity,
-        cost: Cost::Scan,
+        index_use: IndexUse::FullScan,
         doc,
-        run: Run::Watched(run),
+        run: Implementation::Metered(run),
     }
 }
 
 impl Function {
     /// The same with what an index can do for it.
-    pub const fn cost(mut self, cost: Cost) -> Self {
-        self.cost = cost;
+    pub const fn index_use(mut self, index_use: IndexUse) -> Self {
+        self.index_use = index_use;
         self
     }
 }

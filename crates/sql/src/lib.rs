@@ -56,5 +56,5 @@ pub use run::item::read_members;
 pub use seams::{
     Bounds, Candidate, Environment, Functions, Page, Resume, Source, VectorPath, Work,
 };
-pub use spatial::{Extent, around, extents};
+pub use spatial::{Extent, extents, extents_within};
 pub use syntax::QueryForm;

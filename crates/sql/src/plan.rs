@@ -262,8 +262,7 @@ impl<'q> Plan<'q> {
             .need("NonStreamingOrderBy", self.non_streaming);
         for key in &order.keys {
             // Nearest first, whatever the measure makes of that.
-            let descending =
-                distance.map_or(key.descending == Some(true), |d| d.grows_with_nearness());
+            let descending = distance.map_or(key.descending == Some(true), |d| d.is_similarity());
             self.order_by.push(Json::from(if descending {
                 "Descending"
             } else {

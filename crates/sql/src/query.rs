@@ -7,8 +7,7 @@ use crate::derive::derive;
 use crate::error::QueryError;
 use crate::fingerprint;
 use crate::resume_filter::ResumeFilter;
-use crate::run::item::Looks;
-use crate::run::page::barrier;
+use crate::run::item::NeededProperties;
 use crate::seams::{Environment, Resume};
 use crate::syntax::parse;
 use orrery_model::json::Json;
@@ -34,9 +33,9 @@ pub struct Query {
     pub(crate) exact: bool,
     demand: Demand,
     /// What of an item is looked at, filters included.
-    pub(crate) looks: Looks,
+    pub(crate) needed: NeededProperties,
     /// The same where the filters are known to hold.
-    pub(crate) looks_satisfied: Looks,
+    pub(crate) needed_if_satisfied: NeededProperties,
     /// A row is the item itself, and at most one an item.
     pub(crate) passes_through: bool,
     /// DISTINCT of exactly what the rows are ordered by.
@@ -142,9 +141,9 @@ impl Query {
             .map(|o| &o.expr)
             .chain(scores(&ranking))
             .collect();
-        let looks_satisfied = looks(&block, &sorts, false, passes_through);
-        let looks = looks(&block, &sorts, true, passes_through);
-        let counts = exact && looks_satisfied.is_nothing() && !passes_through && sorts.is_empty();
+        let needed_if_satisfied = needed_properties(&block, &sorts, false, passes_through);
+        let needed = needed_properties(&block, &sorts, true, passes_through);
+        let counts = exact && needed_if_satisfied.is_empty() && !passes_through && sorts.is_empty();
         let demand = match (reads_container, counts) {
             (false, _) => Demand::Nothing,
             (true, true) => Demand::Count,
@@ -172,8 +171,8 @@ impl Query {
             condition,
             exact,
             demand,
-            looks,
-            looks_satisfied,
+            needed,
+            needed_if_satisfied,
             passes_through,
             fingerprint,
             family: fingerprint,
@@ -251,7 +250,7 @@ impl Query {
 
     /// Whether it reads a FROM subquery that must see all items first (`FROM (SELECT DISTINCT ...)`).
     pub fn collects_first(&self) -> bool {
-        self.reads_container && barrier(&self.block).is_some()
+        self.reads_container && self.block.blocking_subquery().is_some()
     }
 
     /// Whether a page can only be had by seeing all candidates, whatever order they come in. Unordered ORDER BY does
@@ -302,7 +301,7 @@ fn condition_of(block: &Block, frames: &[Mapping]) -> (Condition, bool) {
     }
     let (below, _) = condition_of(inner, &inner_frames);
     // Beyond a barrier the outer filters speak of groups, not of items.
-    if barrier(block).is_some() {
+    if block.blocking_subquery().is_some() {
         return (below, false);
     }
     (crate::derive::both(below, own.0), false)
@@ -314,26 +313,31 @@ fn scores(ranking: &Option<Ranking>) -> impl Iterator<Item = &Expr> {
         .flat_map(|r| r.components.iter().map(|c| &c.score))
 }
 
-fn looks(block: &Block, sorts: &[&Expr], filters: bool, passes_through: bool) -> Looks {
-    let mut looks = Looks::at(Vec::new());
+fn needed_properties(
+    block: &Block,
+    sorts: &[&Expr],
+    filters: bool,
+    passes_through: bool,
+) -> NeededProperties {
+    let mut needed = NeededProperties::of_names(Vec::new());
     if passes_through {
         if filters {
             block
                 .filters
                 .iter()
-                .for_each(|(bound, e)| looks.note(e, 1 + bound));
+                .for_each(|(bound, e)| needed.add_expression(e, 1 + bound));
         }
     } else {
-        looks.note_block(block, filters);
+        needed.add_block(block, filters);
     }
     sorts
         .iter()
-        .for_each(|e| looks.note(e, 1 + block.sources.len()));
+        .for_each(|e| needed.add_expression(e, 1 + block.sources.len()));
     // Sorting a row that is the item needs the item.
     if passes_through && !sorts.is_empty() {
-        looks.everything();
+        needed.require_all();
     }
-    looks
+    needed
 }
 
 /// Whether equal rows come side by side because they are ordered by just what they are.

@@ -105,11 +105,11 @@ impl Query {
         }
         if self.passes_through {
             self.passes_through = false;
-            self.looks.everything();
-            self.looks_satisfied.everything();
+            self.needed.require_all();
+            self.needed_if_satisfied.require_all();
         }
-        self.looks.also("_rid");
-        self.looks_satisfied.also("_rid");
+        self.needed.add_property("_rid");
+        self.needed_if_satisfied.add_property("_rid");
         self.filter = Some(filter);
         Ok(self)
     }
@@ -124,9 +124,9 @@ impl Query {
             return Ok(true);
         };
         for (order, wanted) in self.order.iter().zip(&filter.values) {
-            let made = cx.made;
+            let made = cx.held_bytes;
             let value = order.expr.eval(cx, tuple)?;
-            cx.made = made;
+            cx.held_bytes = made;
             let place = place(&value, wanted.as_ref());
             match if order.key.descending {
                 place.reverse()

@@ -19,7 +19,7 @@ mod measure;
 mod plane;
 mod relate;
 
-pub use extent::{Extent, around, extents};
+pub use extent::{Extent, extents, extents_within};
 pub(crate) use geojson::read;
 
 use crate::error::QueryError;

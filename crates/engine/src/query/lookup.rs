@@ -130,8 +130,8 @@ fn together(parts: Vec<Planned>, word: &str, lookup: fn(Vec<Lookup>) -> Lookup) 
 }
 
 fn term(index: &IndexView<'_>, path: &Path, test: &Test, exact: bool) -> Option<Planned> {
-    if let Test::Near { figure, distance } = test {
-        return near(index, path, test, figure, *distance);
+    if let Test::Near { geometry, distance } = test {
+        return near(index, path, test, geometry, *distance);
     }
     if !is_answerable(test) || !index.covers(path) {
         return None;
@@ -173,7 +173,7 @@ fn near(
     index: &IndexView<'_>,
     path: &Path,
     test: &Test,
-    figure: &Json,
+    geometry: &Json,
     distance: f64,
 ) -> Option<Planned> {
     let (frame, number) = index.spatial(path)?;
@@ -181,7 +181,7 @@ fn near(
     // A constant that is no figure makes the function undefined.
     let (Some(number), Some(boxes)) = (
         number,
-        orrery_sql::around(figure, frame.is_planar, distance),
+        orrery_sql::extents_within(geometry, frame.is_planar, distance),
     ) else {
         return Some(Planned::nothing(text, 0));
     };

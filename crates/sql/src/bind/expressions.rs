@@ -6,7 +6,7 @@ use super::{Binder, Mapping, Name};
 use crate::bound::{Expr, LikePattern, Step};
 use crate::error::QueryError;
 use crate::functions::like::Pattern;
-use crate::functions::{self, ANY, Function, Run};
+use crate::functions::{self, ANY, Function, Implementation};
 use crate::run::eval::is_comparison;
 use crate::run::frame::{Context, Scope};
 use crate::seams::{Functions, Work};
@@ -397,7 +397,7 @@ impl Binder<'_> {
             );
             return Ok(Expr::Constant(None));
         };
-        if let Run::Refused(family) = function.run {
+        if let Implementation::Refused(family) = function.run {
             return Err(QueryError::Unsupported(format!(
                 "The function {name} is not supported: no {family} yet."
             )));
@@ -408,18 +408,18 @@ impl Binder<'_> {
             return Ok(Expr::Constant(None));
         }
         match function.run {
-            Run::Aggregate(kind) => self.aggregate(kind, &arguments[0], span),
-            Run::Conditional => {
+            Implementation::Aggregate(kind) => self.aggregate(kind, &arguments[0], span),
+            Implementation::Conditional => {
                 let conditional = self.conditional(arguments)?;
                 Ok(folded(conditional, &mut self.folding_left))
             }
-            Run::Choose => Ok(Expr::Choose(self.expressions(arguments)?)),
-            Run::Vector(_) => {
+            Implementation::Choose => Ok(Expr::Choose(self.expressions(arguments)?)),
+            Implementation::Vector(_) => {
                 let (call, _) = self.vector(function, arguments, span)?;
                 Ok(folded(call, &mut self.folding_left))
             }
-            Run::FullText(_) => self.full_text(function, arguments),
-            Run::Rank => {
+            Implementation::FullText(_) => self.full_text(function, arguments),
+            Implementation::Rank => {
                 let name = display_name(function);
                 let message =
                     format!("The {name} function is only allowed in the ORDER BY RANK clause.");
@@ -540,7 +540,9 @@ fn folded(expr: Expr, left: &mut usize) -> Expr {
         } => {
             matches!(
                 function.run,
-                Run::Strict(_) | Run::Loose(_) | Run::Vector(_)
+                Implementation::Strict(_)
+                    | Implementation::NonStrict(_)
+                    | Implementation::Vector(_)
             ) && constant(arguments)
         }
         Expr::Unary(_, operand) => operand.is_constant(),

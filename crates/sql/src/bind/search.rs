@@ -9,8 +9,8 @@ use crate::bound::{Component, Expr, Ranking};
 use crate::condition::{OrderKey, Path};
 use crate::error::QueryError;
 use crate::full_text::{Analyzer, DEFAULT_LANGUAGE, Term};
-use crate::functions::vector::{DATA_TYPES, Distance, SCORE};
-use crate::functions::{self, Function, Run};
+use crate::functions::vector::{DATA_TYPES, DistanceFunction, VECTOR_SCORE};
+use crate::functions::{self, Function, Implementation};
 use crate::seams::VectorPath;
 use crate::syntax::ast::{self, Collection, Kind};
 use crate::syntax::print;
@@ -47,7 +47,7 @@ pub(crate) fn scorings(expr: &ast::Expr) -> Option<(Vec<Scoring<'_>>, Option<&as
         return Some((vec![one], None));
     }
     let (function, arguments) = called(expr)?;
-    if !matches!(function.run, Run::Rank) {
+    if !matches!(function.run, Implementation::Rank) {
         return None;
     }
     let (last, others) = arguments.split_last()?;
@@ -62,10 +62,10 @@ pub(crate) fn scorings(expr: &ast::Expr) -> Option<(Vec<Scoring<'_>>, Option<&as
 fn scoring(expr: &ast::Expr) -> Option<Scoring<'_>> {
     let (function, arguments) = called(expr)?;
     match (function.run, arguments) {
-        (Run::Vector(_), [_, _, ..]) if function.names[0] != SCORE => {
+        (Implementation::Vector(_), [_, _, ..]) if function.names[0] != VECTOR_SCORE => {
             Some(Scoring::Vector(arguments))
         }
-        (Run::Rank, [text, terms @ ..])
+        (Implementation::Rank, [text, terms @ ..])
             if function.names[0] == "FULLTEXTSCORE" && !terms.is_empty() =>
         {
             let terms = terms.iter().flat_map(|term| match &term.kind {
@@ -128,7 +128,7 @@ impl Binder<'_> {
         function: &'static Function,
         arguments: &[ast::Expr],
         span: ast::Span,
-    ) -> Result<(Expr, Distance), QueryError> {
+    ) -> Result<(Expr, DistanceFunction), QueryError> {
         let (left, right) = (
             self.expression(&arguments[0])?,
             self.expression(&arguments[1])?,
@@ -166,8 +166,12 @@ impl Binder<'_> {
             chosen.or(by_policy).unwrap_or_else(|| default.to_owned())
         };
         let (by_policy, held) = policy.map(|p| (p.distance_function, p.data_type)).unzip();
-        let distance = choose("distanceFunction", by_policy, Distance::Cosine.name());
-        let distance = Distance::parse(&distance).unwrap_or(Distance::Cosine);
+        let distance = choose(
+            "distanceFunction",
+            by_policy,
+            DistanceFunction::Cosine.name(),
+        );
+        let distance = DistanceFunction::parse(&distance).unwrap_or(DistanceFunction::Cosine);
         let data_type = choose("dataType", held, DATA_TYPES[0]);
         let constant = |text: &str| Expr::Constant(Some(Json::from(text)));
         let arguments = Box::new([left, right, constant(distance.name()), constant(&data_type)]);
@@ -205,7 +209,7 @@ impl Binder<'_> {
             let text = value.as_str();
             let number = value.as_f64();
             let fits = match name {
-                "distanceFunction" => text.is_some_and(|t| Distance::parse(t).is_some()),
+                "distanceFunction" => text.is_some_and(|t| DistanceFunction::parse(t).is_some()),
                 "dataType" => {
                     text.is_some_and(|t| DATA_TYPES.iter().any(|d| d.eq_ignore_ascii_case(t)))
                 }
@@ -277,12 +281,12 @@ impl Binder<'_> {
             return Ok(None);
         };
         let (expr, distance, written) = match function.run {
-            Run::Vector(_) => {
-                let score = functions::find(SCORE).unwrap_or(function);
+            Implementation::Vector(_) => {
+                let score = functions::find(VECTOR_SCORE).unwrap_or(function);
                 let (expr, distance) = self.vector(score, arguments, item.expr.span)?;
-                (expr, Some(distance), function.names[0] != SCORE)
+                (expr, Some(distance), function.names[0] != VECTOR_SCORE)
             }
-            Run::FullText(_) if function.names[0] == FULL_TEXT_SCORE => {
+            Implementation::FullText(_) if function.names[0] == FULL_TEXT_SCORE => {
                 (self.expression(&item.expr)?, None, false)
             }
             _ => return Ok(None),
@@ -357,7 +361,7 @@ impl Binder<'_> {
             let reversed = weight < 0.0;
             let (score, text) = match score {
                 Scoring::Vector(arguments) => {
-                    let Some(function) = functions::find(SCORE) else {
+                    let Some(function) = functions::find(VECTOR_SCORE) else {
                         continue;
                     };
                     (self.vector(function, arguments, item.expr.span)?.0, None)

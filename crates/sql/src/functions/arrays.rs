@@ -1,6 +1,6 @@
 //! Array and set functions. Equality is deep.
 
-use super::{ANY, Arguments, Cost, Function, strict, watched};
+use super::{ANY, Arguments, Function, IndexUse, metered, strict};
 use crate::error::QueryError;
 use crate::run::frame::Context;
 use crate::value::{digest, number, weight};
@@ -32,14 +32,14 @@ pub(super) const TABLE: &[Function] = &[
         "whether a value is an element, or part of one",
         array_contains,
     )
-    .cost(Cost::Seek),
-    watched(
+    .index_use(IndexUse::Seek),
+    metered(
         &["ARRAY_CONTAINS_ANY", "ARRAYCONTAINSANY"],
         (2, ANY),
         "whether one of the values is an element",
         |cx, a| contains_several(cx, a, false),
     ),
-    watched(
+    metered(
         &["ARRAY_CONTAINS_ALL", "ARRAYCONTAINSALL"],
         (2, ANY),
         "whether all of the values are elements",
@@ -177,7 +177,7 @@ fn contains_several(
     };
     let mut unknown = false;
     for wanted in a.iter().skip(1) {
-        cx.turns(1 + elements.len() as u64 / 8)?;
+        cx.count_iterations(1 + elements.len() as u64 / 8)?;
         match wanted {
             None => unknown = true,
             Some(wanted) if elements.iter().any(|e| deep_equal(e, wanted)) != all => {

@@ -1,17 +1,17 @@
 //! Type checks: always a boolean, also for undefined.
 
-use super::{Cost, Function, loose};
+use super::{Function, IndexUse, non_strict};
 use crate::functions::dates::read;
 use orrery_model::json::Json;
 
 /// A question about one value that may be undefined.
 macro_rules! check {
     ($names:expr, $doc:expr, $test:expr) => {
-        loose(&$names, (1, 1), $doc, |a| {
+        non_strict(&$names, (1, 1), $doc, |a| {
             let test: fn(Option<&Json>) -> bool = $test;
             Some(Json::Bool(test(a.get(0))))
         })
-        .cost(Cost::Range)
+        .index_use(IndexUse::Range)
     };
 }
 

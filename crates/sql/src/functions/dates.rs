@@ -3,7 +3,7 @@
 //! A moment is a count of ticks of 100 ns since 1970, UTC, from year 1 to 9999. Texts are read leniently (a date, or
 //! date and time with `T` or a blank, any number of fraction digits, `Z` or not) and always written in full.
 
-use super::{Arguments, Cost, Function, Run, strict};
+use super::{Arguments, Function, Implementation, IndexUse, strict};
 use jiff::civil::{Date, DateTime};
 use orrery_model::json::Json;
 
@@ -22,9 +22,9 @@ const fn clock(
     Function {
         names,
         arity,
-        cost: Cost::Scan,
+        index_use: IndexUse::FullScan,
         doc,
-        run: Run::Context(run),
+        run: Implementation::Context(run),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Full-text search. The binder puts the language of the text before the arguments of each function.
 
-use super::{ANY, Arguments, Cost, Function, Run, Watched};
+use super::{ANY, Arguments, Function, Implementation, IndexUse, MeteredFunction};
 use crate::error::QueryError;
 use crate::full_text::{Analyzer, Counts, Statistics, Term, count, score};
 use crate::run::frame::Context;
@@ -10,14 +10,14 @@ const fn full_text(
     names: &'static [&'static str],
     arity: (usize, usize),
     doc: &'static str,
-    run: Watched,
+    run: MeteredFunction,
 ) -> Function {
     Function {
         names,
         arity,
-        cost: Cost::Scan,
+        index_use: IndexUse::FullScan,
         doc,
-        run: Run::FullText(run),
+        run: Implementation::FullText(run),
     }
 }
 
@@ -25,9 +25,9 @@ const fn rank(names: &'static [&'static str], doc: &'static str) -> Function {
     Function {
         names,
         arity: (2, ANY),
-        cost: Cost::Scan,
+        index_use: IndexUse::FullScan,
         doc,
-        run: Run::Rank,
+        run: Implementation::Rank,
     }
 }
 
@@ -98,7 +98,7 @@ fn counted(
     else {
         return Ok(None);
     };
-    count(&analyzer, text, &terms, &mut || cx.turn()).map(Some)
+    count(&analyzer, text, &terms, &mut || cx.count_iteration()).map(Some)
 }
 
 fn contains(

@@ -17,7 +17,7 @@ pub(crate) struct Pattern {
 
 #[derive(Clone, Debug, PartialEq)]
 enum Part {
-    Run,
+    Implementation,
     One,
     Literal(char),
     Set {
@@ -28,7 +28,7 @@ enum Part {
 
 /// What an index can make of a pattern.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Shape {
+pub(crate) enum PatternKind {
     /// No wildcard.
     Exact(String),
     /// A prefix and then `%`.
@@ -49,7 +49,7 @@ impl Pattern {
                     at += 1;
                     Part::Literal(chars[at - 1])
                 }
-                '%' => Part::Run,
+                '%' => Part::Implementation,
                 '_' => Part::One,
                 '[' => match set(&chars, at) {
                     Some((part, after)) => {
@@ -75,7 +75,11 @@ impl Pattern {
         text: &str,
         watch: &mut dyn FnMut(u64) -> Result<(), QueryError>,
     ) -> Result<bool, QueryError> {
-        let least = self.parts.iter().filter(|p| **p != Part::Run).count();
+        let least = self
+            .parts
+            .iter()
+            .filter(|p| **p != Part::Implementation)
+            .count();
         if least > text.len() {
             return Ok(false);
         }
@@ -90,7 +94,7 @@ impl Pattern {
                 watch(STEPS_BETWEEN / STEPS_A_TURN)?;
                 steps = 0;
             }
-            if self.parts.get(part) == Some(&Part::Run) {
+            if self.parts.get(part) == Some(&Part::Implementation) {
                 part += 1;
                 if part == self.parts.len() {
                     return Ok(true);
@@ -121,7 +125,7 @@ impl Pattern {
         }
     }
 
-    pub fn shape(&self) -> Shape {
+    pub fn kind(&self) -> PatternKind {
         let literals = |parts: &[Part]| {
             parts
                 .iter()
@@ -135,8 +139,10 @@ impl Pattern {
                 .collect::<Option<String>>()
         };
         match self.parts.split_last() {
-            Some((Part::Run, before)) => literals(before).map_or(Shape::Other, Shape::Prefix),
-            _ => literals(&self.parts).map_or(Shape::Other, Shape::Exact),
+            Some((Part::Implementation, before)) => {
+                literals(before).map_or(PatternKind::Other, PatternKind::Prefix)
+            }
+            _ => literals(&self.parts).map_or(PatternKind::Other, PatternKind::Exact),
         }
     }
 }
@@ -144,7 +150,7 @@ impl Pattern {
 impl Part {
     fn fits(&self, c: char) -> bool {
         match self {
-            Part::Run => false,
+            Part::Implementation => false,
             Part::One => true,
             Part::Literal(l) => *l == c,
             Part::Set { negated, ranges } => {
@@ -218,15 +224,15 @@ mod tests {
     }
 
     #[test]
-    fn shapes_tell_what_an_index_can_do() {
+    fn kinds_tell_what_an_index_can_do() {
         assert_eq!(
-            Pattern::new("abc", None).shape(),
-            Shape::Exact("abc".into())
+            Pattern::new("abc", None).kind(),
+            PatternKind::Exact("abc".into())
         );
         assert_eq!(
-            Pattern::new("abc%", None).shape(),
-            Shape::Prefix("abc".into())
+            Pattern::new("abc%", None).kind(),
+            PatternKind::Prefix("abc".into())
         );
-        assert_eq!(Pattern::new("%abc", None).shape(), Shape::Other);
+        assert_eq!(Pattern::new("%abc", None).kind(), PatternKind::Other);
     }
 }

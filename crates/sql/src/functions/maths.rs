@@ -1,6 +1,6 @@
 //! Mathematical functions: doubles in, doubles out. NaN and infinities are legal here and refused in a result.
 
-use super::{Arguments, Cost, Function, Run, strict};
+use super::{Arguments, Function, Implementation, IndexUse, strict};
 use crate::value::number;
 use orrery_model::json::Json;
 use std::f64::consts::PI;
@@ -80,9 +80,9 @@ pub(super) const TABLE: &[Function] = &[
     Function {
         names: &["RAND"],
         arity: (0, 0),
-        cost: Cost::Scan,
+        index_use: IndexUse::FullScan,
         doc: "a random number from 0 to below 1, new for each row",
-        run: Run::Context(|cx, _| Some(number(cx.next_random()))),
+        run: Implementation::Context(|cx, _| Some(number(cx.next_random()))),
     },
 ];
 

@@ -1,14 +1,14 @@
 //! Functions of the language that this engine does not have. They are refused by name when a query is compiled.
 
-use super::{ANY, Cost, Function, Run};
+use super::{ANY, Function, Implementation, IndexUse};
 
 const fn refused(names: &'static [&'static str], family: &'static str) -> Function {
     Function {
         names,
         arity: (0, ANY),
-        cost: Cost::Scan,
+        index_use: IndexUse::FullScan,
         doc: "not served",
-        run: Run::Refused(family),
+        run: Implementation::Refused(family),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Spatial functions on GeoJSON values. What is no such value is undefined; ST_ISVALID and ST_ISVALIDDETAILED say why.
 
-use super::{Arguments, Cost, Function, Run, Watched};
+use super::{Arguments, Function, Implementation, IndexUse, MeteredFunction};
 use crate::error::QueryError;
 use crate::run::frame::Context;
 use crate::spatial::{self, Figure, Turn};
@@ -11,14 +11,14 @@ const fn spatial(
     names: &'static [&'static str],
     arity: usize,
     doc: &'static str,
-    run: Watched,
+    run: MeteredFunction,
 ) -> Function {
     Function {
         names,
         arity: (arity, arity),
-        cost: Cost::Scan,
+        index_use: IndexUse::FullScan,
         doc,
-        run: Run::Watched(run),
+        run: Implementation::Metered(run),
     }
 }
 
@@ -90,7 +90,7 @@ fn both(cx: &mut Context<'_>, a: Arguments<'_, '_>, run: Both) -> Result<Option<
     let (Some(first), Some(second)) = (figure(cx, a, 0), figure(cx, a, 1)) else {
         return Ok(None);
     };
-    run(cx.planar, &first, &second, &mut || cx.turn()).map(Some)
+    run(cx.planar, &first, &second, &mut || cx.count_iteration()).map(Some)
 }
 
 /// What is wrong with an object, if anything; undefined for anything but an object.
@@ -103,7 +103,7 @@ fn flaw(cx: &mut Context<'_>, a: Arguments<'_, '_>) -> Result<Option<Option<Stri
         Err(flaw) => return Ok(Some(Some(flaw.0))),
     };
     let planar = cx.planar;
-    let crossed = spatial::crossed_ring(planar, &figure, &mut || cx.turn())?;
+    let crossed = spatial::crossed_ring(planar, &figure, &mut || cx.count_iteration())?;
     Ok(Some(crossed.map(|(_, ring)| {
         format!("The Polygon input is not valid because the ring number {ring} crosses itself.")
     })))

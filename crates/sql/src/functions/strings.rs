@@ -1,6 +1,6 @@
 //! String functions. Positions and lengths count characters, from 0; case is Unicode's simple mapping.
 
-use super::{ANY, Arguments, Cost, Function, strict, watched};
+use super::{ANY, Arguments, Function, IndexUse, metered, strict};
 use crate::error::QueryError;
 use crate::run::frame::Context;
 use crate::value::STRING_BYTES;
@@ -22,47 +22,47 @@ pub(super) const TABLE: &[Function] = &[
         "whether the second is in the first",
         |a| tested(a, contains),
     )
-    .cost(Cost::IndexScan),
+    .index_use(IndexUse::IndexScan),
     strict(
         &["STARTSWITH", "STARTS_WITH"],
         (2, 3),
         "whether the first begins with the second",
         |a| tested(a, starts_with),
     )
-    .cost(Cost::Range),
+    .index_use(IndexUse::Range),
     strict(
         &["ENDSWITH", "ENDS_WITH"],
         (2, 3),
         "whether the first ends with the second",
         |a| tested(a, ends_with),
     )
-    .cost(Cost::IndexScan),
+    .index_use(IndexUse::IndexScan),
     strict(
         &["STRINGEQUALS", "STRING_EQUALS"],
         (2, 3),
         "whether both are the same",
-        |a| tested(a, same),
+        |a| tested(a, string_equals),
     )
-    .cost(Cost::Seek),
-    watched(
+    .index_use(IndexUse::Seek),
+    metered(
         &["CONTAINS_ALL_CI"],
         (2, ANY),
         "whether all others are in the first, in any case",
         |cx, a| several(cx, a, true, true),
     ),
-    watched(
+    metered(
         &["CONTAINS_ALL_CS"],
         (2, ANY),
         "whether all others are in the first",
         |cx, a| several(cx, a, true, false),
     ),
-    watched(
+    metered(
         &["CONTAINS_ANY_CI"],
         (2, ANY),
         "whether one of the others is in the first, in any case",
         |cx, a| several(cx, a, false, true),
     ),
-    watched(
+    metered(
         &["CONTAINS_ANY_CS"],
         (2, ANY),
         "whether one of the others is in the first",
@@ -237,7 +237,7 @@ pub(crate) fn ends_with(text: &str, part: &str) -> bool {
     text.ends_with(part)
 }
 
-pub(crate) fn same(text: &str, other: &str) -> bool {
+pub(crate) fn string_equals(text: &str, other: &str) -> bool {
     text == other
 }
 
@@ -286,7 +286,7 @@ fn several(
     };
     let mut unknown = false;
     for part in a.iter().skip(1) {
-        cx.bytes(text.len())?;
+        cx.count_bytes(text.len())?;
         match part.and_then(Json::as_str) {
             None => unknown = true,
             Some(part) if text.contains(&fold(part)) != all => return Ok(Some(Json::Bool(!all))),

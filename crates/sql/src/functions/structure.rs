@@ -1,6 +1,6 @@
 //! Functions on objects, choices between values, and the aggregates.
 
-use super::{ANY, AggregateKind, Arguments, Cost, Function, Run, strict, watched};
+use super::{ANY, AggregateKind, Arguments, Function, Implementation, IndexUse, metered, strict};
 use crate::error::QueryError;
 use crate::resume_filter::item_number;
 use crate::run::frame::Context;
@@ -14,14 +14,14 @@ const fn aggregate(
     Function {
         names,
         arity: (1, 1),
-        cost: Cost::Scan,
+        index_use: IndexUse::FullScan,
         doc,
-        run: Run::Aggregate(kind),
+        run: Implementation::Aggregate(kind),
     }
 }
 
 pub(super) const TABLE: &[Function] = &[
-    watched(
+    metered(
         &["OBJECTTOARRAY", "OBJECT_TO_ARRAY"],
         (1, 3),
         "an object's members as an array of pairs",
@@ -36,16 +36,16 @@ pub(super) const TABLE: &[Function] = &[
     Function {
         names: &["IIF"],
         arity: (3, 3),
-        cost: Cost::Scan,
+        index_use: IndexUse::FullScan,
         doc: "the second if the first is true, else the third",
-        run: Run::Conditional,
+        run: Implementation::Conditional,
     },
     Function {
         names: &["CHOOSE"],
         arity: (2, ANY),
-        cost: Cost::Scan,
+        index_use: IndexUse::FullScan,
         doc: "of the others the one of that number, from 1",
-        run: Run::Choose,
+        run: Implementation::Choose,
     },
     aggregate(&["COUNT"], "how many defined values", AggregateKind::Count),
     aggregate(
@@ -93,7 +93,7 @@ fn object_to_array(cx: &mut Context<'_>, a: Arguments<'_, '_>) -> Result<Option<
         return Ok(None);
     };
     // The two names stand in every pair: a long one multiplies.
-    cx.fits(members.len().saturating_mul(key.len() + value.len()))?;
+    cx.check_memory(members.len().saturating_mul(key.len() + value.len()))?;
     let pairs = members.iter().map(|(name, member)| {
         let pair = [
             (key.to_owned(), Json::from(name)),

@@ -3,20 +3,24 @@
 //! Components are rounded to the data type and computed with as doubles. What is no array of numbers, or of another
 //! length than the other, has no distance: undefined.
 
-use super::{Arguments, Cost, Function, Run};
+use super::{Arguments, Function, Implementation, IndexUse};
 use orrery_model::json::Json;
 
 /// How far two vectors are apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Distance {
+pub(crate) enum DistanceFunction {
     Cosine,
     DotProduct,
     Euclidean,
 }
 
-impl Distance {
+impl DistanceFunction {
     pub fn parse(name: &str) -> Option<Self> {
-        let all = [Distance::Cosine, Distance::DotProduct, Distance::Euclidean];
+        let all = [
+            DistanceFunction::Cosine,
+            DistanceFunction::DotProduct,
+            DistanceFunction::Euclidean,
+        ];
         all.into_iter()
             .find(|d| d.name().eq_ignore_ascii_case(name))
     }
@@ -24,15 +28,15 @@ impl Distance {
     /// The name in policies and options, which are read in any case.
     pub fn name(self) -> &'static str {
         match self {
-            Distance::Cosine => "cosine",
-            Distance::DotProduct => "dotproduct",
-            Distance::Euclidean => "euclidean",
+            DistanceFunction::Cosine => "cosine",
+            DistanceFunction::DotProduct => "dotproduct",
+            DistanceFunction::Euclidean => "euclidean",
         }
     }
 
     /// Whether a larger value means nearer.
-    pub fn grows_with_nearness(self) -> bool {
-        self != Distance::Euclidean
+    pub fn is_similarity(self) -> bool {
+        self != DistanceFunction::Euclidean
     }
 }
 
@@ -47,9 +51,9 @@ const fn vector(
     Function {
         names,
         arity: (2, 4),
-        cost: Cost::Scan,
+        index_use: IndexUse::FullScan,
         doc,
-        run: Run::Vector(run),
+        run: Implementation::Vector(run),
     }
 }
 
@@ -60,11 +64,11 @@ pub(super) const TABLE: &[Function] = &[
         |a| Some(crate::value::number(distance(a)?.1)),
     ),
     vector(
-        &[SCORE],
+        &[VECTOR_SCORE],
         "the same, larger for nearer; for clients that merge themselves",
         |a| {
             let (distance, value) = distance(a)?;
-            Some(crate::value::number(if distance.grows_with_nearness() {
+            Some(crate::value::number(if distance.is_similarity() {
                 value
             } else {
                 -value
@@ -74,11 +78,11 @@ pub(super) const TABLE: &[Function] = &[
 ];
 
 /// The function that rankings order by.
-pub(crate) const SCORE: &str = "_VECTORSCORE";
+pub(crate) const VECTOR_SCORE: &str = "_VECTORSCORE";
 
-fn distance(a: Arguments<'_, '_>) -> Option<(Distance, f64)> {
+fn distance(a: Arguments<'_, '_>) -> Option<(DistanceFunction, f64)> {
     let (left, right) = (a.array(0)?, a.array(1)?);
-    let (distance, kind) = (Distance::parse(a.text(2)?)?, a.text(3)?);
+    let (distance, kind) = (DistanceFunction::parse(a.text(2)?)?, a.text(3)?);
     if left.len() != right.len() {
         return None;
     }
@@ -91,9 +95,9 @@ fn distance(a: Arguments<'_, '_>) -> Option<(Distance, f64)> {
         apart += (x - y) * (x - y);
     }
     let value = match distance {
-        Distance::Cosine => product / (left_square.sqrt() * right_square.sqrt()),
-        Distance::DotProduct => product,
-        Distance::Euclidean => apart.sqrt(),
+        DistanceFunction::Cosine => product / (left_square.sqrt() * right_square.sqrt()),
+        DistanceFunction::DotProduct => product,
+        DistanceFunction::Euclidean => apart.sqrt(),
     };
     value.is_finite().then_some((distance, value))
 }

@@ -17,7 +17,7 @@ use crate::bind::{Scoring, score_call, scorings};
 use crate::bound::{Component, Ranking};
 use crate::error::QueryError;
 use crate::query::Query;
-use crate::run::rank::pool;
+use crate::run::rank::pool_size;
 use crate::syntax::ast::{self, BinaryOp, Count, CountValue, Expr, Kind, OrderItem, Projection};
 use crate::syntax::print;
 use orrery_model::json::{Json, Object};
@@ -89,7 +89,7 @@ pub(super) fn plan(
     let mut components = Vec::with_capacity(calls.len());
     for (at, component) in ranking.components.iter().enumerate() {
         let mut own = tree.clone();
-        own.top = query.rows_needed().map(|rows| count(pool(rows)));
+        own.top = query.rows_needed().map(|rows| count(pool_size(rows)));
         own.offset_limit = None;
         if let Some(order) = &mut own.order_by {
             order.rank = false;
@@ -225,7 +225,7 @@ fn component_info(
     let mut plan = Plan::new(own, query);
     plan.rewritten = Some(rewritten);
     if let Some((component, call)) = ordered {
-        plan.top = query.rows_needed().map(pool);
+        plan.top = query.rows_needed().map(pool_size);
         plan.order_by.push(Json::from(if component.reversed {
             "Ascending"
         } else {

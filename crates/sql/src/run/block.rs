@@ -92,13 +92,13 @@ impl Tuples<'_> {
         };
         match &source.input {
             Input::Expr(e) => {
-                let before = cx.made;
+                let before = cx.held_bytes;
                 let Some(value) = e.eval(cx, scope)? else {
                     return Ok(true);
                 };
-                let held = cx.made.saturating_sub(before);
+                let held = cx.held_bytes.saturating_sub(before);
                 let flow = self.bind_value(bound, source, &value, cx, scope, sink)?;
-                cx.made = cx.made.saturating_sub(held);
+                cx.held_bytes = cx.held_bytes.saturating_sub(held);
                 Ok(flow)
             }
             Input::Subquery(block) => block.each(cx, scope, &mut |cx, value| {
@@ -107,10 +107,10 @@ impl Tuples<'_> {
                 } else {
                     0
                 };
-                cx.made = cx.made.saturating_add(held);
-                cx.fits(cx.made)?;
+                cx.held_bytes = cx.held_bytes.saturating_add(held);
+                cx.check_memory(cx.held_bytes)?;
                 let flow = self.bind_value(bound, source, &value, cx, scope, sink)?;
-                cx.made = cx.made.saturating_sub(held);
+                cx.held_bytes = cx.held_bytes.saturating_sub(held);
                 Ok(flow)
             }),
         }
@@ -130,7 +130,7 @@ impl Tuples<'_> {
         }
         for element in value.as_array().unwrap_or_default() {
             cx.work.tuples += 1;
-            cx.turn()?;
+            cx.count_iteration()?;
             if !self.bind(bound + 1, cx, &scope.with(Some(element)), sink)? {
                 return Ok(false);
             }
@@ -151,10 +151,10 @@ impl Output {
             Output::Members(members) => {
                 let mut object = Object::new();
                 for (name, e) in members {
-                    let made = cx.made;
+                    let made = cx.held_bytes;
                     if let Some(value) = e.eval(cx, scope)? {
-                        cx.made = made.saturating_add(name.len());
-                        cx.make(&value)?;
+                        cx.held_bytes = made.saturating_add(name.len());
+                        cx.count_value_made(&value)?;
                         object.push_new(name.as_str(), value.into_owned());
                     }
                 }
@@ -184,10 +184,10 @@ impl<'q> Collector<'q> {
     pub fn tuple(&mut self, cx: &mut Context<'_>, tuple: &Scope<'_>, sink: &mut Sink<'_>) -> Flow {
         match (&mut self.groups, &self.block.grouping) {
             (Some(groups), Some(grouping)) => {
-                let made = cx.made;
+                let made = cx.held_bytes;
                 groups.add(grouping, cx, tuple)?;
-                cx.made = made;
-                cx.fits(groups.memory())?;
+                cx.held_bytes = made;
+                cx.check_memory(groups.memory())?;
                 Ok(true)
             }
             _ => self.give(cx, tuple, sink),
@@ -223,18 +223,18 @@ impl<'q> Collector<'q> {
     }
 
     fn give(&mut self, cx: &mut Context<'_>, scope: &Scope<'_>, sink: &mut Sink<'_>) -> Flow {
-        let made = cx.made;
+        let made = cx.held_bytes;
         let Some(value) = self.block.output.eval(cx, scope)? else {
             return Ok(true);
         };
         // From here on it is for the sink to count, if it keeps the value.
-        cx.made = made;
+        cx.held_bytes = made;
         if let Some(seen) = &mut self.seen {
-            cx.look(&value)?;
+            cx.count_value_read(&value)?;
             if !seen.insert(digest(Some(&value))) {
                 return Ok(true);
             }
-            cx.fits(seen.len() * 24)?;
+            cx.check_memory(seen.len() * 24)?;
         }
         sink(cx, value)
     }

@@ -6,7 +6,7 @@
 use super::frame::{Context, Scope};
 use crate::bound::{Expr, LikePattern, Step};
 use crate::error::QueryError;
-use crate::functions::Run;
+use crate::functions::Implementation;
 use crate::functions::like::Pattern;
 use crate::syntax::ast::{BinaryOp, SubqueryKind, UnaryOp};
 use crate::value::{Value, binary, compared, digest, equal, number, to_i32, weight};
@@ -22,9 +22,9 @@ impl Expr {
         cx: &mut Context<'_>,
         scope: &'s Scope<'s>,
     ) -> Result<bool, QueryError> {
-        let made = cx.made;
+        let made = cx.held_bytes;
         let holds = self.truth(cx, scope)? == Some(true);
-        cx.made = made;
+        cx.held_bytes = made;
         Ok(holds)
     }
 
@@ -34,7 +34,7 @@ impl Expr {
         cx: &mut Context<'_>,
         scope: &'s Scope<'s>,
     ) -> Result<Option<bool>, QueryError> {
-        cx.turn()?;
+        cx.count_iteration()?;
         match self {
             Expr::And(parts) => junction(parts, false, cx, scope),
             Expr::Or(parts) => junction(parts, true, cx, scope),
@@ -43,12 +43,12 @@ impl Expr {
                 let (a, b) = (both[0].eval(cx, scope)?, both[1].eval(cx, scope)?);
                 match (a.as_deref(), b.as_deref()) {
                     (Some(Json::String(a)), Some(Json::String(b))) => {
-                        cx.bytes(a.len().min(b.len()))?
+                        cx.count_bytes(a.len().min(b.len()))?
                     }
                     (
                         Some(a @ (Json::Array(_) | Json::Object(_))),
                         Some(Json::Array(_) | Json::Object(_)),
-                    ) => cx.look(a)?,
+                    ) => cx.count_value_read(a)?,
                     _ => {}
                 }
                 Ok(compared(*op, a.as_deref(), b.as_deref()))
@@ -57,7 +57,7 @@ impl Expr {
                 let value = value.eval(cx, scope)?;
                 let mut unknown = false;
                 for element in list {
-                    cx.turn()?;
+                    cx.count_iteration()?;
                     match equal(value.as_deref(), element.eval(cx, scope)?.as_deref()) {
                         Some(true) => return Ok(Some(true)),
                         Some(false) => {}
@@ -70,7 +70,7 @@ impl Expr {
                 let Some(value) = value.eval(cx, scope)? else {
                     return Ok(None);
                 };
-                cx.look(&value)?;
+                cx.count_value_read(&value)?;
                 Ok(Some(set.contains(&digest(Some(&value)))))
             }
             Expr::Like { value, pattern } => like(value, pattern, cx, scope),
@@ -94,15 +94,15 @@ impl Expr {
             | Expr::Like { .. } => self.truth(cx, scope)?.map(bool_value),
             Expr::Unary(op, operand) => unary(*op, operand, cx, scope)?.map(Cow::Owned),
             Expr::Chain { first, rest } => {
-                let made = cx.made;
+                let made = cx.held_bytes;
                 let mut left = first.eval(cx, scope)?;
                 for (op, operand) in rest {
-                    cx.turn()?;
+                    cx.count_iteration()?;
                     let right = operand.eval(cx, scope)?;
                     left = binary(*op, left.as_deref(), right.as_deref()).map(Cow::Owned);
                     if let Some(text) = left.as_deref().filter(|v| matches!(v, Json::String(_))) {
-                        cx.make(text)?;
-                        cx.made = made.saturating_add(weight(text));
+                        cx.count_value_made(text)?;
+                        cx.held_bytes = made.saturating_add(weight(text));
                     }
                 }
                 left
@@ -134,10 +134,10 @@ impl Expr {
             Expr::Array(elements) => {
                 let mut values = Vec::with_capacity(elements.len());
                 for element in elements {
-                    let made = cx.made;
+                    let made = cx.held_bytes;
                     if let Some(value) = element.eval(cx, scope)? {
-                        cx.made = made;
-                        cx.make(&value)?;
+                        cx.held_bytes = made;
+                        cx.count_value_made(&value)?;
                         values.push(value.into_owned());
                     }
                 }
@@ -146,23 +146,23 @@ impl Expr {
             Expr::Object(members) => {
                 let mut object = Object::new();
                 for (name, member) in members {
-                    let made = cx.made;
+                    let made = cx.held_bytes;
                     if let Some(value) = member.eval(cx, scope)? {
-                        cx.made = made.saturating_add(name.len());
-                        cx.make(&value)?;
+                        cx.held_bytes = made.saturating_add(name.len());
+                        cx.count_value_made(&value)?;
                         object.push_new(name.as_str(), value.into_owned());
                     }
                 }
                 Some(Cow::Owned(Json::Object(object)))
             }
             Expr::Let { value, body } => {
-                let made = cx.made;
+                let made = cx.held_bytes;
                 let value = value.eval(cx, scope)?;
                 let inner = scope.with(value.as_deref());
                 let result = body.eval(cx, &inner)?;
                 if let Some(result) = &result {
-                    cx.make(result)?;
-                    cx.made = made.saturating_add(weight(result));
+                    cx.count_value_made(result)?;
+                    cx.held_bytes = made.saturating_add(weight(result));
                 }
                 result.map(|v| Cow::Owned(v.into_owned()))
             }
@@ -187,31 +187,33 @@ impl Expr {
                     many.resize_with(arguments.len(), || None);
                     &mut many[..]
                 };
-                let before = cx.made;
+                let before = cx.held_bytes;
                 for (value, argument) in values.iter_mut().zip(arguments) {
                     *value = argument.eval(cx, scope)?;
                     // Nearly all functions go through all of their strings and lists.
                     match value.as_deref() {
-                        Some(Json::String(text)) => cx.bytes(text.len())?,
-                        Some(Json::Array(elements)) => cx.turns(elements.len() as u64 / 8)?,
+                        Some(Json::String(text)) => cx.count_bytes(text.len())?,
+                        Some(Json::Array(elements)) => {
+                            cx.count_iterations(elements.len() as u64 / 8)?
+                        }
                         _ => {}
                     }
                 }
-                cx.turn()?;
+                cx.count_iteration()?;
                 let values = crate::functions::Arguments(values);
                 let made = match function.run {
-                    Run::Loose(run) => run(values),
-                    Run::Watched(run) => run(cx, values)?,
+                    Implementation::NonStrict(run) => run(values),
+                    Implementation::Metered(run) => run(cx, values)?,
                     _ if values.iter().any(|v| v.is_none()) => None,
-                    Run::Strict(run) | Run::Vector(run) => run(values),
-                    Run::Context(run) => run(cx, values),
-                    Run::FullText(run) => run(cx, values)?,
+                    Implementation::Strict(run) | Implementation::Vector(run) => run(values),
+                    Implementation::Context(run) => run(cx, values),
+                    Implementation::FullText(run) => run(cx, values)?,
                     // The binder turns all others into expressions of their own, or refuses them.
                     _ => None,
                 };
                 if let Some(made) = &made {
-                    cx.make(made)?;
-                    cx.made = before.saturating_add(weight(made));
+                    cx.count_value_made(made)?;
+                    cx.held_bytes = before.saturating_add(weight(made));
                 }
                 Ok(made.map(Cow::Owned))
             }
@@ -265,16 +267,16 @@ fn like<'s>(
     };
     match pattern {
         LikePattern::Constant(pattern) => pattern
-            .matches_within(text, &mut |steps| cx.turns(steps))
+            .matches_within(text, &mut |steps| cx.count_iterations(steps))
             .map(Some),
         LikePattern::Dynamic { pattern, escape } => {
             let pattern = pattern.eval(cx, scope)?;
             let Some(pattern) = pattern.as_deref().and_then(Json::as_str) else {
                 return Ok(None);
             };
-            cx.bytes(pattern.len())?;
+            cx.count_bytes(pattern.len())?;
             Pattern::new(pattern, *escape)
-                .matches_within(text, &mut |steps| cx.turns(steps))
+                .matches_within(text, &mut |steps| cx.count_iterations(steps))
                 .map(Some)
         }
     }
@@ -362,7 +364,7 @@ fn subquery<'s>(
     cx: &mut Context<'_>,
     scope: &'s Scope<'s>,
 ) -> Result<Option<Json>, QueryError> {
-    let before = cx.made;
+    let before = cx.held_bytes;
     let mut list = Vec::new();
     let mut all = true;
     block.each(cx, scope, &mut |cx, value| {
@@ -373,7 +375,7 @@ fn subquery<'s>(
                 return Ok(false);
             }
             SubqueryKind::Array => {
-                cx.make(&value)?;
+                cx.count_value_made(&value)?;
                 list.push(value.into_owned());
             }
             SubqueryKind::Last => list = vec![value.into_owned()],
@@ -383,7 +385,7 @@ fn subquery<'s>(
     })?;
     // What is left of all that was made is the list.
     if kind != SubqueryKind::Array {
-        cx.made = before.saturating_add(list.iter().map(weight).sum());
+        cx.held_bytes = before.saturating_add(list.iter().map(weight).sum());
     }
     Ok(match kind {
         SubqueryKind::Exists => Some(Json::Bool(!list.is_empty())),

@@ -1,7 +1,7 @@
 //! What an expression sees while it runs: the chain of frames and the context of the page.
 
 use crate::error::QueryError;
-use crate::functions::pattern::RegexCache;
+use crate::functions::compiled_regex::RegexCache;
 use crate::seams::{Functions, Work};
 use crate::value::weight;
 use orrery_model::json::Json;
@@ -99,7 +99,7 @@ pub(crate) struct Context<'a> {
     /// Bytes that one item, or all groups together, may make.
     pub max_memory: usize,
     /// Bytes that are made for the item at hand and still held. Whoever drops what it made takes it off again.
-    pub made: usize,
+    pub held_bytes: usize,
     /// The number of the item at hand.
     pub item: Option<u64>,
 }
@@ -131,7 +131,7 @@ impl<'a> Context<'a> {
             late_since: None,
             grace: 0,
             max_memory,
-            made: 0,
+            held_bytes: 0,
             item: None,
         }
     }
@@ -139,12 +139,12 @@ impl<'a> Context<'a> {
 
 impl Context<'_> {
     /// Counts a turn of a loop inside an item, which may be long: joins multiply.
-    pub fn turn(&mut self) -> Result<(), QueryError> {
-        self.turns(1)
+    pub fn count_iteration(&mut self) -> Result<(), QueryError> {
+        self.count_iterations(1)
     }
 
     /// Counts several turns at once.
-    pub fn turns(&mut self, turns: u64) -> Result<(), QueryError> {
+    pub fn count_iterations(&mut self, turns: u64) -> Result<(), QueryError> {
         self.turns = self.turns.saturating_add(turns);
         if self.turns < self.next_look {
             return Ok(());
@@ -160,39 +160,39 @@ impl Context<'_> {
     }
 
     /// Counts bytes that are gone through or copied.
-    pub fn bytes(&mut self, bytes: usize) -> Result<(), QueryError> {
-        self.turns((bytes / BYTES_A_TURN) as u64)
+    pub fn count_bytes(&mut self, bytes: usize) -> Result<(), QueryError> {
+        self.count_iterations((bytes / BYTES_A_TURN) as u64)
     }
 
     /// Whether the clock should be looked at before the next item, lest that be done amid it.
-    pub fn is_due(&self) -> bool {
+    pub fn is_clock_check_due(&self) -> bool {
         self.turns.saturating_add(CLOCK_EVERY / 2) >= self.next_look
     }
 
     /// Whether the time is over, looked at between items.
-    pub fn is_over(&mut self) -> bool {
+    pub fn is_expired(&mut self) -> bool {
         self.next_look = self.turns.saturating_add(CLOCK_EVERY);
         self.late_since.is_some() || (self.expired)()
     }
 
     /// Counts a value that is gone through from one end to the other.
-    pub fn look(&mut self, value: &Json) -> Result<(), QueryError> {
+    pub fn count_value_read(&mut self, value: &Json) -> Result<(), QueryError> {
         match value {
-            Json::String(_) | Json::Array(_) | Json::Object(_) => self.bytes(weight(value)),
+            Json::String(_) | Json::Array(_) | Json::Object(_) => self.count_bytes(weight(value)),
             _ => Ok(()),
         }
     }
 
     /// Counts a value that is made, or about to be copied into another, and looks at the clock for large ones.
-    pub fn make(&mut self, value: &Json) -> Result<(), QueryError> {
+    pub fn count_value_made(&mut self, value: &Json) -> Result<(), QueryError> {
         let bytes = weight(value);
-        self.made = self.made.saturating_add(bytes);
-        self.bytes(bytes)?;
-        self.fits(self.made)
+        self.held_bytes = self.held_bytes.saturating_add(bytes);
+        self.count_bytes(bytes)?;
+        self.check_memory(self.held_bytes)
     }
 
     /// Refuses to hold more than the bounds allow.
-    pub fn fits(&self, bytes: usize) -> Result<(), QueryError> {
+    pub fn check_memory(&self, bytes: usize) -> Result<(), QueryError> {
         if bytes > self.max_memory {
             return Err(QueryError::Memory(
                 "The query collects more than fits into its memory.".into(),

@@ -62,7 +62,9 @@ impl Groups {
             let mut values = Vec::with_capacity(grouping.keys.len());
             for expr in &grouping.keys {
                 let value = expr.eval(cx, tuple)?;
-                value.as_deref().map_or(Ok(()), |value| cx.look(value))?;
+                value
+                    .as_deref()
+                    .map_or(Ok(()), |value| cx.count_value_read(value))?;
                 // Keys are told apart by place: rotate before mixing the next one in.
                 key = key.rotate_left(31).wrapping_mul(0x9E37_79B9_7F4A_7C15)
                     ^ digest(value.as_deref());
@@ -86,8 +88,8 @@ impl Groups {
         }
         for (state, (_, expr)) in self.groups[at].states.iter_mut().zip(&grouping.aggregates) {
             if let Some(value) = expr.eval(cx, tuple)? {
-                cx.turn()?;
-                cx.look(&value)?;
+                cx.count_iteration()?;
+                cx.count_value_read(&value)?;
                 self.memory += state.add(&value);
             }
         }

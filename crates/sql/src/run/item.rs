@@ -10,7 +10,7 @@ use orrery_model::json::{Json, Number, Object, parse};
 
 /// What a query looks at: some top-level properties, or everything.
 #[derive(Clone, Debug)]
-pub(crate) struct Looks {
+pub(crate) struct NeededProperties {
     /// `None` for everything.
     names: Option<Vec<String>>,
     pending: usize,
@@ -19,37 +19,37 @@ pub(crate) struct Looks {
 /// Beyond this many properties parsing everything is cheaper.
 const FEW: usize = 12;
 
-impl Looks {
-    pub fn at(names: Vec<String>) -> Self {
-        Looks {
+impl NeededProperties {
+    pub fn of_names(names: Vec<String>) -> Self {
+        NeededProperties {
             names: Some(names),
             pending: 0,
         }
     }
 
     /// Notes what an expression, `depth` frames deep, takes of the item.
-    pub fn note(&mut self, expr: &Expr, depth: usize) {
-        expr.walk(0, &mut |e, added| self.note_one(e, depth + added));
+    pub fn add_expression(&mut self, expr: &Expr, depth: usize) {
+        expr.walk(0, &mut |e, added| self.add_node(e, depth + added));
     }
 
     /// The same for a whole block whose outermost frame is the item, with or without its own filters.
-    pub fn note_block(&mut self, block: &Block, filters: bool) {
-        block.walk_parts(1, filters, &mut |e, depth| self.note_one(e, depth));
+    pub fn add_block(&mut self, block: &Block, filters: bool) {
+        block.walk_parts(1, filters, &mut |e, depth| self.add_node(e, depth));
     }
 
     /// Notes that a top-level property is needed.
-    pub fn also(&mut self, name: &str) {
+    pub fn add_property(&mut self, name: &str) {
         self.add(name);
     }
 
     /// Notes that all of the item is needed.
-    pub fn everything(&mut self) {
+    pub fn require_all(&mut self) {
         self.names = None;
     }
 
     /// Every path on the item is visited, and then the slot that it stands on. A slot without such a path before it is
     /// the item as a whole.
-    fn note_one(&mut self, expr: &Expr, depth: usize) {
+    fn add_node(&mut self, expr: &Expr, depth: usize) {
         match expr {
             Expr::Path { base, steps } if is_root(base, depth) => {
                 if let Some(Step::Name(name)) = steps.first() {
@@ -76,7 +76,7 @@ impl Looks {
     }
 
     /// Nothing at all.
-    pub fn is_nothing(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.names.as_ref().is_some_and(Vec::is_empty)
     }
 }
@@ -86,10 +86,10 @@ fn is_root(expr: &Expr, depth: usize) -> bool {
 }
 
 /// The item, or as much of it as is looked at.
-pub(crate) fn read(text: &[u8], looks: &Looks) -> Result<Json, QueryError> {
+pub(crate) fn read(text: &[u8], needed: &NeededProperties) -> Result<Json, QueryError> {
     let broken =
         |what: String| QueryError::Source(format!("an item is not readable: {what}").into());
-    match &looks.names {
+    match &needed.names {
         None => parse(text).map_err(|e| broken(e.to_string())),
         Some(names) => {
             let mut object = Object::new();
@@ -104,7 +104,7 @@ pub(crate) fn read(text: &[u8], looks: &Looks) -> Result<Json, QueryError> {
 /// # Errors
 /// [`QueryError::Source`] for a text that is no JSON object.
 pub fn read_members(text: &[u8], names: &[String]) -> Result<Json, QueryError> {
-    read(text, &Looks::at(names.to_vec()))
+    read(text, &NeededProperties::of_names(names.to_vec()))
 }
 
 /// Goes over the members of an object and parses those that are wanted.
@@ -229,7 +229,8 @@ mod tests {
         let text = br#"{"a":1,"b":{"x":"}]\"","y":[1,{"a":2}]},"c":"q\\","d" : [ ] , "e":null,"\u0061b":true,"a":5}"#;
         let whole = parse(text).expect("valid");
         for name in ["a", "b", "c", "d", "e", "ab", "nothing"] {
-            let part = read(text, &Looks::at(vec![name.to_owned()])).expect("skimmed");
+            let part =
+                read(text, &NeededProperties::of_names(vec![name.to_owned()])).expect("skimmed");
             assert_eq!(part.get(name), whole.get(name), "{name}");
         }
     }
@@ -247,7 +248,11 @@ mod tests {
             "{\"a\" 1}",
         ] {
             assert!(
-                read(text.as_bytes(), &Looks::at(vec!["a".into()])).is_err(),
+                read(
+                    text.as_bytes(),
+                    &NeededProperties::of_names(vec!["a".into()])
+                )
+                .is_err(),
                 "{text}"
             );
         }

@@ -14,7 +14,7 @@ use super::frame::{Context, Scope};
 use super::rank::Ranked;
 use super::sort::{Place, Sorted, Sorter};
 use super::{item, write};
-use crate::bound::{Block, Input, Output, Ranking};
+use crate::bound::{Block, Output, Ranking};
 use crate::error::QueryError;
 use crate::query::Query;
 use crate::seams::{Bounds, Candidate, Functions, Page, Resume, Source, Work};
@@ -110,8 +110,11 @@ impl Query {
                 return Ok(page.close(cx, None));
             }
             let full = page.is_full();
-            let mut late =
-                || taken > 0 && (taken.is_multiple_of(CLOCK_EVERY) || cx.is_due()) && cx.is_over();
+            let mut late = || {
+                taken > 0
+                    && (taken.is_multiple_of(CLOCK_EVERY) || cx.is_clock_check_due())
+                    && cx.is_expired()
+            };
             let spent = || taken > 0 && taken.is_multiple_of(CLOCK_EVERY) && source.is_spent();
             if full || late() || spent() {
                 // One look ahead, so that the last page says that it is the last.
@@ -183,21 +186,21 @@ impl Query {
         inner: &mut dyn FnMut(&mut Context<'_>, bool, &Scope<'_>) -> Flow,
     ) -> Flow {
         cx.work.candidates += 1;
-        cx.made = 0;
+        cx.held_bytes = 0;
         cx.item = candidate.number;
         let check = !(self.exact && candidate.satisfied);
-        let looks = if check {
-            &self.looks
+        let needed = if check {
+            &self.needed
         } else {
-            &self.looks_satisfied
+            &self.needed_if_satisfied
         };
         cx.work.items_filtered += u64::from(check && !self.block.filters.is_empty());
-        if looks.is_nothing() {
+        if needed.is_empty() {
             return inner(cx, check, &Scope::root(None));
         }
         let text = candidate.text.as_ref().ok_or_else(no_text)?;
         cx.work.items_parsed += 1;
-        let item = item::read(text, looks)?;
+        let item = item::read(text, needed)?;
         inner(cx, check, &Scope::root(Some(&item)))
     }
 
@@ -221,7 +224,7 @@ impl Query {
         cx: &mut Context<'_>,
         sink: &mut TupleSink<'_>,
     ) -> Flow {
-        if let Some(inner) = barrier(block) {
+        if let Some(inner) = block.blocking_subquery() {
             let root = Scope::root(None);
             let mut collector = Collector::new(inner);
             let mut give = |cx: &mut Context<'_>, value: std::borrow::Cow<'_, _>| {
@@ -265,7 +268,7 @@ impl Query {
             })?;
         }
         // What can be taken along is worth finishing an item for.
-        cx.grace = if barrier(&self.block).is_none() && collector.save().is_some() {
+        cx.grace = if self.block.blocking_subquery().is_none() && collector.save().is_some() {
             GRACE
         } else {
             0
@@ -293,7 +296,7 @@ impl Query {
         })?;
         if input.stopped {
             // Out of time: a lone aggregate takes what it has along.
-            let state = if barrier(&self.block).is_none() {
+            let state = if self.block.blocking_subquery().is_none() {
                 collector.save()
             } else {
                 None
@@ -345,8 +348,8 @@ impl Query {
         let mut input = Everything::new(source);
         let (mut unwanted, mut beside) = (0u64, 0);
         self.tuples(&mut input, cx, &mut |cx, tuple| {
-            cx.turn()?;
-            let made = cx.made;
+            cx.count_iteration()?;
+            let made = cx.held_bytes;
             let wanted = self.is_wanted(cx, tuple)?;
             if !wanted && place.is_none() {
                 unwanted += 1;
@@ -376,7 +379,7 @@ impl Query {
                 }
             }
             // What is kept the sorter counts.
-            cx.made = made;
+            cx.held_bytes = made;
             Ok(true)
         })?;
         if input.stopped {
@@ -395,7 +398,7 @@ impl Query {
         if let Some(resume) = given
             .resume
             .as_mut()
-            .filter(|_| !self.block.distinct && barrier(&self.block).is_none())
+            .filter(|_| !self.block.distinct && self.block.blocking_subquery().is_none())
         {
             let last = usize::try_from(skip)
                 .unwrap_or(usize::MAX)
@@ -431,18 +434,18 @@ impl Query {
         let mut ranked = Ranked::new(ranking, self.rows_needed());
         let mut input = Everything::new(source);
         self.tuples(&mut input, cx, &mut |cx, tuple| {
-            cx.turn()?;
-            let made = cx.made;
+            cx.count_iteration()?;
+            let made = cx.held_bytes;
             let scores = ranked.scores(cx, tuple)?;
             if ranked.wants(&scores) {
                 let mut row = Vec::new();
                 if write::row(&self.block.output, cx, tuple, &mut row)? {
                     cx.work.projected += 1;
-                    cx.fits(ranked.add(scores, Bytes::from(row)))?;
+                    cx.check_memory(ranked.add(scores, Bytes::from(row)))?;
                 }
             }
             // What is kept the ranking counts.
-            cx.made = made;
+            cx.held_bytes = made;
             Ok(true)
         })?;
         if input.stopped {
@@ -477,18 +480,6 @@ impl Query {
     }
 }
 
-/// The subquery in FROM whose rows come only after all items were seen.
-pub(crate) fn barrier(block: &Block) -> Option<&Block> {
-    match &block.sources.first()?.input {
-        Input::Subquery(inner)
-            if inner.reads_container && (inner.blocks() || barrier(inner).is_some()) =>
-        {
-            Some(inner)
-        }
-        _ => None,
-    }
-}
-
 fn row_digest(row: &[u8]) -> u128 {
     // A row around a deep item may be too deep to be read again.
     digest(Some(&parse(row).unwrap_or_else(|_| {
@@ -517,7 +508,9 @@ impl<'s> Everything<'s> {
     }
 
     fn next(&mut self, cx: &mut Context<'_>) -> Result<Option<Candidate>, QueryError> {
-        if self.taken > 0 && (self.taken.is_multiple_of(CLOCK_EVERY) || cx.is_due()) && cx.is_over()
+        if self.taken > 0
+            && (self.taken.is_multiple_of(CLOCK_EVERY) || cx.is_clock_check_due())
+            && cx.is_expired()
         {
             self.stopped = true;
             return Ok(None);
@@ -565,16 +558,16 @@ impl Inside {
     ) -> Flow {
         if self.seen < self.skip {
             // An undefined value is no row, and was not counted as one.
-            let made = cx.made;
+            let made = cx.held_bytes;
             let defined = query.block.output.eval(cx, tuple)?.is_some();
-            cx.made = made;
+            cx.held_bytes = made;
             self.seen += u64::from(defined);
             return Ok(true);
         }
         let mut row = Vec::with_capacity(128);
-        let made = cx.made;
+        let made = cx.held_bytes;
         let defined = write::row(&query.block.output, cx, tuple, &mut row)?;
-        cx.made = made;
+        cx.held_bytes = made;
         if !defined {
             return Ok(true);
         }

@@ -20,7 +20,7 @@ pub(crate) const POOL_LEAST: u64 = 120;
 const FUSION: f64 = 60.0;
 
 /// How many rows of each score a query needs.
-pub(crate) fn pool(rows_needed: u64) -> u64 {
+pub(crate) fn pool_size(rows_needed: u64) -> u64 {
     rows_needed.saturating_mul(2).max(POOL_LEAST)
 }
 
@@ -52,7 +52,7 @@ struct Place {
 impl<'q> Ranked<'q> {
     pub fn new(ranking: &'q Ranking, rows_needed: Option<u64>) -> Self {
         let keep = rows_needed.map_or(usize::MAX, |rows| {
-            usize::try_from(pool(rows)).unwrap_or(usize::MAX)
+            usize::try_from(pool_size(rows)).unwrap_or(usize::MAX)
         });
         let best = ranking
             .components

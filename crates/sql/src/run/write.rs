@@ -19,7 +19,7 @@ pub(crate) fn row(
         Output::Value(expr) => match expr.eval(cx, scope)? {
             Some(made) => {
                 value(&made, out)?;
-                cx.bytes(out.len()).map(|()| true)
+                cx.count_bytes(out.len()).map(|()| true)
             }
             None => Ok(false),
         },
@@ -38,7 +38,7 @@ pub(crate) fn row(
                 out.push(b':');
                 let before = out.len();
                 value(&member, out)?;
-                cx.bytes(out.len() - before)?;
+                cx.count_bytes(out.len() - before)?;
             }
             out.push(b'}');
             Ok(true)

@@ -74,11 +74,11 @@ impl Extent {
 
 /// Boxes that hold a GeoJSON value together; `None` if it is none.
 pub fn extents(value: &Json, planar: bool) -> Option<Vec<Extent>> {
-    around(value, planar, 0.0)
+    extents_within(value, planar, 0.0)
 }
 
 /// Boxes that hold all points within a distance of a GeoJSON value: metres on the Earth.
-pub fn around(value: &Json, planar: bool, distance: f64) -> Option<Vec<Extent>> {
+pub fn extents_within(value: &Json, planar: bool, distance: f64) -> Option<Vec<Extent>> {
     let figure = geojson::read(value, planar).ok()?;
     if planar {
         return Some(
@@ -197,7 +197,8 @@ mod tests {
 
     fn touch(a: &str, b: &str, distance: f64) -> bool {
         let boxes = |text: &str, distance| {
-            around(&parse(text.as_bytes()).expect("JSON"), false, distance).expect("a figure")
+            extents_within(&parse(text.as_bytes()).expect("JSON"), false, distance)
+                .expect("a figure")
         };
         boxes(a, 0.0)
             .iter()

@@ -304,10 +304,10 @@ fn passes(test: &Test, value: &Json) -> bool {
             .as_str()
             .is_some_and(|s| s.starts_with(prefix.as_str())),
         Test::ScanStrings(test) => value.as_str().is_some_and(|s| test(s)),
-        Test::Near { figure, distance } => {
+        Test::Near { geometry, distance } => {
             let (own, other) = (
                 orrery_sql::extents(value, false),
-                orrery_sql::around(figure, false, *distance),
+                orrery_sql::extents_within(geometry, false, *distance),
             );
             own.zip(other)
                 .is_some_and(|(own, other)| own.iter().any(|a| other.iter().any(|b| a.touches(b))))
