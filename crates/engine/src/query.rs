@@ -38,8 +38,8 @@ use orrery_model::work::{QueryWork, Step};
 use orrery_model::world::World;
 use orrery_model::{Error, Json, Kind, Result, limits};
 use orrery_sql::{
-    Bounds, Demand, Environment, Functions, Query, QueryError, Resume, ResumeFilter, Source, Work,
-    query_advice,
+    Bounds, Demand, Environment, Functions, Query, QueryError, ResumeFilter, ResumePoint, Source,
+    Work, query_advice,
 };
 use position::{Position, Stretch};
 use source::{Asked, Candidates, Target};
@@ -84,9 +84,9 @@ pub fn environment(container: &Container) -> Environment {
             .collect(),
         computed_properties: settings.computed_properties.clone(),
         partition_key: key_paths(container),
-        planar: settings.search.planar,
-        vectors: settings.search.vectors.clone(),
-        full_text: settings.search.full_text.clone(),
+        is_planar: settings.search.planar,
+        vector_paths: settings.search.vectors.clone(),
+        full_text_paths: settings.search.full_text.clone(),
         default_language: settings.search.default_language.clone(),
     }
 }
@@ -277,7 +277,7 @@ pub fn run(
     let mut query = compile(&request.text, &request.parameters, &environment(container))?;
     if let Some(filter) = &request.resume_filter {
         query = ResumeFilter::parse(filter)
-            .and_then(|filter| query.resuming(filter))
+            .and_then(|filter| query.with_resume_filter(filter))
             .map_err(filter_error)?;
     }
     let resume = request
@@ -289,7 +289,7 @@ pub fn run(
     let mut reach = reach(container, scope, &query, request.cross_partition)?;
     let names_several = || names_several(container, scope, request, &reach);
     let must_merge =
-        context.cross_partition_queries == CrossPartitionQueries::Refuse && query.merges();
+        context.cross_partition_queries == CrossPartitionQueries::Refuse && query.needs_merging();
     if must_merge && names_several()? {
         return Err(not_servable(container, scope, request));
     }
@@ -483,7 +483,7 @@ pub fn run_page(
     query: &Query,
     source: &mut dyn Source,
     functions: &mut dyn Functions,
-    resume: Option<&Resume>,
+    resume: Option<&ResumePoint>,
     page: &PageRequest,
     work: &mut Work,
 ) -> std::result::Result<orrery_sql::Page, QueryError> {
@@ -504,16 +504,16 @@ fn bounds<'a>(
         max_items,
         max_bytes: limits::PAGE_BYTES,
         max_memory: MEMORY_BYTES,
-        expired,
+        is_expired: expired,
         now_ms,
         started_ms: now_ms,
-        random: world.random(),
+        random_seed: world.random(),
     }
 }
 
 /// Rows that one partition is likely to give.
 fn rows_wanted(query: &Query, page: &PageRequest) -> usize {
-    if query.is_aggregate() || query.has_group_by() || query.is_distinct() || query.collects() {
+    if query.is_aggregate() || query.has_group_by() || query.is_distinct() || query.is_blocking() {
         return usize::MAX;
     }
     let top = query.top().unwrap_or(u64::MAX);

@@ -631,7 +631,7 @@ impl ScriptHost<'_, '_> {
             out_bytes: work.bytes_out,
             projected: work.projected,
             tuples: work.tuples,
-            aggregates: u64::from(work.aggregate),
+            aggregates: u64::from(work.has_aggregate),
             udf_calls: work.udf_calls,
             ..QueryWork::default()
         }));
@@ -717,7 +717,7 @@ impl<'a> Udfs<'a> {
 }
 
 impl Functions for Udfs<'_> {
-    fn expect(&mut self, names: &[String]) {
+    fn prepare(&mut self, names: &[String]) {
         if self.names != names {
             (self.names, self.session) = (names.to_vec(), None);
         }

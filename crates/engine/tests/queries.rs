@@ -323,8 +323,8 @@ impl Source for Plain<'_> {
     fn next(&mut self) -> Result<Option<Candidate>, QueryError> {
         Ok(self.0.next().map(|text| Candidate {
             text: Some(text.clone()),
-            satisfied: false,
-            number: None,
+            condition_holds: false,
+            item_number: None,
         }))
     }
 
@@ -352,10 +352,10 @@ fn plain_rows(text: &str, items: &[Bytes]) -> Result<Vec<String>, QueryError> {
         max_items: usize::MAX,
         max_bytes: usize::MAX,
         max_memory: 1 << 28,
-        expired: &mut never,
+        is_expired: &mut never,
         now_ms: START_MS,
         started_ms: START_MS,
-        random: 1,
+        random_seed: 1,
     };
     let page = query.run(
         &mut Plain(items.iter()),

@@ -53,7 +53,7 @@ pub(crate) enum Expr {
     /// IN with many constants, by digest. The values themselves serve the condition.
     InSet {
         value: Box<Expr>,
-        set: HashSet<u128>,
+        digests: HashSet<u128>,
         values: Box<[Json]>,
     },
     Like {
@@ -139,13 +139,13 @@ pub(crate) struct Component {
     /// known.
     pub score: Expr,
     /// A negative weight: the lowest scores come first.
-    pub reversed: bool,
+    pub is_reversed: bool,
     /// Without its sign.
     pub weight: f64,
     /// What an undefined score counts as: worse than all others.
-    pub missing: f64,
+    pub score_if_undefined: f64,
     /// It is the score of a text, the so-and-so-manyth.
-    pub text: Option<usize>,
+    pub text_index: Option<usize>,
 }
 
 /// What a row is made of.
@@ -157,7 +157,7 @@ pub(crate) enum Output {
 
 impl Block {
     /// Whether rows come only after all input was seen.
-    pub fn blocks(&self) -> bool {
+    pub fn is_blocking(&self) -> bool {
         self.grouping.is_some() || self.distinct
     }
 
@@ -167,15 +167,16 @@ impl Block {
         let Input::Subquery(inner) = &self.sources.first()?.input else {
             return None;
         };
-        let blocks = inner.blocks() || inner.blocking_subquery().is_some();
+        let blocks = inner.is_blocking() || inner.blocking_subquery().is_some();
         (inner.reads_container && blocks).then_some(inner)
     }
 
     /// Whether it can give more than one value.
-    pub fn is_many(&self) -> bool {
+    pub fn can_return_many_rows(&self) -> bool {
         let single_group = self.grouping.as_ref().is_some_and(|g| g.keys.is_empty());
-        let many =
-            |s: &Source| s.iterate || matches!(&s.input, Input::Subquery(block) if block.is_many());
+        let many = |s: &Source| {
+            s.iterate || matches!(&s.input, Input::Subquery(block) if block.can_return_many_rows())
+        };
         !single_group && self.sources.iter().any(many)
     }
 }

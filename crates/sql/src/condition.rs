@@ -1,6 +1,6 @@
 //! What an index can use of a WHERE clause, in terms of paths of the root item.
 //!
-//! A [`Condition`] is *necessary*: an item that gives a row fulfils it. Where [`crate::Query::exact`] says so it is
+//! A [`Condition`] is *necessary*: an item that gives a row fulfils it. Where [`crate::Query::condition_is_exact`] says so it is
 //! also sufficient, and a source that served all of it may mark its candidates as satisfied. Aliases are gone: for
 //! `FROM c JOIN t IN c.tags WHERE t.name = "a"` the term is on the path `tags / [] / name`.
 //!

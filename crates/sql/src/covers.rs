@@ -11,39 +11,39 @@ use crate::query::Query;
 
 /// What a query needs of the values at one path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Covered {
+pub struct CoveredPath {
     /// Where the values are: names only.
     pub path: Path,
     /// Which of them.
-    pub need: Need,
+    pub values: NeededValues,
     /// Whether one candidate without the value must stand for all items that lack it.
-    pub with_missing: bool,
+    pub includes_missing: bool,
 }
 
 /// Which values are enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Need {
+pub enum NeededValues {
     /// The least one that passes, and one array or object if any passes.
-    Least,
+    Minimum,
     /// The greatest one that passes.
-    Greatest,
+    Maximum,
     /// Each distinct one once.
     Distinct,
     /// The value of every item.
-    Each,
+    EveryItem,
 }
 
 impl Query {
     /// The one value of each item that the query looks at, if it is so and candidates without anything else, in any
     /// order, will do.
-    pub fn covered(&self) -> Option<Covered> {
+    pub fn covered_path(&self) -> Option<CoveredPath> {
         let block = &self.block;
         if !self.reads_container || !block.sources.is_empty() || !self.order.is_empty() {
             return None;
         }
         let path = self.only_path()?;
         let is_path = |expr: &Expr| path_of(expr).as_ref() == Some(&path);
-        let (need, with_missing) = match &block.grouping {
+        let (need, includes_missing) = match &block.grouping {
             Some(grouping) if grouping.keys.is_empty() && !block.distinct => {
                 let on_path = grouping
                     .aggregates
@@ -54,27 +54,27 @@ impl Query {
                 };
                 let need = match () {
                     () if !on_path || grouping.aggregates.is_empty() => return None,
-                    () if all(AggregateKind::Min) => Need::Least,
-                    () if all(AggregateKind::Max) => Need::Greatest,
-                    () => Need::Each,
+                    () if all(AggregateKind::Min) => NeededValues::Minimum,
+                    () if all(AggregateKind::Max) => NeededValues::Maximum,
+                    () => NeededValues::EveryItem,
                 };
                 (need, false)
             }
             None if block.distinct => match &block.output {
-                Output::Value(value) if is_path(value) => (Need::Distinct, false),
+                Output::Value(value) if is_path(value) => (NeededValues::Distinct, false),
                 Output::Members(members) if members.len() == 1 && is_path(&members[0].1) => {
-                    (Need::Distinct, true)
+                    (NeededValues::Distinct, true)
                 }
                 _ => return None,
             },
             _ => return None,
         };
-        let with_missing = with_missing && !demands_a_value(self.condition());
+        let includes_missing = includes_missing && !demands_a_value(self.condition());
         // Whether items without the value pass is beyond what an index of values knows.
-        (!with_missing || block.filters.is_empty()).then_some(Covered {
+        (!includes_missing || block.filters.is_empty()).then_some(CoveredPath {
             path,
-            need,
-            with_missing,
+            values: need,
+            includes_missing,
         })
     }
 
@@ -133,47 +133,62 @@ mod tests {
     use super::*;
     use crate::seams::Environment;
 
-    fn covered(text: &str) -> Option<(String, Need, bool)> {
+    fn covered(text: &str) -> Option<(String, NeededValues, bool)> {
         let query = Query::compile(text, &[], &Environment::default()).expect("compiles");
         query
-            .covered()
-            .map(|c| (c.path.to_string(), c.need, c.with_missing))
+            .covered_path()
+            .map(|c| (c.path.to_string(), c.values, c.includes_missing))
     }
 
     #[test]
     fn one_path_is_covered() {
-        for (text, path, need, with_missing) in [
-            ("SELECT VALUE MIN(c.a) FROM c", "/a", Need::Least, false),
+        for (text, path, need, includes_missing) in [
+            (
+                "SELECT VALUE MIN(c.a) FROM c",
+                "/a",
+                NeededValues::Minimum,
+                false,
+            ),
             (
                 "SELECT MAX(c.a.b) AS m FROM c WHERE c.a.b < 5",
                 "/a/b",
-                Need::Greatest,
+                NeededValues::Maximum,
                 false,
             ),
             (
                 "SELECT MAX(c.a) AS m, MIN(c.a) AS n FROM c",
                 "/a",
-                Need::Each,
+                NeededValues::EveryItem,
                 false,
             ),
-            ("SELECT VALUE SUM(c.a) + 1 FROM c", "/a", Need::Each, false),
+            (
+                "SELECT VALUE SUM(c.a) + 1 FROM c",
+                "/a",
+                NeededValues::EveryItem,
+                false,
+            ),
             (
                 "SELECT DISTINCT VALUE c.a FROM c",
                 "/a",
-                Need::Distinct,
+                NeededValues::Distinct,
                 false,
             ),
-            ("SELECT DISTINCT c.a FROM c", "/a", Need::Distinct, true),
+            (
+                "SELECT DISTINCT c.a FROM c",
+                "/a",
+                NeededValues::Distinct,
+                true,
+            ),
             (
                 "SELECT DISTINCT c.a FROM c WHERE c.a > 1",
                 "/a",
-                Need::Distinct,
+                NeededValues::Distinct,
                 false,
             ),
         ] {
             assert_eq!(
                 covered(text),
-                Some((path.to_owned(), need, with_missing)),
+                Some((path.to_owned(), need, includes_missing)),
                 "{text}"
             );
         }

@@ -368,7 +368,7 @@ impl Deriver {
         (condition.inexact(), false)
     }
 
-    /// A value and a constant figure that are at most so far apart, whichever stands first.
+    /// A value and a constant geometry that are at most so far apart, whichever stands first.
     fn near(&self, arguments: &[Expr], distance: f64) -> Derived {
         let (value, geometry) = match arguments {
             [Expr::Constant(Some(geometry)), value] | [value, Expr::Constant(Some(geometry))] => {

@@ -21,7 +21,7 @@ pub(crate) fn of_text(text: &str, parameters: &[(String, Json)]) -> u64 {
 
 /// The hash of an ordered query with its parameters, but without its conditions on the sort keys alone; `None` for a
 /// query without ORDER BY.
-pub(crate) fn of_family(query: &Query, parameters: &[(String, Json)]) -> Option<u64> {
+pub(crate) fn of_ordered_query(query: &Query, parameters: &[(String, Json)]) -> Option<u64> {
     let keys: Vec<String> = query
         .order_by
         .as_ref()?
@@ -90,7 +90,7 @@ mod tests {
         let text = format!(
             "SELECT c._rid, [{{\"item\": c.n}}] AS orderByItems FROM c {filter} ORDER BY {order}"
         );
-        of_family(&parse(&text).expect(&text), &[]).expect("it is ordered")
+        of_ordered_query(&parse(&text).expect(&text), &[]).expect("it is ordered")
     }
 
     #[test]

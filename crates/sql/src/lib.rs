@@ -14,7 +14,7 @@
 //!
 //! What it promises:
 //! - [`Query::condition`] is necessary: a source may leave out every item that does not fulfil it, and nothing else.
-//! - Pages put together are the whole answer, wherever they were cut; see [`Resume`] for what that costs.
+//! - Pages put together are the whole answer, wherever they were cut; see [`ResumePoint`] for what that costs.
 //! - No text makes it panic, recurse without end or hold more than [`Bounds::max_memory`]; time is looked at in every
 //!   loop.
 //! - Numbers that nobody computed with keep their text.
@@ -45,7 +45,7 @@ mod value;
 
 pub use advice::query_advice;
 pub use condition::{Condition, Demand, OrderKey, Path, Step, Test, ValueType};
-pub use covers::{Covered, Need};
+pub use covers::{CoveredPath, NeededValues};
 pub use error::{Diagnostic, QueryError};
 pub use full_text::{DEFAULT_LANGUAGE, full_text_languages};
 pub use functions::function_reference;
@@ -54,7 +54,7 @@ pub use query::Query;
 pub use resume_filter::ResumeFilter;
 pub use run::item::read_members;
 pub use seams::{
-    Bounds, Candidate, Environment, Functions, Page, Resume, Source, VectorPath, Work,
+    Bounds, Candidate, Environment, Functions, Page, ResumePoint, Source, VectorPath, Work,
 };
 pub use spatial::{Extent, extents, extents_within};
 pub use syntax::QueryForm;

@@ -91,7 +91,8 @@ pub fn client_plan(
     }
     let mut plan = Plan::new(&tree, &query);
     let pinned = is_pinned(query.condition(), &environment.partition_key);
-    let merges = query.block.grouping.is_some() || query.block.distinct || query.collects_first();
+    let merges =
+        query.block.grouping.is_some() || query.block.distinct || query.has_blocking_subquery();
     if !pinned || merges {
         plan.merge(&string)?;
     }
@@ -177,7 +178,7 @@ impl<'q> Plan<'q> {
     /// Fills in everything for a query whose rows must be merged.
     fn merge(&mut self, parameter: &dyn Fn(&str) -> Option<String>) -> Result<(), QueryError> {
         self.cuts();
-        if self.query.collects_first() {
+        if self.query.has_blocking_subquery() {
             return self.count_distinct(parameter);
         }
         if self.query.block.grouping.is_some() {
@@ -239,7 +240,7 @@ impl<'q> Plan<'q> {
             return;
         }
         self.features.need("Distinct", true);
-        self.distinct = if self.query.collects() || self.query.order.is_empty() {
+        self.distinct = if self.query.is_blocking() || self.query.order.is_empty() {
             "Unordered"
         } else {
             "Ordered"

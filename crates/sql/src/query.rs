@@ -8,7 +8,7 @@ use crate::error::QueryError;
 use crate::fingerprint;
 use crate::resume_filter::ResumeFilter;
 use crate::run::item::NeededProperties;
-use crate::seams::{Environment, Resume};
+use crate::seams::{Environment, ResumePoint};
 use crate::syntax::parse;
 use orrery_model::json::Json;
 
@@ -20,17 +20,17 @@ pub struct Query {
     /// What asks the statistics that the ranking needs.
     statistics: Option<String>,
     has_statistics: bool,
-    pub(crate) planar: bool,
+    pub(crate) is_planar: bool,
     keys: Vec<OrderKey>,
     top: Option<u64>,
     limit: Option<u64>,
     has_offset: bool,
     pub(crate) offset: u64,
     /// Rows after OFFSET at most.
-    pub(crate) take: Option<u64>,
+    pub(crate) max_rows: Option<u64>,
     pub(crate) reads_container: bool,
     condition: Condition,
-    pub(crate) exact: bool,
+    pub(crate) condition_is_exact: bool,
     demand: Demand,
     /// What of an item is looked at, filters included.
     pub(crate) needed: NeededProperties,
@@ -43,7 +43,7 @@ pub struct Query {
     /// Hash of text and parameters.
     pub(crate) fingerprint: u64,
     /// The same for all queries that differ in conditions on the sort keys alone.
-    pub(crate) family: u64,
+    pub(crate) order_fingerprint: u64,
     /// A merging client's own place.
     pub(crate) filter: Option<ResumeFilter>,
     udfs: Vec<String>,
@@ -64,12 +64,13 @@ impl Query {
         let tree = parse(text)?;
         let bound = bind::bind(&tree, text, parameters, environment)?;
         let mut query = Self::new(bound, fingerprint::of_text(text, parameters));
-        query.family = fingerprint::of_family(&tree, parameters).unwrap_or(query.fingerprint);
-        query.planar = environment.planar;
+        query.order_fingerprint =
+            fingerprint::of_ordered_query(&tree, parameters).unwrap_or(query.fingerprint);
+        query.is_planar = environment.is_planar;
         if query
             .ranking
             .as_ref()
-            .is_some_and(|r| r.components.iter().any(|c| c.text.is_some()))
+            .is_some_and(|r| r.components.iter().any(|c| c.text_index.is_some()))
         {
             query.statistics = crate::plan::statistics_query(&tree);
         }
@@ -97,7 +98,8 @@ impl Query {
         let member =
             |of: Option<&Json>, name: &str| Expr::Constant(of.and_then(|v| v.get(name)).cloned());
         for component in self.ranking.iter_mut().flat_map(|r| &mut r.components) {
-            let (Some(text), Expr::Call { arguments, .. }) = (component.text, &mut component.score)
+            let (Some(text), Expr::Call { arguments, .. }) =
+                (component.text_index, &mut component.score)
             else {
                 continue;
             };
@@ -124,7 +126,7 @@ impl Query {
             udfs,
             selects_all,
         } = bound;
-        let (condition, exact) = if reads_container {
+        let (condition, condition_is_exact) = if reads_container {
             condition_of(&block, &frames)
         } else {
             (Condition::All, true)
@@ -143,13 +145,16 @@ impl Query {
             .collect();
         let needed_if_satisfied = needed_properties(&block, &sorts, false, passes_through);
         let needed = needed_properties(&block, &sorts, true, passes_through);
-        let counts = exact && needed_if_satisfied.is_empty() && !passes_through && sorts.is_empty();
+        let counts = condition_is_exact
+            && needed_if_satisfied.is_empty()
+            && !passes_through
+            && sorts.is_empty();
         let demand = match (reads_container, counts) {
             (false, _) => Demand::Nothing,
             (true, true) => Demand::Count,
             (true, false) => Demand::Items,
         };
-        let take = match (top, limit) {
+        let max_rows = match (top, limit) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         };
@@ -163,19 +168,19 @@ impl Query {
             ranking,
             statistics: None,
             has_statistics: false,
-            planar: false,
+            is_planar: false,
             top,
             limit,
-            take,
+            max_rows,
             reads_container,
             condition,
-            exact,
+            condition_is_exact,
             demand,
             needed,
             needed_if_satisfied,
             passes_through,
             fingerprint,
-            family: fingerprint,
+            order_fingerprint: fingerprint,
             filter: None,
             udfs,
             selects_all,
@@ -188,8 +193,8 @@ impl Query {
     }
 
     /// Whether the condition is all that WHERE asks: an item that fulfils it passes.
-    pub fn exact(&self) -> bool {
-        self.exact
+    pub fn condition_is_exact(&self) -> bool {
+        self.condition_is_exact
     }
 
     /// The keys of ORDER BY; empty if there is none.
@@ -219,7 +224,7 @@ impl Query {
 
     /// How many rows in order the query can need at most, the skipped ones included.
     pub fn rows_needed(&self) -> Option<u64> {
-        self.take.map(|take| take.saturating_add(self.offset))
+        self.max_rows.map(|rows| rows.saturating_add(self.offset))
     }
 
     /// Whether it aggregates, with or without GROUP BY, at its top level.
@@ -244,39 +249,39 @@ impl Query {
     }
 
     /// Whether it builds rows, rather than handing items through.
-    pub fn projects(&self) -> bool {
+    pub fn has_projection(&self) -> bool {
         !self.selects_all
     }
 
     /// Whether it reads a FROM subquery that must see all items first (`FROM (SELECT DISTINCT ...)`).
-    pub fn collects_first(&self) -> bool {
+    pub fn has_blocking_subquery(&self) -> bool {
         self.reads_container && self.block.blocking_subquery().is_some()
     }
 
     /// Whether a page can only be had by seeing all candidates, whatever order they come in. Unordered ORDER BY does
     /// so too.
-    pub fn collects(&self) -> bool {
+    pub fn is_blocking(&self) -> bool {
         self.block.grouping.is_some()
             || self.ranking.is_some()
-            || self.collects_first()
+            || self.has_blocking_subquery()
             || (self.block.distinct && !self.distinct_in_order)
     }
 
     /// Whether its answer over several partitions is more than theirs one after the other.
-    pub fn merges(&self) -> bool {
+    pub fn needs_merging(&self) -> bool {
         !self.order.is_empty()
-            || self.take.is_some()
+            || self.max_rows.is_some()
             || self.has_offset
             || self.block.distinct
-            || self.collects()
+            || self.is_blocking()
     }
 
     /// The place at a position of the source, for a query that does not merge: it has nothing else to remember.
-    pub fn resume_at(&self, position: Vec<u8>) -> Resume {
-        Resume {
+    pub fn resume_at(&self, position: Vec<u8>) -> ResumePoint {
+        ResumePoint {
             position,
-            query: self.fingerprint,
-            ..Resume::default()
+            query_hash: self.fingerprint,
+            ..ResumePoint::default()
         }
     }
 

@@ -98,7 +98,7 @@ impl Query {
     ///
     /// # Errors
     /// [`QueryError::Resume`] if the filter has not as many values as ORDER BY has keys.
-    pub fn resuming(mut self, filter: ResumeFilter) -> Result<Self, QueryError> {
+    pub fn with_resume_filter(mut self, filter: ResumeFilter) -> Result<Self, QueryError> {
         if filter.values.len() != self.order.len() || self.order.is_empty() {
             let message = "The resume filter does not have as many values as ORDER BY has keys.";
             return Err(QueryError::Resume(message.into()));
@@ -115,7 +115,7 @@ impl Query {
     }
 
     /// Whether a tuple's row is still wanted by the client.
-    pub(crate) fn is_wanted(
+    pub(crate) fn passes_resume_filter(
         &self,
         cx: &mut Context<'_>,
         tuple: &Scope<'_>,

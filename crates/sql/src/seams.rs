@@ -19,11 +19,11 @@ pub struct Environment {
     /// The partition key's paths, for plans: a query that fixes them all needs no merging. May be left empty.
     pub partition_key: Vec<Path>,
     /// Spatial functions compute in the plane (the container's geospatial setting is "Geometry"), not on the ellipsoid.
-    pub planar: bool,
+    pub is_planar: bool,
     /// What the container says of its vectors.
-    pub vectors: Vec<VectorPath>,
+    pub vector_paths: Vec<VectorPath>,
     /// The language of texts at some paths, by the codes of [`crate::full_text_languages`].
-    pub full_text: Vec<(Path, String)>,
+    pub full_text_paths: Vec<(Path, String)>,
     /// The language of all other texts; the service's default one if there is none.
     pub default_language: Option<String>,
 }
@@ -46,10 +46,10 @@ pub struct Candidate {
     /// [`crate::Query::demand`] is not `Items`.
     pub text: Option<Bytes>,
     /// The condition is known to hold for it. Used only if the query's condition is exact.
-    pub satisfied: bool,
+    pub condition_holds: bool,
     /// What tells the item apart from all others. Candidates come by it, upwards or, if the first key of ORDER BY
     /// descends, downwards, unless they come in the order of ORDER BY. `None` where there is no such number.
-    pub number: Option<u64>,
+    pub item_number: Option<u64>,
 }
 
 /// Where candidates come from. Every item that fulfils the query's condition comes once; others may come too.
@@ -65,12 +65,12 @@ pub trait Source {
     /// ties as they come.
     fn is_ordered(&self) -> bool;
 
-    /// The place after the last candidate handed out (the beginning if none was), for [`Resume::position`]. Opaque to
+    /// The place after the last candidate handed out (the beginning if none was), for [`ResumePoint::position`]. Opaque to
     /// the query, never empty, and short: it travels in a continuation token.
     fn position(&self) -> Vec<u8>;
 
     /// Whether finding candidates has cost as much as one page may cost. A query that can stop at a place does so.
-    fn is_spent(&self) -> bool {
+    fn is_page_budget_spent(&self) -> bool {
         false
     }
 }
@@ -78,7 +78,7 @@ pub trait Source {
 /// Calls `udf.name(...)`.
 pub trait Functions {
     /// Tells the names of all functions that the query to be run may call.
-    fn expect(&mut self, _names: &[String]) {}
+    fn prepare(&mut self, _names: &[String]) {}
 
     /// The result of the function; `None` stands for undefined, in the arguments as well.
     ///
@@ -96,13 +96,13 @@ pub struct Bounds<'a> {
     /// Bytes that a plan which must collect (sort, groups, distinct values, lists) may hold.
     pub max_memory: usize,
     /// Whether the time for this page is over. Asked every few candidates, never before the first row was possible.
-    pub expired: &'a mut dyn FnMut() -> bool,
+    pub is_expired: &'a mut dyn FnMut() -> bool,
     /// Milliseconds since 1970.
     pub now_ms: u64,
     /// The time at which the query's first page began, for the ...STATIC functions.
     pub started_ms: u64,
     /// Seed of RAND().
-    pub random: u64,
+    pub random_seed: u64,
 }
 
 /// Some rows, and where to go on.
@@ -111,7 +111,7 @@ pub struct Page {
     /// Each row as JSON text.
     pub rows: Vec<Bytes>,
     /// `None` when the query is finished.
-    pub resume: Option<Resume>,
+    pub resume: Option<ResumePoint>,
 }
 
 /// Where a query stopped.
@@ -121,22 +121,22 @@ pub struct Page {
 /// position is empty, the next page is run on a source from the beginning, and the rows that are out already are
 /// skipped, by the sort values of the last one where these are short. An aggregate without GROUP BY that runs out of time keeps its partial state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Resume {
+pub struct ResumePoint {
     /// Where the next source must begin; empty for the beginning.
     pub position: Vec<u8>,
     /// Hash of the query, see [`crate::fingerprint`].
-    pub(crate) query: u64,
+    pub(crate) query_hash: u64,
     /// Rows of the item within which the page ended that are dealt with already.
-    pub(crate) inside: u64,
+    pub(crate) rows_done_in_item: u64,
     /// The number of that item, where it has one. It need not be the next candidate: it may be gone by then, and a source
     /// that looks for items in another way than before may give some in front of it that fulfil no condition.
-    pub(crate) within: Option<u64>,
+    pub(crate) item_number: Option<u64>,
     /// Rows taken off by OFFSET so far.
-    pub(crate) skipped: u64,
+    pub(crate) rows_skipped: u64,
     /// Rows given out so far.
-    pub(crate) emitted: u64,
+    pub(crate) rows_returned: u64,
     /// Hashes of the last rows of an ordered DISTINCT.
-    pub(crate) given: Vec<u128>,
+    pub(crate) recent_row_digests: Vec<u128>,
     /// Partial aggregates, or the place of the last row of a sorted page.
     pub(crate) state: Vec<u8>,
 }
@@ -161,5 +161,5 @@ pub struct Work {
     /// Their bytes.
     pub bytes_out: u64,
     /// Whether an aggregate was computed.
-    pub aggregate: bool,
+    pub has_aggregate: bool,
 }

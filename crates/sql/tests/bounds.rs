@@ -4,7 +4,7 @@ mod support;
 
 use bytes::Bytes;
 use orrery_model::json::Json;
-use orrery_sql::{Bounds, Candidate, Query, QueryError, Resume, Source, Work};
+use orrery_sql::{Bounds, Candidate, Query, QueryError, ResumePoint, Source, Work};
 use support::{Items, PLAIN, Udfs, Way, environment, page, rows};
 
 fn items(count: usize) -> Vec<Bytes> {
@@ -30,7 +30,7 @@ fn in_short_pages(query: &Query, items: &[Bytes]) -> (Vec<String>, usize) {
         all.extend(rows);
         pages += 1;
         match next {
-            Some(next) => resume = Some(Resume::decode(&next.encode()).expect("own bytes")),
+            Some(next) => resume = Some(ResumePoint::decode(&next.encode()).expect("own bytes")),
             None => return (all, pages),
         }
     }
@@ -135,7 +135,7 @@ fn a_position_of_another_query_or_other_parameters_is_refused() {
     let parameter = |n: i64| [("@n".to_owned(), Json::from(n))];
     let text = "SELECT VALUE c.n FROM c WHERE c.n > @n";
     let query = Query::compile(text, &parameter(1), &environment()).expect("compiles");
-    let resume = Resume::default();
+    let resume = ResumePoint::default();
     assert!(matches!(
         page(&query, &items, Some(&resume), 100, 1 << 20),
         Err(QueryError::Resume(_))
@@ -153,10 +153,10 @@ fn a_position_of_another_query_or_other_parameters_is_refused() {
         max_items: 2,
         max_bytes: 1 << 20,
         max_memory: 1 << 20,
-        expired: &mut never,
+        is_expired: &mut never,
         now_ms: 0,
         started_ms: 0,
-        random: 0,
+        random_seed: 0,
     };
     found = query
         .run(
@@ -192,10 +192,10 @@ fn the_last_page_says_that_it_is_the_last() {
         max_items: 6,
         max_bytes: 1 << 20,
         max_memory: 1 << 20,
-        expired: &mut never,
+        is_expired: &mut never,
         now_ms: 0,
         started_ms: 0,
-        random: 0,
+        random_seed: 0,
     };
     let page = query
         .run(
@@ -260,7 +260,7 @@ fn a_client_resumes_an_ordered_query_at_its_own_place() {
             &orrery_model::json::parse(filter.as_bytes()).expect("JSON"),
         );
         let query = compile(text)
-            .resuming(filter.expect("a filter"))
+            .with_resume_filter(filter.expect("a filter"))
             .expect("fits");
         let rows = rows(&query, &items, PLAIN, &mut Work::default()).expect("rows");
         let expected: Vec<String> = expected
@@ -303,7 +303,7 @@ fn a_client_resumes_an_ordered_query_at_its_own_place() {
     );
     assert!(
         compile("SELECT * FROM c")
-            .resuming(
+            .with_resume_filter(
                 orrery_sql::ResumeFilter::parse(
                     &orrery_model::json::parse(br#"{"value":[1]}"#).expect("JSON")
                 )
@@ -317,7 +317,7 @@ fn a_client_resumes_an_ordered_query_at_its_own_place() {
 fn a_filter_and_a_position_together_skip_no_row_twice() {
     let items = items(20);
     let text = "SELECT VALUE c.n FROM c ORDER BY c.n";
-    let take = |query: &Query, resume: Option<&Resume>, count: usize| {
+    let take = |query: &Query, resume: Option<&ResumePoint>, count: usize| {
         let mut source = Items {
             items: items.clone(),
             at: 0,
@@ -330,10 +330,10 @@ fn a_filter_and_a_position_together_skip_no_row_twice() {
             max_items: count,
             max_bytes: 1 << 20,
             max_memory: 1 << 20,
-            expired: &mut never,
+            is_expired: &mut never,
             now_ms: 0,
             started_ms: 0,
-            random: 0,
+            random_seed: 0,
         };
         let page = query
             .run(
@@ -357,7 +357,7 @@ fn a_filter_and_a_position_together_skip_no_row_twice() {
             orrery_model::json::parse(format!(r#"{{"value":[{n}],"exclude":false}}"#).as_bytes())
                 .expect("JSON");
         compile(text)
-            .resuming(orrery_sql::ResumeFilter::parse(&json).expect("a filter"))
+            .with_resume_filter(orrery_sql::ResumeFilter::parse(&json).expect("a filter"))
             .expect("it fits")
     };
     let (first, resume) = take(&compile(text), None, 5);
@@ -537,7 +537,7 @@ impl Source for Dear {
         self.items.position()
     }
 
-    fn is_spent(&self) -> bool {
+    fn is_page_budget_spent(&self) -> bool {
         self.since >= self.most
     }
 }
@@ -545,7 +545,7 @@ impl Source for Dear {
 #[test]
 fn a_page_ends_when_the_source_has_cost_enough() {
     let (query, all) = (compile("SELECT VALUE c.n FROM c WHERE c.g = 3"), items(500));
-    let (mut rows, mut resume, mut pages) = (Vec::new(), None::<Resume>, 0);
+    let (mut rows, mut resume, mut pages) = (Vec::new(), None::<ResumePoint>, 0);
     loop {
         let position = resume
             .as_ref()
@@ -572,10 +572,10 @@ fn a_page_ends_when_the_source_has_cost_enough() {
             max_items: 1_000,
             max_bytes: 1 << 30,
             max_memory: 1 << 28,
-            expired: &mut never,
+            is_expired: &mut never,
             now_ms: 0,
             started_ms: 0,
-            random: 1,
+            random_seed: 1,
         };
         let page = query
             .run(

@@ -147,7 +147,11 @@ fn answers(
     };
     let mut lines = Vec::new();
     if plan {
-        let exact = if query.exact() { "exact" } else { "filtered" };
+        let exact = if query.condition_is_exact() {
+            "exact"
+        } else {
+            "filtered"
+        };
         lines.push(format!(
             "plan: {} ({exact}), {:?}",
             query.condition(),

@@ -33,8 +33,8 @@ impl Source for List<'_> {
         self.next += usize::from(row.is_some());
         Ok(row.map(|row| Candidate {
             text: Some(row.text.clone()),
-            satisfied: false,
-            number: None,
+            condition_holds: false,
+            item_number: None,
         }))
     }
 

@@ -207,7 +207,7 @@ pub fn explain(query: &Query, asked: &[Asked], work: &Work, charges: &[String]) 
         .collect();
     let document = object! {
         "condition" => shown(&query.condition().to_string()),
-        "conditionIsExact" => query.exact(),
+        "conditionIsExact" => query.condition_is_exact(),
         "order" => order,
         "ranges" => asked.iter().zip(charges).take(RANGES_LISTED).map(range).collect::<Vec<_>>(),
         "rangesAsked" => asked.len() as u64,

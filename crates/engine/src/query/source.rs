@@ -122,7 +122,7 @@ impl<'a> Candidates<'a> {
         let settled = match &self.last {
             Some(last) => Some(Settled::Along(last.along.ok_or_else(Position::foreign)?)),
             // What collects leaves no place behind, in whichever order it came; it is chosen again as before.
-            None => (sorted_before && !self.ask.query.collects()).then_some(Settled::Sort),
+            None => (sorted_before && !self.ask.query.is_blocking()).then_some(Settled::Sort),
         };
         let mut chosen = self.choose(settled)?;
         let along = settled
@@ -380,8 +380,8 @@ impl Source for Candidates<'_> {
             ));
             Candidate {
                 text: found.text,
-                satisfied: found.satisfied,
-                number,
+                condition_holds: found.satisfied,
+                item_number: number,
             }
         }))
     }
@@ -397,7 +397,7 @@ impl Source for Candidates<'_> {
         }
     }
 
-    fn is_spent(&self) -> bool {
+    fn is_page_budget_spent(&self) -> bool {
         let profile = self.ask.profile;
         self.cursors
             .iter()

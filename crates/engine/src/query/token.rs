@@ -8,7 +8,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use orrery_model::{Error, Result};
-use orrery_sql::Resume;
+use orrery_sql::ResumePoint;
 
 const VERSION: u8 = 1;
 
@@ -16,7 +16,7 @@ const VERSION: u8 = 1;
 ///
 /// # Errors
 /// 400 if it is longer than the client allows.
-pub fn write(resume: &Resume, limit_kb: Option<usize>) -> Result<String> {
+pub fn write(resume: &ResumePoint, limit_kb: Option<usize>) -> Result<String> {
     let body = resume.encode();
     let mut bytes = vec![VERSION];
     bytes.extend_from_slice(&crc32fast::hash(&body).to_be_bytes());
@@ -35,7 +35,7 @@ pub fn write(resume: &Resume, limit_kb: Option<usize>) -> Result<String> {
 ///
 /// # Errors
 /// 400.
-pub fn read(token: &str) -> Result<Resume> {
+pub fn read(token: &str) -> Result<ResumePoint> {
     let invalid = || Error::bad("The continuation token is invalid.");
     let bytes = URL_SAFE_NO_PAD
         .decode(token.trim())
@@ -45,7 +45,7 @@ pub fn read(token: &str) -> Result<Resume> {
     if head[0] != VERSION || sum != crc32fast::hash(body) {
         return Err(invalid());
     }
-    Resume::decode(body).map_err(|_| invalid())
+    ResumePoint::decode(body).map_err(|_| invalid())
 }
 
 #[cfg(test)]
@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn tokens_read_back_and_a_changed_one_is_refused() {
-        let mut resume = Resume::default();
+        let mut resume = ResumePoint::default();
         resume.position = vec![1, 2, 3];
         let token = write(&resume, Some(1)).expect("a token");
         assert_eq!(read(&token).expect("our token"), resume);

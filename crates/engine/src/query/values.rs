@@ -1,4 +1,4 @@
-//! Values of one path instead of items, for queries that look at nothing else (`orrery_sql::Covered`).
+//! Values of one path instead of items, for queries that look at nothing else (`orrery_sql::CoveredPath`).
 //!
 //! Distinct values are found by leaping from one to the next, the least and greatest at the ends of the index. What the
 //! index keeps only in part is loaded.
@@ -11,7 +11,7 @@ use crate::index::value::{self, Stretch};
 use crate::keys::{self, Number, PathNumber, Place};
 use crate::partition::{Partition, scan};
 use orrery_model::{Json, Object, Result};
-use orrery_sql::{Condition, Covered, Need, Path, Step};
+use orrery_sql::{Condition, CoveredPath, NeededValues, Path, Step};
 use orrery_storage::{Direction, Snapshot};
 use std::fmt;
 
@@ -21,7 +21,7 @@ const BEFORE_A_LEAP: usize = 8;
 /// A scan of the values at a path.
 #[derive(Clone, Debug)]
 pub struct ValueScan {
-    covered: Covered,
+    covered: CoveredPath,
     number: PathNumber,
     /// Ascending, without overlap.
     ranges: Vec<KeyRange>,
@@ -29,11 +29,11 @@ pub struct ValueScan {
 
 impl fmt::Display for ValueScan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let which = match self.covered.need {
-            Need::Least => "least",
-            Need::Greatest => "greatest",
-            Need::Distinct => "distinct",
-            Need::Each => "all",
+        let which = match self.covered.values {
+            NeededValues::Minimum => "least",
+            NeededValues::Maximum => "greatest",
+            NeededValues::Distinct => "distinct",
+            NeededValues::EveryItem => "all",
         };
         write!(f, "{} {which}", self.covered.path)
     }
@@ -57,7 +57,7 @@ pub fn plan(
     }
     let covered = ask
         .query
-        .covered()
+        .covered_path()
         .filter(|covered| ask.may_scan_values && index.covers(&covered.path));
     let Some(mut covered) = covered else {
         return Ok(None);
@@ -65,14 +65,19 @@ pub fn plan(
     // While logical partitions are being deleted each value is looked at with its item: the first may be of one that is
     // gone. How many distinct ones there are is then not known beforehand.
     if ask.visible.is_clearing() {
-        if covered.need == Need::Distinct {
+        if covered.values == NeededValues::Distinct {
             return Ok(None);
         }
-        covered.need = Need::Each;
+        covered.values = NeededValues::EveryItem;
     }
     // Where the index does not say all that is asked, the first value that it has may not be one.
-    if !ask.query.exact() && matches!(covered.need, Need::Least | Need::Greatest) {
-        covered.need = Need::Each;
+    if !ask.query.condition_is_exact()
+        && matches!(
+            covered.values,
+            NeededValues::Minimum | NeededValues::Maximum
+        )
+    {
+        covered.values = NeededValues::EveryItem;
     }
     let Some(number) = index.number(&covered.path) else {
         return Ok(None);
@@ -94,7 +99,7 @@ pub fn plan(
         }
         _ => return Ok(None),
     };
-    if covered.with_missing
+    if covered.includes_missing
         && Partition::counters(snapshot)?.items > Partition::entries_of(snapshot, number)?
     {
         return Ok(None);
@@ -105,7 +110,7 @@ pub fn plan(
         ranges,
     };
     // Pages of distinct rows count what earlier ones gave, which a value added in between would put wrong.
-    let fits = scan.covered.need != Need::Distinct
+    let fits = scan.covered.values != NeededValues::Distinct
         || scan.values(snapshot, None).take(ask.page_rows + 1).count() <= ask.page_rows;
     Ok(fits.then_some(scan))
 }
@@ -158,31 +163,31 @@ impl ValueScan {
             );
             let here = [&keys::terms(self.number, value)[..], &number.to_be_bytes()].concat();
             for (from, to) in &mut ranges {
-                match self.covered.need {
-                    Need::Greatest => *to = here.clone().min(std::mem::take(to)),
+                match self.covered.values {
+                    NeededValues::Maximum => *to = here.clone().min(std::mem::take(to)),
                     _ => *from = behind.clone().max(std::mem::take(from)),
                 }
             }
             ranges.retain(|(from, to)| from < to);
         }
-        let entries: Entries<'a> = match self.covered.need {
-            Need::Each => Box::new(
+        let entries: Entries<'a> = match self.covered.values {
+            NeededValues::EveryItem => Box::new(
                 ranges
                     .into_iter()
                     .flat_map(move |range| entries(snapshot, &range, Direction::Forward)),
             ),
-            Need::Distinct => Box::new(Distinct {
+            NeededValues::Distinct => Box::new(Distinct {
                 snapshot,
                 path: self.number,
                 ranges,
                 last: None,
                 open: None,
             }),
-            Need::Least => Box::new(
+            NeededValues::Minimum => Box::new(
                 self.end(snapshot, ranges, Direction::Forward)
                     .chain(self.structure(snapshot)),
             ),
-            Need::Greatest => self.end(snapshot, ranges, Direction::Reverse),
+            NeededValues::Maximum => self.end(snapshot, ranges, Direction::Reverse),
         };
         Box::new(entries.map(found))
     }

@@ -359,7 +359,7 @@ impl Binder<'_> {
         let values: Box<[Json]> = values.collect();
         Ok(Expr::InSet {
             value,
-            set: values.iter().map(|v| digest(Some(v))).collect(),
+            digests: values.iter().map(|v| digest(Some(v))).collect(),
             values,
         })
     }
@@ -482,7 +482,7 @@ impl Binder<'_> {
 
     fn subquery(&mut self, kind: SubqueryKind, query: &ast::Query) -> BoundExpr {
         let block = self.query(query)?;
-        if kind == SubqueryKind::Scalar && block.is_many() {
+        if kind == SubqueryKind::Scalar && block.can_return_many_rows() {
             let message =
                 "The cardinality of a scalar subquery result set cannot be greater than one.";
             return Err(QueryError::Plan(message.into()));

@@ -187,7 +187,7 @@ impl Binder<'_> {
     fn vector_path(&self, side: &Expr) -> Option<&VectorPath> {
         let path = self.exact_path(side)?;
         self.environment
-            .vectors
+            .vector_paths
             .iter()
             .find(|vector| vector.path == path)
     }
@@ -262,7 +262,7 @@ impl Binder<'_> {
         let path = self.exact_path(text);
         let named = self
             .environment
-            .full_text
+            .full_text_paths
             .iter()
             .find(|(p, _)| Some(p) == path.as_ref())
             .map(|(_, l)| l);
@@ -380,10 +380,10 @@ impl Binder<'_> {
             };
             components.push(Component {
                 score,
-                reversed,
+                is_reversed: reversed,
                 weight: weight.abs(),
-                missing,
-                text,
+                score_if_undefined: missing,
+                text_index: text,
             });
         }
         self.ranking = Some(Ranking { components });

@@ -148,7 +148,7 @@ pub(super) fn plan(
         "projectionQueryInfo" => Json::Null,
         "componentWeights" => weights.unwrap_or_default(),
         "skip" => offset.map_or(Json::Null, Json::from),
-        "take" => query.take.map_or(Json::Null, Json::from),
+        "take" => query.max_rows.map_or(Json::Null, Json::from),
         "requiresGlobalStatistics" => query.statistics_query().is_some(),
     })
 }
@@ -176,10 +176,10 @@ fn calls(scores: &[Scoring<'_>]) -> Vec<Expr> {
 
 /// DESC or ASC as the service prints it: a vector score without either gives the nearest first.
 fn direction(component: &Component) -> Option<bool> {
-    if component.reversed {
+    if component.is_reversed {
         Some(false)
     } else {
-        component.text.map(|_| true)
+        component.text_index.map(|_| true)
     }
 }
 
@@ -189,9 +189,9 @@ fn component_scores(calls: &[Expr], ranking: &Ranking, turned: bool) -> Expr {
         .iter()
         .zip(&ranking.components)
         .map(|(call, component)| {
-            let missing = missing(component.missing);
+            let missing = missing(component.score_if_undefined);
             let score = made(Kind::Coalesce(vec![call.clone(), missing]));
-            if !(turned && component.reversed) {
+            if !(turned && component.is_reversed) {
                 return score;
             }
             let minus = made(Kind::Verbatim("-1".into()));
@@ -226,7 +226,7 @@ fn component_info(
     plan.rewritten = Some(rewritten);
     if let Some((component, call)) = ordered {
         plan.top = query.rows_needed().map(pool_size);
-        plan.order_by.push(Json::from(if component.reversed {
+        plan.order_by.push(Json::from(if component.is_reversed {
             "Ascending"
         } else {
             "Descending"

@@ -66,12 +66,12 @@ impl Expr {
                 }
                 Ok(if unknown { None } else { Some(false) })
             }
-            Expr::InSet { value, set, .. } => {
+            Expr::InSet { value, digests, .. } => {
                 let Some(value) = value.eval(cx, scope)? else {
                     return Ok(None);
                 };
                 cx.count_value_read(&value)?;
-                Ok(Some(set.contains(&digest(Some(&value)))))
+                Ok(Some(digests.contains(&digest(Some(&value)))))
             }
             Expr::Like { value, pattern } => like(value, pattern, cx, scope),
             _ => Ok(self.eval(cx, scope)?.and_then(|v| v.as_bool())),

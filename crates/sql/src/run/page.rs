@@ -17,7 +17,7 @@ use super::{item, write};
 use crate::bound::{Block, Output, Ranking};
 use crate::error::QueryError;
 use crate::query::Query;
-use crate::seams::{Bounds, Candidate, Functions, Page, Resume, Source, Work};
+use crate::seams::{Bounds, Candidate, Functions, Page, ResumePoint, Source, Work};
 use crate::value::digest;
 use bytes::Bytes;
 use orrery_model::json::{Json, parse};
@@ -40,7 +40,7 @@ impl Query {
         &self,
         source: &mut dyn Source,
         functions: &mut dyn Functions,
-        resume: Option<&Resume>,
+        resume: Option<&ResumePoint>,
         bounds: &mut Bounds<'_>,
         work: &mut Work,
     ) -> Result<Page, QueryError> {
@@ -53,15 +53,15 @@ impl Query {
             let message = "ORDER BY RANK with FullTextScore is not supported here: it needs the whole container.";
             return Err(QueryError::Unsupported(message.into()));
         }
-        functions.expect(self.udfs());
-        work.aggregate |= self.is_aggregate();
+        functions.prepare(self.udfs());
+        work.has_aggregate |= self.is_aggregate();
         let start = resume.cloned().unwrap_or_default();
         let mut page = Filling::new(self, &start, bounds);
-        let mut context = Context::new(functions, work, &mut *bounds.expired, bounds.max_memory);
+        let mut context = Context::new(functions, work, &mut *bounds.is_expired, bounds.max_memory);
         context.now_ms = bounds.now_ms;
         context.started_ms = bounds.started_ms;
-        context.random = bounds.random ^ start.emitted;
-        context.planar = self.planar;
+        context.random = bounds.random_seed ^ start.rows_returned;
+        context.planar = self.is_planar;
         if page.is_done() {
             return Ok(page.finished(&mut context));
         }
@@ -71,7 +71,7 @@ impl Query {
             self.run_ranked(ranking, source, &mut context, page)
         } else if sorts {
             self.run_sorted(source, &mut context, page, &start)
-        } else if self.collects() {
+        } else if self.is_blocking() {
             self.run_collected(source, &mut context, page, &start)
         } else {
             self.run_streamed(source, &mut context, &mut page, &start)
@@ -80,9 +80,10 @@ impl Query {
 
     /// Whether a place is one of this query. Where it is more than a count of rows, conditions on the sort keys may have
     /// changed.
-    fn goes_on_from(&self, resume: &Resume) -> bool {
+    fn goes_on_from(&self, resume: &ResumePoint) -> bool {
         let has_place = !resume.position.is_empty() || !resume.state.is_empty();
-        resume.query == self.fingerprint || (has_place && resume.query == self.family)
+        resume.query_hash == self.fingerprint
+            || (has_place && resume.query_hash == self.order_fingerprint)
     }
 
     fn run_streamed(
@@ -90,11 +91,11 @@ impl Query {
         source: &mut dyn Source,
         cx: &mut Context<'_>,
         page: &mut Filling<'_>,
-        start: &Resume,
+        start: &ResumePoint,
     ) -> Result<Page, QueryError> {
         if !self.reads_container {
             let scope = Scope::root(None);
-            let mut rows = Inside::new(start.inside);
+            let mut rows = Inside::new(start.rows_done_in_item);
             match self.block.tuples(true, cx, &scope, &mut |cx, tuple| {
                 rows.take(self, page, cx, tuple, true)
             }) {
@@ -115,7 +116,8 @@ impl Query {
                     && (taken.is_multiple_of(CLOCK_EVERY) || cx.is_clock_check_due())
                     && cx.is_expired()
             };
-            let spent = || taken > 0 && taken.is_multiple_of(CLOCK_EVERY) && source.is_spent();
+            let spent =
+                || taken > 0 && taken.is_multiple_of(CLOCK_EVERY) && source.is_page_budget_spent();
             if full || late() || spent() {
                 // One look ahead, so that the last page says that it is the last.
                 let position = source.position();
@@ -138,9 +140,9 @@ impl Query {
                 result => result?,
             }
             if let (true, Some(mark)) = (rows.stopped, mark) {
-                let within = candidate.number.filter(|_| rows.seen > 0);
-                let resume = Resume {
-                    within,
+                let within = candidate.item_number.filter(|_| rows.seen > 0);
+                let resume = ResumePoint {
+                    item_number: within,
                     ..page.resume(mark, rows.seen)
                 };
                 return Ok(page.close(cx, Some(resume)));
@@ -156,7 +158,7 @@ impl Query {
         cx: &mut Context<'_>,
         may_stop: bool,
     ) -> Result<(), QueryError> {
-        let satisfied = self.exact && candidate.satisfied;
+        let satisfied = self.condition_is_exact && candidate.condition_holds;
         if self.passes_through && (satisfied || self.block.filters.is_empty()) {
             cx.work.candidates += 1;
             let text = candidate.text.clone().ok_or_else(no_text)?;
@@ -169,7 +171,7 @@ impl Query {
                     rows.give(page, candidate.text.clone().ok_or_else(no_text)?, may_stop);
                     return Ok(false);
                 }
-                if !self.is_wanted(cx, tuple)? {
+                if !self.passes_resume_filter(cx, tuple)? {
                     return Ok(true);
                 }
                 rows.take(self, page, cx, tuple, may_stop)
@@ -187,8 +189,8 @@ impl Query {
     ) -> Flow {
         cx.work.candidates += 1;
         cx.held_bytes = 0;
-        cx.item = candidate.number;
-        let check = !(self.exact && candidate.satisfied);
+        cx.item = candidate.item_number;
+        let check = !(self.condition_is_exact && candidate.condition_holds);
         let needed = if check {
             &self.needed
         } else {
@@ -256,7 +258,7 @@ impl Query {
         source: &mut dyn Source,
         cx: &mut Context<'_>,
         mut page: Filling<'_>,
-        start: &Resume,
+        start: &ResumePoint,
     ) -> Result<Page, QueryError> {
         page.rewind();
         let mut input = Everything::new(source);
@@ -273,7 +275,7 @@ impl Query {
         } else {
             0
         };
-        let already = start.emitted;
+        let already = start.rows_returned;
         let (mut index, mut stopped) = (0u64, false);
         let query = self;
         let mut sink = |cx: &mut Context<'_>, value: std::borrow::Cow<'_, Json>| {
@@ -303,7 +305,7 @@ impl Query {
             };
             let state = state.ok_or(QueryError::Timeout)?;
             let position = input.source.position();
-            let resume = Resume {
+            let resume = ResumePoint {
                 position,
                 state,
                 ..page.resume(Vec::new(), 0)
@@ -322,7 +324,7 @@ impl Query {
         source: &mut dyn Source,
         cx: &mut Context<'_>,
         mut page: Filling<'_>,
-        start: &Resume,
+        start: &ResumePoint,
     ) -> Result<Page, QueryError> {
         page.rewind();
         let place = self.sorted_place(start)?;
@@ -350,7 +352,7 @@ impl Query {
         self.tuples(&mut input, cx, &mut |cx, tuple| {
             cx.count_iteration()?;
             let made = cx.held_bytes;
-            let wanted = self.is_wanted(cx, tuple)?;
+            let wanted = self.passes_resume_filter(cx, tuple)?;
             if !wanted && place.is_none() {
                 unwanted += 1;
                 return Ok(true);
@@ -405,14 +407,14 @@ impl Query {
                 .saturating_add(given.rows.len())
                 .saturating_sub(1);
             if let Some(place) = Place::behind(&rows, last, place.as_ref(), self.fingerprint) {
-                (resume.query, resume.state) = (self.family, place.write());
+                (resume.query_hash, resume.state) = (self.order_fingerprint, place.write());
             }
         }
         Ok(given)
     }
 
     /// Where the page before ended, if that is told by more than a count.
-    fn sorted_place(&self, start: &Resume) -> Result<Option<Place>, QueryError> {
+    fn sorted_place(&self, start: &ResumePoint) -> Result<Option<Place>, QueryError> {
         if start.state.is_empty() {
             return Ok(None);
         }
@@ -539,12 +541,12 @@ impl Inside {
     }
 
     /// The rows of a candidate, the `taken`-th of a page that goes on from `start`.
-    fn of(candidate: &Candidate, start: &Resume, taken: u64) -> Self {
-        let goes_on = match start.within {
-            Some(number) => candidate.number == Some(number),
+    fn of(candidate: &Candidate, start: &ResumePoint, taken: u64) -> Self {
+        let goes_on = match start.item_number {
+            Some(number) => candidate.item_number == Some(number),
             None => taken == 1,
         };
-        Inside::new(if goes_on { start.inside } else { 0 })
+        Inside::new(if goes_on { start.rows_done_in_item } else { 0 })
     }
 
     /// Builds the row of a tuple and gives it to the page.
@@ -602,16 +604,16 @@ struct Filling<'q> {
 }
 
 impl<'q> Filling<'q> {
-    fn new(query: &'q Query, start: &Resume, bounds: &Bounds<'_>) -> Self {
+    fn new(query: &'q Query, start: &ResumePoint, bounds: &Bounds<'_>) -> Self {
         Filling {
             query,
             rows: Vec::new(),
             bytes: 0,
             max_items: bounds.max_items.max(1),
             max_bytes: bounds.max_bytes,
-            skipped: start.skipped,
-            emitted: start.emitted,
-            given: Given::restore(&start.given),
+            skipped: start.rows_skipped,
+            emitted: start.rows_returned,
+            given: Given::restore(&start.recent_row_digests),
         }
     }
 
@@ -622,7 +624,7 @@ impl<'q> Filling<'q> {
 
     /// TOP or LIMIT is reached.
     fn is_done(&self) -> bool {
-        self.query.take.is_some_and(|take| self.emitted >= take)
+        self.query.max_rows.is_some_and(|take| self.emitted >= take)
     }
 
     fn is_full(&self) -> bool {
@@ -687,26 +689,26 @@ impl<'q> Filling<'q> {
         true
     }
 
-    fn resume(&self, position: Vec<u8>, inside: u64) -> Resume {
+    fn resume(&self, position: Vec<u8>, inside: u64) -> ResumePoint {
         let query = if position.is_empty() {
             self.query.fingerprint
         } else {
-            self.query.family
+            self.query.order_fingerprint
         };
-        Resume {
+        ResumePoint {
             position,
-            query,
-            inside,
-            within: None,
-            skipped: self.skipped,
-            emitted: self.emitted,
-            given: self.given.save(),
+            query_hash: query,
+            rows_done_in_item: inside,
+            item_number: None,
+            rows_skipped: self.skipped,
+            rows_returned: self.emitted,
+            recent_row_digests: self.given.save(),
             state: Vec::new(),
         }
     }
 
     /// The page as it is; a query that has given all its rows has nothing to resume.
-    fn close(&mut self, cx: &mut Context<'_>, resume: Option<Resume>) -> Page {
+    fn close(&mut self, cx: &mut Context<'_>, resume: Option<ResumePoint>) -> Page {
         cx.work.rows_out += self.rows.len() as u64;
         cx.work.bytes_out += self.bytes as u64;
         let resume = resume.filter(|_| !self.is_done());

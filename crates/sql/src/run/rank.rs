@@ -78,7 +78,7 @@ impl<'q> Ranked<'q> {
                 .eval(cx, tuple)?
                 .and_then(|v| v.as_f64())
                 .filter(|v| !v.is_nan());
-            scores.push(score.unwrap_or(component.missing));
+            scores.push(score.unwrap_or(component.score_if_undefined));
         }
         Ok(scores)
     }
@@ -159,7 +159,7 @@ impl<'q> Ranked<'q> {
 }
 
 fn badness(component: &Component, score: f64) -> f64 {
-    if component.reversed { score } else { -score }
+    if component.is_reversed { score } else { -score }
 }
 
 fn size(scores: &[f64], row: &Bytes) -> usize {

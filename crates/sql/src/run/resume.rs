@@ -1,30 +1,32 @@
-//! The bytes of a [`Resume`]: a version, the query's hash, counters as variable-length integers, the source's place,
+//! The bytes of a [`ResumePoint`]: a version, the query's hash, counters as variable-length integers, the source's place,
 //! partial aggregates, and a checksum. Foreign bytes are refused, never believed.
 
 use crate::error::QueryError;
-use crate::seams::Resume;
+use crate::seams::ResumePoint;
 use xxhash_rust::xxh3::xxh3_64;
 
 const VERSION: u8 = 4;
-/// The same without [`Resume::within`].
+/// The same without [`ResumePoint::item_number`].
 const WITHOUT_ITEM: u8 = 3;
 
-impl Resume {
+impl ResumePoint {
     /// The position as bytes for a continuation token.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = vec![VERSION];
-        out.extend_from_slice(&self.query.to_le_bytes());
+        out.extend_from_slice(&self.query_hash.to_le_bytes());
         for counter in [
-            self.inside,
-            self.skipped,
-            self.emitted,
-            u64::from(self.within.is_some()),
+            self.rows_done_in_item,
+            self.rows_skipped,
+            self.rows_returned,
+            u64::from(self.item_number.is_some()),
         ] {
             put(counter, &mut out);
         }
-        self.within.iter().for_each(|number| put(*number, &mut out));
-        put(self.given.len() as u64, &mut out);
-        self.given
+        self.item_number
+            .iter()
+            .for_each(|number| put(*number, &mut out));
+        put(self.recent_row_digests.len() as u64, &mut out);
+        self.recent_row_digests
             .iter()
             .for_each(|hash| out.extend_from_slice(&hash.to_le_bytes()));
         for bytes in [&self.position, &self.state] {
@@ -46,7 +48,7 @@ impl Resume {
     }
 }
 
-fn read(bytes: &[u8]) -> Option<Resume> {
+fn read(bytes: &[u8]) -> Option<ResumePoint> {
     let (body, sum) = bytes.split_last_chunk::<4>()?;
     if checksum(body) != u32::from_le_bytes(*sum) {
         return None;
@@ -55,9 +57,10 @@ fn read(bytes: &[u8]) -> Option<Resume> {
     if ![WITHOUT_ITEM, VERSION].contains(version) {
         return None;
     }
-    let query = u64::from_le_bytes(take(&mut rest)?);
-    let (inside, skipped, emitted) = (get(&mut rest)?, get(&mut rest)?, get(&mut rest)?);
-    let within = match version {
+    let query_hash = u64::from_le_bytes(take(&mut rest)?);
+    let (rows_done_in_item, rows_skipped, rows_returned) =
+        (get(&mut rest)?, get(&mut rest)?, get(&mut rest)?);
+    let item_number = match version {
         &WITHOUT_ITEM => None,
         _ => match get(&mut rest)? {
             0 => None,
@@ -65,18 +68,18 @@ fn read(bytes: &[u8]) -> Option<Resume> {
             _ => return None,
         },
     };
-    let given = (0..get(&mut rest)?)
+    let recent_row_digests = (0..get(&mut rest)?)
         .map(|_| Some(u128::from_le_bytes(take(&mut rest)?)))
         .collect::<Option<_>>()?;
     let (position, state) = (piece(&mut rest)?, piece(&mut rest)?);
-    rest.is_empty().then_some(Resume {
+    rest.is_empty().then_some(ResumePoint {
         position,
-        query,
-        inside,
-        within,
-        skipped,
-        emitted,
-        given,
+        query_hash,
+        rows_done_in_item,
+        item_number,
+        rows_skipped,
+        rows_returned,
+        recent_row_digests,
         state,
     })
 }
@@ -125,34 +128,34 @@ mod tests {
 
     #[test]
     fn what_is_encoded_decodes_and_nothing_else_does() {
-        let resume = Resume {
+        let resume = ResumePoint {
             position: vec![1, 2, 3],
-            query: 7,
-            inside: 300,
-            within: Some(1 << 40),
-            skipped: 0,
-            emitted: u64::MAX,
-            given: vec![9, 10],
+            query_hash: 7,
+            rows_done_in_item: 300,
+            item_number: Some(1 << 40),
+            rows_skipped: 0,
+            rows_returned: u64::MAX,
+            recent_row_digests: vec![9, 10],
             state: b"[]".to_vec(),
         };
         let bytes = resume.encode();
-        assert_eq!(Resume::decode(&bytes).expect("own bytes"), resume);
+        assert_eq!(ResumePoint::decode(&bytes).expect("own bytes"), resume);
         for cut in 0..bytes.len() {
-            assert!(Resume::decode(&bytes[..cut]).is_err());
+            assert!(ResumePoint::decode(&bytes[..cut]).is_err());
         }
         for at in 0..bytes.len() {
             let mut broken = bytes.clone();
             broken[at] ^= 0x55;
-            assert!(Resume::decode(&broken).is_err());
+            assert!(ResumePoint::decode(&broken).is_err());
         }
     }
 
     #[test]
     fn what_an_older_build_wrote_is_read() {
-        let resume = Resume {
+        let resume = ResumePoint {
             position: vec![1],
-            inside: 2,
-            ..Resume::default()
+            rows_done_in_item: 2,
+            ..ResumePoint::default()
         };
         let mut bytes = resume.encode();
         bytes[0] = WITHOUT_ITEM;
@@ -162,7 +165,7 @@ mod tests {
         let sum = checksum(&bytes[..body]).to_le_bytes();
         bytes[body..].copy_from_slice(&sum);
         assert_eq!(
-            Resume::decode(&bytes).expect("bytes of the form before"),
+            ResumePoint::decode(&bytes).expect("bytes of the form before"),
             resume
         );
     }

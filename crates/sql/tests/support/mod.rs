@@ -7,7 +7,7 @@ use bytes::Bytes;
 use orrery_model::json::{Json, TypeRank, compare, parse};
 use orrery_sql::{
     Bounds, Candidate, Condition, Demand, Environment, Functions, OrderKey, Path, Query,
-    QueryError, Resume, Source, Step, Test, ValueType, VectorPath, Work,
+    QueryError, ResumePoint, Source, Step, Test, ValueType, VectorPath, Work,
 };
 use std::cmp::Ordering;
 use std::ops::Bound;
@@ -29,8 +29,8 @@ impl Source for Items {
         self.at += 1;
         Ok(Some(Candidate {
             text: self.with_text.then(|| item.clone()),
-            satisfied: self.satisfied,
-            number: None,
+            condition_holds: self.satisfied,
+            item_number: None,
         }))
     }
 
@@ -109,12 +109,12 @@ pub fn environment_of(settings: &Json) -> Environment {
             distance_function,
         });
     Environment {
-        planar: settings
+        is_planar: settings
             .get("planar")
             .and_then(Json::as_bool)
             .unwrap_or(false),
-        vectors: vectors.collect(),
-        full_text: members("languages"),
+        vector_paths: vectors.collect(),
+        full_text_paths: members("languages"),
         default_language: text("defaultLanguage"),
         ..environment()
     }
@@ -172,10 +172,10 @@ pub fn rows(
     } else {
         (items.to_vec(), false)
     };
-    let satisfied = way.clever_source && query.exact();
+    let satisfied = way.clever_source && query.condition_is_exact();
     let with_text = !(way.clever_source && query.demand() == Demand::Count);
     let mut rows = Vec::new();
-    let mut resume: Option<Resume> = None;
+    let mut resume: Option<ResumePoint> = None;
     for _ in 0..100_000 {
         let position = resume
             .as_ref()
@@ -197,10 +197,10 @@ pub fn rows(
             max_items: way.max_items,
             max_bytes: way.max_bytes,
             max_memory: 1 << 28,
-            expired: &mut never,
+            is_expired: &mut never,
             now_ms: 1_700_000_000_123,
             started_ms: 1_700_000_000_000,
-            random: 42,
+            random_seed: 42,
         };
         let page = query.run(&mut source, &mut Udfs, resume.as_ref(), &mut bounds, work)?;
         assert!(page.rows.len() <= way.max_items);
@@ -211,7 +211,7 @@ pub fn rows(
         );
         match page.resume {
             None => return Ok(rows),
-            Some(next) => resume = Some(Resume::decode(&next.encode())?),
+            Some(next) => resume = Some(ResumePoint::decode(&next.encode())?),
         }
     }
     panic!("the query never ends");
@@ -326,10 +326,10 @@ fn passes(test: &Test, value: &Json) -> bool {
 pub fn page(
     query: &Query,
     items: &[Bytes],
-    resume: Option<&Resume>,
+    resume: Option<&ResumePoint>,
     looks: usize,
     memory: usize,
-) -> Result<(Vec<String>, Option<Resume>), QueryError> {
+) -> Result<(Vec<String>, Option<ResumePoint>), QueryError> {
     let position = resume
         .map(|r| String::from_utf8_lossy(&r.position).into_owned())
         .unwrap_or_default();
@@ -353,10 +353,10 @@ pub fn page(
         max_items: 1_000_000,
         max_bytes: 1 << 30,
         max_memory: memory,
-        expired: &mut expired,
+        is_expired: &mut expired,
         now_ms: 0,
         started_ms: 0,
-        random: 1,
+        random_seed: 1,
     };
     let page = query.run(
         &mut source,

@@ -173,13 +173,13 @@ fn rows(query: &Query, items: &[Bytes], way: Way) -> Result<Vec<String>, QueryEr
     } else {
         (items.to_vec(), false)
     };
-    let satisfied = way.clever_source && query.exact();
+    let satisfied = way.clever_source && query.condition_is_exact();
     let with_text = !(way.clever_source && query.demand() == Demand::Count);
     let (mut rows, mut resume, mut looks) = (Vec::new(), None, 0);
     for _ in 0..1_000 {
         let position = resume
             .as_ref()
-            .map(|r: &orrery_sql::Resume| String::from_utf8_lossy(&r.position).into_owned());
+            .map(|r: &orrery_sql::ResumePoint| String::from_utf8_lossy(&r.position).into_owned());
         let at = position
             .as_deref()
             .and_then(|p| p.strip_prefix("at "))
@@ -200,10 +200,10 @@ fn rows(query: &Query, items: &[Bytes], way: Way) -> Result<Vec<String>, QueryEr
             max_items: way.max_items,
             max_bytes: way.max_bytes.min(MEMORY),
             max_memory: MEMORY,
-            expired: &mut expired,
+            is_expired: &mut expired,
             now_ms: 1_700_000_000_123,
             started_ms: 1_700_000_000_000,
-            random: 42,
+            random_seed: 42,
         };
         let page = query.run(
             &mut source,
@@ -222,7 +222,7 @@ fn rows(query: &Query, items: &[Bytes], way: Way) -> Result<Vec<String>, QueryEr
             None => return Ok(rows),
             Some(_) if looks > LOOKS => return Err(QueryError::Timeout),
             Some(next) => {
-                resume = Some(orrery_sql::Resume::decode(&next.encode()).expect("own bytes"))
+                resume = Some(orrery_sql::ResumePoint::decode(&next.encode()).expect("own bytes"))
             }
         }
     }
