@@ -70,7 +70,7 @@ fn metrics(kinds: usize, threads: usize) -> f64 {
                 operation: OPERATIONS[n % kinds],
                 resource: "docs",
             };
-            metrics.answered(black_box(kind), 200, 0, 0.000_2, Charge(100));
+            metrics.record(black_box(kind), 200, 0, 0.000_2, Charge(100));
         }
     };
     let began = Instant::now();

@@ -13,7 +13,7 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use orrery_engine::Engine;
 use orrery_gateway::{
-    Connection, Field, Gateway, Log, LogLevel, Pool, Service, Unanswered, body, fenced,
+    Connection, Field, Gateway, Log, LogLevel, Pool, Service, Unanswered, body, catch_panics,
 };
 use orrery_model::json::parse;
 use orrery_model::world::{ShiftedWorld, World};
@@ -165,7 +165,7 @@ impl Admin {
         } else {
             LogLevel::Debug
         };
-        if !self.log.wants(level) {
+        if !self.log.is_enabled(level) {
             return;
         }
         let peer = connection.peer.to_string();
@@ -190,7 +190,7 @@ impl Service for Admin {
         connection: &Connection,
     ) -> Result<Response<Full<Bytes>>, Unanswered> {
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-        let outcome = fenced(self.answer(request, connection))
+        let outcome = catch_panics(self.answer(request, connection))
             .await
             .unwrap_or_else(|error| Err(error.into()));
         self.note(method.as_str(), &path, &outcome, connection);

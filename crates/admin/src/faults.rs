@@ -141,7 +141,7 @@ pub(crate) fn create(call: &Call) -> Result<Answer, Problem> {
         delay: Duration::from_millis(natural("delayMilliseconds").unwrap_or(0)),
         outcome: outcome(call)?,
     };
-    if rule.outcome == FaultOutcome::Own && rule.delay.is_zero() {
+    if rule.outcome == FaultOutcome::OperationReply && rule.delay.is_zero() {
         return Err(Problem::bad(
             "the body: a rule needs a 'status', an 'answer' or a 'delayMilliseconds'",
         ));
@@ -166,7 +166,7 @@ fn outcome(call: &Call) -> Result<FaultOutcome, Problem> {
         Some(_) if is_silent => Err(Problem::bad(
             "the body: a 'status' is an answer, and 'answer' says there is none",
         )),
-        Some(status) => Ok(FaultOutcome::Instead(FaultAnswer {
+        Some(status) => Ok(FaultOutcome::Replacement(FaultAnswer {
             status,
             sub_status: small("subStatus"),
             retry_after_ms,
@@ -179,9 +179,9 @@ fn outcome(call: &Call) -> Result<FaultOutcome, Problem> {
                 "the body, '{name}': it goes with a 'status', and there is none"
             ))),
             None => Ok(if is_silent {
-                FaultOutcome::Nothing
+                FaultOutcome::NoReply
             } else {
-                FaultOutcome::Own
+                FaultOutcome::OperationReply
             }),
         },
     }
@@ -268,8 +268,8 @@ fn shown(armed: &ArmedFault, call: &Call) -> Object {
         Some(delay).filter(|delay| *delay > 0).map(Json::from),
     );
     match rule.outcome {
-        FaultOutcome::Own => {}
-        FaultOutcome::Instead(answer) => {
+        FaultOutcome::OperationReply => {}
+        FaultOutcome::Replacement(answer) => {
             set("status", Some(u32::from(answer.status).into()));
             set("subStatus", answer.sub_status.map(Json::from));
             set(
@@ -277,7 +277,7 @@ fn shown(armed: &ArmedFault, call: &Call) -> Object {
                 answer.retry_after_ms.map(Json::from),
             );
         }
-        FaultOutcome::Nothing => set("answer", Some("none".into())),
+        FaultOutcome::NoReply => set("answer", Some("none".into())),
     }
     set("seen", Some(armed.seen().into()));
     set("struck", Some(armed.struck().into()));

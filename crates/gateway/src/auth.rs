@@ -25,23 +25,23 @@ pub(crate) use tokens::check_link;
 use orrery_engine::{Engine, Grant};
 use orrery_model::{Error, Kind, Result};
 use std::sync::{Arc, PoisonError, RwLock};
-use tokens::{Minter, Reach};
+use tokens::{TokenIssuer, TokenScope};
 
 /// Who sent a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Caller {
     /// A holder of a key that may do everything, and mints tokens.
-    Owner(Minter),
+    FullKey(TokenIssuer),
     /// A holder of a key that may only read.
-    Reader,
+    ReadOnlyKey,
     /// A bearer of a resource token: what its permission grants, and what that reaches.
-    Bearer(Grant, Option<Reach>),
+    ResourceToken(Grant, Option<TokenScope>),
     /// An identity of a directory.
-    Identity,
+    DirectoryIdentity,
 }
 
 /// What of a request takes part in its signature.
-pub(crate) struct Signed<'a> {
+pub(crate) struct SignedRequest<'a> {
     /// The HTTP method.
     pub(crate) verb: &'a str,
     /// The resource type, such as `docs`.
@@ -57,15 +57,15 @@ pub(crate) struct Signed<'a> {
 }
 
 /// Everything by which requests are told to come from somebody.
-pub(crate) struct Authority {
+pub(crate) struct Authenticator {
     keys: RwLock<Arc<Keys>>,
     directory: Option<Directory>,
 }
 
-impl Authority {
+impl Authenticator {
     /// With these keys of the account, and perhaps a directory.
     pub(crate) fn new(keys: Keys, directory: Option<Directory>) -> Self {
-        Authority {
+        Authenticator {
             keys: RwLock::new(Arc::new(keys)),
             directory,
         }
@@ -80,9 +80,9 @@ impl Authority {
     ///
     /// # Errors
     /// 401 for missing, malformed or wrong credentials, 403 for those of another time.
-    pub(crate) fn identify(
+    pub(crate) fn authenticate(
         &self,
-        request: &Signed<'_>,
+        request: &SignedRequest<'_>,
         engine: &Engine,
         now: i64,
     ) -> Result<Caller> {
@@ -100,7 +100,7 @@ impl Authority {
                 })?;
                 directory
                     .verify(&credentials.signature, now)
-                    .map(|()| Caller::Identity)
+                    .map(|()| Caller::DirectoryIdentity)
             }
         }
     }
@@ -164,10 +164,10 @@ impl Credentials {
                 ));
             }
             _ => {
-                let told = format!(
+                let message = format!(
                     "The authorization type '{kind}' is unknown; it must be master, resource or aad."
                 );
-                return Err(unauthorized(told));
+                return Err(unauthorized(message));
             }
         };
         // Tokens say 1, as the service's do; whoever writes the header anew may make it 1.0.
@@ -196,8 +196,8 @@ fn malformed() -> Error {
     )
 }
 
-fn unauthorized(told: impl Into<String>) -> Error {
-    Error::new(Kind::Unauthorized, told)
+fn unauthorized(message: impl Into<String>) -> Error {
+    Error::new(Kind::Unauthorized, message)
 }
 
 #[cfg(test)]

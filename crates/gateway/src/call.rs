@@ -2,7 +2,7 @@
 //! and scopes.
 
 use crate::auth::Caller;
-use crate::headers::{Ask, Content};
+use crate::headers::{Content, RequestHeaders};
 use crate::options::Account;
 use crate::route::{Path, Target};
 use bytes::Bytes;
@@ -19,7 +19,7 @@ pub(crate) struct Call {
     pub(crate) caller: Caller,
     pub(crate) path: Path,
     pub(crate) target: Target,
-    pub(crate) ask: Ask,
+    pub(crate) headers: RequestHeaders,
     pub(crate) body: Bytes,
     pub(crate) account: Arc<Account>,
     /// The scheme and host by which the client came.
@@ -55,7 +55,7 @@ impl Call {
     /// 404 if it is missing, 404/1003 if its database is; 400/1024 if it is not the one that the client means.
     pub(crate) fn container(&self, engine: &Engine) -> Result<Arc<Container>> {
         let found = self.path.container(engine)?;
-        match &self.ask.intended_container {
+        match &self.headers.intended_container {
             Some(intended) if *intended != found.rid().to_string() => Err(Error::new(
                 Kind::ContainerRidMismatch,
                 format!(
@@ -80,7 +80,7 @@ impl Call {
     /// # Errors
     /// 400 if it does not.
     pub(crate) fn required_key(&self, container: &Container) -> Result<PartitionKey> {
-        match &self.ask.partition_key {
+        match &self.headers.partition_key {
             Some(key) => Ok(key.clone()),
             None if container.partition_key().is_system_key() => Ok(PartitionKey::new(Vec::new())),
             None => Err(Error::bad(
@@ -92,7 +92,7 @@ impl Call {
     /// The key of the header, where `[]` on a container with a key of its own means none.
     pub(crate) fn optional_key(&self, container: &Container) -> Option<&PartitionKey> {
         let system_key = container.partition_key().is_system_key();
-        self.ask
+        self.headers
             .partition_key
             .as_ref()
             .filter(|key| !key.is_empty() || system_key)
@@ -114,7 +114,7 @@ impl Call {
             });
         }
         let scope = self.scope(container)?;
-        if self.ask.partition_key.is_some() && self.optional_key(container).is_none() {
+        if self.headers.partition_key.is_some() && self.optional_key(container).is_none() {
             return Err(Error::partition_key_mismatch());
         }
         Ok(scope)
@@ -140,7 +140,7 @@ impl Call {
     /// # Errors
     /// 410.
     pub(crate) fn range_id(&self, container: &Container) -> Result<Option<u32>> {
-        let Some(range) = &self.ask.range else {
+        let Some(range) = &self.headers.range else {
             return Ok(None);
         };
         if range
@@ -164,7 +164,7 @@ impl Call {
     }
 
     fn within(&self) -> Result<Option<EpkRange>> {
-        let (start, end) = (&self.ask.start_epk, &self.ask.end_epk);
+        let (start, end) = (&self.headers.start_epk, &self.headers.end_epk);
         if start.is_none() && end.is_none() {
             return Ok(None);
         }
@@ -181,9 +181,9 @@ impl Call {
     /// The page that is asked for.
     pub(crate) fn page(&self) -> PageRequest {
         PageRequest {
-            max_items: self.ask.max_items.limit(),
-            continuation: self.ask.continuation.clone(),
-            continuation_limit_kb: self.ask.continuation_limit_kb,
+            max_items: self.headers.max_items.limit(),
+            continuation: self.headers.continuation.clone(),
+            continuation_limit_kb: self.headers.continuation_limit_kb,
         }
     }
 
@@ -205,7 +205,7 @@ impl Call {
     /// # Errors
     /// 400 if it is something else.
     pub(crate) fn query_text(&self) -> Result<QueryText> {
-        if self.ask.content == Content::Sql {
+        if self.headers.content == Content::Sql {
             let text = std::str::from_utf8(&self.body)
                 .map_err(|_| Error::bad("The query text is not UTF-8."))?;
             return Ok(QueryText {
@@ -305,18 +305,18 @@ mod tests {
     use super::*;
 
     fn call(content: Content, body: &'static str) -> Call {
-        let ask = Ask {
+        let headers = RequestHeaders {
             content,
-            ..Ask::default()
+            ..RequestHeaders::default()
         };
         let path = Path::parse("/dbs/d/colls/c/docs").expect("a path");
         let account = Arc::default();
-        let (caller, body) = (Caller::Reader, Bytes::from(body));
+        let (caller, body) = (Caller::ReadOnlyKey, Bytes::from(body));
         Call {
             caller,
             path,
             target: Target::Items,
-            ask,
+            headers,
             body,
             account,
             scheme: "http",
@@ -379,9 +379,9 @@ mod tests {
     fn a_stretch_of_hash_space_has_defaults_and_an_order() {
         let mut c = call(Content::Json, "");
         assert_eq!(c.within().expect("none"), None);
-        c.ask.end_epk = Some(Epk::from_hex("1F").expect("hex"));
+        c.headers.end_epk = Some(Epk::from_hex("1F").expect("hex"));
         assert_eq!(c.within().expect("one").expect("a range").min, Epk::min());
-        c.ask.start_epk = Some(Epk::from_hex("2F").expect("hex"));
+        c.headers.start_epk = Some(Epk::from_hex("2F").expect("hex"));
         assert_eq!(c.within().expect_err("backwards").status(), 400);
     }
 }

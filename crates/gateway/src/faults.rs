@@ -43,11 +43,11 @@ pub enum FaultTime {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultOutcome {
     /// The operation's own answer, held back.
-    Own,
+    OperationReply,
     /// This answer in its place.
-    Instead(FaultAnswer),
+    Replacement(FaultAnswer),
     /// No answer: the connection is closed, of HTTP/2 the stream is reset.
-    Nothing,
+    NoReply,
 }
 
 /// What is answered instead.
@@ -117,7 +117,7 @@ pub struct Faults {
 }
 
 /// A request, as rules look at it.
-pub(crate) struct Prey {
+pub(crate) struct FaultTarget {
     operation: &'static str,
     database: Option<String>,
     container: Option<String>,
@@ -189,7 +189,7 @@ impl Faults {
                 known.join(", ")
             ));
         }
-        if let FaultOutcome::Instead(FaultAnswer { status, .. }) = rule.outcome
+        if let FaultOutcome::Replacement(FaultAnswer { status, .. }) = rule.outcome
             && known_statuses().all(|known| known != status)
         {
             return Err(format!(
@@ -237,17 +237,17 @@ impl Faults {
     }
 
     /// A request as rules look at it; `None` if there are no rules.
-    pub(crate) fn prey(
+    pub(crate) fn fault_target(
         &self,
         operation: &'static str,
         path: &Path,
         engine: &Engine,
-    ) -> Option<Prey> {
+    ) -> Option<FaultTarget> {
         if self.armed.load(Ordering::Acquire) == 0 {
             return None;
         }
         let (database, container) = path.owners(engine);
-        Some(Prey {
+        Some(FaultTarget {
             operation,
             database,
             container,
@@ -255,17 +255,21 @@ impl Faults {
     }
 
     /// What the rules of this time do to a request.
-    pub(crate) fn strike(&self, time: FaultTime, prey: Option<&Prey>) -> Option<Strike> {
-        let prey = prey?;
+    pub(crate) fn strike(
+        &self,
+        time: FaultTime,
+        fault_target: Option<&FaultTarget>,
+    ) -> Option<Strike> {
+        let fault_target = fault_target?;
         let rules = self.rules.read().unwrap_or_else(PoisonError::into_inner);
         let armed = rules
             .iter()
-            .find(|armed| armed.rule.time == time && self.strikes(armed, prey))?;
+            .find(|armed| armed.rule.time == time && self.strikes(armed, fault_target))?;
         self.struck.fetch_add(1, Ordering::Relaxed);
         let end = match armed.rule.outcome {
-            FaultOutcome::Own => StrikeEnd::Own,
-            FaultOutcome::Instead(answer) => StrikeEnd::Instead(answer.error(armed.id)),
-            FaultOutcome::Nothing => StrikeEnd::Nothing,
+            FaultOutcome::OperationReply => StrikeEnd::Own,
+            FaultOutcome::Replacement(answer) => StrikeEnd::Instead(answer.error(armed.id)),
+            FaultOutcome::NoReply => StrikeEnd::Nothing,
         };
         Some(Strike {
             delay: armed.rule.delay,
@@ -273,14 +277,17 @@ impl Faults {
         })
     }
 
-    fn strikes(&self, armed: &ArmedFault, prey: &Prey) -> bool {
+    fn strikes(&self, armed: &ArmedFault, fault_target: &FaultTarget) -> bool {
         let rule = &armed.rule;
         let names =
             |wanted: &Option<String>, named: &Option<String>| wanted.is_none() || wanted == named;
         let is_prey = (rule.operations.is_empty()
-            || rule.operations.iter().any(|name| name == prey.operation))
-            && names(&rule.database, &prey.database)
-            && names(&rule.container, &prey.container);
+            || rule
+                .operations
+                .iter()
+                .any(|name| name == fault_target.operation))
+            && names(&rule.database, &fault_target.database)
+            && names(&rule.container, &fault_target.container);
         let is_over = rule
             .expires_at_ms
             .is_some_and(|end| self.world.now_ms() >= end);
@@ -314,11 +321,11 @@ impl FaultAnswer {
             .iter()
             .find(|(status, _)| *status == self.status)
             .map_or(Kind::Unavailable, |(_, kind)| *kind);
-        let told = format!(
+        let message = format!(
             "The fault rule {rule} of the management API answers this request with {}.",
             self.status
         );
-        let mut error = Error::new(kind, told);
+        let mut error = Error::new(kind, message);
         if let Some(sub_status) = self.sub_status {
             error = error.with_sub_status(sub_status);
         }
@@ -344,7 +351,7 @@ mod tests {
             expires_at_ms: None,
             time: FaultTime::Before,
             delay: Duration::ZERO,
-            outcome: FaultOutcome::Instead(FaultAnswer {
+            outcome: FaultOutcome::Replacement(FaultAnswer {
                 status: 503,
                 sub_status: None,
                 retry_after_ms: None,
@@ -352,17 +359,21 @@ mod tests {
         }
     }
 
-    fn prey(operation: &'static str, database: &str) -> Prey {
-        Prey {
+    fn fault_target(operation: &'static str, database: &str) -> FaultTarget {
+        FaultTarget {
             operation,
             database: Some(database.into()),
             container: Some("posts".into()),
         }
     }
 
-    fn strikes(faults: &Faults, prey: &Prey, tries: usize) -> usize {
+    fn strikes(faults: &Faults, fault_target: &FaultTarget, tries: usize) -> usize {
         (0..tries)
-            .filter(|_| faults.strike(FaultTime::Before, Some(prey)).is_some())
+            .filter(|_| {
+                faults
+                    .strike(FaultTime::Before, Some(fault_target))
+                    .is_some()
+            })
             .count()
     }
 
@@ -376,14 +387,14 @@ mod tests {
                 ..rule()
             })
             .expect("a rule");
-        assert_eq!(strikes(&faults, &prey("create_item", "blog"), 3), 0);
-        assert_eq!(strikes(&faults, &prey("read_item", "other"), 3), 0);
+        assert_eq!(strikes(&faults, &fault_target("create_item", "blog"), 3), 0);
+        assert_eq!(strikes(&faults, &fault_target("read_item", "other"), 3), 0);
         assert!(
             faults
-                .strike(FaultTime::After, Some(&prey("read_item", "blog")))
+                .strike(FaultTime::After, Some(&fault_target("read_item", "blog")))
                 .is_none()
         );
-        assert_eq!(strikes(&faults, &prey("read_item", "blog"), 5), 2);
+        assert_eq!(strikes(&faults, &fault_target("read_item", "blog"), 5), 2);
         assert_eq!((armed.seen(), armed.struck(), faults.struck()), (5, 2, 2));
         assert_eq!(
             (faults.disarm(Some(armed.id)), faults.rules().len()),
@@ -395,9 +406,9 @@ mod tests {
                 ..rule()
             })
             .expect("a rule");
-        assert_eq!(strikes(&faults, &prey("read_item", "blog"), 1), 1);
+        assert_eq!(strikes(&faults, &fault_target("read_item", "blog"), 1), 1);
         world.advance_ms(500);
-        assert_eq!(strikes(&faults, &prey("read_item", "blog"), 1), 0);
+        assert_eq!(strikes(&faults, &fault_target("read_item", "blog"), 1), 0);
     }
 
     #[test]
@@ -410,9 +421,13 @@ mod tests {
                     ..rule()
                 })
                 .expect("a rule");
-            let prey = prey("read_item", "blog");
+            let fault_target = fault_target("read_item", "blog");
             (0..1000)
-                .map(|_| faults.strike(FaultTime::Before, Some(&prey)).is_some())
+                .map(|_| {
+                    faults
+                        .strike(FaultTime::Before, Some(&fault_target))
+                        .is_some()
+                })
                 .collect::<Vec<_>>()
         };
         let once = struck(3);
@@ -424,17 +439,17 @@ mod tests {
     #[test]
     fn words_that_nobody_knows_are_refused() {
         let faults = Faults::new(Arc::new(SeededWorld::new(0, 1)));
-        let told = faults
+        let message = faults
             .arm(FaultRule {
                 operations: vec!["read_itme".into()],
                 ..rule()
             })
             .expect_err("unknown");
         assert!(
-            told.contains("'read_itme'") && told.contains("read_item,"),
-            "{told}"
+            message.contains("'read_itme'") && message.contains("read_item,"),
+            "{message}"
         );
-        let outcome = FaultOutcome::Instead(FaultAnswer {
+        let outcome = FaultOutcome::Replacement(FaultAnswer {
             status: 418,
             sub_status: None,
             retry_after_ms: None,

@@ -6,7 +6,7 @@ use orrery_model::Rid;
 
 /// The member that holds the rows; fixed for each resource type, and clients look for exactly it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Rows {
+pub(crate) enum FeedKind {
     Databases,
     Containers,
     Items,
@@ -17,27 +17,27 @@ pub(crate) enum Rows {
     Plains(PlainKind),
 }
 
-impl Rows {
+impl FeedKind {
     fn member(self) -> &'static str {
         match self {
-            Rows::Databases => "Databases",
-            Rows::Containers => "DocumentCollections",
-            Rows::Items => "Documents",
-            Rows::Ranges => "PartitionKeyRanges",
-            Rows::Offers => "Offers",
-            Rows::Conflicts => "Conflicts",
-            Rows::Plains(PlainKind::User) => "Users",
-            Rows::Plains(PlainKind::Permission) => "Permissions",
-            Rows::Plains(PlainKind::EncryptionKey) => "ClientEncryptionKeys",
-            Rows::Scripts(ScriptKind::Procedure) => "StoredProcedures",
-            Rows::Scripts(ScriptKind::Trigger) => "Triggers",
-            Rows::Scripts(ScriptKind::Function) => "UserDefinedFunctions",
+            FeedKind::Databases => "Databases",
+            FeedKind::Containers => "DocumentCollections",
+            FeedKind::Items => "Documents",
+            FeedKind::Ranges => "PartitionKeyRanges",
+            FeedKind::Offers => "Offers",
+            FeedKind::Conflicts => "Conflicts",
+            FeedKind::Plains(PlainKind::User) => "Users",
+            FeedKind::Plains(PlainKind::Permission) => "Permissions",
+            FeedKind::Plains(PlainKind::EncryptionKey) => "ClientEncryptionKeys",
+            FeedKind::Scripts(ScriptKind::Procedure) => "StoredProcedures",
+            FeedKind::Scripts(ScriptKind::Trigger) => "Triggers",
+            FeedKind::Scripts(ScriptKind::Function) => "UserDefinedFunctions",
         }
     }
 }
 
 /// Writes the envelope around `rows`, which are JSON texts. The feeds of the account have no `owner`.
-pub(crate) fn envelope(owner: Option<Rid>, kind: Rows, rows: &[Bytes]) -> Bytes {
+pub(crate) fn envelope(owner: Option<Rid>, kind: FeedKind, rows: &[Bytes]) -> Bytes {
     let rows_bytes: usize = rows.iter().map(|row| row.len() + 1).sum();
     let mut text = Vec::with_capacity(rows_bytes + 96);
     text.extend_from_slice(b"{\"_rid\":\"");
@@ -65,17 +65,17 @@ mod tests {
     fn rows_stand_in_the_envelope_of_their_type() {
         let rid = Rid::parse("XP0mAJ3H-AA=");
         let rows = [Bytes::from("{\"id\":\"a\"}"), Bytes::from("1")];
-        let text = envelope(rid, Rows::Items, &rows);
+        let text = envelope(rid, FeedKind::Items, &rows);
         assert_eq!(
             text,
             "{\"_rid\":\"XP0mAJ3H-AA=\",\"Documents\":[{\"id\":\"a\"},1],\"_count\":2}"
         );
         assert_eq!(
-            envelope(None, Rows::Databases, &[]),
+            envelope(None, FeedKind::Databases, &[]),
             "{\"_rid\":\"\",\"Databases\":[],\"_count\":0}"
         );
         assert!(
-            envelope(None, Rows::Scripts(ScriptKind::Function), &[])
+            envelope(None, FeedKind::Scripts(ScriptKind::Function), &[])
                 .starts_with(b"{\"_rid\":\"\",\"UserDefined")
         );
     }

@@ -1,16 +1,16 @@
-//! The path of one request, from its head to its answer, fenced so that nothing it does can take the server down.
+//! The path of one request, from its head to its answer, catch_panics so that nothing it does can take the server down.
 
-use crate::auth::{self, Authority, Caller, Keys, Signed};
+use crate::auth::{self, Authenticator, Caller, Keys, SignedRequest};
 use crate::binary_json;
 use crate::body;
 use crate::call::Call;
 use crate::faults::{FaultTime, Faults, Strike, StrikeEnd, Unanswered};
-use crate::headers::Ask;
+use crate::headers::RequestHeaders;
 use crate::log::{Field, Log, LogLevel};
 use crate::metrics::{self, Metrics, RequestKind};
 use crate::operations::{self, Operation, Step};
 use crate::options::{Account, Options};
-use crate::placement::{Pool, fenced};
+use crate::placement::{Pool, catch_panics};
 use crate::reply::Reply;
 use crate::route::{Path, Route, Target};
 use bytes::Bytes;
@@ -35,7 +35,7 @@ const BIG_BODY_BYTES: usize = 64 * 1024;
 /// Answers requests of the protocol from an engine.
 pub struct Gateway {
     engine: Arc<Engine>,
-    authority: Authority,
+    authority: Authenticator,
     account: Arc<Account>,
     world: Arc<dyn World>,
     log: Arc<Log>,
@@ -80,7 +80,7 @@ struct Accepted {
     path: Path,
     route: &'static Route,
     operation: &'static Operation,
-    ask: Ask,
+    headers: RequestHeaders,
 }
 
 impl Gateway {
@@ -93,7 +93,7 @@ impl Gateway {
             world,
             log,
         } = options;
-        let authority = Authority::new(keys, directory);
+        let authority = Authenticator::new(keys, directory);
         let faults = Faults::new(world.clone());
         let (account, pool, metrics) = (Arc::new(account), Pool::new(), Metrics::default());
         Gateway {
@@ -156,7 +156,7 @@ impl Gateway {
         let activity = self.activity(&head.headers);
         let head_only = head.method == http::Method::HEAD;
         let mut kind = metrics::UNKNOWN;
-        let answered = fenced(self.answer(&head, body, connection, &mut kind)).await;
+        let answered = catch_panics(self.answer(&head, body, connection, &mut kind)).await;
         let answered = answered.unwrap_or_else(|error| Ok(Reply::failed(error)));
         let (mut reply, unanswered) = match answered {
             Ok(reply) => (reply, None),
@@ -164,7 +164,7 @@ impl Gateway {
         };
         let milliseconds = started.elapsed().as_micros() as f64 / 1000.0;
         let sub_status = reply.error.as_ref().map_or(0, Error::sub_status);
-        self.metrics.answered(
+        self.metrics.record(
             kind,
             reply.status,
             sub_status,
@@ -212,7 +212,7 @@ impl Gateway {
             path,
             route,
             operation,
-            ask,
+            headers,
         } = accepted;
         *kind = RequestKind {
             operation: operation.name,
@@ -224,22 +224,26 @@ impl Gateway {
         };
         let host = host(head, connection);
         let (account, scheme) = (self.account.clone(), connection.scheme.name());
-        let prey = self.faults.prey(operation.name, &path, &self.engine);
-        if let Some(end) = suffered(self.faults.strike(FaultTime::Before, prey.as_ref())).await {
+        let fault_target = self
+            .faults
+            .fault_target(operation.name, &path, &self.engine);
+        if let Some(end) =
+            suffered(self.faults.strike(FaultTime::Before, fault_target.as_ref())).await
+        {
             return end;
         }
         let call = Call {
             caller,
             path,
             target: route.target,
-            ask,
+            headers,
             body,
             account,
             scheme,
             host,
         };
         let reply = self.carry_out(operation, call).await;
-        suffered(self.faults.strike(FaultTime::After, prey.as_ref()))
+        suffered(self.faults.strike(FaultTime::After, fault_target.as_ref()))
             .await
             .unwrap_or(Ok(reply))
     }
@@ -250,21 +254,22 @@ impl Gateway {
         check_size(head).map_err(refused)?;
         let path = Path::parse(head.uri.path()).map_err(refused)?;
         let route = path.route().map_err(refused)?;
-        let caller = self.identify(head, &path, route).map_err(refused)?;
+        let caller = self.authenticate(head, &path, route).map_err(refused)?;
         let method = head.method.as_str();
         if !route.methods.contains(&method) {
-            let told = format!("The method {method} is not allowed on this path.");
-            let reply = Reply::failed(Error::new(Kind::MethodNotAllowed, told));
+            let message = format!("The method {method} is not allowed on this path.");
+            let reply = Reply::failed(Error::new(Kind::MethodNotAllowed, message));
             return Err(Box::new(reply.allowing(route.methods)));
         }
-        let ask = Ask::parse(&head.headers, self.account.consistency).map_err(refused)?;
-        let operation = operations::choose(route.target, method, &ask).map_err(refused)?;
+        let headers =
+            RequestHeaders::parse(&head.headers, self.account.consistency).map_err(refused)?;
+        let operation = operations::choose(route.target, method, &headers).map_err(refused)?;
         let asked = auth::Asked {
             target: route.target,
             method,
             writes: operation.writes,
             path: &path,
-            ask: &ask,
+            headers: &headers,
         };
         auth::check(&asked, &caller, &self.engine).map_err(refused)?;
         Ok(Accepted {
@@ -272,11 +277,16 @@ impl Gateway {
             path,
             route,
             operation,
-            ask,
+            headers,
         })
     }
 
-    fn identify(&self, head: &http::request::Parts, path: &Path, route: &Route) -> Result<Caller> {
+    fn authenticate(
+        &self,
+        head: &http::request::Parts,
+        path: &Path,
+        route: &Route,
+    ) -> Result<Caller> {
         let text = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok());
         let resolved = (route.target == Target::Addresses)
             .then(|| Path::resolved(head.uri.query()))
@@ -285,7 +295,7 @@ impl Gateway {
             Some(resolved) => (resolved, resolved.route()?),
             None => (path, route),
         };
-        let signed = Signed {
+        let signed = SignedRequest {
             verb: head.method.as_str(),
             resource_type: route.signed_as,
             links: path.signed_links(route),
@@ -294,11 +304,11 @@ impl Gateway {
             date: text(DATE.as_str()),
         };
         let now = i64::try_from(self.world.now_seconds()).unwrap_or(i64::MAX);
-        self.authority.identify(&signed, &self.engine, now)
+        self.authority.authenticate(&signed, &self.engine, now)
     }
 
     async fn carry_out(&self, operation: &'static Operation, call: Call) -> Reply {
-        let has_script = call.ask.pre_trigger.is_some() || call.ask.post_trigger.is_some();
+        let has_script = call.headers.pre_trigger.is_some() || call.headers.post_trigger.is_some();
         let slow =
             operation.slow || call.body.len() > BIG_BODY_BYTES || (operation.writes && has_script);
         let call = Arc::new(call);
@@ -324,7 +334,7 @@ impl Gateway {
         if let Some(owner) = &begun.owner {
             reply.owned_by(owner);
         }
-        if call.ask.explain_charge {
+        if call.headers.explain_charge {
             reply.explain_charge(&self.engine);
         }
         reply
@@ -356,7 +366,7 @@ impl Gateway {
         } else {
             LogLevel::Debug
         };
-        if !self.log.wants(level) {
+        if !self.log.is_enabled(level) {
             return;
         }
         let cause = reply

@@ -1,6 +1,6 @@
 //! Request headers: one table of everything we know, and what each makes of a request.
 //!
-//! Reading a request's headers fills an [`Ask`]. A header in the table either has its effect, is a hint that changes
+//! Reading a request's headers fills an [`RequestHeaders`]. A header in the table either has its effect, is a hint that changes
 //! nothing here (its text says why), or is refused with 400 if its value asks for what we do not offer. Headers that
 //! are not in the table are ignored, as the service does.
 
@@ -18,7 +18,7 @@ use orrery_model::{Error, Result};
 
 /// What the headers of a request ask for.
 #[derive(Debug, Default)]
-pub(crate) struct Ask {
+pub(crate) struct RequestHeaders {
     // Which operation.
     pub(crate) plan: bool,
     pub(crate) batch: bool,
@@ -124,7 +124,7 @@ pub(crate) enum MaxItems {
 }
 
 impl MaxItems {
-    /// Rows at most; `None` for as many as fit.
+    /// FeedKind at most; `None` for as many as fit.
     pub(crate) fn limit(self) -> Option<usize> {
         match self {
             MaxItems::Default => Some(limits::PAGE_ITEMS_DEFAULT),
@@ -158,14 +158,14 @@ pub(crate) enum Strategy {
     GlobalStrong,
 }
 
-impl Ask {
+impl RequestHeaders {
     /// Reads all headers of a request to an account whose level is `account`.
     ///
     /// # Errors
     /// 400 for a known header with a value that has no meaning or asks for what is not offered.
-    pub(crate) fn parse(headers: &HeaderMap, account: Consistency) -> Result<Self> {
-        let mut ask = Ask::default();
-        for (name, value) in headers {
+    pub(crate) fn parse(sent: &HeaderMap, account: Consistency) -> Result<Self> {
+        let mut headers = RequestHeaders::default();
+        for (name, value) in sent {
             let Some(header) = table::find(name.as_str()) else {
                 continue;
             };
@@ -175,7 +175,7 @@ impl Ask {
             // An empty value is no value, but the start of the hash space is the empty text.
             if !text.is_empty() || header.name == "x-ms-start-epk" {
                 (header.read)(
-                    &mut ask,
+                    &mut headers,
                     &value::Value {
                         name: header.name,
                         text,
@@ -183,10 +183,10 @@ impl Ask {
                 )?;
             }
         }
-        ask.account = Some(account);
-        ask.check_together(account)?;
-        ask.manner.two_replicas = ask.asks_two_replicas();
-        Ok(ask)
+        headers.account = Some(account);
+        headers.check_together(account)?;
+        headers.manner.two_replicas = headers.asks_two_replicas();
+        Ok(headers)
     }
 
     fn check_together(&mut self, account: Consistency) -> Result<()> {

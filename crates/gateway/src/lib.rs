@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! serve      a connection on the one port: TLS or not, HTTP/1.1 or HTTP/2
-//! gateway    the path of a request, fenced against panics
+//! gateway    the path of a request, catch_panics against panics
 //! route      path to resource
 //! auth       signature to access
 //! headers    every header we know, in one table, to what the client asks
@@ -49,7 +49,7 @@ pub use headers::{Header, known_headers};
 pub use log::{Field, Log, LogFormat, LogLevel};
 pub use metrics::{Metrics, RequestCounts, RequestKind};
 pub use options::{Account, Consistency, Options};
-pub use placement::{Pool, fenced};
+pub use placement::{Pool, catch_panics};
 pub use route::{KnownRoute, known_routes};
 pub use serve::{Service, serve};
 

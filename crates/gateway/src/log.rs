@@ -67,7 +67,7 @@ impl Log {
     }
 
     /// Whether lines of `level` are written.
-    pub fn wants(&self, level: LogLevel) -> bool {
+    pub fn is_enabled(&self, level: LogLevel) -> bool {
         level <= self.level
     }
 
@@ -79,7 +79,7 @@ impl Log {
         sentence: &str,
         fields: &[(&str, Field<'_>)],
     ) {
-        if !self.wants(level) {
+        if !self.is_enabled(level) {
             return;
         }
         let time = jiff::Timestamp::from_millisecond(i64::try_from(now_ms).unwrap_or(i64::MAX))

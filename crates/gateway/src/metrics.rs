@@ -59,7 +59,7 @@ pub struct RequestCounts {
 
 impl Metrics {
     /// Counts a request that is answered, or left without an answer: status 0.
-    pub fn answered(
+    pub fn record(
         &self,
         kind: RequestKind,
         status: u16,
@@ -159,10 +159,10 @@ mod tests {
             operation: "read_item",
             resource: "docs",
         };
-        metrics.answered(read, 200, 0, 0.001, Charge(100));
-        metrics.answered(read, 429, 3200, 0.002, Charge(0));
-        metrics.answered(read, 200, 0, 0.003, Charge(250));
-        metrics.answered(UNKNOWN, 401, 0, 0.0, Charge(0));
+        metrics.record(read, 200, 0, 0.001, Charge(100));
+        metrics.record(read, 429, 3200, 0.002, Charge(0));
+        metrics.record(read, 200, 0, 0.003, Charge(250));
+        metrics.record(UNKNOWN, 401, 0, 0.0, Charge(0));
         let counts = metrics.requests();
         assert_eq!(counts.len(), 2);
         assert_eq!(

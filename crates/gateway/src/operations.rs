@@ -14,7 +14,7 @@ mod row_batches;
 mod scripts;
 
 use crate::call::Call;
-use crate::headers::{Ask, Content};
+use crate::headers::{Content, RequestHeaders};
 use crate::reply::{Owner, Reply};
 use crate::route::Target;
 use orrery_engine::request::{ProcedureReply, Written};
@@ -203,22 +203,28 @@ const DIRECT_MODE: &str = "The direct connection mode (address resolution; choos
 ///
 /// # Errors
 /// 405 for a method that the target does not have; 400 for what the protocol has and we do not offer.
-pub(crate) fn choose(target: Target, method: &str, ask: &Ask) -> Result<&'static Operation> {
+pub(crate) fn choose(
+    target: Target,
+    method: &str,
+    headers: &RequestHeaders,
+) -> Result<&'static Operation> {
     match target {
         Target::Refused(what) => return Err(Error::unsupported(what)),
         Target::Addresses => return Err(Error::unsupported(DIRECT_MODE)),
         _ => {}
     }
     let method = if method == "HEAD" { "GET" } else { method };
-    let is_query = ask.query || matches!(ask.content, Content::Query | Content::Sql);
+    let is_query = headers.query || matches!(headers.content, Content::Query | Content::Sql);
     let operation = match (method, target) {
         ("GET", Target::Account) => &READ_ACCOUNT,
         ("GET", Target::Databases) => &LIST_DATABASES,
-        ("POST", Target::Databases) => post(ask, is_query, &QUERY_DATABASES, &CREATE_DATABASE)?,
+        ("POST", Target::Databases) => post(headers, is_query, &QUERY_DATABASES, &CREATE_DATABASE)?,
         ("GET", Target::Database) => &READ_DATABASE,
         ("DELETE", Target::Database) => &DELETE_DATABASE,
         ("GET", Target::Containers) => &LIST_CONTAINERS,
-        ("POST", Target::Containers) => post(ask, is_query, &QUERY_CONTAINERS, &CREATE_CONTAINER)?,
+        ("POST", Target::Containers) => {
+            post(headers, is_query, &QUERY_CONTAINERS, &CREATE_CONTAINER)?
+        }
         ("GET", Target::Container) => &READ_CONTAINER,
         ("PUT", Target::Container) => &REPLACE_CONTAINER,
         ("DELETE", Target::Container) => &DELETE_CONTAINER,
@@ -252,13 +258,13 @@ pub(crate) fn choose(target: Target, method: &str, ask: &Ask) -> Result<&'static
         ("GET", Target::Conflict) => &READ_CONFLICT,
         ("DELETE", Target::Conflict) => &DELETE_CONFLICT,
         ("GET", Target::Items) => {
-            if ask.change_feed.is_some() {
+            if headers.change_feed.is_some() {
                 &CHANGE_FEED
             } else {
                 &READ_FEED
             }
         }
-        ("POST", Target::Items) => post_items(ask, is_query)?,
+        ("POST", Target::Items) => post_items(headers, is_query)?,
         ("GET", Target::Item) => &READ_ITEM,
         ("PUT", Target::Item) => &REPLACE_ITEM,
         ("DELETE", Target::Item) => &DELETE_ITEM,
@@ -271,39 +277,39 @@ pub(crate) fn choose(target: Target, method: &str, ask: &Ask) -> Result<&'static
             ));
         }
     };
-    if ask.wants_binary() && operation.name == QUERY_ITEMS.name {
+    if headers.wants_binary() && operation.name == QUERY_ITEMS.name {
         return Err(Error::unsupported(
             "An answer in binary JSON (x-ms-cosmos-supported-serialization-formats must name JsonText, and \
              x-ms-documentdb-content-serialization-format nothing else)",
         ));
     }
-    check_triggers(operation, ask)
+    check_triggers(operation, headers)
 }
 
 /// The order in which headers decide what a POST to the items of a container is.
-fn post_items(ask: &Ask, is_query: bool) -> Result<&'static Operation> {
-    match ask {
-        Ask { plan: true, .. } => Ok(&QUERY_PLAN),
-        Ask { batch: true, .. } => Ok(&EXECUTE_BATCH),
-        Ask {
+fn post_items(headers: &RequestHeaders, is_query: bool) -> Result<&'static Operation> {
+    match headers {
+        RequestHeaders { plan: true, .. } => Ok(&QUERY_PLAN),
+        RequestHeaders { batch: true, .. } => Ok(&EXECUTE_BATCH),
+        RequestHeaders {
             change_feed: Some(_),
             ..
         } => Err(Error::unsupported(
             "A change feed with a query (POST with A-IM)",
         )),
         _ if is_query => Ok(&QUERY_ITEMS),
-        Ask { upsert: true, .. } => Ok(&UPSERT_ITEM),
+        RequestHeaders { upsert: true, .. } => Ok(&UPSERT_ITEM),
         _ => Ok(&CREATE_ITEM),
     }
 }
 
 fn post(
-    ask: &Ask,
+    headers: &RequestHeaders,
     is_query: bool,
     query: &'static Operation,
     create: &'static Operation,
 ) -> Result<&'static Operation> {
-    match ask.upsert {
+    match headers.upsert {
         _ if is_query => Ok(query),
         true => Err(Error::unsupported(
             "Upsert (x-ms-documentdb-is-upsert) of a database or container",
@@ -313,8 +319,11 @@ fn post(
 }
 
 /// Triggers surround writes of items. Reads ignore their names, as the service does; other writes refuse them.
-fn check_triggers(operation: &'static Operation, ask: &Ask) -> Result<&'static Operation> {
-    let named = ask.pre_trigger.is_some() || ask.post_trigger.is_some();
+fn check_triggers(
+    operation: &'static Operation,
+    headers: &RequestHeaders,
+) -> Result<&'static Operation> {
+    let named = headers.pre_trigger.is_some() || headers.post_trigger.is_some();
     let of_item = matches!(
         operation.name,
         "create_item" | "upsert_item" | "replace_item" | "delete_item"

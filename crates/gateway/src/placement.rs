@@ -78,7 +78,7 @@ impl Default for Pool {
 ///
 /// # Errors
 /// 500 if it panics.
-pub async fn fenced<T>(work: impl Future<Output = T>) -> Result<T> {
+pub async fn catch_panics<T>(work: impl Future<Output = T>) -> Result<T> {
     let mut work = std::pin::pin!(work);
     std::future::poll_fn(|context| {
         let polled = std::panic::catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context)));

@@ -291,15 +291,15 @@ pub(crate) fn base64(text: &str) -> String {
 /// what its back end said; queries and scripts bring that list themselves. Refusals of credentials are the gateway's
 /// own sentences.
 fn error_body(error: &Error, activity: &str) -> Bytes {
-    let told = error.message();
+    let message = error.message();
     let message = match error.status() {
-        401 => format!("{told}\r\nActivityId: {activity}"),
-        _ if told.starts_with("{\"errors\":") || told.starts_with("{\"Errors\":") => {
-            format!("Message: {told}\r\nActivityId: {activity}")
+        401 => format!("{message}\r\nActivityId: {activity}"),
+        _ if message.starts_with("{\"errors\":") || message.starts_with("{\"Errors\":") => {
+            format!("Message: {message}\r\nActivityId: {activity}")
         }
         _ => {
             let mut quoted = Vec::new();
-            write_string(told, &mut quoted);
+            write_string(message, &mut quoted);
             let quoted = String::from_utf8_lossy(&quoted);
             format!("Message: {{\"Errors\":[{quoted}]}}\r\nActivityId: {activity}")
         }

@@ -123,8 +123,8 @@ pub(crate) fn parse(text: &str) -> Result<AccountKeys, String> {
             return Err(format!("the {} key stands there twice", kind.name()));
         }
         keys = match kind {
-            KeyKind::Primary | KeyKind::Secondary => keys.and_full(key),
-            KeyKind::PrimaryReadOnly | KeyKind::SecondaryReadOnly => keys.and_read_only(key),
+            KeyKind::Primary | KeyKind::Secondary => keys.with_full_key(key),
+            KeyKind::PrimaryReadOnly | KeyKind::SecondaryReadOnly => keys.with_read_only_key(key),
         }
         .map_err(|error| wrong(kind, error))?;
     }

@@ -114,11 +114,11 @@ impl Directory {
                 .iter()
                 .any(|audience| self.audiences.contains(audience))
         {
-            let told = format!(
+            let message = format!(
                 "The token is for the audience '{}' and not for this account.",
                 token.audiences.join(", ")
             );
-            return Err(Error::new(Kind::DirectoryTokenAudience, told));
+            return Err(Error::new(Kind::DirectoryTokenAudience, message));
         }
         if now + SKEW_SECONDS < token.not_before {
             return Err(Error::new(
@@ -154,7 +154,7 @@ impl Key {
 
 impl Issuer {
     fn check(&self, token: &Token<'_>) -> Result<()> {
-        let wrong = |told: String| Error::new(Kind::DirectoryTokenSignature, told);
+        let wrong = |message: String| Error::new(Kind::DirectoryTokenSignature, message);
         if token.algorithm != "RS256" {
             return Err(wrong(format!(
                 "The token is signed with '{}' and not with RS256.",

@@ -3,8 +3,8 @@
 //! A request is signed over its verb, the type and link of its resource and its date. We compute what each key would
 //! have signed and compare in constant time; the date must then lie within a window around now.
 
-use super::tokens::{Minter, TokenKey};
-use super::{Caller, Signed, unauthorized};
+use super::tokens::{TokenIssuer, TokenKey};
+use super::{Caller, SignedRequest, unauthorized};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, Mac};
@@ -45,14 +45,14 @@ impl Keys {
     /// # Errors
     /// The text is not base64, or short enough to guess.
     pub fn new(primary: &str) -> std::result::Result<Self, KeysError> {
-        Keys { keys: Vec::new() }.and_full(primary)
+        Keys { keys: Vec::new() }.with_full_key(primary)
     }
 
     /// A further key that may do everything.
     ///
     /// # Errors
     /// As [`Keys::new`].
-    pub fn and_full(mut self, key: &str) -> std::result::Result<Self, KeysError> {
+    pub fn with_full_key(mut self, key: &str) -> std::result::Result<Self, KeysError> {
         let signs = read(key)?;
         let mints = Some(TokenKey::derive(&signs));
         self.keys.push(Key { signs, mints });
@@ -63,7 +63,7 @@ impl Keys {
     ///
     /// # Errors
     /// As [`Keys::new`].
-    pub fn and_read_only(mut self, key: &str) -> std::result::Result<Self, KeysError> {
+    pub fn with_read_only_key(mut self, key: &str) -> std::result::Result<Self, KeysError> {
         self.keys.push(Key {
             signs: read(key)?,
             mints: None,
@@ -95,7 +95,12 @@ impl Keys {
     ///
     /// # Errors
     /// 401 for a wrong signature or no date, 403 for a date outside the window.
-    pub(super) fn verify(&self, request: &Signed<'_>, signature: &str, now: i64) -> Result<Caller> {
+    pub(super) fn verify(
+        &self,
+        request: &SignedRequest<'_>,
+        signature: &str,
+        now: i64,
+    ) -> Result<Caller> {
         let date = request
             .ms_date
             .filter(|d| !d.is_empty())
@@ -107,15 +112,14 @@ impl Keys {
             .matching(request, signature)
             .ok_or_else(|| wrong_signature(request))?;
         check_window(date, now)?;
-        Ok(key
-            .mints
-            .clone()
-            .map_or(Caller::Reader, |key| Caller::Owner(Minter { key, now })))
+        Ok(key.mints.clone().map_or(Caller::ReadOnlyKey, |key| {
+            Caller::FullKey(TokenIssuer { key, now })
+        }))
     }
 
     /// The key that made a signature. Texts are compared, not what they decode to, so there is one text that fits; each
     /// comparison takes as long however far they agree.
-    fn matching(&self, request: &Signed<'_>, signature: &str) -> Option<&Key> {
+    fn matching(&self, request: &SignedRequest<'_>, signature: &str) -> Option<&Key> {
         let payloads = payloads(request);
         self.keys.iter().find(|key| {
             payloads.iter().any(|payload| {
@@ -137,7 +141,7 @@ impl Keys {
 
 /// Every text that the client may have signed. The last line is the `Date` header only if there is no `x-ms-date`;
 /// one client adds it always, so both are tried.
-fn payloads(request: &Signed<'_>) -> Vec<String> {
+fn payloads(request: &SignedRequest<'_>) -> Vec<String> {
     let ms_date = request.ms_date.unwrap_or_default();
     let date = request.date.unwrap_or_default();
     let mut texts: Vec<String> = Vec::with_capacity(2);
@@ -152,7 +156,7 @@ fn payloads(request: &Signed<'_>) -> Vec<String> {
     texts
 }
 
-fn payload(request: &Signed<'_>, link: &str, ms_date: &str, date: &str) -> String {
+fn payload(request: &SignedRequest<'_>, link: &str, ms_date: &str, date: &str) -> String {
     let verb = request.verb.to_ascii_lowercase();
     format!(
         "{verb}\n{}\n{link}\n{}\n{}\n",
@@ -162,7 +166,7 @@ fn payload(request: &Signed<'_>, link: &str, ms_date: &str, date: &str) -> Strin
     )
 }
 
-fn wrong_signature(request: &Signed<'_>) -> Error {
+fn wrong_signature(request: &SignedRequest<'_>) -> Error {
     let date = if request.ms_date.is_none_or(str::is_empty) {
         request.date
     } else {
@@ -217,9 +221,9 @@ mod tests {
     const DATE: &str = "Thu, 27 Apr 2017 00:51:12 GMT";
     const NOW: i64 = 1_493_254_272;
 
-    fn signed<'a>(verb: &'a str, kind: &'a str, link: &str) -> Signed<'a> {
+    fn signed<'a>(verb: &'a str, kind: &'a str, link: &str) -> SignedRequest<'a> {
         let links = vec![link.to_owned()];
-        Signed {
+        SignedRequest {
             verb,
             resource_type: kind,
             links,
@@ -288,7 +292,7 @@ mod tests {
             ),
         ] {
             let caller = verify_at(verb, kind, link, signature, NOW).expect(signature);
-            assert!(matches!(caller, Caller::Owner(_)));
+            assert!(matches!(caller, Caller::FullKey(_)));
         }
     }
 
@@ -296,13 +300,13 @@ mod tests {
     fn the_documented_signature_is_accepted() {
         let key = "dsZQi3KtZmCv1ljt3VNWNm7sQUF1y5rJfC6kv5JiwvW0EndXdDku/dkKBp8/ufDToSxLzR4y+O/0H/t4bQtVNw==";
         let keys = Keys::new(WELL_KNOWN_KEY)
-            .and_then(|keys| keys.and_read_only(key))
+            .and_then(|keys| keys.with_read_only_key(key))
             .expect("keys");
         let signature = "c09PEVJrgp2uQRkr934kFbTqhByc7TVr3OHyqlu+c+c=";
         let caller = keys
             .verify(&signed("GET", "dbs", "dbs/ToDoList"), signature, NOW)
             .expect("it fits");
-        assert!(matches!(caller, Caller::Reader));
+        assert!(matches!(caller, Caller::ReadOnlyKey));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What must hold of credentials whatever they say: nothing altered passes, and nothing reaches beyond its permission.
 
 use super::*;
-use crate::headers::Ask;
+use crate::headers::RequestHeaders;
 use crate::operations;
 use crate::route::Path;
 use base64::Engine as _;
@@ -25,7 +25,7 @@ const SECONDARY: &str = "c2Vjb25kYXJ5IGtleSBmb3IgdGVzdHMgb25seQ==";
 /// A house with two databases, each with containers `a` and `b`, each with items, scripts and one user.
 struct House {
     engine: Engine,
-    authority: Authority,
+    authority: Authenticator,
     user: Rid,
 }
 
@@ -91,24 +91,24 @@ impl House {
             user = Some(made.result.expect("a user").rid);
         }
         let keys = Keys::new(PRIMARY)
-            .and_then(|keys| keys.and_full(SECONDARY))
+            .and_then(|keys| keys.with_full_key(SECONDARY))
             .expect("keys");
         House {
             engine,
-            authority: Authority::new(keys, None),
+            authority: Authenticator::new(keys, None),
             user: user.expect("there are databases"),
         }
     }
 
     /// The token of a new permission, minted by the holder of `key`.
     fn permit(&self, key: &str, body: &Object) -> String {
-        let Caller::Owner(minter) = self
-            .identify(&sign(key, "GET", "", ""), None)
+        let Caller::FullKey(issuer) = self
+            .authenticate(&sign(key, "GET", "", ""), None)
             .expect("a key")
         else {
             panic!("not a full key")
         };
-        let mint = |grant: &Grant| minter.mint(grant, &self.engine, 3_600);
+        let mint = |grant: &Grant| issuer.issue(grant, &self.engine, 3_600);
         let made =
             self.engine
                 .create_plain(self.user, PlainKind::Permission, body, true, Mint(&mint));
@@ -119,10 +119,10 @@ impl House {
             .to_owned()
     }
 
-    fn identify(&self, authorization: &str, at: Option<i64>) -> Result<Caller> {
+    fn authenticate(&self, authorization: &str, at: Option<i64>) -> Result<Caller> {
         let request = signed("GET", "", "", DATE, authorization);
         self.authority
-            .identify(&request, &self.engine, at.unwrap_or(NOW))
+            .authenticate(&request, &self.engine, at.unwrap_or(NOW))
     }
 }
 
@@ -173,9 +173,9 @@ fn signed<'a>(
     link: &str,
     date: &'a str,
     authorization: &'a str,
-) -> Signed<'a> {
+) -> SignedRequest<'a> {
     let (links, authorization) = (vec![link.to_owned()], Some(authorization));
-    Signed {
+    SignedRequest {
         verb,
         resource_type,
         links,
@@ -233,7 +233,7 @@ proptest! {
         link in "dbs/[a-zA-Z0-9 ü]{1,8}(/colls/[a-zA-Z0-9]{1,8})?",
         by in any_char(),
     ) {
-        let keys = Keys::new(PRIMARY).and_then(|keys| keys.and_full(SECONDARY)).expect("keys");
+        let keys = Keys::new(PRIMARY).and_then(|keys| keys.with_full_key(SECONDARY)).expect("keys");
         let good = signature(SECONDARY, verb, resource_type, &link);
         let verify = |verb: &str, kind: &str, link: &str, date: &str, signature: &str| {
             keys.verify(&signed(verb, kind, link, date, ""), signature, NOW).is_ok()
@@ -263,14 +263,14 @@ proptest! {
         let house = House::new();
         let body = object(r#"{"id":"p","permissionMode":"All","resource":"dbs/x/colls/a"}"#);
         let token = house.permit(key, &body);
-        prop_assert!(house.identify(&token, None).is_ok());
+        prop_assert!(house.authenticate(&token, None).is_ok());
         let head = token.find("sig=").expect("a signature") + 4;
         let (head, sealed) = token.split_at(head);
         for other in altered(sealed, by).chain(cut_or_longer(sealed, by)) {
             // A comma ends the token, and blanks are pluses that a proxy has decoded.
             let read = other.split(',').next().unwrap_or_default().trim().replace(' ', "+");
             if read != sealed {
-                let refused = house.identify(&format!("{head}{other}"), None).expect_err(&other);
+                let refused = house.authenticate(&format!("{head}{other}"), None).expect_err(&other);
                 prop_assert_eq!(refused.status(), 401);
             }
         }
@@ -423,7 +423,7 @@ proptest! {
         if let Some(key) = limit {
             body.set("resourcePartitionKey", parse(key.as_bytes()).expect("JSON"));
         }
-        let caller = house.identify(&house.permit(PRIMARY, &body), None).expect("a token");
+        let caller = house.authenticate(&house.permit(PRIMARY, &body), None).expect("a token");
         for question in questions {
             let feed = question.feed.map_or(String::new(), |feed| format!("/{feed}"));
             let path = Path::parse(&format!("/{}{feed}", question.spot.link(&house))).expect("a path");
@@ -432,14 +432,14 @@ proptest! {
                 continue;
             }
             let partition_key = question.key.map(|key| PartitionKey::from_header(key).expect("a key"));
-            let ask = Ask { query: question.query, partition_key, ..Ask::default() };
-            let Ok(operation) = operations::choose(route.target, question.method, &ask) else { continue };
+            let headers = RequestHeaders { query: question.query, partition_key, ..RequestHeaders::default() };
+            let Ok(operation) = operations::choose(route.target, question.method, &headers) else { continue };
             let asked = Asked {
                 target: route.target,
                 method: question.method,
                 writes: operation.writes,
                 path: &path,
-                ask: &ask,
+                headers: &headers,
             };
             let answer = check(&asked, &caller, &house.engine).map_err(|refused| refused.status());
             let expected = if may(spot, all, limit, &question) { Ok(()) } else { Err(403) };
@@ -457,8 +457,8 @@ fn allowed(
 ) -> std::result::Result<(), u16> {
     let path = Path::parse(path).expect("a path");
     let target = path.route().expect("a route").target;
-    let ask = Ask::default();
-    let writes = operations::choose(target, method, &ask)
+    let headers = RequestHeaders::default();
+    let writes = operations::choose(target, method, &headers)
         .expect("an operation")
         .writes;
     let asked = Asked {
@@ -466,7 +466,7 @@ fn allowed(
         method,
         writes,
         path: &path,
-        ask: &ask,
+        headers: &headers,
     };
     check(&asked, caller, &house.engine).map_err(|refused| refused.status())
 }
@@ -476,7 +476,7 @@ fn no_token_reaches_what_stands_above_containers() {
     let house = House::new();
     let body = object(r#"{"id":"p","permissionMode":"All","resource":"dbs/x/colls/a"}"#);
     let caller = house
-        .identify(&house.permit(PRIMARY, &body), None)
+        .authenticate(&house.permit(PRIMARY, &body), None)
         .expect("a token");
     for path in [
         "/dbs",
@@ -529,7 +529,7 @@ fn directory_identities_handle_items_and_nothing_above_them() {
         ("POST", "/dbs/x/colls/a/sprocs/1"),
     ] {
         assert_eq!(
-            allowed(&house, &Caller::Identity, method, path),
+            allowed(&house, &Caller::DirectoryIdentity, method, path),
             Ok(()),
             "{method} {path}"
         );
@@ -543,7 +543,7 @@ fn directory_identities_handle_items_and_nothing_above_them() {
         ("POST", "/dbs/x/clientencryptionkeys"),
     ] {
         assert_eq!(
-            allowed(&house, &Caller::Identity, method, path),
+            allowed(&house, &Caller::DirectoryIdentity, method, path),
             Err(403),
             "{method} {path}"
         );
@@ -553,7 +553,7 @@ fn directory_identities_handle_items_and_nothing_above_them() {
 #[test]
 fn without_a_directory_its_identities_are_refused_by_name() {
     let refused = House::new()
-        .identify("type=aad&ver=1.0&sig=a.b.c", None)
+        .authenticate("type=aad&ver=1.0&sig=a.b.c", None)
         .expect_err("there is no directory");
     assert_eq!((refused.status(), refused.sub_status()), (401, 5002));
     assert!(refused.message().contains("--entra"), "{refused}");
@@ -572,14 +572,14 @@ fn read_only_keys_read_all_but_permissions() {
         "/dbs/x/users",
     ] {
         assert_eq!(
-            allowed(&house, &Caller::Reader, "GET", path),
+            allowed(&house, &Caller::ReadOnlyKey, "GET", path),
             Ok(()),
             "{path}"
         );
     }
     for path in ["/dbs/y/users/u/permissions", "/dbs/y/users/u/permissions/p"] {
         assert_eq!(
-            allowed(&house, &Caller::Reader, "GET", path),
+            allowed(&house, &Caller::ReadOnlyKey, "GET", path),
             Err(403),
             "{path}"
         );
@@ -593,7 +593,7 @@ fn read_only_keys_read_all_but_permissions() {
         ("POST", "/dbs/x/users"),
     ] {
         assert_eq!(
-            allowed(&house, &Caller::Reader, method, path),
+            allowed(&house, &Caller::ReadOnlyKey, method, path),
             Err(403),
             "{method} {path}"
         );
@@ -610,12 +610,12 @@ fn a_token_ends_with_its_time_its_key_and_its_permission() {
     };
     let read = object(r#"{"id":"p","permissionMode":"Read","resource":"dbs/x/colls/a"}"#);
     let token = house.permit(PRIMARY, &read);
-    assert_eq!(status(house.identify(&token, Some(NOW + 3_599))), 200);
-    assert_eq!(status(house.identify(&token, Some(NOW + 3_600))), 403);
+    assert_eq!(status(house.authenticate(&token, Some(NOW + 3_599))), 200);
+    assert_eq!(status(house.authenticate(&token, Some(NOW + 3_600))), 403);
 
     house.permit(PRIMARY, &read);
     assert_eq!(
-        status(house.identify(&token, None)),
+        status(house.authenticate(&token, None)),
         200,
         "written again as it was"
     );
@@ -624,13 +624,13 @@ fn a_token_ends_with_its_time_its_key_and_its_permission() {
         &object(r#"{"id":"p","permissionMode":"All","resource":"dbs/x/colls/a"}"#),
     );
     assert_eq!(
-        status(house.identify(&token, None)),
+        status(house.authenticate(&token, None)),
         401,
         "it allows something else"
     );
     house.permit(PRIMARY, &read);
     assert_eq!(
-        status(house.identify(&token, None)),
+        status(house.authenticate(&token, None)),
         200,
         "it allows the same again"
     );
@@ -640,11 +640,11 @@ fn a_token_ends_with_its_time_its_key_and_its_permission() {
         .authority
         .replace_keys(Keys::new(PRIMARY).expect("a key"));
     assert_eq!(
-        status(house.identify(&of_secondary, None)),
+        status(house.authenticate(&of_secondary, None)),
         401,
         "the key it was asked for with is gone"
     );
-    assert_eq!(status(house.identify(&token, None)), 200);
+    assert_eq!(status(house.authenticate(&token, None)), 200);
 
     let permission = house
         .engine
@@ -656,7 +656,7 @@ fn a_token_ends_with_its_time_its_key_and_its_permission() {
         .result
         .expect("it is deleted");
     assert_eq!(
-        status(house.identify(&token, None)),
+        status(house.authenticate(&token, None)),
         401,
         "the permission is gone"
     );
@@ -680,7 +680,7 @@ fn a_container_created_anew_does_not_inherit_tokens() {
         .expect("it is deleted");
     assert_eq!(
         house
-            .identify(&token, None)
+            .authenticate(&token, None)
             .expect_err("it is gone")
             .status(),
         401
@@ -694,7 +694,7 @@ fn a_container_created_anew_does_not_inherit_tokens() {
         .expect("a container");
     assert_eq!(
         house
-            .identify(&token, None)
+            .authenticate(&token, None)
             .expect_err("it is another")
             .status(),
         401
@@ -707,7 +707,7 @@ fn a_permission_for_nothing_reaches_nothing() {
     let nowhere =
         r#"{"id":"p","permissionMode":"All","resource":"dbs/AQAAAA==/colls/AQAAAJ0fgTc="}"#;
     let caller = house
-        .identify(&house.permit(PRIMARY, &object(nowhere)), None)
+        .authenticate(&house.permit(PRIMARY, &object(nowhere)), None)
         .expect("a token");
     assert_eq!(allowed(&house, &caller, "GET", "/dbs/x/colls/a"), Err(403));
     assert_eq!(allowed(&house, &caller, "GET", "/"), Ok(()));
@@ -720,12 +720,12 @@ fn a_link_may_be_percent_encoded() {
         PRIMARY,
         &object(r#"{"id":"p","permissionMode":"Read","resource":"dbs/%78/colls/a"}"#),
     );
-    let Caller::Bearer(_, reach) = house.identify(&token, None).expect("a token") else {
+    let Caller::ResourceToken(_, reach) = house.authenticate(&token, None).expect("a token") else {
         panic!("a token")
     };
     let container = house
         .engine
         .container(Id::Name("x"), Id::Name("a"))
         .expect("a container");
-    assert_eq!(reach, Some(Reach::Container(container.rid())));
+    assert_eq!(reach, Some(TokenScope::Container(container.rid())));
 }

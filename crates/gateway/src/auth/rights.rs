@@ -15,8 +15,8 @@
 //! container neither replaces nor deletes it, and one for a logical partition names it on every request for data.
 
 use super::Caller;
-use super::tokens::{ItemName, Reach};
-use crate::headers::Ask;
+use super::tokens::{ItemName, TokenScope};
+use crate::headers::RequestHeaders;
 use crate::route::{Path, Target};
 use orrery_engine::request::{PlainKind, ReadReply};
 use orrery_engine::{Container, Engine, Grant, PermissionMode};
@@ -30,7 +30,7 @@ pub(crate) struct Asked<'a> {
     /// Whether the operation changes anything.
     pub(crate) writes: bool,
     pub(crate) path: &'a Path,
-    pub(crate) ask: &'a Ask,
+    pub(crate) headers: &'a RequestHeaders,
 }
 
 /// What a request needs of its caller.
@@ -104,21 +104,23 @@ fn need(asked: &Asked<'_>) -> Need {
 /// 403 that says what is lacking.
 pub(crate) fn check(asked: &Asked<'_>, caller: &Caller, engine: &Engine) -> Result<()> {
     match (caller, need(asked)) {
-        (Caller::Owner(_), _) | (_, Need::Identity) => Ok(()),
-        (Caller::Reader, Need::Permissions) => Err(forbidden(
+        (Caller::FullKey(_), _) | (_, Need::Identity) => Ok(()),
+        (Caller::ReadOnlyKey, Need::Permissions) => Err(forbidden(
             "The key that signed the request does not give access to permissions.",
         )),
-        (Caller::Reader, _) if asked.writes => Err(forbidden(
+        (Caller::ReadOnlyKey, _) if asked.writes => Err(forbidden(
             "The key that signed the request allows reading only.",
         )),
-        (Caller::Reader, _) => Ok(()),
-        (Caller::Identity, Need::Manage | Need::Permissions) => Err(not_for_identities()),
-        (Caller::Identity, Need::Scripts) if asked.writes => Err(not_for_identities()),
-        (Caller::Identity, _) => Ok(()),
-        (Caller::Bearer(..), Need::ReadAbove | Need::Manage | Need::Permissions) => Err(forbidden(
-            "This needs a key of the account: resource tokens give access to what is in containers.",
-        )),
-        (Caller::Bearer(grant, reach), need) => {
+        (Caller::ReadOnlyKey, _) => Ok(()),
+        (Caller::DirectoryIdentity, Need::Manage | Need::Permissions) => Err(not_for_identities()),
+        (Caller::DirectoryIdentity, Need::Scripts) if asked.writes => Err(not_for_identities()),
+        (Caller::DirectoryIdentity, _) => Ok(()),
+        (Caller::ResourceToken(..), Need::ReadAbove | Need::Manage | Need::Permissions) => {
+            Err(forbidden(
+                "This needs a key of the account: resource tokens give access to what is in containers.",
+            ))
+        }
+        (Caller::ResourceToken(grant, reach), need) => {
             check_bearer(asked, need, grant, reach.as_ref(), engine)
         }
     }
@@ -128,7 +130,7 @@ fn check_bearer(
     asked: &Asked<'_>,
     need: Need,
     grant: &Grant,
-    reach: Option<&Reach>,
+    reach: Option<&TokenScope>,
     engine: &Engine,
 ) -> Result<()> {
     let beyond = || forbidden("The resource token does not reach what is asked for.");
@@ -142,11 +144,11 @@ fn check_bearer(
         return Ok(());
     }
     let is_it = match reach {
-        Reach::Container(_) => true,
-        Reach::Item(_, name) => {
+        TokenScope::Container(_) => true,
+        TokenScope::Item(_, name) => {
             asked.target == Target::Item && names_item(asked, name, &container, engine)
         }
-        Reach::Script(_, kind, script) => {
+        TokenScope::Script(_, kind, script) => {
             let named = asked
                 .path
                 .child_id(engine)
@@ -169,8 +171,8 @@ fn check_bearer(
         // A plan says nothing of what is stored.
         Some(key)
             if need == Need::Data
-                && !asked.ask.plan
-                && asked.ask.partition_key.as_ref() != Some(key) =>
+                && !asked.headers.plan
+                && asked.headers.partition_key.as_ref() != Some(key) =>
         {
             Err(forbidden(
                 "The permission of the resource token is for one logical partition, and the request does not name it \
@@ -197,7 +199,7 @@ fn names_item(
         (ItemName::Rid(rid), ItemName::Rid(wanted)) => rid == *wanted,
         (_, wanted) => {
             let Some(ReadReply::Item { body, .. }) =
-                asked.ask.partition_key.as_ref().and_then(read)
+                asked.headers.partition_key.as_ref().and_then(read)
             else {
                 return false;
             };
@@ -217,6 +219,6 @@ fn not_for_identities() -> Error {
     )
 }
 
-fn forbidden(told: &str) -> Error {
-    Error::new(Kind::Forbidden, told)
+fn forbidden(message: &str) -> Error {
+    Error::new(Kind::Forbidden, message)
 }

@@ -27,21 +27,21 @@ pub(super) struct TokenKey(Hmac<Sha256>);
 
 /// What mints tokens for one request.
 #[derive(Clone)]
-pub(crate) struct Minter {
+pub(crate) struct TokenIssuer {
     pub(super) key: TokenKey,
     /// The time of the request, in seconds since 1970.
     pub(super) now: i64,
 }
 
-impl fmt::Debug for Minter {
+impl fmt::Debug for TokenIssuer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Minter")
+        f.write_str("TokenIssuer")
     }
 }
 
 /// What a permission's link leads to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Reach {
+pub(crate) enum TokenScope {
     /// A container and all below it.
     Container(Rid),
     /// An item of a container, in whichever logical partition.
@@ -66,24 +66,27 @@ impl From<Id<'_>> for ItemName {
     }
 }
 
-impl Reach {
+impl TokenScope {
     /// What a link leads to now; `None` if nothing is there.
     ///
     /// A link is percent-encoded or not, as its client likes, so it is tried as it is first.
-    pub(super) fn of(link: &str, engine: &Engine) -> Option<Reach> {
-        let as_it_is = Reach::at(&Path::of_link(link), engine);
-        as_it_is.or_else(|| Reach::at(&Path::parse(link).ok()?, engine))
+    pub(super) fn of(link: &str, engine: &Engine) -> Option<TokenScope> {
+        let as_it_is = TokenScope::at(&Path::of_link(link), engine);
+        as_it_is.or_else(|| TokenScope::at(&Path::parse(link).ok()?, engine))
     }
 
-    fn at(path: &Path, engine: &Engine) -> Option<Reach> {
+    fn at(path: &Path, engine: &Engine) -> Option<TokenScope> {
         let target = path.route().ok()?.target;
         let container = path.container(engine).ok()?;
         match target {
-            Target::Container => Some(Reach::Container(container.rid())),
-            Target::Item => Some(Reach::Item(container.rid(), path.child_id(engine)?.into())),
+            Target::Container => Some(TokenScope::Container(container.rid())),
+            Target::Item => Some(TokenScope::Item(
+                container.rid(),
+                path.child_id(engine)?.into(),
+            )),
             Target::Script(kind) => {
                 let script = engine.script_rid(&container, kind, path.child_id(engine)?)?;
-                Some(Reach::Script(container.rid(), kind, script))
+                Some(TokenScope::Script(container.rid(), kind, script))
             }
             _ => None,
         }
@@ -92,7 +95,9 @@ impl Reach {
     /// The container that it is or lies in.
     pub(super) fn container(&self) -> Rid {
         match self {
-            Reach::Container(rid) | Reach::Item(rid, _) | Reach::Script(rid, ..) => *rid,
+            TokenScope::Container(rid) | TokenScope::Item(rid, _) | TokenScope::Script(rid, ..) => {
+                *rid
+            }
         }
     }
 }
@@ -150,7 +155,7 @@ impl TokenKey {
         TokenKey(Hmac::new_from_slice(&derived).expect("a key of any length will do"))
     }
 
-    fn mac(&self, claim: &[u8], grant: &Grant, reach: Option<&Reach>) -> Hmac<Sha256> {
+    fn mac(&self, claim: &[u8], grant: &Grant, reach: Option<&TokenScope>) -> Hmac<Sha256> {
         self.0
             .clone()
             .chain_update(claim)
@@ -158,9 +163,9 @@ impl TokenKey {
     }
 }
 
-impl Minter {
+impl TokenIssuer {
     /// The token of a permission that lives so long.
-    pub(crate) fn mint(&self, grant: &Grant, engine: &Engine, seconds: u64) -> String {
+    pub(crate) fn issue(&self, grant: &Grant, engine: &Engine, seconds: u64) -> String {
         let expires = self.now.saturating_add_unsigned(seconds);
         let claim = Claim {
             permission: grant.permission,
@@ -169,7 +174,11 @@ impl Minter {
         .bytes();
         let mac = self
             .key
-            .mac(&claim, grant, Reach::of(&grant.resource, engine).as_ref())
+            .mac(
+                &claim,
+                grant,
+                TokenScope::of(&grant.resource, engine).as_ref(),
+            )
             .finalize()
             .into_bytes();
         format!(
@@ -181,25 +190,25 @@ impl Minter {
 }
 
 /// What a permission allows, as a text that no other permission has.
-fn meaning(grant: &Grant, reach: Option<&Reach>) -> String {
+fn meaning(grant: &Grant, reach: Option<&TokenScope>) -> String {
     let key = grant
         .partition_key
         .as_ref()
         .map_or(Json::Null, |key| key.to_json());
     let reach: Vec<Json> = match reach {
         None => Vec::new(),
-        Some(Reach::Container(container)) => vec![container.to_string().into()],
-        Some(Reach::Item(container, ItemName::Id(id))) => {
+        Some(TokenScope::Container(container)) => vec![container.to_string().into()],
+        Some(TokenScope::Item(container, ItemName::Id(id))) => {
             vec![container.to_string().into(), id.as_str().into()]
         }
-        Some(Reach::Item(container, ItemName::Rid(rid))) => {
+        Some(TokenScope::Item(container, ItemName::Rid(rid))) => {
             vec![
                 container.to_string().into(),
                 "docs".into(),
                 rid.to_string().into(),
             ]
         }
-        Some(Reach::Script(container, kind, script)) => {
+        Some(TokenScope::Script(container, kind, script)) => {
             vec![
                 container.to_string().into(),
                 format!("{kind:?}").into(),
@@ -229,7 +238,7 @@ pub(super) fn verify(keys: &Keys, token: &str, engine: &Engine, now: i64) -> Res
     let bytes = STANDARD.decode(claim).map_err(|_| invalid())?;
     let claim = Claim::read(&bytes).ok_or_else(invalid)?;
     let grant = engine.grant(claim.permission).ok_or_else(invalid)?;
-    let reach = Reach::of(&grant.resource, engine);
+    let reach = TokenScope::of(&grant.resource, engine);
     if !keys.token_keys().any(|key| {
         key.mac(&bytes, &grant, reach.as_ref())
             .verify_slice(&mac)
@@ -248,7 +257,7 @@ pub(super) fn verify(keys: &Keys, token: &str, engine: &Engine, now: i64) -> Res
             ),
         ));
     }
-    Ok(Caller::Bearer(grant, reach))
+    Ok(Caller::ResourceToken(grant, reach))
 }
 
 #[cfg(test)]

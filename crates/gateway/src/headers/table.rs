@@ -1,7 +1,9 @@
 //! The table of request headers, sorted by name. `cargo xtask compat` makes the table in `docs/compat.md` of it.
 
 use super::value::Value;
-use super::{Ask, Content, FeedMode, Format, IndexMetrics, MaxItems, RangeName, Strategy};
+use super::{
+    Content, FeedMode, Format, IndexMetrics, MaxItems, RangeName, RequestHeaders, Strategy,
+};
 use crate::date;
 use crate::options::Consistency;
 use orrery_engine::request::{Bucket, Priority, Throughput, increment_percent};
@@ -20,7 +22,7 @@ pub struct Header {
     pub(super) read: Read,
 }
 
-type Read = fn(&mut Ask, &Value<'_>) -> Result<()>;
+type Read = fn(&mut RequestHeaders, &Value<'_>) -> Result<()>;
 
 /// Every request header that the server knows, sorted by name.
 pub fn known_headers() -> &'static [Header] {
@@ -395,7 +397,7 @@ static HEADERS: &[Header] = &[
     ),
     header(
         "x-ms-cosmos-workload-id",
-        "nothing: workloads are not told apart",
+        "nothing: workloads are not message apart",
         FREE_HINT,
     ),
     checked("x-ms-date", "signed", "403 outside the window", ELSEWHERE),

@@ -4,7 +4,7 @@ use super::*;
 use http::HeaderName;
 use orrery_engine::request::{Bucket, Priority};
 
-fn ask(pairs: &[(&str, &str)]) -> Result<Ask> {
+fn parse(pairs: &[(&str, &str)]) -> Result<RequestHeaders> {
     let mut headers = HeaderMap::new();
     for (name, value) in pairs {
         let value = http::HeaderValue::from_bytes(value.as_bytes()).expect("a header value");
@@ -13,11 +13,11 @@ fn ask(pairs: &[(&str, &str)]) -> Result<Ask> {
             value,
         );
     }
-    Ask::parse(&headers, Consistency::Session)
+    RequestHeaders::parse(&headers, Consistency::Session)
 }
 
 fn refused(pairs: &[(&str, &str)]) -> String {
-    let error = ask(pairs).expect_err("it is refused");
+    let error = parse(pairs).expect_err("it is refused");
     assert_eq!(error.status(), 400);
     error.message().to_owned()
 }
@@ -38,21 +38,21 @@ fn the_table_is_sorted_and_names_each_header_once() {
 
 #[test]
 fn unknown_headers_are_ignored() {
-    assert!(ask(&[("x-ms-thinclient-anything", "1"), ("user-agent", "test")]).is_ok());
+    assert!(parse(&[("x-ms-thinclient-anything", "1"), ("user-agent", "test")]).is_ok());
 }
 
 #[test]
 fn booleans_come_in_every_spelling() {
     for yes in ["True", "true", "TRUE", "1"] {
         assert!(
-            ask(&[("x-ms-documentdb-is-upsert", yes)])
+            parse(&[("x-ms-documentdb-is-upsert", yes)])
                 .expect("it parses")
                 .upsert
         );
     }
     for no in ["False", "false", "0", ""] {
         assert!(
-            !ask(&[("x-ms-documentdb-is-upsert", no)])
+            !parse(&[("x-ms-documentdb-is-upsert", no)])
                 .expect("it parses")
                 .upsert
         );
@@ -60,13 +60,13 @@ fn booleans_come_in_every_spelling() {
     assert!(
         refused(&[("x-ms-documentdb-is-upsert", "maybe")]).contains("x-ms-documentdb-is-upsert")
     );
-    assert!(ask(&[("x-ms-documentdb-query-enable-scan", "maybe")]).is_ok());
+    assert!(parse(&[("x-ms-documentdb-query-enable-scan", "maybe")]).is_ok());
 }
 
 #[test]
 fn the_page_size_is_bounded_by_the_rules_of_the_service() {
-    let limit = |text| ask(&[("x-ms-max-item-count", text)]).map(|a| a.max_items.limit());
-    assert_eq!(ask(&[]).expect("it parses").max_items.limit(), Some(100));
+    let limit = |text| parse(&[("x-ms-max-item-count", text)]).map(|a| a.max_items.limit());
+    assert_eq!(parse(&[]).expect("it parses").max_items.limit(), Some(100));
     assert_eq!(limit("-1").expect("it parses"), None);
     assert_eq!(limit("2147483647").expect("it parses"), Some(2_147_483_647));
     for bad in ["-2", "2147483648", "ten", "1.5"] {
@@ -76,7 +76,7 @@ fn the_page_size_is_bounded_by_the_rules_of_the_service() {
 
 #[test]
 fn only_versions_of_the_service_are_taken() {
-    assert!(ask(&[("x-ms-version", "2020-07-15")]).is_ok());
+    assert!(parse(&[("x-ms-version", "2020-07-15")]).is_ok());
     // What the SDKs in use send: .NET, Java, JavaScript, Python, Go, Rust, and the oldest of the documented ones.
     for version in [
         "2014-08-21",
@@ -86,16 +86,19 @@ fn only_versions_of_the_service_are_taken() {
         "2020-07-15",
         "2020-11-05",
     ] {
-        assert!(ask(&[("x-ms-version", version)]).is_ok(), "{version}");
+        assert!(parse(&[("x-ms-version", version)]).is_ok(), "{version}");
     }
-    assert!(ask(&[]).is_ok(), "a request may leave it out");
+    assert!(parse(&[]).is_ok(), "a request may leave it out");
     assert!(refused(&[("x-ms-version", "2015-01-01")]).contains("2015-01-01"));
 }
 
 #[test]
 fn consistency_may_be_weakened_and_not_strengthened() {
     for level in ["Session", "session", "ConsistentPrefix", "Eventual"] {
-        assert!(ask(&[("x-ms-consistency-level", level)]).is_ok(), "{level}");
+        assert!(
+            parse(&[("x-ms-consistency-level", level)]).is_ok(),
+            "{level}"
+        );
     }
     assert!(
         refused(&[("x-ms-consistency-level", "Strong")])
@@ -112,15 +115,18 @@ fn consistency_may_be_weakened_and_not_strengthened() {
 #[test]
 fn a_session_token_counts_only_at_session_consistency() {
     let token = ("x-ms-session-token", "0:-1#7");
-    assert_eq!(ask(&[token]).expect("it parses").session(), Some("0:-1#7"));
     assert_eq!(
-        ask(&[token, ("x-ms-consistency-level", "Eventual")])
+        parse(&[token]).expect("it parses").session(),
+        Some("0:-1#7")
+    );
+    assert_eq!(
+        parse(&[token, ("x-ms-consistency-level", "Eventual")])
             .expect("it parses")
             .session(),
         None
     );
     assert_eq!(
-        ask(&[("x-ms-session-token", "")])
+        parse(&[("x-ms-session-token", "")])
             .expect("it parses")
             .session(),
         None
@@ -129,7 +135,7 @@ fn a_session_token_counts_only_at_session_consistency() {
 
 #[test]
 fn the_account_s_level_holds_where_a_request_names_none() {
-    let parse = |account, pairs: &[(&str, &str)]| {
+    let parse_for = |account, pairs: &[(&str, &str)]| {
         let mut headers = HeaderMap::new();
         headers.insert(
             "x-ms-session-token",
@@ -139,10 +145,10 @@ fn the_account_s_level_holds_where_a_request_names_none() {
             let name = HeaderName::from_bytes(name.as_bytes()).expect("a name");
             headers.insert(name, http::HeaderValue::from_str(value).expect("a value"));
         }
-        Ask::parse(&headers, account)
+        RequestHeaders::parse(&headers, account)
     };
     let counts = |account, pairs: &[(&str, &str)]| {
-        parse(account, pairs)
+        parse_for(account, pairs)
             .expect("it parses")
             .session()
             .is_some()
@@ -154,14 +160,15 @@ fn the_account_s_level_holds_where_a_request_names_none() {
         assert_eq!(counts(account, &[]), token_counts, "{account:?}");
         // Every level may be asked for by name, and each weaker one; none that is stronger.
         for level in Consistency::ALL {
-            let asked = parse(account, &[("x-ms-consistency-level", level.name())]);
+            let asked = parse_for(account, &[("x-ms-consistency-level", level.name())]);
             assert_eq!(
                 asked.map_err(|e| e.status()).err(),
                 (level < account).then_some(400),
                 "{account:?} {level:?}"
             );
         }
-        let strategy = |name| parse(account, &[("x-ms-cosmos-read-consistency-strategy", name)]);
+        let strategy =
+            |name| parse_for(account, &[("x-ms-cosmos-read-consistency-strategy", name)]);
         assert_eq!(
             strategy("GlobalStrong").is_ok(),
             account == Consistency::Strong
@@ -181,7 +188,7 @@ fn the_account_s_level_holds_where_a_request_names_none() {
 #[test]
 fn a_range_is_named_with_or_without_its_container() {
     let range = |text| {
-        ask(&[("x-ms-documentdb-partitionkeyrangeid", text)]).map(|a| a.range.expect("a range"))
+        parse(&[("x-ms-documentdb-partitionkeyrangeid", text)]).map(|a| a.range.expect("a range"))
     };
     assert_eq!(
         range("0").expect("it parses"),
@@ -201,7 +208,7 @@ fn a_range_is_named_with_or_without_its_container() {
 
 #[test]
 fn throughput_follows_the_steps_of_the_service() {
-    let manual = |text| ask(&[("x-ms-offer-throughput", text)]).map(|a| a.throughput());
+    let manual = |text| parse(&[("x-ms-offer-throughput", text)]).map(|a| a.throughput());
     assert_eq!(
         manual("400").expect("it parses"),
         Some(Throughput::Manual(400))
@@ -210,7 +217,7 @@ fn throughput_follows_the_steps_of_the_service() {
         assert!(manual(bad).is_err(), "{bad}");
     }
     let autoscale =
-        |text| ask(&[("x-ms-cosmos-offer-autopilot-settings", text)]).map(|a| a.throughput());
+        |text| parse(&[("x-ms-cosmos-offer-autopilot-settings", text)]).map(|a| a.throughput());
     let settings =
         r#"{"maxThroughput":4000,"autoUpgradePolicy":{"throughputPolicy":{"incrementPercent":0}}}"#;
     assert_eq!(
@@ -228,8 +235,8 @@ fn throughput_follows_the_steps_of_the_service() {
     };
     assert_eq!(autoscale(rising).expect("it parses"), Some(risen));
     let too_low = autoscale(r#"{"maxThroughput":-200}"#).expect_err("it is too low");
-    let told = "Requested throughput -200 is less than required minimum throughput 1000";
-    assert!(too_low.message().contains(told), "{too_low}");
+    let message = "Requested throughput -200 is less than required minimum throughput 1000";
+    assert!(too_low.message().contains(message), "{too_low}");
     for bad in [
         r#"{"maxThroughput":1500}"#,
         "{}",
@@ -254,10 +261,10 @@ fn throughput_follows_the_steps_of_the_service() {
 
 #[test]
 fn one_trigger_of_each_kind_at_most() {
-    let a = ask(&[("x-ms-documentdb-pre-trigger-include", "check")]).expect("it parses");
+    let a = parse(&[("x-ms-documentdb-pre-trigger-include", "check")]).expect("it parses");
     assert_eq!(a.pre_trigger.as_deref(), Some("check"));
     refused(&[("x-ms-documentdb-pre-trigger-include", "one,two")]);
-    let a = ask(&[
+    let a = parse(&[
         ("x-ms-documentdb-pre-trigger-include", "check"),
         ("x-ms-documentdb-pre-trigger-exclude", "check"),
     ]);
@@ -273,7 +280,7 @@ fn what_is_not_offered_is_refused_by_name() {
 fn a_query_is_answered_in_text_if_the_client_reads_text() {
     const READS: &str = "x-ms-cosmos-supported-serialization-formats";
     const DEMANDS: &str = "x-ms-documentdb-content-serialization-format";
-    let binary = |pairs: &[(&str, &str)]| ask(pairs).expect("it parses").wants_binary();
+    let binary = |pairs: &[(&str, &str)]| parse(pairs).expect("it parses").wants_binary();
     for text in [
         "jsontext",
         "JsonText, CosmosBinary",
@@ -309,7 +316,7 @@ fn a_query_is_answered_in_text_if_the_client_reads_text() {
 #[test]
 fn a_change_feed_has_two_modes_and_all_versions_one_form() {
     let form = ("x-ms-cosmos-changefeed-wire-format-version", "2021-09-15");
-    let mode = |pairs: &[(&str, &str)]| ask(pairs).expect("it parses").change_feed;
+    let mode = |pairs: &[(&str, &str)]| parse(pairs).expect("it parses").change_feed;
     assert_eq!(mode(&[]), None);
     assert_eq!(
         mode(&[("a-im", "Incremental feed")]),
@@ -334,7 +341,7 @@ fn priorities_and_buckets_are_checked() {
         ("x-ms-cosmos-priority-level", "Low", "Middle"),
         ("x-ms-cosmos-throughput-bucket", "5", "6"),
     ] {
-        assert!(ask(&[(name, good)]).is_ok());
+        assert!(parse(&[(name, good)]).is_ok());
         assert!(
             refused(&[(name, bad)])
                 .contains(&format!("specified for the header '{name}' is invalid."))
@@ -344,7 +351,7 @@ fn priorities_and_buckets_are_checked() {
 
 #[test]
 fn a_partition_key_may_be_real_utf8() {
-    let key = ask(&[("x-ms-documentdb-partitionkey", "[\"ü\"]")])
+    let key = parse(&[("x-ms-documentdb-partitionkey", "[\"ü\"]")])
         .expect("it parses")
         .partition_key;
     assert_eq!(key.expect("a key").components().len(), 1);
@@ -353,7 +360,7 @@ fn a_partition_key_may_be_real_utf8() {
 
 #[test]
 fn a_priority_and_a_bucket_go_with_the_request() {
-    let manner = |pairs| ask(pairs).expect("it parses").manner;
+    let manner = |pairs| parse(pairs).expect("it parses").manner;
     assert_eq!(manner(&[]), Manner::default());
     assert_eq!(
         manner(&[("x-ms-cosmos-priority-level", "Low")]).priority,

@@ -22,9 +22,9 @@ pub(super) fn run(engine: &Engine, call: &Call, container: &Container) -> Result
     } else {
         read
     };
-    let operations = read(&call.body, call.ask.minimal)?;
+    let operations = read(&call.body, call.headers.minimal)?;
     Ok(
-        match engine.batch(container, &mode, operations, call.ask.reading()) {
+        match engine.batch(container, &mode, operations, call.headers.reading()) {
             Ok(pending) => Step::Batch(pending),
             Err(refused) => Step::Reply(finish(call, *refused)),
         },
@@ -66,14 +66,14 @@ fn write(entries: &[Entry<'_>]) -> Bytes {
 }
 
 fn mode(call: &Call, container: &Container) -> Result<BatchMode> {
-    if call.ask.batch_atomic {
+    if call.headers.batch_atomic {
         return call.required_key(container).map(BatchMode::Atomic);
     }
     let key = call.optional_key(container).cloned();
     Ok(BatchMode::Each {
         range: call.range_id(container)?,
         key,
-        continue_on_error: call.ask.batch_continue_on_error,
+        continue_on_error: call.headers.batch_continue_on_error,
     })
 }
 

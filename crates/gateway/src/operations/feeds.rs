@@ -2,7 +2,7 @@
 
 use super::Step;
 use crate::call::Call;
-use crate::feed::{Rows, envelope};
+use crate::feed::{FeedKind, envelope};
 use crate::headers::FeedMode;
 use crate::reply::Reply;
 use crate::route::Target;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 pub(super) fn list_databases(engine: &Engine, call: &Call) -> Result<Step> {
     Ok(Step::Reply(page(
         None,
-        Rows::Databases,
+        FeedKind::Databases,
         engine.list(Feed::Databases, &call.page()),
     )))
 }
@@ -22,7 +22,7 @@ pub(super) fn list_databases(engine: &Engine, call: &Call) -> Result<Step> {
 pub(super) fn list_offers(engine: &Engine, call: &Call) -> Result<Step> {
     Ok(Step::Reply(page(
         None,
-        Rows::Offers,
+        FeedKind::Offers,
         engine.list(Feed::Offers, &call.page()),
     )))
 }
@@ -35,7 +35,7 @@ pub(super) fn list_containers(
     let outcome = engine.list(Feed::Containers(database), &call.page());
     Ok(Step::Reply(page(
         Some(database.rid()),
-        Rows::Containers,
+        FeedKind::Containers,
         outcome,
     )))
 }
@@ -47,7 +47,7 @@ pub(super) fn list_scripts(engine: &Engine, call: &Call, container: &Container) 
     let outcome = engine.list(Feed::Scripts(container, kind), &call.page());
     Ok(Step::Reply(page(
         Some(container.rid()),
-        Rows::Scripts(kind),
+        FeedKind::Scripts(kind),
         outcome,
     )))
 }
@@ -56,7 +56,7 @@ pub(super) fn list_conflicts(engine: &Engine, call: &Call, container: &Container
     let outcome = engine.list(Feed::Conflicts(container), &call.page());
     Ok(Step::Reply(page(
         Some(container.rid()),
-        Rows::Conflicts,
+        FeedKind::Conflicts,
         outcome,
     )))
 }
@@ -68,15 +68,15 @@ pub(super) fn no_such_conflict(_: &Engine, _: &Call, _: &Container) -> Result<St
 
 pub(super) fn read_items(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
     let scope = call.feed_scope(container)?;
-    let outcome = engine.read_feed(container, &scope, &call.page(), call.ask.reading());
+    let outcome = engine.read_feed(container, &scope, &call.page(), call.headers.reading());
     Ok(Step::Reply(page(
         Some(container.rid()),
-        Rows::Items,
+        FeedKind::Items,
         outcome,
     )))
 }
 
-pub(super) fn page(owner: Option<Rid>, rows: Rows, outcome: Outcome<Page>) -> Reply {
+pub(super) fn page(owner: Option<Rid>, rows: FeedKind, outcome: Outcome<Page>) -> Reply {
     Reply::of(outcome, |page| {
         let body = envelope(owner, rows, &page.rows);
         Reply::json(200, body).with_rows(page.rows.len(), page.continuation.as_deref())
@@ -87,11 +87,11 @@ pub(super) fn page(owner: Option<Rid>, rows: Rows, outcome: Outcome<Page>) -> Re
 pub(super) fn change_feed(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
     let scope = call.feed_scope(container)?;
     let start = feed_start(
-        call.ask.if_none_match.as_deref(),
-        call.ask.if_modified_since,
+        call.headers.if_none_match.as_deref(),
+        call.headers.if_modified_since,
     )?;
-    let (most, options) = (call.ask.max_items.limit(), call.ask.reading());
-    let outcome = match call.ask.change_feed {
+    let (most, options) = (call.headers.max_items.limit(), call.headers.reading());
+    let outcome = match call.headers.change_feed {
         Some(FeedMode::AllVersions) => {
             engine.all_versions_feed(container, &scope, &start, most, options)
         }
@@ -104,7 +104,7 @@ pub(super) fn change_feed(engine: &Engine, call: &Call, container: &Container) -
         } else {
             Reply::json(
                 200,
-                envelope(Some(container.rid()), Rows::Items, &page.rows),
+                envelope(Some(container.rid()), FeedKind::Items, &page.rows),
             )
         };
         reply

@@ -14,8 +14,8 @@ pub(super) fn read(engine: &Engine, call: &Call, container: &Container) -> Resul
         container,
         &key,
         id,
-        call.ask.if_none_match.as_deref(),
-        call.ask.reading(),
+        call.headers.if_none_match.as_deref(),
+        call.headers.reading(),
     );
     Ok(Step::Reply(Reply::of(outcome, |reply| match reply {
         ReadReply::Item { body, etag } => Reply::json(200, body).with_etag(&etag),
@@ -65,7 +65,7 @@ pub(super) fn delete_logical_partition(
     container: &Container,
 ) -> Result<Step> {
     let key = call.required_key(container)?;
-    let outcome = engine.delete_logical_partition(container, &key, call.ask.manner);
+    let outcome = engine.delete_logical_partition(container, &key, call.headers.manner);
     Ok(Step::Reply(Reply::of(outcome, |()| Reply::empty(200))))
 }
 
@@ -83,19 +83,19 @@ fn write(
         WriteOperation::Replace(_) => !system_key,
         WriteOperation::Create | WriteOperation::Upsert => false,
     };
-    let ask = &call.ask;
+    let headers = &call.headers;
     let options = WriteOptions {
         partition_key: if needs_key {
             Some(call.required_key(container)?)
         } else {
-            ask.partition_key.clone()
+            headers.partition_key.clone()
         },
         by_rid: call.by_rid(engine),
-        if_match: ask.if_match.clone(),
-        leave_out_of_index: ask.leave_out_of_index,
-        pre_trigger: ask.pre_trigger.clone(),
-        post_trigger: ask.post_trigger.clone(),
-        manner: ask.manner,
+        if_match: headers.if_match.clone(),
+        leave_out_of_index: headers.leave_out_of_index,
+        pre_trigger: headers.pre_trigger.clone(),
+        post_trigger: headers.post_trigger.clone(),
+        manner: headers.manner,
     };
     let body = (!deletes).then_some(&call.body[..]);
     Ok(
@@ -112,7 +112,11 @@ pub(crate) fn finish(call: &Call, outcome: Outcome<Written>) -> Reply {
         let Some(etag) = written.etag else {
             return Reply::empty(204);
         };
-        let body = if call.ask.minimal { None } else { written.item };
+        let body = if call.headers.minimal {
+            None
+        } else {
+            written.item
+        };
         Reply::json(
             if written.created { 201 } else { 200 },
             body.unwrap_or_default(),

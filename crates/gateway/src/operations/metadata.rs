@@ -20,7 +20,7 @@ pub(super) fn resource(outcome: Outcome<Resource>) -> Reply {
 
 /// The answer to a read: 304 without a body if the client has the resource as it is.
 pub(super) fn read(call: &Call, outcome: Outcome<Resource>) -> Reply {
-    let known = call.ask.if_none_match.as_deref();
+    let known = call.headers.if_none_match.as_deref();
     Reply::of(outcome, |found| {
         match known.is_some_and(|known| etag_matches(known, &found.etag)) {
             true => Reply::empty(304).with_etag(&found.etag),
@@ -41,9 +41,10 @@ pub(super) fn read_account(_: &Engine, call: &Call) -> Result<Step> {
 }
 
 pub(super) fn create_database(engine: &Engine, call: &Call) -> Result<Step> {
-    Ok(Step::Reply(resource(
-        engine.create_database(&call.object()?, call.ask.throughput()),
-    )))
+    Ok(Step::Reply(resource(engine.create_database(
+        &call.object()?,
+        call.headers.throughput(),
+    ))))
 }
 
 pub(super) fn read_database(
@@ -59,9 +60,10 @@ pub(super) fn delete_database(
     call: &Call,
     database: &Arc<Database>,
 ) -> Result<Step> {
-    Ok(Step::Reply(deleted(
-        engine.delete_database(database, call.ask.if_match.as_deref()),
-    )))
+    Ok(Step::Reply(deleted(engine.delete_database(
+        database,
+        call.headers.if_match.as_deref(),
+    ))))
 }
 
 pub(super) fn create_container(
@@ -72,17 +74,17 @@ pub(super) fn create_container(
     Ok(Step::Reply(resource(engine.create_container(
         database,
         &call.object()?,
-        call.ask.throughput(),
+        call.headers.throughput(),
     ))))
 }
 
 pub(super) fn read_container(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
-    let shown = match call.ask.statistics {
+    let shown = match call.headers.statistics {
         true => engine.read_container_with_statistics(container),
         false => engine.read_container(container),
     };
     let mut reply = read(call, shown);
-    if call.ask.quota && reply.error.is_none() {
+    if call.headers.quota && reply.error.is_none() {
         let progress = engine.index_progress(container)?;
         reply = with_quota(reply, engine, container);
         reply.set(
@@ -98,7 +100,7 @@ pub(super) fn replace_container(
     call: &Call,
     container: &Container,
 ) -> Result<Step> {
-    let if_match = call.ask.if_match.as_deref();
+    let if_match = call.headers.if_match.as_deref();
     Ok(Step::Reply(resource(engine.replace_container(
         container,
         &call.object()?,
@@ -113,7 +115,7 @@ pub(super) fn delete_container(
 ) -> Result<Step> {
     Ok(Step::Reply(deleted(engine.delete_container(
         container,
-        call.ask.if_match.as_deref(),
+        call.headers.if_match.as_deref(),
     ))))
 }
 
@@ -142,12 +144,13 @@ pub(super) fn read_offer(engine: &Engine, call: &Call) -> Result<Step> {
 
 /// A change of mode takes no numbers from the client, so its body is not read; see `crates/engine/src/catalog/offers.rs`.
 pub(super) fn replace_offer(engine: &Engine, call: &Call) -> Result<Step> {
-    let change = match &call.ask {
-        ask if ask.to_autoscale => OfferChange::ToAutoscale,
-        ask if ask.to_manual => OfferChange::ToManual,
+    let change = match &call.headers {
+        headers if headers.to_autoscale => OfferChange::ToAutoscale,
+        headers if headers.to_manual => OfferChange::ToManual,
         _ => OfferChange::To(call.object()?),
     };
-    let replaced = engine.replace_offer(offer_rid(call)?, &change, call.ask.if_match.as_deref());
+    let replaced =
+        engine.replace_offer(offer_rid(call)?, &change, call.headers.if_match.as_deref());
     Ok(Step::Reply(offer(replaced, resource)))
 }
 

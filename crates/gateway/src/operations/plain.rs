@@ -6,7 +6,7 @@ use super::Step;
 use super::metadata::{deleted, resource};
 use crate::auth::{Caller, check_link};
 use crate::call::Call;
-use crate::feed::Rows;
+use crate::feed::FeedKind;
 use crate::reply::Owner;
 use crate::route::Target;
 use orrery_engine::request::PlainKind;
@@ -42,7 +42,7 @@ pub(super) fn list(engine: &Engine, call: &Call, owner: &Owner) -> Result<Step> 
     });
     Ok(Step::Reply(super::feeds::page(
         Some(owner.rid),
-        Rows::Plains(kind),
+        FeedKind::Plains(kind),
         outcome,
     )))
 }
@@ -55,14 +55,14 @@ pub(super) fn query(engine: &Engine, call: &Call, owner: &Owner) -> Result<Step>
     Ok(Step::Reply(super::queries::page(
         call,
         Some(owner.rid),
-        Rows::Plains(kind),
+        FeedKind::Plains(kind),
         outcome,
     )))
 }
 
 pub(super) fn create(engine: &Engine, call: &Call, owner: &Owner) -> Result<Step> {
     let (kind, body) = (kind(call)?, checked(call)?);
-    let upsert = call.ask.upsert;
+    let upsert = call.headers.upsert;
     let outcome = minting(engine, call, |mint| {
         engine.create_plain(owner.rid, kind, &body, upsert, mint)
     });
@@ -78,7 +78,7 @@ pub(super) fn read(engine: &Engine, call: &Call, owner: &Owner) -> Result<Step> 
 
 pub(super) fn replace(engine: &Engine, call: &Call, owner: &Owner) -> Result<Step> {
     let (plain, body) = (find(engine, call, owner)?, checked(call)?);
-    let if_match = call.ask.if_match.as_deref();
+    let if_match = call.headers.if_match.as_deref();
     let outcome = minting(engine, call, |mint| {
         engine.replace_plain(&plain, &body, if_match, mint)
     });
@@ -88,7 +88,7 @@ pub(super) fn replace(engine: &Engine, call: &Call, owner: &Owner) -> Result<Ste
 pub(super) fn delete(engine: &Engine, call: &Call, owner: &Owner) -> Result<Step> {
     let plain = find(engine, call, owner)?;
     Ok(Step::Reply(deleted(
-        engine.delete_plain(&plain, call.ask.if_match.as_deref()),
+        engine.delete_plain(&plain, call.headers.if_match.as_deref()),
     )))
 }
 
@@ -120,11 +120,13 @@ fn checked(call: &Call) -> Result<Object> {
 /// Does what needs the caller's mint. Callers that have none see no permissions.
 fn minting<T>(engine: &Engine, call: &Call, work: impl FnOnce(Mint<'_>) -> T) -> T {
     let seconds = call
-        .ask
+        .headers
         .token_seconds
         .unwrap_or(limits::TOKEN_SECONDS_DEFAULT);
     match &call.caller {
-        Caller::Owner(minter) => work(Mint(&|grant| minter.mint(grant, engine, seconds))),
-        Caller::Reader | Caller::Bearer(..) | Caller::Identity => work(Mint(&|_| String::new())),
+        Caller::FullKey(issuer) => work(Mint(&|grant| issuer.issue(grant, engine, seconds))),
+        Caller::ReadOnlyKey | Caller::ResourceToken(..) | Caller::DirectoryIdentity => {
+            work(Mint(&|_| String::new()))
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Step;
 use crate::call::Call;
-use crate::feed::{Rows, envelope};
+use crate::feed::{FeedKind, envelope};
 use crate::headers::IndexMetrics;
 use crate::reply::{Reply, base64, percent_encode};
 use crate::route::Target;
@@ -15,7 +15,7 @@ pub(super) fn query_databases(engine: &Engine, call: &Call) -> Result<Step> {
     Ok(Step::Reply(page(
         call,
         None,
-        Rows::Databases,
+        FeedKind::Databases,
         engine.query_feed(Feed::Databases, &request(call)?),
     )))
 }
@@ -24,7 +24,7 @@ pub(super) fn query_offers(engine: &Engine, call: &Call) -> Result<Step> {
     Ok(Step::Reply(page(
         call,
         None,
-        Rows::Offers,
+        FeedKind::Offers,
         engine.query_feed(Feed::Offers, &request(call)?),
     )))
 }
@@ -38,7 +38,7 @@ pub(super) fn query_containers(
     Ok(Step::Reply(page(
         call,
         Some(database.rid()),
-        Rows::Containers,
+        FeedKind::Containers,
         outcome,
     )))
 }
@@ -51,7 +51,7 @@ pub(super) fn query_scripts(engine: &Engine, call: &Call, container: &Container)
     Ok(Step::Reply(page(
         call,
         Some(container.rid()),
-        Rows::Scripts(kind),
+        FeedKind::Scripts(kind),
         outcome,
     )))
 }
@@ -61,16 +61,16 @@ pub(super) fn query_conflicts(engine: &Engine, call: &Call, container: &Containe
     Ok(Step::Reply(page(
         call,
         Some(container.rid()),
-        Rows::Conflicts,
+        FeedKind::Conflicts,
         outcome,
     )))
 }
 
 pub(super) fn query_items(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
     let scope = call.scope(container)?;
-    let outcome = engine.query(container, &scope, &request(call)?, call.ask.reading());
-    let mut reply = page(call, Some(container.rid()), Rows::Items, outcome);
-    if call.ask.single_range {
+    let outcome = engine.query(container, &scope, &request(call)?, call.headers.reading());
+    let mut reply = page(call, Some(container.rid()), FeedKind::Items, outcome);
+    if call.headers.single_range {
         reply.set("x-ms-cosmos-query-requiresdistribution", "False");
     }
     Ok(Step::Reply(reply))
@@ -83,7 +83,7 @@ pub(super) fn plan(engine: &Engine, call: &Call, container: &Container) -> Resul
         container,
         &query.text,
         &query.parameters,
-        &call.ask.query_features,
+        &call.headers.query_features,
         key,
     );
     Ok(Step::Reply(Reply::of(outcome, |plan| {
@@ -99,10 +99,10 @@ pub(super) fn request(call: &Call) -> Result<QueryRequest> {
         ));
     }
     Ok(QueryRequest {
-        cross_partition: call.ask.cross_partition,
-        metrics: call.ask.query_metrics || call.ask.index_metrics.is_some(),
-        explain: call.ask.explain,
-        advice: call.ask.query_advice,
+        cross_partition: call.headers.cross_partition,
+        metrics: call.headers.query_metrics || call.headers.index_metrics.is_some(),
+        explain: call.headers.explain,
+        advice: call.headers.query_advice,
         resume_filter: query.resume_filter,
         ..QueryRequest::of(query.text, query.parameters, call.page())
     })
@@ -123,7 +123,7 @@ fn execution_info(reverse: bool) -> String {
 pub(super) fn page(
     call: &Call,
     owner: Option<Rid>,
-    rows: Rows,
+    rows: FeedKind,
     outcome: Outcome<QueryPage>,
 ) -> Reply {
     Reply::of(
@@ -139,13 +139,13 @@ pub(super) fn page(
             let body = envelope(owner, rows, &page.rows);
             let mut reply =
                 Reply::json(200, body).with_rows(page.rows.len(), page.continuation.as_deref());
-            if let Some(metrics) = metrics.filter(|_| call.ask.query_metrics) {
+            if let Some(metrics) = metrics.filter(|_| call.headers.query_metrics) {
                 reply.set(
                     "x-ms-documentdb-query-metrics",
                     metrics.trim_end_matches(';'),
                 );
             }
-            if let (Some(encoding), Some(metrics)) = (call.ask.index_metrics, index_metrics) {
+            if let (Some(encoding), Some(metrics)) = (call.headers.index_metrics, index_metrics) {
                 let text = match encoding {
                     IndexMetrics::Base64 => base64(&metrics),
                     IndexMetrics::PercentEncoded => percent_encode(&metrics),
@@ -161,7 +161,7 @@ pub(super) fn page(
                     &percent_encode(&advice_text(&advice)),
                 );
             }
-            if rows == Rows::Items {
+            if rows == FeedKind::Items {
                 reply.set(
                     "x-ms-cosmos-query-execution-info",
                     &execution_info(descends),

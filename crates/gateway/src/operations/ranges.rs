@@ -5,8 +5,8 @@
 
 use super::Step;
 use crate::call::Call;
-use crate::feed::{Rows, envelope};
-use crate::headers::{Ask, MaxItems};
+use crate::feed::{FeedKind, envelope};
+use crate::headers::{MaxItems, RequestHeaders};
 use crate::reply::Reply;
 use bytes::Bytes;
 use orrery_engine::request::{Charge, RangeInfo};
@@ -21,15 +21,15 @@ pub(super) fn read(engine: &Engine, call: &Call, container: &Container) -> Resul
     } else {
         format!("\"{etag}\"")
     };
-    let mut reply = if is_current(call.ask.if_none_match.as_deref(), &quoted) {
+    let mut reply = if is_current(call.headers.if_none_match.as_deref(), &quoted) {
         Reply::empty(304).with_rows(0, None)
     } else {
-        let (page, continuation) = page(&ranges, &call.ask)?;
+        let (page, continuation) = page(&ranges, &call.headers)?;
         let rows: Vec<Bytes> = page
             .iter()
             .map(|range| row(container.rid(), range, ranges.len(), &quoted))
             .collect();
-        let body = envelope(Some(container.rid()), Rows::Ranges, &rows);
+        let body = envelope(Some(container.rid()), FeedKind::Ranges, &rows);
         Reply::json(200, body).with_rows(rows.len(), continuation.as_deref())
     };
     reply.charge = Charge(100);
@@ -38,8 +38,11 @@ pub(super) fn read(engine: &Engine, call: &Call, container: &Container) -> Resul
 
 /// The ranges of a page and where the next begins: after the border of the last one, which stays a border when it is
 /// split.
-fn page<'a>(ranges: &'a [RangeInfo], ask: &Ask) -> Result<(&'a [RangeInfo], Option<String>)> {
-    let rest = match &ask.continuation {
+fn page<'a>(
+    ranges: &'a [RangeInfo],
+    headers: &RequestHeaders,
+) -> Result<(&'a [RangeInfo], Option<String>)> {
+    let rest = match &headers.continuation {
         None => ranges,
         Some(border) => {
             let border = Epk::from_hex(border)
@@ -47,8 +50,8 @@ fn page<'a>(ranges: &'a [RangeInfo], ask: &Ask) -> Result<(&'a [RangeInfo], Opti
             &ranges[ranges.partition_point(|range| range.range.min < border)..]
         }
     };
-    let most = match ask.max_items {
-        MaxItems::AtMost(most) if ask.change_feed.is_none() => most.min(rest.len()),
+    let most = match headers.max_items {
+        MaxItems::AtMost(most) if headers.change_feed.is_none() => most.min(rest.len()),
         _ => rest.len(),
     };
     let continuation = (most < rest.len()).then(|| rest[most].range.min.to_string());

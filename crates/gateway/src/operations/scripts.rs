@@ -13,7 +13,8 @@ use orrery_model::{Error, Result};
 const LOG_BYTES: usize = 4096;
 
 pub(super) fn create(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
-    let outcome = engine.create_script(container, kind(call)?, &call.object()?, call.ask.upsert);
+    let outcome =
+        engine.create_script(container, kind(call)?, &call.object()?, call.headers.upsert);
     Ok(Step::Reply(with_script_quota(
         resource(outcome),
         engine,
@@ -31,7 +32,7 @@ pub(super) fn read(engine: &Engine, call: &Call, container: &Container) -> Resul
 }
 
 pub(super) fn replace(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
-    let (id, if_match) = (call.child_id(engine)?, call.ask.if_match.as_deref());
+    let (id, if_match) = (call.child_id(engine)?, call.headers.if_match.as_deref());
     let outcome = engine.replace_script(container, kind(call)?, id, &call.object()?, if_match);
     Ok(Step::Reply(with_script_quota(
         resource(outcome),
@@ -41,7 +42,7 @@ pub(super) fn replace(engine: &Engine, call: &Call, container: &Container) -> Re
 }
 
 pub(super) fn delete(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
-    let (id, if_match) = (call.child_id(engine)?, call.ask.if_match.as_deref());
+    let (id, if_match) = (call.child_id(engine)?, call.headers.if_match.as_deref());
     let outcome = engine.delete_script(container, kind(call)?, id, if_match);
     Ok(Step::Reply(with_script_quota(
         deleted(outcome),
@@ -54,8 +55,8 @@ pub(super) fn execute(engine: &Engine, call: &Call, container: &Container) -> Re
     let key = call.required_key(container)?;
     let id = call.child_id(engine)?;
     let options = ExecuteOptions {
-        logging: call.ask.script_logging,
-        manner: call.ask.manner,
+        logging: call.headers.script_logging,
+        manner: call.headers.manner,
     };
     Ok(
         match engine.execute(container, id, &key, &call.body, options) {
@@ -70,7 +71,7 @@ pub(crate) fn finish(call: &Call, outcome: Outcome<ProcedureReply>) -> Reply {
     Reply::of(outcome, |reply| {
         let log = reply
             .log
-            .filter(|_| call.ask.script_logging)
+            .filter(|_| call.headers.script_logging)
             .map(|log| percent_encode(cut(&log, LOG_BYTES)));
         Reply::json(200, reply.body).with(
             "x-ms-documentdb-script-log-results",

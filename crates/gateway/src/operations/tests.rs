@@ -4,85 +4,95 @@ use super::*;
 use crate::headers::FeedMode;
 use orrery_engine::request::ScriptKind;
 
-fn name(target: Target, method: &str, ask: Ask) -> std::result::Result<&'static str, u16> {
-    choose(target, method, &ask)
+fn name(
+    target: Target,
+    method: &str,
+    headers: RequestHeaders,
+) -> std::result::Result<&'static str, u16> {
+    choose(target, method, &headers)
         .map(|operation| operation.name)
         .map_err(|error| error.status())
 }
 
 #[test]
 fn headers_tell_posts_to_the_items_apart_in_the_order_of_the_service() {
-    let post = |ask| name(Target::Items, "POST", ask);
-    assert_eq!(post(Ask::default()), Ok("create_item"));
+    let post = |headers| name(Target::Items, "POST", headers);
+    assert_eq!(post(RequestHeaders::default()), Ok("create_item"));
     assert_eq!(
-        post(Ask {
+        post(RequestHeaders {
             upsert: true,
-            ..Ask::default()
+            ..RequestHeaders::default()
         }),
         Ok("upsert_item")
     );
     assert_eq!(
-        post(Ask {
+        post(RequestHeaders {
             query: true,
             upsert: true,
-            ..Ask::default()
+            ..RequestHeaders::default()
         }),
         Ok("query_items")
     );
     assert_eq!(
-        post(Ask {
+        post(RequestHeaders {
             content: Content::Query,
-            ..Ask::default()
+            ..RequestHeaders::default()
         }),
         Ok("query_items")
     );
     assert_eq!(
-        post(Ask {
+        post(RequestHeaders {
             content: Content::Sql,
-            ..Ask::default()
+            ..RequestHeaders::default()
         }),
         Ok("query_items")
     );
     assert_eq!(
-        post(Ask {
+        post(RequestHeaders {
             batch: true,
             query: true,
-            ..Ask::default()
+            ..RequestHeaders::default()
         }),
         Ok("execute_batch")
     );
-    let everything = Ask {
+    let everything = RequestHeaders {
         plan: true,
         batch: true,
         query: true,
         content: Content::Query,
-        ..Ask::default()
+        ..RequestHeaders::default()
     };
     assert_eq!(post(everything), Ok("query_plan"));
 }
 
 #[test]
 fn a_read_feed_with_a_im_is_a_change_feed_and_head_is_a_get() {
-    assert_eq!(name(Target::Items, "GET", Ask::default()), Ok("read_items"));
+    assert_eq!(
+        name(Target::Items, "GET", RequestHeaders::default()),
+        Ok("read_items")
+    );
     assert_eq!(
         name(
             Target::Items,
             "GET",
-            Ask {
+            RequestHeaders {
                 change_feed: Some(FeedMode::LatestVersion),
-                ..Ask::default()
+                ..RequestHeaders::default()
             }
         ),
         Ok("query_change_feed")
     );
-    assert_eq!(name(Target::Item, "HEAD", Ask::default()), Ok("read_item"));
+    assert_eq!(
+        name(Target::Item, "HEAD", RequestHeaders::default()),
+        Ok("read_item")
+    );
     assert_eq!(
         name(
             Target::Items,
             "POST",
-            Ask {
+            RequestHeaders {
                 change_feed: Some(FeedMode::LatestVersion),
-                ..Ask::default()
+                ..RequestHeaders::default()
             }
         ),
         Err(400)
@@ -95,7 +105,7 @@ fn a_post_to_a_procedure_runs_it_and_to_a_trigger_does_not_exist() {
         name(
             Target::Script(ScriptKind::Procedure),
             "POST",
-            Ask::default()
+            RequestHeaders::default()
         ),
         Ok("execute_stored_procedure")
     );
@@ -103,7 +113,7 @@ fn a_post_to_a_procedure_runs_it_and_to_a_trigger_does_not_exist() {
         name(
             Target::Scripts(ScriptKind::Procedure),
             "POST",
-            Ask::default()
+            RequestHeaders::default()
         ),
         Ok("create_script")
     );
@@ -111,14 +121,20 @@ fn a_post_to_a_procedure_runs_it_and_to_a_trigger_does_not_exist() {
 
 #[test]
 fn unknown_methods_are_405_and_what_is_not_offered_400() {
-    assert_eq!(name(Target::Database, "PUT", Ask::default()), Err(405));
-    assert_eq!(name(Target::Account, "POST", Ask::default()), Err(405));
     assert_eq!(
-        name(Target::Item, "PATCH", Ask::default()),
+        name(Target::Database, "PUT", RequestHeaders::default()),
+        Err(405)
+    );
+    assert_eq!(
+        name(Target::Account, "POST", RequestHeaders::default()),
+        Err(405)
+    );
+    assert_eq!(
+        name(Target::Item, "PATCH", RequestHeaders::default()),
         Ok("patch_item")
     );
     let refused = Target::Refused("Being in two places");
-    let error = choose(refused, "GET", &Ask::default())
+    let error = choose(refused, "GET", &RequestHeaders::default())
         .map(|o| o.name)
         .expect_err("refused");
     assert_eq!(error.status(), 400);
@@ -131,11 +147,11 @@ fn unknown_methods_are_405_and_what_is_not_offered_400() {
 
 #[test]
 fn triggers_surround_writes_of_items_only() {
-    let ask = || Ask {
+    let headers = || RequestHeaders {
         pre_trigger: Some("check".into()),
-        ..Ask::default()
+        ..RequestHeaders::default()
     };
-    assert_eq!(name(Target::Items, "POST", ask()), Ok("create_item"));
-    assert_eq!(name(Target::Item, "GET", ask()), Ok("read_item"));
-    assert_eq!(name(Target::Databases, "POST", ask()), Err(400));
+    assert_eq!(name(Target::Items, "POST", headers()), Ok("create_item"));
+    assert_eq!(name(Target::Item, "GET", headers()), Ok("read_item"));
+    assert_eq!(name(Target::Databases, "POST", headers()), Err(400));
 }
