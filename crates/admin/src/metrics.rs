@@ -8,7 +8,7 @@ use crate::problem::Problem;
 use crate::process;
 use orrery_engine::PartitionInventory;
 use orrery_gateway::RequestCounts;
-use orrery_model::meter::Counted;
+use orrery_model::metrics::HistogramSnapshot;
 use std::fmt::Write;
 
 const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -106,17 +106,17 @@ fn engine(text: &mut Text, call: &Call) {
         (
             "orrery_query_partitions_contacted",
             "Physical partitions that a page of a query asked.",
-            Some(meters.query_partitions.read()),
+            Some(meters.query_partitions.snapshot()),
         ),
         (
             "orrery_query_index_lookup_seconds",
             "Planning the search of a page of a query, and looking into the indexes for it.",
-            Some(meters.index_lookup_seconds.read()),
+            Some(meters.index_lookup_seconds.snapshot()),
         ),
         (
             "orrery_script_seconds",
             "Runs of stored procedures and triggers.",
-            Some(meters.script_seconds.read()),
+            Some(meters.script_seconds.snapshot()),
         ),
         (
             "orrery_wal_fsync_seconds",
@@ -259,9 +259,9 @@ impl Text {
         }
     }
 
-    fn histogram(&mut self, name: &str, labels: &[(&str, &str)], counted: &Counted) {
+    fn histogram(&mut self, name: &str, labels: &[(&str, &str)], counted: &HistogramSnapshot) {
         let bounds = counted
-            .below
+            .buckets
             .iter()
             .map(|(bound, count)| (bound.to_string(), *count));
         for (bound, count) in bounds.chain([("+Inf".to_owned(), counted.count)]) {
@@ -304,8 +304,8 @@ mod tests {
         text.histogram(
             "h",
             &[("op", "o")],
-            &Counted {
-                below: vec![(0.5, 1), (2.0, 3)],
+            &HistogramSnapshot {
+                buckets: vec![(0.5, 1), (2.0, 3)],
                 count: 4,
                 sum: 12.25,
             },

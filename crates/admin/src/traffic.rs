@@ -90,7 +90,8 @@ pub(crate) fn heat_map(call: &Call) -> Result<Answer, Problem> {
     );
     let metric = call.text("metric").unwrap_or("ru");
     let columns = call.engine().heat_map(&container, from, to);
-    let starts = EpkRange::even(container.partition_key().hashing(), HEAT_BUCKETS).into_iter();
+    let starts =
+        EpkRange::divide_evenly(container.partition_key().hashing(), HEAT_BUCKETS).into_iter();
     Answer::json(
         200,
         object! {

@@ -531,7 +531,7 @@ fn undone(steps: Vec<Step>) -> Vec<Step> {
     if steps.is_empty() {
         return vec![Step::Refused { bytes: 0, terms: 0 }];
     }
-    steps.into_iter().map(Step::undone).collect()
+    steps.into_iter().map(Step::into_refused).collect()
 }
 
 /// What all operations did.

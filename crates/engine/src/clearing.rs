@@ -112,7 +112,7 @@ impl Engine {
                 if work.steps.is_empty() {
                     work.steps.push(Step::Refused { bytes: 0, terms: 0 });
                 }
-                work.steps = work.steps.into_iter().map(Step::undone).collect();
+                work.steps = work.steps.into_iter().map(Step::into_refused).collect();
                 self.outcome(Err(error), work, None)
             }
         }

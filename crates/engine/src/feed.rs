@@ -77,7 +77,7 @@ impl Engine {
             },
         };
         if two_replicas {
-            Step::ask_second_replica(&mut work.steps, 0);
+            Step::add_second_replica_reads(&mut work.steps, 0);
         }
         bill.settle(self, container, self.profile.price(&work), status(&result));
         self.outcome(result.map(|q| q.page), work, position)

@@ -6,7 +6,7 @@ use crate::partition::{Counters, Partition, again, storage_failure};
 use crate::request::{PageRequest, PartitionThroughput, QueryRequest};
 use crate::transaction::complete_row;
 use crate::{Engine, Feed};
-use orrery_model::meter::Counted;
+use orrery_model::metrics::HistogramSnapshot;
 use orrery_model::partition_key::EpkRange;
 use orrery_model::{Error, Result};
 use orrery_storage::{Direction, Snapshot};
@@ -92,7 +92,7 @@ impl Engine {
     }
 
     /// How long syncs of the store's log took, in seconds, if it has one.
-    pub fn sync_seconds(&self) -> Option<Counted> {
+    pub fn sync_seconds(&self) -> Option<HistogramSnapshot> {
         self.store.sync_seconds()
     }
 

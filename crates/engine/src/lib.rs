@@ -520,9 +520,9 @@ impl Engine {
             )
         });
         let counted = orrery_model::work::QueryWork {
-            loaded: listed as u64,
-            out: work.rows_out,
-            out_bytes: work.bytes_out,
+            loaded_items: listed as u64,
+            returned_rows: work.rows_out,
+            returned_bytes: work.bytes_out,
             ..orrery_model::work::QueryWork::default()
         };
         let page = page.map(|page| QueryPage {

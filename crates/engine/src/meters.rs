@@ -1,6 +1,6 @@
 //! What the engine counts for the operator, beside what requests are charged for.
 
-use orrery_model::meter::{Counter, Histogram, SECONDS};
+use orrery_model::metrics::{Counter, Histogram, LATENCY_BOUNDS_SECONDS};
 use orrery_model::work::Step;
 
 /// Counts since the engine was opened.
@@ -22,10 +22,10 @@ impl Meters {
     pub(crate) fn new() -> Self {
         Meters {
             query_partitions: Histogram::new(&[1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0]),
-            index_lookup_seconds: Histogram::new(SECONDS),
+            index_lookup_seconds: Histogram::new(LATENCY_BOUNDS_SECONDS),
             change_feed_items: Counter::default(),
             expired_items: Counter::default(),
-            script_seconds: Histogram::new(SECONDS),
+            script_seconds: Histogram::new(LATENCY_BOUNDS_SECONDS),
         }
     }
 

@@ -28,8 +28,11 @@ impl CheckedPatch {
         json: &Json,
         predicate: Option<&str>,
     ) -> Result<CheckedPatch> {
-        let patch = Patch::read(json)?;
-        if let Some(fixed) = patch.roots().find(|name| *name == "id" || is_system(name)) {
+        let patch = Patch::from_json(json)?;
+        if let Some(fixed) = patch
+            .top_level_names()
+            .find(|name| *name == "id" || is_system(name))
+        {
             return Err(Error::bad(format!(
                 "Invalid patch request: Cannot patch system property '{fixed}'."
             )));
@@ -74,8 +77,11 @@ impl Transaction<'_> {
         })?;
         let key = self.container().partition_key().extract(&item)?;
         let stored = self.replace(base, old, &key, &item, options)?;
-        if let Some(Step::Replace { patched, .. }) = self.work.last_mut() {
-            *patched = patch.patch.len() as u32;
+        if let Some(Step::Replace {
+            patch_operations, ..
+        }) = self.work.last_mut()
+        {
+            *patch_operations = patch.patch.len() as u32;
         }
         Ok(stored)
     }

@@ -188,7 +188,7 @@ fn conclude<T>(
         CommitOutcome::Fenced | CommitOutcome::Unknown => match partition.took_place(lsn, token) {
             Ok(true) => return outcome,
             Ok(false) => Error::new(Kind::RetryWith, "The write did not take place. Retry it.")
-                .caused_by(error),
+                .with_cause(error),
             Err(cause) => cause,
         },
         _ => {

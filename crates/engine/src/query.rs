@@ -258,7 +258,7 @@ fn not_servable(container: &Container, scope: &Scope, request: &QueryRequest) ->
             "The provided cross partition query can not be directly served by the gateway: its rows must be merged over \
              several physical partitions, which is left to the client. The plan for it is attached.",
         )
-        .with_detail(plan),
+        .with_additional_info(plan),
     }
 }
 
@@ -591,7 +591,7 @@ pub fn scope_reach(container: &Container, scope: &Scope) -> Result<Reach> {
                 partition
                     .range
                     .intersection(w)
-                    .unwrap_or_else(EpkRange::nothing)
+                    .unwrap_or_else(EpkRange::empty)
             };
             let within = within
                 .as_ref()
@@ -605,7 +605,7 @@ pub fn scope_reach(container: &Container, scope: &Scope) -> Result<Reach> {
                 return scope_reach(container, &Scope::Everything);
             }
             if key.components().len() < definition.paths().len() && !key.is_empty() {
-                return Ok(Reach::of(stretch(&definition.range_of(key))));
+                return Ok(Reach::of(stretch(&definition.epk_range(key))));
             }
             definition.check(key)?;
             let epk = definition.epk(key);
@@ -693,10 +693,10 @@ fn charge(query: &Query, asked: &[Asked], work: &Work, nothing_to_ask: bool, bil
         each.iter_mut().for_each(|work| work.aggregates = 1);
     }
     let first = &mut each[0];
-    first.out = work.rows_out;
-    first.out_bytes = work.bytes_out;
-    first.projected = work.projected;
-    first.tuples = work.tuples;
+    first.returned_rows = work.rows_out;
+    first.returned_bytes = work.bytes_out;
+    first.projected_rows = work.projected;
+    first.array_elements = work.tuples;
     first.udf_calls = work.udf_calls;
     for (at, work) in each.into_iter().enumerate() {
         match asked.get(at) {

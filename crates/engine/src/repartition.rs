@@ -422,7 +422,9 @@ fn plan(
         RangeChange::Split { range, at } => {
             let partition = container.partition_by_id(*range)?;
             let border = match at {
-                SplitAt::Middle => partition.range.middle(container.partition_key().hashing()),
+                SplitAt::Middle => partition
+                    .range
+                    .midpoint(container.partition_key().hashing()),
                 SplitAt::Median => median(&partition)?,
                 SplitAt::Border(epk) => Some(epk.clone()),
             };

@@ -11,7 +11,7 @@ use crate::catalog::properties::{Property, is_servers, kept, servers};
 use crate::keys::Number;
 use bytes::Bytes;
 use orrery_model::partition_key::Epk;
-use orrery_model::rid::Child;
+use orrery_model::rid::ChildKind;
 use orrery_model::{Error, Object, Result, Rid};
 
 /// What an item may say that means something to the server. Every other property is the client's own.
@@ -151,7 +151,7 @@ impl Row {
     }
 
     fn text_with(&self, container: Rid, number: Number, lsn: Option<u64>) -> Bytes {
-        let rid = Rid::child(container, Child::Item, number);
+        let rid = Rid::child(container, ChildKind::Item, number);
         let database = container.database_part();
         let mut out = Vec::with_capacity(self.body.len() + 256);
         out.extend_from_slice(self.body.strip_suffix(b"}").unwrap_or(&self.body));

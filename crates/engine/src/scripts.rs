@@ -20,7 +20,7 @@ use crate::transaction::{Base, ItemOptions, Stored, Transaction, etag_matches, i
 use bytes::Bytes;
 use orrery_model::json::parse;
 use orrery_model::partition_key::{Epk, PartitionKey};
-use orrery_model::rid::Child;
+use orrery_model::rid::ChildKind;
 use orrery_model::work::{QueryWork, Step, Work};
 use orrery_model::{Error, Json, Kind, Object, Result, Rid};
 use orrery_script::{
@@ -584,7 +584,7 @@ impl ScriptHost<'_, '_> {
             DocumentLink::Id(id) => Id::Name(id),
             DocumentLink::Rid(text) => {
                 let own = |rid: &Rid| rid.container_part() == self.container.rid();
-                let is_item = |rid: &Rid| matches!(rid.child_number(), Some((Child::Item, _)));
+                let is_item = |rid: &Rid| matches!(rid.child_number(), Some((ChildKind::Item, _)));
                 let rid = Rid::parse(text)
                     .filter(is_item)
                     .filter(own)
@@ -625,12 +625,12 @@ impl ScriptHost<'_, '_> {
         let bytes: u64 = answer.rows.iter().map(|row| row.len() as u64).sum();
         self.transaction.work.push(Step::Query(QueryWork {
             seeks: 1,
-            loaded: work.rows_out,
+            loaded_items: work.rows_out,
             loaded_bytes: bytes,
-            out: work.rows_out,
-            out_bytes: work.bytes_out,
-            projected: work.projected,
-            tuples: work.tuples,
+            returned_rows: work.rows_out,
+            returned_bytes: work.bytes_out,
+            projected_rows: work.projected,
+            array_elements: work.tuples,
             aggregates: u64::from(work.has_aggregate),
             udf_calls: work.udf_calls,
             ..QueryWork::default()

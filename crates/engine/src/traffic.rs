@@ -121,5 +121,5 @@ impl Traffic {
 
 /// The part of the hash space in which a key lies.
 fn bucket_of(epk: &Epk, hashing: Hashing) -> u8 {
-    (epk.place(hashing) >> 24) as u8
+    (epk.hash_position(hashing) >> 24) as u8
 }

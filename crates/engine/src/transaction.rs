@@ -20,7 +20,7 @@ use crate::visible::{Visible, is_cleared};
 use bytes::Bytes;
 use orrery_model::json::parse;
 use orrery_model::partition_key::{Epk, PartitionKey, murmur3_128};
-use orrery_model::rid::Child;
+use orrery_model::rid::ChildKind;
 use orrery_model::work::Step;
 use orrery_model::world::World;
 use orrery_model::{Error, Json, Kind, Object, Result, limits};
@@ -240,7 +240,9 @@ impl<'a> Transaction<'a> {
             Id::Rid(rid) => rid,
         };
         let number = match rid.child_number() {
-            Some((Child::Item, number)) if rid.container_part() == self.container.rid() => number,
+            Some((ChildKind::Item, number)) if rid.container_part() == self.container.rid() => {
+                number
+            }
             _ => return Ok(None),
         };
         let row = match self.by_number.get(&number) {
@@ -360,7 +362,7 @@ impl<'a> Transaction<'a> {
                 old_bytes,
                 new_bytes: bytes,
                 changed_terms,
-                patched: 0,
+                patch_operations: 0,
             },
             Err(_) => Step::Refused { bytes, terms },
         });

@@ -34,12 +34,12 @@ fn bytes(kb: f64) -> usize {
     (kb * 1024.0) as usize
 }
 
-fn replace(kb: f64, changed: f64, patched: u32) -> Step {
+fn replace(kb: f64, changed: f64, patch_operations: u32) -> Step {
     Step::Replace {
         old_bytes: bytes(kb),
         new_bytes: bytes(kb),
         changed_terms: 2 * changed as u32,
-        patched,
+        patch_operations,
     }
 }
 
@@ -56,10 +56,10 @@ fn inner(text: &str) -> Step {
         ("replace", [kb, changed]) => replace(*kb, *changed, 0),
         ("query", [seeks, items, kb]) => Step::Query(QueryWork {
             seeks: *seeks as u64,
-            loaded: *items as u64,
+            loaded_items: *items as u64,
             loaded_bytes: bytes(*kb) as u64,
-            out: *items as u64,
-            out_bytes: bytes(*kb) as u64,
+            returned_rows: *items as u64,
+            returned_bytes: bytes(*kb) as u64,
             ..QueryWork::default()
         }),
         other => panic!("{other:?}"),
@@ -126,13 +126,13 @@ fn point(line: &'static str) -> Point {
         "query" => Some(Step::Query(QueryWork {
             seeks: seeks as u64,
             scan_terms: scan_terms as u64,
-            walk: walk as u64,
-            loaded: loaded as u64,
+            walked_entries: walk as u64,
+            loaded_items: loaded as u64,
             loaded_bytes: bytes(loaded_kb) as u64,
-            out: out as u64,
-            out_bytes: bytes(out_kb) as u64,
-            projected: projected as u64,
-            tuples: tuples as u64,
+            returned_rows: out as u64,
+            returned_bytes: bytes(out_kb) as u64,
+            projected_rows: projected as u64,
+            array_elements: tuples as u64,
             ..QueryWork::default()
         })),
         other => panic!("{other}: {line}"),

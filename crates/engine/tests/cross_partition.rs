@@ -71,7 +71,7 @@ fn a_query_that_needs_merging_is_refused_with_the_plan_for_it() {
             (400, 1004),
             "{text}: {refused}"
         );
-        let plan = json(refused.detail().expect("a plan"));
+        let plan = json(refused.additional_info().expect("a plan"));
         assert!(
             plan.get("queryInfo")
                 .and_then(|info| info.get("rewrittenQuery"))
@@ -96,7 +96,7 @@ fn a_ranking_of_texts_is_refused_with_its_plan_and_its_statistics_are_had_for_on
         (400, 1004),
         "{refused}"
     );
-    let plan = json(refused.detail().expect("a plan"));
+    let plan = json(refused.additional_info().expect("a plan"));
     assert!(plan.get("hybridSearchQueryInfo").is_some(), "{plan}");
     let range = engine.partition_key_ranges(&container).expect("ranges").0[0].id;
     assert_eq!(

@@ -299,7 +299,8 @@ fn scope(bench: &Bench, container: &Container, part: &Part) -> (Scope, IsWithin)
             )
         }
         Part::Slice(at) => {
-            let slice = EpkRange::even(container.partition_key().hashing(), 16).swap_remove(*at);
+            let slice =
+                EpkRange::divide_evenly(container.partition_key().hashing(), 16).swap_remove(*at);
             let range = ranges
                 .iter()
                 .find(|r| r.range.contains(&slice.min))

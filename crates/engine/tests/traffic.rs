@@ -57,7 +57,7 @@ fn every_request_for_one_key_is_in_the_part_of_the_hash_space_where_the_key_lies
             panic!("{columns:?}")
         };
         let epk = container.partition_key().epk(&key("[\"a\"]"));
-        let ranges = orrery_model::partition_key::EpkRange::even(
+        let ranges = orrery_model::partition_key::EpkRange::divide_evenly(
             container.partition_key().hashing(),
             HEAT_BUCKETS,
         );

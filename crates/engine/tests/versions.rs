@@ -300,7 +300,7 @@ fn a_scope_sees_its_own_changes_only() {
         found += own.len();
         let epk = container
             .partition_key()
-            .range_of(&key(&format!("[\"{pk}\"]")));
+            .epk_range(&key(&format!("[\"{pk}\"]")));
         assert_eq!(
             changes(engine, &container, &Scope::Epk(epk), start, 3).len(),
             own.len()

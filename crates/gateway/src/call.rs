@@ -110,7 +110,7 @@ impl Call {
         {
             return Ok(Scope::Range {
                 id,
-                within: Some(container.partition_key().range_of(key)),
+                within: Some(container.partition_key().epk_range(key)),
             });
         }
         let scope = self.scope(container)?;
@@ -251,8 +251,8 @@ fn key_scope(container: &Container, key: &PartitionKey, within: Option<EpkRange>
     let Some(within) = within else {
         return Ok(Scope::Key(key.clone()));
     };
-    let of_key = container.partition_key().range_of(key);
-    if within.covers(&of_key)
+    let of_key = container.partition_key().epk_range(key);
+    if within.contains_range(&of_key)
         || within.contains(&container.partition_key().epk(key)) && is_whole(container, key)
     {
         return Ok(Scope::Key(key.clone()));
@@ -265,7 +265,7 @@ fn key_scope(container: &Container, key: &PartitionKey, within: Option<EpkRange>
 
 /// Whether a partition of this id is there and holds nothing of the key.
 fn lies_elsewhere(container: &Container, key: &PartitionKey, id: u32) -> bool {
-    let of_key = container.partition_key().range_of(key);
+    let of_key = container.partition_key().epk_range(key);
     !key.is_empty()
         && container
             .range_of(id)

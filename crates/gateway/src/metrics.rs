@@ -4,7 +4,7 @@
 //! key becomes a label. A request costs one look into a small map and some additions.
 
 use orrery_engine::request::Charge;
-use orrery_model::meter::{Counted, Gauge, Histogram, SECONDS};
+use orrery_model::metrics::{Gauge, Histogram, HistogramSnapshot, LATENCY_BOUNDS_SECONDS};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -50,9 +50,9 @@ pub struct RequestCounts {
     /// The kind.
     pub kind: RequestKind,
     /// How long requests took, in seconds.
-    pub seconds: Counted,
+    pub seconds: HistogramSnapshot,
     /// What they were charged, in request units.
-    pub charge: Counted,
+    pub charge: HistogramSnapshot,
     /// Status, sub-status (0 for none) and how often.
     pub outcomes: Vec<(u16, u32, u64)>,
 }
@@ -101,7 +101,10 @@ impl Metrics {
             return series.clone();
         }
         let mut all = self.series.write().unwrap_or_else(PoisonError::into_inner);
-        let (seconds, charge) = (Histogram::new(SECONDS), Histogram::new(REQUEST_UNITS));
+        let (seconds, charge) = (
+            Histogram::new(LATENCY_BOUNDS_SECONDS),
+            Histogram::new(REQUEST_UNITS),
+        );
         all.entry(kind)
             .or_insert_with(|| {
                 Arc::new(Series {
@@ -141,8 +144,8 @@ impl Series {
         outcomes.sort_unstable();
         RequestCounts {
             kind,
-            seconds: self.seconds.read(),
-            charge: self.charge.read(),
+            seconds: self.seconds.snapshot(),
+            charge: self.charge.snapshot(),
             outcomes,
         }
     }

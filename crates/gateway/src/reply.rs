@@ -309,7 +309,7 @@ fn error_body(error: &Error, activity: &str) -> Bytes {
     write_string(error.kind().code(), &mut body);
     body.extend_from_slice(b",\"message\":");
     write_string(&message, &mut body);
-    if let Some(detail) = error.detail() {
+    if let Some(detail) = error.additional_info() {
         body.extend_from_slice(b",\"additionalErrorInfo\":");
         write_string(detail, &mut body);
     }
@@ -343,8 +343,8 @@ mod tests {
 
     #[tokio::test]
     async fn an_error_is_json_with_the_words_and_the_activity() {
-        let error =
-            Error::new(Kind::CrossPartitionQueryNotServable, "no \"plan\"").with_detail("{}");
+        let error = Error::new(Kind::CrossPartitionQueryNotServable, "no \"plan\"")
+            .with_additional_info("{}");
         let response = Reply::failed(error).render(&ACTIVITY, false);
         assert_eq!(response.status(), 400);
         assert_eq!(header(&response, "x-ms-substatus"), Some("1004"));

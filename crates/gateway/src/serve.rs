@@ -15,7 +15,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
-use orrery_model::meter::Gauge;
+use orrery_model::metrics::Gauge;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;

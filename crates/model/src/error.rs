@@ -131,7 +131,7 @@ pub struct Error {
     kind: Kind,
     sub_status: Option<u32>,
     message: String,
-    detail: Option<String>,
+    additional_info: Option<String>,
     retry_after_ms: Option<u64>,
     cause: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
@@ -146,7 +146,7 @@ impl Error {
             kind,
             sub_status: None,
             message: message.into(),
-            detail: None,
+            additional_info: None,
             retry_after_ms: None,
             cause: None,
         }
@@ -258,13 +258,16 @@ impl Error {
     }
 
     /// The same error with `additionalErrorInfo` for the body.
-    pub fn with_detail(mut self, detail: impl Into<String>) -> Self {
-        self.detail = Some(detail.into());
+    pub fn with_additional_info(mut self, additional_info: impl Into<String>) -> Self {
+        self.additional_info = Some(additional_info.into());
         self
     }
 
     /// The same error with a cause for the log.
-    pub fn caused_by(mut self, cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+    pub fn with_cause(
+        mut self,
+        cause: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
         self.cause = Some(cause.into());
         self
     }
@@ -290,8 +293,8 @@ impl Error {
     }
 
     /// `additionalErrorInfo`, if there is any.
-    pub fn detail(&self) -> Option<&str> {
-        self.detail.as_deref()
+    pub fn additional_info(&self) -> Option<&str> {
+        self.additional_info.as_deref()
     }
 
     /// When a retry may succeed.

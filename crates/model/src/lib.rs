@@ -7,7 +7,7 @@
 pub mod error;
 pub mod json;
 pub mod limits;
-pub mod meter;
+pub mod metrics;
 pub mod partition_key;
 pub mod patch;
 pub mod rid;

@@ -33,7 +33,7 @@ pub const PARTITION_BYTES: u64 = 50 * GIGABYTE;
 /// Bytes of a gigabyte, for which some throughput has to be provisioned.
 pub const GIGABYTE: u64 = 1 << 30;
 /// RU/s of a container or database at most.
-pub const THROUGHPUT_MOST: u32 = 1_000_000;
+pub const THROUGHPUT_RU_MAX: u32 = 1_000_000;
 /// Milliseconds that one request may run.
 pub const REQUEST_TIME_MS: u64 = 5_000;
 /// Milliseconds that the condition of a patch may take: other writes of the partition wait for it.
@@ -51,7 +51,7 @@ pub const UDF_CALLS_PER_QUERY: usize = 10;
 /// Paths of one composite index.
 pub const COMPOSITE_PATHS: usize = 8;
 /// Paths of all composite indexes of a container.
-pub const COMPOSITE_PATHS_IN_ALL: usize = 100;
+pub const COMPOSITE_PATHS_TOTAL: usize = 100;
 /// Included and excluded paths of an indexing policy, each.
 pub const INDEXING_PATHS: usize = 1_500;
 /// Client encryption keys in a database.

@@ -143,7 +143,7 @@ impl Definition {
 
     /// The definition of a container that was created without one. Items without the key, which are all but those that
     /// name `_partitionKey` themselves, live under the empty key `[]` at the beginning of the hash space.
-    pub fn none() -> Self {
+    pub fn system_key() -> Self {
         let texts = vec!["/_partitionKey".to_owned()];
         let paths = vec![vec!["_partitionKey".into()]];
         Definition {
@@ -239,7 +239,7 @@ impl Definition {
     }
 
     /// The part of the hash space that `key` covers: one point for a whole key, a stretch for a prefix of one.
-    pub fn range_of(&self, key: &PartitionKey) -> EpkRange {
+    pub fn epk_range(&self, key: &PartitionKey) -> EpkRange {
         let epk = self.epk(key);
         // The least point begins every other, so it is covered by itself.
         let end = if epk == Epk::min() {
@@ -416,7 +416,7 @@ mod tests {
 
     #[test]
     fn without_a_key_of_its_own_a_container_has_its_items_at_the_beginning() {
-        let none = Definition::none();
+        let none = Definition::system_key();
         assert_eq!(
             none.to_json().to_text(),
             r#"{"paths":["/_partitionKey"],"kind":"Hash","systemKey":true}"#
@@ -425,7 +425,7 @@ mod tests {
         for empty in ["[]", "[{}]"] {
             none.check(&key(empty)).expect(empty);
             assert_eq!(none.epk(&key(empty)), Epk::min(), "{empty}");
-            let range = none.range_of(&key(empty));
+            let range = none.epk_range(&key(empty));
             assert_eq!(
                 (range.min.to_string(), range.max.to_string()),
                 (String::new(), "00".into())

@@ -62,7 +62,7 @@ impl Patch {
     ///
     /// # Errors
     /// 400 for anything else, for no operations or more than [`limits::PATCH_OPERATIONS`].
-    pub fn read(json: &Json) -> Result<Patch> {
+    pub fn from_json(json: &Json) -> Result<Patch> {
         let (operations, condition) = match json {
             Json::Array(operations) => (operations, None),
             Json::Object(body) => {
@@ -104,7 +104,7 @@ impl Patch {
     }
 
     /// The names of the object's own members that the patch takes from, changes or looks into.
-    pub fn roots(&self) -> impl Iterator<Item = &str> {
+    pub fn top_level_names(&self) -> impl Iterator<Item = &str> {
         self.operations.iter().flat_map(|operation| {
             let from = match &operation.change {
                 Change::Move { from } => Some(from.root()),

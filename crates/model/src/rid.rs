@@ -26,7 +26,7 @@ pub struct Rid {
 
 /// What a child of a container is; the value is the top nibble of its id's last byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Child {
+pub enum ChildKind {
     /// An item.
     Item = 0x0,
     /// A partition key range.
@@ -54,7 +54,7 @@ impl Rid {
     }
 
     /// The id of a container's child. Numbers stay below [`CHILD_NUMBERS`].
-    pub fn child(container: Rid, kind: Child, number: u64) -> Self {
+    pub fn child(container: Rid, kind: ChildKind, number: u64) -> Self {
         debug_assert!(number < CHILD_NUMBERS);
         let tagged = (number & (CHILD_NUMBERS - 1)) | (kind as u64) << 60;
         Self::of(&[&container.bytes[..8], &tagged.to_le_bytes()])
@@ -159,17 +159,17 @@ impl Rid {
     }
 
     /// The number of a container's child, and what it is; `None` for other ids.
-    pub fn child_number(&self) -> Option<(Child, u64)> {
+    pub fn child_number(&self) -> Option<(ChildKind, u64)> {
         if self.length != 16 || self.bytes[4] & 0x80 == 0 {
             return None;
         }
         let tagged = u64::from_le_bytes(self.bytes[8..16].try_into().expect("eight bytes"));
         let kind = [
-            Child::Item,
-            Child::Range,
-            Child::Function,
-            Child::Trigger,
-            Child::Procedure,
+            ChildKind::Item,
+            ChildKind::Range,
+            ChildKind::Function,
+            ChildKind::Trigger,
+            ChildKind::Procedure,
         ]
         .into_iter()
         .find(|k| *k as u64 == tagged >> 60)?;
@@ -199,13 +199,13 @@ mod tests {
         let container = Rid::parse("hy5tAOrJ4DU=").expect("a container");
         assert!(container.is_container());
         let child = |kind| Rid::child(container, kind, 1).to_string();
-        assert_eq!(child(Child::Item), "hy5tAOrJ4DUBAAAAAAAAAA==");
-        assert_eq!(child(Child::Range), "hy5tAOrJ4DUBAAAAAAAAUA==");
-        assert_eq!(child(Child::Function), "hy5tAOrJ4DUBAAAAAAAAYA==");
-        assert_eq!(child(Child::Trigger), "hy5tAOrJ4DUBAAAAAAAAcA==");
-        assert_eq!(child(Child::Procedure), "hy5tAOrJ4DUBAAAAAAAAgA==");
+        assert_eq!(child(ChildKind::Item), "hy5tAOrJ4DUBAAAAAAAAAA==");
+        assert_eq!(child(ChildKind::Range), "hy5tAOrJ4DUBAAAAAAAAUA==");
+        assert_eq!(child(ChildKind::Function), "hy5tAOrJ4DUBAAAAAAAAYA==");
+        assert_eq!(child(ChildKind::Trigger), "hy5tAOrJ4DUBAAAAAAAAcA==");
+        assert_eq!(child(ChildKind::Procedure), "hy5tAOrJ4DUBAAAAAAAAgA==");
         assert_eq!(
-            Rid::child(container, Child::Item, 256).to_string(),
+            Rid::child(container, ChildKind::Item, 256).to_string(),
             "hy5tAOrJ4DUAAQAAAAAAAA=="
         );
         assert_eq!(
@@ -221,12 +221,12 @@ mod tests {
     fn children_lead_back_to_their_owners() {
         let database = Rid::database(77);
         let container = Rid::container(database, 12);
-        let item = Rid::child(container, Child::Item, 1 << 40);
+        let item = Rid::child(container, ChildKind::Item, 1 << 40);
         assert_eq!(
             (item.database_part(), item.container_part()),
             (database, container)
         );
-        assert_eq!(item.child_number(), Some((Child::Item, 1 << 40)));
+        assert_eq!(item.child_number(), Some((ChildKind::Item, 1 << 40)));
         assert_eq!(Rid::parse(&item.to_string()), Some(item));
     }
 

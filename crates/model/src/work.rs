@@ -33,7 +33,7 @@ pub enum Step {
         /// Index entries removed and added.
         changed_terms: u32,
         /// Operations of the patch that made it; 0 if none did.
-        patched: u32,
+        patch_operations: u32,
     },
     /// A write that was refused after it had been looked at.
     Refused {
@@ -72,7 +72,7 @@ pub enum Step {
 impl Step {
     /// Asks a second replica too for what was read in the steps from `from` on. What finds nothing, or nothing newer,
     /// asks one, and what is read inside a script or a transactional batch asks the one that writes.
-    pub fn ask_second_replica(steps: &mut Vec<Step>, from: usize) {
+    pub fn add_second_replica_reads(steps: &mut Vec<Step>, from: usize) {
         let reads = |step: &&Step| match step {
             Step::Read { .. } | Step::Query(_) => true,
             Step::Feed { items } => !items.is_empty(),
@@ -88,7 +88,7 @@ impl Step {
     }
 
     /// The same work if what it wrote was given up: looked at, and kept nowhere.
-    pub fn undone(self) -> Step {
+    pub fn into_refused(self) -> Step {
         match self {
             Step::Write { bytes, terms } => Step::Refused { bytes, terms },
             Step::Replace {
@@ -112,19 +112,19 @@ pub struct QueryWork {
     /// Distinct index values passed by scans that are not seeks.
     pub scan_terms: u64,
     /// Index entries passed one by one: walks in order, intersections.
-    pub walk: u64,
+    pub walked_entries: u64,
     /// Items loaded.
-    pub loaded: u64,
+    pub loaded_items: u64,
     /// Their bytes.
     pub loaded_bytes: u64,
     /// Rows returned.
-    pub out: u64,
+    pub returned_rows: u64,
     /// Their bytes.
-    pub out_bytes: u64,
+    pub returned_bytes: u64,
     /// Rows whose SELECT list is not `*`.
-    pub projected: u64,
+    pub projected_rows: u64,
     /// Array elements iterated.
-    pub tuples: u64,
+    pub array_elements: u64,
     /// 1 for an aggregate query.
     pub aggregates: u64,
     /// Calls of user-defined functions.

@@ -16,7 +16,7 @@ fn object(text: &str) -> Object {
 }
 
 fn patched(before: &Object, operations: &str) -> Result<String> {
-    Patch::read(&json(operations))?
+    Patch::from_json(&json(operations))?
         .apply(before)
         .map(|after| Json::Object(after).to_text())
 }
@@ -366,7 +366,7 @@ fn what_is_no_patch_is_refused() {
         r#"[{"op":"move","path":"/a"}]"#,
         r#"[{"op":"move","from":"/a","path":"/a/b"}]"#,
     ] {
-        let error = Patch::read(&json(body)).expect_err(body);
+        let error = Patch::from_json(&json(body)).expect_err(body);
         assert_eq!(
             error.message(),
             "Invalid patch request: check syntax of patch specification.",
@@ -374,7 +374,7 @@ fn what_is_no_patch_is_refused() {
         );
     }
     let eleven = format!("[{}]", [r#"{"op":"remove","path":"/a"}"#; 11].join(","));
-    let error = Patch::read(&json(&eleven)).expect_err("too many");
+    let error = Patch::from_json(&json(&eleven)).expect_err("too many");
     assert_eq!(
         error.message(),
         "The number of patch operations cannot exceed '10'."
@@ -384,10 +384,13 @@ fn what_is_no_patch_is_refused() {
 #[test]
 fn a_patch_comes_with_its_condition_and_names_what_it_touches() {
     let text = r#"{"condition":"from c where c.n = 1","operations":[{"op":"set","path":"/a/b","value":1},{"op":"move","from":"/c~1d","path":"/e"}]}"#;
-    let patch = Patch::read(&json(text)).expect("a patch");
+    let patch = Patch::from_json(&json(text)).expect("a patch");
     assert_eq!(patch.condition.as_deref(), Some("from c where c.n = 1"));
-    assert_eq!(patch.roots().collect::<Vec<_>>(), ["a", "e", "c/d"]);
-    let without = Patch::read(&json(
+    assert_eq!(
+        patch.top_level_names().collect::<Vec<_>>(),
+        ["a", "e", "c/d"]
+    );
+    let without = Patch::from_json(&json(
         r#"{"condition":null,"operations":[{"op":"remove","path":"/a"}]}"#,
     ));
     assert_eq!(without.expect("a patch").condition, None);
@@ -477,7 +480,7 @@ proptest! {
         operations in prop::collection::vec(operation(), 1..5),
     ) {
         let kept = text(&before);
-        if let Ok(patch) = Patch::read(&Json::Array(operations)) {
+        if let Ok(patch) = Patch::from_json(&Json::Array(operations)) {
             let after = patch.apply(&before);
             prop_assert_eq!(text(&before), kept);
             if let Ok(after) = after {
@@ -490,9 +493,9 @@ proptest! {
     /// Members that no operation names keep their text, digit for digit.
     #[test]
     fn what_is_not_named_stays(before in item(), operations in prop::collection::vec(operation(), 1..5)) {
-        let Ok(patch) = Patch::read(&Json::Array(operations)) else { return Ok(()) };
+        let Ok(patch) = Patch::from_json(&Json::Array(operations)) else { return Ok(()) };
         if let Ok(after) = patch.apply(&before) {
-            let named: Vec<&str> = patch.roots().collect();
+            let named: Vec<&str> = patch.top_level_names().collect();
             for (name, value) in before.iter().filter(|(name, _)| !named.contains(name)) {
                 prop_assert_eq!(after.get(name).map(Json::to_text), Some(value.to_text()));
             }

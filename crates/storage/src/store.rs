@@ -40,7 +40,7 @@
 //! No transaction spans partitions. Nothing reads its own pending writes: between accepted and durable, the caller keeps
 //! its own overlay.
 
-use orrery_model::meter::Counted;
+use orrery_model::metrics::HistogramSnapshot;
 use std::fmt;
 use std::ops::{Bound, Range};
 use std::sync::Arc;
@@ -306,7 +306,7 @@ pub trait Store: Send + Sync {
     fn approximate_bytes(&self) -> u64;
 
     /// How long syncs of the log took so far, in seconds; `None` for an engine without a log.
-    fn sync_seconds(&self) -> Option<Counted> {
+    fn sync_seconds(&self) -> Option<HistogramSnapshot> {
         None
     }
 }
@@ -351,7 +351,7 @@ macro_rules! store_behind {
                 (**self).approximate_bytes()
             }
 
-            fn sync_seconds(&self) -> Option<Counted> {
+            fn sync_seconds(&self) -> Option<HistogramSnapshot> {
                 (**self).sync_seconds()
             }
         }

@@ -16,7 +16,7 @@ use crate::throughput::{Decisions, Given, Provision};
 use crate::traffic::Traffic;
 use crate::transaction::etag_matches;
 use orrery_model::partition_key::{Definition, Epk, EpkRange};
-use orrery_model::rid::Child;
+use orrery_model::rid::ChildKind;
 use orrery_model::{Error, Json, Object, Result, Rid, limits, object};
 use orrery_storage::{PartitionId, Store};
 use std::collections::HashMap;
@@ -339,7 +339,7 @@ impl Container {
         let info = |p: &Arc<Partition>| -> Result<RangeInfo> {
             Ok(RangeInfo {
                 id: p.id,
-                rid: Rid::child(self.rid, Child::Range, u64::from(p.id) + 2),
+                rid: Rid::child(self.rid, ChildKind::Range, u64::from(p.id) + 2),
                 range: p.range.clone(),
                 parents: p.parents.clone(),
                 lsn: p.survey()?.head().lsn,
@@ -552,7 +552,7 @@ impl Catalog {
     /// Empty partitions that tile the hash space, each with its first commit durable.
     fn new_partitions(&self, settings: &Settings, count: usize) -> Result<Vec<Partition>> {
         let first_home = self.state().last_home + 1;
-        let ranges = EpkRange::even(settings.partition_key.hashing(), count);
+        let ranges = EpkRange::divide_evenly(settings.partition_key.hashing(), count);
         let make = |(i, range): (u64, EpkRange)| -> Result<Partition> {
             let home = PartitionId(first_home + i);
             // A creation that did not come to its end may have left something here.

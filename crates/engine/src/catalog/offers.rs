@@ -184,7 +184,7 @@ fn least(mode: Throughput, highest: u32, load: Load) -> u32 {
     let least = least.next_multiple_of(u64::from(mode.step()));
     u32::try_from(least)
         .unwrap_or(u32::MAX)
-        .min(limits::THROUGHPUT_MOST)
+        .min(limits::THROUGHPUT_RU_MAX)
 }
 
 /// The maximum of an autoscale throughput that pays for what is stored: raised in steps of the percentage, or to just
@@ -194,7 +194,7 @@ fn grown(max: u32, increment_percent: u32, load: Load) -> u32 {
         max,
         increment_percent,
     };
-    let needed = needed(mode, load).min(u64::from(limits::THROUGHPUT_MOST));
+    let needed = needed(mode, load).min(u64::from(limits::THROUGHPUT_RU_MAX));
     let mut risen = u64::from(max);
     while risen < needed {
         risen = match increment_percent {
@@ -205,7 +205,7 @@ fn grown(max: u32, increment_percent: u32, load: Load) -> u32 {
     }
     u32::try_from(risen)
         .unwrap_or(u32::MAX)
-        .min(max.max(limits::THROUGHPUT_MOST))
+        .min(max.max(limits::THROUGHPUT_RU_MAX))
 }
 
 impl Catalog {

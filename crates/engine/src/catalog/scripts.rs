@@ -6,7 +6,7 @@ use super::records::{Kind, Meta, Record};
 use super::{Batch, Catalog, resource_id};
 use crate::request::{Id, Resource, ScriptKind};
 use crate::transaction::etag_matches;
-use orrery_model::rid::{CHILD_NUMBERS, Child};
+use orrery_model::rid::{CHILD_NUMBERS, ChildKind};
 use orrery_model::{Error, Json, Kind as ErrorKind, Object, Result, Rid, limits, object};
 use std::sync::{Arc, PoisonError};
 
@@ -41,7 +41,7 @@ const PROPERTIES: &[Property] = &[
 struct KindRow {
     kind: ScriptKind,
     record: Kind,
-    child: Child,
+    child: ChildKind,
     segment: &'static str,
     most: usize,
     /// The members that a body must have, and no others.
@@ -52,7 +52,7 @@ const KINDS: [KindRow; 3] = [
     KindRow {
         kind: ScriptKind::Procedure,
         record: Kind::Procedure,
-        child: Child::Procedure,
+        child: ChildKind::Procedure,
         segment: "sprocs",
         most: limits::PROCEDURES_PER_CONTAINER,
         members: PROPERTIES.split_at(2).0,
@@ -60,7 +60,7 @@ const KINDS: [KindRow; 3] = [
     KindRow {
         kind: ScriptKind::Trigger,
         record: Kind::Trigger,
-        child: Child::Trigger,
+        child: ChildKind::Trigger,
         segment: "triggers",
         most: limits::TRIGGERS_PER_CONTAINER,
         members: PROPERTIES,
@@ -68,7 +68,7 @@ const KINDS: [KindRow; 3] = [
     KindRow {
         kind: ScriptKind::Function,
         record: Kind::Function,
-        child: Child::Function,
+        child: ChildKind::Function,
         segment: "udfs",
         most: limits::FUNCTIONS_PER_CONTAINER,
         members: PROPERTIES.split_at(2).0,

@@ -111,7 +111,7 @@ impl Settings {
         properties::check("container", body, PROPERTIES, None)?;
         let id = super::resource_id(body)?;
         let partition_key = match body.get("partitionKey") {
-            None | Some(Json::Null) => Definition::none(),
+            None | Some(Json::Null) => Definition::system_key(),
             Some(definition) => Definition::from_json(definition)?,
         };
         let policy = Policy::from_json(body.get("indexingPolicy"))?;

@@ -452,11 +452,11 @@ fn read_composites(list: &Json) -> Result<Vec<Composite>> {
         .iter()
         .map(|composite| composite.paths.len())
         .sum::<usize>()
-        > limits::COMPOSITE_PATHS_IN_ALL
+        > limits::COMPOSITE_PATHS_TOTAL
     {
         return Err(bad(&format!(
             "its composite indexes have more than {} paths",
-            limits::COMPOSITE_PATHS_IN_ALL
+            limits::COMPOSITE_PATHS_TOTAL
         )));
     }
     Ok(composites)

@@ -174,7 +174,7 @@ impl<'a> Cursor<'a> {
 
     fn count_passing(&mut self) {
         if self.access.walks {
-            self.work.walk += 1;
+            self.work.walked_entries += 1;
         }
         if self.access.scans {
             self.work.scan_terms += 1;
@@ -275,7 +275,7 @@ impl<'a> Cursor<'a> {
             self.count_passing();
         }
         if self.charges_loading() {
-            self.work.loaded += 1;
+            self.work.loaded_items += 1;
             self.work.loaded_bytes += text.len() as u64;
         }
         Ok(Some(Found {

@@ -11,7 +11,7 @@ use orrery_sql::{Condition, Path, Query, Test, Work};
 
 /// `x-ms-documentdb-query-metrics`. Times are those of the whole page; only the total is measured.
 pub fn query_metrics(asked: &[Asked], work: &Work, total_ms: u64) -> String {
-    let loaded: u64 = asked.iter().map(|a| a.work.loaded).sum();
+    let loaded: u64 = asked.iter().map(|a| a.work.loaded_items).sum();
     let loaded_bytes: u64 = asked.iter().map(|a| a.work.loaded_bytes).sum();
     let hits = if loaded == 0 {
         1.0
@@ -230,8 +230,8 @@ fn counters(work: &QueryWork) -> Object {
     let all = [
         ("seeks", work.seeks),
         ("scannedValues", work.scan_terms),
-        ("walkedEntries", work.walk),
-        ("loadedItems", work.loaded),
+        ("walkedEntries", work.walked_entries),
+        ("loadedItems", work.loaded_items),
         ("loadedBytes", work.loaded_bytes),
     ];
     all.into_iter()

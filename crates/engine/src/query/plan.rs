@@ -26,7 +26,7 @@ pub fn client_plan(
         Some(key) if key.components().len() < definition.paths().len() => {
             return Ok(document(
                 plan.info,
-                vec![open_range(&definition.range_of(key))],
+                vec![open_range(&definition.epk_range(key))],
             ));
         }
         Some(key) => {

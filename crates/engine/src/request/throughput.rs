@@ -2,7 +2,7 @@
 
 use super::{Charge, Resource};
 use crate::throughput::Reading;
-use orrery_model::limits::THROUGHPUT_MOST;
+use orrery_model::limits::THROUGHPUT_RU_MAX;
 use orrery_model::{Error, Json, Object, Result, object};
 
 /// What a container or database is given to spend, in RU/s.
@@ -282,7 +282,7 @@ impl Throughput {
     /// `ru` within the limits of this mode.
     fn checked(self, ru: i64) -> Result<u32> {
         let (least, step) = (self.least(), self.step());
-        let fits = |ru: &u32| (least..=THROUGHPUT_MOST).contains(ru) && ru.is_multiple_of(step);
+        let fits = |ru: &u32| (least..=THROUGHPUT_RU_MAX).contains(ru) && ru.is_multiple_of(step);
         u32::try_from(ru)
             .ok()
             .filter(fits)
@@ -323,7 +323,7 @@ pub(crate) fn outside(ru: i64, least: u32, step: u32) -> Error {
         false => String::new(),
     };
     Error::bad(format!(
-        "The offer should have valid throughput values between {least} and {THROUGHPUT_MOST} inclusive in increments of \
+        "The offer should have valid throughput values between {least} and {THROUGHPUT_RU_MAX} inclusive in increments of \
          {step}.{below}"
     ))
 }

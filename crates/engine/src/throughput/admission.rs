@@ -110,7 +110,7 @@ impl Engine {
         let before = work.steps.len();
         let result = run(work);
         if manner.two_replicas {
-            Step::ask_second_replica(&mut work.steps, before);
+            Step::add_second_replica_reads(&mut work.steps, before);
         }
         let steps = &work.steps[before.min(work.steps.len())..];
         let bytes_written = if result.is_ok() {
@@ -281,7 +281,7 @@ impl Bill {
     /// Asks a second replica of each partition for what was read there.
     pub fn ask_second_replicas(&mut self) {
         let first = self.work.steps.len();
-        Step::ask_second_replica(&mut self.work.steps, 0);
+        Step::add_second_replica_reads(&mut self.work.steps, 0);
         // Only queries are entered in bills, so each step has its second one, in the same order.
         for part in &mut self.parts {
             let again: Vec<usize> = part

@@ -94,9 +94,9 @@ mod tests {
     fn a_query_pays_for_what_it_counted() {
         let work = QueryWork {
             seeks: 2,
-            loaded: 3,
+            loaded_items: 3,
             loaded_bytes: 2048,
-            out: 3,
+            returned_rows: 3,
             ..QueryWork::default()
         };
         let parts = shown(Profile::Modern, vec![Step::Query(work)]);
@@ -121,7 +121,7 @@ mod tests {
                 old_bytes: 900,
                 new_bytes: 900,
                 changed_terms: 4,
-                patched: 1,
+                patch_operations: 1,
             },
             Step::Write {
                 bytes: 600,

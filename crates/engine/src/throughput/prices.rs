@@ -225,7 +225,7 @@ impl Profile {
                 old_bytes,
                 new_bytes,
                 changed_terms,
-                patched,
+                patch_operations,
             } => {
                 let bodies = self.write_units(*old_bytes) + self.write_units(*new_bytes);
                 part("bodies removed and written", 2, Units(REPLICAS * bodies));
@@ -235,11 +235,11 @@ impl Profile {
                     terms,
                     Units(REPLICAS * terms),
                 );
-                if *patched > 0 {
+                if *patch_operations > 0 {
                     part(
                         "operations of patches",
-                        u64::from(*patched),
-                        Fine(PATCH_OPERATION * u64::from(*patched)),
+                        u64::from(*patch_operations),
+                        Fine(PATCH_OPERATION * u64::from(*patch_operations)),
                     );
                 }
             }
@@ -283,11 +283,11 @@ impl Profile {
         each("requests of queries", p.request, 1);
         each("equality values looked up", p.seek, work.seeks);
         each("index values scanned", p.scan_term, work.scan_terms);
-        each("index entries passed", p.walk, work.walk);
-        each("items loaded", p.loaded, work.loaded);
-        each("rows returned", p.out, work.out);
-        each("rows projected", p.projected, work.projected);
-        each("array elements iterated", p.tuple, work.tuples);
+        each("index entries passed", p.walk, work.walked_entries);
+        each("items loaded", p.loaded, work.loaded_items);
+        each("rows returned", p.out, work.returned_rows);
+        each("rows projected", p.projected, work.projected_rows);
+        each("array elements iterated", p.tuple, work.array_elements);
         each("aggregates", p.aggregate, work.aggregates);
         each("calls of functions", p.udf_call, work.udf_calls);
         let mut bytes = |what, price: u64, bytes: u64| {
@@ -296,7 +296,7 @@ impl Profile {
             }
         };
         bytes("bytes loaded", p.loaded_kb, work.loaded_bytes);
-        bytes("bytes returned", p.out_kb, work.out_bytes);
+        bytes("bytes returned", p.out_kb, work.returned_bytes);
     }
 
     /// The dearest write in full, every other one at a share; everything else as it is.
@@ -456,7 +456,7 @@ mod tests {
                     old_bytes: 500,
                     new_bytes: 500,
                     changed_terms: 2,
-                    patched: 0,
+                    patch_operations: 0,
                 },
                 "10.29",
             );
@@ -499,19 +499,19 @@ mod tests {
             old_bytes: 1000,
             new_bytes: 1000,
             changed_terms: 4,
-            patched: 2,
+            patch_operations: 2,
         };
         check(Profile::Modern, patch.clone(), "11.47");
-        check(Profile::Modern, patch.undone(), "1.43");
+        check(Profile::Modern, patch.into_refused(), "1.43");
     }
 
     #[test]
     fn a_second_replica_costs_what_the_first_one_does() {
         let query = QueryWork {
             seeks: 1,
-            loaded: 1,
+            loaded_items: 1,
             loaded_bytes: 1024,
-            out: 1,
+            returned_rows: 1,
             ..QueryWork::default()
         };
         for (read, charge) in [
@@ -534,7 +534,7 @@ mod tests {
             ),
         ] {
             let mut steps = vec![read];
-            Step::ask_second_replica(&mut steps, 0);
+            Step::add_second_replica_reads(&mut steps, 0);
             assert_eq!(Profile::Modern.price(&Work { steps }).to_string(), charge);
         }
     }
@@ -547,7 +547,7 @@ mod tests {
                 old_bytes: 900,
                 new_bytes: 900,
                 changed_terms: 4,
-                patched: 0,
+                patch_operations: 0,
             },
             Step::Write {
                 bytes: 600,
@@ -569,8 +569,8 @@ mod tests {
     fn a_query_pays_for_seeks_walks_and_items() {
         let work = QueryWork {
             seeks: 2,
-            walk: 20,
-            loaded: 20,
+            walked_entries: 20,
+            loaded_items: 20,
             loaded_bytes: 20 * 1178,
             ..QueryWork::default()
         };

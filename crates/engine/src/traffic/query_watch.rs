@@ -49,8 +49,8 @@ impl QueryWatch {
             charge: outcome.charge,
             micros: u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX),
             partitions: asked.len() as u64,
-            retrieved: asked.iter().map(|work| work.loaded).sum(),
-            output: asked.iter().map(|work| work.out).sum(),
+            retrieved: asked.iter().map(|work| work.loaded_items).sum(),
+            output: asked.iter().map(|work| work.returned_rows).sum(),
             crosses_partitions: !is_for_one,
             index_advice: page.index_metrics.clone().filter(|_| self.wants_advice),
         });

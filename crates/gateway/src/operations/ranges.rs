@@ -93,12 +93,12 @@ mod tests {
     use super::*;
     use orrery_model::json::parse;
     use orrery_model::partition_key::EpkRange;
-    use orrery_model::rid::Child;
+    use orrery_model::rid::ChildKind;
 
     #[test]
     fn a_range_is_written_as_clients_parse_it() {
         let container = Rid::parse("hy5tAOrJ4DU=").expect("a rid");
-        let rid = Rid::child(container, Child::Range, 2);
+        let rid = Rid::child(container, ChildKind::Range, 2);
         let range = RangeInfo {
             id: 0,
             rid,

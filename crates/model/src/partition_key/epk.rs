@@ -76,7 +76,7 @@ impl Epk {
     }
 
     /// How far into the space that keys hashed by `hashing` fill a key lies, in parts of 2^32.
-    pub fn place(&self, hashing: Hashing) -> u32 {
+    pub fn hash_position(&self, hashing: Hashing) -> u32 {
         match hashing {
             Hashing::V1 => read_binary_number(&self.0) as u32,
             Hashing::V2 | Hashing::Multi => {
@@ -117,7 +117,7 @@ impl EpkRange {
     }
 
     /// No part of the space.
-    pub fn nothing() -> Self {
+    pub fn empty() -> Self {
         EpkRange {
             min: Epk::min(),
             max: Epk::min(),
@@ -142,7 +142,7 @@ impl EpkRange {
     }
 
     /// Whether `other` lies inside whole.
-    pub fn covers(&self, other: &EpkRange) -> bool {
+    pub fn contains_range(&self, other: &EpkRange) -> bool {
         self.min <= other.min && other.max <= self.max
     }
 
@@ -154,7 +154,7 @@ impl EpkRange {
 
     /// A point in the middle of what keys hashed by `hashing` fill of it; `None` if nothing lies on one of the sides.
     /// Its bytes end with the first eight where that is fine enough.
-    pub fn middle(&self, hashing: Hashing) -> Option<Epk> {
+    pub fn midpoint(&self, hashing: Hashing) -> Option<Epk> {
         let (from, to) = self.points(hashing);
         let middle = from + to.saturating_sub(from) / 2;
         let rounded = middle >> 64 << 64;
@@ -182,7 +182,7 @@ impl EpkRange {
     }
 
     /// The space cut into `parts` even ranges, as keys hashed by `hashing` fill it.
-    pub fn even(hashing: Hashing, parts: usize) -> Vec<EpkRange> {
+    pub fn divide_evenly(hashing: Hashing, parts: usize) -> Vec<EpkRange> {
         let parts = parts.max(1);
         let mut cuts = vec![Epk::min()];
         cuts.extend((1..parts).map(|k| even_cut(hashing, k, parts)));
@@ -375,15 +375,15 @@ mod tests {
         let hex = |text: &str| Epk::from_hex(text).expect("hex");
         let all = EpkRange::all();
         assert_eq!(
-            all.middle(Hashing::V2),
+            all.midpoint(Hashing::V2),
             Some(hex("20000000000000000000000000000000"))
         );
         let left = EpkRange::new(Epk::min(), hex("20000000000000000000000000000000"));
         assert_eq!(
-            left.middle(Hashing::V2),
+            left.midpoint(Hashing::V2),
             Some(hex("10000000000000000000000000000000"))
         );
-        assert_eq!(all.middle(Hashing::V1), Some(hex("05C1E0")));
+        assert_eq!(all.midpoint(Hashing::V1), Some(hex("05C1E0")));
         assert_eq!(
             (all.width(Hashing::V2), all.width(Hashing::V1)),
             (1 << 126, 1 << 32)
@@ -391,7 +391,7 @@ mod tests {
         for hashing in [Hashing::V1, Hashing::V2] {
             let mut range = EpkRange::all();
             let mut cuts = 0;
-            while let Some(middle) = range.middle(hashing) {
+            while let Some(middle) = range.midpoint(hashing) {
                 let (left, right) = (
                     EpkRange::new(range.min.clone(), middle.clone()),
                     EpkRange::new(middle, range.max),
@@ -406,7 +406,7 @@ mod tests {
             assert!(cuts >= 31, "{hashing:?} was cut {cuts} times");
         }
         let one_first_level = EpkRange::new(hex(&"0A".repeat(16)), hex(&("0A".repeat(16) + "FF")));
-        assert_eq!(one_first_level.middle(Hashing::Multi), None);
+        assert_eq!(one_first_level.midpoint(Hashing::Multi), None);
     }
 
     /// The hash, of which the JavaScript SDK and .NET are of one mind; what follows it they cut at different lengths.
@@ -433,16 +433,16 @@ mod tests {
     #[test]
     fn keys_lie_where_an_even_cut_of_the_space_has_them() {
         for hashing in [Hashing::V1, Hashing::V2, Hashing::Multi] {
-            let ranges = EpkRange::even(hashing, 256);
+            let ranges = EpkRange::divide_evenly(hashing, 256);
             for n in 0..1000 {
                 let epk = Epk::of(hashing, &[text(&format!("key {n}"))]);
                 let at = ranges
                     .iter()
                     .position(|range| range.contains(&epk))
                     .expect("ranges tile the space");
-                assert_eq!((epk.place(hashing) >> 24) as usize, at, "{epk}");
+                assert_eq!((epk.hash_position(hashing) >> 24) as usize, at, "{epk}");
             }
-            assert_eq!(Epk::min().place(hashing), 0);
+            assert_eq!(Epk::min().hash_position(hashing), 0);
         }
     }
 
@@ -549,7 +549,7 @@ mod tests {
     #[test]
     fn even_cuts_are_the_services_and_tile_the_space() {
         let borders = |hashing, parts| {
-            EpkRange::even(hashing, parts)
+            EpkRange::divide_evenly(hashing, parts)
                 .iter()
                 .map(|r| r.max.to_string())
                 .collect::<Vec<_>>()
@@ -577,7 +577,7 @@ mod tests {
             ["05C1CFFFFFFFF8", "05C1DFFFFFFFFC", "05C1E7FFFFFFFE", "FF"]
         );
         for parts in [1, 3, 67] {
-            let ranges = EpkRange::even(Hashing::V2, parts);
+            let ranges = EpkRange::divide_evenly(Hashing::V2, parts);
             assert_eq!(ranges.len(), parts);
             assert_eq!(
                 (&ranges[0].min, &ranges[parts - 1].max),

@@ -16,7 +16,7 @@ mod journal;
 mod snapshot;
 mod tables;
 
-use orrery_model::meter::Counted;
+use orrery_model::metrics::HistogramSnapshot;
 use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -277,7 +277,7 @@ impl Store for LocalStore {
         self.committer.sink().bytes()
     }
 
-    fn sync_seconds(&self) -> Option<Counted> {
+    fn sync_seconds(&self) -> Option<HistogramSnapshot> {
         Some(self.committer.sink().sync_seconds())
     }
 }

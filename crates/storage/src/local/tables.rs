@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use orrery_model::meter::{Counted, Histogram, SECONDS};
+use orrery_model::metrics::{Histogram, HistogramSnapshot, LATENCY_BOUNDS_SECONDS};
 
 use fjall::config::{BlockSizePolicy, CompressionPolicy, FilterPolicy};
 use fjall::{
@@ -225,7 +225,7 @@ impl Opened {
                 view,
                 heads: HashMap::new(),
             }),
-            sync_seconds: Histogram::new(SECONDS),
+            sync_seconds: Histogram::new(LATENCY_BOUNDS_SECONDS),
             directory,
         };
         let unfinished = tables.unfinished_destructions()?;
@@ -328,8 +328,8 @@ impl Tables {
         )
     }
 
-    pub(super) fn sync_seconds(&self) -> Counted {
-        self.sync_seconds.read()
+    pub(super) fn sync_seconds(&self) -> HistogramSnapshot {
+        self.sync_seconds.snapshot()
     }
 
     pub(super) fn bytes(&self) -> u64 {

@@ -51,7 +51,7 @@ pub struct Histogram {
 const SCALE: f64 = 1e6;
 
 /// Bounds for how long something takes, in seconds: from a tenth of a millisecond to ten seconds.
-pub const SECONDS: &[f64] = &[
+pub const LATENCY_BOUNDS_SECONDS: &[f64] = &[
     0.0001, 0.000_25, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5,
     5.0, 10.0,
 ];
@@ -87,19 +87,19 @@ impl Histogram {
     }
 
     /// What was counted so far.
-    pub fn read(&self) -> Counted {
-        let mut below = Vec::with_capacity(self.bounds.len());
+    pub fn snapshot(&self) -> HistogramSnapshot {
+        let mut buckets = Vec::with_capacity(self.bounds.len());
         let mut count = 0;
         for (bound, counted) in self.bounds.iter().zip(&self.counts) {
             count += counted.load(Ordering::Relaxed);
-            below.push((*bound, count));
+            buckets.push((*bound, count));
         }
         count += self
             .counts
             .last()
             .map_or(0, |above| above.load(Ordering::Relaxed));
-        Counted {
-            below,
+        HistogramSnapshot {
+            buckets,
             count,
             sum: self.sum.load(Ordering::Relaxed) as f64 / SCALE,
         }
@@ -108,9 +108,9 @@ impl Histogram {
 
 /// What a histogram counted.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Counted {
+pub struct HistogramSnapshot {
     /// Each bound with the number of values up to it.
-    pub below: Vec<(f64, u64)>,
+    pub buckets: Vec<(f64, u64)>,
     /// All values.
     pub count: u64,
     /// Their sum.
@@ -128,14 +128,14 @@ mod tests {
             histogram.observe(value);
         }
         assert_eq!(
-            histogram.read(),
-            Counted {
-                below: vec![(1.0, 2), (5.0, 3)],
+            histogram.snapshot(),
+            HistogramSnapshot {
+                buckets: vec![(1.0, 2), (5.0, 3)],
                 count: 4,
                 sum: 14.75
             }
         );
         assert_eq!(histogram.time(|| 7), 7);
-        assert_eq!(histogram.read().count, 5);
+        assert_eq!(histogram.snapshot().count, 5);
     }
 }
