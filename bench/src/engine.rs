@@ -4,8 +4,8 @@ use crate::items::{CONTAINER, CREATE_BYTES, DATABASE, READ_BYTES, READ_ITEMS, id
 use crate::report::median;
 use crate::{Result, items};
 use orrery_engine::request::{
-    Id, Manner, QueryPage, QueryRequest, RangeChange, ReadReply, Repartition, Scope, Throughput,
-    WriteOperation, WriteOptions,
+    AdmissionOptions, Id, QueryPage, QueryRequest, RangeChange, RangeChangeStatus, ReadReply,
+    Scope, Throughput, WriteOperation, WriteOptions,
 };
 use orrery_engine::{Container, Engine, EngineOptions, ThroughputOptions};
 use orrery_model::json::parse;
@@ -105,8 +105,8 @@ impl Room {
     }
 
     /// A request that is admitted and charged, and does nothing.
-    pub(crate) fn pass(&self, key: &PartitionKey, manner: Manner) -> Result<()> {
-        Ok(self.engine.pass_admission(&self.container, key, manner)?)
+    pub(crate) fn pass(&self, key: &PartitionKey, admission: AdmissionOptions) -> Result<()> {
+        Ok(self.engine.admit_only(&self.container, key, admission)?)
     }
 
     /// Creates an item and waits until it is durable, or what the store takes for that.
@@ -179,11 +179,11 @@ impl Room {
     }
 
     /// Splits or merges, and waits for the end of it.
-    pub(crate) fn repartition(&self, change: RangeChange) -> Result<Repartition> {
+    pub(crate) fn repartition(&self, change: RangeChange) -> Result<RangeChangeStatus> {
         let begun = self
             .engine
-            .begin_repartition(&self.container, change, false)?;
-        Ok(self.engine.finish_repartition(begun.id)?)
+            .begin_range_change(&self.container, change, false)?;
+        Ok(self.engine.finish_range_change(begun.id)?)
     }
 
     /// Gives back what nobody needs any more.

@@ -6,7 +6,7 @@ use crate::engine::Room;
 use crate::items::{CREATE_BYTES, READ_BYTES, READ_ITEMS, id, item};
 use crate::report::median;
 use orrery_engine::ThroughputOptions;
-use orrery_engine::request::{RangeChange, Repartition, SplitAt};
+use orrery_engine::request::{RangeChange, RangeChangeStatus, SplitAt};
 use orrery_model::partition_key::PartitionKey;
 use orrery_storage::{LocalOptions, LocalStore};
 use std::path::Path;
@@ -80,7 +80,7 @@ fn split_or_merge(room: &Room) -> Result<Move> {
         _ => RangeChange::Merge { ranges },
     };
     let begun = Instant::now();
-    let Repartition {
+    let RangeChangeStatus {
         copied_bytes,
         failure,
         ..

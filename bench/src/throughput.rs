@@ -6,7 +6,7 @@ use crate::engine::Room;
 use crate::items::{CREATE_BYTES, READ_BYTES, READ_ITEMS, id, item};
 use crate::report::median;
 use orrery_engine::ThroughputOptions;
-use orrery_engine::request::{Bucket, Manner};
+use orrery_engine::request::{AdmissionOptions, Bucket};
 use orrery_storage::MemoryStore;
 use std::sync::Arc;
 use std::time::Instant;
@@ -21,7 +21,7 @@ const PLENTY_RU: u32 = 1_000_000;
 struct Line {
     name: &'static str,
     room: Room,
-    manner: Manner,
+    admission: AdmissionOptions,
     /// Microseconds of a round, and shares of the read and the create of the same round.
     rounds: Vec<[f64; 3]>,
 }
@@ -33,9 +33,9 @@ pub(crate) fn run(rounds: usize) -> Result<()> {
         Ok(Line {
             name,
             room,
-            manner: Manner {
+            admission: AdmissionOptions {
                 bucket,
-                ..Manner::default()
+                ..AdmissionOptions::default()
             },
             rounds: Vec::new(),
         })
@@ -78,7 +78,7 @@ pub(crate) fn run(rounds: usize) -> Result<()> {
         for line in &mut lines {
             let pass = micros(PASSES, |n| {
                 line.room
-                    .pass(&keys[(n % READ_ITEMS) as usize].0, line.manner)
+                    .pass(&keys[(n % READ_ITEMS) as usize].0, line.admission)
             })?;
             line.rounds.push([pass, pass / read, pass / create]);
         }

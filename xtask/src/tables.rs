@@ -32,7 +32,7 @@ struct Source {
     columns: &'static [&'static str],
 }
 
-/// The functions of `crates/engine/src/catalog/properties.rs` that make a row.
+/// The functions of `crates/engine/src/request/properties.rs` that make a row.
 const PROPERTY: &[&str] = &["kept", "servers", "fixed", "refused", "only"];
 
 const fn properties(path: &'static str) -> Source {
@@ -51,7 +51,7 @@ const SOURCES: &[Source] = &[
     },
     properties("crates/engine/src/catalog/databases.rs"),
     properties("crates/engine/src/catalog/settings.rs"),
-    properties("crates/engine/src/row.rs"),
+    properties("crates/engine/src/partition/row.rs"),
     properties("crates/engine/src/catalog/scripts.rs"),
     properties("crates/engine/src/catalog/offers.rs"),
 ];

@@ -4,7 +4,7 @@
 use crate::call::{Answer, Call};
 use crate::problem::Problem;
 use crate::shape::{COUNT, Shape, Value, may, must};
-use orrery_engine::request::{RangeChange, Repartition, SplitAt};
+use orrery_engine::request::{RangeChange, RangeChangeStatus, SplitAt};
 use orrery_model::partition_key::Epk;
 use orrery_model::{Json, Object, object};
 
@@ -154,13 +154,13 @@ fn begin(call: &Call, change: RangeChange) -> Result<Answer, Problem> {
     let stepwise = call.text("stepwise") == Some("yes");
     let begun = call
         .engine()
-        .begin_repartition(&container, change, stepwise)?;
+        .begin_range_change(&container, change, stepwise)?;
     if !stepwise {
         let (engine, id) = (call.parts.engine.clone(), begun.id);
         // What it comes to is in its status. Without a thread to spare the engine carries it on by and by.
         let _ = std::thread::Builder::new()
             .name("repartition".into())
-            .spawn(move || engine.finish_repartition(id));
+            .spawn(move || engine.finish_range_change(id));
     }
     Answer::json(202, shown(&begun))
 }
@@ -169,7 +169,7 @@ fn begin(call: &Call, change: RangeChange) -> Result<Answer, Problem> {
 pub(crate) fn list(call: &Call) -> Result<Answer, Problem> {
     let all: Vec<Json> = call
         .engine()
-        .repartitions()
+        .range_changes()
         .iter()
         .map(|operation| shown(operation).into())
         .collect();
@@ -178,16 +178,16 @@ pub(crate) fn list(call: &Call) -> Result<Answer, Problem> {
 
 /// One of them.
 pub(crate) fn read(call: &Call) -> Result<Answer, Problem> {
-    Answer::json(200, shown(&call.engine().repartition(number(call)?)?))
+    Answer::json(200, shown(&call.engine().range_change(number(call)?)?))
 }
 
 /// Takes the next step of one, all that are left, or gives it up.
 pub(crate) fn act(call: &Call) -> Result<Answer, Problem> {
     let (engine, id) = (call.engine(), number(call)?);
     let operation = match call.text("action") {
-        Some("next") => engine.step_repartition(id)?,
-        Some("finish") => engine.finish_repartition(id)?,
-        _ => engine.cancel_repartition(id)?,
+        Some("next") => engine.step_range_change(id)?,
+        Some("finish") => engine.finish_range_change(id)?,
+        _ => engine.cancel_range_change(id)?,
     };
     Answer::json(200, shown(&operation))
 }
@@ -198,7 +198,7 @@ fn number(call: &Call) -> Result<u64, Problem> {
         .map_err(|_| Problem::not_found(format!("there is no operation '{}'", call.id(0))))
 }
 
-fn shown(operation: &Repartition) -> Object {
+fn shown(operation: &RangeChangeStatus) -> Object {
     let texts = |ids: &[u32]| {
         ids.iter()
             .map(|id| Json::from(id.to_string()))

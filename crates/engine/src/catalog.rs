@@ -11,14 +11,13 @@
 //! All of it fits in memory and is read once at open. One write at a time changes it, and is durable before it shows.
 //! Resource ids are random and never used twice, so a client notices when a container was created anew.
 
+mod access_resources;
 mod ages;
 mod containers;
 mod databases;
 mod encryption;
 mod offers;
 mod permissions;
-mod plain;
-pub mod properties;
 mod ranges;
 mod records;
 mod scripts;
@@ -26,18 +25,19 @@ mod search;
 pub mod settings;
 mod snapshots;
 
+pub use access_resources::{AccessResource, TokenSigner};
 pub use containers::Container;
 pub use databases::Database;
 pub use offers::Offer;
 pub use permissions::{Grant, PermissionMode};
-pub use plain::{Mint, Plain};
 pub use ranges::{NewRanges, RangeRecord};
 pub use records::Meta;
 pub use scripts::Script;
 pub use snapshots::Reached;
 
-use crate::homes::HomeWriter;
-use crate::partition::{Changes, Ordered, Partition, outcome_error, scan, storage_failure};
+use crate::errors::{outcome_error, storage_failure};
+use crate::partition::staging::StagingWriter;
+use crate::partition::{CommitChanges, Partition, SubmittedCommit, scan};
 use crate::request::Id;
 use crate::throughput::{SharedBudget, ThroughputOptions};
 use orrery_model::json::parse;
@@ -77,7 +77,7 @@ struct State {
     databases: HashMap<Rid, Arc<Database>>,
     containers: HashMap<Rid, Arc<Container>>,
     offers: HashMap<Rid, Arc<Offer>>,
-    plains: plain::Plains,
+    access_resources: access_resources::AccessResources,
     last_home: u64,
 }
 
@@ -113,10 +113,10 @@ impl Catalog {
         let mut orphans = Vec::new();
         for row in scan(
             snapshot.as_ref(),
-            &crate::keys::tagged(ORPHAN),
+            &crate::partition::keys::tagged(ORPHAN),
             Direction::Forward,
         ) {
-            orphans.extend(row?.0.get(1..).and_then(crate::keys::number));
+            orphans.extend(row?.0.get(1..).and_then(crate::partition::keys::number));
         }
         drop(snapshot);
         let kept = catalog.last_kept_home()?;
@@ -210,7 +210,9 @@ impl Catalog {
     fn take_in(&self, record: Record, lineage: Lineage) -> Result<()> {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         match record.kind {
-            Kind::User | Kind::Permission | Kind::EncryptionKey => state.take_in_plain(record)?,
+            Kind::User | Kind::Permission | Kind::EncryptionKey => {
+                state.take_in_access_resource(record)?
+            }
             Kind::Database => {
                 _ = state
                     .databases
@@ -261,12 +263,12 @@ impl Catalog {
 
     fn commit_as_it_is(&self, batch: Batch) -> Result<()> {
         let mut writer = self.home.lock()?;
-        let changes = Changes {
+        let changes = CommitChanges {
             puts: batch.puts,
             deletes: batch.deletes,
-            ..Changes::default()
+            ..CommitChanges::default()
         };
-        let Ordered {
+        let SubmittedCommit {
             receipt,
             lsn,
             token,
@@ -278,7 +280,7 @@ impl Catalog {
             return Ok(());
         };
         if matches!(outcome, CommitOutcome::Fenced | CommitOutcome::Unknown)
-            && self.home.took_place(lsn, token)?
+            && self.home.is_committed(lsn, token)?
         {
             return Ok(());
         }
@@ -305,7 +307,7 @@ impl Catalog {
     /// Removes the rows of a partition that belongs to nobody, some with each commit, so that those of clients come in
     /// between: the store destroys what is left in one piece.
     fn clear_home(&self, home: PartitionId) -> Result<()> {
-        let mut writer = HomeWriter::open(&self.store, &self.world, home)?;
+        let mut writer = StagingWriter::open(&self.store, &self.world, home)?;
         let mut from = Vec::new();
         loop {
             self.store.let_catch_up();

@@ -2,18 +2,19 @@
 
 use crate::Engine;
 use crate::catalog::Container;
-use crate::consistency::check_session;
-use crate::keys::{self, Place};
-use crate::partition::{Partition, again, scan, storage_failure};
+use crate::errors::storage_failure;
+use crate::partition::keys::{self, EpkPrefix};
+use crate::partition::row::Row;
+use crate::partition::row_reader::read_row;
+use crate::partition::session::check_session;
+use crate::partition::versions::{self, Versions};
+use crate::partition::visibility::Visibility;
+use crate::partition::{Partition, retry_if_moved, scan};
 use crate::query::{page_items, scope_reach};
 use crate::request::{
     FeedPage, FeedStart, Outcome, Page, PageRequest, QueryRequest, ReadOptions, Scope,
 };
-use crate::row::Row;
-use crate::throughput::{Bill, Spot, status};
-use crate::transaction::read_row;
-use crate::versions::{self, Versions};
-use crate::visible::Visible;
+use crate::throughput::{PartitionCharges, RequestTarget, status};
 use bytes::Bytes;
 use orrery_model::partition_key::{Epk, EpkRange};
 use orrery_model::work::{Step, Work};
@@ -39,11 +40,13 @@ impl Wanted {
     }
 
     /// Whether an item at this place can be one of them.
-    fn may_have(&self, place: Place) -> bool {
-        let within = |w: &EpkRange| keys::place(&w.min) <= place && (place <= keys::place(&w.max));
+    fn may_have(&self, epk_prefix: EpkPrefix) -> bool {
+        let within = |w: &EpkRange| {
+            keys::epk_prefix(&w.min) <= epk_prefix && (epk_prefix <= keys::epk_prefix(&w.max))
+        };
         self.key
             .as_ref()
-            .is_none_or(|key| keys::place(key) == place)
+            .is_none_or(|key| keys::epk_prefix(key) == epk_prefix)
             && self.within.as_ref().is_none_or(within)
     }
 
@@ -65,11 +68,16 @@ impl Engine {
         // A feed is `SELECT *`, paid as reads; each partition pays in the proportion of its query.
         let query = QueryRequest::everything(page);
         let options = options.into();
-        let two_replicas = options.manner.two_replicas;
-        let (result, bill, position) =
-            self.run_query(container, scope, &query, options, Bill::default());
+        let two_replicas = options.admission.two_replicas;
+        let (result, charges, position) = self.run_query(
+            container,
+            scope,
+            &query,
+            options,
+            PartitionCharges::default(),
+        );
         let mut work = match &result {
-            Err(error) if error.kind() == Kind::Throttled => bill.work.clone(),
+            Err(error) if error.kind() == Kind::Throttled => charges.work.clone(),
             result => Work {
                 steps: vec![Step::Feed {
                     items: sizes(result.iter().flat_map(|q| &q.page.rows)),
@@ -79,7 +87,7 @@ impl Engine {
         if two_replicas {
             Step::add_second_replica_reads(&mut work.steps, 0);
         }
-        bill.settle(self, container, self.profile.price(&work), status(&result));
+        charges.settle(self, container, self.profile.price(&work), status(&result));
         self.outcome(result.map(|q| q.page), work, position)
     }
 
@@ -147,16 +155,16 @@ impl Engine {
         read: impl Fn(&Opened<'_>, usize) -> Result<FeedPage>,
     ) -> Outcome<FeedPage> {
         let (mut work, mut position) = (Work::default(), None);
-        let result = again(|| {
+        let result = retry_if_moved(|| {
             work.steps.clear();
             let (partition, wanted) = one_partition(container, scope)?;
             let key = wanted.key.clone();
-            let spot = Spot {
+            let spot = RequestTarget {
                 container,
                 partition: &partition,
                 key: key.as_ref(),
             };
-            self.at(spot, options.manner, &mut work, |work| {
+            self.at(spot, options.admission, &mut work, |work| {
                 let page = || -> Result<FeedPage> {
                     let snapshot = partition.snapshot()?;
                     let lsn = snapshot.head().lsn;
@@ -251,13 +259,13 @@ impl Opened<'_> {
     fn changes_after(&self, lsn: u64) -> impl Iterator<Item = Result<(u64, Row)>> {
         scan(self.snapshot, &keys::feed_after(lsn), Direction::Forward).map(|entry| {
             let (key, value) = entry?;
-            let (lsn, number, place) = read_change(&key, &value)?;
-            Ok((lsn, self.row(number, place)?))
+            let (lsn, number, epk_prefix) = read_change(&key, &value)?;
+            Ok((lsn, self.row(number, epk_prefix)?))
         })
     }
 
-    fn row(&self, number: keys::Number, place: Place) -> Result<Row> {
-        read_row(place, number, |key| {
+    fn row(&self, number: keys::ItemNumber, epk_prefix: EpkPrefix) -> Result<Row> {
+        read_row(epk_prefix, number, |key| {
             self.snapshot.get(key).map_err(storage_failure)
         })?
         .ok_or_else(damaged)
@@ -269,7 +277,7 @@ impl Opened<'_> {
         not_before: Option<u64>,
         most: usize,
     ) -> Result<FeedPage> {
-        let visible = Visible::of(
+        let visible = Visibility::of(
             self.snapshot,
             self.now,
             self.container.settings().default_ttl,
@@ -277,14 +285,14 @@ impl Opened<'_> {
         let mut page = Gathering::new(after, most);
         for entry in scan(self.snapshot, &keys::feed_after(after), Direction::Forward) {
             let (key, value) = entry?;
-            let (lsn, number, place) = read_change(&key, &value)?;
+            let (lsn, number, epk_prefix) = read_change(&key, &value)?;
             if !page.reaches(lsn) {
                 return Ok(page.cut());
             }
-            if !self.wanted.may_have(place) {
+            if !self.wanted.may_have(epk_prefix) {
                 continue;
             }
-            let row = self.row(number, place)?;
+            let row = self.row(number, epk_prefix)?;
             let new_enough = not_before.is_none_or(|second| row.ts > second);
             if new_enough && self.wanted.has(&row) && visible.has(&row) {
                 page.add(row.feed_text(self.container.rid(), number));
@@ -375,7 +383,7 @@ impl Gathering {
 }
 
 /// LSN, number and place in a row of the feed.
-pub fn read_change(key: &[u8], value: &[u8]) -> Result<(u64, keys::Number, Place)> {
+pub fn read_change(key: &[u8], value: &[u8]) -> Result<(u64, keys::ItemNumber, EpkPrefix)> {
     let (lsn, number) = keys::read_feed(key).ok_or_else(damaged)?;
     Ok((lsn, number, value.try_into().map_err(|_| damaged())?))
 }

@@ -5,8 +5,8 @@
 
 pub mod cells;
 pub mod composite;
+pub mod generations;
 pub mod paths;
 pub mod policy;
-pub mod stretches;
 pub mod terms;
 pub mod value;

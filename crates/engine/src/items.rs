@@ -1,16 +1,22 @@
 //! Reading and writing single items.
 
+pub mod batch;
+pub mod patch;
+pub mod scripts;
+
 use crate::Engine;
 use crate::catalog::Container;
-use crate::consistency::check_session;
-use crate::partition::{Ordered, Partition, again};
-use crate::patches::CheckedPatch;
+use crate::items::patch::CheckedPatch;
+use crate::partition::item::StoredItem;
+use crate::partition::session::check_session;
+use crate::partition::transaction::{ItemOptions, ReadView, Transaction};
+use crate::partition::{Partition, SubmittedCommit, retry_if_moved};
 use crate::pending::Pending;
+use crate::request::etag_matches;
 use crate::request::{
     Id, Outcome, Position, ReadOptions, ReadReply, WriteOperation, WriteOptions, Written,
 };
-use crate::throughput::Spot;
-use crate::transaction::{Base, ItemOptions, Stored, Transaction, etag_matches};
+use crate::throughput::RequestTarget;
 use orrery_model::json::parse;
 use orrery_model::partition_key::{Epk, PartitionKey};
 use orrery_model::work::{Step, Work};
@@ -30,9 +36,9 @@ impl CheckedWrite<'_> {
     pub(crate) fn named(
         &self,
         transaction: &Transaction<'_>,
-        base: &mut Base<'_>,
+        base: &mut ReadView<'_>,
         id: &str,
-    ) -> Result<Option<Stored>> {
+    ) -> Result<Option<StoredItem>> {
         let epk = transaction.epk(&self.key);
         match self.options.by_rid {
             false => transaction.find(base, &epk, id),
@@ -59,12 +65,12 @@ impl Engine {
             work.steps.clear();
             let epk = container.partition_key().epk(key);
             let partition = container.partition_of(&epk);
-            let spot = Spot {
+            let spot = RequestTarget {
                 container,
                 partition: &partition,
                 key: Some(&epk),
             };
-            self.at(spot, options.manner, &mut work, |work| {
+            self.at(spot, options.admission, &mut work, |work| {
                 let stored = self
                     .read(
                         container,
@@ -92,7 +98,7 @@ impl Engine {
         let result = container
             .partition_key()
             .check(key)
-            .and_then(|()| again(read));
+            .and_then(|()| retry_if_moved(read));
         if work.steps.is_empty() {
             work.steps.push(Step::ReadNothing);
         }
@@ -107,14 +113,14 @@ impl Engine {
         id: Id<'_>,
         session: Option<&str>,
         position: &mut Option<Position>,
-    ) -> Result<Stored> {
+    ) -> Result<StoredItem> {
         let snapshot = partition.snapshot()?;
         let lsn = snapshot.head().lsn;
         *position = Some(partition.position(lsn, None));
         check_session(session, partition, lsn)?;
         let transaction = Transaction::begin(container, partition, snapshot.as_ref(), self.world());
         let stored = transaction
-            .find_by(&mut Base::Durable, epk, id)?
+            .find_by(&mut ReadView::Durable, epk, id)?
             .ok_or_else(Error::not_found)?;
         *position = Some(partition.position(lsn, Some(stored.row.lsn)));
         Ok(stored)
@@ -151,12 +157,12 @@ impl Engine {
         let mut work = Work::default();
         let (partition, done) = container.in_partition_of(&epk, |partition| {
             work.steps.clear();
-            let spot = Spot {
+            let spot = RequestTarget {
                 container,
                 partition,
                 key: Some(&epk),
             };
-            self.at(spot, options.manner, &mut work, |work| {
+            self.at(spot, options.admission, &mut work, |work| {
                 let done = if options.pre_trigger.is_some() || options.post_trigger.is_some() {
                     self.write_with_triggers(container, partition, &write, work)
                 } else {
@@ -187,12 +193,12 @@ impl Engine {
         partition: &Partition,
         write: &CheckedWrite<'_>,
         work: &mut Work,
-    ) -> Result<(Option<Ordered>, Written, u64)> {
+    ) -> Result<(Option<SubmittedCommit>, Written, u64)> {
         let mut writer = partition.lock()?;
         let snapshot = partition.snapshot()?;
         let mut transaction =
             Transaction::begin(container, partition, snapshot.as_ref(), self.world());
-        let done = apply(&mut transaction, &mut Base::Writer(&mut writer), write);
+        let done = apply(&mut transaction, &mut ReadView::Writer(&mut writer), write);
         work.steps.append(&mut transaction.work);
         let (stored, created) = done?;
         let ordered = transaction.commit(&mut writer, None)?;
@@ -204,7 +210,7 @@ impl Engine {
 
 impl Written {
     /// The answer to a write that left `stored` behind.
-    pub(crate) fn of(container: &Container, stored: Option<Stored>, created: bool) -> Written {
+    pub(crate) fn of(container: &Container, stored: Option<StoredItem>, created: bool) -> Written {
         Written {
             etag: stored.as_ref().map(|s| s.row.etag_text()),
             item: stored.map(|s| s.row.text(container.rid(), s.number)),
@@ -216,22 +222,24 @@ impl Written {
 /// Carries out a checked write in a transaction: the item after it, and whether it is new.
 pub(crate) fn apply(
     transaction: &mut Transaction<'_>,
-    base: &mut Base<'_>,
+    base: &mut ReadView<'_>,
     write: &CheckedWrite<'_>,
-) -> Result<(Option<Stored>, bool)> {
+) -> Result<(Option<StoredItem>, bool)> {
     let options = ItemOptions {
         if_match: write.options.if_match.as_deref(),
         leave_out_of_index: write.options.leave_out_of_index,
     };
     let epk = transaction.epk(&write.key);
-    let existing =
-        |transaction: &mut Transaction<'_>, base: &mut Base<'_>, id: &str| -> Result<Stored> {
-            let found = write.named(transaction, base, id)?;
-            found.ok_or_else(|| {
-                transaction.work.push(Step::ReadNothing);
-                Error::not_found()
-            })
-        };
+    let existing = |transaction: &mut Transaction<'_>,
+                    base: &mut ReadView<'_>,
+                    id: &str|
+     -> Result<StoredItem> {
+        let found = write.named(transaction, base, id)?;
+        found.ok_or_else(|| {
+            transaction.work.push(Step::ReadNothing);
+            Error::not_found()
+        })
+    };
     if let (WriteOperation::Patch(id), Some(patch)) = (write.operation, &write.patch) {
         let old = existing(transaction, base, id)?;
         return Ok((Some(transaction.patch(base, &old, patch, options)?), false));
@@ -242,7 +250,7 @@ pub(crate) fn apply(
             true,
         )),
         (WriteOperation::Upsert, Some(item)) => {
-            let id = crate::transaction::item_id(item)?;
+            let id = crate::partition::item::item_id(item)?;
             match transaction.find(base, &epk, id)? {
                 Some(old) => Ok((
                     Some(transaction.replace(base, &old, &write.key, item, options)?),
@@ -299,7 +307,7 @@ pub(crate) fn check<'a>(
     let key = match &item {
         Some(item) => {
             named.map_or(Ok(()), |named| definition.check(named))?;
-            crate::transaction::item_id(item)?;
+            crate::partition::item::item_id(item)?;
             let own = definition.extract(item)?;
             if named.is_some_and(|named| definition.epk(named) != definition.epk(&own)) {
                 return Err(Error::partition_key_mismatch());

@@ -16,45 +16,30 @@
 //! 3. The same requests on the same data are charged the same.
 //!
 
-mod batch;
+mod access_resources;
+mod background;
 mod catalog;
-mod clearing;
-mod consistency;
+mod errors;
 mod feed;
-mod homes;
 mod index;
-mod inventory;
 mod items;
-mod keys;
-mod maintenance;
-mod meters;
+mod operator;
 mod partition;
-mod patches;
 mod pending;
-mod plain;
 mod query;
-mod rebuild;
-mod recording;
-mod repartition;
 pub mod request;
-mod row;
-mod scripts;
-mod snapshots;
-mod statistics;
 mod throughput;
 mod traffic;
-mod transaction;
-mod versions;
-mod visible;
 
-pub use catalog::{Container, Database, Grant, Mint, PermissionMode, Plain, RangeRecord};
-pub use inventory::PartitionInventory;
-pub use meters::Meters;
+pub use background::ITEMS_PER_STEP;
+pub use catalog::{
+    AccessResource, Container, Database, Grant, PermissionMode, RangeRecord, TokenSigner,
+};
+pub use operator::{Meters, PartitionInventory};
 pub use pending::{Pending, PendingBatch};
-pub use rebuild::ITEMS_A_STEP;
+pub use request::etag_matches;
 pub use throughput::{Profile, ThroughputOptions};
 pub use traffic::{Seen, Traffic};
-pub use transaction::etag_matches;
 
 use catalog::Catalog;
 use orrery_model::json::parse;
@@ -64,10 +49,10 @@ use orrery_model::world::World;
 use orrery_model::{Error, Json, Object, Result, Rid, limits};
 use orrery_script::{PoolOptions, ScriptPool};
 use orrery_storage::Store;
-use query::Listed;
+use query::ListedRow;
 use request::*;
 use std::sync::{Arc, Mutex};
-use throughput::{Bill, status};
+use throughput::{PartitionCharges, status};
 use traffic::QueryWatch;
 
 /// What becomes of a query over several physical partitions.
@@ -120,10 +105,10 @@ pub struct Engine {
     profile: Profile,
     cross_partition_queries: CrossPartitionQueries,
     throughput: ThroughputOptions,
-    turns: Vec<Mutex<()>>,
+    script_locks: Vec<Mutex<()>>,
     meters: Meters,
     partition_bytes: u64,
-    repartitions: repartition::Repartitions,
+    repartitions: background::RangeChanges,
 }
 
 /// Which feed of resources a list or query covers.
@@ -138,13 +123,13 @@ pub enum Feed<'a> {
     /// All offers.
     Offers,
     /// The users or client encryption keys of a database, or the permissions of a user.
-    Plains(PlainKind, Rid, Mint<'a>),
+    AccessResources(AccessResourceKind, Rid, TokenSigner<'a>),
     /// Conflicts of a container: none ever, since there is one write region.
     Conflicts(&'a Container),
 }
 
 /// Locks among which logical partitions are spread for scripts to take turns.
-const TURNS: usize = 256;
+const SCRIPT_LOCKS: usize = 256;
 
 impl Engine {
     /// Opens what a store holds.
@@ -166,9 +151,9 @@ impl Engine {
             cross_partition_queries: options.cross_partition_queries,
             throughput: options.throughput,
             meters: Meters::new(),
-            turns: (0..TURNS).map(|_| Mutex::new(())).collect(),
+            script_locks: (0..SCRIPT_LOCKS).map(|_| Mutex::new(())).collect(),
             partition_bytes: options.partition_bytes,
-            repartitions: repartition::Repartitions::default(),
+            repartitions: background::RangeChanges::default(),
         })
     }
 
@@ -194,8 +179,8 @@ impl Engine {
     }
 
     /// The lock that scripts of a logical partition take one after the other.
-    pub(crate) fn turn_of(&self, place: keys::Place) -> &Mutex<()> {
-        &self.turns[usize::from(place[7]) % TURNS]
+    pub(crate) fn script_lock_of(&self, epk_prefix: partition::keys::EpkPrefix) -> &Mutex<()> {
+        &self.script_locks[usize::from(epk_prefix[7]) % SCRIPT_LOCKS]
     }
 
     /// An answer with its charge.
@@ -302,7 +287,7 @@ impl Engine {
         self.metadata_read(Ok(container.resource(false)))
     }
 
-    /// Replaces a container's settings. The index follows a new policy by and by, see [`Engine::rebuild_some`].
+    /// Replaces a container's settings. The index follows a new policy by and by, see [`Engine::reindex_some`].
     pub fn replace_container(
         &self,
         container: &Container,
@@ -324,7 +309,7 @@ impl Engine {
     /// Reads a container with what its partitions hold, see `statistics`.
     pub fn read_container_with_statistics(&self, container: &Container) -> Outcome<Resource> {
         let mut resource = container.resource(false);
-        let shown = statistics::of_container(container).and_then(|statistics| {
+        let shown = operator::statistics::of_container(container).and_then(|statistics| {
             let Ok(Json::Object(mut body)) = parse(&resource.body) else {
                 return Err(Error::internal("the body of a container is no object"));
             };
@@ -440,10 +425,10 @@ impl Engine {
     }
 
     /// The rows of a feed, each with what keeps its place in the list.
-    fn rows_of(&self, feed: Feed<'_>) -> Result<Vec<Listed>> {
+    fn rows_of(&self, feed: Feed<'_>) -> Result<Vec<ListedRow>> {
         let row = |order: &[u8], resource: Resource| {
             let key = [order, resource.rid.as_bytes()].concat();
-            Listed {
+            ListedRow {
                 key,
                 text: resource.body,
             }
@@ -476,11 +461,11 @@ impl Engine {
                     })
                     .collect()
             }
-            Feed::Plains(kind, owner, mint) => {
-                let plains = self.catalog.plains(owner, kind);
-                plains
+            Feed::AccessResources(kind, owner, token_signer) => {
+                let access_resources = self.catalog.access_resources(owner, kind);
+                access_resources
                     .iter()
-                    .map(|p| row(&p.created.to_be_bytes(), p.resource(mint, false)))
+                    .map(|p| row(&p.created.to_be_bytes(), p.resource(token_signer, false)))
                     .collect()
             }
             Feed::Offers => self
@@ -568,19 +553,19 @@ impl Engine {
         options: impl Into<ReadOptions<'a>>,
     ) -> Outcome<QueryPage> {
         let watch = QueryWatch::begin(container, &query.text);
-        let mut bill = Bill::default();
-        bill.index_advice = watch.wants_advice;
-        let (result, bill, position) =
-            self.run_query(container, scope, query, options.into(), bill);
-        self.meters.queried(&bill.work.steps);
-        bill.settle(
+        let mut charges = PartitionCharges::default();
+        charges.index_advice = watch.wants_advice;
+        let (result, charges, position) =
+            self.run_query(container, scope, query, options.into(), charges);
+        self.meters.queried(&charges.work.steps);
+        charges.settle(
             self,
             container,
-            self.profile.price(&bill.work),
+            self.profile.price(&charges.work),
             status(&result),
         );
-        let is_for_one = bill.key.is_some();
-        let mut outcome = self.outcome(result, bill.work, position);
+        let is_for_one = charges.key.is_some();
+        let mut outcome = self.outcome(result, charges.work, position);
         watch.end(self.world().now_ms(), container, is_for_one, &outcome);
         if let Ok(page) = &mut outcome.result
             && !query.metrics
@@ -597,20 +582,27 @@ impl Engine {
         scope: &Scope,
         query: &QueryRequest,
         options: ReadOptions<'_>,
-        mut bill: Bill,
-    ) -> (Result<QueryPage>, Bill, Option<Position>) {
+        mut charges: PartitionCharges,
+    ) -> (Result<QueryPage>, PartitionCharges, Option<Position>) {
         let mut position = None;
-        let result = partition::again(|| {
-            bill.begin_again();
-            self.run_query_on(container, scope, query, options, &mut bill, &mut position)
+        let result = partition::retry_if_moved(|| {
+            charges.begin_again();
+            self.run_query_on(
+                container,
+                scope,
+                query,
+                options,
+                &mut charges,
+                &mut position,
+            )
         });
-        if result.is_err() && bill.work.steps.is_empty() {
-            bill.work.steps.push(Step::ReadNothing);
+        if result.is_err() && charges.work.steps.is_empty() {
+            charges.work.steps.push(Step::ReadNothing);
         }
-        if options.manner.two_replicas {
-            bill.ask_second_replicas();
+        if options.admission.two_replicas {
+            charges.ask_second_replicas();
         }
-        (result, bill, position)
+        (result, charges, position)
     }
 
     fn run_query_on(
@@ -619,7 +611,7 @@ impl Engine {
         scope: &Scope,
         query: &QueryRequest,
         options: ReadOptions<'_>,
-        bill: &mut Bill,
+        charges: &mut PartitionCharges,
         position: &mut Option<Position>,
     ) -> Result<QueryPage> {
         let reach = query::scope_reach(container, scope)?;
@@ -628,17 +620,17 @@ impl Engine {
             if let [_] = reach.partitions[..] {
                 *position = Some(partition.position(lsn, None));
             }
-            consistency::check_session(options.session, partition, lsn)?;
+            partition::session::check_session(options.session, partition, lsn)?;
         }
         let context = query::Context {
             engine: self,
             world: self.world(),
             profile: self.profile,
             cross_partition_queries: self.cross_partition_queries,
-            manner: options.manner,
+            admission: options.admission,
         };
-        let mut functions = scripts::Udfs::new(self, container);
-        query::run(&context, container, scope, query, &mut functions, bill)
+        let mut functions = items::scripts::UserFunctions::new(self, container);
+        query::run(&context, container, scope, query, &mut functions, charges)
     }
 
     /// The query plan document for clients that merge themselves (JSON text).
@@ -660,7 +652,7 @@ impl Engine {
     /// # Errors
     /// What the store reports.
     pub fn shut_down(&self) -> Result<()> {
-        self.store.sync().map_err(partition::storage_failure)
+        self.store.sync().map_err(errors::storage_failure)
     }
 }
 

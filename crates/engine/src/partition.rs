@@ -10,28 +10,37 @@
 //! [`Partition::lock`] and [`Partition::snapshot`], and looks again which partition there is.
 //!
 //! If the store does not know what became of a commit, the writer is dropped; the next one opens a newer lease, and the
-//! commit log says whether the commit took place ([`Partition::took_place`]).
+//! commit log says whether the commit took place ([`Partition::is_committed`]).
 
+pub mod change_capture;
 mod counts;
 mod dictionary;
+pub mod item;
+pub mod key_deletion;
+pub mod keys;
+pub mod row;
+pub mod row_reader;
+pub mod session;
+pub mod staging;
+pub mod transaction;
+pub mod versions;
+pub mod visibility;
 mod writer;
 
 pub use counts::{Counters, summary_rows};
 pub use dictionary::PathsRef;
-pub use writer::{Changes, Ordered, Still, Writer, WriterGuard, token_of};
+pub use writer::{CommitChanges, SubmittedCommit, WriteBlock, Writer, WriterGuard, token_of};
 
+use crate::errors::{gone_error, outcome_error, storage_failure};
+use crate::index::generations::PolicyGenerations;
 use crate::index::paths::Paths;
-use crate::index::stretches::Stretches;
-use crate::keys;
-use crate::recording::Recording;
 use crate::request::Position;
 use crate::throughput::Meter;
 use bytes::Bytes;
+use change_capture::ChangeCapture;
 use orrery_model::partition_key::EpkRange;
 use orrery_model::{Error, Kind, Result};
-use orrery_storage::{
-    CommitOutcome, Direction, PartitionId, Receipt, Snapshot, Store, StoreError, Token,
-};
+use orrery_storage::{Direction, PartitionId, Receipt, Snapshot, Store, Token};
 use std::ops::Bound;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -56,7 +65,7 @@ pub struct Partition {
     writer: Mutex<Option<Writer>>,
     paths: RwLock<Option<Paths>>,
     phase: AtomicU8,
-    recording: Mutex<Option<Recording>>,
+    change_capture: Mutex<Option<ChangeCapture>>,
 }
 
 /// Whether a partition may be used.
@@ -93,7 +102,7 @@ impl Partition {
             writer: Mutex::new(None),
             paths: RwLock::new(None),
             phase: AtomicU8::new(Phase::Serving as u8),
-            recording: Mutex::new(None),
+            change_capture: Mutex::new(None),
         }
     }
 
@@ -108,7 +117,7 @@ impl Partition {
     /// Writes the first commit of a new partition, LSN 1, which holds nothing.
     pub fn create(&self) -> Result<Receipt> {
         let mut writer = self.lock()?;
-        Ok(writer.submit(self, Changes::default(), 0).receipt)
+        Ok(writer.submit(self, CommitChanges::default(), 0).receipt)
     }
 
     /// A place in this partition's history.
@@ -144,7 +153,7 @@ impl Partition {
     ///
     /// # Errors
     /// 410/1002 if others have taken the partition's place.
-    pub fn survey(&self) -> Result<Box<dyn Snapshot>> {
+    pub fn snapshot_while_completing(&self) -> Result<Box<dyn Snapshot>> {
         let snapshot = self.stored()?;
         match self.check_phase() {
             Err(error) if error.kind() == Kind::PartitionKeyRangeGone => Err(error),
@@ -184,13 +193,13 @@ impl Partition {
     ///
     /// # Errors
     /// 409 if somebody does so already; 410 and what the store reports.
-    pub fn record(&self) -> Result<()> {
+    pub fn start_change_capture(&self) -> Result<()> {
         let _writer = self.lock()?;
-        let mut recording = self
-            .recording
+        let mut change_capture = self
+            .change_capture
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        if recording.is_some() {
+        if change_capture.is_some() {
             return Err(Error::new(
                 Kind::Conflict,
                 format!(
@@ -199,7 +208,7 @@ impl Partition {
                 ),
             ));
         }
-        *recording = Some(Recording::default());
+        *change_capture = Some(ChangeCapture::default());
         Ok(())
     }
 
@@ -207,20 +216,21 @@ impl Partition {
     ///
     /// # Errors
     /// 449 if something is missing from it.
-    pub fn recorded(&self, up_to: u64) -> Result<Vec<crate::recording::Recorded>> {
-        let mut recording = self
-            .recording
+    pub fn take_captured(&self, up_to: u64) -> Result<Vec<change_capture::CapturedCommit>> {
+        let mut change_capture = self
+            .change_capture
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        recording
-            .as_mut()
-            .map_or_else(|| Ok(Vec::new()), |recording| recording.take(up_to))
+        change_capture.as_mut().map_or_else(
+            || Ok(Vec::new()),
+            |change_capture| change_capture.take(up_to),
+        )
     }
 
     /// Remembers no more.
-    pub fn stop_recording(&self) {
+    pub fn stop_change_capture(&self) {
         *self
-            .recording
+            .change_capture
             .lock()
             .unwrap_or_else(PoisonError::into_inner) = None;
     }
@@ -242,12 +252,15 @@ impl Partition {
     }
 
     /// Which items follow which policy in a snapshot.
-    pub fn stretches(snapshot: &dyn Snapshot) -> Result<Stretches> {
-        let Some(row) = snapshot.get(&keys::stretches()).map_err(storage_failure)? else {
-            return Ok(Stretches::default());
+    pub fn generations(snapshot: &dyn Snapshot) -> Result<PolicyGenerations> {
+        let Some(row) = snapshot
+            .get(&keys::policy_generations())
+            .map_err(storage_failure)?
+        else {
+            return Ok(PolicyGenerations::default());
         };
-        Stretches::decode(&row)
-            .ok_or_else(|| Error::internal("the row of index stretches is damaged"))
+        PolicyGenerations::decode(&row)
+            .ok_or_else(|| Error::internal("the row of index generations is damaged"))
     }
 
     /// The LSN after which versions are kept in a snapshot, if they are.
@@ -268,7 +281,7 @@ impl Partition {
     /// # Errors
     /// 503 if the store cannot be written now, 410 if others have taken the partition's place, or are about to.
     pub fn lock(&self) -> Result<WriterGuard<'_>> {
-        let guard = self.hold()?;
+        let guard = self.lock_in_any_phase()?;
         self.check_phase()?;
         Ok(guard)
     }
@@ -277,7 +290,7 @@ impl Partition {
     ///
     /// # Errors
     /// As for [`Partition::lock`], but for 410.
-    pub fn hold(&self) -> Result<WriterGuard<'_>> {
+    pub fn lock_in_any_phase(&self) -> Result<WriterGuard<'_>> {
         let mut guard = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         if guard.is_none() {
             *guard = Some(Writer::open(self)?);
@@ -286,27 +299,27 @@ impl Partition {
     }
 
     /// Keeps everybody from writing until the result is gone. Opens no writer for it.
-    pub fn still(&self) -> Still<'_> {
-        Still {
+    pub fn block_writes(&self) -> WriteBlock<'_> {
+        WriteBlock {
             _writer: self.writer.lock().unwrap_or_else(PoisonError::into_inner),
         }
     }
 
     /// Gives the writer up after an outcome that is not known; the next write opens a new one.
     pub fn abandon_writer(&self) {
-        if let Some(recording) = &mut *self
-            .recording
+        if let Some(change_capture) = &mut *self
+            .change_capture
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
         {
             // What was remembered may never have taken place.
-            recording.spoil();
+            change_capture.mark_incomplete();
         }
         *self.writer.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     /// Whether the commit that carried `token` as LSN `lsn` took place, decided with a lease newer than its own.
-    pub fn took_place(&self, lsn: u64, token: Token) -> Result<bool> {
+    pub fn is_committed(&self, lsn: u64, token: Token) -> Result<bool> {
         self.abandon_writer();
         // Of one that is gone nothing can be told any more, and a client that is sent elsewhere would do it twice.
         drop(
@@ -341,7 +354,7 @@ const TRIES: usize = 20;
 ///
 /// # Errors
 /// What the operation says.
-pub fn again<T>(mut operation: impl FnMut() -> Result<T>) -> Result<T> {
+pub fn retry_if_moved<T>(mut operation: impl FnMut() -> Result<T>) -> Result<T> {
     for _ in 1..TRIES {
         match operation() {
             Err(error) if error.kind() == Kind::PartitionKeyRangeGone => {}
@@ -355,7 +368,7 @@ pub fn again<T>(mut operation: impl FnMut() -> Result<T>) -> Result<T> {
 ///
 /// # Errors
 /// Every other one.
-pub fn unless_gone<T: Default>(done: Result<T>) -> Result<T> {
+pub fn skip_if_moved<T: Default>(done: Result<T>) -> Result<T> {
     match done {
         Err(error)
             if matches!(
@@ -369,54 +382,15 @@ pub fn unless_gone<T: Default>(done: Result<T>) -> Result<T> {
     }
 }
 
-/// The error for a partition whose place others have taken.
-pub fn gone_error(id: u32) -> Error {
-    Error::new(
-        Kind::PartitionKeyRangeGone,
-        format!("The partition key range {id} is gone: it does not exist or was split."),
-    )
-}
-
-/// A store's failure as a client's error: 503 where waiting may help, else 500.
-pub fn storage_failure(error: StoreError) -> Error {
-    Error::internal(error)
-}
-
 /// Waits for a commit of work beside requests. If it failed the writer is given up: it believes in what may not have
 /// taken place, and the next one looks.
 ///
 /// # Errors
 /// What the store reports.
-pub fn settled(partition: &Partition, ordered: Ordered) -> Result<()> {
+pub fn wait_durable(partition: &Partition, ordered: SubmittedCommit) -> Result<()> {
     let Some(error) = outcome_error(&ordered.receipt.wait()) else {
         return Ok(());
     };
     partition.abandon_writer();
     Err(error)
-}
-
-/// What a commit's outcome means for the client that waits for it. `None`: it is durable.
-pub fn outcome_error(outcome: &CommitOutcome) -> Option<Error> {
-    match outcome {
-        CommitOutcome::Ok => None,
-        CommitOutcome::TooLarge => Some(Error::new(
-            Kind::RequestEntityTooLarge,
-            "The request changes more than one transaction may hold. Split it into smaller ones.",
-        )),
-        CommitOutcome::Fenced | CommitOutcome::Unknown => {
-            Some(Error::internal("the outcome of a commit is not known"))
-        }
-        // Clients come back to a server that is busy, and keep away from one that is unavailable.
-        CommitOutcome::Busy { retry_after_ms } => Some(
-            Error::new(
-                Kind::Throttled,
-                "Too many writes wait to become durable. Retry later.",
-            )
-            .with_retry_after_ms(*retry_after_ms),
-        ),
-        CommitOutcome::Unavailable { retry_after_ms } => Some(
-            Error::new(Kind::Unavailable, "The store cannot take writes now.")
-                .with_retry_after_ms(*retry_after_ms),
-        ),
-    }
 }

@@ -1,7 +1,8 @@
 //! Writes that are ordered and not yet on disk.
 
-use crate::batch::work_of;
-use crate::partition::{Ordered, Partition, outcome_error};
+use crate::errors::outcome_error;
+use crate::items::batch::work_of;
+use crate::partition::{Partition, SubmittedCommit};
 use crate::request::{BatchAnswer, BatchReply, Outcome, Position};
 use orrery_model::{Error, Kind};
 use orrery_storage::CommitOutcome;
@@ -15,14 +16,14 @@ use std::task::{Context, Poll};
 /// Dropping it does not undo the write.
 #[must_use = "the client may be answered only when the write is durable"]
 pub struct Pending<T> {
-    ordered: Option<(Ordered, Arc<Partition>)>,
+    ordered: Option<(SubmittedCommit, Arc<Partition>)>,
     outcome: Option<Outcome<T>>,
 }
 
 impl<T> Pending<T> {
     /// An answer that waits for a commit.
     pub(crate) fn new(
-        ordered: Option<Ordered>,
+        ordered: Option<SubmittedCommit>,
         partition: &Arc<Partition>,
         outcome: Outcome<T>,
     ) -> Self {
@@ -46,7 +47,7 @@ impl<T> Pending<T> {
         match self.ordered.take() {
             None => outcome,
             Some((ordered, partition)) => {
-                let Ordered {
+                let SubmittedCommit {
                     receipt,
                     lsn,
                     token,
@@ -185,12 +186,14 @@ fn conclude<T>(
         return outcome;
     };
     let error = match stored {
-        CommitOutcome::Fenced | CommitOutcome::Unknown => match partition.took_place(lsn, token) {
-            Ok(true) => return outcome,
-            Ok(false) => Error::new(Kind::RetryWith, "The write did not take place. Retry it.")
-                .with_cause(error),
-            Err(cause) => cause,
-        },
+        CommitOutcome::Fenced | CommitOutcome::Unknown => {
+            match partition.is_committed(lsn, token) {
+                Ok(true) => return outcome,
+                Ok(false) => Error::new(Kind::RetryWith, "The write did not take place. Retry it.")
+                    .with_cause(error),
+                Err(cause) => cause,
+            }
+        }
         _ => {
             partition.abandon_writer();
             error

@@ -20,15 +20,18 @@ mod token;
 mod values;
 mod walk;
 
-pub use metadata::{Listed, has_row, query_rows};
+pub use metadata::{ListedRow, has_row, query_rows};
 pub use plan::client_plan;
 
 use crate::catalog::Container;
+use crate::errors::query_error;
 use crate::index::policy::Policy;
 use crate::partition::Partition;
-use crate::request::{Manner, Page, PageRequest, QueryPage, QueryRequest, Scope, ScriptKind};
-use crate::throughput::{Bill, Profile};
-use crate::visible::Visible;
+use crate::partition::visibility::Visibility;
+use crate::request::{
+    AdmissionOptions, Page, PageRequest, QueryPage, QueryRequest, Scope, ScriptKind,
+};
+use crate::throughput::{PartitionCharges, Profile};
 use crate::{CrossPartitionQueries, Engine};
 use access::Ask;
 use condition::{pinned, steps};
@@ -41,7 +44,7 @@ use orrery_sql::{
     Bounds, Demand, Environment, Functions, Query, QueryError, ResumeFilter, ResumePoint, Source,
     Work, query_advice,
 };
-use position::{Position, Stretch};
+use position::{QueryPosition, RangePart};
 use source::{Asked, Candidates, Target};
 use std::sync::Arc;
 
@@ -63,7 +66,7 @@ pub struct Context<'a> {
     /// Who merges over partitions.
     pub cross_partition_queries: CrossPartitionQueries,
     /// How it is admitted.
-    pub manner: Manner,
+    pub admission: AdmissionOptions,
 }
 
 /// Rows wanted on a page.
@@ -109,20 +112,6 @@ fn path_of(names: &[String]) -> orrery_sql::Path {
     )
 }
 
-/// Checks that computed properties compile.
-///
-/// # Errors
-/// 400.
-pub fn check_computed_properties(properties: &[(String, String)]) -> Result<()> {
-    let environment = Environment {
-        computed_properties: properties.to_vec(),
-        ..Environment::default()
-    };
-    Query::compile("SELECT * FROM c", &[], &environment)
-        .map(|_| ())
-        .map_err(query_error)
-}
-
 /// Compiles a text.
 ///
 /// # Errors
@@ -150,7 +139,7 @@ pub struct Reach {
     pub key: Option<Epk>,
     /// The first partitions, that are read as the one that they came from: its name in positions, and how many they are.
     /// A position in it is one in each of them.
-    pub as_one: Option<(Stretch, usize)>,
+    pub as_one: Option<(RangePart, usize)>,
     /// Where the partition behind those begins, if a part of it belongs to what has been read.
     pub rest_from: Option<Epk>,
 }
@@ -168,9 +157,11 @@ impl Reach {
 
     /// Keeps what lies behind a position in natural order. What took the place of its partition is read as that was; what
     /// was merged with others is cut where it ended.
-    fn go_on(&mut self, container: &Container, last: &Position) -> Result<()> {
-        let Stretch { range, from } = &last.stretch;
-        let mut stretch = container.stretch_of(*range).ok_or_else(Position::foreign)?;
+    fn go_on(&mut self, container: &Container, last: &QueryPosition) -> Result<()> {
+        let RangePart { range, from } = &last.stretch;
+        let mut stretch = container
+            .epk_range_of(*range)
+            .ok_or_else(QueryPosition::foreign)?;
         if let Some(from) = from {
             stretch.min = stretch.min.max(from.clone());
         }
@@ -190,7 +181,7 @@ impl Reach {
         };
         let (same, rest) = (part(&stretch), part(&behind));
         if same.is_empty() {
-            return Err(Position::foreign());
+            return Err(QueryPosition::foreign());
         }
         self.as_one = Some((last.stretch.clone(), same.len()));
         self.rest_from = rest
@@ -202,13 +193,13 @@ impl Reach {
     }
 
     /// How positions name what a partition is read as.
-    pub fn stretch_at(&self, at: usize) -> Stretch {
+    pub fn stretch_at(&self, at: usize) -> RangePart {
         match &self.as_one {
             Some((stretch, count)) if at < *count => stretch.clone(),
             as_one => {
                 let is_first = as_one.as_ref().is_some_and(|(_, count)| at == *count);
                 let from = self.rest_from.clone().filter(|_| is_first);
-                Stretch {
+                RangePart {
                     range: self.partitions[at].0.id,
                     from,
                 }
@@ -217,7 +208,7 @@ impl Reach {
     }
 
     /// Keeps the partition in which the next page begins, and gives the stretch after it.
-    fn narrow_to_one(&mut self) -> Option<Stretch> {
+    fn narrow_to_one(&mut self) -> Option<RangePart> {
         let one = self
             .as_one
             .as_ref()
@@ -262,7 +253,7 @@ fn not_servable(container: &Container, scope: &Scope, request: &QueryRequest) ->
     }
 }
 
-/// Runs one page of a query, once it is admitted at every partition that it has to ask; adds what it did to `bill`.
+/// Runs one page of a query, once it is admitted at every partition that it has to ask; adds what it did to `charges`.
 ///
 /// # Errors
 /// 400 for queries and tokens that are wrong, 410 for ranges that are gone, 429 if it is not admitted.
@@ -272,7 +263,7 @@ pub fn run(
     scope: &Scope,
     request: &QueryRequest,
     functions: &mut dyn Functions,
-    bill: &mut Bill,
+    charges: &mut PartitionCharges,
 ) -> Result<QueryPage> {
     let mut query = compile(&request.text, &request.parameters, &environment(container))?;
     if let Some(filter) = &request.resume_filter {
@@ -296,7 +287,7 @@ pub fn run(
     if query.order().is_empty()
         && let Some(last) = resume
             .as_ref()
-            .map(|resume| Position::read(&resume.position))
+            .map(|resume| QueryPosition::read(&resume.position))
             .transpose()?
             .flatten()
     {
@@ -306,12 +297,12 @@ pub fn run(
         CrossPartitionQueries::Merge => None,
         CrossPartitionQueries::Refuse => reach.narrow_to_one(),
     };
-    bill.key.clone_from(&reach.key);
-    bill.admit(
+    charges.key.clone_from(&reach.key);
+    charges.admit(
         context.engine,
         container,
         reach.partitions.iter().map(|(partition, _)| partition),
-        context.manner,
+        context.admission,
     )?;
     if let Some(text) = query.statistics_query() {
         let row = statistics(
@@ -320,7 +311,7 @@ pub fn run(
             text,
             &request.parameters,
             functions,
-            bill,
+            charges,
         )?;
         query = query.with_statistics(&row);
     }
@@ -334,7 +325,7 @@ pub fn run(
         .enumerate()
         .map(|(at, (partition, within))| {
             let snapshot = partition.snapshot()?;
-            let visible = Visible::of(snapshot.as_ref(), now / 1000, settings.default_ttl)?;
+            let visible = Visibility::of(snapshot.as_ref(), now / 1000, settings.default_ttl)?;
             Ok(Target {
                 partition: partition.as_ref(),
                 stretch: reach.stretch_at(at),
@@ -344,7 +335,7 @@ pub fn run(
             })
         })
         .collect::<Result<Vec<_>>>()?;
-    let visible = Visible::default();
+    let visible = Visibility::default();
     let ask = Ask {
         query: &query,
         settings: &settings,
@@ -386,10 +377,10 @@ pub fn run(
             .observe(source.lookup_time().as_secs_f64());
     }
     let took = context.world.now_ms().saturating_sub(now);
-    let before = bill.work.steps.len();
-    charge(&query, &asked, &work, targets.is_empty(), bill);
+    let before = charges.work.steps.len();
+    charge(&query, &asked, &work, targets.is_empty(), charges);
     let page = page.map_err(query_error)?;
-    let at_the_border = next_range.map(|next| query.resume_at(Position::start_of(&next)));
+    let at_the_border = next_range.map(|next| query.resume_at(QueryPosition::start_of(&next)));
     let resume = page.resume.or(at_the_border);
     let continuation = resume
         .map(|resume| token::write(&resume, request.page.continuation_limit_kb))
@@ -399,8 +390,8 @@ pub fn run(
     } else {
         Vec::new()
     };
-    let charges = || {
-        bill.work.steps[before..]
+    let step_charges = || {
+        charges.work.steps[before..]
             .iter()
             .map(|s| context.profile.price_of(s).to_string())
             .collect::<Vec<_>>()
@@ -418,11 +409,11 @@ pub fn run(
         metrics: request
             .metrics
             .then(|| metrics::query_metrics(&asked, &work, took)),
-        index_metrics: (request.metrics || bill.index_advice)
+        index_metrics: (request.metrics || charges.index_advice)
             .then(|| metrics::index_metrics(&query, &settings.policy, &asked, &key_paths)),
         explanation: request
             .explain
-            .then(|| metrics::explain(&query, &asked, &work, &charges())),
+            .then(|| metrics::explain(&query, &asked, &work, &step_charges())),
         advice: advice.map_err(query_error)?,
         descends: query.order().first().is_some_and(|key| key.descending),
     })
@@ -444,7 +435,7 @@ fn statistics(
     text: &str,
     parameters: &[(String, Json)],
     functions: &mut dyn Functions,
-    bill: &mut Bill,
+    charges: &mut PartitionCharges,
 ) -> Result<Json> {
     let request = QueryRequest {
         text: text.to_owned(),
@@ -466,7 +457,7 @@ fn statistics(
         &Scope::Everything,
         &request,
         functions,
-        bill,
+        charges,
     )?
     .page;
     // An aggregate gives one row, or could not see everything in its time.
@@ -684,7 +675,13 @@ fn check_order(query: &Query, policy: &Policy) -> Result<()> {
 }
 
 /// Each partition asked is one request; what the executor did is added to the first.
-fn charge(query: &Query, asked: &[Asked], work: &Work, nothing_to_ask: bool, bill: &mut Bill) {
+fn charge(
+    query: &Query,
+    asked: &[Asked],
+    work: &Work,
+    nothing_to_ask: bool,
+    charges: &mut PartitionCharges,
+) {
     let mut each: Vec<QueryWork> = asked.iter().map(|asked| asked.work).collect();
     if each.is_empty() {
         each.push(QueryWork::default());
@@ -700,30 +697,8 @@ fn charge(query: &Query, asked: &[Asked], work: &Work, nothing_to_ask: bool, bil
     first.udf_calls = work.udf_calls;
     for (at, work) in each.into_iter().enumerate() {
         match asked.get(at) {
-            Some(asked) => bill.did(asked.range, Step::Query(work)),
-            None => bill.work.steps.push(Step::Query(work)),
+            Some(asked) => charges.did(asked.range, Step::Query(work)),
+            None => charges.work.steps.push(Step::Query(work)),
         }
-    }
-}
-
-/// A query's failure as the client's error.
-pub fn query_error(error: QueryError) -> Error {
-    let told = || error.to_json().to_text();
-    match error {
-        QueryError::NonFinite => Error::new(Kind::NotRepresentable, error.to_string()),
-        QueryError::Udf {
-            number: Some(number),
-            ..
-        } => Error::bad(told()).with_sub_status(number),
-        QueryError::Resume(_) => Error::bad(format!("The continuation token is invalid: {error}")),
-        QueryError::Timeout => Error::new(
-            Kind::RequestTimeout,
-            "The query did not finish within its time.",
-        ),
-        QueryError::Source(cause) => match cause.downcast::<Error>() {
-            Ok(error) => *error,
-            Err(other) => Error::internal(other),
-        },
-        _ => Error::bad(told()),
     }
 }

@@ -4,14 +4,17 @@
 //! in a partition's history that the answer reflects, from which the gateway makes session tokens.
 
 mod batch;
-mod repartition;
+mod etag;
+pub mod properties;
 mod snapshot;
+mod split;
 mod throughput;
 mod traffic;
 
 pub use batch::*;
-pub use repartition::{RangeChange, Repartition, RepartitionStage, SplitAt};
+pub use etag::etag_matches;
 pub use snapshot::SnapshotInfo;
+pub use split::{RangeChange, RangeChangeStage, RangeChangeStatus, SplitAt};
 pub(crate) use throughput::outside;
 pub use throughput::*;
 pub use traffic::*;
@@ -278,7 +281,7 @@ pub struct WriteOptions {
     /// The post-trigger to run.
     pub post_trigger: Option<String>,
     /// How it is admitted.
-    pub manner: Manner,
+    pub admission: AdmissionOptions,
 }
 
 /// A write that was carried out.
@@ -331,7 +334,7 @@ pub enum ScriptKind {
 
 /// Resources that are nothing but their checked body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum PlainKind {
+pub enum AccessResourceKind {
     /// A user of a database.
     User,
     /// A permission of a user.

@@ -41,7 +41,7 @@ fn fill(engine: &Engine, container: &Container, pk: &str, count: u32) {
 }
 
 fn clear(engine: &Engine, container: &Container, pk: &str) -> Outcome<()> {
-    engine.delete_logical_partition(container, &key(pk), Manner::default())
+    engine.delete_logical_partition(container, &key(pk), AdmissionOptions::default())
 }
 
 /// Queries that an index would answer alone, and what they give when of `b` three items are left and of `a` one.
@@ -114,7 +114,10 @@ fn a_deleted_logical_partition_is_gone_at_once_and_its_rows_by_and_by() {
     );
     check(engine, &container);
     let mut commits = 0;
-    while engine.clear_some().expect("rows are removed") {
+    while engine
+        .remove_some_deleted_by_key()
+        .expect("rows are removed")
+    {
         commits += 1;
         check(engine, &container);
         assert!(commits < 20, "it never ends");
@@ -133,7 +136,9 @@ fn deleting_again_takes_what_was_written_meanwhile() {
     clear(engine, &container, r#"["a"]"#)
         .result
         .expect("all is deleted");
-    engine.clear_some().expect("rows are removed");
+    engine
+        .remove_some_deleted_by_key()
+        .expect("rows are removed");
     fill(engine, &container, "a", 5);
     clear(engine, &container, r#"["a"]"#)
         .result
@@ -149,7 +154,7 @@ fn deleting_again_takes_what_was_written_meanwhile() {
     };
     assert!(all().expect("rows").is_empty());
     fill(engine, &container, "a", 2);
-    engine.finish_clearing().expect("rows are removed");
+    engine.finish_deletes_by_key().expect("rows are removed");
     assert_eq!(all().expect("rows").len(), 2);
     let (_, usage) = engine.quota(&container);
     assert!(usage.contains("documentsCount=2;"), "{usage}");
@@ -199,7 +204,7 @@ fn a_crash_at_any_step_neither_forgets_a_deletion_nor_takes_more() {
             && let Ok(container) = engine.container(Id::Name("db"), Id::Name("items"))
         {
             acknowledged = clear(&engine, &container, r#"["a"]"#).result.is_ok();
-            let removed = acknowledged.then(|| engine.finish_clearing());
+            let removed = acknowledged.then(|| engine.finish_deletes_by_key());
             assert!(
                 step > 4 || removed.is_none_or(|r| r.is_err()),
                 "step {step} went by unnoticed"
@@ -229,7 +234,7 @@ fn a_crash_at_any_step_neither_forgets_a_deletion_nor_takes_more() {
         clear(&engine, &container, r#"["a"]"#)
             .result
             .expect("all is deleted");
-        engine.finish_clearing().expect("rows are removed");
+        engine.finish_deletes_by_key().expect("rows are removed");
         assert_eq!(
             (count("a"), count("b")),
             ("0".into(), "3".into()),

@@ -298,10 +298,10 @@ fn history(engine: &Engine, ledger: &mut Ledger) -> Result<(), Error> {
         .result?;
     // Writes and steps of the rebuild in turn.
     for writes in AFTER {
-        engine.rebuild_some(1)?;
+        engine.reindex_some(1)?;
         ledger.send(engine, &container, writes)?;
     }
-    engine.finish_rebuilds()?;
+    engine.finish_reindexing()?;
     // A split at the median, then a merge over it, with writes before, between and after their steps.
     let split = RangeChange::Split {
         range: fullest(engine, &container)?,
@@ -317,12 +317,12 @@ fn history(engine: &Engine, ledger: &mut Ledger) -> Result<(), Error> {
             }
             split => split,
         };
-        let mut status = engine.begin_repartition(&container, change, true)?;
+        let mut status = engine.begin_range_change(&container, change, true)?;
         for writes in MEANWHILE {
             ledger.send(engine, &container, writes)?;
-            status = engine.step_repartition(status.id)?;
+            status = engine.step_range_change(status.id)?;
         }
-        status = engine.finish_repartition(status.id)?;
+        status = engine.finish_range_change(status.id)?;
         if let Some(failure) = status.failure {
             return Err(Error::internal(failure));
         }
@@ -395,7 +395,7 @@ fn a_crash_at_any_step_loses_nothing_that_was_acknowledged() {
             1
         );
         ledger.check(&engine, &container);
-        engine.finish_rebuilds().expect("the index is finished");
+        engine.finish_reindexing().expect("the index is finished");
         ledger.check(&engine, &container);
         ledger.go_on(&engine, &container);
     }

@@ -171,9 +171,9 @@ fn run(bench: &Bench, request: &str) -> Result<Answer, Answer> {
         }),
         "rebuild" => {
             let steps = if rest.is_empty() {
-                engine.finish_rebuilds().map(|()| false)
+                engine.finish_reindexing().map(|()| false)
             } else {
-                engine.rebuild_some(rest.parse().expect("items"))
+                engine.reindex_some(rest.parse().expect("items"))
             };
             (format!("more: {}", steps.expect("a step")), None)
         }

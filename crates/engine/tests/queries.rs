@@ -254,7 +254,7 @@ fn apply(bench: &Bench, container: &Container, expected: &mut Expected, change: 
                 .expect("the policy changes");
         }
         Change::Rebuild(steps, items) => {
-            (0..*steps).for_each(|_| _ = engine.rebuild_some(*items).expect("a step"));
+            (0..*steps).for_each(|_| _ = engine.reindex_some(*items).expect("a step"));
         }
     }
 }

@@ -141,11 +141,11 @@ fn changed(bench: &Bench) {
         .replace_container(&items(engine), &object(policy), None)
         .result
         .expect("it is replaced");
-    engine.finish_rebuilds().expect("the index follows");
+    engine.finish_reindexing().expect("the index follows");
 }
 
 /// Splits the first partition, or begins to.
-fn split(engine: &Engine, stepwise: bool) -> Repartition {
+fn split(engine: &Engine, stepwise: bool) -> RangeChangeStatus {
     let container = items(engine);
     let range = engine.partition_key_ranges(&container).expect("ranges").0[0].id;
     let change = RangeChange::Split {
@@ -153,12 +153,12 @@ fn split(engine: &Engine, stepwise: bool) -> Repartition {
         at: SplitAt::Middle,
     };
     let begun = engine
-        .begin_repartition(&container, change, stepwise)
+        .begin_range_change(&container, change, stepwise)
         .expect("it begins");
     if stepwise {
         begun
     } else {
-        engine.finish_repartition(begun.id).expect("it is there")
+        engine.finish_range_change(begun.id).expect("it is there")
     }
 }
 
@@ -191,7 +191,7 @@ fn what_comes_back_is_what_was_there() {
             .expect("the space is given back");
         bench
             .engine
-            .finish_rebuilds()
+            .finish_reindexing()
             .expect("no index has to follow");
         assert_eq!(everything(&bench.engine), before);
     }
@@ -268,7 +268,7 @@ fn ranges_that_are_gone_with_a_restoration_are_not_used_again() {
     let first = split(engine, false);
     assert_eq!(
         (first.stage, first.new_ranges.len()),
-        (RepartitionStage::Done, 2)
+        (RangeChangeStage::Done, 2)
     );
     engine.restore_snapshot("base").expect("it is restored");
     // A client that still knows them is told to look again.
@@ -299,16 +299,16 @@ fn a_split_that_is_under_way_does_not_touch_what_was_restored() {
     let under_way = split(engine, true);
     // Copied, and then closed to requests: a snapshot can be taken all the same.
     for _ in 0..2 {
-        engine.step_repartition(under_way.id).expect("it is there");
+        engine.step_range_change(under_way.id).expect("it is there");
     }
     take(engine, "base");
     let stale = items(engine);
     engine.restore_snapshot("base").expect("it is restored");
     assert_eq!(everything(engine), before);
     let over = engine
-        .finish_repartition(under_way.id)
+        .finish_range_change(under_way.id)
         .expect("it is there");
-    assert_eq!(over.stage, RepartitionStage::Failed);
+    assert_eq!(over.stage, RangeChangeStage::Failed);
     assert_eq!(everything(engine), before);
     // Nor does whoever still holds the container that was.
     let written = write(

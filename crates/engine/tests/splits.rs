@@ -166,20 +166,20 @@ impl Run {
     }
 
     /// Begins a split or merge, or takes its next step.
-    fn repartition(&mut self) {
+    fn range_change(&mut self) {
         if let Some(id) = self.operation {
             let give_up = self.random(12) == 0;
             let engine = self.engine();
             let status = if give_up {
-                engine.cancel_repartition(id)
+                engine.cancel_range_change(id)
             } else {
-                engine.step_repartition(id)
+                engine.step_range_change(id)
             };
             let status = status.expect("it is known");
             assert_eq!(status.failure, None);
             if status.stage.is_over() {
                 self.operation = None;
-                self.repartitions += usize::from(status.stage == RepartitionStage::Done);
+                self.repartitions += usize::from(status.stage == RangeChangeStage::Done);
                 self.check();
             }
             return;
@@ -215,7 +215,7 @@ impl Run {
         };
         match self
             .engine()
-            .begin_repartition(&self.container, change, true)
+            .begin_range_change(&self.container, change, true)
         {
             Ok(begun) => self.operation = Some(begun.id),
             Err(error) => assert_eq!(error.kind(), Kind::BadRequest, "{error:?}"),
@@ -415,7 +415,7 @@ impl Run {
 
     fn finish(mut self) -> usize {
         if let Some(id) = self.operation.take() {
-            self.engine().finish_repartition(id).expect("it is known");
+            self.engine().finish_range_change(id).expect("it is known");
         }
         self.engine()
             .destroy_deleted()
@@ -472,7 +472,7 @@ fn whatever_is_split_and_merged_nothing_is_lost_doubled_or_out_of_order() {
             for _ in 0..500 {
                 match run.random(10) {
                     0..4 => run.write(),
-                    4..6 => run.repartition(),
+                    4..6 => run.range_change(),
                     6..8 => run.read_on(),
                     8 => {
                         run.follow();
@@ -512,7 +512,7 @@ fn a_partition_that_holds_too_much_is_split() {
             ),
         );
     }
-    engine.repartition_some().expect("partitions are split");
+    engine.split_where_needed().expect("partitions are split");
     let held = engine
         .read_container_with_statistics(&container)
         .result
@@ -558,7 +558,7 @@ fn a_partition_that_holds_too_much_is_split() {
     );
     create(&engine, &container, &large);
     engine
-        .repartition_some()
+        .split_where_needed()
         .expect("there is nothing more to part");
     read(&engine, &container, "[\"two\",\"s\"]", "large").expect("it is there");
 }
@@ -570,7 +570,7 @@ fn what_is_no_split_or_merge_is_refused_and_changes_nothing() {
     let refused = |change: RangeChange| {
         let error = bench
             .engine
-            .begin_repartition(&container, change, true)
+            .begin_range_change(&container, change, true)
             .expect_err("it is refused");
         (error.status(), error.sub_status())
     };
@@ -589,42 +589,42 @@ fn what_is_no_split_or_merge_is_refused_and_changes_nothing() {
     assert_eq!(refused(split(0, SplitAt::Border(elsewhere))), (400, 0));
     let begun = bench
         .engine
-        .begin_repartition(&container, merge(&[0, 1]), true)
+        .begin_range_change(&container, merge(&[0, 1]), true)
         .expect("it begins");
     assert_eq!(refused(split(1, SplitAt::Middle)), (409, 0));
     assert_eq!(
         bench
             .engine
-            .cancel_repartition(begun.id)
+            .cancel_range_change(begun.id)
             .expect("known")
             .stage,
-        RepartitionStage::Cancelled
+        RangeChangeStage::Cancelled
     );
     assert_eq!(
         bench
             .engine
-            .finish_repartition(begun.id)
+            .finish_range_change(begun.id)
             .expect("known")
             .stage,
-        RepartitionStage::Cancelled
+        RangeChangeStage::Cancelled
     );
     let begun = bench
         .engine
-        .begin_repartition(&container, split(1, SplitAt::Middle), false)
+        .begin_range_change(&container, split(1, SplitAt::Middle), false)
         .expect("it begins");
     assert_eq!(
         bench
             .engine
-            .finish_repartition(begun.id)
+            .finish_range_change(begun.id)
             .expect("known")
             .new_ranges,
         [4, 5]
     );
     assert_eq!(
-        bench.engine.repartition(99).expect_err("unknown").status(),
+        bench.engine.range_change(99).expect_err("unknown").status(),
         404
     );
-    assert_eq!(bench.engine.repartitions().len(), 2);
+    assert_eq!(bench.engine.range_changes().len(), 2);
 }
 
 #[test]
@@ -637,15 +637,15 @@ fn a_deleted_container_ends_its_splits() {
     };
     let begun = bench
         .engine
-        .begin_repartition(&container, split, true)
+        .begin_range_change(&container, split, true)
         .expect("it begins");
     bench
         .engine
         .delete_container(&container, None)
         .result
         .expect("deleted");
-    let status = bench.engine.finish_repartition(begun.id).expect("known");
-    assert_eq!(status.stage, RepartitionStage::Failed);
+    let status = bench.engine.finish_range_change(begun.id).expect("known");
+    assert_eq!(status.stage, RangeChangeStage::Failed);
     assert!(status.failure.is_some());
     bench
         .engine
@@ -677,7 +677,7 @@ fn a_range_that_is_being_split_says_so() {
     };
     let begun = bench
         .engine
-        .begin_repartition(&container, split, true)
+        .begin_range_change(&container, split, true)
         .expect("it begins");
     let meanwhile = shown();
     assert_eq!(meanwhile.0, [1]);
@@ -685,7 +685,7 @@ fn a_range_that_is_being_split_says_so() {
         meanwhile.1, before.1,
         "clients that ask for changes are told"
     );
-    bench.engine.finish_repartition(begun.id).expect("known");
+    bench.engine.finish_range_change(begun.id).expect("known");
     let after = shown();
     assert!(after.0.is_empty() && after.1 != meanwhile.1);
 }

@@ -40,9 +40,14 @@ fn item(pk: &str, id: &str) -> String {
 }
 
 /// Reads what is not there, for 1 RU.
-fn look(engine: &Engine, container: &Container, pk: &str, manner: Manner) -> Outcome<ReadReply> {
+fn look(
+    engine: &Engine,
+    container: &Container,
+    pk: &str,
+    admission: AdmissionOptions,
+) -> Outcome<ReadReply> {
     let options = ReadOptions {
-        manner,
+        admission,
         ..ReadOptions::default()
     };
     engine.read_item(
@@ -55,9 +60,9 @@ fn look(engine: &Engine, container: &Container, pk: &str, manner: Manner) -> Out
 }
 
 /// Reads for 1 RU each until one is refused; how many were not.
-fn drain(engine: &Engine, container: &Container, pk: &str, manner: Manner) -> u32 {
+fn drain(engine: &Engine, container: &Container, pk: &str, admission: AdmissionOptions) -> u32 {
     (0..100_000)
-        .take_while(|_| !is_throttled(&look(engine, container, pk, manner)))
+        .take_while(|_| !is_throttled(&look(engine, container, pk, admission)))
         .count() as u32
 }
 
@@ -110,16 +115,16 @@ fn a_second_gives_its_budget_and_the_rest_is_refused() {
     let bench = bench(ENFORCED);
     let container = bench.container(BODY, 1);
     assert_eq!(
-        drain(&bench.engine, &container, "p", Manner::default()),
+        drain(&bench.engine, &container, "p", AdmissionOptions::default()),
         400
     );
-    let refused = look(&bench.engine, &container, "p", Manner::default())
+    let refused = look(&bench.engine, &container, "p", AdmissionOptions::default())
         .result
         .expect_err("nothing is left");
     assert_eq!(refused.retry_after_ms(), Some(1_000));
     bench.world.advance_ms(1_000);
     assert_eq!(
-        drain(&bench.engine, &container, "p", Manner::default()),
+        drain(&bench.engine, &container, "p", AdmissionOptions::default()),
         400
     );
 }
@@ -141,7 +146,7 @@ fn every_kind_of_request_is_refused_and_nothing_of_it_is_done() {
         None,
     );
     let before = before.result.expect("a page").page.rows;
-    drain(engine, &container, "p", Manner::default());
+    drain(engine, &container, "p", AdmissionOptions::default());
 
     let p = || key(r#"["p"]"#);
     let options = WriteOptions {
@@ -198,7 +203,7 @@ fn every_kind_of_request_is_refused_and_nothing_of_it_is_done() {
     assert!(is_throttled(&engine.delete_logical_partition(
         &container,
         &p(),
-        Manner::default()
+        AdmissionOptions::default()
     )));
     let run = engine.execute(
         &container,
@@ -277,7 +282,7 @@ fn without_enforcement_nothing_is_refused_and_the_effect_is_counted() {
         let container = bench.container(BODY, 1);
         for _ in 0..3 {
             for _ in 0..1_000 {
-                look(&bench.engine, &container, "p", Manner::default());
+                look(&bench.engine, &container, "p", AdmissionOptions::default());
             }
             bench.world.advance_ms(1_000);
         }
@@ -312,7 +317,7 @@ fn a_container_decides_for_itself_and_keeps_what_it_decided() {
         .set_throughput_buckets(&container, [None, Some(10), None, None, None])
         .expect("it is decided");
     assert_eq!(
-        drain(&first.engine, &container, "p", Manner::default()),
+        drain(&first.engine, &container, "p", AdmissionOptions::default()),
         400
     );
     let body = object(&BODY.replace("\"id\"", "\"defaultTtl\":-1,\"id\""));
@@ -343,7 +348,7 @@ fn a_container_decides_for_itself_and_keeps_what_it_decided() {
             &again.engine,
             &container,
             "p",
-            Manner::default()
+            AdmissionOptions::default()
         )));
     }
 }
@@ -353,12 +358,15 @@ fn partitions_share_the_throughput_evenly_and_one_hot_key_gets_one_share() {
     let bench = bench(ENFORCED);
     let (engine, container) = (&bench.engine, bench.container(BODY, 2));
     let [hot, other] = keys_of_two(&container);
-    assert_eq!(drain(engine, &container, &hot, Manner::default()), 6_000);
+    assert_eq!(
+        drain(engine, &container, &hot, AdmissionOptions::default()),
+        6_000
+    );
     assert!(!is_throttled(&look(
         engine,
         &container,
         &other,
-        Manner::default()
+        AdmissionOptions::default()
     )));
     let seen = engine.throughput_of(&container);
     assert_eq!(
@@ -394,7 +402,7 @@ fn a_query_needs_budget_wherever_it_asks() {
     let bench = bench(ENFORCED);
     let (engine, container) = (&bench.engine, bench.container(BODY, 2));
     let [hot, other] = keys_of_two(&container);
-    drain(engine, &container, &hot, Manner::default());
+    drain(engine, &container, &hot, AdmissionOptions::default());
     let of = |pk: &str| {
         engine.query(
             &container,
@@ -417,13 +425,22 @@ fn a_query_needs_budget_wherever_it_asks() {
 fn an_offer_that_changes_is_felt_at_once() {
     let bench = bench(ENFORCED);
     let (engine, container) = (&bench.engine, bench.container(BODY, 1));
-    assert_eq!(drain(engine, &container, "p", Manner::default()), 400);
+    assert_eq!(
+        drain(engine, &container, "p", AdmissionOptions::default()),
+        400
+    );
     replace_offer(engine, 1_000)
         .result
         .expect("the offer is replaced");
-    assert_eq!(drain(engine, &container, "p", Manner::default()), 600);
+    assert_eq!(
+        drain(engine, &container, "p", AdmissionOptions::default()),
+        600
+    );
     bench.world.advance_ms(1_000);
-    assert_eq!(drain(engine, &container, "p", Manner::default()), 1_000);
+    assert_eq!(
+        drain(engine, &container, "p", AdmissionOptions::default()),
+        1_000
+    );
 }
 
 /// Replaces the only offer there is.
@@ -530,7 +547,7 @@ fn throughput_that_scales_rises_with_what_is_stored_and_is_felt() {
     };
     store_items(&bench, &container, 9);
     let before = only_offer(engine);
-    engine.repartition_some().expect("a round");
+    engine.split_where_needed().expect("a round");
     assert_eq!(
         only_offer(engine),
         before,
@@ -539,7 +556,7 @@ fn throughput_that_scales_rises_with_what_is_stored_and_is_felt() {
     store_items(&bench, &container, 14);
     assert_eq!(given(), [Some(1_000.0)]);
 
-    engine.repartition_some().expect("a round");
+    engine.split_where_needed().expect("a round");
     assert_eq!(
         given(),
         [Some(2_000.0)],
@@ -549,13 +566,16 @@ fn throughput_that_scales_rises_with_what_is_stored_and_is_felt() {
     assert_eq!(maximum(&risen), Some(2_000));
     assert_ne!(risen.get("_etag"), before.get("_etag"));
     bench.world.advance_ms(1_000);
-    assert_eq!(drain(engine, &container, "p", Manner::default()), 2_000);
-    engine.repartition_some().expect("a round");
+    assert_eq!(
+        drain(engine, &container, "p", AdmissionOptions::default()),
+        2_000
+    );
+    engine.split_where_needed().expect("a round");
     assert_eq!(only_offer(engine), risen, "nothing is written without need");
 
     // More than one partition can carry: it is split.
     store_items(&bench, &container, 120);
-    engine.repartition_some().expect("a round");
+    engine.split_where_needed().expect("a round");
     assert_eq!(given(), [Some(6_500.0); 2]);
     engine.shut_down().expect("it is durable");
     let again = on(store, ENFORCED);
@@ -581,10 +601,10 @@ fn shared_throughput_that_scales_rises_with_all_that_shares_it() {
     let (one, two) = (scaling(engine, "one", None), scaling(engine, "two", None));
     store_items(&bench, &one, 8);
     store_items(&bench, &two, 8);
-    engine.repartition_some().expect("a round");
+    engine.split_where_needed().expect("a round");
     bench.world.advance_ms(1_000);
-    assert_eq!(drain(engine, &one, "p", Manner::default()), 2_000);
-    assert_eq!(drain(engine, &two, "p", Manner::default()), 0);
+    assert_eq!(drain(engine, &one, "p", AdmissionOptions::default()), 2_000);
+    assert_eq!(drain(engine, &two, "p", AdmissionOptions::default()), 0);
 }
 
 #[test]
@@ -600,7 +620,7 @@ fn throughput_that_is_distributed_by_hand_does_not_rise() {
         .distribute_throughput(&container, Some(&[(0, 1_000)]))
         .expect("it is distributed");
     store_items(&bench, &container, 14);
-    engine.repartition_some().expect("a round");
+    engine.split_where_needed().expect("a round");
     assert_eq!(
         (
             only(engine, &container).ru_per_second,
@@ -611,7 +631,7 @@ fn throughput_that_is_distributed_by_hand_does_not_rise() {
     engine
         .distribute_throughput(&container, None)
         .expect("it is equal again");
-    engine.repartition_some().expect("a round");
+    engine.split_where_needed().expect("a round");
     assert_eq!(
         (
             only(engine, &container).ru_per_second,
@@ -644,11 +664,16 @@ fn containers_of_a_database_share_its_budget_unless_they_have_their_own() {
     let (one, two) = (container("one", None), container("two", None));
     let own = container("own", Some(Throughput::Manual(500)));
     for _ in 0..300 {
-        assert!(!is_throttled(&look(engine, &one, "p", Manner::default())));
+        assert!(!is_throttled(&look(
+            engine,
+            &one,
+            "p",
+            AdmissionOptions::default()
+        )));
     }
-    assert_eq!(drain(engine, &two, "p", Manner::default()), 100);
-    assert_eq!(drain(engine, &one, "p", Manner::default()), 0);
-    assert_eq!(drain(engine, &own, "p", Manner::default()), 500);
+    assert_eq!(drain(engine, &two, "p", AdmissionOptions::default()), 100);
+    assert_eq!(drain(engine, &one, "p", AdmissionOptions::default()), 0);
+    assert_eq!(drain(engine, &own, "p", AdmissionOptions::default()), 500);
     assert_eq!(only(engine, &one).charged, Charge(30_000));
     assert_eq!(
         engine.throughput_of(&two).provisioned,
@@ -740,9 +765,9 @@ fn the_account_of_the_partitions_is_what_clients_were_charged() {
 fn a_bucket_has_a_ceiling_and_the_others_have_none() {
     let bench = bench(ENFORCED);
     let (engine, container) = (&bench.engine, bench.container(BODY, 1));
-    let of = |bucket| Manner {
+    let of = |bucket| AdmissionOptions {
         bucket: Bucket::new(bucket),
-        ..Manner::default()
+        ..AdmissionOptions::default()
     };
     engine
         .set_throughput_buckets(&container, [Some(25), None, None, None, Some(100)])
@@ -750,7 +775,10 @@ fn a_bucket_has_a_ceiling_and_the_others_have_none() {
     assert_eq!(drain(engine, &container, "p", of(1)), 100);
     assert_eq!(drain(engine, &container, "p", of(2)), 300);
     bench.world.advance_ms(1_000);
-    assert_eq!(drain(engine, &container, "p", Manner::default()), 400);
+    assert_eq!(
+        drain(engine, &container, "p", AdmissionOptions::default()),
+        400
+    );
     assert_eq!(drain(engine, &container, "p", of(1)), 0);
     for wrong in [0, 101] {
         let refused =
@@ -763,9 +791,9 @@ fn a_bucket_has_a_ceiling_and_the_others_have_none() {
 
 #[test]
 fn low_priority_is_refused_first_where_priorities_count() {
-    let [low, high] = [Priority::Low, Priority::High].map(|priority| Manner {
+    let [low, high] = [Priority::Low, Priority::High].map(|priority| AdmissionOptions {
         priority,
-        ..Manner::default()
+        ..AdmissionOptions::default()
     });
     for priorities in [false, true] {
         let bench = bench(ThroughputOptions {
@@ -798,9 +826,12 @@ fn burst_capacity_spends_what_was_not_used() {
         ..ENFORCED
     });
     let (engine, container) = (&bench.engine, bench.container(BODY, 1));
-    look(engine, &container, "p", Manner::default());
+    look(engine, &container, "p", AdmissionOptions::default());
     bench.world.advance_ms(60_000);
-    assert_eq!(drain(engine, &container, "p", Manner::default()), 3_000);
+    assert_eq!(
+        drain(engine, &container, "p", AdmissionOptions::default()),
+        3_000
+    );
     let banked = only(engine, &container).banked;
     assert_eq!(banked, 60.0 * 400.0 - 1.0 - 2_600.0);
 }
@@ -832,8 +863,14 @@ fn throughput_is_distributed_over_partitions_and_their_sum_stays() {
     engine
         .distribute_throughput(&container, Some(&[(0, 9_000), (1, 3_000)]))
         .expect("it is distributed");
-    assert_eq!(drain(engine, &container, &hot, Manner::default()), 9_000);
-    assert_eq!(drain(engine, &container, &other, Manner::default()), 3_000);
+    assert_eq!(
+        drain(engine, &container, &hot, AdmissionOptions::default()),
+        9_000
+    );
+    assert_eq!(
+        drain(engine, &container, &other, AdmissionOptions::default()),
+        3_000
+    );
     let refused: Error = replace_offer(engine, 10_000)
         .result
         .expect_err("it is distributed by hand");
@@ -871,10 +908,10 @@ fn throughput_is_distributed_over_partitions_and_their_sum_stays() {
 /// Splits or merges, and waits for it.
 fn repartition(engine: &Engine, container: &Arc<Container>, change: RangeChange) {
     let begun = engine
-        .begin_repartition(container, change, false)
+        .begin_range_change(container, change, false)
         .expect("it begins");
-    let ended = engine.finish_repartition(begun.id).expect("it ends");
-    assert_eq!(ended.stage, RepartitionStage::Done);
+    let ended = engine.finish_range_change(begun.id).expect("it ends");
+    assert_eq!(ended.stage, RangeChangeStage::Done);
 }
 
 #[test]
@@ -946,7 +983,7 @@ fn partitions_that_split_and_merge_share_the_throughput_anew() {
             engine,
             &container,
             &hot.expect("a key in each"),
-            Manner::default()
+            AdmissionOptions::default()
         ),
         4_000
     );
@@ -994,7 +1031,7 @@ fn merge(engine: &Engine, container: &Arc<Container>, at: usize) {
 fn drain_all(engine: &Engine, container: &Container) -> Vec<u32> {
     keys_of_all(container)
         .iter()
-        .map(|pk| drain(engine, container, pk, Manner::default()))
+        .map(|pk| drain(engine, container, pk, AdmissionOptions::default()))
         .collect()
 }
 
@@ -1007,14 +1044,17 @@ fn a_split_or_merge_gives_nobody_a_fresh_second() {
             engine,
             &container,
             "p",
-            Manner::default()
+            AdmissionOptions::default()
         )));
     }
     split(engine, &container, 0);
     assert_eq!(drain_all(engine, &container), [50, 50]);
     bench.world.advance_ms(1_000);
     let one = keys_of_all(&container).remove(0);
-    assert_eq!(drain(engine, &container, &one, Manner::default()), 200);
+    assert_eq!(
+        drain(engine, &container, &one, AdmissionOptions::default()),
+        200
+    );
     merge(engine, &container, 0);
     assert_eq!(drain_all(engine, &container), [200]);
     bench.world.advance_ms(1_000);
@@ -1026,7 +1066,10 @@ fn those_that_were_not_split_give_what_they_lose_and_keep_what_they_spent() {
     let bench = bench(ENFORCED);
     let (engine, container) = (&bench.engine, bench.container(BODY, 2));
     let [_, other] = keys_of_two(&container);
-    assert_eq!(drain(engine, &container, &other, Manner::default()), 6_000);
+    assert_eq!(
+        drain(engine, &container, &other, AdmissionOptions::default()),
+        6_000
+    );
     // Three parts of 4,000: the one that was not split has spent 2,000 more than it has.
     split(engine, &container, 0);
     assert_eq!(drain_all(engine, &container), [4_000, 4_000, 0]);
@@ -1058,7 +1101,7 @@ fn what_a_request_overdrew_is_paid_off_by_those_that_take_its_place() {
         "{charge} is more than two seconds"
     );
     let wait = |pk: &str| {
-        let refused = look(engine, &container, pk, Manner::default())
+        let refused = look(engine, &container, pk, AdmissionOptions::default())
             .result
             .expect_err("it is paid off first");
         assert_eq!(refused.kind(), Kind::Throttled, "{refused}");
@@ -1088,9 +1131,9 @@ fn what_was_saved_and_the_account_outlive_splits_and_merges() {
         ..ENFORCED
     });
     let (engine, container) = (&bench.engine, bench.container(BODY, 1));
-    look(engine, &container, "p", Manner::default());
+    look(engine, &container, "p", AdmissionOptions::default());
     bench.world.advance_ms(20_000);
-    let spent = drain(engine, &container, "p", Manner::default());
+    let spent = drain(engine, &container, "p", AdmissionOptions::default());
     assert_eq!(spent, 3_000);
     let sums = || {
         let all = engine.throughput_of(&container).partitions;
@@ -1172,7 +1215,7 @@ proptest! {
                 Event::Reads(gap, pk, reads) => {
                     bench.world.advance_ms(gap);
                     now += gap;
-                    let is_served = |_: &u32| !is_throttled(&look(engine, &container, &format!("k{pk}"), Manner::default()));
+                    let is_served = |_: &u32| !is_throttled(&look(engine, &container, &format!("k{pk}"), AdmissionOptions::default()));
                     served.push((now, (0..reads).take_while(is_served).count() as u64));
                 }
                 Event::Split(at) if live < 4 => split(engine, &container, at % live),

@@ -183,7 +183,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 fn maintain(engine: &Engine) {
     while engine.remove_expired().expect("expired items are removed") > 0 {}
-    engine.finish_clearing().expect("rows are removed");
+    engine.finish_deletes_by_key().expect("rows are removed");
     engine
         .remove_old_versions()
         .expect("old versions are removed");
@@ -224,7 +224,7 @@ fn take(bench: &Bench, container: &Container, step: &Step) -> Option<String> {
         Step::Clear(pk) => {
             let key = key(&format!("[\"p{pk}\"]"));
             engine
-                .delete_logical_partition(container, &key, Manner::default())
+                .delete_logical_partition(container, &key, AdmissionOptions::default())
                 .result
                 .expect("all is deleted");
         }

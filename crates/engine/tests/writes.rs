@@ -310,13 +310,19 @@ impl Model {
                 let key = key(&format!("[\"p{pk}\"]"));
                 self.bench
                     .engine
-                    .delete_logical_partition(&self.container, &key, Manner::default())
+                    .delete_logical_partition(&self.container, &key, AdmissionOptions::default())
                     .result
                     .expect("all is deleted");
                 self.items.retain(|key, _| key.0 != *pk);
                 self.history.retain(|key| key.0 != *pk);
             }
-            Step::ClearSome => _ = self.bench.engine.clear_some().expect("rows are removed"),
+            Step::ClearSome => {
+                _ = self
+                    .bench
+                    .engine
+                    .remove_some_deleted_by_key()
+                    .expect("rows are removed")
+            }
             Step::Wait(ms) => self.bench.world.advance_ms(*ms),
             Step::RemoveExpired => {
                 while self
@@ -410,7 +416,7 @@ impl Model {
     fn compare_counts(&mut self) {
         self.bench
             .engine
-            .finish_clearing()
+            .finish_deletes_by_key()
             .expect("rows are removed");
         self.take(&Step::RemoveExpired);
         self.expire();

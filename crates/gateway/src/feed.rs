@@ -1,7 +1,7 @@
 //! The envelope of feeds and queries: `{"_rid":…,"Documents":[…],"_count":n}`.
 
 use bytes::Bytes;
-use orrery_engine::request::{PlainKind, ScriptKind};
+use orrery_engine::request::{AccessResourceKind, ScriptKind};
 use orrery_model::Rid;
 
 /// The member that holds the rows; fixed for each resource type, and clients look for exactly it.
@@ -14,7 +14,7 @@ pub(crate) enum FeedKind {
     Offers,
     Conflicts,
     Scripts(ScriptKind),
-    Plains(PlainKind),
+    Plains(AccessResourceKind),
 }
 
 impl FeedKind {
@@ -26,9 +26,9 @@ impl FeedKind {
             FeedKind::Ranges => "PartitionKeyRanges",
             FeedKind::Offers => "Offers",
             FeedKind::Conflicts => "Conflicts",
-            FeedKind::Plains(PlainKind::User) => "Users",
-            FeedKind::Plains(PlainKind::Permission) => "Permissions",
-            FeedKind::Plains(PlainKind::EncryptionKey) => "ClientEncryptionKeys",
+            FeedKind::Plains(AccessResourceKind::User) => "Users",
+            FeedKind::Plains(AccessResourceKind::Permission) => "Permissions",
+            FeedKind::Plains(AccessResourceKind::EncryptionKey) => "ClientEncryptionKeys",
             FeedKind::Scripts(ScriptKind::Procedure) => "StoredProcedures",
             FeedKind::Scripts(ScriptKind::Trigger) => "Triggers",
             FeedKind::Scripts(ScriptKind::Function) => "UserDefinedFunctions",

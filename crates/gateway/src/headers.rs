@@ -11,7 +11,7 @@ pub use table::{Header, known_headers};
 
 use crate::options::Consistency;
 use http::HeaderMap;
-use orrery_engine::request::{Manner, ReadOptions, Throughput};
+use orrery_engine::request::{AdmissionOptions, ReadOptions, Throughput};
 use orrery_model::limits;
 use orrery_model::partition_key::{Epk, PartitionKey};
 use orrery_model::{Error, Result};
@@ -77,7 +77,7 @@ pub(crate) struct RequestHeaders {
     // Scripts.
     pub(crate) script_logging: bool,
     // How it is admitted.
-    pub(crate) manner: Manner,
+    pub(crate) admission: AdmissionOptions,
     // Permissions.
     pub(crate) token_seconds: Option<u64>,
 }
@@ -185,7 +185,7 @@ impl RequestHeaders {
         }
         headers.account = Some(account);
         headers.check_together(account)?;
-        headers.manner.two_replicas = headers.asks_two_replicas();
+        headers.admission.two_replicas = headers.asks_two_replicas();
         Ok(headers)
     }
 
@@ -271,7 +271,7 @@ impl RequestHeaders {
     pub(crate) fn reading(&self) -> ReadOptions<'_> {
         ReadOptions {
             session: self.session(),
-            manner: self.manner,
+            admission: self.admission,
         }
     }
 

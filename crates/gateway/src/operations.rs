@@ -47,7 +47,7 @@ enum Run {
     /// A child of a database, which must exist.
     InDatabase(OnDatabase),
     /// A user, permission or client encryption key, or a feed of them; what they belong to must exist.
-    Plain(OnOwner),
+    AccessResource(OnOwner),
     /// A container.
     Container(OnContainer),
     /// A child of a container, which must exist.
@@ -133,12 +133,18 @@ static DELETE_CONTAINER: Operation = slow_write(
     "delete_container",
     Run::Container(metadata::delete_container),
 );
-static LIST_PLAINS: Operation = slow_read("list_plain_resources", Run::Plain(plain::list));
-static QUERY_PLAINS: Operation = slow_read("query_plain_resources", Run::Plain(plain::query));
-static CREATE_PLAIN: Operation = slow_write("create_plain_resource", Run::Plain(plain::create));
-static READ_PLAIN: Operation = read("read_plain_resource", Run::Plain(plain::read));
-static REPLACE_PLAIN: Operation = slow_write("replace_plain_resource", Run::Plain(plain::replace));
-static DELETE_PLAIN: Operation = slow_write("delete_plain_resource", Run::Plain(plain::delete));
+static LIST_PLAINS: Operation = slow_read("list_plain_resources", Run::AccessResource(plain::list));
+static QUERY_PLAINS: Operation =
+    slow_read("query_plain_resources", Run::AccessResource(plain::query));
+static CREATE_PLAIN: Operation =
+    slow_write("create_plain_resource", Run::AccessResource(plain::create));
+static READ_PLAIN: Operation = read("read_plain_resource", Run::AccessResource(plain::read));
+static REPLACE_PLAIN: Operation = slow_write(
+    "replace_plain_resource",
+    Run::AccessResource(plain::replace),
+);
+static DELETE_PLAIN: Operation =
+    slow_write("delete_plain_resource", Run::AccessResource(plain::delete));
 static READ_RANGES: Operation = read("read_partition_key_ranges", Run::InContainer(ranges::read));
 static LIST_OFFERS: Operation = slow_read("list_offers", Run::Account(feeds::list_offers));
 static QUERY_OFFERS: Operation = slow_read("query_offers", Run::Account(queries::query_offers));
@@ -363,7 +369,7 @@ fn start(
             });
             run(engine, call, &database)
         }
-        Run::Plain(run) => {
+        Run::AccessResource(run) => {
             let above = plain::owner(engine, call).map_err(of_owner)?;
             *owner = Some(above.clone());
             run(engine, call, &above)

@@ -3,7 +3,7 @@
 //! The service's paths are fixed, so they are a table. Segments are decoded exactly once; words such as `dbs` are
 //! compared case-sensitively; a trailing slash and a doubled leading one are let through, as clients send both.
 
-use orrery_engine::request::{PlainKind, ScriptKind};
+use orrery_engine::request::{AccessResourceKind, ScriptKind};
 use orrery_model::{Error, Kind, Result, Rid};
 
 /// What a path addresses.
@@ -28,8 +28,8 @@ pub(crate) enum Target {
     /// Where the direct connection mode finds replicas.
     Addresses,
     /// Users, permissions or client encryption keys.
-    Plains(PlainKind),
-    Plain(PlainKind),
+    Plains(AccessResourceKind),
+    Plain(AccessResourceKind),
     /// A resource of the protocol that we do not offer, by its name.
     Refused(&'static str),
 }
@@ -81,7 +81,7 @@ const fn route(
 
 /// Every path of the protocol, the most frequent first.
 static ROUTES: &[Route] = {
-    use PlainKind::{EncryptionKey, Permission, User};
+    use AccessResourceKind::{EncryptionKey, Permission, User};
     use ScriptKind::{Function, Procedure, Trigger};
     use Target::*;
     &[

@@ -301,15 +301,15 @@ const CHORES: [Chore; 4] = [
         failure: "what is expired or deleted keeps its space for now",
     },
     Chore {
-        work: Engine::finish_clearing,
+        work: Engine::finish_deletes_by_key,
         failure: "deleted logical partitions keep their space for now",
     },
     Chore {
-        work: Engine::repartition_some,
+        work: Engine::split_where_needed,
         failure: "a physical partition is not split for now",
     },
     Chore {
-        work: Engine::finish_rebuilds,
+        work: Engine::finish_reindexing,
         failure: "an index does not follow its policy for now",
     },
 ];

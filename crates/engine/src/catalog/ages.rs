@@ -12,8 +12,9 @@
 use super::ranges::RANGE;
 use super::records::Record;
 use super::{Batch, Catalog, RECORD};
-use crate::keys;
-use crate::partition::{scan, storage_failure};
+use crate::errors::storage_failure;
+use crate::partition::keys;
+use crate::partition::scan;
 use orrery_model::Result;
 use orrery_storage::{Direction, Snapshot};
 use std::sync::atomic::Ordering;

@@ -5,16 +5,17 @@ use super::offers::Offer;
 use super::ranges::{Lineage, RangeRecord, live};
 use super::records::{Kind, Meta, Record};
 use super::scripts::{Script, ScriptKey};
-use super::settings::Settings;
+use super::settings::{Settings, check_computed_properties};
 use super::{Batch, Catalog};
-use crate::homes::durable;
+use crate::errors::gone_error;
+use crate::index::generations::{Generation, Policies};
 use crate::index::policy::Policy;
-use crate::index::stretches::{Generation, Policies};
-use crate::partition::{Counters, Partition, again, gone_error};
+use crate::partition::staging::durable;
+use crate::partition::{Counters, Partition, retry_if_moved};
+use crate::request::etag_matches;
 use crate::request::{RangeInfo, Resource, ScriptKind, Throughput};
 use crate::throughput::{Decisions, Given, Provision};
 use crate::traffic::Traffic;
-use crate::transaction::etag_matches;
 use orrery_model::partition_key::{Definition, Epk, EpkRange};
 use orrery_model::rid::ChildKind;
 use orrery_model::{Error, Json, Object, Result, Rid, limits, object};
@@ -237,7 +238,7 @@ impl Container {
         mut operation: impl FnMut(&Arc<Partition>) -> Result<T>,
     ) -> (Arc<Partition>, Result<T>) {
         let mut partition = None;
-        let done = again(|| operation(partition.insert(self.partition_of(epk))));
+        let done = retry_if_moved(|| operation(partition.insert(self.partition_of(epk))));
         (partition.unwrap_or_else(|| self.partition_of(epk)), done)
     }
 
@@ -267,7 +268,7 @@ impl Container {
     }
 
     /// The stretch of a partition that it has or had; `None` if there never was one of this id.
-    pub fn stretch_of(&self, id: u32) -> Option<EpkRange> {
+    pub fn epk_range_of(&self, id: u32) -> Option<EpkRange> {
         self.lineage().get(&id).map(|range| range.range.clone())
     }
 
@@ -322,10 +323,11 @@ impl Container {
     /// # Errors
     /// What the store reports.
     pub fn stored(&self) -> Result<Counters> {
-        again(|| {
+        retry_if_moved(|| {
             let mut all = Counters::default();
             for partition in self.partitions().iter() {
-                let counters = Partition::counters(partition.survey()?.as_ref())?;
+                let counters =
+                    Partition::counters(partition.snapshot_while_completing()?.as_ref())?;
                 all.items += counters.items;
                 all.bytes += counters.bytes;
                 all.index_bytes += counters.index_bytes;
@@ -342,11 +344,11 @@ impl Container {
                 rid: Rid::child(self.rid, ChildKind::Range, u64::from(p.id) + 2),
                 range: p.range.clone(),
                 parents: p.parents.clone(),
-                lsn: p.survey()?.head().lsn,
+                lsn: p.snapshot_while_completing()?.head().lsn,
                 is_splitting: false,
             })
         };
-        again(|| self.partitions().iter().map(info).collect())
+        retry_if_moved(|| self.partitions().iter().map(info).collect())
     }
 
     /// One of its scripts.
@@ -488,7 +490,7 @@ impl Catalog {
         throughput: Option<Throughput>,
     ) -> Result<Resource> {
         let settings = Settings::from_body(body)?;
-        self.check_computed(&settings)?;
+        check_computed_properties(&settings.computed_properties)?;
         let id = super::resource_id(&settings.body)?.to_owned();
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let owner = self
@@ -558,7 +560,7 @@ impl Catalog {
             // A creation that did not come to its end may have left something here.
             self.store
                 .destroy(home)
-                .map_err(crate::partition::storage_failure)?;
+                .map_err(crate::errors::storage_failure)?;
             Ok(Partition::new(
                 Arc::clone(&self.store),
                 i as u32,
@@ -576,10 +578,6 @@ impl Catalog {
         durable(receipts).map(|()| partitions)
     }
 
-    fn check_computed(&self, settings: &Settings) -> Result<()> {
-        crate::query::check_computed_properties(&settings.computed_properties)
-    }
-
     /// Replaces a container's settings. If the policy changed it is a new generation, which the index still has to
     /// follow; [`Catalog::retire_policies`] says when it does.
     ///
@@ -592,7 +590,7 @@ impl Catalog {
         if_match: Option<&str>,
     ) -> Result<()> {
         let settings = Settings::from_body(body)?;
-        self.check_computed(&settings)?;
+        check_computed_properties(&settings.computed_properties)?;
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         if !self.has(container) {
             return Err(Error::not_found());

@@ -1,11 +1,11 @@
 //! Databases.
 
 use super::offers::Offer;
-use super::properties::{self, Property, kept};
 use super::records::{Kind, Meta, Record};
 use super::{Batch, Catalog, resource_id};
+use crate::request::etag_matches;
+use crate::request::properties::{self, Property, kept};
 use crate::request::{Resource, Throughput};
-use crate::transaction::etag_matches;
 use orrery_model::{Error, Object, Result, Rid, object};
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -149,10 +149,10 @@ impl Catalog {
         if let Some(offer) = &offer {
             batch.delete(Kind::Offer, offer.rid());
         }
-        let plains = self.remove_plains_of(database.rid(), &mut batch);
+        let access_resources = self.remove_access_resources_of(database.rid(), &mut batch);
         batch.delete(Kind::Database, database.rid());
         self.commit(batch)?;
-        self.forget_plains(&plains);
+        self.forget_access_resources(&access_resources);
         {
             let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
             state.databases.remove(&database.rid());

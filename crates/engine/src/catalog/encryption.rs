@@ -4,8 +4,8 @@
 //! it that a policy names keys that exist and is never changed.
 
 use super::Catalog;
-use super::plain::checked;
-use crate::request::{Id, PlainKind};
+use super::access_resources::checked;
+use crate::request::{AccessResourceKind, Id};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use orrery_model::partition_key::Definition;
@@ -215,7 +215,7 @@ impl Catalog {
     ) -> Result<()> {
         let mut keys = policy.iter().flat_map(|policy| &policy.keys);
         match keys.find(|key| {
-            self.plain(database, PlainKind::EncryptionKey, Id::Name(key))
+            self.access_resource(database, AccessResourceKind::EncryptionKey, Id::Name(key))
                 .is_err()
         }) {
             Some(key) => Err(bad(format!(

@@ -5,13 +5,13 @@
 //! autoscale offer rises by itself when more is stored than it allows (`grown`): whoever reads it sees that at once,
 //! budgets and partitions follow within a round of the work beside requests (`Catalog::grow_offers`).
 
-use super::properties::{self, Property, fixed, kept, only, servers};
 use super::records::{Kind, Meta, Record};
 use super::{Batch, Catalog, Container};
 use crate::partition::Counters;
+use crate::request::etag_matches;
+use crate::request::properties::{self, Property, fixed, kept, only, servers};
 use crate::request::{OfferChange, Offered, Resource, Throughput, increment_percent, outside};
 use crate::throughput::{Given, new_shared};
-use crate::transaction::etag_matches;
 use orrery_model::{Error, Json, Object, Result, Rid, limits, object};
 use std::sync::{Arc, PoisonError};
 
@@ -336,7 +336,7 @@ impl Catalog {
     }
 
     /// Changes a throughput. Where it needs more partitions than there are it is pending until they are split, see
-    /// [`crate::Engine::repartition_some`].
+    /// [`crate::Engine::split_where_needed`].
     ///
     /// # Errors
     /// 404, 412, 400 for a body that breaks a rule and for values outside the limits.

@@ -5,8 +5,8 @@
 //! ```
 //! The link may name what is not there, by ids or by resource ids; who checks a token finds out what it leads to.
 
-use super::plain::{Plain, checked};
-use crate::request::PlainKind;
+use super::access_resources::{AccessResource, checked};
+use crate::request::AccessResourceKind;
 use orrery_model::partition_key::PartitionKey;
 use orrery_model::{Error, Json, Object, Result, Rid, limits};
 
@@ -97,11 +97,12 @@ fn read_key(key: &Json) -> Result<PartitionKey> {
 
 impl Grant {
     /// What a permission grants; nothing for other resources.
-    pub fn of(plain: &Plain) -> Option<Grant> {
-        let body = Some(plain.body()).filter(|_| plain.kind == PlainKind::Permission)?;
+    pub fn of(resource: &AccessResource) -> Option<Grant> {
+        let body =
+            Some(resource.body()).filter(|_| resource.kind == AccessResourceKind::Permission)?;
         let text = |name: &str| body.get(name).and_then(Json::as_str).unwrap_or_default();
         Some(Grant {
-            permission: plain.meta.rid,
+            permission: resource.meta.rid,
             mode: PermissionMode::from_name(text("permissionMode"))?,
             resource: text("resource").trim_matches('/').to_owned(),
             partition_key: body.get(PARTITION_KEY).map(read_key).transpose().ok()?,

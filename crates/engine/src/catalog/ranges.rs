@@ -6,7 +6,8 @@
 
 use super::records::Record;
 use super::{Batch, Catalog, Container, own_json};
-use crate::partition::{Partition, Phase, WriterGuard, gone_error, storage_failure};
+use crate::errors::{gone_error, storage_failure};
+use crate::partition::{Partition, Phase, WriterGuard};
 use orrery_model::partition_key::{Epk, EpkRange};
 use orrery_model::{Error, Json, Object, Result, Rid, object};
 use orrery_storage::{PartitionId, Store};
@@ -228,7 +229,7 @@ impl Catalog {
         }
         let held = sources
             .iter()
-            .map(|source| source.hold())
+            .map(|source| source.lock_in_any_phase())
             .collect::<Result<Vec<_>>>()?;
         let NewRanges { homes, mixed_until } = finish(&held)?;
         let (lineage, now) = (container.lineage(), self.world.now_ms());

@@ -1,11 +1,11 @@
-//! Stored procedures, triggers and user-defined functions as resources. Running them is `crate::scripts`.
+//! Stored procedures, triggers and user-defined functions as resources. Running them is `crate::items::scripts`.
 
 use super::containers::Container;
-use super::properties::{self, Property, kept};
 use super::records::{Kind, Meta, Record};
 use super::{Batch, Catalog, resource_id};
+use crate::request::etag_matches;
+use crate::request::properties::{self, Property, kept};
 use crate::request::{Id, Resource, ScriptKind};
-use crate::transaction::etag_matches;
 use orrery_model::rid::{CHILD_NUMBERS, ChildKind};
 use orrery_model::{Error, Json, Kind as ErrorKind, Object, Result, Rid, limits, object};
 use std::sync::{Arc, PoisonError};

@@ -1,11 +1,14 @@
 //! What a container body may say: one table of its members, checked at creation and at replace.
 
 use super::encryption::EncryptionPolicy;
-use super::properties::{self, Property, kept, refused, servers};
 use super::search::Search;
+use crate::errors::query_error;
 use crate::index::policy::Policy;
+use crate::request::properties::{self, Property, kept, refused, servers};
+
 use orrery_model::partition_key::{Component, Definition, PartitionKey};
 use orrery_model::{Error, Json, Object, Result, object};
+use orrery_sql::{Environment, Query};
 use std::sync::Arc;
 
 /// The checked body of a container.
@@ -214,6 +217,20 @@ impl Settings {
     pub fn default_key(&self) -> PartitionKey {
         PartitionKey::new(vec![Component::Undefined; self.partition_key.paths().len()])
     }
+}
+
+/// Checks that computed properties compile.
+///
+/// # Errors
+/// 400.
+pub fn check_computed_properties(properties: &[(String, String)]) -> Result<()> {
+    let environment = Environment {
+        computed_properties: properties.to_vec(),
+        ..Environment::default()
+    };
+    Query::compile("SELECT * FROM c", &[], &environment)
+        .map(|_| ())
+        .map_err(query_error)
 }
 
 /// The service's words for a bad `ttl` or `defaultTtl`.

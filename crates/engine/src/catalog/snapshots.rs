@@ -13,8 +13,8 @@
 use super::ranges::{RANGE, RangeRecord};
 use super::records::{Kind, Record};
 use super::{Batch, Catalog, RECORD, orphan_key, own_json};
-use crate::keys;
-use crate::partition::{Partition, Phase, Still, scan};
+use crate::partition::keys;
+use crate::partition::{Partition, Phase, WriteBlock, scan};
 use crate::request::SnapshotInfo;
 use crate::throughput::ThroughputOptions;
 use orrery_model::{Error, Json, Kind as ErrorKind, Object, Result, Rid, object};
@@ -60,7 +60,7 @@ pub struct Reached {
 pub struct Stopped<'a> {
     catalog: &'a Catalog,
     partitions: Vec<Arc<Partition>>,
-    _still: Vec<Still<'a>>,
+    _still: Vec<WriteBlock<'a>>,
     _writing: MutexGuard<'a, ()>,
 }
 
@@ -323,7 +323,10 @@ impl Catalog {
             .collect();
         // The guards borrow from a list of their own, which outlives them.
         let held = partitions.clone();
-        let still = held.iter().map(|partition| partition.still()).collect();
+        let still = held
+            .iter()
+            .map(|partition| partition.block_writes())
+            .collect();
         self.home.sync()?;
         work(Stopped {
             catalog: self,

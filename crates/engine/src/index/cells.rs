@@ -47,16 +47,16 @@ impl Frame {
     }
 
     /// The stretches of values (from, to) under which all figures are entered that touch one of these boxes.
-    pub fn stretches(&self, boxes: &[Extent]) -> Vec<(Vec<u8>, Vec<u8>)> {
+    pub fn generations(&self, boxes: &[Extent]) -> Vec<(Vec<u8>, Vec<u8>)> {
         let cells: BTreeSet<Vec<u8>> = boxes
             .iter()
             .flat_map(|extent| self.cover(extent, FINER))
             .collect();
-        let mut stretches = BTreeSet::new();
+        let mut generations = BTreeSet::new();
         for cell in &cells {
             let is_above = |other: &Vec<u8>| other.len() < cell.len() && cell.starts_with(other);
             if !cells.iter().any(is_above) {
-                stretches.insert((cell.clone(), crate::keys::after(cell)));
+                generations.insert((cell.clone(), crate::partition::keys::after(cell)));
             }
             for length in 0..cell.len() {
                 let (mut from, mut to) = (cell[..length].to_vec(), cell[..length].to_vec());
@@ -67,11 +67,11 @@ impl Frame {
                         .iter()
                         .any(|c| c.len() < length && cell.starts_with(c))
                 {
-                    stretches.insert((from, to));
+                    generations.insert((from, to));
                 }
             }
         }
-        stretches.into_iter().collect()
+        generations.into_iter().collect()
     }
 
     /// The cells of one level that cover a box; without their ends.
@@ -95,10 +95,10 @@ impl Frame {
         };
         let level = level.min(LEVELS);
         let count = 1u32 << level;
-        let place = |part: f64| ((part * f64::from(count)) as u32).min(count - 1);
+        let epk_prefix = |part: f64| ((part * f64::from(count)) as u32).min(count - 1);
         let mut cells = Vec::new();
-        for x in place(left)..=place(right) {
-            for y in place(below)..=place(above) {
+        for x in epk_prefix(left)..=epk_prefix(right) {
+            for y in epk_prefix(below)..=epk_prefix(above) {
                 cells.push(
                     (0..level)
                         .rev()
@@ -131,7 +131,7 @@ mod tests {
     fn finds(search: &[Extent], figure: &[Extent]) -> bool {
         let cells = Frame::EARTH.cells(figure);
         Frame::EARTH
-            .stretches(search)
+            .generations(search)
             .iter()
             .any(|(from, to)| cells.iter().any(|cell| from <= cell && cell < to))
     }
@@ -144,8 +144,8 @@ mod tests {
 
         #[test]
         fn stretches_do_not_overlap(a in extent(), b in extent()) {
-            let stretches = Frame::EARTH.stretches(&[a, b]);
-            prop_assert!(stretches.windows(2).all(|pair| pair[0].1 <= pair[1].0), "{stretches:?}");
+            let generations = Frame::EARTH.generations(&[a, b]);
+            prop_assert!(generations.windows(2).all(|pair| pair[0].1 <= pair[1].0), "{generations:?}");
         }
     }
 
@@ -161,6 +161,6 @@ mod tests {
         };
         assert!(!finds(&at(8.0, 47.0), &at(9.0, 47.0)));
         assert!(Frame::EARTH.cells(&at(8.0, 47.0)).len() <= 4);
-        assert!(Frame::EARTH.stretches(&at(8.0, 47.0)).len() < 40);
+        assert!(Frame::EARTH.generations(&at(8.0, 47.0)).len() < 40);
     }
 }

@@ -36,7 +36,7 @@ pub fn value_at<'a>(path: &[Step], item: &'a Object, ts: &'a Json) -> Option<&'a
     };
     let start = match first.as_str() {
         "_ts" => ts,
-        own if crate::row::is_system(own) => return None,
+        own if crate::partition::row::is_system(own) => return None,
         name => item.get(name)?,
     };
     rest.iter().try_fold(start, |at, step| match step {

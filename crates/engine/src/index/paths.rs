@@ -4,7 +4,7 @@
 //! given in the order in which paths are first seen and are never used again. Beside the tree stand *derived* paths, whose
 //! values are made of several others: composite indexes, by their text.
 
-use crate::keys::PathNumber;
+use crate::partition::keys::PathNumber;
 use std::collections::{HashMap, HashSet};
 
 /// One step of a path.

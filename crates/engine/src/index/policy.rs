@@ -19,7 +19,7 @@ pub struct Policy {
     composites: Vec<Composite>,
     explicit_scalars: Vec<Vec<String>>,
     spatial: Vec<SearchIndex>,
-    places: Vec<SpatialIndex>,
+    epk_prefixes: Vec<SpatialIndex>,
     vectors: Vec<SearchIndex>,
     full_text: Vec<SearchIndex>,
     body: Object,
@@ -166,7 +166,7 @@ impl Policy {
                 composites: Vec::new(),
                 explicit_scalars: Vec::new(),
                 spatial: Vec::new(),
-                places: Vec::new(),
+                epk_prefixes: Vec::new(),
                 vectors: Vec::new(),
                 full_text: Vec::new(),
                 body,
@@ -225,14 +225,14 @@ impl Policy {
         let [spatial, vectors, full_text] = SEARCH_INDEXES;
         let (spatial, vectors, full_text) =
             (search(spatial)?, search(vectors)?, search(full_text)?);
-        let places = spatial.iter().filter_map(SpatialIndex::of).collect();
+        let epk_prefixes = spatial.iter().filter_map(SpatialIndex::of).collect();
         let explicit_scalars = included.iter().filter_map(|p| plain_names(p)).collect();
         Ok(Policy {
             consistent: true,
             tree,
             composites,
             explicit_scalars,
-            places,
+            epk_prefixes,
             spatial,
             vectors,
             full_text,
@@ -295,12 +295,12 @@ impl Policy {
 
     /// The spatial indexes over the figures at one path, with their grids.
     pub fn spatial_places(&self) -> &[SpatialIndex] {
-        &self.places
+        &self.epk_prefixes
     }
 
     /// The spatial index of a path.
     pub fn spatial_index(&self, path: &[Step]) -> Option<&SpatialIndex> {
-        self.places.iter().find(|index| index.path == path)
+        self.epk_prefixes.iter().find(|index| index.path == path)
     }
 
     /// The vector indexes.
@@ -366,12 +366,12 @@ impl Node {
         let (steps, everything) = parse_path(text)
             .ok_or_else(|| bad(&format!("the path '{text}' is not well formed")))?;
         let node = self.node(&steps);
-        let place = if everything {
+        let epk_prefix = if everything {
             &mut node.below
         } else {
             &mut node.scalar
         };
-        if place
+        if epk_prefix
             .replace(decision)
             .is_some_and(|before| before != decision)
         {

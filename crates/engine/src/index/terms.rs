@@ -7,7 +7,7 @@ use super::composite;
 use super::paths::{Paths, ROOT};
 use super::policy::{At, Policy};
 use super::value::{self, Encoded};
-use crate::keys::PathNumber;
+use crate::partition::keys::PathNumber;
 use orrery_model::{Json, Object};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,7 +40,10 @@ impl Terms {
             return terms;
         }
         let start = policy.start();
-        for (name, member) in item.iter().filter(|(name, _)| !crate::row::is_system(name)) {
+        for (name, member) in item
+            .iter()
+            .filter(|(name, _)| !crate::partition::row::is_system(name))
+        {
             let at = start.name(name);
             if !at.is_dead_end() {
                 let path = paths.name(ROOT, name);

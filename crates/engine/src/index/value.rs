@@ -45,11 +45,11 @@ pub fn encode(value: &Json) -> Encoded {
 
 /// Encodes a value; of a string at most so many bytes.
 pub fn encode_within(value: &Json, string_bytes: usize) -> Encoded {
-    let plain = |bytes: Vec<u8>| Encoded { bytes, exact: true };
+    let resource = |bytes: Vec<u8>| Encoded { bytes, exact: true };
     match value {
-        Json::Null => plain(vec![NULL]),
-        Json::Bool(false) => plain(vec![FALSE]),
-        Json::Bool(true) => plain(vec![TRUE]),
+        Json::Null => resource(vec![NULL]),
+        Json::Bool(false) => resource(vec![FALSE]),
+        Json::Bool(true) => resource(vec![TRUE]),
         Json::Number(number) => encode_number(number),
         Json::String(text) => encode_string(text, string_bytes),
         Json::Array(_) => Encoded {
@@ -105,7 +105,7 @@ pub fn string_start(prefix: &str, most: usize) -> (Vec<u8>, bool) {
 
 /// The types that have a stretch of the key space of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stretch {
+pub enum TypeBand {
     /// `null`
     Null,
     /// Booleans.
@@ -120,28 +120,28 @@ pub enum Stretch {
     Object,
 }
 
-impl Stretch {
+impl TypeBand {
     /// First byte of the type's values, and first byte after them.
     pub fn bounds(self) -> (u8, u8) {
         match self {
-            Stretch::Null => (NULL, NULL + 1),
-            Stretch::Bool => (FALSE, TRUE + 1),
-            Stretch::Number => (NUMBER, NUMBER + 1),
-            Stretch::String => (STRING, STRING + 1),
-            Stretch::Array => (ARRAY, ARRAY + 1),
-            Stretch::Object => (OBJECT, OBJECT + 1),
+            TypeBand::Null => (NULL, NULL + 1),
+            TypeBand::Bool => (FALSE, TRUE + 1),
+            TypeBand::Number => (NUMBER, NUMBER + 1),
+            TypeBand::String => (STRING, STRING + 1),
+            TypeBand::Array => (ARRAY, ARRAY + 1),
+            TypeBand::Object => (OBJECT, OBJECT + 1),
         }
     }
 
     /// The type of a value.
     pub fn of(value: &Json) -> Self {
         match value {
-            Json::Null => Stretch::Null,
-            Json::Bool(_) => Stretch::Bool,
-            Json::Number(_) => Stretch::Number,
-            Json::String(_) => Stretch::String,
-            Json::Array(_) => Stretch::Array,
-            Json::Object(_) => Stretch::Object,
+            Json::Null => TypeBand::Null,
+            Json::Bool(_) => TypeBand::Bool,
+            Json::Number(_) => TypeBand::Number,
+            Json::String(_) => TypeBand::String,
+            Json::Array(_) => TypeBand::Array,
+            Json::Object(_) => TypeBand::Object,
         }
     }
 }

@@ -1,7 +1,8 @@
 //! What a partition keeps count of with every commit: items, bytes, and index entries by path.
 
-use super::{Partition, storage_failure};
-use crate::keys::{self, Number, PathNumber};
+use super::Partition;
+use crate::errors::storage_failure;
+use crate::partition::keys::{self, ItemNumber, PathNumber};
 use orrery_model::{Error, Result};
 use orrery_storage::Snapshot;
 
@@ -18,7 +19,7 @@ pub struct Counters {
     /// Bytes of the index entries' rows.
     pub index_bytes: u64,
     /// Above every item number used so far.
-    pub next_number: Number,
+    pub next_number: ItemNumber,
 }
 
 impl Counters {

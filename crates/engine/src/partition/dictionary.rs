@@ -2,7 +2,7 @@
 
 use super::{Partition, scan};
 use crate::index::paths::Paths;
-use crate::keys;
+use crate::partition::keys;
 use orrery_model::{Error, Result};
 use orrery_storage::{Direction, Snapshot};
 use std::sync::{PoisonError, RwLockReadGuard, RwLockWriteGuard};

@@ -1,11 +1,12 @@
 //! The one who writes a partition: what is pending, what was written lately, and how changes become a commit.
 
 use super::counts::{COUNT_BLOCK, count_row};
-use super::{Counters, Partition, dictionary, storage_failure};
+use super::{Counters, Partition, dictionary};
+use crate::errors::storage_failure;
+use crate::index::generations::PolicyGenerations;
 use crate::index::paths::Paths;
-use crate::index::stretches::Stretches;
 use crate::index::terms::Terms;
-use crate::keys::{self, Number, PathNumber, Place};
+use crate::partition::keys::{self, EpkPrefix, ItemNumber, PathNumber};
 use bytes::Bytes;
 use orrery_model::Result;
 use orrery_storage::{Commit, Lease, Receipt, Snapshot, Token};
@@ -13,7 +14,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{MutexGuard, PoisonError};
 
 /// Logical partitions that are remembered as lately written.
-const RECENT_PLACES: usize = 8192;
+const RECENT_EPK_PREFIXES: usize = 8192;
 
 /// The one who writes a partition. There is at most one in a process, and the store fences all others.
 pub struct Writer {
@@ -23,17 +24,17 @@ pub struct Writer {
     /// As of the last accepted commit.
     pub counters: Counters,
     /// As of the last accepted commit.
-    pub stretches: Stretches,
+    pub generations: PolicyGenerations,
     /// The LSN after which versions are kept, if they are; as of the last accepted commit.
     pub versions_after: Option<u64>,
     counts: Vec<u64>,
-    pending: Pending,
+    pending: PendingRows,
     recent: Recent,
 }
 
 /// Rows of commits that are accepted and not yet durable.
 #[derive(Default)]
-pub struct Pending {
+pub struct PendingRows {
     rows: BTreeMap<Vec<u8>, (u64, Option<Bytes>)>,
     order: VecDeque<(u64, Vec<Vec<u8>>)>,
 }
@@ -41,14 +42,14 @@ pub struct Pending {
 /// Which logical partitions were written lately, so that a script that ran on a snapshot can tell whether it is stale.
 #[derive(Default)]
 struct Recent {
-    last_write: HashMap<Place, u64>,
+    last_write: HashMap<EpkPrefix, u64>,
     /// Writes up to here are forgotten.
     floor: u64,
 }
 
 /// What one commit changes.
 #[derive(Default)]
-pub struct Changes {
+pub struct CommitChanges {
     /// Rows to write.
     pub puts: Vec<(Vec<u8>, Vec<u8>)>,
     /// Rows to remove.
@@ -56,26 +57,32 @@ pub struct Changes {
     /// Index entries gained and lost, by path.
     pub entries: HashMap<PathNumber, i64>,
     /// Logical partitions touched.
-    pub places: Vec<Place>,
+    pub epk_prefixes: Vec<EpkPrefix>,
     /// Counters after it.
     pub counters: Counters,
     /// Which items follow which policy after it, if that changes.
-    pub stretches: Option<Stretches>,
+    pub generations: Option<PolicyGenerations>,
     /// Since when versions are kept after it (`None`: they are not), if that changes.
     pub versions_after: Option<Option<u64>>,
 }
 
-impl Changes {
+impl CommitChanges {
     /// An item has these terms instead of those.
-    pub fn replace_terms(&mut self, before: &Terms, after: &Terms, number: Number, place: Place) {
+    pub fn replace_terms(
+        &mut self,
+        before: &Terms,
+        after: &Terms,
+        number: ItemNumber,
+        epk_prefix: EpkPrefix,
+    ) {
         for (path, value) in before.without(after) {
-            let key = keys::term(path, value, number, place);
+            let key = keys::term(path, value, number, epk_prefix);
             self.counters.index_bytes = self.counters.index_bytes.saturating_sub(key.len() as u64);
             self.deletes.push(key);
             *self.entries.entry(path).or_default() -= 1;
         }
         for (path, value) in after.without(before) {
-            let key = keys::term(path, value, number, place);
+            let key = keys::term(path, value, number, epk_prefix);
             self.counters.index_bytes += key.len() as u64;
             self.puts.push((key, Vec::new()));
             *self.entries.entry(path).or_default() += 1;
@@ -84,7 +91,7 @@ impl Changes {
 }
 
 /// A commit in the store's hands.
-pub struct Ordered {
+pub struct SubmittedCommit {
     /// Answers when it is durable.
     pub receipt: Receipt,
     /// Its LSN.
@@ -128,16 +135,16 @@ impl Writer {
             Some(paths) => paths.saved_are(&stored),
             none => *none = Some(stored),
         }
-        let stretches = Partition::stretches(snapshot.as_ref())?;
+        let generations = Partition::generations(snapshot.as_ref())?;
         let versions_after = Partition::versions_after(snapshot.as_ref())?;
         Ok(Writer {
             lease,
             lsn,
             counters,
-            stretches,
+            generations,
             versions_after,
             counts,
-            pending: Pending::default(),
+            pending: PendingRows::default(),
             recent,
         })
     }
@@ -151,33 +158,38 @@ impl Writer {
     }
 
     /// Whether a logical partition was written after `lsn`, as far as is remembered; forgotten counts as written.
-    pub fn written_since(&self, place: Place, lsn: u64) -> bool {
+    pub fn was_written_since(&self, epk_prefix: EpkPrefix, lsn: u64) -> bool {
         lsn < self.recent.floor
             || self
                 .recent
                 .last_write
-                .get(&place)
+                .get(&epk_prefix)
                 .is_some_and(|&last| last > lsn)
     }
 
     /// Orders a commit. `token` is a number that no other commit has.
-    pub fn submit(&mut self, partition: &Partition, changes: Changes, token: u64) -> Ordered {
+    pub fn submit(
+        &mut self,
+        partition: &Partition,
+        changes: CommitChanges,
+        token: u64,
+    ) -> SubmittedCommit {
         let lsn = self.lsn + 1;
         let token_bytes = token_of(lsn, token);
-        let Changes {
+        let CommitChanges {
             mut puts,
             mut deletes,
             entries,
-            places,
+            epk_prefixes,
             counters,
-            stretches,
+            generations,
             versions_after,
         } = changes;
         puts.push((keys::counters(), counters.encode()));
         puts.push((keys::log(lsn), log_row(lsn, token_bytes).to_vec()));
-        if let Some(stretches) = stretches {
-            puts.push((keys::stretches(), stretches.encode()));
-            self.stretches = stretches;
+        if let Some(generations) = generations {
+            puts.push((keys::policy_generations(), generations.encode()));
+            self.generations = generations;
         }
         if let Some(after) = versions_after {
             match after {
@@ -200,15 +212,15 @@ impl Writer {
                 .map(|(number, row)| (keys::path(number), row)),
         );
         self.pending.add(lsn, &puts, &deletes);
-        if let Some(recording) = &mut *partition
-            .recording
+        if let Some(change_capture) = &mut *partition
+            .change_capture
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
         {
-            recording.add(lsn, &puts, &deletes);
+            change_capture.add(lsn, &puts, &deletes);
         }
         self.counters = counters;
-        self.recent.add(lsn, places);
+        self.recent.add(lsn, epk_prefixes);
         let commit = Commit {
             expect_lsn: self.lsn,
             new_lsn: lsn,
@@ -218,7 +230,7 @@ impl Writer {
             range_deletes: Vec::new(),
         };
         self.lsn = lsn;
-        Ordered {
+        SubmittedCommit {
             receipt: partition.store.submit(&self.lease, commit),
             lsn,
             token: token_bytes,
@@ -255,7 +267,7 @@ impl Writer {
     }
 }
 
-impl Pending {
+impl PendingRows {
     fn add(&mut self, lsn: u64, puts: &[(Vec<u8>, Vec<u8>)], deletes: &[Vec<u8>]) {
         let mut touched = Vec::new();
         let kept = |key: &[u8]| !keys::is_term(key);
@@ -293,18 +305,18 @@ impl Pending {
 }
 
 impl Recent {
-    fn add(&mut self, lsn: u64, places: Vec<Place>) {
-        if self.last_write.len() + places.len() > RECENT_PLACES {
+    fn add(&mut self, lsn: u64, epk_prefixes: Vec<EpkPrefix>) {
+        if self.last_write.len() + epk_prefixes.len() > RECENT_EPK_PREFIXES {
             self.last_write.clear();
             self.floor = lsn;
         }
         self.last_write
-            .extend(places.into_iter().map(|place| (place, lsn)));
+            .extend(epk_prefixes.into_iter().map(|epk_prefix| (epk_prefix, lsn)));
     }
 }
 
 /// A partition that nobody writes to.
-pub struct Still<'a> {
+pub struct WriteBlock<'a> {
     pub(super) _writer: MutexGuard<'a, Option<Writer>>,
 }
 

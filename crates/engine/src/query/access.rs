@@ -11,12 +11,12 @@ use super::lookup::{self, Lookup, Planned};
 use super::values::{self, ValueScan};
 use super::walk::{self, OrderWalk};
 use crate::catalog::settings::Settings;
+use crate::index::generations::Policies;
 use crate::index::policy::Composite;
-use crate::index::stretches::Policies;
-use crate::keys::{self, PathNumber, Place};
+use crate::partition::keys::{self, EpkPrefix, PathNumber};
+use crate::partition::visibility::Visibility;
 use crate::partition::{Partition, scan};
 use crate::throughput::Profile;
-use crate::visible::Visible;
 use orrery_model::Result;
 use orrery_model::partition_key::{Epk, EpkRange};
 use orrery_sql::{Condition, Demand, Query};
@@ -50,7 +50,7 @@ pub struct Ask<'a> {
     /// The stretch of the hash space it is confined to, if not the whole partition.
     pub within: Option<&'a EpkRange>,
     /// What of the partition can be seen.
-    pub visible: &'a Visible,
+    pub visible: &'a Visibility,
     /// Rows wanted of this partition, about.
     pub rows_wanted: usize,
     /// Distinct values that the page certainly has room for; 0 if other partitions fill it too.
@@ -78,7 +78,7 @@ pub enum Driver {
     /// All items, in natural order.
     Everything,
     /// A logical partition's rows, in natural order.
-    Logical(Place),
+    Logical(EpkPrefix),
     /// Index entries, in natural order; read through instead if more than this many would have to be sorted first.
     Lookup(Lookup, usize),
     /// Nothing can match.
@@ -133,7 +133,7 @@ impl Access {
     pub fn choose(ask: &Ask<'_>, partition: &Partition, snapshot: &dyn Snapshot) -> Result<Access> {
         let condition = ask.query.condition();
         if matches!(condition, Condition::Never) {
-            return Ok(Access::plain(Driver::Nothing, "nothing".into()));
+            return Ok(Access::simple(Driver::Nothing, "nothing".into()));
         }
         let Some(index) = IndexView::of(partition, snapshot, ask.policies)? else {
             return Ok(Access::without_index(ask));
@@ -182,7 +182,7 @@ impl Access {
         self.in_place
     }
 
-    fn plain(driver: Driver, explanation: String) -> Access {
+    fn simple(driver: Driver, explanation: String) -> Access {
         Access {
             driver,
             required: Vec::new(),
@@ -201,11 +201,11 @@ impl Access {
     /// While a new policy is not known everywhere yet.
     fn without_index(ask: &Ask<'_>) -> Access {
         match ask.key {
-            Some(key) => Access::plain(
-                Driver::Logical(keys::place(key)),
+            Some(key) => Access::simple(
+                Driver::Logical(keys::epk_prefix(key)),
                 "logical partition".into(),
             ),
-            None => Access::plain(Driver::Everything, "full scan".into()),
+            None => Access::simple(Driver::Everything, "full scan".into()),
         }
     }
 }
@@ -247,7 +247,7 @@ impl Planner<'_> {
             .find(|p| matches!(p.lookup, Lookup::Nothing))
         {
             let ordered = u64::from(!self.ask.query.order().is_empty());
-            let access = Access::plain(Driver::Nothing, format!("index {}", none.text));
+            let access = Access::simple(Driver::Nothing, format!("index {}", none.text));
             return Ok(Access {
                 seeks: seeks + ordered,
                 ..access
@@ -264,7 +264,7 @@ impl Planner<'_> {
             return Ok(Access {
                 seeks,
                 scans: true,
-                ..Access::plain(Driver::Values(values), explanation)
+                ..Access::simple(Driver::Values(values), explanation)
             });
         }
         let mut choices = self.choices(&planned);
@@ -295,8 +295,8 @@ impl Planner<'_> {
             let elsewhere = self
                 .planned_conditions(&planned)
                 .any(|(c, p)| p.seeks > 0 && !self.is_on_key(c));
-            let access = Access::plain(
-                Driver::Logical(keys::place(key)),
+            let access = Access::simple(
+                Driver::Logical(keys::epk_prefix(key)),
                 "logical partition".into(),
             );
             return Ok(Access {
@@ -308,7 +308,7 @@ impl Planner<'_> {
             });
         }
         let Some(best) = best else {
-            let access = Access::plain(Driver::Everything, "full scan".into());
+            let access = Access::simple(Driver::Everything, "full scan".into());
             return Ok(Access {
                 seeks,
                 tests: indexed(),
@@ -367,7 +367,7 @@ impl Planner<'_> {
             .map(|choice| choice.planned.lookup.count(self.snapshot))
             .collect();
         if let Some(key) = self.ask.key {
-            let range = keys::items_of(keys::place(key), 0);
+            let range = keys::items_of(keys::epk_prefix(key), 0);
             lists.push(Box::new(
                 scan(self.snapshot, &range, Direction::Forward).map(|_| ()),
             ));

@@ -5,7 +5,7 @@
 //! much of the list is read as the questions so far have cost; if it is longer, and at most [`LIST_MOST`], they go on.
 
 use super::lookup::{Lookup, has_entry, read_entry};
-use crate::keys::{self, Number, PathNumber, Place};
+use crate::partition::keys::{self, EpkPrefix, ItemNumber, PathNumber};
 use crate::partition::scan;
 use orrery_model::Result;
 use orrery_storage::{Direction, Snapshot};
@@ -20,7 +20,7 @@ pub struct Check {
     /// The term, if it is one.
     term: Option<(PathNumber, Vec<u8>)>,
     asked: usize,
-    list: Option<HashSet<Number>>,
+    list: Option<HashSet<ItemNumber>>,
 }
 
 impl Check {
@@ -50,7 +50,12 @@ impl Check {
     ///
     /// # Errors
     /// What the store reports.
-    pub fn holds(&mut self, snapshot: &dyn Snapshot, number: Number, place: Place) -> Result<bool> {
+    pub fn holds(
+        &mut self,
+        snapshot: &dyn Snapshot,
+        number: ItemNumber,
+        epk_prefix: EpkPrefix,
+    ) -> Result<bool> {
         if let Some(list) = &self.list {
             return Ok(list.contains(&number));
         }
@@ -65,7 +70,7 @@ impl Check {
                 .min(LIST_MOST);
             self.list = read_list(*path, value, snapshot, most)?;
         }
-        has_entry(snapshot, *path, value, number, place)
+        has_entry(snapshot, *path, value, number, epk_prefix)
     }
 }
 
@@ -75,7 +80,7 @@ fn read_list(
     value: &[u8],
     snapshot: &dyn Snapshot,
     most: usize,
-) -> Result<Option<HashSet<Number>>> {
+) -> Result<Option<HashSet<ItemNumber>>> {
     let start = keys::terms(path, value);
     let mut list = HashSet::new();
     for entry in scan(

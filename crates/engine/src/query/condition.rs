@@ -1,8 +1,8 @@
 //! What a query's condition means: which values a test accepts, as an index has them, and a direct test on an item.
 
 use crate::index::paths::Step;
-use crate::index::value::{self, Stretch};
-use crate::keys;
+use crate::index::value::{self, TypeBand};
+use crate::partition::keys;
 use orrery_model::Json;
 use orrery_model::json::compare;
 use orrery_sql::{Condition, Path, Test, ValueType};
@@ -92,14 +92,14 @@ pub fn value_ranges(test: &Test, string_bytes: usize) -> Option<ValueRanges> {
             let (start, complete) = value::string_start(prefix, string_bytes);
             scan(vec![whole(start)], complete)
         }
-        Test::ScanStrings(_) => scan(vec![stretch(Stretch::String)], true),
+        Test::ScanStrings(_) => scan(vec![stretch(TypeBand::String)], true),
         Test::IsType(kind) => {
             let kind = match kind {
-                ValueType::Bool => Stretch::Bool,
-                ValueType::Number => Stretch::Number,
-                ValueType::String => Stretch::String,
-                ValueType::Array => Stretch::Array,
-                ValueType::Object => Stretch::Object,
+                ValueType::Bool => TypeBand::Bool,
+                ValueType::Number => TypeBand::Number,
+                ValueType::String => TypeBand::String,
+                ValueType::Array => TypeBand::Array,
+                ValueType::Object => TypeBand::Object,
             };
             scan(vec![stretch(kind)], true)
         }
@@ -120,7 +120,7 @@ pub fn value_ranges(test: &Test, string_bytes: usize) -> Option<ValueRanges> {
     })
 }
 
-fn stretch(kind: Stretch) -> (Vec<u8>, Vec<u8>) {
+fn stretch(kind: TypeBand) -> (Vec<u8>, Vec<u8>) {
     let (from, to) = kind.bounds();
     (vec![from], vec![to])
 }
@@ -134,7 +134,7 @@ fn range(lower: &Bound<Json>, upper: &Bound<Json>, string_bytes: usize) -> Optio
     }) else {
         return None;
     };
-    let (first, last) = stretch(Stretch::of(sample));
+    let (first, last) = stretch(TypeBand::of(sample));
     let mut exact = true;
     let is_exact = |value: &Json| value::encode_within(value, string_bytes).exact;
     let mut key = |value: &Json, after: bool| {
@@ -197,7 +197,7 @@ fn test_holds(test: &Test, value: Option<&Json>) -> bool {
     let Some(value) = value else {
         return matches!(test, Test::NotDefined);
     };
-    let same_type = |bound: &Json| Stretch::of(bound) == Stretch::of(value);
+    let same_type = |bound: &Json| TypeBand::of(bound) == TypeBand::of(value);
     match test {
         Test::Equals(wanted) => value == wanted,
         Test::NotEquals(unwanted) => value != unwanted,

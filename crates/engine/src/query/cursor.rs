@@ -9,11 +9,13 @@ use super::checks::Check;
 use super::condition::holds;
 use super::lookup::Hit;
 use super::values;
-use super::walk::Spot;
+use super::walk::IndexPosition;
 use crate::catalog::Container;
-use crate::keys::{self, Number, Place};
-use crate::partition::{scan, storage_failure};
-use crate::transaction::{Stored, complete_row, read_row};
+use crate::errors::storage_failure;
+use crate::partition::item::StoredItem;
+use crate::partition::keys::{self, EpkPrefix, ItemNumber};
+use crate::partition::row_reader::{complete_row, read_row};
+use crate::partition::scan;
 use bytes::Bytes;
 use orrery_model::work::QueryWork;
 use orrery_model::{Error, Json, Result};
@@ -23,7 +25,7 @@ use orrery_storage::{Direction, Snapshot};
 /// A candidate as the query gets it.
 pub struct Found {
     /// Where it stands.
-    pub spot: Spot,
+    pub spot: IndexPosition,
     /// Its text; `None` if nobody needs it.
     pub text: Option<Bytes>,
     /// Whether the condition is known to hold.
@@ -36,8 +38,8 @@ pub type Postings<'a> = Box<dyn Iterator<Item = Result<Posting>> + 'a>;
 /// An item that may be a candidate.
 pub struct Posting {
     /// Where it stands.
-    pub spot: Spot,
-    place: Place,
+    pub spot: IndexPosition,
+    epk_prefix: EpkPrefix,
     /// The row's first value where finding the posting read it anyway.
     first: Option<Bytes>,
     /// In place of an item that is not needed: its value.
@@ -48,10 +50,10 @@ pub struct Posting {
 
 impl Posting {
     /// An item at a spot.
-    pub fn new(spot: Spot, place: Place) -> Self {
+    pub fn new(spot: IndexPosition, epk_prefix: EpkPrefix) -> Self {
         Posting {
             spot,
-            place,
+            epk_prefix,
             first: None,
             value: None,
             is_whole: true,
@@ -84,7 +86,7 @@ impl<'a> Cursor<'a> {
         snapshot: &'a dyn Snapshot,
         ask: Ask<'a>,
         mut access: Access,
-        after: Option<&Spot>,
+        after: Option<&IndexPosition>,
     ) -> Result<Self> {
         let work = QueryWork {
             seeks: access.seeks,
@@ -100,7 +102,7 @@ impl<'a> Cursor<'a> {
         let postings = match &access.driver {
             Driver::Nothing => Box::new(std::iter::empty()) as Postings<'a>,
             Driver::Everything => naturals(snapshot, after, direction),
-            Driver::Logical(place) => logical(snapshot, *place, after, direction),
+            Driver::Logical(epk_prefix) => logical(snapshot, *epk_prefix, after, direction),
             Driver::Order(walk) => walk.postings(snapshot, after)?,
             Driver::Values(scan) => Box::new(
                 scan.values(snapshot, after)
@@ -156,7 +158,7 @@ impl<'a> Cursor<'a> {
     ///
     /// # Errors
     /// What the store reports.
-    pub fn peek(&mut self) -> Result<Option<&Spot>> {
+    pub fn peek(&mut self) -> Result<Option<&IndexPosition>> {
         while self.peeked.is_none() {
             let Some(posting) = self.postings.next() else {
                 return Ok(None);
@@ -183,14 +185,14 @@ impl<'a> Cursor<'a> {
 
     fn passes_checks(&mut self, posting: &Posting) -> Result<bool> {
         for check in &mut self.checks {
-            if !check.holds(self.snapshot, posting.spot.number, posting.place)? {
+            if !check.holds(self.snapshot, posting.spot.number, posting.epk_prefix)? {
                 return Ok(false);
             }
         }
         Ok(self
             .ask
             .key
-            .is_none_or(|key| keys::place(key) == posting.place))
+            .is_none_or(|key| keys::epk_prefix(key) == posting.epk_prefix))
     }
 
     /// The next candidate.
@@ -215,7 +217,7 @@ impl<'a> Cursor<'a> {
     ///
     /// # Errors
     /// What the store reports.
-    pub fn take_at(&mut self, spot: &Spot) -> Result<Option<Found>> {
+    pub fn take_at(&mut self, spot: &IndexPosition) -> Result<Option<Found>> {
         match self.peeked.take_if(|posting| posting.spot == *spot) {
             Some(posting) => self.load(posting),
             None => Ok(None),
@@ -225,7 +227,10 @@ impl<'a> Cursor<'a> {
     /// The item behind a posting, if it is one the query may see.
     fn load(&mut self, posting: Posting) -> Result<Option<Found>> {
         let satisfied = self.access.decides && posting.is_whole;
-        if let Some(value) = posting.value.filter(|_| !self.ask.visible.is_clearing()) {
+        if let Some(value) = posting
+            .value
+            .filter(|_| !self.ask.visible.has_key_deletions())
+        {
             return Ok(Some(Found {
                 spot: posting.spot,
                 text: Some(Bytes::from(value.to_text())),
@@ -240,12 +245,15 @@ impl<'a> Cursor<'a> {
             }));
         }
         let Posting {
-            spot, place, first, ..
+            spot,
+            epk_prefix,
+            first,
+            ..
         } = posting;
         let get = |key: &[u8]| self.snapshot.get(key).map_err(storage_failure);
         let row = match first {
             Some(first) => Some(complete_row(first, spot.number, get)?),
-            None => read_row(place, spot.number, get)?,
+            None => read_row(epk_prefix, spot.number, get)?,
         };
         let Some(row) = row else {
             return Err(Error::internal("an index entry leads to no item"));
@@ -259,7 +267,7 @@ impl<'a> Cursor<'a> {
         if !visible {
             return Ok(None);
         }
-        let stored = Stored {
+        let stored = StoredItem {
             number: spot.number,
             row,
         };
@@ -320,51 +328,51 @@ fn damaged() -> Error {
     Error::internal("a row of the index is damaged")
 }
 
-fn first_number(after: Option<&Spot>) -> Number {
+fn first_number(after: Option<&IndexPosition>) -> ItemNumber {
     after.map_or(0, |spot| spot.number.saturating_add(1))
 }
 
 fn posting_of(hit: Hit) -> Posting {
     Posting {
         is_whole: hit.is_whole,
-        ..Posting::new(Spot::natural(hit.number), hit.place)
+        ..Posting::new(IndexPosition::natural(hit.number), hit.epk_prefix)
     }
 }
 
 fn value_posting(found: values::Found) -> Posting {
     Posting {
         value: found.value,
-        ..Posting::new(found.spot, found.place)
+        ..Posting::new(found.spot, found.epk_prefix)
     }
 }
 
 fn naturals<'a>(
     snapshot: &'a dyn Snapshot,
-    after: Option<&Spot>,
+    after: Option<&IndexPosition>,
     direction: Direction,
 ) -> Postings<'a> {
     let range = keys::naturals_from(first_number(after));
     Box::new(scan(snapshot, &range, direction).map(|entry| {
         let (key, value) = entry?;
         let number = keys::read_natural(&key).ok_or_else(damaged)?;
-        let place = value[..].try_into().map_err(|_| damaged())?;
-        Ok(Posting::new(Spot::natural(number), place))
+        let epk_prefix = value[..].try_into().map_err(|_| damaged())?;
+        Ok(Posting::new(IndexPosition::natural(number), epk_prefix))
     }))
 }
 
 fn logical<'a>(
     snapshot: &'a dyn Snapshot,
-    place: Place,
-    after: Option<&Spot>,
+    epk_prefix: EpkPrefix,
+    after: Option<&IndexPosition>,
     direction: Direction,
 ) -> Postings<'a> {
-    let range = keys::items_of(place, first_number(after));
+    let range = keys::items_of(epk_prefix, first_number(after));
     Box::new(scan(snapshot, &range, direction).map(|entry| {
         let (key, value) = entry?;
-        let (place, number) = keys::read_item(&key).ok_or_else(damaged)?;
+        let (epk_prefix, number) = keys::read_item(&key).ok_or_else(damaged)?;
         Ok(Posting {
             first: Some(value),
-            ..Posting::new(Spot::natural(number), place)
+            ..Posting::new(IndexPosition::natural(number), epk_prefix)
         })
     }))
 }

@@ -2,12 +2,12 @@
 
 use super::condition::steps;
 use crate::index::cells::Frame;
+use crate::index::generations::Policies;
 use crate::index::paths::Step;
 use crate::index::policy::{Composite, Policy};
-use crate::index::stretches::Policies;
-use crate::keys::PathNumber;
+use crate::partition::keys::PathNumber;
+use crate::partition::row::is_system;
 use crate::partition::{Partition, PathsRef};
-use crate::row::is_system;
 use orrery_model::Result;
 use orrery_sql::Path;
 use orrery_storage::Snapshot;
@@ -30,8 +30,8 @@ impl<'a> IndexView<'a> {
         snapshot: &dyn Snapshot,
         policies: &Policies,
     ) -> Result<Option<Self>> {
-        let stretches = Partition::stretches(snapshot)?;
-        let Some(policies) = policies.of(&stretches) else {
+        let generations = Partition::generations(snapshot)?;
+        let Some(policies) = policies.of(&generations) else {
             return Ok(None);
         };
         Ok(Some(IndexView {

@@ -3,10 +3,11 @@
 
 use super::condition::{is_answerable, is_selective, value_ranges};
 use super::index_view::IndexView;
+use crate::errors::storage_failure;
 use crate::index::policy::Composite;
 use crate::index::value;
-use crate::keys::{self, Number, PathNumber, Place};
-use crate::partition::{scan, storage_failure};
+use crate::partition::keys::{self, EpkPrefix, ItemNumber, PathNumber};
+use crate::partition::scan;
 use orrery_model::{Error, Json, Result};
 use orrery_sql::{Condition, Path, Test};
 use orrery_storage::{Direction, Snapshot};
@@ -42,9 +43,9 @@ pub enum Lookup {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Hit {
     /// Its number.
-    pub number: Number,
+    pub number: ItemNumber,
     /// Its place.
-    pub place: Place,
+    pub epk_prefix: EpkPrefix,
     /// Whether the entries say all that the lookup's condition asks.
     pub is_whole: bool,
 }
@@ -189,7 +190,7 @@ fn near(
         |(from, to): (Vec<u8>, Vec<u8>)| (keys::terms(number, &from), keys::terms(number, &to));
     Some(Planned {
         lookup: Lookup::Entries {
-            ranges: frame.stretches(&boxes).into_iter().map(key).collect(),
+            ranges: frame.generations(&boxes).into_iter().map(key).collect(),
             one_value: false,
             strings: None,
         },
@@ -350,7 +351,7 @@ impl Lookup {
     pub fn hits<'a>(
         &self,
         snapshot: &'a dyn Snapshot,
-        from: Number,
+        from: ItemNumber,
         direction: Direction,
         most: usize,
     ) -> Result<Option<Hits<'a>>> {
@@ -403,7 +404,7 @@ impl Lookup {
     pub fn collect(
         &self,
         snapshot: &dyn Snapshot,
-        from: Number,
+        from: ItemNumber,
         most: usize,
     ) -> Result<Option<Vec<Hit>>> {
         let mut hits: Vec<Hit> = Vec::new();
@@ -453,7 +454,7 @@ impl Lookup {
     fn intersection(
         parts: &[Lookup],
         snapshot: &dyn Snapshot,
-        from: Number,
+        from: ItemNumber,
         most: usize,
     ) -> Result<Option<Vec<Hit>>> {
         let mut common: Option<Vec<Hit>> = None;
@@ -533,12 +534,12 @@ fn one_list<'a>(
 /// 500 for a damaged one.
 pub fn read_entry(key: &[u8]) -> Result<(&[u8], Hit)> {
     let damaged = || Error::internal("a row of the index is damaged");
-    let (bytes, number, place) = keys::read_term(key).ok_or_else(damaged)?;
+    let (bytes, number, epk_prefix) = keys::read_term(key).ok_or_else(damaged)?;
     Ok((
         bytes,
         Hit {
             number,
-            place,
+            epk_prefix,
             is_whole: true,
         },
     ))
@@ -556,7 +557,7 @@ fn string_passes(test: &Test, encoded: &[u8]) -> bool {
 struct Merged<I: Iterator<Item = Result<Hit>>> {
     lists: Vec<Peekable<I>>,
     direction: Direction,
-    last: Option<Number>,
+    last: Option<ItemNumber>,
 }
 
 impl<I: Iterator<Item = Result<Hit>>> Iterator for Merged<I> {
@@ -564,7 +565,7 @@ impl<I: Iterator<Item = Result<Hit>>> Iterator for Merged<I> {
 
     fn next(&mut self) -> Option<Result<Hit>> {
         loop {
-            let mut best: Option<(usize, Number)> = None;
+            let mut best: Option<(usize, ItemNumber)> = None;
             for (i, list) in self.lists.iter_mut().enumerate() {
                 let number = match list.peek() {
                     None => continue,
@@ -596,9 +597,9 @@ pub fn has_entry(
     snapshot: &dyn Snapshot,
     path: PathNumber,
     bytes: &[u8],
-    number: Number,
-    place: Place,
+    number: ItemNumber,
+    epk_prefix: EpkPrefix,
 ) -> Result<bool> {
-    let key = keys::term(path, bytes, number, place);
+    let key = keys::term(path, bytes, number, epk_prefix);
     Ok(snapshot.get(&key).map_err(storage_failure)?.is_some())
 }

@@ -4,7 +4,8 @@
 //! Each row has a key by which the list is sorted, and a continuation names the last row by its key: rows that come or
 //! go between two pages take no others with them.
 
-use super::{bounds, compile, query_error, run_page, token};
+use super::{bounds, compile, run_page, token};
+use crate::errors::query_error;
 use crate::request::{Page, QueryRequest};
 use bytes::Bytes;
 use orrery_model::Result;
@@ -14,7 +15,7 @@ use orrery_sql::{Candidate, Environment, Functions, Query, QueryError, Source, W
 
 /// A row of a list.
 #[derive(Clone, Debug)]
-pub struct Listed {
+pub struct ListedRow {
     /// What the list is sorted by; no two rows have the same, and a row keeps its own.
     pub key: Vec<u8>,
     /// JSON text.
@@ -23,7 +24,7 @@ pub struct Listed {
 
 /// A list as a source: never ordered, the query sorts.
 struct List<'a> {
-    rows: &'a [Listed],
+    rows: &'a [ListedRow],
     next: usize,
 }
 
@@ -58,7 +59,7 @@ impl Source for List<'_> {
 pub fn query_rows(
     world: &dyn World,
     environment: &Environment,
-    rows: &[Listed],
+    rows: &[ListedRow],
     request: &QueryRequest,
     functions: &mut dyn Functions,
     work: &mut Work,
@@ -100,7 +101,7 @@ pub fn has_row(world: &dyn World, query: &Query, item: Bytes) -> Result<bool> {
     let mut expired = || world.now_ms().saturating_sub(now_ms) > limits::CONDITION_TIME_MS;
     let mut bounds = bounds(world, now_ms, 1, &mut expired);
     let mut source = List {
-        rows: &[Listed {
+        rows: &[ListedRow {
             key: Vec::new(),
             text: item,
         }],

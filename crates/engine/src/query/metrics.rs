@@ -153,8 +153,8 @@ fn wanted_composite(query: &Query) -> Option<Vec<(Vec<Step>, bool)>> {
     let mut paths: Vec<(Vec<Step>, bool)> = Vec::new();
     let mut add = |path: &Path, ascending: bool| {
         let path = steps(path);
-        let is_plain = path.iter().all(|step| matches!(step, Step::Name(_)));
-        if is_plain && !paths.iter().any(|(known, _)| *known == path) {
+        let is_access_resource = path.iter().all(|step| matches!(step, Step::Name(_)));
+        if is_access_resource && !paths.iter().any(|(known, _)| *known == path) {
             paths.push((path, ascending));
         }
     };

@@ -1,7 +1,8 @@
 //! The query plan that clients ask for which merge results themselves.
 
-use super::{compile, environment, pinned_keys, query_error};
+use super::{compile, environment, pinned_keys};
 use crate::catalog::Container;
+use crate::errors::query_error;
 use orrery_model::partition_key::{Epk, EpkRange, PartitionKey};
 use orrery_model::{Json, Result, object};
 use orrery_sql::PlanInfo;

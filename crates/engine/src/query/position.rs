@@ -15,8 +15,8 @@
 //! `along` names the index. Long values are left to the item only for clients that limit their tokens: an item that
 //! changed in between makes such a position worthless.
 
-use super::walk::Spot;
-use crate::keys::{self, Number};
+use super::walk::IndexPosition;
+use crate::partition::keys::{self, ItemNumber};
 use orrery_model::partition_key::{Epk, murmur3_128};
 use orrery_model::{Error, Result};
 
@@ -25,7 +25,7 @@ const SHORT_VALUE: usize = 256;
 
 /// What a position is in.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Stretch {
+pub struct RangePart {
     /// A range, that may be gone.
     pub range: u32,
     /// Where in it the stretch begins, if not where the range does.
@@ -34,11 +34,11 @@ pub struct Stretch {
 
 /// The place behind a candidate.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Position {
+pub struct QueryPosition {
     /// The stretch that it is in.
-    pub stretch: Stretch,
+    pub stretch: RangePart,
     /// Its number.
-    pub number: Number,
+    pub number: ItemNumber,
     /// The index along which it was found; `None` in natural order.
     pub along: Option<u32>,
     /// Its value there.
@@ -51,7 +51,7 @@ pub struct Position {
     pub is_start: bool,
 }
 
-impl Stretch {
+impl RangePart {
     /// What comes before a position in it.
     fn prefix(&self) -> Vec<u8> {
         match &self.from {
@@ -61,12 +61,12 @@ impl Stretch {
     }
 }
 
-impl Position {
+impl QueryPosition {
     /// Before all candidates.
     pub const BEGINNING: [u8; 1] = [0];
 
     /// Before all items of a stretch, as bytes.
-    pub fn start_of(stretch: &Stretch) -> Vec<u8> {
+    pub fn start_of(stretch: &RangePart) -> Vec<u8> {
         let mut out = stretch.prefix();
         out.push(3);
         out.extend_from_slice(&stretch.range.to_be_bytes());
@@ -74,13 +74,13 @@ impl Position {
     }
 
     /// The place behind a spot.
-    pub fn of(stretch: Stretch, along: Option<u32>, spot: Spot) -> Self {
-        Position {
+    pub fn of(stretch: RangePart, along: Option<u32>, spot: IndexPosition) -> Self {
+        QueryPosition {
             stretch,
             number: spot.number,
             along,
             value: spot.value,
-            ..Position::default()
+            ..QueryPosition::default()
         }
     }
 
@@ -125,11 +125,11 @@ impl Position {
             [] | [0] => Ok(None),
             [3, range @ ..] => {
                 let range = u32::from_be_bytes(range.try_into().map_err(|_| Self::foreign())?);
-                let stretch = Stretch { range, from: None };
-                Ok(Some(Position {
+                let stretch = RangePart { range, from: None };
+                Ok(Some(QueryPosition {
                     stretch,
                     is_start: true,
-                    ..Position::default()
+                    ..QueryPosition::default()
                 }))
             }
             [4, length, rest @ ..] => {
@@ -153,25 +153,25 @@ impl Position {
     fn parse(is_along: bool, bytes: &[u8]) -> Option<Self> {
         let range = u32::from_be_bytes(bytes.get(..4)?.try_into().ok()?);
         let number = u64::from_be_bytes(bytes.get(4..12)?.try_into().ok()?);
-        let position = Position {
-            stretch: Stretch { range, from: None },
+        let position = QueryPosition {
+            stretch: RangePart { range, from: None },
             number,
-            ..Position::default()
+            ..QueryPosition::default()
         };
         if !is_along {
             return (bytes.len() == 12).then_some(position);
         }
         let along = Some(u32::from_be_bytes(bytes.get(12..16)?.try_into().ok()?));
         match bytes.get(16..)? {
-            [0] => Some(Position { along, ..position }),
-            [1, value @ ..] => Some(Position {
+            [0] => Some(QueryPosition { along, ..position }),
+            [1, value @ ..] => Some(QueryPosition {
                 along,
                 value: Some(value.to_vec()),
                 ..position
             }),
             [2, digest @ ..] => {
                 let digest = u64::from_be_bytes(digest.try_into().ok()?);
-                Some(Position {
+                Some(QueryPosition {
                     along,
                     is_short: true,
                     digest,
@@ -196,43 +196,48 @@ mod tests {
 
     #[test]
     fn positions_read_back() {
-        let stretch = Stretch {
+        let stretch = RangePart {
             range: 3,
             from: None,
         };
-        let natural = Position {
+        let natural = QueryPosition {
             stretch: stretch.clone(),
             number: 9,
-            ..Position::default()
+            ..QueryPosition::default()
         };
-        let lacking = Position {
+        let lacking = QueryPosition {
             along: Some(7),
             ..natural.clone()
         };
-        let valued = Position {
+        let valued = QueryPosition {
             value: Some(vec![1; 300]),
             ..lacking.clone()
         };
-        let start = Position {
+        let start = QueryPosition {
             stretch,
             is_start: true,
-            ..Position::default()
+            ..QueryPosition::default()
         };
         for position in [natural, lacking, valued.clone(), start] {
             for from in [None, Some(Epk::from_bytes(b"abc"))] {
                 let mut position = position.clone();
                 position.stretch.from = from;
                 assert_eq!(
-                    Position::read(&position.write(false)).expect("ours"),
+                    QueryPosition::read(&position.write(false)).expect("ours"),
                     Some(position)
                 );
             }
         }
         let short = valued.write(true);
         assert!(short.len() < 30);
-        let read = Position::read(&short).expect("ours").expect("a place");
+        let read = QueryPosition::read(&short)
+            .expect("ours")
+            .expect("an EPK prefix");
         assert_eq!((read.is_short, read.value), (true, None));
-        assert_eq!(read.digest, Position::digest_of(valued.value.as_deref()));
+        assert_eq!(
+            read.digest,
+            QueryPosition::digest_of(valued.value.as_deref())
+        );
     }
 
     #[test]
@@ -251,7 +256,7 @@ mod tests {
             &[2; 17],
             &[0, 0],
         ] {
-            assert!(Position::read(bytes).is_err(), "{bytes:?}");
+            assert!(QueryPosition::read(bytes).is_err(), "{bytes:?}");
         }
     }
 }

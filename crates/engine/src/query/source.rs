@@ -7,13 +7,14 @@
 
 use super::access::{Access, Ask, Settled};
 use super::cursor::{Cursor, Found};
-use super::position::{Position, Stretch};
-use super::walk::Spot;
+use super::position::{QueryPosition, RangePart};
+use super::walk::IndexPosition;
 use crate::catalog::Container;
+use crate::errors::storage_failure;
 use crate::index::policy::Composite;
-use crate::keys;
-use crate::partition::{Partition, storage_failure};
-use crate::visible::Visible;
+use crate::partition::Partition;
+use crate::partition::keys;
+use crate::partition::visibility::Visibility;
 use orrery_model::partition_key::EpkRange;
 use orrery_model::work::QueryWork;
 use orrery_model::{Error, Result};
@@ -27,13 +28,13 @@ pub struct Target<'a> {
     /// The partition.
     pub partition: &'a Partition,
     /// What positions in it name.
-    pub stretch: Stretch,
+    pub stretch: RangePart,
     /// What is read of it.
     pub snapshot: Box<dyn Snapshot>,
     /// The stretch of the hash space wanted, if not all of it.
     pub within: Option<EpkRange>,
     /// What of it can be seen.
-    pub visible: Visible,
+    pub visible: Visibility,
 }
 
 /// What one asked partition did.
@@ -59,7 +60,7 @@ pub struct Candidates<'a> {
     /// How many of the first targets are read as one.
     as_one: usize,
     current: usize,
-    last: Option<Position>,
+    last: Option<QueryPosition>,
     short_positions: bool,
     lookup_time: Duration,
 }
@@ -87,7 +88,7 @@ impl<'a> Candidates<'a> {
             descending: false,
             as_one,
             current: 0,
-            last: after.map(Position::read).transpose()?.flatten(),
+            last: after.map(QueryPosition::read).transpose()?.flatten(),
             short_positions,
             lookup_time: Duration::ZERO,
         };
@@ -120,7 +121,9 @@ impl<'a> Candidates<'a> {
             .first()
             .is_some_and(|key| key.descending);
         let settled = match &self.last {
-            Some(last) => Some(Settled::Along(last.along.ok_or_else(Position::foreign)?)),
+            Some(last) => Some(Settled::Along(
+                last.along.ok_or_else(QueryPosition::foreign)?,
+            )),
             // What collects leaves no place behind, in whichever order it came; it is chosen again as before.
             None => (sorted_before && !self.ask.query.is_blocking()).then_some(Settled::Sort),
         };
@@ -143,7 +146,7 @@ impl<'a> Candidates<'a> {
         }
         let in_order = chosen.iter().all(Access::is_ordered);
         if let (Some(Settled::Along(_)), false) = (settled, in_order) {
-            return Err(Position::foreign());
+            return Err(QueryPosition::foreign());
         }
         let after = match &self.last {
             Some(last) if in_order => Some(self.spot_of(last, &chosen)?),
@@ -157,9 +160,9 @@ impl<'a> Candidates<'a> {
     }
 
     /// The spot of a position: in a run, and where the position is a short one, the item itself says it.
-    fn spot_of(&self, last: &Position, chosen: &[Access]) -> Result<Spot> {
+    fn spot_of(&self, last: &QueryPosition, chosen: &[Access]) -> Result<IndexPosition> {
         let at = self.target_of(last)?;
-        let written = Spot {
+        let written = IndexPosition {
             value: last.value.clone(),
             finer: None,
             number: last.number,
@@ -174,17 +177,18 @@ impl<'a> Candidates<'a> {
             return Ok(written);
         }
         let snapshot = self.targets[at].snapshot.as_ref();
-        let place = snapshot
+        let epk_prefix = snapshot
             .get(&keys::natural(last.number))
             .map_err(storage_failure)?;
-        let place = place.and_then(|place| place[..].try_into().ok());
-        let found = place
-            .map(|place| walk.spot_of(snapshot, last.number, place))
+        let epk_prefix = epk_prefix.and_then(|epk_prefix| epk_prefix[..].try_into().ok());
+        let found = epk_prefix
+            .map(|epk_prefix| walk.spot_of(snapshot, last.number, epk_prefix))
             .transpose()?
             .flatten();
         match found {
             Some(spot)
-                if last.is_short && last.digest == Position::digest_of(spot.value.as_deref()) =>
+                if last.is_short
+                    && last.digest == QueryPosition::digest_of(spot.value.as_deref()) =>
             {
                 Ok(spot)
             }
@@ -199,13 +203,13 @@ impl<'a> Candidates<'a> {
     }
 
     /// The target that has the item of a position, or would have it.
-    fn target_of(&self, last: &Position) -> Result<usize> {
+    fn target_of(&self, last: &QueryPosition) -> Result<usize> {
         if let Some(at) = self.targets.iter().position(|t| t.stretch == last.stretch) {
             return Ok(at);
         }
         self.container
-            .stretch_of(last.stretch.range)
-            .ok_or_else(Position::foreign)?;
+            .epk_range_of(last.stretch.range)
+            .ok_or_else(QueryPosition::foreign)?;
         for (at, target) in self.targets.iter().enumerate() {
             if target
                 .snapshot
@@ -217,7 +221,7 @@ impl<'a> Candidates<'a> {
             }
         }
         if self.targets.is_empty() {
-            Err(Position::foreign())
+            Err(QueryPosition::foreign())
         } else {
             Ok(0)
         }
@@ -241,7 +245,12 @@ impl<'a> Candidates<'a> {
             .collect()
     }
 
-    fn cursor(&self, target: usize, access: Access, after: Option<&Spot>) -> Result<Cursor<'a>> {
+    fn cursor(
+        &self,
+        target: usize,
+        access: Access,
+        after: Option<&IndexPosition>,
+    ) -> Result<Cursor<'a>> {
         let snapshot = self.targets[target].snapshot.as_ref();
         Cursor::open(
             self.container,
@@ -327,9 +336,9 @@ impl<'a> Candidates<'a> {
         } = &self.targets[target];
         let access = Access::choose(&ask, partition, snapshot.as_ref())?;
         if settled.is_some() && access.along() != last.and_then(|last| last.along) {
-            return Err(Position::foreign());
+            return Err(QueryPosition::foreign());
         }
-        let spot = last.map(|l| Spot {
+        let spot = last.map(|l| IndexPosition {
             value: l.value.clone(),
             finer: None,
             number: l.number,
@@ -339,7 +348,7 @@ impl<'a> Candidates<'a> {
 
     fn next_merged(&mut self, among: Range<usize>) -> Result<Option<(usize, Found)>> {
         loop {
-            let mut best: Option<(usize, Spot)> = None;
+            let mut best: Option<(usize, IndexPosition)> = None;
             for i in among.clone() {
                 let cursor = &mut self.cursors[i];
                 let Some(spot) = cursor.as_mut().map(Cursor::peek).transpose()?.flatten() else {
@@ -373,7 +382,7 @@ impl Source for Candidates<'_> {
         Ok(found?.map(|(target, found)| {
             let along = self.cursors[target].as_ref().and_then(Cursor::along);
             let number = Some(found.spot.number);
-            self.last = Some(Position::of(
+            self.last = Some(QueryPosition::of(
                 self.targets[target].stretch.clone(),
                 along,
                 found.spot,
@@ -392,7 +401,7 @@ impl Source for Candidates<'_> {
 
     fn position(&self) -> Vec<u8> {
         match &self.last {
-            None => Position::BEGINNING.to_vec(),
+            None => QueryPosition::BEGINNING.to_vec(),
             Some(last) => last.write(self.short_positions),
         }
     }

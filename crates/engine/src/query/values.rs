@@ -6,9 +6,9 @@
 use super::access::Ask;
 use super::index_view::IndexView;
 use super::lookup::{KeyRange, Lookup, Planned, read_entry};
-use super::walk::{Entries, Spot};
-use crate::index::value::{self, Stretch};
-use crate::keys::{self, Number, PathNumber, Place};
+use super::walk::{Entries, IndexPosition};
+use crate::index::value::{self, TypeBand};
+use crate::partition::keys::{self, EpkPrefix, ItemNumber, PathNumber};
 use crate::partition::{Partition, scan};
 use orrery_model::{Json, Object, Result};
 use orrery_sql::{Condition, CoveredPath, NeededValues, Path, Step};
@@ -64,7 +64,7 @@ pub fn plan(
     };
     // While logical partitions are being deleted each value is looked at with its item: the first may be of one that is
     // gone. How many distinct ones there are is then not known beforehand.
-    if ask.visible.is_clearing() {
+    if ask.visible.has_key_deletions() {
         if covered.values == NeededValues::Distinct {
             return Ok(None);
         }
@@ -118,9 +118,9 @@ pub fn plan(
 /// A value, or the item that has one which the index keeps only in part.
 pub struct Found {
     /// Where it stands in the index.
-    pub spot: Spot,
+    pub spot: IndexPosition,
     /// Where the item is.
-    pub place: Place,
+    pub epk_prefix: EpkPrefix,
     /// The value, in an item that has nothing else; `None` for one that has to be loaded.
     pub value: Option<Json>,
 }
@@ -135,24 +135,24 @@ impl ValueScan {
     pub fn values<'a>(
         &self,
         snapshot: &'a dyn Snapshot,
-        after: Option<&Spot>,
+        after: Option<&IndexPosition>,
     ) -> Box<dyn Iterator<Item = Result<Found>> + 'a> {
         let path = self.covered.path.clone();
-        let found = move |entry: Result<(Vec<u8>, Number, Place)>| {
-            let (bytes, number, place) = entry?;
+        let found = move |entry: Result<(Vec<u8>, ItemNumber, EpkPrefix)>| {
+            let (bytes, number, epk_prefix) = entry?;
             let value = value::decode(&bytes).map(|value| wrapped(&path, value));
             Ok(Found {
-                spot: Spot {
+                spot: IndexPosition {
                     value: Some(bytes),
                     finer: None,
                     number,
                 },
-                place,
+                epk_prefix,
                 value,
             })
         };
         let mut ranges = self.ranges.clone();
-        if let Some(Spot {
+        if let Some(IndexPosition {
             value: Some(value),
             number,
             ..
@@ -223,7 +223,7 @@ impl ValueScan {
 
     /// One entry of an array or object, if there is any.
     fn structure<'a>(&self, snapshot: &'a dyn Snapshot) -> Entries<'a> {
-        let (from, to) = (Stretch::Array.bounds().0, Stretch::Object.bounds().1);
+        let (from, to) = (TypeBand::Array.bounds().0, TypeBand::Object.bounds().1);
         let (from, to) = (
             keys::terms(self.number, &[from]),
             keys::terms(self.number, &[to]),
@@ -246,11 +246,11 @@ fn entries<'a>(
     snapshot: &'a dyn Snapshot,
     range: &KeyRange,
     direction: Direction,
-) -> impl Iterator<Item = Result<(Vec<u8>, Number, Place)>> + use<'a> {
+) -> impl Iterator<Item = Result<(Vec<u8>, ItemNumber, EpkPrefix)>> + use<'a> {
     scan(snapshot, range, direction).map(|entry| {
         let key = entry?.0;
         let (bytes, hit) = read_entry(&key)?;
-        Ok((bytes.to_vec(), hit.number, hit.place))
+        Ok((bytes.to_vec(), hit.number, hit.epk_prefix))
     })
 }
 
@@ -276,7 +276,7 @@ struct Distinct<'a> {
 }
 
 impl Iterator for Distinct<'_> {
-    type Item = Result<(Vec<u8>, Number, Place)>;
+    type Item = Result<(Vec<u8>, ItemNumber, EpkPrefix)>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let mut passed = 0;

@@ -7,14 +7,15 @@ use super::condition::{steps, value_ranges};
 use super::cursor::{Posting, Postings};
 use super::index_view::IndexView;
 use super::lookup::{KeyRange, Narrowed, narrow, read_entry};
+use crate::errors::storage_failure;
 use crate::index::composite;
 use crate::index::paths::Step;
 use crate::index::policy::Composite;
-use crate::index::value::{self, Stretch};
-use crate::keys::{self, Number, PathNumber, Place};
-use crate::partition::{Partition, scan, storage_failure};
+use crate::index::value::{self, TypeBand};
+use crate::partition::keys::{self, EpkPrefix, ItemNumber, PathNumber};
+use crate::partition::row_reader::read_row;
+use crate::partition::{Partition, scan};
 use crate::throughput::Profile;
-use crate::transaction::read_row;
 use orrery_model::json::{compare, parse};
 use orrery_model::{Error, Json, Result};
 use orrery_sql::{Condition, OrderKey, Test};
@@ -32,27 +33,27 @@ pub type Part = (Option<Json>, bool);
 
 /// A posting's place in the order of a query.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Spot {
+pub struct IndexPosition {
     /// The value's bytes in the index, of a run what all its values begin with; `None` in natural order, and in ORDER BY for items that lack the path: those
     /// come before all values.
     pub value: Option<Vec<u8>>,
     /// In a run: the values themselves, and whether each ascends.
     pub finer: Option<Vec<Part>>,
     /// The item's number.
-    pub number: Number,
+    pub number: ItemNumber,
 }
 
-impl Spot {
+impl IndexPosition {
     /// A place in natural order.
-    pub fn natural(number: Number) -> Self {
-        Spot {
+    pub fn natural(number: ItemNumber) -> Self {
+        IndexPosition {
             number,
-            ..Spot::default()
+            ..IndexPosition::default()
         }
     }
 
     /// The order in which a merge takes spots.
-    pub fn compare(&self, other: &Spot, descending: bool) -> Ordering {
+    pub fn compare(&self, other: &IndexPosition, descending: bool) -> Ordering {
         let finer = || match (&self.finer, &other.finer) {
             (Some(a), Some(b)) => a
                 .iter()
@@ -256,8 +257,8 @@ impl OrderWalk {
     pub fn has_structures(&self, snapshot: &dyn Snapshot) -> bool {
         let stretch = |number| {
             (
-                keys::terms(number, &[Stretch::Array.bounds().0]),
-                keys::terms(number, &[Stretch::Object.bounds().1]),
+                keys::terms(number, &[TypeBand::Array.bounds().0]),
+                keys::terms(number, &[TypeBand::Object.bounds().1]),
             )
         };
         let range = self
@@ -294,7 +295,7 @@ impl OrderWalk {
     }
 
     /// Whether a spot lies in a run, where the value's bytes do not say all.
-    pub fn in_run(&self, spot: &Spot) -> bool {
+    pub fn in_run(&self, spot: &IndexPosition) -> bool {
         spot.value
             .as_ref()
             .is_some_and(|value| self.run_of(value).is_some())
@@ -307,10 +308,10 @@ impl OrderWalk {
     pub fn spot_of(
         &self,
         snapshot: &dyn Snapshot,
-        number: Number,
-        place: Place,
-    ) -> Result<Option<Spot>> {
-        let Some(row) = read_row(place, number, |key| {
+        number: ItemNumber,
+        epk_prefix: EpkPrefix,
+    ) -> Result<Option<IndexPosition>> {
+        let Some(row) = read_row(epk_prefix, number, |key| {
             snapshot.get(key).map_err(storage_failure)
         })?
         else {
@@ -342,7 +343,7 @@ impl OrderWalk {
             .and_then(|bytes| self.run_of(bytes))
             .map(<[u8]>::to_vec);
         let finer = run.is_some().then_some(finer);
-        Ok(Some(Spot {
+        Ok(Some(IndexPosition {
             value: run.or(value),
             finer,
             number,
@@ -356,7 +357,7 @@ impl OrderWalk {
     pub fn postings<'a>(
         &self,
         snapshot: &'a dyn Snapshot,
-        after: Option<&Spot>,
+        after: Option<&IndexPosition>,
     ) -> Result<Postings<'a>> {
         let has_lacking = self.with_lacking && {
             let entries = self
@@ -393,9 +394,9 @@ impl OrderWalk {
     fn lacking<'a>(
         &self,
         snapshot: &'a dyn Snapshot,
-        after: Option<&Spot>,
+        after: Option<&IndexPosition>,
     ) -> Result<Postings<'a>> {
-        let mut having: Vec<Number> = Vec::new();
+        let mut having: Vec<ItemNumber> = Vec::new();
         if let Some(range) = self.number.and_then(|_| self.range()) {
             for entry in scan(snapshot, &range, Direction::Forward) {
                 having.push(read_entry(&entry?.0)?.1.number);
@@ -412,11 +413,11 @@ impl OrderWalk {
         let lacks = move |entry: Result<(bytes::Bytes, bytes::Bytes)>| -> Result<Option<Posting>> {
             let (key, value) = entry?;
             let number = keys::read_natural(&key).ok_or_else(damaged)?;
-            let place: Place = value[..].try_into().map_err(|_| damaged())?;
+            let epk_prefix: EpkPrefix = value[..].try_into().map_err(|_| damaged())?;
             Ok(having
                 .binary_search(&number)
                 .is_err()
-                .then(|| Posting::new(Spot::natural(number), place)))
+                .then(|| Posting::new(IndexPosition::natural(number), epk_prefix)))
         };
         Ok(Box::new(
             scan(snapshot, &range, self.direction())
@@ -451,14 +452,14 @@ impl fmt::Display for OrderWalk {
 }
 
 /// Values with their items.
-pub type Entries<'a> = Box<dyn Iterator<Item = Result<(Vec<u8>, Number, Place)>> + 'a>;
+pub type Entries<'a> = Box<dyn Iterator<Item = Result<(Vec<u8>, ItemNumber, EpkPrefix)>> + 'a>;
 
 /// The entries of an index in order, runs put right.
 struct Valued<'a> {
     walk: OrderWalk,
     snapshot: &'a dyn Snapshot,
     entries: Peekable<Entries<'a>>,
-    after: Option<Spot>,
+    after: Option<IndexPosition>,
     run: std::vec::IntoIter<Posting>,
 }
 
@@ -467,10 +468,10 @@ impl<'a> Valued<'a> {
         walk: OrderWalk,
         snapshot: &'a dyn Snapshot,
         mut range: KeyRange,
-        after: Option<Spot>,
+        after: Option<IndexPosition>,
     ) -> Self {
         if let (
-            Some(Spot {
+            Some(IndexPosition {
                 value: Some(value),
                 number,
                 ..
@@ -496,7 +497,7 @@ impl<'a> Valued<'a> {
             Box::new(scan(snapshot, &range, direction).map(|entry| {
                 let key = entry?.0;
                 let (bytes, hit) = read_entry(&key)?;
-                Ok((bytes.to_vec(), hit.number, hit.place))
+                Ok((bytes.to_vec(), hit.number, hit.epk_prefix))
             }))
         } else {
             Box::new(std::iter::empty())
@@ -511,21 +512,21 @@ impl<'a> Valued<'a> {
     }
 
     /// Loads the items of a run that begins with this entry, and puts them in order.
-    fn read_run(&mut self, begin: &[u8], first: (Number, Place)) -> Result<()> {
+    fn read_run(&mut self, begin: &[u8], first: (ItemNumber, EpkPrefix)) -> Result<()> {
         let mut items = vec![first];
-        while let Some(Ok((_, number, place))) = self
+        while let Some(Ok((_, number, epk_prefix))) = self
             .entries
             .next_if(|e| e.as_ref().is_ok_and(|(v, ..)| v.starts_with(begin)))
         {
-            items.push((number, place));
+            items.push((number, epk_prefix));
         }
         let mut run = Vec::with_capacity(items.len());
-        for (number, place) in items {
+        for (number, epk_prefix) in items {
             let spot = self
                 .walk
-                .spot_of(self.snapshot, number, place)?
+                .spot_of(self.snapshot, number, epk_prefix)?
                 .ok_or_else(damaged)?;
-            run.push(Posting::new(spot, place));
+            run.push(Posting::new(spot, epk_prefix));
         }
         let descending = self.walk.descending;
         run.sort_by(|a, b| a.spot.compare(&b.spot, descending));
@@ -549,21 +550,21 @@ impl Iterator for Valued<'_> {
             if let Some(posting) = self.run.next() {
                 return Some(Ok(posting));
             }
-            let (value, number, place) = match self.entries.next()? {
+            let (value, number, epk_prefix) = match self.entries.next()? {
                 Ok(entry) => entry,
                 Err(error) => return Some(Err(error)),
             };
             let Some(begin) = self.walk.run_of(&value).map(<[u8]>::to_vec) else {
                 return Some(Ok(Posting::new(
-                    Spot {
+                    IndexPosition {
                         value: Some(value),
                         finer: None,
                         number,
                     },
-                    place,
+                    epk_prefix,
                 )));
             };
-            if let Err(error) = self.read_run(&begin, (number, place)) {
+            if let Err(error) = self.read_run(&begin, (number, epk_prefix)) {
                 return Some(Err(error));
             }
         }

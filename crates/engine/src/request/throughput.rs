@@ -61,7 +61,7 @@ pub struct Offered {
 
 /// How a request is admitted and charged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Manner {
+pub struct AdmissionOptions {
     /// Whether it is refused before others when the budget is short; without effect unless the server heeds priorities.
     pub priority: Priority,
     /// The throughput bucket that it spends of, if it names one.
@@ -107,7 +107,7 @@ pub struct ReadOptions<'a> {
     /// `x-ms-session-token`: what must have been seen.
     pub session: Option<&'a str>,
     /// How it is admitted.
-    pub manner: Manner,
+    pub admission: AdmissionOptions,
 }
 
 impl<'a> From<Option<&'a str>> for ReadOptions<'a> {
@@ -125,7 +125,7 @@ pub struct ExecuteOptions {
     /// Whether what it logs is wanted.
     pub logging: bool,
     /// How it is admitted.
-    pub manner: Manner,
+    pub admission: AdmissionOptions,
 }
 
 /// One part of a charge.

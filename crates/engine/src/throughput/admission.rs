@@ -1,13 +1,13 @@
 //! The one place that every request for items passes: before it is carried out, and after.
 //!
 //! A request is admitted at each physical partition that it asks ([`Engine::admit`]) and charged there afterwards
-//! ([`Engine::charge`]); what asks one partition does both with [`Engine::at`], what asks several keeps a [`Bill`].
+//! ([`Engine::charge`]); what asks one partition does both with [`Engine::at`], what asks several keeps a [`PartitionCharges`].
 //! Metadata does not come here. Whoever wants to see every request at every partition looks at [`Engine::observe`].
 
 use crate::Engine;
 use crate::catalog::Container;
 use crate::partition::Partition;
-use crate::request::{Charge, Manner, Priority};
+use crate::request::{AdmissionOptions, Charge, Priority};
 use crate::traffic::Seen;
 use orrery_model::partition_key::{Epk, PartitionKey};
 use orrery_model::work::{Step, Work};
@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 /// One request at one physical partition.
 #[derive(Clone, Copy)]
-pub(crate) struct Spot<'a> {
+pub(crate) struct RequestTarget<'a> {
     /// The container.
     pub container: &'a Container,
     /// The partition that is asked.
@@ -27,7 +27,7 @@ pub(crate) struct Spot<'a> {
 
 /// How a request ended at one partition.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Served {
+pub(crate) struct ServedRequest {
     /// What the partition charged: nothing for a request that was refused with 429.
     pub charge: Charge,
     /// HTTP status, as far as [`status`] tells it.
@@ -40,7 +40,7 @@ pub(crate) struct Served {
 #[derive(Clone, Copy, Debug)]
 #[must_use = "what is admitted is charged"]
 pub(crate) struct Admitted {
-    manner: Manner,
+    admission: AdmissionOptions,
     /// Whether it is taken from the budget: not if it should have been refused and was not.
     takes: bool,
 }
@@ -50,26 +50,30 @@ impl Engine {
     ///
     /// # Errors
     /// 429/3200 with the time to wait.
-    pub(crate) fn admit(&self, spot: Spot<'_>, manner: Manner) -> Result<Admitted> {
+    pub(crate) fn admit(
+        &self,
+        spot: RequestTarget<'_>,
+        admission: AdmissionOptions,
+    ) -> Result<Admitted> {
         let now = self.world().now_ms();
         let provision = spot.container.provision();
         let enforced = provision.enforced().unwrap_or(self.throughput().enforce);
-        let refused = manner
+        let refused = admission
             .bucket
             .and_then(|bucket| provision.bucket_admits(now, bucket).err());
         match spot
             .partition
             .meter
-            .admit(now, self.priority(manner), enforced, refused)
+            .admit(now, self.priority(admission), enforced, refused)
         {
-            Ok(takes) => Ok(Admitted { manner, takes }),
+            Ok(takes) => Ok(Admitted { admission, takes }),
             Err(wait) => {
                 self.observe(
                     now,
                     spot,
-                    Served {
+                    ServedRequest {
                         status: 429,
-                        ..Served::default()
+                        ..ServedRequest::default()
                     },
                 );
                 Err(Error::request_rate_is_large(wait))
@@ -78,13 +82,13 @@ impl Engine {
     }
 
     /// Enters what an admitted request was charged.
-    pub(crate) fn charge(&self, spot: Spot<'_>, admitted: Admitted, done: Served) {
+    pub(crate) fn charge(&self, spot: RequestTarget<'_>, admitted: Admitted, done: ServedRequest) {
         let now = self.world().now_ms();
-        let Admitted { manner, takes } = admitted;
+        let Admitted { admission, takes } = admitted;
         spot.partition
             .meter
-            .charge(now, done.charge, self.priority(manner), takes);
-        if let Some(bucket) = manner.bucket.filter(|_| takes) {
+            .charge(now, done.charge, self.priority(admission), takes);
+        if let Some(bucket) = admission.bucket.filter(|_| takes) {
             spot.container
                 .provision()
                 .bucket_takes(now, bucket, done.charge);
@@ -99,17 +103,17 @@ impl Engine {
     /// 429/3200, of which `work` has a step too, and what `run` returns.
     pub(crate) fn at<T>(
         &self,
-        spot: Spot<'_>,
-        manner: Manner,
+        spot: RequestTarget<'_>,
+        admission: AdmissionOptions,
         work: &mut Work,
         run: impl FnOnce(&mut Work) -> Result<T>,
     ) -> Result<T> {
         let admitted = self
-            .admit(spot, manner)
+            .admit(spot, admission)
             .inspect_err(|_| work.steps.push(Step::Throttled))?;
         let before = work.steps.len();
         let result = run(work);
-        if manner.two_replicas {
+        if admission.two_replicas {
             Step::add_second_replica_reads(&mut work.steps, before);
         }
         let steps = &work.steps[before.min(work.steps.len())..];
@@ -121,7 +125,7 @@ impl Engine {
         self.charge(
             spot,
             admitted,
-            Served {
+            ServedRequest {
                 charge: self.profile.price_all(steps),
                 status: status(&result),
                 bytes_written,
@@ -135,24 +139,24 @@ impl Engine {
     ///
     /// # Errors
     /// 429/3200.
-    pub fn pass_admission(
+    pub fn admit_only(
         &self,
         container: &Container,
         key: &PartitionKey,
-        manner: Manner,
+        admission: AdmissionOptions,
     ) -> Result<()> {
         let epk = container.partition_key().epk(key);
-        let spot = Spot {
+        let spot = RequestTarget {
             container,
             partition: &container.partition_of(&epk),
             key: Some(&epk),
         };
-        self.at(spot, manner, &mut Work::default(), |_| Ok(()))
+        self.at(spot, admission, &mut Work::default(), |_| Ok(()))
     }
 
     /// Every request at every partition, when it has been answered or refused.
-    fn observe(&self, now: u64, spot: Spot<'_>, done: Served) {
-        let Served {
+    fn observe(&self, now: u64, spot: RequestTarget<'_>, done: ServedRequest) {
+        let ServedRequest {
             charge,
             status,
             bytes_written,
@@ -169,8 +173,8 @@ impl Engine {
     }
 
     /// The priority by which a request is admitted, if priorities count.
-    fn priority(&self, manner: Manner) -> Option<Priority> {
-        self.throughput().priorities.then_some(manner.priority)
+    fn priority(&self, admission: AdmissionOptions) -> Option<Priority> {
+        self.throughput().priorities.then_some(admission.priority)
     }
 }
 
@@ -194,7 +198,7 @@ pub(crate) fn bytes_written(steps: &[Step]) -> u64 {
 
 /// What a request that may ask several partitions did at each.
 #[derive(Default)]
-pub(crate) struct Bill {
+pub(crate) struct PartitionCharges {
     /// All that it did.
     pub work: Work,
     /// The logical partition, if it is for a single one.
@@ -211,12 +215,12 @@ struct Part {
     steps: Vec<usize>,
 }
 
-impl Bill {
+impl PartitionCharges {
     /// Forgets an attempt whose partitions were gone.
     pub fn begin_again(&mut self) {
-        *self = Bill {
+        *self = PartitionCharges {
             index_advice: self.index_advice,
-            ..Bill::default()
+            ..PartitionCharges::default()
         };
     }
 
@@ -229,16 +233,16 @@ impl Bill {
         engine: &Engine,
         container: &Container,
         partitions: impl Iterator<Item = &'p Arc<Partition>>,
-        manner: Manner,
+        admission: AdmissionOptions,
     ) -> Result<()> {
         let mut refused: Option<Error> = None;
         for partition in partitions {
-            let spot = Spot {
+            let spot = RequestTarget {
                 container,
                 partition,
                 key: self.key.as_ref(),
             };
-            match engine.admit(spot, manner) {
+            match engine.admit(spot, admission) {
                 Ok(admitted) => {
                     self.parts.push(Part {
                         partition: Arc::clone(partition),
@@ -324,7 +328,7 @@ impl Bill {
                 of_total().min(left)
             };
             left -= share;
-            let spot = Spot {
+            let spot = RequestTarget {
                 container,
                 partition: &part.partition,
                 key: self.key.as_ref(),
@@ -332,7 +336,7 @@ impl Bill {
             engine.charge(
                 spot,
                 part.admitted,
-                Served {
+                ServedRequest {
                     charge: Charge(share),
                     status,
                     bytes_written: 0,

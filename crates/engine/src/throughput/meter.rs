@@ -42,7 +42,7 @@ pub(super) struct State {
     pub allowance: Allowance,
     pub account: Account,
     /// Those that have taken its place, and how many parts each has of what still comes.
-    pub heirs: Vec<(Arc<Meter>, u64)>,
+    pub successors: Vec<(Arc<Meter>, u64)>,
 }
 
 /// What a partition served.
@@ -130,9 +130,9 @@ impl Meter {
         refused: Option<u64>,
     ) -> Result<bool, u64> {
         let mut state = self.state();
-        if !state.heirs.is_empty() {
-            for (heir, _) in &state.heirs {
-                if !heir.admit(now, priority, enforced, refused)? {
+        if !state.successors.is_empty() {
+            for (successor, _) in &state.successors {
+                if !successor.admit(now, priority, enforced, refused)? {
                     return Ok(false);
                 }
             }
@@ -163,11 +163,14 @@ impl Meter {
         takes: bool,
     ) {
         let mut state = self.state();
-        if !state.heirs.is_empty() {
-            let (mut rest, mut parts) = (charge.0, state.heirs.iter().map(|(_, part)| part).sum());
-            for (heir, part) in &state.heirs {
+        if !state.successors.is_empty() {
+            let (mut rest, mut parts) = (
+                charge.0,
+                state.successors.iter().map(|(_, part)| part).sum(),
+            );
+            for (successor, part) in &state.successors {
                 let share = proportion(rest, *part, parts);
-                heir.enter(
+                successor.enter(
                     now,
                     (std::mem::take(&mut requests), Charge(share)),
                     priority,

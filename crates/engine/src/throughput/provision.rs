@@ -272,15 +272,15 @@ fn rates_of(total: u32, shares: &[(u32, u32)], live: &[(u32, &[u32])]) -> Vec<u6
         let each = (total / (live.len() as u64).max(1)).min(most);
         return vec![each; live.len()];
     }
-    let heirs = |range: u32| -> Vec<usize> {
+    let successors = |range: u32| -> Vec<usize> {
         let is_heir = |(id, parents): &(u32, &[u32])| *id == range || parents.contains(&range);
         (0..live.len()).filter(|at| is_heir(&live[*at])).collect()
     };
     let mut rates = vec![0; live.len()];
     for (range, ru) in shares {
-        let heirs = heirs(*range);
-        for at in &heirs {
-            rates[*at] = (rates[*at] + u64::from(*ru) * 1000 / heirs.len() as u64).min(most);
+        let successors = successors(*range);
+        for at in &successors {
+            rates[*at] = (rates[*at] + u64::from(*ru) * 1000 / successors.len() as u64).min(most);
         }
     }
     rates

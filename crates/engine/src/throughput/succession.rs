@@ -48,15 +48,15 @@ impl<'a> Leaving<'a> {
     }
 
     /// Leaves the account, and all that still comes, to these, each of which gets so many parts.
-    fn leave_to(mut self, heirs: &[(Arc<Meter>, u64)]) {
+    fn leave_to(mut self, successors: &[(Arc<Meter>, u64)]) {
         let mut account = Account::default();
         for state in &mut self.0 {
             account.join(state.account.clone());
-            state.heirs = heirs.to_vec();
+            state.successors = successors.to_vec();
         }
-        let mut parts = heirs.iter().map(|(_, part)| part).sum();
-        for (heir, part) in heirs {
-            heir.state().account = account.part(*part, parts);
+        let mut parts = successors.iter().map(|(_, part)| part).sum();
+        for (successor, part) in successors {
+            successor.state().account = account.part(*part, parts);
             parts -= part;
         }
     }
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn what_comes_to_a_meter_after_its_partition_is_gone_is_for_its_heirs() {
-        let (gone, heirs) = (
+        let (gone, successors) = (
             Meter::default(),
             [Arc::new(Meter::default()), Arc::new(Meter::default())],
         );
@@ -163,14 +163,19 @@ mod tests {
             .budget(NOW)
             .expect("it has its own")
             .split(&[300_000, 100_000]);
-        for (heir, budget) in heirs.iter().zip(budgets) {
-            heir.state().allowance = Allowance::Own(budget);
+        for (successor, budget) in successors.iter().zip(budgets) {
+            successor.state().allowance = Allowance::Own(budget);
         }
-        leaving.leave_to(&[(Arc::clone(&heirs[0]), 3), (Arc::clone(&heirs[1]), 1)]);
+        leaving.leave_to(&[
+            (Arc::clone(&successors[0]), 3),
+            (Arc::clone(&successors[1]), 1),
+        ]);
 
         assert_eq!(admitted, Ok(true));
         gone.charge(NOW, Charge(100_001), None, true);
-        let totals = heirs.each_ref().map(|heir| heir.read(NOW).totals);
+        let totals = successors
+            .each_ref()
+            .map(|successor| successor.read(NOW).totals);
         assert_eq!(
             totals.map(|totals| (totals.charged, totals.requests)),
             [(Charge(75_000), 1), (Charge(25_001), 0)]
@@ -182,7 +187,9 @@ mod tests {
         );
         assert_eq!(gone.admit(NOW, None, false, None), Ok(false));
         assert_eq!(
-            heirs.each_ref().map(|heir| heir.read(NOW).totals.throttled),
+            successors
+                .each_ref()
+                .map(|successor| successor.read(NOW).totals.throttled),
             [1, 0]
         );
         assert_eq!(

@@ -3,9 +3,9 @@
 use super::top_keys::Ranks;
 use crate::Engine;
 use crate::catalog::Container;
-use crate::keys;
+use crate::partition::keys;
+use crate::partition::row_reader::rows_of_epk_prefix;
 use crate::request::{HeatColumn, KeyMeasure, KeyWindow, QueryForm, TopKey, TopKeys};
-use crate::transaction::rows_of_place;
 use orrery_model::json::parse;
 use orrery_model::partition_key::Epk;
 use orrery_model::{Json, Result};
@@ -66,7 +66,7 @@ impl Engine {
 /// The values of the partition key that lies at a place, from an item that has them.
 fn values_of(container: &Container, epk: &Epk) -> Result<Option<Json>> {
     let snapshot = container.partition_of(epk).snapshot()?;
-    for stored in rows_of_place(snapshot.as_ref(), keys::place(epk), 0).take(LOOKED_AT) {
+    for stored in rows_of_epk_prefix(snapshot.as_ref(), keys::epk_prefix(epk), 0).take(LOOKED_AT) {
         let stored = stored?;
         let item = if stored.row.epk == *epk {
             parse(&stored.row.body).ok()

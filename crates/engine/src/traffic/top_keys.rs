@@ -134,8 +134,8 @@ impl Sketch {
             }
         }
         all.sort_by_key(|(hash, amount, ..)| (Reverse(*amount), *hash));
-        for (place, (hash, amount, error, name)) in all.into_iter().enumerate() {
-            if place < LISTED {
+        for (epk_prefix, (hash, amount, error, name)) in all.into_iter().enumerate() {
+            if epk_prefix < LISTED {
                 sum.put(hash, amount, error, Arc::clone(name));
             } else {
                 let other = &mut sum.others[slot(hash)];

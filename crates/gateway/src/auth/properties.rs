@@ -7,8 +7,8 @@ use crate::route::Path;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, Mac};
-use orrery_engine::request::{Id, PlainKind, ScriptKind, WriteOperation, WriteOptions};
-use orrery_engine::{Container, EngineOptions, Mint};
+use orrery_engine::request::{AccessResourceKind, Id, ScriptKind, WriteOperation, WriteOptions};
+use orrery_engine::{Container, EngineOptions, TokenSigner};
 use orrery_model::json::parse;
 use orrery_model::partition_key::PartitionKey;
 use orrery_model::world::SeededWorld;
@@ -80,10 +80,10 @@ impl House {
                         .expect("a container"),
                 );
             }
-            let mint = Mint(&|_| String::new());
-            let made = engine.create_plain(
+            let mint = TokenSigner(&|_| String::new());
+            let made = engine.create_access_resource(
                 database.rid(),
-                PlainKind::User,
+                AccessResourceKind::User,
                 &object(r#"{"id":"u"}"#),
                 false,
                 mint,
@@ -109,9 +109,13 @@ impl House {
             panic!("not a full key")
         };
         let mint = |grant: &Grant| issuer.issue(grant, &self.engine, 3_600);
-        let made =
-            self.engine
-                .create_plain(self.user, PlainKind::Permission, body, true, Mint(&mint));
+        let made = self.engine.create_access_resource(
+            self.user,
+            AccessResourceKind::Permission,
+            body,
+            true,
+            TokenSigner(&mint),
+        );
         let made = parse(&made.result.expect("a permission").body).expect("JSON");
         made.get("_token")
             .and_then(Json::as_str)
@@ -648,11 +652,11 @@ fn a_token_ends_with_its_time_its_key_and_its_permission() {
 
     let permission = house
         .engine
-        .plain(house.user, PlainKind::Permission, Id::Name("p"))
+        .access_resource(house.user, AccessResourceKind::Permission, Id::Name("p"))
         .expect("a permission");
     house
         .engine
-        .delete_plain(&permission, None)
+        .delete_access_resource(&permission, None)
         .result
         .expect("it is deleted");
     assert_eq!(

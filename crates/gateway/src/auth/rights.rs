@@ -18,7 +18,7 @@ use super::Caller;
 use super::tokens::{ItemName, TokenScope};
 use crate::headers::RequestHeaders;
 use crate::route::{Path, Target};
-use orrery_engine::request::{PlainKind, ReadReply};
+use orrery_engine::request::{AccessResourceKind, ReadReply};
 use orrery_engine::{Container, Engine, Grant, PermissionMode};
 use orrery_model::json::parse;
 use orrery_model::{Error, Json, Kind, Result};
@@ -56,16 +56,15 @@ enum Need {
 fn need(asked: &Asked<'_>) -> Need {
     match asked.target {
         Target::Account => Need::Identity,
-        Target::Plains(PlainKind::Permission) | Target::Plain(PlainKind::Permission) => {
-            Need::Permissions
-        }
+        Target::Plains(AccessResourceKind::Permission)
+        | Target::Plain(AccessResourceKind::Permission) => Need::Permissions,
         Target::Databases
         | Target::Database
         | Target::Containers
         | Target::Offers
         | Target::Offer
-        | Target::Plains(PlainKind::User | PlainKind::EncryptionKey)
-        | Target::Plain(PlainKind::User | PlainKind::EncryptionKey)
+        | Target::Plains(AccessResourceKind::User | AccessResourceKind::EncryptionKey)
+        | Target::Plain(AccessResourceKind::User | AccessResourceKind::EncryptionKey)
         | Target::Addresses
         | Target::Refused(_) => {
             if asked.writes {

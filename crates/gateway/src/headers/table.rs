@@ -330,7 +330,7 @@ static HEADERS: &[Header] = &[
         "Low is refused before High when the budget is short, with `--priority-based-execution`",
         "neither High nor Low: 400",
         |a, v| {
-            a.manner.priority = v.one_of(&[("High", Priority::High), ("Low", Priority::Low)])?;
+            a.admission.priority = v.one_of(&[("High", Priority::High), ("Low", Priority::Low)])?;
             Ok(())
         },
     ),
@@ -389,7 +389,7 @@ static HEADERS: &[Header] = &[
         "the bucket whose ceiling, if it has one, holds for the request",
         "not 1 to 5: 400",
         |a, v| {
-            a.manner.bucket = u8::try_from(v.number(1, i64::from(Bucket::MOST))?)
+            a.admission.bucket = u8::try_from(v.number(1, i64::from(Bucket::MOST))?)
                 .ok()
                 .and_then(Bucket::new);
             Ok(())

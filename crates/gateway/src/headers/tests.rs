@@ -360,18 +360,18 @@ fn a_partition_key_may_be_real_utf8() {
 
 #[test]
 fn a_priority_and_a_bucket_go_with_the_request() {
-    let manner = |pairs| parse(pairs).expect("it parses").manner;
-    assert_eq!(manner(&[]), Manner::default());
+    let admission = |pairs| parse(pairs).expect("it parses").admission;
+    assert_eq!(admission(&[]), AdmissionOptions::default());
     assert_eq!(
-        manner(&[("x-ms-cosmos-priority-level", "Low")]).priority,
+        admission(&[("x-ms-cosmos-priority-level", "Low")]).priority,
         Priority::Low
     );
     assert_eq!(
-        manner(&[("x-ms-cosmos-priority-level", "high")]).priority,
+        admission(&[("x-ms-cosmos-priority-level", "high")]).priority,
         Priority::High
     );
     assert_eq!(
-        manner(&[("x-ms-cosmos-throughput-bucket", "5")]).bucket,
+        admission(&[("x-ms-cosmos-throughput-bucket", "5")]).bucket,
         Bucket::new(5)
     );
     assert!(

@@ -65,7 +65,7 @@ pub(super) fn delete_logical_partition(
     container: &Container,
 ) -> Result<Step> {
     let key = call.required_key(container)?;
-    let outcome = engine.delete_logical_partition(container, &key, call.headers.manner);
+    let outcome = engine.delete_logical_partition(container, &key, call.headers.admission);
     Ok(Step::Reply(Reply::of(outcome, |()| Reply::empty(200))))
 }
 
@@ -95,7 +95,7 @@ fn write(
         leave_out_of_index: headers.leave_out_of_index,
         pre_trigger: headers.pre_trigger.clone(),
         post_trigger: headers.post_trigger.clone(),
-        manner: headers.manner,
+        admission: headers.admission,
     };
     let body = (!deletes).then_some(&call.body[..]);
     Ok(

@@ -56,7 +56,7 @@ pub(super) fn execute(engine: &Engine, call: &Call, container: &Container) -> Re
     let id = call.child_id(engine)?;
     let options = ExecuteOptions {
         logging: call.headers.script_logging,
-        manner: call.headers.manner,
+        admission: call.headers.admission,
     };
     Ok(
         match engine.execute(container, id, &key, &call.body, options) {

@@ -4,7 +4,8 @@
 //! What is put and deleted is gathered and goes to the store in commits of bounded size, in order, under a lease of its
 //! own. A process that ends on the way leaves a home that still belongs to nobody.
 
-use crate::partition::{outcome_error, storage_failure, token_of};
+use crate::errors::{outcome_error, storage_failure};
+use crate::partition::token_of;
 use orrery_model::Result;
 use orrery_model::world::World;
 use orrery_storage::{Commit, Lease, PartitionId, Receipt, Snapshot, Store};
@@ -15,7 +16,7 @@ const COMMIT_BYTES: usize = 4 << 20;
 const COMMIT_ROWS: usize = 50_000;
 
 /// The one who writes to a home.
-pub struct HomeWriter {
+pub struct StagingWriter {
     store: Arc<dyn Store>,
     world: Arc<dyn World>,
     lease: Lease,
@@ -27,14 +28,14 @@ pub struct HomeWriter {
     receipts: Vec<Receipt>,
 }
 
-impl HomeWriter {
+impl StagingWriter {
     /// Takes a home over: whoever wrote to it before cannot any more.
     ///
     /// # Errors
     /// What the store reports.
     pub fn open(store: &Arc<dyn Store>, world: &Arc<dyn World>, home: PartitionId) -> Result<Self> {
         let lease = store.open(home).map_err(storage_failure)?;
-        Ok(HomeWriter {
+        Ok(StagingWriter {
             store: Arc::clone(store),
             world: Arc::clone(world),
             lsn: lease.head().lsn,

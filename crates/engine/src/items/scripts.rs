@@ -6,17 +6,20 @@
 
 use crate::Engine;
 use crate::catalog::{Container, Script};
+use crate::errors::{script_error, udf_error};
+use crate::items::patch::CheckedPatch;
 use crate::items::{CheckedWrite, apply};
-use crate::partition::{Ordered, Partition};
-use crate::patches::CheckedPatch;
+use crate::partition::item::{StoredItem, item_id};
+use crate::partition::transaction::{ItemOptions, ReadView, Transaction};
+use crate::partition::{Partition, SubmittedCommit};
 use crate::pending::Pending;
-use crate::query::{Listed, environment, query_rows};
+use crate::query::{ListedRow, environment, query_rows};
+use crate::request::etag_matches;
 use crate::request::{
     ExecuteOptions, Id, Outcome, PageRequest, ProcedureReply, QueryRequest, ScriptKind,
     WriteOperation, Written,
 };
-use crate::throughput::Spot;
-use crate::transaction::{Base, ItemOptions, Stored, Transaction, etag_matches, item_id};
+use crate::throughput::RequestTarget;
 use bytes::Bytes;
 use orrery_model::json::parse;
 use orrery_model::partition_key::{Epk, PartitionKey};
@@ -44,7 +47,7 @@ struct ScriptHost<'a, 'w> {
     key: PartitionKey,
     epk: Epk,
     transaction: Transaction<'a>,
-    base: Base<'w>,
+    base: ReadView<'w>,
 }
 
 impl Engine {
@@ -117,12 +120,12 @@ impl Engine {
         };
         let (partition, done) = container.in_partition_of(&epk, |partition| {
             work.steps.clear();
-            let spot = Spot {
+            let spot = RequestTarget {
                 container,
                 partition,
                 key: Some(&epk),
             };
-            self.at(spot, options.manner, &mut work, |work| {
+            self.at(spot, options.admission, &mut work, |work| {
                 let mut steps = Vec::new();
                 let done = self.transact(container, partition, key, &mut steps, &mut run);
                 work.steps.push(Step::Script {
@@ -156,7 +159,7 @@ impl Engine {
         partition: &Arc<Partition>,
         write: &CheckedWrite<'_>,
         work: &mut Work,
-    ) -> Result<(Option<Ordered>, Written, u64)> {
+    ) -> Result<(Option<SubmittedCommit>, Written, u64)> {
         let named = |name: &Option<String>, time: TriggerTime| {
             name.as_ref()
                 .map(|name| find_trigger(container, name, time, write.operation))
@@ -211,11 +214,11 @@ impl Engine {
         key: &PartitionKey,
         steps: &mut Vec<Step>,
         mut body: impl FnMut(&mut ScriptHost<'_, '_>) -> Result<T>,
-    ) -> Result<(Option<Ordered>, T, u64)> {
+    ) -> Result<(Option<SubmittedCommit>, T, u64)> {
         let epk = container.partition_key().epk(key);
-        let place = crate::keys::place(&epk);
+        let epk_prefix = crate::partition::keys::epk_prefix(&epk);
         let _turn = self
-            .turn_of(place)
+            .script_lock_of(epk_prefix)
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         for run in 0..=OPTIMISTIC_RUNS {
@@ -235,7 +238,7 @@ impl Engine {
                 key: key.clone(),
                 epk: epk.clone(),
                 transaction,
-                base: Base::Durable,
+                base: ReadView::Durable,
             };
             let done = body(&mut host);
             let ScriptHost {
@@ -255,7 +258,7 @@ impl Engine {
                 .as_mut()
                 .or(fresh.as_mut())
                 .expect("one of both is held");
-            match transaction.commit(writer, Some(place)) {
+            match transaction.commit(writer, Some(epk_prefix)) {
                 Ok(ordered) => return Ok((ordered, value, writer.lsn)),
                 Err(error) if error.kind() == Kind::RetryWith && run < OPTIMISTIC_RUNS => continue,
                 Err(error) => return Err(error),
@@ -558,7 +561,7 @@ impl ScriptHost<'_, '_> {
         }
     }
 
-    fn one(&self, stored: &Stored) -> HostReply {
+    fn one(&self, stored: &StoredItem) -> HostReply {
         let text = stored.row.text(self.container.rid(), stored.number);
         HostReply {
             items: vec![String::from_utf8_lossy(&text).into_owned()],
@@ -579,7 +582,7 @@ impl ScriptHost<'_, '_> {
         Ok(item)
     }
 
-    fn find(&mut self, link: &DocumentLink) -> Result<Stored> {
+    fn find(&mut self, link: &DocumentLink) -> Result<StoredItem> {
         let id = match link {
             DocumentLink::Id(id) => Id::Name(id),
             DocumentLink::Rid(text) => {
@@ -606,12 +609,12 @@ impl ScriptHost<'_, '_> {
 
     fn query(&mut self, request: &QueryRequest) -> Result<HostReply> {
         let items = self.transaction.logical_partition(&self.epk)?;
-        let listed = |s: &Stored| Listed {
+        let listed = |s: &StoredItem| ListedRow {
             key: s.number.to_be_bytes().to_vec(),
             text: s.row.text(self.container.rid(), s.number),
         };
-        let rows: Vec<Listed> = items.iter().map(listed).collect();
-        let mut functions = Udfs::new(self.engine, self.container);
+        let rows: Vec<ListedRow> = items.iter().map(listed).collect();
+        let mut functions = UserFunctions::new(self.engine, self.container);
         let mut work = orrery_sql::Work::default();
         let environment = environment(self.container);
         let answer = query_rows(
@@ -677,17 +680,17 @@ fn read_parameters(text: &str) -> Result<Vec<(String, Json)>> {
 
 /// The user-defined functions of a container, for one query. A script host is started only when one is called, and
 /// compiles only what the query names: one that is broken does no harm to the queries that leave it alone.
-pub struct Udfs<'a> {
+pub struct UserFunctions<'a> {
     engine: &'a Engine,
     container: &'a Container,
     names: Vec<String>,
     session: Option<orrery_script::FunctionSession<'a>>,
 }
 
-impl<'a> Udfs<'a> {
+impl<'a> UserFunctions<'a> {
     /// The functions of a container.
     pub fn new(engine: &'a Engine, container: &'a Container) -> Self {
-        Udfs {
+        UserFunctions {
             engine,
             container,
             names: Vec::new(),
@@ -716,7 +719,7 @@ impl<'a> Udfs<'a> {
     }
 }
 
-impl Functions for Udfs<'_> {
+impl Functions for UserFunctions<'_> {
     fn prepare(&mut self, names: &[String]) {
         if self.names != names {
             (self.names, self.session) = (names.to_vec(), None);
@@ -739,45 +742,5 @@ impl Functions for Udfs<'_> {
         let json =
             |text: String| parse(text.as_bytes()).map_err(|e| QueryError::Source(Box::new(e)));
         answer.map(json).transpose()
-    }
-}
-
-fn udf_error(error: ScriptError) -> QueryError {
-    let number = match &error {
-        ScriptError::Thrown { number, .. } => number.and_then(|n| u32::try_from(n).ok()),
-        ScriptError::Compile { .. } => Some(Kind::ScriptCompile.sub_status()),
-        _ => return QueryError::Source(Box::new(script_error(error))),
-    };
-    QueryError::Udf {
-        number,
-        message: error.to_string(),
-    }
-}
-
-/// A script's failure as the client's error.
-pub(crate) fn script_error(error: ScriptError) -> Error {
-    let told = error.to_string();
-    let sub_status = |number: Option<u32>| match number {
-        Some(number) => Error::bad(told.clone()).with_sub_status(number),
-        None => Error::bad(told.clone()),
-    };
-    match &error {
-        ScriptError::Compile { .. } => Error::new(Kind::ScriptCompile, told),
-        ScriptError::Thrown { number, .. } => {
-            sub_status(number.and_then(|n| u32::try_from(n).ok()))
-        }
-        ScriptError::UnhandledHostFailure { number, .. } => sub_status(Some(u32::from(*number))),
-        ScriptError::BadArguments(_)
-        | ScriptError::OutOfMemory
-        | ScriptError::TooDeep
-        | ScriptError::UnknownFunction(_) => Error::bad(told),
-        ScriptError::TooLarge(_) => Error::new(Kind::RequestEntityTooLarge, told),
-        ScriptError::TimedOut => Error::new(Kind::RequestTimeout, told),
-        ScriptError::Busy => Error::new(
-            Kind::Throttled,
-            "Too many scripts are running. Retry later.",
-        )
-        .with_retry_after_ms(100),
-        ScriptError::HostDied(_) | ScriptError::HostNotStarted(_) => Error::internal(error),
     }
 }

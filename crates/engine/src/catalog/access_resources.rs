@@ -2,13 +2,13 @@
 //!
 //! What they have in common is here, once: one table of the kinds, and one way to create, read, replace and delete
 //! each. A user or key belongs to a database and goes with it, a permission belongs to a user and goes with it.
-//! What a permission's token looks like is not known here: who asks brings a [`Mint`].
+//! What a permission's token looks like is not known here: who asks brings a [`TokenSigner`].
 
 use super::permissions::Grant;
 use super::records::{Kind, Meta, Record};
 use super::{Batch, Catalog, State, permissions, resource_id};
-use crate::request::{Id, PlainKind, Resource};
-use crate::transaction::etag_matches;
+use crate::request::etag_matches;
+use crate::request::{AccessResourceKind, Id, Resource};
 use orrery_model::{Error, Json, Kind as ErrorKind, Object, Result, Rid, limits, object};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,19 +16,19 @@ use std::sync::{Arc, PoisonError};
 
 /// Writes the token of a permission (`_token`) at the time of an answer.
 #[derive(Clone, Copy)]
-pub struct Mint<'a>(pub &'a dyn Fn(&Grant) -> String);
+pub struct TokenSigner<'a>(pub &'a dyn Fn(&Grant) -> String);
 
-impl fmt::Debug for Mint<'_> {
+impl fmt::Debug for TokenSigner<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Mint")
+        f.write_str("TokenSigner")
     }
 }
 
 /// A user, a permission or a client encryption key.
 #[derive(Clone, Debug)]
-pub struct Plain {
+pub struct AccessResource {
     /// What it is.
-    pub kind: PlainKind,
+    pub kind: AccessResourceKind,
     /// Ids and times.
     pub meta: Meta,
     /// The millisecond in which it was created; lists are in this order.
@@ -37,11 +37,11 @@ pub struct Plain {
 }
 
 /// All of them, by kind, owner and id.
-pub(super) type Plains = BTreeMap<(PlainKind, Rid, String), Arc<Plain>>;
+pub(super) type AccessResources = BTreeMap<(AccessResourceKind, Rid, String), Arc<AccessResource>>;
 
 /// One row for each kind.
 struct KindRow {
-    kind: PlainKind,
+    kind: AccessResourceKind,
     record: Kind,
     segment: &'static str,
     /// Members that a read shows and no client sets.
@@ -54,7 +54,7 @@ struct KindRow {
 
 const KINDS: [KindRow; 3] = [
     KindRow {
-        kind: PlainKind::User,
+        kind: AccessResourceKind::User,
         record: Kind::User,
         segment: "users",
         own: &[("_permissions", "permissions/")],
@@ -63,7 +63,7 @@ const KINDS: [KindRow; 3] = [
         check_replaces: |_, _| Ok(()),
     },
     KindRow {
-        kind: PlainKind::Permission,
+        kind: AccessResourceKind::Permission,
         record: Kind::Permission,
         segment: "permissions",
         own: &[],
@@ -72,7 +72,7 @@ const KINDS: [KindRow; 3] = [
         check_replaces: |_, _| Ok(()),
     },
     KindRow {
-        kind: PlainKind::EncryptionKey,
+        kind: AccessResourceKind::EncryptionKey,
         record: Kind::EncryptionKey,
         segment: "clientencryptionkeys",
         own: &[],
@@ -82,7 +82,7 @@ const KINDS: [KindRow; 3] = [
     },
 ];
 
-impl PlainKind {
+impl AccessResourceKind {
     fn row(self) -> &'static KindRow {
         KINDS
             .iter()
@@ -113,8 +113,8 @@ pub(super) fn checked(body: &Object, what: &str, members: &[&str]) -> Result<Obj
     }
 }
 
-impl Plain {
-    pub(super) fn from_record(record: Record) -> Result<Plain> {
+impl AccessResource {
+    pub(super) fn from_record(record: Record) -> Result<AccessResource> {
         let row = KINDS
             .iter()
             .find(|row| row.record == record.kind)
@@ -125,7 +125,7 @@ impl Plain {
             .and_then(Json::as_i64)
             .and_then(|ms| u64::try_from(ms).ok());
         let created = created.ok_or_else(Record::damaged)?;
-        Ok(Plain {
+        Ok(AccessResource {
             kind: row.kind,
             meta: record.meta,
             created,
@@ -144,8 +144,10 @@ impl Plain {
     /// The database or user that it belongs to.
     pub fn owner(&self) -> Rid {
         match self.kind {
-            PlainKind::User | PlainKind::EncryptionKey => self.meta.rid.database_part(),
-            PlainKind::Permission => self.meta.rid.user_part(),
+            AccessResourceKind::User | AccessResourceKind::EncryptionKey => {
+                self.meta.rid.database_part()
+            }
+            AccessResourceKind::Permission => self.meta.rid.user_part(),
         }
     }
 
@@ -157,22 +159,22 @@ impl Plain {
     fn self_link(&self) -> String {
         let (rid, segment) = (self.meta.rid, self.kind.row().segment);
         match self.kind {
-            PlainKind::Permission => {
+            AccessResourceKind::Permission => {
                 format!(
                     "dbs/{}/users/{}/{segment}/{rid}/",
                     rid.database_part(),
                     rid.user_part()
                 )
             }
-            PlainKind::User | PlainKind::EncryptionKey => {
+            AccessResourceKind::User | AccessResourceKind::EncryptionKey => {
                 format!("dbs/{}/{segment}/{rid}/", rid.database_part())
             }
         }
     }
 
     /// As a client reads it.
-    pub fn resource(&self, mint: Mint<'_>, created: bool) -> Resource {
-        let token = Grant::of(self).map(|grant| mint.0(&grant));
+    pub fn resource(&self, token_signer: TokenSigner<'_>, created: bool) -> Resource {
+        let token = Grant::of(self).map(|grant| token_signer.0(&grant));
         let own = self
             .kind
             .row()
@@ -200,7 +202,7 @@ impl Plain {
         }
     }
 
-    fn key(&self) -> (PlainKind, Rid, String) {
+    fn key(&self) -> (AccessResourceKind, Rid, String) {
         (self.kind, self.owner(), self.id().to_owned())
     }
 
@@ -216,29 +218,45 @@ impl Plain {
 
 impl State {
     /// Takes one in as it was stored; its database must be there.
-    pub(super) fn take_in_plain(&mut self, record: Record) -> Result<()> {
-        let plain = Plain::from_record(record)?;
-        if !self.databases.contains_key(&plain.meta.rid.database_part()) {
+    pub(super) fn take_in_access_resource(&mut self, record: Record) -> Result<()> {
+        let resource = AccessResource::from_record(record)?;
+        if !self
+            .databases
+            .contains_key(&resource.meta.rid.database_part())
+        {
             return Err(Record::damaged());
         }
-        self.plains.insert(plain.key(), Arc::new(plain));
+        self.access_resources
+            .insert(resource.key(), Arc::new(resource));
         Ok(())
     }
 
     /// What the owner has of a kind, by id.
-    fn plains_of(&self, owner: Rid, kind: PlainKind) -> impl Iterator<Item = &Arc<Plain>> {
-        let from_first = self.plains.range((kind, owner, String::new())..);
+    fn access_resources_of(
+        &self,
+        owner: Rid,
+        kind: AccessResourceKind,
+    ) -> impl Iterator<Item = &Arc<AccessResource>> {
+        let from_first = self.access_resources.range((kind, owner, String::new())..);
         from_first
             .take_while(move |((k, o, _), _)| (*k, *o) == (kind, owner))
-            .map(|(_, plain)| plain)
+            .map(|(_, resource)| resource)
     }
 }
 
 impl Catalog {
     /// What the owner has of a kind, the oldest first.
-    pub fn plains(&self, owner: Rid, kind: PlainKind) -> Vec<Arc<Plain>> {
-        let mut all: Vec<_> = self.state().plains_of(owner, kind).cloned().collect();
-        all.sort_by_key(|plain| (plain.created, plain.meta.rid));
+    pub fn access_resources(
+        &self,
+        owner: Rid,
+        kind: AccessResourceKind,
+    ) -> Vec<Arc<AccessResource>> {
+        let mut all: Vec<_> = self
+            .state()
+            .access_resources_of(owner, kind)
+            .cloned()
+            .collect();
+        all.sort_by_key(|resource| (resource.created, resource.meta.rid));
         all
     }
 
@@ -246,44 +264,51 @@ impl Catalog {
     ///
     /// # Errors
     /// 404.
-    pub fn plain(&self, owner: Rid, kind: PlainKind, id: Id<'_>) -> Result<Arc<Plain>> {
+    pub fn access_resource(
+        &self,
+        owner: Rid,
+        kind: AccessResourceKind,
+        id: Id<'_>,
+    ) -> Result<Arc<AccessResource>> {
         let state = self.state();
         let found = match id {
-            Id::Name(name) => state.plains.get(&(kind, owner, name.to_owned())),
+            Id::Name(name) => state.access_resources.get(&(kind, owner, name.to_owned())),
             Id::Rid(rid) => state
-                .plains_of(owner, kind)
-                .find(|plain| plain.meta.rid == rid),
+                .access_resources_of(owner, kind)
+                .find(|resource| resource.meta.rid == rid),
         };
         found.cloned().ok_or_else(Error::not_found)
     }
 
-    /// Creates one, or replaces the one of its id if `upsert`; `mint` writes a permission's token.
+    /// Creates one, or replaces the one of its id if `upsert`; `token_signer` writes a permission's token.
     ///
     /// # Errors
     /// 400 for a body that breaks a rule, 404/1003 without its owner, 409 if the id is taken or the user has a permission
     /// for the resource, 403 if the owner has too many.
-    pub fn create_plain(
+    pub fn create_access_resource(
         &self,
         owner: Rid,
-        kind: PlainKind,
+        kind: AccessResourceKind,
         body: &Object,
         upsert: bool,
-        mint: Mint<'_>,
+        token_signer: TokenSigner<'_>,
     ) -> Result<Resource> {
         let body = (kind.row().check)(body)?;
         let id = resource_id(&body)?;
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         self.check_owner(owner)?;
-        match self.plain(owner, kind, Id::Name(id)) {
+        match self.access_resource(owner, kind, Id::Name(id)) {
             Ok(_) if !upsert => Err(Error::conflict()),
-            Ok(old) => self.put_plain((owner, kind), Some(&old), body, mint),
+            Ok(old) => self.put_access_resource((owner, kind), Some(&old), body, token_signer),
             Err(_) => {
                 let KindRow { most, segment, .. } = *kind.row();
-                if most < usize::MAX && self.state().plains_of(owner, kind).count() >= most {
+                if most < usize::MAX
+                    && self.state().access_resources_of(owner, kind).count() >= most
+                {
                     let told = format!("A database has at most {most} {segment}.");
                     return Err(Error::new(ErrorKind::Forbidden, told));
                 }
-                self.put_plain((owner, kind), None, body, mint)
+                self.put_access_resource((owner, kind), None, body, token_signer)
             }
         }
     }
@@ -292,68 +317,90 @@ impl Catalog {
     ///
     /// # Errors
     /// 404, 412, 400, and 409 as for a creation.
-    pub fn replace_plain(
+    pub fn replace_access_resource(
         &self,
-        old: &Plain,
+        old: &AccessResource,
         body: &Object,
         if_match: Option<&str>,
-        mint: Mint<'_>,
+        token_signer: TokenSigner<'_>,
     ) -> Result<Resource> {
         let body = (old.kind.row().check)(body)?;
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let old = self.plain(old.owner(), old.kind, Id::Rid(old.meta.rid))?;
+        let old = self.access_resource(old.owner(), old.kind, Id::Rid(old.meta.rid))?;
         old.check_etag(if_match)?;
         let id = resource_id(&body)?;
-        if id != old.id() && self.plain(old.owner(), old.kind, Id::Name(id)).is_ok() {
+        if id != old.id()
+            && self
+                .access_resource(old.owner(), old.kind, Id::Name(id))
+                .is_ok()
+        {
             return Err(Error::conflict());
         }
-        self.put_plain((old.owner(), old.kind), Some(&old), body, mint)
+        self.put_access_resource((old.owner(), old.kind), Some(&old), body, token_signer)
     }
 
     /// Deletes one, and a user's permissions with the user.
     ///
     /// # Errors
     /// 404, 412.
-    pub fn delete_plain(&self, old: &Plain, if_match: Option<&str>) -> Result<()> {
+    pub fn delete_access_resource(
+        &self,
+        old: &AccessResource,
+        if_match: Option<&str>,
+    ) -> Result<()> {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let old = self.plain(old.owner(), old.kind, Id::Rid(old.meta.rid))?;
+        let old = self.access_resource(old.owner(), old.kind, Id::Rid(old.meta.rid))?;
         old.check_etag(if_match)?;
         let mut batch = Batch::default();
-        let gone = self.remove_plains(vec![old], &mut batch);
+        let gone = self.remove_access_resources(vec![old], &mut batch);
         self.commit(batch)?;
-        self.forget_plains(&gone);
+        self.forget_access_resources(&gone);
         Ok(())
     }
 
     /// The rows that go with a database: its users, their permissions and its keys.
-    pub(super) fn remove_plains_of(&self, database: Rid, batch: &mut Batch) -> Vec<Arc<Plain>> {
-        let mut gone = self.plains(database, PlainKind::User);
-        gone.extend(self.plains(database, PlainKind::EncryptionKey));
-        self.remove_plains(gone, batch)
+    pub(super) fn remove_access_resources_of(
+        &self,
+        database: Rid,
+        batch: &mut Batch,
+    ) -> Vec<Arc<AccessResource>> {
+        let mut gone = self.access_resources(database, AccessResourceKind::User);
+        gone.extend(self.access_resources(database, AccessResourceKind::EncryptionKey));
+        self.remove_access_resources(gone, batch)
     }
 
-    fn remove_plains(&self, mut gone: Vec<Arc<Plain>>, batch: &mut Batch) -> Vec<Arc<Plain>> {
-        let users = gone.iter().filter(|plain| plain.kind == PlainKind::User);
+    fn remove_access_resources(
+        &self,
+        mut gone: Vec<Arc<AccessResource>>,
+        batch: &mut Batch,
+    ) -> Vec<Arc<AccessResource>> {
+        let users = gone
+            .iter()
+            .filter(|resource| resource.kind == AccessResourceKind::User);
         let theirs: Vec<_> = users
-            .flat_map(|user| self.plains(user.meta.rid, PlainKind::Permission))
+            .flat_map(|user| self.access_resources(user.meta.rid, AccessResourceKind::Permission))
             .collect();
         gone.extend(theirs);
         gone.iter()
-            .for_each(|plain| batch.delete(plain.kind.row().record, plain.meta.rid));
+            .for_each(|resource| batch.delete(resource.kind.row().record, resource.meta.rid));
         gone
     }
 
-    pub(super) fn forget_plains(&self, gone: &[Arc<Plain>]) {
+    pub(super) fn forget_access_resources(&self, gone: &[Arc<AccessResource>]) {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         gone.iter()
-            .for_each(|plain| _ = state.plains.remove(&plain.key()));
+            .for_each(|resource| _ = state.access_resources.remove(&resource.key()));
     }
 
     /// Owners are looked up before the lock of writers is taken, and may be gone since.
     fn check_owner(&self, owner: Rid) -> Result<()> {
         let there = if owner.is_user() {
-            self.plain(owner.database_part(), PlainKind::User, Id::Rid(owner))
-                .is_ok()
+            self.access_resource(
+                owner.database_part(),
+                AccessResourceKind::User,
+                Id::Rid(owner),
+            )
+            .is_ok()
         } else {
             self.state().databases.contains_key(&owner)
         };
@@ -365,52 +412,57 @@ impl Catalog {
     }
 
     /// A resource id that none of them has.
-    fn new_plain_rid(&self, owner: Rid, kind: PlainKind) -> Rid {
+    fn new_access_resource_rid(&self, owner: Rid, kind: AccessResourceKind) -> Rid {
         let make = |number: u64| match kind {
-            PlainKind::User => Rid::user(owner, number as u32),
-            PlainKind::Permission => Rid::permission(owner, number),
-            PlainKind::EncryptionKey => Rid::encryption_key(owner, number as u32),
+            AccessResourceKind::User => Rid::user(owner, number as u32),
+            AccessResourceKind::Permission => Rid::permission(owner, number),
+            AccessResourceKind::EncryptionKey => Rid::encryption_key(owner, number as u32),
         };
         std::iter::repeat_with(|| make(self.world.random()))
-            .find(|rid| self.plain(owner, kind, Id::Rid(*rid)).is_err())
+            .find(|rid| self.access_resource(owner, kind, Id::Rid(*rid)).is_err())
             .expect("an endless iterator")
     }
 
-    fn put_plain(
+    fn put_access_resource(
         &self,
-        (owner, kind): (Rid, PlainKind),
-        old: Option<&Plain>,
+        (owner, kind): (Rid, AccessResourceKind),
+        old: Option<&AccessResource>,
         body: Object,
-        mint: Mint<'_>,
+        token_signer: TokenSigner<'_>,
     ) -> Result<Resource> {
         if let Some(old) = old {
             (kind.row().check_replaces)(&old.body, &body)?;
         }
         let created = old.map_or_else(|| self.next_moment(owner, kind), |old| old.created);
-        let rid = old.map_or_else(|| self.new_plain_rid(owner, kind), |old| old.meta.rid);
-        let plain = Plain {
+        let rid = old.map_or_else(
+            || self.new_access_resource_rid(owner, kind),
+            |old| old.meta.rid,
+        );
+        let resource = AccessResource {
             kind,
             meta: self.new_meta(rid),
             created,
             body,
         };
-        self.check_grants_once(&plain)?;
+        self.check_grants_once(&resource)?;
         let mut batch = Batch::default();
-        batch.put(&plain.record());
+        batch.put(&resource.record());
         self.commit(batch)?;
-        let resource = plain.resource(mint, old.is_none());
+        let answer = resource.resource(token_signer, old.is_none());
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        old.map(|old| state.plains.remove(&old.key()));
-        state.plains.insert(plain.key(), Arc::new(plain));
-        Ok(resource)
+        old.map(|old| state.access_resources.remove(&old.key()));
+        state
+            .access_resources
+            .insert(resource.key(), Arc::new(resource));
+        Ok(answer)
     }
 
     /// The millisecond now, or the next one that no other of this owner was created in: lists are in this order.
-    fn next_moment(&self, owner: Rid, kind: PlainKind) -> u64 {
+    fn next_moment(&self, owner: Rid, kind: AccessResourceKind) -> u64 {
         let newest = self
             .state()
-            .plains_of(owner, kind)
-            .map(|plain| plain.created)
+            .access_resources_of(owner, kind)
+            .map(|resource| resource.created)
             .max();
         newest
             .map_or(0, |newest| newest + 1)
@@ -418,13 +470,13 @@ impl Catalog {
     }
 
     /// A user has one permission for a resource and partition key.
-    fn check_grants_once(&self, new: &Plain) -> Result<()> {
+    fn check_grants_once(&self, new: &AccessResource) -> Result<()> {
         let Some(grant) = Grant::of(new) else {
             return Ok(());
         };
         let state = self.state();
         let others = state
-            .plains_of(new.owner(), new.kind)
+            .access_resources_of(new.owner(), new.kind)
             .filter(|other| other.meta.rid != new.meta.rid);
         let taken = others
             .filter_map(|other| Grant::of(other))

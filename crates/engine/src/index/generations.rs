@@ -9,7 +9,7 @@
 //! row: ( first number·8  generation·4 )*      numbers ascend, the first is 0
 //! ```
 
-use crate::keys::{self, Number};
+use crate::partition::keys::{self, ItemNumber};
 use std::sync::Arc;
 
 use super::policy::Policy;
@@ -19,18 +19,18 @@ pub type Generation = u32;
 
 /// Generations by item number. Each stretch reaches up to where the next begins, and may be empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stretches(Vec<(Number, Generation)>);
+pub struct PolicyGenerations(Vec<(ItemNumber, Generation)>);
 
-impl Default for Stretches {
+impl Default for PolicyGenerations {
     /// All items are as the container's first policy asks.
     fn default() -> Self {
-        Stretches(vec![(0, 0)])
+        PolicyGenerations(vec![(0, 0)])
     }
 }
 
-impl Stretches {
+impl PolicyGenerations {
     /// The generation of an item.
-    pub fn generation_of(&self, number: Number) -> Generation {
+    pub fn generation_of(&self, number: ItemNumber) -> Generation {
         let after = self.0.partition_point(|(first, _)| *first <= number);
         self.0[after.saturating_sub(1)].1
     }
@@ -47,7 +47,7 @@ impl Stretches {
             .iter()
             .skip(1)
             .map(|(first, _)| *first)
-            .chain([Number::MAX]);
+            .chain([ItemNumber::MAX]);
         self.0
             .iter()
             .zip(ends)
@@ -56,16 +56,16 @@ impl Stretches {
     }
 
     /// The first number that is not of the newest generation, if it is `newest` that is being made; else 0.
-    pub fn frontier(&self, newest: Generation) -> Number {
+    pub fn frontier(&self, newest: Generation) -> ItemNumber {
         match &self.0[..] {
             [(_, first), (next, _), ..] if *first == newest => *next,
-            [(_, only)] if *only == newest => Number::MAX,
+            [(_, only)] if *only == newest => ItemNumber::MAX,
             _ => 0,
         }
     }
 
     /// All items below `number` are of the newest generation by now.
-    pub fn advance(&mut self, newest: Generation, number: Number) {
+    pub fn advance(&mut self, newest: Generation, number: ItemNumber) {
         if self.0[0].1 != newest {
             self.0.insert(0, (0, newest));
         }
@@ -102,7 +102,7 @@ impl Stretches {
         };
         let all: Vec<_> = row.chunks(12).map(one).collect::<Option<_>>()?;
         let ascend = all.windows(2).all(|pair| pair[0].0 <= pair[1].0);
-        (all.first()?.0 == 0 && ascend).then_some(Stretches(all))
+        (all.first()?.0 == 0 && ascend).then_some(PolicyGenerations(all))
     }
 }
 
@@ -128,8 +128,8 @@ impl Policies {
 
     /// The policies by which the items of a partition are indexed; `None` if one is not known here, because it is
     /// newer: then the index cannot be asked.
-    pub fn of(&self, stretches: &Stretches) -> Option<Vec<Arc<Policy>>> {
-        stretches
+    pub fn of(&self, generations: &PolicyGenerations) -> Option<Vec<Arc<Policy>>> {
+        generations
             .generations()
             .map(|generation| self.get(generation).cloned())
             .collect()
@@ -142,48 +142,51 @@ mod tests {
 
     #[test]
     fn a_rebuild_moves_the_frontier() {
-        let mut stretches = Stretches::default();
-        assert!(stretches.are_all(0) && stretches.frontier(1) == 0);
-        stretches.advance(1, 5);
+        let mut generations = PolicyGenerations::default();
+        assert!(generations.are_all(0) && generations.frontier(1) == 0);
+        generations.advance(1, 5);
         assert_eq!(
             (
-                stretches.generation_of(4),
-                stretches.generation_of(5),
-                stretches.frontier(1)
+                generations.generation_of(4),
+                generations.generation_of(5),
+                generations.frontier(1)
             ),
             (1, 0, 5)
         );
-        stretches.advance(1, 9);
+        generations.advance(1, 9);
         assert_eq!(
-            (stretches.generation_of(8), stretches.generation_of(9)),
+            (generations.generation_of(8), generations.generation_of(9)),
             (1, 0)
         );
-        assert_eq!(stretches.generations().collect::<Vec<_>>(), [1, 0]);
-        stretches.settle(1);
-        assert!(stretches.are_all(1) && stretches.frontier(1) == Number::MAX);
+        assert_eq!(generations.generations().collect::<Vec<_>>(), [1, 0]);
+        generations.settle(1);
+        assert!(generations.are_all(1) && generations.frontier(1) == ItemNumber::MAX);
     }
 
     #[test]
     fn a_policy_may_change_before_the_last_one_is_done() {
-        let mut stretches = Stretches::default();
-        stretches.advance(1, 9);
-        stretches.advance(2, 4);
-        let of = |s: &Stretches| [3, 4, 8, 9].map(|n| s.generation_of(n));
-        assert_eq!(of(&stretches), [2, 1, 1, 0]);
-        stretches.advance(2, 9);
-        assert_eq!(of(&stretches), [2, 2, 2, 0]);
-        stretches.advance(2, 12);
-        assert_eq!(of(&stretches), [2, 2, 2, 2]);
-        assert_eq!(stretches.generations().collect::<Vec<_>>(), [2, 0]);
+        let mut generations = PolicyGenerations::default();
+        generations.advance(1, 9);
+        generations.advance(2, 4);
+        let of = |s: &PolicyGenerations| [3, 4, 8, 9].map(|n| s.generation_of(n));
+        assert_eq!(of(&generations), [2, 1, 1, 0]);
+        generations.advance(2, 9);
+        assert_eq!(of(&generations), [2, 2, 2, 0]);
+        generations.advance(2, 12);
+        assert_eq!(of(&generations), [2, 2, 2, 2]);
+        assert_eq!(generations.generations().collect::<Vec<_>>(), [2, 0]);
     }
 
     #[test]
     fn rows_read_back_and_others_are_refused() {
-        let mut stretches = Stretches::default();
-        stretches.advance(1, 9);
-        assert_eq!(Stretches::decode(&stretches.encode()), Some(stretches));
+        let mut generations = PolicyGenerations::default();
+        generations.advance(1, 9);
+        assert_eq!(
+            PolicyGenerations::decode(&generations.encode()),
+            Some(generations)
+        );
         for row in [&b""[..], &[0; 11], &[1; 12]] {
-            assert_eq!(Stretches::decode(row), None);
+            assert_eq!(PolicyGenerations::decode(row), None);
         }
     }
 }

@@ -4,9 +4,10 @@
 //! so nothing comes between.
 
 use crate::catalog::Container;
+use crate::partition::item::StoredItem;
+use crate::partition::row::is_system;
+use crate::partition::transaction::{ItemOptions, ReadView, Transaction};
 use crate::query;
-use crate::row::is_system;
-use crate::transaction::{Base, ItemOptions, Stored, Transaction};
 use orrery_model::patch::Patch;
 use orrery_model::work::Step;
 use orrery_model::{Error, Json, Object, Result};
@@ -63,11 +64,11 @@ impl Transaction<'_> {
     /// number of its operation; 400/1001 if the partition key would change; else as for a replacement.
     pub fn patch(
         &mut self,
-        base: &mut Base<'_>,
-        old: &Stored,
+        base: &mut ReadView<'_>,
+        old: &StoredItem,
         patch: &CheckedPatch,
         options: ItemOptions<'_>,
-    ) -> Result<Stored> {
+    ) -> Result<StoredItem> {
         self.check_etag(old, old.row.size(), options.if_match)?;
         let item = self.patched(old, patch).inspect_err(|_| {
             self.work.push(Step::Refused {
@@ -86,7 +87,7 @@ impl Transaction<'_> {
         Ok(stored)
     }
 
-    fn patched(&self, old: &Stored, patch: &CheckedPatch) -> Result<Object> {
+    fn patched(&self, old: &StoredItem, patch: &CheckedPatch) -> Result<Object> {
         let definition = self.container().partition_key();
         if let Some(condition) = &patch.condition
             && !query::has_row(

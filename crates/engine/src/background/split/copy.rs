@@ -12,14 +12,15 @@
 
 use super::routing::Routing;
 use crate::catalog::Container;
-use crate::homes::HomeWriter;
+use crate::errors::storage_failure;
+use crate::index::generations::PolicyGenerations;
 use crate::index::paths::{Paths, ROOT};
-use crate::index::stretches::Stretches;
-use crate::keys::{self, Kept, Number, PathNumber, Place};
-use crate::partition::{Counters, Partition, WriterGuard, storage_failure, summary_rows};
-use crate::recording::Recorded;
-use crate::transaction::complete_row;
-use crate::versions::Version;
+use crate::partition::change_capture::CapturedCommit;
+use crate::partition::keys::{self, EpkPrefix, ItemNumber, Kept, PathNumber};
+use crate::partition::row_reader::complete_row;
+use crate::partition::staging::StagingWriter;
+use crate::partition::versions::Version;
+use crate::partition::{Counters, Partition, WriterGuard, summary_rows};
 use bytes::Bytes;
 use orrery_model::partition_key::{Epk, EpkRange, Hashing};
 use orrery_model::world::World;
@@ -33,7 +34,7 @@ use std::sync::Arc;
 const ROUND_BYTES: usize = 64 << 10;
 
 /// A copy under way.
-pub struct Moving {
+pub struct PartitionCopy {
     store: Arc<dyn Store>,
     sources: Vec<Source>,
     targets: Vec<Target>,
@@ -55,7 +56,7 @@ struct Source {
 
 struct Target {
     range: EpkRange,
-    writer: HomeWriter,
+    writer: StagingWriter,
     counters: Counters,
     counts: Vec<u64>,
     paths: Paths,
@@ -75,7 +76,7 @@ struct Folded {
     value: Option<Vec<u8>>,
 }
 
-impl Moving {
+impl PartitionCopy {
     /// Begins to follow the sources. The homes of the targets are empty and belong to nobody.
     ///
     /// # Errors
@@ -88,7 +89,7 @@ impl Moving {
         targets: &[(PartitionId, EpkRange)],
     ) -> Result<Self> {
         let ranges: Vec<EpkRange> = targets.iter().map(|(_, range)| range.clone()).collect();
-        let mut this = Moving {
+        let mut this = PartitionCopy {
             store: Arc::clone(store),
             sources: Vec::new(),
             targets: Vec::new(),
@@ -97,7 +98,7 @@ impl Moving {
             copied_bytes: 0,
         };
         for source in sources {
-            source.record()?;
+            source.start_change_capture()?;
             let source = Source {
                 partition: Arc::clone(source),
                 cursor: Some(Vec::new()),
@@ -109,7 +110,7 @@ impl Moving {
         // What was written before the recordings began is in every snapshot from here on.
         this.store.sync().map_err(storage_failure)?;
         for (home, range) in targets {
-            let writer = HomeWriter::open(store, world, *home)?;
+            let writer = StagingWriter::open(store, world, *home)?;
             let (counters, counts, paths) = Default::default();
             this.targets.push(Target {
                 range: range.clone(),
@@ -160,7 +161,7 @@ impl Moving {
     /// of the sources'.
     ///
     /// # Errors
-    /// As for [`Moving::round`]; 449 if an index follows a new policy in one source and not in the other.
+    /// As for [`PartitionCopy::round`]; 449 if an index follows a new policy in one source and not in the other.
     pub fn finish(&mut self, container: &Container, held: &[WriterGuard<'_>]) -> Result<()> {
         self.store.sync().map_err(storage_failure)?;
         self.settle()?;
@@ -208,7 +209,9 @@ impl Moving {
 
     /// Brings what is copied of a source up to a snapshot.
     fn follow(&mut self, at: usize, snapshot: &dyn Snapshot) -> Result<()> {
-        let recorded = self.sources[at].partition.recorded(snapshot.head().lsn)?;
+        let recorded = self.sources[at]
+            .partition
+            .take_captured(snapshot.head().lsn)?;
         let cursor = self.sources[at].cursor.clone();
         for (key, folded) in fold(recorded, cursor.as_deref()) {
             match folded.value {
@@ -278,7 +281,9 @@ impl Moving {
         let to = match kept {
             Kept::Own | Kept::Whole | Kept::Path(_) => return Ok(()),
             Kept::OfKey(epk) => Some(self.routing.of_key(&Epk::from_bytes(epk))),
-            Kept::Item(place, _) | Kept::Term(_, place, _) => self.routing.of_place(place),
+            Kept::Item(epk_prefix, _) | Kept::Term(_, epk_prefix, _) => {
+                self.routing.of_epk_prefix(epk_prefix)
+            }
             _ => None,
         };
         let targets = to.map_or(0..self.targets.len(), |to| to..to + 1);
@@ -309,11 +314,11 @@ impl Moving {
         value: &Bytes,
         snapshot: &dyn Snapshot,
     ) -> Result<Option<usize>> {
-        let place_in = |value: &[u8]| Place::try_from(value).map_err(|_| damaged());
+        let place_in = |value: &[u8]| EpkPrefix::try_from(value).map_err(|_| damaged());
         match kept {
             Kept::OfKey(epk) => Ok(Some(self.routing.of_key(&Epk::from_bytes(epk)))),
-            Kept::Item(place, number) | Kept::Term(_, place, number) => {
-                self.routing.of_item(place, number, snapshot)
+            Kept::Item(epk_prefix, number) | Kept::Term(_, epk_prefix, number) => {
+                self.routing.of_item(epk_prefix, number, snapshot)
             }
             Kept::OfItem(number) => self.routing.of_item(place_in(value)?, number, snapshot),
             Kept::ItemRest(number) => self.of_number(number, snapshot),
@@ -338,15 +343,15 @@ impl Moving {
         }
     }
 
-    fn of_number(&self, number: Number, snapshot: &dyn Snapshot) -> Result<Option<usize>> {
-        let Some(place) = snapshot
+    fn of_number(&self, number: ItemNumber, snapshot: &dyn Snapshot) -> Result<Option<usize>> {
+        let Some(epk_prefix) = snapshot
             .get(&keys::natural(number))
             .map_err(storage_failure)?
         else {
             return Ok(None);
         };
-        let place = place[..].try_into().map_err(|_| damaged())?;
-        self.routing.of_item(place, number, snapshot)
+        let epk_prefix = epk_prefix[..].try_into().map_err(|_| damaged())?;
+        self.routing.of_item(epk_prefix, number, snapshot)
     }
 
     /// A path of the dictionary goes to all targets, under a number of theirs in a merge.
@@ -370,7 +375,7 @@ impl Moving {
         Ok(())
     }
 
-    /// Gives the store what was gathered; it is durable when [`Moving::settle`] says so.
+    /// Gives the store what was gathered; it is durable when [`PartitionCopy::settle`] says so.
     fn hand_over(&mut self) {
         self.targets
             .iter_mut()
@@ -384,11 +389,11 @@ impl Moving {
     }
 }
 
-impl Drop for Moving {
+impl Drop for PartitionCopy {
     fn drop(&mut self) {
         self.sources
             .iter()
-            .for_each(|source| source.partition.stop_recording());
+            .for_each(|source| source.partition.stop_change_capture());
     }
 }
 
@@ -450,7 +455,7 @@ impl Target {
     }
 
     /// An item that may have been copied counts no more. What was copied in earlier rounds is durable by now.
-    fn forget_item(&mut self, key: &[u8], number: Number) -> Result<()> {
+    fn forget_item(&mut self, key: &[u8], number: ItemNumber) -> Result<()> {
         let snapshot = self.writer.snapshot()?;
         let get = |key: &[u8]| snapshot.get(key).map_err(storage_failure);
         let Some(first) = get(key)? else {
@@ -463,7 +468,7 @@ impl Target {
     }
 
     /// Hands over the commit that makes it a partition.
-    fn conclude(&mut self, least_lsn: u64, next_number: Number, whole: &[(Vec<u8>, Vec<u8>)]) {
+    fn conclude(&mut self, least_lsn: u64, next_number: ItemNumber, whole: &[(Vec<u8>, Vec<u8>)]) {
         self.counters.next_number = next_number;
         let rows = summary_rows(self.counters, &self.counts)
             .into_iter()
@@ -478,16 +483,18 @@ impl Target {
 /// # Errors
 /// 449 if the sources do not agree on which items follow which policy.
 fn whole_rows(held: &[WriterGuard<'_>]) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
-    let stretches = held
+    let generations = held
         .first()
-        .map_or_else(Stretches::default, |writer| writer.stretches.clone());
-    if held.iter().any(|writer| writer.stretches != stretches) {
+        .map_or_else(PolicyGenerations::default, |writer| {
+            writer.generations.clone()
+        });
+    if held.iter().any(|writer| writer.generations != generations) {
         return Err(Error::new(
             Kind::RetryWith,
             "The index of the partitions is following a new policy. Merge them when it has.",
         ));
     }
-    let mut rows = vec![(keys::stretches(), stretches.encode())];
+    let mut rows = vec![(keys::policy_generations(), generations.encode())];
     // Nothing is missing behind the latest of them; where one says nothing, the first commit of the target will.
     let floors: Option<Vec<u64>> = held.iter().map(|writer| writer.versions_after).collect();
     let floor = floors.and_then(|floors| floors.into_iter().max());
@@ -496,10 +503,10 @@ fn whole_rows(held: &[WriterGuard<'_>]) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
 }
 
 /// What several commits together make of each row below the cursor.
-fn fold(recorded: Vec<Recorded>, cursor: Option<&[u8]>) -> BTreeMap<Vec<u8>, Folded> {
+fn fold(recorded: Vec<CapturedCommit>, cursor: Option<&[u8]>) -> BTreeMap<Vec<u8>, Folded> {
     let mut folded: BTreeMap<Vec<u8>, Folded> = BTreeMap::new();
     let copied = |key: &Vec<u8>| cursor.is_none_or(|cursor| key[..] < *cursor);
-    for Recorded { puts, deletes, .. } in recorded {
+    for CapturedCommit { puts, deletes, .. } in recorded {
         for key in deletes.into_iter().filter(copied) {
             folded
                 .entry(key)

@@ -32,7 +32,7 @@ pub enum RangeChange {
 
 /// How far a split or merge is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RepartitionStage {
+pub enum RangeChangeStage {
     /// Rows are being copied; nobody notices.
     Copying,
     /// All is copied, and follows what is written.
@@ -47,25 +47,25 @@ pub enum RepartitionStage {
     Failed,
 }
 
-impl RepartitionStage {
+impl RangeChangeStage {
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {
-            RepartitionStage::Copying => "copying",
-            RepartitionStage::Copied => "copied",
-            RepartitionStage::Completing => "completing",
-            RepartitionStage::Done => "done",
-            RepartitionStage::Cancelled => "cancelled",
-            RepartitionStage::Failed => "failed",
+            RangeChangeStage::Copying => "copying",
+            RangeChangeStage::Copied => "copied",
+            RangeChangeStage::Completing => "completing",
+            RangeChangeStage::Done => "done",
+            RangeChangeStage::Cancelled => "cancelled",
+            RangeChangeStage::Failed => "failed",
         }
     }
 
     /// What the next step does; `None` if there is none.
     pub fn next(self) -> Option<&'static str> {
         match self {
-            RepartitionStage::Copying => Some("copy"),
-            RepartitionStage::Copied => Some("close"),
-            RepartitionStage::Completing => Some("switch"),
+            RangeChangeStage::Copying => Some("copy"),
+            RangeChangeStage::Copied => Some("close"),
+            RangeChangeStage::Completing => Some("switch"),
             _ => None,
         }
     }
@@ -78,7 +78,7 @@ impl RepartitionStage {
 
 /// A split or merge.
 #[derive(Clone, Debug)]
-pub struct Repartition {
+pub struct RangeChangeStatus {
     /// Its number since the engine was opened.
     pub id: u64,
     /// The id of the database.
@@ -90,7 +90,7 @@ pub struct Repartition {
     /// Whether each step is asked for.
     pub stepwise: bool,
     /// How far it is.
-    pub stage: RepartitionStage,
+    pub stage: RangeChangeStage,
     /// Bytes of rows copied, index entries among them.
     pub copied_bytes: u64,
     /// The range ids that came, when it is done.

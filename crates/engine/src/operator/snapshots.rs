@@ -18,9 +18,10 @@
 
 use crate::Engine;
 use crate::catalog::Reached;
-use crate::homes::HomeWriter;
-use crate::keys;
-use crate::partition::{Counters, Partition, storage_failure};
+use crate::errors::storage_failure;
+use crate::partition::keys;
+use crate::partition::staging::StagingWriter;
+use crate::partition::{Counters, Partition};
 use crate::request::SnapshotInfo;
 use orrery_model::{Error, Kind, Object, Result, Rid, limits};
 use orrery_storage::{Direction, PartitionId, Snapshot};
@@ -152,8 +153,8 @@ impl Engine {
 
     /// Copies the rows of a partition to an empty home. A few rows are left for the last commit, so that a short history
     /// is copied in no more commits than it had.
-    fn copy_rows(&self, from: &dyn Snapshot, to: PartitionId) -> Result<HomeWriter> {
-        let mut copy = HomeWriter::open(&self.store, &self.world, to)?;
+    fn copy_rows(&self, from: &dyn Snapshot, to: PartitionId) -> Result<StagingWriter> {
+        let mut copy = StagingWriter::open(&self.store, &self.world, to)?;
         for row in from.scan((Bound::Unbounded, Bound::Unbounded), Direction::Forward) {
             let (key, value) = row.map_err(storage_failure)?;
             copy.put(key.to_vec(), value.to_vec());
@@ -172,7 +173,7 @@ impl Engine {
 }
 
 /// The copy has these counters and goes on behind `lsn`.
-fn end(mut copy: HomeWriter, counters: Counters, lsn: u64) -> Result<()> {
+fn end(mut copy: StagingWriter, counters: Counters, lsn: u64) -> Result<()> {
     // Of two puts of one key the later counts.
     copy.put(keys::counters(), counters.encode());
     copy.submit(lsn);

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 const BYTES_MOST: usize = 256 << 20;
 
 /// The rows of one commit.
-pub struct Recorded {
+pub struct CapturedCommit {
     lsn: u64,
     /// Rows that were written. Of two of one key the later counts.
     pub puts: Vec<(Vec<u8>, Vec<u8>)>,
@@ -21,34 +21,34 @@ pub struct Recorded {
 
 /// Commits since the recording began.
 #[derive(Default)]
-pub struct Recording {
-    commits: VecDeque<Recorded>,
+pub struct ChangeCapture {
+    commits: VecDeque<CapturedCommit>,
     bytes: usize,
-    is_spoilt: bool,
+    is_incomplete: bool,
 }
 
-impl Recording {
+impl ChangeCapture {
     /// Notes an accepted commit.
     pub fn add(&mut self, lsn: u64, puts: &[(Vec<u8>, Vec<u8>)], deletes: &[Vec<u8>]) {
-        if self.is_spoilt {
+        if self.is_incomplete {
             return;
         }
         self.bytes += weight(puts, deletes);
-        self.commits.push_back(Recorded {
+        self.commits.push_back(CapturedCommit {
             lsn,
             puts: puts.to_vec(),
             deletes: deletes.to_vec(),
         });
         if self.bytes > BYTES_MOST {
-            self.spoil();
+            self.mark_incomplete();
         }
     }
 
     /// Something is missing or wrong: whoever copies has to begin anew.
-    pub fn spoil(&mut self) {
-        *self = Recording {
-            is_spoilt: true,
-            ..Recording::default()
+    pub fn mark_incomplete(&mut self) {
+        *self = ChangeCapture {
+            is_incomplete: true,
+            ..ChangeCapture::default()
         };
     }
 
@@ -56,8 +56,8 @@ impl Recording {
     ///
     /// # Errors
     /// 449 if the recording is spoilt.
-    pub fn take(&mut self, up_to: u64) -> Result<Vec<Recorded>> {
-        if self.is_spoilt {
+    pub fn take(&mut self, up_to: u64) -> Result<Vec<CapturedCommit>> {
+        if self.is_incomplete {
             return Err(Error::new(
                 Kind::RetryWith,
                 "The split or merge could not follow what was written meanwhile. Begin it again.",
@@ -86,22 +86,22 @@ mod tests {
 
     #[test]
     fn commits_are_taken_in_order_and_once() {
-        let mut recording = Recording::default();
+        let mut change_capture = ChangeCapture::default();
         for lsn in 1..=3 {
-            recording.add(lsn, &[(vec![1], vec![2; 10])], &[vec![3]]);
+            change_capture.add(lsn, &[(vec![1], vec![2; 10])], &[vec![3]]);
         }
-        assert_eq!(recording.take(2).expect("whole").len(), 2);
-        assert_eq!(recording.take(2).expect("whole").len(), 0);
-        assert_eq!(recording.take(9).expect("whole").len(), 1);
-        assert_eq!(recording.bytes, 0);
+        assert_eq!(change_capture.take(2).expect("whole").len(), 2);
+        assert_eq!(change_capture.take(2).expect("whole").len(), 0);
+        assert_eq!(change_capture.take(9).expect("whole").len(), 1);
+        assert_eq!(change_capture.bytes, 0);
     }
 
     #[test]
     fn a_spoilt_recording_gives_nothing() {
-        let mut recording = Recording::default();
-        recording.add(1, &[], &[vec![1]]);
-        recording.spoil();
-        recording.add(2, &[], &[vec![1]]);
-        assert!(recording.take(9).is_err());
+        let mut change_capture = ChangeCapture::default();
+        change_capture.add(1, &[], &[vec![1]]);
+        change_capture.mark_incomplete();
+        change_capture.add(2, &[], &[vec![1]]);
+        assert!(change_capture.take(9).is_err());
     }
 }

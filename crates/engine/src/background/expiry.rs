@@ -1,12 +1,15 @@
 //! Work beside requests: removing expired items, giving back the space of deleted containers. The removal of deleted
-//! logical partitions is in `clearing.rs`.
+//! logical partitions is in `deletion.rs`.
 
 use crate::Engine;
 use crate::catalog::Container;
+use crate::errors::storage_failure;
 use crate::feed::read_change;
-use crate::keys;
-use crate::partition::{Partition, scan, settled, storage_failure, unless_gone};
-use crate::transaction::{Base, Stored, Transaction, read_row};
+use crate::partition::item::StoredItem;
+use crate::partition::keys;
+use crate::partition::row_reader::read_row;
+use crate::partition::transaction::{ReadView, Transaction};
+use crate::partition::{Partition, scan, skip_if_moved, wait_durable};
 use orrery_model::Result;
 use orrery_storage::Direction;
 
@@ -34,7 +37,7 @@ impl Engine {
                 continue;
             }
             for partition in container.partitions().iter() {
-                removed += unless_gone(self.remove_expired_of(&container, partition))?;
+                removed += skip_if_moved(self.remove_expired_of(&container, partition))?;
             }
         }
         self.meters().expired_items.add(removed as u64);
@@ -44,7 +47,7 @@ impl Engine {
     fn remove_expired_of(&self, container: &Container, partition: &Partition) -> Result<usize> {
         let (now, default_ttl) = (self.world().now_seconds(), container.settings().default_ttl);
         let snapshot = partition.snapshot()?;
-        let mut candidates: Vec<(keys::Number, keys::Place)> = Vec::new();
+        let mut candidates: Vec<(keys::ItemNumber, keys::EpkPrefix)> = Vec::new();
         for entry in scan(
             snapshot.as_ref(),
             &keys::expiries_until(now),
@@ -61,20 +64,20 @@ impl Engine {
                 .take(EXPIRED_A_COMMIT)
             {
                 let (key, value) = entry?;
-                let (_, number, place) = read_change(&key, &value)?;
-                candidates.push((number, place));
+                let (_, number, epk_prefix) = read_change(&key, &value)?;
+                candidates.push((number, epk_prefix));
             }
         }
         candidates.sort_unstable();
         candidates.dedup();
-        let mut expired: Vec<Stored> = Vec::new();
-        for (number, place) in candidates {
-            let row = read_row(place, number, |key| {
+        let mut expired: Vec<StoredItem> = Vec::new();
+        for (number, epk_prefix) in candidates {
+            let row = read_row(epk_prefix, number, |key| {
                 snapshot.get(key).map_err(storage_failure)
             })?;
             expired.extend(
                 row.filter(|row| !row.is_live(now, default_ttl))
-                    .map(|row| Stored { number, row }),
+                    .map(|row| StoredItem { number, row }),
             );
         }
         if expired.is_empty() {
@@ -88,22 +91,22 @@ impl Engine {
             Transaction::begin(container, partition, snapshot.as_ref(), self.world());
         let mut removed = 0;
         for old in expired {
-            let place = keys::place(&old.row.epk);
-            let now_there = read_row(place, old.number, |key| {
+            let epk_prefix = keys::epk_prefix(&old.row.epk);
+            let now_there = read_row(epk_prefix, old.number, |key| {
                 snapshot.get(key).map_err(storage_failure)
             })?;
             if transaction.is_large() {
                 break;
             }
             if now_there.is_some_and(|row| row.lsn == old.row.lsn) {
-                transaction.erase(&mut Base::Writer(&mut writer), &old)?;
+                transaction.erase(&mut ReadView::Writer(&mut writer), &old)?;
                 removed += 1;
             }
         }
         let ordered = transaction.commit(&mut writer, None)?;
         drop(writer);
         ordered
-            .map_or(Ok(()), |ordered| settled(partition, ordered))
+            .map_or(Ok(()), |ordered| wait_durable(partition, ordered))
             .map(|()| removed)
     }
 }

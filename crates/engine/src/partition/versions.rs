@@ -9,20 +9,16 @@
 //! So whoever reads from an LSN at or above it misses nothing. Containers that do not ask pay nothing: no request writes
 //! or reads a row for it.
 
-use crate::Engine;
 use crate::catalog::Container;
-use crate::keys::{self, Number};
-use crate::partition::{Changes, Partition, scan, settled, unless_gone};
-use crate::row::{self, Row};
+use crate::partition::keys::{self, ItemNumber};
+use crate::partition::row::{self, Row};
+use crate::partition::{CommitChanges, Partition, scan};
 use bytes::Bytes;
 use orrery_model::json::parse;
 use orrery_model::partition_key::Epk;
 use orrery_model::{Error, Json, Object, Result, object};
 use orrery_storage::{Direction, Snapshot};
 use std::iter::Peekable;
-
-/// Rows of versions that one commit removes.
-const ROWS_A_COMMIT: usize = 1_000;
 
 const FORMAT: u8 = 1;
 const EXPIRED: u8 = 1;
@@ -56,7 +52,7 @@ pub struct Version {
     expired: bool,
     /// Second of the change.
     pub crts: u64,
-    number: Number,
+    number: ItemNumber,
     /// LSN of the item's write before this one; 0 if there was none.
     previous_lsn: u64,
     /// The item after the change, before it if it was deleted.
@@ -66,7 +62,7 @@ pub struct Version {
 impl Version {
     /// What lies between two states of an item, at a second and in a container with this `defaultTtl`.
     pub fn between(
-        number: Number,
+        number: ItemNumber,
         old: Option<&Row>,
         new: Option<&Row>,
         now_seconds: u64,
@@ -91,7 +87,7 @@ impl Version {
     }
 
     /// Writes it as the change at this place of a commit.
-    pub fn put(&self, lsn: u64, sequence: u32, out: &mut Changes) {
+    pub fn put(&self, lsn: u64, sequence: u32, out: &mut CommitChanges) {
         let (first, rest) = row::split(self.encode());
         let chunks = std::iter::once(first).chain(rest);
         let key = |chunk| keys::version(lsn, sequence, self.number, chunk);
@@ -116,7 +112,7 @@ impl Version {
 
     fn decode(bytes: &Bytes) -> Result<Version> {
         let number = |at: usize| keys::number(bytes.get(at..at + 8)?);
-        let header = || -> Option<(Operation, bool, u64, Number, u64)> {
+        let header = || -> Option<(Operation, bool, u64, ItemNumber, u64)> {
             let [FORMAT, operation, flags] = *bytes.get(..3)? else {
                 return None;
             };
@@ -251,106 +247,13 @@ pub fn floor(snapshot: &dyn Snapshot) -> Result<u64> {
     Ok(Partition::versions_after(snapshot)?.unwrap_or(snapshot.head().lsn))
 }
 
-impl Engine {
-    /// Says in each partition of a container that asks for versions that they are kept from now on, if it does not say
-    /// so yet. Commits would do so too, but until the first of them a reader could not tell what it misses.
-    ///
-    /// # Errors
-    /// What the store reports; it is tried again by [`Engine::remove_old_versions`].
-    pub(crate) fn begin_versions(&self, container: &Container) -> Result<()> {
-        container
-            .partitions()
-            .iter()
-            .try_for_each(|partition| unless_gone(self.begin_versions_of(container, partition)))
-    }
-
-    fn begin_versions_of(&self, container: &Container, partition: &Partition) -> Result<()> {
-        let keeps = || container.settings().retention_seconds.is_some();
-        if !keeps() || Partition::versions_after(partition.snapshot()?.as_ref())?.is_some() {
-            return Ok(());
-        }
-        let mut writer = partition.lock()?;
-        if !keeps() || writer.versions_after.is_some() {
-            return Ok(());
-        }
-        let versions_after = Some(Some(writer.lsn));
-        let changes = Changes {
-            counters: writer.counters,
-            versions_after,
-            ..Changes::default()
-        };
-        let ordered = writer.submit(partition, changes, self.world().random());
-        drop(writer);
-        settled(partition, ordered)
-    }
-
-    /// Removes versions that are older than their container keeps them, some from each partition; how many rows.
-    ///
-    /// # Errors
-    /// What the store reports; the rest is tried again next time.
-    pub fn remove_old_versions(&self) -> Result<usize> {
-        let mut removed = 0;
-        for container in self.catalog().all_containers() {
-            for partition in container.partitions().iter() {
-                unless_gone(self.begin_versions_of(&container, partition))?;
-                removed += unless_gone(self.remove_old_versions_of(&container, partition))?;
-            }
-        }
-        Ok(removed)
-    }
-
-    fn remove_old_versions_of(
-        &self,
-        container: &Container,
-        partition: &Partition,
-    ) -> Result<usize> {
-        let retention = container.settings().retention_seconds;
-        let oldest = retention.map(|seconds| self.world().now_seconds().saturating_sub(seconds));
-        let is_old = |crts: u64| oldest.is_none_or(|oldest| crts < oldest);
-        let snapshot = partition.snapshot()?;
-        let floor = floor(snapshot.as_ref())?;
-        let (mut obsolete_keys, mut last) = (Vec::new(), 0);
-        for entry in scan(
-            snapshot.as_ref(),
-            &keys::versions_after(0),
-            Direction::Forward,
-        ) {
-            let (key, value) = entry?;
-            let ((lsn, ..), chunk) = keys::read_version(&key).ok_or_else(damaged)?;
-            if lsn != last && obsolete_keys.len() >= ROWS_A_COMMIT {
-                break;
-            }
-            // The changes of one commit have one second, which the first chunk of each says.
-            let goes = lsn <= floor || lsn == last || chunk == 0 && is_old(crts_of(&value)?);
-            if !goes {
-                break;
-            }
-            last = lsn;
-            obsolete_keys.push(key.to_vec());
-        }
-        if obsolete_keys.is_empty() {
-            return Ok(0);
-        }
-        drop(snapshot);
-        let removed = obsolete_keys.len();
-        let mut writer = partition.lock()?;
-        let mut changes = Changes {
-            deletes: obsolete_keys,
-            counters: writer.counters,
-            ..Changes::default()
-        };
-        changes.versions_after = writer.versions_after.map(|after| Some(after.max(last)));
-        let ordered = writer.submit(partition, changes, self.world().random());
-        drop(writer);
-        settled(partition, ordered).map(|()| removed)
-    }
-}
-
-fn crts_of(value: &[u8]) -> Result<u64> {
+/// Returns the second of a version's change from its first chunk.
+pub fn crts_of(value: &[u8]) -> Result<u64> {
     value.get(3..11).and_then(keys::number).ok_or_else(damaged)
 }
 
-fn damaged() -> Error {
+/// The error for a version row that cannot be read.
+pub fn damaged() -> Error {
     Error::internal("a version of an item is damaged")
 }
 

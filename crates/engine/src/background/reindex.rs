@@ -1,33 +1,34 @@
 //! Indexes that follow a new policy, a step at a time, while reads and writes go on.
 //!
 //! A step takes the writer of one partition, compares what some items have in the index with what the newest policy
-//! asks for, and writes the difference. Where it stands is part of the same commit (`index/stretches.rs`), so a process
+//! asks for, and writes the difference. Where it stands is part of the same commit (`index/generations.rs`), so a process
 //! that ends in between goes on where it was, and queries use every path that all policies in force have in common.
 
 use crate::Engine;
 use crate::catalog::Container;
+use crate::errors::storage_failure;
+use crate::index::generations::{Policies, PolicyGenerations};
 use crate::index::policy::Policy;
-use crate::index::stretches::{Policies, Stretches};
 use crate::index::terms::Terms;
-use crate::keys::{self, Number, Place};
-use crate::partition::{Changes, Partition, scan, settled, storage_failure};
-use crate::row::Row;
-use crate::transaction::read_row;
+use crate::partition::keys::{self, EpkPrefix, ItemNumber};
+use crate::partition::row::Row;
+use crate::partition::row_reader::read_row;
+use crate::partition::{CommitChanges, Partition, scan, wait_durable};
 use orrery_model::json::parse;
 use orrery_model::{Error, Kind, Result};
 use orrery_storage::Direction;
 
 /// Index rows that one step changes at most, about; writes of clients go on between steps.
 const ROWS_A_STEP: usize = 4_000;
-/// Items that one step of [`Engine::finish_rebuilds`] looks at.
-pub const ITEMS_A_STEP: usize = 1_000;
+/// Items that one step of [`Engine::finish_reindexing`] looks at.
+pub const ITEMS_PER_STEP: usize = 1_000;
 
 impl Engine {
     /// Brings one index one step nearer to its policy, a step of so many items at most; whether there is more to do.
     ///
     /// # Errors
     /// What the store reports; the step is done again next time.
-    pub fn rebuild_some(&self, items: usize) -> Result<bool> {
+    pub fn reindex_some(&self, items: usize) -> Result<bool> {
         for container in self.catalog().all_containers() {
             let policies = container.policies();
             if policies.older.is_empty() {
@@ -53,8 +54,8 @@ impl Engine {
     ///
     /// # Errors
     /// What the store reports.
-    pub fn finish_rebuilds(&self) -> Result<()> {
-        while self.rebuild_some(ITEMS_A_STEP)? {}
+    pub fn finish_reindexing(&self) -> Result<()> {
+        while self.reindex_some(ITEMS_PER_STEP)? {}
         Ok(())
     }
 
@@ -71,7 +72,7 @@ impl Engine {
         for partition in container.partitions().iter() {
             let snapshot = partition.snapshot()?;
             let numbers = Partition::counters(snapshot.as_ref())?.next_number.max(1);
-            let frontier = Partition::stretches(snapshot.as_ref())?.frontier(policies.newest.0);
+            let frontier = Partition::generations(snapshot.as_ref())?.frontier(policies.newest.0);
             done += frontier.min(numbers);
             all += numbers;
         }
@@ -86,56 +87,64 @@ impl Engine {
         // Under the lock, so that no step works for an older policy than the one before it.
         let policies = container.policies();
         let newest = policies.newest.0;
-        if writer.stretches.are_all(newest) {
+        if writer.generations.are_all(newest) {
             return Ok(true);
         }
         let snapshot = partition.snapshot_with(writer.lsn)?;
-        let mut stretches = writer.stretches.clone();
-        let mut changes = Changes {
+        let mut generations = writer.generations.clone();
+        let mut changes = CommitChanges {
             counters: writer.counters,
-            ..Changes::default()
+            ..CommitChanges::default()
         };
         let mut reached = None;
-        let from = keys::naturals_from(stretches.frontier(newest));
+        let from = keys::naturals_from(generations.frontier(newest));
         for (looked_at, entry) in scan(snapshot.as_ref(), &from, Direction::Forward).enumerate() {
-            let (number, place) = read_natural(entry?)?;
+            let (number, epk_prefix) = read_natural(entry?)?;
             if looked_at == items || changes.puts.len() + changes.deletes.len() >= ROWS_A_STEP {
                 reached = Some(number);
                 break;
             }
-            let Some((before, after)) = policies.pair(&stretches, number) else {
+            let Some((before, after)) = policies.pair(&generations, number) else {
                 return Err(Error::internal("a policy in use is not known"));
             };
-            let row = read_row(place, number, |key| {
+            let row = read_row(epk_prefix, number, |key| {
                 snapshot.get(key).map_err(storage_failure)
             })?
             .ok_or_else(damaged)?;
             if !row.leave_out_of_index {
-                let item = Item { number, place, row };
+                let item = Item {
+                    number,
+                    epk_prefix,
+                    row,
+                };
                 item.change(container, partition, before, after, &mut changes)?;
             }
         }
         match reached {
-            Some(number) => stretches.advance(newest, number),
-            None => stretches.settle(newest),
+            Some(number) => generations.advance(newest, number),
+            None => generations.settle(newest),
         }
-        changes.stretches = Some(stretches);
+        changes.generations = Some(generations);
         let ordered = writer.submit(partition, changes, self.world().random());
         drop(writer);
-        settled(partition, ordered).map(|()| reached.is_none())
+        wait_durable(partition, ordered).map(|()| reached.is_none())
     }
 }
 
 impl Policies {
     /// The policy that an item's entries follow, and the one that they shall.
-    fn pair(&self, stretches: &Stretches, number: Number) -> Option<(&Policy, &Policy)> {
-        Some((self.get(stretches.generation_of(number))?, &self.newest.1))
+    fn pair(
+        &self,
+        generations: &PolicyGenerations,
+        number: ItemNumber,
+    ) -> Option<(&Policy, &Policy)> {
+        Some((self.get(generations.generation_of(number))?, &self.newest.1))
     }
 }
 
 struct Item {
-    number: Number,
-    place: Place,
+    number: ItemNumber,
+    epk_prefix: EpkPrefix,
     row: Row,
 }
 
@@ -147,7 +156,7 @@ impl Item {
         partition: &Partition,
         before: &Policy,
         after: &Policy,
-        changes: &mut Changes,
+        changes: &mut CommitChanges,
     ) -> Result<()> {
         let json = parse(&self.row.body).map_err(|_| damaged())?;
         let item = json.as_object().ok_or_else(damaged)?;
@@ -156,12 +165,12 @@ impl Item {
         let mut terms =
             |policy: &Policy| Terms::of(item, self.row.ts, policy, key_is_id, &mut paths);
         let (before, after) = (terms(before), terms(after));
-        changes.replace_terms(&before, &after, self.number, self.place);
+        changes.replace_terms(&before, &after, self.number, self.epk_prefix);
         Ok(())
     }
 }
 
-fn read_natural((key, value): (bytes::Bytes, bytes::Bytes)) -> Result<(Number, Place)> {
+fn read_natural((key, value): (bytes::Bytes, bytes::Bytes)) -> Result<(ItemNumber, EpkPrefix)> {
     let number = keys::read_natural(&key).ok_or_else(damaged)?;
     Ok((number, value[..].try_into().map_err(|_| damaged())?))
 }

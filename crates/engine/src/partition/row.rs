@@ -7,8 +7,8 @@
 //! item is answered, so a point read copies bytes and parses nothing. A row longer than the store's largest value goes
 //! on in further chunks, see [`split`].
 
-use crate::catalog::properties::{Property, is_servers, kept, servers};
-use crate::keys::Number;
+use crate::partition::keys::ItemNumber;
+use crate::request::properties::{Property, is_servers, kept, servers};
 use bytes::Bytes;
 use orrery_model::partition_key::Epk;
 use orrery_model::rid::ChildKind;
@@ -141,16 +141,16 @@ impl Row {
     }
 
     /// The text that clients read: the body and the system properties.
-    pub fn text(&self, container: Rid, number: Number) -> Bytes {
+    pub fn text(&self, container: Rid, number: ItemNumber) -> Bytes {
         self.text_with(container, number, None)
     }
 
     /// The same with `_lsn`, as the change feed shows it.
-    pub fn feed_text(&self, container: Rid, number: Number) -> Bytes {
+    pub fn feed_text(&self, container: Rid, number: ItemNumber) -> Bytes {
         self.text_with(container, number, Some(self.lsn))
     }
 
-    fn text_with(&self, container: Rid, number: Number, lsn: Option<u64>) -> Bytes {
+    fn text_with(&self, container: Rid, number: ItemNumber, lsn: Option<u64>) -> Bytes {
         let rid = Rid::child(container, ChildKind::Item, number);
         let database = container.database_part();
         let mut out = Vec::with_capacity(self.body.len() + 256);

@@ -7,16 +7,20 @@
 
 use crate::catalog::Container;
 use crate::catalog::settings::{Settings, TTL_INVALID, read_ttl};
+use crate::errors::storage_failure;
+use crate::index::generations::{Policies, PolicyGenerations};
 use crate::index::policy::Policy;
-use crate::index::stretches::{Policies, Stretches};
 use crate::index::terms::Terms;
 use crate::index::value;
-use crate::keys::{self, Number, Place};
-use crate::partition::{Changes, Ordered, Partition, Writer, storage_failure};
+use crate::partition::item::{StoredItem, damaged, item_id};
+use crate::partition::keys::{self, EpkPrefix, ItemNumber};
+use crate::partition::row::{self, Row};
+use crate::partition::row_reader::{read_row, rows_of_epk_prefix};
+use crate::partition::versions::Version;
+use crate::partition::visibility::{Visibility, is_deleted_by_key};
+use crate::partition::{CommitChanges, Partition, SubmittedCommit, Writer};
 use crate::request::Id;
-use crate::row::{self, Row};
-use crate::versions::Version;
-use crate::visible::{Visible, is_cleared};
+use crate::request::etag_matches;
 use bytes::Bytes;
 use orrery_model::json::parse;
 use orrery_model::partition_key::{Epk, PartitionKey, murmur3_128};
@@ -31,28 +35,6 @@ use std::sync::Arc;
 /// Index entries and bytes beyond which a transaction [is large](Transaction::is_large).
 const LARGE_ENTRIES: usize = 4_000;
 const LARGE_BYTES: usize = 2 << 20;
-
-/// An item with its number.
-#[derive(Clone, Debug)]
-pub struct Stored {
-    /// Its number in the container.
-    pub number: Number,
-    /// What is stored.
-    pub row: Row,
-}
-
-impl Stored {
-    /// The item itself, without system properties.
-    ///
-    /// # Errors
-    /// 500 if what is stored is no item.
-    pub fn item(&self) -> Result<Object> {
-        match parse(&self.row.body) {
-            Ok(Json::Object(item)) => Ok(item),
-            _ => Err(damaged()),
-        }
-    }
-}
 
 /// How an item is written.
 #[derive(Clone, Copy, Debug, Default)]
@@ -74,8 +56,8 @@ pub struct Transaction<'a> {
     ts: u64,
     base_lsn: u64,
     changes: Vec<Change>,
-    by_number: HashMap<Number, usize>,
-    by_key: HashMap<Vec<u8>, Option<Number>>,
+    by_number: HashMap<ItemNumber, usize>,
+    by_key: HashMap<Vec<u8>, Option<ItemNumber>>,
     /// Rows that go along: written, or removed if `None`.
     carried: Vec<(Vec<u8>, Option<Vec<u8>>)>,
     /// Index entries and bytes of all items changed.
@@ -86,7 +68,7 @@ pub struct Transaction<'a> {
 
 /// One item before and after.
 struct Change {
-    number: Number,
+    number: ItemNumber,
     old: Option<Versioned>,
     new: Option<Versioned>,
 }
@@ -119,7 +101,7 @@ impl Versioned {
 }
 
 /// Where reads below the transaction's own changes go.
-pub enum Base<'w> {
+pub enum ReadView<'w> {
     /// Under the writer's lock: accepted commits count, durable or not.
     Writer(&'w mut Writer),
     /// On a durable snapshot.
@@ -184,7 +166,7 @@ impl<'a> Transaction<'a> {
     }
 
     /// The live item with this id in a logical partition.
-    pub fn find(&self, base: &mut Base<'_>, epk: &Epk, id: &str) -> Result<Option<Stored>> {
+    pub fn find(&self, base: &mut ReadView<'_>, epk: &Epk, id: &str) -> Result<Option<StoredItem>> {
         let Some(stored) = self.find_any(base, epk, id)? else {
             return Ok(None);
         };
@@ -192,13 +174,13 @@ impl<'a> Transaction<'a> {
     }
 
     /// Whether clients may see it: neither expired, nor deleted with its logical partition.
-    fn is_live(&self, base: &mut Base<'_>, row: &Row) -> Result<bool> {
+    fn is_live(&self, base: &mut ReadView<'_>, row: &Row) -> Result<bool> {
         Ok(row.is_live(self.ts, self.settings.default_ttl)
-            && !is_cleared(row, |key| self.get(base, key))?)
+            && !is_deleted_by_key(row, |key| self.get(base, key))?)
     }
 
     /// The item with this id, expired or not.
-    fn find_any(&self, base: &mut Base<'_>, epk: &Epk, id: &str) -> Result<Option<Stored>> {
+    fn find_any(&self, base: &mut ReadView<'_>, epk: &Epk, id: &str) -> Result<Option<StoredItem>> {
         let key = keys::primary(epk, id);
         let number = match self.by_key.get(&key) {
             Some(own) => *own,
@@ -211,30 +193,40 @@ impl<'a> Transaction<'a> {
             return Ok(None);
         };
         if let Some(&at) = self.by_number.get(&number) {
-            return Ok(self.changes[at].new.as_ref().map(|v| Stored {
+            return Ok(self.changes[at].new.as_ref().map(|v| StoredItem {
                 number,
                 row: v.row.clone(),
             }));
         }
         let row = self
-            .load(base, keys::place(epk), number)?
+            .load(base, keys::epk_prefix(epk), number)?
             .ok_or_else(damaged)?;
-        Ok(Some(Stored { number, row }))
+        Ok(Some(StoredItem { number, row }))
     }
 
-    fn get(&self, base: &mut Base<'_>, key: &[u8]) -> Result<Option<Bytes>> {
+    fn get(&self, base: &mut ReadView<'_>, key: &[u8]) -> Result<Option<Bytes>> {
         match base {
-            Base::Writer(writer) => writer.get(self.snapshot, key),
-            Base::Durable => self.snapshot.get(key).map_err(storage_failure),
+            ReadView::Writer(writer) => writer.get(self.snapshot, key),
+            ReadView::Durable => self.snapshot.get(key).map_err(storage_failure),
         }
     }
 
-    fn load(&self, base: &mut Base<'_>, place: Place, number: Number) -> Result<Option<Row>> {
-        read_row(place, number, |key| self.get(base, key))
+    fn load(
+        &self,
+        base: &mut ReadView<'_>,
+        epk_prefix: EpkPrefix,
+        number: ItemNumber,
+    ) -> Result<Option<Row>> {
+        read_row(epk_prefix, number, |key| self.get(base, key))
     }
 
     /// The live item with this id or resource id in a logical partition.
-    pub fn find_by(&self, base: &mut Base<'_>, epk: &Epk, id: Id<'_>) -> Result<Option<Stored>> {
+    pub fn find_by(
+        &self,
+        base: &mut ReadView<'_>,
+        epk: &Epk,
+        id: Id<'_>,
+    ) -> Result<Option<StoredItem>> {
         let rid = match id {
             Id::Name(name) => return self.find(base, epk, name),
             Id::Rid(rid) => rid,
@@ -247,19 +239,21 @@ impl<'a> Transaction<'a> {
         };
         let row = match self.by_number.get(&number) {
             Some(&at) => self.changes[at].new.as_ref().map(|v| v.row.clone()),
-            None => self.load(base, keys::place(epk), number)?,
+            None => self.load(base, keys::epk_prefix(epk), number)?,
         };
         let Some(row) = row.filter(|row| row.epk == *epk) else {
             return Ok(None);
         };
-        Ok(self.is_live(base, &row)?.then_some(Stored { number, row }))
+        Ok(self
+            .is_live(base, &row)?
+            .then_some(StoredItem { number, row }))
     }
 
     /// Items of a logical partition as this transaction sees them: its own changes over the snapshot, in natural order.
-    pub fn logical_partition(&self, epk: &Epk) -> Result<Vec<Stored>> {
-        let mut items: Vec<Stored> = Vec::new();
-        let visible = Visible::of(self.snapshot, self.ts, self.settings.default_ttl)?;
-        for stored in rows_of_place(self.snapshot, keys::place(epk), 0) {
+    pub fn logical_partition(&self, epk: &Epk) -> Result<Vec<StoredItem>> {
+        let mut items: Vec<StoredItem> = Vec::new();
+        let visible = Visibility::of(self.snapshot, self.ts, self.settings.default_ttl)?;
+        for stored in rows_of_epk_prefix(self.snapshot, keys::epk_prefix(epk), 0) {
             let stored = stored?;
             if stored.row.epk == *epk
                 && !self.by_number.contains_key(&stored.number)
@@ -270,7 +264,7 @@ impl<'a> Transaction<'a> {
         }
         let own = self.changes.iter().filter_map(|change| {
             let new = change.new.as_ref().filter(|v| v.row.epk == *epk)?;
-            Some(Stored {
+            Some(StoredItem {
                 number: change.number,
                 row: new.row.clone(),
             })
@@ -286,11 +280,11 @@ impl<'a> Transaction<'a> {
     /// 409 if the id or a unique key is taken; 400 and 413 for an item that breaks a rule.
     pub fn create(
         &mut self,
-        base: &mut Base<'_>,
+        base: &mut ReadView<'_>,
         key: &PartitionKey,
         item: &Object,
         options: ItemOptions<'_>,
-    ) -> Result<Stored> {
+    ) -> Result<StoredItem> {
         let id = item_id(item)?;
         let epk = self.settings.partition_key.epk(key);
         if let Some(old) = self.find_any(base, &epk, id)? {
@@ -324,12 +318,12 @@ impl<'a> Transaction<'a> {
     /// 412 if `if_match` does not fit, 409 if the new id or a unique key is taken, 400 and 413 as for [`Self::create`].
     pub fn replace(
         &mut self,
-        base: &mut Base<'_>,
-        old: &Stored,
+        base: &mut ReadView<'_>,
+        old: &StoredItem,
         key: &PartitionKey,
         item: &Object,
         options: ItemOptions<'_>,
-    ) -> Result<Stored> {
+    ) -> Result<StoredItem> {
         let id = item_id(item)?;
         let epk = self.settings.partition_key.epk(key);
         if epk != old.row.epk {
@@ -375,8 +369,8 @@ impl<'a> Transaction<'a> {
     /// 412 if `if_match` does not fit.
     pub fn delete(
         &mut self,
-        base: &mut Base<'_>,
-        old: &Stored,
+        base: &mut ReadView<'_>,
+        old: &StoredItem,
         if_match: Option<&str>,
     ) -> Result<()> {
         self.check_etag(old, old.row.size(), if_match)?;
@@ -390,7 +384,7 @@ impl<'a> Transaction<'a> {
     }
 
     /// Removes an item that nobody sees any more, free of charge here.
-    pub fn erase(&mut self, base: &mut Base<'_>, old: &Stored) -> Result<()> {
+    pub fn erase(&mut self, base: &mut ReadView<'_>, old: &StoredItem) -> Result<()> {
         let before = self.versioned(&old.row)?;
         self.put(base, old.number, Some(before), None).map(|_| ())
     }
@@ -399,7 +393,12 @@ impl<'a> Transaction<'a> {
     ///
     /// # Errors
     /// 412 if it has another one.
-    pub fn check_etag(&mut self, old: &Stored, bytes: usize, if_match: Option<&str>) -> Result<()> {
+    pub fn check_etag(
+        &mut self,
+        old: &StoredItem,
+        bytes: usize,
+        if_match: Option<&str>,
+    ) -> Result<()> {
         match if_match {
             Some(wanted) if !etag_matches(wanted, &old.row.etag_text()) => {
                 self.work.push(Step::Refused { bytes, terms: 0 });
@@ -412,8 +411,8 @@ impl<'a> Transaction<'a> {
     /// Removes an item that holds an id or a unique key if nobody sees it any more. Else refuses.
     fn make_way(
         &mut self,
-        base: &mut Base<'_>,
-        holder: &Stored,
+        base: &mut ReadView<'_>,
+        holder: &StoredItem,
         refusal: fn() -> Error,
     ) -> Result<()> {
         if self.is_live(base, &holder.row)? {
@@ -426,11 +425,11 @@ impl<'a> Transaction<'a> {
     /// Records a change and checks unique keys.
     fn put(
         &mut self,
-        base: &mut Base<'_>,
-        number: Number,
+        base: &mut ReadView<'_>,
+        number: ItemNumber,
         old: Option<Versioned>,
         new: Option<Versioned>,
-    ) -> Result<Stored> {
+    ) -> Result<StoredItem> {
         let kept: &[Vec<u8>] = new.as_ref().map_or(&[], |v| &v.unique);
         for key in kept {
             let holder = match self.by_key.get(key) {
@@ -440,9 +439,9 @@ impl<'a> Transaction<'a> {
             if let (Some(holder), Some(v)) = (holder.filter(|holder| *holder != number), &new) {
                 let row = match self.by_number.get(&holder) {
                     Some(&at) => self.changes[at].new.as_ref().map(|v| v.row.clone()),
-                    None => self.load(base, keys::place(&v.row.epk), holder)?,
+                    None => self.load(base, keys::epk_prefix(&v.row.epk), holder)?,
                 };
-                let holder = Stored {
+                let holder = StoredItem {
                     number: holder,
                     row: row.ok_or_else(damaged)?,
                 };
@@ -471,7 +470,7 @@ impl<'a> Transaction<'a> {
                 self.changes.push(Change { number, old, new });
             }
         }
-        Ok(Stored { number, row })
+        Ok(StoredItem { number, row })
     }
 
     /// A new version of an item, checked.
@@ -553,13 +552,13 @@ impl<'a> Transaction<'a> {
     }
 
     /// While the index follows a new policy: each item's terms become those that its number has by now, see
-    /// `index/stretches.rs`. The charge stays that of the newest policy.
-    fn follow(&mut self, stretches: &Stretches) -> Result<()> {
+    /// `index/generations.rs`. The charge stays that of the newest policy.
+    fn follow(&mut self, generations: &PolicyGenerations) -> Result<()> {
         let policies = self.container.policies();
         let mut changes = std::mem::take(&mut self.changes);
         for change in &mut changes {
             let policy = policies
-                .get(stretches.generation_of(change.number))
+                .get(generations.generation_of(change.number))
                 .ok_or_else(damaged)?;
             let versions = change.old.iter_mut().chain(&mut change.new);
             for version in versions.filter(|v| !v.row.leave_out_of_index) {
@@ -585,10 +584,10 @@ impl<'a> Transaction<'a> {
     pub fn commit(
         mut self,
         writer: &mut Writer,
-        touched: Option<Place>,
-    ) -> Result<Option<Ordered>> {
-        if let Some(place) = touched
-            && writer.written_since(place, self.base_lsn)
+        touched: Option<EpkPrefix>,
+    ) -> Result<Option<SubmittedCommit>> {
+        if let Some(epk_prefix) = touched
+            && writer.was_written_since(epk_prefix, self.base_lsn)
         {
             return Err(Error::new(
                 Kind::RetryWith,
@@ -603,15 +602,15 @@ impl<'a> Transaction<'a> {
         {
             return Ok(None);
         }
-        if !writer.stretches.are_all(self.policies.newest.0) {
-            self.follow(&writer.stretches)?;
+        if !writer.generations.are_all(self.policies.newest.0) {
+            self.follow(&writer.generations)?;
         }
         writer.forget_durable(self.base_lsn);
         let token = self.world.random();
         let lsn = writer.lsn + 1;
-        let mut changes = Changes {
+        let mut changes = CommitChanges {
             counters: writer.counters,
-            ..Changes::default()
+            ..CommitChanges::default()
         };
         // As the container is now, not when this began: a script may have taken its time.
         let keeps_versions = self.container.settings().retention_seconds.is_some();
@@ -655,20 +654,20 @@ impl<'a> Transaction<'a> {
 }
 
 /// Turns one item's change into rows.
-fn add_change(change: Change, out: &mut Changes) {
+fn add_change(change: Change, out: &mut CommitChanges) {
     let Change { number, old, new } = change;
-    let place = keys::place(match new.as_ref().or(old.as_ref()) {
+    let epk_prefix = keys::epk_prefix(match new.as_ref().or(old.as_ref()) {
         Some(v) => &v.row.epk,
         None => return,
     });
-    out.places.push(place);
+    out.epk_prefixes.push(epk_prefix);
     if let Some(v) = &old {
         out.deletes
             .push(keys::feed(v.row.lsn, v.row.sequence, number));
         out.counters.items -= 1;
         out.counters.bytes = out.counters.bytes.saturating_sub(v.row.size() as u64);
     }
-    let (old_chunks, new_chunks) = put_rows(number, place, old.as_ref(), new.as_ref(), out);
+    let (old_chunks, new_chunks) = put_rows(number, epk_prefix, old.as_ref(), new.as_ref(), out);
     out.deletes
         .extend((new_chunks..old_chunks).map(|chunk| keys::item_rest(number, chunk)));
     let none = Terms::default();
@@ -676,7 +675,7 @@ fn add_change(change: Change, out: &mut Changes) {
         old.as_ref().map_or(&none, |v| &v.terms),
         new.as_ref().map_or(&none, |v| &v.terms),
     );
-    out.replace_terms(before, after, number, place);
+    out.replace_terms(before, after, number, epk_prefix);
     let (before, after): (Vec<_>, Vec<_>) = (
         old.iter().flat_map(Versioned::owned_keys).collect(),
         new.iter().flat_map(Versioned::owned_keys).collect(),
@@ -695,21 +694,21 @@ fn add_change(change: Change, out: &mut Changes) {
     out.puts.extend(
         new.as_ref()
             .and_then(expiry)
-            .map(|key| (key, place.to_vec())),
+            .map(|key| (key, epk_prefix.to_vec())),
     );
 }
 
 /// Item, chunks, natural order and feed rows; how many chunks there were and are.
 fn put_rows(
-    number: Number,
-    place: Place,
+    number: ItemNumber,
+    epk_prefix: EpkPrefix,
     old: Option<&Versioned>,
     new: Option<&Versioned>,
-    out: &mut Changes,
+    out: &mut CommitChanges,
 ) -> (u32, u32) {
     let old_chunks = old.map_or(0, |v| row::chunks_of(v.row.encode().len()));
     let Some(v) = new else {
-        out.deletes.push(keys::item(place, number));
+        out.deletes.push(keys::item(epk_prefix, number));
         out.deletes.push(keys::natural(number));
         return (old_chunks, 0);
     };
@@ -717,7 +716,7 @@ fn put_rows(
     out.counters.bytes += v.row.size() as u64;
     let (first, rest) = row::split(v.row.encode());
     let new_chunks = rest.len() as u32;
-    out.puts.push((keys::item(place, number), first));
+    out.puts.push((keys::item(epk_prefix, number), first));
     out.puts.extend(
         rest.into_iter()
             .zip(0..)
@@ -725,104 +724,12 @@ fn put_rows(
     );
     out.puts.push((
         keys::feed(v.row.lsn, v.row.sequence, number),
-        place.to_vec(),
+        epk_prefix.to_vec(),
     ));
     if old.is_none() {
-        out.puts.push((keys::natural(number), place.to_vec()));
+        out.puts.push((keys::natural(number), epk_prefix.to_vec()));
     }
     (old_chunks, new_chunks)
-}
-
-/// An item row with its further chunks, through whatever reads rows.
-pub fn read_row(
-    place: Place,
-    number: Number,
-    mut get: impl FnMut(&[u8]) -> Result<Option<Bytes>>,
-) -> Result<Option<Row>> {
-    let Some(first) = get(&keys::item(place, number))? else {
-        return Ok(None);
-    };
-    complete_row(first, number, get).map(Some)
-}
-
-/// The row whose first value is `first`.
-pub fn complete_row(
-    first: Bytes,
-    number: Number,
-    mut get: impl FnMut(&[u8]) -> Result<Option<Bytes>>,
-) -> Result<Row> {
-    if !row::may_go_on(&first) {
-        return Row::decode(&first);
-    }
-    let mut whole = first.to_vec();
-    for chunk in 0.. {
-        match get(&keys::item_rest(number, chunk))? {
-            Some(bytes) => whole.extend_from_slice(&bytes),
-            None => break,
-        }
-    }
-    Row::decode(&Bytes::from(whole))
-}
-
-/// The items of one place in natural order, from number `from` on. Places are shared by rare chance: callers compare
-/// keys.
-pub fn rows_of_place(
-    snapshot: &dyn Snapshot,
-    place: Place,
-    from: Number,
-) -> impl Iterator<Item = Result<Stored>> + '_ {
-    let range = keys::items_of(place, from);
-    crate::partition::scan(snapshot, &range, orrery_storage::Direction::Forward).map(move |entry| {
-        let (key, value) = entry?;
-        let (_, number) = keys::read_item(&key).ok_or_else(damaged)?;
-        let row = complete_row(value, number, |key| {
-            snapshot.get(key).map_err(storage_failure)
-        })?;
-        Ok(Stored { number, row })
-    })
-}
-
-/// The id of an item, checked.
-///
-/// # Errors
-/// 400 if it is missing, no string, empty, too long or holds `/` or `\`. Clients keep more characters from it than the
-/// service does.
-pub fn item_id(item: &Object) -> Result<&str> {
-    let missing = || {
-        Error::bad(
-            "The input content is invalid because the required properties - 'id; ' - are missing",
-        )
-    };
-    let id = match item.get("id") {
-        None | Some(Json::Null) => return Err(missing()),
-        Some(Json::String(id)) => id,
-        Some(other) => {
-            return Err(Error::bad(format!(
-                "The id {other} is invalid: an id must be a string."
-            )));
-        }
-    };
-    if id.is_empty() {
-        return Err(missing());
-    }
-    if id.len() > limits::ITEM_ID_BYTES {
-        return Err(Error::bad(format!(
-            "The id of {} bytes is invalid. Ensure to provide a unique non-empty string less than '{}' characters.",
-            id.len(),
-            limits::ITEM_ID_BYTES + 1
-        )));
-    }
-    if id.contains(['/', '\\']) {
-        return Err(Error::bad(format!(
-            "The id '{id}' is invalid: it contains one of the characters / \\."
-        )));
-    }
-    Ok(id)
-}
-
-/// Whether a client's etag is the item's: `*` is any, quotes may be missing.
-pub fn etag_matches(wanted: &str, etag: &str) -> bool {
-    wanted == "*" || wanted.trim_matches('"') == etag.trim_matches('"')
 }
 
 fn unique_rows(settings: &Settings, epk: &Epk, item: &Object) -> Vec<Vec<u8>> {
@@ -862,8 +769,4 @@ fn unique_units(settings: &Settings) -> u32 {
 fn size_of(item: &Object) -> usize {
     const SYSTEM_PROPERTIES: usize = 205;
     row::body_text(item).len() + SYSTEM_PROPERTIES
-}
-
-fn damaged() -> Error {
-    Error::internal("an item and its primary key row do not agree")
 }

@@ -12,15 +12,15 @@
 //! Splits begin by themselves when more throughput is provisioned than the partitions carry, and when one holds more than
 //! it may; merges only when they are asked for.
 
-mod moving;
+mod copy;
 mod routing;
 
 use crate::Engine;
 use crate::catalog::{Container, NewRanges};
-use crate::keys;
+use crate::partition::keys;
 use crate::partition::{Partition, Phase, scan};
-use crate::request::{RangeChange, Repartition, RepartitionStage, SplitAt};
-use moving::Moving;
+use crate::request::{RangeChange, RangeChangeStage, RangeChangeStatus, SplitAt};
+use copy::PartitionCopy;
 use orrery_model::partition_key::{Epk, EpkRange};
 use orrery_model::{Error, Kind, Result};
 use orrery_storage::Direction;
@@ -33,7 +33,7 @@ const REMEMBERED: usize = 100;
 
 /// All splits and merges of an engine.
 #[derive(Default)]
-pub(crate) struct Repartitions {
+pub(crate) struct RangeChanges {
     last_id: AtomicU64,
     all: Mutex<VecDeque<Arc<Operation>>>,
 }
@@ -42,19 +42,19 @@ pub(crate) struct Repartitions {
 struct Operation {
     container: Arc<Container>,
     /// The work; taken by whoever does some of it.
-    moving: Mutex<Option<Moving>>,
-    status: Mutex<Repartition>,
+    moving: Mutex<Option<PartitionCopy>>,
+    status: Mutex<RangeChangeStatus>,
 }
 
 impl Operation {
-    fn status(&self) -> Repartition {
+    fn status(&self) -> RangeChangeStatus {
         self.status
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
     }
 
-    fn note(&self, note: impl FnOnce(&mut Repartition)) {
+    fn note(&self, note: impl FnOnce(&mut RangeChangeStatus)) {
         note(&mut self.status.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
@@ -64,31 +64,31 @@ impl Operation {
 }
 
 impl Engine {
-    /// Begins a split or merge. It is carried on by [`Engine::step_repartition`] if it is stepwise, else by
-    /// [`Engine::finish_repartition`] or, by and by, [`Engine::repartition_some`].
+    /// Begins a split or merge. It is carried on by [`Engine::step_range_change`] if it is stepwise, else by
+    /// [`Engine::finish_range_change`] or, by and by, [`Engine::split_where_needed`].
     ///
     /// # Errors
     /// 400 for a border that parts nothing, ranges that are no neighbours or fewer than two; 404 for a container that is
     /// gone; 409 if a partition is being split or merged already; 410/1002 for a range that does not exist.
-    pub fn begin_repartition(
+    pub fn begin_range_change(
         &self,
         container: &Arc<Container>,
         change: RangeChange,
         stepwise: bool,
-    ) -> Result<Repartition> {
+    ) -> Result<RangeChangeStatus> {
         let (sources, ranges) = plan(container, &change)?;
         let homes = self.catalog().new_homes(ranges.len())?;
         let targets: Vec<_> = homes.iter().copied().zip(ranges).collect();
         let hashing = container.partition_key().hashing();
-        let begun = Moving::begin(&self.store, &self.world, hashing, &sources, &targets);
+        let begun = PartitionCopy::begin(&self.store, &self.world, hashing, &sources, &targets);
         let moving = begun.inspect_err(|_| self.catalog().give_up_homes(homes))?;
-        let status = Repartition {
+        let status = RangeChangeStatus {
             id: self.repartitions.last_id.fetch_add(1, Ordering::Relaxed) + 1,
             database: container.database_id().to_owned(),
             container: container.id().to_owned(),
             change,
             stepwise,
-            stage: RepartitionStage::Copying,
+            stage: RangeChangeStage::Copying,
             copied_bytes: 0,
             new_ranges: Vec::new(),
             failure: None,
@@ -115,7 +115,7 @@ impl Engine {
     }
 
     /// The splits and merges under way, and the last that are over; oldest first.
-    pub fn repartitions(&self) -> Vec<Repartition> {
+    pub fn range_changes(&self) -> Vec<RangeChangeStatus> {
         self.operations()
             .iter()
             .map(|operation| operation.status())
@@ -126,7 +126,7 @@ impl Engine {
     ///
     /// # Errors
     /// 404.
-    pub fn repartition(&self, id: u64) -> Result<Repartition> {
+    pub fn range_change(&self, id: u64) -> Result<RangeChangeStatus> {
         Ok(self.operation(id)?.status())
     }
 
@@ -134,7 +134,7 @@ impl Engine {
     ///
     /// # Errors
     /// 404 for an unknown one.
-    pub fn step_repartition(&self, id: u64) -> Result<Repartition> {
+    pub fn step_range_change(&self, id: u64) -> Result<RangeChangeStatus> {
         let operation = self.operation(id)?;
         self.step_of(&operation);
         Ok(operation.status())
@@ -144,7 +144,7 @@ impl Engine {
     ///
     /// # Errors
     /// 404 for an unknown one.
-    pub fn finish_repartition(&self, id: u64) -> Result<Repartition> {
+    pub fn finish_range_change(&self, id: u64) -> Result<RangeChangeStatus> {
         let operation = self.operation(id)?;
         while !operation.is_over() {
             self.step_of(&operation);
@@ -156,14 +156,14 @@ impl Engine {
     ///
     /// # Errors
     /// 404 for an unknown one.
-    pub fn cancel_repartition(&self, id: u64) -> Result<Repartition> {
+    pub fn cancel_range_change(&self, id: u64) -> Result<RangeChangeStatus> {
         let operation = self.operation(id)?;
         let mut moving = operation
             .moving
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         if let Some(moving) = moving.take() {
-            self.give_up(&operation, &moving, RepartitionStage::Cancelled, None);
+            self.give_up(&operation, &moving, RangeChangeStage::Cancelled, None);
         }
         drop(moving);
         Ok(operation.status())
@@ -174,19 +174,19 @@ impl Engine {
     ///
     /// # Errors
     /// The first failure; the rest is done nevertheless, and what failed is begun again next time.
-    pub fn repartition_some(&self) -> Result<()> {
+    pub fn split_where_needed(&self) -> Result<()> {
         let mut first_failure = self.catalog().grow_offers().err();
         for container in self.catalog().all_containers() {
             while let Some(change) = self.wanted_split(&container)? {
                 match self
-                    .begin_repartition(&container, change, false)
-                    .map(|begun| self.finish_repartition(begun.id))
+                    .begin_range_change(&container, change, false)
+                    .map(|begun| self.finish_range_change(begun.id))
                 {
-                    Ok(Ok(Repartition {
-                        stage: RepartitionStage::Done,
+                    Ok(Ok(RangeChangeStatus {
+                        stage: RangeChangeStage::Done,
                         ..
                     })) => {}
-                    Ok(Ok(Repartition {
+                    Ok(Ok(RangeChangeStatus {
                         failure: Some(failure),
                         ..
                     })) => {
@@ -203,10 +203,10 @@ impl Engine {
             .iter()
             .filter(|operation| !operation.is_over())
         {
-            let Repartition { id, stepwise, .. } = operation.status();
+            let RangeChangeStatus { id, stepwise, .. } = operation.status();
             match stepwise {
                 true => self.follow(operation),
-                false => _ = self.finish_repartition(id)?,
+                false => _ = self.finish_range_change(id)?,
             }
         }
         first_failure.map_or(Ok(()), Err)
@@ -243,27 +243,27 @@ impl Engine {
         let Some(mut work) = moving.take() else {
             return;
         };
-        let Repartition {
+        let RangeChangeStatus {
             stage, stepwise, ..
         } = operation.status();
         let done = match stage {
-            RepartitionStage::Copying => self
+            RangeChangeStage::Copying => self
                 .copy(operation, &mut work)
-                .map(|()| RepartitionStage::Copied),
-            RepartitionStage::Copied if stepwise => {
+                .map(|()| RangeChangeStage::Copied),
+            RangeChangeStage::Copied if stepwise => {
                 work.sources()
                     .for_each(|source| source.enter(Phase::Completing));
-                Ok(RepartitionStage::Completing)
+                Ok(RangeChangeStage::Completing)
             }
             _ => self
                 .complete(operation, &mut work)
-                .map(|()| RepartitionStage::Done),
+                .map(|()| RangeChangeStage::Done),
         };
         match done {
-            Ok(RepartitionStage::Done) => {
+            Ok(RangeChangeStage::Done) => {
                 let now = self.world.now_ms();
                 operation.note(|status| {
-                    (status.stage, status.ended_ms) = (RepartitionStage::Done, Some(now))
+                    (status.stage, status.ended_ms) = (RangeChangeStage::Done, Some(now))
                 });
             }
             Ok(stage) => {
@@ -276,7 +276,7 @@ impl Engine {
         }
     }
 
-    fn copy(&self, operation: &Operation, moving: &mut Moving) -> Result<()> {
+    fn copy(&self, operation: &Operation, moving: &mut PartitionCopy) -> Result<()> {
         while !moving.round()? {
             operation.note(|status| status.copied_bytes = moving.copied_bytes);
         }
@@ -288,7 +288,7 @@ impl Engine {
         let Ok(mut moving) = operation.moving.try_lock() else {
             return;
         };
-        if operation.status().stage != RepartitionStage::Copied {
+        if operation.status().stage != RangeChangeStage::Copied {
             return;
         }
         let Some(mut work) = moving.take() else {
@@ -300,7 +300,7 @@ impl Engine {
         }
     }
 
-    fn complete(&self, operation: &Operation, moving: &mut Moving) -> Result<()> {
+    fn complete(&self, operation: &Operation, moving: &mut PartitionCopy) -> Result<()> {
         // What came since the copy was made is followed before anybody has to wait.
         moving.round()?;
         let (container, sources) = (
@@ -323,22 +323,22 @@ impl Engine {
         Ok(())
     }
 
-    fn fail(&self, operation: &Operation, moving: &Moving, error: &Error) {
+    fn fail(&self, operation: &Operation, moving: &PartitionCopy, error: &Error) {
         let cause = error.cause_chain();
         let cause = if cause.is_empty() {
             error.message().to_owned()
         } else {
             cause
         };
-        self.give_up(operation, moving, RepartitionStage::Failed, Some(cause));
+        self.give_up(operation, moving, RangeChangeStage::Failed, Some(cause));
     }
 
     /// Everything is as it was before.
     fn give_up(
         &self,
         operation: &Operation,
-        moving: &Moving,
-        stage: RepartitionStage,
+        moving: &PartitionCopy,
+        stage: RangeChangeStage,
         failure: Option<String>,
     ) {
         moving
@@ -359,7 +359,7 @@ impl Engine {
             .into_iter()
             .filter(|operation| operation.container.rid() == container.rid());
         let split = |operation: Arc<Operation>| match operation.status() {
-            Repartition {
+            RangeChangeStatus {
                 stage,
                 change: RangeChange::Split { range, .. },
                 ..
@@ -398,7 +398,7 @@ impl Engine {
             }));
         }
         for partition in container.partitions().iter() {
-            let Ok(snapshot) = partition.survey() else {
+            let Ok(snapshot) = partition.snapshot_while_completing() else {
                 continue;
             };
             let is_large = Partition::counters(snapshot.as_ref())?.bytes > self.partition_bytes;

@@ -1,10 +1,11 @@
 //! What there is, counted: for the operator, not for clients. Nothing here is priced.
 
 use crate::catalog::Container;
-use crate::keys::{self, Kept};
-use crate::partition::{Counters, Partition, again, storage_failure};
+use crate::errors::storage_failure;
+use crate::partition::keys::{self, Kept};
+use crate::partition::row_reader::complete_row;
+use crate::partition::{Counters, Partition, retry_if_moved};
 use crate::request::{PageRequest, PartitionThroughput, QueryRequest};
-use crate::transaction::complete_row;
 use crate::{Engine, Feed};
 use orrery_model::metrics::HistogramSnapshot;
 use orrery_model::partition_key::EpkRange;
@@ -70,7 +71,7 @@ impl Engine {
     ) -> Result<Vec<PartitionInventory>> {
         let now = self.world().now_ms();
         let one = |partition: &Arc<Partition>| -> Result<_> {
-            let snapshot = partition.survey()?;
+            let snapshot = partition.snapshot_while_completing()?;
             let counters = counters(snapshot.as_ref())?;
             Ok(PartitionInventory {
                 id: partition.id,
@@ -83,7 +84,7 @@ impl Engine {
                 throughput: partition.throughput(now),
             })
         };
-        again(|| container.partitions().iter().map(one).collect())
+        retry_if_moved(|| container.partitions().iter().map(one).collect())
     }
 
     /// Bytes that the store takes on its disk, or in memory. Best effort.

@@ -4,10 +4,10 @@
 //! partition that is being deleted. Whoever reads many items of a snapshot asks here; single reads and writes ask in
 //! `Transaction`.
 
-use crate::clearing::Clearing;
-use crate::keys;
+use crate::partition::key_deletion::KeyDeletion;
+use crate::partition::keys;
+use crate::partition::row::Row;
 use crate::partition::scan;
-use crate::row::Row;
 use orrery_model::Result;
 use orrery_model::partition_key::Epk;
 use orrery_storage::{Direction, Snapshot};
@@ -15,27 +15,27 @@ use std::collections::HashMap;
 
 /// What clients may see of a snapshot.
 #[derive(Clone, Debug, Default)]
-pub struct Visible {
+pub struct Visibility {
     now_seconds: u64,
     default_ttl: Option<i32>,
     /// Logical partitions that are being deleted, with the LSN up to which their items are.
     cleared: HashMap<Epk, u64>,
 }
 
-impl Visible {
+impl Visibility {
     /// What can be seen at this second in a container with this `defaultTtl`.
     ///
     /// # Errors
     /// What the store reports.
     pub fn of(snapshot: &dyn Snapshot, now_seconds: u64, default_ttl: Option<i32>) -> Result<Self> {
         let mut cleared = HashMap::new();
-        for entry in scan(snapshot, &keys::clearings(), Direction::Forward) {
+        for entry in scan(snapshot, &keys::key_deletions(), Direction::Forward) {
             let (key, value) = entry?;
-            let found = keys::read_clearing(&key).zip(Clearing::decode(&value));
-            let (epk, clearing) = found.ok_or_else(Clearing::damaged)?;
-            cleared.insert(epk, clearing.up_to);
+            let found = keys::read_key_deletion(&key).zip(KeyDeletion::decode(&value));
+            let (epk, deletion) = found.ok_or_else(KeyDeletion::damaged)?;
+            cleared.insert(epk, deletion.up_to);
         }
-        Ok(Visible {
+        Ok(Visibility {
             now_seconds,
             default_ttl,
             cleared,
@@ -49,16 +49,16 @@ impl Visible {
 
     /// Whether every item that is stored can be seen, so that an index entry is as good as its item.
     pub fn is_everything(&self) -> bool {
-        self.default_ttl.is_none() && !self.is_clearing()
+        self.default_ttl.is_none() && !self.has_key_deletions()
     }
 
     /// Whether logical partitions are being deleted.
-    pub fn is_clearing(&self) -> bool {
+    pub fn has_key_deletions(&self) -> bool {
         !self.cleared.is_empty()
     }
 
     fn clears(&self, row: &Row) -> bool {
-        self.is_clearing()
+        self.has_key_deletions()
             && self
                 .cleared
                 .get(&row.epk)
@@ -70,15 +70,15 @@ impl Visible {
 ///
 /// # Errors
 /// What `get` reports; 500 for a damaged row.
-pub fn is_cleared(
+pub fn is_deleted_by_key(
     row: &Row,
     get: impl FnOnce(&[u8]) -> Result<Option<bytes::Bytes>>,
 ) -> Result<bool> {
-    let Some(value) = get(&keys::clearing(&row.epk))? else {
+    let Some(value) = get(&keys::key_deletion(&row.epk))? else {
         return Ok(false);
     };
     Ok(row.lsn
-        <= Clearing::decode(&value)
-            .ok_or_else(Clearing::damaged)?
+        <= KeyDeletion::decode(&value)
+            .ok_or_else(KeyDeletion::damaged)?
             .up_to)
 }

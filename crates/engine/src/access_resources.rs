@@ -1,7 +1,7 @@
 //! Users, permissions and client encryption keys, as the engine offers them.
 
-use crate::catalog::{Grant, Mint, Plain};
-use crate::request::{Id, Outcome, PlainKind, Resource, ScriptKind};
+use crate::catalog::{AccessResource, Grant, TokenSigner};
+use crate::request::{AccessResourceKind, Id, Outcome, Resource, ScriptKind};
 use crate::{Container, Engine};
 use orrery_model::{Object, Result, Rid};
 use std::sync::Arc;
@@ -11,47 +11,62 @@ impl Engine {
     ///
     /// # Errors
     /// 404.
-    pub fn plain(&self, owner: Rid, kind: PlainKind, id: Id<'_>) -> Result<Arc<Plain>> {
-        self.catalog().plain(owner, kind, id)
+    pub fn access_resource(
+        &self,
+        owner: Rid,
+        kind: AccessResourceKind,
+        id: Id<'_>,
+    ) -> Result<Arc<AccessResource>> {
+        self.catalog().access_resource(owner, kind, id)
     }
 
     /// Creates one, or replaces the one of its id if `upsert`.
-    pub fn create_plain(
+    pub fn create_access_resource(
         &self,
         owner: Rid,
-        kind: PlainKind,
+        kind: AccessResourceKind,
         body: &Object,
         upsert: bool,
-        mint: Mint<'_>,
+        token_signer: TokenSigner<'_>,
     ) -> Outcome<Resource> {
         self.metadata_resource(
             body,
-            self.catalog().create_plain(owner, kind, body, upsert, mint),
+            self.catalog()
+                .create_access_resource(owner, kind, body, upsert, token_signer),
         )
     }
 
     /// Reads one.
-    pub fn read_plain(&self, plain: &Plain, mint: Mint<'_>) -> Outcome<Resource> {
-        self.metadata_read(Ok(plain.resource(mint, false)))
+    pub fn read_access_resource(
+        &self,
+        resource: &AccessResource,
+        token_signer: TokenSigner<'_>,
+    ) -> Outcome<Resource> {
+        self.metadata_read(Ok(resource.resource(token_signer, false)))
     }
 
     /// Replaces one; users and permissions may get another id.
-    pub fn replace_plain(
+    pub fn replace_access_resource(
         &self,
-        plain: &Plain,
+        resource: &AccessResource,
         body: &Object,
         if_match: Option<&str>,
-        mint: Mint<'_>,
+        token_signer: TokenSigner<'_>,
     ) -> Outcome<Resource> {
         self.metadata_resource(
             body,
-            self.catalog().replace_plain(plain, body, if_match, mint),
+            self.catalog()
+                .replace_access_resource(resource, body, if_match, token_signer),
         )
     }
 
     /// Deletes one, and a user's permissions with the user.
-    pub fn delete_plain(&self, plain: &Plain, if_match: Option<&str>) -> Outcome<()> {
-        self.metadata_write(0, self.catalog().delete_plain(plain, if_match))
+    pub fn delete_access_resource(
+        &self,
+        resource: &AccessResource,
+        if_match: Option<&str>,
+    ) -> Outcome<()> {
+        self.metadata_write(0, self.catalog().delete_access_resource(resource, if_match))
     }
 
     /// The resource id of a script; `None` if there is none.
@@ -64,14 +79,14 @@ impl Engine {
 
     /// What a permission grants now; `None` if there is no such permission any more.
     pub fn grant(&self, permission: Rid) -> Option<Grant> {
-        let plain = self
+        let resource = self
             .catalog()
-            .plain(
+            .access_resource(
                 permission.user_part(),
-                PlainKind::Permission,
+                AccessResourceKind::Permission,
                 Id::Rid(permission),
             )
             .ok()?;
-        Grant::of(&plain)
+        Grant::of(&resource)
     }
 }

@@ -3,9 +3,9 @@
 //! Most rows say it by their place, the first bytes of the effective partition key. Where a border runs through a place,
 //! as it may between the keys below one first level of a hierarchical key, the item itself is asked.
 
-use crate::keys::{self, Number, Place};
-use crate::partition::storage_failure;
-use crate::row::Row;
+use crate::errors::storage_failure;
+use crate::partition::keys::{self, EpkPrefix, ItemNumber};
+use crate::partition::row::Row;
 use orrery_model::Result;
 use orrery_model::partition_key::{Epk, EpkRange};
 use orrery_storage::Snapshot;
@@ -18,7 +18,7 @@ pub struct Routing {
 
 struct Border {
     at: Epk,
-    place: Place,
+    epk_prefix: EpkPrefix,
     /// Whether all keys of its place lie behind it, because it has no bytes beyond the place.
     is_sharp: bool,
 }
@@ -31,7 +31,7 @@ impl Routing {
             let tail = bytes.get(8..).unwrap_or_default();
             Border {
                 at: range.min.clone(),
-                place: keys::place(&range.min),
+                epk_prefix: keys::epk_prefix(&range.min),
                 is_sharp: whole_hashes && tail.iter().all(|byte| *byte == 0) && bytes.len() <= 16,
             }
         };
@@ -46,14 +46,14 @@ impl Routing {
     }
 
     /// The target of all items of a place; `None` if they have several.
-    pub fn of_place(&self, place: Place) -> Option<usize> {
+    pub fn of_epk_prefix(&self, epk_prefix: EpkPrefix) -> Option<usize> {
         let target = self.borders.partition_point(|border| {
-            border.place < place || border.place == place && border.is_sharp
+            border.epk_prefix < epk_prefix || border.epk_prefix == epk_prefix && border.is_sharp
         });
         let is_cut = self
             .borders
             .get(target)
-            .is_some_and(|border| border.place == place);
+            .is_some_and(|border| border.epk_prefix == epk_prefix);
         (!is_cut).then_some(target)
     }
 
@@ -63,15 +63,15 @@ impl Routing {
     /// What the store reports.
     pub fn of_item(
         &self,
-        place: Place,
-        number: Number,
+        epk_prefix: EpkPrefix,
+        number: ItemNumber,
         snapshot: &dyn Snapshot,
     ) -> Result<Option<usize>> {
-        if let Some(target) = self.of_place(place) {
+        if let Some(target) = self.of_epk_prefix(epk_prefix) {
             return Ok(Some(target));
         }
         let Some(row) = snapshot
-            .get(&keys::item(place, number))
+            .get(&keys::item(epk_prefix, number))
             .map_err(storage_failure)?
         else {
             return Ok(None);
@@ -93,16 +93,25 @@ mod tests {
         Routing::new(&targets, whole_hashes)
     }
 
-    fn place(hex: &str) -> Place {
-        keys::place(&Epk::from_hex(hex).expect("hex"))
+    fn epk_prefix(hex: &str) -> EpkPrefix {
+        keys::epk_prefix(&Epk::from_hex(hex).expect("hex"))
     }
 
     #[test]
     fn a_border_between_places_parts_them() {
         let routing = routing("20000000000000000000000000000000", true);
-        assert_eq!(routing.of_place(place("1FFFFFFFFFFFFFFFFF")), Some(0));
-        assert_eq!(routing.of_place(place("2000000000000000")), Some(1));
-        assert_eq!(routing.of_place(place("2000000000000001")), Some(1));
+        assert_eq!(
+            routing.of_epk_prefix(epk_prefix("1FFFFFFFFFFFFFFFFF")),
+            Some(0)
+        );
+        assert_eq!(
+            routing.of_epk_prefix(epk_prefix("2000000000000000")),
+            Some(1)
+        );
+        assert_eq!(
+            routing.of_epk_prefix(epk_prefix("2000000000000001")),
+            Some(1)
+        );
         assert_eq!(
             routing.of_key(&Epk::from_hex("20000000000000000000000000000000").expect("hex")),
             1
@@ -115,9 +124,12 @@ mod tests {
             routing("2000000000000000FF", true),
             routing("20000000", false),
         ] {
-            assert_eq!(routing.of_place(place("2000000000000000")), None);
-            assert_eq!(routing.of_place(place("1F")), Some(0));
-            assert_eq!(routing.of_place(place("2100000000000000")), Some(1));
+            assert_eq!(routing.of_epk_prefix(epk_prefix("2000000000000000")), None);
+            assert_eq!(routing.of_epk_prefix(epk_prefix("1F")), Some(0));
+            assert_eq!(
+                routing.of_epk_prefix(epk_prefix("2100000000000000")),
+                Some(1)
+            );
         }
     }
 
@@ -125,7 +137,10 @@ mod tests {
     fn one_target_takes_everything() {
         let routing = Routing::new(&[EpkRange::all()], true);
         assert_eq!(
-            (routing.of_place(place("20")), routing.of_key(&Epk::min())),
+            (
+                routing.of_epk_prefix(epk_prefix("20")),
+                routing.of_key(&Epk::min())
+            ),
             (Some(0), 0)
         );
     }

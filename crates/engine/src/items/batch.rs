@@ -9,13 +9,14 @@
 
 use crate::Engine;
 use crate::catalog::Container;
-use crate::consistency::check_session;
 use crate::items::{CheckedWrite, apply, check, named_key, parse_body};
-use crate::partition::{Ordered, Partition, again};
+use crate::partition::session::check_session;
+use crate::partition::transaction::{ReadView, Transaction};
+use crate::partition::{Partition, SubmittedCommit, retry_if_moved};
 use crate::pending::{Pending, PendingBatch};
+use crate::request::etag_matches;
 use crate::request::*;
-use crate::throughput::{Served, Spot, bytes_written, status};
-use crate::transaction::{Base, Transaction, etag_matches};
+use crate::throughput::{RequestTarget, ServedRequest, bytes_written, status};
 use orrery_model::partition_key::{Epk, PartitionKey};
 use orrery_model::work::{Step, Work};
 use orrery_model::{Error, Json, Kind, Result, limits};
@@ -71,7 +72,9 @@ impl Engine {
         let done = check_count(operations.len()).and_then(|()| match mode {
             BatchMode::Atomic(key) => {
                 let mut operations = operations;
-                again(|| self.batch_atomic(container, key, &mut operations, options, &mut refused))
+                retry_if_moved(|| {
+                    self.batch_atomic(container, key, &mut operations, options, &mut refused)
+                })
             }
             BatchMode::Each {
                 range,
@@ -118,13 +121,13 @@ impl Engine {
         container.partition_key().check(key)?;
         let epk = container.partition_key().epk(key);
         let partition = container.partition_of(&epk);
-        let spot = Spot {
+        let spot = RequestTarget {
             container,
             partition: &partition,
             key: Some(&epk),
         };
         let admitted = self
-            .admit(spot, options.manner)
+            .admit(spot, options.admission)
             .inspect_err(|_| refused.steps = vec![Step::Throttled])?;
         let pending = self.run_atomic(container, &partition, key, operations, options.session);
         match &pending {
@@ -134,7 +137,7 @@ impl Engine {
                 self.charge(
                     spot,
                     admitted,
-                    Served {
+                    ServedRequest {
                         charge,
                         status,
                         bytes_written: 0,
@@ -153,7 +156,7 @@ impl Engine {
         key: &PartitionKey,
         operations: &mut Vec<BatchOperation>,
         session: Option<&str>,
-    ) -> Result<(PendingBatch, Served)> {
+    ) -> Result<(PendingBatch, ServedRequest)> {
         let reads = |operation: &BatchOperation| matches!(operation.action, BatchAction::Read(_));
         let (any_read, only_reads) = (operations.iter().any(reads), operations.iter().all(reads));
         // Who only reads needs no turn, and must not see what is not durable.
@@ -170,7 +173,7 @@ impl Engine {
             Transaction::begin(container, partition, snapshot.as_ref(), self.world());
         let mut base = writer
             .as_mut()
-            .map_or(Base::Durable, |writer| Base::Writer(writer));
+            .map_or(ReadView::Durable, |writer| ReadView::Writer(writer));
         let (done, whole) = run_all(&mut transaction, &mut base, key, std::mem::take(operations));
         let mut lsn = snapshot.head().lsn;
         let mut ordered = None;
@@ -203,7 +206,7 @@ impl Engine {
             work,
             position: Some(position),
         };
-        let done = Served {
+        let done = ServedRequest {
             charge,
             status: status.unwrap_or(200),
             bytes_written,
@@ -219,7 +222,7 @@ impl Engine {
 /// others have failed because of it.
 fn run_all(
     transaction: &mut Transaction<'_>,
-    base: &mut Base<'_>,
+    base: &mut ReadView<'_>,
     key: &PartitionKey,
     operations: Vec<BatchOperation>,
 ) -> (Vec<Done>, bool) {
@@ -267,7 +270,7 @@ fn run_all(
 }
 
 /// An operation that stands for itself: what waits for the disk, the answer, and its place in history.
-type DoneOne = (Option<Ordered>, BatchReply, Position);
+type DoneOne = (Option<SubmittedCommit>, BatchReply, Position);
 
 /// Operations that stand for themselves.
 struct Bulk<'a> {
@@ -307,7 +310,7 @@ impl Bulk<'_> {
     fn one(&mut self, operation: BatchOperation, work: &mut Work) -> Result<Pending<BatchReply>> {
         let (draft, body) = Draft::of(self.container, self.key, operation)?;
         let checked = draft.check(self.container, body)?;
-        again(|| self.one_of(&checked, work))
+        retry_if_moved(|| self.one_of(&checked, work))
     }
 
     fn one_of(&mut self, checked: &Checked<'_>, work: &mut Work) -> Result<Pending<BatchReply>> {
@@ -319,13 +322,13 @@ impl Bulk<'_> {
                 "The partition key of the operation lies in another partition key range than the batch.",
             ));
         }
-        let spot = Spot {
+        let spot = RequestTarget {
             container: self.container,
             partition: &partition,
             key: Some(&checked.epk),
         };
         let engine = self.engine;
-        let (ordered, reply, position) = engine.at(spot, self.options.manner, work, |work| {
+        let (ordered, reply, position) = engine.at(spot, self.options.admission, work, |work| {
             let done = match checked.task {
                 Task::Read { .. } => self.read(&partition, checked, &mut work.steps),
                 Task::Write { .. } => self.write(&partition, checked, &mut work.steps),
@@ -362,7 +365,7 @@ impl Bulk<'_> {
             snapshot.as_ref(),
             self.engine.world(),
         );
-        let done = carry_out(&mut transaction, &mut Base::Durable, checked);
+        let done = carry_out(&mut transaction, &mut ReadView::Durable, checked);
         *steps = std::mem::take(&mut transaction.work);
         let reply = done?;
         if !self.budget.take(&reply) {
@@ -385,7 +388,11 @@ impl Bulk<'_> {
             snapshot.as_ref(),
             self.engine.world(),
         );
-        let done = carry_out(&mut transaction, &mut Base::Writer(&mut writer), checked);
+        let done = carry_out(
+            &mut transaction,
+            &mut ReadView::Writer(&mut writer),
+            checked,
+        );
         *steps = std::mem::take(&mut transaction.work);
         let reply = done?;
         // Its client will send it again if the answer does not fit, so it must not have happened then.
@@ -472,7 +479,7 @@ impl Draft {
 /// Does one operation in a transaction.
 fn carry_out(
     transaction: &mut Transaction<'_>,
-    base: &mut Base<'_>,
+    base: &mut ReadView<'_>,
     checked: &Checked<'_>,
 ) -> Result<BatchReply> {
     match &checked.task {

@@ -5,9 +5,10 @@
 //! sizes are estimated from their share of the items, so that no item but one of each must be read.
 
 use crate::catalog::Container;
-use crate::keys::{self, Place};
-use crate::partition::{Partition, again, scan, storage_failure};
-use crate::transaction::read_row;
+use crate::errors::storage_failure;
+use crate::partition::keys::{self, EpkPrefix};
+use crate::partition::row_reader::read_row;
+use crate::partition::{Partition, retry_if_moved, scan};
 use orrery_model::json::parse;
 use orrery_model::{Error, Json, Result, object};
 use orrery_storage::{Direction, Snapshot};
@@ -21,7 +22,7 @@ const LARGE_BYTES: u64 = 1 << 30;
 /// # Errors
 /// What the store reports.
 pub fn of_container(container: &Container) -> Result<Json> {
-    again(|| {
+    retry_if_moved(|| {
         let partitions = container.partitions();
         let rows = partitions
             .iter()
@@ -31,7 +32,7 @@ pub fn of_container(container: &Container) -> Result<Json> {
 }
 
 fn of_partition(container: &Container, partition: &Partition, large_bytes: u64) -> Result<Json> {
-    let snapshot = partition.survey()?;
+    let snapshot = partition.snapshot_while_completing()?;
     let counters = Partition::counters(snapshot.as_ref())?;
     // What is not stored here at all need not be looked for.
     let large = match counters.bytes >= large_bytes {
@@ -58,22 +59,22 @@ fn large_keys(
     item_bytes: u64,
     large_bytes: u64,
 ) -> Result<Vec<Json>> {
-    let mut items: HashMap<Place, (u64, keys::Number)> = HashMap::new();
+    let mut items: HashMap<EpkPrefix, (u64, keys::ItemNumber)> = HashMap::new();
     for entry in scan(snapshot, &keys::naturals_from(0), Direction::Forward) {
-        let (key, place) = entry?;
+        let (key, epk_prefix) = entry?;
         let number = keys::read_natural(&key).ok_or_else(damaged)?;
-        let place: Place = place[..].try_into().map_err(|_| damaged())?;
-        items.entry(place).or_insert((0, number)).0 += 1;
+        let epk_prefix: EpkPrefix = epk_prefix[..].try_into().map_err(|_| damaged())?;
+        items.entry(epk_prefix).or_insert((0, number)).0 += 1;
     }
     let mut large: Vec<_> = items
         .into_iter()
         .filter(|(_, (count, _))| count * item_bytes >= large_bytes)
         .collect();
-    large.sort_by_key(|(place, (count, _))| (std::cmp::Reverse(*count), *place));
+    large.sort_by_key(|(epk_prefix, (count, _))| (std::cmp::Reverse(*count), *epk_prefix));
     large
         .into_iter()
-        .map(|(place, (count, number))| {
-            named(container, snapshot, place, number, count * item_bytes)
+        .map(|(epk_prefix, (count, number))| {
+            named(container, snapshot, epk_prefix, number, count * item_bytes)
         })
         .collect()
 }
@@ -82,11 +83,11 @@ fn large_keys(
 fn named(
     container: &Container,
     snapshot: &dyn Snapshot,
-    place: Place,
-    number: keys::Number,
+    epk_prefix: EpkPrefix,
+    number: keys::ItemNumber,
     bytes: u64,
 ) -> Result<Json> {
-    let row = read_row(place, number, |key| {
+    let row = read_row(epk_prefix, number, |key| {
         snapshot.get(key).map_err(storage_failure)
     })?
     .ok_or_else(damaged)?;

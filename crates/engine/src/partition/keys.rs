@@ -29,9 +29,9 @@
 use orrery_model::partition_key::Epk;
 
 /// An item's number in its container.
-pub type Number = u64;
+pub type ItemNumber = u64;
 /// The first eight bytes of an effective partition key.
-pub type Place = [u8; 8];
+pub type EpkPrefix = [u8; 8];
 /// A path's number in its partition's dictionary.
 pub type PathNumber = u32;
 
@@ -46,8 +46,8 @@ const PATH_COUNTS: u8 = 0x17;
 const LOG: u8 = 0x18;
 const EXPIRY: u8 = 0x19;
 const UNIQUE: u8 = 0x1A;
-const STRETCHES: u8 = 0x1B;
-const CLEARING: u8 = 0x1C;
+const POLICY_GENERATIONS: u8 = 0x1B;
+const KEY_DELETION: u8 = 0x1C;
 const VERSION: u8 = 0x1D;
 const VERSIONS_AFTER: u8 = 0x1E;
 const TERM: u8 = 0x90;
@@ -58,12 +58,12 @@ pub const LOG_LENGTH: u64 = 4096;
 /// The place of an effective partition key, zero-padded.
 ///
 /// Keys of several levels give each level its share, so that places still sort as keys do up to their last byte.
-pub fn place(epk: &Epk) -> Place {
+pub fn epk_prefix(epk: &Epk) -> EpkPrefix {
     let bytes = epk.as_bytes();
-    let mut place = [0; 8];
+    let mut epk_prefix = [0; 8];
     let kept = bytes.len().min(8);
-    place[..kept].copy_from_slice(&bytes[..kept]);
-    place
+    epk_prefix[..kept].copy_from_slice(&bytes[..kept]);
+    epk_prefix
 }
 
 fn key(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
@@ -74,25 +74,25 @@ fn key(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
 }
 
 /// An item row.
-pub fn item(place: Place, number: Number) -> Vec<u8> {
-    key(ITEM, &[&place, &number.to_be_bytes()])
+pub fn item(epk_prefix: EpkPrefix, number: ItemNumber) -> Vec<u8> {
+    key(ITEM, &[&epk_prefix, &number.to_be_bytes()])
 }
 
 /// The item rows of one place whose numbers are at least `from`.
-pub fn items_of(place: Place, from: Number) -> (Vec<u8>, Vec<u8>) {
-    let mut end = item(place, Number::MAX);
+pub fn items_of(epk_prefix: EpkPrefix, from: ItemNumber) -> (Vec<u8>, Vec<u8>) {
+    let mut end = item(epk_prefix, ItemNumber::MAX);
     end.push(0);
-    (item(place, from), end)
+    (item(epk_prefix, from), end)
 }
 
 /// Place and number of an item row's key.
-pub fn read_item(key: &[u8]) -> Option<(Place, Number)> {
+pub fn read_item(key: &[u8]) -> Option<(EpkPrefix, ItemNumber)> {
     let rest = key.strip_prefix(&[ITEM])?;
     Some((array(rest.get(..8)?)?, number(rest.get(8..)?)?))
 }
 
 /// A further chunk of an item row.
-pub fn item_rest(number: Number, chunk: u32) -> Vec<u8> {
+pub fn item_rest(number: ItemNumber, chunk: u32) -> Vec<u8> {
     key(ITEM_REST, &[&number.to_be_bytes(), &chunk.to_be_bytes()])
 }
 
@@ -108,22 +108,22 @@ pub fn primaries() -> (Vec<u8>, Vec<u8>) {
 }
 
 /// The natural order row of an item.
-pub fn natural(number: Number) -> Vec<u8> {
+pub fn natural(number: ItemNumber) -> Vec<u8> {
     key(NATURAL, &[&number.to_be_bytes()])
 }
 
 /// All natural order rows from number `from` on.
-pub fn naturals_from(from: Number) -> (Vec<u8>, Vec<u8>) {
+pub fn naturals_from(from: ItemNumber) -> (Vec<u8>, Vec<u8>) {
     (natural(from), vec![NATURAL + 1])
 }
 
 /// The number in a natural order row's key.
-pub fn read_natural(key: &[u8]) -> Option<Number> {
+pub fn read_natural(key: &[u8]) -> Option<ItemNumber> {
     number(key.strip_prefix(&[NATURAL])?)
 }
 
 /// A change feed row. The number tells rows apart whose histories were merged into one.
-pub fn feed(lsn: u64, sequence: u32, number: Number) -> Vec<u8> {
+pub fn feed(lsn: u64, sequence: u32, number: ItemNumber) -> Vec<u8> {
     key(
         FEED,
         &[
@@ -140,7 +140,7 @@ pub fn feed_after(lsn: u64) -> (Vec<u8>, Vec<u8>) {
 }
 
 /// The LSN and the item's number in a change feed row's key.
-pub fn read_feed(key: &[u8]) -> Option<(u64, Number)> {
+pub fn read_feed(key: &[u8]) -> Option<(u64, ItemNumber)> {
     let rest = key.strip_prefix(&[FEED])?;
     Some((number(rest.get(..8)?)?, number(rest.get(12..)?)?))
 }
@@ -176,7 +176,7 @@ pub fn log(lsn: u64) -> Vec<u8> {
 }
 
 /// An expiry row.
-pub fn expiry(second: u64, number: Number) -> Vec<u8> {
+pub fn expiry(second: u64, number: ItemNumber) -> Vec<u8> {
     key(EXPIRY, &[&second.to_be_bytes(), &number.to_be_bytes()])
 }
 
@@ -189,7 +189,7 @@ pub fn expiries_until(second: u64) -> (Vec<u8>, Vec<u8>) {
 }
 
 /// The number in an expiry row's key.
-pub fn read_expiry(key: &[u8]) -> Option<Number> {
+pub fn read_expiry(key: &[u8]) -> Option<ItemNumber> {
     number(key.strip_prefix(&[EXPIRY])?.get(8..)?)
 }
 
@@ -200,27 +200,27 @@ pub fn unique(policy: u8, epk: &Epk, values: &[u8]) -> Vec<u8> {
 }
 
 /// The row that says which items follow which policy.
-pub fn stretches() -> Vec<u8> {
-    vec![STRETCHES]
+pub fn policy_generations() -> Vec<u8> {
+    vec![POLICY_GENERATIONS]
 }
 
 /// The row that says that a logical partition is being deleted.
-pub fn clearing(epk: &Epk) -> Vec<u8> {
-    key(CLEARING, &[epk.as_bytes()])
+pub fn key_deletion(epk: &Epk) -> Vec<u8> {
+    key(KEY_DELETION, &[epk.as_bytes()])
 }
 
 /// All rows of logical partitions that are being deleted.
-pub fn clearings() -> (Vec<u8>, Vec<u8>) {
-    tagged(CLEARING)
+pub fn key_deletions() -> (Vec<u8>, Vec<u8>) {
+    tagged(KEY_DELETION)
 }
 
 /// The logical partition in the key of such a row.
-pub fn read_clearing(key: &[u8]) -> Option<Epk> {
-    key.strip_prefix(&[CLEARING]).map(Epk::from_bytes)
+pub fn read_key_deletion(key: &[u8]) -> Option<Epk> {
+    key.strip_prefix(&[KEY_DELETION]).map(Epk::from_bytes)
 }
 
 /// A chunk of a version in the feed of all versions.
-pub fn version(lsn: u64, sequence: u32, number: Number, chunk: u32) -> Vec<u8> {
+pub fn version(lsn: u64, sequence: u32, number: ItemNumber, chunk: u32) -> Vec<u8> {
     key(
         VERSION,
         &[
@@ -238,7 +238,7 @@ pub fn versions_after(lsn: u64) -> (Vec<u8>, Vec<u8>) {
 }
 
 /// Where a version stands: the LSN of its change, its place among the changes of that commit, and the item's number.
-pub type VersionAt = (u64, u32, Number);
+pub type VersionAt = (u64, u32, ItemNumber);
 
 /// Where a version stands, and the chunk, in its key.
 pub fn read_version(key: &[u8]) -> Option<(VersionAt, u32)> {
@@ -260,10 +260,15 @@ pub fn versions_floor() -> Vec<u8> {
 }
 
 /// An index term.
-pub fn term(path: PathNumber, value: &[u8], number: Number, place: Place) -> Vec<u8> {
+pub fn term(path: PathNumber, value: &[u8], number: ItemNumber, epk_prefix: EpkPrefix) -> Vec<u8> {
     key(
         TERM,
-        &[&path.to_be_bytes(), value, &number.to_be_bytes(), &place],
+        &[
+            &path.to_be_bytes(),
+            value,
+            &number.to_be_bytes(),
+            &epk_prefix,
+        ],
     )
 }
 
@@ -278,7 +283,7 @@ pub fn is_term(key: &[u8]) -> bool {
 }
 
 /// The encoded value, number and place in an index term.
-pub fn read_term(key: &[u8]) -> Option<(&[u8], Number, Place)> {
+pub fn read_term(key: &[u8]) -> Option<(&[u8], ItemNumber, EpkPrefix)> {
     let rest = key.strip_prefix(&[TERM])?.get(4..)?;
     let (value, tail) = rest.split_at_checked(rest.len().checked_sub(16)?)?;
     Some((value, number(&tail[..8])?, array(&tail[8..])?))
@@ -288,17 +293,17 @@ pub fn read_term(key: &[u8]) -> Option<(&[u8], Number, Place)> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kept<'a> {
     /// An item row.
-    Item(Place, Number),
+    Item(EpkPrefix, ItemNumber),
     /// A further chunk of an item row.
-    ItemRest(Number),
+    ItemRest(ItemNumber),
     /// A row of one logical partition.
     OfKey(&'a [u8]),
     /// The natural order, feed or expiry row of an item, whose place is in the value.
-    OfItem(Number),
+    OfItem(ItemNumber),
     /// A version of an item, and which chunk of it.
     Version(VersionAt, u32),
     /// An index term.
-    Term(PathNumber, Place, Number),
+    Term(PathNumber, EpkPrefix, ItemNumber),
     /// A row of the path dictionary.
     Path(PathNumber),
     /// What holds for a partition as a whole, under a key that is always the same.
@@ -315,23 +320,23 @@ pub fn kept(key: &[u8]) -> Option<Kept<'_>> {
             .map(Kept::OfKey)
     };
     match *tag {
-        ITEM => read_item(key).map(|(place, number)| Kept::Item(place, number)),
+        ITEM => read_item(key).map(|(epk_prefix, number)| Kept::Item(epk_prefix, number)),
         ITEM_REST => number(rest.get(..8)?).map(Kept::ItemRest),
         PRIMARY => sized(0),
         UNIQUE => sized(1),
-        CLEARING => Some(Kept::OfKey(rest)),
+        KEY_DELETION => Some(Kept::OfKey(rest)),
         NATURAL => read_natural(key).map(Kept::OfItem),
         FEED => read_feed(key).map(|(_, number)| Kept::OfItem(number)),
         EXPIRY => read_expiry(key).map(Kept::OfItem),
         VERSION => read_version(key).map(|(at, chunk)| Kept::Version(at, chunk)),
         PATH => read_path(key).map(Kept::Path),
-        STRETCHES | VERSIONS_AFTER => Some(Kept::Whole),
+        POLICY_GENERATIONS | VERSIONS_AFTER => Some(Kept::Whole),
         COUNTERS | PATH_COUNTS | LOG => Some(Kept::Own),
         TERM => {
-            let (_, number, place) = read_term(key)?;
+            let (_, number, epk_prefix) = read_term(key)?;
             Some(Kept::Term(
                 u32::from_be_bytes(array(rest.get(..4)?)?),
-                place,
+                epk_prefix,
                 number,
             ))
         }
@@ -379,29 +384,29 @@ mod tests {
 
     #[test]
     fn keys_read_back() {
-        let place = *b"abcdefgh";
-        assert_eq!(read_item(&item(place, 7)), Some((place, 7)));
+        let epk_prefix = *b"abcdefgh";
+        assert_eq!(read_item(&item(epk_prefix, 7)), Some((epk_prefix, 7)));
         assert_eq!(read_natural(&natural(7)), Some(7));
         assert_eq!(read_feed(&feed(9, 1, 7)), Some((9, 7)));
         assert_eq!(read_expiry(&expiry(9, 1)), Some(1));
         assert_eq!(read_path(&path(3)), Some(3));
         assert_eq!(
-            read_term(&term(3, b"value", 7, place)),
-            Some((&b"value"[..], 7, place))
+            read_term(&term(3, b"value", 7, epk_prefix)),
+            Some((&b"value"[..], 7, epk_prefix))
         );
         let epk = Epk::from_bytes(b"abc");
-        assert_eq!(read_clearing(&clearing(&epk)), Some(epk));
+        assert_eq!(read_key_deletion(&key_deletion(&epk)), Some(epk));
         assert_eq!(read_version(&version(9, 2, 7, 1)), Some(((9, 2, 7), 1)));
     }
 
     #[test]
     fn every_key_says_what_it_is() {
-        let (place, epk) = (*b"abcdefgh", Epk::from_bytes(b"abc"));
-        assert_eq!(kept(&item(place, 7)), Some(Kept::Item(place, 7)));
+        let (epk_prefix, epk) = (*b"abcdefgh", Epk::from_bytes(b"abc"));
+        assert_eq!(kept(&item(epk_prefix, 7)), Some(Kept::Item(epk_prefix, 7)));
         assert_eq!(kept(&item_rest(7, 0)), Some(Kept::ItemRest(7)));
         assert_eq!(kept(&primary(&epk, "id")), Some(Kept::OfKey(b"abc")));
         assert_eq!(kept(&unique(0, &epk, b"x")), Some(Kept::OfKey(b"abc")));
-        assert_eq!(kept(&clearing(&epk)), Some(Kept::OfKey(b"abc")));
+        assert_eq!(kept(&key_deletion(&epk)), Some(Kept::OfKey(b"abc")));
         for of_item in [natural(7), feed(1, 2, 7), expiry(1, 7)] {
             assert_eq!(kept(&of_item), Some(Kept::OfItem(7)));
         }
@@ -411,15 +416,15 @@ mod tests {
         );
         assert_eq!(kept(&path(4)), Some(Kept::Path(4)));
         assert_eq!(
-            kept(&term(4, b"v", 7, place)),
-            Some(Kept::Term(4, place, 7))
+            kept(&term(4, b"v", 7, epk_prefix)),
+            Some(Kept::Term(4, epk_prefix, 7))
         );
         assert_eq!(
-            with_path(&term(4, b"v", 7, place), 5),
-            term(5, b"v", 7, place)
+            with_path(&term(4, b"v", 7, epk_prefix), 5),
+            term(5, b"v", 7, epk_prefix)
         );
         assert!(
-            [stretches(), versions_floor()]
+            [policy_generations(), versions_floor()]
                 .iter()
                 .all(|key| kept(key) == Some(Kept::Whole))
         );
@@ -448,11 +453,11 @@ mod tests {
     #[test]
     fn ranges_hold_what_they_name() {
         let within = |(from, to): (Vec<u8>, Vec<u8>), key: Vec<u8>| from <= key && key < to;
-        let place = *b"abcdefgh";
-        assert!(within(items_of(place, 3), item(place, 3)));
-        assert!(within(items_of(place, 3), item(place, u64::MAX)));
-        assert!(!within(items_of(place, 3), item(place, 2)));
-        assert!(!within(items_of(place, 3), item(*b"abcdefgi", 4)));
+        let epk_prefix = *b"abcdefgh";
+        assert!(within(items_of(epk_prefix, 3), item(epk_prefix, 3)));
+        assert!(within(items_of(epk_prefix, 3), item(epk_prefix, u64::MAX)));
+        assert!(!within(items_of(epk_prefix, 3), item(epk_prefix, 2)));
+        assert!(!within(items_of(epk_prefix, 3), item(*b"abcdefgi", 4)));
         assert!(within(feed_after(4), feed(5, 0, 0)) && !within(feed_after(4), feed(4, 9, 9)));
         assert!(
             within(versions_after(4), version(5, 0, 0, 0))
