@@ -1,163 +1,150 @@
-//! All that must pass before a change lands: the steps in order, a heading for each, a table at the end.
+//! The steps that must pass before a change lands: their order, a heading for each, a table at the
+//! end.
 //!
-//! A failed step does not hide the others: every step runs, except one whose ground is missing (the SDK suites need the
-//! server that the step before them builds), and that one is shown as not run.
+//! `ci` runs [`STEPS`]; `ci --quick` runs [`QUICK_STEPS`], the inner loop of a developer.
 //!
-//! Promises: `all` fails if any step failed or did not run.
+//! A failed step does not hide the others: every step runs, except a step whose requirement failed
+//! (the suites of the SDKs require the server program), which is reported as not run.
+//!
+//! Promises: `run` fails if any step failed or did not run.
 
 use std::time::{Duration, Instant};
 
-use crate::run::{Outcome, cargo, must};
-use crate::{conformance, scenarios, tidy};
+use crate::run::Outcome;
+use crate::{checks, conformance, scenarios, sdk_tools, tidy};
 
-/// One step: its name, what it does, and the earlier step without which it means nothing.
+/// One step: its name, its function, and the name of the earlier step that it requires.
 struct Step {
     name: &'static str,
     run: fn() -> Outcome,
-    needs: Option<&'static str>,
+    requires: Option<&'static str>,
 }
 
-const BUILD: &str = "server";
+impl Step {
+    /// Creates a step that requires no other.
+    const fn new(name: &'static str, run: fn() -> Outcome) -> Step {
+        let requires = None;
+        Step {
+            name,
+            run,
+            requires,
+        }
+    }
+
+    /// Creates a step that requires the server program.
+    const fn with_server(name: &'static str, run: fn() -> Outcome) -> Step {
+        let requires = Some(SERVER);
+        Step {
+            name,
+            run,
+            requires,
+        }
+    }
+}
+
+/// Name of the step that builds the server program.
+const SERVER: &str = "server";
 
 const STEPS: &[Step] = &[
-    Step {
-        name: "fmt",
-        run: || format(&["--check".to_owned()]),
-        needs: None,
-    },
-    Step {
-        name: "clippy",
-        run: || clippy(&[]),
-        needs: None,
-    },
-    Step {
-        name: "docs",
-        run: || docs(&[]),
-        needs: None,
-    },
-    Step {
-        name: "tidy",
-        run: || tidy::check(&[]),
-        needs: None,
-    },
-    Step {
-        name: "test",
-        run: || test(&[]),
-        needs: None,
-    },
-    Step {
-        name: BUILD,
-        run: || conformance::server().map(drop),
-        needs: None,
-    },
-    Step {
-        name: "conformance python",
-        run: || conformance::python(&[]),
-        needs: Some(BUILD),
-    },
-    Step {
-        name: "conformance hot-key",
-        run: || conformance::hot_key(&[]),
-        needs: Some(BUILD),
-    },
-    Step {
-        name: "conformance sql-cases",
-        run: || conformance::sql_cases(&[]),
-        needs: Some(BUILD),
-    },
-    Step {
-        name: "official python, quick",
-        run: conformance::official_python_quick,
-        needs: Some(BUILD),
-    },
-    Step {
-        name: "conformance javascript",
-        run: || conformance::javascript(&[]),
-        needs: Some(BUILD),
-    },
-    Step {
-        name: "mixed workload, small",
-        run: || conformance::splits(&[]),
-        needs: Some(BUILD),
-    },
-    Step {
-        name: "scenarios",
-        run: || scenarios::judge(&[]),
-        needs: Some(BUILD),
-    },
-    Step {
-        name: "scenarios go",
-        run: || scenarios::go(&[]),
-        needs: Some(BUILD),
-    },
-    Step {
-        name: "scenarios java",
-        run: || scenarios::java(&[]),
-        needs: Some(BUILD),
-    },
-    Step {
-        name: "scenarios rust",
-        run: || scenarios::rust(&[]),
-        needs: Some(BUILD),
-    },
-    Step {
-        name: "scenarios python",
-        run: || scenarios::python(&[]),
-        needs: Some(BUILD),
-    },
-    Step {
-        name: "scenarios javascript",
-        run: || scenarios::javascript(&[]),
-        needs: Some(BUILD),
-    },
+    Step::new("fmt", || checks::format(&["--check".to_owned()])),
+    Step::new("clippy", || checks::clippy(&[])),
+    Step::new("docs", || checks::docs(&[])),
+    Step::new("tidy", || tidy::check(&[])),
+    Step::new("test", || checks::test(&[])),
+    Step::new(SERVER, || sdk_tools::server().map(drop)),
+    Step::with_server("conformance python", || conformance::python(&[])),
+    Step::with_server("conformance hot-key", || conformance::hot_key(&[])),
+    Step::with_server("conformance sql-cases", || conformance::sql_cases(&[])),
+    Step::with_server("official python, quick", conformance::official_python_quick),
+    Step::with_server("conformance javascript", || conformance::javascript(&[])),
+    Step::with_server("mixed workload, small", || conformance::splits(&[])),
+    Step::with_server("scenarios", || scenarios::judge(&[])),
+    Step::with_server("scenarios go", || scenarios::go(&[])),
+    Step::with_server("scenarios java", || scenarios::java(&[])),
+    Step::with_server("scenarios rust", || scenarios::rust(&[])),
+    Step::with_server("scenarios python", || scenarios::python(&[])),
+    Step::with_server("scenarios javascript", || scenarios::javascript(&[])),
 ];
 
-/// How a step ended and what it took.
+const QUICK_STEPS: &[Step] = &[
+    Step::new("fmt", || checks::format(&["--check".to_owned()])),
+    Step::new("clippy", || checks::clippy(&[])),
+    Step::new("tidy", || tidy::check(&[])),
+    Step::new("unit and golden tests", checks::quick_test),
+    Step::new(SERVER, || sdk_tools::server().map(drop)),
+    Step::with_server("python smoke test", conformance::python_smoke),
+];
+
+/// The end of one step and its duration.
 struct Report {
     name: &'static str,
-    took: Duration,
+    duration: Duration,
     end: End,
 }
 
 enum End {
     Passed,
     Failed(String),
+    /// The step did not run, because the step of this name did not pass.
     NotRun(&'static str),
 }
 
-/// Runs every step and prints the table.
-pub fn all(arguments: &[String]) -> Outcome {
-    if let Some(argument) = arguments.first() {
-        return Err(format!("ci takes no arguments, not `{argument}`"));
-    }
-    let reports = run_steps(STEPS);
+/// Runs `ci [--quick]`: every step, then the table.
+pub fn run(arguments: &[String]) -> Outcome {
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let steps = match arguments[..] {
+        [] => STEPS,
+        ["--quick"] => QUICK_STEPS,
+        _ => {
+            return Err(format!(
+                "ci takes `--quick` or nothing, not `{}`",
+                arguments.join(" ")
+            ));
+        }
+    };
+    let reports = run_steps(steps);
     print!("{}", table(&reports));
     verdict(&reports)
+}
+
+/// Returns the help text of the command: the steps of both lists.
+pub fn help() -> String {
+    let names = |steps: &[Step]| {
+        let names: Vec<&str> = steps.iter().map(|step| step.name).collect();
+        names.join("; ")
+    };
+    format!(
+        "Without arguments, everything that must pass before a change lands:\n{}.\n\n\
+         With --quick, the checks for the inner loop, under five minutes on a warm build:\n{}.\n",
+        names(STEPS),
+        names(QUICK_STEPS)
+    )
 }
 
 fn run_steps(steps: &[Step]) -> Vec<Report> {
     let mut reports: Vec<Report> = Vec::new();
     for step in steps {
         println!("\n===== {} =====", step.name);
-        let missing = step.needs.filter(|needed| !passed(&reports, needed));
-        let began = Instant::now();
-        let end = match missing {
-            Some(needed) => End::NotRun(needed),
+        let unmet = step.requires.filter(|name| !has_passed(&reports, name));
+        let begun = Instant::now();
+        let end = match unmet {
+            Some(required) => End::NotRun(required),
             None => (step.run)().map_or_else(End::Failed, |()| End::Passed),
         };
+        // The reason stands below the step's output as well as in the table, which may be far away.
         if let End::Failed(reason) = &end {
             println!("----- {} failed: {reason}", step.name);
         }
         reports.push(Report {
             name: step.name,
-            took: began.elapsed(),
+            duration: begun.elapsed(),
             end,
         });
     }
     reports
 }
 
-fn passed(reports: &[Report], name: &str) -> bool {
+fn has_passed(reports: &[Report], name: &str) -> bool {
     reports
         .iter()
         .any(|report| report.name == name && matches!(report.end, End::Passed))
@@ -165,82 +152,49 @@ fn passed(reports: &[Report], name: &str) -> bool {
 
 fn table(reports: &[Report]) -> String {
     let mut text = String::from("\n===== summary =====\n");
-    for Report { name, took, end } in reports {
-        let said = match end {
+    let mut total = Duration::ZERO;
+    for report in reports {
+        let end = match &report.end {
             End::Passed => "passed".to_owned(),
             End::Failed(reason) => format!("FAILED   {reason}"),
-            End::NotRun(needed) => format!("NOT RUN  it needs `{needed}`"),
+            End::NotRun(required) => format!("NOT RUN  it requires `{required}`"),
         };
-        text.push_str(&format!(
-            "{name:<24} {:>7.1} s  {said}\n",
-            took.as_secs_f64()
-        ));
+        let seconds = report.duration.as_secs_f64();
+        text.push_str(&format!("{:<24} {seconds:>7.1} s  {end}\n", report.name));
+        total += report.duration;
     }
+    text.push_str(&format!("{:<24} {:>7.1} s\n", "all", total.as_secs_f64()));
     text
 }
 
 fn verdict(reports: &[Report]) -> Outcome {
-    let bad: Vec<&str> = reports
-        .iter()
-        .filter(|report| !matches!(report.end, End::Passed))
-        .map(|report| report.name)
-        .collect();
-    match bad.as_slice() {
-        [] => Ok(()),
-        names => Err(format!(
-            "{} of {} steps did not pass: {}",
-            names.len(),
-            reports.len(),
-            names.join(", ")
-        )),
+    let mut not_passed = Vec::new();
+    for report in reports {
+        if !matches!(report.end, End::Passed) {
+            not_passed.push(report.name);
+        }
     }
-}
-
-/// `cargo fmt`, with `--check` if asked.
-pub fn format(arguments: &[String]) -> Outcome {
-    let mut command = cargo(&["fmt", "--all"]);
-    must(command.args(arguments)).map_err(|error| match arguments.is_empty() {
-        true => error,
-        false => format!("{error}; `cargo xtask fmt` puts it right"),
-    })
-}
-
-/// Clippy on everything, warnings as errors.
-pub fn clippy(arguments: &[String]) -> Outcome {
-    let mut command = cargo(&["clippy", "--workspace", "--all-targets", "--locked"]);
-    must(command.args(arguments).args(["--", "-D", "warnings"]))
-}
-
-/// Rustdoc of our own crates, warnings as errors.
-pub fn docs(arguments: &[String]) -> Outcome {
-    let mut command = cargo(&["doc", "--workspace", "--no-deps", "--locked"]);
-    must(command.args(arguments).env("RUSTDOCFLAGS", "-D warnings"))
-}
-
-/// Every Rust test.
-pub fn test(arguments: &[String]) -> Outcome {
-    let mut command = cargo(&["test", "--workspace", "--locked", "--no-fail-fast"]);
-    must(command.args(arguments))
+    if not_passed.is_empty() {
+        return Ok(());
+    }
+    Err(format!(
+        "{} of {} steps did not pass: {}",
+        not_passed.len(),
+        reports.len(),
+        not_passed.join(", ")
+    ))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const GOOD: Step = Step {
-        name: "good",
-        run: || Ok(()),
-        needs: None,
-    };
-    const BAD: Step = Step {
-        name: "bad",
-        run: || Err("it rains".to_owned()),
-        needs: None,
-    };
+    const GOOD: Step = Step::new("good", || Ok(()));
+    const BAD: Step = Step::new("bad", || Err("it rains".to_owned()));
     const AFTER_BAD: Step = Step {
         name: "after",
         run: || Ok(()),
-        needs: Some("bad"),
+        requires: Some("bad"),
     };
 
     #[test]
@@ -256,32 +210,35 @@ mod tests {
             Err("1 of 2 steps did not pass: bad".to_owned())
         );
         let table = table(&reports);
-        assert!(
-            table.contains("FAILED   it rains") && table.contains("passed"),
-            "{table}"
-        );
+        let shows_both = table.contains("FAILED   it rains") && table.contains("passed");
+        assert!(shows_both, "{table}");
     }
 
     #[test]
-    fn a_step_whose_ground_is_missing_is_shown_as_not_run() {
+    fn a_step_whose_requirement_failed_is_shown_as_not_run() {
         let reports = run_steps(&[BAD, AFTER_BAD]);
         assert_eq!(
             verdict(&reports),
             Err("2 of 2 steps did not pass: bad, after".to_owned())
         );
-        assert!(table(&reports).contains("NOT RUN  it needs `bad`"));
+        assert!(table(&reports).contains("NOT RUN  it requires `bad`"));
     }
 
     #[test]
-    fn every_need_names_an_earlier_step() {
-        for (place, step) in STEPS.iter().enumerate() {
-            if let Some(needed) = step.needs {
-                assert!(
-                    STEPS[..place].iter().any(|earlier| earlier.name == needed),
-                    "{}",
-                    step.name
-                );
+    fn every_requirement_names_an_earlier_step() {
+        for steps in [STEPS, QUICK_STEPS] {
+            for (place, step) in steps.iter().enumerate() {
+                if let Some(required) = step.requires {
+                    let is_earlier = steps[..place].iter().any(|step| step.name == required);
+                    assert!(is_earlier, "{}", step.name);
+                }
             }
         }
+    }
+
+    #[test]
+    fn an_unknown_argument_is_refused() {
+        let refusal = run(&["--fast".to_owned()]).unwrap_err();
+        assert!(refusal.contains("`--fast`"), "{refusal}");
     }
 }

@@ -1,20 +1,21 @@
-//! Runs other programs from the root of the repository, their output passed straight through.
+//! Runs other programs from the root of the repository and passes their output through.
 //!
-//! Promises: a program that cannot be started, fails or is killed becomes an error that names the command line.
+//! Promises: a program that cannot be started, that fails or that is killed becomes an error that
+//! names the command line.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// How a chore ended: nothing to say, or the reason of its failure.
+/// Result of a command or step; the error is the reason of the failure, in one line.
 pub type Outcome = Result<(), String>;
 
-/// The root of the repository.
+/// Returns the root of the repository.
 pub fn root() -> PathBuf {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
     manifest.parent().unwrap_or(manifest).to_path_buf()
 }
 
-/// Where cargo puts what it builds.
+/// Returns the directory of cargo's build output.
 pub fn target_directory() -> PathBuf {
     match std::env::var_os("CARGO_TARGET_DIR") {
         Some(directory) => root().join(directory),
@@ -22,7 +23,7 @@ pub fn target_directory() -> PathBuf {
     }
 }
 
-/// `cargo` with these arguments: the same cargo that runs this program.
+/// Creates a `cargo` command with these arguments, for the cargo that runs this program.
 pub fn cargo(arguments: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments);
@@ -30,14 +31,17 @@ pub fn cargo(arguments: &[&str]) -> Command {
     command
 }
 
-/// A program by name, in a directory of the repository.
+/// Creates a command for a program, to be run in this directory.
 pub fn program(name: impl AsRef<Path>, directory: &Path) -> Command {
     let mut command = Command::new(name.as_ref());
     command.current_dir(directory);
     command
 }
 
-/// Runs the command to its end.
+/// Runs the command and waits for its end.
+///
+/// # Errors
+/// The command line and the exit status, or the reason why the program did not start.
 pub fn must(command: &mut Command) -> Outcome {
     let line = command_line(command);
     match command.status() {
@@ -47,7 +51,7 @@ pub fn must(command: &mut Command) -> Outcome {
     }
 }
 
-/// Runs the command and gives what it wrote to its standard output.
+/// Runs the command and returns its standard output without surrounding white space.
 pub fn output_of(command: &mut Command) -> Result<String, String> {
     let line = command_line(command);
     let output = command
@@ -60,11 +64,12 @@ pub fn output_of(command: &mut Command) -> Result<String, String> {
 }
 
 fn command_line(command: &Command) -> String {
-    let words = std::iter::once(command.get_program()).chain(command.get_args());
-    words
-        .map(|word| word.to_string_lossy().into_owned())
-        .collect::<Vec<_>>()
-        .join(" ")
+    let mut line = command.get_program().to_string_lossy().into_owned();
+    for argument in command.get_args() {
+        line.push(' ');
+        line.push_str(&argument.to_string_lossy());
+    }
+    line
 }
 
 #[cfg(test)]
@@ -84,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_is_not_there_is_named() {
+    fn a_missing_program_is_named() {
         let failure = must(&mut program("no-such-program-anywhere", &root())).unwrap_err();
         assert!(
             failure.contains("`no-such-program-anywhere` could not be started"),

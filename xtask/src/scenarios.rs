@@ -1,156 +1,145 @@
-//! The shared table of scenarios (`conformance/scenarios`) through the official SDKs: builds the driver of a language
-//! with pinned dependencies, then lets `run.py` walk the table and judge.
+//! The shared table of scenarios (`conformance/scenarios`) through the official SDKs: builds the
+//! driver of a language with pinned dependencies, then lets `run.py` run the table and judge the
+//! results.
 //!
-//! Promises: what is built or fetched lies below `target/conformance/scenarios` or in the language's own cache, so the
-//! checkout stays clean.
+//! Promises: build output and fetched packages lie below `target/conformance/scenarios` or in the
+//! language's own cache, so the checkout stays clean.
 //! Leaves out: starting the server and the driver; `run.py` does both.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use crate::conformance::{self, Stamp};
 use crate::run::{Outcome, cargo, must, output_of, program, root, target_directory};
+use crate::sdk_tools::{
+    PROGRAM_VARIABLE, Stamp, node_modules, pytest, python_program, read, server,
+};
 
-/// Where the table and the drivers are.
-const HOME: &str = "conformance/scenarios";
+/// The directory of the table and the drivers.
+const DIRECTORY: &str = "conformance/scenarios";
 
-/// How the driver of an SDK is started: a program and its arguments.
+/// The command line that starts the driver of an SDK: a program and its arguments.
 type Driver = Vec<OsString>;
 
-/// The tests of the judge and of the table's form.
+/// Runs the tests of the code that judges a run, and of the table's form.
 pub fn judge(arguments: &[String]) -> Outcome {
-    conformance::pytest("scenarios", arguments)
+    pytest("scenarios", arguments)
 }
 
-/// The table through the Go SDK.
+/// Runs the table through the Go SDK.
 pub fn go(arguments: &[String]) -> Outcome {
-    walk("go", "go", &go_driver()?, arguments)
+    run_table("go", "go", &go_driver()?, arguments)
 }
 
-/// The table through the Java SDK, over https: what it speaks unless it is told otherwise.
+/// Runs the table through the Java SDK, over https unless the arguments say otherwise.
 pub fn java(arguments: &[String]) -> Outcome {
-    let secure = ["--scheme".to_owned(), "https".to_owned()];
-    walk(
-        "java",
-        "java",
-        &java_driver()?,
-        &[&secure, arguments].concat(),
-    )
+    let https = ["--scheme".to_owned(), "https".to_owned()];
+    let arguments = [&https, arguments].concat();
+    run_table("java", "java", &java_driver()?, &arguments)
 }
 
-/// The table through the Rust SDK.
+/// Runs the table through the Rust SDK.
 pub fn rust(arguments: &[String]) -> Outcome {
-    walk("rust", "rust", &rust_driver()?, arguments)
+    run_table("rust", "rust", &rust_driver()?, arguments)
 }
 
-/// The table through the Python SDK, the one of `conformance/python`.
+/// Runs the table through the Python SDK that `conformance/python` pins.
 pub fn python(arguments: &[String]) -> Outcome {
-    let python = conformance::python_program(&root())?
-        .get_program()
-        .to_owned();
+    let python = python_program(&root())?;
     let driver = vec![
-        python,
+        python.get_program().to_owned(),
         "-W".into(),
         "ignore".into(),
-        format!("{HOME}/python/driver.py").into(),
+        format!("{DIRECTORY}/python/driver.py").into(),
     ];
-    walk("scenarios-python", "python", &driver, arguments)
+    run_table("scenarios-python", "python", &driver, arguments)
 }
 
-/// The table through the JavaScript SDK, the one of `conformance/javascript`.
+/// Runs the table through the JavaScript SDK that `conformance/javascript` pins.
 pub fn javascript(arguments: &[String]) -> Outcome {
-    conformance::node_modules(&root().join("conformance/javascript"))?;
-    let driver = vec!["node".into(), format!("{HOME}/javascript/driver.js").into()];
-    walk("scenarios-javascript", "javascript", &driver, arguments)
+    node_modules(&root().join("conformance/javascript"))?;
+    let script = format!("{DIRECTORY}/javascript/driver.js");
+    let driver = vec!["node".into(), script.into()];
+    run_table("scenarios-javascript", "javascript", &driver, arguments)
 }
 
-/// Walks the table with a driver, for a suite of this name; further arguments go to `run.py`.
-fn walk(suite: &str, language: &str, driver: &Driver, arguments: &[String]) -> Outcome {
-    let mut run = conformance::python_program(&root())?;
-    run.arg(format!("{HOME}/run.py"))
+/// Runs the table with a driver, for the suite of this name; further arguments go to `run.py`.
+fn run_table(suite: &str, language: &str, driver: &Driver, arguments: &[String]) -> Outcome {
+    let mut run = python_program(&root())?;
+    run.arg(format!("{DIRECTORY}/run.py"))
         .arg("--lists")
-        .arg(format!("{HOME}/{language}/expected.toml"));
-    run.args(arguments)
+        .arg(format!("{DIRECTORY}/{language}/expected.toml"))
+        .args(arguments)
         .arg("--")
         .args(driver)
-        .env(conformance::PROGRAM_VARIABLE, conformance::server()?);
+        .env(PROGRAM_VARIABLE, server()?);
     must(&mut run).map_err(|error| {
         format!("{error}; one scenario again: `cargo xtask conformance {suite} --only NAME`")
     })
 }
 
-/// Where the driver of a language is built.
-fn built(language: &str) -> PathBuf {
-    target_directory()
-        .join("conformance/scenarios")
-        .join(language)
+/// Returns the directory into which the driver of a language is built.
+fn output_directory(language: &str) -> PathBuf {
+    let drivers = target_directory().join("conformance/scenarios");
+    drivers.join(language)
 }
 
-fn source(language: &str) -> PathBuf {
-    root().join(HOME).join(language)
+fn source_directory(language: &str) -> PathBuf {
+    root().join(DIRECTORY).join(language)
 }
 
 fn go_driver() -> Result<Driver, String> {
-    let (source, driver) = (source("go"), built("go").join("driver"));
-    tool("go", "version", &source, "the suite needs Go 1.25 or newer")?;
+    let source = source_directory("go");
+    let driver = output_directory("go").join("driver");
+    require_tool("go", "version", &source, "the suite needs Go 1.25 or newer")?;
     let mut build = program("go", &source);
     build
-        .args([
-            "build",
-            "-mod=readonly",
-            "-trimpath",
-            "-buildvcs=false",
-            "-o",
-        ])
+        .args(["build", "-mod=readonly", "-trimpath", "-buildvcs=false"])
+        .arg("-o")
         .arg(&driver)
-        .arg(".");
-    must(build.env("GOTOOLCHAIN", "local"))
-        .map_err(|error| format!("{error}; is the module proxy reachable?"))?;
+        .arg(".")
+        .env("GOTOOLCHAIN", "local");
+    must(&mut build).map_err(|error| format!("{error}; is the module proxy reachable?"))?;
     Ok(vec![driver.into()])
 }
 
-/// Maven fetches what the SDK needs, once for each `pom.xml`; the compiler of the JDK does the rest.
+/// Builds the Java driver: Maven fetches the packages, once for each `pom.xml`, and the compiler of
+/// the JDK compiles the sources.
 fn java_driver() -> Result<Driver, String> {
     const FETCH: &str = "org.apache.maven.plugins:maven-dependency-plugin:2.8:build-classpath";
-    let (source, built) = (source("java"), built("java"));
-    tool(
-        "javac",
-        "-version",
-        &source,
-        "the suite needs a JDK, 17 or newer",
-    )?;
-    let pom = conformance::read(&source.join("pom.xml"))?;
-    let list = built.join("class.path");
+    const NEEDS: &str = "the suite needs a JDK, 17 or newer";
+    let source = source_directory("java");
+    let output = output_directory("java");
+    require_tool("javac", "-version", &source, NEEDS)?;
+
+    // Starting Maven takes seconds even when nothing is to be fetched, so its answer is kept.
+    let class_path_file = output.join("class.path");
     let stamp = Stamp {
-        file: built.join("fetched.stamp"),
-        wanted: pom,
+        file: output.join("fetched.stamp"),
+        wanted: read(&source.join("pom.xml"))?,
     };
-    if !(stamp.is_current() && list.is_file()) {
+    if !(stamp.is_current() && class_path_file.is_file()) {
         println!("fetching the Java SDK");
         let mut fetch = program("mvn", &source);
         fetch
             .args(["--batch-mode", "--quiet", FETCH])
-            .arg(format!("-Dmdep.outputFile={}", list.display()));
+            .arg(format!("-Dmdep.outputFile={}", class_path_file.display()));
         must(&mut fetch).map_err(|error| format!("{error}; is the package registry reachable?"))?;
         stamp.set()?;
     }
-    let libraries = conformance::read(&list)?;
-    let classes = built.join("classes");
+    let libraries = read(&class_path_file)?;
+    let libraries = libraries.trim();
+
+    let classes = output.join("classes");
     let mut compile = program("javac", &source);
     compile
-        .args([
-            "-nowarn",
-            "-proc:none",
-            "--release",
-            "17",
-            "-cp",
-            libraries.trim(),
-            "-d",
-        ])
-        .arg(&classes);
-    must(compile.args(files_in(&source.join("src/orrery"))?))?;
-    let class_path = format!("{}:{}", classes.display(), libraries.trim());
-    // A short life on few cores: the quick compiler and the plain collector.
+        .args(["-nowarn", "-proc:none", "--release", "17"])
+        .args(["-cp", libraries, "-d"])
+        .arg(&classes)
+        .args(files_in(&source.join("src/orrery"))?);
+    must(&mut compile)?;
+
+    // A run takes seconds on few cores: the quick compiler and the serial collector fit.
+    let class_path = format!("{}:{libraries}", classes.display());
     let start = [
         "java",
         "-XX:TieredStopAtLevel=1",
@@ -162,28 +151,33 @@ fn java_driver() -> Result<Driver, String> {
     Ok(start.map(OsString::from).to_vec())
 }
 
-/// The driver is a workspace of its own: its dependencies are not ours, nor is its build directory.
+/// Builds the Rust driver, a workspace of its own with its own dependencies and build directory.
 fn rust_driver() -> Result<Driver, String> {
-    let built = built("rust");
+    let output = output_directory("rust");
     let mut build = cargo(&["build", "--locked", "--quiet"]);
     build
-        .current_dir(source("rust"))
-        .env("CARGO_TARGET_DIR", &built);
+        .current_dir(source_directory("rust"))
+        .env("CARGO_TARGET_DIR", &output);
     must(&mut build).map_err(|error| format!("{error}; is the package registry reachable?"))?;
-    Ok(vec![built.join("debug/orrery-scenarios").into()])
+    Ok(vec![output.join("debug/orrery-scenarios").into()])
 }
 
 fn files_in(directory: &Path) -> Result<Vec<PathBuf>, String> {
     let unreadable = |error| format!("cannot read {}: {error}", directory.display());
-    let entries = std::fs::read_dir(directory).map_err(unreadable)?;
-    entries
-        .map(|entry| entry.map(|found| found.path()).map_err(unreadable))
-        .collect()
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(directory).map_err(unreadable)? {
+        files.push(entry.map_err(unreadable)?.path());
+    }
+    Ok(files)
 }
 
-/// Says clearly that a tool is missing.
-fn tool(name: &str, version: &str, directory: &Path, needs: &str) -> Outcome {
-    output_of(program(name, directory).arg(version))
-        .map(drop)
-        .map_err(|error| format!("{error}; {needs}"))
+/// Checks that a tool starts.
+///
+/// # Errors
+/// The reason why it does not, followed by what the suite needs.
+fn require_tool(name: &str, version: &str, directory: &Path, needs: &str) -> Outcome {
+    match output_of(program(name, directory).arg(version)) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(format!("{error}; {needs}")),
+    }
 }

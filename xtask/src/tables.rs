@@ -1,4 +1,5 @@
-//! The tables of `docs/compat.md` that are made from tables in the code: request headers and body properties.
+//! The tables of `docs/compat.md` that are made from tables in the code: request headers and
+//! properties of bodies.
 //!
 //! ```text
 //! code      checked("x-ms-max-item-count", "rows of a page", "below -1: 400", |a, v| …)
@@ -7,28 +8,29 @@
 //!           <!-- end -->
 //! ```
 //!
-//! The code is read as text: a row is a call of one of the table's functions whose first two or more arguments are string
-//! literals, and these are its cells. So the tables need no build, and `tidy` can tell at once when the document is behind.
+//! The code is read as text: a row is a call of one of the table's functions whose first two or
+//! more arguments are string literals, and these are its cells. So the tables need no build, and
+//! `tidy` finds an outdated document in a moment.
 //!
-//! Promises: a document that [`written`] returns unchanged says what the code says.
+//! Promises: a document that [`written`] returns unchanged has the tables of the code.
 //! Leaves out: everything outside of the marks.
 
 use std::fs;
 
 use crate::run::{Outcome, root};
 
-/// The document.
+/// Path of the document.
 pub const DOCUMENT: &str = "docs/compat.md";
 
 const END: &str = "<!-- end -->";
 
-/// A table of the document.
+/// Source of one table of the document.
 struct Source {
-    /// The file whose rows it shows.
+    /// Path of the file that holds the rows.
     path: &'static str,
-    /// The functions that make a row there.
+    /// Names of the functions whose calls make a row.
     makers: &'static [&'static str],
-    /// The heads of its columns; a row with fewer cells ends in empty ones.
+    /// Column headings; a row with fewer cells gets empty ones at its end.
     columns: &'static [&'static str],
 }
 
@@ -56,19 +58,16 @@ const SOURCES: &[Source] = &[
     properties("crates/engine/src/catalog/offers.rs"),
 ];
 
-/// `compat`: writes the tables into the document.
+/// Writes the tables into the document.
 pub fn write(arguments: &[String]) -> Outcome {
     if let Some(argument) = arguments.first() {
         return Err(format!("compat takes no arguments, not `{argument}`"));
     }
-    let read = |path: &str| {
-        fs::read_to_string(root().join(path))
-            .map_err(|error| format!("cannot read {path}: {error}"))
-    };
-    let document = read(DOCUMENT)?;
-    let written = written(&document, &|path| read(path).ok())?;
+    let text_of = |path: &str| fs::read_to_string(root().join(path)).ok();
+    let document = text_of(DOCUMENT).ok_or_else(|| format!("cannot read {DOCUMENT}"))?;
+    let written = written(&document, &text_of)?;
     if written == document {
-        println!("{DOCUMENT} says what the code says");
+        println!("{DOCUMENT} has the tables of the code already");
         return Ok(());
     }
     fs::write(root().join(DOCUMENT), written)
@@ -77,13 +76,23 @@ pub fn write(arguments: &[String]) -> Outcome {
     Ok(())
 }
 
-/// The document with its tables made anew from the texts of the code.
+/// Returns the help text of the command: the files that the tables are made from.
+pub fn help() -> String {
+    let mut text = String::from("The tables are made from the rows of these files:\n\n");
+    for source in SOURCES {
+        text.push_str(&format!("  {}\n", source.path));
+    }
+    text
+}
+
+/// Returns the document with its tables made anew from the texts of the code.
 ///
 /// # Errors
-/// A sentence, if a table has no place in the document, or a place no end, or a source no rows.
+/// A sentence if the marks of a table are missing from the document, or if a source has no rows.
 pub fn written(document: &str, text_of: &dyn Fn(&str) -> Option<String>) -> Result<String, String> {
     let mut document = document.to_owned();
     for source in SOURCES {
+        // The table stands between two marks; the text between them is replaced as a whole.
         let mark = format!("<!-- from {} by `cargo xtask compat` -->\n", source.path);
         let begin = document
             .find(&mark)
@@ -92,7 +101,7 @@ pub fn written(document: &str, text_of: &dyn Fn(&str) -> Option<String>) -> Resu
         let length = document[begin..]
             .find(END)
             .ok_or_else(|| format!("{DOCUMENT}: `{}` has no end", mark.trim()))?;
-        let code = text_of(source.path).ok_or_else(|| format!("{} is not there", source.path))?;
+        let code = text_of(source.path).ok_or_else(|| format!("cannot read {}", source.path))?;
         document.replace_range(begin..begin + length, &source.table(&code)?);
     }
     Ok(document)
@@ -120,7 +129,8 @@ impl Source {
     }
 }
 
-/// The string literals that begin the arguments of each call of one of `makers`, where there are two or more.
+/// Returns the rows of a source: of each call of one of `makers`, the string literals that begin the
+/// arguments, if there are two or more.
 fn rows(code: &str, makers: &[&str]) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     let mut rest = code;
@@ -130,12 +140,12 @@ fn rows(code: &str, makers: &[&str]) -> Vec<Vec<String>> {
             .rsplit(|c: char| !c.is_alphanumeric() && c != '_')
             .next()
             .unwrap_or_default();
-        let cells = if makers.contains(&name) {
-            leading_literals(after)
-        } else {
-            Vec::new()
-        };
-        rows.extend((cells.len() > 1).then_some(cells));
+        if makers.contains(&name) {
+            let cells = leading_literals(after);
+            if cells.len() > 1 {
+                rows.push(cells);
+            }
+        }
         rest = after;
     }
     rows
@@ -153,8 +163,8 @@ fn leading_literals(mut arguments: &str) -> Vec<String> {
     literals
 }
 
-/// A string literal behind its first quote, and what follows its last: escaped quotes and backslashes, and lines that
-/// go on after a backslash.
+/// Reads a string literal behind its first quote; returns its value and the text behind its last
+/// quote. Knows escaped quotes and backslashes, and a backslash at the end of a line.
 fn literal(text: &str) -> Option<(String, &str)> {
     let mut value = String::new();
     let mut characters = text.char_indices();
@@ -162,13 +172,13 @@ fn literal(text: &str) -> Option<(String, &str)> {
         match character {
             '"' => return Some((value, &text[at + 1..])),
             '\\' => match characters.next()?.1 {
+                // The literal goes on at the first character of the next line that is no space.
                 '\n' => {
-                    let next = text.len() - characters.as_str().trim_start().len();
-                    characters = text.char_indices();
-                    characters
-                        .by_ref()
-                        .take_while(|(at, _)| at + 1 < next)
-                        .for_each(drop);
+                    let rest = characters.as_str();
+                    let skipped = rest.len() - rest.trim_start().len();
+                    for _ in rest[..skipped].chars() {
+                        characters.next();
+                    }
                 }
                 escaped => value.push(escaped),
             },

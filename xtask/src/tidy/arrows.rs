@@ -1,13 +1,15 @@
 //! A crate may use only what stands to its left:
 //!
 //! ```text
-//! model <- storage, sql, script <- engine <- gateway <- admin <- server      blog <- server      bench uses all
+//! model <- storage, sql, script <- engine <- gateway <- admin <- server
+//!                                                        blog <- server
+//! bench uses all of them; examples use model, storage and engine
 //! ```
 //!
-//! Every kind of dependency counts, those of tests and builds too: a crate that needs its neighbour to be tested is not
-//! understood alone.
+//! Every kind of dependency counts, those of tests and builds too: a crate whose tests need a crate
+//! of the same layer cannot be understood alone.
 
-use super::Tree;
+use super::tree::Tree;
 
 const MODEL: &str = "orrery-model";
 const STORAGE: &str = "orrery-storage";
@@ -19,6 +21,7 @@ const ADMIN: &str = "orrery-admin";
 const SERVER: &str = "orrery-server";
 const BLOG: &str = "orrery-blog";
 const BENCH: &str = "orrery-bench";
+const EXAMPLES: &str = "orrery-examples";
 const XTASK: &str = "xtask";
 
 /// Each crate and the crates of this workspace it may use.
@@ -41,31 +44,30 @@ const MAY_USE: &[(&str, &[&str])] = &[
             MODEL, STORAGE, SQL, SCRIPT, ENGINE, GATEWAY, ADMIN, SERVER, BLOG,
         ],
     ),
+    (EXAMPLES, &[MODEL, STORAGE, ENGINE, SERVER]),
     (XTASK, &[]),
     // A workspace of its own, for a nightly compiler.
     ("orrery-sql-fuzz", &[MODEL, SQL]),
-    // A workspace of its own too: it uses the vendor's SDK, and nothing of ours.
+    // A workspace of its own: it uses the vendor's SDK and no crate of ours.
     ("orrery-scenarios", &[]),
 ];
 
-pub fn complaints(tree: &Tree) -> Vec<String> {
+/// Returns the dependencies that point to the right, and the crates that the table does not list.
+pub(super) fn complaints(tree: &Tree) -> Vec<String> {
     let mut found = Vec::new();
-    for (path, text) in tree
-        .files
-        .iter()
-        .filter(|(path, _)| path.ends_with("/Cargo.toml"))
-    {
+    for (path, text) in tree.ending("/Cargo.toml") {
         let Some(user) = package_name(text) else {
             continue;
         };
         let Some((_, allowed)) = MAY_USE.iter().find(|(name, _)| *name == user) else {
             found.push(format!(
-                "{path}: the drawing of the arrows does not know `{user}`"
+                "{path}: the table of arrows does not list `{user}`"
             ));
             continue;
         };
         for used in used_packages(text) {
-            if MAY_USE.iter().any(|(name, _)| *name == used) && !allowed.contains(&used) {
+            let is_ours = MAY_USE.iter().any(|(name, _)| *name == used);
+            if is_ours && !allowed.contains(&used) {
                 found.push(format!("{path}: {user} may not use {used}"));
             }
         }
@@ -85,18 +87,16 @@ fn package_name(manifest: &str) -> Option<&str> {
     })
 }
 
-/// The packages that a manifest names in any of its sections of dependencies.
+/// Returns the packages that a manifest names in any of its sections of dependencies.
 fn used_packages(manifest: &str) -> Vec<&str> {
     let mut used = Vec::new();
     let mut in_dependencies = false;
-    for line in manifest
-        .lines()
-        .map(|line| line.split('#').next().unwrap_or_default().trim())
-    {
+    for line in manifest.lines() {
+        let line = line.split('#').next().unwrap_or_default().trim();
         if let Some(section) = line.strip_prefix('[') {
             let section = section.trim_end_matches(']');
             in_dependencies = section.ends_with("dependencies");
-            // `[dependencies.name]` is a section for one of them.
+            // `[dependencies.name]` is a section for one dependency.
             if let Some((before, name)) = section.rsplit_once('.')
                 && before.ends_with("dependencies")
             {
@@ -124,12 +124,11 @@ fn quoted(text: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::tree;
     use super::*;
 
     fn judged(name: &str, dependencies: &str) -> Vec<String> {
         let manifest = format!("[package]\nname = \"{name}\"\n\n{dependencies}");
-        complaints(&tree(&[("crates/x/Cargo.toml", manifest.as_str())]))
+        complaints(&Tree::of(&[("crates/x/Cargo.toml", manifest.as_str())]))
     }
 
     #[test]
@@ -144,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn an_arrow_to_the_right_or_to_a_neighbour_is_not() {
+    fn an_arrow_to_the_right_or_within_a_layer_is_refused() {
         assert_eq!(
             judged(MODEL, "[dependencies]\norrery-engine.workspace = true\n").len(),
             1
@@ -164,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn neither_tests_nor_builds_nor_other_names_are_a_way_round() {
+    fn dependencies_of_tests_and_builds_and_renamed_ones_count() {
         assert_eq!(
             judged(SQL, "[dev-dependencies]\norrery-script.workspace = true\n").len(),
             1
@@ -205,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crate_outside_the_drawing_is_a_complaint() {
+    fn a_crate_outside_the_table_is_a_complaint() {
         assert_eq!(judged("orrery-new", "").len(), 1);
     }
 }

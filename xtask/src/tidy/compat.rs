@@ -6,13 +6,16 @@
 //! | feature | no      | the reason |
 //! ```
 //!
-//! Every row with `yes` or `partial` names at least one test, every test named is in the file named, and a `no` has its
-//! reason. Rows of other tables, whose second cell is none of the three, are left alone.
+//! Every row with `yes` or `partial` names at least one test, every test named is in the file named,
+//! and a `no` has its reason. Rows of other tables, whose second cell is none of the three, are left
+//! alone.
 
-use super::{Tree, quoted_in_backticks};
+use super::markdown;
+use super::tree::Tree;
 use crate::tables::{self, DOCUMENT as TABLE};
 
-pub fn complaints(tree: &Tree) -> Vec<String> {
+/// Returns the rows without proof or reason, and the tests that do not exist.
+pub(super) fn complaints(tree: &Tree) -> Vec<String> {
     let Some(table) = tree.text(TABLE) else {
         return Vec::new();
     };
@@ -22,9 +25,7 @@ pub fn complaints(tree: &Tree) -> Vec<String> {
         let Some((status, rest)) = row(line) else {
             continue;
         };
-        let named: Vec<(&str, &str)> = quoted_in_backticks(rest)
-            .filter_map(test_reference)
-            .collect();
+        let named: Vec<(&str, &str)> = markdown::quoted(rest).filter_map(test_reference).collect();
         if status != "no" && named.is_empty() {
             found.push(format!("{at}: says `{status}` and names no test"));
         }
@@ -33,7 +34,7 @@ pub fn complaints(tree: &Tree) -> Vec<String> {
         }
         for (path, test) in named {
             match tree.text(path) {
-                None => found.push(format!("{at}: the file {path} is not there")),
+                None => found.push(format!("{at}: the file {path} does not exist")),
                 Some(text) if !defines(text, test) => {
                     found.push(format!("{at}: {path} has no test `{test}`"))
                 }
@@ -44,8 +45,8 @@ pub fn complaints(tree: &Tree) -> Vec<String> {
     found
 }
 
-/// Tables of the document that are made from the code and are not as the code has them.
-pub fn stale_tables(tree: &Tree) -> Vec<String> {
+/// Returns a complaint if the tables that are made from the code differ from the code.
+pub(super) fn stale_tables(tree: &Tree) -> Vec<String> {
     let Some(document) = tree.text(TABLE) else {
         return Vec::new();
     };
@@ -53,12 +54,12 @@ pub fn stale_tables(tree: &Tree) -> Vec<String> {
         Err(complaint) => vec![complaint],
         Ok(written) if written == document => Vec::new(),
         Ok(_) => vec![format!(
-            "{TABLE} is not what the tables of the code say: run `cargo xtask compat`"
+            "{TABLE} differs from the tables of the code: run `cargo xtask compat`"
         )],
     }
 }
 
-/// The status of a row, in lower case, and what follows it.
+/// Returns the status of a row, in lower case, and the text behind it.
 fn row(line: &str) -> Option<(String, &str)> {
     let cells = line.trim().strip_prefix('|')?.trim_end_matches('|');
     let (_feature, after) = cells.split_once('|')?;
@@ -69,15 +70,16 @@ fn row(line: &str) -> Option<(String, &str)> {
         .then_some((status, rest))
 }
 
-/// `path::test`, also `path::Class::test` and `path::module::test`: the path and the last name.
+/// Splits `path::test`, also `path::Class::test` and `path::module::test`, into the path and the last
+/// name.
 fn test_reference(name: &str) -> Option<(&str, &str)> {
     let (path, rest) = name.split_once("::")?;
     let is_file = path.contains('/') && path.rsplit('/').next()?.contains('.');
     is_file.then(|| (path, rest.rsplit("::").next().unwrap_or(rest)))
 }
 
-/// Whether a text defines this test: a function in Rust and Python, a sentence in quotes in JavaScript and in a table of
-/// scenarios.
+/// Returns true if a text defines this test: a function in Rust and Python, a sentence in quotes in
+/// JavaScript and in a table of scenarios.
 fn defines(text: &str, test: &str) -> bool {
     let functions = [
         format!("fn {test}("),
@@ -95,11 +97,10 @@ fn defines(text: &str, test: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::tree;
     use super::*;
 
     fn judged(table: &str) -> Vec<String> {
-        complaints(&tree(&[
+        complaints(&Tree::of(&[
             (TABLE, table),
             (
                 "crates/a/tests/items.rs",
@@ -139,12 +140,14 @@ mod tests {
     }
 
     #[test]
-    fn a_test_that_is_not_there_is_a_complaint() {
+    fn a_test_that_does_not_exist_is_a_complaint() {
         assert!(
             judged("| a | yes | `crates/a/tests/items.rs::another` |")[0]
                 .contains("has no test `another`")
         );
-        assert!(judged("| a | yes | `crates/b/tests/items.rs::one` |")[0].contains("is not there"));
+        assert!(
+            judged("| a | yes | `crates/b/tests/items.rs::one` |")[0].contains("does not exist")
+        );
         // A longer name is another name.
         assert_eq!(
             judged("| a | yes | `crates/a/tests/items.rs::a_stale_etag` |").len(),
@@ -153,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_table_there_is_nothing_to_judge() {
-        assert!(complaints(&tree(&[])).is_empty());
+    fn a_tree_without_the_table_has_no_complaint() {
+        assert!(complaints(&Tree::of(&[])).is_empty());
     }
 }

@@ -1,0 +1,217 @@
+//! The runs that take longer than CI may: many random cases, many splits and kills, the whole suite
+//! of the Python SDK.
+//!
+//! Each run is a row of [`RUNS`]. `docs/testing.md` says what each of them proves, and gives the
+//! figures of its last run.
+
+use crate::conformance;
+use crate::run::{Outcome, cargo, must};
+
+/// A long run.
+struct Run {
+    name: &'static str,
+    summary: &'static str,
+    work: Work,
+}
+
+/// The work of a long run.
+enum Work {
+    /// A test of a crate in the release profile, with its environment variables.
+    Test {
+        package: &'static str,
+        test: &'static str,
+        settings: &'static [(&'static str, &'static str)],
+    },
+    /// A suite of the SDKs with its arguments.
+    Suite {
+        run: fn(&[String]) -> Outcome,
+        arguments: &'static [&'static str],
+    },
+}
+
+const RUNS: &[Run] = &[
+    Run {
+        name: "queries",
+        summary: "100,000 random queries against a plain list",
+        work: Work::Test {
+            package: "orrery-engine",
+            test: "queries",
+            settings: &[("ORRERY_QUERY_CASES", "100000")],
+        },
+    },
+    Run {
+        name: "writes",
+        summary: "20,000 random histories of writes against a map",
+        work: Work::Test {
+            package: "orrery-engine",
+            test: "writes",
+            settings: &[("ORRERY_WRITE_CASES", "20000")],
+        },
+    },
+    Run {
+        name: "batches",
+        summary: "20,000 random batches against the same operations one by one",
+        work: Work::Test {
+            package: "orrery-engine",
+            test: "batches",
+            settings: &[("ORRERY_BATCH_CASES", "20000")],
+        },
+    },
+    Run {
+        name: "versions",
+        summary: "20,000 random histories replayed from the feed of all versions",
+        work: Work::Test {
+            package: "orrery-engine",
+            test: "versions",
+            settings: &[("ORRERY_VERSION_CASES", "20000")],
+        },
+    },
+    Run {
+        name: "engine-splits",
+        summary: "200 seeds of random splits and merges of one engine",
+        work: Work::Test {
+            package: "orrery-engine",
+            test: "splits",
+            settings: &[("ORRERY_SPLIT_RUNS", "200")],
+        },
+    },
+    Run {
+        name: "requests",
+        summary: "1,000,000 generated requests, valid and damaged, against a server",
+        work: Work::Test {
+            package: "orrery-server",
+            test: "fuzz",
+            settings: &[("ORRERY_FUZZ_REQUESTS", "1000000")],
+        },
+    },
+    Run {
+        name: "kills",
+        summary: "200 rounds of acknowledged writes and SIGKILL",
+        work: Work::Test {
+            package: "orrery-server",
+            test: "kill9",
+            settings: &[("ORRERY_KILL9_ROUNDS", "200")],
+        },
+    },
+    Run {
+        name: "splits",
+        summary: "both SDKs at once through 200 splits and 200 kills, histories checked",
+        work: Work::Suite {
+            run: conformance::splits,
+            arguments: &["--splits", "200", "--kills", "200"],
+        },
+    },
+    Run {
+        name: "official-python",
+        summary: "the Python SDK's own test suite, whole",
+        work: Work::Suite {
+            run: conformance::official_python,
+            arguments: &[],
+        },
+    },
+];
+
+/// Runs `long [NAME...]`: the named runs, in this order.
+pub fn run(arguments: &[String]) -> Outcome {
+    if arguments.is_empty() {
+        return Err(format!("name the runs to do\n\n{}", help()));
+    }
+    // All names are checked first: a misspelt name is reported now, not after hours.
+    let mut chosen = Vec::new();
+    for name in arguments {
+        match RUNS.iter().find(|run| run.name == name) {
+            Some(run) => chosen.push(run),
+            None => return Err(format!("there is no long run `{name}`\n\n{}", help())),
+        }
+    }
+    let mut failed = Vec::new();
+    for run in chosen {
+        println!("\n===== {} =====", run.name);
+        if let Err(reason) = run.work.start() {
+            println!("----- {} failed: {reason}", run.name);
+            failed.push(run.name);
+        }
+    }
+    match failed.is_empty() {
+        true => Ok(()),
+        false => Err(format!("these runs failed: {}", failed.join(", "))),
+    }
+}
+
+/// Returns the help text of the command: the list of runs.
+pub fn help() -> String {
+    let mut text = String::from("The runs, none of which is part of `ci`:\n\n");
+    for run in RUNS {
+        text.push_str(&format!("  {:<16} {}\n", run.name, run.summary));
+    }
+    text.push_str("\ndocs/testing.md gives the figures of the last runs.\n");
+    text.push_str("Variables of the environment replace the settings: ");
+    let mut names = Vec::new();
+    for run in RUNS {
+        if let Work::Test { settings, .. } = run.work {
+            names.extend(settings.iter().map(|(name, _)| *name));
+        }
+    }
+    text.push_str(&names.join(", "));
+    text.push_str(".\n");
+    text
+}
+
+impl Work {
+    fn start(&self) -> Outcome {
+        match *self {
+            Work::Test {
+                package,
+                test,
+                settings,
+            } => {
+                let mut command = cargo(&["test", "--release", "--locked", "--package", package]);
+                command.args(["--test", test, "--", "--nocapture"]);
+                // A value that the caller has set is kept.
+                for (name, value) in settings {
+                    if std::env::var_os(name).is_none() {
+                        command.env(name, value);
+                    }
+                }
+                must(&mut command)
+            }
+            Work::Suite { run, arguments } => {
+                let arguments: Vec<String> = arguments.iter().map(|&a| a.to_owned()).collect();
+                run(&arguments)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::root;
+
+    #[test]
+    fn an_unknown_run_is_refused_and_the_runs_are_listed() {
+        let refusal = run(&["queries".to_owned(), "forever".to_owned()]).unwrap_err();
+        let says_both = refusal.contains("`forever`") && refusal.contains("official-python");
+        assert!(says_both, "{refusal}");
+    }
+
+    #[test]
+    fn every_setting_is_read_by_its_test() {
+        for run in RUNS {
+            let Work::Test {
+                package,
+                test,
+                settings,
+            } = run.work
+            else {
+                continue;
+            };
+            let folder = package.trim_start_matches("orrery-");
+            let path = root().join(format!("crates/{folder}/tests/{test}.rs"));
+            let text = std::fs::read_to_string(&path).expect("the file of the test");
+            for (name, _) in settings {
+                assert!(text.contains(name), "{} does not read {name}", run.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! The programs that the suites of the SDKs run with: the server, a Python with the pinned packages,
+//! the installed packages of a JavaScript suite.
+//!
+//! An installation is used again as long as its stamp, a copy of the list of pins, is unchanged.
+//!
+//! Promises: a failure says what to do next.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::run::{Outcome, cargo, must, output_of, program, root, target_directory};
+
+/// The environment variable by which a suite finds the server program.
+pub const PROGRAM_VARIABLE: &str = "ORRERY_BIN";
+
+/// Returns the server program: the one named in the environment, or else a fresh build of the dev
+/// profile.
+pub fn server() -> Result<PathBuf, String> {
+    let named = std::env::var_os(PROGRAM_VARIABLE).filter(|name| !name.is_empty());
+    if let Some(named) = named {
+        let path = root().join(named);
+        if path.is_file() {
+            return Ok(path);
+        }
+        return Err(format!(
+            "{PROGRAM_VARIABLE} names {}, which does not exist",
+            path.display()
+        ));
+    }
+
+    must(&mut cargo(&[
+        "build",
+        "--locked",
+        "--package",
+        "orrery-server",
+    ]))?;
+    let file_name = format!("orrery{}", std::env::consts::EXE_SUFFIX);
+    let built = target_directory().join("debug").join(file_name);
+    if built.is_file() {
+        return Ok(built);
+    }
+    Err(format!(
+        "orrery-server was built, but there is no program at {}",
+        built.display()
+    ))
+}
+
+/// Runs a suite of `conformance/` with pytest; the arguments go to pytest.
+pub fn pytest(suite: &str, arguments: &[String]) -> Outcome {
+    let mut pytest = python_program(&root().join("conformance").join(suite))?;
+    pytest
+        .args(["-m", "pytest", "-p", "no:cacheprovider"])
+        .args(arguments)
+        .env(PROGRAM_VARIABLE, server()?);
+    must(&mut pytest).map_err(|error| {
+        format!("{error}; one test again: `cargo xtask conformance {suite} -k NAME --tb=long`")
+    })
+}
+
+/// Creates a command for the Python of the suites, to be run in this directory.
+pub fn python_program(directory: &Path) -> Result<Command, String> {
+    let pins = root().join("conformance/python");
+    let environment = target_directory().join("conformance/python");
+    let python = python_environment(&pins, &environment)?;
+    let mut command = program(&python, directory);
+    command.env("PYTHONDONTWRITEBYTECODE", "1");
+    Ok(command)
+}
+
+/// Returns the path of a Python that has exactly the packages pinned in `suite`.
+fn python_environment(suite: &Path, environment: &Path) -> Result<PathBuf, String> {
+    let system = std::env::var_os("PYTHON").map_or_else(|| PathBuf::from("python3"), PathBuf::from);
+    let version = output_of(program(&system, suite).arg("--version"))
+        .map_err(|error| format!("{error}; the suites need Python 3.11 or newer"))?;
+
+    // The version is part of the stamp: an environment belongs to the Python that made it.
+    let pins = read(&suite.join("requirements.txt"))?;
+    let stamp = Stamp {
+        file: environment.join("installed.stamp"),
+        wanted: format!("{version}\n{pins}"),
+    };
+    let python = environment.join("bin/python");
+    if stamp.is_current() && python.is_file() {
+        return Ok(python);
+    }
+
+    println!("installing the Python SDK into {}", environment.display());
+    let mut venv = program(&system, suite);
+    venv.args(["-m", "venv", "--clear"]).arg(environment);
+    must(&mut venv).map_err(|error| {
+        format!("{error}; on Debian `apt-get install python3-venv` installs what is missing")
+    })?;
+
+    // Without dependencies, so that the list of pins is the whole list; `pip check` then shows
+    // whether the list is complete.
+    let quiet = ["--quiet", "--disable-pip-version-check"];
+    let mut install = program(&python, suite);
+    install.args(["-m", "pip", "install"]).args(quiet);
+    install.args(["--no-deps", "-r", "requirements.txt"]);
+    must(&mut install).map_err(|error| format!("{error}; is the package registry reachable?"))?;
+    let mut check = program(&python, suite);
+    check.args(["-m", "pip", "check"]).args(quiet);
+    must(&mut check).map_err(|error| {
+        format!("{error}; requirements.txt is not complete, see requirements.in")
+    })?;
+    stamp.set()?;
+    Ok(python)
+}
+
+/// Installs the pinned packages of a JavaScript suite into its directory.
+pub fn node_modules(suite: &Path) -> Outcome {
+    let version = output_of(program("node", suite).arg("--version"))
+        .map_err(|error| format!("{error}; the suite needs Node.js 20 or newer"))?;
+    let lock = read(&suite.join("package-lock.json"))?;
+    let modules = suite.join("node_modules");
+    let stamp = Stamp {
+        file: modules.join(".installed.stamp"),
+        wanted: format!("{version}\n{lock}"),
+    };
+    if stamp.is_current() {
+        return Ok(());
+    }
+    println!("installing the JavaScript SDK into {}", modules.display());
+    must(program("npm", suite).args(["ci", "--no-audit", "--no-fund"]))
+        .map_err(|error| format!("{error}; is the package registry reachable?"))?;
+    stamp.set()
+}
+
+/// A file that records what an installation was made from.
+pub struct Stamp {
+    /// Path of the file, inside of the installation.
+    pub file: PathBuf,
+    /// Content of the file if the installation is up to date.
+    pub wanted: String,
+}
+
+impl Stamp {
+    /// Returns true if the installation is up to date.
+    pub fn is_current(&self) -> bool {
+        fs::read_to_string(&self.file).is_ok_and(|found| found == self.wanted)
+    }
+
+    /// Records that the installation is up to date.
+    pub fn set(&self) -> Outcome {
+        fs::write(&self.file, &self.wanted)
+            .map_err(|error| format!("cannot write {}: {error}", self.file.display()))
+    }
+}
+
+/// Returns the text of a file.
+pub fn read(file: &Path) -> Result<String, String> {
+    fs::read_to_string(file).map_err(|error| format!("cannot read {}: {error}", file.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_official_suite_is_that_of_the_pinned_sdk() {
+        let pinned = |file| read(&root().join(file)).unwrap();
+        let archive = pinned("conformance/official-python/sdist.txt");
+        let version = archive.split_whitespace().next().unwrap();
+        assert!(archive.contains("--hash=sha256:"), "{archive}");
+        let packages = pinned("conformance/python/requirements.txt");
+        assert!(packages.lines().any(|pin| pin == version), "{version}");
+    }
+
+    #[test]
+    fn every_python_package_is_pinned_exactly() {
+        let pins = read(&root().join("conformance/python/requirements.txt")).unwrap();
+        for line in pins.lines() {
+            let is_pin = !line.trim().is_empty() && !line.starts_with('#');
+            assert!(!is_pin || line.contains("=="), "{line}");
+        }
+        assert!(pins.contains("azure-cosmos==") && pins.contains("pytest=="));
+    }
+
+    #[test]
+    fn the_lock_file_names_no_registry() {
+        let lock = read(&root().join("conformance/javascript/package-lock.json")).unwrap();
+        assert!(lock.contains("\"node_modules/@azure/cosmos\"") && lock.contains("\"integrity\""));
+        assert!(
+            !lock.contains("\"resolved\""),
+            "npm install with omit-lockfile-registry-resolved leaves the addresses out"
+        );
+    }
+}
