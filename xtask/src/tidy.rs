@@ -11,6 +11,7 @@ mod arrows;
 mod compat;
 mod documents;
 mod file_length;
+mod function_length;
 mod markdown;
 mod ratchet;
 mod retired;
@@ -32,6 +33,9 @@ const RULES: &[Rule] = &[
     ("names and paths in documents exist", documents::complaints),
     ("long files only shrink", |tree| {
         file_length::RATCHET.complaints(tree)
+    }),
+    ("long functions only shrink", |tree| {
+        function_length::RATCHET.complaints(tree)
     }),
     ("nothing is unfinished or skipped", unfinished::complaints),
     ("retired words stay away", retired::complaints),

@@ -27,10 +27,12 @@ use Scope::{Name, Part, Prose};
 type Entry = (Scope, &'static str, &'static str);
 
 const WORDS: &[Entry] = &[
-    (Name, "Ask", "RequestHeaders, PartitionQuery"),
+    (Name, "Workshop", "InterpreterFactory"),
+    (Name, "Ground", "a noun for the data"),
     (Part, "manieth", "sequence number"),
-    (Prose, "how-manieth", "sequence number"),
+    (Prose, "house rule", "rule of this repository"),
     (Prose, "house rules", "rules of this repository"),
+    (Prose, "chores", "tasks, commands"),
 ];
 
 /// Files in which prose is judged as a whole.

@@ -397,7 +397,7 @@ static HEADERS: &[Header] = &[
     ),
     header(
         "x-ms-cosmos-workload-id",
-        "nothing: workloads are not message apart",
+        "nothing: workloads are not distinguished",
         FREE_HINT,
     ),
     checked("x-ms-date", "signed", "403 outside the window", ELSEWHERE),
