@@ -310,7 +310,7 @@ impl Catalog {
         let mut writer = StagingWriter::open(&self.store, &self.world, home)?;
         let mut from = Vec::new();
         loop {
-            self.store.let_catch_up();
+            self.store.wait_for_compaction();
             let snapshot = writer.snapshot()?;
             let rest = (Bound::Included(&from[..]), Bound::Unbounded);
             let mut last = None;

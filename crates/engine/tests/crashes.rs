@@ -443,7 +443,7 @@ fn a_failed_write_is_resolved_when_the_store_is_well_again() {
                     break;
                 }
             }
-            store.heal();
+            store.repair();
             ledger.check(&engine, &container);
             ledger.go_on(&engine, &container);
             drop(engine);
@@ -464,7 +464,7 @@ fn a_write_that_a_busy_store_turns_away_is_429_and_may_be_sent_again() {
     ledger
         .send(&engine, &container, &[Upsert(1, 80)])
         .expect("nothing fails");
-    store.strike_next();
+    store.fail_next();
     let write = |body: &str| {
         support::write(
             &engine,

@@ -588,10 +588,10 @@ fn a_failure_at_any_step_leaves_a_store_that_goes_on() {
             filled(&bench);
             take(&bench.engine, "base");
             let before = without_times(everything(&bench.engine));
-            store.strike_after(writes);
+            store.fail_after(writes);
             let done = history(&bench.engine);
             let failed = store.is_broken();
-            store.heal();
+            store.repair();
             if done.is_ok() && !failed {
                 break;
             }

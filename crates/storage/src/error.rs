@@ -1,66 +1,68 @@
-//! Why a store could not be opened or read.
+//! The failures of opening and reading a store.
 //!
-//! Each message is a sentence for the person who runs the server: which file, what is wrong, what to do. Commits do not
-//! come here; they end in an [`CommitOutcome`](crate::CommitOutcome).
+//! Each message is a sentence for the person who runs the server. It names the file, the fault and
+//! the remedy. Commits do not fail with these errors; they end in a
+//! [`CommitOutcome`](crate::CommitOutcome).
 
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::store::PartitionId;
+use crate::commit::PartitionId;
 
-/// What went wrong.
+/// A failure of opening or reading a store.
 #[derive(Debug)]
 pub enum StoreError {
-    /// Another process, or this one, has the data directory open.
+    /// Another process, or this process, has the data directory open.
     Locked {
         /// The data directory.
         directory: PathBuf,
-        /// The process that holds it, if it left its number.
+        /// The id of the process that holds the directory, if the lock file names it.
         holder: Option<u32>,
     },
-    /// The directory holds something, and it is not ours.
+    /// The directory is not empty and is not an Orrery data directory.
     Foreign {
         /// The directory.
         directory: PathBuf,
-        /// The name of something found in it.
+        /// The name of an entry found in the directory.
         found: String,
     },
-    /// The data was written by a version with another format.
+    /// The data was written by a version of the program with another format.
     UnknownFormat {
         /// The format file.
         file: PathBuf,
-        /// The version it names.
+        /// The format that the file names.
         found: String,
-        /// The version this program reads and writes.
+        /// The format that this program reads and writes.
         known: u32,
     },
-    /// A file is missing, cut, or not what was written.
+    /// A file is missing, truncated, or different from what was written.
     Damaged {
         /// The file or directory concerned.
         file: PathBuf,
-        /// What is wrong, and what to do.
+        /// The fault and the remedy.
         detail: String,
     },
-    /// The operating system refused.
+    /// A call of the operating system failed.
     Io {
-        /// What was being done, as in "cannot *create the data directory*".
+        /// The attempted action, as in "cannot *create the data directory*".
         doing: &'static str,
-        /// To which file or directory.
+        /// The file or directory concerned.
         path: PathBuf,
-        /// Its answer.
+        /// The answer of the operating system.
         source: io::Error,
     },
-    /// An earlier write failed, so nothing more is written until the store is opened again.
+    /// An earlier write failed. The store writes nothing more until it is opened again.
     Poisoned {
         /// The first failure.
         detail: String,
     },
-    /// The number belongs to the store itself.
+    /// The partition number is reserved for the store itself.
     ReservedPartition(PartitionId),
 }
 
 impl StoreError {
+    /// Returns a function for `map_err` that wraps an error of the operating system.
     pub(crate) fn io<'a>(
         doing: &'static str,
         path: &'a Path,
@@ -72,6 +74,7 @@ impl StoreError {
         }
     }
 
+    /// Creates the error for a damaged file or directory.
     pub(crate) fn damaged(file: &Path, detail: impl Into<String>) -> StoreError {
         StoreError::Damaged {
             file: file.to_owned(),
@@ -83,34 +86,27 @@ impl StoreError {
 impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            StoreError::Locked {
-                directory,
-                holder: Some(pid),
-            } => {
+            StoreError::Locked { directory, holder } => {
                 write!(
                     f,
-                    "the data directory {} is in use by process {pid}; stop it first",
+                    "the data directory {} is in use by ",
                     directory.display()
-                )
-            }
-            StoreError::Locked {
-                directory,
-                holder: None,
-            } => {
-                write!(
-                    f,
-                    "the data directory {} is in use by another process; stop it first",
-                    directory.display()
-                )
+                )?;
+                match holder {
+                    Some(pid) => write!(f, "process {pid}; stop it first"),
+                    None => f.write_str("another process; stop it first"),
+                }
             }
             StoreError::Foreign { directory, found } => write!(
                 f,
-                "{} is not empty and not an Orrery data directory (it holds {found}); name an empty or new one",
+                "{} is not empty and not an Orrery data directory (it holds {found}); \
+                 name an empty or new one",
                 directory.display()
             ),
             StoreError::UnknownFormat { file, found, known } => write!(
                 f,
-                "{} says data format {found}, and this program knows format {known}; use the version that wrote it",
+                "{} says data format {found}, and this program knows format {known}; \
+                 use the version that wrote it",
                 file.display()
             ),
             StoreError::Damaged { file, detail } => {

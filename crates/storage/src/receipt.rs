@@ -1,41 +1,42 @@
-//! The answer to a submitted commit, when it comes.
+//! The receipt of a submitted commit, which answers when the outcome is known.
 //!
-//! A thread calls [`Receipt::wait`]; async code awaits the receipt. No runtime is needed: the engine stores the waker and
-//! wakes it when the commit is durable. A receipt that is dropped does not take its commit back.
+//! A thread calls [`Receipt::wait`]; async code awaits the receipt. No runtime is needed: the engine
+//! stores the waker and wakes it when the commit is durable. A receipt that is dropped does not take
+//! its commit back.
 
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use crate::store::CommitOutcome;
+use crate::commit::CommitOutcome;
 
-/// For engines: a commit that is accepted and not yet answered. Dropping one must not leave its commit lying: the engine
-/// sees to it that it becomes durable without anybody waiting.
+/// A commit that is accepted and not yet answered, as an engine implements it. Dropping the value
+/// does not abandon the commit: the engine makes it durable although no caller waits.
 pub trait Pending: Send {
     /// Blocks until the outcome is known.
     fn wait(self: Box<Self>) -> CommitOutcome;
 
-    /// Asks for the outcome, or to be woken when it is known. Never blocks for long.
+    /// Returns the outcome, or arranges to wake the task when it is known. Never blocks for long.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<CommitOutcome>;
 }
 
-/// The promise of an [`CommitOutcome`].
+/// The promise of a [`CommitOutcome`].
 #[must_use = "a commit is durable only when its receipt says so"]
 pub struct Receipt(State);
 
 enum State {
-    Settled(CommitOutcome),
+    Ready(CommitOutcome),
     Pending(Box<dyn Pending>),
 }
 
 impl Receipt {
-    /// For engines: an outcome that is known already.
+    /// Creates a receipt whose outcome is known already. For engines only.
     pub fn ready(outcome: CommitOutcome) -> Receipt {
-        Receipt(State::Settled(outcome))
+        Receipt(State::Ready(outcome))
     }
 
-    /// For engines: an outcome that is to come.
+    /// Creates a receipt whose outcome is not known yet. For engines only.
     pub fn pending(pending: impl Pending + 'static) -> Receipt {
         Receipt(State::Pending(Box::new(pending)))
     }
@@ -43,7 +44,7 @@ impl Receipt {
     /// Blocks until the outcome is known.
     pub fn wait(self) -> CommitOutcome {
         match self.0 {
-            State::Settled(outcome) => outcome,
+            State::Ready(outcome) => outcome,
             State::Pending(pending) => pending.wait(),
         }
     }
@@ -52,16 +53,16 @@ impl Receipt {
 impl Future for Receipt {
     type Output = CommitOutcome;
 
-    /// May be polled again after it was ready, and gives the same answer.
+    /// Polls for the outcome. May be called again after it was ready, and gives the same answer.
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<CommitOutcome> {
         let outcome = match &mut self.0 {
-            State::Settled(outcome) => *outcome,
+            State::Ready(outcome) => *outcome,
             State::Pending(pending) => match pending.poll(cx) {
                 Poll::Ready(outcome) => outcome,
                 Poll::Pending => return Poll::Pending,
             },
         };
-        self.0 = State::Settled(outcome);
+        self.0 = State::Ready(outcome);
         Poll::Ready(outcome)
     }
 }
@@ -69,7 +70,7 @@ impl Future for Receipt {
 impl fmt::Debug for Receipt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            State::Settled(outcome) => write!(f, "Receipt({outcome:?})"),
+            State::Ready(outcome) => write!(f, "Receipt({outcome:?})"),
             State::Pending(_) => write!(f, "Receipt(pending)"),
         }
     }

@@ -111,7 +111,7 @@ fn an_unknown_outcome_is_resolved_by_a_newer_epoch_and_the_feed_row(fresh: Fresh
                 .wait(),
             CommitOutcome::Unknown
         );
-        store.heal();
+        store.repair();
 
         // Another owner comes between and moves the head on: it must not be mistaken for ours.
         let other = store.open(P).unwrap();

@@ -133,7 +133,7 @@ impl Engine {
         if KeyDeletion::first(partition.snapshot()?.as_ref())?.is_none() {
             return Ok(false);
         }
-        self.store.let_catch_up();
+        self.store.wait_for_compaction();
         let mut writer = partition.lock()?;
         // Under the lock, so that no newer deletion of the same logical partition comes between.
         let snapshot = partition.snapshot_with(writer.lsn)?;

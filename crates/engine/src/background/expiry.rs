@@ -84,7 +84,7 @@ impl Engine {
             return Ok(0);
         }
         drop(snapshot);
-        self.store.let_catch_up();
+        self.store.wait_for_compaction();
         let mut writer = partition.lock()?;
         let snapshot = partition.snapshot_with(writer.lsn)?;
         let mut transaction =

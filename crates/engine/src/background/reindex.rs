@@ -82,7 +82,7 @@ impl Engine {
 
     /// One step in one partition; whether nothing was left to do there.
     fn step(&self, container: &Container, partition: &Partition, items: usize) -> Result<bool> {
-        self.store.let_catch_up();
+        self.store.wait_for_compaction();
         let mut writer = partition.lock()?;
         // Under the lock, so that no step works for an older policy than the one before it.
         let policies = container.policies();

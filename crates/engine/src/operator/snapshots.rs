@@ -159,7 +159,7 @@ impl Engine {
             let (key, value) = row.map_err(storage_failure)?;
             copy.put(key.to_vec(), value.to_vec());
             if copy.gathered_bytes() > COPIED_BYTES {
-                self.store.let_catch_up();
+                self.store.wait_for_compaction();
                 copy.flush();
                 copy.settle()?;
             }

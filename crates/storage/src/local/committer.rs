@@ -1,74 +1,85 @@
-//! Group commit for all partitions: one sync makes everything durable that was accepted before it.
+//! Group commit for all partitions: one sync makes durable every commit accepted before it.
 //!
-//! The idea is leader and followers. Accepted work queues up. Whoever waits for his own first, while nobody is writing,
-//! becomes the *leader*: he takes what is queued, writes it, syncs once and answers all of it. Meanwhile the next group
-//! gathers, and at the end the leader hands over to one of those who wait in it. So a lone writer pays no hand-off to
-//! another thread, and nobody leads for more than the group that holds his own work.
+//! The committer is a queue with leader and followers. Accepted tasks wait in the queue. A thread
+//! that waits for its own task while no group is being written becomes the *leader*: it takes the
+//! queued tasks, writes them, syncs once and answers all of them. Meanwhile the next group gathers,
+//! and at the end the leader hands over to a thread that waits in the next group. So a lone writer
+//! pays for no hand-off to another thread, and no thread leads for longer than the group that holds
+//! its own task.
 //!
-//! A receipt polled as a future must not block its thread, so for those a background thread leads. It is started when first
-//! needed and parks when there is nothing to do. A receipt that is dropped wakes it too.
+//! A receipt that is polled as a future must not block its thread, so a background thread leads for
+//! such receipts. The background thread is started when first needed and parks while there is
+//! nothing to write. A receipt that is dropped wakes the background thread too.
 //!
-//! Promised: groups keep the order of acceptance; every receipt that is waited for, polled or dropped gets its answer
-//! with no further call; after a failed group nothing is ever answered `Ok` again.
+//! Promised: groups keep the order of acceptance; every receipt that is waited for, polled or dropped
+//! gets its answer with no further call; after a failed group no task is ever answered `Ok` again.
 //!
-//! Locks: the queue before a slot, never the other way round, and neither is held while the sink writes.
+//! Locks: the queue is locked before a slot, never the other way round, and neither lock is held
+//! while the sink writes.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 use std::thread::JoinHandle;
 
-use crate::owners::Owners;
-use crate::receipt::Pending;
-use crate::store::CommitOutcome;
+use orrery_model::sync;
 
-/// Most bytes one group takes, so that a flood of large commits does not make one endless sync.
+use crate::commit::CommitOutcome;
+use crate::ownership::OwnershipTable;
+use crate::receipt::Pending;
+
+/// The most bytes that one group takes, so that many large commits do not make one endless sync.
 const GROUP_BYTES_MAX: usize = 32 << 20;
-/// Most bytes that may wait: beyond it the store says "later" instead of eating memory.
+/// The most bytes that may wait. Beyond it the store answers "later" and takes no more memory.
 const QUEUE_BYTES_MAX: usize = 256 << 20;
-/// What a refused caller is told to wait.
+/// Milliseconds that a caller is told to wait when the queue is full.
 const RETRY_FULL_MS: u64 = 50;
+/// Milliseconds that a caller is told to wait after a failed group.
 const RETRY_POISONED_MS: u64 = 5_000;
 
-/// Where groups go.
+/// The destination of groups.
 pub(super) trait Sink: Send + Sync + 'static {
-    /// One accepted piece of work.
-    type Work: Send;
+    /// One accepted task.
+    type Task: Send;
 
-    /// Writes the works in order, syncs, and makes them visible to readers. An error, or a panic, poisons the committer.
-    fn write(&self, group: Vec<Self::Work>) -> Result<(), String>;
+    /// Writes the tasks in order, syncs, and makes them visible to readers. An error, or a panic,
+    /// poisons the committer.
+    fn write(&self, group: Vec<Self::Task>) -> Result<(), String>;
 }
 
-/// The queue and the rules of leading it.
+/// The queue of accepted tasks and the rules of leading it.
 pub(super) struct Committer<S: Sink> {
     sink: S,
-    queue: Mutex<Queue<S::Work>>,
+    queue: Mutex<Queue<S::Task>>,
+    /// Notifies the background thread.
     background: Condvar,
+    /// The background thread, once it is started.
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-struct Queue<W> {
-    owners: Owners,
-    pending: VecDeque<Entry<W>>,
+struct Queue<T> {
+    ownership: OwnershipTable,
+    pending: VecDeque<Entry<T>>,
     pending_bytes: usize,
-    /// Somebody leads, or has been told to.
-    led: bool,
-    /// The one told to is the background thread.
-    background_turn: bool,
-    /// Somebody in the queue will not lead himself.
-    background_wanted: bool,
+    /// A thread leads, or has been told to lead.
+    has_leader: bool,
+    /// The thread that has been told to lead is the background thread.
+    background_must_lead: bool,
+    /// The queue holds a task whose receipt is polled or dropped: no thread of its own will lead.
+    needs_background: bool,
+    /// The first failure of a group, if a group failed.
     poisoned: Option<String>,
-    closing: bool,
+    is_closing: bool,
 }
 
-struct Entry<W> {
-    work: W,
+struct Entry<T> {
+    task: T,
     bytes: usize,
     slot: Arc<Slot>,
 }
 
-/// Where the answer to one piece of work appears.
+/// The place where the answer to one task appears.
 #[derive(Default)]
 pub(super) struct Slot {
     state: Mutex<SlotState>,
@@ -79,23 +90,23 @@ pub(super) struct Slot {
 struct SlotState {
     outcome: Option<CommitOutcome>,
     /// A thread is blocked on this slot and could lead.
-    waiting: bool,
-    /// That thread is to lead now.
-    lead: bool,
+    has_waiter: bool,
+    /// The blocked thread is to lead now.
+    must_lead: bool,
     waker: Option<Waker>,
 }
 
 impl<S: Sink> Committer<S> {
-    pub(super) fn new(sink: S, owners: Owners) -> Committer<S> {
+    pub(super) fn new(sink: S, ownership: OwnershipTable) -> Committer<S> {
         let queue = Queue {
-            owners,
+            ownership,
             pending: VecDeque::new(),
             pending_bytes: 0,
-            led: false,
-            background_turn: false,
-            background_wanted: false,
+            has_leader: false,
+            background_must_lead: false,
+            needs_background: false,
             poisoned: None,
-            closing: false,
+            is_closing: false,
         };
         Committer {
             sink,
@@ -109,20 +120,20 @@ impl<S: Sink> Committer<S> {
         &self.sink
     }
 
-    /// Why nothing is written any more, if so.
+    /// Returns the failure after which nothing is written any more, if there was one.
     pub(super) fn poisoned(&self) -> Option<String> {
-        self.lock().poisoned.clone()
+        self.lock_queue().poisoned.clone()
     }
 
-    /// Queues one piece of work, if `accept` finds it in order. Both happen under one lock, so the order of acceptance is
-    /// the order of the log.
+    /// Queues the task that `accept` returns, or returns its refusal. Acceptance and queueing happen
+    /// under one lock, so the order of acceptance is the order of the log.
     pub(super) fn submit(
         &self,
         bytes: usize,
-        accept: impl FnOnce(&mut Owners) -> Result<S::Work, CommitOutcome>,
+        accept: impl FnOnce(&mut OwnershipTable) -> Result<S::Task, CommitOutcome>,
     ) -> Result<Arc<Slot>, CommitOutcome> {
-        let queue = &mut *self.lock();
-        if queue.poisoned.is_some() || queue.closing {
+        let queue = &mut *self.lock_queue();
+        if queue.poisoned.is_some() || queue.is_closing {
             return Err(CommitOutcome::Unavailable {
                 retry_after_ms: RETRY_POISONED_MS,
             });
@@ -132,10 +143,10 @@ impl<S: Sink> Committer<S> {
                 retry_after_ms: RETRY_FULL_MS,
             });
         }
-        let work = accept(&mut queue.owners)?;
+        let task = accept(&mut queue.ownership)?;
         let slot = Arc::new(Slot::default());
         queue.pending.push_back(Entry {
-            work,
+            task,
             bytes,
             slot: slot.clone(),
         });
@@ -143,27 +154,25 @@ impl<S: Sink> Committer<S> {
         Ok(slot)
     }
 
-    /// Blocks until the slot is answered, leading the queue if nobody does.
+    /// Blocks until the slot is answered, and leads the queue if no other thread does.
     pub(super) fn wait(&self, slot: &Slot) -> CommitOutcome {
         {
-            let mut queue = self.lock();
+            let mut queue = self.lock_queue();
             let mut state = slot.lock();
-            state.waiting = true;
-            if state.outcome.is_none() && !queue.led {
-                queue.led = true;
-                state.lead = true;
+            state.has_waiter = true;
+            if state.outcome.is_none() && !queue.has_leader {
+                queue.has_leader = true;
+                state.must_lead = true;
             }
         }
         loop {
             let mut state = slot.lock();
-            while state.outcome.is_none() && !state.lead {
-                state = slot
-                    .changed
-                    .wait(state)
-                    .unwrap_or_else(PoisonError::into_inner);
+            while state.outcome.is_none() && !state.must_lead {
+                state = sync::wait(&slot.changed, state);
             }
-            // Leading comes first, even if the answer arrived meanwhile: a lead that is not taken stops everybody.
-            if !std::mem::take(&mut state.lead) {
+            // Leading comes first, even if the answer arrived meanwhile: a leader that does not
+            // lead stops every other thread.
+            if !std::mem::take(&mut state.must_lead) {
                 return state.outcome.unwrap_or(CommitOutcome::Unknown);
             }
             drop(state);
@@ -173,33 +182,40 @@ impl<S: Sink> Committer<S> {
 
     /// Writes one group and hands over. The caller has been made leader and holds no lock.
     fn lead(&self) {
-        let (works, slots) = self.take_group();
-        let result = if works.is_empty() {
-            Ok(())
-        } else {
-            catch_unwind(AssertUnwindSafe(|| self.sink.write(works)))
-                .unwrap_or_else(|_| Err("a bug: panic".to_owned()))
-        };
-        match result {
+        let (tasks, slots) = self.take_group();
+        match self.write(tasks) {
             Ok(()) => {
+                // The next leader starts before the answers go out, so that the disk is not idle.
                 self.hand_over();
-                settle(slots, CommitOutcome::Ok);
+                answer(slots, CommitOutcome::Ok);
             }
             Err(detail) => {
-                let stranded = self.poison(detail);
+                let queued = self.poison(detail);
                 self.hand_over();
-                settle(slots, CommitOutcome::Unknown);
-                settle(stranded, CommitOutcome::Unknown);
+                answer(slots, CommitOutcome::Unknown);
+                answer(queued, CommitOutcome::Unknown);
             }
         }
     }
 
-    fn take_group(&self) -> (Vec<S::Work>, Vec<Arc<Slot>>) {
-        let queue = &mut *self.lock();
-        let (mut works, mut slots, mut bytes) = (Vec::new(), Vec::new(), 0);
+    /// Writes a group to the sink. A panic of the sink is an error like any other.
+    fn write(&self, tasks: Vec<S::Task>) -> Result<(), String> {
+        if tasks.is_empty() {
+            return Ok(());
+        }
+        match catch_unwind(AssertUnwindSafe(|| self.sink.write(tasks))) {
+            Ok(result) => result,
+            Err(_) => Err("a bug: panic".to_owned()),
+        }
+    }
+
+    /// Takes the next group off the queue.
+    fn take_group(&self) -> (Vec<S::Task>, Vec<Arc<Slot>>) {
+        let queue = &mut *self.lock_queue();
+        let (mut tasks, mut slots, mut bytes) = (Vec::new(), Vec::new(), 0);
         while let Some(entry) = queue.pending.pop_front() {
             bytes += entry.bytes;
-            works.push(entry.work);
+            tasks.push(entry.task);
             slots.push(entry.slot);
             if bytes >= GROUP_BYTES_MAX {
                 break;
@@ -207,91 +223,88 @@ impl<S: Sink> Committer<S> {
         }
         queue.pending_bytes -= bytes;
         if queue.pending.is_empty() {
-            queue.background_wanted = false;
+            queue.needs_background = false;
         }
-        (works, slots)
+        (tasks, slots)
     }
 
-    /// Remembers the failure; the slots of everything still queued.
+    /// Stores the failure and empties the queue. Returns the slots of the tasks that were queued.
     fn poison(&self, detail: String) -> Vec<Arc<Slot>> {
-        let queue = &mut *self.lock();
+        let queue = &mut *self.lock_queue();
         queue.poisoned.get_or_insert(detail);
         queue.pending_bytes = 0;
         queue.pending.drain(..).map(|entry| entry.slot).collect()
     }
 
-    /// Lets the next one lead: a thread that waits anyway, else the background thread if a future asked for it.
+    /// Chooses the next leader: a thread that waits in the queue, else the background thread if a
+    /// polled or dropped receipt needs it.
     fn hand_over(&self) {
-        let queue = &mut *self.lock();
-        let waiter_leads = queue.pending.iter().any(|entry| entry.slot.offer_lead());
-        if waiter_leads {
+        let queue = &mut *self.lock_queue();
+        let is_led_by_waiter = queue.pending.iter().any(|entry| entry.slot.offer_lead());
+        if is_led_by_waiter {
             return;
         }
-        if queue.background_wanted && !queue.pending.is_empty() {
-            queue.background_turn = true;
+        if queue.needs_background && !queue.pending.is_empty() {
+            queue.background_must_lead = true;
             self.background.notify_one();
             return;
         }
-        queue.led = false;
+        queue.has_leader = false;
     }
 
-    fn lock(&self) -> MutexGuard<'_, Queue<S::Work>> {
-        // Nothing between taking and releasing this lock can panic half-way except `accept`, which changes one head.
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_queue(&self) -> MutexGuard<'_, Queue<S::Task>> {
+        // No code between taking and releasing this lock can panic half-way except `accept`, which
+        // changes one head.
+        sync::lock(&self.queue)
     }
 }
 
 impl<S: Sink> Committer<S> {
     /// Has the queue written without the caller's help.
     fn lead_in_background(self: &Arc<Self>) {
-        // The thread comes first: whoever leads now hands over to it as soon as it is wanted, so it must be there.
-        let threaded = self.ensure_thread();
+        // The thread is started first: a present leader hands over to it as soon as
+        // `needs_background` is set, so it must exist by then.
+        let has_thread = self.ensure_thread();
         {
-            let queue = &mut *self.lock();
-            queue.background_wanted = threaded;
-            if queue.led || queue.pending.is_empty() {
+            let queue = &mut *self.lock_queue();
+            queue.needs_background = has_thread;
+            if queue.has_leader || queue.pending.is_empty() {
                 return;
             }
-            queue.led = true;
-            queue.background_turn = threaded;
+            queue.has_leader = true;
+            queue.background_must_lead = has_thread;
         }
-        if threaded {
+        if has_thread {
             self.background.notify_one();
         } else {
-            // No thread to be had: blocking the caller is better than leaving the work.
+            // The system refuses a thread: blocking the caller is better than leaving the tasks.
             self.lead();
         }
     }
 
-    /// Starts the background thread if there is none; false if the system refuses one.
+    /// Starts the background thread if there is none. Returns false if the system refuses a thread.
     fn ensure_thread(self: &Arc<Self>) -> bool {
-        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut thread = sync::lock(&self.thread);
         if thread.is_none() {
             let this = self.clone();
-            let name = "orrery-commit".to_owned();
-            *thread = std::thread::Builder::new()
-                .name(name)
-                .spawn(move || this.run_background())
-                .ok();
+            let builder = std::thread::Builder::new().name("orrery-commit".to_owned());
+            *thread = builder.spawn(move || this.run_background()).ok();
         }
         thread.is_some()
     }
 
     fn run_background(&self) {
-        let mut queue = self.lock();
+        let mut queue = self.lock_queue();
         loop {
-            if queue.background_turn {
-                queue.background_turn = false;
+            if queue.background_must_lead {
+                queue.background_must_lead = false;
                 drop(queue);
                 self.lead();
-                queue = self.lock();
-            } else if queue.closing {
+                queue = self.lock_queue();
+            } else if queue.is_closing {
                 return;
             } else {
-                queue = self
-                    .background
-                    .wait(queue)
-                    .unwrap_or_else(PoisonError::into_inner);
+                queue = sync::wait(&self.background, queue);
             }
         }
     }
@@ -308,21 +321,21 @@ impl<S: Sink> Committer<S> {
             }
         }
         self.lead_in_background();
-        // Without a background thread the work was just done here.
-        slot.lock().outcome.map_or(Poll::Pending, Poll::Ready)
+        // Without a background thread the call above wrote the task on this thread.
+        match slot.lock().outcome {
+            Some(outcome) => Poll::Ready(outcome),
+            None => Poll::Pending,
+        }
     }
 
-    /// Takes no more work and ends the background thread. What is queued must have been waited for.
+    /// Takes no more tasks and ends the background thread. The queued tasks must have been waited
+    /// for.
     pub(super) fn close(&self) {
-        self.lock().closing = true;
+        self.lock_queue().is_closing = true;
         self.background.notify_one();
-        let thread = self
-            .thread
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        let thread = sync::lock(&self.thread).take();
         if let Some(thread) = thread {
-            // Its panics are caught where it leads; there is nobody to tell about another.
+            // Panics are caught where the thread leads; no caller is left to hear of another.
             let _ = thread.join();
         }
     }
@@ -330,26 +343,27 @@ impl<S: Sink> Committer<S> {
 
 impl Slot {
     fn lock(&self) -> MutexGuard<'_, SlotState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.state)
     }
 
-    /// Makes the thread that waits here the leader, if one does.
+    /// Makes the thread that waits on this slot the leader. Returns false if no thread waits.
     fn offer_lead(&self) -> bool {
         let mut state = self.lock();
-        if state.waiting {
-            state.lead = true;
+        if state.has_waiter {
+            state.must_lead = true;
             self.changed.notify_one();
         }
-        state.waiting
+        state.has_waiter
     }
 }
 
-fn settle(slots: Vec<Arc<Slot>>, outcome: CommitOutcome) {
+/// Sets the outcome of each slot and wakes the thread or the task that waits for it.
+fn answer(slots: Vec<Arc<Slot>>, outcome: CommitOutcome) {
     for slot in slots {
         let mut state = slot.lock();
         state.outcome = Some(outcome);
         let waker = state.waker.take();
-        if state.waiting {
+        if state.has_waiter {
             slot.changed.notify_one();
         }
         drop(state);
@@ -359,11 +373,11 @@ fn settle(slots: Vec<Arc<Slot>>, outcome: CommitOutcome) {
     }
 }
 
-/// The receipt of one piece of work.
+/// The receipt of one task.
 pub(super) struct Ticket<S: Sink> {
     committer: Arc<Committer<S>>,
     slot: Arc<Slot>,
-    answered: bool,
+    is_answered: bool,
 }
 
 impl<S: Sink> Ticket<S> {
@@ -371,27 +385,27 @@ impl<S: Sink> Ticket<S> {
         Ticket {
             committer,
             slot,
-            answered: false,
+            is_answered: false,
         }
     }
 }
 
 impl<S: Sink> Pending for Ticket<S> {
     fn wait(mut self: Box<Self>) -> CommitOutcome {
-        self.answered = true;
+        self.is_answered = true;
         self.committer.wait(&self.slot)
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<CommitOutcome> {
         let outcome = self.committer.poll(&self.slot, cx);
-        self.answered = outcome.is_ready();
+        self.is_answered = outcome.is_ready();
         outcome
     }
 }
 
 impl<S: Sink> Drop for Ticket<S> {
     fn drop(&mut self) {
-        if !self.answered {
+        if !self.is_answered {
             self.committer.lead_in_background();
         }
     }

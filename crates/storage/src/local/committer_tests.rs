@@ -1,4 +1,4 @@
-//! The committer over a sink that a test can stop and break.
+//! The committer over a sink that a test can pause and fail.
 
 use std::future::Future;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -8,9 +8,10 @@ use std::time::Duration;
 use super::*;
 use crate::receipt::Receipt;
 
-/// Writes down its groups. With a gate, each group says that it began and waits to be let through.
+/// A sink that keeps its groups in a list. With a gate, `write` reports that a group began and waits
+/// until the test lets the group pass.
 #[derive(Default)]
-struct Log {
+struct GroupLog {
     groups: Mutex<Vec<Vec<u32>>>,
     gate: Option<Gate>,
     fail_from: Option<usize>,
@@ -21,8 +22,8 @@ struct Gate {
     go: Mutex<Receiver<()>>,
 }
 
-impl Sink for Log {
-    type Work = u32;
+impl Sink for GroupLog {
+    type Task = u32;
 
     fn write(&self, group: Vec<u32>) -> Result<(), String> {
         if let Some(gate) = &self.gate {
@@ -42,19 +43,35 @@ impl Sink for Log {
     }
 }
 
-fn committer(log: Log) -> Arc<Committer<Log>> {
-    Arc::new(Committer::new(log, Owners::default()))
+fn committer(log: GroupLog) -> Arc<Committer<GroupLog>> {
+    Arc::new(Committer::new(log, OwnershipTable::default()))
 }
 
-fn submit(committer: &Arc<Committer<Log>>, work: u32) -> Receipt {
-    match committer.submit(1, |_| Ok(work)) {
+fn submit(committer: &Arc<Committer<GroupLog>>, task: u32) -> Receipt {
+    match committer.submit(1, |_| Ok(task)) {
         Ok(slot) => Receipt::pending(Ticket::new(committer.clone(), slot)),
         Err(refusal) => Receipt::ready(refusal),
     }
 }
 
-fn groups(committer: &Committer<Log>) -> Vec<Vec<u32>> {
+fn groups(committer: &Committer<GroupLog>) -> Vec<Vec<u32>> {
     committer.sink().groups.lock().unwrap().clone()
+}
+
+/// A log with a gate, the receiver that hears of each begun group, and the sender that lets a group
+/// pass.
+fn gated_log() -> (GroupLog, Receiver<()>, Sender<()>) {
+    let (began, on_begin) = channel();
+    let (go, on_go) = channel();
+    let gate = Gate {
+        began,
+        go: Mutex::new(on_go),
+    };
+    let log = GroupLog {
+        gate: Some(gate),
+        ..GroupLog::default()
+    };
+    (log, on_begin, go)
 }
 
 struct Unpark(std::thread::Thread);
@@ -65,7 +82,7 @@ impl Wake for Unpark {
     }
 }
 
-/// The smallest executor there is.
+/// Runs a future to its end on this thread.
 fn block_on<F: Future + Unpin>(mut future: F) -> F::Output {
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
     loop {
@@ -77,8 +94,8 @@ fn block_on<F: Future + Unpin>(mut future: F) -> F::Output {
 }
 
 #[test]
-fn a_lone_waiter_writes_everything_queued_himself_and_no_thread_is_started() {
-    let committer = committer(Log::default());
+fn a_lone_waiter_writes_all_queued_tasks_itself_and_no_thread_is_started() {
+    let committer = committer(GroupLog::default());
     let receipts = [1, 2, 3].map(|n| submit(&committer, n));
     assert!(groups(&committer).is_empty());
     for receipt in receipts {
@@ -90,7 +107,7 @@ fn a_lone_waiter_writes_everything_queued_himself_and_no_thread_is_started() {
 
 #[test]
 fn a_polled_receipt_is_written_by_the_background_thread() {
-    let committer = committer(Log::default());
+    let committer = committer(GroupLog::default());
     assert_eq!(block_on(submit(&committer, 7)), CommitOutcome::Ok);
     assert_eq!(block_on(submit(&committer, 8)), CommitOutcome::Ok);
     assert_eq!(groups(&committer), vec![vec![7], vec![8]]);
@@ -98,44 +115,30 @@ fn a_polled_receipt_is_written_by_the_background_thread() {
 }
 
 #[test]
-fn a_dropped_receipt_is_written_all_the_same() {
-    let (began, on_begin) = channel();
-    let (go, gate) = channel();
-    let committer = committer(Log {
-        gate: Some(Gate {
-            began,
-            go: Mutex::new(gate),
-        }),
-        ..Log::default()
-    });
+fn the_commit_of_a_dropped_receipt_is_written() {
+    let (log, began, go) = gated_log();
+    let committer = committer(log);
     drop(submit(&committer, 1));
-    on_begin.recv().unwrap();
+    began.recv().unwrap();
     go.send(()).unwrap();
     committer.close();
     assert_eq!(groups(&committer), vec![vec![1]]);
 }
 
 #[test]
-fn the_next_group_gathers_while_one_is_written_and_a_waiter_takes_it_over() {
-    let (began, on_begin) = channel();
-    let (go, gate) = channel();
-    let committer = committer(Log {
-        gate: Some(Gate {
-            began,
-            go: Mutex::new(gate),
-        }),
-        ..Log::default()
-    });
+fn the_next_group_gathers_while_one_is_written_and_its_waiter_leads_it() {
+    let (log, began, go) = gated_log();
+    let committer = committer(log);
     std::thread::scope(|scope| {
         let first = submit(&committer, 1);
         let leader = scope.spawn(move || first.wait());
-        on_begin.recv().unwrap();
+        began.recv().unwrap();
         let second = submit(&committer, 2);
         let third = submit(&committer, 3);
         let follower = scope.spawn(move || second.wait());
         go.send(()).unwrap();
         assert_eq!(leader.join().unwrap(), CommitOutcome::Ok);
-        on_begin.recv().unwrap();
+        began.recv().unwrap();
         go.send(()).unwrap();
         assert_eq!(follower.join().unwrap(), CommitOutcome::Ok);
         assert_eq!(third.wait(), CommitOutcome::Ok);
@@ -143,26 +146,19 @@ fn the_next_group_gathers_while_one_is_written_and_a_waiter_takes_it_over() {
     assert_eq!(groups(&committer), vec![vec![1], vec![2, 3]]);
 }
 
-/// The first future may come while a thread leads, when nobody has needed the background thread yet.
+/// The first future may be polled while a thread leads and the background thread does not exist yet.
 #[test]
-fn a_leading_thread_hands_over_to_the_background_thread_although_there_was_none() {
-    let (began, on_begin) = channel();
-    let (go, gate) = channel();
-    let committer = committer(Log {
-        gate: Some(Gate {
-            began,
-            go: Mutex::new(gate),
-        }),
-        ..Log::default()
-    });
+fn a_leading_thread_hands_over_to_a_background_thread_started_meanwhile() {
+    let (log, began, go) = gated_log();
+    let committer = committer(log);
     let first = submit(&committer, 1);
     std::thread::scope(|scope| {
         let leader = scope.spawn(move || first.wait());
-        on_begin.recv().unwrap();
+        began.recv().unwrap();
         drop(submit(&committer, 2));
         go.send(()).unwrap();
         assert_eq!(leader.join().unwrap(), CommitOutcome::Ok);
-        on_begin
+        began
             .recv_timeout(Duration::from_secs(10))
             .expect("the second group is led");
         go.send(()).unwrap();
@@ -173,21 +169,15 @@ fn a_leading_thread_hands_over_to_the_background_thread_although_there_was_none(
 
 #[test]
 fn after_a_failed_group_nothing_is_acknowledged_or_accepted() {
-    let (began, on_begin) = channel();
-    let (go, gate) = channel();
-    let gate = Some(Gate {
-        began,
-        go: Mutex::new(gate),
-    });
-    let committer = committer(Log {
-        gate,
+    let (log, began, go) = gated_log();
+    let committer = committer(GroupLog {
         fail_from: Some(1),
-        ..Log::default()
+        ..log
     });
     std::thread::scope(|scope| {
         let first = submit(&committer, 1);
         let leader = scope.spawn(move || first.wait());
-        on_begin.recv().unwrap();
+        began.recv().unwrap();
         let queued = submit(&committer, 2);
         go.send(()).unwrap();
         assert_eq!(leader.join().unwrap(), CommitOutcome::Unknown);
@@ -204,25 +194,17 @@ fn after_a_failed_group_nothing_is_acknowledged_or_accepted() {
 }
 
 #[test]
-fn a_full_queue_is_busy_and_takes_more_when_it_is_written() {
-    let (began, on_begin) = channel();
-    let (go, gate) = channel();
-    let gate = Some(Gate {
-        began,
-        go: Mutex::new(gate),
-    });
-    let committer = committer(Log {
-        gate,
-        ..Log::default()
-    });
+fn a_full_queue_answers_busy_until_it_is_written() {
+    let (log, began, go) = gated_log();
+    let committer = committer(log);
     std::thread::scope(|scope| {
         let first = submit(&committer, 1);
         let leader = scope.spawn(move || first.wait());
-        on_begin.recv().unwrap();
+        began.recv().unwrap();
         let large = committer
             .submit(QUEUE_BYTES_MAX + 1, |_| Ok(2))
-            .expect("there is room until it is taken");
-        let refused = committer.submit(1, |_| panic!("nobody looks at what is turned away"));
+            .expect("a task is accepted until the limit is passed");
+        let refused = committer.submit(1, |_| panic!("a refused task is not examined"));
         assert_eq!(
             refused.err(),
             Some(CommitOutcome::Busy {
@@ -241,8 +223,8 @@ fn a_full_queue_is_busy_and_takes_more_when_it_is_written() {
 }
 
 #[test]
-fn threads_and_futures_mixed_all_get_their_answer_in_order_of_acceptance() {
-    let committer = committer(Log::default());
+fn threads_and_futures_together_are_all_answered_in_order_of_acceptance() {
+    let committer = committer(GroupLog::default());
     std::thread::scope(|scope| {
         for writer in 0..8u32 {
             let committer = &committer;
@@ -271,14 +253,15 @@ fn threads_and_futures_mixed_all_get_their_answer_in_order_of_acceptance() {
     committer.close();
 }
 
-/// The answer may come between being made leader and leading: then the lead must still be taken and handed on.
+/// The answer may arrive after a thread was made leader and before it leads. The thread must then
+/// lead once and hand over.
 #[test]
-fn a_leader_whose_answer_came_meanwhile_does_not_keep_the_lead() {
-    let committer = committer(Log::default());
+fn a_leader_whose_answer_arrived_already_hands_over() {
+    let committer = committer(GroupLog::default());
     let slot = committer.submit(1, |_| Ok(1)).unwrap();
-    committer.lock().led = true;
-    slot.lock().lead = true;
+    committer.lock_queue().has_leader = true;
+    slot.lock().must_lead = true;
     slot.lock().outcome = Some(CommitOutcome::Ok);
     assert_eq!(committer.wait(&slot), CommitOutcome::Ok);
-    assert!(!committer.lock().led);
+    assert!(!committer.lock_queue().has_leader);
 }

@@ -1,14 +1,16 @@
-//! The data directory: what lies in it, whose it is, and whether it is whole.
+//! The data directory: its layout, its lock, and the check that it is complete.
 //!
 //! ```text
-//! ORRERY        format file: readable text, first to be written, says the version and whether creation finished
-//! LOCK          held while a process has the directory open; its number inside
+//! ORRERY        format file: readable text, written first; has the version and whether creation
+//!               finished
+//! LOCK          locked while a process has the directory open; holds the id of the process
 //! high-water    how far the log was acknowledged (high_water.rs)
 //! store/        the tables and journals of fjall
 //! ```
 //!
-//! Promised: a directory of something else is never touched, an unknown format is never read, two processes never share
-//! one, and a finished directory that lost a part fjall would silently make anew (a table tree, its journals) is refused.
+//! Promised: a directory of another program is never changed, an unknown format is never read, two
+//! processes never share a directory, and a finished directory that lost a part is refused where
+//! fjall would silently create the part anew (a table tree, its journals).
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
@@ -16,43 +18,49 @@ use std::path::{Path, PathBuf};
 
 use crate::error::StoreError;
 
-/// Version of everything in the directory: layout, key prefixes, internal records, high-water file.
+/// Version of the whole directory: layout, key prefixes, internal records, high-water file.
 pub(super) const FORMAT: u32 = 3;
 
 const FORMAT_FILE: &str = "ORRERY";
+/// The format file while it is being written.
+const FORMAT_DRAFT: &str = "ORRERY.new";
 const LOCK_FILE: &str = "LOCK";
+const STORE_DIRECTORY: &str = "store";
+const HIGH_WATER_FILE: &str = "high-water";
+/// The first line of the format file.
 const PREFACE: &str = "Orrery data directory. Copy, move or delete it only as a whole, and only while no server uses it.";
 
-/// How far the making of the directory got.
+/// The progress of a directory's creation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// Nothing acknowledged yet: what lies in it may be thrown away.
+    /// No commit was acknowledged yet: the content may be discarded.
     Creating,
-    /// Holds data.
+    /// The directory holds data.
     Ready,
 }
 
-/// A data directory that this process holds.
+/// A data directory that this process has locked.
 pub(super) struct Directory {
     root: PathBuf,
     pub(super) stage: Stage,
-    /// Locked until dropped.
+    /// The lock file, locked until dropped.
     _lock: File,
 }
 
 impl Directory {
-    /// Takes the directory, making it if there is none.
+    /// Locks the directory, and creates it if there is none.
     pub(super) fn claim(root: &Path) -> Result<Directory, StoreError> {
         std::fs::create_dir_all(root).map_err(StoreError::io("create the data directory", root))?;
         let format_file = root.join(FORMAT_FILE);
-        let known = format_file
+        let has_format_file = format_file
             .try_exists()
             .map_err(StoreError::io("look for", &format_file))?;
-        if !known {
+        // Before the first file is created: a directory of another program must stay as it is.
+        if !has_format_file {
             refuse_foreign(root)?;
         }
         let lock = lock(root)?;
-        let stage = if known {
+        let stage = if has_format_file {
             read_format(&format_file)?
         } else {
             Stage::Creating
@@ -62,40 +70,36 @@ impl Directory {
             stage,
             _lock: lock,
         };
-        if !known {
+        if !has_format_file {
             directory.write_format(Stage::Creating)?;
         }
         Ok(directory)
     }
 
     pub(super) fn store(&self) -> PathBuf {
-        self.root.join("store")
+        self.root.join(STORE_DIRECTORY)
     }
 
     pub(super) fn high_water(&self) -> PathBuf {
-        self.root.join("high-water")
+        self.root.join(HIGH_WATER_FILE)
     }
 
     /// Removes the remains of a creation that did not finish.
-    pub(super) fn wipe(&self) -> Result<(), StoreError> {
-        let ignore_missing = |result: std::io::Result<()>| match result {
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
-            other => other,
-        };
+    pub(super) fn remove_unfinished(&self) -> Result<(), StoreError> {
         let (store, mark) = (self.store(), self.high_water());
         ignore_missing(std::fs::remove_dir_all(&store))
             .map_err(StoreError::io("remove", &store))?;
         ignore_missing(std::fs::remove_file(&mark)).map_err(StoreError::io("remove", &mark))
     }
 
-    /// Declares the directory complete.
-    pub(super) fn finish(&mut self) -> Result<(), StoreError> {
+    /// Records that the directory is complete.
+    pub(super) fn mark_ready(&mut self) -> Result<(), StoreError> {
         self.write_format(Stage::Ready)?;
         self.stage = Stage::Ready;
         Ok(())
     }
 
-    /// Refuses a finished directory that lost what fjall would quietly replace by something empty.
+    /// Refuses a finished directory that lost a part which fjall would replace by an empty part.
     pub(super) fn check_parts(&self) -> Result<(), StoreError> {
         let store = self.store();
         let parts = [
@@ -114,29 +118,27 @@ impl Directory {
                 "the pointer to the tables of index entries",
             ),
         ];
-        for (path, what) in parts {
-            if !path
+        for (path, description) in parts {
+            let exists = path
                 .try_exists()
-                .map_err(StoreError::io("look for", &path))?
-            {
-                return Err(StoreError::damaged(
-                    &path,
-                    format!("{what} is missing. {RESTORE}"),
-                ));
+                .map_err(StoreError::io("look for", &path))?;
+            if !exists {
+                let detail = format!("{description} is missing. {RESTORE_ADVICE}");
+                return Err(StoreError::damaged(&path, detail));
             }
         }
+        // fjall starts an empty journal when it finds none, and acknowledged commits would be gone.
         if journals(&store)?.is_empty() {
-            return Err(StoreError::damaged(
-                &store,
-                format!("no journal file (*.jnl) is left in it. {RESTORE}"),
-            ));
+            let detail = format!("no journal file (*.jnl) is left in it. {RESTORE_ADVICE}");
+            return Err(StoreError::damaged(&store, detail));
         }
         Ok(())
     }
 
     /// Replaces the format file, atomically and durably.
     fn write_format(&self, stage: Stage) -> Result<(), StoreError> {
-        let (path, draft) = (self.root.join(FORMAT_FILE), self.root.join("ORRERY.new"));
+        let path = self.root.join(FORMAT_FILE);
+        let draft = self.root.join(FORMAT_DRAFT);
         let word = match stage {
             Stage::Creating => "creating",
             Stage::Ready => "ready",
@@ -153,30 +155,32 @@ impl Directory {
     }
 }
 
-/// What to do about a damaged directory, for messages.
-pub(super) const RESTORE: &str =
+/// The remedy for a damaged directory, for messages.
+pub(super) const RESTORE_ADVICE: &str =
     "Put back what was moved or deleted, or restore a backup of the whole data directory";
 
-/// The journal files in order, with their numbers.
+/// Returns the journal files in order, with their numbers.
 pub(super) fn journals(store: &Path) -> Result<Vec<(u64, PathBuf)>, StoreError> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(store).map_err(StoreError::io("list", store))? {
         let path = entry.map_err(StoreError::io("list", store))?.path();
-        if path.extension().is_some_and(|extension| extension == "jnl") {
-            let number = path
-                .file_stem()
-                .and_then(|stem| stem.to_str())
-                .and_then(|stem| stem.parse().ok());
-            let number = number
-                .ok_or_else(|| StoreError::damaged(&path, "a journal's name must be a number"))?;
-            found.push((number, path));
+        if path.extension().is_none_or(|extension| extension != "jnl") {
+            continue;
         }
+        let stem = path.file_stem().and_then(|stem| stem.to_str());
+        let Some(number) = stem.and_then(|stem| stem.parse().ok()) else {
+            return Err(StoreError::damaged(
+                &path,
+                "a journal's name must be a number",
+            ));
+        };
+        found.push((number, path));
     }
     found.sort_unstable();
     Ok(found)
 }
 
-/// Makes names in the directory durable.
+/// Makes the names in a directory durable.
 pub(super) fn sync_directory(path: &Path) -> std::io::Result<()> {
     if cfg!(windows) {
         Ok(())
@@ -185,19 +189,28 @@ pub(super) fn sync_directory(path: &Path) -> std::io::Result<()> {
     }
 }
 
+/// Takes a missing file for a success.
+fn ignore_missing(result: std::io::Result<()>) -> std::io::Result<()> {
+    match result {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+/// Refuses a directory without a format file that holds anything but the remains of a creation.
 fn refuse_foreign(root: &Path) -> Result<(), StoreError> {
     for entry in std::fs::read_dir(root).map_err(StoreError::io("list", root))? {
         let name = entry.map_err(StoreError::io("list", root))?.file_name();
-        // Left by a creation that was cut short before the format file had its name.
-        let ours = name == LOCK_FILE || name == "ORRERY.new";
-        if name == "store" || name == "high-water" {
+        if name == STORE_DIRECTORY || name == HIGH_WATER_FILE {
             let file = root.join(FORMAT_FILE);
             return Err(StoreError::damaged(
                 &file,
-                format!("it is missing, and data is beside it. {RESTORE}"),
+                format!("it is missing, and data is beside it. {RESTORE_ADVICE}"),
             ));
         }
-        if !ours {
+        // A creation that was interrupted before the format file had its name leaves these two.
+        let is_own_file = name == LOCK_FILE || name == FORMAT_DRAFT;
+        if !is_own_file {
             let found = name.to_string_lossy().into_owned();
             return Err(StoreError::Foreign {
                 directory: root.to_owned(),
@@ -208,6 +221,7 @@ fn refuse_foreign(root: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// Locks the lock file and writes the id of this process into it.
 fn lock(root: &Path) -> Result<File, StoreError> {
     let path = root.join(LOCK_FILE);
     let open = OpenOptions::new()
@@ -220,14 +234,9 @@ fn lock(root: &Path) -> Result<File, StoreError> {
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
-            let mut text = String::new();
-            let holder = file
-                .read_to_string(&mut text)
-                .ok()
-                .and_then(|_| text.trim().parse().ok());
             return Err(StoreError::Locked {
                 directory: root.to_owned(),
-                holder,
+                holder: read_process_id(&mut file),
             });
         }
         Err(TryLockError::Error(source)) => {
@@ -238,28 +247,30 @@ fn lock(root: &Path) -> Result<File, StoreError> {
             });
         }
     }
-    let mut sign = || {
+    // The id only improves the message of a later refusal; the lock itself is the system's.
+    let mut write_process_id = || {
         file.set_len(0)?;
         file.rewind()?;
         writeln!(file, "{}", std::process::id())
     };
-    sign().map_err(StoreError::io("write the lock file", &path))?;
+    write_process_id().map_err(StoreError::io("write the lock file", &path))?;
     Ok(file)
 }
 
+/// Reads the process id that the holder of the lock file wrote; `None` if it is not readable.
+fn read_process_id(file: &mut File) -> Option<u32> {
+    let mut text = String::new();
+    file.read_to_string(&mut text).ok()?;
+    text.trim().parse().ok()
+}
+
+/// Reads the format file, and refuses another format than this program's.
 fn read_format(path: &Path) -> Result<Stage, StoreError> {
     let bytes = std::fs::read(path).map_err(StoreError::io("read", path))?;
     let text = String::from_utf8_lossy(&bytes);
-    let field = |name: &str| {
-        text.lines()
-            .find_map(|line| line.strip_prefix(name))
-            .map(str::trim)
-    };
-    let Some(format) = field("format:") else {
-        return Err(StoreError::damaged(
-            path,
-            format!("it has no line \"format:\". {RESTORE}"),
-        ));
+    let Some(format) = field(&text, "format:") else {
+        let detail = format!("it has no line \"format:\". {RESTORE_ADVICE}");
+        return Err(StoreError::damaged(path, detail));
     };
     if format != FORMAT.to_string() {
         return Err(StoreError::UnknownFormat {
@@ -268,12 +279,18 @@ fn read_format(path: &Path) -> Result<Stage, StoreError> {
             known: FORMAT,
         });
     }
-    match field("stage:") {
+    match field(&text, "stage:") {
         Some("creating") => Ok(Stage::Creating),
         Some("ready") => Ok(Stage::Ready),
-        _ => Err(StoreError::damaged(
-            path,
-            format!("its line \"stage:\" is missing or unreadable. {RESTORE}"),
-        )),
+        _ => {
+            let detail = format!("its line \"stage:\" is missing or unreadable. {RESTORE_ADVICE}");
+            Err(StoreError::damaged(path, detail))
+        }
     }
+}
+
+/// Returns the rest of the first line that begins with `name`, without surrounding spaces.
+fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
+    Some(rest.trim())
 }

@@ -1,83 +1,83 @@
 //! The high-water file: how far the log was acknowledged, kept apart from the log itself.
 //!
-//! fjall stops reading a journal at the first thing it cannot parse and takes that for the end, so a zeroed block or a cut
-//! file would open as a shorter history. This file remembers the number of the last group commit that was synced; at open
-//! the journal must reach it.
+//! fjall stops reading a journal at the first bytes that it cannot parse and takes them for the end,
+//! so a zeroed block or a truncated file would open as a shorter history. This file keeps the number
+//! of the last group commit that was synced; at open the journals must reach it.
 //!
-//! Two slots of 32 bytes, 4 KiB apart, are written in turn, so that a write cut short by a power loss leaves the other:
+//! Two slots of 32 bytes, 4 KiB apart, are written in turn, so that a write torn by a power loss
+//! leaves the other slot intact:
 //!
 //! ```text
 //! magic "OHW1" | group u64 | chain u32 | zeros | crc32 of all before       little-endian
 //! ```
 //!
-//! It is written after each sync and itself synced at most once a second and at close. So after the death of the process it
-//! is exact, and after a power loss it may lag by a second, never lead.
+//! The file is written after each sync of the log, and is itself synced at most once a second and at
+//! close. So the mark is exact after the death of the process; after a power loss it may lag behind
+//! the log by a second, but is never ahead of it.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::directory::RESTORE;
+use super::directory::RESTORE_ADVICE;
 use crate::error::StoreError;
 
 const MAGIC: &[u8; 4] = b"OHW1";
 const SLOT_BYTES: usize = 32;
+/// Bytes between the starts of the two slots.
 const SLOT_STRIDE: u64 = 4096;
-const SYNC_EVERY: Duration = Duration::from_secs(1);
+/// The shortest time between two syncs of the file while the store is open.
+const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A point of the log: the number of a group commit, and the checksum chained over all groups up to it.
+/// A point of the log: the number of a group commit, and the checksum chained over all groups up to
+/// that group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Mark {
     pub(super) group: u64,
     pub(super) chain: u32,
 }
 
-/// The open file.
+/// The open high-water file.
 pub(super) struct HighWater {
     path: PathBuf,
     file: File,
-    synced: Instant,
-    dirty: bool,
+    last_sync: Instant,
+    /// A mark was written since the last sync.
+    is_dirty: bool,
 }
 
 impl HighWater {
-    /// The mark on disk. A missing file is damage: it exists from the first day of a directory.
+    /// Reads the newest mark. A missing file is damage: it exists from the creation of a directory.
     pub(super) fn read(path: &Path) -> Result<Mark, StoreError> {
-        let mut bytes = Vec::new();
-        let mut file = match File::open(path) {
-            Ok(file) => file.take(2 * SLOT_STRIDE),
+        let file = match File::open(path) {
+            Ok(file) => file,
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
-                return Err(StoreError::damaged(
-                    path,
-                    format!(
-                        "it is missing, so nobody can tell whether the journals are complete. {RESTORE}. {ACCEPT}"
-                    ),
-                ));
+                let detail = format!(
+                    "it is missing, so the journals cannot be checked for completeness. \
+                     {RESTORE_ADVICE}. {ACCEPT_ADVICE}"
+                );
+                return Err(StoreError::damaged(path, detail));
             }
             Err(e) => return Err(StoreError::io("open", path)(e)),
         };
-        file.read_to_end(&mut bytes)
+        let mut bytes = Vec::new();
+        file.take(2 * SLOT_STRIDE)
+            .read_to_end(&mut bytes)
             .map_err(StoreError::io("read", path))?;
-        let slot = |at: u64| {
-            bytes
-                .get(at as usize..at as usize + SLOT_BYTES)
-                .and_then(decode)
-        };
-        let newest = slot(0)
-            .into_iter()
-            .chain(slot(SLOT_STRIDE))
-            .max_by_key(|mark| mark.group);
+        // One slot may be torn; the other then holds the mark before it.
+        let marks = [decode_at(&bytes, 0), decode_at(&bytes, SLOT_STRIDE)];
+        let newest = marks.into_iter().flatten().max_by_key(|mark| mark.group);
         newest.ok_or_else(|| {
-            StoreError::damaged(
-                path,
-                format!("neither of its two records can be read. {RESTORE}. {ACCEPT}"),
-            )
+            let detail = format!(
+                "neither of its two records can be read. {RESTORE_ADVICE}. {ACCEPT_ADVICE}"
+            );
+            StoreError::damaged(path, detail)
         })
     }
 
-    /// Writes the mark to both slots of the file, made if missing, durably.
-    pub(super) fn start(path: &Path, mark: Mark) -> Result<HighWater, StoreError> {
+    /// Opens the file, creates it if it is missing, and writes the mark to both slots, durably.
+    pub(super) fn create(path: &Path, mark: Mark) -> Result<HighWater, StoreError> {
         let open = OpenOptions::new()
             .read(true)
             .write(true)
@@ -88,8 +88,8 @@ impl HighWater {
         let mut this = HighWater {
             path: path.to_owned(),
             file,
-            synced: Instant::now(),
-            dirty: true,
+            last_sync: Instant::now(),
+            is_dirty: true,
         };
         for slot in [0, 1] {
             this.write_slot(slot, mark)
@@ -99,27 +99,27 @@ impl HighWater {
         Ok(this)
     }
 
-    /// Remembers a group that was synced.
+    /// Writes the mark of a group that was synced.
     pub(super) fn advance(&mut self, mark: Mark) -> Result<(), StoreError> {
         self.write_slot(mark.group % 2, mark)
             .map_err(StoreError::io("write", &self.path))?;
-        self.dirty = true;
-        if self.synced.elapsed() >= SYNC_EVERY {
+        self.is_dirty = true;
+        if self.last_sync.elapsed() >= SYNC_INTERVAL {
             self.sync()
         } else {
             Ok(())
         }
     }
 
-    /// Makes the newest mark survive a power loss.
+    /// Syncs the newest mark, so that it survives a power loss.
     pub(super) fn sync(&mut self) -> Result<(), StoreError> {
-        if self.dirty {
+        if self.is_dirty {
             self.file
                 .sync_data()
                 .map_err(StoreError::io("sync", &self.path))?;
-            self.dirty = false;
+            self.is_dirty = false;
         }
-        self.synced = Instant::now();
+        self.last_sync = Instant::now();
         Ok(())
     }
 
@@ -129,8 +129,8 @@ impl HighWater {
     }
 }
 
-/// The door out, named in messages.
-pub(super) const ACCEPT: &str =
+/// The advice to accept the loss, for messages.
+pub(super) const ACCEPT_ADVICE: &str =
     "To go on with what is left, open it once with the option to accept the loss";
 
 fn encode(mark: Mark) -> [u8; SLOT_BYTES] {
@@ -143,10 +143,17 @@ fn encode(mark: Mark) -> [u8; SLOT_BYTES] {
     slot
 }
 
+/// Decodes the slot at a byte offset of the file; `None` if the slot is cut or torn.
+fn decode_at(file: &[u8], start: u64) -> Option<Mark> {
+    let start = start as usize;
+    decode(file.get(start..start + SLOT_BYTES)?)
+}
+
 fn decode(slot: &[u8]) -> Option<Mark> {
     let group = u64::from_le_bytes(slot.get(4..12)?.try_into().ok()?);
     let chain = u32::from_le_bytes(slot.get(12..16)?.try_into().ok()?);
     let mark = Mark { group, chain };
+    // Encoding again checks the magic, the zeros and the checksum together.
     (slot == encode(mark)).then_some(mark)
 }
 
@@ -165,7 +172,7 @@ mod tests {
     fn the_newest_mark_is_read_back_and_a_torn_slot_falls_back_to_the_one_before() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("high-water");
-        let mut high_water = HighWater::start(&path, mark(1)).unwrap();
+        let mut high_water = HighWater::create(&path, mark(1)).unwrap();
         high_water.advance(mark(2)).unwrap();
         high_water.advance(mark(3)).unwrap();
         assert_eq!(HighWater::read(&path).unwrap(), mark(3));

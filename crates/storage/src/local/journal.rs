@@ -1,21 +1,28 @@
-//! Reads fjall's journals before fjall does, and changes nothing.
+//! The check of fjall's journals before fjall opens them. It reads and changes nothing.
 //!
-//! fjall takes the first unreadable byte for the end of a journal and truncates there, so damage in the middle would both
-//! hide acknowledged commits and destroy the evidence. This walk decides first: are the group records of the journals
-//! without a gap, is nothing readable behind the point where reading stops, are the sequence numbers (which fjall's
-//! checksum does not cover) in order, and do the journals reach the high-water mark? Only then fjall may open them.
+//! fjall takes the first unreadable byte for the end of a journal and truncates there, so damage in
+//! the middle would both hide acknowledged commits and destroy the evidence. This module reads the
+//! journals first and checks four things:
+//!
+//! - the group records of the journals are without a gap;
+//! - nothing readable lies behind the point where reading stops;
+//! - the sequence numbers, which fjall's checksum does not cover, are in order;
+//! - the journals reach the high-water mark.
+//!
+//! Only then may fjall open them.
 //!
 //! The format is that of the pinned fjall 3.1.13 (its `journal/entry.rs`), integers little-endian:
 //!
 //! ```text
 //! start  01 | items u32 | sequence u64
-//! item   02 | kind u8 | compression u8 | keyspace u64 | key len u16 | value len u32 | stored len u32 | key | value
+//! item   02 | kind u8 | compression u8 | keyspace u64 | key len u16 | value len u32
+//!           | stored len u32 | key | value
 //! end    03 | xxh3 of the item bytes u64 | "FJL" 03
-//! clear  04 | keyspace u64                                                        (this store never writes one)
+//! clear  04 | keyspace u64                                  (this store never writes one)
 //! ```
 //!
-//! A *group record* is an item whose key is [`GROUP_KEY`]; its value is [`GroupRecord`], and it stands in the last batch of
-//! its group.
+//! A *group record* is an item whose key is [`GROUP_KEY`]; its value is a [`GroupRecord`], and it
+//! stands in the last batch of its group.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufReader, ErrorKind, Read, Seek, SeekFrom};
@@ -23,29 +30,37 @@ use std::path::{Path, PathBuf};
 
 use xxhash_rust::xxh3::Xxh3;
 
-use super::directory::{RESTORE, journals};
-use super::high_water::{ACCEPT, Mark};
+use super::directory::{RESTORE_ADVICE, journals};
+use super::high_water::{ACCEPT_ADVICE, Mark};
 use crate::error::StoreError;
 
-/// Key of the group record in both keyspaces: the reserved partition, a tag, and a word to find it by.
+/// Key of the group record in both keyspaces: the reserved partition, a tag, and a text that
+/// [`scan_tail`] can search for.
 pub(super) const GROUP_KEY: &[u8] = b"\xff\xff\xff\xff\xff\xff\xff\xff\x02orrery group";
 
-/// Other users of fjall's sequence numbers (flushes) may take a few between one batch and the next; more is damage.
+/// The largest step between the sequence numbers of two batches. Other users of fjall's sequence
+/// numbers (flushes) may take a few between one batch and the next; more is damage.
 const SEQUENCE_SLACK: u64 = 1 << 20;
 
-/// What each group commit writes about itself.
+/// Bytes of the first and of the last part of a batch.
+const BATCH_FRAME_BYTES: usize = 13;
+/// Bytes of an item before its key.
+const ITEM_HEAD_BYTES: usize = 21;
+
+/// The record that each group commit writes about itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct GroupRecord {
     pub(super) mark: Mark,
-    /// The chain up to the group before.
+    /// The chained checksum up to the group before.
     pub(super) previous: u32,
-    /// fjall's next sequence number before the group: none of its batches may have a lower one.
+    /// fjall's next sequence number before the group: no batch of the group has a lower one.
     pub(super) first_sequence: u64,
 }
 
 impl GroupRecord {
     pub(super) const BYTES: usize = 32;
 
+    /// Encodes the record: magic, group, chain, previous chain, first sequence number, crc32.
     pub(super) fn encode(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         bytes[..4].copy_from_slice(b"OGR1");
@@ -58,65 +73,77 @@ impl GroupRecord {
         bytes
     }
 
+    /// Decodes a record; `None` if the bytes are not exactly what `encode` writes.
     pub(super) fn decode(bytes: &[u8]) -> Option<GroupRecord> {
-        let u64_at = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
-        let u32_at = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
-        let mark = Mark {
-            group: u64_at(4)?,
-            chain: u32_at(12)?,
-        };
         let record = GroupRecord {
-            mark,
-            previous: u32_at(16)?,
-            first_sequence: u64_at(20)?,
+            mark: Mark {
+                group: u64_at(bytes, 4)?,
+                chain: u32_at(bytes, 12)?,
+            },
+            previous: u32_at(bytes, 16)?,
+            first_sequence: u64_at(bytes, 20)?,
         };
         (bytes == record.encode()).then_some(record)
     }
 }
 
-/// What the journals hold.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Contents {
-    /// First and last group record, if any.
-    pub(super) groups: Option<(GroupRecord, GroupRecord)>,
-    /// The newest journal and where its last whole batch ends.
-    pub(super) end: Option<(PathBuf, u64)>,
-    /// Sequence number of the first batch behind the last group record: written, kept, and acknowledged to nobody.
-    pub(super) loose: Option<u64>,
+fn u64_at(bytes: &[u8], start: usize) -> Option<u64> {
+    let field = bytes.get(start..start + 8)?;
+    Some(u64::from_le_bytes(field.try_into().ok()?))
 }
 
-/// Walks all journals, which must agree with the mark and reach it. Without a mark (the loss is accepted) they may end
-/// anywhere, even in the middle of the newest.
-pub(super) fn inspect(store: &Path, mark: Option<Mark>) -> Result<Contents, StoreError> {
+fn u32_at(bytes: &[u8], start: usize) -> Option<u32> {
+    let field = bytes.get(start..start + 4)?;
+    Some(u32::from_le_bytes(field.try_into().ok()?))
+}
+
+/// The result of reading all journals.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct JournalContents {
+    /// The first and the last group record, if any.
+    pub(super) groups: Option<(GroupRecord, GroupRecord)>,
+    /// The newest journal, and the offset in bytes at which its last whole batch ends.
+    pub(super) end: Option<(PathBuf, u64)>,
+    /// Sequence number of the first batch behind the last group record. Such batches were written
+    /// and are kept, but were never acknowledged.
+    pub(super) ungrouped_from: Option<u64>,
+}
+
+/// Reads all journals, which must agree with the mark and reach it. Without a mark (the loss is
+/// accepted) they may end anywhere, even in the middle of the newest journal.
+pub(super) fn inspect(store: &Path, mark: Option<Mark>) -> Result<JournalContents, StoreError> {
     let files = journals(store)?;
-    let mut walk = Walk {
+    let mut inspection = Inspection {
         mark,
-        ..Walk::default()
+        ..Inspection::default()
     };
     for (i, (_, path)) in files.iter().enumerate() {
-        walk.file(path, i + 1 == files.len())?;
+        let is_newest = i + 1 == files.len();
+        inspection.read_journal(path, is_newest)?;
     }
-    if let (Some(mark), Some((_, last))) = (mark, walk.contents.groups)
+    let mut contents = inspection.contents;
+    if let (Some(mark), Some((_, last))) = (mark, contents.groups)
         && last.mark.group < mark.group
     {
-        return Err(short(store, last.mark.group, mark.group));
+        return Err(truncated_log(store, last.mark.group, mark.group));
     }
-    walk.contents.loose = walk.lowest;
-    Ok(walk.contents)
+    contents.ungrouped_from = inspection.lowest_sequence;
+    Ok(contents)
 }
 
-/// The refusal of a log that ends too early.
-pub(super) fn short(store: &Path, found: u64, acknowledged: u64) -> StoreError {
+/// Creates the refusal of a log that ends before its last acknowledged group.
+pub(super) fn truncated_log(store: &Path, found: u64, acknowledged: u64) -> StoreError {
     let detail = format!(
-        "its journals end at group commit {found}, but {acknowledged} were acknowledged: the last {} are missing. \
-         {RESTORE}. {ACCEPT}",
+        "its journals end at group commit {found}, but {acknowledged} were acknowledged: the last \
+         {} are missing. {RESTORE_ADVICE}. {ACCEPT_ADVICE}",
         acknowledged.saturating_sub(found)
     );
     StoreError::damaged(&store.join("*.jnl"), detail)
 }
 
-/// Cuts what follows the last whole batch of the newest journal: an unfinished write that nobody was told about.
-pub(super) fn cut_torn_tail(contents: &Contents) -> Result<(), StoreError> {
+/// Cuts off the bytes behind the last whole batch of the newest journal: an unfinished write that
+/// was never acknowledged.
+pub(super) fn cut_torn_tail(contents: &JournalContents) -> Result<(), StoreError> {
     let Some((path, end)) = &contents.end else {
         return Ok(());
     };
@@ -131,52 +158,60 @@ pub(super) fn cut_torn_tail(contents: &Contents) -> Result<(), StoreError> {
     cut().map_err(StoreError::io("cut the unfinished end of", path))
 }
 
+/// The state of reading the journals, from the oldest to the newest.
 #[derive(Default)]
-struct Walk {
+struct Inspection {
     mark: Option<Mark>,
-    contents: Contents,
-    /// Of the last whole batch.
-    sequence: Option<u64>,
-    /// Lowest since the last group record.
-    lowest: Option<u64>,
+    contents: JournalContents,
+    /// Sequence number of the last whole batch.
+    last_sequence: Option<u64>,
+    /// The lowest sequence number since the last group record.
+    lowest_sequence: Option<u64>,
 }
 
+/// One whole batch of a journal.
 struct Batch {
     sequence: u64,
+    /// The group record, if the batch is the last of its group.
     record: Option<GroupRecord>,
+    /// Bytes that the batch takes in the journal.
     bytes: u64,
 }
 
-impl Walk {
-    fn file(&mut self, path: &Path, newest: bool) -> Result<(), StoreError> {
+impl Inspection {
+    /// Reads one journal to its end, and judges the bytes behind its last whole batch.
+    fn read_journal(&mut self, path: &Path, is_newest: bool) -> Result<(), StoreError> {
         let file = File::open(path).map_err(StoreError::io("open", path))?;
         let mut reader = BufReader::with_capacity(256 << 10, file);
         let mut end = 0;
         while let Some(batch) = read_batch(&mut reader).map_err(StoreError::io("read", path))? {
-            self.batch(path, &batch)?;
+            self.check_batch(path, &batch)?;
             end += batch.bytes;
         }
         reader
             .seek(SeekFrom::Start(end))
             .map_err(StoreError::io("read", path))?;
-        match look_behind(&mut reader).map_err(StoreError::io("read", path))? {
-            Tail::Record(_) if newest && self.mark.is_none() => {}
+        match scan_tail(&mut reader).map_err(StoreError::io("read", path))? {
+            // The person who runs the server accepted the loss of what follows.
+            Tail::Record(_) if is_newest && self.mark.is_none() => {}
+            // A whole group behind unreadable bytes was finished: the bytes are damage.
             Tail::Record(group) => {
                 let found = self.contents.groups.map_or(0, |(_, last)| last.mark.group);
-                let detail = format!(
-                    "unreadable from byte {end} on, after group commit {found}, though group commit {group} stands \
-                     behind it. {RESTORE}"
+                let mut detail = format!(
+                    "unreadable from byte {end} on, after group commit {found}, though group \
+                     commit {group} stands behind it. {RESTORE_ADVICE}"
                 );
-                let detail = if newest {
-                    format!("{detail}. {ACCEPT}")
-                } else {
-                    detail
-                };
+                if is_newest {
+                    detail.push_str(". ");
+                    detail.push_str(ACCEPT_ADVICE);
+                }
                 return Err(StoreError::damaged(path, detail));
             }
-            Tail::Bytes if !newest => {
-                let detail =
-                    format!("unreadable from byte {end} on, and newer journals exist. {RESTORE}");
+            // Only the newest journal may end in a torn write.
+            Tail::Bytes if !is_newest => {
+                let detail = format!(
+                    "unreadable from byte {end} on, and newer journals exist. {RESTORE_ADVICE}"
+                );
                 return Err(StoreError::damaged(path, detail));
             }
             Tail::Bytes | Tail::Zeros => {}
@@ -185,48 +220,53 @@ impl Walk {
         Ok(())
     }
 
-    fn batch(&mut self, path: &Path, batch: &Batch) -> Result<(), StoreError> {
-        let in_order = self.sequence.is_none_or(|previous| {
-            batch.sequence > previous && batch.sequence - previous <= SEQUENCE_SLACK
-        });
-        self.sequence = Some(batch.sequence);
-        self.lowest.get_or_insert(batch.sequence);
-        let Some(record) = batch.record else {
-            return if in_order {
-                Ok(())
-            } else {
-                Err(disorder(path, batch.sequence))
-            };
+    /// Checks the sequence number of a batch, and its group record if it has one.
+    fn check_batch(&mut self, path: &Path, batch: &Batch) -> Result<(), StoreError> {
+        let is_in_order = match self.last_sequence {
+            Some(last) => batch.sequence > last && batch.sequence - last <= SEQUENCE_SLACK,
+            None => true,
         };
-        let lowest = self.lowest.take().unwrap_or(batch.sequence);
-        let near = batch
-            .sequence
-            .checked_sub(record.first_sequence)
-            .is_some_and(|gap| gap <= SEQUENCE_SLACK);
-        if !in_order || !near || lowest < record.first_sequence {
-            return Err(disorder(path, batch.sequence));
+        if !is_in_order {
+            return Err(out_of_order(path, batch.sequence));
         }
-        self.group(path, record)
+        self.last_sequence = Some(batch.sequence);
+        let lowest = *self.lowest_sequence.get_or_insert(batch.sequence);
+        let Some(record) = batch.record else {
+            return Ok(());
+        };
+        // The record's own checksum covers its first sequence number, so the record vouches for the
+        // sequence numbers of its group.
+        let is_near_record = match batch.sequence.checked_sub(record.first_sequence) {
+            Some(gap) => gap <= SEQUENCE_SLACK,
+            None => false,
+        };
+        if !is_near_record || lowest < record.first_sequence {
+            return Err(out_of_order(path, batch.sequence));
+        }
+        self.lowest_sequence = None;
+        self.check_group(path, record)
     }
 
-    fn group(&mut self, path: &Path, record: GroupRecord) -> Result<(), StoreError> {
+    /// Checks that a group follows the group before it, and is the acknowledged one if the mark
+    /// names it.
+    fn check_group(&mut self, path: &Path, record: GroupRecord) -> Result<(), StoreError> {
         if let Some((_, last)) = self.contents.groups
             && (record.mark.group != last.mark.group + 1 || record.previous != last.mark.chain)
         {
             let detail = format!(
-                "group commit {} does not follow group commit {}: a journal before it is missing or of another history. \
-                 {RESTORE}",
+                "group commit {} does not follow group commit {}: a journal before it is missing \
+                 or of another history. {RESTORE_ADVICE}",
                 record.mark.group, last.mark.group
             );
             return Err(StoreError::damaged(path, detail));
         }
-        if self
-            .mark
-            .is_some_and(|mark| mark.group == record.mark.group && mark.chain != record.mark.chain)
+        if let Some(mark) = self.mark
+            && mark.group == record.mark.group
+            && mark.chain != record.mark.chain
         {
             let detail = format!(
-                "group commit {} is not the one that was acknowledged: the journal and the high-water file do not \
-                 belong together. {RESTORE}. {ACCEPT}",
+                "group commit {} is not the one that was acknowledged: the journal and the \
+                 high-water file do not belong together. {RESTORE_ADVICE}. {ACCEPT_ADVICE}",
                 record.mark.group
             );
             return Err(StoreError::damaged(path, detail));
@@ -237,16 +277,17 @@ impl Walk {
     }
 }
 
-fn disorder(path: &Path, sequence: u64) -> StoreError {
+fn out_of_order(path: &Path, sequence: u64) -> StoreError {
     StoreError::damaged(
         path,
-        format!("a batch has the sequence number {sequence}, out of order. {RESTORE}"),
+        format!("a batch has the sequence number {sequence}, out of order. {RESTORE_ADVICE}"),
     )
 }
 
-/// The next whole batch with a right checksum; none where reading stops, for whatever reason.
+/// Reads the next whole batch with a right checksum. Returns `None` where reading stops, for
+/// whatever reason.
 fn read_batch(reader: &mut impl Read) -> std::io::Result<Option<Batch>> {
-    match try_batch(reader) {
+    match try_read_batch(reader) {
         Err(e) if e.kind() == ErrorKind::UnexpectedEof || e.kind() == ErrorKind::InvalidData => {
             Ok(None)
         }
@@ -255,25 +296,26 @@ fn read_batch(reader: &mut impl Read) -> std::io::Result<Option<Batch>> {
     }
 }
 
-fn try_batch(reader: &mut impl Read) -> std::io::Result<Batch> {
-    let start: [u8; 13] = take(reader)?;
-    expect(start[0] == 1)?;
+/// Reads the next batch; fails with `InvalidData` or `UnexpectedEof` if there is no whole one.
+fn try_read_batch(reader: &mut impl Read) -> std::io::Result<Batch> {
+    let start: [u8; BATCH_FRAME_BYTES] = read_array(reader)?;
+    ensure(start[0] == 1)?;
     let items = u32::from_le_bytes([start[1], start[2], start[3], start[4]]);
     let mut sequence = [0; 8];
     sequence.copy_from_slice(&start[5..]);
     let mut batch = Batch {
         sequence: u64::from_le_bytes(sequence),
         record: None,
-        bytes: 13,
+        bytes: BATCH_FRAME_BYTES as u64,
     };
     let (mut hash, mut body) = (Xxh3::new(), Vec::new());
     for _ in 0..items {
-        let head: [u8; 21] = take(reader)?;
-        expect(head[0] == 2)?;
+        let head: [u8; ITEM_HEAD_BYTES] = read_array(reader)?;
+        ensure(head[0] == 2)?;
         let key_len = usize::from(u16::from_le_bytes([head[11], head[12]]));
         let stored_len = u32::from_le_bytes([head[17], head[18], head[19], head[20]]) as usize;
         // No value is longer than the envelope allows, and a flipped length must not claim memory.
-        expect(stored_len <= 1 << 20)?;
+        ensure(stored_len <= 1 << 20)?;
         body.resize(key_len + stored_len, 0);
         reader.read_exact(&mut body)?;
         hash.update(&head);
@@ -281,21 +323,23 @@ fn try_batch(reader: &mut impl Read) -> std::io::Result<Batch> {
         if &body[..key_len] == GROUP_KEY {
             batch.record = GroupRecord::decode(&body[key_len..]);
         }
-        batch.bytes += 21 + body.len() as u64;
+        batch.bytes += (ITEM_HEAD_BYTES + body.len()) as u64;
     }
-    let end: [u8; 13] = take(reader)?;
-    expect(end[0] == 3 && end[9..] == *b"FJL\x03" && end[1..9] == hash.digest().to_le_bytes())?;
-    batch.bytes += 13;
+    // The checksum covers the items only; `check_batch` checks the sequence number.
+    let end: [u8; BATCH_FRAME_BYTES] = read_array(reader)?;
+    ensure(end[0] == 3 && end[9..] == *b"FJL\x03" && end[1..9] == hash.digest().to_le_bytes())?;
+    batch.bytes += BATCH_FRAME_BYTES as u64;
     Ok(batch)
 }
 
-fn take<const N: usize>(reader: &mut impl Read) -> std::io::Result<[u8; N]> {
+fn read_array<const N: usize>(reader: &mut impl Read) -> std::io::Result<[u8; N]> {
     let mut bytes = [0; N];
     reader.read_exact(&mut bytes)?;
     Ok(bytes)
 }
 
-fn expect(holds: bool) -> std::io::Result<()> {
+/// Fails with `InvalidData` unless the format holds.
+fn ensure(holds: bool) -> std::io::Result<()> {
     if holds {
         Ok(())
     } else {
@@ -303,38 +347,38 @@ fn expect(holds: bool) -> std::io::Result<()> {
     }
 }
 
-/// What lies behind the last whole batch.
+/// The bytes behind the last whole batch.
 enum Tail {
     /// Space that was reserved and never written, or nothing.
     Zeros,
-    /// Something, with no whole group record in it: a write cut short.
+    /// Bytes without a whole group record: a write that was torn.
     Bytes,
-    /// A later group record: a write that was finished, behind a hole.
+    /// A later group record with this number: a finished write behind damage.
     Record(u64),
 }
 
-fn look_behind(reader: &mut impl Read) -> std::io::Result<Tail> {
+/// Reads to the end of a journal and classifies the bytes.
+fn scan_tail(reader: &mut impl Read) -> std::io::Result<Tail> {
     const WINDOW: usize = 256 << 10;
     const RECORD: usize = GROUP_KEY.len() + GroupRecord::BYTES;
-    let (mut window, mut kept, mut zeros) = (vec![0; WINDOW + RECORD], 0, true);
+    let (mut window, mut kept, mut all_zeros) = (vec![0; WINDOW + RECORD], 0, true);
     loop {
         let read = reader.read(&mut window[kept..])?;
         let filled = &window[..kept + read];
         if filled.iter().any(|byte| *byte != 0) {
-            zeros = false;
-            let found = filled.windows(RECORD).find_map(|at| {
-                at.strip_prefix(GROUP_KEY)
-                    .and_then(GroupRecord::decode)
-                    .map(|record| record.mark.group)
-            });
-            if let Some(group) = found {
-                return Ok(Tail::Record(group));
+            all_zeros = false;
+            for candidate in filled.windows(RECORD) {
+                if let Some(value) = candidate.strip_prefix(GROUP_KEY)
+                    && let Some(record) = GroupRecord::decode(value)
+                {
+                    return Ok(Tail::Record(record.mark.group));
+                }
             }
         }
         if read == 0 {
-            return Ok(if zeros { Tail::Zeros } else { Tail::Bytes });
+            return Ok(if all_zeros { Tail::Zeros } else { Tail::Bytes });
         }
-        // A record may lie across two windows: keep one byte less than a whole one.
+        // A record may lie across two windows: keep one byte less than a whole record.
         let keep = filled.len().min(RECORD - 1);
         let from = filled.len() - keep;
         window.copy_within(from..from + keep, 0);
@@ -385,12 +429,16 @@ mod tests {
         bytes
     }
 
-    fn inspect_bytes(journals: &[&[u8]], mark: u64) -> Result<Contents, StoreError> {
+    fn inspect_bytes(journals: &[&[u8]], mark: u64) -> Result<JournalContents, StoreError> {
         let dir = tempfile::tempdir().unwrap();
         inspect_in(dir.path(), journals, mark)
     }
 
-    fn inspect_in(dir: &Path, journals: &[&[u8]], mark: u64) -> Result<Contents, StoreError> {
+    fn inspect_in(
+        dir: &Path,
+        journals: &[&[u8]],
+        mark: u64,
+    ) -> Result<JournalContents, StoreError> {
         for (i, bytes) in journals.iter().enumerate() {
             std::fs::write(dir.join(format!("{i}.jnl")), bytes).unwrap();
         }
@@ -411,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unfinished_write_at_the_very_end_is_no_damage() {
+    fn an_unfinished_write_at_the_end_of_the_log_is_no_damage() {
         let torn = &group(4)[..20];
         let contents =
             inspect_bytes(&[&[group(3), torn.to_vec(), vec![0; 5000]].concat()], 3).unwrap();
@@ -419,13 +467,16 @@ mod tests {
     }
 
     #[test]
-    fn a_short_a_holed_and_a_gapped_log_are_refused() {
-        let short = inspect_bytes(&[&group(3)], 4).unwrap_err().to_string();
-        assert!(short.contains("the last 1 are missing"), "{short}");
-        let mut holed = [group(3), group(4), group(5)].concat();
-        holed[group(3).len() + 14] ^= 0x40;
-        let holed = inspect_bytes(&[&holed], 3).unwrap_err().to_string();
-        assert!(holed.contains("group commit 4 stands behind it"), "{holed}");
+    fn a_truncated_log_a_damaged_log_and_a_log_with_a_gap_are_refused() {
+        let truncated = inspect_bytes(&[&group(3)], 4).unwrap_err().to_string();
+        assert!(truncated.contains("the last 1 are missing"), "{truncated}");
+        let mut damaged = [group(3), group(4), group(5)].concat();
+        damaged[group(3).len() + 14] ^= 0x40;
+        let refusal = inspect_bytes(&[&damaged], 3).unwrap_err().to_string();
+        assert!(
+            refusal.contains("group commit 4 stands behind it"),
+            "{refusal}"
+        );
         let gapped = inspect_bytes(&[&group(3), &group(5)], 5)
             .unwrap_err()
             .to_string();
@@ -439,7 +490,7 @@ mod tests {
         for bit in 0..whole.len() * 8 {
             let mut flipped = whole.clone();
             flipped[bit / 8] ^= 1 << (bit % 8);
-            // A sequence number may move within its gap, which changes nothing.
+            // A sequence number may change within its slack, which has no effect.
             if let Ok(contents) = inspect_in(dir.path(), &[&flipped], 5) {
                 assert_eq!(contents.groups, Some((record(3), record(5))), "bit {bit}");
             }

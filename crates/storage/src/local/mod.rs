@@ -1,49 +1,59 @@
-//! The local engine: a data directory on one machine, on fjall, with our own group commit and our own guard.
+//! The local engine: a data directory on one machine, on fjall, with a group commit and a guard
+//! against truncated logs of its own.
 //!
-//! - `directory.rs`: what lies where, the format file, the lock;
-//! - `high_water.rs` and `journal.rs`: whether the log is complete, decided before fjall may touch it;
-//! - `committer.rs`: who writes when; `tables.rs`: what is written; `snapshot.rs`: what is read.
+//! - `directory.rs`: the layout of the directory, the format file, the lock;
+//! - `high_water.rs` and `journal.rs`: the check that the log is complete, made before fjall may
+//!   touch it;
+//! - `keys.rs`: the keys in fjall; `database.rs`: the opening of fjall;
+//! - `committer.rs`: the order of writes and syncs; `tables.rs`: the writing of one group;
+//!   `snapshot.rs`: reads.
 //!
-//! Promised beyond the trait: opening gives everything that was acknowledged, or refuses with the name of a file; a
-//! directory is used by one process at a time; after a failed write or sync nothing is acknowledged any more.
+//! Promised beyond the trait: opening gives every acknowledged commit, or refuses with the name of a
+//! file; a directory is used by one process at a time; after a failed write or sync no commit is
+//! acknowledged any more.
 //!
-//! Left out: damage inside a table that nobody reads is found when it is read (block checksums), not at open.
+//! Left out: damage inside a table is found when the block is read (block checksums), not at open.
 
 mod committer;
+mod database;
 mod directory;
 mod high_water;
 mod journal;
+mod keys;
 mod snapshot;
 mod tables;
 
 use orrery_model::metrics::HistogramSnapshot;
+use std::any::Any;
 use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
 use self::committer::{Committer, Slot, Ticket};
-use self::directory::{Directory, RESTORE, Stage};
-use self::high_water::{ACCEPT, HighWater, Mark};
-use self::journal::Contents;
+use self::database::OpenDatabase;
+use self::directory::{Directory, RESTORE_ADVICE, Stage};
+use self::high_water::{ACCEPT_ADVICE, HighWater, Mark};
+use self::journal::JournalContents;
 use self::snapshot::LocalSnapshot;
-use self::tables::{Opened, Tables, Work};
+use self::tables::{Tables, WriteTask};
+use crate::commit::{Commit, CommitOutcome, Limits, PartitionId};
 use crate::error::StoreError;
-use crate::owners::{Owner, Owners, check_partition};
+use crate::ownership::{Ownership, OwnershipTable, check_partition};
 use crate::receipt::Receipt;
-use crate::store::{
-    Capabilities, Commit, CommitOutcome, Direction, Lease, Limits, PartitionId, Snapshot, Store,
-};
+use crate::store::{Capabilities, Direction, Lease, Snapshot, Store};
 
-/// How a local store is opened.
+/// The options with which a local store is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LocalOptions {
-    /// Memory for blocks of tables, in bytes. The process was seen to use up to twice this: give half of what it may use.
+    /// Memory for blocks of tables, in bytes. The process was measured to use up to twice this
+    /// value: give half of the memory that it may use.
     pub cache_bytes: u64,
     /// Threads for flushes and compactions. One is best on two cores.
     pub worker_threads: usize,
-    /// Opens a store whose log lost its end, or whose high-water file is gone, with what is left. Acknowledged commits may
-    /// be missing afterwards: for a person to decide, once, after the refusal said what is lost.
+    /// Opens a store whose log is truncated, or whose high-water file is missing, with the commits
+    /// that are left. Acknowledged commits may be missing afterwards: for a person to decide, once,
+    /// after the refusal said what is lost.
     pub accept_loss: bool,
 }
 
@@ -57,62 +67,69 @@ impl Default for LocalOptions {
     }
 }
 
-/// A store in a data directory. Dropping it waits until everything accepted is durable.
+/// A store in a data directory. Dropping it waits until every accepted commit is durable.
 pub struct LocalStore {
     committer: Arc<Committer<Tables>>,
 }
 
 impl LocalStore {
-    /// Opens the data directory, making it if there is none.
+    /// Opens the data directory, and creates it if there is none.
     ///
     /// # Errors
-    /// When another process has it, when it is something else, of another format, or damaged; see [`StoreError`].
+    /// When another process uses the directory, or when it is not a data directory, has another
+    /// format, or is damaged; see [`StoreError`].
     pub fn open(path: impl AsRef<Path>, options: LocalOptions) -> Result<LocalStore, StoreError> {
         let directory = Directory::claim(path.as_ref())?;
-        let fresh = directory.stage == Stage::Creating;
-        let (opened, mark, loose) = if fresh {
-            directory.wipe()?;
-            (
-                open_tables(&directory, &options, true)?,
-                Mark::default(),
-                None,
-            )
+        let is_new = directory.stage == Stage::Creating;
+        let (database, mark, ungrouped_from) = if is_new {
+            // A creation that did not finish acknowledged nothing, so its files may go.
+            directory.remove_unfinished()?;
+            let database = open_database(&directory, &options, true)?;
+            (database, Mark::default(), None)
         } else {
             open_checked(&directory, &options)?
         };
-        let high_water = HighWater::start(&directory.high_water(), mark)?;
-        let (mut tables, recovered) = opened.start(directory, high_water, loose)?;
-        if fresh {
+        let high_water = HighWater::create(&directory.high_water(), mark)?;
+        let (mut tables, recovered) =
+            Tables::start(database, directory, high_water, ungrouped_from)?;
+        if is_new {
+            // The format file says "ready" only when all parts are on disk: from then on a missing
+            // part is damage.
             tables.sync_mark()?;
             tables.directory_mut().check_parts()?;
-            tables.directory_mut().finish()?;
+            tables.directory_mut().mark_ready()?;
         }
-        let owners = Owners::new(recovered.owners, recovered.floor);
+        let ownership = OwnershipTable::new(recovered.ownership, recovered.epoch_floor);
         Ok(LocalStore {
-            committer: Arc::new(Committer::new(tables, owners)),
+            committer: Arc::new(Committer::new(tables, ownership)),
         })
     }
 
-    fn settle(&self, work: Result<Arc<Slot>, CommitOutcome>) -> Result<(), StoreError> {
-        match work.map(|slot| self.committer.wait(&slot)) {
-            Ok(CommitOutcome::Ok) => Ok(()),
-            _ => {
-                let detail = self.committer.poisoned();
-                let detail =
-                    detail.unwrap_or_else(|| "too much work is waiting for the disk".to_owned());
-                Err(StoreError::Poisoned { detail })
-            }
+    /// Waits for a submitted task and turns its outcome into a result.
+    fn finish(&self, submitted: Result<Arc<Slot>, CommitOutcome>) -> Result<(), StoreError> {
+        if let Ok(slot) = submitted
+            && self.committer.wait(&slot) == CommitOutcome::Ok
+        {
+            return Ok(());
         }
+        let detail = match self.committer.poisoned() {
+            Some(detail) => detail,
+            None => "too much work is waiting for the disk".to_owned(),
+        };
+        Err(StoreError::Poisoned { detail })
     }
 }
 
-/// Opens a finished directory: first our own look at it, then fjall's, then a comparison of the two.
+/// Opens a finished directory: reads the journals, lets fjall open the database, and compares the
+/// two. Returns the database, the mark of its last group, and the sequence number of the first
+/// batch without a group record, if there is one.
 fn open_checked(
     directory: &Directory,
     options: &LocalOptions,
-) -> Result<(Opened, Mark, Option<u64>), StoreError> {
+) -> Result<(OpenDatabase, Mark, Option<u64>), StoreError> {
     let store = directory.store();
     directory.check_parts()?;
+    // Without a mark the journals may end anywhere: that is what accepting a loss means.
     let mark = if options.accept_loss {
         None
     } else {
@@ -120,100 +137,123 @@ fn open_checked(
     };
     let contents = journal::inspect(&store, mark)?;
     journal::cut_torn_tail(&contents)?;
-    let opened = open_tables(directory, options, false)?;
-    compare(&store, &opened, &contents, mark)?;
-    let mark = opened.mark()?;
-    Ok((opened, mark, contents.loose))
+    let database = open_database(directory, options, false)?;
+    compare(&store, &database, &contents, mark)?;
+    let mark = database.mark()?;
+    Ok((database, mark, contents.ungrouped_from))
 }
 
-/// Whether the open database holds all that journals and high-water mark promised.
+/// Checks that the open database holds every group commit of the journals, up to the high-water
+/// mark.
 fn compare(
     store: &Path,
-    opened: &Opened,
-    contents: &Contents,
+    database: &OpenDatabase,
+    contents: &JournalContents,
     mark: Option<Mark>,
 ) -> Result<(), StoreError> {
-    let (last, persisted) = opened.groups()?;
-    let (first_in_journals, last_in_journals) =
-        contents.groups.map_or((None, 0), |(first, last)| {
-            (Some(first.mark.group), last.mark.group)
-        });
-    if let Some(first) = first_in_journals
-        && first > persisted + 1
-    {
-        let detail = format!(
-            "the oldest journal left begins at group commit {first}, but the tables end at {persisted}: a journal between \
-             them is missing. {RESTORE}"
-        );
-        return Err(StoreError::damaged(&store.join("*.jnl"), detail));
+    let groups = database.groups()?;
+    if let Some((first, last)) = contents.groups {
+        // The journals must go on where the flushed tables end.
+        let (first, last) = (first.mark.group, last.mark.group);
+        if first > groups.persisted + 1 {
+            let detail = format!(
+                "the oldest journal left begins at group commit {first}, but the tables end at {}: \
+                 a journal between them is missing. {RESTORE_ADVICE}",
+                groups.persisted
+            );
+            return Err(StoreError::damaged(&store.join("*.jnl"), detail));
+        }
+        // fjall must have replayed the journals to their end.
+        if groups.last < last {
+            let detail = format!(
+                "the tables end at group commit {} and the journals at {last}. {RESTORE_ADVICE}",
+                groups.last
+            );
+            return Err(StoreError::damaged(&store.join("keyspaces"), detail));
+        }
     }
-    if last < last_in_journals {
+    // The last group must be the acknowledged one, or a later one.
+    let Some(mark) = mark else {
+        return Ok(());
+    };
+    if groups.last < mark.group {
+        return Err(journal::truncated_log(store, groups.last, mark.group));
+    }
+    if groups.last == mark.group && database.mark()? != mark {
         let detail = format!(
-            "the tables end at group commit {last} and the journals at {last_in_journals}. {RESTORE}"
+            "it and the tables do not belong together (group commit {}). {RESTORE_ADVICE}. \
+             {ACCEPT_ADVICE}",
+            groups.last
         );
         return Err(StoreError::damaged(&store.join("keyspaces"), detail));
     }
-    match mark {
-        Some(mark) if last < mark.group => Err(journal::short(store, last, mark.group)),
-        Some(mark) if last == mark.group && opened.mark()? != mark => {
-            let detail = format!(
-                "it and the tables do not belong together (group commit {last}). {RESTORE}. {ACCEPT}"
-            );
-            Err(StoreError::damaged(&store.join("keyspaces"), detail))
+    Ok(())
+}
+
+/// Opens the database of fjall. fjall panics on some kinds of damage; a panic here means the same
+/// as an error.
+fn open_database(
+    directory: &Directory,
+    options: &LocalOptions,
+    is_new: bool,
+) -> Result<OpenDatabase, StoreError> {
+    let store = directory.store();
+    let opened = catch_unwind(AssertUnwindSafe(|| {
+        OpenDatabase::open(&store, options, is_new)
+    }));
+    match opened {
+        Ok(result) => result,
+        Err(panic) => {
+            let text = panic_text(panic.as_ref());
+            let detail = format!("the tables cannot be opened ({text}). {RESTORE_ADVICE}");
+            Err(StoreError::damaged(&store, detail))
         }
-        _ => Ok(()),
     }
 }
 
-/// fjall panics on some kinds of damage; a panic here means the same as an error.
-fn open_tables(
-    directory: &Directory,
-    options: &LocalOptions,
-    fresh: bool,
-) -> Result<Opened, StoreError> {
-    let store = directory.store();
-    catch_unwind(AssertUnwindSafe(|| Opened::open(&store, options, fresh))).unwrap_or_else(
-        |panic| {
-            let text = panic.downcast_ref::<String>().map(String::as_str);
-            let text = text
-                .or_else(|| panic.downcast_ref::<&str>().copied())
-                .unwrap_or("no reason given");
-            Err(StoreError::damaged(
-                &store,
-                format!("the tables cannot be opened ({text}). {RESTORE}"),
-            ))
-        },
-    )
+/// Returns the message of a panic.
+fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    if let Some(text) = panic.downcast_ref::<String>() {
+        return text;
+    }
+    match panic.downcast_ref::<&str>() {
+        Some(text) => text,
+        None => "no reason given",
+    }
 }
 
 impl Store for LocalStore {
     fn open(&self, partition: PartitionId) -> Result<Lease, StoreError> {
         check_partition(partition)?;
         let mut raised = None;
-        let slot = self.committer.submit(0, |owners| {
-            let lease = raised.insert(owners.raise(partition));
-            Ok(Work::Raise {
+        let slot = self.committer.submit(0, |ownership| {
+            let lease = raised.insert(ownership.raise_epoch(partition));
+            Ok(WriteTask::RaiseEpoch {
                 partition,
-                owner: Owner {
+                ownership: Ownership {
                     epoch: lease.epoch(),
                     head: lease.head(),
                 },
             })
         });
-        self.settle(slot)?;
+        self.finish(slot)?;
         raised.ok_or_else(|| StoreError::Poisoned {
             detail: "the epoch was not raised".to_owned(),
         })
     }
 
     fn submit(&self, lease: &Lease, commit: Commit) -> Receipt {
-        // Prepared before its place in the queue is known, so that the lock is held for a compare and no more.
+        // The commit is prepared before its place in the queue is known, so that the queue is
+        // locked for the comparison of the head and no longer.
         let (expect_lsn, head, bytes) = (commit.expect_lsn, commit.new_head(), commit.bytes());
-        let fits = Limits::ENVELOPE.admit(&commit);
-        let prepared = fits.then(|| Box::new(self.committer.sink().prepare(lease, commit)));
-        let accepted = self.committer.submit(bytes, |owners| {
-            owners.accept(lease, expect_lsn, head, fits)?;
-            prepared.map(Work::Commit).ok_or(CommitOutcome::TooLarge)
+        let within_limits = Limits::ENVELOPE.admit(&commit);
+        let prepared =
+            within_limits.then(|| Box::new(self.committer.sink().prepare(lease, commit)));
+        let accepted = self.committer.submit(bytes, |ownership| {
+            ownership.accept(lease, expect_lsn, head, within_limits)?;
+            prepared
+                .map(WriteTask::Commit)
+                .ok_or(CommitOutcome::TooLarge)
         });
         match accepted {
             Ok(slot) => Receipt::pending(Ticket::new(self.committer.clone(), slot)),
@@ -223,40 +263,38 @@ impl Store for LocalStore {
 
     fn snapshot(&self, partition: PartitionId) -> Result<Box<dyn Snapshot>, StoreError> {
         check_partition(partition)?;
-        Ok(Box::new(LocalSnapshot::new(
-            self.committer.clone(),
-            partition,
-        )))
+        let snapshot = LocalSnapshot::new(self.committer.clone(), partition);
+        Ok(Box::new(snapshot))
     }
 
     fn destroy(&self, partition: PartitionId) -> Result<(), StoreError> {
         check_partition(partition)?;
-        // Looked up here, since everybody's commits wait while the leader looks: what is left of many removed keys is slow
-        // to pass.
+        // The search for a first key runs here and not on the leader, for which all commits wait:
+        // passing the tombstones of many removed keys is slow.
         let snapshot = self.snapshot(partition)?;
-        let seen_empty = match snapshot
-            .scan((Bound::Unbounded, Bound::Unbounded), Direction::Forward)
-            .next()
-        {
+        let everything = (Bound::Unbounded, Bound::Unbounded);
+        let head_when_empty = match snapshot.scan(everything, Direction::Forward).next() {
             None => Some(snapshot.head()),
-            Some(first) => first.map(|_| None)?,
+            Some(Ok(_)) => None,
+            Some(Err(error)) => return Err(error),
         };
         drop(snapshot);
-        let slot = self.committer.submit(0, |owners| {
-            // Nothing was accepted since, and nothing can be from here on.
-            let is_empty = seen_empty == Some(owners.head(partition));
-            Ok(Work::Destroy {
+        let slot = self.committer.submit(0, |ownership| {
+            // With the same head no commit was accepted since the search; removing the ownership
+            // keeps out every later one.
+            let is_empty = head_when_empty == Some(ownership.head(partition));
+            Ok(WriteTask::Destroy {
                 partition,
-                floor: owners.forget(partition),
+                epoch_floor: ownership.remove(partition),
                 is_empty,
             })
         });
-        self.settle(slot)
+        self.finish(slot)
     }
 
     fn sync(&self) -> Result<(), StoreError> {
-        let slot = self.committer.submit(0, |_| Ok(Work::Barrier));
-        self.settle(slot)?;
+        let slot = self.committer.submit(0, |_| Ok(WriteTask::Barrier));
+        self.finish(slot)?;
         self.committer.sink().sync_mark()
     }
 
@@ -269,8 +307,8 @@ impl Store for LocalStore {
         }
     }
 
-    fn let_catch_up(&self) {
-        self.committer.sink().let_catch_up();
+    fn wait_for_compaction(&self) {
+        self.committer.sink().wait_for_compaction();
     }
 
     fn approximate_bytes(&self) -> u64 {
@@ -284,7 +322,7 @@ impl Store for LocalStore {
 
 impl Drop for LocalStore {
     fn drop(&mut self) {
-        // A failure was told to whoever waited for the commit it concerned; here is nobody left to tell.
+        // A failure was reported to the caller of the commit concerned; no caller is left here.
         let _ = self.sync();
         self.committer.close();
     }

@@ -1,7 +1,8 @@
-//! Reading one partition of the local engine at one moment.
+//! Reads of one partition of the local engine at one moment.
 //!
-//! All rows of a partition sort before all its index entries, since the first byte of a key decides. So a range that spans
-//! both needs no merge: one keyspace is read after the other.
+//! All rows of a partition sort before all its index entries, since the first byte of a key decides
+//! between the two. So a range that spans both classes needs no merge: one keyspace is read after
+//! the other.
 //!
 //! Nothing is copied on the way out: a key without its prefix is a slice of the same block.
 
@@ -11,12 +12,15 @@ use std::sync::Arc;
 use fjall::Readable;
 
 use super::committer::Committer;
-use super::tables::{INDEX_TAG, PREFIX_BYTES, Tables, explain, is_index, prefixed};
+use super::database::store_error;
+use super::keys::{INDEX_TAG, PREFIX_BYTES, is_index_key, partition_range, prefixed_key};
+use super::tables::Tables;
+use crate::commit::{Head, PartitionId};
 use crate::error::StoreError;
-use crate::store::{Bytes, Direction, Head, KeyRange, PartitionId, Rows, Snapshot, is_empty_range};
+use crate::store::{Bytes, Direction, KeyRange, Rows, Snapshot, is_empty_range};
 
-/// Keys up to this length are looked up without allocating.
-const SHORT_KEY: usize = 120;
+/// Bytes of the longest key that is looked up without allocating.
+const SHORT_KEY_BYTES: usize = 120;
 
 pub(super) struct LocalSnapshot {
     committer: Arc<Committer<Tables>>,
@@ -40,60 +44,69 @@ impl LocalSnapshot {
         self.committer.sink()
     }
 
-    /// The part of the range that lies in one keyspace; none if no key of it can.
-    fn rows_in(&self, index: bool, range: KeyRange<'_>) -> Option<fjall::Iter> {
-        let middle: &[u8] = &[INDEX_TAG];
-        let part = if index {
-            (highest_start(range.0, Bound::Included(middle)), range.1)
+    /// Returns the part of a range that lies in one of the two keyspaces; `None` if no key of the
+    /// keyspace can lie in the range.
+    fn scan_keyspace(&self, is_index: bool, range: KeyRange<'_>) -> Option<fjall::Iter> {
+        let first_index_key: &[u8] = &[INDEX_TAG];
+        let part = if is_index {
+            (start_not_below(range.0, first_index_key), range.1)
         } else {
-            (range.0, lowest_end(range.1, Bound::Excluded(middle)))
+            (range.0, end_below(range.1, first_index_key))
         };
         if is_empty_range(&part) {
             return None;
         }
+        let (partition_start, partition_end) = partition_range(self.partition);
         let start = match part.0 {
-            Bound::Unbounded => Bound::Included(prefixed(self.partition, &[])),
-            bound => bound.map(|key| prefixed(self.partition, key)),
+            Bound::Unbounded => partition_start.map(Vec::from),
+            bound => bound.map(|key| prefixed_key(self.partition, key)),
         };
         let end = match part.1 {
-            // No overflow: the highest number is reserved.
-            Bound::Unbounded => Bound::Excluded(prefixed(PartitionId(self.partition.0 + 1), &[])),
-            bound => bound.map(|key| prefixed(self.partition, key)),
+            Bound::Unbounded => partition_end.map(Vec::from),
+            bound => bound.map(|key| prefixed_key(self.partition, key)),
         };
-        Some(self.view.range(self.tables().keyspace(index), (start, end)))
+        let keyspace = self.tables().keyspace(is_index);
+        Some(self.view.range(keyspace, (start, end)))
     }
 
-    fn strip(&self, row: fjall::Guard) -> Result<(Bytes, Bytes), StoreError> {
+    /// Returns key and value of an entry, the key without the partition's prefix.
+    fn without_prefix(&self, row: fjall::Guard) -> Result<(Bytes, Bytes), StoreError> {
         let (key, value) = row
             .into_inner()
-            .map_err(|e| explain(self.tables().path(), &e))?;
+            .map_err(|e| store_error(self.tables().path(), &e))?;
         Ok((Bytes::from(key).slice(PREFIX_BYTES..), Bytes::from(value)))
     }
 }
 
 impl Snapshot for LocalSnapshot {
     fn get(&self, key: &[u8]) -> Result<Option<Bytes>, StoreError> {
-        let keyspace = self.tables().keyspace(is_index(key));
-        let found = if key.len() <= SHORT_KEY {
-            let mut whole = [0; PREFIX_BYTES + SHORT_KEY];
-            whole[..PREFIX_BYTES].copy_from_slice(&self.partition.0.to_be_bytes());
-            whole[PREFIX_BYTES..PREFIX_BYTES + key.len()].copy_from_slice(key);
-            self.view.get(keyspace, &whole[..PREFIX_BYTES + key.len()])
+        let keyspace = self.tables().keyspace(is_index_key(key));
+        let found = if key.len() <= SHORT_KEY_BYTES {
+            let mut buffer = [0; PREFIX_BYTES + SHORT_KEY_BYTES];
+            let end = PREFIX_BYTES + key.len();
+            buffer[..PREFIX_BYTES].copy_from_slice(&self.partition.0.to_be_bytes());
+            buffer[PREFIX_BYTES..end].copy_from_slice(key);
+            self.view.get(keyspace, &buffer[..end])
         } else {
-            self.view.get(keyspace, prefixed(self.partition, key))
+            self.view.get(keyspace, prefixed_key(self.partition, key))
         };
-        Ok(found
-            .map_err(|e| explain(self.tables().path(), &e))?
-            .map(Bytes::from))
+        match found {
+            Ok(value) => Ok(value.map(Bytes::from)),
+            Err(error) => Err(store_error(self.tables().path(), &error)),
+        }
     }
 
     fn scan(&self, range: KeyRange<'_>, direction: Direction) -> Rows<'_> {
-        let rows = self.rows_in(false, range).into_iter().flatten();
-        let index = self.rows_in(true, range).into_iter().flatten();
+        let rows = self.scan_keyspace(false, range).into_iter().flatten();
+        let index = self.scan_keyspace(true, range).into_iter().flatten();
         match direction {
-            Direction::Forward => Box::new(rows.chain(index).map(|row| self.strip(row))),
+            Direction::Forward => {
+                let entries = rows.chain(index);
+                Box::new(entries.map(|entry| self.without_prefix(entry)))
+            }
             Direction::Reverse => {
-                Box::new(index.rev().chain(rows.rev()).map(|row| self.strip(row)))
+                let entries = index.rev().chain(rows.rev());
+                Box::new(entries.map(|entry| self.without_prefix(entry)))
             }
         }
     }
@@ -103,19 +116,19 @@ impl Snapshot for LocalSnapshot {
     }
 }
 
-/// The bound that leaves less, both being starts and the second of them included.
-fn highest_start<'a>(start: Bound<&'a [u8]>, least: Bound<&'a [u8]>) -> Bound<&'a [u8]> {
-    match (start, least) {
-        (Bound::Included(a) | Bound::Excluded(a), Bound::Included(b)) if a >= b => start,
-        _ => least,
+/// Returns the start of a range that is cut to keys from `lowest` on.
+fn start_not_below<'a>(start: Bound<&'a [u8]>, lowest: &'a [u8]) -> Bound<&'a [u8]> {
+    match start {
+        Bound::Included(key) | Bound::Excluded(key) if key >= lowest => start,
+        _ => Bound::Included(lowest),
     }
 }
 
-/// The bound that leaves less, both being ends and the second of them excluded.
-fn lowest_end<'a>(end: Bound<&'a [u8]>, most: Bound<&'a [u8]>) -> Bound<&'a [u8]> {
-    match (end, most) {
-        (Bound::Included(a), Bound::Excluded(b)) if a < b => end,
-        (Bound::Excluded(a), Bound::Excluded(b)) if a <= b => end,
-        _ => most,
+/// Returns the end of a range that is cut to keys below `limit`.
+fn end_below<'a>(end: Bound<&'a [u8]>, limit: &'a [u8]) -> Bound<&'a [u8]> {
+    match end {
+        Bound::Included(key) if key < limit => end,
+        Bound::Excluded(key) if key <= limit => end,
+        _ => Bound::Excluded(limit),
     }
 }

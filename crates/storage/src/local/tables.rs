@@ -1,82 +1,89 @@
-//! The local engine on fjall: its settings, its keys, and how one group commit is written.
+//! The tables of the local engine: the writing of one group commit, and the view that readers get.
 //!
-//! ```text
-//! keyspace rows     partition u64 BE | key, first byte below 80         8 KiB blocks, filters but on the last level
-//! keyspace index    partition u64 BE | key, first byte 80 and above     16 KiB blocks, no filters
-//! keyspace rows     ff*8 | 01 | partition u64 BE   -> epoch u64 | lsn u64 | token 16      head record
-//!                   ff*8 | 03                      -> epoch u64                           floor of epochs
-//!                   ff*8 | 04 | partition u64 BE   -> nothing                             destruction not finished
-//! both keyspaces    ff*8 | 02 "orrery group"       -> group record (journal.rs)
-//! ```
+//! The keys are drawn in `keys.rs`. Each commit is one fjall batch, so fjall's journal makes it
+//! atomic; the group record is the last batch of a group; then one `fdatasync` covers all batches of
+//! the group.
 //!
-//! Internal integers in values are little-endian. Each commit is one fjall batch, so it is atomic by fjall's journal; the
-//! group record is the last batch of a group; then one `fdatasync` covers all of them.
-//!
-//! **Why readers get a prepared snapshot.** fjall publishes the sequence number of a batch when the batch is applied, which
-//! here is before the sync. Worse, a memtable flush or compaction publishes a *later* number of its own, even while a batch
-//! with a lower one is still being applied: a snapshot taken from fjall at that moment would change under its reader. So
-//! only the leader takes snapshots from fjall, after the sync and between batches, when nothing is in flight; readers share
-//! that one until the next group.
+//! **Why readers get a prepared snapshot.** fjall publishes the sequence number of a batch when the
+//! batch is applied, which here is before the sync. Worse, a memtable flush or compaction publishes a
+//! *later* number of its own, even while a batch with a lower number is still being applied: a
+//! snapshot taken from fjall at that moment would change under its reader. So only the leader takes
+//! snapshots from fjall, after the sync and between batches, when no batch is in flight; readers
+//! share that snapshot until the next group.
 
 use std::collections::{HashMap, HashSet};
-use std::ops::{Bound, Range};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 
-use orrery_model::metrics::{Histogram, HistogramSnapshot, LATENCY_BOUNDS_SECONDS};
+use orrery_model::metrics::{Histogram, HistogramSnapshot, SECONDS};
+use orrery_model::sync;
 
-use fjall::config::{BlockSizePolicy, CompressionPolicy, FilterPolicy};
-use fjall::{
-    AbstractTree, CompressionType, Database, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch,
-    PersistMode, Readable,
-};
+use fjall::{AbstractTree, Database, Keyspace, OwnedWriteBatch, PersistMode, Readable};
 
-use super::LocalOptions;
 use super::committer::Sink;
+use super::database::{OpenDatabase, store_error};
 use super::directory::Directory;
 use super::high_water::{HighWater, Mark};
 use super::journal::{GROUP_KEY, GroupRecord};
+use super::keys::{
+    DESTRUCTION_PREFIX, EPOCH_FLOOR_KEY, HEAD_PREFIX, PREFIX_BYTES, decode_ownership,
+    destruction_key, encode_ownership, head_key, is_index_key, partition_behind, partition_range,
+    prefixed_key,
+};
+use crate::commit::{Commit, Head, PartitionId};
 use crate::error::StoreError;
-use crate::owners::{Owner, RESERVED};
-use crate::store::{Commit, Head, Lease, PartitionId};
+use crate::ownership::{Ownership, RESERVED};
+use crate::store::Lease;
 
-/// First byte of a key from which on it is an index entry.
-pub(super) const INDEX_TAG: u8 = 0x80;
-pub(super) const PREFIX_BYTES: usize = 8;
-
+/// Bytes from which on a memtable is sealed and flushed.
 const MEMTABLE_BYTES: u64 = 16 << 20;
-/// A memtable size that is never reached.
-const NEVER: u64 = 1 << 40;
-const JOURNAL_BYTES_MAX: u64 = 512 << 20;
 /// Keys removed per batch when a partition is destroyed, to bound memory.
 const DESTROY_KEYS: usize = 10_000;
-/// fjall halts a writer inside a commit, deaf to failures, at 4 sealed memtables or 30 runs: we wait outside, before that.
-const SEALED_MAX: usize = 3;
-const RUNS_MAX: usize = 28;
-const ROOM_POLL: Duration = Duration::from_millis(1);
-/// Work that can wait does so one step before, and so long at most: the last of the room is for clients. Any earlier, and
-/// clients that write all the time would keep it waiting.
-const SEALED_BEHIND: usize = SEALED_MAX - 1;
-const RUNS_BEHIND: usize = 20;
-const CATCH_UP_MOST: Duration = Duration::from_secs(1);
+/// The backlog at which the leader waits. fjall halts a writer inside a commit, without noticing
+/// failures, at 4 sealed memtables or 30 runs; the leader waits outside of a commit, before that.
+const BACKLOG_MAX: Backlog = Backlog {
+    sealed_memtables: 3,
+    runs: 28,
+};
+/// The backlog at which background writes wait: one sealed memtable before the leader waits, so that
+/// the last memtable is left to clients. With a lower limit, clients that write all the time would
+/// keep background writes waiting.
+const BACKGROUND_BACKLOG_MAX: Backlog = Backlog {
+    sealed_memtables: BACKLOG_MAX.sealed_memtables - 1,
+    runs: 20,
+};
+/// The time between two looks at the backlog.
+const BACKLOG_POLL: Duration = Duration::from_millis(1);
+/// The longest time that a background write waits.
+const BACKGROUND_WAIT_MAX: Duration = Duration::from_secs(1);
 
-/// One accepted piece of work.
-pub(super) enum Work {
-    /// A commit, its keys already prefixed.
+/// Flushes and compactions of a keyspace that are to be done.
+#[derive(Clone, Copy)]
+struct Backlog {
+    /// Memtables that wait to be flushed.
+    sealed_memtables: usize,
+    /// Runs of level 0 that wait to be compacted.
+    runs: usize,
+}
+
+/// One accepted task of a group.
+pub(super) enum WriteTask {
+    /// Writes a commit whose keys are prefixed already.
     Commit(Box<PreparedCommit>),
-    /// A new epoch.
-    Raise {
+    /// Writes a new epoch.
+    RaiseEpoch {
         partition: PartitionId,
-        owner: Owner,
+        ownership: Ownership,
     },
-    /// All of a partition goes, of which nothing may be left already.
+    /// Removes a partition; `is_empty` says that it is known to have no keys.
     Destroy {
         partition: PartitionId,
-        floor: u64,
+        epoch_floor: u64,
         is_empty: bool,
     },
-    /// Nothing to write: answers when all before it is durable.
+    /// Writes nothing: it is answered when every task before it is durable.
     Barrier,
 }
 
@@ -85,34 +92,38 @@ pub(super) struct PreparedCommit {
     batch: OwnedWriteBatch,
     partition: PartitionId,
     head: Head,
-    ranges: Vec<Range<Vec<u8>>>,
-    /// Keys that a range delete must spare, being put or deleted by the same commit. Empty without ranges.
-    spared: HashSet<Vec<u8>>,
+    range_deletes: Vec<Range<Vec<u8>>>,
+    /// Keys that the range deletes leave alone, since the same commit puts or deletes them. Empty
+    /// without range deletes.
+    own_keys: HashSet<Vec<u8>>,
+    /// Checksum of the changes, for the chain of the group.
     digest: u32,
 }
 
-/// The database with the state that goes with it.
+/// The database and the state that belongs to it.
 pub(super) struct Tables {
     path: PathBuf,
     db: Database,
     rows: Keyspace,
     index: Keyspace,
-    ledger: Mutex<Ledger>,
+    writer: Mutex<WriterState>,
     published: RwLock<Published>,
     sync_seconds: Histogram,
-    // Last, so that the lock is given back after everything else, snapshots included.
+    // Declared last, so that the directory is unlocked after all other fields, snapshots included,
+    // are dropped.
     directory: Directory,
 }
 
-/// What only the leader touches.
-struct Ledger {
+/// The state that only the leader uses.
+struct WriterState {
+    /// The mark of the last group.
     mark: Mark,
     high_water: HighWater,
-    /// First sequence number of batches that an earlier process left without a group record.
-    loose: Option<u64>,
+    /// The sequence number of the first batch that an earlier process left without a group record.
+    ungrouped_from: Option<u64>,
 }
 
-/// What readers see: swapped as one.
+/// The view that readers get. Its parts are replaced together.
 struct Published {
     view: Arc<fjall::Snapshot>,
     heads: HashMap<PartitionId, Head>,
@@ -120,190 +131,63 @@ struct Published {
 
 /// The heads and epochs found at open.
 pub(super) struct Recovered {
-    pub(super) owners: HashMap<PartitionId, Owner>,
-    pub(super) floor: u64,
+    pub(super) ownership: HashMap<PartitionId, Ownership>,
+    pub(super) epoch_floor: u64,
 }
 
-/// An open database before anything was compared with the high-water mark.
-pub(super) struct Opened {
-    path: PathBuf,
-    db: Database,
-    rows: Keyspace,
-    index: Keyspace,
-}
-
-impl Opened {
-    /// Opens or makes the database.
-    pub(super) fn open(
-        path: &Path,
-        options: &LocalOptions,
-        fresh: bool,
-    ) -> Result<Opened, StoreError> {
-        let failed = |e: fjall::Error| explain(path, &e);
-        let db = Database::builder(path)
-            .worker_threads(options.worker_threads.max(1))
-            .cache_size(options.cache_bytes)
-            .manual_journal_persist(true)
-            .max_journaling_size(JOURNAL_BYTES_MAX)
-            .open()
-            .map_err(failed)?;
-        for (name, what) in [("rows", "rows"), ("index", "index entries")] {
-            if !fresh && !db.keyspace_exists(name) {
-                return Err(StoreError::damaged(
-                    &path.join("keyspaces"),
-                    format!("the tables of {what} are missing"),
-                ));
-            }
-        }
-        let rows = db.keyspace("rows", rows_options).map_err(failed)?;
-        let index = db.keyspace("index", index_options).map_err(failed)?;
-        Ok(Opened {
-            path: path.to_owned(),
-            db,
-            rows,
-            index,
-        })
-    }
-
-    /// Group numbers: the last one in both keyspaces, and the last that tables on disk hold without the journals.
-    pub(super) fn groups(&self) -> Result<(u64, u64), StoreError> {
-        let (mut last, mut persisted) = (u64::MAX, u64::MAX);
-        for keyspace in [&self.rows, &self.index] {
-            let failed = |e: fjall::LsmError| explain(&self.path, &fjall::Error::from(e));
-            let newest = keyspace
-                .tree
-                .get(GROUP_KEY, fjall::SeqNo::MAX >> 1)
-                .map_err(failed)?;
-            last = last.min(group_number(newest.as_deref()));
-            let on_disk = match keyspace.tree.get_highest_persisted_seqno() {
-                Some(sequence) => keyspace.tree.get(GROUP_KEY, sequence + 1).map_err(failed)?,
-                None => None,
-            };
-            persisted = persisted.min(group_number(on_disk.as_deref()));
-        }
-        Ok((last, persisted))
-    }
-
-    /// The mark of the last group.
-    pub(super) fn mark(&self) -> Result<Mark, StoreError> {
-        let record = self
-            .rows
-            .get(GROUP_KEY)
-            .map_err(|e| explain(&self.path, &e))?;
-        Ok(record
-            .and_then(|bytes| GroupRecord::decode(&bytes))
-            .map(|record| record.mark)
-            .unwrap_or_default())
-    }
-
-    /// Ready for work. Completes destructions that a crash cut short.
+impl Tables {
+    /// Takes the compared database into use. Completes destructions that a crash interrupted.
     pub(super) fn start(
-        self,
+        database: OpenDatabase,
         directory: Directory,
         high_water: HighWater,
-        loose: Option<u64>,
+        ungrouped_from: Option<u64>,
     ) -> Result<(Tables, Recovered), StoreError> {
-        let mark = self.mark()?;
-        let view = Arc::new(self.db.snapshot());
-        let Opened {
-            path,
-            db,
-            rows,
-            index,
-        } = self;
+        let mark = database.mark()?;
+        let view = Arc::new(database.db.snapshot());
         let tables = Tables {
-            path,
-            db,
-            rows,
-            index,
-            ledger: Mutex::new(Ledger {
+            path: database.path,
+            db: database.db,
+            rows: database.rows,
+            index: database.index,
+            writer: Mutex::new(WriterState {
                 mark,
                 high_water,
-                loose,
+                ungrouped_from,
             }),
             published: RwLock::new(Published {
                 view,
                 heads: HashMap::new(),
             }),
-            sync_seconds: Histogram::new(LATENCY_BOUNDS_SECONDS),
+            sync_seconds: Histogram::new(SECONDS),
             directory,
         };
         let unfinished = tables.unfinished_destructions()?;
         let recovered = tables.recover_heads()?;
-        let works: Vec<Work> = unfinished
-            .into_iter()
-            .map(|partition| Work::Destroy {
+        let mut tasks = Vec::new();
+        for partition in unfinished {
+            tasks.push(WriteTask::Destroy {
                 partition,
-                floor: recovered.floor,
+                epoch_floor: recovered.epoch_floor,
                 is_empty: false,
-            })
-            // A first group also proves, before anybody relies on it, that this directory can be written.
-            .chain((mark.group == 0).then_some(Work::Raise {
+            });
+        }
+        // The first group of a new directory also proves, before a caller relies on it, that the
+        // directory can be written.
+        if mark.group == 0 {
+            tasks.push(WriteTask::RaiseEpoch {
                 partition: RESERVED,
-                owner: Owner::default(),
-            }))
-            .collect();
-        if !works.is_empty() {
+                ownership: Ownership::default(),
+            });
+        }
+        if !tasks.is_empty() {
             tables
-                .write(works)
+                .write(tasks)
                 .map_err(|detail| StoreError::Poisoned { detail })?;
         }
         Ok((tables, recovered))
     }
-}
 
-fn rows_options() -> KeyspaceCreateOptions {
-    KeyspaceCreateOptions::default()
-        .data_block_size_policy(BlockSizePolicy::all(8 << 10))
-        .data_block_compression_policy(CompressionPolicy::all(CompressionType::Lz4))
-        .expect_point_read_hits(true)
-        .max_memtable_size(NEVER)
-        .manual_journal_persist(true)
-}
-
-fn index_options() -> KeyspaceCreateOptions {
-    KeyspaceCreateOptions::default()
-        .data_block_size_policy(BlockSizePolicy::all(16 << 10))
-        .data_block_compression_policy(CompressionPolicy::all(CompressionType::Lz4))
-        .filter_policy(FilterPolicy::disabled())
-        .max_memtable_size(NEVER)
-        .manual_journal_persist(true)
-}
-
-fn group_number(bytes: Option<&[u8]>) -> u64 {
-    bytes
-        .and_then(GroupRecord::decode)
-        .map_or(0, |record| record.mark.group)
-}
-
-/// fjall's errors print as debug dumps; a person needs to know where to look.
-pub(super) fn explain(store: &Path, error: &fjall::Error) -> StoreError {
-    match error {
-        fjall::Error::Io(source) | fjall::Error::Storage(fjall::LsmError::Io(source)) => {
-            StoreError::Io {
-                doing: "use the tables in",
-                path: store.to_owned(),
-                source: std::io::Error::new(source.kind(), source.to_string()),
-            }
-        }
-        fjall::Error::Locked => StoreError::Locked {
-            directory: store.to_owned(),
-            holder: None,
-        },
-        fjall::Error::Poisoned => StoreError::Poisoned {
-            detail: format!("an earlier write to {} failed", store.display()),
-        },
-        fjall::Error::JournalRecovery(e) => {
-            StoreError::damaged(&store.join("*.jnl"), format!("{e:?}"))
-        }
-        other => StoreError::damaged(
-            &store.join("keyspaces"),
-            format!("a table cannot be read ({other:?})"),
-        ),
-    }
-}
-
-impl Tables {
     pub(super) fn directory_mut(&mut self) -> &mut Directory {
         &mut self.directory
     }
@@ -312,20 +196,16 @@ impl Tables {
         &self.path
     }
 
-    pub(super) fn keyspace(&self, index: bool) -> &Keyspace {
-        if index { &self.index } else { &self.rows }
+    /// Returns the keyspace of index entries, or of rows.
+    pub(super) fn keyspace(&self, is_index: bool) -> &Keyspace {
+        if is_index { &self.index } else { &self.rows }
     }
 
-    /// What readers may see of a partition now.
+    /// Returns what readers may see of a partition now.
     pub(super) fn view(&self, partition: PartitionId) -> (Arc<fjall::Snapshot>, Head) {
-        let published = self
-            .published
-            .read()
-            .unwrap_or_else(PoisonError::into_inner);
-        (
-            published.view.clone(),
-            published.heads.get(&partition).copied().unwrap_or_default(),
-        )
+        let published = sync::read(&self.published);
+        let head = published.heads.get(&partition).copied();
+        (published.view.clone(), head.unwrap_or_default())
     }
 
     pub(super) fn sync_seconds(&self) -> HistogramSnapshot {
@@ -336,85 +216,85 @@ impl Tables {
         self.db.disk_space().unwrap_or(0)
     }
 
-    /// Makes the high-water mark survive a power loss.
+    /// Syncs the high-water mark, so that it survives a power loss.
     pub(super) fn sync_mark(&self) -> Result<(), StoreError> {
-        self.ledger
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .high_water
-            .sync()
+        sync::lock(&self.writer).high_water.sync()
     }
 
-    /// Turns a commit into a batch, on the caller's thread: sorted, prefixed, with its new head.
+    /// Turns a commit into a batch, on the caller's thread: sorted, with prefixed keys and its new
+    /// head.
     pub(super) fn prepare(&self, lease: &Lease, mut commit: Commit) -> PreparedCommit {
-        commit.settle();
+        commit.normalize();
         let partition = lease.partition();
         let head = commit.new_head();
-        let mut spared = HashSet::new();
+        // The keys are copied only for the rare commit with range deletes.
+        let mut own_keys = HashSet::new();
         if !commit.range_deletes.is_empty() {
-            spared.extend(
-                commit
-                    .puts
-                    .iter()
-                    .map(|(key, _)| key)
-                    .chain(&commit.deletes)
-                    .cloned(),
-            );
+            own_keys.extend(commit.puts.iter().map(|(key, _)| key.clone()));
+            own_keys.extend(commit.deletes.iter().cloned());
         }
+        // The digest covers every change, so that the chain of groups identifies the history.
         let mut digest = crc32fast::Hasher::new();
-        let mut batch = OwnedWriteBatch::with_capacity(
-            self.db.clone(),
-            commit.puts.len() + commit.deletes.len() + 1,
-        );
+        let batch_len = commit.puts.len() + commit.deletes.len() + 1;
+        let mut batch = OwnedWriteBatch::with_capacity(self.db.clone(), batch_len);
         for (key, value) in commit.puts {
-            let keyspace = self.keyspace(is_index(&key));
-            let key = prefixed(partition, &key);
+            let keyspace = self.keyspace(is_index_key(&key));
+            let key = prefixed_key(partition, &key);
             digest.update(&key);
             digest.update(&value);
             batch.insert(keyspace, key, value);
         }
         for key in commit.deletes {
             digest.update(&key);
-            batch.remove(self.keyspace(is_index(&key)), prefixed(partition, &key));
+            let keyspace = self.keyspace(is_index_key(&key));
+            batch.remove(keyspace, prefixed_key(partition, &key));
         }
-        let owner = Owner {
+        // The head record is part of the batch: changes and head become durable together.
+        let ownership = encode_ownership(Ownership {
             epoch: lease.epoch(),
             head,
-        };
-        batch.insert(&self.rows, head_key(partition), encode_owner(owner));
-        digest.update(&encode_owner(owner));
+        });
+        batch.insert(&self.rows, head_key(partition), ownership);
+        digest.update(&ownership);
         PreparedCommit {
             batch,
             partition,
             head,
-            ranges: commit.range_deletes,
-            spared,
+            range_deletes: commit.range_deletes,
+            own_keys,
             digest: digest.finalize(),
         }
     }
 
-    fn write_group(&self, group: Vec<Work>) -> Result<(), StoreError> {
-        if group.iter().all(|work| matches!(work, Work::Barrier)) {
+    /// Writes the tasks of a group and its group record, syncs, advances the high-water mark, and
+    /// publishes the new view.
+    fn write_group(&self, group: Vec<WriteTask>) -> Result<(), StoreError> {
+        if group.iter().all(|task| matches!(task, WriteTask::Barrier)) {
             return Ok(());
         }
-        let failed = |e: fjall::Error| explain(&self.path, &e);
-        let mut ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
-        self.make_room().map_err(failed)?;
-        let first_sequence = ledger.loose.unwrap_or(u64::MAX).min(self.db.seqno());
+        let failed = |e: fjall::Error| store_error(&self.path, &e);
+        let mut writer = sync::lock(&self.writer);
+        self.prevent_stall().map_err(failed)?;
+        // Batches that an earlier process left without a group record become part of this group.
+        let next_sequence = self.db.seqno();
+        let first_sequence = writer.ungrouped_from.unwrap_or(u64::MAX).min(next_sequence);
+        let group_number = writer.mark.group + 1;
+        // The chain continues the previous group's, so that groups of two histories never match.
         let mut chain = crc32fast::Hasher::new();
-        chain.update(&ledger.mark.chain.to_le_bytes());
-        chain.update(&(ledger.mark.group + 1).to_le_bytes());
+        chain.update(&writer.mark.chain.to_le_bytes());
+        chain.update(&group_number.to_le_bytes());
         let mut heads = Vec::with_capacity(group.len());
-        for work in group {
-            heads.extend(self.apply(work, &mut chain).map_err(failed)?);
+        for task in group {
+            heads.extend(self.apply(task, &mut chain).map_err(failed)?);
         }
         let mark = Mark {
-            group: ledger.mark.group + 1,
+            group: group_number,
             chain: chain.finalize(),
         };
+        // The record is the last batch: a journal that holds it holds the whole group.
         let record = GroupRecord {
             mark,
-            previous: ledger.mark.chain,
+            previous: writer.mark.chain,
             first_sequence,
         }
         .encode();
@@ -425,77 +305,77 @@ impl Tables {
         self.sync_seconds
             .time(|| self.db.persist(PersistMode::SyncData))
             .map_err(failed)?;
-        ledger.high_water.advance(mark)?;
-        ledger.mark = mark;
-        ledger.loose = None;
+        // Only after the sync: the mark is never ahead of the log, and readers see durable commits.
+        writer.high_water.advance(mark)?;
+        writer.mark = mark;
+        writer.ungrouped_from = None;
         self.publish(heads);
         Ok(())
     }
 
-    /// Writes one work to fjall, not yet synced; the head that changes by it (none: the partition is gone).
+    /// Writes one task to fjall, without a sync. Returns the partition whose head changes and its
+    /// new head; the head is `None` if the partition was removed.
     fn apply(
         &self,
-        work: Work,
+        task: WriteTask,
         chain: &mut crc32fast::Hasher,
     ) -> Result<Option<(PartitionId, Option<Head>)>, fjall::Error> {
-        match work {
-            Work::Commit(commit) => {
+        match task {
+            WriteTask::Commit(commit) => {
                 chain.update(&commit.digest.to_le_bytes());
-                let PreparedCommit {
-                    mut batch,
-                    partition,
-                    head,
-                    ranges,
-                    spared,
-                    ..
-                } = *commit;
-                for range in ranges {
-                    self.remove_range(&mut batch, partition, &range, &spared)?;
+                let mut commit = *commit;
+                for range in &commit.range_deletes {
+                    let (partition, own_keys) = (commit.partition, &commit.own_keys);
+                    self.remove_range(&mut commit.batch, partition, range, own_keys)?;
                 }
-                batch.commit()?;
-                Ok(Some((partition, Some(head))))
+                commit.batch.commit()?;
+                Ok(Some((commit.partition, Some(commit.head))))
             }
-            Work::Raise { partition, owner } => {
-                let record = encode_owner(owner);
+            WriteTask::RaiseEpoch {
+                partition,
+                ownership,
+            } => {
+                let record = encode_ownership(ownership);
                 chain.update(&record);
                 let mut batch = OwnedWriteBatch::with_capacity(self.db.clone(), 1);
                 batch.insert(&self.rows, head_key(partition), record);
                 batch.commit()?;
                 Ok(None)
             }
-            Work::Destroy {
+            WriteTask::Destroy {
                 partition,
-                floor,
+                epoch_floor,
                 is_empty,
             } => {
                 chain.update(&partition.0.to_le_bytes());
-                self.remove_partition(partition, floor, is_empty)?;
+                self.remove_partition(partition, epoch_floor, is_empty)?;
                 Ok(Some((partition, None)))
             }
-            Work::Barrier => Ok(None),
+            WriteTask::Barrier => Ok(None),
         }
     }
 
-    /// Adds tombstones for all that earlier commits left in the range. fjall has no range tombstones.
+    /// Adds tombstones for all keys that earlier commits left in the range. fjall has no range
+    /// tombstones.
     fn remove_range(
         &self,
         batch: &mut OwnedWriteBatch,
         partition: PartitionId,
         range: &Range<Vec<u8>>,
-        spared: &HashSet<Vec<u8>>,
+        own_keys: &HashSet<Vec<u8>>,
     ) -> Result<(), fjall::Error> {
         if range.start >= range.end {
             return Ok(());
         }
-        // Nothing is in flight while the leader is here, so this snapshot holds exactly what was written before.
+        // No batch is in flight while the leader is here, so this snapshot holds exactly the batches
+        // written before.
         let now = self.db.snapshot();
+        let start = prefixed_key(partition, &range.start);
+        let end = prefixed_key(partition, &range.end);
         for keyspace in [&self.rows, &self.index] {
-            for row in now.range(
-                keyspace,
-                prefixed(partition, &range.start)..prefixed(partition, &range.end),
-            ) {
+            for row in now.range(keyspace, &*start..&*end) {
                 let key = row.key()?;
-                if !spared.contains(&key[PREFIX_BYTES..]) {
+                if !own_keys.contains(&key[PREFIX_BYTES..]) {
                     batch.remove(keyspace, key);
                 }
             }
@@ -503,45 +383,46 @@ impl Tables {
         Ok(())
     }
 
-    /// Removes a partition in steps: first its head, leaving a note; then its keys; then the note. One that is known to
-    /// have no keys has nothing to note.
+    /// Removes a partition. The first batch removes the head and records the destruction, so that
+    /// the next open completes it after a crash; the next batches remove the keys; the last removes
+    /// the record. A partition without keys needs no record.
     fn remove_partition(
         &self,
         partition: PartitionId,
-        floor: u64,
+        epoch_floor: u64,
         is_empty: bool,
     ) -> Result<(), fjall::Error> {
         let mut batch = self.db.batch();
         batch.remove(&self.rows, head_key(partition));
-        batch.insert(&self.rows, [FLOOR_KEY].concat(), floor.to_le_bytes());
+        batch.insert(&self.rows, EPOCH_FLOOR_KEY, epoch_floor.to_le_bytes());
         if is_empty {
             return batch.commit();
         }
-        batch.insert(&self.rows, doomed_key(partition), []);
+        batch.insert(&self.rows, destruction_key(partition), []);
         batch.commit()?;
+
         let now = self.db.snapshot();
         for keyspace in [&self.rows, &self.index] {
             let mut batch = self.db.batch();
-            for row in now.range(keyspace, whole(partition)) {
+            for row in now.range(keyspace, partition_range(partition)) {
                 batch.remove(keyspace, row.key()?);
                 if batch.len() >= DESTROY_KEYS {
                     std::mem::replace(&mut batch, self.db.batch()).commit()?;
-                    self.make_room()?;
+                    self.prevent_stall()?;
                 }
             }
             batch.commit()?;
         }
+
         let mut batch = self.db.batch();
-        batch.remove(&self.rows, doomed_key(partition));
+        batch.remove(&self.rows, destruction_key(partition));
         batch.commit()
     }
 
+    /// Gives readers the new view and the changed heads, as one change.
     fn publish(&self, heads: Vec<(PartitionId, Option<Head>)>) {
         let view = Arc::new(self.db.snapshot());
-        let mut published = self
-            .published
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut published = sync::write(&self.published);
         let old = std::mem::replace(&mut published.view, view);
         for (partition, head) in heads {
             match head {
@@ -549,160 +430,107 @@ impl Tables {
                 None => published.heads.remove(&partition),
             };
         }
+        // The old view is dropped without the lock, since that may free memory of fjall.
         drop(published);
         drop(old);
     }
 
-    /// Hands full memtables over to be flushed, and waits until flushes and compactions caught up, so that fjall does not
-    /// stop us where a failure goes unheard.
+    /// Hands full memtables over to be flushed, and waits until flushes and compactions have caught
+    /// up, so that fjall does not halt the leader inside a commit, where a failure is not noticed.
     ///
-    /// fjall would ask for the rotation itself, once for every batch beyond the size: while its one worker compacts, these
-    /// requests fill the worker's queue, and the worker then waits for ever for room in it to ask for the flush. So fjall
-    /// is told of no size, and the rotation is done here, once.
-    fn make_room(&self) -> Result<(), fjall::Error> {
+    /// fjall would request the rotation itself, once for every batch beyond the size. While its one
+    /// worker compacts, these requests fill the worker's queue, and the worker then waits for ever
+    /// for space in the queue to request the flush. So fjall is given a size that is never reached,
+    /// and the rotation is done here, once.
+    fn prevent_stall(&self) -> Result<(), fjall::Error> {
         for keyspace in [&self.rows, &self.index] {
             if keyspace.tree.active_memtable().size() > MEMTABLE_BYTES {
                 keyspace.rotate_memtable()?;
             }
         }
-        while self.is_behind(SEALED_MAX, RUNS_MAX) {
-            // Costs nothing when clean, and says whether the background worker died.
+        while self.has_backlog(BACKLOG_MAX) {
+            // `persist` costs nothing when there is nothing to write, and fails if the background
+            // worker died.
             self.db.persist(PersistMode::Buffer)?;
-            std::thread::sleep(ROOM_POLL);
+            std::thread::sleep(BACKLOG_POLL);
         }
         Ok(())
     }
 
-    /// Whether so many memtables wait to be flushed, or so many runs to be compacted.
-    fn is_behind(&self, sealed: usize, runs: usize) -> bool {
-        let is_behind = |keyspace: &Keyspace| {
-            keyspace.tree.sealed_memtable_count() >= sealed || keyspace.tree.l0_run_count() >= runs
-        };
-        is_behind(&self.rows) || is_behind(&self.index)
-    }
-
-    /// Waits until flushes and compactions caught up, but not for ever: clients alone may keep them busy.
-    pub(super) fn let_catch_up(&self) {
-        let polls = CATCH_UP_MOST.as_millis() / ROOM_POLL.as_millis();
-        for _ in (0..polls).take_while(|_| self.is_behind(SEALED_BEHIND, RUNS_BEHIND)) {
-            std::thread::sleep(ROOM_POLL);
-        }
-    }
-
-    fn recover_heads(&self) -> Result<Recovered, StoreError> {
-        let failed = |e: fjall::Error| explain(&self.path, &e);
-        let damaged = || {
-            StoreError::damaged(
-                &self.path.join("keyspaces"),
-                "a partition's head record is unreadable",
-            )
-        };
-        let mut published = self
-            .published
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
-        let view = published.view.clone();
-        let mut owners = HashMap::new();
-        for row in view.prefix(&self.rows, HEAD_PREFIX) {
-            let (key, value) = row.into_inner().map_err(failed)?;
-            let partition = key
-                .get(HEAD_PREFIX.len()..)
-                .and_then(|id| id.try_into().ok())
-                .map(u64::from_be_bytes);
-            let partition = PartitionId(partition.ok_or_else(damaged)?);
-            let owner = decode_owner(&value).ok_or_else(damaged)?;
-            if partition != RESERVED {
-                published.heads.insert(partition, owner.head);
-                owners.insert(partition, owner);
-            }
-        }
-        let floor = view.get(&self.rows, FLOOR_KEY).map_err(failed)?;
-        let floor = floor
-            .map(|bytes| bytes.as_ref().try_into().map(u64::from_le_bytes))
-            .transpose();
-        Ok(Recovered {
-            owners,
-            floor: floor.map_err(|_| damaged())?.unwrap_or(0),
+    /// Returns true if one of the keyspaces has reached the backlog.
+    fn has_backlog(&self, limit: Backlog) -> bool {
+        [&self.rows, &self.index].into_iter().any(|keyspace| {
+            keyspace.tree.sealed_memtable_count() >= limit.sealed_memtables
+                || keyspace.tree.l0_run_count() >= limit.runs
         })
     }
 
+    /// Waits until flushes and compactions have caught up, but no longer than
+    /// [`BACKGROUND_WAIT_MAX`]: the writes of clients alone may keep them behind.
+    pub(super) fn wait_for_compaction(&self) {
+        let polls = BACKGROUND_WAIT_MAX.as_millis() / BACKLOG_POLL.as_millis();
+        for _ in 0..polls {
+            if !self.has_backlog(BACKGROUND_BACKLOG_MAX) {
+                return;
+            }
+            std::thread::sleep(BACKLOG_POLL);
+        }
+    }
+
+    /// Reads all head records and the epoch floor, and publishes the heads.
+    fn recover_heads(&self) -> Result<Recovered, StoreError> {
+        let failed = |e: fjall::Error| store_error(&self.path, &e);
+        let unreadable = || {
+            let keyspaces = self.path.join("keyspaces");
+            StoreError::damaged(&keyspaces, "a partition's head record is unreadable")
+        };
+        let mut published = sync::write(&self.published);
+        let view = published.view.clone();
+        let mut ownership = HashMap::new();
+        for row in view.prefix(&self.rows, HEAD_PREFIX) {
+            let (key, value) = row.into_inner().map_err(failed)?;
+            let partition = partition_behind(HEAD_PREFIX, &key).ok_or_else(unreadable)?;
+            let found = decode_ownership(&value).ok_or_else(unreadable)?;
+            // The first group writes a head record of the reserved partition.
+            if partition != RESERVED {
+                published.heads.insert(partition, found.head);
+                ownership.insert(partition, found);
+            }
+        }
+        let epoch_floor = match view.get(&self.rows, EPOCH_FLOOR_KEY).map_err(failed)? {
+            Some(bytes) => match bytes.as_ref().try_into() {
+                Ok(bytes) => u64::from_le_bytes(bytes),
+                Err(_) => return Err(unreadable()),
+            },
+            None => 0,
+        };
+        Ok(Recovered {
+            ownership,
+            epoch_floor,
+        })
+    }
+
+    /// Returns the partitions whose destruction a crash interrupted.
     fn unfinished_destructions(&self) -> Result<Vec<PartitionId>, StoreError> {
-        let view = self.view(RESERVED).0;
-        let ids = view.prefix(&self.rows, DOOMED_PREFIX).map(|row| {
-            let key = row.key().map_err(|e| explain(&self.path, &e))?;
-            let id = key
-                .get(DOOMED_PREFIX.len()..)
-                .and_then(|id| id.try_into().ok())
-                .map(u64::from_be_bytes);
-            let unreadable = || {
-                StoreError::damaged(
-                    &self.path.join("keyspaces"),
-                    "a note of a destruction is unreadable",
-                )
+        let (view, _) = self.view(RESERVED);
+        let mut partitions = Vec::new();
+        for row in view.prefix(&self.rows, DESTRUCTION_PREFIX) {
+            let key = row.key().map_err(|e| store_error(&self.path, &e))?;
+            let Some(partition) = partition_behind(DESTRUCTION_PREFIX, &key) else {
+                let keyspaces = self.path.join("keyspaces");
+                let detail = "the record of a destruction is unreadable";
+                return Err(StoreError::damaged(&keyspaces, detail));
             };
-            id.map(PartitionId).ok_or_else(unreadable)
-        });
-        ids.collect()
+            partitions.push(partition);
+        }
+        Ok(partitions)
     }
 }
 
 impl Sink for Tables {
-    type Work = Work;
+    type Task = WriteTask;
 
-    fn write(&self, group: Vec<Work>) -> Result<(), String> {
+    fn write(&self, group: Vec<WriteTask>) -> Result<(), String> {
         self.write_group(group).map_err(|e| e.to_string())
     }
-}
-
-const HEAD_PREFIX: &[u8] = b"\xff\xff\xff\xff\xff\xff\xff\xff\x01";
-const FLOOR_KEY: &[u8] = b"\xff\xff\xff\xff\xff\xff\xff\xff\x03";
-const DOOMED_PREFIX: &[u8] = b"\xff\xff\xff\xff\xff\xff\xff\xff\x04";
-
-/// Whether a key (without prefix) is an index entry.
-pub(super) fn is_index(key: &[u8]) -> bool {
-    key.first().is_some_and(|tag| *tag >= INDEX_TAG)
-}
-
-/// The key as fjall has it.
-pub(super) fn prefixed(partition: PartitionId, key: &[u8]) -> Vec<u8> {
-    let mut whole = Vec::with_capacity(PREFIX_BYTES + key.len());
-    whole.extend_from_slice(&partition.0.to_be_bytes());
-    whole.extend_from_slice(key);
-    whole
-}
-
-/// All keys of a partition.
-fn whole(partition: PartitionId) -> (Bound<[u8; 8]>, Bound<[u8; 8]>) {
-    // No overflow: the highest number is reserved.
-    (
-        Bound::Included(partition.0.to_be_bytes()),
-        Bound::Excluded((partition.0 + 1).to_be_bytes()),
-    )
-}
-
-fn head_key(partition: PartitionId) -> Vec<u8> {
-    [HEAD_PREFIX, &partition.0.to_be_bytes()].concat()
-}
-
-fn doomed_key(partition: PartitionId) -> Vec<u8> {
-    [DOOMED_PREFIX, &partition.0.to_be_bytes()].concat()
-}
-
-fn encode_owner(owner: Owner) -> [u8; 32] {
-    let mut bytes = [0; 32];
-    bytes[..8].copy_from_slice(&owner.epoch.to_le_bytes());
-    bytes[8..16].copy_from_slice(&owner.head.lsn.to_le_bytes());
-    bytes[16..].copy_from_slice(&owner.head.token);
-    bytes
-}
-
-fn decode_owner(bytes: &[u8]) -> Option<Owner> {
-    let bytes: &[u8; 32] = bytes.try_into().ok()?;
-    let epoch = u64::from_le_bytes(bytes[..8].try_into().ok()?);
-    let lsn = u64::from_le_bytes(bytes[8..16].try_into().ok()?);
-    let token = bytes[16..].try_into().ok()?;
-    Some(Owner {
-        epoch,
-        head: Head { lsn, token },
-    })
 }

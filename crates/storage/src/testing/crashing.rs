@@ -1,22 +1,24 @@
-//! A store that crashes at a chosen step, losing everything that was not durable.
+//! A store that crashes at a chosen step and loses every commit that was not durable.
 //!
-//! It holds a memory store as the *durable image* and a queue of accepted commits. A commit moves to the image when its
-//! receipt is waited for, polled or dropped, or at `sync`, and takes those before it along, as one group commit would.
-//! Each commit has two steps: before it is written, and after it is written but not yet answered. A crash at the first
-//! loses it, a crash at the second keeps it, and the caller hears `Unknown` of both. After the crash the store answers
+//! It holds a memory store as the *durable image* and a queue of accepted commits. A commit moves to
+//! the image when its receipt is waited for, polled or dropped, or at `sync`, and takes the commits
+//! before it along, as one group commit would. Each commit has two steps: before it is written, and
+//! after it is written but not yet answered. A crash at the first step loses the commit, a crash at
+//! the second keeps it, and the caller gets `Unknown` for both. After the crash the store answers
 //! nothing until [`Crashing::reopen`].
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll};
 
+use orrery_model::sync;
+
+use crate::commit::{Commit, CommitOutcome, Limits, PartitionId};
 use crate::error::StoreError;
 use crate::memory::MemoryStore;
-use crate::owners::{Owners, check_partition};
+use crate::ownership::{OwnershipTable, check_partition};
 use crate::receipt::{Pending, Receipt};
-use crate::store::{
-    Capabilities, Commit, CommitOutcome, Lease, Limits, PartitionId, Snapshot, Store,
-};
+use crate::store::{Capabilities, Lease, Snapshot, Store};
 
 /// The store. The module header says how it crashes.
 pub struct Crashing {
@@ -30,24 +32,30 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    /// Heads as accepted; the image has its own, as durable.
-    accepted: Owners,
+    /// The accepted heads; the image has the durable ones.
+    accepted: OwnershipTable,
     queue: VecDeque<(u64, Lease, Commit)>,
     next_ticket: u64,
-    /// All tickets below have their answer.
-    durable: u64,
+    /// All commits with a lower ticket are durable.
+    durable_below: u64,
+    /// Steps taken so far.
     steps: u64,
     crash_at: Option<u64>,
-    crashed: bool,
+    has_crashed: bool,
 }
 
 impl Crashing {
-    /// An empty store that crashes at the given step, counted from 0, or only when told.
+    /// Creates an empty store that crashes at the given step, counted from 0, or only when
+    /// [`Crashing::crash`] is called.
     pub fn new(crash_at: Option<u64>) -> Crashing {
-        Crashing::over(Arc::new(MemoryStore::new()), Owners::default(), crash_at)
+        Crashing::over(
+            Arc::new(MemoryStore::new()),
+            OwnershipTable::default(),
+            crash_at,
+        )
     }
 
-    fn over(image: Arc<MemoryStore>, accepted: Owners, crash_at: Option<u64>) -> Crashing {
+    fn over(image: Arc<MemoryStore>, accepted: OwnershipTable, crash_at: Option<u64>) -> Crashing {
         let state = State {
             accepted,
             crash_at,
@@ -64,26 +72,28 @@ impl Crashing {
     /// Crashes now.
     pub fn crash(&self) {
         let mut state = self.shared.lock();
-        state.crashed = true;
+        state.has_crashed = true;
         state.queue.clear();
     }
 
-    /// Whether it has crashed.
+    /// Returns true if the store has crashed.
     pub fn has_crashed(&self) -> bool {
-        self.shared.lock().crashed
+        self.shared.lock().has_crashed
     }
 
-    /// Steps taken so far: run a history once without a crash to learn how many there are.
+    /// Returns the number of steps taken so far. A test runs a history once without a crash to learn
+    /// how many steps it has.
     pub fn steps(&self) -> u64 {
         self.shared.lock().steps
     }
 
-    /// The store as it comes back after a crash (which this is, if none was yet): what was durable, and nothing else.
+    /// Returns the store as it is after a crash: the durable commits and nothing else. Crashes this
+    /// store if it has not crashed yet.
     pub fn reopen(&self, crash_at: Option<u64>) -> Crashing {
         self.crash();
         Crashing::over(
             self.shared.image.clone(),
-            self.shared.image.owners(),
+            self.shared.image.ownership(),
             crash_at,
         )
     }
@@ -91,16 +101,18 @@ impl Crashing {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.state)
     }
 
-    /// Moves commits to the image up to and with this ticket.
+    /// Moves the queued commits up to and including this ticket to the image. Returns the outcome of
+    /// the commit with this ticket.
     fn flush(&self, ticket: u64) -> CommitOutcome {
         let state = &mut *self.lock();
-        while state.durable <= ticket && !state.crashed {
+        while state.durable_below <= ticket && !state.has_crashed {
             let Some((number, lease, commit)) = state.queue.pop_front() else {
                 break;
             };
+            // The step before the commit is written.
             if state.step() {
                 break;
             }
@@ -108,14 +120,15 @@ impl Shared {
             debug_assert_eq!(
                 outcome,
                 CommitOutcome::Ok,
-                "accepted here, so fit for the image"
+                "the image has the same heads and limits"
             );
+            // The step after the commit is written and before it is answered.
             if state.step() {
                 break;
             }
-            state.durable = number + 1;
+            state.durable_below = number + 1;
         }
-        if state.durable > ticket {
+        if state.durable_below > ticket {
             CommitOutcome::Ok
         } else {
             CommitOutcome::Unknown
@@ -124,19 +137,20 @@ impl Shared {
 }
 
 impl State {
-    /// Takes a step; true if it is the one to crash at.
+    /// Takes a step. Returns true if the store crashes at it.
     fn step(&mut self) -> bool {
-        let crashes = self.crash_at == Some(self.steps);
+        let crashes_now = self.crash_at == Some(self.steps);
         self.steps += 1;
-        if crashes {
-            self.crashed = true;
+        if crashes_now {
+            self.has_crashed = true;
             self.queue.clear();
         }
-        crashes
+        crashes_now
     }
 
+    /// Fails if the store has crashed.
     fn check(&self) -> Result<(), StoreError> {
-        if self.crashed {
+        if self.has_crashed {
             Err(StoreError::Poisoned {
                 detail: "planned crash".to_owned(),
             })
@@ -149,27 +163,27 @@ impl State {
 impl Store for Crashing {
     fn open(&self, partition: PartitionId) -> Result<Lease, StoreError> {
         check_partition(partition)?;
-        // The new epoch is durable only after all that was accepted before it.
+        // The new epoch becomes durable only after every commit accepted before it.
         self.sync()?;
         let mut state = self.shared.lock();
         state.check()?;
-        state.accepted.raise(partition);
+        state.accepted.raise_epoch(partition);
         self.shared.image.open(partition)
     }
 
     fn submit(&self, lease: &Lease, commit: Commit) -> Receipt {
-        let fits = Limits::ENVELOPE.admit(&commit);
+        let within_limits = Limits::ENVELOPE.admit(&commit);
         let state = &mut *self.shared.lock();
-        if state.crashed {
+        if state.has_crashed {
             return Receipt::ready(CommitOutcome::Unavailable {
                 retry_after_ms: 1_000,
             });
         }
-        if let Err(refusal) =
-            state
-                .accepted
-                .accept(lease, commit.expect_lsn, commit.new_head(), fits)
-        {
+        let (expect_lsn, new_head) = (commit.expect_lsn, commit.new_head());
+        let accepted = state
+            .accepted
+            .accept(lease, expect_lsn, new_head, within_limits);
+        if let Err(refusal) = accepted {
             return Receipt::ready(refusal);
         }
         let ticket = state.next_ticket;
@@ -191,7 +205,7 @@ impl Store for Crashing {
         self.sync()?;
         let mut state = self.shared.lock();
         state.check()?;
-        state.accepted.forget(partition);
+        state.accepted.remove(partition);
         self.shared.image.destroy(partition)
     }
 

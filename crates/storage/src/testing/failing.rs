@@ -1,27 +1,30 @@
 //! A store that fails at a chosen write.
 //!
-//! Writes are counted: each `open`, `submit`, `destroy` and `sync` is one. From the chosen one on the store is broken, as
-//! a real one is after a failed sync: nothing is written any more until [`Failing::heal`], which stands for opening it
-//! again. Reads go on. Whoever finds an unknown outcome after that must open the partition and look.
+//! Writes are counted: each `open`, `submit`, `destroy` and `sync` is one write. From the chosen
+//! write on the store is broken, as a real store is after a failed sync: no write succeeds until
+//! [`Failing::repair`], which stands for opening the store again. Reads go on. A caller with an
+//! unknown outcome must then open the partition and look for its commit.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use crate::commit::{Commit, CommitOutcome, PartitionId};
 use crate::error::StoreError;
 use crate::receipt::Receipt;
-use crate::store::{Capabilities, Commit, CommitOutcome, Lease, PartitionId, Snapshot, Store};
+use crate::store::{Capabilities, Lease, Snapshot, Store};
 
+/// The `retry_after_ms` of the outcomes that this store makes up.
 const RETRY_MS: u64 = 1_000;
 
-/// What happens to the commit that fails.
+/// The fate of the commit at which the store fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The write is refused: `Unavailable`, nothing done.
     Refused,
-    /// The write is turned away, for once: `Busy`, nothing done. Nothing is broken.
+    /// The write is refused once: `Busy`, nothing done. The store is not broken.
     Busy,
     /// The sync fails and the commit is lost: `Unknown`.
     Lost,
-    /// The sync fails, or its answer does, and the commit is there: `Unknown`.
+    /// The sync fails, or its answer is lost, and the commit is there: `Unknown`.
     Applied,
 }
 
@@ -29,45 +32,45 @@ pub enum Fault {
 pub struct Failing<S> {
     inner: S,
     fault: Fault,
-    /// Writes until the failure; `u64::MAX` for never.
-    left: AtomicU64,
-    broken: AtomicBool,
+    /// Writes that pass before the failure; `u64::MAX` for no failure.
+    writes_left: AtomicU64,
+    is_broken: AtomicBool,
 }
 
 impl<S: Store> Failing<S> {
-    /// Lets `writes` writes pass and fails the next.
+    /// Creates a store that lets `writes` writes pass and fails the next one.
     pub fn after(writes: u64, fault: Fault, inner: S) -> Failing<S> {
         Failing {
             inner,
             fault,
-            left: AtomicU64::new(writes),
-            broken: AtomicBool::new(false),
+            writes_left: AtomicU64::new(writes),
+            is_broken: AtomicBool::new(false),
         }
     }
 
-    /// Whether the failure has happened and was not healed.
+    /// Returns true if the failure has happened and was not repaired.
     pub fn is_broken(&self) -> bool {
-        self.broken.load(Ordering::SeqCst)
+        self.is_broken.load(Ordering::SeqCst)
     }
 
-    /// Fails at the next write.
-    pub fn strike_next(&self) {
-        self.strike_after(0);
+    /// Arranges that the next write fails.
+    pub fn fail_next(&self) {
+        self.fail_after(0);
     }
 
-    /// Lets so many further writes pass and fails the next.
-    pub fn strike_after(&self, writes: u64) {
-        self.left.store(writes, Ordering::SeqCst);
+    /// Arranges that `writes` further writes pass and the next one fails.
+    pub fn fail_after(&self, writes: u64) {
+        self.writes_left.store(writes, Ordering::SeqCst);
     }
 
-    /// Ends the failure; no other follows.
-    pub fn heal(&self) {
-        self.left.store(u64::MAX, Ordering::SeqCst);
-        self.broken.store(false, Ordering::SeqCst);
+    /// Ends the failure. No further failure follows unless it is arranged.
+    pub fn repair(&self) {
+        self.writes_left.store(u64::MAX, Ordering::SeqCst);
+        self.is_broken.store(false, Ordering::SeqCst);
     }
 
-    /// Counts a write; true if it is the one that fails.
-    fn strikes(&self) -> bool {
+    /// Counts a write. Returns true if it is the one that fails.
+    fn fails_now(&self) -> bool {
         let count = |left: u64| {
             if left == u64::MAX {
                 None
@@ -75,18 +78,19 @@ impl<S: Store> Failing<S> {
                 Some(left.wrapping_sub(1))
             }
         };
-        let strikes = self
-            .left
+        let fails_now = self
+            .writes_left
             .fetch_update(Ordering::SeqCst, Ordering::SeqCst, count)
             == Ok(0);
-        if strikes {
-            self.broken.store(true, Ordering::SeqCst);
+        if fails_now {
+            self.is_broken.store(true, Ordering::SeqCst);
         }
-        strikes
+        fails_now
     }
 
-    fn guard(&self) -> Result<(), StoreError> {
-        if self.is_broken() || self.strikes() {
+    /// Counts a write, and fails if the store is broken.
+    fn check_write(&self) -> Result<(), StoreError> {
+        if self.is_broken() || self.fails_now() {
             return Err(StoreError::Poisoned {
                 detail: format!("planned failure: {:?}", self.fault),
             });
@@ -97,7 +101,7 @@ impl<S: Store> Failing<S> {
 
 impl<S: Store> Store for Failing<S> {
     fn open(&self, partition: PartitionId) -> Result<Lease, StoreError> {
-        self.guard()?;
+        self.check_write()?;
         self.inner.open(partition)
     }
 
@@ -108,13 +112,13 @@ impl<S: Store> Store for Failing<S> {
         if self.is_broken() {
             return unavailable;
         }
-        if !self.strikes() {
+        if !self.fails_now() {
             return self.inner.submit(lease, commit);
         }
         match self.fault {
             Fault::Refused => unavailable,
             Fault::Busy => {
-                self.heal();
+                self.repair();
                 Receipt::ready(CommitOutcome::Busy {
                     retry_after_ms: RETRY_MS,
                 })
@@ -132,12 +136,12 @@ impl<S: Store> Store for Failing<S> {
     }
 
     fn destroy(&self, partition: PartitionId) -> Result<(), StoreError> {
-        self.guard()?;
+        self.check_write()?;
         self.inner.destroy(partition)
     }
 
     fn sync(&self) -> Result<(), StoreError> {
-        self.guard()?;
+        self.check_write()?;
         self.inner.sync()
     }
 
@@ -156,7 +160,7 @@ mod tests {
     use crate::MemoryStore;
 
     #[test]
-    fn it_fails_at_the_chosen_write_and_stays_broken_until_healed() {
+    fn the_store_fails_at_the_chosen_write_and_stays_broken_until_repaired() {
         for (fault, outcome, head) in [
             (
                 Fault::Refused,
@@ -186,7 +190,7 @@ mod tests {
                 "{fault:?}"
             );
             assert!(store.open(partition).is_err() && store.sync().is_err());
-            store.heal();
+            store.repair();
             assert_eq!(store.open(partition).unwrap().head().lsn, head, "{fault:?}");
         }
     }

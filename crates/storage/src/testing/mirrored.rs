@@ -1,55 +1,59 @@
-//! Two stores that must not differ: every call goes to both, and the first difference panics with both answers.
+//! Two stores that must not differ: every call goes to both, and the first difference panics with
+//! both answers.
 //!
-//! Each commit is made durable in both before `submit` returns, under one lock, so that the two can be compared at any
-//! moment. Both must start out alike, which two new ones do.
+//! Each commit is made durable in both stores before `submit` returns, under one lock, so that the
+//! two can be compared at any moment. Both must start in the same state, as two new stores do.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
+use orrery_model::sync;
+
+use crate::commit::{Commit, Head, Limits, PartitionId};
 use crate::error::StoreError;
 use crate::receipt::Receipt;
-use crate::store::{
-    Bytes, Capabilities, Commit, Direction, Head, KeyRange, Lease, Limits, PartitionId, Rows,
-    Snapshot, Store,
-};
+use crate::store::{Bytes, Capabilities, Direction, KeyRange, Lease, Rows, Snapshot, Store};
 
-/// Runs two stores side by side. What only one of them can promise is not promised.
+/// Two stores that run side by side. A capability that only one of them has is not offered.
 pub struct Mirrored<A, B> {
     first: A,
     second: B,
-    turn: Mutex<()>,
+    /// Held for each call, so that both stores see the calls in the same order.
+    call: Mutex<()>,
 }
 
 impl<A: Store, B: Store> Mirrored<A, B> {
-    /// Both must be in the same state.
+    /// Creates the pair. Both stores must be in the same state.
     pub fn new(first: A, second: B) -> Mirrored<A, B> {
         Mirrored {
             first,
             second,
-            turn: Mutex::new(()),
+            call: Mutex::new(()),
         }
     }
 
-    fn both<T: PartialEq + std::fmt::Debug>(
+    /// Calls both stores and returns their common answer.
+    fn call_both<T: PartialEq + std::fmt::Debug>(
         &self,
-        what: &str,
+        call: &str,
         first: impl FnOnce(&A) -> T,
         second: impl FnOnce(&B) -> T,
     ) -> T {
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        same(what, first(&self.first), second(&self.second))
+        let _call = sync::lock(&self.call);
+        assert_same(call, first(&self.first), second(&self.second))
     }
 }
 
-/// The common answer.
+/// Returns the common answer of both stores.
 ///
 /// # Panics
-/// When there is none: that is what this engine is for.
-fn same<T: PartialEq + std::fmt::Debug>(what: &str, first: T, second: T) -> T {
-    assert_eq!(first, second, "the two engines differ in {what}");
+/// When the answers differ: to find such differences is the purpose of this engine.
+fn assert_same<T: PartialEq + std::fmt::Debug>(call: &str, first: T, second: T) -> T {
+    assert_eq!(first, second, "the two engines differ in {call}");
     first
 }
 
-/// Errors are alike if both fail: their texts name different files.
+/// Splits a result into parts that can be compared. Two errors count as equal, since their texts name
+/// different files.
 fn comparable<T>(result: Result<T, StoreError>) -> (Option<T>, Failure) {
     match result {
         Ok(value) => (Some(value), Failure(None)),
@@ -66,6 +70,7 @@ impl PartialEq for Failure {
     }
 }
 
+/// Puts the parts of a result together again.
 fn restore<T>((value, failure): (Option<T>, Failure)) -> Result<T, StoreError> {
     match (value, failure.0) {
         (Some(value), _) => Ok(value),
@@ -78,7 +83,7 @@ fn restore<T>((value, failure): (Option<T>, Failure)) -> Result<T, StoreError> {
 
 impl<A: Store, B: Store> Store for Mirrored<A, B> {
     fn open(&self, partition: PartitionId) -> Result<Lease, StoreError> {
-        restore(self.both(
+        restore(self.call_both(
             "open",
             |a| comparable(a.open(partition)),
             |b| comparable(b.open(partition)),
@@ -87,7 +92,7 @@ impl<A: Store, B: Store> Store for Mirrored<A, B> {
 
     fn submit(&self, lease: &Lease, commit: Commit) -> Receipt {
         let copy = commit.clone();
-        Receipt::ready(self.both(
+        Receipt::ready(self.call_both(
             "commit",
             |a| a.submit(lease, commit).wait(),
             |b| b.submit(lease, copy).wait(),
@@ -95,7 +100,7 @@ impl<A: Store, B: Store> Store for Mirrored<A, B> {
     }
 
     fn snapshot(&self, partition: PartitionId) -> Result<Box<dyn Snapshot>, StoreError> {
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let _call = sync::lock(&self.call);
         let (first, second) = (
             self.first.snapshot(partition),
             self.second.snapshot(partition),
@@ -105,12 +110,12 @@ impl<A: Store, B: Store> Store for Mirrored<A, B> {
                 detail: "one of the two engines gives no snapshot".to_owned(),
             });
         };
-        same("head", first.head(), second.head());
+        assert_same("head", first.head(), second.head());
         Ok(Box::new(MirroredSnapshot { first, second }))
     }
 
     fn destroy(&self, partition: PartitionId) -> Result<(), StoreError> {
-        restore(self.both(
+        restore(self.call_both(
             "destroy",
             |a| comparable(a.destroy(partition)),
             |b| comparable(b.destroy(partition)),
@@ -118,11 +123,11 @@ impl<A: Store, B: Store> Store for Mirrored<A, B> {
     }
 
     fn sync(&self) -> Result<(), StoreError> {
-        restore(self.both("sync", |a| comparable(a.sync()), |b| comparable(b.sync())))
+        restore(self.call_both("sync", |a| comparable(a.sync()), |b| comparable(b.sync())))
     }
 
     fn limits(&self) -> Limits {
-        same("limits", self.first.limits(), self.second.limits())
+        assert_same("limits", self.first.limits(), self.second.limits())
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -147,7 +152,7 @@ struct MirroredSnapshot {
 
 impl Snapshot for MirroredSnapshot {
     fn get(&self, key: &[u8]) -> Result<Option<Bytes>, StoreError> {
-        restore(same(
+        restore(assert_same(
             "get",
             comparable(self.first.get(key)),
             comparable(self.second.get(key)),
@@ -158,7 +163,7 @@ impl Snapshot for MirroredSnapshot {
         let mut first = self.first.scan(range, direction);
         let mut second = self.second.scan(range, direction);
         Box::new(std::iter::from_fn(move || {
-            let next = same(
+            let next = assert_same(
                 "scan",
                 first.next().map(comparable),
                 second.next().map(comparable),
@@ -179,7 +184,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "the two engines differ in commit")]
-    fn a_difference_is_noticed() {
+    fn a_difference_between_the_stores_panics() {
         let (first, second) = (MemoryStore::new(), MemoryStore::new());
         let partition = PartitionId(1);
         second.open(partition).unwrap();

@@ -1,7 +1,8 @@
-//! Engines for tests, here and in other crates. Each wraps or holds another and is a [`Store`](crate::Store) itself.
+//! Engines for tests, of this crate and of others. Each wraps or holds another engine and is a
+//! [`Store`](crate::Store) itself.
 //!
-//! - [`Failing`] fails at a chosen write, the way a real engine would;
-//! - [`Crashing`] loses what was not durable at a chosen step, and can be opened again;
+//! - [`Failing`] fails at a chosen write, as a real engine would;
+//! - [`Crashing`] loses every commit that is not durable at a chosen step, and can be opened again;
 //! - [`Mirrored`] runs two engines and panics at the first difference.
 
 mod crashing;

@@ -136,7 +136,7 @@ impl PartitionCopy {
     /// # Errors
     /// 449 if what was written meanwhile could not be followed; what the store reports.
     pub fn round(&mut self) -> Result<bool> {
-        self.store.let_catch_up();
+        self.store.wait_for_compaction();
         let next = self
             .sources
             .iter()
