@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 
 use fjall::config::{BlockSizePolicy, CompressionPolicy, FilterPolicy};
-use fjall::{AbstractTree, CompressionType, Database, Keyspace, KeyspaceCreateOptions, Readable};
+use fjall::{AbstractTree, CompressionType, Database, Keyspace, KeyspaceCreateOptions};
 
 use super::LocalOptions;
 use super::high_water::Mark;

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 
-use orrery_model::metrics::{Histogram, HistogramSnapshot, SECONDS};
+use orrery_model::metrics::{Histogram, HistogramSnapshot, LATENCY_BOUNDS_SECONDS};
 use orrery_model::sync;
 
 use fjall::{AbstractTree, Database, Keyspace, OwnedWriteBatch, PersistMode, Readable};
@@ -159,7 +159,7 @@ impl Tables {
                 view,
                 heads: HashMap::new(),
             }),
-            sync_seconds: Histogram::new(SECONDS),
+            sync_seconds: Histogram::new(LATENCY_BOUNDS_SECONDS),
             directory,
         };
         let unfinished = tables.unfinished_destructions()?;
