@@ -1,13 +1,15 @@
-//! JSON values as the service sees them.
+//! JSON values with the service's rules of precision, equality and order.
 //!
-//! A [`Json`] keeps what a round trip must keep: the order of an object's members, the text of a number whose
-//! shortest form would differ, and the exact string. It is the value that queries, partition keys and index terms
-//! speak of; items themselves are stored as compact text and parsed only when something looks inside.
+//! A [`Json`] survives a round trip unchanged: it keeps the order of an object's members, the text
+//! of a number whose shortest form would differ, and the exact string. Queries, partition keys and
+//! index terms use these values. Items are stored as compact text and parsed only when a member is
+//! needed.
 //!
-//! Parsing is sonic-rs's; what is ours are the rules on top: at most [`NESTING_DEPTH`](crate::limits::NESTING_DEPTH) levels, of equal names
-//! the last one wins, errors with an offset. Equality and order: [`compare`], [`deep_equal`].
+//! sonic-rs parses the text. This module adds the service's rules: at most
+//! [`NESTING_DEPTH`](crate::limits::NESTING_DEPTH) levels, the last of several members of one name
+//! wins, errors carry an offset. [`compare`] and [`deep_equal`] define order and equality.
 //!
-//! Left out: streaming, comments, any leniency of syntax.
+//! Left out: streaming, comments and other extensions of the syntax.
 
 mod number;
 mod order;
@@ -21,41 +23,41 @@ pub use write::{write_json, write_string};
 
 use std::fmt;
 
-/// A JSON value. "Undefined" is not JSON: places that need it use `Option<Json>`.
+/// A JSON value. "Undefined" is not JSON; code that needs it uses `Option<Json>`.
 #[derive(Clone, Debug)]
 pub enum Json {
     /// `null`
     Null,
     /// `true` or `false`
     Bool(bool),
-    /// A number; see [`Number`] for what survives.
+    /// A number; [`Number`] describes its precision.
     Number(Number),
-    /// A string, without its quotes and escapes.
+    /// A string, without quotes and escapes.
     String(String),
-    /// Elements in order.
+    /// The elements in order.
     Array(Vec<Json>),
-    /// Members in order of first appearance; names are unique.
+    /// The members in order of first appearance; names are unique.
     Object(Object),
 }
 
-/// The members of an object, in order, each name once.
+/// The members of an object in order. Names are unique.
 #[derive(Clone, Debug, Default)]
 pub struct Object {
     members: Vec<(String, Json)>,
 }
 
 impl Object {
-    /// An object without members.
+    /// Creates an object without members.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The value of `name`, if there is one.
+    /// Returns the value of `name`, if there is one.
     pub fn get(&self, name: &str) -> Option<&Json> {
         self.members.iter().find(|(n, _)| n == name).map(|(_, v)| v)
     }
 
-    /// The value of `name` to change, if there is one.
+    /// Returns the value of `name` for modification, if there is one.
     pub fn get_mut(&mut self, name: &str) -> Option<&mut Json> {
         self.members
             .iter_mut()
@@ -63,7 +65,7 @@ impl Object {
             .map(|(_, v)| v)
     }
 
-    /// Sets `name`, in its old place if it is there already.
+    /// Sets `name`. An existing member keeps its position; a new one is appended.
     pub fn set(&mut self, name: impl Into<String>, value: impl Into<Json>) {
         let (name, value) = (name.into(), value.into());
         match self.members.iter_mut().find(|(n, _)| *n == name) {
@@ -72,35 +74,35 @@ impl Object {
         }
     }
 
-    /// Appends a member whose name is known to be new. The caller promises that it is.
+    /// Appends a member. The caller must make sure that no member has this name yet.
     pub fn push_new(&mut self, name: impl Into<String>, value: impl Into<Json>) {
         self.members.push((name.into(), value.into()));
     }
 
-    /// Takes `name` out.
+    /// Removes `name` and returns its value.
     pub fn remove(&mut self, name: &str) -> Option<Json> {
         let at = self.members.iter().position(|(n, _)| n == name)?;
         Some(self.members.remove(at).1)
     }
 
-    /// The members in order.
+    /// Returns the members in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Json)> {
         self.members.iter().map(|(n, v)| (n.as_str(), v))
     }
 
-    /// How many members there are.
+    /// Returns the number of members.
     pub fn len(&self) -> usize {
         self.members.len()
     }
 
-    /// Whether there is no member.
+    /// Returns true if there are no members.
     pub fn is_empty(&self) -> bool {
         self.members.is_empty()
     }
 }
 
 impl FromIterator<(String, Json)> for Object {
-    /// Of equal names the last value wins, in the place of the first.
+    /// Collects members. A repeated name keeps its first position and its last value.
     fn from_iter<T: IntoIterator<Item = (String, Json)>>(members: T) -> Self {
         parse::unique(members.into_iter().collect())
     }
@@ -115,7 +117,7 @@ impl IntoIterator for Object {
 }
 
 impl Json {
-    /// The string, if it is one.
+    /// Returns the string; `None` for another type.
     pub fn as_str(&self) -> Option<&str> {
         match self {
             Json::String(s) => Some(s),
@@ -123,7 +125,7 @@ impl Json {
         }
     }
 
-    /// The number as a double, if it is one.
+    /// Returns the number as a double; `None` for another type.
     pub fn as_f64(&self) -> Option<f64> {
         match self {
             Json::Number(n) => Some(n.as_f64()),
@@ -131,7 +133,8 @@ impl Json {
         }
     }
 
-    /// The number as an integer, if it is a whole one in the range of `i64`.
+    /// Returns the number as an integer; `None` for another type, a fraction, or a number outside
+    /// the range of `i64`.
     pub fn as_i64(&self) -> Option<i64> {
         match self {
             Json::Number(n) => n.as_i64(),
@@ -139,7 +142,7 @@ impl Json {
         }
     }
 
-    /// The boolean, if it is one.
+    /// Returns the boolean; `None` for another type.
     pub fn as_bool(&self) -> Option<bool> {
         match self {
             Json::Bool(b) => Some(*b),
@@ -147,7 +150,7 @@ impl Json {
         }
     }
 
-    /// The elements, if it is an array.
+    /// Returns the elements of an array; `None` for another type.
     pub fn as_array(&self) -> Option<&[Json]> {
         match self {
             Json::Array(a) => Some(a),
@@ -155,7 +158,7 @@ impl Json {
         }
     }
 
-    /// The members, if it is an object.
+    /// Returns the members of an object; `None` for another type.
     pub fn as_object(&self) -> Option<&Object> {
         match self {
             Json::Object(o) => Some(o),
@@ -163,7 +166,7 @@ impl Json {
         }
     }
 
-    /// The members to change, if it is an object.
+    /// Returns the members of an object for modification; `None` for another type.
     pub fn as_object_mut(&mut self) -> Option<&mut Object> {
         match self {
             Json::Object(o) => Some(o),
@@ -171,12 +174,12 @@ impl Json {
         }
     }
 
-    /// The member `name`, if this is an object that has it.
+    /// Returns the member `name` of an object; `None` for another type or a missing member.
     pub fn get(&self, name: &str) -> Option<&Json> {
         self.as_object()?.get(name)
     }
 
-    /// Compact JSON text.
+    /// Returns the value as compact JSON text.
     pub fn to_text(&self) -> String {
         let mut out = Vec::new();
         write_json(self, &mut out);
@@ -190,7 +193,7 @@ impl fmt::Display for Json {
     }
 }
 
-/// Deep equality as the query language has it: members in any order, `1` equals `1.0`.
+/// Equality as the query language defines it: members in any order, `1` equals `1.0`.
 impl PartialEq for Json {
     fn eq(&self, other: &Self) -> bool {
         deep_equal(self, other)
@@ -253,7 +256,7 @@ impl From<Object> for Json {
     }
 }
 
-/// Builds an object in one expression: `object! { "id" => "p1", "count" => 3 }`.
+/// Creates an object in one expression: `object! { "id" => "p1", "count" => 3 }`.
 #[macro_export]
 macro_rules! object {
     ($($name:expr => $value:expr),* $(,)?) => {{

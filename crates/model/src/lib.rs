@@ -1,8 +1,10 @@
-//! The words of the protocol, without behaviour that touches a disk, a clock or a network.
+//! The types and rules of the protocol, without disk, clock or network.
 //!
-//! Every other crate speaks in these types: JSON values and their order ([`json`]), resource ids ([`rid`]), partition
-//! keys and their place in the hash space ([`partition_key`]), partial updates ([`patch`]), the one table of failures
-//! ([`error`]), limits ([`limits`]), counted work ([`work`]), and the seams for time and randomness ([`world`]).
+//! All other crates use these types: JSON values and their order ([`json`]), resource ids
+//! ([`rid`]), partition keys and their position in the hash space ([`partition_key`]), partial
+//! updates ([`patch`]), the table of errors ([`error`]), limits ([`limits`]), counted work
+//! ([`work`]), counters for operators ([`metrics`]), locks that survive a panic ([`sync`]), and the
+//! interface for time and randomness ([`world`]).
 
 pub mod error;
 pub mod json;

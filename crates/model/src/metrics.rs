@@ -1,7 +1,8 @@
-//! Counting what happens, for the operator: numbers that many threads raise and one reads now and then.
+//! Counters, gauges and histograms for the operator: raised by many threads, read now and then.
 //!
-//! Nothing here decides anything, and nothing is lost or locked; a reader may see the count of an observation and not
-//! yet its sum. An observation costs a few additions.
+//! Values are atomics, so no thread waits and no observation is lost; an observation costs a few
+//! additions. A reader may see an observation in the counts and not yet in the sum. The server's
+//! behaviour never depends on these numbers.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Instant;
@@ -11,12 +12,12 @@ use std::time::Instant;
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// Adds.
+    /// Adds `count`.
     pub fn add(&self, count: u64) {
         self.0.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// The sum.
+    /// Returns the current value.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -27,37 +28,39 @@ impl Counter {
 pub struct Gauge(AtomicI64);
 
 impl Gauge {
-    /// Adds, or takes away.
+    /// Adds `change`, which may be negative.
     pub fn add(&self, change: i64) {
         self.0.fetch_add(change, Ordering::Relaxed);
     }
 
-    /// The number now.
+    /// Returns the current value.
     pub fn get(&self) -> i64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// How often values fell below bounds, and their sum.
+/// A histogram: for each bound the number of values up to this bound, and the sum of all values.
 #[derive(Debug)]
 pub struct Histogram {
+    /// Upper bounds (inclusive), ascending.
     bounds: &'static [f64],
+    /// Values in each bucket; the last bucket holds the values above all bounds.
     counts: Box<[AtomicU64]>,
-    /// In millionths.
+    /// Sum of all values, in millionths.
     sum: AtomicU64,
 }
 
-/// Millionths of one.
+/// Units of [`Histogram::sum`] in a value of one.
 const SCALE: f64 = 1e6;
 
-/// Bounds for how long something takes, in seconds: from a tenth of a millisecond to ten seconds.
+/// Histogram bounds for durations in seconds: 0.1 milliseconds to 10 seconds.
 pub const LATENCY_BOUNDS_SECONDS: &[f64] = &[
     0.0001, 0.000_25, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5,
     5.0, 10.0,
 ];
 
 impl Histogram {
-    /// An empty one; `bounds` rise.
+    /// Creates an empty histogram. `bounds` must be in ascending order.
     pub fn new(bounds: &'static [f64]) -> Self {
         Histogram {
             bounds,
@@ -66,38 +69,37 @@ impl Histogram {
         }
     }
 
-    /// Counts a value of at least 0.
+    /// Counts one value, which must not be negative.
     pub fn observe(&self, value: f64) {
-        let at = self
+        let bucket = self
             .bounds
             .iter()
             .position(|bound| value <= *bound)
             .unwrap_or(self.bounds.len());
-        self.counts[at].fetch_add(1, Ordering::Relaxed);
+        self.counts[bucket].fetch_add(1, Ordering::Relaxed);
         self.sum
             .fetch_add((value * SCALE).round() as u64, Ordering::Relaxed);
     }
 
-    /// Does `work` and counts the seconds that it took.
+    /// Runs `work` and counts its duration in seconds.
     pub fn time<T>(&self, work: impl FnOnce() -> T) -> T {
-        let begun = Instant::now();
-        let done = work();
-        self.observe(begun.elapsed().as_secs_f64());
-        done
+        let started = Instant::now();
+        let result = work();
+        self.observe(started.elapsed().as_secs_f64());
+        result
     }
 
-    /// What was counted so far.
+    /// Returns the counts and the sum so far.
     pub fn snapshot(&self) -> HistogramSnapshot {
         let mut buckets = Vec::with_capacity(self.bounds.len());
         let mut count = 0;
-        for (bound, counted) in self.bounds.iter().zip(&self.counts) {
-            count += counted.load(Ordering::Relaxed);
+        for (bound, in_bucket) in self.bounds.iter().zip(&self.counts) {
+            count += in_bucket.load(Ordering::Relaxed);
             buckets.push((*bound, count));
         }
-        count += self
-            .counts
-            .last()
-            .map_or(0, |above| above.load(Ordering::Relaxed));
+        if let Some(above_all_bounds) = self.counts.last() {
+            count += above_all_bounds.load(Ordering::Relaxed);
+        }
         HistogramSnapshot {
             buckets,
             count,
@@ -106,14 +108,14 @@ impl Histogram {
     }
 }
 
-/// What a histogram counted.
+/// The values of a histogram at one time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HistogramSnapshot {
-    /// Each bound with the number of values up to it.
+    /// Each bound with the number of values up to this bound (cumulative, as Prometheus wants).
     pub buckets: Vec<(f64, u64)>,
-    /// All values.
+    /// Number of values.
     pub count: u64,
-    /// Their sum.
+    /// Sum of the values.
     pub sum: f64,
 }
 
@@ -122,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_counts_for_every_bound_that_it_does_not_exceed() {
+    fn a_value_is_counted_in_every_bucket_whose_bound_it_does_not_exceed() {
         let histogram = Histogram::new(&[1.0, 5.0]);
         for value in [0.5, 1.0, 4.0, 9.25] {
             histogram.observe(value);

@@ -1,12 +1,13 @@
-//! Partition keys: their definition on a container, their values, and the effective partition key (EPK) that says
-//! where in the hash space a value lives.
+//! Partition keys: the definition of a container, the value of an item, and the effective partition
+//! key (EPK), which is the position of a value in the hash space.
 //!
 //! ```text
 //! definition  {"paths":["/postId"],"kind":"Hash","version":2}
-//! value       ["p1"]            one component a path; null, undefined ({} in the header), bool, number or string
-//! EPK         039078CA…         hex of the bytes that order the hash space ""…"FF"
+//! value       ["p1"]         one component for each path: null, undefined ({} in the header),
+//!                            boolean, number or string
+//! EPK         039078CA…      hexadecimal form of the bytes that order the hash space ""…"FF"
 //! ```
-//! Hashing follows the vectors that the official SDKs carry; `epk.rs` has them as tests.
+//! The hash is that of the official SDKs; `epk.rs` contains their test vectors.
 
 mod epk;
 mod murmur;
@@ -19,44 +20,48 @@ use crate::json::{Json, Object, parse};
 use crate::limits;
 use crate::object;
 
-/// How keys are hashed.
+/// The hash of a partition key definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hashing {
-    /// The old 32-bit hash of the first 100 characters.
+    /// Version 1: a 32-bit hash of the first 100 characters.
     V1,
-    /// The 128-bit hash.
+    /// Version 2: a 128-bit hash of all components together.
     V2,
-    /// The 128-bit hash of each level by itself.
+    /// `MultiHash`, for hierarchical keys: the 128-bit hashes of the components, one after another.
     Multi,
 }
 
-/// A container's partition key definition. Two are equal if they place items alike, however they are spelled.
+/// The partition key definition of a container. Two definitions are equal if they give each item
+/// the same EPK, even if their JSON differs.
 #[derive(Clone, Debug)]
 pub struct Definition {
+    /// The property names of each path.
     paths: Vec<Vec<String>>,
-    texts: Vec<String>,
+    /// The paths as the client wrote them.
+    path_texts: Vec<String>,
     hashing: Hashing,
-    /// Whether the version was spelled out; without one it is 1, and a read shows what was given.
-    names_version: bool,
-    system_key: bool,
+    /// True if the client named the version. The default is 1, and a read returns what was given.
+    has_explicit_version: bool,
+    /// True for a container that was created without a partition key.
+    is_system_key: bool,
 }
 
 /// One component of a partition key value.
 #[derive(Clone, Debug)]
 pub enum Component {
-    /// The item has no such property.
+    /// The item does not have the property.
     Undefined,
     /// `null`
     Null,
     /// A boolean.
     Bool(bool),
-    /// A number; hashed as a double.
+    /// A number, hashed as a double.
     Number(f64),
     /// A string.
     String(String),
 }
 
-/// A partition key value: as many components as the definition has paths, or fewer for a prefix.
+/// A partition key value: one component for each path of the definition, or fewer for a prefix.
 #[derive(Clone, Debug, Default)]
 pub struct PartitionKey {
     components: Vec<Component>,
@@ -64,131 +69,120 @@ pub struct PartitionKey {
 
 impl PartialEq for Definition {
     fn eq(&self, other: &Self) -> bool {
-        let placing = |it: &Self| (it.hashing, it.system_key);
-        self.paths == other.paths && placing(self) == placing(other)
+        self.paths == other.paths
+            && self.hashing == other.hashing
+            && self.is_system_key == other.is_system_key
     }
 }
 
 impl Eq for Definition {}
 
 impl Definition {
-    /// Reads the `partitionKey` member of a container body.
+    /// Parses the `partitionKey` member of a container's body.
     ///
     /// # Errors
-    /// 400 for anything but one path (`Hash`) or one to three (`MultiHash`, version 2) of plain property names.
+    /// 400 unless there is one path (`Hash`), or one to three paths (`MultiHash`, version 2), of
+    /// property names without wildcards.
     pub fn from_json(body: &Json) -> Result<Self> {
-        let bad =
-            |what: &str| Error::bad(format!("The partition key definition is invalid: {what}."));
-        let body = body.as_object().ok_or_else(|| bad("it is not an object"))?;
-        let texts: Vec<String> = body
-            .get("paths")
-            .and_then(Json::as_array)
-            .ok_or_else(|| bad("'paths' is missing"))?
-            .iter()
-            .map(|p| {
-                p.as_str()
-                    .map(str::to_owned)
-                    .ok_or_else(|| bad("a path is not a string"))
-            })
-            .collect::<Result<_>>()?;
+        let Some(body) = body.as_object() else {
+            return Err(invalid_definition("it is not an object"));
+        };
+        let path_texts = path_texts(body)?;
         let version = match body.get("version") {
             None | Some(Json::Null) => None,
-            Some(v) => Some(
-                version_number(v)
-                    .ok_or_else(|| bad("'version' is neither a number nor 'V1' or 'V2'"))?,
-            ),
+            Some(version) => Some(version_number(version).ok_or_else(|| {
+                invalid_definition("'version' is neither a number nor 'V1' or 'V2'")
+            })?),
         };
-        let kind = match body.get("kind") {
-            None | Some(Json::Null) => "Hash",
-            Some(k) => k.as_str().ok_or_else(|| bad("'kind' is not a string"))?,
-        };
-        let hashing = match (kind, version) {
-            ("Hash", None | Some(1)) => Hashing::V1,
-            ("Hash", Some(2)) => Hashing::V2,
-            ("MultiHash", Some(2)) => Hashing::Multi,
-            ("MultiHash", _) => return Err(bad("'MultiHash' needs version 2")),
-            ("Hash", Some(other)) => return Err(bad(&format!("version {other} is unknown"))),
-            (other, _) => return Err(bad(&format!("kind '{other}' is not supported"))),
-        };
+        let hashing = hashing(body, version)?;
+
         let paths_max = if hashing == Hashing::Multi {
             limits::PARTITION_KEY_LEVELS
         } else {
             1
         };
-        if texts.is_empty() {
-            return Err(bad("it has no paths"));
+        if path_texts.is_empty() {
+            return Err(invalid_definition("it has no paths"));
         }
-        if texts.len() > paths_max {
-            let count = texts.len();
-            return Err(bad(&format!(
+        if path_texts.len() > paths_max {
+            let count = path_texts.len();
+            return Err(invalid_definition(&format!(
                 "Too many partition key paths: {count} where at most {paths_max} are allowed"
             )));
         }
-        let paths = texts
-            .iter()
-            .map(|t| parse_path(t).ok_or_else(|| bad(&format!("the path '{t}'"))))
-            .collect::<Result<_>>()?;
-        let system_key = body
+        let mut paths = Vec::with_capacity(path_texts.len());
+        for text in &path_texts {
+            let names = parse_path(text)
+                .ok_or_else(|| invalid_definition(&format!("the path '{text}'")))?;
+            paths.push(names);
+        }
+
+        // A client may send back the definition that a read of a container without a key returned.
+        let is_system_key = body
             .get("systemKey")
             .and_then(Json::as_bool)
             .unwrap_or(false);
         Ok(Definition {
             paths,
-            texts,
+            path_texts,
             hashing,
-            names_version: version.is_some(),
-            system_key,
+            has_explicit_version: version.is_some(),
+            is_system_key,
         })
     }
 
-    /// The definition of a container that was created without one. Items without the key, which are all but those that
-    /// name `_partitionKey` themselves, live under the empty key `[]` at the beginning of the hash space.
+    /// Returns the definition of a container that was created without a partition key.
+    ///
+    /// Items that do not have the property `_partitionKey`, which is the usual case, belong to the
+    /// empty key `[]` at the beginning of the hash space.
     pub fn system_key() -> Self {
-        let texts = vec!["/_partitionKey".to_owned()];
-        let paths = vec![vec!["_partitionKey".into()]];
         Definition {
-            paths,
-            texts,
+            paths: vec![vec!["_partitionKey".to_owned()]],
+            path_texts: vec!["/_partitionKey".to_owned()],
             hashing: Hashing::V1,
-            names_version: false,
-            system_key: true,
+            has_explicit_version: false,
+            is_system_key: true,
         }
     }
 
-    /// The `partitionKey` member that a container read returns.
+    /// Returns the `partitionKey` member of a container's body.
     pub fn to_json(&self) -> Json {
-        let paths: Vec<Json> = self.texts.iter().map(|t| Json::from(t.as_str())).collect();
+        let paths: Vec<Json> = self
+            .path_texts
+            .iter()
+            .map(|text| Json::from(text.as_str()))
+            .collect();
         let kind = if self.hashing == Hashing::Multi {
             "MultiHash"
         } else {
             "Hash"
         };
         let mut body = object! { "paths" => paths, "kind" => kind };
-        if self.names_version {
+        if self.has_explicit_version {
             body.push_new("version", if self.hashing == Hashing::V1 { 1 } else { 2 });
         }
-        if self.system_key {
+        if self.is_system_key {
             body.push_new("systemKey", true);
         }
         Json::Object(body)
     }
 
-    /// The property names of each path.
+    /// Returns the property names of each path.
     pub fn paths(&self) -> &[Vec<String>] {
         &self.paths
     }
 
-    /// How keys are hashed.
+    /// Returns the hash of the definition.
     pub fn hashing(&self) -> Hashing {
         self.hashing
     }
 
-    /// Whether the container was created without a partition key.
+    /// Returns true if the container was created without a partition key.
     pub fn is_system_key(&self) -> bool {
-        self.system_key
+        self.is_system_key
     }
 
-    /// The key of an item.
+    /// Returns the partition key of an item.
     ///
     /// # Errors
     /// 400 if a component is too long.
@@ -203,14 +197,16 @@ impl Definition {
         Ok(key)
     }
 
-    /// Checks a key that a client sent for a whole logical partition: the right number of components, none too long.
+    /// Checks a key that addresses a logical partition. A container without a partition key accepts
+    /// the empty key as well.
     ///
     /// # Errors
-    /// 400/1001 for the wrong number, 400 for a value that is too long.
+    /// 400/1001 if the number of components differs from that of the paths, 400 if a string exceeds
+    /// [`limits::PARTITION_KEY_BYTES_V2`]; version 1 has no such limit.
     pub fn check(&self, key: &PartitionKey) -> Result<()> {
-        if key.components.len() != self.paths.len()
-            && !(key.components.is_empty() && self.system_key)
-        {
+        let has_all_components = key.components.len() == self.paths.len();
+        let is_empty_system_key = key.components.is_empty() && self.is_system_key;
+        if !has_all_components && !is_empty_system_key {
             return Err(Error::partition_key_mismatch());
         }
         let too_long = key
@@ -226,22 +222,24 @@ impl Definition {
         Ok(())
     }
 
-    /// Where `key` lives.
+    /// Returns the EPK of `key`.
     pub fn epk(&self, key: &PartitionKey) -> Epk {
-        let names_nothing = key
+        let is_undefined = key
             .components
             .iter()
             .all(|component| matches!(component, Component::Undefined));
-        if self.system_key && names_nothing {
+        if self.is_system_key && is_undefined {
             return Epk::min();
         }
         Epk::of(self.hashing, &key.components)
     }
 
-    /// The part of the hash space that `key` covers: one point for a whole key, a stretch for a prefix of one.
+    /// Returns the range of the hash space that `key` covers: a single EPK for a complete key, all
+    /// EPKs with this prefix for a prefix of a hierarchical key.
     pub fn epk_range(&self, key: &PartitionKey) -> EpkRange {
         let epk = self.epk(key);
-        // The least point begins every other, so it is covered by itself.
+        // The minimum EPK is empty and therefore a prefix of every EPK; its range must hold it
+        // alone.
         let end = if epk == Epk::min() {
             Epk::from_bytes(&[0])
         } else {
@@ -252,12 +250,13 @@ impl Definition {
 }
 
 impl PartitionKey {
-    /// A key of these components.
+    /// Creates a key from its components.
     pub fn new(components: Vec<Component>) -> Self {
         PartitionKey { components }
     }
 
-    /// Reads the header `x-ms-documentdb-partitionkey`: a JSON array of primitives, `{}` for undefined.
+    /// Parses the header `x-ms-documentdb-partitionkey`: a JSON array of primitive values, `{}` for
+    /// undefined.
     ///
     /// # Errors
     /// 400 for any other text.
@@ -268,50 +267,56 @@ impl PartitionKey {
             ))
         };
         let json = parse(text.as_bytes()).map_err(|_| bad())?;
-        let components = json
-            .as_array()
-            .ok_or_else(bad)?
-            .iter()
-            .map(|v| component(v).ok_or_else(bad))
-            .collect::<Result<_>>()?;
+        let values = json.as_array().ok_or_else(bad)?;
+        let mut components = Vec::with_capacity(values.len());
+        for value in values {
+            components.push(component(value).ok_or_else(bad)?);
+        }
         Ok(PartitionKey { components })
     }
 
-    /// The components.
+    /// Returns the components.
     pub fn components(&self) -> &[Component] {
         &self.components
     }
 
-    /// Whether it is the empty key `[]`.
+    /// Returns true for the empty key `[]`.
     pub fn is_empty(&self) -> bool {
         self.components.is_empty()
     }
 
-    /// The value as a JSON array, `{}` for undefined: the form of the header.
+    /// Returns the value as a JSON array with `{}` for undefined: the form of the header.
     pub fn to_json(&self) -> Json {
         Json::Array(self.components.iter().map(Component::to_json).collect())
     }
 }
 
+/// Equality of logical partitions: two equal keys have the same EPK.
 impl PartialEq for PartitionKey {
     fn eq(&self, other: &Self) -> bool {
-        self.components.len() == other.components.len()
-            && self
-                .components
-                .iter()
-                .zip(&other.components)
-                .all(|(a, b)| match (a, b) {
-                    (Component::Undefined, Component::Undefined)
-                    | (Component::Null, Component::Null) => true,
-                    (Component::Bool(a), Component::Bool(b)) => a == b,
-                    (Component::Number(a), Component::Number(b)) => a.to_bits() == b.to_bits(),
-                    (Component::String(a), Component::String(b)) => a == b,
-                    _ => false,
-                })
+        if self.components.len() != other.components.len() {
+            return false;
+        }
+        let mut pairs = self.components.iter().zip(&other.components);
+        pairs.all(|(a, b)| a.is_identical_to(b))
     }
 }
 
 impl Component {
+    /// Returns true if both components hash alike. Numbers are compared bit by bit, since the bits
+    /// are hashed: 0 and -0 differ.
+    fn is_identical_to(&self, other: &Component) -> bool {
+        match (self, other) {
+            (Component::Undefined, Component::Undefined) | (Component::Null, Component::Null) => {
+                true
+            }
+            (Component::Bool(a), Component::Bool(b)) => a == b,
+            (Component::Number(a), Component::Number(b)) => a.to_bits() == b.to_bits(),
+            (Component::String(a), Component::String(b)) => a == b,
+            _ => false,
+        }
+    }
+
     fn to_json(&self) -> Json {
         match self {
             Component::Undefined => Json::Object(Object::new()),
@@ -323,7 +328,8 @@ impl Component {
     }
 }
 
-/// A component as the header spells it.
+/// Converts a value of the header or of an item. `None` for an array and for an object with
+/// members.
 fn component(value: &Json) -> Option<Component> {
     Some(match value {
         Json::Null => Component::Null,
@@ -335,56 +341,105 @@ fn component(value: &Json) -> Option<Component> {
     })
 }
 
-/// An object or an array is no key: such items lie where those without the property do, as the SDKs' tests have it.
+/// Returns the component at `path` in an item. An array or object counts as undefined, as the tests
+/// of the SDKs require.
 fn component_at(item: &Object, path: &[String]) -> Component {
-    let (first, rest) = path.split_first().expect("a path has a name");
-    let found = rest
-        .iter()
-        .try_fold(item.get(first), |at, name| Some(at?.get(name)))
-        .flatten();
-    found.and_then(component).unwrap_or(Component::Undefined)
+    let (first, rest) = path.split_first().expect("a path has at least one name");
+    let mut value = item.get(first);
+    for name in rest {
+        value = value.and_then(|parent| parent.get(name));
+    }
+    value.and_then(component).unwrap_or(Component::Undefined)
 }
 
-/// `/a/"b c"/'d'` as names. A quote with a backslash before it does not end a name, and both belong to it: so clients
-/// read the path, who take the key out of items by it.
+/// Splits a path such as `/a/"b c"/'d'` into names. `None` if the path is invalid.
+///
+/// A quote after a backslash does not end a quoted name; backslash and quote both belong to the
+/// name. Clients must extract the same key from an item as the server, and the SDKs parse paths
+/// this way.
 fn parse_path(text: &str) -> Option<Vec<String>> {
     let mut rest = text.strip_prefix('/')?;
     let mut names = Vec::new();
     loop {
-        let name;
-        if let Some(quote) = rest
-            .chars()
-            .next()
-            .filter(|first| matches!(first, '"' | '\''))
-        {
-            let quoted = &rest[1..];
-            let ends = |at: &usize| !quoted[..*at].ends_with('\\');
-            let end = quoted.match_indices(quote).map(|(at, _)| at).find(ends)?;
-            name = quoted[..end].to_owned();
-            rest = &quoted[end + 1..];
-            if !rest.is_empty() && !rest.starts_with('/') {
-                return None;
-            }
-        } else {
-            let end = rest.find('/').unwrap_or(rest.len());
-            name = rest[..end].to_owned();
-            rest = &rest[end..];
-            if ["[]", "*", "?"].contains(&name.as_str()) {
-                return None;
-            }
-        }
+        let (name, after) = match rest.chars().next() {
+            Some(quote @ ('"' | '\'')) => quoted_name(rest, quote)?,
+            _ => unquoted_name(rest)?,
+        };
         if name.is_empty() {
             return None;
         }
-        names.push(name);
-        match rest.strip_prefix('/') {
-            Some(more) => rest = more,
-            None => return Some(names),
+        names.push(name.to_owned());
+        if after.is_empty() {
+            return Some(names);
         }
+        rest = after.strip_prefix('/')?;
     }
 }
 
-/// The version of a definition: a number, or the word that the Java SDK writes for it.
+/// Splits a name in quotes from the rest of a path. `None` if the closing quote is missing.
+fn quoted_name(text: &str, quote: char) -> Option<(&str, &str)> {
+    let quoted = &text[1..];
+    for (end, _) in quoted.match_indices(quote) {
+        let name = &quoted[..end];
+        if !name.ends_with('\\') {
+            return Some((name, &quoted[end + 1..]));
+        }
+    }
+    None
+}
+
+/// Splits a name without quotes from the rest of a path. `None` for wildcards.
+fn unquoted_name(text: &str) -> Option<(&str, &str)> {
+    let end = text.find('/').unwrap_or(text.len());
+    let name = &text[..end];
+    if ["[]", "*", "?"].contains(&name) {
+        return None;
+    }
+    Some((name, &text[end..]))
+}
+
+fn invalid_definition(reason: &str) -> Error {
+    Error::bad(format!(
+        "The partition key definition is invalid: {reason}."
+    ))
+}
+
+/// Returns the `paths` member of a definition.
+fn path_texts(body: &Object) -> Result<Vec<String>> {
+    let Some(paths) = body.get("paths").and_then(Json::as_array) else {
+        return Err(invalid_definition("'paths' is missing"));
+    };
+    let mut texts = Vec::with_capacity(paths.len());
+    for path in paths {
+        let text = path
+            .as_str()
+            .ok_or_else(|| invalid_definition("a path is not a string"))?;
+        texts.push(text.to_owned());
+    }
+    Ok(texts)
+}
+
+/// Returns the hash for the `kind` member and the version. The defaults are `Hash` and version 1.
+fn hashing(body: &Object, version: Option<i64>) -> Result<Hashing> {
+    let kind = match body.get("kind") {
+        None | Some(Json::Null) => "Hash",
+        Some(kind) => kind
+            .as_str()
+            .ok_or_else(|| invalid_definition("'kind' is not a string"))?,
+    };
+    match (kind, version) {
+        ("Hash", None | Some(1)) => Ok(Hashing::V1),
+        ("Hash", Some(2)) => Ok(Hashing::V2),
+        ("MultiHash", Some(2)) => Ok(Hashing::Multi),
+        ("MultiHash", _) => Err(invalid_definition("'MultiHash' needs version 2")),
+        ("Hash", Some(other)) => Err(invalid_definition(&format!("version {other} is unknown"))),
+        (other, _) => Err(invalid_definition(&format!(
+            "kind '{other}' is not supported"
+        ))),
+    }
+}
+
+/// Returns the version of a definition: a number, or the text `V1` or `V2` that the Java SDK sends.
 fn version_number(json: &Json) -> Option<i64> {
     match json.as_str().map(str::to_ascii_uppercase).as_deref() {
         Some("V1") => Some(1),
@@ -403,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn definitions_read_back_as_they_were_given() {
+    fn definitions_round_trip_unchanged() {
         for text in [
             r#"{"paths":["/postId"],"kind":"Hash","version":2}"#,
             r#"{"paths":["/a/b"],"kind":"Hash"}"#,
@@ -415,30 +470,31 @@ mod tests {
     }
 
     #[test]
-    fn without_a_key_of_its_own_a_container_has_its_items_at_the_beginning() {
-        let none = Definition::system_key();
+    fn items_without_the_system_key_have_the_minimum_epk() {
+        let definition = Definition::system_key();
         assert_eq!(
-            none.to_json().to_text(),
+            definition.to_json().to_text(),
             r#"{"paths":["/_partitionKey"],"kind":"Hash","systemKey":true}"#
         );
         let key = |text| PartitionKey::from_header(text).expect("a key");
         for empty in ["[]", "[{}]"] {
-            none.check(&key(empty)).expect(empty);
-            assert_eq!(none.epk(&key(empty)), Epk::min(), "{empty}");
-            let range = none.epk_range(&key(empty));
+            definition.check(&key(empty)).expect(empty);
+            assert_eq!(definition.epk(&key(empty)), Epk::min(), "{empty}");
+            let range = definition.epk_range(&key(empty));
             assert_eq!(
                 (range.min.to_string(), range.max.to_string()),
                 (String::new(), "00".into())
             );
         }
-        let named = none.epk(&key(r#"["x"]"#));
+        let named = definition.epk(&key(r#"["x"]"#));
         assert_eq!(
             named,
             Epk::of(Hashing::V1, &[Component::String("x".into())])
         );
-        assert_ne!(none.epk(&key("[null]")), Epk::min());
+        assert_ne!(definition.epk(&key("[null]")), Epk::min());
         assert_eq!(
-            none.check(&key(r#"["x","y"]"#))
+            definition
+                .check(&key(r#"["x","y"]"#))
                 .expect_err("too many")
                 .sub_status(),
             1001
@@ -446,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn a_definition_without_a_version_equals_the_one_that_names_the_first() {
+    fn a_definition_without_a_version_equals_version_1() {
         let of = |version: &str| {
             definition(&format!(r#"{{"paths":["/a"]{version}}}"#)).expect("definition")
         };
@@ -455,7 +511,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_may_be_named_as_the_java_sdk_names_it() {
+    fn the_version_may_have_the_form_of_the_java_sdk() {
         let of = |version: &str| {
             definition(&format!(r#"{{"paths":["/a"],"version":{version}}}"#)).expect("definition")
         };
@@ -465,7 +521,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_definitions_are_refused() {
+    fn invalid_definitions_are_refused() {
         for text in [
             "[]",
             r#"{"paths":[]}"#,
@@ -484,7 +540,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_a_path_may_stand_in_either_quotes() {
+    fn names_of_a_path_may_be_in_single_or_double_quotes() {
         for (path, names) in [
             (
                 r#"/"level' 1*()"/"le/vel2""#,
@@ -505,7 +561,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_that_is_null_counts_as_absent() {
+    fn a_null_member_of_a_definition_counts_as_absent() {
         let of =
             |more: &str| definition(&format!(r#"{{"paths":["/a"]{more}}}"#)).expect("definition");
         assert_eq!(of(r#","kind":null,"version":null"#), of(""));

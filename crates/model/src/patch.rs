@@ -1,12 +1,15 @@
-//! Partial updates: a list of operations on one JSON object, as the service has them (JSON Patch without `copy` and
-//! `test`, with `set` and `incr`).
+//! Partial updates: a list of operations on one JSON object, as the service defines them.
 //!
-//! [`Patch::read`] checks a patch, [`Patch::apply`] makes a new object of an old one. Promises: a patch that fails leaves
-//! nothing behind, since the old object is not touched; what no operation names stays as it is, digit for digit; the
-//! result is never nested deeper than [`limits::NESTING_DEPTH`].
+//! The operations are those of JSON Patch (RFC 6902) without `copy` and `test`, and with `set` and
+//! `incr`. [`Patch::from_json`] checks the form of a patch, [`Patch::apply`] creates the changed
+//! object. Guarantees:
 //!
-//! Left out: the condition is a query, which others evaluate; what of an item may be patched (not its id, not its system
-//! properties) is for them to say too, see [`Patch::roots`].
+//! - A patch that fails changes nothing: the old object is not modified.
+//! - Members that no operation names stay as they are, including the digits of numbers.
+//! - The result is never nested deeper than [`limits::NESTING_DEPTH`].
+//!
+//! Left out: the condition is a query, which the engine evaluates. The engine also decides which
+//! members may be patched (neither the id nor system properties), see [`Patch::top_level_names`].
 
 mod pointer;
 
@@ -17,12 +20,12 @@ use pointer::{Node, Pointer};
 /// A patch whose form has been checked.
 #[derive(Clone, Debug)]
 pub struct Patch {
-    /// `FROM … WHERE …`: what must hold for the item. Not looked at here.
+    /// The condition for the item, as query text (`FROM … WHERE …`). Not evaluated by this module.
     pub condition: Option<String>,
     operations: Vec<Operation>,
 }
 
-/// One operation and where it works.
+/// One operation and the path that it changes.
 #[derive(Clone, Debug)]
 struct Operation {
     path: Pointer,
@@ -31,120 +34,124 @@ struct Operation {
 
 #[derive(Clone, Debug)]
 enum Change {
-    /// Into an object; between the elements of an array.
+    /// Sets a member of an object; inserts an element into an array.
     Add(Json),
-    /// Into an object; over an element of an array.
+    /// Sets a member of an object; overwrites an element of an array.
     Set(Json),
-    /// Over what is there.
+    /// Overwrites an existing value.
     Replace(Json),
+    /// Removes an existing value.
     Remove,
+    /// Adds to a number. A missing member counts as 0.
     Increment(Number),
-    Move {
-        from: Pointer,
-    },
+    /// Removes the value at `from` and adds it at the path.
+    Move { from: Pointer },
 }
 
-/// Why an operation cannot be done, in the service's words.
-type Told<T> = std::result::Result<T, String>;
+/// The result of one operation. The error is a message in the service's words.
+type OperationResult<T> = std::result::Result<T, String>;
 
 impl Patch {
-    /// How many operations it has.
+    /// Returns the number of operations.
     pub fn len(&self) -> usize {
         self.operations.len()
     }
 
-    /// Whether it has none; one that was read has some.
+    /// Returns true if there are no operations. A patch from [`Patch::from_json`] has at least one.
     pub fn is_empty(&self) -> bool {
         self.operations.is_empty()
     }
 
-    /// Reads a patch: an object with `operations` and perhaps `condition`, or the bare array of operations.
+    /// Parses a patch: an object with `operations` and optionally `condition`, or the array of
+    /// operations alone.
     ///
     /// # Errors
-    /// 400 for anything else, for no operations or more than [`limits::PATCH_OPERATIONS`].
+    /// 400 for any other form, for no operations, and for more than [`limits::PATCH_OPERATIONS`].
     pub fn from_json(json: &Json) -> Result<Patch> {
         let (operations, condition) = match json {
             Json::Array(operations) => (operations, None),
-            Json::Object(body) => {
-                if body
-                    .iter()
-                    .any(|(name, _)| !["operations", "condition"].contains(&name))
-                {
-                    return Err(syntax());
-                }
-                let condition = match body.get("condition") {
-                    None | Some(Json::Null) => None,
-                    Some(Json::String(text)) => Some(text.clone()),
-                    Some(_) => return Err(syntax()),
-                };
-                let Some(Json::Array(operations)) = body.get("operations") else {
-                    return Err(syntax());
-                };
-                (operations, condition)
-            }
-            _ => return Err(syntax()),
+            Json::Object(body) => operations_and_condition(body).ok_or_else(syntax_error)?,
+            _ => return Err(syntax_error()),
         };
         if operations.is_empty() {
-            return Err(syntax());
+            return Err(syntax_error());
         }
+        // An oversized patch is refused before its operations are parsed.
         if operations.len() > limits::PATCH_OPERATIONS {
-            let most = limits::PATCH_OPERATIONS;
+            let limit = limits::PATCH_OPERATIONS;
             return Err(Error::bad(format!(
-                "The number of patch operations cannot exceed '{most}'."
+                "The number of patch operations cannot exceed '{limit}'."
             )));
         }
-        let operations = operations
-            .iter()
-            .map(|json| Operation::read(json).ok_or_else(syntax))
-            .collect::<Result<_>>()?;
+        let mut parsed = Vec::with_capacity(operations.len());
+        for operation in operations {
+            parsed.push(Operation::from_json(operation).ok_or_else(syntax_error)?);
+        }
         Ok(Patch {
             condition,
-            operations,
+            operations: parsed,
         })
     }
 
-    /// The names of the object's own members that the patch takes from, changes or looks into.
+    /// Returns the names of the item's top-level members that the patch reads, moves or changes.
     pub fn top_level_names(&self) -> impl Iterator<Item = &str> {
         self.operations.iter().flat_map(|operation| {
             let from = match &operation.change {
-                Change::Move { from } => Some(from.root()),
+                Change::Move { from } => Some(from.first()),
                 _ => None,
             };
-            std::iter::once(operation.path.root()).chain(from)
+            std::iter::once(operation.path.first()).chain(from)
         })
     }
 
-    /// The object after all operations, in order.
+    /// Returns a copy of `object` with all operations applied in order.
     ///
     /// # Errors
-    /// 400 with the number of the operation that cannot be done, counted from 1.
+    /// 400 with the number of the operation that failed, counted from 1, or if the result would be
+    /// nested too deeply.
     pub fn apply(&self, object: &Object) -> Result<Object> {
         let mut patched = object.clone();
         for (operation, number) in self.operations.iter().zip(1..) {
             operation
                 .apply(&mut patched)
-                .map_err(|told| Error::bad(format!("For Operation({number}): {told}")))?;
+                .map_err(|message| Error::bad(format!("For Operation({number}): {message}")))?;
         }
-        let deepest = patched
-            .iter()
-            .map(|(_, value)| levels(value))
-            .max()
-            .unwrap_or(0);
-        if deepest >= limits::NESTING_DEPTH {
-            let most = limits::NESTING_DEPTH;
+        // The item itself is one level above its members.
+        let depth = 1 + depth_below(&patched);
+        if depth > limits::NESTING_DEPTH {
+            let limit = limits::NESTING_DEPTH;
             return Err(Error::bad(format!(
-                "The item would be nested deeper than {most} levels after the patch."
+                "The item would be nested deeper than {limit} levels after the patch."
             )));
         }
         Ok(patched)
     }
 }
 
+/// Splits the object form of a patch. `None` for other members or members of other types.
+fn operations_and_condition(body: &Object) -> Option<(&Vec<Json>, Option<String>)> {
+    for (name, _) in body.iter() {
+        if !["operations", "condition"].contains(&name) {
+            return None;
+        }
+    }
+    let condition = match body.get("condition") {
+        None | Some(Json::Null) => None,
+        Some(Json::String(text)) => Some(text.clone()),
+        Some(_) => return None,
+    };
+    match body.get("operations") {
+        Some(Json::Array(operations)) => Some((operations, condition)),
+        _ => None,
+    }
+}
+
 impl Operation {
-    /// `None` for what is no operation. Members that the operation has no use for are ignored, as JSON Patch wants it.
-    fn read(json: &Json) -> Option<Operation> {
+    /// Parses one operation; `None` if it is invalid. Members that the operation does not use are
+    /// ignored, as RFC 6902 requires.
+    fn from_json(json: &Json) -> Option<Operation> {
         let text = |name: &str| json.get(name).and_then(Json::as_str);
-        let path = Pointer::read(text("path")?)?;
+        let path = Pointer::parse(text("path")?)?;
         let value = || json.get("value").cloned();
         let change = match text("op")? {
             "add" => Change::Add(value()?),
@@ -156,8 +163,9 @@ impl Operation {
                 _ => return None,
             },
             "move" => {
-                let from = Pointer::read(text("from")?)?;
-                if from.holds(&path) {
+                let from = Pointer::parse(text("from")?)?;
+                // RFC 6902: a value cannot be moved into one of its own children.
+                if from.is_ancestor_of(&path) {
                     return None;
                 }
                 Change::Move { from }
@@ -167,7 +175,7 @@ impl Operation {
         Some(Operation { path, change })
     }
 
-    fn apply(&self, object: &mut Object) -> Told<()> {
+    fn apply(&self, object: &mut Object) -> OperationResult<()> {
         let path = &self.path;
         match &self.change {
             Change::Add(value) => add(object, path, value.clone()),
@@ -183,30 +191,28 @@ impl Operation {
     }
 }
 
-fn add(object: &mut Object, path: &Pointer, value: Json) -> Told<()> {
-    match path
+fn add(object: &mut Object, path: &Pointer, value: Json) -> OperationResult<()> {
+    let parent = path
         .parent(object)
-        .map_err(|missing| no_path("Add", missing))?
-    {
+        .map_err(|missing| no_path("Add", missing))?;
+    match parent {
         Node::Object(members) => members.set(path.last(), value),
         Node::Array(elements) => {
-            let at = path.place_in(elements).ok_or_else(|| out_of_bounds(path))?;
-            elements.insert(at, value);
+            let index = path.index_in(elements).ok_or_else(|| out_of_bounds(path))?;
+            elements.insert(index, value);
         }
     }
     Ok(())
 }
 
-fn set(object: &mut Object, path: &Pointer, value: Json) -> Told<()> {
-    match path
-        .parent(object)
-        .map_err(|missing| no_path("Given", missing))?
-    {
+fn set(object: &mut Object, path: &Pointer, value: Json) -> OperationResult<()> {
+    match parent_node(object, path)? {
         Node::Object(members) => members.set(path.last(), value),
         Node::Array(elements) => {
-            let at = path.place_in(elements).ok_or_else(|| out_of_bounds(path))?;
-            match elements.get_mut(at) {
+            let index = path.index_in(elements).ok_or_else(|| out_of_bounds(path))?;
+            match elements.get_mut(index) {
                 Some(element) => *element = value,
+                // The index equals the length: the value becomes the last element.
                 None => elements.push(value),
             }
         }
@@ -214,54 +220,54 @@ fn set(object: &mut Object, path: &Pointer, value: Json) -> Told<()> {
     Ok(())
 }
 
-fn replace(object: &mut Object, path: &Pointer, value: Json) -> Told<()> {
+fn replace(object: &mut Object, path: &Pointer, value: Json) -> OperationResult<()> {
     *existing(object, path, "replaced")? = value;
     Ok(())
 }
 
-fn remove(object: &mut Object, path: &Pointer) -> Told<Json> {
-    // What is not there is found out before anything is taken.
+fn remove(object: &mut Object, path: &Pointer) -> OperationResult<Json> {
+    // A missing value is an error with its own message, and `Vec::remove` panics.
     existing(object, path, "removed")?;
-    match path
-        .parent(object)
-        .map_err(|missing| no_path("Given", missing))?
-    {
+    let removed = match parent_node(object, path)? {
         Node::Object(members) => members.remove(path.last()),
-        Node::Array(elements) => path.place_in(elements).map(|at| elements.remove(at)),
-    }
-    .ok_or_else(|| absent(path, "removed"))
+        Node::Array(elements) => path.index_in(elements).map(|index| elements.remove(index)),
+    };
+    removed.ok_or_else(|| absent(path, "removed"))
 }
 
-/// What the path leads to.
-fn existing<'a>(object: &'a mut Object, path: &Pointer, to_be: &str) -> Told<&'a mut Json> {
-    match path
-        .parent(object)
-        .map_err(|missing| no_path("Given", missing))?
-    {
+/// Returns the object or array that contains the last segment of `path`.
+fn parent_node<'a>(object: &'a mut Object, path: &Pointer) -> OperationResult<Node<'a>> {
+    path.parent(object)
+        .map_err(|missing| no_path("Given", missing))
+}
+
+/// Returns the value at `path`, which must exist. `to_be` completes the error message.
+fn existing<'a>(
+    object: &'a mut Object,
+    path: &Pointer,
+    to_be: &str,
+) -> OperationResult<&'a mut Json> {
+    match parent_node(object, path)? {
         Node::Object(members) => members
             .get_mut(path.last())
             .ok_or_else(|| absent(path, to_be)),
         Node::Array(elements) => {
-            let at = path.place_in(elements);
-            at.and_then(|at| elements.get_mut(at))
-                .ok_or_else(|| out_of_bounds(path))
+            let index = path.index_in(elements).ok_or_else(|| out_of_bounds(path))?;
+            elements.get_mut(index).ok_or_else(|| out_of_bounds(path))
         }
     }
 }
 
-fn increment(object: &mut Object, path: &Pointer, by: &Number) -> Told<()> {
-    let number = match path
-        .parent(object)
-        .map_err(|missing| no_path("Given", missing))?
-    {
+fn increment(object: &mut Object, path: &Pointer, by: &Number) -> OperationResult<()> {
+    let number = match parent_node(object, path)? {
         Node::Object(members) => members.get_mut(path.last()),
         Node::Array(elements) => {
-            let at = path.place_in(elements).ok_or_else(|| out_of_bounds(path))?;
-            elements.get_mut(at)
+            let index = path.index_in(elements).ok_or_else(|| out_of_bounds(path))?;
+            elements.get_mut(index)
         }
     };
     match number {
-        // What is missing counts as nothing.
+        // A missing value counts as 0.
         None => set(object, path, Json::Number(by.clone())),
         Some(Json::Number(number)) => {
             *number = sum(number, by).ok_or_else(|| not_a_number(path))?;
@@ -271,39 +277,45 @@ fn increment(object: &mut Object, path: &Pointer, by: &Number) -> Told<()> {
     }
 }
 
-/// Whole numbers are added exactly as long as they fit. `None` beyond the range of a double.
+/// Returns `a + b`, exactly if both are 64-bit integers and the sum fits. `None` if the sum exceeds
+/// the range of a double.
 fn sum(a: &Number, b: &Number) -> Option<Number> {
-    let exact = a
-        .exact_integer()
-        .zip(b.exact_integer())
-        .and_then(|(a, b)| a.checked_add(b));
-    let number = exact.map_or_else(|| Number::from(a.as_f64() + b.as_f64()), Number::from);
-    number.is_finite().then_some(number)
+    if let (Some(a), Some(b)) = (a.exact_integer(), b.exact_integer())
+        && let Some(exact) = a.checked_add(b)
+    {
+        return Some(Number::from(exact));
+    }
+    let rounded = Number::from(a.as_f64() + b.as_f64());
+    rounded.is_finite().then_some(rounded)
 }
 
-/// Levels of arrays and objects.
-fn levels(json: &Json) -> usize {
+/// Returns the levels of arrays and objects below `object`; 0 if all members are primitive.
+fn depth_below(object: &Object) -> usize {
+    object
+        .iter()
+        .map(|(_, value)| depth(value))
+        .max()
+        .unwrap_or(0)
+}
+
+/// Returns the levels of arrays and objects of a value; 0 for a primitive value.
+fn depth(json: &Json) -> usize {
     match json {
-        Json::Array(elements) => 1 + elements.iter().map(levels).max().unwrap_or(0),
-        Json::Object(members) => {
-            1 + members
-                .iter()
-                .map(|(_, value)| levels(value))
-                .max()
-                .unwrap_or(0)
-        }
+        Json::Array(elements) => 1 + elements.iter().map(depth).max().unwrap_or(0),
+        Json::Object(members) => 1 + depth_below(members),
         _ => 0,
     }
 }
 
-fn syntax() -> Error {
+fn syntax_error() -> Error {
     Error::bad("Invalid patch request: check syntax of patch specification.")
 }
 
 fn no_path(operation: &str, missing: &str) -> String {
     format!(
-        "{operation} Operation can only create a child object of an existing node(array or object) and cannot create \
-         path recursively, no path found beyond: '{missing}'. Learn more: https://aka.ms/cosmosdbpatchdocs"
+        "{operation} Operation can only create a child object of an existing node(array or object) \
+         and cannot create path recursively, no path found beyond: '{missing}'. Learn more: \
+         https://aka.ms/cosmosdbpatchdocs"
     )
 }
 

@@ -1,17 +1,20 @@
-//! Resource ids: the `_rid` of every resource, as bytes and as the text that clients see.
+//! Resource ids: the `_rid` of every resource, as bytes and as the text in responses.
 //!
 //! ```text
 //! database   dddd                      4 bytes
-//! container  dddd cccc                 8 bytes, bit 0x80 of the fifth set
-//! child      dddd cccc nnnnnnnn       16 bytes, the number little-endian, its top nibble the kind of child
-//! user       dddd uuuu                 8 bytes, bit 0x80 of the fifth clear, the number not 0
+//! container  dddd cccc                 8 bytes; bit 0x80 of the fifth byte is set
+//! child      dddd cccc nnnnnnnn       16 bytes; the number is little-endian, its top nibble is the
+//!                                     kind of child
+//! user       dddd uuuu                 8 bytes; bit 0x80 of the fifth byte is clear, the number is
+//!                                     not 0
 //! permission dddd uuuu pppppppp       16 bytes
 //! client encryption key
 //!            dddd 0000 kkkk 2000      16 bytes
 //! offer      ooo                       3 bytes
 //! ```
-//! Text is base64 with `-` for `/`, always padded. Clients take a container's id apart to find its database's, and
-//! compare the numbers of items to break ties of ORDER BY; so numbers grow and are never used twice.
+//! The text is base64 with `-` instead of `/`, always padded. Clients derive the id of a database
+//! from the id of its container, and break ties of ORDER BY by the numbers of items. Numbers
+//! therefore increase and are never reused.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -24,7 +27,7 @@ pub struct Rid {
     length: u8,
 }
 
-/// What a child of a container is; the value is the top nibble of its id's last byte.
+/// The kind of a child of a container. The value is the top nibble of the last byte of the id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ChildKind {
     /// An item.
@@ -39,42 +42,43 @@ pub enum ChildKind {
     Procedure = 0x8,
 }
 
-/// Items of a container and other children have numbers below this.
+/// Exclusive upper bound for the numbers of items and other children of a container.
 pub const CHILD_NUMBERS: u64 = 1 << 60;
 
 impl Rid {
-    /// The id of a database from its number.
+    /// Creates the id of a database from its number.
     pub fn database(number: u32) -> Self {
-        Self::of(&[&number.to_be_bytes()])
+        Self::from_parts(&[&number.to_be_bytes()])
     }
 
-    /// The id of a container from its database's id and its own number.
+    /// Creates the id of a container from the id of its database and its own number.
     pub fn container(database: Rid, number: u32) -> Self {
-        Self::of(&[&database.bytes[..4], &(number | 0x8000_0000).to_be_bytes()])
+        Self::from_parts(&[&database.bytes[..4], &(number | 0x8000_0000).to_be_bytes()])
     }
 
-    /// The id of a container's child. Numbers stay below [`CHILD_NUMBERS`].
+    /// Creates the id of a child of a container. `number` must be below [`CHILD_NUMBERS`].
     pub fn child(container: Rid, kind: ChildKind, number: u64) -> Self {
         debug_assert!(number < CHILD_NUMBERS);
         let tagged = (number & (CHILD_NUMBERS - 1)) | (kind as u64) << 60;
-        Self::of(&[&container.bytes[..8], &tagged.to_le_bytes()])
+        Self::from_parts(&[&container.bytes[..8], &tagged.to_le_bytes()])
     }
 
-    /// The id of a user from its database's id and its own number; a clear bit tells it from a container.
+    /// Creates the id of a user from the id of its database and its own number. A clear bit 0x80 of
+    /// the fifth byte distinguishes the id from that of a container.
     pub fn user(database: Rid, number: u32) -> Self {
-        let number = (number & 0x7FFF_FFFF).max(1); // 0 is where client encryption keys stand
-        Self::of(&[&database.bytes[..4], &number.to_be_bytes()])
+        let number = (number & 0x7FFF_FFFF).max(1); // 0 marks client encryption keys
+        Self::from_parts(&[&database.bytes[..4], &number.to_be_bytes()])
     }
 
-    /// The id of a permission from its user's id and its own number.
+    /// Creates the id of a permission from the id of its user and its own number.
     pub fn permission(user: Rid, number: u64) -> Self {
-        Self::of(&[&user.bytes[..8], &number.to_be_bytes()])
+        Self::from_parts(&[&user.bytes[..8], &number.to_be_bytes()])
     }
 
-    /// The id of a client encryption key from its database's id and its own number.
+    /// Creates the id of a client encryption key from the id of its database and its own number.
     pub fn encryption_key(database: Rid, number: u32) -> Self {
         const KIND: u32 = 2;
-        Self::of(&[
+        Self::from_parts(&[
             &database.bytes[..4],
             &[0; 4],
             &number.to_be_bytes(),
@@ -82,12 +86,12 @@ impl Rid {
         ])
     }
 
-    /// The id of an offer.
+    /// Creates the id of an offer from its number, of which three bytes are used.
     pub fn offer(number: u32) -> Self {
-        Self::of(&[&number.to_be_bytes()[1..]])
+        Self::from_parts(&[&number.to_be_bytes()[1..]])
     }
 
-    fn of(parts: &[&[u8]]) -> Self {
+    fn from_parts(parts: &[&[u8]]) -> Self {
         let (mut bytes, mut length) = ([0; 16], 0);
         for part in parts {
             bytes[length..length + part.len()].copy_from_slice(part);
@@ -99,80 +103,79 @@ impl Rid {
         }
     }
 
-    /// Reads the text form; `None` if it is not a resource id.
+    /// Parses the text form; `None` if the text is not a resource id.
     pub fn parse(text: &str) -> Option<Self> {
         if text.len() > 24 || text.contains('/') {
             return None;
         }
         let bytes = STANDARD.decode(text.replace('-', "/")).ok()?;
-        matches!(bytes.len(), 3 | 4 | 8 | 16).then(|| Self::of(&[&bytes]))
+        matches!(bytes.len(), 3 | 4 | 8 | 16).then(|| Self::from_parts(&[&bytes]))
     }
 
-    /// The bytes.
+    /// Returns the 3, 4, 8 or 16 bytes of the id.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.length)]
     }
 
-    /// Reads the bytes back; `None` if no kind of id has that length.
+    /// Restores an id from its bytes; `None` if no kind of id has this length.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        matches!(bytes.len(), 3 | 4 | 8 | 16).then(|| Self::of(&[bytes]))
+        matches!(bytes.len(), 3 | 4 | 8 | 16).then(|| Self::from_parts(&[bytes]))
     }
 
-    /// Whether this is the id of a database.
+    /// Returns true for the id of a database.
     pub fn is_database(&self) -> bool {
         self.length == 4
     }
 
-    /// Whether this is the id of a container.
+    /// Returns true for the id of a container.
     pub fn is_container(&self) -> bool {
         self.length == 8 && self.bytes[4] & 0x80 != 0
     }
 
-    /// Whether this is the id of a user.
+    /// Returns true for the id of a user.
     pub fn is_user(&self) -> bool {
         self.length == 8 && self.bytes[4] & 0x80 == 0
     }
 
-    /// Whether this is the id of a permission.
+    /// Returns true for the id of a permission.
     pub fn is_permission(&self) -> bool {
         self.length == 16 && self.bytes[4] & 0x80 == 0 && self.bytes[4..8] != [0; 4]
     }
 
-    /// Whether this is the id of a client encryption key.
+    /// Returns true for the id of a client encryption key.
     pub fn is_encryption_key(&self) -> bool {
         self.length == 16 && self.bytes[4..8] == [0; 4]
     }
 
-    /// The id of the user above a permission.
+    /// Returns the id of the user of a permission.
     pub fn user_part(&self) -> Rid {
-        Self::of(&[&self.bytes[..8]])
+        Self::from_parts(&[&self.bytes[..8]])
     }
 
-    /// The id of the database above.
+    /// Returns the id of the database that owns the resource.
     pub fn database_part(&self) -> Rid {
-        Self::of(&[&self.bytes[..4]])
+        Self::from_parts(&[&self.bytes[..4]])
     }
 
-    /// The id of the container above a child.
+    /// Returns the id of the container that owns a child.
     pub fn container_part(&self) -> Rid {
-        Self::of(&[&self.bytes[..8]])
+        Self::from_parts(&[&self.bytes[..8]])
     }
 
-    /// The number of a container's child, and what it is; `None` for other ids.
+    /// Returns kind and number of a child of a container; `None` for other ids.
     pub fn child_number(&self) -> Option<(ChildKind, u64)> {
         if self.length != 16 || self.bytes[4] & 0x80 == 0 {
             return None;
         }
         let tagged = u64::from_le_bytes(self.bytes[8..16].try_into().expect("eight bytes"));
-        let kind = [
+        let kinds = [
             ChildKind::Item,
             ChildKind::Range,
             ChildKind::Function,
             ChildKind::Trigger,
             ChildKind::Procedure,
-        ]
-        .into_iter()
-        .find(|k| *k as u64 == tagged >> 60)?;
+        ];
+        let kind = kinds.into_iter().find(|k| *k as u64 == tagged >> 60)?;
         Some((kind, tagged & (CHILD_NUMBERS - 1)))
     }
 }
@@ -193,9 +196,9 @@ impl fmt::Debug for Rid {
 mod tests {
     use super::*;
 
-    /// Samples published with the protocol's description.
+    /// The samples come from the published description of the protocol.
     #[test]
-    fn known_ids_read_and_print() {
+    fn published_ids_round_trip() {
         let container = Rid::parse("hy5tAOrJ4DU=").expect("a container");
         assert!(container.is_container());
         let child = |kind| Rid::child(container, kind, 1).to_string();
@@ -218,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn children_lead_back_to_their_owners() {
+    fn a_child_id_contains_the_ids_of_its_owners() {
         let database = Rid::database(77);
         let container = Rid::container(database, 12);
         let item = Rid::child(container, ChildKind::Item, 1 << 40);
@@ -231,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn users_and_what_is_beside_containers_are_told_from_them() {
+    fn ids_of_users_permissions_and_encryption_keys_are_distinct_from_containers() {
         let database = Rid::database(77);
         for number in [0, 1, 0x8000_0000, u32::MAX] {
             let user = Rid::user(database, number);
@@ -253,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn other_texts_are_no_ids() {
+    fn other_texts_are_not_ids() {
         for text in [
             "",
             "posts",

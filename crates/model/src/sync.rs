@@ -38,8 +38,8 @@ pub fn write<T: ?Sized>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
 
 /// Releases `guard`, waits for a notification of `condition` and locks again, poisoned or not.
 ///
-/// Wakes without a notification too, as [`Condvar::wait`] does: the caller checks its condition in a
-/// loop.
+/// Wakes without a notification too, as [`Condvar::wait`] does: the caller checks its condition in
+/// a loop.
 pub fn wait<'a, T>(condition: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
     condition
         .wait(guard)

@@ -1,93 +1,97 @@
-//! What a request did, counted and never priced: the engine's throughput room turns counts into request units.
+//! The work of a request, counted but not priced. The engine's `throughput` module converts counts
+//! to request units.
 
 /// The counted work of one request.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Work {
-    /// In the order in which it was done.
+    /// The steps in the order of execution.
     pub steps: Vec<Step>,
 }
 
-/// One priced piece of work. Bytes are those of an item's JSON text with its system properties.
+/// One priced unit of work. Sizes are bytes of an item's JSON text, including system properties.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
     /// An item read by id.
     Read {
-        /// Its size.
+        /// Size of the item.
         bytes: usize,
     },
-    /// A read that found nothing, or nothing newer.
+    /// A read that found no item, or no change since the given ETag or continuation.
     ReadNothing,
     /// An item created or deleted.
     Write {
-        /// Its size.
+        /// Size of the item.
         bytes: usize,
         /// Index entries written or removed.
         terms: u32,
     },
     /// An item replaced.
     Replace {
-        /// Size before.
+        /// Size before the replacement.
         old_bytes: usize,
-        /// Size after.
+        /// Size after the replacement.
         new_bytes: usize,
         /// Index entries removed and added.
         changed_terms: u32,
-        /// Operations of the patch that made it; 0 if none did.
+        /// Operations of the patch that made the replacement; 0 for a plain replacement.
         patch_operations: u32,
     },
-    /// A write that was refused after it had been looked at.
+    /// A write that was refused after its item had been examined.
     Refused {
-        /// Size of what was attempted.
+        /// Size of the item to be written.
         bytes: usize,
-        /// Index entries it would have had; 0 if refused before indexing.
+        /// Index entries that the write would have changed; 0 if refused before indexing.
         terms: u32,
     },
     /// A page of a read feed or change feed.
     Feed {
-        /// The size of each item on it.
+        /// Size of each item on the page.
         items: Vec<usize>,
     },
     /// A database, container or script created, replaced or deleted.
     MetadataWrite {
-        /// Size of its body.
+        /// Size of the request body.
         bytes: usize,
     },
-    /// Metadata read.
+    /// A database, container or script read.
     MetadataRead,
-    /// One request of a query to one physical partition.
+    /// The part of a query that runs on one physical partition.
     Query(QueryWork),
-    /// A script: its own inner steps.
+    /// A script execution.
     Script {
-        /// What it did through its collection object, or the write that its triggers surround.
+        /// Work done through the script's collection object; for triggers, the write itself.
         inner: Vec<Step>,
-        /// How many scripts ran.
+        /// Number of scripts that ran.
         executions: u32,
     },
-    /// A read, feed or query asked of a second replica too, as strong consistency and bounded staleness do.
+    /// The same read, feed page or query on a second replica, which strong consistency and bounded
+    /// staleness require.
     SecondReplica(Box<Step>),
-    /// A request that was refused because a budget is spent.
+    /// A request that was refused because the throughput budget is spent.
     Throttled,
 }
 
 impl Step {
-    /// Asks a second replica too for what was read in the steps from `from` on. What finds nothing, or nothing newer,
-    /// asks one, and what is read inside a script or a transactional batch asks the one that writes.
+    /// Appends a [`Step::SecondReplica`] for each read among `steps[from..]`.
+    ///
+    /// A read without a result is not repeated: one replica answers it. Reads inside a script or a
+    /// transactional batch are not repeated either, since they run on the replica that writes.
     pub fn add_second_replica_reads(steps: &mut Vec<Step>, from: usize) {
-        let reads = |step: &&Step| match step {
-            Step::Read { .. } | Step::Query(_) => true,
-            Step::Feed { items } => !items.is_empty(),
-            _ => false,
-        };
-        let again: Vec<Step> = steps
-            .iter()
-            .skip(from)
-            .filter(reads)
-            .map(|step| Step::SecondReplica(Box::new(step.clone())))
-            .collect();
-        steps.extend(again);
+        let mut repeated = Vec::new();
+        for step in steps.iter().skip(from) {
+            let is_repeated = match step {
+                Step::Read { .. } | Step::Query(_) => true,
+                Step::Feed { items } => !items.is_empty(),
+                _ => false,
+            };
+            if is_repeated {
+                repeated.push(Step::SecondReplica(Box::new(step.clone())));
+            }
+        }
+        steps.extend(repeated);
     }
 
-    /// The same work if what it wrote was given up: looked at, and kept nowhere.
+    /// Converts a write that was rolled back to [`Step::Refused`]. Other steps are unchanged.
     pub fn into_refused(self) -> Step {
         match self {
             Step::Write { bytes, terms } => Step::Refused { bytes, terms },
@@ -104,26 +108,26 @@ impl Step {
     }
 }
 
-/// Counters of one query request to one physical partition.
+/// Counters of a query on one physical partition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueryWork {
-    /// Equality values looked up, and ORDER BY indexes opened.
+    /// Equality values looked up in the index, and indexes opened for ORDER BY.
     pub seeks: u64,
-    /// Distinct index values passed by scans that are not seeks.
+    /// Distinct index values passed by range scans.
     pub scan_terms: u64,
-    /// Index entries passed one by one: walks in order, intersections.
+    /// Index entries passed one by one, by ORDER BY and by intersections.
     pub walked_entries: u64,
     /// Items loaded.
     pub loaded_items: u64,
-    /// Their bytes.
+    /// Bytes of the loaded items.
     pub loaded_bytes: u64,
     /// Rows returned.
     pub returned_rows: u64,
-    /// Their bytes.
+    /// Bytes of the returned rows.
     pub returned_bytes: u64,
-    /// Rows whose SELECT list is not `*`.
+    /// Rows built by a SELECT list other than `*`.
     pub projected_rows: u64,
-    /// Array elements iterated.
+    /// Array elements iterated by JOIN and subqueries.
     pub array_elements: u64,
     /// 1 for an aggregate query.
     pub aggregates: u64,

@@ -1,30 +1,32 @@
-//! The seams through which time and randomness reach the core, so that a history can be replayed from a seed.
+//! The interface through which time and randomness reach the engine, so that tests can replay a
+//! history from a seed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Where time and randomness come from.
+/// A source of time and random numbers.
 pub trait World: Send + Sync {
-    /// Milliseconds since 1970, UTC.
+    /// Returns the milliseconds since 1970-01-01, UTC.
     fn now_ms(&self) -> u64;
 
-    /// A random number.
+    /// Returns a random number.
     fn random(&self) -> u64;
 
-    /// Seconds since 1970, UTC: the scale of `_ts`.
+    /// Returns the seconds since 1970-01-01, UTC: the unit of `_ts`.
     fn now_seconds(&self) -> u64 {
         self.now_ms() / 1000
     }
 }
 
-/// A world whose time is ahead of another's by an offset that can be raised, so that what takes days can be tried now.
+/// A world whose time is ahead of another world's by an adjustable offset, so that tests can reach
+/// events that are days away, such as the expiry of items.
 pub struct ShiftedWorld {
     inner: Arc<dyn World>,
     ahead_seconds: AtomicU64,
 }
 
 impl ShiftedWorld {
-    /// A world that is not ahead yet.
+    /// Creates a world with the offset 0.
     pub fn new(inner: Arc<dyn World>) -> Self {
         ShiftedWorld {
             inner,
@@ -32,19 +34,22 @@ impl ShiftedWorld {
         }
     }
 
-    /// Seconds by which it is ahead.
+    /// Returns the offset in seconds.
     pub fn ahead_seconds(&self) -> u64 {
         self.ahead_seconds.load(Ordering::SeqCst)
     }
 
-    /// Moves time on until it is ahead by so much; whether that is on and not back. Nothing changes if it is back.
+    /// Raises the offset to `ahead_seconds`. Returns false, and changes nothing, if the offset is
+    /// larger already.
     pub fn advance_to(&self, ahead_seconds: u64) -> bool {
-        self.ahead_seconds
-            .fetch_max(ahead_seconds, Ordering::SeqCst)
-            <= ahead_seconds
+        let previous = self
+            .ahead_seconds
+            .fetch_max(ahead_seconds, Ordering::SeqCst);
+        previous <= ahead_seconds
     }
 
-    /// Sets time, back too. The caller promises that nothing is left that was told a later time.
+    /// Sets the offset, which may move time back. The caller must make sure that nothing stored
+    /// carries a later time.
     pub fn set(&self, ahead_seconds: u64) {
         self.ahead_seconds.store(ahead_seconds, Ordering::SeqCst);
     }
@@ -62,7 +67,8 @@ impl World for ShiftedWorld {
     }
 }
 
-/// A world for tests: time moves when told, randomness comes from a seed.
+/// A world for tests: time moves by [`SeededWorld::advance_ms`] only, random numbers follow from a
+/// seed.
 #[derive(Debug)]
 pub struct SeededWorld {
     now_ms: AtomicU64,
@@ -70,7 +76,7 @@ pub struct SeededWorld {
 }
 
 impl SeededWorld {
-    /// A world at `now_ms` whose random numbers follow from `seed`.
+    /// Creates a world at `now_ms` whose random numbers follow from `seed`.
     pub fn new(now_ms: u64, seed: u64) -> Self {
         SeededWorld {
             now_ms: AtomicU64::new(now_ms),
@@ -78,7 +84,7 @@ impl SeededWorld {
         }
     }
 
-    /// Moves time on.
+    /// Moves time forward.
     pub fn advance_ms(&self, milliseconds: u64) {
         self.now_ms.fetch_add(milliseconds, Ordering::SeqCst);
     }
@@ -94,10 +100,10 @@ impl World for SeededWorld {
     }
 }
 
-/// By how much the counter of SplitMix64 goes on for each number.
+/// The increment of the SplitMix64 counter for each number.
 pub const SPLIT_MIX_STEP: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// The output function of SplitMix64 (Steele, Lea, Flood 2014): turns a counter into well-mixed bits.
+/// Returns the SplitMix64 output for `counter`: well-mixed bits (Steele, Lea, Flood 2014).
 pub fn split_mix(counter: u64) -> u64 {
     let mut z = counter.wrapping_add(SPLIT_MIX_STEP);
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -110,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shifted_time_goes_on_and_never_back_unless_set() {
+    fn shifted_time_moves_back_only_by_set() {
         let inner = Arc::new(SeededWorld::new(1_000, 1));
         let world = ShiftedWorld::new(inner.clone());
         assert_eq!(world.now_ms(), 1_000);

@@ -1,4 +1,4 @@
-//! Partial updates: a table of cases, and what holds for every patch.
+//! Partial updates: tables of accepted and refused patches, and properties of all patches.
 
 use orrery_model::json::parse;
 use orrery_model::patch::Patch;
@@ -21,7 +21,7 @@ fn patched(before: &Object, operations: &str) -> Result<String> {
         .map(|after| Json::Object(after).to_text())
 }
 
-/// Before, operations, after.
+/// Item before the patch, operations, item after the patch.
 const CASES: &[(&str, &str, &str)] = &[
     // add
     (
@@ -184,7 +184,7 @@ const CASES: &[(&str, &str, &str)] = &[
         r#"[{"op":"move","from":"/a","path":"/ab"}]"#,
         r#"{"ab":{}}"#,
     ),
-    // names
+    // escaped and unusual names
     (
         r#"{"a/b":{"c~d":1}}"#,
         r#"[{"op":"incr","path":"/a~1b/c~0d","value":1}]"#,
@@ -210,16 +210,19 @@ const CASES: &[(&str, &str, &str)] = &[
         r#"[{"op":"remove","path":"/12345678901234567890123"}]"#,
         r#"{}"#,
     ),
-    // one after the other
+    // several operations in order
     (
         r#"{"n":1}"#,
-        r#"[{"op":"add","path":"/a","value":{}},{"op":"set","path":"/a/b","value":1},{"op":"incr","path":"/a/b","value":1},{"op":"move","from":"/a/b","path":"/n"}]"#,
+        r#"[{"op":"add","path":"/a","value":{}},
+            {"op":"set","path":"/a/b","value":1},
+            {"op":"incr","path":"/a/b","value":1},
+            {"op":"move","from":"/a/b","path":"/n"}]"#,
         r#"{"n":2,"a":{}}"#,
     ),
 ];
 
 #[test]
-fn each_operation_does_what_its_table_says() {
+fn each_accepted_patch_gives_the_expected_item() {
     for (before, operations, after) in CASES {
         let found = patched(&object(before), operations)
             .unwrap_or_else(|e| panic!("{e}: {operations} on {before}"));
@@ -227,20 +230,20 @@ fn each_operation_does_what_its_table_says() {
     }
 }
 
-/// Before, operations, what the error says.
+/// Item before the patch, operations, part of the error message.
 const REFUSED: &[(&str, &str, &str)] = &[
     (
         r#"{}"#,
         r#"[{"op":"add","path":"/nonExistentParent/Child","value":"bar"}]"#,
-        "For Operation(1): Add Operation can only create a child object of an existing node(array or object) and cannot \
-         create path recursively, no path found beyond: 'nonExistentParent'. Learn more: \
-         https://aka.ms/cosmosdbpatchdocs",
+        "For Operation(1): Add Operation can only create a child object of an existing node(array \
+         or object) and cannot create path recursively, no path found beyond: 'nonExistentParent'. \
+         Learn more: https://aka.ms/cosmosdbpatchdocs",
     ),
     (
         r#"{"a":{}}"#,
         r#"[{"op":"set","path":"/a/b","value":1},{"op":"set","path":"/a/c/d","value":1}]"#,
-        "For Operation(2): Given Operation can only create a child object of an existing node(array or object) and \
-         cannot create path recursively, no path found beyond: 'c'.",
+        "For Operation(2): Given Operation can only create a child object of an existing \
+         node(array or object) and cannot create path recursively, no path found beyond: 'c'.",
     ),
     (
         r#"{"a":"text"}"#,
@@ -330,12 +333,12 @@ const REFUSED: &[(&str, &str, &str)] = &[
 ];
 
 #[test]
-fn what_cannot_be_done_is_refused_with_the_number_of_the_operation() {
-    for (before, operations, told) in REFUSED {
+fn an_impossible_operation_is_refused_with_its_number() {
+    for (before, operations, expected) in REFUSED {
         let error = patched(&object(before), operations).expect_err(operations);
         assert_eq!(error.status(), 400);
         assert!(
-            error.message().contains(told),
+            error.message().contains(expected),
             "{operations} on {before}: {}",
             error.message()
         );
@@ -343,7 +346,7 @@ fn what_cannot_be_done_is_refused_with_the_number_of_the_operation() {
 }
 
 #[test]
-fn what_is_no_patch_is_refused() {
+fn an_invalid_patch_is_refused() {
     for body in [
         r#"[]"#,
         r#"{}"#,
@@ -382,8 +385,10 @@ fn what_is_no_patch_is_refused() {
 }
 
 #[test]
-fn a_patch_comes_with_its_condition_and_names_what_it_touches() {
-    let text = r#"{"condition":"from c where c.n = 1","operations":[{"op":"set","path":"/a/b","value":1},{"op":"move","from":"/c~1d","path":"/e"}]}"#;
+fn a_patch_keeps_its_condition_and_lists_the_top_level_names() {
+    let text = r#"{"condition":"from c where c.n = 1","operations":[
+        {"op":"set","path":"/a/b","value":1},
+        {"op":"move","from":"/c~1d","path":"/e"}]}"#;
     let patch = Patch::from_json(&json(text)).expect("a patch");
     assert_eq!(patch.condition.as_deref(), Some("from c where c.n = 1"));
     assert_eq!(
@@ -397,17 +402,17 @@ fn a_patch_comes_with_its_condition_and_names_what_it_touches() {
 }
 
 #[test]
-fn a_patch_cannot_nest_an_item_deeper_than_items_may_be() {
+fn a_patch_cannot_exceed_the_nesting_limit() {
     let nested = |levels: usize| format!("{}1{}", r#"{"a":"#.repeat(levels), "}".repeat(levels));
     let path = |levels: usize| "/a".repeat(levels);
-    let most = limits::NESTING_DEPTH;
-    let before = object(&nested(most));
+    let limit = limits::NESTING_DEPTH;
+    let before = object(&nested(limit));
     let fits = format!(
         r#"[{{"op":"set","path":"{}","value":{{}}}}]"#,
-        path(most - 1)
+        path(limit - 1)
     );
     assert!(patched(&before, &fits).is_ok());
-    let too_deep = format!(r#"[{{"op":"set","path":"{}","value":{{}}}}]"#, path(most));
+    let too_deep = format!(r#"[{{"op":"set","path":"{}","value":{{}}}}]"#, path(limit));
     assert_eq!(
         patched(&before, &too_deep).expect_err("too deep").status(),
         400
@@ -419,7 +424,7 @@ fn value() -> impl Strategy<Value = Json> {
         Just(Json::Null),
         any::<bool>().prop_map(Json::Bool),
         any::<i64>().prop_map(Json::from),
-        // Numbers whose shortest form is another one.
+        // Numbers whose shortest form differs from their text.
         prop::sample::select(vec![
             "1.0",
             "1e2",
@@ -445,8 +450,13 @@ fn item() -> impl Strategy<Value = Object> {
 }
 
 fn path() -> impl Strategy<Value = String> {
-    let step = prop_oneof![4 => "[a-c]", 1 => "[0-2]", 1 => Just("-".to_owned()), 1 => Just("a~1b~0".to_owned())];
-    prop::collection::vec(step, 1..4).prop_map(|steps| format!("/{}", steps.join("/")))
+    let segment = prop_oneof![
+        4 => "[a-c]",
+        1 => "[0-2]",
+        1 => Just("-".to_owned()),
+        1 => Just("a~1b~0".to_owned()),
+    ];
+    prop::collection::vec(segment, 1..4).prop_map(|segments| format!("/{}", segments.join("/")))
 }
 
 fn operation() -> impl Strategy<Value = Json> {
@@ -473,26 +483,30 @@ fn text(object: &Object) -> String {
 }
 
 proptest! {
-    /// Whatever a patch does or fails to do, the object it was made for is as before, and the new one reads back.
+    /// Neither success nor failure of a patch changes the old object, and the new object is valid
+    /// JSON.
     #[test]
-    fn any_patch_leaves_the_old_object_and_gives_json(
+    fn a_patch_leaves_the_old_object_unchanged_and_gives_valid_json(
         before in item(),
         operations in prop::collection::vec(operation(), 1..5),
     ) {
-        let kept = text(&before);
+        let before_text = text(&before);
         if let Ok(patch) = Patch::from_json(&Json::Array(operations)) {
             let after = patch.apply(&before);
-            prop_assert_eq!(text(&before), kept);
+            prop_assert_eq!(text(&before), before_text);
             if let Ok(after) = after {
-                let told = text(&after);
-                prop_assert_eq!(json(&told).to_text(), told);
+                let after_text = text(&after);
+                prop_assert_eq!(json(&after_text).to_text(), after_text);
             }
         }
     }
 
-    /// Members that no operation names keep their text, digit for digit.
+    /// Members that no operation names keep their text, including the digits of numbers.
     #[test]
-    fn what_is_not_named_stays(before in item(), operations in prop::collection::vec(operation(), 1..5)) {
+    fn members_without_an_operation_stay_unchanged(
+        before in item(),
+        operations in prop::collection::vec(operation(), 1..5),
+    ) {
         let Ok(patch) = Patch::from_json(&Json::Array(operations)) else { return Ok(()) };
         if let Ok(after) = patch.apply(&before) {
             let named: Vec<&str> = patch.top_level_names().collect();
@@ -502,20 +516,22 @@ proptest! {
         }
     }
 
-    /// What was added can be removed again, and then nothing has happened.
     #[test]
-    fn adding_a_new_member_and_removing_it_is_nothing(before in item(), value in value()) {
+    fn adding_and_removing_a_member_restores_the_item(before in item(), value in value()) {
         let operations = format!(
             r#"[{{"op":"add","path":"/new","value":{value}}},{{"op":"remove","path":"/new"}}]"#
         );
-        prop_assert_eq!(patched(&before, &operations).expect("both can be done"), text(&before));
+        prop_assert_eq!(
+            patched(&before, &operations).expect("both operations succeed"),
+            text(&before)
+        );
     }
 
-    /// Going there and back again gives the same number, as long as whole numbers fit.
     #[test]
-    fn whole_numbers_are_added_exactly(n in any::<i64>(), by in any::<i64>()) {
+    fn integers_are_added_exactly_unless_they_overflow(n in any::<i64>(), by in any::<i64>()) {
         let before = object(&format!(r#"{{"n":{n}}}"#));
-        let after = patched(&before, &format!(r#"[{{"op":"incr","path":"/n","value":{by}}}]"#)).expect("numbers");
+        let operations = format!(r#"[{{"op":"incr","path":"/n","value":{by}}}]"#);
+        let after = patched(&before, &operations).expect("both are numbers");
         if let Some(sum) = n.checked_add(by) {
             prop_assert_eq!(after, format!(r#"{{"n":{sum}}}"#));
         }

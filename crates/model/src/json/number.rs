@@ -1,11 +1,12 @@
-//! Numbers: IEEE doubles for arithmetic, exact 64-bit integers and the sender's text for the round trip.
+//! Numbers: IEEE doubles for arithmetic, exact 64-bit integers, and the original text for the round
+//! trip.
 
 use std::fmt::Write as _;
 
 /// A JSON number.
 ///
-/// Whole numbers in the range of `i64` are kept exactly. Any other number is a double, and keeps the text it came
-/// with when the double's shortest form reads differently (`1.0`, `1e2`, thirty digits).
+/// Integers in the range of `i64` are stored exactly. Any other number is a double, stored together
+/// with its original text if the shortest form of the double differs (`1.0`, `1e2`, thirty digits).
 #[derive(Clone, Debug)]
 pub struct Number(Repr);
 
@@ -17,10 +18,12 @@ enum Repr {
 }
 
 impl Number {
-    /// Reads the text of a JSON number. `None` if it is not one, or beyond the range of a double.
+    /// Parses the text of a JSON number. `None` if the text is not a number or exceeds the range of
+    /// a double.
     pub fn from_text(text: &str) -> Option<Self> {
-        let whole = text.bytes().all(|b| b.is_ascii_digit() || b == b'-');
-        if whole
+        let is_integer = text.bytes().all(|b| b.is_ascii_digit() || b == b'-');
+        // An integer has no negative zero; the double keeps the sign.
+        if is_integer
             && text != "-0"
             && let Ok(integer) = text.parse::<i64>()
         {
@@ -30,14 +33,14 @@ impl Number {
         if !double.is_finite() {
             return None;
         }
-        let plain = Number(Repr::Double(double));
-        if plain.text() == text {
-            return Some(plain);
+        let without_text = Number(Repr::Double(double));
+        if without_text.text() == text {
+            return Some(without_text);
         }
         Some(Number(Repr::Text(Box::new((double, text.to_owned())))))
     }
 
-    /// The nearest double.
+    /// Returns the nearest double.
     pub fn as_f64(&self) -> f64 {
         match &self.0 {
             Repr::Integer(i) => *i as f64,
@@ -46,7 +49,7 @@ impl Number {
         }
     }
 
-    /// The value as an integer if it is whole and fits `i64`; `1.0` is 1.
+    /// Returns the value as an integer if it has no fraction and fits `i64`; `1.0` is 1.
     pub fn as_i64(&self) -> Option<i64> {
         match &self.0 {
             Repr::Integer(i) => Some(*i),
@@ -54,8 +57,9 @@ impl Number {
         }
     }
 
-    /// The text that goes on the wire. NaN and infinities have none in JSON; they print as `NaN`, `Infinity`,
-    /// `-Infinity`, and whoever answers a client refuses them first (see [`Number::is_finite`]).
+    /// Returns the text for JSON output. JSON has no NaN and no infinities: they give `NaN`,
+    /// `Infinity` and `-Infinity`, and code that writes a response must refuse them first, see
+    /// [`Number::is_finite`].
     pub fn text(&self) -> String {
         let mut out = String::new();
         match &self.0 {
@@ -66,12 +70,12 @@ impl Number {
         out
     }
 
-    /// Whether it can stand in a JSON text.
+    /// Returns true if JSON can represent the number, that is, if it is neither NaN nor infinite.
     pub fn is_finite(&self) -> bool {
         self.as_f64().is_finite()
     }
 
-    /// The integer if that is how it is kept; such numbers compare exactly with each other.
+    /// Returns the integer if the number is stored as one. Two such numbers compare exactly.
     pub fn exact_integer(&self) -> Option<i64> {
         match &self.0 {
             Repr::Integer(i) => Some(*i),
@@ -80,15 +84,15 @@ impl Number {
     }
 }
 
-/// The whole number a double stands for, if it is one and fits.
+/// Returns the double as an integer if it has no fraction and fits `i64`.
 fn whole_i64(double: f64) -> Option<i64> {
     // 2^63 itself is a double but not an i64.
     let fits = (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&double);
     (fits && double.fract() == 0.0).then_some(double as i64)
 }
 
-/// The shortest text that reads back as the same double, spelled as JavaScript does: exponents only from 1e21 up and
-/// below 1e-6.
+/// Appends the shortest text that parses to the same double, in the form of JavaScript's
+/// `Number.prototype.toString`: with an exponent only from 1e21 upward and below 1e-6.
 fn write_double(double: f64, out: &mut String) {
     if double.is_nan() {
         return out.push_str("NaN");
@@ -100,10 +104,10 @@ fn write_double(double: f64, out: &mut String) {
             "-Infinity"
         });
     }
-    let size = double.abs();
+    let magnitude = double.abs();
     if double == 0.0 {
         out.push_str(if double.is_sign_negative() { "-0" } else { "0" });
-    } else if (1e-6..1e21).contains(&size) {
+    } else if (1e-6..1e21).contains(&magnitude) {
         write!(out, "{double}").expect("writing to a string");
     } else {
         let text = format!("{double:e}");
@@ -120,15 +124,15 @@ impl From<i64> for Number {
 }
 impl From<u64> for Number {
     fn from(v: u64) -> Self {
-        i64::try_from(v).map_or_else(
-            |_| Number(Repr::Text(Box::new((v as f64, v.to_string())))),
-            Number::from,
-        )
+        match i64::try_from(v) {
+            Ok(integer) => Number::from(integer),
+            Err(_) => Number(Repr::Text(Box::new((v as f64, v.to_string())))),
+        }
     }
 }
 impl From<f64> for Number {
-    /// Whole doubles that an `i64` and a double both hold exactly become integers, so that sums of integers print as
-    /// integers.
+    /// Converts a double. A double without a fraction becomes an integer if its magnitude is at
+    /// most 2^53, so that sums of integers print as integers.
     fn from(v: f64) -> Self {
         match whole_i64(v) {
             Some(i) if i.unsigned_abs() <= 1 << 53 && !(v == 0.0 && v.is_sign_negative()) => {

@@ -1,28 +1,28 @@
-//! Equality and order of values, as ORDER BY, MIN, MAX, DISTINCT and the index have them.
+//! Equality and order of values for ORDER BY, MIN, MAX, DISTINCT and the index.
 
 use super::{Json, Number, Object};
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
-/// Types in the order in which ORDER BY and the index sort them; undefined sorts before all of them.
+/// The types in the order of ORDER BY and of the index. Undefined sorts before all types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TypeRank {
     /// `null`
     Null,
-    /// `false` before `true`
+    /// `false` sorts before `true`.
     Bool,
-    /// by value
+    /// Sorted by value.
     Number,
-    /// by code unit
+    /// Sorted by Unicode scalar value.
     String,
-    /// element by element
+    /// Sorted element by element.
     Array,
-    /// by members
+    /// Sorted by members.
     Object,
 }
 
 impl TypeRank {
-    /// The rank of a value.
+    /// Returns the type of a value.
     pub fn of(value: &Json) -> Self {
         match value {
             Json::Null => TypeRank::Null,
@@ -35,32 +35,35 @@ impl TypeRank {
     }
 }
 
-/// Total order over all values: by type, then by value. Arrays compare by element, objects by their members sorted by
-/// name; the service leaves those two unspecified, ours is at least stable. NaN sorts before all other numbers.
+/// Compares two values in a total order: by type, then by value.
 ///
-/// Strings compare by Unicode scalar value, which is the order of their UTF-8 bytes.
+/// Strings compare by Unicode scalar value, which is the order of their UTF-8 bytes. NaN sorts
+/// before all other numbers. Arrays compare element by element, objects by their members sorted by
+/// name; the service does not specify these two, and this order is at least stable.
 pub fn compare(a: &Json, b: &Json) -> Ordering {
     match (a, b) {
         (Json::Bool(a), Json::Bool(b)) => a.cmp(b),
         (Json::Number(a), Json::Number(b)) => compare_numbers(a, b),
         (Json::String(a), Json::String(b)) => a.cmp(b),
         (Json::Array(a), Json::Array(b)) => {
-            let first = a
-                .iter()
-                .zip(b)
-                .map(|(a, b)| compare(a, b))
-                .find(|o| o.is_ne());
-            first.unwrap_or_else(|| a.len().cmp(&b.len()))
+            for (a, b) in a.iter().zip(b) {
+                let order = compare(a, b);
+                if order.is_ne() {
+                    return order;
+                }
+            }
+            a.len().cmp(&b.len())
         }
         (Json::Object(a), Json::Object(b)) => compare_objects(a, b),
         _ => TypeRank::of(a).cmp(&TypeRank::of(b)),
     }
 }
 
-/// Up to this many members looking for one is cheaper than hashing all.
+/// Up to this number of members a linear search is cheaper than a hash map.
 const FEW_MEMBERS: usize = 16;
 
-/// Deep equality: members in any order, numbers by value.
+/// Returns true if two values are equal: members in any order, numbers by value, NaN unequal to
+/// itself.
 pub fn deep_equal(a: &Json, b: &Json) -> bool {
     match (a, b) {
         (Json::Array(a), Json::Array(b)) => {
@@ -71,14 +74,16 @@ pub fn deep_equal(a: &Json, b: &Json) -> bool {
                 return false;
             }
             if a.len() <= FEW_MEMBERS {
-                return a
-                    .iter()
-                    .all(|(name, value)| b.get(name).is_some_and(|v| deep_equal(value, v)));
+                return a.iter().all(|(name, value)| {
+                    b.get(name).is_some_and(|other| deep_equal(value, other))
+                });
             }
+            // Without the map a client could cause quadratic work by comparing two large objects.
             let b: HashMap<&str, &Json> = b.iter().collect();
             a.iter()
-                .all(|(name, value)| b.get(name).is_some_and(|v| deep_equal(value, v)))
+                .all(|(name, value)| b.get(name).is_some_and(|other| deep_equal(value, other)))
         }
+        // `compare` treats NaN as equal to itself, IEEE 754 does not.
         (Json::Number(a), Json::Number(b)) if !a.is_finite() || !b.is_finite() => {
             a.as_f64() == b.as_f64()
         }
@@ -102,10 +107,11 @@ fn compare_objects(a: &Object, b: &Object) -> Ordering {
         members
     }
     let (a, b) = (sorted(a), sorted(b));
-    let first = a
-        .iter()
-        .zip(&b)
-        .map(|(a, b)| a.0.cmp(b.0).then_with(|| compare(a.1, b.1)))
-        .find(|o| o.is_ne());
-    first.unwrap_or_else(|| a.len().cmp(&b.len()))
+    for ((a_name, a_value), (b_name, b_value)) in a.iter().zip(&b) {
+        let order = a_name.cmp(b_name).then_with(|| compare(a_value, b_value));
+        if order.is_ne() {
+            return order;
+        }
+    }
+    a.len().cmp(&b.len())
 }

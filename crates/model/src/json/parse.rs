@@ -1,17 +1,17 @@
-//! Text to value: sonic-rs does the reading, the rules that the service adds are here.
+//! JSON parsing: sonic-rs checks the syntax, this module adds the rules of the service.
 
 use super::{Json, Number, Object};
 use crate::limits;
 use sonic_rs::{JsonContainerTrait, JsonType, JsonValueTrait};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 
-/// Why a text is not acceptable JSON, and where.
+/// The reason and position of the first error in a JSON text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JsonError {
-    /// Byte offset into the text.
+    /// Byte offset of the error in the text.
     pub offset: usize,
-    /// What is wrong there.
+    /// Description of the error.
     pub message: String,
 }
 
@@ -23,11 +23,11 @@ impl fmt::Display for JsonError {
 
 impl std::error::Error for JsonError {}
 
-/// Reads one JSON value and nothing after it.
+/// Parses one JSON value. Only white space may follow the value.
 ///
 /// # Errors
-/// Broken syntax, bytes that are not UTF-8, a number beyond the range of a double, more than
-/// [`limits::NESTING_DEPTH`] levels.
+/// Invalid syntax, bytes that are not UTF-8, a number beyond the range of a double, or more than
+/// [`limits::NESTING_DEPTH`] levels. The offset of a number out of range is 0.
 pub fn parse(text: &[u8]) -> Result<Json, JsonError> {
     check_depth(text)?;
     if text.iter().all(u8::is_ascii_whitespace) {
@@ -43,18 +43,21 @@ pub fn parse(text: &[u8]) -> Result<Json, JsonError> {
     convert(&value)
 }
 
-/// sonic-rs adds a drawing of the text after the first line; clients get the sentence only.
+/// Returns the first line of a sonic-rs error without its position. The other lines quote the
+/// input.
 fn syntax_message(error: &sonic_rs::Error) -> String {
     let text = error.to_string();
     let line = text.lines().next().unwrap_or_default();
     let line = line.split(" at line ").next().unwrap_or(line);
     let mut chars = line.trim_end_matches('.').chars();
-    chars.next().map_or_else(String::new, |first| {
-        first.to_lowercase().chain(chars).collect()
-    })
+    match chars.next() {
+        Some(first) => first.to_lowercase().chain(chars).collect(),
+        None => String::new(),
+    }
 }
 
-/// Nesting is counted before parsing, so that a bomb costs one pass over its bytes and no stack.
+/// Checks the nesting depth before parsing, so that a deeply nested text costs one pass over its
+/// bytes and no stack.
 fn check_depth(text: &[u8]) -> Result<(), JsonError> {
     let (mut depth, mut in_string, mut escaped) = (0usize, false, false);
     for (offset, &byte) in text.iter().enumerate() {
@@ -83,69 +86,70 @@ fn check_depth(text: &[u8]) -> Result<(), JsonError> {
     Ok(())
 }
 
+/// Converts a parsed value. sonic-rs has checked the syntax; the range of numbers and repeated
+/// names are checked here.
 fn convert(value: &sonic_rs::Value) -> Result<Json, JsonError> {
     Ok(match value.get_type() {
         JsonType::Null => Json::Null,
         JsonType::Boolean => Json::Bool(value.as_bool().unwrap_or_default()),
         JsonType::String => Json::String(value.as_str().unwrap_or_default().to_owned()),
-        JsonType::Number => {
-            let raw = value
-                .as_raw_number()
-                .map(|n| n.as_str().to_owned())
-                .unwrap_or_default();
-            let number = Number::from_text(&raw).ok_or_else(|| JsonError {
-                offset: 0,
-                message: format!("the number {raw} is beyond the range of a double"),
-            })?;
-            Json::Number(number)
-        }
+        JsonType::Number => Json::Number(convert_number(value)?),
         JsonType::Array => {
-            let elements = value
-                .as_array()
-                .map(|a| a.iter().map(convert).collect::<Result<Vec<_>, _>>());
-            Json::Array(elements.transpose()?.unwrap_or_default())
+            let mut elements = Vec::new();
+            for element in value.as_array().into_iter().flatten() {
+                elements.push(convert(element)?);
+            }
+            Json::Array(elements)
         }
         JsonType::Object => {
-            let members = value.as_object().map(|o| {
-                o.iter()
-                    .map(|(name, v)| Ok((name.to_owned(), convert(v)?)))
-                    .collect::<Result<Vec<_>, JsonError>>()
-            });
-            Json::Object(unique(members.transpose()?.unwrap_or_default()))
+            let mut members = Vec::new();
+            for (name, member) in value.as_object().into_iter().flatten() {
+                members.push((name.to_owned(), convert(member)?));
+            }
+            Json::Object(unique(members))
         }
     })
 }
 
-/// Of equal names the last value wins, in the place of the first.
+fn convert_number(value: &sonic_rs::Value) -> Result<Number, JsonError> {
+    let raw = value
+        .as_raw_number()
+        .map(|number| number.as_str().to_owned())
+        .unwrap_or_default();
+    Number::from_text(&raw).ok_or_else(|| JsonError {
+        offset: 0,
+        message: format!("the number {raw} is beyond the range of a double"),
+    })
+}
+
+/// Creates an object from members. A repeated name keeps its first position and its last value.
 pub(super) fn unique(members: Vec<(String, Json)>) -> Object {
-    // Below this many members comparing names is cheaper than hashing them.
-    const FEW: usize = 16;
-    let repeated = if members.len() <= FEW {
-        members
-            .iter()
-            .enumerate()
-            .any(|(i, (name, _))| members[..i].iter().any(|(n, _)| n == name))
-    } else {
-        members
-            .iter()
-            .map(|(name, _)| name)
-            .collect::<std::collections::HashSet<_>>()
-            .len()
-            < members.len()
-    };
-    if !repeated {
+    if !has_repeated_name(&members) {
         return Object { members };
     }
-    let mut place: HashMap<String, usize> = HashMap::new();
+    let mut positions: HashMap<String, usize> = HashMap::new();
     let mut object = Object::new();
     for (name, value) in members {
-        match place.get(&name) {
-            Some(&at) => object.members[at].1 = value,
+        match positions.get(&name) {
+            Some(&position) => object.members[position].1 = value,
             None => {
-                place.insert(name.clone(), object.members.len());
+                positions.insert(name.clone(), object.members.len());
                 object.members.push((name, value));
             }
         }
     }
     object
+}
+
+fn has_repeated_name(members: &[(String, Json)]) -> bool {
+    // Up to this number of members comparing names is cheaper than hashing them.
+    const FEW_MEMBERS: usize = 16;
+    if members.len() <= FEW_MEMBERS {
+        return members
+            .iter()
+            .enumerate()
+            .any(|(i, (name, _))| members[..i].iter().any(|(earlier, _)| earlier == name));
+    }
+    let names: HashSet<&String> = members.iter().map(|(name, _)| name).collect();
+    names.len() < members.len()
 }

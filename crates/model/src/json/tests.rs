@@ -6,7 +6,7 @@ fn round_trip(text: &str, expected: &str) {
 }
 
 #[test]
-fn numbers_order_and_text_survive_a_round_trip() {
+fn numbers_strings_and_member_order_survive_a_round_trip() {
     for text in [
         "1",
         "-7",
@@ -29,12 +29,12 @@ fn numbers_order_and_text_survive_a_round_trip() {
 }
 
 #[test]
-fn of_equal_names_the_last_wins_in_the_first_place() {
+fn a_repeated_name_keeps_its_first_position_and_its_last_value() {
     round_trip(r#"{"a":1,"b":2,"a":3}"#, r#"{"a":3,"b":2}"#);
 }
 
 #[test]
-fn bad_texts_are_refused_with_a_place() {
+fn invalid_texts_are_refused_with_an_offset() {
     for text in [
         "",
         "  ",
@@ -59,7 +59,7 @@ fn bad_texts_are_refused_with_a_place() {
 }
 
 #[test]
-fn nesting_is_bounded() {
+fn nesting_depth_is_limited() {
     let deep = |n: usize| format!("{}{}", "[".repeat(n), "]".repeat(n));
     assert!(parse(deep(crate::limits::NESTING_DEPTH).as_bytes()).is_ok());
     assert!(parse(deep(crate::limits::NESTING_DEPTH + 1).as_bytes()).is_err());

@@ -1,4 +1,4 @@
-//! Compact JSON text.
+//! Output of compact JSON text.
 
 use super::Json;
 
@@ -35,13 +35,15 @@ pub fn write_json(value: &Json, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends `text` as a JSON string with quotes; escapes only what JSON demands.
+/// Appends `text` as a quoted JSON string. Only quotes, backslashes and control characters are
+/// escaped, as RFC 8259 requires.
 pub fn write_string(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
     let bytes = text.as_bytes();
-    let mut plain_from = 0;
+    // Start of the bytes that are not written yet; they are copied in one piece.
+    let mut unwritten_from = 0;
     for (i, &byte) in bytes.iter().enumerate() {
-        let short = match byte {
+        let escape_letter = match byte {
             b'"' => Some(b'"'),
             b'\\' => Some(b'\\'),
             b'\n' => Some(b'n'),
@@ -52,13 +54,13 @@ pub fn write_string(text: &str, out: &mut Vec<u8>) {
             0..=0x1F => None,
             _ => continue,
         };
-        out.extend_from_slice(&bytes[plain_from..i]);
-        match short {
+        out.extend_from_slice(&bytes[unwritten_from..i]);
+        match escape_letter {
             Some(letter) => out.extend_from_slice(&[b'\\', letter]),
             None => out.extend_from_slice(format!("\\u{byte:04x}").as_bytes()),
         }
-        plain_from = i + 1;
+        unwritten_from = i + 1;
     }
-    out.extend_from_slice(&bytes[plain_from..]);
+    out.extend_from_slice(&bytes[unwritten_from..]);
     out.push(b'"');
 }

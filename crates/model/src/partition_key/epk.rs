@@ -1,39 +1,49 @@
-//! Effective partition keys: the place of a key value in the hash space, and ranges of that space.
+//! Effective partition keys (EPKs): positions of partition keys in the hash space, and ranges of
+//! it.
+//!
+//! ```text
+//! version 1   number(hash32) component…   hash32: MurmurHash3 x86 of all components, strings cut
+//!                                         after 100 UTF-16 units; each component follows the hash
+//! version 2   hash128                     MurmurHash3 x64 of all components, bytes reversed, top
+//!                                         two bits cleared
+//! MultiHash   hash128 hash128 …           the hash of version 2 of each component by itself
+//! ```
+//! The formulas are those of the official SDKs, whose test vectors are the tests of this file.
 
 use super::murmur::{murmur3_32, murmur3_128};
 use super::{Component, Hashing};
 use crate::error::{Error, Result};
 use std::fmt;
 
-/// A point of the hash space `""`…`"FF"`. Bytes compare as the hex text does: a shorter one sorts before a longer one
-/// that begins with it.
+/// A position in the hash space `""`…`"FF"`, as bytes. Bytes compare like the hexadecimal text: a
+/// prefix sorts before a longer EPK.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Epk(Vec<u8>);
 
-/// A stretch of the hash space: from `min` (inclusive) to `max` (exclusive).
+/// A range of the hash space, from `min` (inclusive) to `max` (exclusive).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct EpkRange {
-    /// First point inside.
+    /// The first EPK inside the range.
     pub min: Epk,
-    /// First point outside.
+    /// The first EPK after the range.
     pub max: Epk,
 }
 
-/// Characters of a string that hash version 1 looks at.
-const V1_CHARACTERS: usize = 100;
+/// UTF-16 code units of a string that hash version 1 reads.
+const V1_UTF16_UNITS: usize = 100;
 
 impl Epk {
-    /// The least point.
+    /// Returns the minimum, which is the empty EPK.
     pub fn min() -> Self {
         Epk(Vec::new())
     }
 
-    /// The end of the space; no key lives here.
+    /// Returns the exclusive end of the hash space. No key has this EPK.
     pub fn max() -> Self {
         Epk(vec![0xFF])
     }
 
-    /// The place of a key (protocol: "effective partition key").
+    /// Returns the EPK of a partition key.
     pub fn of(hashing: Hashing, components: &[Component]) -> Self {
         match hashing {
             Hashing::V2 => Epk(hash_v2(components).to_vec()),
@@ -45,10 +55,10 @@ impl Epk {
         }
     }
 
-    /// Reads the hex text.
+    /// Parses the hexadecimal text.
     ///
     /// # Errors
-    /// 400 if it is not hex.
+    /// 400 if the text is not hexadecimal or has an odd length.
     pub fn from_hex(text: &str) -> Result<Self> {
         let bad = || {
             Error::bad(format!(
@@ -58,37 +68,42 @@ impl Epk {
         if !text.is_ascii() || text.len() % 2 == 1 {
             return Err(bad());
         }
-        let pair = |i: usize| u8::from_str_radix(&text[i..i + 2], 16).map_err(|_| bad());
-        Ok(Epk((0..text.len())
-            .step_by(2)
-            .map(pair)
-            .collect::<Result<_>>()?))
+        let mut bytes = Vec::with_capacity(text.len() / 2);
+        for start in (0..text.len()).step_by(2) {
+            let byte = u8::from_str_radix(&text[start..start + 2], 16).map_err(|_| bad())?;
+            bytes.push(byte);
+        }
+        Ok(Epk(bytes))
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// From stored bytes.
+    /// Restores an EPK from its bytes.
     pub fn from_bytes(bytes: &[u8]) -> Self {
         Epk(bytes.to_vec())
     }
 
-    /// How far into the space that keys hashed by `hashing` fill a key lies, in parts of 2^32.
+    /// Returns the position among all hashes of `hashing`, scaled to 0…2^32.
+    ///
+    /// For version 1 this is the 32-bit hash itself, for the 128-bit hashes their leading 32 bits;
+    /// the top two bits of a 128-bit hash are always clear and are dropped.
     pub fn hash_position(&self, hashing: Hashing) -> u32 {
         match hashing {
             Hashing::V1 => read_binary_number(&self.0) as u32,
             Hashing::V2 | Hashing::Multi => {
                 let mut leading = [0; 4];
-                let there = self.0.len().min(leading.len());
-                leading[..there].copy_from_slice(&self.0[..there]);
+                let available = self.0.len().min(leading.len());
+                leading[..available].copy_from_slice(&self.0[..available]);
                 u32::from_be_bytes(leading) << 2
             }
         }
     }
 
-    /// The first point after everything that begins with this one.
+    /// Returns an exclusive upper bound of all EPKs that begin with this one. Hash bytes never
+    /// begin with FF, so no hash of a further level reaches the bound.
     pub fn after_prefix(&self) -> Self {
         let mut bytes = self.0.clone();
         bytes.push(0xFF);
@@ -103,12 +118,12 @@ impl fmt::Display for Epk {
 }
 
 impl EpkRange {
-    /// From `min` to `max`.
+    /// Creates the range from `min` (inclusive) to `max` (exclusive).
     pub fn new(min: Epk, max: Epk) -> Self {
         EpkRange { min, max }
     }
 
-    /// The whole space.
+    /// Returns the range of the whole hash space.
     pub fn all() -> Self {
         EpkRange {
             min: Epk::min(),
@@ -116,7 +131,7 @@ impl EpkRange {
         }
     }
 
-    /// No part of the space.
+    /// Returns a range that contains no EPK.
     pub fn empty() -> Self {
         EpkRange {
             min: Epk::min(),
@@ -124,107 +139,122 @@ impl EpkRange {
         }
     }
 
-    /// Whether no key lies inside.
+    /// Returns true if the range contains no EPK.
     pub fn is_empty(&self) -> bool {
         self.max <= self.min
     }
 
-    /// Whether `epk` lies inside.
+    /// Returns true if the range contains `epk`.
     pub fn contains(&self, epk: &Epk) -> bool {
         self.min <= *epk && *epk < self.max
     }
 
-    /// What both cover; `None` if nothing.
+    /// Returns the common part of both ranges; `None` if they are disjoint.
     pub fn intersection(&self, other: &EpkRange) -> Option<EpkRange> {
         let min = self.min.clone().max(other.min.clone());
         let max = self.max.clone().min(other.max.clone());
         (min < max).then_some(EpkRange { min, max })
     }
 
-    /// Whether `other` lies inside whole.
+    /// Returns true if the range contains all of `other`.
     pub fn contains_range(&self, other: &EpkRange) -> bool {
         self.min <= other.min && other.max <= self.max
     }
 
-    /// About how much of what keys hashed by `hashing` fill lies inside: points of their first level.
+    /// Returns the approximate number of hashes of `hashing` inside the range. Of hierarchical keys
+    /// only the first level counts.
     pub fn width(&self, hashing: Hashing) -> u128 {
-        let (from, to) = self.points(hashing);
-        to.saturating_sub(from)
+        let (start, end) = self.hash_bounds(hashing);
+        end.saturating_sub(start)
     }
 
-    /// A point in the middle of what keys hashed by `hashing` fill of it; `None` if nothing lies on one of the sides.
-    /// Its bytes end with the first eight where that is fine enough.
+    /// Returns an EPK that divides the hashes of `hashing` in the range into two halves. `None` if
+    /// one half would be empty. A 128-bit midpoint is rounded down to its first eight bytes unless
+    /// the range is too narrow for that.
     pub fn midpoint(&self, hashing: Hashing) -> Option<Epk> {
-        let (from, to) = self.points(hashing);
-        let middle = from + to.saturating_sub(from) / 2;
-        let rounded = middle >> 64 << 64;
-        let epk = match hashing {
-            Hashing::V1 => v1_point(middle as u64),
-            _ => Epk((if rounded > from { rounded } else { middle })
-                .to_be_bytes()
-                .to_vec()),
+        let (start, end) = self.hash_bounds(hashing);
+        let exact = start + end.saturating_sub(start) / 2;
+        let midpoint = match hashing {
+            Hashing::V1 => v1_epk(exact as u64),
+            Hashing::V2 | Hashing::Multi => {
+                let rounded = exact >> 64 << 64;
+                let chosen = if rounded > start { rounded } else { exact };
+                Epk(chosen.to_be_bytes().to_vec())
+            }
         };
-        (self.min < epk && epk < self.max).then_some(epk)
+        (self.min < midpoint && midpoint < self.max).then_some(midpoint)
     }
 
-    /// First point inside and first point outside, as numbers: for version 1 the hashes, else the first 16 bytes.
-    fn points(&self, hashing: Hashing) -> (u128, u128) {
+    /// Returns `min` and `max` as numbers: hashes for version 1, otherwise the first 16 bytes.
+    fn hash_bounds(&self, hashing: Hashing) -> (u128, u128) {
         let number = |epk: &Epk| -> u128 {
             if hashing == Hashing::V1 {
-                return u128::from(first_hash_from(epk));
+                return u128::from(first_v1_hash_from(epk));
             }
             let mut bytes = [0; 16];
-            let kept = epk.0.len().min(16);
-            bytes[..kept].copy_from_slice(&epk.0[..kept]);
+            let available = epk.0.len().min(16);
+            bytes[..available].copy_from_slice(&epk.0[..available]);
+            // Hashes are below 2^126; `Epk::max` is above all of them.
             u128::from_be_bytes(bytes).min(1 << 126)
         };
         (number(&self.min), number(&self.max))
     }
 
-    /// The space cut into `parts` even ranges, as keys hashed by `hashing` fill it.
+    /// Divides the hash space into `parts` ranges with about the same number of hashes of
+    /// `hashing`.
     pub fn divide_evenly(hashing: Hashing, parts: usize) -> Vec<EpkRange> {
         let parts = parts.max(1);
-        let mut cuts = vec![Epk::min()];
-        cuts.extend((1..parts).map(|k| even_cut(hashing, k, parts)));
-        cuts.push(Epk::max());
-        cuts.windows(2)
-            .map(|w| EpkRange::new(w[0].clone(), w[1].clone()))
-            .collect()
+        let mut ranges = Vec::with_capacity(parts);
+        let mut start = Epk::min();
+        for k in 1..parts {
+            let end = even_boundary(hashing, k, parts);
+            ranges.push(EpkRange::new(start, end.clone()));
+            start = end;
+        }
+        ranges.push(EpkRange::new(start, Epk::max()));
+        ranges
     }
 }
 
-/// The border before part `k` of `parts`. Version 2 fills the points below 2^126 (its top two bits are always clear) and
-/// is cut at multiples of one width, as the Python SDK's tests for the emulator have it for five parts; version 1 fills
-/// the doubles from 0 to 2^32.
-fn even_cut(hashing: Hashing, k: usize, parts: usize) -> Epk {
+/// Returns the boundary before part `k` of `parts`.
+///
+/// Hashes of version 2 are below 2^126, since their top two bits are clear. Boundaries are
+/// multiples of one width; the Python SDK's tests for the emulator expect this for five parts.
+/// Hashes of version 1 are integers from 0 to 2^32, stored as doubles.
+fn even_boundary(hashing: Hashing, k: usize, parts: usize) -> Epk {
     let (k, parts) = (k as u128, parts as u128);
     match hashing {
-        Hashing::V2 | Hashing::Multi => Epk((((1 << 126) - 1) / parts * k).to_be_bytes().to_vec()),
-        Hashing::V1 => v1_point(((1u128 << 32) * k / parts - 1) as u64),
+        Hashing::V2 | Hashing::Multi => {
+            let width = ((1 << 126) - 1) / parts;
+            Epk((width * k).to_be_bytes().to_vec())
+        }
+        Hashing::V1 => v1_epk(((1u128 << 32) * k / parts - 1) as u64),
     }
 }
 
-/// The first point of all keys of version 1 with a hash.
-fn v1_point(hash: u64) -> Epk {
+/// Returns the smallest EPK of all version 1 keys with this hash.
+fn v1_epk(hash: u64) -> Epk {
     let mut bytes = Vec::new();
     push_binary_number(hash as f64, &mut bytes);
     Epk(bytes)
 }
 
-/// The least hash of version 1 whose point is not before `epk`; 2^32 if there is none.
-fn first_hash_from(epk: &Epk) -> u64 {
+/// Returns the smallest version 1 hash whose EPK is at or after `epk`; 2^32 if there is none.
+fn first_v1_hash_from(epk: &Epk) -> u64 {
+    // Binary search: EPKs of version 1 increase with the hash.
     let (mut low, mut high) = (0, 1u64 << 32);
     while low < high {
         let middle = low + (high - low) / 2;
-        if v1_point(middle) < *epk {
-            low = middle + 1
+        if v1_epk(middle) < *epk {
+            low = middle + 1;
         } else {
-            high = middle
+            high = middle;
         }
     }
     low
 }
 
+// Type markers in hash inputs and in EPKs of version 1.
 const UNDEFINED: u8 = 0x00;
 const NULL: u8 = 0x01;
 const FALSE: u8 = 0x02;
@@ -232,7 +262,8 @@ const TRUE: u8 = 0x03;
 const NUMBER: u8 = 0x05;
 const STRING: u8 = 0x08;
 
-/// What goes into the hash: a marker and the value, little-endian doubles, strings with a suffix byte.
+/// Appends the hash input of a component: a type marker, then the value. Numbers are little-endian
+/// doubles; a suffix byte ends strings.
 fn push_hash_input(component: &Component, suffix: u8, out: &mut Vec<u8>) {
     match component {
         Component::Undefined => out.push(UNDEFINED),
@@ -251,63 +282,74 @@ fn push_hash_input(component: &Component, suffix: u8, out: &mut Vec<u8>) {
     }
 }
 
+/// Returns the 128-bit hash: MurmurHash3 with the bytes reversed and the top two bits cleared.
 fn hash_v2(components: &[Component]) -> [u8; 16] {
     let mut input = Vec::with_capacity(32);
-    components
-        .iter()
-        .for_each(|c| push_hash_input(c, 0xFF, &mut input));
+    for component in components {
+        push_hash_input(component, 0xFF, &mut input);
+    }
     let mut hash = murmur3_128(&input);
     hash.reverse();
     hash[0] &= 0x3F;
     hash
 }
 
+/// Returns the EPK of version 1: the 32-bit hash, then the components in order-preserving form.
 fn encode_v1(components: &[Component]) -> Vec<u8> {
-    let cut: Vec<Component> = components.iter().map(cut_v1).collect();
+    let truncated: Vec<Component> = components.iter().map(truncate_v1).collect();
     let mut input = Vec::with_capacity(32);
-    cut.iter()
-        .for_each(|c| push_hash_input(c, 0x00, &mut input));
-    let mut out = Vec::with_capacity(32);
-    push_binary_number(f64::from(murmur3_32(&input)), &mut out);
-    cut.iter().for_each(|c| push_binary(c, &mut out));
-    out
+    for component in &truncated {
+        push_hash_input(component, 0x00, &mut input);
+    }
+    let mut epk = Vec::with_capacity(32);
+    push_binary_number(f64::from(murmur3_32(&input)), &mut epk);
+    for component in &truncated {
+        push_binary(component, &mut epk);
+    }
+    epk
 }
 
-/// The first 100 UTF-16 code units, as .NET, Java and JavaScript count. What the cut leaves of a pair that it parts no
-/// encoder can write: .NET and JavaScript put the replacement character in its place.
-fn cut_v1(component: &Component) -> Component {
+/// Truncates a string to its first 100 UTF-16 code units, which .NET, Java and JavaScript count.
+///
+/// If the limit separates a surrogate pair, the replacement character takes the place of its first
+/// half, as in .NET and JavaScript: UTF-8 cannot encode half a pair.
+fn truncate_v1(component: &Component) -> Component {
     let Component::String(text) = component else {
         return component.clone();
     };
-    let (mut cut, mut units) = (String::new(), 0);
+    let (mut truncated, mut units) = (String::new(), 0);
     for c in text.chars() {
         units += c.len_utf16();
-        if units > V1_CHARACTERS {
-            if units - c.len_utf16() < V1_CHARACTERS {
-                cut.push(char::REPLACEMENT_CHARACTER);
+        if units > V1_UTF16_UNITS {
+            if units - c.len_utf16() < V1_UTF16_UNITS {
+                truncated.push(char::REPLACEMENT_CHARACTER);
             }
             break;
         }
-        cut.push(c);
+        truncated.push(c);
     }
-    Component::String(cut)
+    Component::String(truncated)
 }
 
-/// The order-keeping form that follows the hash in version 1.
+/// Appends the order-preserving form of a component, which follows the hash in version 1.
+///
+/// A string is a marker, each UTF-8 byte plus 1, and a 0 at the end. Of a string over 100 bytes
+/// only the first 101 bytes are written, without the 0.
 fn push_binary(component: &Component, out: &mut Vec<u8>) {
     match component {
         Component::Number(n) => push_binary_number(*n, out),
         Component::String(s) => {
-            const WHOLE: usize = 100;
+            const COMPLETE_BYTES_MAX: usize = 100;
             out.push(STRING);
             let bytes = s.as_bytes();
-            let kept = if bytes.len() <= WHOLE {
-                bytes.len()
+            let is_complete = bytes.len() <= COMPLETE_BYTES_MAX;
+            let written = if is_complete {
+                bytes
             } else {
-                WHOLE + 1
+                &bytes[..COMPLETE_BYTES_MAX + 1]
             };
-            out.extend(bytes[..kept].iter().map(|b| b.wrapping_add(1)));
-            if bytes.len() <= WHOLE {
+            out.extend(written.iter().map(|b| b.wrapping_add(1)));
+            if is_complete {
                 out.push(0x00);
             }
         }
@@ -315,10 +357,13 @@ fn push_binary(component: &Component, out: &mut Vec<u8>) {
     }
 }
 
-/// A double as one byte and then seven bits a byte, the low bit telling that more follows.
+/// Appends a double in order-preserving form: a marker, the top eight bits, then seven bits in each
+/// byte; the lowest bit of such a byte is 1 if another byte follows.
 fn push_binary_number(number: f64, out: &mut Vec<u8>) {
     out.push(NUMBER);
     let bits = number.to_bits();
+    // Positive numbers get the top bit, negative numbers are negated: unsigned order is then
+    // numeric order.
     let mut payload = if bits >> 63 == 0 {
         bits ^ 1 << 63
     } else {
@@ -336,7 +381,8 @@ fn push_binary_number(number: f64, out: &mut Vec<u8>) {
     }
 }
 
-/// The number at the beginning of what [`push_binary_number`] wrote; 0 if none is there.
+/// Reads a number that [`push_binary_number`] wrote at the beginning of `bytes`; 0 if there is
+/// none.
 fn read_binary_number(bytes: &[u8]) -> f64 {
     let [NUMBER, first, rest @ ..] = bytes else {
         return 0.0;
@@ -371,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_has_a_middle_until_it_is_one_point() {
+    fn a_range_has_a_midpoint_until_it_holds_one_hash() {
         let hex = |text: &str| Epk::from_hex(text).expect("hex");
         let all = EpkRange::all();
         assert_eq!(
@@ -390,7 +436,7 @@ mod tests {
         );
         for hashing in [Hashing::V1, Hashing::V2] {
             let mut range = EpkRange::all();
-            let mut cuts = 0;
+            let mut divisions = 0;
             while let Some(middle) = range.midpoint(hashing) {
                 let (left, right) = (
                     EpkRange::new(range.min.clone(), middle.clone()),
@@ -400,16 +446,17 @@ mod tests {
                     left.width(hashing).abs_diff(right.width(hashing)) <= 1 << 64,
                     "{left:?} {right:?}"
                 );
-                range = if cuts % 2 == 0 { left } else { right };
-                cuts += 1;
+                range = if divisions % 2 == 0 { left } else { right };
+                divisions += 1;
             }
-            assert!(cuts >= 31, "{hashing:?} was cut {cuts} times");
+            assert!(divisions >= 31, "{hashing:?} was divided {divisions} times");
         }
         let one_first_level = EpkRange::new(hex(&"0A".repeat(16)), hex(&("0A".repeat(16) + "FF")));
         assert_eq!(one_first_level.midpoint(Hashing::Multi), None);
     }
 
-    /// The hash, of which the JavaScript SDK and .NET are of one mind; what follows it they cut at different lengths.
+    /// Only the hash is compared: the JavaScript and .NET SDKs agree on it, but truncate the string
+    /// after it at different lengths.
     #[test]
     fn version_1_hashes_the_first_hundred_utf_16_units() {
         for (value, hash) in [
@@ -421,7 +468,7 @@ mod tests {
         ] {
             let epk = Epk::of(Hashing::V1, &[text(&value)]);
             assert_eq!(epk.to_string()[..hash.len()], *hash, "{value}");
-            // A hundred and one bytes without an end, where the text has more than a hundred.
+            // Strings over 100 bytes are written as 101 bytes without a final 0.
             assert_eq!(
                 (epk.as_bytes().len(), epk.as_bytes().last() == Some(&0)),
                 (8 + 101, false),
@@ -431,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_lie_where_an_even_cut_of_the_space_has_them() {
+    fn hash_positions_agree_with_even_ranges() {
         for hashing in [Hashing::V1, Hashing::V2, Hashing::Multi] {
             let ranges = EpkRange::divide_evenly(hashing, 256);
             for n in 0..1000 {
@@ -446,7 +493,7 @@ mod tests {
         }
     }
 
-    /// From the test suites of the official SDKs.
+    /// The vectors come from the test suites of the official SDKs.
     #[test]
     fn version_2_matches_the_published_vectors() {
         use Component::{Bool, Null, Number, Undefined};
@@ -502,7 +549,8 @@ mod tests {
         check(
             Hashing::Multi,
             &several,
-            "19C08621B135968252FB34B4CF66F81122E342F38A486A088463DFF7838A59630E711127C5B5A8E4726AC6DD306A3E59378867E4430E67857ACE5C908374FE16",
+            "19C08621B135968252FB34B4CF66F81122E342F38A486A088463DFF7838A5963\
+             0E711127C5B5A8E4726AC6DD306A3E59378867E4430E67857ACE5C908374FE16",
         );
         check(
             Hashing::Multi,
@@ -547,22 +595,22 @@ mod tests {
     }
 
     #[test]
-    fn even_cuts_are_the_services_and_tile_the_space() {
-        let borders = |hashing, parts| {
+    fn even_ranges_have_the_boundaries_of_the_service_and_cover_the_space() {
+        let boundaries = |hashing, parts| {
             EpkRange::divide_evenly(hashing, parts)
                 .iter()
                 .map(|r| r.max.to_string())
                 .collect::<Vec<_>>()
         };
         assert_eq!(
-            borders(Hashing::V2, 2),
+            boundaries(Hashing::V2, 2),
             ["1FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF", "FF"]
         );
         assert_eq!(
-            borders(Hashing::V2, 4)[0],
+            boundaries(Hashing::V2, 4)[0],
             "0FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF"
         );
-        let fifths = borders(Hashing::V2, 5);
+        let fifths = boundaries(Hashing::V2, 5);
         assert_eq!(fifths[0], "0CCCCCCCCCCCCCCCCCCCCCCCCCCCCCCC");
         assert_eq!(
             fifths[2..4],
@@ -571,9 +619,9 @@ mod tests {
                 "33333333333333333333333333333330"
             ]
         );
-        assert_eq!(borders(Hashing::V1, 2)[0], "05C1DFFFFFFFFC");
+        assert_eq!(boundaries(Hashing::V1, 2)[0], "05C1DFFFFFFFFC");
         assert_eq!(
-            borders(Hashing::V1, 4),
+            boundaries(Hashing::V1, 4),
             ["05C1CFFFFFFFF8", "05C1DFFFFFFFFC", "05C1E7FFFFFFFE", "FF"]
         );
         for parts in [1, 3, 67] {
@@ -592,7 +640,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prefix_covers_exactly_its_continuations() {
+    fn a_prefix_range_contains_exactly_the_keys_with_this_prefix() {
         let tenant = Epk::of(Hashing::Multi, &[text("t")]);
         let range = EpkRange::new(tenant.clone(), tenant.after_prefix());
         assert!(range.contains(&Epk::of(Hashing::Multi, &[text("t"), text("u")])));
