@@ -1,64 +1,46 @@
-//! The path of a request to the management API.
+//! The path of a request to the management API, from the HTTP request to the HTTP response.
+//!
+//! ```text
+//! handle      guards against panics, logs the request, renders the response
+//! answer      runs the steps below
+//!   accept    host, route and admin key: everything that can be checked without the body
+//!   arguments query parameters and body, checked against the schemas of the route
+//!   handler   on the pool for blocking work, because handlers call the engine
+//! ```
 
 use crate::call::Answer;
 use crate::key::AdminKeys;
 use crate::problem::Problem;
-use crate::routes::{self, Found, Route};
+use crate::route::Route;
+use crate::routes::{self, RouteMatch};
+use crate::stage::{Components, Stage};
 use bytes::Bytes;
 use http::header::{
-    ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HOST, WWW_AUTHENTICATE,
+    AUTHORIZATION, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HOST, WWW_AUTHENTICATE,
 };
 use http::{HeaderName, HeaderValue, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Incoming;
-use orrery_engine::Engine;
 use orrery_gateway::{
-    Connection, Field, Gateway, Log, LogLevel, Pool, Service, Unanswered, body, catch_panics,
+    Connection, Field, Log, LogLevel, Pool, Service, Unanswered, body, catch_panics,
 };
 use orrery_model::json::parse;
-use orrery_model::world::{ShiftedWorld, World};
-use orrery_model::{Json, Object};
+use orrery_model::world::World;
+use orrery_model::{Json, Object, sync};
 use std::net::IpAddr;
-use std::path::PathBuf;
-use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Instant;
+use std::sync::{Arc, RwLock};
 
-/// Everything that the management API needs from the beginning.
+/// Options of the management API that are known before the data is open.
 pub struct Options {
-    /// What requests must bear.
+    /// Admin keys that requests may carry.
     pub keys: AdminKeys,
-    /// Time, for the log.
+    /// Source of the time for log lines.
     pub world: Arc<dyn World>,
-    /// Where log lines go.
+    /// Log of the server.
     pub log: Arc<Log>,
 }
 
-/// What a server that serves is made of.
-pub struct Parts {
-    /// What holds the data.
-    pub engine: Arc<Engine>,
-    /// What clients speak to.
-    pub gateway: Arc<Gateway>,
-    /// The time of the data.
-    pub clock: Arc<ShiftedWorld>,
-    /// Where the data are; `None` for memory.
-    pub data_dir: Option<PathBuf>,
-    /// When the process began.
-    pub started: Instant,
-}
-
-/// How far the server's life has come.
-#[derive(Clone)]
-pub(crate) enum Stage {
-    /// The data are being opened.
-    Recovering,
-    /// Requests succeed.
-    Serving(Arc<Parts>),
-    /// No new connections are taken.
-    Draining(Arc<Parts>),
-}
-
-/// Answers the requests of the management API.
+/// The management API of a server.
 pub struct Admin {
     keys: AdminKeys,
     world: Arc<dyn World>,
@@ -68,7 +50,7 @@ pub struct Admin {
 }
 
 impl Admin {
-    /// The management API of a server whose data are still to be opened.
+    /// Creates the management API of a server whose data is not yet open.
     pub fn new(options: Options) -> Self {
         let Options { keys, world, log } = options;
         Admin {
@@ -80,76 +62,86 @@ impl Admin {
         }
     }
 
-    /// The server serves now.
-    pub fn serves(&self, parts: Parts) {
-        *self.stage.write().unwrap_or_else(PoisonError::into_inner) =
-            Stage::Serving(Arc::new(parts));
+    /// Announces that the data is open; from now on all routes answer.
+    pub fn begin_serving(&self, components: Components) {
+        *sync::write(&self.stage) = Stage::Serving(Arc::new(components));
     }
 
-    /// The server takes no new connections any more.
-    pub fn drains(&self) {
-        let mut stage = self.stage.write().unwrap_or_else(PoisonError::into_inner);
-        if let Stage::Serving(parts) = &*stage {
-            *stage = Stage::Draining(parts.clone());
+    /// Announces that the server is stopping; `/ready` answers 503 from now on.
+    pub fn begin_draining(&self) {
+        let mut stage = sync::write(&self.stage);
+        if let Stage::Serving(components) = &*stage {
+            *stage = Stage::Draining(components.clone());
         }
     }
 
+    /// Returns the lifecycle stage of the server.
     fn stage(&self) -> Stage {
-        self.stage
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        sync::read(&self.stage).clone()
     }
 
+    /// Checks a request and carries it out.
     async fn answer(
         &self,
         request: Request<Incoming>,
         connection: &Connection,
     ) -> Result<Answer, Problem> {
         let (head, body) = request.into_parts();
-        let accepted = self.accept(&head, connection);
-        let (route, ids) = match accepted {
-            Ok(accepted) => accepted,
+        let RouteMatch {
+            route,
+            path_parameters,
+        } = match self.accept(&head, connection) {
+            Ok(found) => found,
             Err(problem) => {
+                // A client that is still sending would see a broken connection instead of the
+                // response if the body were not read.
                 body::discard(body).await;
                 return Err(problem);
             }
         };
         let body = body::read(body).await?;
-        let asked = asked(route, head.uri.query(), &body)?;
+        let arguments = arguments(route, head.uri.query(), &body)?;
         let stage = self.stage();
-        let run = route.run;
+        let handler = route.handler;
         self.pool
-            .run(move || run.carry_out(stage, ids, asked))
+            .run(move || handler.run(stage, path_parameters, arguments))
             .await?
     }
 
-    /// Everything that can be said before the body is there.
+    /// Checks everything that can be checked before the body is read.
+    ///
+    /// # Errors
+    /// 403 for a foreign host name, 401 without a valid admin key, otherwise the errors of
+    /// [`routes::find`].
     fn accept(
         &self,
         head: &http::request::Parts,
         connection: &Connection,
-    ) -> Result<(&'static Route, Vec<String>), Problem> {
+    ) -> Result<RouteMatch, Problem> {
         check_host(head, connection.local.ip())?;
+
+        // Unknown paths need a key too, so that the table of routes cannot be explored without one.
         let found = routes::find(head.method.as_str(), head.uri.path());
-        let is_open = matches!(&found, Ok(Found { route, .. }) if route.open);
+        let is_public = found.as_ref().is_ok_and(|found| found.route.is_public);
         let authorization = head
             .headers
             .get(AUTHORIZATION)
             .and_then(|value| value.to_str().ok());
-        if !is_open && !self.keys.open(authorization) {
-            let told = match authorization {
-                None => "the header 'authorization: Bearer <admin key>' is missing",
-                Some(_) => "the header 'authorization' bears no admin key of this server",
-            };
-            return Err(Problem::new(401, "Unauthorized", told)
-                .with_header(WWW_AUTHENTICATE.as_str(), "Bearer"));
+        if is_public || self.keys.accepts(authorization) {
+            return found;
         }
-        let Found { route, ids } = found?;
-        Ok((route, ids))
+
+        let message = match authorization {
+            None => "the header 'authorization: Bearer <admin key>' is missing",
+            Some(_) => "the header 'authorization' contains no admin key of this server",
+        };
+        let problem = Problem::new(401, "Unauthorized", message);
+        Err(problem.with_header(WWW_AUTHENTICATE.as_str(), "Bearer"))
     }
 
-    fn note(
+    /// Writes a log line about a request: a warning if it failed with a cause, otherwise a debug
+    /// line.
+    fn log_request(
         &self,
         method: &str,
         path: &str,
@@ -189,11 +181,14 @@ impl Service for Admin {
         request: Request<Incoming>,
         connection: &Connection,
     ) -> Result<Response<Full<Bytes>>, Unanswered> {
-        let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-        let outcome = catch_panics(self.answer(request, connection))
-            .await
-            .unwrap_or_else(|error| Err(error.into()));
-        self.note(method.as_str(), &path, &outcome, connection);
+        let method = request.method().clone();
+        let path = request.uri().path().to_owned();
+        let outcome = match catch_panics(self.answer(request, connection)).await {
+            Ok(outcome) => outcome,
+            // The request panicked.
+            Err(error) => Err(error.into()),
+        };
+        self.log_request(method.as_str(), &path, &outcome, connection);
         Ok(render(outcome, method == http::Method::HEAD))
     }
 
@@ -206,89 +201,110 @@ impl Service for Admin {
     }
 }
 
-/// On the loopback a request must name the loopback as its host: a web page that lets its own name lead here (DNS
-/// rebinding) names itself.
+/// Refuses requests on a loopback address whose host is not a name or address of the loopback.
+///
+/// This protects against DNS rebinding: a web page may let its own host name resolve to the
+/// loopback address, but the browser then sends this name as the host.
 fn check_host(head: &http::request::Parts, local: IpAddr) -> Result<(), Problem> {
     if !local.to_canonical().is_loopback() {
         return Ok(());
     }
-    let named = head.uri.authority().map(|authority| authority.as_str());
-    let named = named
-        .or_else(|| head.headers.get(HOST).and_then(|value| value.to_str().ok()))
-        .unwrap_or_default();
-    let host = named
+
+    // HTTP/2 sends the host as the authority of the URI, HTTP/1.1 as a header.
+    let from_uri = head.uri.authority().map(|authority| authority.as_str());
+    let from_header = head.headers.get(HOST).and_then(|value| value.to_str().ok());
+    let authority = from_uri.or(from_header).unwrap_or_default();
+    let host = authority
         .parse::<http::uri::Authority>()
         .map(|authority| authority.host().to_owned())
         .unwrap_or_default();
+    if host.eq_ignore_ascii_case("localhost") {
+        return Ok(());
+    }
+
+    // IPv6 addresses stand in brackets.
     let address = host
         .trim_start_matches('[')
         .trim_end_matches(']')
         .parse::<IpAddr>();
-    if host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
-    {
+    if address.is_ok_and(|address| address.is_loopback()) {
         return Ok(());
     }
-    let told = format!(
-        "the header 'host' names '{named}', and this address answers to localhost and 127.0.0.1 only"
-    );
-    Err(Problem::new(403, "WrongHost", told))
+    Err(Problem::new(
+        403,
+        "WrongHost",
+        format!(
+            "the header 'host' is '{authority}', but this address accepts only 'localhost' and \
+             loopback addresses"
+        ),
+    ))
 }
 
-/// Query parameters and members of the body, checked against what the route takes.
-fn asked(route: &Route, query: Option<&str>, body: &[u8]) -> Result<Object, Problem> {
-    let mut asked = Object::new();
-    for pair in query
-        .unwrap_or_default()
-        .split('&')
-        .filter(|pair| !pair.is_empty())
-    {
+/// Returns the query parameters and the members of the body in one object, checked against the
+/// schemas of the route.
+///
+/// # Errors
+/// 400 that names the parameter or member at fault, or for a body that is not a JSON object.
+fn arguments(route: &Route, query: Option<&str>, body: &[u8]) -> Result<Object, Problem> {
+    let mut arguments = query_parameters(query.unwrap_or_default())?;
+    route.query.check(&arguments, "the query")?;
+    let Some(schema) = route.body else {
+        if body.is_empty() {
+            return Ok(arguments);
+        }
+        return Err(Problem::bad_request("this request takes no body"));
+    };
+
+    // An absent body is an empty object, which suffices if all members are optional.
+    let text = if body.is_empty() { b"{}" } else { body };
+    let json = parse(text)
+        .map_err(|error| Problem::bad_request(format!("the body is not valid JSON: {error}")))?;
+    let Json::Object(members) = json else {
+        return Err(Problem::bad_request("the body is not a JSON object"));
+    };
+    schema.check(&members, "the body")?;
+    for (name, value) in members {
+        arguments.set(name, value);
+    }
+    Ok(arguments)
+}
+
+/// Parses a query string. Integers and booleans become JSON numbers and booleans, every other value
+/// becomes a JSON string.
+fn query_parameters(query: &str) -> Result<Object, Problem> {
+    let mut parameters = Object::new();
+    for pair in query.split('&') {
+        if pair.is_empty() {
+            continue;
+        }
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        let (name, value) = (routes::decoded(name)?, routes::decoded(value)?);
-        // Numbers and flags stand bare in a query, texts need no quotes.
-        let read = parse(value.as_bytes())
+        let name = routes::percent_decode(name)?;
+        let value = routes::percent_decode(value)?;
+        let scalar = parse(value.as_bytes())
             .ok()
             .filter(|json| json.as_i64().is_some() || json.as_bool().is_some());
-        asked.set(name, read.unwrap_or(Json::String(value)));
+        parameters.set(name, scalar.unwrap_or(Json::String(value)));
     }
-    route.query.check(&asked, "the query")?;
-    let Some(shape) = route.body else {
-        return if body.is_empty() {
-            Ok(asked)
-        } else {
-            Err(Problem::bad("this request takes no body"))
-        };
-    };
-    // A body whose members may all be left out may be left out itself.
-    let text = if body.is_empty() { b"{}" } else { body };
-    let json =
-        parse(text).map_err(|error| Problem::bad(format!("the body is no JSON: {error}")))?;
-    let Json::Object(members) = json else {
-        return Err(Problem::bad("the body is no JSON object"));
-    };
-    shape.check(&members, "the body")?;
-    members
-        .into_iter()
-        .for_each(|(name, value)| asked.set(name, value));
-    Ok(asked)
+    Ok(parameters)
 }
 
-fn render(outcome: Result<Answer, Problem>, head: bool) -> Response<Full<Bytes>> {
-    let (answer, header) = match outcome {
+/// Renders the HTTP response. The response to a HEAD request has the headers of the response to GET
+/// and no body.
+fn render(outcome: Result<Answer, Problem>, is_head: bool) -> Response<Full<Bytes>> {
+    let (answer, extra_header) = match outcome {
         Ok(answer) => (answer, None),
         Err(problem) => {
-            let body = problem.text();
-            (
-                Answer {
-                    status: problem.status,
-                    content: "application/json",
-                    body,
-                },
-                problem.header,
-            )
+            let answer = Answer {
+                status: problem.status,
+                content_type: "application/json",
+                body: problem.to_body(),
+            };
+            (answer, problem.header)
         }
     };
+
     let length = answer.body.len();
-    let body = if head {
+    let body = if is_head {
         Bytes::new()
     } else {
         Bytes::from(answer.body)
@@ -296,9 +312,11 @@ fn render(outcome: Result<Answer, Problem>, head: bool) -> Response<Full<Bytes>>
     let mut response = Response::new(Full::new(body));
     *response.status_mut() =
         StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+
+    // A 204 response must not have a content length.
     let headers = response.headers_mut();
-    if !answer.content.is_empty() {
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static(answer.content));
+    if !answer.content_type.is_empty() {
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(answer.content_type));
         headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
     }
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -306,7 +324,7 @@ fn render(outcome: Result<Answer, Problem>, head: bool) -> Response<Full<Bytes>>
         HeaderName::from_static("x-content-type-options"),
         HeaderValue::from_static("nosniff"),
     );
-    if let Some((name, value)) = header
+    if let Some((name, value)) = extra_header
         && let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value))
     {
         headers.insert(name, value);
@@ -314,16 +332,11 @@ fn render(outcome: Result<Answer, Problem>, head: bool) -> Response<Full<Bytes>>
     response
 }
 
-/// The header of a 405.
-pub(crate) fn allowing(methods: &[&str]) -> (&'static str, String) {
-    (ALLOW.as_str(), methods.join(", "))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn refused(host: Option<&str>, local: &str) -> bool {
+    fn is_refused(host: Option<&str>, local: &str) -> bool {
         let mut request = Request::builder().uri("/status");
         if let Some(host) = host {
             request = request.header(HOST, host);
@@ -333,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn on_the_loopback_only_names_of_the_loopback_are_answered() {
+    fn a_loopback_address_accepts_only_loopback_hosts() {
         for host in [
             "localhost",
             "LOCALHOST:8082",
@@ -341,7 +354,7 @@ mod tests {
             "127.0.0.1:1",
             "[::1]:8082",
         ] {
-            assert!(!refused(Some(host), "127.0.0.1"), "{host}");
+            assert!(!is_refused(Some(host), "127.0.0.1"), "{host}");
         }
         for host in [
             "evil.example",
@@ -352,11 +365,11 @@ mod tests {
             "",
             "::",
         ] {
-            assert!(refused(Some(host), "127.0.0.1"), "{host}");
-            assert!(refused(Some(host), "::1"), "{host}");
-            assert!(!refused(Some(host), "10.0.0.1"), "{host}");
+            assert!(is_refused(Some(host), "127.0.0.1"), "{host}");
+            assert!(is_refused(Some(host), "::1"), "{host}");
+            assert!(!is_refused(Some(host), "10.0.0.1"), "{host}");
         }
-        assert!(refused(None, "127.0.0.1"));
-        assert!(refused(Some("evil.example"), "::ffff:127.0.0.1"));
+        assert!(is_refused(None, "127.0.0.1"));
+        assert!(is_refused(Some("evil.example"), "::ffff:127.0.0.1"));
     }
 }

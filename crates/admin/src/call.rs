@@ -1,79 +1,80 @@
-//! One request in our words, and its answer.
+//! A checked request, as handlers see it, and the response that a handler returns.
 
-use crate::admin::Parts;
 use crate::problem::Problem;
+use crate::stage::Components;
 use orrery_engine::{Container, Database, Engine};
 use orrery_model::{Json, Object};
 use std::sync::Arc;
 
-/// A request that may be carried out.
+/// A request that has passed authentication and the checks of its route.
 pub(crate) struct Call {
-    /// What the server is made of.
-    pub(crate) parts: Arc<Parts>,
-    /// What stands in the path for its parameters, in order.
-    pub(crate) ids: Vec<String>,
-    /// Query parameters and the members of the body, checked.
-    pub(crate) asked: Object,
+    /// Components of the server.
+    pub(crate) components: Arc<Components>,
+    /// Values of the path parameters, in the order of the path.
+    pub(crate) path_parameters: Vec<String>,
+    /// Query parameters and body members, checked against the schemas of the route.
+    pub(crate) arguments: Object,
 }
 
-/// What a request comes to.
+/// A successful response.
 pub(crate) struct Answer {
     /// HTTP status.
     pub(crate) status: u16,
-    /// The type of the body.
-    pub(crate) content: &'static str,
-    /// The body.
+    /// Value of the header `content-type`; empty for a response without a body.
+    pub(crate) content_type: &'static str,
+    /// Response body.
     pub(crate) body: String,
 }
 
 impl Answer {
-    /// JSON.
+    /// Creates a response with a JSON body.
     pub(crate) fn json(status: u16, body: impl Into<Json>) -> Result<Answer, Problem> {
         Ok(Answer {
             status,
-            content: "application/json",
+            content_type: "application/json",
             body: body.into().to_text(),
         })
     }
 
-    /// Nothing to say.
+    /// Creates a 204 response, which has no body.
     pub(crate) fn empty() -> Result<Answer, Problem> {
         Ok(Answer {
             status: 204,
-            content: "",
+            content_type: "",
             body: String::new(),
         })
     }
 }
 
 impl Call {
-    /// The engine.
+    /// Returns the engine.
     pub(crate) fn engine(&self) -> &Engine {
-        &self.parts.engine
+        &self.components.engine
     }
 
-    /// A parameter of the path.
-    pub(crate) fn id(&self, n: usize) -> &str {
-        self.ids.get(n).map_or("", String::as_str)
+    /// Returns the path parameter at `index`, counted from 0.
+    pub(crate) fn path_parameter(&self, index: usize) -> &str {
+        self.path_parameters.get(index).map_or("", String::as_str)
     }
 
-    /// The database that the first parameter of the path names.
+    /// Returns the database that the first path parameter names.
     ///
     /// # Errors
-    /// 404 that names it.
+    /// 404 with the id of the database if it does not exist.
     pub(crate) fn database(&self) -> Result<Arc<Database>, Problem> {
-        let database = self.id(0);
-        let found = self.engine().database(database.into());
-        found.map_err(|_| Problem::not_found(format!("there is no database '{database}'")))
+        let id = self.path_parameter(0);
+        self.engine()
+            .database(id.into())
+            .map_err(|_| Problem::not_found(format!("there is no database '{id}'")))
     }
 
-    /// The container that the first two parameters of the path name.
+    /// Returns the container that the first two path parameters name.
     ///
     /// # Errors
-    /// 404 that says which of the two is missing.
+    /// 404 with the id of the database or of the container, whichever does not exist.
     pub(crate) fn container(&self) -> Result<Arc<Container>, Problem> {
         self.database()?;
-        let (database, container) = (self.id(0), self.id(1));
+        let (database, container) = (self.path_parameter(0), self.path_parameter(1));
         self.engine()
             .container(database.into(), container.into())
             .map_err(|_| {
@@ -83,26 +84,32 @@ impl Call {
             })
     }
 
-    /// A text that was asked for.
+    /// Returns a string argument.
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
-        self.asked.get(name).and_then(Json::as_str)
+        self.arguments.get(name).and_then(Json::as_str)
     }
 
-    /// Objects that were asked for.
-    pub(crate) fn objects(&self, name: &str) -> &[Json] {
-        self.asked
+    /// Returns the elements of an array argument; no elements if the argument is absent.
+    pub(crate) fn list(&self, name: &str) -> &[Json] {
+        self.arguments
             .get(name)
             .and_then(Json::as_array)
             .unwrap_or_default()
     }
 
-    /// A whole number that was asked for.
-    pub(crate) fn whole(&self, name: &str) -> Option<i64> {
-        self.asked.get(name).and_then(Json::as_i64)
+    /// Returns an integer argument.
+    pub(crate) fn integer(&self, name: &str) -> Option<i64> {
+        self.arguments.get(name).and_then(Json::as_i64)
     }
 
-    /// A number that was asked for.
+    /// Returns a non-negative integer argument.
+    pub(crate) fn unsigned(&self, name: &str) -> Option<u64> {
+        self.integer(name)
+            .and_then(|number| u64::try_from(number).ok())
+    }
+
+    /// Returns a number argument.
     pub(crate) fn number(&self, name: &str) -> Option<f64> {
-        self.asked.get(name).and_then(Json::as_f64)
+        self.arguments.get(name).and_then(Json::as_f64)
     }
 }

@@ -1,69 +1,70 @@
-//! The time of the data: what `_ts` and time to live are reckoned by. It can be moved on, so that what expires in a day
-//! expires now.
+//! The clock of the data, which sets `_ts` and decides when items expire. The management API can
+//! move the clock forward, so that a test need not wait for a time to live.
 //!
-//! It goes on only: a `_ts` is never below an earlier one. It comes back when the data that know a later time are gone,
-//! with a reset or the restoration of a snapshot. Signatures, tokens, log lines and fault rules keep the real time, and
-//! a server that is started again has the real time everywhere.
+//! The clock never moves back, because a `_ts` must not be below an earlier one. It returns to the
+//! real time, or to the offset of a snapshot, when a reset or a restore removes all data written
+//! at later times. Signatures, tokens, log lines and fault rules use the real time. The offset is
+//! not stored: a restarted server uses the real time everywhere.
 
 use crate::call::{Answer, Call};
 use crate::problem::Problem;
-use crate::shape::{Shape, Value, must};
+use crate::schema::{COUNT, Schema, ValueType, required};
 use orrery_model::object;
 use orrery_model::world::World;
 
-/// Ten years, in seconds.
-const MOST_SECONDS: i64 = 10 * 366 * 24 * 60 * 60;
+/// Largest offset in seconds: ten years.
+const MAX_OFFSET_SECONDS: i64 = 10 * 366 * 24 * 60 * 60;
 
-/// What [`set`] takes.
-pub(crate) const OFFSET: Shape = Shape {
+/// Body of [`set`].
+pub(crate) const OFFSET: Schema = Schema {
     name: "ClockOffset",
-    members: &[must(
+    members: &[required(
         "offsetSeconds",
-        Value::Whole(0, MOST_SECONDS),
-        "seconds by which the data are to be ahead",
+        ValueType::Integer(0, MAX_OFFSET_SECONDS),
+        "seconds by which the clock of the data is to be ahead of the real time",
     )],
 };
 
-/// What both give.
-pub(crate) const SHAPE: Shape = Shape {
+/// Response of [`read`] and [`set`].
+pub(crate) const CLOCK: Schema = Schema {
     name: "Clock",
     members: &[
-        must(
+        required(
             "offsetSeconds",
-            Value::Whole(0, MOST_SECONDS),
-            "seconds by which the data are ahead of the real time",
+            ValueType::Integer(0, MAX_OFFSET_SECONDS),
+            "seconds by which the clock of the data is ahead of the real time",
         ),
-        must(
+        required(
             "nowSeconds",
-            Value::Whole(0, i64::MAX),
-            "the time of the data, in seconds since 1970",
+            COUNT,
+            "time of the data in seconds since 1970-01-01 UTC",
         ),
     ],
 };
 
-/// The time now.
+/// Returns the time of the data.
 pub(crate) fn read(call: &Call) -> Result<Answer, Problem> {
-    let clock = &call.parts.clock;
+    let clock = &call.components.clock;
     Answer::json(
         200,
         object! { "offsetSeconds" => clock.ahead_seconds(), "nowSeconds" => clock.now_seconds() },
     )
 }
 
-/// Moves time on.
+/// Moves the clock of the data forward.
+///
+/// # Errors
+/// 409 if the clock is already ahead by more than the requested offset.
 pub(crate) fn set(call: &Call) -> Result<Answer, Problem> {
-    let wanted = call
-        .whole("offsetSeconds")
-        .and_then(|seconds| u64::try_from(seconds).ok())
-        .unwrap_or(0);
-    let clock = &call.parts.clock;
-    if clock.advance_to(wanted) {
+    let clock = &call.components.clock;
+    let offset = call.unsigned("offsetSeconds").unwrap_or(0);
+    if clock.advance_to(offset) {
         return read(call);
     }
-    let told = format!(
-        "'offsetSeconds': the data are ahead by {} s already, and time goes on only; POST /reset, or the restoration of a \
-         snapshot from before, brings it back",
+    let message = format!(
+        "'offsetSeconds': the clock of the data is already {} s ahead and cannot move back; \
+         POST /reset or the restore of an earlier snapshot sets it back",
         clock.ahead_seconds()
     );
-    Err(Problem::new(409, "Conflict", told))
+    Err(Problem::new(409, "Conflict", message))
 }

@@ -1,285 +1,299 @@
-//! Fault rules: which requests are delayed or fail, so that clients can be seen to bear it.
+//! Fault rules, which delay requests or make them fail, so that a test can observe how a client
+//! handles faults. The gateway keeps and applies the rules; this file translates them to JSON.
 
 use crate::call::{Answer, Call};
 use crate::problem::Problem;
-use crate::shape::{COUNT, Member, Shape, Value, joined, may, must};
+use crate::schema::{COUNT, Member, Schema, ValueType, joined, optional, required};
 use orrery_gateway::{ArmedFault, FaultAnswer, FaultOutcome, FaultRule, FaultTime};
 use orrery_model::{Json, Object, object};
 use std::time::Duration;
 
-const TIMES: Value = Value::OneOf(&["before", "after"]);
-/// An hour, in milliseconds.
-const DELAY: Value = Value::Whole(0, 3_600_000);
-const SUB_STATUS: Value = Value::Whole(0, 99_999);
+/// Delays in milliseconds, at most an hour.
+const DELAY: ValueType = ValueType::Integer(0, 3_600_000);
 
-const MEMBERS: [Member; 12] = [
-    may(
+const RULE_MEMBERS: [Member; 12] = [
+    optional(
         "operations",
-        Value::Texts,
-        "operations that suffer, such as read_item; all if left out",
+        ValueType::TextList,
+        "names of the affected operations, such as read_item; all operations if absent",
     ),
-    may(
+    optional(
         "database",
-        Value::Text,
-        "the id of the database whose requests suffer",
+        ValueType::Text,
+        "id of the database whose requests are affected; all databases if absent",
     ),
-    may(
+    optional(
         "container",
-        Value::Text,
-        "the id of the container whose requests suffer",
+        ValueType::Text,
+        "id of the container whose requests are affected; all containers if absent",
     ),
-    may(
+    optional(
         "share",
-        Value::Number(0.0, 1.0),
-        "the share of these requests that suffers; 1 if left out",
+        ValueType::Number(0.0, 1.0),
+        "share of the matching requests that is affected; 1 if absent",
     ),
-    may(
+    optional(
         "count",
-        Value::Whole(1, i64::MAX),
-        "how many requests suffer at most",
+        ValueType::Integer(1, i64::MAX),
+        "maximum number of affected requests; unlimited if absent",
     ),
-    may(
+    optional(
         "expiresInSeconds",
-        Value::Whole(0, 31_622_400),
-        "seconds after which nothing suffers any more",
+        ValueType::Integer(0, 31_622_400),
+        "seconds until the rule expires; never if absent",
     ),
-    may(
+    optional(
         "when",
-        TIMES,
-        "before the operation is carried out, so that nothing is done, or after it; before if left out",
+        ValueType::OneOf(&["before", "after"]),
+        "before: the operation is not carried out; after: the operation is carried out first; \
+         before if absent",
     ),
-    may(
+    optional(
         "delayMilliseconds",
         DELAY,
-        "how long the answer is held back",
+        "delay of the response in milliseconds",
     ),
-    may(
+    optional(
         "status",
-        Value::Whole(408, 503),
-        "what is answered: 408, 410, 429, 449 or 503",
+        ValueType::Integer(408, 503),
+        "status of the response: 408, 410, 429, 449 or 503",
     ),
-    may(
+    optional(
         "subStatus",
-        SUB_STATUS,
-        "the sub-status beside it, 0 for none; the usual one if left out",
+        ValueType::Integer(0, 99_999),
+        "sub-status of the response, 0 for none; the usual one of the status if absent",
     ),
-    may(
+    optional(
         "retryAfterMilliseconds",
         DELAY,
-        "when the client is told to come back",
+        "milliseconds after which the client is asked to retry",
     ),
-    may(
+    optional(
         "answer",
-        Value::OneOf(&["none"]),
-        "none: the connection is closed, of HTTP/2 the stream is reset",
+        ValueType::OneOf(&["none"]),
+        "none: no response; the connection is closed, or the stream of HTTP/2 is reset",
     ),
 ];
 
-/// What [`create`] takes.
-pub(crate) const RULE: Shape = Shape {
+/// Body of [`create`].
+pub(crate) const RULE: Schema = Schema {
     name: "FaultRule",
-    members: &MEMBERS,
+    members: &RULE_MEMBERS,
 };
 
-const COUNTED: [Member; 3] = [
-    must("id", Value::Whole(1, i64::MAX), "the number of the rule"),
-    must(
+const COUNTERS: [Member; 3] = [
+    required("id", ValueType::Integer(1, i64::MAX), "number of the rule"),
+    required(
         "seen",
         COUNT,
-        "requests of these operations, database and container",
+        "requests that matched the rule's operations, database and container",
     ),
-    must("struck", COUNT, "requests that suffered"),
+    required("struck", COUNT, "requests to which the rule was applied"),
 ];
-const ARMED_MEMBERS: [Member; 15] = joined(COUNTED, MEMBERS);
+const ARMED_RULE_MEMBERS: [Member; 15] = joined(COUNTERS, RULE_MEMBERS);
 
-/// A rule in force.
-pub(crate) const ARMED: Shape = Shape {
+/// A fault rule with its counters.
+pub(crate) const ARMED_RULE: Schema = Schema {
     name: "ArmedFaultRule",
-    members: &ARMED_MEMBERS,
+    members: &ARMED_RULE_MEMBERS,
 };
 
-/// What [`list`] gives.
-pub(crate) const LIST: Shape = Shape {
+/// Response of [`list`].
+pub(crate) const LIST: Schema = Schema {
     name: "FaultRules",
-    members: &[must(
+    members: &[required(
         "rules",
-        Value::Objects(&ARMED),
-        "the rules, the oldest first; the first that strikes is the only one",
+        ValueType::ObjectList(&ARMED_RULE),
+        "fault rules, the oldest first; only the first rule that matches a request is applied",
     )],
 };
 
-/// Puts a rule in force.
+/// Adds a fault rule.
+///
+/// # Errors
+/// 400 for a rule without an effect, with contradicting members, with an unknown operation or
+/// status, or if there are too many rules.
 pub(crate) fn create(call: &Call) -> Result<Answer, Problem> {
-    let texts = |name: &str| {
-        let list = call
-            .asked
-            .get(name)
-            .and_then(Json::as_array)
-            .unwrap_or_default();
-        list.iter()
-            .filter_map(Json::as_str)
-            .map(str::to_owned)
-            .collect()
-    };
-    let natural = |name: &str| {
-        call.whole(name)
-            .and_then(|number| u64::try_from(number).ok())
+    let operations = call
+        .list("operations")
+        .iter()
+        .filter_map(Json::as_str)
+        .map(str::to_owned)
+        .collect();
+    let gateway = &call.components.gateway;
+    let expires_at_ms = call
+        .unsigned("expiresInSeconds")
+        .map(|seconds| gateway.now_ms() + 1000 * seconds);
+    let time = if call.text("when") == Some("after") {
+        FaultTime::After
+    } else {
+        FaultTime::Before
     };
     let rule = FaultRule {
-        operations: texts("operations"),
+        operations,
         database: call.text("database").map(str::to_owned),
         container: call.text("container").map(str::to_owned),
         share: call.number("share").unwrap_or(1.0),
-        count: natural("count"),
-        expires_at_ms: natural("expiresInSeconds")
-            .map(|seconds| call.parts.gateway.now_ms() + 1000 * seconds),
-        time: if call.text("when") == Some("after") {
-            FaultTime::After
-        } else {
-            FaultTime::Before
-        },
-        delay: Duration::from_millis(natural("delayMilliseconds").unwrap_or(0)),
+        count: call.unsigned("count"),
+        expires_at_ms,
+        time,
+        delay: Duration::from_millis(call.unsigned("delayMilliseconds").unwrap_or(0)),
         outcome: outcome(call)?,
     };
+
+    // A rule that neither delays nor replaces the response is most likely a mistake.
     if rule.outcome == FaultOutcome::OperationReply && rule.delay.is_zero() {
-        return Err(Problem::bad(
+        return Err(Problem::bad_request(
             "the body: a rule needs a 'status', an 'answer' or a 'delayMilliseconds'",
         ));
     }
-    let armed = call
-        .parts
-        .gateway
-        .faults()
-        .arm(rule)
-        .map_err(|told| Problem::bad(format!("the body: {told}")))?;
-    Answer::json(201, shown(&armed, call))
-}
-
-fn outcome(call: &Call) -> Result<FaultOutcome, Problem> {
-    let small = |name: &str| {
-        call.whole(name)
-            .and_then(|number| u32::try_from(number).ok())
-    };
-    let retry_after_ms = small("retryAfterMilliseconds").map(u64::from);
-    let is_silent = call.text("answer").is_some();
-    match small("status").and_then(|status| u16::try_from(status).ok()) {
-        Some(_) if is_silent => Err(Problem::bad(
-            "the body: a 'status' is an answer, and 'answer' says there is none",
-        )),
-        Some(status) => Ok(FaultOutcome::Replacement(FaultAnswer {
-            status,
-            sub_status: small("subStatus"),
-            retry_after_ms,
-        })),
-        None => match ["subStatus", "retryAfterMilliseconds"]
-            .into_iter()
-            .find(|name| call.asked.get(name).is_some())
-        {
-            Some(name) => Err(Problem::bad(format!(
-                "the body, '{name}': it goes with a 'status', and there is none"
-            ))),
-            None => Ok(if is_silent {
-                FaultOutcome::NoReply
-            } else {
-                FaultOutcome::OperationReply
-            }),
-        },
+    match gateway.faults().arm(rule) {
+        Ok(armed) => Answer::json(201, rule_json(&armed, call)),
+        Err(message) => Err(Problem::bad_request(format!("the body: {message}"))),
     }
 }
 
-/// The rules.
+/// Returns the outcome of a rule from the members `status`, `subStatus`, `retryAfterMilliseconds`
+/// and `answer`.
+fn outcome(call: &Call) -> Result<FaultOutcome, Problem> {
+    let is_silent = call.text("answer").is_some();
+    let status = call
+        .unsigned("status")
+        .and_then(|status| u16::try_from(status).ok());
+    if let Some(status) = status {
+        if is_silent {
+            return Err(Problem::bad_request(
+                "the body: 'status' sets a response, but 'answer' says there is none",
+            ));
+        }
+        return Ok(FaultOutcome::Replacement(FaultAnswer {
+            status,
+            sub_status: call
+                .unsigned("subStatus")
+                .and_then(|sub_status| u32::try_from(sub_status).ok()),
+            retry_after_ms: call.unsigned("retryAfterMilliseconds"),
+        }));
+    }
+
+    // These two members change the response that 'status' sets; without it they have no meaning.
+    for name in ["subStatus", "retryAfterMilliseconds"] {
+        if call.arguments.get(name).is_some() {
+            return Err(Problem::bad_request(format!(
+                "the body, '{name}': requires the member 'status', which is missing"
+            )));
+        }
+    }
+    if is_silent {
+        Ok(FaultOutcome::NoReply)
+    } else {
+        Ok(FaultOutcome::OperationReply)
+    }
+}
+
+/// Lists the fault rules.
 pub(crate) fn list(call: &Call) -> Result<Answer, Problem> {
     let rules: Vec<Json> = call
-        .parts
+        .components
         .gateway
         .faults()
         .rules()
         .iter()
-        .map(|armed| shown(armed, call).into())
+        .map(|armed| rule_json(armed, call).into())
         .collect();
     Answer::json(200, object! { "rules" => rules })
 }
 
-/// One rule.
+/// Returns a fault rule.
 pub(crate) fn read(call: &Call) -> Result<Answer, Problem> {
-    let rules = call.parts.gateway.faults().rules();
-    let armed = rules
+    let rules = call.components.gateway.faults().rules();
+    let found = rules
         .iter()
-        .find(|armed| armed.id.to_string() == call.id(0))
-        .ok_or_else(|| missing(call))?;
-    Answer::json(200, shown(armed, call))
+        .find(|armed| armed.id.to_string() == call.path_parameter(0));
+    match found {
+        Some(armed) => Answer::json(200, rule_json(armed, call)),
+        None => Err(no_such_rule(call)),
+    }
 }
 
-/// Takes one rule out of force.
+/// Removes a fault rule.
 pub(crate) fn delete(call: &Call) -> Result<Answer, Problem> {
-    let id = call.id(0).parse().map_err(|_| missing(call))?;
-    match call.parts.gateway.faults().disarm(Some(id)) {
-        0 => Err(missing(call)),
+    let Ok(id) = call.path_parameter(0).parse() else {
+        return Err(no_such_rule(call));
+    };
+    match call.components.gateway.faults().disarm(Some(id)) {
+        0 => Err(no_such_rule(call)),
         _ => Answer::empty(),
     }
 }
 
-/// Takes all rules out of force.
+/// Removes all fault rules.
 pub(crate) fn delete_all(call: &Call) -> Result<Answer, Problem> {
-    call.parts.gateway.faults().disarm(None);
+    call.components.gateway.faults().disarm(None);
     Answer::empty()
 }
 
-fn missing(call: &Call) -> Problem {
-    Problem::not_found(format!("there is no fault rule '{}'", call.id(0)))
+fn no_such_rule(call: &Call) -> Problem {
+    Problem::not_found(format!(
+        "there is no fault rule '{}'",
+        call.path_parameter(0)
+    ))
 }
 
-fn shown(armed: &ArmedFault, call: &Call) -> Object {
+/// Returns the JSON form of a rule and its counters. Members that the rule leaves open are absent.
+fn rule_json(armed: &ArmedFault, call: &Call) -> Object {
     let rule = &armed.rule;
-    let mut shown = object! { "id" => armed.id };
+    let mut json = object! { "id" => armed.id };
+    let mut set = |name: &str, value: Json| json.set(name, value);
+
+    // The requests that the rule matches.
     if !rule.operations.is_empty() {
-        shown.set(
-            "operations",
-            rule.operations
-                .iter()
-                .map(|name| Json::from(name.as_str()))
-                .collect::<Vec<_>>(),
-        );
+        let operations: Vec<Json> = rule
+            .operations
+            .iter()
+            .map(|name| name.as_str().into())
+            .collect();
+        set("operations", operations.into());
     }
-    let mut set = |name: &str, value: Option<Json>| {
-        value.into_iter().for_each(|value| shown.set(name, value))
+    if let Some(database) = &rule.database {
+        set("database", database.as_str().into());
+    }
+    if let Some(container) = &rule.container {
+        set("container", container.as_str().into());
+    }
+    set("share", rule.share.into());
+    if let Some(count) = rule.count {
+        set("count", count.into());
+    }
+    if let Some(expires_at_ms) = rule.expires_at_ms {
+        let remaining_ms = expires_at_ms.saturating_sub(call.components.gateway.now_ms());
+        set("expiresInSeconds", remaining_ms.div_ceil(1000).into());
+    }
+
+    // The effect of the rule.
+    let when = match rule.time {
+        FaultTime::Before => "before",
+        FaultTime::After => "after",
     };
-    set("database", rule.database.as_deref().map(Json::from));
-    set("container", rule.container.as_deref().map(Json::from));
-    set("share", Some(rule.share.into()));
-    set("count", rule.count.map(Json::from));
-    let left_ms = |end: u64| end.saturating_sub(call.parts.gateway.now_ms());
-    set(
-        "expiresInSeconds",
-        rule.expires_at_ms
-            .map(|end| left_ms(end).div_ceil(1000).into()),
-    );
-    set(
-        "when",
-        Some(if rule.time == FaultTime::After {
-            "after".into()
-        } else {
-            "before".into()
-        }),
-    );
-    let delay = u64::try_from(rule.delay.as_millis()).unwrap_or(u64::MAX);
-    set(
-        "delayMilliseconds",
-        Some(delay).filter(|delay| *delay > 0).map(Json::from),
-    );
+    set("when", when.into());
+    if !rule.delay.is_zero() {
+        let delay_ms = u64::try_from(rule.delay.as_millis()).unwrap_or(u64::MAX);
+        set("delayMilliseconds", delay_ms.into());
+    }
     match rule.outcome {
         FaultOutcome::OperationReply => {}
+        FaultOutcome::NoReply => set("answer", "none".into()),
         FaultOutcome::Replacement(answer) => {
-            set("status", Some(u32::from(answer.status).into()));
-            set("subStatus", answer.sub_status.map(Json::from));
-            set(
-                "retryAfterMilliseconds",
-                answer.retry_after_ms.map(Json::from),
-            );
+            set("status", u32::from(answer.status).into());
+            if let Some(sub_status) = answer.sub_status {
+                set("subStatus", sub_status.into());
+            }
+            if let Some(retry_after_ms) = answer.retry_after_ms {
+                set("retryAfterMilliseconds", retry_after_ms.into());
+            }
         }
-        FaultOutcome::NoReply => set("answer", Some("none".into())),
     }
-    set("seen", Some(armed.seen().into()));
-    set("struck", Some(armed.struck().into()));
-    shown
+
+    set("seen", armed.seen().into());
+    set("struck", armed.struck().into());
+    json
 }

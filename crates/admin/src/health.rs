@@ -1,48 +1,46 @@
-//! Whether the server lives, and whether requests succeed.
+//! Health of the server: liveness of the process and readiness for requests.
 
-use crate::admin::Stage;
 use crate::call::Answer;
 use crate::problem::Problem;
-use crate::shape::{Shape, Value, must};
+use crate::schema::{Schema, ValueType, required};
+use crate::stage::{self, Stage};
 use orrery_model::object;
 
-/// What the health of a good server looks like.
-pub(crate) const SHAPE: Shape = Shape {
+/// Response of a healthy server.
+pub(crate) const HEALTH: Schema = Schema {
     name: "Health",
-    members: &[must(
+    members: &[required(
         "status",
-        Value::OneOf(&["alive", "ready"]),
-        "what it is",
+        ValueType::OneOf(&["alive", "ready"]),
+        "the state of the server",
     )],
 };
 
-/// The process answers.
+/// Reports that the process answers.
 pub(crate) fn alive(_: Stage) -> Result<Answer, Problem> {
     Answer::json(200, object! { "status" => "alive" })
 }
 
-/// Requests succeed: the store takes part, and a query is answered.
+/// Reports readiness: the server is serving, and a probe of the engine succeeds.
 pub(crate) fn ready(stage: Stage) -> Result<Answer, Problem> {
-    match stage {
-        Stage::Recovering => Err(recovering()),
-        Stage::Draining(_) => Err(Problem::new(
-            503,
-            "Draining",
-            "the server is stopping and takes no new connections",
-        )),
-        Stage::Serving(parts) => match parts.engine.probe() {
-            Ok(()) => Answer::json(200, object! { "status" => "ready" }),
-            Err(error) => {
-                let mut problem =
-                    Problem::new(503, "Failing", "a query does not succeed; the log says why");
-                problem.cause = format!("{error}: {}", error.cause_chain());
-                Err(problem)
-            }
-        },
+    let components = match stage {
+        Stage::Serving(components) => components,
+        Stage::Recovering => return Err(stage::recovering()),
+        Stage::Draining(_) => {
+            return Err(Problem::new(
+                503,
+                "Draining",
+                "the server is stopping and accepts no new connections",
+            ));
+        }
+    };
+    match components.engine.probe() {
+        Ok(()) => Answer::json(200, object! { "status" => "ready" }),
+        Err(error) => {
+            let message = "a query failed; the log of the server states the cause";
+            let mut problem = Problem::new(503, "Failing", message);
+            problem.cause = format!("{error}: {}", error.cause_chain());
+            Err(problem)
+        }
     }
-}
-
-/// What a server says that does not serve yet.
-pub(crate) fn recovering() -> Problem {
-    Problem::new(503, "Recovering", "the server is opening its data")
 }

@@ -1,17 +1,26 @@
-//! The management API: what operators and test suites ask of a server, on a port of its own.
+//! The management API: the requests of operators and test suites, on a port of its own.
 //!
 //! ```text
-//! routes     every path in one table, with what it takes and gives; the OpenAPI description is made from it
-//! admin      the path of a request: host, route, key, body, answer, fenced against panics
-//! shape      the members of bodies and answers: checked, and described
-//! health status …   what the routes do
+//! admin      path of a request: host, route, key, arguments, handler, response
+//! routes     table of all routes with their handlers; the OpenAPI description is generated from it
+//! route      type of a route
+//! schema     schemas of bodies, query parameters and responses
+//! openapi    OpenAPI description of a list of routes
+//! call       checked request and its response, the interface of handlers
+//! stage      lifecycle of the server and its components
+//! health, status, metrics, faults, clock, snapshots, partitions, traffic, operations, throughput
+//!            handlers, one file for each subject
 //! ```
 //!
-//! What it promises: nothing is told or changed without an admin key, but for the health of the server; a member that
-//! no route knows is refused by name; errors are JSON that says what was wrong and where; what is known is known from
-//! the engine and the gateway, and nothing is kept here.
+//! Promises:
+//! - Every request needs an admin key, except those for the health of the server.
+//! - A query parameter or body member that the route does not know is refused with an error that
+//!   names the member.
+//! - Every error is JSON that states the defect and its location in the request.
+//! - The crate stores nothing: all state belongs to the engine and the gateway.
 //!
-//! It has nothing of the protocol of the database: no signatures, no charges, no sessions.
+//! The database protocol is left out: there are no request signatures, no request charges and no
+//! sessions.
 
 mod admin;
 mod call;
@@ -25,13 +34,16 @@ mod operations;
 mod partitions;
 mod problem;
 mod process;
+mod route;
 mod routes;
-mod shape;
+mod schema;
 mod snapshots;
+mod stage;
 mod status;
 mod throughput;
 mod traffic;
 
-pub use admin::{Admin, Options, Parts};
+pub use admin::{Admin, Options};
 pub use key::{AdminKeys, AdminKeysError};
 pub use routes::{KnownRoute, known_routes};
+pub use stage::Components;

@@ -1,11 +1,13 @@
-//! The metrics, in the text form of Prometheus (version 0.0.4).
+//! The metrics in the text format of Prometheus, version 0.0.4.
 //!
-//! Names follow its habits: a prefix, base units, `_total` for what only rises. What is a count in the gateway, the
-//! engine or the store is read there; what a container holds is counted when it is asked for.
+//! Names follow the conventions of Prometheus: a prefix, base units, and `_total` for counters.
+//! Counters of the gateway, the engine and the store are read where they are kept; the sizes of
+//! containers and partitions are determined at each request for the metrics. Labels hold ids of
+//! databases and containers, but never partition keys or ids of items.
 
 use crate::call::{Answer, Call};
 use crate::problem::Problem;
-use crate::process;
+use crate::process::process_metrics;
 use orrery_engine::PartitionInventory;
 use orrery_gateway::RequestCounts;
 use orrery_model::metrics::HistogramSnapshot;
@@ -13,114 +15,116 @@ use std::fmt::Write;
 
 const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// All metrics.
+/// Returns all metrics.
 pub(crate) fn read(call: &Call) -> Result<Answer, Problem> {
-    let mut text = Text::default();
-    requests(&mut text, call);
-    engine(&mut text, call);
-    containers(&mut text, call)?;
-    server(&mut text, call);
+    let mut text = MetricsText::default();
+    add_request_metrics(&mut text, call);
+    add_engine_metrics(&mut text, call);
+    add_container_metrics(&mut text, call)?;
+    add_server_metrics(&mut text, call);
     Ok(Answer {
         status: 200,
-        content: CONTENT_TYPE,
+        content_type: CONTENT_TYPE,
         body: text.0,
     })
 }
 
-fn requests(text: &mut Text, call: &Call) {
-    let requests = call.parts.gateway.metrics().requests();
+/// Adds the metrics of client requests.
+fn add_request_metrics(text: &mut MetricsText, call: &Call) {
+    let requests = call.components.gateway.metrics().requests();
+
+    // The samples of one metric must be adjacent, so each metric has its own loop. The two totals
+    // over all requests are summed in the first.
+    let mut throttled: u64 = 0;
+    let mut request_units = 0.0;
     text.family(
         "orrery_requests_total",
         "counter",
-        "Requests by operation, type of resource and outcome.",
+        "Requests by operation, resource type and outcome.",
     );
-    let (mut throttled, mut units) = (0, 0.0);
     for counts in &requests {
-        units += counts.charge.sum;
+        request_units += counts.charge.sum;
         for (status, sub_status, count) in &counts.outcomes {
-            throttled += if *status == 429 { *count } else { 0 };
-            let (status, sub_status) = (status.to_string(), sub_status.to_string());
-            let labels = [
-                kind(counts).as_slice(),
-                &[("status", &*status), ("substatus", &*sub_status)],
-            ]
-            .concat();
+            if *status == 429 {
+                throttled += *count;
+            }
+            let status = status.to_string();
+            let sub_status = sub_status.to_string();
+            let mut labels = kind_labels(counts).to_vec();
+            labels.push(("status", status.as_str()));
+            labels.push(("substatus", sub_status.as_str()));
             text.sample("orrery_requests_total", &labels, *count as f64);
         }
     }
+
+    let duration = "orrery_request_duration_seconds";
     text.family(
-        "orrery_request_duration_seconds",
+        duration,
         "histogram",
-        "From the head of a request to its answer.",
+        "Time from the head of a request to its response.",
     );
     for counts in &requests {
-        text.histogram(
-            "orrery_request_duration_seconds",
-            &kind(counts),
-            &counts.seconds,
-        );
+        text.histogram(duration, &kind_labels(counts), &counts.seconds);
     }
-    text.family(
-        "orrery_request_charge_request_units",
-        "histogram",
-        "What requests were charged.",
-    );
+
+    let charge = "orrery_request_charge_request_units";
+    text.family(charge, "histogram", "Request charges.");
     for counts in &requests {
-        text.histogram(
-            "orrery_request_charge_request_units",
-            &kind(counts),
-            &counts.charge,
-        );
+        text.histogram(charge, &kind_labels(counts), &counts.charge);
     }
-    text.one(
+
+    text.single(
         "orrery_request_units_total",
         "counter",
-        "Request units of all requests.",
-        units,
+        "Sum of all request charges in request units.",
+        request_units,
     );
-    text.one(
+    text.single(
         "orrery_throttled_requests_total",
         "counter",
-        "Requests that were answered with 429.",
+        "Requests answered with 429.",
         throttled as f64,
     );
-    let struck = call.parts.gateway.faults().struck();
-    text.one(
+    text.single(
         "orrery_faults_struck_total",
         "counter",
-        "Requests that a fault rule struck.",
-        struck as f64,
+        "Requests to which a fault rule was applied.",
+        call.components.gateway.faults().struck() as f64,
     );
 }
 
-fn kind(counts: &RequestCounts) -> [(&'static str, &'static str); 2] {
+/// Returns the labels for the operation and the resource type of requests.
+fn kind_labels(counts: &RequestCounts) -> [(&'static str, &'static str); 2] {
     [
         ("op", counts.kind.operation),
         ("resource", counts.kind.resource),
     ]
 }
 
-fn engine(text: &mut Text, call: &Call) {
+/// Adds the metrics of the engine and the store.
+fn add_engine_metrics(text: &mut MetricsText, call: &Call) {
     let meters = call.engine().meters();
+
+    // A store in memory has no log and therefore no syncs.
     let histograms = [
         (
             "orrery_query_partitions_contacted",
-            "Physical partitions that a page of a query asked.",
+            "Physical partitions read for a page of a query.",
             Some(meters.query_partitions.snapshot()),
         ),
         (
             "orrery_query_index_lookup_seconds",
-            "Planning the search of a page of a query, and looking into the indexes for it.",
+            "Time for planning a page of a query and for its index lookups.",
             Some(meters.index_lookup_seconds.snapshot()),
         ),
         (
             "orrery_script_seconds",
-            "Runs of stored procedures and triggers.",
+            "Time for running a stored procedure or trigger.",
             Some(meters.script_seconds.snapshot()),
         ),
         (
             "orrery_wal_fsync_seconds",
-            "Syncs of the log.",
+            "Time for a sync of the log.",
             call.engine().sync_seconds(),
         ),
     ];
@@ -130,156 +134,163 @@ fn engine(text: &mut Text, call: &Call) {
             text.histogram(name, &[], &counted);
         }
     }
-    let items = meters.change_feed_items.get();
-    text.one(
+
+    text.single(
         "orrery_changefeed_items_total",
         "counter",
-        "Changes that change feeds gave.",
-        items as f64,
+        "Changes returned by change feeds.",
+        meters.change_feed_items.get() as f64,
     );
-    let expired = meters.expired_items.get();
-    text.one(
+    text.single(
         "orrery_ttl_expired_total",
         "counter",
-        "Expired items that were removed.",
-        expired as f64,
+        "Expired items removed from the store.",
+        meters.expired_items.get() as f64,
     );
 }
 
-/// What each physical partition shows: a name, what it says, and the number.
+/// A gauge of each physical partition: name, help text and value.
 type PartitionGauge = (&'static str, &'static str, fn(&PartitionInventory) -> f64);
 
 const PARTITION_GAUGES: &[PartitionGauge] = &[
     (
         "orrery_partition_bytes",
-        "Bytes of the items of a physical partition, as JSON texts.",
-        |p| p.bytes as f64,
+        "Size of the items of a physical partition in bytes of their JSON texts.",
+        |partition| partition.bytes as f64,
     ),
     (
         "orrery_partition_index_bytes",
-        "Bytes of the index entries' rows of a physical partition, keys and values.",
-        |p| p.index_bytes as f64,
+        "Size of the index entries' rows of a physical partition in bytes, keys and values.",
+        |partition| partition.index_bytes as f64,
     ),
     (
         "orrery_partition_normalized_ru_ratio",
-        "The share of its budget that a physical partition spent in the last whole second.",
-        |p| p.throughput.normalized,
+        "Share of its budget that a physical partition spent in the last whole second.",
+        |partition| partition.throughput.normalized,
     ),
 ];
 
-fn containers(text: &mut Text, call: &Call) -> Result<(), Problem> {
+/// Adds the sizes of the containers, their physical partitions and the store.
+fn add_container_metrics(text: &mut MetricsText, call: &Call) -> Result<(), Problem> {
+    // Each inventory is read once and used for all metrics, which therefore agree with each other.
     let engine = call.engine();
-    let mut each = Vec::new();
+    let mut containers = Vec::new();
     for container in engine.every_container() {
         let partitions = engine.partition_inventory(&container)?;
-        each.push((container, partitions));
+        containers.push((container, partitions));
     }
-    text.family("orrery_container_items", "gauge", "Items of a container.");
-    for (container, partitions) in &each {
+
+    text.family(
+        "orrery_container_items",
+        "gauge",
+        "Number of items in a container.",
+    );
+    for (container, partitions) in &containers {
         let labels = [("db", container.database_id()), ("coll", container.id())];
         let items: u64 = partitions.iter().map(|partition| partition.items).sum();
         text.sample("orrery_container_items", &labels, items as f64);
     }
+
     for (name, help, value) in PARTITION_GAUGES {
         text.family(name, "gauge", help);
-        for (container, partitions) in &each {
+        for (container, partitions) in &containers {
             for partition in partitions {
-                let range = partition.id.to_string();
+                let range_id = partition.id.to_string();
                 let labels = [
                     ("db", container.database_id()),
                     ("coll", container.id()),
-                    ("pkrange", range.as_str()),
+                    ("pkrange", range_id.as_str()),
                 ];
                 text.sample(name, &labels, value(partition));
             }
         }
     }
-    text.one(
+
+    text.single(
         "orrery_store_bytes",
         "gauge",
-        "Bytes that the store takes, about.",
+        "Approximate size of the store in bytes.",
         engine.store_bytes() as f64,
     );
     Ok(())
 }
 
-fn server(text: &mut Text, call: &Call) {
-    let connections = call.parts.gateway.metrics().connections.get();
-    text.one(
+/// Adds the metrics of the program and the process.
+fn add_server_metrics(text: &mut MetricsText, call: &Call) {
+    text.single(
         "orrery_connections",
         "gauge",
         "Open connections of clients.",
-        connections as f64,
+        call.components.gateway.metrics().connections.get() as f64,
     );
     text.family(
         "orrery_build_info",
         "gauge",
-        "Always 1; its labels say what is running.",
+        "Always 1; the labels identify the running build.",
     );
     text.sample(
         "orrery_build_info",
         &[("version", env!("CARGO_PKG_VERSION"))],
         1.0,
     );
-    for process::Fact {
-        name,
-        kind,
-        help,
-        value,
-    } in process::facts()
-    {
-        text.one(name, kind, help, value);
+    for metric in process_metrics() {
+        text.single(metric.name, metric.kind, metric.help, metric.value);
     }
 }
 
-/// Lines of the text form.
+/// A text in the format of Prometheus, written line by line.
 #[derive(Default)]
-struct Text(String);
+struct MetricsText(String);
 
-impl Text {
+impl MetricsText {
+    /// Begins a metric; its samples must follow.
     fn family(&mut self, name: &str, kind: &str, help: &str) {
         self.line(format_args!("# HELP {name} {help}"));
         self.line(format_args!("# TYPE {name} {kind}"));
     }
 
-    /// A family of one sample.
-    fn one(&mut self, name: &str, kind: &str, help: &str, value: f64) {
+    /// Writes a metric that has a single sample without labels.
+    fn single(&mut self, name: &str, kind: &str, help: &str, value: f64) {
         self.family(name, kind, help);
         self.sample(name, &[], value);
     }
 
+    /// Writes a sample.
     fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: f64) {
-        let quoted: Vec<String> = labels
-            .iter()
-            .map(|(name, value)| format!("{name}=\"{}\"", escaped(value)))
-            .collect();
-        match quoted.is_empty() {
-            true => self.line(format_args!("{name} {value}")),
-            false => self.line(format_args!("{name}{{{}}} {value}", quoted.join(","))),
+        if labels.is_empty() {
+            self.line(format_args!("{name} {value}"));
+            return;
         }
+        let labels: Vec<String> = labels
+            .iter()
+            .map(|(name, value)| format!("{name}=\"{}\"", escape_label(value)))
+            .collect();
+        self.line(format_args!("{name}{{{}}} {value}", labels.join(",")));
     }
 
+    /// Writes the samples of a histogram: cumulative counts by upper bound, the sum and the count.
     fn histogram(&mut self, name: &str, labels: &[(&str, &str)], counted: &HistogramSnapshot) {
-        let bounds = counted
-            .buckets
-            .iter()
-            .map(|(bound, count)| (bound.to_string(), *count));
-        for (bound, count) in bounds.chain([("+Inf".to_owned(), counted.count)]) {
+        let mut buckets: Vec<(String, u64)> = Vec::new();
+        for (bound, count) in &counted.buckets {
+            buckets.push((bound.to_string(), *count));
+        }
+        buckets.push(("+Inf".to_owned(), counted.count));
+        for (bound, count) in &buckets {
             let labels = [labels, &[("le", bound.as_str())]].concat();
-            self.sample(&format!("{name}_bucket"), &labels, count as f64);
+            self.sample(&format!("{name}_bucket"), &labels, *count as f64);
         }
         self.sample(&format!("{name}_sum"), labels, counted.sum);
         self.sample(&format!("{name}_count"), labels, counted.count as f64);
     }
 
     fn line(&mut self, line: std::fmt::Arguments<'_>) {
-        // Text never refuses text.
+        // Writing to a string cannot fail.
         let _ = writeln!(self.0, "{line}");
     }
 }
 
-/// The value of a label: ids of databases and containers may hold quotes and line ends.
-fn escaped(value: &str) -> String {
+/// Escapes the value of a label; ids of databases and containers may contain quotes and line ends.
+fn escape_label(value: &str) -> String {
     value
         .replace('\\', "\\\\")
         .replace('"', "\\\"")
@@ -291,16 +302,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn samples_are_written_as_prometheus_reads_them() {
-        let mut text = Text::default();
+    fn samples_are_written_in_the_format_of_prometheus() {
+        let mut text = MetricsText::default();
         text.family("x_items", "gauge", "Items.");
         text.sample("x_items", &[("db", "a\"b\\c\nd"), ("coll", "ü")], 1.5);
         text.sample("x_items", &[], 3.0);
         assert_eq!(
             text.0,
-            "# HELP x_items Items.\n# TYPE x_items gauge\nx_items{db=\"a\\\"b\\\\c\\nd\",coll=\"ü\"} 1.5\nx_items 3\n"
+            "# HELP x_items Items.\n# TYPE x_items gauge\n\
+             x_items{db=\"a\\\"b\\\\c\\nd\",coll=\"ü\"} 1.5\nx_items 3\n"
         );
-        let mut text = Text::default();
+        let mut text = MetricsText::default();
         text.histogram(
             "h",
             &[("op", "o")],
@@ -312,8 +324,8 @@ mod tests {
         );
         assert_eq!(
             text.0,
-            "h_bucket{op=\"o\",le=\"0.5\"} 1\nh_bucket{op=\"o\",le=\"2\"} 3\nh_bucket{op=\"o\",le=\"+Inf\"} 4\n\
-             h_sum{op=\"o\"} 12.25\nh_count{op=\"o\"} 4\n"
+            "h_bucket{op=\"o\",le=\"0.5\"} 1\nh_bucket{op=\"o\",le=\"2\"} 3\n\
+             h_bucket{op=\"o\",le=\"+Inf\"} 4\nh_sum{op=\"o\"} 12.25\nh_count{op=\"o\"} 4\n"
         );
     }
 }

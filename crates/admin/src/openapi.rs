@@ -1,159 +1,163 @@
-//! The OpenAPI description, made from the table of routes.
+//! The OpenAPI 3.1 description, generated from the routes.
 
-use crate::admin::Stage;
-use crate::call::Answer;
-use crate::problem::Problem;
-use crate::routes::{Gives, ROUTES, Route};
-use crate::shape::{Shape, Value, must};
+use crate::route::{ResponseBody, Route};
+use crate::schema::{Schema, ValueType, reference_to, required};
 use orrery_model::{Json, Object, object};
 
-/// What every error looks like.
-const PROBLEM: Shape = Shape {
+/// The body of every error response.
+const PROBLEM: Schema = Schema {
     name: "Problem",
     members: &[
-        must("code", Value::Text, "a word that programs can compare"),
-        must("message", Value::Text, "what was wrong, and where"),
+        required(
+            "code",
+            ValueType::Text,
+            "a code word that programs can compare",
+        ),
+        required(
+            "message",
+            ValueType::Text,
+            "the defect and its location in the request",
+        ),
     ],
 };
 
-/// The description.
-pub(crate) fn read(_: Stage) -> Result<Answer, Problem> {
-    Answer::json(200, document())
-}
-
-fn document() -> Object {
+/// Returns the description of `routes`.
+pub(crate) fn document(routes: &[Route]) -> Object {
+    // OpenAPI groups operations by path; the table lists one route for each method of a path.
     let mut paths = Object::new();
-    for route in ROUTES {
-        let mut methods = paths
-            .remove(route.path)
-            .and_then(|m| m.as_object().cloned())
-            .unwrap_or_default();
+    for route in routes {
+        let mut methods = match paths.remove(route.path) {
+            Some(Json::Object(methods)) => methods,
+            _ => Object::new(),
+        };
         methods.set(route.method.to_lowercase(), operation(route));
         paths.set(route.path, methods);
     }
-    let bearer = object! { "type" => "http", "scheme" => "bearer", "description" => "An admin key of the server." };
+
+    let bearer = object! {
+        "type" => "http",
+        "scheme" => "bearer",
+        "description" => "An admin key of the server.",
+    };
+    let description =
+        "Health, metrics, faults, time, snapshots and physical partitions of an Orrery server.";
     object! {
         "openapi" => "3.1.0",
         "info" => object! {
             "title" => "Orrery management API",
             "version" => env!("CARGO_PKG_VERSION"),
-            "description" => "Health, metrics, faults, time, snapshots and physical partitions of an Orrery server.",
-            "license" => object! { "name" => "MIT OR Apache-2.0", "identifier" => "MIT OR Apache-2.0" },
+            "description" => description,
+            "license" => object! {
+                "name" => "MIT OR Apache-2.0", "identifier" => "MIT OR Apache-2.0",
+            },
         },
         "security" => vec![object! { "adminKey" => Vec::<Json>::new() }.into()],
         "paths" => paths,
         "components" => object! {
             "securitySchemes" => object! { "adminKey" => bearer },
-            "schemas" => schemas(),
+            "schemas" => schemas(routes),
         },
     }
 }
 
+/// Returns the description of one route.
 fn operation(route: &Route) -> Object {
-    let mut operation = object! { "operationId" => route.name, "summary" => route.told };
-    if route.open {
+    let mut operation = object! {
+        "operationId" => route.operation_id,
+        "summary" => route.summary,
+    };
+    // An empty list overrides the document's requirement of an admin key.
+    if route.is_public {
         operation.set("security", Vec::<Json>::new());
     }
-    let in_path = route.parameters().map(|name| {
-        let schema = object! { "type" => "string" };
-        object! { "name" => name, "in" => "path", "required" => true, "schema" => schema }.into()
-    });
-    let in_query = route.query.members.iter().map(|member| {
-        object! {
-            "name" => member.name, "in" => "query", "required" => member.required, "schema" => member.schema(),
-        }
-        .into()
-    });
-    let parameters: Vec<Json> = in_path.chain(in_query).collect();
+
+    let parameters = parameters(route);
     if !parameters.is_empty() {
         operation.set("parameters", parameters);
     }
+
+    // A body without required members may be absent.
     if let Some(body) = route.body {
-        let required = body.members.iter().any(|member| member.required);
+        let is_required = body.members.iter().any(|member| member.is_required);
         operation.set(
             "requestBody",
-            object! { "required" => required, "content" => json_of(body) },
+            object! { "required" => is_required, "content" => json_content(body) },
         );
     }
-    let (status, gives) = route.gives;
-    let mut good = object! { "description" => "Done." };
-    match gives {
-        Gives::Nothing => {}
-        Gives::Json(shape) => good.set("content", json_of(shape)),
-        Gives::Text => {
-            let schema = object! { "schema" => object! { "type" => "string" } };
-            good.set("content", object! { "text/plain" => schema });
-        }
-        Gives::Description => {
-            let schema = object! { "schema" => object! { "type" => "object" } };
-            good.set("content", object! { "application/json" => schema });
+
+    let mut success = object! { "description" => "Success." };
+    match route.response {
+        ResponseBody::None => {}
+        ResponseBody::Json(schema) => success.set("content", json_content(schema)),
+        ResponseBody::Text => success.set("content", untyped_content("text/plain", "string")),
+        ResponseBody::OpenApi => {
+            success.set("content", untyped_content("application/json", "object"));
         }
     }
-    let bad =
-        object! { "description" => "Not done; the body says why.", "content" => json_of(&PROBLEM) };
+    let failure = object! {
+        "description" => "Failure; the body states the reason.",
+        "content" => json_content(&PROBLEM),
+    };
     operation.set(
         "responses",
-        object! { status.to_string() => good, "default" => bad },
+        object! { route.status.to_string() => success, "default" => failure },
     );
     operation
 }
 
-fn json_of(shape: &Shape) -> Object {
-    let schema = object! { "$ref" => format!("#/components/schemas/{}", shape.name) };
-    object! { "application/json" => object! { "schema" => schema } }
+/// Returns the descriptions of a route's path and query parameters.
+fn parameters(route: &Route) -> Vec<Json> {
+    let mut parameters = Vec::new();
+    for name in route.path_parameters() {
+        let parameter = object! {
+            "name" => name,
+            "in" => "path",
+            "required" => true,
+            "schema" => object! { "type" => "string" },
+        };
+        parameters.push(parameter.into());
+    }
+    for member in route.query.members {
+        let parameter = object! {
+            "name" => member.name,
+            "in" => "query",
+            "required" => member.is_required,
+            "schema" => member.to_json_schema(),
+        };
+        parameters.push(parameter.into());
+    }
+    parameters
 }
 
-/// Every shape that a route names, and those within.
-fn schemas() -> Object {
-    let mut schemas = Object::new();
-    let mut rest: Vec<&Shape> = vec![&PROBLEM];
-    for route in ROUTES {
-        rest.extend(route.body);
-        if let (_, Gives::Json(shape)) = route.gives {
-            rest.push(shape);
+/// Returns the description of a JSON body of a schema.
+fn json_content(schema: &Schema) -> Object {
+    object! { "application/json" => object! { "schema" => reference_to(schema) } }
+}
+
+/// Returns the description of a body of which only the JSON type is described.
+fn untyped_content(content_type: &str, json_type: &str) -> Object {
+    object! { content_type => object! { "schema" => object! { "type" => json_type } } }
+}
+
+/// Returns every schema that a route names and the schemas nested in these, by name.
+fn schemas(routes: &[Route]) -> Object {
+    let mut pending: Vec<&Schema> = vec![&PROBLEM];
+    for route in routes {
+        pending.extend(route.body);
+        if let ResponseBody::Json(schema) = route.response {
+            pending.push(schema);
         }
     }
-    while let Some(shape) = rest.pop() {
-        if schemas.get(shape.name).is_none() {
-            schemas.set(shape.name, shape.schema());
-            rest.extend(
-                shape
-                    .members
-                    .iter()
-                    .filter_map(|member| member.value.inner()),
-            );
+
+    let mut schemas = Object::new();
+    while let Some(schema) = pending.pop() {
+        if schemas.get(schema.name).is_some() {
+            continue;
+        }
+        schemas.set(schema.name, schema.to_json_schema());
+        for member in schema.members {
+            pending.extend(member.value.nested_schema());
         }
     }
     schemas
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_route_is_described_and_every_reference_leads_somewhere() {
-        let document = Json::Object(document());
-        for route in ROUTES {
-            let described = document
-                .get("paths")
-                .and_then(|p| p.get(route.path))
-                .and_then(|m| m.get(&route.method.to_lowercase()));
-            assert_eq!(
-                described
-                    .and_then(|d| d.get("operationId"))
-                    .and_then(Json::as_str),
-                Some(route.name)
-            );
-        }
-        let text = document.to_text();
-        let schemas = document
-            .get("components")
-            .and_then(|c| c.get("schemas"))
-            .expect("schemas");
-        for reference in text.split("#/components/schemas/").skip(1) {
-            let name = reference.split('"').next().expect("a name");
-            assert!(schemas.get(name).is_some(), "{name}");
-        }
-    }
 }

@@ -1,97 +1,113 @@
-//! Splits and merges of physical partitions: long-running operations that can be watched, taken step by step, and given
-//! up.
+//! Splits and merges of physical partitions. Each is an operation that runs after the response and
+//! can be watched, run step by step and cancelled.
 
 use crate::call::{Answer, Call};
 use crate::problem::Problem;
-use crate::shape::{COUNT, Shape, Value, may, must};
+use crate::schema::{COUNT, Schema, ValueType, YES_OR_NO, optional, required, yes_or_no};
 use orrery_engine::request::{RangeChange, RangeChangeStatus, SplitAt};
 use orrery_model::partition_key::Epk;
 use orrery_model::{Json, Object, object};
 
-const YES: Value = Value::OneOf(&["yes", "no"]);
-const STEPWISE: &str = "whether each step waits to be asked for; 'no' if left out";
+const STEPWISE: &str = "yes: each step waits for a request; no if absent";
 
-/// What [`split`] takes.
-pub(crate) const SPLIT: Shape = Shape {
+/// Body of [`split`].
+pub(crate) const SPLIT: Schema = Schema {
     name: "Split",
     members: &[
-        may(
+        optional(
             "at",
-            Value::Text,
-            "'middle' of the stretch, 'median' of its items, or a point in hexadecimal digits; middle if left out",
+            ValueType::Text,
+            "middle (of the EPK range), median (of the items) or an EPK in hexadecimal digits; \
+             middle if absent",
         ),
-        may("stepwise", YES, STEPWISE),
+        optional("stepwise", YES_OR_NO, STEPWISE),
     ],
 };
 
-/// What [`merge`] takes.
-pub(crate) const MERGE: Shape = Shape {
+/// Body of [`merge`].
+pub(crate) const MERGE: Schema = Schema {
     name: "Merge",
     members: &[
-        must(
+        required(
             "ids",
-            Value::Texts,
-            "the partition key range ids of two or more neighbours",
+            ValueType::TextList,
+            "partition key range ids of two or more partitions with adjacent EPK ranges",
         ),
-        may("stepwise", YES, STEPWISE),
+        optional("stepwise", YES_OR_NO, STEPWISE),
     ],
 };
 
-/// What [`act`] takes.
-pub(crate) const ACTION: Shape = Shape {
+/// Body of [`act`].
+pub(crate) const ACTION: Schema = Schema {
     name: "OperationAction",
-    members: &[must(
+    members: &[required(
         "action",
-        Value::OneOf(&["next", "finish", "cancel"]),
-        "one step, all that are left, or an end",
+        ValueType::OneOf(&["next", "finish", "cancel"]),
+        "next: run one step; finish: run all remaining steps; cancel: undo the operation",
     )],
 };
 
 /// A split or merge.
-pub(crate) const OPERATION: Shape = Shape {
+pub(crate) const OPERATION: Schema = Schema {
     name: "Operation",
     members: &[
-        must(
+        required(
             "id",
-            Value::Whole(1, i64::MAX),
-            "its number since the server began",
+            ValueType::Integer(1, i64::MAX),
+            "number of the operation since the server started",
         ),
-        must("kind", Value::OneOf(&["split", "merge"]), "what it is"),
-        must("database", Value::Text, "the id of the database"),
-        must("container", Value::Text, "the id of the container"),
-        must("ids", Value::Texts, "the partition key range ids that go"),
-        must("stepwise", YES, "whether each step waits to be asked for"),
-        must("status", STATUS, "how far it is"),
-        may(
+        required(
+            "kind",
+            ValueType::OneOf(&["split", "merge"]),
+            "kind of the operation",
+        ),
+        required("database", ValueType::Text, "id of the database"),
+        required("container", ValueType::Text, "id of the container"),
+        required(
+            "ids",
+            ValueType::TextList,
+            "partition key range ids of the partitions that are replaced",
+        ),
+        required(
+            "stepwise",
+            YES_OR_NO,
+            "yes if each step waits for a request",
+        ),
+        required("status", STATUS, "progress of the operation"),
+        optional(
             "next",
-            Value::Text,
-            "what the next step does; left out if it is over",
+            ValueType::Text,
+            "effect of the next step; absent if the operation has ended",
         ),
-        must(
+        required(
             "copiedBytes",
             COUNT,
-            "bytes of rows copied, those of the index among them",
+            "bytes of rows copied so far, including the rows of the index",
         ),
-        must(
+        required(
             "newIds",
-            Value::Texts,
-            "the partition key range ids that came, when it is done",
+            ValueType::TextList,
+            "partition key range ids of the new partitions; empty until the operation is done",
         ),
-        may(
+        optional(
             "failure",
-            Value::Text,
-            "why it failed; everything is as it was then",
+            ValueType::Text,
+            "reason of a failure; a failed operation changes nothing",
         ),
-        must(
+        required(
             "beganMilliseconds",
             COUNT,
-            "when it began by the time of the data, in milliseconds since 1970",
+            "time of the data at the start, in milliseconds since 1970-01-01 UTC",
         ),
-        may("endedMilliseconds", COUNT, "when it was over"),
+        optional(
+            "endedMilliseconds",
+            COUNT,
+            "time of the data at the end, in milliseconds since 1970-01-01 UTC",
+        ),
     ],
 };
 
-const STATUS: Value = Value::OneOf(&[
+const STATUS: ValueType = ValueType::OneOf(&[
     "copying",
     "copied",
     "completing",
@@ -100,131 +116,138 @@ const STATUS: Value = Value::OneOf(&[
     "failed",
 ]);
 
-/// What [`list`] gives.
-pub(crate) const LIST: Shape = Shape {
+/// Response of [`list`].
+pub(crate) const LIST: Schema = Schema {
     name: "Operations",
-    members: &[must(
+    members: &[required(
         "operations",
-        Value::Objects(&OPERATION),
-        "those under way and the last that are over, oldest first",
+        ValueType::ObjectList(&OPERATION),
+        "operations in progress and the most recently ended ones, the oldest first",
     )],
 };
 
-/// Splits a physical partition.
+/// Starts to split a physical partition.
 pub(crate) fn split(call: &Call) -> Result<Answer, Problem> {
-    let range = range_id(call.id(2), "the path")?;
+    let range = parse_range_id(call.path_parameter(2), "the path")?;
     let at = match call.text("at").unwrap_or("middle") {
         "middle" => SplitAt::Middle,
         "median" => SplitAt::Median,
-        point => SplitAt::Border(Epk::from_hex(point).map_err(|_| {
-            Problem::bad(format!(
-                "the body, 'at': '{point}' is neither middle nor median nor hexadecimal digits"
-            ))
-        })?),
+        border => match Epk::from_hex(border) {
+            Ok(epk) => SplitAt::Border(epk),
+            Err(_) => {
+                return Err(Problem::bad_request(format!(
+                    "the body, 'at': '{border}' is not 'middle', 'median' or hexadecimal digits"
+                )));
+            }
+        },
     };
     begin(call, RangeChange::Split { range, at })
 }
 
-/// Merges neighbours.
+/// Starts to merge physical partitions.
 pub(crate) fn merge(call: &Call) -> Result<Answer, Problem> {
-    let ids = call
-        .asked
-        .get("ids")
-        .and_then(Json::as_array)
-        .unwrap_or_default();
-    let ids = ids
-        .iter()
-        .filter_map(Json::as_str)
-        .map(|id| range_id(id, "the body, 'ids'"));
-    begin(
-        call,
-        RangeChange::Merge {
-            ranges: ids.collect::<Result<_, _>>()?,
-        },
-    )
+    let mut ranges = Vec::new();
+    for id in call.list("ids").iter().filter_map(Json::as_str) {
+        ranges.push(parse_range_id(id, "the body, 'ids'")?);
+    }
+    begin(call, RangeChange::Merge { ranges })
 }
 
-fn range_id(id: &str, at: &str) -> Result<u32, Problem> {
-    id.parse()
-        .map_err(|_| Problem::bad(format!("{at}: '{id}' is no partition key range id")))
+/// Parses a partition key range id. `location` names the id in the error message.
+fn parse_range_id(id: &str, location: &str) -> Result<u32, Problem> {
+    id.parse().map_err(|_| {
+        Problem::bad_request(format!(
+            "{location}: '{id}' is not a partition key range id"
+        ))
+    })
 }
 
+/// Starts an operation and, unless it is stepwise, runs it to its end in the background.
 fn begin(call: &Call, change: RangeChange) -> Result<Answer, Problem> {
     let container = call.container()?;
-    let stepwise = call.text("stepwise") == Some("yes");
-    let begun = call
+    let is_stepwise = call.text("stepwise") == Some("yes");
+    let operation = call
         .engine()
-        .begin_range_change(&container, change, stepwise)?;
-    if !stepwise {
-        let (engine, id) = (call.parts.engine.clone(), begun.id);
-        // What it comes to is in its status. Without a thread to spare the engine carries it on by and by.
+        .begin_range_change(&container, change, is_stepwise)?;
+    if !is_stepwise {
+        let engine = call.components.engine.clone();
+        let id = operation.id;
+        // The result is not needed here, because the status of the operation reports it. If no
+        // thread can be started, the periodic work of the engine completes the operation.
         let _ = std::thread::Builder::new()
             .name("repartition".into())
             .spawn(move || engine.finish_range_change(id));
     }
-    Answer::json(202, shown(&begun))
+    Answer::json(202, operation_json(&operation))
 }
 
-/// All splits and merges.
+/// Lists the operations.
 pub(crate) fn list(call: &Call) -> Result<Answer, Problem> {
-    let all: Vec<Json> = call
+    let operations: Vec<Json> = call
         .engine()
         .range_changes()
         .iter()
-        .map(|operation| shown(operation).into())
+        .map(|operation| operation_json(operation).into())
         .collect();
-    Answer::json(200, object! { "operations" => all })
+    Answer::json(200, object! { "operations" => operations })
 }
 
-/// One of them.
+/// Returns an operation.
 pub(crate) fn read(call: &Call) -> Result<Answer, Problem> {
-    Answer::json(200, shown(&call.engine().range_change(number(call)?)?))
+    let operation = call.engine().range_change(operation_id(call)?)?;
+    Answer::json(200, operation_json(&operation))
 }
 
-/// Takes the next step of one, all that are left, or gives it up.
+/// Runs the next step or all remaining steps of an operation, or cancels the operation.
 pub(crate) fn act(call: &Call) -> Result<Answer, Problem> {
-    let (engine, id) = (call.engine(), number(call)?);
+    let engine = call.engine();
+    let id = operation_id(call)?;
     let operation = match call.text("action") {
         Some("next") => engine.step_range_change(id)?,
         Some("finish") => engine.finish_range_change(id)?,
         _ => engine.cancel_range_change(id)?,
     };
-    Answer::json(200, shown(&operation))
+    Answer::json(200, operation_json(&operation))
 }
 
-fn number(call: &Call) -> Result<u64, Problem> {
-    call.id(0)
-        .parse()
-        .map_err(|_| Problem::not_found(format!("there is no operation '{}'", call.id(0))))
+/// Returns the number of the operation in the path.
+fn operation_id(call: &Call) -> Result<u64, Problem> {
+    let id = call.path_parameter(0);
+    id.parse()
+        .map_err(|_| Problem::not_found(format!("there is no operation '{id}'")))
 }
 
-fn shown(operation: &RangeChangeStatus) -> Object {
-    let texts = |ids: &[u32]| {
-        ids.iter()
-            .map(|id| Json::from(id.to_string()))
-            .collect::<Vec<_>>()
-    };
+/// Returns the JSON form of an operation.
+fn operation_json(operation: &RangeChangeStatus) -> Object {
     let (kind, ids) = match &operation.change {
-        RangeChange::Split { range, .. } => ("split", texts(&[*range])),
-        RangeChange::Merge { ranges } => ("merge", texts(ranges)),
+        RangeChange::Split { range, .. } => ("split", range_ids_json(&[*range])),
+        RangeChange::Merge { ranges } => ("merge", range_ids_json(ranges)),
     };
-    let mut shown = object! {
+    let mut json = object! {
         "id" => operation.id,
         "kind" => kind,
         "database" => operation.database.as_str(),
         "container" => operation.container.as_str(),
         "ids" => ids,
-        "stepwise" => if operation.stepwise { "yes" } else { "no" },
+        "stepwise" => yes_or_no(operation.stepwise),
         "status" => operation.stage.name(),
         "copiedBytes" => operation.copied_bytes,
-        "newIds" => texts(&operation.new_ranges),
+        "newIds" => range_ids_json(&operation.new_ranges),
         "beganMilliseconds" => operation.began_ms,
     };
-    let mut set = |name: &str, value: Option<Json>| {
-        value.into_iter().for_each(|value| shown.set(name, value))
-    };
-    set("next", operation.stage.next().map(Json::from));
-    set("failure", operation.failure.as_deref().map(Json::from));
-    set("endedMilliseconds", operation.ended_ms.map(Json::from));
-    shown
+    if let Some(next) = operation.stage.next() {
+        json.set("next", next);
+    }
+    if let Some(failure) = &operation.failure {
+        json.set("failure", failure.as_str());
+    }
+    if let Some(ended_ms) = operation.ended_ms {
+        json.set("endedMilliseconds", ended_ms);
+    }
+    json
+}
+
+/// Returns partition key range ids as a JSON array of strings, the form that clients see.
+fn range_ids_json(ids: &[u32]) -> Vec<Json> {
+    ids.iter().map(|id| id.to_string().into()).collect()
 }

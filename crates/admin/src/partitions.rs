@@ -1,80 +1,89 @@
-//! The physical partitions of a container: what each holds, what it may spend and what it served, in one answer.
+//! The physical partitions of a container: data, budget and served requests of each.
 
 use crate::call::{Answer, Call};
 use crate::problem::Problem;
-use crate::shape::{COUNT, Member, Shape, Value, joined, must};
-use crate::throughput::{SERVED, show_served};
-use orrery_model::{Json, object};
+use crate::schema::{COUNT, Member, Schema, ValueType, joined, required};
+use crate::throughput::{USAGE, set_usage};
+use orrery_engine::PartitionInventory;
+use orrery_model::{Json, Object, object};
 
-const HELD: [Member; 8] = [
-    must(
+const STORED: [Member; 8] = [
+    required(
         "id",
-        Value::Text,
-        "the partition key range id that clients see",
+        ValueType::Text,
+        "partition key range id, as clients see it",
     ),
-    must(
+    required(
         "parents",
-        Value::Texts,
-        "the ids of the ranges it came from",
+        ValueType::TextList,
+        "ids of the partition key ranges from which this one was split or merged",
     ),
-    must(
+    required(
         "minInclusive",
-        Value::Text,
-        "where its stretch of the hash space begins, in hexadecimal digits",
+        ValueType::Text,
+        "start of the EPK range, in hexadecimal digits",
     ),
-    must("maxExclusive", Value::Text, "where it ends"),
-    must("lsn", COUNT, "its last durable commit"),
-    must("items", COUNT, "items"),
-    must("bytes", COUNT, "bytes of their JSON texts"),
-    must(
+    required(
+        "maxExclusive",
+        ValueType::Text,
+        "end of the EPK range, in hexadecimal digits",
+    ),
+    required("lsn", COUNT, "LSN of the last durable commit"),
+    required("items", COUNT, "number of items"),
+    required("bytes", COUNT, "size of the items' JSON texts in bytes"),
+    required(
         "indexBytes",
         COUNT,
-        "bytes of the index entries' rows, keys and values",
+        "size of the index entries' rows in bytes, keys and values",
     ),
 ];
-const MEMBERS: [Member; 15] = joined(HELD, SERVED);
+const MEMBERS: [Member; 15] = joined(STORED, USAGE);
 
 /// A physical partition.
-pub(crate) const PARTITION: Shape = Shape {
+pub(crate) const PARTITION: Schema = Schema {
     name: "Partition",
     members: &MEMBERS,
 };
 
-/// What [`list`] gives.
-pub(crate) const LIST: Shape = Shape {
+/// Response of [`list`].
+pub(crate) const LIST: Schema = Schema {
     name: "Partitions",
-    members: &[must(
+    members: &[required(
         "partitions",
-        Value::Objects(&PARTITION),
-        "the partitions, in order of their ranges",
+        ValueType::ObjectList(&PARTITION),
+        "physical partitions in order of their EPK ranges",
     )],
 };
 
-/// The partitions of a container.
+/// Lists the physical partitions of a container.
 pub(crate) fn list(call: &Call) -> Result<Answer, Problem> {
     let container = call.container()?;
-    let partitions = call.engine().partition_inventory(&container)?;
-    let partitions = partitions.into_iter().map(|partition| {
-        let parents: Vec<Json> = partition
-            .parents
-            .iter()
-            .map(|id| id.to_string().into())
-            .collect();
-        let mut shown = object! {
-            "id" => partition.id.to_string(),
-            "parents" => parents,
-            "minInclusive" => partition.range.min.to_string(),
-            "maxExclusive" => partition.range.max.to_string(),
-            "lsn" => partition.lsn,
-            "items" => partition.items,
-            "bytes" => partition.bytes,
-            "indexBytes" => partition.index_bytes,
-        };
-        show_served(&partition.throughput, &mut shown);
-        Json::from(shown)
-    });
-    Answer::json(
-        200,
-        object! { "partitions" => partitions.collect::<Vec<Json>>() },
-    )
+    let partitions: Vec<Json> = call
+        .engine()
+        .partition_inventory(&container)?
+        .iter()
+        .map(|partition| partition_json(partition).into())
+        .collect();
+    Answer::json(200, object! { "partitions" => partitions })
+}
+
+/// Returns the JSON form of a physical partition.
+fn partition_json(partition: &PartitionInventory) -> Object {
+    let parents: Vec<Json> = partition
+        .parents
+        .iter()
+        .map(|id| id.to_string().into())
+        .collect();
+    let mut json = object! {
+        "id" => partition.id.to_string(),
+        "parents" => parents,
+        "minInclusive" => partition.range.min.to_string(),
+        "maxExclusive" => partition.range.max.to_string(),
+        "lsn" => partition.lsn,
+        "items" => partition.items,
+        "bytes" => partition.bytes,
+        "indexBytes" => partition.index_bytes,
+    };
+    set_usage(&partition.throughput, &mut json);
+    json
 }

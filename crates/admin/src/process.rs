@@ -1,105 +1,116 @@
-//! What the system knows of the process. Only where there is a `/proc`; elsewhere nothing is said.
+//! Metrics of the process, read from `/proc`. On systems without `/proc` there are none.
 
 use std::fs;
 
-/// A number of the system's, by the name that Prometheus clients agree on.
-pub(crate) struct Fact {
+/// A metric of the process, under the name that Prometheus client libraries use.
+pub(crate) struct ProcessMetric {
     pub(crate) name: &'static str,
+    /// Type in the sense of Prometheus: `counter` or `gauge`.
     pub(crate) kind: &'static str,
     pub(crate) help: &'static str,
     pub(crate) value: f64,
 }
 
-/// The unit of processor time in `/proc`: a hundredth of a second on every architecture that we build for.
-const TICKS_A_SECOND: f64 = 100.0;
+/// Ticks per second of the processor times in `/proc`; 100 on every architecture we build for.
+const TICKS_PER_SECOND: f64 = 100.0;
 
-/// What can be found out.
-pub(crate) fn facts() -> Vec<Fact> {
-    let fact = |name, kind, help, value: Option<f64>| {
-        value.map(|value| Fact {
-            name,
-            kind,
-            help,
-            value,
-        })
-    };
+/// Returns the metrics that the system provides; a metric that cannot be read is left out.
+pub(crate) fn process_metrics() -> Vec<ProcessMetric> {
     let stat = fs::read_to_string("/proc/self/stat").ok();
     let stat = stat.as_deref().and_then(Stat::parse);
-    let boot = fs::read_to_string("/proc/stat")
-        .ok()
-        .and_then(|text| number_after(&text, "btime "));
-    let limits = fs::read_to_string("/proc/self/limits").ok();
-    let most_files = limits.and_then(|text| number_after(&text, "Max open files"));
+    let cpu_seconds = stat.as_ref().map(|stat| stat.processor_seconds);
+
+    // The kernel reports the start of the process relative to the start of the machine.
+    let boot_seconds = number_in_file("/proc/stat", "btime ");
+    let start_seconds = match (&stat, boot_seconds) {
+        (Some(stat), Some(boot)) => Some(boot + stat.start_seconds),
+        _ => None,
+    };
+
+    let resident_bytes =
+        number_in_file("/proc/self/status", "VmRSS:").map(|kibibytes| kibibytes * 1024.0);
     let open_files = fs::read_dir("/proc/self/fd")
         .ok()
         .map(|files| files.count() as f64);
-    let memory = fs::read_to_string("/proc/self/status")
-        .ok()
-        .and_then(|text| number_after(&text, "VmRSS:"));
-    let cpu = stat.as_ref().map(|stat| stat.processor_seconds);
-    let begun = stat
-        .as_ref()
-        .zip(boot)
-        .map(|(stat, boot)| boot + stat.begun_seconds);
-    [
-        fact(
+    let max_files = number_in_file("/proc/self/limits", "Max open files");
+
+    let rows = [
+        (
             "process_cpu_seconds_total",
             "counter",
-            "Processor time of the process.",
-            cpu,
+            "Processor time used by the process.",
+            cpu_seconds,
         ),
-        fact(
+        (
             "process_resident_memory_bytes",
             "gauge",
-            "Memory that it has.",
-            memory.map(|kilobytes| kilobytes * 1024.0),
+            "Resident memory of the process.",
+            resident_bytes,
         ),
-        fact(
+        (
             "process_open_fds",
             "gauge",
-            "Files and sockets that it holds open.",
+            "Open file descriptors of the process.",
             open_files,
         ),
-        fact(
+        (
             "process_max_fds",
             "gauge",
-            "Files and sockets that it may hold open.",
-            most_files,
+            "Maximum number of open file descriptors.",
+            max_files,
         ),
-        fact(
+        (
             "process_start_time_seconds",
             "gauge",
-            "When it began, in seconds since 1970.",
-            begun,
+            "Start time of the process in seconds since 1970-01-01 UTC.",
+            start_seconds,
         ),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
+    ];
+    let mut metrics = Vec::new();
+    for (name, kind, help, value) in rows {
+        if let Some(value) = value {
+            metrics.push(ProcessMetric {
+                name,
+                kind,
+                help,
+                value,
+            });
+        }
+    }
+    metrics
 }
 
-/// What `/proc/self/stat` says.
+/// The used fields of `/proc/self/stat`; see proc_pid_stat(5).
 struct Stat {
+    /// Processor time in user and kernel mode.
     processor_seconds: f64,
-    /// After the machine began.
-    begun_seconds: f64,
+    /// Start of the process, in seconds after the start of the machine.
+    start_seconds: f64,
 }
 
 impl Stat {
     fn parse(text: &str) -> Option<Stat> {
-        // The second field is the program's name in parentheses, and may hold blanks.
-        let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
-        let ticks = |n: usize| fields.get(n - 3)?.parse::<f64>().ok();
+        // Field 2 is the program's name in parentheses, which may contain blanks and parentheses,
+        // so fields are counted from the last closing parenthesis. The first of them is field 3.
+        let (_, rest) = text.rsplit_once(')')?;
+        let fields: Vec<&str> = rest.split_whitespace().collect();
+        let ticks = |number: usize| fields.get(number - 3)?.parse::<f64>().ok();
+        let (user, kernel, start) = (ticks(14)?, ticks(15)?, ticks(22)?);
         Some(Stat {
-            processor_seconds: (ticks(14)? + ticks(15)?) / TICKS_A_SECOND,
-            begun_seconds: ticks(22)? / TICKS_A_SECOND,
+            processor_seconds: (user + kernel) / TICKS_PER_SECOND,
+            start_seconds: start / TICKS_PER_SECOND,
         })
     }
 }
 
-/// The first number behind a word at the beginning of a line.
-fn number_after(text: &str, word: &str) -> Option<f64> {
-    let rest = text.lines().find_map(|line| line.strip_prefix(word))?;
+/// Returns the number after `label` in a file; see [`number_after`].
+fn number_in_file(path: &str, label: &str) -> Option<f64> {
+    number_after(&fs::read_to_string(path).ok()?, label)
+}
+
+/// Returns the first number after `label` on the first line that begins with `label`.
+fn number_after(text: &str, label: &str) -> Option<f64> {
+    let rest = text.lines().find_map(|line| line.strip_prefix(label))?;
     rest.split_whitespace().next()?.parse().ok()
 }
 
@@ -108,10 +119,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_fields_of_the_system_are_found_where_they_stand() {
-        let text = "7 (a (b) c) S 1 7 7 0 -1 4194304 10 0 0 0 150 50 0 0 20 0 3 0 4200 1000 200 18446744073709551615";
-        let stat = Stat::parse(text).expect("it is whole");
-        assert_eq!((stat.processor_seconds, stat.begun_seconds), (2.0, 42.0));
+    fn the_fields_of_the_proc_files_are_found() {
+        let text = "7 (a (b) c) S 1 7 7 0 -1 4194304 10 0 0 0 150 50 0 0 20 0 3 0 4200 1000 200 \
+                    18446744073709551615";
+        let stat = Stat::parse(text).expect("the line is complete");
+        assert_eq!((stat.processor_seconds, stat.start_seconds), (2.0, 42.0));
         assert!(Stat::parse("7 (a").is_none() && Stat::parse("").is_none());
         assert_eq!(
             number_after("VmPeak: 9 kB\nVmRSS:\t  12 kB\n", "VmRSS:"),

@@ -1,90 +1,94 @@
-//! Snapshots of everything under names, for test suites that want to begin at the same place again and again.
+//! Named snapshots of all data, for test suites that start each test from the same state.
 
 use crate::call::{Answer, Call};
 use crate::problem::Problem;
-use crate::shape::{COUNT, Shape, Value, must};
+use crate::schema::{COUNT, Schema, ValueType, required};
 use orrery_engine::request::SnapshotInfo;
 use orrery_model::{Json, Object, object};
 
-/// The member of a snapshot's note that says how far the time of the data was ahead.
-const AHEAD: &str = "clockOffsetSeconds";
+/// Member of a snapshot's note that holds the offset of the clock of the data, in seconds.
+const CLOCK_OFFSET: &str = "clockOffsetSeconds";
 
 /// A snapshot.
-pub(crate) const SNAPSHOT: Shape = Shape {
+pub(crate) const SNAPSHOT: Schema = Schema {
     name: "Snapshot",
     members: &[
-        must("name", Value::Text, "its name"),
-        must(
+        required("name", ValueType::Text, "name of the snapshot"),
+        required(
             "takenMilliseconds",
             COUNT,
-            "when it was taken by the time of the data, in milliseconds since 1970",
+            "time of the data when the snapshot was taken, in milliseconds since 1970-01-01 UTC",
         ),
-        must("containers", COUNT, "containers"),
-        must("partitions", COUNT, "their physical partitions"),
-        must("items", COUNT, "their items"),
-        must("bytes", COUNT, "bytes of the items' JSON texts"),
+        required("containers", COUNT, "number of containers"),
+        required("partitions", COUNT, "number of physical partitions"),
+        required("items", COUNT, "number of items"),
+        required("bytes", COUNT, "size of the items' JSON texts in bytes"),
     ],
 };
 
-/// What [`list`] gives.
-pub(crate) const LIST: Shape = Shape {
+/// Response of [`list`].
+pub(crate) const LIST: Schema = Schema {
     name: "Snapshots",
-    members: &[must(
+    members: &[required(
         "snapshots",
-        Value::Objects(&SNAPSHOT),
-        "the snapshots, by name",
+        ValueType::ObjectList(&SNAPSHOT),
+        "snapshots in order of their names",
     )],
 };
 
-/// Takes one; an older one of the name goes.
+/// Takes a snapshot; replaces an older one of the same name.
 pub(crate) fn take(call: &Call) -> Result<Answer, Problem> {
-    let note = object! { AHEAD => call.parts.clock.ahead_seconds() };
-    Answer::json(200, shown(&call.engine().take_snapshot(call.id(0), &note)?))
+    let note = object! { CLOCK_OFFSET => call.components.clock.ahead_seconds() };
+    let snapshot = call.engine().take_snapshot(call.path_parameter(0), &note)?;
+    Answer::json(200, snapshot_json(&snapshot))
 }
 
-/// All of them.
+/// Lists the snapshots.
 pub(crate) fn list(call: &Call) -> Result<Answer, Problem> {
-    let all: Vec<Json> = call
+    let snapshots: Vec<Json> = call
         .engine()
         .snapshots()?
         .iter()
-        .map(|snapshot| shown(snapshot).into())
+        .map(|snapshot| snapshot_json(snapshot).into())
         .collect();
-    Answer::json(200, object! { "snapshots" => all })
+    Answer::json(200, object! { "snapshots" => snapshots })
 }
 
-/// One of them.
+/// Returns a snapshot.
 pub(crate) fn read(call: &Call) -> Result<Answer, Problem> {
-    Answer::json(200, shown(&call.engine().snapshot_info(call.id(0))?))
+    let snapshot = call.engine().snapshot_info(call.path_parameter(0))?;
+    Answer::json(200, snapshot_json(&snapshot))
 }
 
-/// Deletes one.
+/// Deletes a snapshot.
 pub(crate) fn delete(call: &Call) -> Result<Answer, Problem> {
-    call.engine().delete_snapshot(call.id(0))?;
+    call.engine().delete_snapshot(call.path_parameter(0))?;
     Answer::empty()
 }
 
-/// Puts one in the place of everything. The time of the data is ahead again by what it was then: nothing is left that
-/// was told a later one.
+/// Replaces all data by a snapshot and sets the clock of the data to the offset that it had when
+/// the snapshot was taken. The clock may move back here, because no data of a later time is left.
 pub(crate) fn restore(call: &Call) -> Result<Answer, Problem> {
-    let snapshot = call.engine().restore_snapshot(call.id(0))?;
-    let ahead = snapshot
+    let snapshot = call.engine().restore_snapshot(call.path_parameter(0))?;
+    let offset_seconds = snapshot
         .note
-        .get(AHEAD)
+        .get(CLOCK_OFFSET)
         .and_then(Json::as_i64)
-        .and_then(|seconds| u64::try_from(seconds).ok());
-    call.parts.clock.set(ahead.unwrap_or(0));
-    Answer::json(200, shown(&snapshot))
+        .and_then(|seconds| u64::try_from(seconds).ok())
+        .unwrap_or(0);
+    call.components.clock.set(offset_seconds);
+    Answer::json(200, snapshot_json(&snapshot))
 }
 
-/// Deletes everything but the snapshots, and brings the real time back.
+/// Deletes all data except the snapshots and resets the clock of the data to the real time.
 pub(crate) fn reset(call: &Call) -> Result<Answer, Problem> {
     call.engine().reset()?;
-    call.parts.clock.set(0);
+    call.components.clock.set(0);
     Answer::empty()
 }
 
-fn shown(snapshot: &SnapshotInfo) -> Object {
+/// Returns the JSON form of a snapshot's description.
+fn snapshot_json(snapshot: &SnapshotInfo) -> Object {
     object! {
         "name" => snapshot.name.as_str(),
         "takenMilliseconds" => snapshot.taken_ms,

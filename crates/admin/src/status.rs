@@ -1,36 +1,50 @@
-//! What the server is and holds.
+//! Version, uptime and data size of the server.
 
 use crate::call::{Answer, Call};
 use crate::problem::Problem;
-use crate::shape::{COUNT, Shape, Value, may, must};
+use crate::schema::{COUNT, Schema, ValueType, optional, required};
 use orrery_model::object;
 
-/// What [`read`] gives.
-pub(crate) const SHAPE: Shape = Shape {
+/// Response of [`read`].
+pub(crate) const STATUS: Schema = Schema {
     name: "Status",
     members: &[
-        must("version", Value::Text, "the version of the program"),
-        must("uptimeSeconds", COUNT, "seconds since the process began"),
-        must("account", Value::Text, "the name of the account"),
-        may(
+        required("version", ValueType::Text, "version of the program"),
+        required("uptimeSeconds", COUNT, "seconds since the process started"),
+        required("account", ValueType::Text, "name of the account"),
+        optional(
             "dataDirectory",
-            Value::Text,
-            "where the data are; left out if they are in memory",
+            ValueType::Text,
+            "path of the data directory; absent if the data is in memory",
         ),
-        must("databases", COUNT, "databases"),
-        must("containers", COUNT, "containers"),
-        must("partitions", COUNT, "physical partitions of all containers"),
-        must("items", COUNT, "items of all containers, as stored durably"),
-        must("bytes", COUNT, "bytes of their JSON texts"),
-        must("storeBytes", COUNT, "bytes that the store takes, about"),
+        required("databases", COUNT, "number of databases"),
+        required("containers", COUNT, "number of containers"),
+        required(
+            "partitions",
+            COUNT,
+            "number of physical partitions of all containers",
+        ),
+        required(
+            "items",
+            COUNT,
+            "number of durably stored items in all containers",
+        ),
+        required("bytes", COUNT, "size of the items' JSON texts in bytes"),
+        required(
+            "storeBytes",
+            COUNT,
+            "approximate size of the store in bytes",
+        ),
     ],
 };
 
-/// Counts what there is.
+/// Returns the status; counts the items of every physical partition.
 pub(crate) fn read(call: &Call) -> Result<Answer, Problem> {
     let engine = call.engine();
     let containers = engine.every_container();
-    let (mut partitions, mut items, mut bytes) = (0, 0, 0);
+    let mut partitions: u64 = 0;
+    let mut items = 0;
+    let mut bytes = 0;
     for container in &containers {
         for partition in engine.partition_inventory(container)? {
             partitions += 1;
@@ -38,17 +52,18 @@ pub(crate) fn read(call: &Call) -> Result<Answer, Problem> {
             bytes += partition.bytes;
         }
     }
+
     let mut status = object! {
         "version" => env!("CARGO_PKG_VERSION"),
-        "uptimeSeconds" => call.parts.started.elapsed().as_secs(),
-        "account" => call.parts.gateway.account_name(),
+        "uptimeSeconds" => call.components.started.elapsed().as_secs(),
+        "account" => call.components.gateway.account_name(),
     };
-    if let Some(directory) = &call.parts.data_dir {
+    if let Some(directory) = &call.components.data_dir {
         status.set("dataDirectory", directory.display().to_string());
     }
     status.set("databases", engine.database_count());
     status.set("containers", containers.len());
-    status.set("partitions", partitions as u64);
+    status.set("partitions", partitions);
     status.set("items", items);
     status.set("bytes", bytes);
     status.set("storeBytes", engine.store_bytes());

@@ -1,397 +1,434 @@
-//! Throughput: what is provisioned for a container or a database, which clients can say too, by its offer; and beyond
-//! that whether budgets are enforced, how physical partitions share them, and the ceilings of throughput buckets.
+//! Throughput of containers and databases.
+//!
+//! Clients can read and replace the provisioned throughput too, through offers. The other settings
+//! belong to the operator: enforcement of budgets, distribution over the physical partitions, and
+//! limits of throughput buckets. They are stored with the container.
 
 use crate::call::{Answer, Call};
 use crate::problem::Problem;
-use crate::shape::{COUNT, Member, Shape, Value, joined, may, must};
+use crate::schema::{
+    COUNT, Member, Schema, ValueType, YES_OR_NO, joined, optional, required, yes_or_no,
+};
 use orrery_engine::Container;
 use orrery_engine::request::{
     ContainerThroughput, Distribution, OfferChange, Offered, PartitionThroughput, Throughput,
 };
 use orrery_model::{Json, Object, object};
 
-const RU: Value = Value::Number(0.0, f64::MAX);
+/// Request units or RU/s.
+const RU: ValueType = ValueType::Number(0.0, f64::MAX);
 
-/// What a physical partition may spend, and what it served since the server began or it came to be.
-pub(crate) const SERVED: [Member; 7] = [
-    may(
+/// Budget and usage of a physical partition. Usage is counted since the server started or the
+/// partition was created.
+pub(crate) const USAGE: [Member; 7] = [
+    optional(
         "ruPerSecond",
         RU,
-        "what it may spend; left out if it is not limited",
+        "budget in RU/s; absent if the partition is not limited",
     ),
-    must(
+    required(
         "lastSecondRequestUnits",
         RU,
-        "what it spent in the last whole second",
+        "request units spent in the last whole second",
     ),
-    must("normalized", RU, "the share of its budget that this is"),
-    must("requestUnits", RU, "what its requests were charged"),
-    must("requests", COUNT, "requests that it carried out"),
-    must(
+    required(
+        "normalized",
+        RU,
+        "share of the budget spent in the last whole second",
+    ),
+    required("requestUnits", RU, "sum of all request charges"),
+    required("requests", COUNT, "requests carried out"),
+    required(
         "throttled",
         COUNT,
-        "requests that were refused with 429 for lack of budget",
+        "requests refused with 429 because the budget was spent",
     ),
-    must(
+    required(
         "wouldThrottle",
         COUNT,
-        "requests that would have been refused, had budgets been enforced",
+        "requests that would have been refused if the budget were enforced",
     ),
 ];
 const PARTITION_MEMBERS: [Member; 8] = joined(
-    [must("id", Value::Text, "the partition key range id")],
-    SERVED,
+    [required("id", ValueType::Text, "partition key range id")],
+    USAGE,
 );
 
-/// A physical partition's part.
-const PARTITION: Shape = Shape {
+const PARTITION: Schema = Schema {
     name: "PartitionThroughput",
     members: &PARTITION_MEMBERS,
 };
 
-const BUCKET: Shape = Shape {
+const BUCKET: Schema = Schema {
     name: "ThroughputBucket",
     members: &[
-        must("id", Value::Whole(1, 5), "its number"),
-        must(
+        required("id", ValueType::Integer(1, 5), "number of the bucket"),
+        required(
             "maxPercent",
-            Value::Whole(1, 100),
-            "what it may spend, in percent of the container's RU/s",
+            ValueType::Integer(1, 100),
+            "limit in percent of the container's RU/s",
         ),
     ],
 };
 
-const SHARE: Shape = Shape {
+const SHARE: Schema = Schema {
     name: "PartitionShare",
     members: &[
-        must("id", Value::Text, "the partition key range id"),
-        must("ruPerSecond", Value::Whole(1, 10_000), "what it may spend"),
+        required("id", ValueType::Text, "partition key range id"),
+        required(
+            "ruPerSecond",
+            ValueType::Integer(1, 10_000),
+            "budget of the partition in RU/s",
+        ),
     ],
 };
 
-const MODE: Value = Value::OneOf(&["manual", "autoscale"]);
-const YES: Value = Value::OneOf(&["yes", "no"]);
+const MODE: ValueType = ValueType::OneOf(&["manual", "autoscale"]);
 
-/// What an offer says.
-const OFFERED: [Member; 5] = [
-    may(
+/// The provisioned throughput of a container or database.
+const PROVISIONED: [Member; 5] = [
+    optional(
         "ruPerSecond",
         COUNT,
-        "what may be spent at most; left out if nobody has said",
+        "maximum RU/s; absent if no throughput is provisioned",
     ),
-    may("mode", MODE, "whether that is fixed"),
-    may(
+    optional("mode", MODE, "manual: fixed RU/s; autoscale: scaled RU/s"),
+    optional(
         "incrementPercent",
         COUNT,
-        "by how many percent the maximum of autoscale rises when more is stored",
+        "percentage by which the autoscale maximum rises with the amount of stored data",
     ),
-    may(
+    optional(
         "minimumRuPerSecond",
         COUNT,
-        "the least that it can be set to; left out if it is the database's",
+        "lowest RU/s that can be provisioned; absent if the throughput is the database's",
     ),
-    may(
+    optional(
         "replacePending",
-        YES,
-        "whether partitions are still being split to carry it",
+        YES_OR_NO,
+        "yes while partitions are split to carry the provisioned throughput",
     ),
 ];
 
-/// What [`read_database`] gives.
-pub(crate) const DATABASE: Shape = Shape {
+/// Response of [`read_database`].
+pub(crate) const DATABASE: Schema = Schema {
     name: "DatabaseThroughput",
-    members: &OFFERED,
+    members: &PROVISIONED,
 };
 
-const DECIDED: [Member; 6] = [
-    may(
+const SETTINGS: [Member; 6] = [
+    optional(
         "shared",
-        YES,
-        "whether it is the database's, shared with other containers",
+        YES_OR_NO,
+        "yes if the throughput is the database's and shared with other containers",
     ),
-    must(
+    required(
         "enforced",
-        Value::OneOf(&["on", "off"]),
-        "whether requests beyond it are refused",
+        ValueType::OneOf(&["on", "off"]),
+        "on if requests beyond the throughput are refused",
     ),
-    must(
+    required(
         "enforcement",
-        ENFORCEMENT_VALUE,
-        "what is decided about that for the container",
+        ENFORCEMENT_SETTING,
+        "setting of the container: on, off, or the default of the server",
     ),
-    must(
+    required(
         "distribution",
-        Value::OneOf(&["equal", "custom"]),
-        "how partitions share it",
+        ValueType::OneOf(&["equal", "custom"]),
+        "distribution of the throughput over the physical partitions",
     ),
-    must(
+    required(
         "buckets",
-        Value::Objects(&BUCKET),
-        "the throughput buckets that have a ceiling",
+        ValueType::ObjectList(&BUCKET),
+        "throughput buckets that have a limit",
     ),
-    must(
+    required(
         "partitions",
-        Value::Objects(&PARTITION),
-        "the live physical partitions, in order of their ranges",
+        ValueType::ObjectList(&PARTITION),
+        "live physical partitions in order of their EPK ranges",
     ),
 ];
-const MEMBERS: [Member; 11] = joined(OFFERED, DECIDED);
+const CONTAINER_MEMBERS: [Member; 11] = joined(PROVISIONED, SETTINGS);
 
-/// What is said of a container.
-pub(crate) const SHAPE: Shape = Shape {
+/// Response of the routes for a container.
+pub(crate) const CONTAINER: Schema = Schema {
     name: "Throughput",
-    members: &MEMBERS,
+    members: &CONTAINER_MEMBERS,
 };
 
-/// What [`set`] and [`set_database`] take.
-pub(crate) const WANTED: Shape = Shape {
+/// Body of [`set`] and [`set_database`]: one of `ruPerSecond`, `autoscaleMaximum` and `mode`.
+pub(crate) const PROVISION: Schema = Schema {
     name: "ProvisionedThroughput",
     members: &[
-        may("ruPerSecond", COUNT, "RU/s, if they are fixed"),
-        may("autoscaleMaximum", COUNT, "RU/s at most, if they scale"),
-        may(
+        optional("ruPerSecond", COUNT, "fixed RU/s"),
+        optional(
+            "autoscaleMaximum",
+            COUNT,
+            "maximum RU/s of autoscale throughput",
+        ),
+        optional(
             "incrementPercent",
             COUNT,
-            "beside it: by how many percent it rises when more is stored; 0 if left out",
+            "with 'autoscaleMaximum': percentage by which the maximum rises with the amount of \
+             stored data; 0 if absent",
         ),
-        may(
+        optional(
             "mode",
             MODE,
-            "whether they are fixed from now on; the server finds the number, as for clients",
+            "new mode; the server derives the RU/s from the current throughput, as it does for \
+             clients",
         ),
     ],
 };
 
-const ENFORCEMENT_VALUE: Value = Value::OneOf(&["on", "off", "server"]);
+const ENFORCEMENT_SETTING: ValueType = ValueType::OneOf(&["on", "off", "server"]);
 
-/// What [`enforce`] takes.
-pub(crate) const ENFORCEMENT: Shape = Shape {
+/// Body of [`enforce`].
+pub(crate) const ENFORCEMENT: Schema = Schema {
     name: "Enforcement",
-    members: &[must(
+    members: &[required(
         "enforcement",
-        ENFORCEMENT_VALUE,
-        "whether requests are refused; 'server' leaves it to the server",
+        ENFORCEMENT_SETTING,
+        "on: requests beyond the throughput are refused; off: they are not; server: the option \
+         --enforce-throughput of the server decides",
     )],
 };
 
-/// What [`set_buckets`] takes.
-pub(crate) const BUCKETS: Shape = Shape {
+/// Body of [`set_buckets`].
+pub(crate) const BUCKETS: Schema = Schema {
     name: "ThroughputBuckets",
-    members: &[must(
+    members: &[required(
         "buckets",
-        Value::Objects(&BUCKET),
-        "the buckets that get a ceiling; the others have none",
+        ValueType::ObjectList(&BUCKET),
+        "buckets with a limit; all other buckets lose theirs",
     )],
 };
 
-/// What [`distribute`] takes.
-pub(crate) const SHARES: Shape = Shape {
+/// Body of [`distribute`].
+pub(crate) const SHARES: Schema = Schema {
     name: "PartitionShares",
-    members: &[must(
+    members: &[required(
         "partitions",
-        Value::Objects(&SHARE),
-        "what each live partition gets; they add up to the container's",
+        ValueType::ObjectList(&SHARE),
+        "RU/s of each live partition; the sum must be the container's RU/s",
     )],
 };
 
-/// What is decided, and what was served.
+/// Returns the throughput of a container.
 pub(crate) fn read(call: &Call) -> Result<Answer, Problem> {
     let container = call.container()?;
-    told(call, &container)
+    container_answer(call, &container)
 }
 
-fn told(call: &Call, container: &Container) -> Result<Answer, Problem> {
-    let mut shown = shown(&call.engine().throughput_of(container));
+/// Returns the response with the throughput, settings and usage of a container.
+fn container_answer(call: &Call, container: &Container) -> Result<Answer, Problem> {
+    let mut json = container_json(&call.engine().throughput_of(container));
     if let Some(offered) = call.engine().provisioned(container.rid())? {
-        show_offered(&offered, &mut shown);
+        set_offered(&offered, &mut json);
     }
-    Answer::json(200, shown)
+    Answer::json(200, json)
 }
 
-/// What is provisioned for a database.
+/// Returns the throughput of a database.
 pub(crate) fn read_database(call: &Call) -> Result<Answer, Problem> {
-    let offered = call.engine().provisioned(call.database()?.rid())?;
-    let mut shown = Object::new();
-    offered
-        .iter()
-        .for_each(|offered| show_offered(offered, &mut shown));
-    Answer::json(200, shown)
+    let mut json = Object::new();
+    if let Some(offered) = call.engine().provisioned(call.database()?.rid())? {
+        set_offered(&offered, &mut json);
+    }
+    Answer::json(200, json)
 }
 
 /// Provisions throughput for a container.
 pub(crate) fn set(call: &Call) -> Result<Answer, Problem> {
     let container = call.container()?;
-    call.engine().provision(container.rid(), &wanted(call)?)?;
-    told(call, &container)
+    call.engine()
+        .provision(container.rid(), &offer_change(call)?)?;
+    container_answer(call, &container)
 }
 
 /// Provisions throughput for a database.
 pub(crate) fn set_database(call: &Call) -> Result<Answer, Problem> {
     call.engine()
-        .provision(call.database()?.rid(), &wanted(call)?)?;
+        .provision(call.database()?.rid(), &offer_change(call)?)?;
     read_database(call)
 }
 
-/// The change that a body of [`WANTED`] asks for.
-fn wanted(call: &Call) -> Result<OfferChange, Problem> {
-    let percent = call.whole("incrementPercent");
-    match (
-        call.whole("ruPerSecond"),
-        call.whole("autoscaleMaximum"),
-        call.text("mode"),
-    ) {
-        (None, Some(max), None) => Ok(OfferChange::autoscale(max, percent.unwrap_or(0))),
-        _ if percent.is_some() => Err(Problem::bad(
-            "the body, 'incrementPercent': it goes with an 'autoscaleMaximum'",
-        )),
+/// Returns the change that a body of the schema [`PROVISION`] describes.
+///
+/// # Errors
+/// 400 unless exactly one of `ruPerSecond`, `autoscaleMaximum` and `mode` is present, and if
+/// `incrementPercent` stands without `autoscaleMaximum`.
+fn offer_change(call: &Call) -> Result<OfferChange, Problem> {
+    let manual = call.integer("ruPerSecond");
+    let autoscale = call.integer("autoscaleMaximum");
+    let mode = call.text("mode");
+    let increment_percent = call.integer("incrementPercent");
+
+    let is_autoscale_only = manual.is_none() && mode.is_none() && autoscale.is_some();
+    if increment_percent.is_some() && !is_autoscale_only {
+        return Err(Problem::bad_request(
+            "the body, 'incrementPercent': allowed only together with 'autoscaleMaximum'",
+        ));
+    }
+    match (manual, autoscale, mode) {
         (Some(ru), None, None) => Ok(OfferChange::manual(ru)),
+        (None, Some(max), None) => Ok(OfferChange::autoscale(max, increment_percent.unwrap_or(0))),
         (None, None, Some("autoscale")) => Ok(OfferChange::ToAutoscale),
         (None, None, Some(_)) => Ok(OfferChange::ToManual),
-        _ => Err(Problem::bad(
-            "the body: it needs one of 'ruPerSecond', 'autoscaleMaximum' and 'mode'",
+        _ => Err(Problem::bad_request(
+            "the body: exactly one of 'ruPerSecond', 'autoscaleMaximum' and 'mode' is required",
         )),
     }
 }
 
-/// Decides whether requests beyond the budget are refused.
+/// Sets whether requests beyond the throughput of a container are refused.
 pub(crate) fn enforce(call: &Call) -> Result<Answer, Problem> {
     let container = call.container()?;
-    let decided = match call.text("enforcement") {
+    let setting = match call.text("enforcement") {
         Some("on") => Some(true),
         Some("off") => Some(false),
         _ => None,
     };
-    call.engine().enforce_throughput(&container, decided)?;
-    told(call, &container)
+    call.engine().enforce_throughput(&container, setting)?;
+    container_answer(call, &container)
 }
 
-/// Sets the ceilings of throughput buckets.
+/// Sets the limits of a container's throughput buckets.
 pub(crate) fn set_buckets(call: &Call) -> Result<Answer, Problem> {
     let container = call.container()?;
-    let mut buckets = [None; 5];
-    for bucket in call.objects("buckets") {
-        let number = |name: &str| {
-            bucket
-                .get(name)
-                .and_then(Json::as_i64)
-                .and_then(|n| u8::try_from(n).ok())
-        };
-        let (Some(id), Some(percent)) = (number("id"), number("maxPercent")) else {
+    let mut limits = [None; 5];
+    for bucket in call.list("buckets") {
+        // The schema has checked that both numbers are present and within bounds.
+        let (Some(id), Some(percent)) = (
+            small_number(bucket, "id"),
+            small_number(bucket, "maxPercent"),
+        ) else {
             continue;
         };
-        let place = &mut buckets[usize::from(id) - 1];
-        if place.replace(percent).is_some() {
-            return Err(Problem::bad(format!(
+        let limit = &mut limits[usize::from(id) - 1];
+        if limit.replace(percent).is_some() {
+            return Err(Problem::bad_request(format!(
                 "the body, 'buckets': bucket {id} is named twice"
             )));
         }
     }
-    call.engine().set_throughput_buckets(&container, buckets)?;
-    told(call, &container)
+    call.engine().set_throughput_buckets(&container, limits)?;
+    container_answer(call, &container)
 }
 
-/// Gives each physical partition RU/s of its own.
+fn small_number(json: &Json, name: &str) -> Option<u8> {
+    u8::try_from(json.get(name)?.as_i64()?).ok()
+}
+
+/// Sets the RU/s of each physical partition of a container.
 pub(crate) fn distribute(call: &Call) -> Result<Answer, Problem> {
     let container = call.container()?;
     let mut shares = Vec::new();
-    for share in call.objects("partitions") {
+    for share in call.list("partitions") {
         let id = share.get("id").and_then(Json::as_str).unwrap_or_default();
-        let range = id
-            .parse()
-            .map_err(|_| Problem::bad(format!("the body, 'partitions': '{id}' is no range id")))?;
-        let ru = share
+        let Ok(range) = id.parse() else {
+            return Err(Problem::bad_request(format!(
+                "the body, 'partitions': '{id}' is not a partition key range id"
+            )));
+        };
+        let ru_per_second = share
             .get("ruPerSecond")
             .and_then(Json::as_i64)
-            .and_then(|ru| u32::try_from(ru).ok());
-        shares.push((range, ru.unwrap_or(0)));
+            .and_then(|ru| u32::try_from(ru).ok())
+            .unwrap_or(0);
+        shares.push((range, ru_per_second));
     }
     if shares.is_empty() {
-        return Err(Problem::bad(
-            "the body, 'partitions': name each live partition; DELETE gives all the same again",
+        return Err(Problem::bad_request(
+            "the body, 'partitions': every live partition must be listed; DELETE distributes the \
+             RU/s equally",
         ));
     }
     call.engine()
         .distribute_throughput(&container, Some(&shares))?;
-    told(call, &container)
+    container_answer(call, &container)
 }
 
-/// Gives all physical partitions the same again.
+/// Distributes the RU/s of a container equally over its physical partitions.
 pub(crate) fn distribute_equally(call: &Call) -> Result<Answer, Problem> {
     call.engine()
         .distribute_throughput(&*call.container()?, None)?;
     Answer::empty()
 }
 
-fn shown(throughput: &ContainerThroughput) -> Object {
-    let mut shown = Object::new();
+/// Returns the JSON form of a container's throughput, settings and usage.
+fn container_json(throughput: &ContainerThroughput) -> Object {
+    let mut json = Object::new();
     if let Some(provisioned) = throughput.provisioned {
-        show_provisioned(provisioned.throughput, &mut shown);
-        shown.set("shared", yes(provisioned.shared));
+        set_provisioned(provisioned.throughput, &mut json);
+        json.set("shared", yes_or_no(provisioned.shared));
     }
-    let on = |on: bool| if on { "on" } else { "off" };
-    shown.set("enforced", on(throughput.enforced));
-    shown.set("enforcement", throughput.decided.map_or("server", on));
-    shown.set(
-        "distribution",
-        if throughput.distribution == Distribution::Equal {
-            "equal"
-        } else {
-            "custom"
-        },
+
+    // `enforced` is the effective value, `enforcement` the setting that leads to it.
+    json.set("enforced", on_or_off(throughput.enforced));
+    json.set(
+        "enforcement",
+        throughput.decided.map_or("server", on_or_off),
     );
-    let ceiling = |(id, percent): (u32, &Option<u8>)| {
-        percent
-            .map(|percent| Json::from(object! { "id" => id, "maxPercent" => u32::from(percent) }))
+    let distribution = if throughput.distribution == Distribution::Equal {
+        "equal"
+    } else {
+        "custom"
     };
-    shown.set(
-        "buckets",
-        (1u32..)
-            .zip(&throughput.buckets)
-            .filter_map(ceiling)
-            .collect::<Vec<_>>(),
-    );
-    let partitions = throughput.partitions.iter().map(|partition| {
-        let mut shown = object! { "id" => partition.id.to_string() };
-        show_served(partition, &mut shown);
-        Json::from(shown)
-    });
-    shown.set("partitions", partitions.collect::<Vec<_>>());
-    shown
+    json.set("distribution", distribution);
+
+    let mut buckets: Vec<Json> = Vec::new();
+    for (id, limit) in (1u32..).zip(&throughput.buckets) {
+        if let Some(percent) = limit {
+            buckets.push(object! { "id" => id, "maxPercent" => u32::from(*percent) }.into());
+        }
+    }
+    json.set("buckets", buckets);
+
+    let mut partitions: Vec<Json> = Vec::new();
+    for partition in &throughput.partitions {
+        let mut partition_json = object! { "id" => partition.id.to_string() };
+        set_usage(partition, &mut partition_json);
+        partitions.push(partition_json.into());
+    }
+    json.set("partitions", partitions);
+    json
 }
 
-fn show_provisioned(throughput: Throughput, shown: &mut Object) {
-    shown.set("ruPerSecond", throughput.most());
+/// Sets the members `ruPerSecond`, `mode` and `incrementPercent` of [`PROVISIONED`].
+fn set_provisioned(throughput: Throughput, json: &mut Object) {
+    json.set("ruPerSecond", throughput.most());
     match throughput {
-        Throughput::Manual(_) => shown.set("mode", "manual"),
+        Throughput::Manual(_) => json.set("mode", "manual"),
         Throughput::Autoscale {
             increment_percent, ..
         } => {
-            shown.set("mode", "autoscale");
-            shown.set("incrementPercent", increment_percent);
+            json.set("mode", "autoscale");
+            json.set("incrementPercent", increment_percent);
         }
     }
 }
 
-/// Sets the members of [`OFFERED`].
-fn show_offered(offered: &Offered, shown: &mut Object) {
-    show_provisioned(offered.throughput, shown);
-    shown.set("minimumRuPerSecond", offered.least);
-    shown.set("replacePending", yes(offered.is_pending));
+/// Sets all members of [`PROVISIONED`].
+fn set_offered(offered: &Offered, json: &mut Object) {
+    set_provisioned(offered.throughput, json);
+    json.set("minimumRuPerSecond", offered.least);
+    json.set("replacePending", yes_or_no(offered.is_pending));
 }
 
-fn yes(is_so: bool) -> &'static str {
-    if is_so { "yes" } else { "no" }
+fn on_or_off(is_on: bool) -> &'static str {
+    if is_on { "on" } else { "off" }
 }
 
-/// Sets the members of [`SERVED`].
-pub(crate) fn show_served(partition: &PartitionThroughput, shown: &mut Object) {
-    if let Some(ru) = partition.ru_per_second {
-        shown.set("ruPerSecond", ru);
+/// Sets the members of [`USAGE`].
+pub(crate) fn set_usage(partition: &PartitionThroughput, json: &mut Object) {
+    if let Some(ru_per_second) = partition.ru_per_second {
+        json.set("ruPerSecond", ru_per_second);
     }
-    shown.set("lastSecondRequestUnits", partition.last_second);
-    shown.set("normalized", partition.normalized);
-    shown.set("requestUnits", partition.charged.as_ru());
-    shown.set("requests", partition.requests);
-    shown.set("throttled", partition.throttled);
-    shown.set("wouldThrottle", partition.would_throttle);
+    json.set("lastSecondRequestUnits", partition.last_second);
+    json.set("normalized", partition.normalized);
+    json.set("requestUnits", partition.charged.as_ru());
+    json.set("requests", partition.requests);
+    json.set("throttled", partition.throttled);
+    json.set("wouldThrottle", partition.would_throttle);
 }

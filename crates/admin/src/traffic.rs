@@ -1,176 +1,200 @@
-//! What was asked of a container: the heat map, the keys of which most was asked, and the forms of its queries.
+//! Load of a container: the heat map, the logical partition keys with the highest load, and the
+//! queries grouped by their text without values.
 //!
-//! Charges are in request units, times in seconds since 1970.
+//! Charges are in request units, times in seconds since 1970-01-01 UTC.
 
 use crate::call::{Answer, Call};
 use crate::problem::Problem;
-use crate::shape::{COUNT, Shape, Value, may, must};
+use crate::schema::{COUNT, Schema, ValueType, optional, required};
 use orrery_engine::request::{
     Charge, HEAT_BUCKETS, Heat, HeatColumn, KeyMeasure, KeyWindow, QueryForm, TopKey,
 };
 use orrery_model::partition_key::EpkRange;
 use orrery_model::{Json, Object, object};
 
-const AMOUNT: Value = Value::Number(0.0, f64::MAX);
+const AMOUNT: ValueType = ValueType::Number(0.0, f64::MAX);
 
-/// What the heat map is asked for.
-pub(crate) const HEAT_QUERY: Shape = Shape {
+/// Query parameters of [`heat_map`].
+pub(crate) const HEAT_QUERY: Schema = Schema {
     name: "HeatMapQuery",
     members: &[
-        may(
+        optional(
             "metric",
-            Value::OneOf(&["ru", "requests", "throttled", "bytes"]),
-            "what is counted; ru if not said",
+            ValueType::OneOf(&["ru", "requests", "throttled", "bytes"]),
+            "counted quantity; ru if absent",
         ),
-        may(
+        optional(
             "from",
             COUNT,
-            "the first second; the oldest that is known if not said",
+            "start of the time range in seconds; the oldest known time if absent",
         ),
-        may(
+        optional(
             "to",
             COUNT,
-            "the second before which it ends; now if not said",
+            "end of the time range in seconds, exclusive; now if absent",
         ),
     ],
 };
 
-/// A stretch of time.
-const COLUMN: Shape = Shape {
+/// A time interval of the heat map.
+const COLUMN: Schema = Schema {
     name: "HeatMapColumn",
     members: &[
-        must("start", COUNT, "the second in which it begins"),
-        must(
+        required("start", COUNT, "start of the interval in seconds"),
+        required(
             "seconds",
             COUNT,
-            "how long it is: 5, 60, 600 or 3600, the older the longer",
+            "length of the interval: 5, 60, 600 or 3600 seconds; older intervals are longer",
         ),
-        must(
+        required(
             "buckets",
-            Value::Numbers,
-            "the parts of the hash space that were asked, ascending",
+            ValueType::NumberList,
+            "indexes into bucketStarts of the EPK ranges with load, ascending",
         ),
-        must("values", Value::Numbers, "what was counted of each"),
-        must(
+        required(
+            "values",
+            ValueType::NumberList,
+            "load of each of these EPK ranges",
+        ),
+        required(
             "scans",
             AMOUNT,
-            "what was counted of requests that were not for one logical partition",
+            "load of the requests that address more than one logical partition",
         ),
     ],
 };
 
-/// What [`heat_map`] gives.
-pub(crate) const HEAT_MAP: Shape = Shape {
+/// Response of [`heat_map`].
+pub(crate) const HEAT_MAP: Schema = Schema {
     name: "HeatMap",
     members: &[
-        must("metric", Value::Text, "what is counted"),
-        must(
+        required("metric", ValueType::Text, "counted quantity"),
+        required(
             "bucketStarts",
-            Value::Texts,
-            "where each part of the hash space begins, in hexadecimal digits",
+            ValueType::TextList,
+            "start of each EPK range, in hexadecimal digits",
         ),
-        must(
+        required(
             "columns",
-            Value::Objects(&COLUMN),
-            "the stretches of time in which there was something, the oldest first",
+            ValueType::ObjectList(&COLUMN),
+            "time intervals with load, the oldest first",
         ),
     ],
 };
 
-/// The heat map of a container.
+/// Returns the heat map of a container.
 pub(crate) fn heat_map(call: &Call) -> Result<Answer, Problem> {
     let container = call.container()?;
     let milliseconds = |name| {
-        call.whole(name)
-            .map(|seconds| (seconds as u64).saturating_mul(1000))
+        call.unsigned(name)
+            .map(|seconds| seconds.saturating_mul(1000))
     };
-    let (from, to) = (
-        milliseconds("from").unwrap_or(0),
-        milliseconds("to").unwrap_or(u64::MAX),
-    );
+    let from_ms = milliseconds("from").unwrap_or(0);
+    let to_ms = milliseconds("to").unwrap_or(u64::MAX);
     let metric = call.text("metric").unwrap_or("ru");
-    let columns = call.engine().heat_map(&container, from, to);
-    let starts =
-        EpkRange::divide_evenly(container.partition_key().hashing(), HEAT_BUCKETS).into_iter();
+
+    let starts: Vec<Json> =
+        EpkRange::divide_evenly(container.partition_key().hashing(), HEAT_BUCKETS)
+            .into_iter()
+            .map(|range| range.min.to_string().into())
+            .collect();
+    let columns: Vec<Json> = call
+        .engine()
+        .heat_map(&container, from_ms, to_ms)
+        .iter()
+        .map(|column| column_json(column, metric).into())
+        .collect();
     Answer::json(
         200,
-        object! {
-            "metric" => metric,
-            "bucketStarts" => starts.map(|range| range.min.to_string().into()).collect::<Vec<Json>>(),
-            "columns" => columns.iter().map(|column| shown(column, metric).into()).collect::<Vec<Json>>(),
-        },
+        object! { "metric" => metric, "bucketStarts" => starts, "columns" => columns },
     )
 }
 
-fn shown(column: &HeatColumn, metric: &str) -> Object {
-    let value = |heat: &Heat| match metric {
-        "requests" => Json::from(u64::from(heat.requests)),
-        "throttled" => Json::from(u64::from(heat.throttled)),
-        "bytes" => Json::from(heat.bytes_written),
-        _ => Json::from(heat.charge.as_ru()),
-    };
+/// Returns the JSON form of a time interval of the heat map.
+fn column_json(column: &HeatColumn, metric: &str) -> Object {
+    let mut buckets: Vec<Json> = Vec::new();
+    let mut values: Vec<Json> = Vec::new();
+    for (bucket, heat) in &column.buckets {
+        buckets.push(u64::from(*bucket).into());
+        values.push(heat_value(heat, metric));
+    }
     object! {
         "start" => column.start_ms / 1000,
         "seconds" => column.width_ms / 1000,
-        "buckets" => column.buckets.iter().map(|(bucket, _)| u64::from(*bucket).into()).collect::<Vec<Json>>(),
-        "values" => column.buckets.iter().map(|(_, heat)| value(heat)).collect::<Vec<Json>>(),
-        "scans" => value(&column.scans),
+        "buckets" => buckets,
+        "values" => values,
+        "scans" => heat_value(&column.scans, metric),
     }
 }
 
-/// What the ranks are asked for.
-pub(crate) const KEYS_QUERY: Shape = Shape {
+/// Returns the quantity that `metric` names.
+fn heat_value(heat: &Heat, metric: &str) -> Json {
+    match metric {
+        "requests" => u64::from(heat.requests).into(),
+        "throttled" => u64::from(heat.throttled).into(),
+        "bytes" => heat.bytes_written.into(),
+        _ => heat.charge.as_ru().into(),
+    }
+}
+
+/// Query parameters of [`top_keys`].
+pub(crate) const KEYS_QUERY: Schema = Schema {
     name: "TopKeysQuery",
     members: &[
-        may(
+        optional(
             "by",
-            Value::OneOf(&["ru", "bytes"]),
-            "request units, or bytes written or deleted; ru if not said",
+            ValueType::OneOf(&["ru", "bytes"]),
+            "ru: request units; bytes: bytes written or deleted; ru if absent",
         ),
-        may(
+        optional(
             "window",
-            Value::OneOf(&["minute", "hour", "day"]),
-            "this one and the one before; hour if not said",
+            ValueType::OneOf(&["minute", "hour", "day"]),
+            "counted time: the current minute, hour or day and the one before; hour if absent",
         ),
     ],
 };
 
 /// A logical partition key.
-const TOP_KEY: Shape = Shape {
+const TOP_KEY: Schema = Schema {
     name: "TopKey",
     members: &[
-        may(
+        optional(
             "key",
-            Value::Text,
-            "its values, as the header with the partition key has them; not there without items",
+            ValueType::Text,
+            "partition key values as in the header x-ms-documentdb-partitionkey; absent if the \
+             logical partition has no items",
         ),
-        must(
-            "epk",
-            Value::Text,
-            "its place in the hash space, in hexadecimal digits",
+        required("epk", ValueType::Text, "EPK in hexadecimal digits"),
+        required("amount", AMOUNT, "estimated load, never too low"),
+        required(
+            "error",
+            AMOUNT,
+            "maximum by which the estimated load is too high",
         ),
-        must("amount", AMOUNT, "at least what was asked of it"),
-        must("error", AMOUNT, "by how much the amount may be too great"),
     ],
 };
 
-/// What [`top_keys`] gives.
-pub(crate) const TOP_KEYS: Shape = Shape {
+/// Response of [`top_keys`].
+pub(crate) const TOP_KEYS: Schema = Schema {
     name: "TopKeys",
     members: &[
-        must("by", Value::Text, "what is counted"),
-        must("since", COUNT, "the second from which on it is counted"),
-        must(
+        required("by", ValueType::Text, "counted quantity"),
+        required("since", COUNT, "start of the counted time in seconds"),
+        required(
             "keys",
-            Value::Objects(&TOP_KEY),
-            "the keys, the greatest first",
+            ValueType::ObjectList(&TOP_KEY),
+            "logical partition keys in descending order of their load",
         ),
-        must("othersAtMost", AMOUNT, "no key that is not listed has more"),
-        must("total", AMOUNT, "the sum over all keys"),
+        required(
+            "othersAtMost",
+            AMOUNT,
+            "maximum load of any logical partition key that is not listed",
+        ),
+        required("total", AMOUNT, "load of all logical partition keys"),
     ],
 };
 
-/// The logical keys of which most was asked.
+/// Returns the logical partition keys with the highest load.
 pub(crate) fn top_keys(call: &Call) -> Result<Answer, Problem> {
     let container = call.container()?;
     let by = call.text("by").unwrap_or("ru");
@@ -184,101 +208,120 @@ pub(crate) fn top_keys(call: &Call) -> Result<Answer, Problem> {
         Some("day") => KeyWindow::Day,
         _ => KeyWindow::Hour,
     };
-    let amount = |n: u64| match measure {
-        KeyMeasure::Charge => Json::from(Charge(n).as_ru()),
-        KeyMeasure::BytesWritten => Json::from(n),
+
+    // The engine counts charges in hundredths of a request unit.
+    let amount_json = |amount: u64| match measure {
+        KeyMeasure::Charge => Json::from(Charge(amount).as_ru()),
+        KeyMeasure::BytesWritten => Json::from(amount),
     };
     let top = call.engine().top_keys(&container, measure, window)?;
-    let keys = top.keys.into_iter().map(|TopKey { key, epk, amount: found, error }| {
-        let mut shown = object! { "epk" => epk.to_string(), "amount" => amount(found), "error" => amount(error) };
+    let mut keys: Vec<Json> = Vec::new();
+    for TopKey {
+        key,
+        epk,
+        amount,
+        error,
+    } in top.keys
+    {
+        let mut json = object! {
+            "epk" => epk.to_string(),
+            "amount" => amount_json(amount),
+            "error" => amount_json(error),
+        };
         if let Some(key) = key {
-            shown.set("key", key.to_text());
+            json.set("key", key.to_text());
         }
-        shown.into()
-    });
+        keys.push(json.into());
+    }
     Answer::json(
         200,
         object! {
             "by" => by,
             "since" => top.since_ms / 1000,
-            "keys" => keys.collect::<Vec<Json>>(),
-            "othersAtMost" => amount(top.others_at_most),
-            "total" => amount(top.total),
+            "keys" => keys,
+            "othersAtMost" => amount_json(top.others_at_most),
+            "total" => amount_json(top.total),
         },
     )
 }
 
-/// The queries of one form.
-const QUERY: Shape = Shape {
+/// Queries with the same text apart from values.
+const QUERY: Schema = Schema {
     name: "QueryForm",
     members: &[
-        must(
+        required(
             "text",
-            Value::Text,
-            "the text, with ? in the place of values",
+            ValueType::Text,
+            "text of the query, with ? in place of values",
         ),
-        must("count", COUNT, "pages that were answered"),
-        must("ru", AMOUNT, "what they were charged"),
-        must(
+        required("count", COUNT, "returned pages"),
+        required("ru", AMOUNT, "sum of the charges"),
+        required(
             "ruP50",
             AMOUNT,
-            "the charge that half of them did not exceed, within an eighth",
+            "median charge of a page, accurate to an eighth",
         ),
-        must("ruP95", AMOUNT, "the charge that 95 of 100 did not exceed"),
-        must(
+        required(
+            "ruP95",
+            AMOUNT,
+            "95th percentile of the charge, accurate to an eighth",
+        ),
+        required(
             "microsecondsP50",
             COUNT,
-            "the time that half of them did not exceed, within an eighth",
+            "median duration of a page in microseconds, accurate to an eighth",
         ),
-        must(
+        required(
             "microsecondsP99",
             COUNT,
-            "the time that 99 of 100 did not exceed",
+            "99th percentile of the duration in microseconds, accurate to an eighth",
         ),
-        must(
+        required(
             "partitions",
             COUNT,
-            "physical partitions that they asked, over all pages",
+            "physical partitions read, summed over all pages",
         ),
-        must("retrieved", COUNT, "items that were loaded"),
-        must("output", COUNT, "rows that were returned"),
-        must(
+        required("retrieved", COUNT, "items loaded"),
+        required("output", COUNT, "rows returned"),
+        required(
             "crossPartition",
-            Value::Truth,
-            "whether the last one was for more than one logical partition",
+            ValueType::Boolean,
+            "true if the last query addressed more than one logical partition",
         ),
-        may(
+        optional(
             "indexAdvice",
-            Value::Text,
-            "a JSON text: the indexes that a late one used, and those that would have served it",
+            ValueType::Text,
+            "JSON text with the indexes that a recent query used and those that it could have used",
         ),
-        must("last", COUNT, "the second of the last one"),
+        required("last", COUNT, "time of the last query in seconds"),
     ],
 };
 
-/// What [`queries`] gives.
-pub(crate) const QUERIES: Shape = Shape {
+/// Response of [`queries`].
+pub(crate) const QUERIES: Schema = Schema {
     name: "Queries",
-    members: &[must(
+    members: &[required(
         "queries",
-        Value::Objects(&QUERY),
-        "at most 200 forms of queries; the least used make room",
+        ValueType::ObjectList(&QUERY),
+        "at most 200 query texts; the least used are dropped",
     )],
 };
 
-/// The forms of a container's queries.
+/// Returns the queries of a container, grouped by their text without values.
 pub(crate) fn queries(call: &Call) -> Result<Answer, Problem> {
     let container = call.container()?;
-    let forms = call
+    let forms: Vec<Json> = call
         .engine()
         .query_forms(&container)
         .into_iter()
-        .map(|form| Json::from(shown_form(form)));
-    Answer::json(200, object! { "queries" => forms.collect::<Vec<Json>>() })
+        .map(|form| query_form_json(form).into())
+        .collect();
+    Answer::json(200, object! { "queries" => forms })
 }
 
-fn shown_form(form: QueryForm) -> Object {
-    let mut shown = object! {
+/// Returns the JSON form of a group of queries.
+fn query_form_json(form: QueryForm) -> Object {
+    let mut json = object! {
         "text" => form.text,
         "count" => form.count,
         "ru" => form.charge.as_ru(),
@@ -293,7 +336,7 @@ fn shown_form(form: QueryForm) -> Object {
         "last" => form.last_ms / 1000,
     };
     if let Some(advice) = form.index_advice {
-        shown.set("indexAdvice", advice);
+        json.set("indexAdvice", advice);
     }
-    shown
+    json
 }

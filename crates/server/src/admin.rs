@@ -1,14 +1,15 @@
-//! The door of the management API: its address, its key, and its server, which lives longer than the gateway's, so that
-//! it can tell of the beginning and the end.
+//! The server of the management API: its address, its key and its lifetime.
+//!
+//! The management API listens before the data is open and until the last request of a client has
+//! finished, so that it can report recovery and shutdown.
 
+use crate::address::reachable;
 use crate::command::{AdminListen, StartArguments};
+use crate::context::ServerContext;
 use crate::failure::Failure;
-use crate::start::reachable;
-use crate::tls::write_private;
-use orrery_admin::{Admin, AdminKeys, Options};
-use orrery_gateway::{Log, serve};
-use orrery_model::world::World;
-use rustls::ServerConfig;
+use crate::private_file;
+use orrery_admin::{Admin, AdminKeys, Components, Options};
+use orrery_gateway::serve;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -18,145 +19,184 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-/// How long requests of the management API may take once everything else has ended.
-const DRAIN: Duration = Duration::from_secs(2);
+/// Time that requests to the management API get to finish, after those of clients have finished.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// An admin key, and where it can be found.
-pub(crate) struct AdminKey {
+/// The admin keys of a server and their origin.
+struct LoadedKeys {
     keys: AdminKeys,
-    /// The first key's text.
-    pub(crate) text: String,
-    /// The file it is kept in; none if the data are in memory.
-    pub(crate) file: Option<PathBuf>,
+    /// Text of the first key.
+    first: String,
+    /// File with the keys; `None` if the key exists in memory only.
+    file: Option<PathBuf>,
 }
 
-/// The management API of a server, once it listens.
-pub(crate) struct AdminDoor {
-    /// Answers its requests.
-    pub(crate) admin: Arc<Admin>,
-    /// Where it listens.
-    pub(crate) address: SocketAddr,
-    /// What opens it.
-    pub(crate) key: AdminKey,
+/// A management API that listens.
+pub(crate) struct AdminServer {
+    admin: Arc<Admin>,
+    address: SocketAddr,
+    keys: LoadedKeys,
     stop: oneshot::Sender<()>,
     serving: JoinHandle<bool>,
 }
 
-/// Opens the door, unless the operator wants none.
-///
-/// # Errors
-/// The address is taken, or there is no usable key.
-pub(crate) async fn open(
-    arguments: &StartArguments,
-    data_dir: Option<&Path>,
-    tls: Arc<ServerConfig>,
-    world: Arc<dyn World>,
-    log: Arc<Log>,
-) -> Result<Option<AdminDoor>, Failure> {
-    let AdminListen::At(listen) = arguments.admin_listen else {
-        return Ok(None);
-    };
-    let key = load_key(arguments.admin_key_file.as_deref(), data_dir)?;
-    let cannot = |error: io::Error| {
-        Failure::Failed(format!(
-            "cannot listen on {listen} for the management API: {error}; name another address with --admin-listen, or 'off'"
-        ))
-    };
-    let listener = TcpListener::bind(listen).await.map_err(cannot)?;
-    let address = listener.local_addr().map_err(cannot)?;
-    let admin = Arc::new(Admin::new(Options {
-        keys: key.keys.clone(),
-        world,
-        log,
-    }));
-    let (stop, stopped) = oneshot::channel::<()>();
-    let shutdown = async {
-        // That nobody is left to say it says the same.
-        let _ = stopped.await;
-    };
-    let serving = tokio::spawn(serve(admin.clone(), listener, Some(tls), shutdown, DRAIN));
-    Ok(Some(AdminDoor {
-        admin,
-        address,
-        key,
-        stop,
-        serving,
-    }))
-}
+impl AdminServer {
+    /// Starts the management API; returns `None` if the arguments switch it off.
+    ///
+    /// # Errors
+    /// The address cannot be used, or there is no usable key.
+    pub(crate) async fn start(
+        arguments: &StartArguments,
+        context: &ServerContext,
+    ) -> Result<Option<Self>, Failure> {
+        let AdminListen::At(listen) = arguments.admin_listen else {
+            return Ok(None);
+        };
+        let keys = load_keys(
+            arguments.admin_key_file.as_deref(),
+            context.data_dir.as_deref(),
+        )?;
 
-impl AdminDoor {
-    /// Its URL on this machine.
+        // The user may not know of this port, because it is open by default; so the message says
+        // which options change it.
+        let cannot_listen = |error: io::Error| {
+            Failure::Failed(format!(
+                "cannot listen on {listen} for the management API: {error}; choose another \
+                 address with --admin-listen, or switch it off with --admin-listen off"
+            ))
+        };
+        let listener = TcpListener::bind(listen).await.map_err(cannot_listen)?;
+        let address = listener.local_addr().map_err(cannot_listen)?;
+
+        let admin = Arc::new(Admin::new(Options {
+            keys: keys.keys.clone(),
+            world: context.world.clone(),
+            log: context.log.clone(),
+        }));
+        let (stop, stopped) = oneshot::channel::<()>();
+        let shutdown = async {
+            // A dropped sender means the same as a message.
+            let _ = stopped.await;
+        };
+        let serving = tokio::spawn(serve(
+            admin.clone(),
+            listener,
+            Some(context.tls.clone()),
+            shutdown,
+            DRAIN_TIMEOUT,
+        ));
+        Ok(Some(AdminServer {
+            admin,
+            address,
+            keys,
+            stop,
+            serving,
+        }))
+    }
+
+    /// Announces that the data is open.
+    pub(crate) fn begin_serving(&self, components: Components) {
+        self.admin.begin_serving(components);
+    }
+
+    /// Announces that the server is stopping.
+    pub(crate) fn begin_draining(&self) {
+        self.admin.begin_draining();
+    }
+
+    /// Returns the URL of the management API on this machine.
     pub(crate) fn endpoint(&self) -> String {
         format!("http://{}/", reachable(self.address))
     }
 
-    /// What the banner says of it.
-    pub(crate) fn told(&self) -> String {
-        let key = match &self.key.file {
-            Some(file) => format!("the key in {}", file.display()),
-            None => format!("the key {}", self.key.text),
-        };
-        format!("http://{} with {key}", self.address)
+    /// Returns the first key.
+    pub(crate) fn key(&self) -> &str {
+        &self.keys.first
     }
 
-    /// Closes it.
-    pub(crate) async fn close(self) {
-        // It may have ended by itself.
+    /// Returns the URL and the key, or the file with the key, as a text for people.
+    pub(crate) fn description(&self) -> String {
+        let address = self.address;
+        match &self.keys.file {
+            Some(file) => format!("http://{address}, key in {}", file.display()),
+            None => format!("http://{address}, key {}", self.keys.first),
+        }
+    }
+
+    /// Stops listening and waits for the requests in progress.
+    pub(crate) async fn stop(self) {
+        // Both fail only if the task has already ended.
         let _ = self.stop.send(());
         let _ = self.serving.await;
     }
 }
 
-/// The operator's key; or the one of the data directory, made at the first start; or one for the life of the process.
-fn load_key(file: Option<&Path>, data_dir: Option<&Path>) -> Result<AdminKey, Failure> {
-    let own = data_dir.map(|directory| directory.join("admin.key"));
-    let Some(file) = file.or(own.as_deref()) else {
-        let text = new_key()?;
-        return usable(text, None);
+/// Loads the admin keys from the first of these sources that exists:
+///
+/// 1. The file that the user names.
+/// 2. The file `admin.key` in the data directory, which is created with a new key at the first
+///    start.
+/// 3. A new key that is valid until the process ends, if the data is kept in memory.
+fn load_keys(user_file: Option<&Path>, data_dir: Option<&Path>) -> Result<LoadedKeys, Failure> {
+    let default_file = data_dir.map(|directory| directory.join("admin.key"));
+    let Some(file) = user_file.or(default_file.as_deref()) else {
+        return parse_keys(&new_key()?)
+            .map_err(|cause| Failure::Failed(format!("the new admin key is not usable: {cause}")));
     };
-    if own.as_deref() == Some(file) && !file.exists() {
+
+    // A missing file of the user's is a mistake, such as a typing error in its path.
+    if default_file.as_deref() == Some(file) && !file.exists() {
         let text = format!(
-            "# The key of the management API of this server.\n{}\n",
+            "# The key of this server's management API.\n{}\n",
             new_key()?
         );
-        write_private(file, text.as_bytes()).map_err(|error| {
-            Failure::Failed(format!("cannot write {}: {error}", file.display()))
+        private_file::write(file, text.as_bytes()).map_err(|error| {
+            Failure::Failed(format!(
+                "cannot write the admin key file {}: {error}",
+                file.display()
+            ))
         })?;
     }
+
     let text = std::fs::read_to_string(file).map_err(|error| {
         Failure::Failed(format!(
             "cannot read the admin key file {}: {error}",
             file.display()
         ))
     })?;
-    usable(text, Some(file.to_owned()))
-}
-
-fn usable(text: String, file: Option<PathBuf>) -> Result<AdminKey, Failure> {
-    let keys = AdminKeys::read(&text).map_err(|why| {
-        let file = file.as_deref().unwrap_or(Path::new("memory"));
+    let keys = parse_keys(&text).map_err(|cause| {
         Failure::Failed(format!(
-            "the admin key file {} is not usable: {why}",
+            "the admin key file {} is not usable: {cause}",
             file.display()
         ))
     })?;
-    let first = text
-        .lines()
-        .map(str::trim)
-        .find(|line| !line.is_empty() && !line.starts_with('#'));
-    Ok(AdminKey {
-        keys,
-        text: first.unwrap_or_default().to_owned(),
-        file,
+    Ok(LoadedKeys {
+        file: Some(file.to_owned()),
+        ..keys
     })
 }
 
-/// 256 random bits as hexadecimal text.
+/// Parses a text with admin keys.
+fn parse_keys(text: &str) -> Result<LoadedKeys, orrery_admin::AdminKeysError> {
+    let keys = AdminKeys::parse(text)?;
+    let first = text
+        .lines()
+        .map(str::trim)
+        .find(|line| !line.is_empty() && !line.starts_with('#'))
+        .unwrap_or_default();
+    Ok(LoadedKeys {
+        keys,
+        first: first.to_owned(),
+        file: None,
+    })
+}
+
+/// Returns 256 random bits as hexadecimal digits.
 fn new_key() -> Result<String, Failure> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes).map_err(|error| {
         Failure::Failed(format!(
-            "the system gives no random numbers for an admin key: {error}"
+            "cannot get random numbers from the system for an admin key: {error}"
         ))
     })?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
@@ -167,11 +207,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_made_once_for_a_data_directory_and_only_its_owner_reads_it() {
+    fn a_data_directory_gets_one_key_that_only_its_owner_may_read() {
         let directory = tempfile::tempdir().expect("a directory");
-        let first = load_key(None, Some(directory.path())).expect("a key");
-        let again = load_key(None, Some(directory.path())).expect("a key");
-        assert_eq!((first.text.len(), &first.text), (64, &again.text));
+        let first = load_keys(None, Some(directory.path())).expect("a key");
+        let second = load_keys(None, Some(directory.path())).expect("a key");
+        assert_eq!((first.first.len(), &first.first), (64, &second.first));
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt;
@@ -181,24 +221,25 @@ mod tests {
                 .mode();
             assert_eq!(mode & 0o777, 0o600);
         }
-        assert_ne!(load_key(None, None).expect("a key").text, first.text);
+        let in_memory = load_keys(None, None).expect("a key");
+        assert_ne!(in_memory.first, first.first);
     }
 
     #[test]
-    fn a_file_of_the_operator_is_read_and_never_made() {
+    fn a_key_file_of_the_user_is_read_and_never_created() {
         let directory = tempfile::tempdir().expect("a directory");
         let file = directory.path().join("own.key");
-        assert!(load_key(Some(&file), Some(directory.path())).is_err());
+        assert!(load_keys(Some(&file), Some(directory.path())).is_err());
         std::fs::write(&file, "# mine\nmy-own-admin-key-2026\n").expect("written");
         assert_eq!(
-            load_key(Some(&file), None).expect("a key").text,
+            load_keys(Some(&file), None).expect("a key").first,
             "my-own-admin-key-2026"
         );
         std::fs::write(&file, "short\n").expect("written");
-        let told = load_key(Some(&file), None)
+        let message = load_keys(Some(&file), None)
             .err()
             .expect("refused")
             .to_string();
-        assert!(told.contains("line 1"), "{told}");
+        assert!(message.contains("line 1"), "{message}");
     }
 }

@@ -1,142 +1,145 @@
-//! `orrery bench`: measures workloads on a server, its own unless it is told of one.
+//! `orrery bench`: measures workloads on a running server or on a temporary one.
 //!
-//! A server of its own is this program again, started on a data directory that is forgotten at the end, so what is
-//! measured is what a user would run: a durable store behind HTTP on this machine.
+//! The temporary server is a process of this program with a new data directory, which is deleted at
+//! the end. The workload therefore measures what a user runs: a durable store behind HTTP on this
+//! machine.
 
 use crate::command::{BenchArguments, BlogArguments, TableFormat, Workload};
 use crate::failure::Failure;
-use orrery_blog::{Format, Model, Options};
+use orrery_blog::{BlogError, Format, Model, Options};
 use orrery_model::Json;
 use orrery_model::json::parse;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-/// Runs a workload and prints what it found.
+/// Runs a workload and prints its report.
 ///
 /// # Errors
-/// [`Failure::Usage`] for options that cannot be, [`Failure::Failed`] for everything that goes wrong on the way.
+/// [`Failure::Usage`] for invalid options; [`Failure::Failed`] if the server cannot be started or
+/// the workload fails.
 pub(crate) fn run(arguments: &BenchArguments) -> Result<(), Failure> {
     match &arguments.workload {
         Workload::Blog(blog) => run_blog(blog),
     }
 }
 
+/// Runs the blog workload.
 fn run_blog(arguments: &BlogArguments) -> Result<(), Failure> {
-    let models: Vec<Model> = arguments
-        .models
-        .iter()
-        .map(|name| {
-            name.parse()
-                .map_err(|error: orrery_blog::BlogError| Failure::Usage(error.to_string()))
-        })
-        .collect::<Result<_, _>>()?;
-    let own = match &arguments.endpoint {
+    // The options are parsed before a server is started.
+    let invalid = |error: BlogError| Failure::Usage(error.to_string());
+    let mut models: Vec<Model> = Vec::new();
+    for name in &arguments.models {
+        models.push(name.parse().map_err(invalid)?);
+    }
+    let profile = arguments.profile_name().parse().map_err(invalid)?;
+
+    // The temporary server runs until the variable is dropped.
+    let temporary_server = match &arguments.endpoint {
         Some(_) => None,
-        None => Some(OwnServer::start(arguments.profile_name())?),
+        None => Some(TemporaryServer::start(arguments.profile_name())?),
     };
-    let (endpoint, key) = match (&own, &arguments.endpoint, &arguments.key) {
-        (Some(own), _, _) => (own.endpoint.clone(), own.key.clone()),
+    let (endpoint, key) = match (&temporary_server, &arguments.endpoint, &arguments.key) {
+        (Some(server), _, _) => (server.endpoint.clone(), server.key.clone()),
         (None, Some(endpoint), Some(key)) => (endpoint.clone(), key.clone()),
         _ => {
             return Err(Failure::Usage(
-                "--endpoint needs --key, the account's key".into(),
+                "--endpoint requires --key, the account key of that server".into(),
             ));
         }
     };
+
     let mut options = Options::new(endpoint, key);
     options.scale = arguments.scale;
     options.models = models;
-    options.profile = arguments
-        .profile_name()
-        .parse()
-        .map_err(|error: orrery_blog::BlogError| Failure::Usage(error.to_string()))?;
+    options.profile = profile;
     options.seed = arguments.seed;
-    // A server of its own is thrown away whole, which is quicker than deleting what is in it.
+    // The databases may stay: a temporary server is deleted as a whole, and on a running server
+    // the next run deletes them first.
     options.keep = true;
     options.format = match arguments.format {
         TableFormat::Table => Format::Table,
         TableFormat::Json => Format::Json,
     };
+
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| Failure::Failed(format!("cannot start the client: {error}")))?;
+    let progress = orrery_blog::on_stderr();
     let report = runtime
-        .block_on(orrery_blog::bench::run(
-            options,
-            orrery_blog::on_stderr().as_ref(),
-        ))
-        .map_err(|error| Failure::Failed(format!("the workload stopped: {error}")))?;
-    writeln!(std::io::stdout(), "{report}")
+        .block_on(orrery_blog::bench::run(options, progress.as_ref()))
+        .map_err(|error| Failure::Failed(format!("the workload failed: {error}")))?;
+    writeln!(io::stdout(), "{report}")
         .map_err(|error| Failure::Failed(format!("cannot write to standard output: {error}")))
 }
 
-/// A server that lives as long as the measurement.
-struct OwnServer {
-    child: Child,
+/// A server for one measurement. Dropping it ends the process and deletes the data directory.
+struct TemporaryServer {
+    process: Child,
     directory: PathBuf,
     endpoint: String,
     key: String,
 }
 
-impl OwnServer {
+impl TemporaryServer {
+    /// Starts a server and waits until it is ready.
     fn start(profile: &str) -> Result<Self, Failure> {
         let failed =
-            |what: &str, error: std::io::Error| Failure::Failed(format!("{what}: {error}"));
-        let program =
-            std::env::current_exe().map_err(|error| failed("cannot find this program", error))?;
+            |action: &str, error: io::Error| Failure::Failed(format!("cannot {action}: {error}"));
+        let program = std::env::current_exe()
+            .map_err(|error| failed("determine the path of this program", error))?;
         let directory = std::env::temp_dir().join(format!("orrery-bench-{}", std::process::id()));
-        let mut child = Command::new(program)
-            .args([
-                "start",
-                "--listen",
-                "127.0.0.1:0",
-                "--ready-json",
-                "--log-level",
-                "error",
-                "--profile",
-                profile,
-            ])
-            .args(["--admin-listen", "off", "--data-dir"])
+
+        // Port 0 selects a free port, so that a measurement does not disturb a running server.
+        // Standard error is inherited, so that the user sees why a server does not start.
+        let mut process = Command::new(program)
+            .args(["start", "--listen", "127.0.0.1:0", "--admin-listen", "off"])
+            .args(["--ready-json", "--log-level", "error"])
+            .args(["--profile", profile])
+            .arg("--data-dir")
             .arg(&directory)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()
-            .map_err(|error| failed("cannot start a server", error))?;
-        let mut line = String::new();
-        let read = child
-            .stdout
-            .take()
-            .map(|out| BufReader::new(out).read_line(&mut line));
-        let mut server = OwnServer {
-            child,
+            .map_err(|error| failed("start a server", error))?;
+        let stdout = process.stdout.take();
+
+        // From here on an early return drops the server, which ends the process.
+        let mut server = TemporaryServer {
+            process,
             directory,
             endpoint: String::new(),
             key: String::new(),
         };
-        if let Some(Err(error)) = read {
-            return Err(failed("cannot read what the server says", error));
+        let mut line = String::new();
+        if let Some(stdout) = stdout {
+            BufReader::new(stdout)
+                .read_line(&mut line)
+                .map_err(|error| failed("read the output of the server", error))?;
         }
+
+        // A server that does not start prints no line; its message stands on standard error.
         let ready = parse(line.as_bytes()).unwrap_or(Json::Null);
-        let text = |name: &str| ready.get(name).and_then(Json::as_str).map(str::to_owned);
-        match text("endpoint_http").zip(text("key")) {
-            Some((endpoint, key)) => (server.endpoint, server.key) = (endpoint, key),
-            None => {
-                return Err(Failure::Failed(
-                    "the server did not start; see its message above".into(),
-                ));
-            }
-        }
+        let endpoint = ready.get("endpoint_http").and_then(Json::as_str);
+        let key = ready.get("key").and_then(Json::as_str);
+        let (Some(endpoint), Some(key)) = (endpoint, key) else {
+            return Err(Failure::Failed(
+                "the server did not start; its message stands above".into(),
+            ));
+        };
+        server.endpoint = endpoint.to_owned();
+        server.key = key.to_owned();
         Ok(server)
     }
 }
 
-impl Drop for OwnServer {
+impl Drop for TemporaryServer {
     fn drop(&mut self) {
-        // Its data is forgotten anyway, so there is nothing to wait for or to tell.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        // The process may have ended already. Its data is deleted, so an orderly shutdown is not
+        // needed.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
         let _ = std::fs::remove_dir_all(&self.directory);
     }
 }

@@ -1,4 +1,7 @@
-//! The command line.
+//! The command line: sub-commands, options, help texts.
+//!
+//! The doc comments of options and values are the help texts that users read. They are noun phrases
+//! or imperatives without a full stop at the end, as is usual for help texts.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use orrery_gateway::{LogFormat, LogLevel};
@@ -6,7 +9,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// An open, partitioned JSON document database that speaks the protocol of Azure Cosmos DB for NoSQL.
+/// An open, partitioned JSON document database that speaks the protocol of Azure Cosmos DB for
+/// NoSQL
 #[derive(Debug, Parser)]
 #[command(name = "orrery", version, after_help = EXAMPLES)]
 pub(crate) struct Program {
@@ -16,84 +20,102 @@ pub(crate) struct Program {
 
 const EXAMPLES: &str = "\
 Examples:
-  orrery start                         serve on 127.0.0.1:8081, data in your home directory
-  orrery start --memory                the same, and forget everything at the end
+  orrery start                               serve on 127.0.0.1:8081, data in the home directory
+  orrery start --memory                      keep data in memory only; lost on exit
   orrery start --data-dir ./data --listen 127.0.0.1:9000
   orrery start --listen 0.0.0.0:8081 --key-file ./account.key
-  orrery keys create --key-file account.key      a file with four new keys
-  orrery healthcheck                   exit 0 if the server answers
-  orrery bench blog                    what each model of the blog costs, beside the published figures
+  orrery keys create --key-file account.key  create a file with four new account keys
+  orrery healthcheck                         exit with 0 if the server answers
+  orrery bench blog                          measure the blog workload
 
 Clients connect with AccountEndpoint=https://127.0.0.1:8081/;AccountKey=<key>;
-The port takes HTTP and HTTPS alike.";
+The port accepts both HTTP and HTTPS.";
 
-/// What the program can do.
+/// The sub-commands of the program.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Start the server
     #[command(after_help = START_HELP)]
     Start(Box<StartArguments>),
-    /// Ask a server whether it answers: exit 0 if it does, 1 if not
+    /// Check that a server answers; exit with 0 if it does, otherwise with 1
     Healthcheck(HealthcheckArguments),
-    /// Make and change the keys of an account
+    /// Create and change the keys of an account
     #[command(after_help = KEYS_HELP)]
     Keys(KeysArguments),
-    /// Measure a workload, on a server of its own unless told of one
+    /// Measure a workload on a temporary server or on a running one
     Bench(BenchArguments),
-    /// Run scripts for a server (the server starts this itself)
+    /// Run scripts for a server, which starts this command itself
     #[command(hide = true)]
     ScriptHost,
 }
 
 const START_HELP: &str = "\
 Examples:
-  orrery start --memory --listen 127.0.0.1:0 --ready-json     a free port, for tests
-  orrery start --tls-cert cert.pem --tls-key key.pem          your own certificate
-  orrery start --consistency strong --region 'West US' --region 'East US'     as another account would look
+  Select a free port, for tests:
+    orrery start --memory --listen 127.0.0.1:0 --ready-json
+  Use your own certificate:
+    orrery start --tls-cert cert.pem --tls-key key.pem
+  Set the consistency level and the regions of the account:
+    orrery start --consistency strong --region 'West US' --region 'East US'
 
-The key file holds the account's primary key in base64 on its first line. Further lines may add
-'secondary: <key>', 'primary-read-only: <key>' and 'secondary-read-only: <key>'.
-To make one:  orrery keys create --key-file account.key
-A server that gets SIGHUP reads it again, without interruption: see 'orrery keys --help'.
+Key file:
+  The first line holds the account's primary key in base64. Further lines may add
+  'secondary: <key>', 'primary-read-only: <key>' and 'secondary-read-only: <key>'.
+  Create one with:  orrery keys create --key-file account.key
+  The server reads the file again at SIGHUP, without interruption; see 'orrery keys --help'.
 
-The management API has an address and a key of its own; its health needs no key:
-  curl http://127.0.0.1:8082/ready
-  curl -H \"authorization: Bearer $(grep -v '^#' data/admin.key)\" http://127.0.0.1:8082/status
-GET /openapi.json describes the rest.
+Management API:
+  Requests need the admin key, except those for health:
+    curl http://127.0.0.1:8082/ready
+    curl -H \"authorization: Bearer $(grep -v '^#' data/admin.key)\" http://127.0.0.1:8082/status
+  GET /openapi.json describes all requests.
 
-Ctrl-C or SIGTERM stops the server: requests under way get 10 seconds to finish.";
+Shutdown:
+  Ctrl-C or SIGTERM stops the server. Requests in progress get 10 seconds to finish.
+
+Exit codes:
+  0  stopped by a signal
+  1  the server failed
+  2  wrong options
+  4  the data directory cannot be opened";
 
 const KEYS_HELP: &str = "\
 Examples:
   orrery keys create --key-file account.key
-  orrery keys regenerate --kind secondary --key-file account.key && kill -HUP \"$(pidof orrery)\"
+  orrery keys regenerate --kind secondary --key-file account.key
+  kill -HUP \"$(pidof orrery)\"
 
-To change the key that clients use, without interruption: move them to the secondary key, regenerate the primary one,
-send SIGHUP, and move them back. What was signed with the old key is refused from then on, and so are resource tokens
-that were asked for with it.";
+To replace the key that clients use, without interruption:
+  1. Switch the clients to the secondary key.
+  2. Regenerate the primary key.
+  3. Send SIGHUP to the server.
+  4. Switch the clients back to the primary key.
 
-/// What to do with keys.
+From step 3 on the server refuses requests signed with the old primary key, and resource tokens
+that were requested with it.";
+
+/// Arguments of `orrery keys`.
 #[derive(Debug, Args)]
 pub(crate) struct KeysArguments {
     #[command(subcommand)]
     pub(crate) action: KeysAction,
 }
 
-/// The ways to change keys.
+/// Actions on a key file.
 #[derive(Debug, Subcommand)]
 pub(crate) enum KeysAction {
-    /// Write a new file with four keys; a file that exists is left alone
+    /// Create a file with four new keys; an existing file is not overwritten
     Create {
-        /// The file to write
+        /// File to create
         #[arg(long, value_name = "FILE", env = "ORRERY_KEY_FILE")]
         key_file: PathBuf,
     },
-    /// Replace one key of a file by a new one; a running server takes it on SIGHUP
+    /// Replace one key in a file; a running server reads the new key at SIGHUP
     Regenerate {
-        /// The file to change
+        /// File to change
         #[arg(long, value_name = "FILE", env = "ORRERY_KEY_FILE")]
         key_file: PathBuf,
-        /// The key to replace; one that is not there yet is added
+        /// Key to replace; added if the file does not contain it
         #[arg(long, value_enum)]
         kind: KeyKind,
     },
@@ -102,20 +124,20 @@ pub(crate) enum KeysAction {
 /// The keys of an account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum KeyKind {
-    /// May do everything
+    /// Full access
     Primary,
-    /// May do everything
+    /// Full access
     Secondary,
-    /// May read
+    /// Read access
     PrimaryReadOnly,
-    /// May read
+    /// Read access
     SecondaryReadOnly,
 }
 
-/// How the server starts.
+/// Arguments of `orrery start`.
 #[derive(Debug, Args)]
 pub(crate) struct StartArguments {
-    /// Where data is kept [default: $XDG_DATA_HOME/orrery, or ~/.local/share/orrery]
+    /// Data directory [default: $XDG_DATA_HOME/orrery, or ~/.local/share/orrery]
     #[arg(
         long,
         value_name = "DIR",
@@ -123,10 +145,10 @@ pub(crate) struct StartArguments {
         conflicts_with = "memory"
     )]
     pub(crate) data_dir: Option<PathBuf>,
-    /// Keep everything in memory and forget it at the end
+    /// Keep data in memory only; lost on exit
     #[arg(long)]
     pub(crate) memory: bool,
-    /// Address and port to listen on; port 0 takes a free one
+    /// Listen address for clients, HTTP and HTTPS; port 0 selects a free port
     #[arg(
         long,
         value_name = "ADDR:PORT",
@@ -134,7 +156,7 @@ pub(crate) struct StartArguments {
         default_value = "127.0.0.1:8081"
     )]
     pub(crate) listen: SocketAddr,
-    /// Address and port of the management API; port 0 takes a free one, 'off' opens none
+    /// Listen address of the management API, or 'off'; port 0 selects a free port
     #[arg(
         long,
         value_name = "ADDR:PORT",
@@ -142,19 +164,20 @@ pub(crate) struct StartArguments {
         default_value = "127.0.0.1:8082"
     )]
     pub(crate) admin_listen: AdminListen,
-    /// The keys of the management API, one a line [default: admin.key in the data directory, made at the first start]
+    /// File with the admin keys of the management API, one per line [default: admin.key in the data
+    /// directory, created at the first start]
     #[arg(long, value_name = "FILE", env = "ORRERY_ADMIN_KEY_FILE")]
     pub(crate) admin_key_file: Option<PathBuf>,
-    /// The address that clients are told to use [default: the one by which each came]
+    /// Account endpoint reported to clients [default: the address that each request used]
     #[arg(long, value_name = "URL", env = "ORRERY_ENDPOINT")]
     pub(crate) endpoint: Option<String>,
-    /// The account's keys [default: the well-known key of the emulator]
+    /// File with the account keys [default: the well-known key of the emulator]
     #[arg(long, value_name = "FILE", env = "ORRERY_KEY_FILE")]
     pub(crate) key_file: Option<PathBuf>,
-    /// Accept identities of Microsoft Entra ID: as they are, for development on this machine, or checked
+    /// Accept tokens of Microsoft Entra ID
     #[arg(long, value_enum, value_name = "MODE", env = "ORRERY_ENTRA")]
     pub(crate) entra: Option<Entra>,
-    /// Whom their tokens must be for, the claim 'aud'; may be given more than once
+    /// Accepted audience of Entra ID tokens (claim 'aud'); may be repeated
     #[arg(
         long = "entra-audience",
         value_name = "URI",
@@ -162,7 +185,7 @@ pub(crate) struct StartArguments {
         requires = "entra"
     )]
     pub(crate) entra_audiences: Vec<String>,
-    /// Whose tokens they must be, the claim 'iss'
+    /// Accepted issuer of Entra ID tokens (claim 'iss')
     #[arg(
         long,
         value_name = "URI",
@@ -170,7 +193,7 @@ pub(crate) struct StartArguments {
         requires = "entra"
     )]
     pub(crate) entra_issuer: Option<String>,
-    /// The issuer's keys: a file with what it publishes at its 'jwks_uri'
+    /// File with the issuer's JSON Web Key Set, as published at its 'jwks_uri'
     #[arg(
         long,
         value_name = "FILE",
@@ -178,7 +201,7 @@ pub(crate) struct StartArguments {
         requires = "entra"
     )]
     pub(crate) entra_keys: Option<PathBuf>,
-    /// A certificate chain in PEM [default: a self-signed one, kept in the data directory]
+    /// Certificate chain in PEM [default: a self-signed certificate, stored in the data directory]
     #[arg(
         long,
         value_name = "FILE",
@@ -186,7 +209,7 @@ pub(crate) struct StartArguments {
         requires = "tls_key"
     )]
     pub(crate) tls_cert: Option<PathBuf>,
-    /// The certificate's private key in PEM
+    /// Private key of the certificate in PEM
     #[arg(
         long,
         value_name = "FILE",
@@ -194,27 +217,45 @@ pub(crate) struct StartArguments {
         requires = "tls_cert"
     )]
     pub(crate) tls_key: Option<PathBuf>,
-    /// Whose request charges to reproduce
+    /// Pricing model for request charges
     #[arg(long, value_enum, env = "ORRERY_PROFILE", default_value_t = Profile::Modern)]
     pub(crate) profile: Profile,
-    /// Queries whose rows must be merged over several physical partitions: merged here, or refused with a plan for the
-    /// client, as the service does it
-    #[arg(long, value_enum, env = "ORRERY_CROSS_PARTITION_QUERIES", default_value_t = CrossPartitionQueries::Merge)]
+    /// Handling of queries whose results must be merged across physical partitions
+    #[arg(
+        long,
+        value_enum,
+        env = "ORRERY_CROSS_PARTITION_QUERIES",
+        default_value_t = CrossPartitionQueries::Merge
+    )]
     pub(crate) cross_partition_queries: CrossPartitionQueries,
-    /// Whether requests beyond the provisioned throughput are refused with 429; counted in either case
-    #[arg(long, value_enum, value_name = "ON|OFF", env = "ORRERY_ENFORCE_THROUGHPUT", default_value_t = Switch::Off)]
+    /// Refuse requests beyond the provisioned throughput with 429; such requests are counted in
+    /// either case
+    #[arg(
+        long,
+        value_enum,
+        value_name = "ON|OFF",
+        env = "ORRERY_ENFORCE_THROUGHPUT",
+        default_value_t = Switch::Off
+    )]
     pub(crate) enforce_throughput: Switch,
-    /// Physical partitions below 3,000 RU/s keep what they do not use for 300 seconds, and spend it at up to 3,000 RU/s
+    /// Let physical partitions below 3,000 RU/s save unused throughput for up to 300 seconds and
+    /// spend it at up to 3,000 RU/s
     #[arg(long, env = "ORRERY_BURST_CAPACITY")]
     pub(crate) burst_capacity: bool,
-    /// Requests of low priority (x-ms-cosmos-priority-level) are refused before others when throughput is short
+    /// When throughput is short, refuse requests of low priority (x-ms-cosmos-priority-level) first
     #[arg(long, env = "ORRERY_PRIORITY_BASED_EXECUTION")]
     pub(crate) priority_based_execution: bool,
-    /// The consistency that requests get unless they ask for a weaker one; every read is of the last commit anyway
-    #[arg(long, value_enum, env = "ORRERY_CONSISTENCY", default_value_t = Consistency::Session)]
+    /// Default consistency level; requests may ask for a weaker one. Reads return the last commit
+    /// at every level
+    #[arg(
+        long,
+        value_enum,
+        env = "ORRERY_CONSISTENCY",
+        default_value_t = Consistency::Session
+    )]
     pub(crate) consistency: Consistency,
-    /// A region of the account, to be named again for each more; all are served here, and the first takes writes
-    /// [default: South Central US]
+    /// Region of the account; may be repeated. This server serves all regions; the first one
+    /// accepts writes [default: South Central US]
     #[arg(
         long = "region",
         value_name = "NAME",
@@ -222,71 +263,76 @@ pub(crate) struct StartArguments {
         value_delimiter = ','
     )]
     pub(crate) regions: Vec<String>,
-    /// The form of log lines
+    /// Format of log lines
     #[arg(long, value_enum, env = "ORRERY_LOG_FORMAT", default_value_t = Format::Text)]
     pub(crate) log_format: Format,
-    /// How much is logged
+    /// Least severe level that is logged
     #[arg(long, value_enum, env = "ORRERY_LOG_LEVEL", default_value_t = Level::Info)]
     pub(crate) log_level: Level,
-    /// Print one JSON line with the endpoints and the key when ready, and nothing else
+    /// Print one JSON line with the endpoints and keys when the server is ready, and nothing else
     #[arg(long)]
     pub(crate) ready_json: bool,
 }
 
-/// Where the management API listens.
+/// Listen address of the management API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AdminListen {
-    /// Nowhere.
+    /// The management API is switched off.
     Off,
-    /// Here.
+    /// The management API listens on this address.
     At(SocketAddr),
 }
 
 impl FromStr for AdminListen {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "off" => Ok(AdminListen::Off),
-            _ => text
-                .parse()
-                .map(AdminListen::At)
-                .map_err(|error| format!("{error}, and not 'off'")),
+        if text == "off" {
+            return Ok(AdminListen::Off);
+        }
+        match text.parse() {
+            Ok(address) => Ok(AdminListen::At(address)),
+            Err(error) => Err(format!("{error}, and not 'off'")),
         }
     }
 }
 
-/// What to measure.
+/// Arguments of `orrery bench`.
 #[derive(Debug, Args)]
 pub(crate) struct BenchArguments {
     #[command(subcommand)]
     pub(crate) workload: Workload,
 }
 
-/// The workloads.
+/// Workloads that can be measured.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Workload {
-    /// The blog in three data models: milliseconds and request units of each request beside the article's
+    /// Measure a blog in three data models: duration and charge of each request beside the figures
+    /// published for the service
     #[command(after_help = BLOG_HELP)]
     Blog(BlogArguments),
 }
 
 const BLOG_HELP: &str = "\
 Examples:
-  orrery bench blog                                   a small data set, in about half a minute
-  orrery bench blog --scale 0.01 --models v1,v3       1,000 users, two of the models
-  orrery bench blog --format json > table.json
-  orrery bench blog --endpoint http://127.0.0.1:8081 --key \"$KEY\"
+  A small data set, in about half a minute:
+    orrery bench blog
+  1,000 users, two of the models:
+    orrery bench blog --scale 0.01 --models v1,v3
+  JSON output:
+    orrery bench blog --format json > table.json
+  A running server:
+    orrery bench blog --endpoint http://127.0.0.1:8081 --key \"$KEY\"
 
-The data set of scale 1 is the article's: 100,000 users with 5 to 50 posts each. Equal seeds give equal data.
-Databases named blog-v1, blog-v2 and blog-v3 are deleted first and made anew.";
+The published figures were measured at scale 1: 100,000 users with 5 to 50 posts each. Equal seeds
+give equal data. Existing databases named blog-v1, blog-v2 and blog-v3 are deleted first.";
 
-/// How the blog is measured.
+/// Arguments of `orrery bench blog`.
 #[derive(Debug, Args)]
 pub(crate) struct BlogArguments {
-    /// Size of the data set; 1 is the article's
+    /// Size of the data set; 1 is the size of the published figures
     #[arg(long, value_name = "S", default_value_t = 0.0004)]
     pub(crate) scale: f64,
-    /// The models to measure
+    /// Data models to measure
     #[arg(
         long,
         value_name = "MODELS",
@@ -294,25 +340,25 @@ pub(crate) struct BlogArguments {
         default_value = "v1,v2,v3"
     )]
     pub(crate) models: Vec<String>,
-    /// A server that runs already [default: one of its own]
+    /// Endpoint of a running server [default: a temporary server]
     #[arg(long, value_name = "URL", requires = "key")]
     pub(crate) endpoint: Option<String>,
-    /// That server's account key
+    /// Account key of the running server
     #[arg(long, value_name = "KEY", env = "ORRERY_KEY", hide_env_values = true)]
     pub(crate) key: Option<String>,
-    /// The prices that apply; a server that runs already must have been started with the same
+    /// Pricing model; a running server must have been started with the same
     #[arg(long, value_enum, default_value_t = Profile::Y2019)]
     pub(crate) profile: Profile,
     /// Seed of the data set
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// How the result is written
+    /// Format of the result
     #[arg(long, value_enum, default_value_t = TableFormat::Table)]
     pub(crate) format: TableFormat,
 }
 
 impl BlogArguments {
-    /// The profile as the command line spells it.
+    /// Returns the profile as it is spelled on the command line.
     pub(crate) fn profile_name(&self) -> &'static str {
         match self.profile {
             Profile::Modern => "modern",
@@ -321,19 +367,19 @@ impl BlogArguments {
     }
 }
 
-/// How a result is written.
+/// Format of a result.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum TableFormat {
-    /// For people
+    /// Table for people
     Table,
-    /// A list of rows
+    /// JSON array of rows
     Json,
 }
 
-/// Which server to ask.
+/// Arguments of `orrery healthcheck`.
 #[derive(Debug, Args)]
 pub(crate) struct HealthcheckArguments {
-    /// Address and port of the server
+    /// Listen address of the server
     #[arg(
         long,
         value_name = "ADDR:PORT",
@@ -343,34 +389,35 @@ pub(crate) struct HealthcheckArguments {
     pub(crate) listen: SocketAddr,
 }
 
-/// The table of request charges.
+/// Pricing model for request charges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Profile {
-    /// The service as it charges today
+    /// Current charges of the service
     Modern,
-    /// The service as it charged in 2019
+    /// Charges of the service in 2019
     Y2019,
 }
 
-/// Who merges over physical partitions.
+/// Handling of queries whose results must be merged across physical partitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum CrossPartitionQueries {
-    /// The server: every query is answered
+    /// The server merges the results, so every query is answered
     Merge,
-    /// The client: it gets 400 with sub-status 1004 and the plan, and pages end with their partition
+    /// The client merges the results, as with the service: the server answers 400 with sub-status
+    /// 1004 and a query plan, and a page ends with its physical partition
     Refuse,
 }
 
-/// Whether something is done.
+/// An option that is on or off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Switch {
-    /// It is
+    /// Requests are refused
     On,
-    /// It is not
+    /// Requests are not refused
     Off,
 }
 
-/// How up to date reads are, the strongest first.
+/// Consistency levels, the strongest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Consistency {
     /// Reads see the last committed write
@@ -381,7 +428,7 @@ pub(crate) enum Consistency {
     Session,
     /// Reads never see writes out of order
     ConsistentPrefix,
-    /// Reads converge
+    /// Reads see all writes eventually
     Eventual,
 }
 
@@ -397,21 +444,23 @@ impl From<Consistency> for orrery_gateway::Consistency {
     }
 }
 
-/// Which directory identities are accepted.
+/// Accepted Microsoft Entra ID tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Entra {
-    /// Every token that is well-formed and not expired, whoever made it; only on the loopback
+    /// Accept every well-formed, unexpired token without checking its signature; for development,
+    /// and only on a loopback address
     AcceptAny,
-    /// Tokens that the issuer signed for the audience; needs --entra-issuer, --entra-audience and --entra-keys
+    /// Accept tokens that the issuer signed for an accepted audience; requires --entra-issuer,
+    /// --entra-audience and --entra-keys
     Verify,
 }
 
-/// The form of log lines.
+/// Format of log lines.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum Format {
-    /// For people
+    /// Text for people
     Text,
-    /// One JSON object a line
+    /// One JSON object per line
     Json,
 }
 
@@ -424,16 +473,16 @@ impl From<Format> for LogFormat {
     }
 }
 
-/// How much is logged.
+/// Log level.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum Level {
-    /// Only failures of the server
+    /// Failures of the server
     Error,
-    /// And requests that failed on the server's side
+    /// Also requests that failed because of the server
     Warn,
-    /// And start and end
+    /// Also start and stop
     Info,
-    /// And every request
+    /// Also every request
     Debug,
 }
 
@@ -459,7 +508,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_start_listens_on_this_machine_only() {
+    fn without_options_a_server_listens_on_the_loopback_only() {
         let Command::Start(start) = Program::parse_from(["orrery", "start"]).command else {
             panic!("not a start")
         };
@@ -475,20 +524,20 @@ mod tests {
     }
 
     #[test]
-    fn the_management_api_listens_where_it_is_told_or_nowhere() {
-        let of = |text: &str| {
-            Program::try_parse_from(["orrery", "start", "--admin-listen", text]).map(|p| p.command)
+    fn the_management_api_listens_on_the_given_address_or_is_off() {
+        let parse = |text: &str| {
+            let arguments = ["orrery", "start", "--admin-listen", text];
+            match Program::try_parse_from(arguments).map(|program| program.command) {
+                Ok(Command::Start(start)) => Some(start.admin_listen),
+                _ => None,
+            }
         };
-        let listens = |text: &str| match of(text) {
-            Ok(Command::Start(start)) => Some(start.admin_listen),
-            _ => None,
-        };
-        assert_eq!(listens("off"), Some(AdminListen::Off));
+        assert_eq!(parse("off"), Some(AdminListen::Off));
         assert_eq!(
-            listens("127.0.0.1:0"),
+            parse("127.0.0.1:0"),
             Some(AdminListen::At(SocketAddr::from(([127, 0, 0, 1], 0))))
         );
-        assert_eq!(listens("on"), None);
+        assert_eq!(parse("on"), None);
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! Opens the engine on a store.
+//! Opens the engine on its store.
 
-use crate::command::{CrossPartitionQueries, Profile};
+use crate::command::{CrossPartitionQueries, Profile, StartArguments, Switch};
 use crate::failure::Failure;
 use orrery_engine::{Engine, EngineOptions, ThroughputOptions};
 use orrery_model::world::World;
@@ -9,74 +9,81 @@ use orrery_storage::{LocalOptions, LocalStore, MemoryStore, Store};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Opens the engine on the directory `store` of `data_dir`, or on memory.
+/// Opens the engine on the store in `data_dir`, or on a store in memory if there is no directory.
 ///
 /// # Errors
-/// [`Failure::Data`] if what lies in `data_dir` cannot be opened.
+/// [`Failure::Data`] if the data in `data_dir` cannot be opened.
 pub(crate) fn open_engine(
+    arguments: &StartArguments,
     data_dir: Option<&Path>,
-    profile: Profile,
-    cross_partition_queries: CrossPartitionQueries,
-    throughput: ThroughputOptions,
     world: Arc<dyn World>,
 ) -> Result<Arc<Engine>, Failure> {
     let store: Arc<dyn Store> = match data_dir {
         None => Arc::new(MemoryStore::new()),
         Some(directory) => Arc::new(open_store(directory)?),
     };
+
+    // Scripts run in processes of this program, which can be killed without harm to the server.
     let program = std::env::current_exe().map_err(|error| {
         Failure::Failed(format!(
-            "cannot find this program to run scripts with: {error}"
+            "cannot determine the path of this program, which runs scripts: {error}"
         ))
     })?;
-    let command = HostCommand {
+    let script_host = HostCommand {
         program: program.into_os_string(),
         arguments: vec!["script-host".into()],
     };
-    let profile = match profile {
-        Profile::Modern => orrery_engine::Profile::Modern,
-        Profile::Y2019 => orrery_engine::Profile::Y2019,
-    };
-    let cross_partition_queries = match cross_partition_queries {
-        CrossPartitionQueries::Merge => orrery_engine::CrossPartitionQueries::Merge,
-        CrossPartitionQueries::Refuse => orrery_engine::CrossPartitionQueries::Refuse,
-    };
-    let scripts = PoolOptions::new(command);
+
     let options = EngineOptions {
-        profile,
-        cross_partition_queries,
-        throughput,
-        ..EngineOptions::new(scripts)
+        profile: match arguments.profile {
+            Profile::Modern => orrery_engine::Profile::Modern,
+            Profile::Y2019 => orrery_engine::Profile::Y2019,
+        },
+        cross_partition_queries: match arguments.cross_partition_queries {
+            CrossPartitionQueries::Merge => orrery_engine::CrossPartitionQueries::Merge,
+            CrossPartitionQueries::Refuse => orrery_engine::CrossPartitionQueries::Refuse,
+        },
+        throughput: ThroughputOptions {
+            enforce: arguments.enforce_throughput == Switch::On,
+            burst_capacity: arguments.burst_capacity,
+            priorities: arguments.priority_based_execution,
+        },
+        ..EngineOptions::new(PoolOptions::new(script_host))
     };
-    let engine = Engine::open(store, options, world).map_err(|error| {
-        let cause = error.cause_chain();
-        let cause = if cause.is_empty() {
-            error.message().to_owned()
-        } else {
-            cause
-        };
-        Failure::Data(format!("the data cannot be opened: {cause}"))
-    })?;
-    Ok(Arc::new(engine))
+    match Engine::open(store, options, world) {
+        Ok(engine) => Ok(Arc::new(engine)),
+        Err(error) => {
+            // The message is meant for clients; the cause names files and is more useful here.
+            let mut cause = error.cause_chain();
+            if cause.is_empty() {
+                cause = error.message().to_owned();
+            }
+            Err(Failure::Data(format!("cannot open the data: {cause}")))
+        }
+    }
 }
 
-/// Opens the local store of a data directory.
+/// Opens the store in the folder `store` of a data directory.
 ///
-/// The store guards its own files; that its whole folder is gone only a note beside it can tell.
+/// The store detects missing files in its folder, but not the loss of the whole folder. A file
+/// `HOLDS-DATA` beside the folder records that the folder exists, so that the server refuses to
+/// start with an empty database in its place.
 fn open_store(directory: &Path) -> Result<LocalStore, Failure> {
-    let (folder, note) = (directory.join("store"), directory.join("HOLDS-DATA"));
-    if note.exists() && !folder.exists() {
+    let folder = directory.join("store");
+    let marker = directory.join("HOLDS-DATA");
+    if marker.exists() && !folder.exists() {
         return Err(Failure::Data(format!(
-            "the folder {} is missing, and {} says that there was data in it: restore the folder, or delete that file to \
-             begin anew without the data",
+            "the folder {} is missing, but {} shows that it contained data: restore the folder, \
+             or delete that file to start with an empty database",
             folder.display(),
-            note.display()
+            marker.display()
         )));
     }
+
     let store = LocalStore::open(&folder, LocalOptions::default())
         .map_err(|error| Failure::Data(error.to_string()))?;
-    let sentence = "The folder `store` beside this file holds the data of an Orrery server.\n";
-    std::fs::write(&note, sentence)
-        .map_err(|error| Failure::Data(format!("cannot write {}: {error}", note.display())))?;
+    let text = "The folder `store` beside this file holds the data of an Orrery server.\n";
+    std::fs::write(&marker, text)
+        .map_err(|error| Failure::Data(format!("cannot write {}: {error}", marker.display())))?;
     Ok(store)
 }

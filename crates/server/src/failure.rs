@@ -1,21 +1,28 @@
-//! Why the program ends without having done what it was asked, and with which exit code.
+//! Failures that end the program, with their exit codes.
+//!
+//! | exit code | meaning |
+//! |---|---|
+//! | 0 | success |
+//! | 1 | the command failed |
+//! | 2 | the command line is wrong; the parser of the command line uses this code too |
+//! | 4 | the data directory cannot be opened |
 
 use std::fmt;
 use std::process::ExitCode;
 
-/// A reason to end, in a sentence for the person at the terminal.
+/// A failure, with a message for the user at the terminal.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// Something went wrong on the way.
+    /// The command failed.
     Failed(String),
-    /// The command line asks for what cannot be.
+    /// The command line asks for an impossible combination.
     Usage(String),
     /// The data directory cannot be opened.
     Data(String),
 }
 
 impl Failure {
-    /// The program's exit code.
+    /// Returns the exit code of the program.
     pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
             Failure::Failed(_) => 1,
@@ -27,8 +34,8 @@ impl Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Failure::Failed(text) | Failure::Usage(text) | Failure::Data(text)) = self;
-        f.write_str(text)
+        let (Failure::Failed(message) | Failure::Usage(message) | Failure::Data(message)) = self;
+        f.write_str(message)
     }
 }
 

@@ -1,44 +1,47 @@
-//! `orrery healthcheck`: does a server answer? For containers without a shell.
+//! `orrery healthcheck`: checks that a server answers. For containers without a shell.
 
+use crate::address::reachable;
 use crate::command::HealthcheckArguments;
 use crate::failure::Failure;
-use crate::start::reachable;
-use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// How long a server may take to answer.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// Timeout of connecting, of writing and of reading.
+const TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Asks for the account without credentials. Any answer that is not the server's own failure is a sign of life; to be
-/// told that we may not is the usual one.
+/// Requests the account without credentials. Every status below 500 shows that the server answers;
+/// the usual one is 401, because the request has no signature.
 ///
 /// # Errors
-/// No answer, or a 5xx.
+/// No response, or a status of 500 or above.
 pub(crate) fn run(arguments: &HealthcheckArguments) -> Result<(), Failure> {
     let address = reachable(arguments.listen);
-    let status = ask(address)
-        .map_err(|error| Failure::Failed(format!("no answer from {address}: {error}")))?;
-    match status {
-        100..=499 => Ok(()),
-        _ => Err(Failure::Failed(format!(
+    match request_status(address) {
+        Ok(100..=499) => Ok(()),
+        Ok(status) => Err(Failure::Failed(format!(
             "{address} answers with status {status}"
+        ))),
+        Err(error) => Err(Failure::Failed(format!(
+            "no answer from {address}: {error}"
         ))),
     }
 }
 
-fn ask(address: std::net::SocketAddr) -> std::io::Result<u16> {
-    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+/// Sends a request for the account and returns the status of the response.
+fn request_status(address: SocketAddr) -> io::Result<u16> {
+    let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
     write!(
         stream,
         "GET / HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"
     )?;
+
+    // The first 12 bytes of a response are the version and the status, "HTTP/1.1 401".
     let mut head = [0; 12];
     stream.read_exact(&mut head)?;
-    let status = head
-        .strip_prefix(b"HTTP/1.1 ")
-        .and_then(|rest| std::str::from_utf8(rest).ok()?.parse().ok());
-    status.ok_or_else(|| std::io::Error::other("it does not speak HTTP"))
+    head.strip_prefix(b"HTTP/1.1 ")
+        .and_then(|status| std::str::from_utf8(status).ok()?.parse().ok())
+        .ok_or_else(|| io::Error::other("the response is not HTTP/1.1"))
 }

@@ -1,9 +1,9 @@
-//! The account's keys: the well-known one, or those of a file.
+//! The account keys: the well-known key of the emulator, or the keys in a file.
 //!
 //! ```text
-//! # a remark
-//! primary: <key>              the name may be left out on the first line
-//! secondary: <key>            and, if wanted, these, in any order
+//! # comment
+//! primary: <key>              on the first line the name may be left out
+//! secondary: <key>            optional, in any order
 //! primary-read-only: <key>
 //! secondary-read-only: <key>
 //! ```
@@ -14,44 +14,46 @@ use orrery_gateway::{Keys, KeysError, WELL_KNOWN_KEY};
 use std::net::IpAddr;
 use std::path::Path;
 
-/// Keys for the gateway, and the primary one to show.
+/// The keys of an account.
 pub(crate) struct AccountKeys {
-    /// What signatures are checked with.
+    /// Keys with which the gateway checks signatures.
     pub(crate) keys: Keys,
-    /// The primary key's text.
+    /// Text of the primary key, for the announcement.
     pub(crate) primary: String,
-    /// Whether it is the key that everybody knows.
-    pub(crate) well_known: bool,
+    /// True if one of the keys is the well-known key of the emulator.
+    pub(crate) has_well_known_key: bool,
 }
 
-/// Reads the keys.
+/// Loads the keys from `file`, or returns the well-known key if there is no file.
 ///
 /// # Errors
-/// The file cannot be read or holds no keys; or the well-known key would guard a port that other machines reach.
+/// [`Failure::Failed`] if the file cannot be read or is not a key file; [`Failure::Usage`] if one
+/// of the keys is the well-known key and other machines can reach the address `listen`.
 pub(crate) fn load(file: Option<&Path>, listen: IpAddr) -> Result<AccountKeys, Failure> {
-    let text = match file {
-        Some(file) => std::fs::read_to_string(file).map_err(|error| {
-            Failure::Failed(format!(
-                "cannot read the key file {}: {error}",
-                file.display()
-            ))
-        })?,
-        None => WELL_KNOWN_KEY.to_owned(),
+    let account_keys = match file {
+        Some(file) => {
+            let text = std::fs::read_to_string(file).map_err(|error| {
+                Failure::Failed(format!(
+                    "cannot read the key file {}: {error}",
+                    file.display()
+                ))
+            })?;
+            parse(&text).map_err(|cause| {
+                Failure::Failed(format!(
+                    "the key file {} is not usable: {cause}",
+                    file.display()
+                ))
+            })?
+        }
+        None => parse(WELL_KNOWN_KEY).map_err(Failure::Failed)?,
     };
-    let account = parse(&text).map_err(|why| match file {
-        Some(file) => Failure::Failed(format!(
-            "the key file {} is not usable: {why}",
-            file.display()
-        )),
-        None => Failure::Failed(why),
-    })?;
-    if account.well_known && !listen.is_loopback() {
+    if account_keys.has_well_known_key && !listen.is_loopback() {
         return Err(Failure::Usage(format!(
-            "{listen} can be reached from other machines, and everybody knows the emulator's key. Give the account a \
-             key of its own with --key-file (see 'orrery start --help'), or listen on 127.0.0.1."
+            "other machines can reach {listen}, and the emulator's key is publicly known: set an \
+             account key with --key-file (see 'orrery start --help'), or listen on 127.0.0.1"
         )));
     }
-    Ok(account)
+    Ok(account_keys)
 }
 
 impl KeyKind {
@@ -62,7 +64,7 @@ impl KeyKind {
         KeyKind::SecondaryReadOnly,
     ];
 
-    /// Its name in the file.
+    /// Returns the name of the key in a key file.
     pub(crate) fn name(self) -> &'static str {
         match self {
             KeyKind::Primary => "primary",
@@ -73,66 +75,66 @@ impl KeyKind {
     }
 }
 
-/// Whether a line of a key file holds no key.
-pub(crate) fn is_remark(line: &str) -> bool {
+/// Returns true if a line of a key file is a comment or blank.
+pub(crate) fn is_comment(line: &str) -> bool {
     line.trim().is_empty() || line.trim().starts_with('#')
 }
 
-/// Reads a line of a key file. The first key may stand there without its name.
+/// Parses a line of a key file that is not a comment. The first such line may hold the primary key
+/// without its name.
 ///
 /// # Errors
-/// It names no key that there is.
-pub(crate) fn read_line(line: &str, first: bool) -> Result<(KeyKind, &str), String> {
-    match line.split_once(':') {
-        None if first => Ok((KeyKind::Primary, line.trim())),
-        None => Err("a line after the first has no 'name: key'".into()),
-        Some((name, key)) => {
-            let kind = KeyKind::ALL
-                .into_iter()
-                .find(|kind| kind.name() == name.trim());
-            Ok((
-                kind.ok_or_else(|| format!("there is no key called '{}'", name.trim()))?,
-                key.trim(),
-            ))
+/// The line has no name where a name is required, or an unknown name.
+pub(crate) fn parse_line(line: &str, is_first: bool) -> Result<(KeyKind, &str), String> {
+    let Some((name, key)) = line.split_once(':') else {
+        if is_first {
+            return Ok((KeyKind::Primary, line.trim()));
+        }
+        return Err("a line after the first does not have the form 'name: key'".into());
+    };
+    for kind in KeyKind::ALL {
+        if kind.name() == name.trim() {
+            return Ok((kind, key.trim()));
         }
     }
+    Err(format!("there is no key named '{}'", name.trim()))
 }
 
-/// Reads the text of a key file.
+/// Parses the text of a key file.
 ///
 /// # Errors
-/// It has no primary key, or says something else.
+/// The primary key does not come first, a key is not valid, a key is named twice, or a line cannot
+/// be parsed.
 pub(crate) fn parse(text: &str) -> Result<AccountKeys, String> {
-    let lines = text.lines().filter(|line| !is_remark(line)).enumerate();
-    let read = lines
-        .map(|(i, line)| read_line(line, i == 0))
-        .collect::<Result<Vec<_>, _>>()?;
-    let Some((KeyKind::Primary, primary)) = read.first().copied() else {
-        return Err(if read.is_empty() {
-            "it is empty"
-        } else {
-            "the primary key does not stand first"
-        }
-        .into());
+    let mut entries = Vec::new();
+    for line in text.lines().filter(|line| !is_comment(line)) {
+        entries.push(parse_line(line, entries.is_empty())?);
+    }
+    let Some(&(first_kind, primary)) = entries.first() else {
+        return Err("it is empty".into());
     };
-    let wrong =
-        |kind: KeyKind, error: KeysError| format!("the {} key is wrong: {error}", kind.name());
-    let mut keys = Keys::new(primary).map_err(|error| wrong(KeyKind::Primary, error))?;
-    for (i, (kind, key)) in read.iter().copied().enumerate().skip(1) {
-        if read[..i].iter().any(|(other, _)| *other == kind) {
-            return Err(format!("the {} key stands there twice", kind.name()));
+    if first_kind != KeyKind::Primary {
+        return Err("the primary key does not come first".into());
+    }
+
+    // The gateway does not tell primary from secondary keys, so duplicates are found here.
+    let invalid =
+        |kind: KeyKind, error: KeysError| format!("the {} key is invalid: {error}", kind.name());
+    let mut keys = Keys::new(primary).map_err(|error| invalid(KeyKind::Primary, error))?;
+    for (index, &(kind, key)) in entries.iter().enumerate().skip(1) {
+        if entries[..index].iter().any(|(other, _)| *other == kind) {
+            return Err(format!("the {} key is named twice", kind.name()));
         }
-        keys = match kind {
+        let extended = match kind {
             KeyKind::Primary | KeyKind::Secondary => keys.with_full_key(key),
             KeyKind::PrimaryReadOnly | KeyKind::SecondaryReadOnly => keys.with_read_only_key(key),
-        }
-        .map_err(|error| wrong(kind, error))?;
+        };
+        keys = extended.map_err(|error| invalid(kind, error))?;
     }
-    let well_known = read.iter().any(|(_, key)| *key == WELL_KNOWN_KEY);
     Ok(AccountKeys {
         keys,
         primary: primary.to_owned(),
-        well_known,
+        has_well_known_key: entries.iter().any(|(_, key)| *key == WELL_KNOWN_KEY),
     })
 }
 
@@ -148,51 +150,52 @@ mod tests {
         assert!(
             load(None, Ipv4Addr::LOCALHOST.into())
                 .expect("it is loopback")
-                .well_known
+                .has_well_known_key
         );
         let refused = load(None, Ipv4Addr::UNSPECIFIED.into())
             .map(|k| k.primary)
             .expect_err("refused");
         assert!(
-            matches!(&refused, Failure::Usage(told) if told.contains("--key-file")),
+            matches!(&refused, Failure::Usage(message) if message.contains("--key-file")),
             "{refused}"
         );
     }
 
     #[test]
-    fn the_well_known_key_cannot_hide_in_a_file() {
+    fn the_well_known_key_is_recognized_in_a_file() {
         assert!(
             parse(&format!("{OWN}\nsecondary: {WELL_KNOWN_KEY}\n"))
                 .expect("keys")
-                .well_known
+                .has_well_known_key
         );
         assert!(
             parse(&format!("# mine\n{WELL_KNOWN_KEY}\n"))
                 .expect("keys")
-                .well_known
+                .has_well_known_key
         );
     }
 
     #[test]
     fn a_file_may_hold_four_keys() {
         let text = format!(
-            "primary: {OWN}\nsecondary: {OWN}\nprimary-read-only: {OWN}\nsecondary-read-only: {OWN}\n"
+            "primary: {OWN}\nsecondary: {OWN}\nprimary-read-only: {OWN}\n\
+             secondary-read-only: {OWN}\n"
         );
         let account = parse(&text).expect("keys");
         assert_eq!(account.primary, OWN);
-        assert!(!account.well_known);
+        assert!(!account.has_well_known_key);
     }
 
     #[test]
-    fn a_file_without_keys_says_what_is_wrong() {
+    fn a_text_that_is_not_a_key_file_is_refused_with_the_reason() {
         for (text, part) in [
             ("", "empty"),
             ("hello", "primary"),
             ("AAAA", "primary"),
             ("secondary: AAAA", "first"),
         ] {
-            let why = parse(text).map(|k| k.primary).expect_err(text);
-            assert!(why.contains(part), "{why}");
+            let cause = parse(text).map(|k| k.primary).expect_err(text);
+            assert!(cause.contains(part), "{cause}");
         }
         assert!(
             parse(&format!("{OWN}\nprimary: {OWN}"))

@@ -1,16 +1,38 @@
-//! The program `orrery`: the database server and the tools around it.
+//! The program `orrery`: the database server and its tools.
 //!
-//! Exit codes: 0 done, 1 failed, 2 used wrongly, 4 the data cannot be opened.
+//! ```text
+//! command      command line
+//! start        orrery start: life of a server; uses
+//!   context      parts that exist before the data is open (data_dir, tls, world)
+//!   admin        server of the management API
+//!   engine       engine on its store
+//!   account, keys, entra   options of the gateway
+//!   announce     announcement on standard output
+//!   signals      shutdown, reload of the keys
+//!   background   periodic tasks
+//! rotation     orrery keys: creates and changes key files
+//! healthcheck  orrery healthcheck
+//! bench        orrery bench: workloads
+//! failure      failures and exit codes
+//! ```
 
+mod account;
+mod address;
 mod admin;
+mod announce;
+mod background;
 mod bench;
 mod command;
+mod context;
+mod data_dir;
 mod engine;
 mod entra;
 mod failure;
 mod healthcheck;
 mod keys;
+mod private_file;
 mod rotation;
+mod signals;
 mod start;
 mod tls;
 mod world;
@@ -24,17 +46,17 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let done = match Program::parse().command {
+    let result = match Program::parse().command {
         Command::Start(arguments) => start::run(*arguments),
         Command::Healthcheck(arguments) => healthcheck::run(&arguments),
         Command::Keys(arguments) => rotation::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::ScriptHost => return orrery_script::serve_script_host(),
     };
-    match done {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            // Nobody is left to tell if standard error is closed.
+            // If standard error is closed, the exit code alone reports the failure.
             let _ = writeln!(std::io::stderr(), "orrery: {failure}");
             failure.exit_code()
         }

@@ -1,125 +1,141 @@
-//! `orrery keys`: new keys for an account, while its server runs.
+//! `orrery keys`: creates key files and replaces single keys in them, also while a server runs.
 //!
-//! The key file is the truth; a server reads it at its start and on SIGHUP. A file is changed by putting a whole new one
-//! in its place, so that nobody ever reads half of it, and its owner and permissions stay what they were.
+//! The key file is the only place where keys are kept; a server reads it at its start and at each
+//! SIGHUP. A changed file is written beside the old one and then renamed, so that no reader sees an
+//! incomplete file. Owner and permissions of the old file are kept.
 
 use crate::command::{KeyKind, KeysAction, KeysArguments};
 use crate::failure::Failure;
-use crate::keys::{is_remark, parse, read_line};
+use crate::keys::{is_comment, parse, parse_line};
+use crate::private_file::owner_only;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// Bytes of a new key, as the service's are.
+/// Length of a new key in bytes; keys of the service have the same length.
 const KEY_BYTES: usize = 64;
 
-/// Makes a key file or changes one.
+/// Creates a key file or replaces a key in one.
 ///
 /// # Errors
-/// The file exists already, or cannot be read or written, or holds something else than keys.
+/// The file to create exists, a file cannot be read or written, or a file is not a key file.
 pub(crate) fn run(arguments: &KeysArguments) -> Result<(), Failure> {
-    let done = match &arguments.action {
+    let report = match &arguments.action {
         KeysAction::Create { key_file } => create(key_file)?,
         KeysAction::Regenerate { key_file, kind } => regenerate(key_file, *kind)?,
     };
-    let written = io::stdout().write_all(format!("{done}\n").as_bytes());
-    written.map_err(|error| Failure::Failed(format!("cannot write to standard output: {error}")))
+    writeln!(io::stdout(), "{report}")
+        .map_err(|error| Failure::Failed(format!("cannot write to standard output: {error}")))
 }
 
+/// Creates a key file with four new keys and returns a report for the user.
 fn create(file: &Path) -> Result<String, Failure> {
     let mut text = String::new();
     for kind in KeyKind::ALL {
         text.push_str(&format!("{}: {}\n", kind.name(), new_key()?));
     }
-    let written = private(OpenOptions::new().write(true).create_new(true)).open(file);
-    written
-        .and_then(|file| write_durably(file, &text))
+    create_private(file)
+        .and_then(|created| write_durably(created, &text))
         .map_err(|error| {
             Failure::Failed(format!(
-                "cannot write a new key file {}: {error}",
+                "cannot create the key file {}: {error}",
                 file.display()
             ))
         })?;
     Ok(format!(
-        "{} holds four new keys. Start the server with --key-file.",
+        "Created {} with four new keys. Start the server with --key-file.",
         file.display()
     ))
 }
 
+/// Replaces one key in a key file and returns a report for the user.
 fn regenerate(file: &Path, kind: KeyKind) -> Result<String, Failure> {
-    let failed = |error: io::Error| {
+    let cannot_change = |error: io::Error| {
         Failure::Failed(format!(
             "cannot change the key file {}: {error}",
             file.display()
         ))
     };
-    // A link stays one: what it leads to is replaced.
-    let file = file.canonicalize().map_err(failed)?;
-    let old = std::fs::read_to_string(&file).map_err(failed)?;
-    let unusable = |why: String| {
+    let not_usable = |cause: String| {
         Failure::Failed(format!(
-            "the key file {} is not usable: {why}",
+            "the key file {} is not usable: {cause}",
             file.display()
         ))
     };
-    parse(&old).map_err(unusable)?;
-    let new = with_key(&old, kind, &new_key()?).map_err(unusable)?;
-    parse(&new).map_err(unusable)?;
-    replace(&file, &new).map_err(failed)?;
+
+    // Renaming a file over a symbolic link would replace the link, so the link is resolved first.
+    let target = file.canonicalize().map_err(cannot_change)?;
+    let old_text = std::fs::read_to_string(&target).map_err(cannot_change)?;
+
+    // The old text is checked so that a file that is not a key file stays as it is; the new text is
+    // checked because a running server must be able to read the result.
+    parse(&old_text).map_err(not_usable)?;
+    let new_text = with_key(&old_text, kind, &new_key()?).map_err(not_usable)?;
+    parse(&new_text).map_err(not_usable)?;
+    replace(&target, &new_text).map_err(cannot_change)?;
     Ok(format!(
-        "The {} key is a new one. A running server takes it on SIGHUP.",
+        "Replaced the {} key. A running server reads the new key at SIGHUP.",
         kind.name()
     ))
 }
 
-/// The text of a key file with another key of one kind; everything else stays as it is.
+/// Returns the text of a key file with another key of one kind; adds the key if there is none of
+/// this kind. Comments and other keys stay as they are.
 fn with_key(text: &str, kind: KeyKind, key: &str) -> Result<String, String> {
-    let (mut out, mut first, mut found) = (String::new(), true, false);
+    let mut new_text = String::new();
+    let mut is_first = true;
+    let mut is_replaced = false;
     for line in text.lines() {
-        if is_remark(line) {
-            out.push_str(line);
+        if is_comment(line) {
+            new_text.push_str(line);
         } else {
-            let (named, _) = read_line(line, first)?;
-            first = false;
-            found |= named == kind;
-            out.push_str(&if named == kind {
-                format!("{}: {key}", kind.name())
+            let (line_kind, _) = parse_line(line, is_first)?;
+            is_first = false;
+            if line_kind == kind {
+                is_replaced = true;
+                new_text.push_str(&format!("{}: {key}", kind.name()));
             } else {
-                line.to_owned()
-            });
+                new_text.push_str(line);
+            }
         }
-        out.push('\n');
+        new_text.push('\n');
     }
-    if !found {
-        out.push_str(&format!("{}: {key}\n", kind.name()));
+    if !is_replaced {
+        new_text.push_str(&format!("{}: {key}\n", kind.name()));
     }
-    Ok(out)
+    Ok(new_text)
 }
 
+/// Returns a new random key in base64.
 fn new_key() -> Result<String, Failure> {
     let mut bytes = [0; KEY_BYTES];
     getrandom::fill(&mut bytes).map_err(|error| {
         Failure::Failed(format!(
-            "the system has no random numbers for a key: {error}"
+            "cannot get random numbers from the system for a key: {error}"
         ))
     })?;
     Ok(STANDARD.encode(bytes))
 }
 
-/// Puts a file with this text in the place of another, with its owner and permissions.
+/// Replaces a file by one with this text and the same owner and permissions.
 fn replace(file: &Path, text: &str) -> io::Result<()> {
     let mut name = file.file_name().unwrap_or_default().to_owned();
     name.push(".new");
-    let beside: PathBuf = file.with_file_name(name);
-    let old = std::fs::metadata(file)?;
-    // One that an earlier attempt left behind may have any owner.
-    match std::fs::remove_file(&beside) {
+    let new_path: PathBuf = file.with_file_name(name);
+
+    // A file left behind by an interrupted attempt may belong to another user, who could read the
+    // new keys. It is removed rather than overwritten.
+    match std::fs::remove_file(&new_path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let new = private(OpenOptions::new().write(true).create_new(true)).open(&beside)?;
+    let old = std::fs::metadata(file)?;
+    let new = create_private(&new_path)?;
+
+    // Owner and permissions are set before the keys are written, and the file is synced before the
+    // rename, so that a crash leaves either the old or the new file.
     #[cfg(unix)]
     {
         use std::os::unix::fs::MetadataExt;
@@ -127,16 +143,17 @@ fn replace(file: &Path, text: &str) -> io::Result<()> {
     }
     new.set_permissions(old.permissions())?;
     write_durably(new, text)?;
-    std::fs::rename(&beside, file)
+    std::fs::rename(&new_path, file)
 }
 
-/// A file that only its owner may read.
-fn private(options: &mut OpenOptions) -> &mut OpenOptions {
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
-    options
+/// Creates a file that only its owner may read; fails if the file exists.
+fn create_private(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    owner_only(&mut options).open(path)
 }
 
+/// Writes a text and waits until it is on disk.
 fn write_durably(mut file: File, text: &str) -> io::Result<()> {
     file.write_all(text.as_bytes())?;
     file.sync_all()
@@ -150,7 +167,7 @@ mod tests {
     const B: &str = "YW5vdGhlciBrZXkgb2YgbXkgb3duIQ==";
 
     #[test]
-    fn one_key_changes_and_the_rest_stays() {
+    fn one_key_is_replaced_and_everything_else_stays() {
         let text = format!("# mine\n{A}\n\nsecondary: {A}\n");
         let with = |kind| with_key(&text, kind, B).expect("a key file");
         assert_eq!(
@@ -168,12 +185,12 @@ mod tests {
     }
 
     #[test]
-    fn a_new_file_has_four_keys_and_an_old_one_is_left_alone() {
+    fn a_new_file_has_four_keys_and_an_existing_file_is_not_overwritten() {
         let directory = tempfile::tempdir().expect("a directory");
         let file = directory.path().join("account.key");
         create(&file).expect("it is written");
         let text = std::fs::read_to_string(&file).expect("it can be read");
-        assert!(!parse(&text).expect("keys").well_known);
+        assert!(!parse(&text).expect("keys").has_well_known_key);
         assert_eq!(text.lines().count(), 4);
         assert!(create(&file).is_err());
         assert_eq!(
@@ -184,7 +201,7 @@ mod tests {
 
     #[test]
     #[cfg(unix)]
-    fn a_changed_file_keeps_its_permissions_and_links_stay_links() {
+    fn a_changed_file_keeps_its_permissions_and_a_symbolic_link_stays_a_link() {
         use std::os::unix::fs::PermissionsExt;
         let directory = tempfile::tempdir().expect("a directory");
         let (file, link) = (
@@ -196,12 +213,9 @@ mod tests {
             .expect("permissions");
         std::os::unix::fs::symlink(&file, &link).expect("a link");
         regenerate(&link, KeyKind::Primary).expect("it is changed");
-        assert!(
-            link.is_symlink()
-                && !std::fs::read_to_string(&file)
-                    .expect("it can be read")
-                    .contains(A)
-        );
+        assert!(link.is_symlink());
+        let text = std::fs::read_to_string(&file).expect("it can be read");
+        assert!(!text.contains(A));
         let mode = std::fs::metadata(&file)
             .expect("it is there")
             .permissions()

@@ -1,140 +1,159 @@
-//! The certificate: the operator's, or one that we sign ourselves and keep.
+//! The TLS certificate of a server: the user's, or a self-signed one.
 //!
-//! A certificate of our own names this machine only, lives less than a year and is made anew when it grows old, so
-//! that a copy of it is worth little. In memory mode it lives as long as the process.
+//! A self-signed certificate is stored in the data directory, so that clients that trust it need
+//! not change at each start. It names this machine only and is replaced before it expires, which
+//! limits the harm of a stolen copy. A server that keeps its data in memory creates a new
+//! certificate at each start.
 
 use crate::failure::Failure;
-use jiff::{SignedDuration, Timestamp, tz::Offset};
+use crate::private_file;
+use jiff::{SignedDuration, Timestamp, civil::Date, tz::Offset};
 use rcgen::{
     CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, KeyPair, date_time_ymd,
 };
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Days that a certificate of our own is valid.
+/// Validity of a self-signed certificate in days.
 const VALID_DAYS: i64 = 360;
-/// Days after which a kept one is made anew.
+/// Age in days at which a stored certificate is replaced.
 const RENEW_DAYS: u64 = 300;
 
-/// TLS with the operator's certificate.
+/// Returns a TLS configuration with the user's certificate chain and private key.
 ///
 /// # Errors
-/// A file cannot be read, is no PEM, or the key does not fit the certificate.
+/// A file cannot be read or is not PEM, or the key does not belong to the certificate.
 pub(crate) fn from_files(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>, Failure> {
-    let unreadable = |path: &Path| {
-        std::fs::read(path)
-            .map_err(|error| Failure::Failed(format!("cannot read {}: {error}", path.display())))
-    };
-    config(&unreadable(certificate)?, &unreadable(key)?)
+    config(&read_file(certificate)?, &read_file(key)?)
 }
 
-/// TLS with a certificate of our own, kept in `directory` if there is one.
+fn read_file(path: &Path) -> Result<Vec<u8>, Failure> {
+    std::fs::read(path)
+        .map_err(|error| Failure::Failed(format!("cannot read {}: {error}", path.display())))
+}
+
+/// Returns a TLS configuration with a self-signed certificate. With a `data_dir` the certificate is
+/// stored there and used again; without one it is valid until the process ends.
 ///
 /// # Errors
-/// It cannot be made or kept.
-pub(crate) fn self_signed(directory: Option<&Path>) -> Result<Arc<ServerConfig>, Failure> {
-    let Some(directory) = directory.map(|d| d.join("tls")) else {
-        let (certificate, key) = make()?;
+/// The certificate cannot be created or stored.
+pub(crate) fn self_signed(data_dir: Option<&Path>) -> Result<Arc<ServerConfig>, Failure> {
+    let Some(data_dir) = data_dir else {
+        let (certificate, key) = create_certificate()?;
         return config(certificate.as_bytes(), key.as_bytes());
     };
-    let (certificate_file, key_file) = (directory.join("cert.pem"), directory.join("key.pem"));
-    if is_young(&certificate_file)
-        && let Ok(kept) = from_files(&certificate_file, &key_file)
+    let directory = data_dir.join("tls");
+    let certificate_file = directory.join("cert.pem");
+    let key_file = directory.join("key.pem");
+
+    // A stored certificate that is too old or damaged is replaced without further notice: the
+    // server created it, so nothing of the user's is lost.
+    if is_recent(&certificate_file)
+        && let Ok(stored) = from_files(&certificate_file, &key_file)
     {
-        return Ok(kept);
+        return Ok(stored);
     }
-    let (certificate, key) = make()?;
-    let kept = std::fs::create_dir_all(&directory)
-        .and_then(|()| write_private(&key_file, key.as_bytes()))
-        .and_then(|()| std::fs::write(&certificate_file, &certificate));
-    kept.map_err(|error| {
-        Failure::Failed(format!(
-            "cannot keep a certificate in {}: {error}",
-            directory.display()
-        ))
-    })?;
+
+    let (certificate, key) = create_certificate()?;
+    std::fs::create_dir_all(&directory)
+        .and_then(|()| private_file::write(&key_file, key.as_bytes()))
+        .and_then(|()| std::fs::write(&certificate_file, &certificate))
+        .map_err(|error| {
+            Failure::Failed(format!(
+                "cannot store a certificate in {}: {error}",
+                directory.display()
+            ))
+        })?;
     config(certificate.as_bytes(), key.as_bytes())
 }
 
-fn is_young(file: &Path) -> bool {
-    let age = std::fs::metadata(file)
-        .and_then(|m| m.modified())
-        .ok()
-        .and_then(|time| time.elapsed().ok());
-    age.is_some_and(|age| age < Duration::from_secs(RENEW_DAYS * 24 * 60 * 60))
+/// Returns true if a file exists and is younger than [`RENEW_DAYS`].
+fn is_recent(file: &Path) -> bool {
+    let modified = std::fs::metadata(file).and_then(|metadata| metadata.modified());
+    let Ok(modified) = modified else {
+        return false;
+    };
+    modified
+        .elapsed()
+        .is_ok_and(|age| age < Duration::from_secs(RENEW_DAYS * 24 * 60 * 60))
 }
 
-/// Writes a file that only its owner may read.
-pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path)?.write_all(bytes)
-}
+/// Creates a self-signed certificate and returns it and its private key, both in PEM.
+fn create_certificate() -> Result<(String, String), Failure> {
+    let cannot_create =
+        |error: rcgen::Error| Failure::Failed(format!("cannot create a certificate: {error}"));
 
-/// A new certificate and its key, in PEM.
-fn make() -> Result<(String, String), Failure> {
-    let failed =
-        |error: rcgen::Error| Failure::Failed(format!("cannot make a certificate: {error}"));
+    // Clients on this machine use one of these names; other machines may use the host name.
     let mut names: Vec<String> = ["localhost", "127.0.0.1", "::1"]
         .map(str::to_owned)
         .to_vec();
-    names.extend(host_name().filter(|name| !names.contains(name)));
-    let mut parameters = CertificateParams::new(names).map_err(failed)?;
+    if let Some(name) = host_name()
+        && !names.contains(&name)
+    {
+        names.push(name);
+    }
+    let mut parameters = CertificateParams::new(names).map_err(cannot_create)?;
     parameters.distinguished_name = DistinguishedName::new();
     parameters
         .distinguished_name
         .push(DnType::CommonName, "orrery, self-signed");
     parameters.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-    let day = |days: i64| {
-        let then = Timestamp::now()
-            .saturating_add(SignedDuration::from_hours(24 * days))
-            .unwrap_or(Timestamp::MAX);
-        let date = Offset::UTC.to_datetime(then).date();
-        date_time_ymd(date.year().into(), date.month() as u8, date.day() as u8)
-    };
-    parameters.not_before = day(-1);
-    parameters.not_after = day(VALID_DAYS);
-    let key = KeyPair::generate().map_err(failed)?;
-    let certificate = parameters.self_signed(&key).map_err(failed)?;
+
+    // Valid from yesterday on, for clients whose clocks are slow or in another time zone.
+    let first = days_from_now(-1);
+    let last = days_from_now(VALID_DAYS);
+    parameters.not_before =
+        date_time_ymd(first.year().into(), first.month() as u8, first.day() as u8);
+    parameters.not_after = date_time_ymd(last.year().into(), last.month() as u8, last.day() as u8);
+
+    let key = KeyPair::generate().map_err(cannot_create)?;
+    let certificate = parameters.self_signed(&key).map_err(cannot_create)?;
     Ok((certificate.pem(), key.serialize_pem()))
 }
 
-/// This machine's name, if it is one that a certificate can hold.
-fn host_name() -> Option<String> {
-    let from_file = |path: &str| std::fs::read_to_string(path).ok();
-    let name = from_file("/proc/sys/kernel/hostname")
-        .or_else(|| from_file("/etc/hostname"))
-        .or_else(|| std::env::var("COMPUTERNAME").ok())?;
-    let name = name.trim().to_ascii_lowercase();
-    let good = !name.is_empty()
-        && name
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'.');
-    good.then_some(name)
+/// Returns the date in UTC that is `days` after today.
+fn days_from_now(days: i64) -> Date {
+    let time = Timestamp::now()
+        .saturating_add(SignedDuration::from_hours(24 * days))
+        .unwrap_or(Timestamp::MAX);
+    Offset::UTC.to_datetime(time).date()
 }
 
+/// Returns the name of this machine in lower case, if a certificate can contain it.
+fn host_name() -> Option<String> {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname")
+        .or_else(|_| std::fs::read_to_string("/etc/hostname"))
+        .or_else(|_| std::env::var("COMPUTERNAME"))
+        .ok()?;
+    let name = name.trim().to_ascii_lowercase();
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'.';
+    if name.is_empty() || !name.bytes().all(is_allowed) {
+        return None;
+    }
+    Some(name)
+}
+
+/// Returns a TLS configuration from a certificate chain and a private key in PEM.
 fn config(certificate: &[u8], key: &[u8]) -> Result<Arc<ServerConfig>, Failure> {
-    let wrong = |what: &str, error: &dyn std::fmt::Display| {
-        Failure::Failed(format!("the {what} is not usable: {error}"))
+    let not_usable = |subject: &str, error: &dyn std::fmt::Display| {
+        Failure::Failed(format!("the {subject} is not usable: {error}"))
     };
     let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(certificate)
         .collect::<Result<_, _>>()
-        .map_err(|error| wrong("certificate", &error))?;
-    let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| wrong("private key", &error))?;
+        .map_err(|error| not_usable("certificate", &error))?;
+    let key =
+        PrivateKeyDer::from_pem_slice(key).map_err(|error| not_usable("private key", &error))?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .map_err(|error| wrong("TLS library", &error))?
+        .map_err(|error| not_usable("TLS library", &error))?
         .with_no_client_auth()
         .with_single_cert(chain, key)
-        .map_err(|error| wrong("certificate", &error))?;
+        .map_err(|error| not_usable("certificate", &error))?;
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(Arc::new(config))
 }
@@ -144,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kept_certificate_is_used_again() {
+    fn a_stored_certificate_is_used_again() {
         let directory = tempfile::tempdir().expect("a directory");
         self_signed(Some(directory.path())).expect("it is made");
         let file = directory.path().join("tls/cert.pem");
@@ -167,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_certificate_is_made_anew_and_a_broken_one_of_the_operator_refused() {
+    fn a_damaged_certificate_is_replaced_but_one_of_the_user_is_refused() {
         let directory = tempfile::tempdir().expect("a directory");
         self_signed(Some(directory.path())).expect("it is made");
         let (certificate, key) = (

@@ -1,20 +1,22 @@
-//! The real world: the system's clock, and numbers that do not come again.
+//! The system's clock and random numbers.
 
 use orrery_model::world::{SPLIT_MIX_STEP, World, split_mix};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Time of the operating system, and random numbers from a sequence that begins anywhere.
+/// The clock of the operating system, and random numbers from a sequence with a random seed.
+///
+/// The random numbers serve as identifiers, never as secrets. One seed from the system is therefore
+/// enough, and requests need no system call for a random number.
 #[derive(Debug)]
 pub(crate) struct SystemWorld {
     state: AtomicU64,
 }
 
 impl SystemWorld {
-    /// Numbers of another sequence than all before.
+    /// Creates a world with a new random seed.
     pub(crate) fn new() -> Self {
-        // Random numbers name things and guard nothing: one seed is enough, which costs requests no system call, and the
-        // clock may stand in where the system has no randomness.
+        // Without randomness from the system the time and the process id make a seed.
         let seed =
             getrandom::u64().unwrap_or_else(|_| now_ms() ^ split_mix(std::process::id().into()));
         SystemWorld {
@@ -23,12 +25,12 @@ impl SystemWorld {
     }
 }
 
-/// Milliseconds since 1970.
+/// Returns the system's time in milliseconds since 1970-01-01 UTC, or 0 if its clock is set to an
+/// earlier time.
 fn now_ms() -> u64 {
-    // A clock before 1970 is no clock; time then stands still at its beginning.
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| since.as_millis() as u64)
+        .map_or(0, |elapsed| elapsed.as_millis() as u64)
 }
 
 impl World for SystemWorld {
@@ -46,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_is_after_this_was_written_and_numbers_differ() {
+    fn the_time_is_plausible_and_random_numbers_differ() {
         let world = SystemWorld::new();
         assert!(world.now_ms() > 1_760_000_000_000);
         assert_ne!(world.random(), world.random());

@@ -244,7 +244,7 @@ fn rules_that_make_no_sense_are_refused_by_name() {
             "'retryAfterMilliseconds'",
         ),
         (r#"{"answer":"late"}"#, "'answer'"),
-        (r#"{"status":503"#, "no JSON"),
+        (r#"{"status":503"#, "not valid JSON"),
         ("[]", "object"),
     ] {
         let told = manager.refused("POST", "/faults", body, 400);

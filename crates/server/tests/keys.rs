@@ -88,7 +88,7 @@ impl Watched {
                 .log
                 .recv_timeout(PATIENCE)
                 .expect("the log tells of the keys");
-            if line.contains("the keys ") {
+            if line.contains("account keys ") {
                 return line;
             }
         }
@@ -169,7 +169,7 @@ fn a_key_is_replaced_while_the_server_runs_and_what_was_made_with_it_ends() {
         200,
         "nobody told the server yet"
     );
-    assert!(server.hang_up().contains("were read again"));
+    assert!(server.hang_up().contains("account keys reloaded"));
     assert_eq!(status(&mut by_secondary, &posts()), 401);
     assert_eq!(status(&mut by_primary, &posts().token(&of_secondary)), 401);
     assert_eq!(status(&mut by_primary, &posts()), 200);
@@ -201,7 +201,7 @@ fn a_key_file_that_is_broken_changes_nothing() {
     std::fs::write(&file, "secondary: nothing\n").expect("it is written");
     let told = server.hang_up();
     assert!(
-        told.contains("stay what they were") && told.contains("is not usable"),
+        told.contains("account keys not reloaded") && told.contains("is not usable"),
         "{told}"
     );
     assert_eq!(status(&mut client, &Request::new("GET", "/dbs")), 200);

@@ -13,7 +13,7 @@ fn health_needs_no_key_and_everything_else_does() {
     for path in ["/alive", "/livez", "/ready", "/readyz", "/healthz"] {
         assert_eq!(stranger.call("GET", path, "").status, 200, "{path}");
     }
-    for route in known_routes().filter(|route| !route.open) {
+    for route in known_routes().filter(|route| !route.is_public) {
         let path = route.path.replace(['{', '}'], "x");
         let answer = stranger.call(route.method, &path, "");
         assert_eq!(
@@ -118,11 +118,10 @@ fn every_route_is_described_and_every_description_is_served() {
     for (path, methods) in paths.iter() {
         for (method, operation) in methods.as_object().expect("methods").iter() {
             described.push((method.to_uppercase(), path.to_owned()));
-            let open = operation.get("security").is_some();
+            let is_public = operation.get("security").is_some();
             assert!(
-                known_routes()
-                    .any(|r| (r.path, r.open) == (path, open)
-                        && r.method.eq_ignore_ascii_case(method))
+                known_routes().any(|r| (r.path, r.is_public) == (path, is_public)
+                    && r.method.eq_ignore_ascii_case(method))
             );
             // Whatever it does with parameters that name nothing, it is there.
             let answer = manager.call(&method.to_uppercase(), &path.replace(['{', '}'], "x"), "");

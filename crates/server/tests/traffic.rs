@@ -102,13 +102,13 @@ fn what_is_not_known_is_refused_by_name() {
         (
             "/dbs/blog/colls/posts/heatmap?metric=heat",
             400,
-            "'metric': it must be one of ru, requests, throttled, bytes",
+            "'metric': must be one of ru, requests, throttled, bytes",
         ),
         ("/dbs/blog/colls/posts/heatmap?since=1", 400, "'since'"),
         (
             "/dbs/blog/colls/posts/top-keys?window=week",
             400,
-            "'window': it must be one of minute, hour, day",
+            "'window': must be one of minute, hour, day",
         ),
         ("/dbs/blog/colls/nothing/queries", 404, "'nothing'"),
     ] {

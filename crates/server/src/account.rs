@@ -1,0 +1,68 @@
+//! The account that clients see: endpoint, consistency level and regions.
+
+use crate::command::StartArguments;
+use crate::failure::Failure;
+use orrery_gateway::Account;
+
+/// Returns the account that the arguments describe.
+///
+/// # Errors
+/// [`Failure::Usage`] if a region has no name or two regions have the same name.
+pub(crate) fn account(arguments: &StartArguments) -> Result<Account, Failure> {
+    let mut account = Account {
+        endpoint: arguments.endpoint.clone(),
+        consistency: arguments.consistency.into(),
+        ..Account::default()
+    };
+    if !arguments.regions.is_empty() {
+        account.regions = parse_regions(&arguments.regions)?;
+    }
+    Ok(account)
+}
+
+/// Returns the names of the regions without surrounding blanks.
+fn parse_regions(names: &[String]) -> Result<Vec<String>, Failure> {
+    let mut regions = Vec::new();
+    let mut seen = Vec::new();
+    for name in names {
+        let normalized = normalize(name);
+        if normalized.is_empty() {
+            return Err(Failure::Usage("--region: the name is empty".into()));
+        }
+        if seen.contains(&normalized) {
+            return Err(Failure::Usage(format!(
+                "--region: the region '{name}' is named twice"
+            )));
+        }
+        seen.push(normalized);
+        regions.push(name.trim().to_owned());
+    }
+    Ok(regions)
+}
+
+/// Returns the form in which clients compare names of regions: without blanks, in lower case.
+fn normalize(name: &str) -> String {
+    name.replace(' ', "").to_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn regions_are_compared_as_clients_compare_them() {
+        let regions = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            parse_regions(&names)
+        };
+        assert_eq!(
+            regions(&["West US", " East US"]).expect("two regions"),
+            ["West US", "East US"]
+        );
+        assert!(matches!(
+            regions(&["West US", "westus"]),
+            Err(Failure::Usage(_))
+        ));
+        assert!(matches!(regions(&[" "]), Err(Failure::Usage(_))));
+    }
+}

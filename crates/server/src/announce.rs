@@ -1,0 +1,114 @@
+//! The announcement on standard output that a server is ready: a banner for people, or a line of
+//! JSON for programs.
+
+use crate::address::reachable;
+use crate::admin::AdminServer;
+use orrery_model::{Json, object};
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::path::Path;
+
+/// The facts that the announcement states.
+pub(crate) struct Announcement<'a> {
+    /// Address on which the server listens for clients.
+    pub(crate) address: SocketAddr,
+    /// Primary key of the account.
+    pub(crate) primary_key: &'a str,
+    /// True if one of the account keys is the well-known key of the emulator.
+    pub(crate) has_well_known_key: bool,
+    /// Data directory; `None` if the data is kept in memory.
+    pub(crate) data_dir: Option<&'a Path>,
+    /// Management API, unless it is switched off.
+    pub(crate) admin: Option<&'a AdminServer>,
+}
+
+impl Announcement<'_> {
+    /// Writes the announcement.
+    ///
+    /// # Errors
+    /// Standard output cannot be written.
+    pub(crate) fn write(&self, as_json: bool) -> io::Result<()> {
+        let text = if as_json {
+            let admin = self.admin.map(|admin| (admin.endpoint(), admin.key()));
+            ready_line(self.primary_key, self.address, admin)
+        } else {
+            self.banner()
+        };
+        let mut stdout = io::stdout();
+        stdout.write_all(text.as_bytes())?;
+        // The reader may be a program that waits for the announcement.
+        stdout.flush()
+    }
+
+    /// Returns the banner for people.
+    fn banner(&self) -> String {
+        // The user's own key is a secret and must not appear in terminals and logs.
+        let key = if self.has_well_known_key {
+            self.primary_key
+        } else {
+            "<the key in your key file>"
+        };
+        let data = match self.data_dir {
+            Some(directory) => directory.display().to_string(),
+            None => "memory (lost on exit)".into(),
+        };
+        let management = match self.admin {
+            Some(admin) => admin.description(),
+            None => "off".into(),
+        };
+        format!(
+            "Orrery {version}\n\
+             \n\
+             Now listening on: https://{address} and http://{address}\n\
+             Data:             {data}\n\
+             Connect with:     AccountEndpoint=https://{reachable}/;AccountKey={key};\n\
+             Management API:   {management}\n\
+             Stop with:        Ctrl-C\n\
+             \n\
+             Started\n",
+            version = env!("CARGO_PKG_VERSION"),
+            address = self.address,
+            reachable = reachable(self.address),
+        )
+    }
+}
+
+/// Returns the line of JSON for programs. `admin` is the endpoint and the key of the management
+/// API.
+fn ready_line(key: &str, address: SocketAddr, admin: Option<(String, &str)>) -> String {
+    let address = reachable(address);
+    let mut line = object! {
+        "ready" => true,
+        "endpoint" => format!("https://{address}/"),
+        "endpoint_http" => format!("http://{address}/"),
+        "key" => key,
+    };
+    if let Some((endpoint, key)) = admin {
+        line.set("admin_endpoint", endpoint);
+        line.set("admin_key", key);
+    }
+    format!("{}\n", Json::Object(line).to_text())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ready_line_is_one_line_of_json_with_a_reachable_address() {
+        let admin = Some(("http://127.0.0.1:9001/".to_owned(), "secret"));
+        let line = ready_line("k==", SocketAddr::from(([0, 0, 0, 0], 9000)), admin);
+        assert_eq!(line.matches('\n').count(), 1);
+        let json = orrery_model::json::parse(line.as_bytes()).expect("JSON");
+        assert_eq!(json.get("ready").and_then(Json::as_bool), Some(true));
+        for (name, value) in [
+            ("endpoint", "https://127.0.0.1:9000/"),
+            ("endpoint_http", "http://127.0.0.1:9000/"),
+            ("key", "k=="),
+            ("admin_endpoint", "http://127.0.0.1:9001/"),
+            ("admin_key", "secret"),
+        ] {
+            assert_eq!(json.get(name).and_then(Json::as_str), Some(value), "{name}");
+        }
+    }
+}

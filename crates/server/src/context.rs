@@ -1,0 +1,67 @@
+//! The parts of a server that exist before its data is open.
+
+use crate::command::StartArguments;
+use crate::data_dir;
+use crate::failure::Failure;
+use crate::tls;
+use crate::world::SystemWorld;
+use orrery_gateway::{Field, Log, LogLevel};
+use orrery_model::world::World;
+use rustls::ServerConfig;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// The parts of a server that exist before its data is open.
+#[derive(Clone)]
+pub(crate) struct ServerContext {
+    /// Start of the process.
+    pub(crate) started: Instant,
+    /// TLS configuration of both ports.
+    pub(crate) tls: Arc<ServerConfig>,
+    /// Clock and random numbers of the system.
+    pub(crate) world: Arc<dyn World>,
+    /// Log of the server, on standard error.
+    pub(crate) log: Arc<Log>,
+    /// Data directory; `None` if the data is kept in memory.
+    pub(crate) data_dir: Option<PathBuf>,
+}
+
+impl ServerContext {
+    /// Creates the data directory and the log, and loads or creates the certificate.
+    ///
+    /// # Errors
+    /// Those of [`data_dir::prepare`], [`tls::from_files`] and [`tls::self_signed`].
+    pub(crate) fn new(arguments: &StartArguments) -> Result<Self, Failure> {
+        let started = Instant::now();
+        let data_dir = data_dir::prepare(arguments)?;
+        let tls = match (&arguments.tls_cert, &arguments.tls_key) {
+            (Some(certificate), Some(key)) => tls::from_files(certificate, key)?,
+            _ => tls::self_signed(data_dir.as_deref())?,
+        };
+        let log = Log::new(
+            arguments.log_level.into(),
+            arguments.log_format.into(),
+            io::stderr(),
+        );
+        Ok(ServerContext {
+            started,
+            tls,
+            world: Arc::new(SystemWorld::new()),
+            log: Arc::new(log),
+            data_dir,
+        })
+    }
+
+    /// Writes a line to the log.
+    pub(crate) fn log(&self, level: LogLevel, message: &str) {
+        self.log.write(self.world.now_ms(), level, message, &[]);
+    }
+
+    /// Writes a line with a cause to the log.
+    pub(crate) fn log_with_cause(&self, level: LogLevel, message: &str, cause: &str) {
+        let fields = [("cause", Field::Text(cause))];
+        self.log.write(self.world.now_ms(), level, message, &fields);
+    }
+}

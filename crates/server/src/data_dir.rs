@@ -1,0 +1,76 @@
+//! The data directory of a server.
+
+use crate::command::StartArguments;
+use crate::failure::Failure;
+use std::path::PathBuf;
+
+/// Returns the data directory that the arguments select and creates it if it is missing; `None` if
+/// the data is to be kept in memory.
+///
+/// # Errors
+/// [`Failure::Usage`] if no directory is given and the user has no home directory;
+/// [`Failure::Data`] if the directory cannot be created.
+pub(crate) fn prepare(arguments: &StartArguments) -> Result<Option<PathBuf>, Failure> {
+    if arguments.memory {
+        return Ok(None);
+    }
+    let directory = match &arguments.data_dir {
+        Some(directory) => directory.clone(),
+        None => {
+            let home = absolute_path("HOME").or_else(|| absolute_path("USERPROFILE"));
+            default_directory(absolute_path("XDG_DATA_HOME"), home)?
+        }
+    };
+    std::fs::create_dir_all(&directory).map_err(|error| {
+        Failure::Data(format!(
+            "cannot create the data directory {}: {error}",
+            directory.display()
+        ))
+    })?;
+    Ok(Some(directory))
+}
+
+/// Returns the path in an environment variable. The XDG specification demands that relative paths
+/// are ignored.
+fn absolute_path(variable: &str) -> Option<PathBuf> {
+    let path = PathBuf::from(std::env::var_os(variable)?);
+    path.is_absolute().then_some(path)
+}
+
+/// Returns the directory `orrery` in the user's directory for data, as defined by the XDG Base
+/// Directory Specification.
+fn default_directory(
+    xdg_data_home: Option<PathBuf>,
+    home: Option<PathBuf>,
+) -> Result<PathBuf, Failure> {
+    if let Some(xdg_data_home) = xdg_data_home {
+        return Ok(xdg_data_home.join("orrery"));
+    }
+    match home {
+        Some(home) => Ok(home.join(".local").join("share").join("orrery")),
+        None => Err(Failure::Usage(
+            "there is no home directory for the data: set --data-dir, or use --memory".into(),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn the_default_directory_follows_the_xdg_specification() {
+        let xdg = default_directory(Some("/x".into()), Some("/home/a".into()));
+        assert_eq!(xdg.expect("a directory"), Path::new("/x/orrery"));
+        let home = default_directory(None, Some("/home/a".into()));
+        assert_eq!(
+            home.expect("a directory"),
+            Path::new("/home/a/.local/share/orrery")
+        );
+        assert!(matches!(
+            default_directory(None, None),
+            Err(Failure::Usage(_))
+        ));
+    }
+}
