@@ -55,12 +55,13 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     // Each item operation names the logical partition: a JSON array with the key's values.
     let key = ("x-ms-documentdb-partitionkey", r#"["ada"]"#);
+    let of_ada = [key];
     let item = r#"{"id": "1", "user": "ada", "title": "On engines"}"#;
-    let created = client.create("docs", posts, feed, item, &[key]).await?;
+    let created = client.create("docs", posts, feed, item, &of_ada).await?;
     println!("created for {} RU", created.charge);
 
     let link = "dbs/blog/colls/posts/docs/1";
-    let read = client.send(Method::GET, "docs", link, link, "", &[key]);
+    let read = client.send(Method::GET, "docs", link, link, "", &of_ada);
     let read = read.await?.expect(StatusCode::OK)?;
     let title = read.body.get("title").and_then(Json::as_str);
     println!("read {title:?} for {} RU", read.charge);

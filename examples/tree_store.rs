@@ -23,7 +23,7 @@ const RESERVED: PartitionId = PartitionId(u64::MAX);
 
 /// A store in memory.
 #[derive(Default)]
-pub struct TreeStore {
+pub(crate) struct TreeStore {
     partitions: Mutex<HashMap<PartitionId, Partition>>,
 }
 
@@ -37,7 +37,7 @@ struct Partition {
 
 impl TreeStore {
     /// Creates an empty store.
-    pub fn new() -> TreeStore {
+    pub(crate) fn new() -> TreeStore {
         TreeStore::default()
     }
 
@@ -150,7 +150,7 @@ fn apply(map: &mut Map, commit: Commit) {
 
 fn check(partition: PartitionId) -> Result<(), StoreError> {
     match partition {
-        RESERVED => Err(StoreError::new("the partition number 2^64-1 is reserved")),
+        RESERVED => Err(StoreError::ReservedPartition(partition)),
         _ => Ok(()),
     }
 }

@@ -9,13 +9,13 @@ use orrery_model::world::{SPLIT_MIX_STEP, World, split_mix};
 ///
 /// The engine takes time and randomness from its [`World`] alone, so that a test can replay a
 /// history. The random numbers make resource ids unique; they are no secrets.
-pub struct MachineWorld {
+pub(crate) struct MachineWorld {
     counter: AtomicU64,
 }
 
 impl MachineWorld {
     /// Creates a world whose random numbers differ from run to run.
-    pub fn new() -> MachineWorld {
+    pub(crate) fn new() -> MachineWorld {
         MachineWorld {
             counter: AtomicU64::new(now_ms()),
         }

@@ -135,8 +135,12 @@ impl Drop for Server {
     }
 }
 
-/// Builds the server and returns its program, which cargo puts beside the examples.
+/// Returns the server program: the one that `ORRERY_BIN` names, or else a fresh build, which cargo
+/// puts beside the examples.
 fn server_program() -> PathBuf {
+    if let Some(named) = std::env::var_os("ORRERY_BIN") {
+        return named.into();
+    }
     let directory = Path::new(env!("CARGO_BIN_EXE_rust-client"))
         .parent()
         .expect("a directory");

@@ -4,6 +4,9 @@
 //! on both mirrored, and on the crashing engine while it does not crash.
 
 mod support;
+// The store that the examples show keeps the contract as well.
+#[path = "../../../examples/tree_store.rs"]
+mod tree_store;
 
 use std::ops::Bound::{Excluded, Included, Unbounded};
 
@@ -13,6 +16,7 @@ use orrery_storage::{
     PartitionId, Store, StoreError,
 };
 use support::{ALL, Owned, P, commit, everything, pairs, rows, token};
+use tree_store::TreeStore;
 
 type Fresh<'a> = &'a dyn Fn() -> Box<dyn Store>;
 
@@ -690,6 +694,7 @@ macro_rules! contract {
         mod memory { $(#[test] fn $name() { super::$name(&|| Box::new(super::MemoryStore::new())) })+ }
         mod local { $(#[test] fn $name() { super::on_local(super::$name) })+ }
         mod mirrored { $(#[test] fn $name() { super::on_mirrored(super::$name) })+ }
+        mod example { $(#[test] fn $name() { super::$name(&|| Box::new(super::TreeStore::new())) })+ }
         mod crashing { $(#[test] fn $name() { super::$name(&|| Box::new(super::Crashing::new(None))) })+ }
     };
 }
