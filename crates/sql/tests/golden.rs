@@ -1,50 +1,56 @@
 //! Golden scripts: `tests/golden/*.txt`, read and, with `ORRERY_BLESS=1`, rewritten with what the crate answers.
 //!
-//! Blocks are separated by blank lines:
+//! The scripts are a tour of the language in the order of their file names. Their items are those of three data sets of
+//! our own in `tests/golden/data` (a blog, the readings of some devices, a workshop for musical instruments) and small
+//! sets that stand in the script. Blocks are separated by blank lines:
 //!
 //! ```text
-//! # a comment
+//! # a comment: the rule that the next blocks show
 //!
-//! items fruit            names a set of items, one JSON text a line; the queries below run on it
+//! items shop             the queries below run on the items of data/shop.jsonl
+//!
+//! items own              items of the script's own, one JSON text a line
 //! {"id": "1"}
 //!
-//! container              what the queries below know of their container: see `environment_of`
+//! container              the settings of the container that the queries know: see `environment_of`
 //! {"planar": true}
 //!
+//! cases                  a case a line: an expression or a query, ` => `, the answer; rows are joined by ` ; `
+//! 1 + 1 => 2
+//! SELECT VALUE COUNT(1) FROM c => 1
+//!
 //! query [plan]           the text, then parameters as `@name = json`, then `----`, then the answer
-//! SELECT * FROM c
-//! @p = 1
+//! SELECT * FROM c WHERE c.id = @id
+//! @id = "1"
 //! ----
 //! {"id": "1"}            a row a line, or `error CODE start..end: message`
 //! ```
 //!
 //! `[plan]` prints what the query asks of its source before the rows. Every query also runs in pages of one and of
 //! three rows, in pages of few bytes, and on a source that filters and sorts by itself: all must give the same rows.
+//! Other options run one page alone: `[memory=N]` in N bytes, `[time=N]` until the clock was asked N times,
+//! `[position=foreign]` from the position of another query, `[source=failing]` on a source that fails.
 //! A block `client-plan [features]` prints the plan for clients that merge themselves.
 
 mod support;
 
 use bytes::Bytes;
 use orrery_model::json::{Json, Object, parse};
-use orrery_sql::{Environment, PlanInfo, QueryError, Work, client_plan};
+use orrery_sql::{
+    Bounds, Candidate, Environment, PlanInfo, Query, QueryError, Resume, Source, Work, client_plan,
+};
 use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::path::Path;
-use support::{PLAIN, Way, compile, environment, environment_of, rows};
+use support::script::{folder, is_parameter, is_query, query_of, scripts, split_line};
+use support::{PLAIN, Udfs, Way, compile, environment, environment_of, page, rows};
 
 #[test]
 fn scripts_answer_as_written() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
     let bless = std::env::var_os("ORRERY_BLESS").is_some();
-    let mut files: Vec<_> = std::fs::read_dir(folder)
-        .expect("golden folder")
-        .map(|e| e.expect("entry").path())
-        .collect();
-    files.sort();
-    assert!(files.len() >= 5, "golden files are missing");
+    let scripts = scripts();
+    assert!(scripts.len() >= 5, "golden files are missing");
     let mut wrong = Vec::new();
-    for file in files {
-        let script = std::fs::read_to_string(&file).expect("golden file");
+    for (file, script) in scripts {
         let answered = answer(&script);
         if bless {
             std::fs::write(&file, &answered).expect("writing a golden file");
@@ -66,72 +72,164 @@ fn scripts_answer_as_written() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// The script with the answers as they are.
+/// Returns the script with the answers that the crate gives.
 fn answer(script: &str) -> String {
     let mut sets: HashMap<String, Vec<Bytes>> = HashMap::new();
     let mut items: Vec<Bytes> = Vec::new();
     let mut container = environment();
-    let mut out = String::new();
-    for (i, block) in script.trim_end().split("\n\n").enumerate() {
-        if i > 0 {
-            out.push_str("\n\n");
-        }
+    let mut blocks = Vec::new();
+    for block in script.trim_end().split("\n\n") {
         let (head, body) = block.split_once('\n').unwrap_or((block, ""));
         let words: Vec<&str> = head.split_whitespace().collect();
-        match words.as_slice() {
+        blocks.push(match words.as_slice() {
             ["items", name] => {
                 if !body.is_empty() {
-                    sets.insert(
-                        (*name).to_owned(),
-                        body.lines().map(|l| Bytes::from(l.to_owned())).collect(),
-                    );
+                    sets.insert((*name).to_owned(), items_of(body));
                 }
-                items = sets.get(*name).cloned().unwrap_or_default();
-                out.push_str(block);
+                items = sets.get(*name).cloned().unwrap_or_else(|| data_set(name));
+                block.to_owned()
             }
             ["container"] => {
                 container =
                     environment_of(&parse(body.as_bytes()).expect("a container's settings"));
-                out.push_str(block);
+                block.to_owned()
             }
-            ["query" | "client-plan", ..] => {
-                let question = body.split_once("\n----").map_or(body, |(q, _)| q);
-                write!(out, "{head}\n{question}\n----").expect("writing to a string");
-                let (text, parameters) = split_question(question);
-                let lines = if words[0] == "query" {
-                    answers(
-                        &text,
-                        &parameters,
-                        &container,
-                        &items,
-                        words.contains(&"[plan]"),
-                    )
-                } else {
-                    let features = words[1..].join(" ");
-                    plan_lines(&text, &parameters, &container, &features)
-                };
-                lines
-                    .iter()
-                    .for_each(|line| write!(out, "\n{line}").expect("writing to a string"));
-            }
-            _ => out.push_str(block),
-        }
+            ["cases"] => answered_lines(body, &container, &items),
+            ["query" | "client-plan", ..] => answered_block(&words, head, body, &container, &items),
+            [first, ..] if first.starts_with('#') => block.to_owned(),
+            _ => panic!("an unknown block: {block}"),
+        });
     }
-    out.push('\n');
+    blocks.join("\n\n") + "\n"
+}
+
+fn items_of(lines: &str) -> Vec<Bytes> {
+    lines.lines().map(|line| Bytes::from(line.to_owned())).collect()
+}
+
+/// Returns the items of a file of `tests/golden/data`; the set `none` has no items.
+fn data_set(name: &str) -> Vec<Bytes> {
+    if name == "none" {
+        return Vec::new();
+    }
+    let file = folder().join("data").join(format!("{name}.jsonl"));
+    let text = std::fs::read_to_string(&file);
+    items_of(&text.unwrap_or_else(|error| panic!("{}: {error}", file.display())))
+}
+
+/// Answers each line of a block `cases`.
+fn answered_lines(body: &str, container: &Environment, items: &[Bytes]) -> String {
+    let mut out = "cases".to_owned();
+    for line in body.lines() {
+        let (text, _) = split_line(line);
+        let lines = answers(&query_of(text), &[], container, items, false);
+        let answer = match lines.as_slice() {
+            [] if is_query(text) => "no rows".to_owned(),
+            [] => "undefined".to_owned(),
+            lines => lines.join(" ; "),
+        };
+        write!(out, "\n{text} => {answer}").expect("writing to a string");
+    }
+    out
+}
+
+/// Answers a block `query` or `client-plan`.
+fn answered_block(
+    words: &[&str],
+    head: &str,
+    body: &str,
+    container: &Environment,
+    items: &[Bytes],
+) -> String {
+    let question = body.split_once("\n----").map_or(body, |(question, _)| question);
+    let (text, parameters) = split_question(question);
+    let lines = if words[0] == "client-plan" {
+        plan_lines(&text, &parameters, container, &words[1..].join(" "))
+    } else if let Some(lines) = bounded(&words[1..], &text, &parameters, container, items) {
+        lines
+    } else {
+        answers(&text, &parameters, container, items, words.contains(&"[plan]"))
+    };
+    let mut out = format!("{head}\n{question}\n----");
+    for line in lines {
+        write!(out, "\n{line}").expect("writing to a string");
+    }
     out
 }
 
 fn split_question(question: &str) -> (String, Vec<(String, Json)>) {
-    let is_parameter = |line: &&str| line.starts_with('@') && line.contains(" = ");
-    let text: Vec<&str> = question.lines().filter(|l| !is_parameter(l)).collect();
-    let parameters = question.lines().filter(is_parameter).map(|line| {
+    let text: Vec<&str> = question.lines().filter(|line| !is_parameter(line)).collect();
+    let parameters = question.lines().filter(|line| is_parameter(line)).map(|line| {
         let (name, value) = line.split_once(" = ").expect("a parameter");
-        (
-            name.to_owned(),
-            parse(value.as_bytes()).expect("a parameter's value"),
-        )
+        let value = parse(value.as_bytes()).expect("a parameter's value");
+        (name.to_owned(), value)
     });
     (text.join("\n"), parameters.collect())
+}
+
+/// Runs one page within the bounds that the options set; `None` if there is no such option.
+fn bounded(
+    options: &[&str],
+    text: &str,
+    parameters: &[(String, Json)],
+    container: &Environment,
+    items: &[Bytes],
+) -> Option<Vec<String>> {
+    let option = |name: &str| {
+        options.iter().find_map(|word| {
+            word.trim_matches(['[', ']']).split_once('=').filter(|(n, _)| *n == name)
+        })
+    };
+    let number = |name: &str| option(name).map(|(_, n)| n.parse::<usize>().expect("a number"));
+    let (memory, time) = (number("memory"), number("time"));
+    let foreign = option("position").map(|_| Resume::default());
+    let fails = option("source").is_some();
+    if memory.is_none() && time.is_none() && foreign.is_none() && !fails {
+        return None;
+    }
+    let page = compile(text, parameters, container, items).and_then(|query| {
+        if fails {
+            return on_a_failing_source(&query);
+        }
+        let (looks, memory) = (time.unwrap_or(usize::MAX), memory.unwrap_or(1 << 28));
+        let (rows, resume) = page(&query, items, foreign.as_ref(), looks, memory)?;
+        let more = resume.map(|_| "and more pages".to_owned());
+        Ok(rows.into_iter().chain(more).collect())
+    });
+    Some(page.unwrap_or_else(|error| error_lines(&error)))
+}
+
+/// A source whose store cannot be read.
+struct FailingSource;
+
+impl Source for FailingSource {
+    fn next(&mut self) -> Result<Option<Candidate>, QueryError> {
+        Err(QueryError::Source("the disk is gone".into()))
+    }
+
+    fn is_ordered(&self) -> bool {
+        false
+    }
+
+    fn position(&self) -> Vec<u8> {
+        b"at 0".to_vec()
+    }
+}
+
+fn on_a_failing_source(query: &Query) -> Result<Vec<String>, QueryError> {
+    let mut never = || false;
+    let mut bounds = Bounds {
+        max_items: 10,
+        max_bytes: 1 << 20,
+        max_memory: 1 << 20,
+        expired: &mut never,
+        now_ms: 0,
+        started_ms: 0,
+        random: 1,
+    };
+    let mut work = Work::default();
+    query.run(&mut FailingSource, &mut Udfs, None, &mut bounds, &mut work)?;
+    Ok(Vec::new())
 }
 
 fn answers(
@@ -205,7 +303,7 @@ fn answers(
             way.max_items, way.clever_source
         );
         match (&plain, &again) {
-            (Ok(plain), Ok(again)) if text.contains("RAND()") => {
+            (Ok(plain), Ok(again)) if text.to_uppercase().contains("RAND()") => {
                 assert_eq!(plain.len(), again.len(), "{what}")
             }
             (Ok(plain), Ok(again)) => assert_eq!(plain, again, "{what}"),

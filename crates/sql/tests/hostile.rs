@@ -8,20 +8,11 @@ use orrery_model::json::Json;
 use orrery_sql::{Query, QueryError, Work, client_plan};
 use proptest::prelude::*;
 use std::sync::LazyLock;
-use support::{PLAIN, environment, rows};
+use support::{PLAIN, environment, rows, script};
 
 /// Every query of the golden scripts.
-static QUERIES: LazyLock<Vec<String>> = LazyLock::new(|| {
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
-    let files = std::fs::read_dir(folder).expect("golden folder");
-    let texts =
-        files.map(|f| std::fs::read_to_string(f.expect("entry").path()).expect("golden file"));
-    let blocks = texts.flat_map(|t| t.split("\n\n").map(str::to_owned).collect::<Vec<_>>());
-    blocks
-        .filter(|b| b.starts_with("query"))
-        .filter_map(|b| Some(b.split_once('\n')?.1.split("\n----").next()?.to_owned()))
-        .collect()
-});
+static QUERIES: LazyLock<Vec<String>> =
+    LazyLock::new(|| script::cases().into_iter().map(|case| case.text).collect());
 
 /// Pieces to put where they do not belong.
 const PIECES: &[&str] = &[

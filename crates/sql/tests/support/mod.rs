@@ -3,6 +3,8 @@
 
 #![allow(dead_code)] // each test file uses its own part
 
+pub mod script;
+
 use bytes::Bytes;
 use orrery_model::json::{Json, TypeRank, compare, parse};
 use orrery_sql::{

@@ -1,0 +1,496 @@
+//! Proves that the golden scripts have a case for everything that the language has: each function under each of its
+//! names, each word and sign, each clause and form of an expression, each error.
+//!
+//! The lists come from the code's own tables, or from matches that do not compile when a variant is new. A table that
+//! gets a new line fails here until a script has a case for it.
+
+use crate::error::QueryError;
+use crate::functions::{Function, Run, TABLES};
+use crate::syntax::ast::{
+    BINARY_OPERATORS, Collection, CountValue, Expr, Kind, PathStep, Projection, Query, SubqueryKind,
+    UnaryOp,
+};
+use crate::syntax::script::{Case, cases};
+use crate::syntax::{RESERVED, SIGNS, Word, parse, words};
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// Reserved words that no production of the grammar uses: a query with one of them does not compile.
+const WORDS_WITHOUT_A_MEANING: &[&str] = &[
+    "CASE", "CAST", "CONVERT", "CROSS", "ELSE", "END", "FOR", "HAVING", "INNER", "INSERT", "INTO",
+    "IS", "ON", "OUTER", "OVER", "SET", "THEN", "UPDATE", "WHEN", "WITH",
+];
+
+/// Words that are identifiers except in one place of the grammar.
+const WORDS_IN_PLACE: &[&str] = &["ALL", "FIRST", "LAST", "LET", "RANK"];
+
+#[test]
+fn every_function_has_a_case_under_each_of_its_names() {
+    let cases = cases();
+    let mut called = BTreeSet::new();
+    let mut answered = BTreeSet::new();
+    for case in &cases {
+        for name in calls(&case.text) {
+            if !case.is_error() {
+                answered.insert(name.clone());
+            }
+            called.insert(name);
+        }
+    }
+    let mut missing = Vec::new();
+    for function in TABLES.iter().flat_map(|table| table.iter()) {
+        let served = if is_served(function) { &answered } else { &called };
+        missing.extend(function.names.iter().filter(|name| !served.contains(**name)));
+    }
+    assert!(missing.is_empty(), "functions without a golden case: {missing:?}");
+}
+
+#[test]
+fn every_function_has_a_case_that_is_undefined() {
+    // A function that never gives undefined says so here.
+    let always_defined = ["RAND", "PI", "RRF", "FULLTEXTSCORE", "HASH", "VECTORDISTANCE"];
+    let undefined: BTreeSet<String> = cases()
+        .iter()
+        .filter(|case| case.answer.iter().any(|line| line == "undefined"))
+        .flat_map(|case| calls(&case.text))
+        .collect();
+    let mut missing = Vec::new();
+    for function in TABLES.iter().flat_map(|table| table.iter()) {
+        let strict = matches!(function.run, Run::Strict(_) | Run::Watched(_));
+        let name = function.names[0];
+        let takes_arguments = function.arity.1 > 0;
+        if strict && takes_arguments && !always_defined.contains(&name) && !undefined.contains(name)
+        {
+            missing.push(name);
+        }
+    }
+    assert!(missing.is_empty(), "no case shows when these are undefined: {missing:?}");
+}
+
+#[test]
+fn every_word_and_sign_has_a_case() {
+    let cases = cases();
+    let mut written = BTreeSet::new();
+    let mut understood = BTreeSet::new();
+    for case in &cases {
+        let is_understood = parse(&case.text).is_ok();
+        for word in words(&case.text) {
+            let (Word::Reserved(word) | Word::Sign(word)) = word else {
+                continue;
+            };
+            if is_understood {
+                understood.insert(word);
+            }
+            written.insert(word);
+        }
+    }
+    let mut missing = Vec::new();
+    for word in RESERVED.iter().chain(SIGNS) {
+        let has_a_meaning = !WORDS_WITHOUT_A_MEANING.contains(word);
+        let found = if has_a_meaning { &understood } else { &written };
+        if !found.contains(word) {
+            missing.push(*word);
+        }
+        assert!(
+            has_a_meaning || !understood.contains(word),
+            "{word} has a meaning: take it from the list"
+        );
+    }
+    assert!(missing.is_empty(), "words and signs without a golden case: {missing:?}");
+}
+
+#[test]
+fn every_clause_and_form_of_an_expression_has_a_case_with_an_answer() {
+    let mut seen = Seen::default();
+    for case in cases().iter().filter(|case| !case.is_error()) {
+        let tree = parse(&case.text).unwrap_or_else(|error| panic!("{}: {error}", case.text));
+        seen.query(&tree);
+        if case.is_client_plan {
+            seen.0.insert("client plan".to_owned());
+        }
+    }
+    let mut wanted: Vec<String> = FORMS.iter().map(|form| (*form).to_owned()).collect();
+    wanted.extend(BINARY_OPERATORS.iter().map(|(text, op, _)| format!("{text} {op:?}")));
+    wanted.extend(WORDS_IN_PLACE.iter().map(|word| (*word).to_owned()));
+    let operators: BTreeSet<String> =
+        BINARY_OPERATORS.iter().map(|(_, op, _)| format!("{op:?}")).collect();
+    wanted.retain(|form| match form.split_once(' ') {
+        // Two signs may be one operator; the signs have a test of their own.
+        Some((_, op)) if operators.contains(op) => !seen.0.contains(op),
+        _ => !seen.0.contains(form),
+    });
+    assert!(wanted.is_empty(), "forms without a golden case: {wanted:?}");
+}
+
+#[test]
+fn every_error_has_a_case() {
+    let mut told = BTreeSet::new();
+    for line in cases().iter().flat_map(|case| &case.answer) {
+        for error in line.split(" ; ").filter_map(|part| part.strip_prefix("error ")) {
+            let name = error.split([' ', ':']).next().unwrap_or_default();
+            told.insert(name.to_owned());
+        }
+    }
+    let mut wanted = codes_of_the_source();
+    assert!(wanted.len() > 20, "the codes of the source: {wanted:?}");
+    wanted.extend(VARIANTS.iter().map(|name| (*name).to_owned()));
+    let missing: Vec<&String> = wanted.difference(&told).collect();
+    assert!(missing.is_empty(), "errors without a golden case: {missing:?}");
+}
+
+#[test]
+fn there_are_many_cases() {
+    let cases = cases();
+    let errors = cases.iter().filter(|case| case.is_error()).count();
+    assert!(cases.len() > 2_500, "{} cases", cases.len());
+    assert!(errors > 150, "{errors} cases of errors");
+}
+
+/// Returns true for a function that may be called in an expression that has an answer.
+fn is_served(function: &Function) -> bool {
+    match function.run {
+        Run::Strict(_)
+        | Run::Loose(_)
+        | Run::Context(_)
+        | Run::Watched(_)
+        | Run::FullText(_)
+        | Run::Vector(_)
+        | Run::Rank
+        | Run::Aggregate(_)
+        | Run::Conditional
+        | Run::Choose => true,
+        Run::Refused(_) => false,
+    }
+}
+
+/// Returns the names that are called in a text, in capitals. A name after `udf.` is none of them.
+fn calls(text: &str) -> Vec<String> {
+    let words = words(text);
+    let mut called = Vec::new();
+    for at in 0..words.len() {
+        if words.get(at + 1) != Some(&Word::Sign("(")) {
+            continue;
+        }
+        let after_a_dot = at > 0 && words[at - 1] == Word::Sign(".");
+        match &words[at] {
+            Word::Name(name) if !after_a_dot => called.push(name.to_ascii_uppercase()),
+            Word::Reserved(name @ ("LEFT" | "RIGHT")) => called.push((*name).to_owned()),
+            _ => {}
+        }
+    }
+    called
+}
+
+/// The variants of [`QueryError`] other than `Compile`, whose codes stand in the source.
+const VARIANTS: &[&str] = &[
+    "Plan",
+    "OrderBy",
+    "Unsupported",
+    "NonFinite",
+    "Udf",
+    "Resume",
+    "Memory",
+    "Timeout",
+    "Source",
+];
+
+/// Does not compile when an error is new: the list above must then have its name.
+#[allow(dead_code)]
+fn is_in_the_list(error: &QueryError) -> bool {
+    match error {
+        QueryError::Compile(_)
+        | QueryError::Plan(_)
+        | QueryError::OrderBy(_)
+        | QueryError::Unsupported(_)
+        | QueryError::NonFinite
+        | QueryError::Udf { .. }
+        | QueryError::Resume(_)
+        | QueryError::Memory(_)
+        | QueryError::Timeout
+        | QueryError::Source(_) => true,
+    }
+}
+
+/// Returns the codes of compile errors that the crate's source names: `"SC1001"` and its like.
+fn codes_of_the_source() -> BTreeSet<String> {
+    let mut codes = BTreeSet::new();
+    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).expect("a folder of the source") {
+            let path = entry.expect("a folder entry").path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let source = std::fs::read_to_string(&path).expect("a source file");
+            for piece in source.split("\"SC").skip(1) {
+                let digits: String = piece.chars().take_while(char::is_ascii_digit).collect();
+                if digits.len() == 4 && piece[4..].starts_with('"') {
+                    codes.insert(format!("SC{digits}"));
+                }
+            }
+        }
+    }
+    codes
+}
+
+/// The clauses and forms that [`Seen`] tells apart, apart from binary operators.
+const FORMS: &[&str] = &[
+    "SELECT *",
+    "SELECT VALUE",
+    "SELECT list",
+    "alias",
+    "DISTINCT",
+    "TOP",
+    "FROM path",
+    "FROM subquery",
+    "FROM IN",
+    "FROM alias",
+    "JOIN",
+    "WHERE",
+    "GROUP BY",
+    "ORDER BY",
+    "ORDER BY ASC",
+    "ORDER BY DESC",
+    "OFFSET LIMIT",
+    "count as a number",
+    "count as a parameter",
+    "undefined",
+    "constant",
+    "parameter",
+    "identifier",
+    "path",
+    "step by a name",
+    "step in brackets",
+    "call",
+    "user-defined function",
+    "unary Minus",
+    "unary Plus",
+    "unary BitNot",
+    "unary Not",
+    "coalesce",
+    "conditional",
+    "BETWEEN",
+    "NOT BETWEEN",
+    "IN",
+    "NOT IN",
+    "LIKE",
+    "NOT LIKE",
+    "ESCAPE",
+    "array",
+    "object",
+    "scalar subquery",
+    "EXISTS",
+    "ARRAY",
+    "filter placeholder",
+    "client plan",
+];
+
+/// The forms that occur in queries.
+#[derive(Default)]
+struct Seen(BTreeSet<String>);
+
+impl Seen {
+    fn form(&mut self, name: &str) {
+        self.0.insert(name.to_owned());
+    }
+
+    fn query(&mut self, query: &Query) {
+        // Every member is named: a new clause does not compile until it is looked for.
+        let Query {
+            distinct,
+            top,
+            top_span: _,
+            projection,
+            from,
+            filter,
+            group_by,
+            order_by,
+            offset_limit,
+        } = query;
+        if *distinct {
+            self.form("DISTINCT");
+        }
+        match projection {
+            Projection::All(_) => self.form("SELECT *"),
+            Projection::Value(value) => {
+                self.form("SELECT VALUE");
+                self.expression(value);
+            }
+            Projection::List(items) => {
+                self.form("SELECT list");
+                for item in items {
+                    if item.alias.is_some() {
+                        self.form("alias");
+                    }
+                    self.expression(&item.expr);
+                }
+            }
+        }
+        for (at, source) in from.iter().enumerate() {
+            if at > 0 {
+                self.form("JOIN");
+            }
+            match (source.iterate, source.alias.is_some()) {
+                (true, _) => self.form("FROM IN"),
+                (false, true) => self.form("FROM alias"),
+                (false, false) => {}
+            }
+            match &source.collection {
+                Collection::Path { steps, .. } => {
+                    self.form("FROM path");
+                    self.steps(steps);
+                }
+                Collection::Subquery(query) => {
+                    self.form("FROM subquery");
+                    self.query(query);
+                }
+            }
+        }
+        if let Some(filter) = filter {
+            self.form("WHERE");
+            self.expression(filter);
+        }
+        for key in group_by {
+            self.form("GROUP BY");
+            self.expression(key);
+        }
+        if let Some(order) = order_by {
+            self.form(if order.rank { "RANK" } else { "ORDER BY" });
+            for key in &order.keys {
+                match key.descending {
+                    Some(true) => self.form("ORDER BY DESC"),
+                    Some(false) => self.form("ORDER BY ASC"),
+                    None => {}
+                }
+                self.expression(&key.expr);
+            }
+        }
+        let mut counts = Vec::new();
+        if let Some(count) = top {
+            self.form("TOP");
+            counts.push(count);
+        }
+        if let Some(cut) = offset_limit {
+            self.form("OFFSET LIMIT");
+            counts.extend([&cut.offset, &cut.limit]);
+        }
+        for count in counts {
+            self.form(match count.value {
+                CountValue::Number(_) => "count as a number",
+                CountValue::Parameter(_) => "count as a parameter",
+            });
+        }
+    }
+
+    fn steps(&mut self, steps: &[PathStep]) {
+        for step in steps {
+            match step {
+                PathStep::Dot(_) => self.form("step by a name"),
+                PathStep::Bracket(expr) => {
+                    self.form("step in brackets");
+                    self.expression(expr);
+                }
+            }
+        }
+    }
+
+    fn expressions<'e>(&mut self, expressions: impl IntoIterator<Item = &'e Expr>) {
+        for expression in expressions {
+            self.expression(expression);
+        }
+    }
+
+    fn expression(&mut self, expr: &Expr) {
+        match &expr.kind {
+            Kind::Undefined => self.form("undefined"),
+            Kind::Constant(_) => self.form("constant"),
+            Kind::Parameter(_) => self.form("parameter"),
+            Kind::Identifier(_) => self.form("identifier"),
+            Kind::Path { base, steps } => {
+                self.form("path");
+                self.expression(base);
+                self.steps(steps);
+            }
+            Kind::Call { udf, arguments, .. } => {
+                self.form(if *udf { "user-defined function" } else { "call" });
+                self.expressions(arguments);
+            }
+            Kind::Unary(op, operand) => {
+                let op: UnaryOp = *op;
+                self.form(&format!("unary {op:?}"));
+                self.expression(operand);
+            }
+            Kind::Chain { first, rest } => {
+                self.expression(first);
+                for (op, operand) in rest {
+                    self.form(&format!("{op:?}"));
+                    self.expression(operand);
+                }
+            }
+            Kind::Coalesce(parts) => {
+                self.form("coalesce");
+                self.expressions(parts);
+            }
+            Kind::Conditional(parts) => {
+                self.form("conditional");
+                self.expressions(parts.iter());
+            }
+            Kind::Between { value, bounds, negated } => {
+                self.form(if *negated { "NOT BETWEEN" } else { "BETWEEN" });
+                self.expression(value);
+                self.expressions(bounds.iter());
+            }
+            Kind::In { value, list, negated } => {
+                self.form(if *negated { "NOT IN" } else { "IN" });
+                self.expression(value);
+                self.expressions(list);
+            }
+            Kind::Like { value, pattern, escape, negated } => {
+                self.form(if *negated { "NOT LIKE" } else { "LIKE" });
+                if escape.is_some() {
+                    self.form("ESCAPE");
+                }
+                self.expressions([&**value, &**pattern]);
+            }
+            Kind::Array(elements) => {
+                self.form("array");
+                self.expressions(elements);
+            }
+            Kind::Object(members) => {
+                self.form("object");
+                self.expressions(members.iter().map(|(_, member)| member));
+            }
+            Kind::Subquery(kind, query) => {
+                self.form(match kind {
+                    SubqueryKind::Scalar => "scalar subquery",
+                    SubqueryKind::Exists => "EXISTS",
+                    SubqueryKind::Array => "ARRAY",
+                    SubqueryKind::All => "ALL",
+                    SubqueryKind::First => "FIRST",
+                    SubqueryKind::Last => "LAST",
+                });
+                self.query(query);
+            }
+            Kind::Let { value, body, .. } => {
+                self.form("LET");
+                self.expressions([&**value, &**body]);
+            }
+            Kind::FilterPlaceholder => self.form("filter placeholder"),
+            // No text reads as one.
+            Kind::Verbatim(_) => {}
+        }
+    }
+}
+
+#[test]
+fn a_case_knows_its_error() {
+    let case = |answer: &str| Case {
+        text: "SELECT 1".to_owned(),
+        answer: vec![answer.to_owned()],
+        is_client_plan: false,
+    };
+    assert!(case("error SC1001 0..1: Syntax error").is_error());
+    assert!(!case(r#"{"$1":1}"#).is_error());
+    assert_eq!(calls("SELECT abs (1), udf.twice(2), LEFT('x(', 1) FROM c"), ["ABS", "LEFT"]);
+}
