@@ -94,7 +94,7 @@ pub(crate) enum AggregateKind {
     MakeSet,
 }
 
-const TABLES: &[&[Function]] = &[
+pub(crate) const TABLES: &[&[Function]] = &[
     maths::TABLE,
     integers::TABLE,
     strings::TABLE,

@@ -12,11 +12,15 @@ pub use form::QueryForm;
 pub(crate) use lexer::characters;
 pub(crate) use parser::parse;
 
+/// Reads the golden scripts.
 #[cfg(test)]
 #[path = "../tests/support/script.rs"]
-pub(crate) mod script;
+mod script;
 
-/// The queries of the golden scripts, for tests of what holds whatever a query says.
+#[cfg(test)]
+mod coverage;
+
+/// Returns the queries of the golden scripts, for tests of rules that hold for every query.
 #[cfg(test)]
 fn golden_queries() -> Vec<String> {
     script::cases().into_iter().map(|case| case.text).collect()

@@ -104,7 +104,10 @@ fn answer(script: &str) -> String {
 }
 
 fn items_of(lines: &str) -> Vec<Bytes> {
-    lines.lines().map(|line| Bytes::from(line.to_owned())).collect()
+    lines
+        .lines()
+        .map(|line| Bytes::from(line.to_owned()))
+        .collect()
 }
 
 /// Returns the items of a file of `tests/golden/data`; the set `none` has no items.
@@ -141,14 +144,22 @@ fn answered_block(
     container: &Environment,
     items: &[Bytes],
 ) -> String {
-    let question = body.split_once("\n----").map_or(body, |(question, _)| question);
+    let question = body
+        .split_once("\n----")
+        .map_or(body, |(question, _)| question);
     let (text, parameters) = split_question(question);
     let lines = if words[0] == "client-plan" {
         plan_lines(&text, &parameters, container, &words[1..].join(" "))
     } else if let Some(lines) = bounded(&words[1..], &text, &parameters, container, items) {
         lines
     } else {
-        answers(&text, &parameters, container, items, words.contains(&"[plan]"))
+        answers(
+            &text,
+            &parameters,
+            container,
+            items,
+            words.contains(&"[plan]"),
+        )
     };
     let mut out = format!("{head}\n{question}\n----");
     for line in lines {
@@ -158,12 +169,18 @@ fn answered_block(
 }
 
 fn split_question(question: &str) -> (String, Vec<(String, Json)>) {
-    let text: Vec<&str> = question.lines().filter(|line| !is_parameter(line)).collect();
-    let parameters = question.lines().filter(|line| is_parameter(line)).map(|line| {
-        let (name, value) = line.split_once(" = ").expect("a parameter");
-        let value = parse(value.as_bytes()).expect("a parameter's value");
-        (name.to_owned(), value)
-    });
+    let text: Vec<&str> = question
+        .lines()
+        .filter(|line| !is_parameter(line))
+        .collect();
+    let parameters = question
+        .lines()
+        .filter(|line| is_parameter(line))
+        .map(|line| {
+            let (name, value) = line.split_once(" = ").expect("a parameter");
+            let value = parse(value.as_bytes()).expect("a parameter's value");
+            (name.to_owned(), value)
+        });
     (text.join("\n"), parameters.collect())
 }
 
@@ -177,7 +194,9 @@ fn bounded(
 ) -> Option<Vec<String>> {
     let option = |name: &str| {
         options.iter().find_map(|word| {
-            word.trim_matches(['[', ']']).split_once('=').filter(|(n, _)| *n == name)
+            word.trim_matches(['[', ']'])
+                .split_once('=')
+                .filter(|(n, _)| *n == name)
         })
     };
     let number = |name: &str| option(name).map(|(_, n)| n.parse::<usize>().expect("a number"));

@@ -32,7 +32,7 @@ pub(super) enum TokenKind {
 }
 
 /// Words that are never identifiers.
-const RESERVED: &[&str] = &[
+pub(super) const RESERVED: &[&str] = &[
     "AND",
     "ARRAY",
     "AS",
@@ -87,7 +87,7 @@ const RESERVED: &[&str] = &[
 ];
 
 /// Longest first, so that `>>>` is not read as `>`.
-const SIGNS: &[&str] = &[
+pub(super) const SIGNS: &[&str] = &[
     ">>>", "<<", ">>", "<=", ">=", "<>", "!=", "||", "??", "=", "<", ">", "+", "-", "*", "/", "%",
     "&", "|", "^", "~", "?", ":", ",", ".", "(", ")", "[", "]", "{", "}",
 ];

@@ -69,7 +69,8 @@ pub(crate) fn split_line(line: &str) -> (&str, &str) {
 
 /// Returns true if a line of a block `cases` is a whole query, not an expression.
 pub(crate) fn is_query(text: &str) -> bool {
-    text.get(..7).is_some_and(|start| start.eq_ignore_ascii_case("SELECT "))
+    text.get(..7)
+        .is_some_and(|start| start.eq_ignore_ascii_case("SELECT "))
 }
 
 /// Returns the query that a line of a block `cases` stands for.
@@ -97,7 +98,10 @@ fn short_case(line: &str) -> Case {
 
 fn long_case(body: &str, is_client_plan: bool) -> Case {
     let (question, answer) = body.split_once("\n----").unwrap_or((body, ""));
-    let text: Vec<&str> = question.lines().filter(|line| !is_parameter(line)).collect();
+    let text: Vec<&str> = question
+        .lines()
+        .filter(|line| !is_parameter(line))
+        .collect();
     Case {
         text: text.join("\n"),
         answer: answer.lines().skip(1).map(str::to_owned).collect(),

@@ -4,14 +4,14 @@
 //! The lists come from the code's own tables, or from matches that do not compile when a variant is new. A table that
 //! gets a new line fails here until a script has a case for it.
 
-use crate::error::QueryError;
-use crate::functions::{Function, Run, TABLES};
-use crate::syntax::ast::{
+use super::ast::{
     BINARY_OPERATORS, Collection, CountValue, Expr, Kind, PathStep, Projection, Query, SubqueryKind,
-    UnaryOp,
 };
-use crate::syntax::script::{Case, cases};
-use crate::syntax::{RESERVED, SIGNS, Word, parse, words};
+use super::lexer::{RESERVED, SIGNS, TokenKind, tokens};
+use super::parser::parse;
+use super::script::{Case, cases};
+use crate::error::QueryError;
+use crate::functions::{Function, Implementation, TABLES};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -37,26 +37,48 @@ fn every_function_has_a_case_under_each_of_its_names() {
             called.insert(name);
         }
     }
-    let mut missing = Vec::new();
+    let mut missing: Vec<&str> = Vec::new();
     for function in TABLES.iter().flat_map(|table| table.iter()) {
-        let served = if is_served(function) { &answered } else { &called };
-        missing.extend(function.names.iter().filter(|name| !served.contains(**name)));
+        let served = if is_served(function) {
+            &answered
+        } else {
+            &called
+        };
+        missing.extend(
+            function
+                .names
+                .iter()
+                .filter(|name| !served.contains(**name)),
+        );
     }
-    assert!(missing.is_empty(), "functions without a golden case: {missing:?}");
+    assert!(
+        missing.is_empty(),
+        "functions without a golden case: {missing:?}"
+    );
 }
 
 #[test]
 fn every_function_has_a_case_that_is_undefined() {
     // A function that never gives undefined says so here.
-    let always_defined = ["RAND", "PI", "RRF", "FULLTEXTSCORE", "HASH", "VECTORDISTANCE"];
+    let always_defined = [
+        "RAND",
+        "PI",
+        "RRF",
+        "FULLTEXTSCORE",
+        "HASH",
+        "VECTORDISTANCE",
+    ];
     let undefined: BTreeSet<String> = cases()
         .iter()
         .filter(|case| case.answer.iter().any(|line| line == "undefined"))
         .flat_map(|case| calls(&case.text))
         .collect();
-    let mut missing = Vec::new();
+    let mut missing: Vec<&str> = Vec::new();
     for function in TABLES.iter().flat_map(|table| table.iter()) {
-        let strict = matches!(function.run, Run::Strict(_) | Run::Watched(_));
+        let strict = matches!(
+            function.run,
+            Implementation::Strict(_) | Implementation::Metered(_)
+        );
         let name = function.names[0];
         let takes_arguments = function.arity.1 > 0;
         if strict && takes_arguments && !always_defined.contains(&name) && !undefined.contains(name)
@@ -64,7 +86,10 @@ fn every_function_has_a_case_that_is_undefined() {
             missing.push(name);
         }
     }
-    assert!(missing.is_empty(), "no case shows when these are undefined: {missing:?}");
+    assert!(
+        missing.is_empty(),
+        "no case shows when these are undefined: {missing:?}"
+    );
 }
 
 #[test]
@@ -74,8 +99,8 @@ fn every_word_and_sign_has_a_case() {
     let mut understood = BTreeSet::new();
     for case in &cases {
         let is_understood = parse(&case.text).is_ok();
-        for word in words(&case.text) {
-            let (Word::Reserved(word) | Word::Sign(word)) = word else {
+        for token in tokens(&case.text).unwrap_or_default() {
+            let (TokenKind::Word(word) | TokenKind::Sign(word)) = token.kind else {
                 continue;
             };
             if is_understood {
@@ -96,7 +121,10 @@ fn every_word_and_sign_has_a_case() {
             "{word} has a meaning: take it from the list"
         );
     }
-    assert!(missing.is_empty(), "words and signs without a golden case: {missing:?}");
+    assert!(
+        missing.is_empty(),
+        "words and signs without a golden case: {missing:?}"
+    );
 }
 
 #[test]
@@ -110,10 +138,16 @@ fn every_clause_and_form_of_an_expression_has_a_case_with_an_answer() {
         }
     }
     let mut wanted: Vec<String> = FORMS.iter().map(|form| (*form).to_owned()).collect();
-    wanted.extend(BINARY_OPERATORS.iter().map(|(text, op, _)| format!("{text} {op:?}")));
+    wanted.extend(
+        BINARY_OPERATORS
+            .iter()
+            .map(|(text, op, _)| format!("{text} {op:?}")),
+    );
     wanted.extend(WORDS_IN_PLACE.iter().map(|word| (*word).to_owned()));
-    let operators: BTreeSet<String> =
-        BINARY_OPERATORS.iter().map(|(_, op, _)| format!("{op:?}")).collect();
+    let operators: BTreeSet<String> = BINARY_OPERATORS
+        .iter()
+        .map(|(_, op, _)| format!("{op:?}"))
+        .collect();
     wanted.retain(|form| match form.split_once(' ') {
         // Two signs may be one operator; the signs have a test of their own.
         Some((_, op)) if operators.contains(op) => !seen.0.contains(op),
@@ -126,7 +160,10 @@ fn every_clause_and_form_of_an_expression_has_a_case_with_an_answer() {
 fn every_error_has_a_case() {
     let mut told = BTreeSet::new();
     for line in cases().iter().flat_map(|case| &case.answer) {
-        for error in line.split(" ; ").filter_map(|part| part.strip_prefix("error ")) {
+        for error in line
+            .split(" ; ")
+            .filter_map(|part| part.strip_prefix("error "))
+        {
             let name = error.split([' ', ':']).next().unwrap_or_default();
             told.insert(name.to_owned());
         }
@@ -135,7 +172,10 @@ fn every_error_has_a_case() {
     assert!(wanted.len() > 20, "the codes of the source: {wanted:?}");
     wanted.extend(VARIANTS.iter().map(|name| (*name).to_owned()));
     let missing: Vec<&String> = wanted.difference(&told).collect();
-    assert!(missing.is_empty(), "errors without a golden case: {missing:?}");
+    assert!(
+        missing.is_empty(),
+        "errors without a golden case: {missing:?}"
+    );
 }
 
 #[test]
@@ -148,34 +188,24 @@ fn there_are_many_cases() {
 
 /// Returns true for a function that may be called in an expression that has an answer.
 fn is_served(function: &Function) -> bool {
-    match function.run {
-        Run::Strict(_)
-        | Run::Loose(_)
-        | Run::Context(_)
-        | Run::Watched(_)
-        | Run::FullText(_)
-        | Run::Vector(_)
-        | Run::Rank
-        | Run::Aggregate(_)
-        | Run::Conditional
-        | Run::Choose => true,
-        Run::Refused(_) => false,
-    }
+    !matches!(function.run, Implementation::Refused(_))
 }
 
 /// Returns the names that are called in a text, in capitals. A name after `udf.` is none of them.
 fn calls(text: &str) -> Vec<String> {
-    let words = words(text);
+    let tokens = tokens(text).unwrap_or_default();
     let mut called = Vec::new();
-    for at in 0..words.len() {
-        if words.get(at + 1) != Some(&Word::Sign("(")) {
+    for (at, pair) in tokens.windows(2).enumerate() {
+        let after_a_dot = at > 0 && tokens[at - 1].kind == TokenKind::Sign(".");
+        if pair[1].kind != TokenKind::Sign("(") || after_a_dot {
             continue;
         }
-        let after_a_dot = at > 0 && words[at - 1] == Word::Sign(".");
-        match &words[at] {
-            Word::Name(name) if !after_a_dot => called.push(name.to_ascii_uppercase()),
-            Word::Reserved(name @ ("LEFT" | "RIGHT")) => called.push((*name).to_owned()),
-            _ => {}
+        if matches!(
+            pair[0].kind,
+            TokenKind::Identifier | TokenKind::Word("LEFT" | "RIGHT")
+        ) {
+            let (start, end) = pair[0].span;
+            called.push(text[start..end].to_ascii_uppercase());
         }
     }
     called
@@ -413,11 +443,14 @@ impl Seen {
                 self.steps(steps);
             }
             Kind::Call { udf, arguments, .. } => {
-                self.form(if *udf { "user-defined function" } else { "call" });
+                self.form(if *udf {
+                    "user-defined function"
+                } else {
+                    "call"
+                });
                 self.expressions(arguments);
             }
             Kind::Unary(op, operand) => {
-                let op: UnaryOp = *op;
                 self.form(&format!("unary {op:?}"));
                 self.expression(operand);
             }
@@ -436,17 +469,30 @@ impl Seen {
                 self.form("conditional");
                 self.expressions(parts.iter());
             }
-            Kind::Between { value, bounds, negated } => {
+            Kind::Between {
+                value,
+                bounds,
+                negated,
+            } => {
                 self.form(if *negated { "NOT BETWEEN" } else { "BETWEEN" });
                 self.expression(value);
                 self.expressions(bounds.iter());
             }
-            Kind::In { value, list, negated } => {
+            Kind::In {
+                value,
+                list,
+                negated,
+            } => {
                 self.form(if *negated { "NOT IN" } else { "IN" });
                 self.expression(value);
                 self.expressions(list);
             }
-            Kind::Like { value, pattern, escape, negated } => {
+            Kind::Like {
+                value,
+                pattern,
+                escape,
+                negated,
+            } => {
                 self.form(if *negated { "NOT LIKE" } else { "LIKE" });
                 if escape.is_some() {
                     self.form("ESCAPE");
@@ -492,5 +538,8 @@ fn a_case_knows_its_error() {
     };
     assert!(case("error SC1001 0..1: Syntax error").is_error());
     assert!(!case(r#"{"$1":1}"#).is_error());
-    assert_eq!(calls("SELECT abs (1), udf.twice(2), LEFT('x(', 1) FROM c"), ["ABS", "LEFT"]);
+    assert_eq!(
+        calls("SELECT abs (1), udf.twice(2), LEFT('x(', 1) FROM c"),
+        ["ABS", "LEFT"]
+    );
 }
