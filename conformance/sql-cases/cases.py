@@ -1,15 +1,18 @@
-"""The cases and their data sets, as the files below `data` hold them.
+"""The cases and their data sets, as the files of a directory outside the repository hold them.
 
-A line of `datasets.jsonl` is one data set; a line of any other file is one case: a query on a data set and the rows
-that the service answers.
+The directory is the one that `ORRERY_SQL_CASES` names, else `../shared/data/sql` beside the repository. A line of
+`datasets.jsonl` is one data set; a line of any other file is one case: a query on a data set and the rows that the
+service answers.
 """
 
 import copy
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
-DATA = Path(__file__).with_name("data")
+DIRECTORY_VARIABLE = "ORRERY_SQL_CASES"
+REPOSITORY = Path(__file__).resolve().parents[2]
 DATASETS = "datasets.jsonl"
 
 # What the suite adds to items that come without a partition key or an id, and takes away again from answers.
@@ -93,14 +96,38 @@ class Case:
         )
 
 
-def datasets() -> dict[str, Dataset]:
-    """The data sets by name."""
-    return {row["name"]: Dataset.of(row) for row in _rows(DATA / DATASETS)}
+class NoCases(Exception):
+    """The directory of the cases is missing although the run needs it."""
 
 
-def cases() -> list[Case]:
-    """Every case, file after file."""
-    files = sorted(file for file in DATA.glob("*.jsonl") if file.name != DATASETS)
+def directory(required: bool, repository: Path = REPOSITORY) -> Path | None:
+    """Returns the directory of the cases, or None if there is none.
+
+    Raises NoCases if the variable names a directory without cases, or if the run requires the cases, `shared` stands
+    beside the repository and holds none.
+    """
+    named = os.environ.get(DIRECTORY_VARIABLE)
+    shared = repository.parent / "shared"
+    chosen = Path(named) if named else shared / "data" / "sql"
+    if (chosen / DATASETS).is_file():
+        return chosen
+    if named:
+        raise NoCases(f"{DIRECTORY_VARIABLE} names {chosen}, which holds no {DATASETS}")
+    if required and shared.is_dir():
+        raise NoCases(f"the cases are required, and {chosen} holds no {DATASETS}")
+    return None
+
+
+def datasets(source: Path) -> dict[str, Dataset]:
+    """Returns the data sets of a directory by name."""
+    return {row["name"]: Dataset.of(row) for row in _rows(source / DATASETS)}
+
+
+def cases(source: Path | None) -> list[Case]:
+    """Returns every case of a directory, file after file; no case without a directory."""
+    if source is None:
+        return []
+    files = sorted(file for file in source.glob("*.jsonl") if file.name != DATASETS)
     return [Case.of(row) for file in files for row in _rows(file)]
 
 

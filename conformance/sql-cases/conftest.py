@@ -1,4 +1,10 @@
-"""A server, a database for the run, and a container for each data set, made when a case first asks for it."""
+"""A server, a database for the run, and a container for each data set, made when a case first asks for it.
+
+Without a directory of cases the run says so and passes. With `--require`, or where the variable `CI` is set, it fails
+instead if `shared` stands beside the repository without them.
+"""
+
+import os
 
 import sys
 import uuid
@@ -12,7 +18,7 @@ for shared in ("ratchet", "python"):
     sys.path.insert(0, str(HERE.parent / shared))
 
 import recorder  # noqa: E402
-from cases import Dataset, datasets  # noqa: E402
+from cases import Case, Dataset, NoCases, cases, datasets, directory  # noqa: E402
 from expectations import Expectations, file_of  # noqa: E402
 from serving import endpoints  # noqa: E402, F401
 
@@ -21,11 +27,38 @@ SELECTING = ("keyword", "markexpr", "maxfail")
 
 EXPECTATIONS = pytest.StashKey[Expectations]()
 SURPRISES = pytest.StashKey[list]()
+DIRECTORY = pytest.StashKey[Path | None]()
+CASES = pytest.StashKey[list[Case]]()
+NOT_RUN = "not run: no cases there"
+
+
+def pytest_addoption(parser):
+    parser.addoption("--require", action="store_true", help="fail if shared has no cases")
 
 
 def pytest_configure(config):
     config.pluginmanager.register(recorder)
     config.stash[EXPECTATIONS] = Expectations.read(HERE / "expected.toml")
+    required = config.getoption("--require") or bool(os.environ.get("CI"))
+    try:
+        found = directory(required)
+    except NoCases as missing:
+        raise pytest.UsageError(str(missing)) from None
+    config.stash[DIRECTORY] = found
+    config.stash[CASES] = cases(found)
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Leaves out the cases where there is no directory of them."""
+    if collection_path.name == "test_cases.py" and config.stash[DIRECTORY] is None:
+        return True
+    return None
+
+
+def pytest_generate_tests(metafunc):
+    if "case" in metafunc.fixturenames:
+        found = metafunc.config.stash[CASES]
+        metafunc.parametrize("case", found, ids=[case.name for case in found])
 
 
 def pytest_sessionfinish(session):
@@ -35,11 +68,15 @@ def pytest_sessionfinish(session):
     whole_files = set() if is_part else {file_of(result.test) for result in recorder.results()}
     surprises = config.stash[EXPECTATIONS].surprises(recorder.results(), whole_files)
     config.stash[SURPRISES] = surprises
+    if config.stash[DIRECTORY] is None and session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
+        session.exitstatus = pytest.ExitCode.OK
     if session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED if surprises else pytest.ExitCode.OK
 
 
 def pytest_terminal_summary(terminalreporter, config):
+    if config.stash[DIRECTORY] is None:
+        terminalreporter.write_line(NOT_RUN)
     for surprise in config.stash.get(SURPRISES, []):
         terminalreporter.write_line(f"UNEXPECTED {surprise}")
 
@@ -59,9 +96,9 @@ def database(endpoints):
 
 
 @pytest.fixture(scope="session")
-def container_of(database):
+def container_of(database, request):
     """Gives the container that holds a data set: `container_of("food", spread=True)`."""
-    known, made = datasets(), {}
+    known, made = datasets(request.config.stash[DIRECTORY]), {}
 
     def container_of(name: str, spread: bool) -> ContainerProxy:
         if (name, spread) not in made:

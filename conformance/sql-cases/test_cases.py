@@ -2,17 +2,14 @@
 
 import json
 
-import pytest
 from azure.cosmos.exceptions import CosmosHttpResponseError
 
-from cases import cases
 from comparing import is_answer
 
 # What this SDK says of queries that it will not spread over partitions, whatever the server can do.
 CLIENT_REFUSES = "Cross partition query only supports 'VALUE <AggregateFunc>'"
 
 
-@pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
 def test_case(case, container_of):
     rows = _answer(case, container_of)
     assert is_answer(rows, case), f"expected {_short(case.expected)}, got {_short(rows)} for {case.query}"

@@ -54,7 +54,9 @@ const STEPS: &[Step] = &[
     Step::new(SERVER, || sdk_tools::server().map(drop)),
     Step::with_server("conformance python", || conformance::python(&[])),
     Step::with_server("conformance hot-key", || conformance::hot_key(&[])),
-    Step::with_server("conformance sql-cases", || conformance::sql_cases(&[])),
+    Step::with_server("conformance sql-cases", || {
+        conformance::sql_cases(&["--require".to_owned()])
+    }),
     Step::with_server("official python, quick", conformance::official_python_quick),
     Step::with_server("conformance javascript", || conformance::javascript(&[])),
     Step::with_server("mixed workload, small", || conformance::splits(&[])),

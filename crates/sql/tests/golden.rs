@@ -37,7 +37,8 @@ mod support;
 use bytes::Bytes;
 use orrery_model::json::{Json, Object, parse};
 use orrery_sql::{
-    Bounds, Candidate, Environment, PlanInfo, Query, QueryError, Resume, Source, Work, client_plan,
+    Bounds, Candidate, Environment, PlanInfo, Query, QueryError, ResumePoint, Source, Work,
+    client_plan,
 };
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -201,7 +202,7 @@ fn bounded(
     };
     let number = |name: &str| option(name).map(|(_, n)| n.parse::<usize>().expect("a number"));
     let (memory, time) = (number("memory"), number("time"));
-    let foreign = option("position").map(|_| Resume::default());
+    let foreign = option("position").map(|_| ResumePoint::default());
     let fails = option("source").is_some();
     if memory.is_none() && time.is_none() && foreign.is_none() && !fails {
         return None;
@@ -241,10 +242,10 @@ fn on_a_failing_source(query: &Query) -> Result<Vec<String>, QueryError> {
         max_items: 10,
         max_bytes: 1 << 20,
         max_memory: 1 << 20,
-        expired: &mut never,
+        is_expired: &mut never,
         now_ms: 0,
         started_ms: 0,
-        random: 1,
+        random_seed: 1,
     };
     let mut work = Work::default();
     query.run(&mut FailingSource, &mut Udfs, None, &mut bounds, &mut work)?;

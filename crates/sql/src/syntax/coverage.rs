@@ -5,7 +5,8 @@
 //! gets a new line fails here until a script has a case for it.
 
 use super::ast::{
-    BINARY_OPERATORS, Collection, CountValue, Expr, Kind, PathStep, Projection, Query, SubqueryKind,
+    BINARY_OPERATORS, Collection, Count, CountValue, Expr, Kind, OffsetLimit, PathStep, Projection,
+    Query, Source, SubqueryKind,
 };
 use super::lexer::{RESERVED, SIGNS, TokenKind, tokens};
 use super::parser::parse;
@@ -341,6 +342,31 @@ impl Seen {
         if *distinct {
             self.form("DISTINCT");
         }
+        self.projection(projection);
+        self.sources(from);
+        if let Some(filter) = filter {
+            self.form("WHERE");
+            self.expression(filter);
+        }
+        for key in group_by {
+            self.form("GROUP BY");
+            self.expression(key);
+        }
+        if let Some(order) = order_by {
+            self.form(if order.rank { "RANK" } else { "ORDER BY" });
+            for key in &order.keys {
+                match key.descending {
+                    Some(true) => self.form("ORDER BY DESC"),
+                    Some(false) => self.form("ORDER BY ASC"),
+                    None => {}
+                }
+                self.expression(&key.expr);
+            }
+        }
+        self.counts(top.as_ref(), offset_limit.as_ref());
+    }
+
+    fn projection(&mut self, projection: &Projection) {
         match projection {
             Projection::All(_) => self.form("SELECT *"),
             Projection::Value(value) => {
@@ -357,6 +383,9 @@ impl Seen {
                 }
             }
         }
+    }
+
+    fn sources(&mut self, from: &[Source]) {
         for (at, source) in from.iter().enumerate() {
             if at > 0 {
                 self.form("JOIN");
@@ -377,25 +406,9 @@ impl Seen {
                 }
             }
         }
-        if let Some(filter) = filter {
-            self.form("WHERE");
-            self.expression(filter);
-        }
-        for key in group_by {
-            self.form("GROUP BY");
-            self.expression(key);
-        }
-        if let Some(order) = order_by {
-            self.form(if order.rank { "RANK" } else { "ORDER BY" });
-            for key in &order.keys {
-                match key.descending {
-                    Some(true) => self.form("ORDER BY DESC"),
-                    Some(false) => self.form("ORDER BY ASC"),
-                    None => {}
-                }
-                self.expression(&key.expr);
-            }
-        }
+    }
+
+    fn counts(&mut self, top: Option<&Count>, offset_limit: Option<&OffsetLimit>) {
         let mut counts = Vec::new();
         if let Some(count) = top {
             self.form("TOP");
@@ -469,6 +482,32 @@ impl Seen {
                 self.form("conditional");
                 self.expressions(parts.iter());
             }
+            Kind::Between { .. } | Kind::In { .. } | Kind::Like { .. } => self.predicate(expr),
+            Kind::Array(elements) => {
+                self.form("array");
+                self.expressions(elements);
+            }
+            Kind::Object(members) => {
+                self.form("object");
+                self.expressions(members.iter().map(|(_, member)| member));
+            }
+            Kind::Subquery(kind, query) => {
+                self.subquery(*kind);
+                self.query(query);
+            }
+            Kind::Let { value, body, .. } => {
+                self.form("LET");
+                self.expressions([&**value, &**body]);
+            }
+            Kind::FilterPlaceholder => self.form("filter placeholder"),
+            // No text reads as one.
+            Kind::Verbatim(_) => {}
+        }
+    }
+
+    /// Adds BETWEEN, IN and LIKE.
+    fn predicate(&mut self, expr: &Expr) {
+        match &expr.kind {
             Kind::Between {
                 value,
                 bounds,
@@ -499,33 +538,19 @@ impl Seen {
                 }
                 self.expressions([&**value, &**pattern]);
             }
-            Kind::Array(elements) => {
-                self.form("array");
-                self.expressions(elements);
-            }
-            Kind::Object(members) => {
-                self.form("object");
-                self.expressions(members.iter().map(|(_, member)| member));
-            }
-            Kind::Subquery(kind, query) => {
-                self.form(match kind {
-                    SubqueryKind::Scalar => "scalar subquery",
-                    SubqueryKind::Exists => "EXISTS",
-                    SubqueryKind::Array => "ARRAY",
-                    SubqueryKind::All => "ALL",
-                    SubqueryKind::First => "FIRST",
-                    SubqueryKind::Last => "LAST",
-                });
-                self.query(query);
-            }
-            Kind::Let { value, body, .. } => {
-                self.form("LET");
-                self.expressions([&**value, &**body]);
-            }
-            Kind::FilterPlaceholder => self.form("filter placeholder"),
-            // No text reads as one.
-            Kind::Verbatim(_) => {}
+            _ => {}
         }
+    }
+
+    fn subquery(&mut self, kind: SubqueryKind) {
+        self.form(match kind {
+            SubqueryKind::Scalar => "scalar subquery",
+            SubqueryKind::Exists => "EXISTS",
+            SubqueryKind::Array => "ARRAY",
+            SubqueryKind::All => "ALL",
+            SubqueryKind::First => "FIRST",
+            SubqueryKind::Last => "LAST",
+        });
     }
 }
 
