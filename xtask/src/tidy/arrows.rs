@@ -3,7 +3,7 @@
 //! ```text
 //! model <- storage, sql, script <- engine <- gateway <- admin <- server
 //!                                                        blog <- server
-//! bench uses all of them; examples use model, storage and engine
+//! bench uses all of them; examples use model, storage, script and engine
 //! ```
 //!
 //! Every kind of dependency counts, those of tests and builds too: a crate whose tests need a crate
@@ -44,7 +44,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             MODEL, STORAGE, SQL, SCRIPT, ENGINE, GATEWAY, ADMIN, SERVER, BLOG,
         ],
     ),
-    (EXAMPLES, &[MODEL, STORAGE, ENGINE, SERVER]),
+    (EXAMPLES, &[MODEL, STORAGE, SCRIPT, ENGINE]),
     (XTASK, &[]),
     // A workspace of its own, for a nightly compiler.
     ("orrery-sql-fuzz", &[MODEL, SQL]),
