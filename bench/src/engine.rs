@@ -26,6 +26,7 @@ const NOW_MS: u64 = 1_767_225_600_000;
 struct RealClock(SeededWorld);
 
 impl World for RealClock {
+    #[expect(clippy::disallowed_methods, reason = "this is a World")]
     fn now_ms(&self) -> u64 {
         SystemTime::now()
             .duration_since(UNIX_EPOCH)

@@ -52,6 +52,7 @@ pub(crate) fn run(items: u64, rounds: usize, seconds: f64, directory: &Path) -> 
         eprintln!("round {} of {rounds}", round + 1);
         let window = Duration::from_secs_f64(seconds);
         under_load(&room, &keys, &created, &mut quiet, || {
+            #[expect(clippy::disallowed_methods, reason = "the window of a measurement")]
             std::thread::sleep(window);
             Ok(())
         })?;

@@ -75,6 +75,10 @@ fn main() {
         let start = Instant::now();
         if let Err(error) = pool.run_procedure(call, &mut Instantly) {
             println!("{error}");
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "ends the example from within a closure"
+            )]
             std::process::exit(1);
         }
         start.elapsed()
@@ -82,6 +86,10 @@ fn main() {
     println!("first call, process start included: {:?}", run());
     report("back to back", (0..3_000).map(|_| run()).collect());
     let spaced = (0..300).map(|_| {
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the measured calls are 2 ms apart"
+        )]
         std::thread::sleep(Duration::from_millis(2));
         run()
     });

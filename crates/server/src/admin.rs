@@ -192,6 +192,10 @@ fn parse_keys(text: &str) -> Result<LoadedKeys, orrery_admin::AdminKeysError> {
 }
 
 /// Returns 256 random bits as hexadecimal digits.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a key needs the randomness of the system"
+)]
 fn new_key() -> Result<String, Failure> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes).map_err(|error| {

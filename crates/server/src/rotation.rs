@@ -109,6 +109,10 @@ fn with_key(text: &str, kind: KeyKind, key: &str) -> Result<String, String> {
 }
 
 /// Returns a new random key in base64.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a key needs the randomness of the system"
+)]
 fn new_key() -> Result<String, Failure> {
     let mut bytes = [0; KEY_BYTES];
     getrandom::fill(&mut bytes).map_err(|error| {

@@ -15,6 +15,7 @@ pub(crate) struct SystemWorld {
 
 impl SystemWorld {
     /// Creates a world with a new random seed.
+    #[expect(clippy::disallowed_methods, reason = "this is the World of the server")]
     pub(crate) fn new() -> Self {
         // Without randomness from the system the time and the process id make a seed.
         let seed =
@@ -27,6 +28,7 @@ impl SystemWorld {
 
 /// Returns the system's time in milliseconds since 1970-01-01 UTC, or 0 if its clock is set to an
 /// earlier time.
+#[expect(clippy::disallowed_methods, reason = "this is the World of the server")]
 fn now_ms() -> u64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)

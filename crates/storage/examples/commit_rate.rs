@@ -56,6 +56,7 @@ fn measure(
             .map(work)
             .map(|work| scope.spawn(move || write(work)))
             .collect();
+        #[expect(clippy::disallowed_methods, reason = "the time of a measurement")]
         std::thread::sleep(time);
         stop.store(true, Ordering::Relaxed);
         let latencies = threads

@@ -452,6 +452,10 @@ impl Tables {
             // `persist` costs nothing when there is nothing to write, and fails if the background
             // worker died.
             self.db.persist(PersistMode::Buffer)?;
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "the tables announce no end of a compaction"
+            )]
             std::thread::sleep(BACKLOG_POLL);
         }
         Ok(())
@@ -473,6 +477,10 @@ impl Tables {
             if !self.has_backlog(BACKGROUND_BACKLOG_MAX) {
                 return;
             }
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "the tables announce no end of a compaction"
+            )]
             std::thread::sleep(BACKLOG_POLL);
         }
     }
