@@ -1,45 +1,46 @@
-//! What the service's query advisor would say to a query: the numbers of its published rules.
+//! The query advice of the service: the numbers of its published rules that a query matches.
 //!
 //! ```text
-//! QA1000  ARRAY_CONTAINS of a part of an object       QA1005  GROUP BY an expression that is no path
-//! QA1001  DISTINCT together with JOIN                 QA1006  UPPER or LOWER compared
+//! QA1000  ARRAY_CONTAINS with a partial object        QA1005  GROUP BY an expression, not a path
+//! QA1001  DISTINCT with JOIN                          QA1006  comparison of UPPER or LOWER
 //! QA1002  CONTAINS                                    QA1007  GETCURRENTDATETIME
-//! QA1003  STARTSWITH, STRINGEQUALS in any case        QA1008  GETCURRENTTICKS
-//! QA1004  ENDSWITH in any case                        QA1009  GETCURRENTTIMESTAMP
+//! QA1003  case-insensitive STARTSWITH, STRINGEQUALS   QA1008  GETCURRENTTICKS
+//! QA1004  case-insensitive ENDSWITH                   QA1009  GETCURRENTTIMESTAMP
 //! ```
-//! All but QA1001 and QA1005 are about filters. The texts that belong to the numbers are the clients' own (the Python
-//! SDK carries them in `query_advice_rules.json`).
+//!
+//! All rules except QA1001 and QA1005 apply to filters. Clients carry the texts of the rules
+//! themselves (the Python SDK in `query_advice_rules.json`).
 
 use crate::error::QueryError;
 use crate::functions;
-use crate::syntax::ast::{BinaryOp, Collection, Expr, Kind, PathStep, Projection, Query};
+use crate::syntax::ast::{Collection, Expr, Kind, Projection, Query};
 use crate::syntax::parse;
 use orrery_model::json::Json;
 use std::collections::BTreeSet;
 
-/// The rules that the query runs into, in order, each once.
+/// Returns the rules that a query matches, in ascending order, each once.
 ///
 /// # Errors
-/// [`QueryError::Compile`] if it is no query; names and functions are not looked at.
+/// [`QueryError::Compile`] if the text cannot be parsed. Names and functions are not checked.
 pub fn query_advice(
     text: &str,
     parameters: &[(String, Json)],
 ) -> Result<Vec<&'static str>, QueryError> {
     let mut advisor = Advisor {
         parameters,
-        found: BTreeSet::new(),
+        rules: BTreeSet::new(),
     };
-    advisor.query(&parse(text)?);
-    Ok(advisor.found.into_iter().collect())
+    advisor.check_query(&parse(text)?);
+    Ok(advisor.rules.into_iter().collect())
 }
 
 struct Advisor<'a> {
     parameters: &'a [(String, Json)],
-    found: BTreeSet<&'static str>,
+    rules: BTreeSet<&'static str>,
 }
 
-/// Functions that give another value at another time.
-const CHANGING: &[&str] = &[
+/// Functions whose result depends on the time of the call or on chance.
+const NONDETERMINISTIC: &[&str] = &[
     "RAND",
     "GETCURRENTDATETIME",
     "GETCURRENTTICKS",
@@ -47,50 +48,56 @@ const CHANGING: &[&str] = &[
 ];
 
 impl Advisor<'_> {
-    fn query(&mut self, query: &Query) {
+    fn check_query(&mut self, query: &Query) {
         if query.distinct && query.from.iter().skip(1).any(|source| source.iterate) {
-            self.found.insert("QA1001");
+            self.rules.insert("QA1001");
         }
-        if query.group_by.iter().any(is_computed) {
-            self.found.insert("QA1005");
+        if query.group_by.iter().any(could_be_computed_property) {
+            self.rules.insert("QA1005");
         }
         for source in &query.from {
             if let Collection::Subquery(inner) = &source.collection {
-                self.query(inner);
+                self.check_query(inner);
             }
         }
         if let Some(filter) = &query.filter {
-            self.expression(filter, true);
+            self.check_expression(filter, true);
         }
         match &query.projection {
             Projection::All(_) => {}
-            Projection::Value(expr) => self.expression(expr, false),
-            Projection::List(items) => items
-                .iter()
-                .for_each(|item| self.expression(&item.expr, false)),
+            Projection::Value(expr) => self.check_expression(expr, false),
+            Projection::List(items) => {
+                for item in items {
+                    self.check_expression(&item.expr, false);
+                }
+            }
         }
     }
 
-    /// Looks through an expression, `filters` of a WHERE clause or not; subqueries have clauses of their own.
-    fn expression(&mut self, expr: &Expr, filters: bool) {
-        if filters {
-            self.filter(expr);
+    /// Checks an expression, which belongs to a WHERE clause if `is_filter` is true. A subquery is
+    /// checked by its own clauses.
+    fn check_expression(&mut self, expr: &Expr, is_filter: bool) {
+        if is_filter {
+            self.check_filter(expr);
         }
         match &expr.kind {
-            Kind::Subquery(_, query) => self.query(query),
-            other => each_part(other, &mut |part| self.expression(part, filters)),
+            Kind::Subquery(_, query) => self.check_query(query),
+            _ => expr.for_each_operand(&mut |part| self.check_expression(part, is_filter)),
         }
     }
 
-    fn filter(&mut self, expr: &Expr) {
+    /// Checks one expression of a WHERE clause, without its operands.
+    fn check_filter(&mut self, expr: &Expr) {
         match &expr.kind {
             Kind::Call {
                 name,
                 udf: false,
                 arguments,
             } => {
-                let in_any_case = arguments.get(2).is_some_and(|flag| self.is_true(flag));
-                let rule = match (built_in(name), in_any_case) {
+                // The third argument is "partial object" of ARRAY_CONTAINS and "ignore case" of the
+                // others.
+                let has_true_flag = arguments.get(2).is_some_and(|flag| self.is_true(flag));
+                let rule = match (built_in(name), has_true_flag) {
                     (Some("ARRAY_CONTAINS"), true) => "QA1000",
                     (Some("CONTAINS"), _) => "QA1002",
                     (Some("STARTSWITH" | "STRINGEQUALS"), true) => "QA1003",
@@ -100,25 +107,26 @@ impl Advisor<'_> {
                     (Some("GETCURRENTTIMESTAMP"), _) => "QA1009",
                     _ => return,
                 };
-                self.found.insert(rule);
+                self.rules.insert(rule);
             }
             Kind::Chain { first, rest } => {
-                let compares = |op: &BinaryOp| crate::run::eval::is_comparison(*op);
-                if rest.iter().any(|(op, _)| compares(op))
-                    && (is_folded(first) || rest.iter().any(|(_, e)| is_folded(e)))
-                {
-                    self.found.insert("QA1006");
+                let compares = rest.iter().any(|(op, _)| op.is_comparison());
+                let changes_case =
+                    is_upper_or_lower(first) || rest.iter().any(|(_, e)| is_upper_or_lower(e));
+                if compares && changes_case {
+                    self.rules.insert("QA1006");
                 }
             }
             Kind::Between { value, .. } | Kind::In { value, .. } | Kind::Like { value, .. }
-                if is_folded(value) =>
+                if is_upper_or_lower(value) =>
             {
-                self.found.insert("QA1006");
+                self.rules.insert("QA1006");
             }
             _ => {}
         }
     }
 
+    /// Returns true if an expression is the constant true or a parameter with this value.
     fn is_true(&self, expr: &Expr) -> bool {
         match &expr.kind {
             Kind::Constant(value) => value.as_bool() == Some(true),
@@ -132,82 +140,42 @@ impl Advisor<'_> {
     }
 }
 
-/// The first name of the built-in function that has this one.
+/// Returns the canonical name of a built-in function.
 fn built_in(name: &str) -> Option<&'static str> {
     functions::find(name).map(|function| function.names[0])
 }
 
-/// UPPER(...) or LOWER(...)
-fn is_folded(expr: &Expr) -> bool {
-    matches!(&expr.kind, Kind::Call { name, udf: false, .. } if matches!(built_in(name), Some("UPPER" | "LOWER")))
+/// Returns true if an expression is `UPPER(...)` or `LOWER(...)`.
+fn is_upper_or_lower(expr: &Expr) -> bool {
+    match &expr.kind {
+        Kind::Call {
+            name, udf: false, ..
+        } => matches!(built_in(name), Some("UPPER" | "LOWER")),
+        _ => false,
+    }
 }
 
-/// Whether a GROUP BY key is an expression that a computed property could stand for.
-fn is_computed(expr: &Expr) -> bool {
-    !matches!(
+/// Returns true if a GROUP BY key is an expression that a computed property could replace.
+fn could_be_computed_property(expr: &Expr) -> bool {
+    let is_path_or_constant = matches!(
         expr.kind,
         Kind::Path { .. } | Kind::Identifier(_) | Kind::Constant(_) | Kind::Parameter(_)
-    ) && !changes(expr)
+    );
+    !is_path_or_constant && !may_be_nondeterministic(expr)
 }
 
-/// Whether an expression gives another value at another time, as far as one can tell.
-fn changes(expr: &Expr) -> bool {
+/// Returns true if an expression may have another value at another time. User-defined functions and
+/// subqueries count as such.
+fn may_be_nondeterministic(expr: &Expr) -> bool {
     let mut found = match &expr.kind {
         Kind::Call { udf: true, .. } | Kind::Subquery(..) => true,
-        Kind::Call { name, .. } => built_in(name).is_some_and(|name| CHANGING.contains(&name)),
+        Kind::Call { name, .. } => {
+            built_in(name).is_some_and(|name| NONDETERMINISTIC.contains(&name))
+        }
         _ => false,
     };
-    each_part(&expr.kind, &mut |part| found |= changes(part));
+    expr.for_each_operand(&mut |part| found |= may_be_nondeterministic(part));
     found
-}
-
-/// The expressions just inside one, those of subqueries apart.
-fn each_part(kind: &Kind, visit: &mut dyn FnMut(&Expr)) {
-    match kind {
-        Kind::Undefined
-        | Kind::Constant(_)
-        | Kind::Parameter(_)
-        | Kind::Identifier(_)
-        | Kind::Subquery(..)
-        | Kind::FilterPlaceholder
-        | Kind::Verbatim(_) => {}
-        Kind::Path { base, steps } => {
-            visit(base);
-            for step in steps {
-                if let PathStep::Bracket(expr) = step {
-                    visit(expr);
-                }
-            }
-        }
-        Kind::Call {
-            arguments: list, ..
-        }
-        | Kind::Coalesce(list)
-        | Kind::Array(list) => list.iter().for_each(visit),
-        Kind::Unary(_, operand) => visit(operand),
-        Kind::Chain { first, rest } => {
-            visit(first);
-            rest.iter().for_each(|(_, expr)| visit(expr));
-        }
-        Kind::Conditional(parts) => parts.iter().for_each(visit),
-        Kind::Between { value, bounds, .. } => {
-            visit(value);
-            bounds.iter().for_each(visit);
-        }
-        Kind::In { value, list, .. } => {
-            visit(value);
-            list.iter().for_each(visit);
-        }
-        Kind::Like { value, pattern, .. } => {
-            visit(value);
-            visit(pattern);
-        }
-        Kind::Object(members) => members.iter().for_each(|(_, expr)| visit(expr)),
-        Kind::Let { value, body, .. } => {
-            visit(value);
-            visit(body);
-        }
-    }
 }
 
 #[cfg(test)]
@@ -240,7 +208,8 @@ mod tests {
             ("SELECT * FROM c WHERE CONTAINS(c.a, 'x')", &["QA1002"]),
             ("SELECT CONTAINS(c.a, 'x') FROM c", &[]),
             (
-                "SELECT * FROM c WHERE EXISTS(SELECT VALUE t FROM t IN c.tags WHERE CONTAINS(t, 'x'))",
+                "SELECT * FROM c \
+                 WHERE EXISTS(SELECT VALUE t FROM t IN c.tags WHERE CONTAINS(t, 'x'))",
                 &["QA1002"],
             ),
             (
@@ -282,11 +251,13 @@ mod tests {
                 &["QA1009"],
             ),
             (
-                "SELECT GetCurrentTimestamp() AS now FROM c WHERE c.t > GetCurrentTimestampStatic()",
+                "SELECT GetCurrentTimestamp() AS now FROM c \
+                 WHERE c.t > GetCurrentTimestampStatic()",
                 &[],
             ),
             (
-                "SELECT * FROM c WHERE LOWER(c.a) = 'x' AND CONTAINS(c.a, 'x') AND CONTAINS(c.b, 'x')",
+                "SELECT * FROM c \
+                 WHERE LOWER(c.a) = 'x' AND CONTAINS(c.a, 'x') AND CONTAINS(c.b, 'x')",
                 &["QA1002", "QA1006"],
             ),
         ];

@@ -1,17 +1,30 @@
-//! Tree to running form: resolves names, functions and parameters, checks what grammar cannot, splits filters.
+//! Binding: from the syntax tree of a query to the form that runs (`bound.rs`).
 //!
-//! Errors of meaning are collected, so that a query with two unknown names is told both; the first broken clause of
-//! another kind ends the work.
+//! The binder resolves names, functions and parameters, checks the rules that the grammar cannot
+//! express, folds constant expressions, and splits WHERE into conjuncts. Its parts:
+//!
+//! - `sources`: FROM and JOIN, and the names that they introduce
+//! - `expressions`: expressions, calls and aggregates
+//! - `folding`: constant expressions
+//! - `projection`: SELECT and GROUP BY
+//! - `search`: vector and full-text functions, ORDER BY by a score
+//! - `rank`: ORDER BY RANK
+//! - `mapping`: the path of the item that an expression stands for
+//!
+//! Compile errors are collected, so that a query with two unknown names reports both. An error of
+//! any other kind ends the binding at once.
 
 mod expressions;
+mod folding;
 mod mapping;
 mod projection;
+mod rank;
 mod search;
 mod sources;
 
-pub(crate) use mapping::{Mapping, Rooted, of as mapping_of, of_source};
+pub(crate) use mapping::{ItemPath, Mapping, mapping_of, mapping_of_source};
 pub(crate) use projection::{contains, has_aggregate, is_aggregate, item_names};
-pub(crate) use search::{Scoring, score_call, scorings};
+pub(crate) use rank::{RankExpression, ScoreCall};
 
 use crate::bound::{Block, Expr, Ranking};
 use crate::condition::{OrderKey, Path, Step};
@@ -20,13 +33,12 @@ use crate::functions::AggregateKind;
 use crate::functions::vector::DistanceFunction;
 use crate::seams::Environment;
 use crate::syntax::ast::{self, Count, CountValue, Kind, Span};
-use crate::syntax::characters;
+use crate::syntax::character_range;
 use orrery_model::json::Json;
-use orrery_model::limits;
 use std::collections::HashMap;
 
-/// A bound query with its clauses that exist only at the top.
-pub(crate) struct Bound {
+/// A bound query, with the clauses that only the outermost query has.
+pub(crate) struct BoundQuery {
     pub block: Block,
     pub order: Vec<BoundOrder>,
     /// ORDER BY RANK.
@@ -34,22 +46,25 @@ pub(crate) struct Bound {
     pub top: Option<u64>,
     pub offset: Option<u64>,
     pub limit: Option<u64>,
-    /// Whether FROM reads the container, at whatever depth.
+    /// FROM reads the container, directly or in a subquery.
     pub reads_container: bool,
-    /// What the frames of a tuple of the outermost block stand for.
+    /// The mappings of the frames that a tuple of the outermost block consists of.
     pub frames: Vec<Mapping>,
+    /// The names of the user-defined functions that the query calls, each once.
     pub udfs: Vec<String>,
-    /// `SELECT *`
-    pub selects_all: bool,
 }
 
-/// One key of ORDER BY.
+/// A bound key of ORDER BY.
 pub(crate) struct BoundOrder {
     pub expr: Expr,
     pub key: OrderKey,
-    /// The expression is how near a vector is, of which the query's own text speaks as this distance.
+    /// The distance function, if the key is VectorDistance. The expression is then the score, which
+    /// is larger for nearer vectors.
     pub distance: Option<DistanceFunction>,
 }
+
+/// The result of the binding of one expression.
+type BoundExpr = Result<Expr, QueryError>;
 
 /// Binds a whole query.
 pub(crate) fn bind(
@@ -57,46 +72,43 @@ pub(crate) fn bind(
     text: &str,
     parameters: &[(String, Json)],
     environment: &Environment,
-) -> Result<Bound, QueryError> {
+) -> Result<BoundQuery, QueryError> {
     let mut binder = Binder {
         text,
         parameters: by_name(parameters)?,
-        parameters_left: expressions::PARAMETER_BYTES,
-        folding_left: expressions::FOLDED_BYTES,
+        parameter_bytes_left: expressions::MAX_PARAMETER_BYTES,
+        folding_bytes_left: expressions::MAX_FOLDED_BYTES,
         environment,
         diagnostics: Vec::new(),
-        faults: 0,
+        error_count: 0,
         names: Vec::new(),
         frames: vec![Mapping::root()],
         groups: Vec::new(),
         level: 0,
-        container: true,
+        may_read_container: true,
         reads_container: false,
         udfs: Vec::new(),
         udf_calls: 0,
-        in_computed: false,
+        is_in_computed_property: false,
         order: Vec::new(),
         ranking: None,
         tuple_frames: Vec::new(),
     };
-    let top = query
-        .top
-        .as_ref()
-        .map(|c| binder.count(c, "SC2060", TOP_NOT_WHOLE))
-        .transpose()?;
-    let cut = query.offset_limit.as_ref();
-    let offset = cut
-        .map(|c| binder.count(&c.offset, "SC2062", OFFSET_TOO_LARGE))
-        .transpose()?;
-    let limit = cut
-        .map(|c| binder.count(&c.limit, "SC2061", LIMIT_TOO_LARGE))
-        .transpose()?;
+    // The counts come first: an invalid count is reported alone.
+    let mut top = None;
+    if let Some(count) = &query.top {
+        top = Some(binder.count(count, "SC2060", TOP_NOT_WHOLE)?);
+    }
+    let (mut offset, mut limit) = (None, None);
+    if let Some(clause) = &query.offset_limit {
+        offset = Some(binder.count(&clause.offset, "SC2062", OFFSET_TOO_LARGE)?);
+        limit = Some(binder.count(&clause.limit, "SC2061", LIMIT_TOO_LARGE)?);
+    }
     let block = binder.query(query)?;
     if !binder.diagnostics.is_empty() {
         return Err(QueryError::Compile(binder.diagnostics));
     }
-    let selects_all = matches!(query.projection, ast::Projection::All(_));
-    Ok(Bound {
+    Ok(BoundQuery {
         block,
         order: binder.order,
         ranking: binder.ranking,
@@ -106,7 +118,6 @@ pub(crate) fn bind(
         reads_container: binder.reads_container,
         frames: binder.tuple_frames,
         udfs: binder.udfs,
-        selects_all,
     })
 }
 
@@ -127,64 +138,72 @@ fn by_name(parameters: &[(String, Json)]) -> Result<HashMap<&str, &Json>, QueryE
     Ok(named)
 }
 
-/// A name that expressions may use, and the frame it stands for.
+/// A name that expressions may use, and the index of the frame that it stands for.
 #[derive(Clone)]
 struct Name {
     name: String,
     frame: usize,
 }
 
-/// While the SELECT list of a grouped query is bound: what it may refer to.
+/// The names and frames around the SELECT list of a grouped query while it is bound.
 struct GroupContext {
-    /// The query it belongs to.
+    /// The nesting level of the query.
     level: usize,
-    /// The frame of keys and aggregates.
+    /// The index of the frame with keys and aggregates.
     frame: usize,
-    /// Names and frames as aggregates see them.
+    /// The names and frames that arguments of aggregates see.
     names: Vec<Name>,
     frames: Vec<Mapping>,
-    /// Names of the query's own sources: those the SELECT list must not use bare.
-    own: Vec<String>,
-    /// GROUP BY expressions as text, to find them again.
+    /// The names of the query's own sources, which the SELECT list must not use outside aggregates.
+    source_names: Vec<String>,
+    /// The GROUP BY expressions as text, to recognize them in the SELECT list.
     keys: Vec<String>,
     aggregates: Vec<(AggregateKind, Expr)>,
 }
 
+/// The state of the binding of one query.
 struct Binder<'a> {
     text: &'a str,
     parameters: HashMap<&'a str, &'a Json>,
-    /// Bytes that parameters may still be copied into.
-    parameters_left: usize,
-    /// Bytes that folded constants may still take.
-    folding_left: usize,
+    /// The bytes of parameter values that may still be copied into the query.
+    parameter_bytes_left: usize,
+    /// The bytes that folded constants may still take.
+    folding_bytes_left: usize,
     environment: &'a Environment,
     diagnostics: Vec<Diagnostic>,
-    /// How many there would be if all were told.
-    faults: usize,
+    /// The number of compile errors, those above [`MAX_DIAGNOSTICS`] included.
+    error_count: usize,
+    /// The visible names, the innermost last.
     names: Vec<Name>,
+    /// The visible frames, the innermost last.
     frames: Vec<Mapping>,
+    /// The grouped queries whose SELECT list is being bound, the innermost last.
     groups: Vec<GroupContext>,
-    /// How deep in subqueries.
+    /// The nesting level: 1 in the outermost query.
     level: usize,
-    /// The container may be named: nothing has been read yet.
-    container: bool,
+    /// The next unknown name in FROM stands for the container. True until a FROM clause was bound.
+    may_read_container: bool,
     reads_container: bool,
     udfs: Vec<String>,
     udf_calls: usize,
-    in_computed: bool,
+    /// The expression being bound is the text of a computed property.
+    is_in_computed_property: bool,
     order: Vec<BoundOrder>,
     ranking: Option<Ranking>,
+    /// The frames of the outermost query after its FROM clause.
     tuple_frames: Vec<Mapping>,
 }
 
-/// Errors of one query that are told; a text can have one in every other character.
-const DIAGNOSTICS_TOLD: usize = 64;
+/// The maximum number of compile errors that are reported. A text can have an error in every second
+/// character.
+const MAX_DIAGNOSTICS: usize = 64;
 
 impl<'a> Binder<'a> {
+    /// Adds a compile error.
     fn report(&mut self, code: &'static str, message: String, span: Span) {
-        self.faults += 1;
-        if self.diagnostics.len() < DIAGNOSTICS_TOLD {
-            let (start, end) = characters(self.text, span);
+        self.error_count += 1;
+        if self.diagnostics.len() < MAX_DIAGNOSTICS {
+            let (start, end) = character_range(self.text, span);
             self.diagnostics.push(Diagnostic {
                 code,
                 message,
@@ -194,31 +213,33 @@ impl<'a> Binder<'a> {
         }
     }
 
-    /// A query or, below the first level, a subquery. Leaves names and frames as it found them.
+    /// Binds a query or subquery. Leaves names and frames unchanged.
     fn query(&mut self, query: &ast::Query) -> Result<Block, QueryError> {
         self.level += 1;
-        let (names, frames) = (self.names.len(), self.frames.len());
+        let (outer_names, outer_frames) = (self.names.len(), self.frames.len());
         if self.level > 1 {
-            self.refuse_top_clauses(query);
+            self.refuse_outermost_clauses(query);
         }
-        let read_before = self.reads_container;
+        // FROM is first, because all other clauses use its names.
+        let was_read_before = self.reads_container;
         let sources = self.sources(&query.from)?;
-        let reads_container = self.reads_container && !read_before;
-        self.container = false;
-        let filters = self.filters(query, frames)?;
+        let reads_container = self.reads_container && !was_read_before;
+        self.may_read_container = false;
+        let filters = self.filters(query, outer_frames)?;
         if self.level == 1 {
             self.order_by(query)?;
             self.tuple_frames = self.frames.clone();
         }
-        let grouped = !query.group_by.is_empty() || projection::has_aggregate(&query.projection);
-        let (grouping, output) = if grouped {
-            let (grouping, output) = self.grouped(query, names, frames)?;
+        // SELECT is last: a grouping replaces the frames of the sources.
+        let is_grouped = !query.group_by.is_empty() || has_aggregate(&query.projection);
+        let (grouping, output) = if is_grouped {
+            let (grouping, output) = self.grouped(query, outer_names, outer_frames)?;
             (Some(grouping), output)
         } else {
             (None, self.projection(&query.projection, query)?)
         };
-        self.names.truncate(names);
-        self.frames.truncate(frames);
+        self.names.truncate(outer_names);
+        self.frames.truncate(outer_frames);
         self.level -= 1;
         Ok(Block {
             sources,
@@ -230,63 +251,61 @@ impl<'a> Binder<'a> {
         })
     }
 
-    fn refuse_top_clauses(&mut self, query: &ast::Query) {
-        if let Some(order) = &query.order_by {
-            let (code, clause) = if order.rank {
-                ("SC2228", "ORDER BY RANK")
+    /// Reports the first clause of a subquery that only the outermost query may have.
+    fn refuse_outermost_clauses(&mut self, query: &ast::Query) {
+        let (code, message, span) = if let Some(order) = &query.order_by {
+            if order.rank {
+                let message = "'ORDER BY RANK' is not supported in subqueries.";
+                ("SC2228", message, order.span)
             } else {
-                ("SC2202", "ORDER BY")
-            };
-            self.report(
-                code,
-                format!("'{clause}' is not supported in subqueries."),
-                order.span,
-            );
-        } else if let Some(cut) = &query.offset_limit {
-            self.report(
-                "SC2204",
-                "'OFFSET LIMIT' clause is not supported in subqueries.".into(),
-                cut.span,
-            );
+                let message = "'ORDER BY' is not supported in subqueries.";
+                ("SC2202", message, order.span)
+            }
+        } else if let Some(clause) = &query.offset_limit {
+            let message = "'OFFSET LIMIT' clause is not supported in subqueries.";
+            ("SC2204", message, clause.span)
         } else if query.top.is_some() {
-            self.report(
-                "SC2203",
-                "'TOP' is not supported in subqueries.".into(),
-                query.top_span,
-            );
-        }
+            let message = "'TOP' is not supported in subqueries.";
+            ("SC2203", message, query.top_span)
+        } else {
+            return;
+        };
+        self.report(code, message.into(), span);
     }
 
-    /// The conjuncts of WHERE, each as soon as its sources are there.
+    /// Binds the conjuncts of WHERE, each with the number of sources that it refers to. The first
+    /// `outer_frames` frames lie outside the query.
     fn filters(
         &mut self,
         query: &ast::Query,
-        base: usize,
+        outer_frames: usize,
     ) -> Result<Vec<(usize, Expr)>, QueryError> {
         let mut conjuncts = Vec::new();
         if let Some(filter) = &query.filter {
-            split(filter, &mut conjuncts);
+            split_conjunction(filter, &mut conjuncts);
         }
         let depth = self.frames.len();
         let mut filters = Vec::with_capacity(conjuncts.len());
         for conjunct in conjuncts {
-            let (faults, calls) = (self.faults, self.udf_calls);
+            let (errors_before, calls_before) = (self.error_count, self.udf_calls);
             let bound = self.expression(conjunct)?;
-            let needed = frames_needed(&bound, depth).saturating_sub(base);
-            if base + needed == depth || self.faults > faults {
-                filters.push((depth - base, bound));
+            let sources = frames_needed(&bound, depth).saturating_sub(outer_frames);
+            if outer_frames + sources == depth || self.error_count > errors_before {
+                filters.push((depth - outer_frames, bound));
                 continue;
             }
-            // Bound again where fewer frames are there, so that the hops are right.
-            let later = self.frames.split_off(base + needed);
-            self.udf_calls = calls;
+            // The conjunct is evaluated before the last sources have a value. It is bound again in
+            // the frames that exist then, because hops are counted from the innermost frame.
+            let later_frames = self.frames.split_off(outer_frames + sources);
+            self.udf_calls = calls_before;
             let bound = self.expression(conjunct)?;
-            self.frames.extend(later);
-            filters.push((needed, bound));
+            self.frames.extend(later_frames);
+            filters.push((sources, bound));
         }
         Ok(filters)
     }
 
+    /// Binds ORDER BY and ORDER BY RANK.
     fn order_by(&mut self, query: &ast::Query) -> Result<(), QueryError> {
         let Some(order) = &query.order_by else {
             return Ok(());
@@ -299,6 +318,7 @@ impl<'a> Binder<'a> {
                 "'ORDER BY' is not supported with 'GROUP BY'.".into(),
             ));
         }
+        // A score such as VectorDistance may be the only key.
         if let [item] = order.keys.as_slice()
             && let Some(bound) = self.order_by_score(item)?
         {
@@ -306,37 +326,45 @@ impl<'a> Binder<'a> {
             return Ok(());
         }
         for item in &order.keys {
-            let faults = self.faults;
-            let expr = self.expression(&item.expr)?;
-            if self.faults > faults {
-                continue;
-            }
-            let mapped = self.mapping(&expr);
-            let computed = self.is_computed(&item.expr);
-            let path = match mapped {
-                Mapping::Path(rooted) => rooted.exact_path(),
-                _ if computed => None,
-                _ => return Err(QueryError::OrderBy(UNSUPPORTED_ORDER.into())),
-            };
-            let iterated = path.as_ref().is_some_and(|p| p.0.contains(&Step::Element));
-            if iterated && query.distinct {
-                let message = "Order-by over correlated collections is not supported.";
-                return Err(QueryError::Plan(message.into()));
-            }
-            let path = path.filter(|p: &Path| !iterated && !p.0.is_empty());
-            let key = OrderKey {
-                path,
-                descending: item.descending == Some(true),
-            };
-            self.order.push(BoundOrder {
-                expr,
-                key,
-                distance: None,
-            });
+            self.order_by_key(item, query.distinct)?;
         }
         Ok(())
     }
 
+    /// Binds a key of ORDER BY: a path of the item or a computed property.
+    fn order_by_key(&mut self, item: &ast::OrderItem, is_distinct: bool) -> Result<(), QueryError> {
+        let errors_before = self.error_count;
+        let expr = self.expression(&item.expr)?;
+        if self.error_count > errors_before {
+            return Ok(());
+        }
+        let mapped = self.mapping(&expr);
+        let is_computed = self.is_computed_property(&item.expr);
+        let path = match mapped {
+            Mapping::Path(path) => path.exact(),
+            _ if is_computed => None,
+            _ => return Err(QueryError::OrderBy(UNSUPPORTED_ORDER.into())),
+        };
+        let is_iterated = path.as_ref().is_some_and(|p| p.0.contains(&Step::Element));
+        if is_iterated && is_distinct {
+            let message = "Order-by over correlated collections is not supported.";
+            return Err(QueryError::Plan(message.into()));
+        }
+        // A source cannot order by elements of arrays nor by the item as a whole.
+        let path = path.filter(|path: &Path| !is_iterated && !path.0.is_empty());
+        self.order.push(BoundOrder {
+            expr,
+            key: OrderKey {
+                path,
+                descending: item.descending == Some(true),
+            },
+            distance: None,
+        });
+        Ok(())
+    }
+
+    /// Returns the value of the count of TOP, OFFSET or LIMIT. `code` and `message` are those of
+    /// the error for an invalid count.
     fn count(
         &mut self,
         count: &Count,
@@ -347,17 +375,17 @@ impl<'a> Binder<'a> {
             CountValue::Number(text) => text.parse::<f64>().ok(),
             CountValue::Parameter(name) => self.parameter(name).and_then(Json::as_f64),
         };
-        // The service takes counts of 32 bits.
+        // The service accepts counts of 32 bits.
         match value {
             Some(n) if n.fract() == 0.0 && (0.0..4_294_967_296.0).contains(&n) => Ok(n as u64),
-            _ => Err(QueryError::at(
-                code,
-                message,
-                characters(self.text, count.span),
-            )),
+            _ => {
+                let range = character_range(self.text, count.span);
+                Err(QueryError::at(code, message, range))
+            }
         }
     }
 
+    /// Returns the value of a parameter. The names of parameters may come with or without `@`.
     fn parameter(&self, name: &str) -> Option<&'a Json> {
         let bare = name.trim_start_matches('@');
         self.parameters
@@ -367,18 +395,21 @@ impl<'a> Binder<'a> {
     }
 }
 
-/// The parts of an AND, parentheses looked through.
-fn split<'q>(filter: &'q ast::Expr, into: &mut Vec<&'q ast::Expr>) {
+/// Collects the conjuncts of a filter, those inside parentheses included.
+fn split_conjunction<'q>(filter: &'q ast::Expr, conjuncts: &mut Vec<&'q ast::Expr>) {
     match &filter.kind {
         Kind::Chain { first, rest } if rest.iter().all(|(op, _)| *op == ast::BinaryOp::And) => {
-            split(first, into);
-            rest.iter().for_each(|(_, e)| split(e, into));
+            split_conjunction(first, conjuncts);
+            for (_, part) in rest {
+                split_conjunction(part, conjuncts);
+            }
         }
-        _ => into.push(filter),
+        _ => conjuncts.push(filter),
     }
 }
 
-/// How many of the frames below `depth` an expression bound at `depth` needs.
+/// Returns the number of frames, of the `depth` frames in which an expression was bound, that must
+/// exist for its evaluation.
 fn frames_needed(expr: &Expr, depth: usize) -> usize {
     let mut needed = 0;
     expr.walk(0, &mut |e, added| {
@@ -386,22 +417,10 @@ fn frames_needed(expr: &Expr, depth: usize) -> usize {
             Expr::Slot(up) | Expr::GroupKey { up, .. } | Expr::Aggregate { up, .. } => *up,
             _ => return,
         };
-        // Hops beyond the frames that the expression itself adds lead to the frames outside.
-        if let Some(outside) = up.checked_sub(added) {
-            needed = needed.max(depth - outside);
+        // Hops that stay within the frames added by the expression itself need no outer frame.
+        if let Some(outer_hops) = up.checked_sub(added) {
+            needed = needed.max(depth - outer_hops);
         }
     });
     needed
-}
-
-/// Joins are limited as the service limits them.
-fn check_joins(from: &[ast::Source]) -> Result<(), QueryError> {
-    if from.len() > limits::JOINS_PER_QUERY + 1 {
-        let limit = limits::JOINS_PER_QUERY;
-        let message = format!(
-            "The SQL query exceeded the maximum number of joins. The allowed limit is {limit}."
-        );
-        return Err(QueryError::Plan(message));
-    }
-    Ok(())
 }

@@ -1,8 +1,17 @@
-//! The query as it runs: names resolved to frames, functions to pointers, parameters to values.
+//! The bound form of a query, which `run` executes: names resolved to frames, functions to
+//! pointers, parameters to values.
 //!
-//! A running expression sees a chain of frames. Frame 0 holds the item; each further source of a FROM clause adds a
-//! frame, a grouping replaces the frames of its query by one that holds keys and aggregates. An expression names a
-//! frame by how many hops up the chain it is, which is known when the query is compiled.
+//! An expression is evaluated in a chain of frames. Frame 0 holds the item. Each further source of
+//! a FROM clause adds a frame; a grouping replaces the frames of its query by one frame that holds
+//! keys and aggregates. An expression refers to a frame by the number of hops up the chain (`up`),
+//! which is known when the query is compiled:
+//!
+//! ```text
+//! FROM c JOIN t IN c.tags JOIN w IN t.words
+//!
+//! frame 0: c   <-   frame 1: t   <-   frame 2: w
+//! up = 2            up = 1            up = 0        as seen from WHERE and SELECT
+//! ```
 
 use crate::functions::like::Pattern;
 use crate::functions::{AggregateKind, Function};
@@ -13,26 +22,31 @@ use std::collections::HashSet;
 /// A compiled expression.
 #[derive(Debug)]
 pub(crate) enum Expr {
-    /// `None` is undefined.
+    /// A constant; `None` is undefined.
     Constant(Option<Json>),
-    /// The value of the frame so many hops up.
+    /// The value of the frame this many hops up.
     Slot(usize),
+    /// `base.a[0]`
     Path {
         base: Box<Expr>,
         steps: Box<[Step]>,
     },
+    /// A key of the grouping whose frame is `up` hops up.
     GroupKey {
         up: usize,
         index: usize,
     },
+    /// An aggregate of the grouping whose frame is `up` hops up.
     Aggregate {
         up: usize,
         index: usize,
     },
+    /// A call of a built-in function.
     Call {
         function: &'static Function,
         arguments: Box<[Expr]>,
     },
+    /// A call of a user-defined function.
     Udf {
         name: String,
         arguments: Box<[Expr]>,
@@ -40,8 +54,9 @@ pub(crate) enum Expr {
     Unary(UnaryOp, Box<Expr>),
     And(Box<[Expr]>),
     Or(Box<[Expr]>),
-    /// One comparison, the commonest operator by far.
+    /// One comparison. Separate from `Chain`, because it is by far the most frequent operator.
     Compare(BinaryOp, Box<[Expr; 2]>),
+    /// `first op a op b ...`, evaluated from left to right.
     Chain {
         first: Box<Expr>,
         rest: Box<[(BinaryOp, Expr)]>,
@@ -50,7 +65,7 @@ pub(crate) enum Expr {
         value: Box<Expr>,
         list: Box<[Expr]>,
     },
-    /// IN with many constants, by digest. The values themselves serve the condition.
+    /// IN with many constants, evaluated by digest. The values are kept for the index condition.
     InSet {
         value: Box<Expr>,
         digests: HashSet<u128>,
@@ -62,30 +77,37 @@ pub(crate) enum Expr {
     },
     Coalesce(Box<[Expr]>),
     Conditional(Box<[Expr; 3]>),
+    /// The function CHOOSE.
     Choose(Box<[Expr]>),
     Array(Box<[Expr]>),
     Object(Box<[(String, Expr)]>),
     Subquery(SubqueryKind, Box<Block>),
-    /// The body sees the value as one more frame.
+    /// LET: the body is evaluated in one more frame, which holds the value.
     Let {
         value: Box<Expr>,
         body: Box<Expr>,
     },
 }
 
-/// One step into a value.
+/// One step of a path.
 #[derive(Debug)]
 pub(crate) enum Step {
+    /// `.name` or `["name"]`
     Name(String),
+    /// `[0]`
     Index(usize),
+    /// `[expression]`
     Dynamic(Expr),
-    /// A constant that selects nothing: a negative or fractional index, a boolean.
+    /// A constant for which every value is undefined: a negative or fractional index, a boolean.
     Nothing,
 }
 
+/// The pattern of LIKE.
 #[derive(Debug)]
 pub(crate) enum LikePattern {
+    /// Compiled once, with the query.
     Constant(Pattern),
+    /// Compiled for each tuple.
     Dynamic {
         pattern: Box<Expr>,
         escape: Option<char>,
@@ -96,37 +118,40 @@ pub(crate) enum LikePattern {
 #[derive(Debug)]
 pub(crate) struct Block {
     pub sources: Vec<Source>,
-    /// Conjuncts of WHERE, each with the number of sources that must be bound before it can be judged.
+    /// The conjuncts of WHERE, each with the number of sources that it refers to. A conjunct is
+    /// evaluated as soon as this many sources have a value.
     pub filters: Vec<(usize, Expr)>,
     pub grouping: Option<Grouping>,
     pub output: Output,
     pub distinct: bool,
-    /// FROM reads the container, itself or through its first subquery.
+    /// FROM reads the container, directly or through its first subquery.
     pub reads_container: bool,
 }
 
-/// One source of FROM that adds a frame. `FROM c` over the container adds none: it names frame 0.
+/// One source of FROM that adds a frame. `FROM c` over the container adds no frame: `c` is frame 0.
 #[derive(Debug)]
 pub(crate) struct Source {
     pub input: Input,
+    /// `alias IN input`: the frame holds one element of the input at a time.
     pub iterate: bool,
 }
 
+/// The input of a source.
 #[derive(Debug)]
 pub(crate) enum Input {
     Expr(Expr),
     Subquery(Box<Block>),
 }
 
-/// GROUP BY, or an aggregate without it.
+/// GROUP BY, or aggregates without GROUP BY.
 #[derive(Debug)]
 pub(crate) struct Grouping {
-    /// Empty: one group of everything, even of nothing.
+    /// The GROUP BY expressions. If empty there is exactly one group, also for an empty input.
     pub keys: Vec<Expr>,
     pub aggregates: Vec<(AggregateKind, Expr)>,
 }
 
-/// ORDER BY RANK: scores, fused by their ranks if there are several.
+/// ORDER BY RANK: one score, or several that are fused by their ranks.
 #[derive(Debug)]
 pub(crate) struct Ranking {
     pub components: Vec<Component>,
@@ -135,28 +160,30 @@ pub(crate) struct Ranking {
 /// One score of a ranking.
 #[derive(Debug)]
 pub(crate) struct Component {
-    /// The call that computes it, larger for better. One of a text lacks the statistics of the container until they are
-    /// known.
+    /// The call that computes the score; a larger score is better. The call for a text lacks the
+    /// statistics of the container until [`crate::Query::with_statistics`] adds them.
     pub score: Expr,
-    /// A negative weight: the lowest scores come first.
+    /// The weight is negative: the lowest scores come first.
     pub is_reversed: bool,
-    /// Without its sign.
+    /// The absolute value of the weight.
     pub weight: f64,
-    /// What an undefined score counts as: worse than all others.
+    /// The score of a row whose score is undefined: worse than all others.
     pub score_if_undefined: f64,
-    /// It is the score of a text, the so-and-so-manyth.
+    /// The index among the text scores of the ranking, if this is the score of a text.
     pub text_index: Option<usize>,
 }
 
-/// What a row is made of.
+/// The SELECT list: the expressions of which a row is made.
 #[derive(Debug)]
 pub(crate) enum Output {
+    /// SELECT VALUE.
     Value(Expr),
+    /// The members of the row, in the order of the SELECT list.
     Members(Vec<(String, Expr)>),
 }
 
 impl Block {
-    /// Whether rows come only after all input was seen.
+    /// Returns true if the block must read all of its input before its first row.
     pub fn is_blocking(&self) -> bool {
         self.grouping.is_some() || self.distinct
     }
@@ -171,24 +198,34 @@ impl Block {
         (inner.reads_container && blocks).then_some(inner)
     }
 
-    /// Whether it can give more than one value.
+    /// Returns true if the block can return more than one row.
     pub fn can_return_many_rows(&self) -> bool {
-        let single_group = self.grouping.as_ref().is_some_and(|g| g.keys.is_empty());
-        let many = |s: &Source| {
-            s.iterate || matches!(&s.input, Input::Subquery(block) if block.can_return_many_rows())
-        };
-        !single_group && self.sources.iter().any(many)
+        let has_one_group = self.grouping.as_ref().is_some_and(|g| g.keys.is_empty());
+        if has_one_group {
+            return false;
+        }
+        self.sources.iter().any(|source| {
+            let subquery_can = match &source.input {
+                Input::Subquery(block) => block.can_return_many_rows(),
+                Input::Expr(_) => false,
+            };
+            source.iterate || subquery_can
+        })
     }
 }
 
 impl Expr {
+    /// Returns true if the expression is a constant.
     pub fn is_constant(&self) -> bool {
         matches!(self, Expr::Constant(_))
     }
 
-    /// Calls `visit` on this expression and everything in it, subqueries included, with the number of frames that lie
-    /// between it and the place where the walk began.
+    /// Calls `visit` for this expression and every expression inside it, those of subqueries
+    /// included. The second argument is `added` plus the number of frames that the visited
+    /// expression sees in addition to those that `self` sees.
     pub fn walk(&self, added: usize, visit: &mut dyn FnMut(&Expr, usize)) {
+        // An expression comes before its parts; `NeededProperties` and `Query::covered_path` rely
+        // on it.
         visit(self, added);
         let mut all = |list: &[Expr]| list.iter().for_each(|e| e.walk(added, visit));
         match self {
@@ -236,32 +273,41 @@ impl Expr {
 }
 
 impl Block {
-    /// As [`Expr::walk`], over all expressions of the block.
+    /// Calls `visit` for all expressions of the block, as [`Expr::walk`] does.
     pub fn walk(&self, added: usize, visit: &mut dyn FnMut(&Expr, usize)) {
         self.walk_parts(added, true, visit);
     }
 
-    /// As `walk`, with or without the block's own filters.
-    pub fn walk_parts(&self, added: usize, filters: bool, visit: &mut dyn FnMut(&Expr, usize)) {
+    /// Calls `visit` for all expressions of the block, with or without the block's own filters.
+    pub fn walk_parts(
+        &self,
+        added: usize,
+        with_filters: bool,
+        visit: &mut dyn FnMut(&Expr, usize),
+    ) {
+        // A source sees the frames of the sources before it.
         for (i, source) in self.sources.iter().enumerate() {
             match &source.input {
                 Input::Expr(e) => e.walk(added + i, visit),
                 Input::Subquery(block) => block.walk(added + i, visit),
             }
         }
-        let tuple = added + self.sources.len();
-        if filters {
-            self.filters
-                .iter()
-                .for_each(|(bound, e)| e.walk(added + bound, visit));
+        if with_filters {
+            for (sources, filter) in &self.filters {
+                filter.walk(added + sources, visit);
+            }
         }
+        // Keys and aggregates see all sources. The output does so as well, unless a grouping
+        // replaced their frames by its own.
+        let tuple = added + self.sources.len();
         let mut output = tuple;
         if let Some(grouping) = &self.grouping {
-            grouping.keys.iter().for_each(|e| e.walk(tuple, visit));
-            grouping
-                .aggregates
-                .iter()
-                .for_each(|(_, e)| e.walk(tuple, visit));
+            for key in &grouping.keys {
+                key.walk(tuple, visit);
+            }
+            for (_, argument) in &grouping.aggregates {
+                argument.walk(tuple, visit);
+            }
             output = added + 1;
         }
         match &self.output {

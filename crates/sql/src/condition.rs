@@ -1,10 +1,14 @@
-//! What an index can use of a WHERE clause, in terms of paths of the root item.
+//! The index condition of a query: the part of its WHERE clause that an index can evaluate, on
+//! paths from the root of an item.
 //!
-//! A [`Condition`] is *necessary*: an item that gives a row fulfils it. Where [`crate::Query::condition_is_exact`] says so it is
-//! also sufficient, and a source that served all of it may mark its candidates as satisfied. Aliases are gone: for
-//! `FROM c JOIN t IN c.tags WHERE t.name = "a"` the term is on the path `tags / [] / name`.
+//! A [`Condition`] is *necessary*: every item that gives a row fulfils the condition. If
+//! [`crate::Query::condition_is_exact`] returns true the condition is also sufficient, and a source
+//! that evaluated all of it may set [`crate::Candidate::condition_holds`]. Conditions contain no
+//! aliases: `FROM c JOIN t IN c.tags WHERE t.name = "a"` becomes a term on `tags / [] / name`.
 //!
-//! A path with [`Step::Element`] is existential: *some* element of that array passes the test.
+//! A path with [`Step::Element`] is existential: *some* element of the array passes the test.
+//!
+//! `derive.rs` makes conditions from bound WHERE clauses.
 
 use orrery_model::json::Json;
 use std::fmt;
@@ -16,7 +20,7 @@ use std::sync::Arc;
 pub enum Step {
     /// A property.
     Name(String),
-    /// Any element of an array, `[]` in an indexing policy.
+    /// Any element of an array; `[]` in an indexing policy.
     Element,
 }
 
@@ -27,9 +31,9 @@ pub struct Path(pub Vec<Step>);
 /// A necessary condition on an item.
 #[derive(Clone, Debug)]
 pub enum Condition {
-    /// Nothing is asked.
+    /// Every item fulfils the condition.
     All,
-    /// No item can pass.
+    /// No item fulfils the condition.
     Never,
     /// Every part holds. At least two parts, none of them `And`, `All` or `Never`.
     And(Vec<Condition>),
@@ -37,96 +41,100 @@ pub enum Condition {
     Or(Vec<Condition>),
     /// A test on the value at a path.
     Term {
-        /// Where the value is.
+        /// The path of the value.
         path: Path,
-        /// What it must be.
+        /// The test that the value must pass.
         test: Test,
-        /// Whether the term says exactly what the predicate it came from says.
+        /// The term is equivalent to the predicate it was derived from, not only necessary.
         exact: bool,
     },
 }
 
-/// A test on one value. Every test but [`Test::NotDefined`] fails on a missing value.
+/// A test on one value. Every test except [`Test::NotDefined`] fails if the value is missing.
 #[derive(Clone)]
 pub enum Test {
     /// Equal to a scalar.
     Equals(Json),
-    /// Defined and not equal to a scalar, of whatever type.
+    /// Defined and not equal to a scalar; the value may have any type.
     NotEquals(Json),
-    /// Equal to one of these scalars; they are distinct and at least two.
+    /// Equal to one of these scalars. There are at least two, and all are distinct.
     In(Vec<Json>),
-    /// Between two scalars of one type, and of that type itself. At least one side is bounded.
+    /// Between two scalars of one type, and itself of that type. At least one side is bounded.
     Range {
-        /// From here up.
+        /// The lower bound.
         lower: Bound<Json>,
-        /// Down from here.
+        /// The upper bound.
         upper: Bound<Json>,
     },
-    /// Present, `null` included.
+    /// Present; `null` counts as present.
     Defined,
-    /// Missing. Never on a path with [`Step::Element`].
+    /// Missing. Not used on a path with [`Step::Element`].
     NotDefined,
-    /// A string that begins so.
+    /// A string that begins with this prefix.
     Prefix(String),
-    /// A string that passes: CONTAINS, ENDSWITH, LIKE, REGEXMATCH and the case-insensitive ones. A full index scan.
+    /// A string for which the function returns true. Stands for CONTAINS, ENDSWITH, LIKE,
+    /// REGEXMATCH and case-insensitive comparisons; an index must scan all strings of the path.
     ScanStrings(Arc<dyn Fn(&str) -> bool + Send + Sync>),
     /// Of this type.
     IsType(ValueType),
-    /// A GeoJSON value whose box touches that of another one, widened by a distance. Never exact.
+    /// A GeoJSON value whose bounding box, widened by `distance`, touches the bounding box of
+    /// `geometry`. A term with this test is never exact.
     Near {
-        /// The other one.
+        /// The GeoJSON constant of the query.
         geometry: Arc<Json>,
-        /// How far away, in the container's measure.
+        /// The distance, in metres or in units of the plane, as the container's geospatial setting
+        /// says.
         distance: f64,
     },
 }
 
-/// The types that IS_... functions ask for.
+/// A type that an `IS_...` function tests for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ValueType {
-    /// `true` and `false`
+    /// `true` or `false`.
     Bool,
-    /// any number
+    /// Any number.
     Number,
-    /// any string
+    /// Any string.
     String,
-    /// any array
+    /// Any array.
     Array,
-    /// any object
+    /// Any object.
     Object,
 }
 
-/// One item of ORDER BY.
+/// One key of ORDER BY.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OrderKey {
-    /// The path as a source can order by it; `None` if only the query itself can (array elements, computed
-    /// properties).
+    /// The path of the sort value; `None` if an index cannot order by the key (array elements,
+    /// computed properties, scores) and the query must sort.
     pub path: Option<Path>,
-    /// DESC.
+    /// True for DESC.
     pub descending: bool,
 }
 
-/// How much of each item the query looks at.
+/// The part of each item that a query reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Demand {
-    /// No FROM over the container: the source is never asked.
+    /// Nothing: FROM does not read the container, and the query does not call the source.
     Nothing,
-    /// Only how many items pass, and the condition is exact: candidates may come without their text.
+    /// Only the number of items that fulfil the condition, which is exact. Candidates may have no
+    /// text.
     Count,
-    /// The items' content.
+    /// The content of the items.
     Items,
 }
 
 impl fmt::Display for Path {
-    /// As in an indexing policy: `/tags/[]/"first name"`.
+    /// Writes the path as an indexing policy does: `/tags/[]/"first name"`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for step in &self.0 {
             match step {
                 Step::Element => f.write_str("/[]")?,
                 Step::Name(name) => {
-                    let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
-                        && !name.is_empty();
-                    if plain {
+                    let needs_no_quotes = !name.is_empty()
+                        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+                    if needs_no_quotes {
                         write!(f, "/{name}")?
                     } else {
                         write!(f, "/{}", Json::from(name.as_str()))?
@@ -181,7 +189,7 @@ impl fmt::Display for Test {
 }
 
 impl fmt::Display for Condition {
-    /// One line: `(/a = 1 and /b begins "x" ~)`; a `~` marks a term that is not exact.
+    /// Writes one line, such as `(/a = 1 and /b begins "x" ~)`; `~` marks a term that is not exact.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let list = |f: &mut fmt::Formatter<'_>, parts: &[Condition], word: &str| {
             let texts: Vec<String> = parts.iter().map(ToString::to_string).collect();

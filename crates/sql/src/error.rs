@@ -1,59 +1,62 @@
-//! What can go wrong with a query, in the shapes in which the service tells it.
+//! The errors of a query, in the forms in which the service reports them.
 //!
-//! Three shapes reach a client: compile errors with a code and a character range, plan errors that are a bare list of
-//! sentences, and failures while running. Nothing here knows a status code but in its documentation: all are 400
-//! unless a variant says otherwise.
+//! A client sees three forms: compile errors with a code and a character range, plan errors as a
+//! list of sentences, and failures at run time. The code of this crate names no HTTP status;
+//! callers report status 400 unless the documentation of a variant says otherwise.
 
 use orrery_model::json::{Json, Object};
 use orrery_model::object;
 use std::error::Error;
 use std::fmt;
 
-/// One compile error and the piece of text it is about.
+/// One compile error and the range of the query text that it refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// `SC1001` and its like.
+    /// The service's code, such as `SC1001`.
     pub code: &'static str,
-    /// The sentence, with the query's own words in quotes.
+    /// The message, with quoted words of the query.
     pub message: String,
-    /// First character of the offending text, counted in characters of the query.
+    /// Position of the first character of the offending text, in characters from the start of the
+    /// query.
     pub start: usize,
-    /// One past its last character.
+    /// Position after the last character of the offending text.
     pub end: usize,
 }
 
-/// Why a query gives no rows.
+/// The reason why a query returns no rows.
 #[derive(Debug)]
 pub enum QueryError {
-    /// The text does not compile: syntax, names, arities, misplaced clauses.
+    /// The text does not compile: syntax, names, number of arguments, misplaced clauses.
     Compile(Vec<Diagnostic>),
-    /// The text is well formed, but such a query is not served: `{"Errors":["..."]}`.
+    /// The text is well formed but the service does not run such a query. Reported as
+    /// `{"Errors":["..."]}`.
     Plan(String),
-    /// An ORDER BY that is no document path: numeric code 2206, no location.
+    /// An ORDER BY expression is not a document path. Reported with numeric code 2206 and no
+    /// location.
     OrderBy(String),
-    /// A function or clause that the language has and this engine has not.
+    /// A function or clause of the language that this implementation does not support.
     Unsupported(String),
-    /// A result holds NaN or an infinity: 400 with sub-status 4001.
+    /// A result contains NaN or an infinity. Reported as status 400 with sub-status 4001.
     NonFinite,
-    /// A user-defined function threw or was stopped.
+    /// A user-defined function threw an error or was stopped.
     Udf {
-        /// The number of the thrown error; it becomes the sub-status.
+        /// The number of the thrown error; reported as sub-status.
         number: Option<u32>,
-        /// What it said.
+        /// The message of the thrown error.
         message: String,
     },
-    /// A resume position that does not belong to this query, or is no position at all.
+    /// A continuation or resume filter that does not belong to this query or is malformed.
     Resume(String),
-    /// The query would need more memory than its bounds allow.
+    /// The query needs more memory than [`crate::Bounds::max_memory`].
     Memory(String),
-    /// The query cannot be cut into pages and did not finish within its time: the service's 408.
+    /// The query cannot be split into pages and did not finish in time. Reported as status 408.
     Timeout,
-    /// The source failed; its error is passed through.
+    /// The source failed; the error is the source's own.
     Source(Box<dyn Error + Send + Sync>),
 }
 
 impl QueryError {
-    /// The JSON text that the service puts into the `message` of its answer.
+    /// Returns the JSON value that the service writes as text into the `message` of its response.
     pub fn to_json(&self) -> Json {
         match self {
             QueryError::Compile(diagnostics) => {
@@ -64,14 +67,18 @@ impl QueryError {
                 Json::Object(object! { "errors" => errors })
             }
             QueryError::OrderBy(message) => {
-                let error = object! { "severity" => "Error", "code" => 2206, "message" => message.as_str() };
+                let error = object! {
+                    "severity" => "Error",
+                    "code" => 2206,
+                    "message" => message.as_str(),
+                };
                 Json::Object(object! { "errors" => vec![Json::Object(error)] })
             }
             other => Json::Object(object! { "Errors" => vec![Json::from(other.to_string())] }),
         }
     }
 
-    /// A compile error with one diagnostic.
+    /// Makes a compile error with one diagnostic. `span` is a range of characters.
     pub(crate) fn at(code: &'static str, message: impl Into<String>, span: (usize, usize)) -> Self {
         QueryError::Compile(vec![Diagnostic {
             code,
@@ -99,7 +106,11 @@ impl fmt::Display for QueryError {
             QueryError::Compile(diagnostics) => {
                 for (i, d) in diagnostics.iter().enumerate() {
                     let separator = if i > 0 { "; " } else { "" };
-                    write!(f, "{separator}{} at {}..{}: {}", d.code, d.start, d.end, d.message)?;
+                    write!(
+                        f,
+                        "{separator}{} at {}..{}: {}",
+                        d.code, d.start, d.end, d.message
+                    )?;
                 }
                 Ok(())
             }
@@ -110,7 +121,8 @@ impl fmt::Display for QueryError {
             | QueryError::Memory(message)
             | QueryError::Udf { message, .. } => f.write_str(message),
             QueryError::NonFinite => f.write_str(
-                "The response content contains a numeric value that cannot be represented in JSON (e.g. Infinity and NaN).",
+                "The response content contains a numeric value that cannot be represented in JSON \
+                 (e.g. Infinity and NaN).",
             ),
             QueryError::Timeout => f.write_str("The query did not finish within its time."),
             QueryError::Source(error) => write!(f, "{error}"),

@@ -1,83 +1,92 @@
-//! What of a query a continuation must find again.
+//! The hashes of a query by which a continuation recognizes its query.
 //!
-//! A continuation goes on with the query that made it, so it carries a hash of that query. Where it holds a *place*, the
-//! sort values of the last row, it may also go on with a query that differs only in conditions on the sort keys: a
-//! client that merges the rows of several partitions puts its own place into the text, and sends it along with the
-//! continuation that the text without it had made. Such a condition takes rows off, and moves none.
+//! A continuation is valid only for the query that made it, so it contains a hash of the query's
+//! text and parameters. There is one exception. A client that merges the rows of several partitions
+//! adds a condition on the sort keys to the text, to resume after the last row that it returned,
+//! and sends the continuation that the text without this condition had made. Such a condition
+//! removes rows but does not reorder them. A continuation that holds the sort values of a row is
+//! therefore also valid for queries that differ only in conditions on the sort keys; for these
+//! there is a second hash.
 
 use crate::syntax::ast::{BinaryOp, Expr, Kind, Query, UnaryOp};
 use crate::syntax::print;
 use crate::value::digest;
 use orrery_model::json::Json;
 
-/// The hash of a text with its parameters.
+/// Returns the hash of a text with its parameters.
 pub(crate) fn of_text(text: &str, parameters: &[(String, Json)]) -> u64 {
-    let parts = parameters
-        .iter()
-        .flat_map(|(name, value)| [Json::from(name.as_str()), value.clone()]);
-    let all = Json::Array([Json::from(text)].into_iter().chain(parts).collect());
-    digest(Some(&all)) as u64
+    let mut parts = vec![Json::from(text)];
+    for (name, value) in parameters {
+        parts.push(Json::from(name.as_str()));
+        parts.push(value.clone());
+    }
+    digest(Some(&Json::Array(parts))) as u64
 }
 
-/// The hash of an ordered query with its parameters, but without its conditions on the sort keys alone; `None` for a
-/// query without ORDER BY.
+/// Returns the hash of an ordered query with its parameters, without its conditions on the sort
+/// keys. `None` for a query without ORDER BY.
 pub(crate) fn of_ordered_query(query: &Query, parameters: &[(String, Json)]) -> Option<u64> {
-    let keys: Vec<String> = query
-        .order_by
-        .as_ref()?
+    let order = query.order_by.as_ref()?;
+    let sort_keys: Vec<String> = order
         .keys
         .iter()
         .map(|key| print::expression(&key.expr))
         .collect();
-    let mut family = query.clone();
-    family.filter = family
-        .filter
-        .and_then(|filter| without_places(filter, &keys));
-    Some(of_text(&print::query(&family), parameters))
+    let mut reduced = query.clone();
+    reduced.filter = match reduced.filter {
+        Some(filter) => without_sort_key_conditions(filter, &sort_keys),
+        None => None,
+    };
+    Some(of_text(&print::query(&reduced), parameters))
 }
 
-/// A condition without those parts of it that must all hold and speak of the sort keys alone.
-fn without_places(filter: Expr, keys: &[String]) -> Option<Expr> {
+/// Removes from a filter the conjuncts that depend on the sort keys only. Returns `None` if nothing
+/// is left.
+fn without_sort_key_conditions(filter: Expr, sort_keys: &[String]) -> Option<Expr> {
     let span = filter.span;
     match filter.kind {
         Kind::Chain { first, rest } if rest.iter().all(|(op, _)| *op == BinaryOp::And) => {
-            let parts = std::iter::once(*first).chain(rest.into_iter().map(|(_, part)| part));
-            let mut left = parts.filter_map(|part| without_places(part, keys));
-            let first = left.next()?;
-            let rest: Vec<_> = left.map(|part| (BinaryOp::And, part)).collect();
+            let conjuncts = std::iter::once(*first).chain(rest.into_iter().map(|(_, part)| part));
+            let mut kept =
+                conjuncts.filter_map(|part| without_sort_key_conditions(part, sort_keys));
+            let first = kept.next()?;
+            let rest: Vec<_> = kept.map(|part| (BinaryOp::And, part)).collect();
             if rest.is_empty() {
                 return Some(first);
             }
-            Some(Expr {
-                kind: Kind::Chain {
-                    first: Box::new(first),
-                    rest,
-                },
-                span,
-            })
+            let first = Box::new(first);
+            let kind = Kind::Chain { first, rest };
+            Some(Expr { kind, span })
         }
         kind => {
             let filter = Expr { kind, span };
-            (!speaks_of(&filter, keys)).then_some(filter)
+            (!depends_on_sort_keys_only(&filter, sort_keys)).then_some(filter)
         }
     }
 }
 
-/// Whether an expression is made of sort keys and constants only, by comparisons, questions for types and logic.
-fn speaks_of(expr: &Expr, keys: &[String]) -> bool {
-    let each = |parts: &[Expr]| parts.iter().all(|part| speaks_of(part, keys));
+/// Returns true if an expression consists of sort keys and constants only, combined by comparisons,
+/// type tests (`IS_...`) and logical operators.
+fn depends_on_sort_keys_only(expr: &Expr, sort_keys: &[String]) -> bool {
     match &expr.kind {
         Kind::Constant(_) | Kind::Undefined | Kind::FilterPlaceholder => true,
-        Kind::Unary(UnaryOp::Not | UnaryOp::Minus, inner) => speaks_of(inner, keys),
+        Kind::Unary(UnaryOp::Not | UnaryOp::Minus, inner) => {
+            depends_on_sort_keys_only(inner, sort_keys)
+        }
         Kind::Chain { first, rest } => {
-            speaks_of(first, keys) && rest.iter().all(|(_, part)| speaks_of(part, keys))
+            depends_on_sort_keys_only(first, sort_keys)
+                && rest
+                    .iter()
+                    .all(|(_, part)| depends_on_sort_keys_only(part, sort_keys))
         }
         Kind::Call {
             name,
             udf: false,
             arguments,
-        } if name.to_ascii_uppercase().starts_with("IS_") => each(arguments),
-        _ => keys.contains(&print::expression(expr)),
+        } if name.to_ascii_uppercase().starts_with("IS_") => arguments
+            .iter()
+            .all(|argument| depends_on_sort_keys_only(argument, sort_keys)),
+        _ => sort_keys.contains(&print::expression(expr)),
     }
 }
 
@@ -86,7 +95,7 @@ mod tests {
     use super::*;
     use crate::syntax::parse;
 
-    fn family(filter: &str, order: &str) -> u64 {
+    fn reduced_hash(filter: &str, order: &str) -> u64 {
         let text = format!(
             "SELECT c._rid, [{{\"item\": c.n}}] AS orderByItems FROM c {filter} ORDER BY {order}"
         );
@@ -96,7 +105,7 @@ mod tests {
     #[test]
     fn conditions_on_the_sort_keys_alone_are_left_out() {
         for order in ["c.n", "c.n DESC, c.m"] {
-            let plain = family("", order);
+            let unfiltered = reduced_hash("", order);
             for filter in [
                 "WHERE (true)",
                 "WHERE ({documentdb-formattableorderbyquery-filter})",
@@ -104,24 +113,28 @@ mod tests {
                 "WHERE ((c.n > \"B\" OR IS_ARRAY(c.n) OR IS_OBJECT(c.n)))",
                 "WHERE (NOT IS_DEFINED(c.n))",
             ] {
-                assert_eq!(family(filter, order), plain, "{filter} ORDER BY {order}");
+                assert_eq!(
+                    reduced_hash(filter, order),
+                    unfiltered,
+                    "{filter} ORDER BY {order}"
+                );
             }
-            let own = family("WHERE ((c.kind = 'a') AND (true))", order);
+            let own = reduced_hash("WHERE ((c.kind = 'a') AND (true))", order);
             assert_eq!(
-                family("WHERE ((c.kind = 'a') AND ((c.n >= 25)))", order),
+                reduced_hash("WHERE ((c.kind = 'a') AND ((c.n >= 25)))", order),
                 own
             );
-            assert_ne!(own, plain);
+            assert_ne!(own, unfiltered);
         }
         assert_eq!(
-            family("WHERE ((c.n <= 3 AND c.m >= null))", "c.n DESC, c.m"),
-            family("", "c.n DESC, c.m")
+            reduced_hash("WHERE ((c.n <= 3 AND c.m >= null))", "c.n DESC, c.m"),
+            reduced_hash("", "c.n DESC, c.m")
         );
     }
 
     #[test]
-    fn all_else_tells_queries_apart() {
-        let plain = family("", "c.n");
+    fn any_other_difference_changes_the_hash() {
+        let unfiltered = reduced_hash("", "c.n");
         for filter in [
             "WHERE c.m > 1",
             "WHERE c.n > c.m",
@@ -129,10 +142,10 @@ mod tests {
             "WHERE udf.is_late(c.n)",
             "WHERE c.n.m = 1",
         ] {
-            assert_ne!(family(filter, "c.n"), plain, "{filter}");
+            assert_ne!(reduced_hash(filter, "c.n"), unfiltered, "{filter}");
         }
-        assert_ne!(family("", "c.n DESC"), plain);
-        assert_ne!(family("", "c.m"), plain);
+        assert_ne!(reduced_hash("", "c.n DESC"), unfiltered);
+        assert_ne!(reduced_hash("", "c.m"), unfiltered);
         assert_ne!(
             of_text("SELECT 1", &[]),
             of_text("SELECT 1", &[("@a".into(), Json::Null)])

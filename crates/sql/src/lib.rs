@@ -1,34 +1,63 @@
-//! The query language: text to rows.
+//! The query language: from the text of a query to its rows.
 //!
-//! ```text
-//! text ─ syntax ─▶ tree ─ bind ─▶ block ─ derive ─▶ condition, order, demand   (Query::compile)
-//!                    │                                        │
-//!                    └─ plan ─▶ rewritten text for clients    ▼
-//!                               that merge themselves   a Source brings candidates
-//!                                                             │
-//!                               rows ◀─ run: filter, join, group, project, sort, cut   (Query::run)
-//! ```
+//! A query passes through the crate as follows. Steps 1 to 5 compile the query; steps 6 to 9 run
+//! one page of it.
 //!
-//! The crate knows no store, no network and no clock. Whoever runs a query gives it a [`Source`] of items, someone to
-//! call for user-defined functions ([`Functions`]) and [`Bounds`]; it counts what it did in [`Work`].
+//! 1. The engine calls [`Query::compile`] with the text, the parameters and an [`Environment`], the
+//!    definitions of the container that a query may refer to.
 //!
-//! What it promises:
-//! - [`Query::condition`] is necessary: a source may leave out every item that does not fulfil it, and nothing else.
-//! - Pages put together are the whole answer, wherever they were cut; see [`ResumePoint`] for what that costs.
-//! - No text makes it panic, recurse without end or hold more than [`Bounds::max_memory`]; time is looked at in every
-//!   loop.
-//! - Numbers that nobody computed with keep their text.
+//! 2. `syntax::parse` turns the text into a syntax tree (`syntax::ast::Query`). `lexer::tokens`
+//!    splits the text into tokens, and `Parser::query` applies the grammar by recursive descent.
 //!
-//! Spatial functions, vector search and full-text search are computed from the items themselves: no condition is derived
-//! from them, so what other conditions do not narrow is read through.
+//! 3. `bind::bind` turns the tree into a `bound::Block`, the form that runs: names become frame
+//!    positions, functions become pointers, parameters become values, and constant expressions are
+//!    folded. Compile errors are collected as [`Diagnostic`]s.
 //!
-//! Left out: the function HASH, which the service does not document.
+//! 4. `derive::derive` turns the bound WHERE clause into a [`Condition`], the part of the filter
+//!    that an index can evaluate.
+//!
+//! 5. `Query::new` combines the results with ORDER BY ([`OrderKey`]) and the part of each item that
+//!    the query reads ([`Demand`]). `fingerprint::of_text` hashes the query for its continuations.
+//!
+//! 6. The engine chooses an access path from [`Query::condition`], [`Query::order`],
+//!    [`Query::demand`] and [`Query::covered_path`], and makes a [`Source`] of [`Candidate`]s.
+//!
+//! 7. The engine calls [`Query::run`] with the source, the user-defined functions ([`Functions`]),
+//!    the [`ResumePoint`] of the page before, and [`Bounds`].
+//!
+//! 8. `Query::run` takes candidates from the source, parses the properties that the query reads
+//!    (`run::item::read`), and evaluates FROM, JOIN and WHERE (`Block::tuples`). A query that
+//!    streams writes each row as soon as it is complete; the others collect groups, sort
+//!    (`run::sort::Sorter`) or rank (`run::rank::Ranked`) first.
+//!
+//! 9. `Query::run` returns a [`Page`] with the rows as JSON text and the `ResumePoint` of the next
+//!    page. The counters of [`Work`] say how much was done.
+//!
+//! A client that merges the results of several partitions itself asks for a plan first:
+//! [`client_plan`] does steps 1 to 5 and rewrites the syntax tree (`plan.rs`).
+//!
+//! The crate has no knowledge of stores, networks and clocks; `seams.rs` defines what a caller
+//! provides.
+//!
+//! The crate promises:
+//!
+//! - [`Query::condition`] is necessary: a source may omit every item that does not fulfil the
+//!   condition, and no other item.
+//! - The concatenation of all pages is the whole result, at whatever rows the pages end.
+//!   [`ResumePoint`] describes the cost of a continuation.
+//! - No text causes a panic, unbounded recursion, or a use of more memory than
+//!   [`Bounds::max_memory`]. Every loop checks the time limit.
+//! - A number that is not the result of a computation keeps its text.
+//!
+//! Left out: the function HASH, which the service does not document. Spatial functions, vector
+//! search and full-text search are computed from the items; only a bounding box of a spatial
+//! function becomes part of the index condition.
 
 mod advice;
 mod bind;
 mod bound;
 mod condition;
-mod covers;
+mod covered_path;
 mod derive;
 mod error;
 mod fingerprint;
@@ -36,6 +65,7 @@ mod full_text;
 mod functions;
 mod plan;
 mod query;
+mod rank_statistics;
 mod resume_filter;
 mod run;
 mod seams;
@@ -45,7 +75,7 @@ mod value;
 
 pub use advice::query_advice;
 pub use condition::{Condition, Demand, OrderKey, Path, Step, Test, ValueType};
-pub use covers::{CoveredPath, NeededValues};
+pub use covered_path::{CoveredPath, NeededValues};
 pub use error::{Diagnostic, QueryError};
 pub use full_text::{DEFAULT_LANGUAGE, full_text_languages};
 pub use functions::function_reference;

@@ -1,50 +1,49 @@
-//! The plan for clients that run a query on every partition themselves and merge.
+//! The plan for clients that run a query on every partition and merge the results themselves.
 //!
-//! A client asks for the plan, sends the *rewritten query* to each range and merges what comes back; the other fields
-//! tell it how. What is pinned to one logical partition and needs no merging is sent as it is.
+//! A client asks for the plan, sends the *rewritten query* to each partition, and merges the rows
+//! as the other members of the plan say. A query that is restricted to one logical partition and
+//! needs no merging is not rewritten.
 //!
 //! ```text
 //! ORDER BY       rows {_rid, orderByItems: [{item}, ..], payload}
 //! aggregates     rows [{item: ..}], AVG as {sum, count}, MIN and MAX with item2 {min | max, count}
 //! GROUP BY       rows {groupByItems: [{item}, ..], payload}
 //! OFFSET LIMIT   OFFSET 0 LIMIT offset + limit
-//! DISTINCT       as it is: the client drops what it has seen, in order or with a set
-//! VectorDistance as ORDER BY, but the client gathers everything before it sorts
-//! RANK           several queries, see `rank`
+//! DISTINCT       unchanged: the client removes duplicates, adjacent ones or with a set
+//! VectorDistance as ORDER BY, but the client reads all rows before it sorts
+//! RANK           several queries, see `rank.rs`
 //! ```
 //!
-//! Left out: the ranges to ask. The engine adds them, since it knows the partition key's place.
+//! Left out: the EPK ranges that the query must visit. The engine adds them, because it knows the
+//! hash of the partition key.
 
 mod features;
 mod rank;
 mod rewrite;
 
-pub(crate) use rank::statistics_query;
-
-use crate::bind::{contains, is_aggregate, item_names};
+use crate::bind::{contains, has_aggregate, is_aggregate, item_names};
 use crate::condition::{Condition, Path, Test};
 use crate::error::QueryError;
 use crate::functions::{self, AggregateKind};
 use crate::query::Query;
 use crate::seams::Environment;
-use crate::syntax::ast::{self, Collection, Kind, Projection};
-use crate::syntax::{parse, print};
-use features::Features;
+use crate::syntax::ast::{self, Collection, Expr, Kind, Projection};
+use crate::syntax::{build, parse, print};
+use features::RequiredFeatures;
 use orrery_model::json::{Json, Object};
 use orrery_model::object;
-use rewrite::Carried;
-use std::collections::HashMap;
+use rewrite::RowParts;
 
-/// What a client needs to run a query on all partitions.
+/// The plan of a query for a client.
 #[derive(Clone, Debug)]
 pub struct ClientPlan {
-    /// What it is told.
+    /// The content of the response.
     pub info: PlanInfo,
-    /// The query as it was compiled; its condition gives the ranges.
+    /// The condition of the original query, from which the engine computes the EPK ranges.
     pub condition: Condition,
 }
 
-/// A member of a plan's answer, all its own members present.
+/// The member of the response that describes the merge, with all of its own members present.
 #[derive(Clone, Debug)]
 pub enum PlanInfo {
     /// `queryInfo`
@@ -53,11 +52,12 @@ pub enum PlanInfo {
     HybridSearch(Object),
 }
 
-/// Plans a query for a client that understands `supported_features`, a list with commas; an empty list is not checked.
+/// Makes the plan of a query. `supported_features` is the comma-separated list of the features that
+/// the client supports; an empty list is not checked.
 ///
 /// # Errors
-/// Those of [`Query::compile`], and [`QueryError::Plan`] for a query that cannot be split over partitions or needs what
-/// the client does not support.
+/// The errors of [`Query::compile`], and [`QueryError::Plan`] for a query that cannot be split over
+/// partitions or requires a feature that the client does not support.
 pub fn client_plan(
     text: &str,
     parameters: &[(String, Json)],
@@ -66,63 +66,72 @@ pub fn client_plan(
 ) -> Result<ClientPlan, QueryError> {
     let query = Query::compile(text, parameters, environment)?;
     let tree = parse(text)?;
-    let named: HashMap<&str, &Json> = parameters
-        .iter()
-        .map(|(name, value)| (name.as_str(), value))
-        .collect();
-    let string = |name: &str| {
-        let value = named
-            .get(name)
-            .or_else(|| named.get(name.trim_start_matches('@')));
-        value.and_then(|value| value.as_str()).map(str::to_owned)
-    };
+    let string_parameter = |name: &str| find_string_parameter(parameters, name);
     if let Some(ranking) = &query.ranking {
-        let info = PlanInfo::HybridSearch(rank::plan(
+        let info = rank::plan(
             &tree,
             &query,
             ranking,
-            &string,
+            &string_parameter,
             supported_features,
-        )?);
+        )?;
         return Ok(ClientPlan {
-            info,
+            info: PlanInfo::HybridSearch(info),
             condition: query.condition().clone(),
         });
     }
-    let mut plan = Plan::new(&tree, &query);
-    let pinned = is_pinned(query.condition(), &environment.partition_key);
-    let merges =
+    // Within one logical partition the server sorts and counts the rows itself. Groups, aggregates
+    // and distinct rows are merged by the client even there.
+    let is_pinned = fixes_partition_key(query.condition(), &environment.partition_key);
+    let merges_pages =
         query.block.grouping.is_some() || query.block.distinct || query.has_blocking_subquery();
-    if !pinned || merges {
-        plan.merge(&string)?;
+    let mut builder = PlanBuilder::new(&tree, &query);
+    if !is_pinned || merges_pages {
+        builder.add_merge(&string_parameter)?;
     }
-    plan.features.check(supported_features)?;
-    plan.check_rewritten()?;
+    builder.features.check(supported_features)?;
+    builder.check_rewritten()?;
     Ok(ClientPlan {
-        info: PlanInfo::Query(plan.into_query_info()),
+        info: PlanInfo::Query(builder.into_query_info()),
         condition: query.condition().clone(),
     })
 }
 
-/// The query in the form in which plans print it: clauses on lines of their own, every operator in parentheses.
+/// Prints a query as plans do: every clause on a line, every operator expression in parentheses.
 ///
 /// # Errors
-/// [`QueryError::Compile`] if it is no query; names and functions are not looked at.
+/// [`QueryError::Compile`] if the text cannot be parsed. Names and functions are not checked.
 pub fn formatted(text: &str) -> Result<String, QueryError> {
     parse(text).map(|tree| print::query(&tree))
 }
 
-/// Whether the condition fixes every part of the partition key.
-fn is_pinned(condition: &Condition, partition_key: &[Path]) -> bool {
-    let fixes = |c: &Condition, wanted: &Path| matches!(c, Condition::Term { path, test: Test::Equals(_), .. } if path == wanted);
-    let fixed = |wanted: &Path| match condition {
-        Condition::And(parts) => parts.iter().any(|c| fixes(c, wanted)),
-        one => fixes(one, wanted),
-    };
-    !partition_key.is_empty() && partition_key.iter().all(fixed)
+/// Returns the value of a parameter if it is a string. The name may come with or without `@`.
+fn find_string_parameter(parameters: &[(String, Json)], name: &str) -> Option<String> {
+    let find = |name: &str| parameters.iter().find(|(n, _)| n == name);
+    let (_, value) = find(name).or_else(|| find(name.trim_start_matches('@')))?;
+    value.as_str().map(str::to_owned)
 }
 
-/// Names of aggregates as plans have them.
+/// Returns true if the condition fixes the value at every path of the partition key.
+fn fixes_partition_key(condition: &Condition, partition_key: &[Path]) -> bool {
+    let conjuncts = match condition {
+        Condition::And(parts) => parts.as_slice(),
+        one => std::slice::from_ref(one),
+    };
+    let is_fixed = |key_path: &Path| {
+        conjuncts.iter().any(|conjunct| match conjunct {
+            Condition::Term {
+                path,
+                test: Test::Equals(_),
+                ..
+            } => path == key_path,
+            _ => false,
+        })
+    };
+    !partition_key.is_empty() && partition_key.iter().all(is_fixed)
+}
+
+/// The names of aggregates in plans.
 const AGGREGATES: &[(AggregateKind, &str)] = &[
     (AggregateKind::Count, "Count"),
     (AggregateKind::CountIf, "CountIf"),
@@ -134,197 +143,231 @@ const AGGREGATES: &[(AggregateKind, &str)] = &[
     (AggregateKind::MakeSet, "MakeSet"),
 ];
 
-struct Plan<'q> {
+/// The members of a `queryInfo` while they are collected.
+struct PlanBuilder<'q> {
     tree: &'q ast::Query,
     query: &'q Query,
-    features: Features,
-    distinct: &'static str,
+    features: RequiredFeatures,
+    distinct_type: &'static str,
     top: Option<u64>,
     offset: Option<u64>,
     limit: Option<u64>,
     order_by: Vec<Json>,
     order_by_expressions: Vec<Json>,
-    group_by: Vec<Json>,
-    aliases: Vec<Json>,
+    group_by_expressions: Vec<Json>,
+    group_by_aliases: Vec<Json>,
     aggregates: Vec<Json>,
-    aggregate_of: Object,
-    dcount: Option<String>,
-    non_streaming: bool,
+    alias_to_aggregate_type: Object,
+    distinct_count_alias: Option<String>,
+    has_non_streaming_order: bool,
+    /// The rewritten query; `None` while it is the original query.
     rewritten: Option<ast::Query>,
 }
 
-impl<'q> Plan<'q> {
+impl<'q> PlanBuilder<'q> {
     fn new(tree: &'q ast::Query, query: &'q Query) -> Self {
-        Plan {
+        PlanBuilder {
             tree,
             query,
-            features: Features::default(),
-            distinct: "None",
+            features: RequiredFeatures::default(),
+            distinct_type: "None",
             top: None,
             offset: None,
             limit: None,
             order_by: Vec::new(),
             order_by_expressions: Vec::new(),
-            group_by: Vec::new(),
-            aliases: Vec::new(),
+            group_by_expressions: Vec::new(),
+            group_by_aliases: Vec::new(),
             aggregates: Vec::new(),
-            aggregate_of: Object::new(),
-            dcount: None,
-            non_streaming: false,
+            alias_to_aggregate_type: Object::new(),
+            distinct_count_alias: None,
+            has_non_streaming_order: false,
             rewritten: None,
         }
     }
 
-    /// Fills in everything for a query whose rows must be merged.
-    fn merge(&mut self, parameter: &dyn Fn(&str) -> Option<String>) -> Result<(), QueryError> {
-        self.cuts();
+    /// Adds all members that describe the merge of rows.
+    fn add_merge(&mut self, parameter: &dyn Fn(&str) -> Option<String>) -> Result<(), QueryError> {
+        self.add_counts();
         if self.query.has_blocking_subquery() {
-            return self.count_distinct(parameter);
+            return self.add_distinct_count(parameter);
         }
         if self.query.block.grouping.is_some() {
-            self.grouped(parameter)?;
+            self.add_grouping(parameter)?;
         } else if !self.query.order.is_empty() {
-            self.ordered(parameter)?;
+            self.add_order(parameter)?;
         }
-        self.distinct();
-        self.keep_or_drop_cuts();
+        self.add_distinct();
+        self.rewrite_counts();
         Ok(())
     }
 
-    fn cuts(&mut self) {
+    /// Adds the counts of TOP, OFFSET and LIMIT.
+    fn add_counts(&mut self) {
         self.top = self.query.top();
         self.offset = self.query.offset();
         self.limit = self.query.limit();
-        self.features.need("Top", self.top.is_some());
-        self.features.need("OffsetAndLimit", self.offset.is_some());
+        self.features.require_if(self.top.is_some(), "Top");
+        self.features
+            .require_if(self.offset.is_some(), "OffsetAndLimit");
     }
 
-    /// TOP and OFFSET LIMIT of the rewritten query: what each range must give at most.
-    fn keep_or_drop_cuts(&mut self) {
-        // After merging there may be fewer rows than before: such cuts are the client's alone.
-        let shrinks = self.query.block.grouping.is_some() || self.tree.distinct;
-        // A count has 32 bits; no range has more rows.
-        let sum = self
-            .offset
-            .zip(self.limit)
-            .map(|(offset, limit)| (offset + limit).min(u64::from(u32::MAX)));
-        if shrinks && (self.top.is_some() || sum.is_some()) {
+    /// Changes TOP and OFFSET LIMIT of the rewritten query to the number of rows that the client
+    /// needs of each partition.
+    fn rewrite_counts(&mut self) {
+        // A merge of groups or distinct rows can reduce their number, so each partition must return
+        // all.
+        let merge_reduces_rows = self.query.block.grouping.is_some() || self.tree.distinct;
+        // A count has 32 bits. No partition has more rows.
+        let row_limit = match (self.offset, self.limit) {
+            (Some(offset), Some(limit)) => Some((offset + limit).min(u64::from(u32::MAX))),
+            _ => None,
+        };
+        if merge_reduces_rows && (self.top.is_some() || row_limit.is_some()) {
             let rewritten = self.rewritten();
             rewritten.top = None;
             rewritten.offset_limit = None;
-        } else if let Some(sum) = sum {
+        } else if let Some(row_limit) = row_limit {
             let rewritten = self.rewritten();
             rewritten.top = None;
-            rewritten.offset_limit = Some(rewrite::offset_limit(0, sum));
+            rewritten.offset_limit = Some(rewrite::offset_limit(0, row_limit));
         }
     }
 
-    /// Clients send back what they are given: it must be within the limits of a query.
+    /// Checks that the rewritten query can be parsed: clients send it back as it is.
     fn check_rewritten(&self) -> Result<(), QueryError> {
         let Some(rewritten) = &self.rewritten else {
             return Ok(());
         };
-        parse(&print::query(rewritten)).map(|_| ()).map_err(|_| {
-            let message = "The query is too long or nested too deeply to be rewritten for several partitions.";
-            QueryError::Plan(message.into())
-        })
+        if parse(&print::query(rewritten)).is_err() {
+            let message = "The query is too long or nested too deeply to be rewritten for several \
+                           partitions.";
+            return Err(QueryError::Plan(message.into()));
+        }
+        Ok(())
     }
 
-    /// The query to rewrite; a copy from the first change on.
+    /// Returns the rewritten query, which begins as a copy of the original query.
     fn rewritten(&mut self) -> &mut ast::Query {
         self.rewritten.get_or_insert_with(|| self.tree.clone())
     }
 
-    fn distinct(&mut self) {
+    /// Adds DISTINCT.
+    fn add_distinct(&mut self) {
         if !self.tree.distinct {
             return;
         }
-        self.features.need("Distinct", true);
-        self.distinct = if self.query.is_blocking() || self.query.order.is_empty() {
+        self.features.require_if(true, "Distinct");
+        self.distinct_type = if self.query.is_blocking() || self.query.order.is_empty() {
             "Unordered"
         } else {
             "Ordered"
         };
-        // Rows wrapped for merging are all different: it is their payload that the client compares.
+        // Rows with a resource id or group keys all differ. The client compares their payloads.
         if !self.query.order.is_empty() || self.query.block.grouping.is_some() {
             self.rewritten().distinct = false;
         }
     }
 
-    fn ordered(&mut self, parameter: &dyn Fn(&str) -> Option<String>) -> Result<(), QueryError> {
+    /// Adds ORDER BY.
+    fn add_order(&mut self, parameter: &dyn Fn(&str) -> Option<String>) -> Result<(), QueryError> {
         let Some(order) = &self.tree.order_by else {
             return Ok(());
         };
-        self.features.need("OrderBy", true);
-        self.features.need("MultipleOrderBy", order.keys.len() > 1);
         let distance = self.query.order.first().and_then(|o| o.distance);
-        self.non_streaming = distance.is_some();
+        self.has_non_streaming_order = distance.is_some();
+        self.features.require_if(true, "OrderBy");
         self.features
-            .need("NonStreamingOrderBy", self.non_streaming);
+            .require_if(order.keys.len() > 1, "MultipleOrderBy");
+        self.features
+            .require_if(self.has_non_streaming_order, "NonStreamingOrderBy");
         for key in &order.keys {
-            // Nearest first, whatever the measure makes of that.
-            let descending = distance.map_or(key.descending == Some(true), |d| d.is_similarity());
-            self.order_by.push(Json::from(if descending {
+            // The nearest vectors come first: the largest similarity, or the smallest distance.
+            let is_descending = match distance {
+                Some(distance) => distance.is_similarity(),
+                None => key.descending == Some(true),
+            };
+            let direction = if is_descending {
                 "Descending"
             } else {
                 "Ascending"
-            }));
+            };
+            self.order_by.push(Json::from(direction));
             self.order_by_expressions
                 .push(Json::from(print::expression(&key.expr)));
         }
-        self.rewritten = Some(Carried::of(self.tree, parameter)?.in_order());
+        self.rewritten = Some(RowParts::of(self.tree, parameter)?.into_ordered_query());
         Ok(())
     }
 
-    fn grouped(&mut self, parameter: &dyn Fn(&str) -> Option<String>) -> Result<(), QueryError> {
+    /// Adds GROUP BY and aggregates.
+    fn add_grouping(
+        &mut self,
+        parameter: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<(), QueryError> {
         let has_keys = !self.tree.group_by.is_empty();
-        self.features.need("GroupBy", has_keys);
-        self.group_by = self
-            .tree
-            .group_by
-            .iter()
-            .map(|e| Json::from(print::expression(e)))
-            .collect();
-        let payload = match &self.tree.projection {
+        self.features.require_if(has_keys, "GroupBy");
+        for key in &self.tree.group_by {
+            let text = print::expression(key);
+            self.group_by_expressions.push(Json::from(text));
+        }
+        let (payload, is_value) = match &self.tree.projection {
             Projection::All(_) => return Ok(()),
-            Projection::Value(expr) => match self.aggregate(expr)? {
-                Some((name, wrapper)) => {
-                    self.features.need("Aggregate", true);
-                    self.aggregates.push(Json::from(name));
-                    rewrite::array(vec![wrapper])
-                }
-                None => expr.clone(),
-            },
+            Projection::Value(expr) => (self.value_payload(expr)?, true),
             Projection::List(items) => {
-                let names = item_names(items, parameter);
-                let mut members = Vec::with_capacity(items.len());
-                let mut kinds = Vec::with_capacity(items.len());
-                for (item, name) in items.iter().zip(names) {
-                    let (kind, expr) = match self.aggregate(&item.expr)? {
-                        Some((kind, wrapper)) => (Json::from(kind), wrapper),
-                        None => (Json::Null, item.expr.clone()),
-                    };
-                    self.aliases.push(Json::from(name.as_str()));
-                    kinds.push((name.clone(), kind));
-                    members.push((name, expr));
-                }
-                self.aggregate_of = kinds.into_iter().collect();
-                self.features.need("NonValueAggregate", !has_keys);
+                let payload = self.list_payload(items, parameter)?;
+                self.features.require_if(!has_keys, "NonValueAggregate");
                 self.features
-                    .need("MultipleAggregates", !has_keys && items.len() > 1);
-                rewrite::object(members)
+                    .require_if(!has_keys && items.len() > 1, "MultipleAggregates");
+                (payload, false)
             }
         };
-        let is_value = matches!(self.tree.projection, Projection::Value(_));
         self.rewritten = Some(rewrite::grouped(self.tree, payload, is_value));
         Ok(())
     }
 
-    /// The name and the wrapper of an expression that is an aggregate; `None` if it has none in it.
-    fn aggregate(
+    /// Makes the payload for SELECT VALUE in a grouped query.
+    fn value_payload(&mut self, expr: &Expr) -> Result<Expr, QueryError> {
+        match self.partial_aggregate(expr)? {
+            Some((name, partial)) => {
+                self.features.require_if(true, "Aggregate");
+                self.aggregates.push(Json::from(name));
+                Ok(build::array(vec![partial]))
+            }
+            None => Ok(expr.clone()),
+        }
+    }
+
+    /// Makes the payload for a SELECT list in a grouped query.
+    fn list_payload(
         &mut self,
-        expr: &ast::Expr,
-    ) -> Result<Option<(&'static str, ast::Expr)>, QueryError> {
+        items: &[ast::Item],
+        parameter: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Expr, QueryError> {
+        let mut members = Vec::with_capacity(items.len());
+        let mut aggregate_types = Vec::with_capacity(items.len());
+        for (item, name) in items.iter().zip(item_names(items, parameter)) {
+            let (aggregate_type, expr) = match self.partial_aggregate(&item.expr)? {
+                Some((aggregate_type, partial)) => (Json::from(aggregate_type), partial),
+                None => (Json::Null, item.expr.clone()),
+            };
+            self.group_by_aliases.push(Json::from(name.as_str()));
+            aggregate_types.push((name.clone(), aggregate_type));
+            members.push((name, expr));
+        }
+        self.alias_to_aggregate_type = aggregate_types.into_iter().collect();
+        Ok(build::object(members))
+    }
+
+    /// Returns the name of an aggregate and the expression that a partition computes for it; `None`
+    /// if the expression contains no aggregate.
+    ///
+    /// # Errors
+    /// [`QueryError::Plan`] if an aggregate is only a part of the expression.
+    fn partial_aggregate(
+        &mut self,
+        expr: &Expr,
+    ) -> Result<Option<(&'static str, Expr)>, QueryError> {
         if let Kind::Call {
             name,
             udf: false,
@@ -332,15 +375,14 @@ impl<'q> Plan<'q> {
         } = &expr.kind
             && let (Some(kind), [argument]) = (functions::aggregate(name), arguments.as_slice())
         {
+            let makes_list = matches!(kind, AggregateKind::MakeList | AggregateKind::MakeSet);
             self.features
-                .need("CountIf", kind == AggregateKind::CountIf);
-            let collects = matches!(kind, AggregateKind::MakeList | AggregateKind::MakeSet);
-            self.features.need("ListAndSetAggregate", collects);
-            let known = AGGREGATES
-                .iter()
-                .find(|(k, _)| *k == kind)
-                .map_or("Count", |(_, name)| name);
-            return Ok(Some((known, rewrite::aggregate(kind, name, argument))));
+                .require_if(kind == AggregateKind::CountIf, "CountIf");
+            self.features.require_if(makes_list, "ListAndSetAggregate");
+            let entry = AGGREGATES.iter().find(|(k, _)| *k == kind);
+            let plan_name = entry.map_or("Count", |(_, plan_name)| plan_name);
+            let partial = rewrite::partial_aggregate(kind, name, argument);
+            return Ok(Some((plan_name, partial)));
         }
         if contains(expr, &is_aggregate) {
             let message = "Compositions of aggregates and other expressions are not allowed.";
@@ -349,13 +391,16 @@ impl<'q> Plan<'q> {
         Ok(None)
     }
 
-    /// `SELECT [VALUE] COUNT(1) FROM (SELECT DISTINCT ...)`: the client counts what is distinct.
-    fn count_distinct(
+    /// Adds `SELECT [VALUE] COUNT(1) FROM (SELECT DISTINCT ...)`: the client counts the distinct
+    /// rows. No other query over a blocking subquery can be split over partitions.
+    fn add_distinct_count(
         &mut self,
         parameter: &dyn Fn(&str) -> Option<String>,
     ) -> Result<(), QueryError> {
-        let refused =
-            || QueryError::Plan("Such a subquery in FROM is not served across partitions.".into());
+        let refused = || {
+            let message = "Such a subquery in FROM is not served across partitions.";
+            QueryError::Plan(message.into())
+        };
         let (alias, expr) = match &self.tree.projection {
             Projection::Value(expr) => (String::new(), expr),
             Projection::List(items) => match items.as_slice() {
@@ -364,12 +409,6 @@ impl<'q> Plan<'q> {
             },
             Projection::All(_) => return Err(refused()),
         };
-        let counts = matches!(&expr.kind, Kind::Call { name, udf: false, arguments }
-            if functions::aggregate(name) == Some(AggregateKind::Count)
-                && matches!(arguments[0].kind, Kind::Constant(_)));
-        let plain = self.tree.filter.is_none()
-            && self.tree.group_by.is_empty()
-            && self.tree.order_by.is_none();
         let inner = match self.tree.from.as_slice() {
             [
                 ast::Source {
@@ -380,47 +419,69 @@ impl<'q> Plan<'q> {
             ] => inner,
             _ => return Err(refused()),
         };
-        let inner_is_plain = inner.distinct
-            && inner.group_by.is_empty()
-            && !crate::bind::has_aggregate(&inner.projection)
-            && !matches!(
-                inner.from.first(),
-                Some(ast::Source {
-                    collection: Collection::Subquery(_),
-                    ..
-                })
-            );
-        if !counts || !plain || !inner_is_plain {
+        let has_no_other_clause = self.tree.filter.is_none()
+            && self.tree.group_by.is_empty()
+            && self.tree.order_by.is_none();
+        if !is_count_of_constant(expr) || !has_no_other_clause || !is_plain_distinct(inner) {
             return Err(refused());
         }
-        self.features.need("DCount", true);
-        self.features.need("Distinct", true);
-        self.distinct = "Unordered";
-        self.dcount = Some(alias);
+        self.features.require_if(true, "DCount");
+        self.features.require_if(true, "Distinct");
+        self.distinct_type = "Unordered";
+        self.distinct_count_alias = Some(alias);
         self.rewritten = Some(inner.as_ref().clone());
         Ok(())
     }
 
+    /// Makes the `queryInfo` of the plan.
     fn into_query_info(self) -> Object {
         let count = |n: Option<u64>| n.map_or(Json::Null, Json::from);
-        let dcount = self
-            .dcount
-            .map(|alias| Json::Object(object! { "dCountAlias" => alias }));
+        let distinct_count = match self.distinct_count_alias {
+            Some(alias) => Json::Object(object! { "dCountAlias" => alias }),
+            None => Json::Null,
+        };
+        let rewritten = match &self.rewritten {
+            Some(rewritten) => print::query(rewritten),
+            None => String::new(),
+        };
         object! {
-            "distinctType" => self.distinct,
+            "distinctType" => self.distinct_type,
             "top" => count(self.top),
             "offset" => count(self.offset),
             "limit" => count(self.limit),
             "orderBy" => self.order_by,
             "orderByExpressions" => self.order_by_expressions,
-            "groupByExpressions" => self.group_by,
-            "groupByAliases" => self.aliases,
+            "groupByExpressions" => self.group_by_expressions,
+            "groupByAliases" => self.group_by_aliases,
             "aggregates" => self.aggregates,
-            "groupByAliasToAggregateType" => self.aggregate_of,
-            "rewrittenQuery" => self.rewritten.map(|q| print::query(&q)).unwrap_or_default(),
+            "groupByAliasToAggregateType" => self.alias_to_aggregate_type,
+            "rewrittenQuery" => rewritten,
             "hasSelectValue" => matches!(self.tree.projection, Projection::Value(_)),
-            "dCountInfo" => dcount.unwrap_or(Json::Null),
-            "hasNonStreamingOrderBy" => self.non_streaming,
+            "dCountInfo" => distinct_count,
+            "hasNonStreamingOrderBy" => self.has_non_streaming_order,
         }
     }
+}
+
+/// Returns true if an expression is COUNT of a constant, which counts rows.
+fn is_count_of_constant(expr: &Expr) -> bool {
+    let Kind::Call {
+        name,
+        udf: false,
+        arguments,
+    } = &expr.kind
+    else {
+        return false;
+    };
+    functions::aggregate(name) == Some(AggregateKind::Count)
+        && matches!(arguments[0].kind, Kind::Constant(_))
+}
+
+/// Returns true for a SELECT DISTINCT without groups, aggregates and a subquery in FROM.
+fn is_plain_distinct(query: &ast::Query) -> bool {
+    let first_source = query.from.first().map(|source| &source.collection);
+    query.distinct
+        && query.group_by.is_empty()
+        && !has_aggregate(&query.projection)
+        && !matches!(first_source, Some(Collection::Subquery(_)))
 }

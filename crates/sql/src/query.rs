@@ -1,61 +1,67 @@
-//! A compiled query: what an engine may ask of it before it runs.
+//! A compiled query, and the properties of it that an engine asks for before the query runs.
 
-use crate::bind::{self, Bound, BoundOrder, Mapping};
+use crate::bind::{self, BoundOrder, BoundQuery, Mapping};
 use crate::bound::{Block, Expr, Input, Output, Ranking};
 use crate::condition::{Condition, Demand, OrderKey};
-use crate::derive::derive;
+use crate::derive::{conjunction, derive};
 use crate::error::QueryError;
 use crate::fingerprint;
+use crate::rank_statistics::statistics_query;
 use crate::resume_filter::ResumeFilter;
+use crate::run::frame::{Context, Scope};
 use crate::run::item::NeededProperties;
 use crate::seams::{Environment, ResumePoint};
-use crate::syntax::parse;
+use crate::syntax::{parse, print};
 use orrery_model::json::Json;
 
-/// A query, ready to run any number of times, on any number of threads.
+/// A compiled query. It can run any number of times, on any number of threads.
 pub struct Query {
     pub(crate) block: Block,
     pub(crate) order: Vec<BoundOrder>,
+    /// ORDER BY RANK.
     pub(crate) ranking: Option<Ranking>,
-    /// What asks the statistics that the ranking needs.
-    statistics: Option<String>,
+    /// The text of the query for the statistics that the ranking needs.
+    statistics_query: Option<String>,
     has_statistics: bool,
+    /// Spatial functions compute in the plane; see [`Environment::is_planar`].
     pub(crate) is_planar: bool,
-    keys: Vec<OrderKey>,
+    /// The keys of `order`, for [`Query::order`].
+    order_keys: Vec<OrderKey>,
     top: Option<u64>,
     limit: Option<u64>,
     has_offset: bool,
+    /// The count of OFFSET; 0 if there is no OFFSET.
     pub(crate) offset: u64,
-    /// Rows after OFFSET at most.
+    /// The maximum number of rows after OFFSET, by TOP and LIMIT.
     pub(crate) max_rows: Option<u64>,
     pub(crate) reads_container: bool,
     condition: Condition,
     pub(crate) condition_is_exact: bool,
     demand: Demand,
-    /// What of an item is looked at, filters included.
+    /// The properties of an item that the query reads.
     pub(crate) needed: NeededProperties,
-    /// The same where the filters are known to hold.
+    /// The properties of an item that the query reads if the item is known to pass the filters.
     pub(crate) needed_if_satisfied: NeededProperties,
-    /// A row is the item itself, and at most one an item.
+    /// Every row is an item, and an item gives at most one row.
     pub(crate) passes_through: bool,
-    /// DISTINCT of exactly what the rows are ordered by.
-    distinct_in_order: bool,
-    /// Hash of text and parameters.
+    /// The DISTINCT value is the only sort value, so equal rows are adjacent.
+    is_distinct_in_order: bool,
+    /// The hash of text and parameters.
     pub(crate) fingerprint: u64,
-    /// The same for all queries that differ in conditions on the sort keys alone.
+    /// The hash without the conditions on sort keys; see `fingerprint.rs`.
     pub(crate) order_fingerprint: u64,
-    /// A merging client's own place.
-    pub(crate) filter: Option<ResumeFilter>,
+    /// The filter of a client that resumes its own merge.
+    resume_filter: Option<ResumeFilter>,
     udfs: Vec<String>,
-    selects_all: bool,
 }
 
 impl Query {
-    /// Reads and binds a query.
+    /// Parses and binds a query, and derives its index condition.
     ///
     /// # Errors
-    /// [`QueryError::Compile`] with codes and places, [`QueryError::Plan`], [`QueryError::OrderBy`],
-    /// [`QueryError::Unsupported`].
+    /// [`QueryError::Compile`] with codes and character ranges, [`QueryError::Plan`],
+    /// [`QueryError::OrderBy`], [`QueryError::Unsupported`], and [`QueryError::Memory`] if the
+    /// query refers to large parameters too often.
     pub fn compile(
         text: &str,
         parameters: &[(String, Json)],
@@ -67,54 +73,17 @@ impl Query {
         query.order_fingerprint =
             fingerprint::of_ordered_query(&tree, parameters).unwrap_or(query.fingerprint);
         query.is_planar = environment.is_planar;
-        if query
-            .ranking
-            .as_ref()
-            .is_some_and(|r| r.components.iter().any(|c| c.text_index.is_some()))
-        {
-            query.statistics = crate::plan::statistics_query(&tree);
+        if let Some(ranking) = &query.ranking {
+            let scores_texts = ranking.components.iter().any(|c| c.text_index.is_some());
+            if scores_texts {
+                query.statistics_query = statistics_query(&tree).map(|tree| print::query(&tree));
+            }
         }
         Ok(query)
     }
 
-    /// The query, with the same parameters, whose one row over the *whole container* the ranking of texts needs; `None`
-    /// if nothing is needed. See [`Query::with_statistics`].
-    pub fn statistics_query(&self) -> Option<&str> {
-        self.statistics.as_deref()
-    }
-
-    /// Whether the statistics are still to be asked for.
-    pub(crate) fn lacks_statistics(&self) -> bool {
-        self.statistics.is_some() && !self.has_statistics
-    }
-
-    /// Completes a query that has a [`Query::statistics_query`] with the row that it gave. It does not run without.
-    pub fn with_statistics(mut self, row: &Json) -> Self {
-        self.has_statistics = true;
-        let texts = row
-            .get("fullTextStatistics")
-            .and_then(Json::as_array)
-            .unwrap_or_default();
-        let member =
-            |of: Option<&Json>, name: &str| Expr::Constant(of.and_then(|v| v.get(name)).cloned());
-        for component in self.ranking.iter_mut().flat_map(|r| &mut r.components) {
-            let (Some(text), Expr::Call { arguments, .. }) =
-                (component.text_index, &mut component.score)
-            else {
-                continue;
-            };
-            let mut complete = std::mem::take(arguments).into_vec();
-            complete.truncate(3);
-            complete.push(member(Some(row), "documentCount"));
-            complete.push(member(texts.get(text), "totalWordCount"));
-            complete.push(member(texts.get(text), "hitCounts"));
-            *arguments = complete.into();
-        }
-        self
-    }
-
-    fn new(bound: Bound, fingerprint: u64) -> Self {
-        let Bound {
+    fn new(bound: BoundQuery, fingerprint: u64) -> Self {
+        let BoundQuery {
             block,
             order,
             ranking,
@@ -124,49 +93,49 @@ impl Query {
             reads_container,
             frames,
             udfs,
-            selects_all,
         } = bound;
         let (condition, condition_is_exact) = if reads_container {
             condition_of(&block, &frames)
         } else {
             (Condition::All, true)
         };
-        let many_rows = !block.sources.is_empty();
+        // `SELECT * FROM c` and its like return the text of items without a projection.
         let selects_item = matches!(&block.output, Output::Value(Expr::Slot(0)));
         let passes_through = reads_container
             && selects_item
-            && !many_rows
+            && block.sources.is_empty()
             && block.grouping.is_none()
             && !block.distinct;
-        let sorts: Vec<&Expr> = order
-            .iter()
-            .map(|o| &o.expr)
-            .chain(scores(&ranking))
-            .collect();
-        let needed_if_satisfied = needed_properties(&block, &sorts, false, passes_through);
-        let needed = needed_properties(&block, &sorts, true, passes_through);
-        let counts = condition_is_exact
-            && needed_if_satisfied.is_empty()
-            && !passes_through
-            && sorts.is_empty();
-        let demand = match (reads_container, counts) {
-            (false, _) => Demand::Nothing,
-            (true, true) => Demand::Count,
-            (true, false) => Demand::Items,
+        // An item that is known to fulfil an exact condition has passed the filters: the properties
+        // that only filters read need not be parsed.
+        let mut sort_values: Vec<&Expr> = order.iter().map(|o| &o.expr).collect();
+        if let Some(ranking) = &ranking {
+            sort_values.extend(ranking.components.iter().map(|c| &c.score));
+        }
+        let needed = needed_properties(&block, &sort_values, true, passes_through);
+        let needed_if_satisfied = needed_properties(&block, &sort_values, false, passes_through);
+        let reads_nothing_of_items =
+            needed_if_satisfied.is_empty() && !passes_through && sort_values.is_empty();
+        let demand = if !reads_container {
+            Demand::Nothing
+        } else if condition_is_exact && reads_nothing_of_items {
+            Demand::Count
+        } else {
+            Demand::Items
         };
         let max_rows = match (top, limit) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
+            (Some(top), Some(limit)) => Some(top.min(limit)),
+            (top, limit) => top.or(limit),
         };
         Query {
-            distinct_in_order: is_distinct_in_order(&block, &order, &frames),
-            keys: order.iter().map(|o| o.key.clone()).collect(),
+            is_distinct_in_order: is_distinct_in_order(&block, &order, &frames),
+            order_keys: order.iter().map(|o| o.key.clone()).collect(),
             has_offset: offset.is_some(),
             offset: offset.unwrap_or(0),
             block,
             order,
             ranking,
-            statistics: None,
+            statistics_query: None,
             has_statistics: false,
             is_planar: false,
             top,
@@ -181,53 +150,129 @@ impl Query {
             passes_through,
             fingerprint,
             order_fingerprint: fingerprint,
-            filter: None,
+            resume_filter: None,
             udfs,
-            selects_all,
         }
     }
 
-    /// What every item that gives a row fulfils.
+    /// Returns the text of a query whose only row, computed over the *whole container* with the
+    /// same parameters, [`Query::with_statistics`] needs. `None` if the query needs no statistics.
+    pub fn statistics_query(&self) -> Option<&str> {
+        self.statistics_query.as_deref()
+    }
+
+    /// Returns true if the query has a [`Query::statistics_query`] whose row it has not received.
+    pub(crate) fn lacks_statistics(&self) -> bool {
+        self.statistics_query.is_some() && !self.has_statistics
+    }
+
+    /// Adds the row of [`Query::statistics_query`] to the query. A query that has a statistics
+    /// query does not run without this call.
+    pub fn with_statistics(mut self, row: &Json) -> Self {
+        self.has_statistics = true;
+        let texts = row
+            .get("fullTextStatistics")
+            .and_then(Json::as_array)
+            .unwrap_or_default();
+        let Some(ranking) = &mut self.ranking else {
+            return self;
+        };
+        for component in &mut ranking.components {
+            let (Some(text_index), Expr::Call { arguments, .. }) =
+                (component.text_index, &mut component.score)
+            else {
+                continue;
+            };
+            // The binder made the first three arguments: language, text and terms.
+            let mut complete = std::mem::take(arguments).into_vec();
+            complete.truncate(3);
+            let text = texts.get(text_index);
+            complete.push(member_constant(Some(row), "documentCount"));
+            complete.push(member_constant(text, "totalWordCount"));
+            complete.push(member_constant(text, "hitCounts"));
+            *arguments = complete.into();
+        }
+        self
+    }
+
+    /// Adds a client's resume filter: the query returns only the rows that the client still needs.
+    ///
+    /// # Errors
+    /// [`QueryError::Resume`] if the number of values in the filter is not the number of ORDER BY
+    /// keys.
+    pub fn with_resume_filter(mut self, filter: ResumeFilter) -> Result<Self, QueryError> {
+        if filter.value_count() != self.order.len() || self.order.is_empty() {
+            let message = "The resume filter does not have as many values as ORDER BY has keys.";
+            return Err(QueryError::Resume(message.into()));
+        }
+        // The filter is evaluated on parsed items, also where rows are the items' own texts.
+        if self.passes_through {
+            self.passes_through = false;
+            self.needed.require_all();
+            self.needed_if_satisfied.require_all();
+        }
+        self.needed.add_property("_rid");
+        self.needed_if_satisfied.add_property("_rid");
+        self.resume_filter = Some(filter);
+        Ok(self)
+    }
+
+    /// Returns true if the row of a tuple passes the client's resume filter, or if there is no
+    /// filter.
+    pub(crate) fn passes_resume_filter(
+        &self,
+        cx: &mut Context<'_>,
+        tuple: &Scope<'_>,
+    ) -> Result<bool, QueryError> {
+        let Some(filter) = &self.resume_filter else {
+            return Ok(true);
+        };
+        let item = tuple.value(self.block.sources.len());
+        filter.admits(&self.order, cx, tuple, item)
+    }
+
+    /// Returns the index condition: a condition that every item that gives a row fulfils.
     pub fn condition(&self) -> &Condition {
         &self.condition
     }
 
-    /// Whether the condition is all that WHERE asks: an item that fulfils it passes.
+    /// Returns true if every item that fulfils the condition also passes WHERE.
     pub fn condition_is_exact(&self) -> bool {
         self.condition_is_exact
     }
 
-    /// The keys of ORDER BY; empty if there is none.
+    /// Returns the keys of ORDER BY; empty if there is no ORDER BY.
     pub fn order(&self) -> &[OrderKey] {
-        &self.keys
+        &self.order_keys
     }
 
-    /// How much of each item is looked at.
+    /// Returns the part of each item that the query reads.
     pub fn demand(&self) -> Demand {
         self.demand
     }
 
-    /// The count of TOP.
+    /// Returns the count of TOP.
     pub fn top(&self) -> Option<u64> {
         self.top
     }
 
-    /// The count of OFFSET.
+    /// Returns the count of OFFSET.
     pub fn offset(&self) -> Option<u64> {
         self.has_offset.then_some(self.offset)
     }
 
-    /// The count of LIMIT.
+    /// Returns the count of LIMIT.
     pub fn limit(&self) -> Option<u64> {
         self.limit
     }
 
-    /// How many rows in order the query can need at most, the skipped ones included.
+    /// Returns the maximum number of rows, in order, that the query needs, those skipped by OFFSET
+    /// included; `None` if there is no maximum.
     pub fn rows_needed(&self) -> Option<u64> {
         self.max_rows.map(|rows| rows.saturating_add(self.offset))
     }
 
-    /// Whether it aggregates, with or without GROUP BY, at its top level.
+    /// Returns true if the outermost SELECT has aggregates, with or without GROUP BY.
     pub fn is_aggregate(&self) -> bool {
         self.block
             .grouping
@@ -235,12 +280,12 @@ impl Query {
             .is_some_and(|g| !g.aggregates.is_empty())
     }
 
-    /// Whether it has DISTINCT at its top level.
+    /// Returns true if the outermost SELECT has DISTINCT.
     pub fn is_distinct(&self) -> bool {
         self.block.distinct
     }
 
-    /// Whether it has GROUP BY at its top level.
+    /// Returns true if the outermost SELECT has GROUP BY.
     pub fn has_group_by(&self) -> bool {
         self.block
             .grouping
@@ -248,26 +293,24 @@ impl Query {
             .is_some_and(|g| !g.keys.is_empty())
     }
 
-    /// Whether it builds rows, rather than handing items through.
-    pub fn has_projection(&self) -> bool {
-        !self.selects_all
-    }
-
-    /// Whether it reads a FROM subquery that must see all items first (`FROM (SELECT DISTINCT ...)`).
+    /// Returns true if FROM has a subquery that must read all items before its first row, as in
+    /// `FROM (SELECT DISTINCT ...)`.
     pub fn has_blocking_subquery(&self) -> bool {
         self.reads_container && self.block.blocking_subquery().is_some()
     }
 
-    /// Whether a page can only be had by seeing all candidates, whatever order they come in. Unordered ORDER BY does
-    /// so too.
+    /// Returns true if the query must read all candidates before its first row, whatever the order
+    /// of the candidates. An ORDER BY over a source that is not in order must do so as well, but is
+    /// not counted here.
     pub fn is_blocking(&self) -> bool {
         self.block.grouping.is_some()
             || self.ranking.is_some()
             || self.has_blocking_subquery()
-            || (self.block.distinct && !self.distinct_in_order)
+            || (self.block.distinct && !self.is_distinct_in_order)
     }
 
-    /// Whether its answer over several partitions is more than theirs one after the other.
+    /// Returns true if the result over several partitions is not the concatenation of the results
+    /// of each partition.
     pub fn needs_merging(&self) -> bool {
         !self.order.is_empty()
             || self.max_rows.is_some()
@@ -276,7 +319,8 @@ impl Query {
             || self.is_blocking()
     }
 
-    /// The place at a position of the source, for a query that does not merge: it has nothing else to remember.
+    /// Returns the resume point at a position of the source. Valid only for a query that needs no
+    /// merging, because such a query has no other state.
     pub fn resume_at(&self, position: Vec<u8>) -> ResumePoint {
         ResumePoint {
             position,
@@ -285,76 +329,77 @@ impl Query {
         }
     }
 
-    /// The user-defined functions that it calls.
+    /// Returns the names of the user-defined functions that the query calls, each once.
     pub fn udfs(&self) -> &[String] {
         &self.udfs
     }
 }
 
-/// The condition over a chain of FROM subqueries down to the one that reads the container.
+/// Makes a constant of a member of an object; undefined if there is no such member.
+fn member_constant(object: Option<&Json>, name: &str) -> Expr {
+    Expr::Constant(object.and_then(|object| object.get(name)).cloned())
+}
+
+/// Derives the condition of a block and of the chain of FROM subqueries down to the one that reads
+/// the container. Returns the condition and whether it is exact.
 fn condition_of(block: &Block, frames: &[Mapping]) -> (Condition, bool) {
     let own = derive(&block.filters, frames, 1);
     let Some(Input::Subquery(inner)) = block.sources.first().map(|s| &s.input) else {
         return own;
     };
-    let mut inner_frames = vec![Mapping::root()];
-    for source in &inner.sources {
-        inner_frames.push(bind::of_source(source, &inner_frames));
-    }
     if !inner.reads_container {
         return own;
     }
-    let (below, _) = condition_of(inner, &inner_frames);
-    // Beyond a barrier the outer filters speak of groups, not of items.
-    if block.blocking_subquery().is_some() {
-        return (below, false);
+    let mut inner_frames = vec![Mapping::root()];
+    for source in &inner.sources {
+        inner_frames.push(bind::mapping_of_source(source, &inner_frames));
     }
-    (crate::derive::both(below, own.0), false)
+    let (inner_condition, _) = condition_of(inner, &inner_frames);
+    // The outer filters of a blocking subquery apply to groups or distinct values, not to items.
+    if block.blocking_subquery().is_some() {
+        return (inner_condition, false);
+    }
+    (conjunction(inner_condition, own.0), false)
 }
 
-fn scores(ranking: &Option<Ranking>) -> impl Iterator<Item = &Expr> {
-    ranking
-        .iter()
-        .flat_map(|r| r.components.iter().map(|c| &c.score))
-}
-
+/// Collects the properties of an item that a query reads, with or without those of its filters.
 fn needed_properties(
     block: &Block,
-    sorts: &[&Expr],
-    filters: bool,
+    sort_values: &[&Expr],
+    with_filters: bool,
     passes_through: bool,
 ) -> NeededProperties {
     let mut needed = NeededProperties::of_names(Vec::new());
-    if passes_through {
-        if filters {
-            block
-                .filters
-                .iter()
-                .for_each(|(bound, e)| needed.add_expression(e, 1 + bound));
+    if !passes_through {
+        needed.add_block(block, with_filters);
+    } else if with_filters {
+        // The output of such a query is the item's text: it needs no parsed property.
+        for (sources, filter) in &block.filters {
+            needed.add_expression(filter, 1 + sources);
         }
-    } else {
-        needed.add_block(block, filters);
     }
-    sorts
-        .iter()
-        .for_each(|e| needed.add_expression(e, 1 + block.sources.len()));
-    // Sorting a row that is the item needs the item.
-    if passes_through && !sorts.is_empty() {
+    for expr in sort_values {
+        needed.add_expression(expr, 1 + block.sources.len());
+    }
+    // A query that sorts builds its rows from parsed items, so a row that is the item needs all of
+    // it.
+    if passes_through && !sort_values.is_empty() {
         needed.require_all();
     }
     needed
 }
 
-/// Whether equal rows come side by side because they are ordered by just what they are.
+/// Returns true if the only sort value is the value that DISTINCT compares, so that equal rows are
+/// adjacent in the sorted result.
 fn is_distinct_in_order(block: &Block, order: &[BoundOrder], frames: &[Mapping]) -> bool {
     let [key] = order else { return false };
     let output = match &block.output {
-        Output::Value(e) => e,
+        Output::Value(value) => value,
         Output::Members(members) if members.len() == 1 => &members[0].1,
         Output::Members(_) => return false,
     };
     match (bind::mapping_of(output, frames), &key.key.path) {
-        (Mapping::Path(rooted), Some(path)) => rooted.exact_path().as_ref() == Some(path),
+        (Mapping::Path(path), Some(sorted)) => path.exact().as_ref() == Some(sorted),
         _ => false,
     }
 }
@@ -365,7 +410,8 @@ mod tests {
 
     #[test]
     fn a_query_may_run_on_any_thread() {
-        fn shared<T: Send + Sync>(_: &T) {}
-        shared(&Query::compile("SELECT * FROM c", &[], &Environment::default()).expect("compiles"));
+        fn is_shareable<T: Send + Sync>(_: &T) {}
+        let query = Query::compile("SELECT * FROM c", &[], &Environment::default());
+        is_shareable(&query.expect("compiles"));
     }
 }

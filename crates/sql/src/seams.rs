@@ -1,7 +1,10 @@
-//! What a query asks of the world: items, user-defined functions, bounds; and what it gives back.
+//! The interfaces between a query and its caller: the caller provides items ([`Source`]),
+//! user-defined functions ([`Functions`]) and limits ([`Bounds`]), and receives a [`Page`] and the
+//! counters of [`Work`].
 //!
-//! All of it is plain calls. A source may hand out more items than the condition asks for, never fewer; the query
-//! filters. Time and randomness come in through [`Bounds`], work is counted in [`Work`] and never priced here.
+//! All calls are synchronous. A source may return more items than fulfil the condition, never
+//! fewer; the query filters them. Time and randomness are inputs. Request charges are computed
+//! elsewhere.
 
 use crate::condition::Path;
 use crate::error::QueryError;
@@ -9,29 +12,32 @@ use bytes::Bytes;
 use orrery_model::json::Json;
 use std::collections::HashSet;
 
-/// What a query may name besides the items.
+/// The definitions of a container that affect the meaning of a query.
 #[derive(Clone, Debug, Default)]
 pub struct Environment {
     /// Names of the container's user-defined functions.
     pub user_functions: HashSet<String>,
-    /// Computed properties: name and text (`SELECT VALUE ... FROM c`).
+    /// Computed properties: name and query text (`SELECT VALUE ... FROM c`).
     pub computed_properties: Vec<(String, String)>,
-    /// The partition key's paths, for plans: a query that fixes them all needs no merging. May be left empty.
+    /// The paths of the partition key, for client plans: a query that fixes all of them needs no
+    /// merging. May be empty.
     pub partition_key: Vec<Path>,
-    /// Spatial functions compute in the plane (the container's geospatial setting is "Geometry"), not on the ellipsoid.
+    /// True if spatial functions compute in the plane (geospatial setting "Geometry"), false if on
+    /// the ellipsoid ("Geography").
     pub is_planar: bool,
-    /// What the container says of its vectors.
+    /// The vector paths of the container's vector policy.
     pub vector_paths: Vec<VectorPath>,
-    /// The language of texts at some paths, by the codes of [`crate::full_text_languages`].
+    /// The paths of the container's full-text policy, each with its language, a code of
+    /// [`crate::full_text_languages`].
     pub full_text_paths: Vec<(Path, String)>,
-    /// The language of all other texts; the service's default one if there is none.
+    /// The language of texts at all other paths; [`crate::DEFAULT_LANGUAGE`] if `None`.
     pub default_language: Option<String>,
 }
 
-/// A path at which items hold a vector.
+/// A path at which items hold a vector, with its settings in the container's vector policy.
 #[derive(Clone, Debug)]
 pub struct VectorPath {
-    /// Where.
+    /// The path of the vector.
     pub path: Path,
     /// `float32`, `float16`, `int8` or `uint8`.
     pub data_type: String,
@@ -39,73 +45,83 @@ pub struct VectorPath {
     pub distance_function: String,
 }
 
-/// An item that may give rows.
+/// An item that a source returns for evaluation.
 #[derive(Clone, Debug)]
 pub struct Candidate {
-    /// The complete item as JSON text, system properties included. `None` only where
+    /// The complete item as JSON text, system properties included. May be `None` only if
     /// [`crate::Query::demand`] is not `Items`.
     pub text: Option<Bytes>,
-    /// The condition is known to hold for it. Used only if the query's condition is exact.
+    /// The source has checked that the item fulfils the query's condition. Has no effect unless the
+    /// condition is exact.
     pub condition_holds: bool,
-    /// What tells the item apart from all others. Candidates come by it, upwards or, if the first key of ORDER BY
-    /// descends, downwards, unless they come in the order of ORDER BY. `None` where there is no such number.
+    /// The number that identifies the item in its container; `None` if items have no number.
+    /// Candidates that are not in the order of ORDER BY come by ascending number, or by descending
+    /// number if the first key of ORDER BY descends.
     pub item_number: Option<u64>,
 }
 
-/// Where candidates come from. Every item that fulfils the query's condition comes once; others may come too.
+/// A sequence of candidates. It contains each item that fulfils the query's condition exactly once,
+/// and may contain other items.
 pub trait Source {
-    /// The next candidate, `None` at the end.
+    /// Returns the next candidate, or `None` at the end.
     ///
     /// # Errors
-    /// Whatever the store reports, as [`QueryError::Source`].
+    /// [`QueryError::Source`] with the error of the store.
     fn next(&mut self) -> Result<Option<Candidate>, QueryError>;
 
-    /// Whether candidates come in the order that [`crate::Query::order`] asks for, ties in natural order, or in its
-    /// reverse if the first key descends. May say so only if every key has a path. If false the query sorts, and keeps
-    /// ties as they come.
+    /// Returns true if candidates come in the order of [`crate::Query::order`], with ties in
+    /// ascending order of item numbers, or in descending order if the first key descends. May
+    /// return true only if every key has a path. If false the query sorts, and keeps ties in the
+    /// order of the source.
     fn is_ordered(&self) -> bool;
 
-    /// The place after the last candidate handed out (the beginning if none was), for [`ResumePoint::position`]. Opaque to
-    /// the query, never empty, and short: it travels in a continuation token.
+    /// Returns the position after the last candidate returned, or of the beginning if there was
+    /// none, for [`ResumePoint::position`]. The bytes are opaque to the query and never empty; they
+    /// should be short, because a continuation token contains them.
     fn position(&self) -> Vec<u8>;
 
-    /// Whether finding candidates has cost as much as one page may cost. A query that can stop at a place does so.
+    /// Returns true if finding candidates has cost as much as one page may cost. A query that
+    /// streams then ends the page.
     fn is_page_budget_spent(&self) -> bool {
         false
     }
 }
 
-/// Calls `udf.name(...)`.
+/// The user-defined functions that a query calls as `udf.name(...)`.
 pub trait Functions {
-    /// Tells the names of all functions that the query to be run may call.
+    /// Announces the names of all functions that the query may call. Called once, before the first
+    /// [`Functions::call`].
     fn prepare(&mut self, _names: &[String]) {}
 
-    /// The result of the function; `None` stands for undefined, in the arguments as well.
+    /// Returns the result of a function. `None` stands for undefined, among the arguments as well.
     ///
     /// # Errors
-    /// [`QueryError::Udf`] if it throws or is stopped.
+    /// [`QueryError::Udf`] if the function throws or is stopped.
     fn call(&mut self, name: &str, arguments: &[Option<Json>]) -> Result<Option<Json>, QueryError>;
 }
 
-/// How far one page may go, and the outside world at its time.
+/// The limits of one page, with the time and the random seed of its evaluation.
 pub struct Bounds<'a> {
-    /// Rows of the page, at least 1.
+    /// The maximum number of rows; 0 counts as 1.
     pub max_items: usize,
-    /// Bytes of the rows together. One row alone may be larger.
+    /// The maximum size of all rows together, in bytes. A page of one row may be larger.
     pub max_bytes: usize,
-    /// Bytes that a plan which must collect (sort, groups, distinct values, lists) may hold.
+    /// The maximum memory, in bytes, that a query may hold (sorted rows, groups, distinct values,
+    /// lists).
     pub max_memory: usize,
-    /// Whether the time for this page is over. Asked every few candidates, never before the first row was possible.
+    /// Returns true if the time for this page is over. Called every few candidates, and not before
+    /// the first candidate was evaluated.
     pub is_expired: &'a mut dyn FnMut() -> bool,
-    /// Milliseconds since 1970.
+    /// The current time in milliseconds since 1970.
     pub now_ms: u64,
-    /// The time at which the query's first page began, for the ...STATIC functions.
+    /// The time at which the query's first page began, in milliseconds since 1970; the functions
+    /// whose names end in STATIC return it.
     pub started_ms: u64,
-    /// Seed of RAND().
+    /// The seed of RAND().
     pub random_seed: u64,
 }
 
-/// Some rows, and where to go on.
+/// The rows of one page, and the point at which the next page begins.
 #[derive(Clone, Debug)]
 pub struct Page {
     /// Each row as JSON text.
@@ -114,52 +130,55 @@ pub struct Page {
     pub resume: Option<ResumePoint>,
 }
 
-/// Where a query stopped.
+/// The point at which a page ended and the next page begins.
 ///
-/// Plans that stream stop at a place of the source; the next page is run on a source that begins there. Plans that
-/// must see everything first (GROUP BY, unordered DISTINCT, ORDER BY that the source does not serve) have none: their
-/// position is empty, the next page is run on a source from the beginning, and the rows that are out already are
-/// skipped, by the sort values of the last one where these are short. An aggregate without GROUP BY that runs out of time keeps its partial state.
+/// A query that streams stops at a position of the source; the next page runs on a source that
+/// begins there. A query that must read all items first (GROUP BY, unordered DISTINCT, an ORDER BY
+/// that the source does not serve) has an empty position: the next page runs on a source from the
+/// beginning and skips the rows of earlier pages. A sorted query skips by the sort values of the
+/// last row where these are short, otherwise by count. An aggregate without GROUP BY that runs out
+/// of time keeps its partial state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResumePoint {
-    /// Where the next source must begin; empty for the beginning.
+    /// The position at which the next source must begin; empty for the beginning.
     pub position: Vec<u8>,
-    /// Hash of the query, see [`crate::fingerprint`].
+    /// The hash of the query; see `fingerprint.rs`.
     pub(crate) query_hash: u64,
-    /// Rows of the item within which the page ended that are dealt with already.
+    /// The number of rows already processed of the item within which the page ended.
     pub(crate) rows_done_in_item: u64,
-    /// The number of that item, where it has one. It need not be the next candidate: it may be gone by then, and a source
-    /// that looks for items in another way than before may give some in front of it that fulfil no condition.
+    /// The number of that item, if items have numbers. It need not be the next candidate: the item
+    /// may have been deleted, and a source with another access path may return items before it that
+    /// do not fulfil the condition.
     pub(crate) item_number: Option<u64>,
-    /// Rows taken off by OFFSET so far.
+    /// The number of rows skipped by OFFSET so far.
     pub(crate) rows_skipped: u64,
-    /// Rows given out so far.
+    /// The number of rows returned so far.
     pub(crate) rows_returned: u64,
-    /// Hashes of the last rows of an ordered DISTINCT.
+    /// Digests of the last rows of an ordered DISTINCT.
     pub(crate) recent_row_digests: Vec<u128>,
-    /// Partial aggregates, or the place of the last row of a sorted page.
+    /// Partial aggregates, or the sort values of the last row of a sorted page.
     pub(crate) state: Vec<u8>,
 }
 
-/// What was done, for metrics and the request charge.
+/// Counters of the work done, for metrics and the request charge.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Work {
     /// Candidates taken from the source.
     pub candidates: u64,
-    /// Candidates whose text was looked into.
+    /// Candidates whose text was parsed, in whole or in part.
     pub items_parsed: u64,
     /// Tuples on which the WHERE clause was evaluated.
     pub items_filtered: u64,
-    /// Array elements iterated by IN, in FROM, JOIN and subqueries.
+    /// Array elements iterated by IN in FROM and JOIN, subqueries included.
     pub tuples: u64,
-    /// Rows built by a SELECT list, rather than handed through.
+    /// Rows built by a SELECT list; rows that are the item itself do not count.
     pub projected: u64,
     /// Calls of user-defined functions.
     pub udf_calls: u64,
-    /// Rows of the page.
+    /// Rows returned.
     pub rows_out: u64,
-    /// Their bytes.
+    /// Bytes of the rows returned.
     pub bytes_out: u64,
-    /// Whether an aggregate was computed.
+    /// True if an aggregate was computed.
     pub has_aggregate: bool,
 }

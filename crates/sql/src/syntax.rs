@@ -1,6 +1,13 @@
-//! Text to tree and back: tokens, grammar, tree, printer.
+//! The syntax of the query language: from text to a tree and back.
+//!
+//! - `lexer`: text to tokens
+//! - `parser`, `clauses`, `expressions`: tokens to the tree of `ast`
+//! - `build`: constructors for trees that are not parsed
+//! - `print`: tree to text
+//! - `form`: the text of a query without its literals
 
 pub(crate) mod ast;
+pub(crate) mod build;
 mod clauses;
 mod expressions;
 mod form;
@@ -9,7 +16,7 @@ mod parser;
 pub(crate) mod print;
 
 pub use form::QueryForm;
-pub(crate) use lexer::characters;
+pub(crate) use lexer::character_range;
 pub(crate) use parser::parse;
 
 /// Reads the golden scripts.

@@ -1,6 +1,7 @@
-//! Operators on values: comparison, three-valued logic, arithmetic, and the digest that DISTINCT and GROUP BY use.
+//! Operators on values: comparison, arithmetic, and the digest by which DISTINCT and GROUP BY
+//! recognize equal values.
 //!
-//! Undefined is `None` everywhere.
+//! `None` stands for an undefined value.
 
 use crate::syntax::ast::BinaryOp;
 use orrery_model::json::{Json, compare, deep_equal};
@@ -8,19 +9,19 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
-/// A value while it is computed: undefined, borrowed from an item or the query, or made.
+/// An intermediate value of an evaluation: undefined, borrowed from an item or the query, or owned.
 pub(crate) type Value<'a> = Option<Cow<'a, Json>>;
 
-/// Bytes of the longest string that an operator or a function makes; what would be longer is undefined. An item cannot
-/// hold as much.
+/// The maximum size in bytes of a string that an operator or a function returns. A longer result is
+/// undefined. No item can store a string of this size.
 pub(crate) const STRING_BYTES: usize = 1 << 24;
 
-/// `=`: types that differ are unequal, an undefined side gives undefined.
+/// Evaluates `=`. Values of different types are unequal; an undefined operand gives undefined.
 pub(crate) fn equal(a: Option<&Json>, b: Option<&Json>) -> Option<bool> {
     Some(deep_equal(a?, b?))
 }
 
-/// The order of two scalars of one type; everything else does not compare. NaN compares with nothing.
+/// Compares two scalars of one type. Returns `None` for any other pair of values and for NaN.
 pub(crate) fn order(a: Option<&Json>, b: Option<&Json>) -> Option<Ordering> {
     match (a?, b?) {
         (Json::Number(x), Json::Number(y)) if x.as_f64().is_nan() || y.as_f64().is_nan() => None,
@@ -32,7 +33,7 @@ pub(crate) fn order(a: Option<&Json>, b: Option<&Json>) -> Option<Ordering> {
     }
 }
 
-/// A comparison operator's answer.
+/// Evaluates a comparison operator. Returns `None` if the result is undefined.
 pub(crate) fn compared(op: BinaryOp, a: Option<&Json>, b: Option<&Json>) -> Option<bool> {
     match op {
         BinaryOp::Equal => equal(a, b),
@@ -45,7 +46,7 @@ pub(crate) fn compared(op: BinaryOp, a: Option<&Json>, b: Option<&Json>) -> Opti
     }
 }
 
-/// Every binary operator but AND and OR.
+/// Evaluates a binary operator other than AND and OR, which do not evaluate both operands.
 pub(crate) fn binary(op: BinaryOp, a: Option<&Json>, b: Option<&Json>) -> Option<Json> {
     if matches!(op, BinaryOp::Concat) {
         let (a, b) = (a?.as_str()?, b?.as_str()?);
@@ -70,12 +71,12 @@ pub(crate) fn binary(op: BinaryOp, a: Option<&Json>, b: Option<&Json>) -> Option
     Some(number(arithmetic(a?.as_f64()?, b?.as_f64()?)))
 }
 
-/// A computed number. There is no negative zero among results, as JavaScript's JSON has none.
+/// Makes the JSON number of a computed value. Negative zero becomes zero, as in JavaScript's JSON.
 pub(crate) fn number(double: f64) -> Json {
     Json::from(if double == 0.0 { 0.0 } else { double })
 }
 
-/// To a 32-bit integer as JavaScript does: the fraction dropped, the rest wrapped.
+/// Converts to a 32-bit integer as JavaScript does: truncated, then taken modulo 2^32.
 pub(crate) fn to_i32(double: f64) -> i32 {
     if !double.is_finite() {
         return 0;
@@ -83,13 +84,14 @@ pub(crate) fn to_i32(double: f64) -> i32 {
     double.trunc().rem_euclid(4_294_967_296.0) as u32 as i32
 }
 
-/// Sixteen bytes that are equal for equal values and, for all purposes, different for different ones. Equal as in
-/// deep equality: members in any order, `1` and `1.0` alike. Whole numbers are told apart exactly.
+/// Returns a 128-bit hash by which values are compared: equal values have equal digests, and a
+/// collision of different values is taken to be impossible. Equality is deep equality: the order of
+/// members does not matter, and `1` equals `1.0`. Integers are compared exactly.
 ///
-/// Continuations carry such bytes, so they are the same in every build: XXH3 with 128 bits, over the digests of what is
-/// inside, the kind of value as its seed.
+/// The function must not change between builds, because continuations contain digests. The digest
+/// is XXH3 with 128 bits over the digests of the parts of the value, seeded with a letter for its
+/// type.
 pub(crate) fn digest(value: Option<&Json>) -> u128 {
-    let hash = |kind: u8, bytes: &[u8]| xxh3_128_with_seed(bytes, u64::from(kind));
     match value {
         None => hash(b'u', &[]),
         Some(Json::Null) => hash(b'n', &[]),
@@ -107,30 +109,27 @@ pub(crate) fn digest(value: Option<&Json>) -> u128 {
             hash(b'a', &parts)
         }
         Some(Json::Object(members)) => {
-            // A sum does not depend on the order of its parts.
-            let member = |(name, value): (&str, &Json)| {
-                let parts = [
-                    hash(b's', name.as_bytes()).to_le_bytes(),
-                    digest(Some(value)).to_le_bytes(),
-                ]
-                .concat();
-                hash(b'm', &parts)
-            };
-            let sum = members
-                .iter()
-                .map(|(name, value)| member((name, value)))
-                .fold(0, u128::wrapping_add);
-            hash(
-                b'o',
-                &[sum.to_le_bytes(), (members.len() as u128).to_le_bytes()].concat(),
-            )
+            // Members are added up, because a sum does not depend on their order.
+            let mut sum = 0u128;
+            for (name, value) in members.iter() {
+                let name = hash(b's', name.as_bytes()).to_le_bytes();
+                let value = digest(Some(value)).to_le_bytes();
+                sum = sum.wrapping_add(hash(b'm', &[name, value].concat()));
+            }
+            let count = members.len() as u128;
+            hash(b'o', &[sum.to_le_bytes(), count.to_le_bytes()].concat())
         }
     }
 }
 
-/// Roughly how many bytes a value holds on to, for memory bounds.
+/// Hashes bytes for [`digest`]; `kind` is the letter for the type of the value.
+fn hash(kind: u8, bytes: &[u8]) -> u128 {
+    xxh3_128_with_seed(bytes, u64::from(kind))
+}
+
+/// Estimates the memory that a value occupies, in bytes, for memory bounds.
 pub(crate) fn weight(value: &Json) -> usize {
-    let below = match value {
+    let content = match value {
         Json::String(s) => s.len(),
         Json::Array(elements) => elements.iter().map(weight).sum(),
         Json::Object(members) => members
@@ -139,7 +138,7 @@ pub(crate) fn weight(value: &Json) -> usize {
             .sum(),
         _ => 0,
     };
-    32 + below
+    32 + content
 }
 
 #[cfg(test)]
@@ -147,13 +146,16 @@ mod tests {
     use super::*;
     use orrery_model::json::parse;
 
-    fn of(text: &str) -> u128 {
+    fn digest_of(text: &str) -> u128 {
         digest(Some(&parse(text.as_bytes()).expect("JSON")))
     }
 
     #[test]
-    fn equal_values_have_one_digest_and_others_have_others() {
-        assert_eq!(of(r#"{"a":1,"b":[2]}"#), of(r#"{"b":[2.0],"a":1.0}"#));
+    fn equal_values_have_equal_digests_and_different_values_do_not() {
+        assert_eq!(
+            digest_of(r#"{"a":1,"b":[2]}"#),
+            digest_of(r#"{"b":[2.0],"a":1.0}"#)
+        );
         let values = [
             "null", "false", "true", "0", "0.5", "\"\"", "\"a\"", "[]", "[[]]", "[1,2]", "[2,1]",
             "{}",
@@ -168,7 +170,7 @@ mod tests {
         let all: Vec<u128> = values
             .iter()
             .chain(&objects)
-            .map(|text| of(text))
+            .map(|text| digest_of(text))
             .chain([digest(None)])
             .collect();
         for (i, one) in all.iter().enumerate() {
@@ -182,11 +184,11 @@ mod tests {
     #[test]
     fn digests_are_the_same_in_every_build() {
         assert_eq!(
-            format!("{:032x}", of("\"a\"")),
+            format!("{:032x}", digest_of("\"a\"")),
             "7459c5c85a418fca9f448e6b44d39289"
         );
         assert_eq!(
-            format!("{:032x}", of(r#"{"a":[1,null,2.5]}"#)),
+            format!("{:032x}", digest_of(r#"{"a":[1,null,2.5]}"#)),
             "10b2eccd5a25b9305449a289be96abba"
         );
     }

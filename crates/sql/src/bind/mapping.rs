@@ -1,139 +1,153 @@
-//! What a frame or an expression stands for in terms of the item: a path of it, an object made of paths, or neither.
+//! The part of the item that a frame or an expression stands for: a path, an object made of paths,
+//! or neither.
 //!
-//! ORDER BY and the index condition speak of paths of the item; aliases of joins and columns of subqueries are
-//! followed back to them.
+//! ORDER BY and the index condition need paths of the item. Aliases of joins and columns of
+//! subqueries are traced back to such paths here.
 
 use super::Binder;
 use crate::bound::{self, Block, Expr, Input, Output};
 use crate::condition::{Path, Step};
 
-/// What a value is.
+/// The origin of a value.
 #[derive(Clone, Debug)]
 pub(crate) enum Mapping {
+    /// Neither a path of the item nor an object of such paths.
     Unknown,
-    Path(Rooted),
+    /// The value at a path of the item.
+    Path(ItemPath),
+    /// An object with these members.
     Object(Vec<(String, Mapping)>),
 }
 
 /// A path from the root of the item.
 #[derive(Clone, Debug)]
-pub(crate) struct Rooted {
+pub(crate) struct ItemPath {
     pub steps: Vec<Step>,
-    /// A step was an array index; the path says any element instead.
-    pub widened: bool,
+    /// A step was an array index, for which `steps` contains [`Step::Element`].
+    pub is_widened: bool,
 }
 
-impl Rooted {
+impl ItemPath {
+    /// Returns the path. If it is widened the path is that of every element.
     pub fn path(&self) -> Path {
         Path(self.steps.clone())
     }
 
-    /// The path if it names exactly this value.
-    pub fn exact_path(&self) -> Option<Path> {
-        (!self.widened).then(|| self.path())
+    /// Returns the path unless it is widened.
+    pub fn exact(&self) -> Option<Path> {
+        if self.is_widened {
+            return None;
+        }
+        Some(self.path())
     }
 }
 
 impl Mapping {
-    /// The item itself.
+    /// Returns the mapping of the item itself.
     pub fn root() -> Self {
-        Mapping::Path(Rooted {
+        Mapping::Path(ItemPath {
             steps: Vec::new(),
-            widened: false,
+            is_widened: false,
         })
     }
 
+    /// Returns true for the item itself.
     pub fn is_root(&self) -> bool {
-        matches!(self, Mapping::Path(rooted) if rooted.steps.is_empty())
+        matches!(self, Mapping::Path(path) if path.steps.is_empty())
     }
 
-    /// Any element of the array that this is.
+    /// Returns the mapping of an element of an array with this mapping.
     pub fn element(self) -> Self {
         match self {
-            Mapping::Path(mut rooted) => {
-                rooted.steps.push(Step::Element);
-                Mapping::Path(rooted)
+            Mapping::Path(mut path) => {
+                path.steps.push(Step::Element);
+                Mapping::Path(path)
             }
             _ => Mapping::Unknown,
         }
     }
 
+    /// Returns the mapping of the value that one step of a path leads to.
     fn step(self, step: &bound::Step) -> Self {
         match (self, step) {
-            (Mapping::Path(mut rooted), bound::Step::Name(name)) => {
-                rooted.steps.push(Step::Name(name.clone()));
-                Mapping::Path(rooted)
+            (Mapping::Path(mut path), bound::Step::Name(name)) => {
+                path.steps.push(Step::Name(name.clone()));
+                Mapping::Path(path)
             }
-            (Mapping::Path(mut rooted), bound::Step::Index(_)) => {
-                rooted.steps.push(Step::Element);
-                rooted.widened = true;
-                Mapping::Path(rooted)
+            (Mapping::Path(mut path), bound::Step::Index(_)) => {
+                path.steps.push(Step::Element);
+                path.is_widened = true;
+                Mapping::Path(path)
             }
             (Mapping::Object(members), bound::Step::Name(name)) => members
                 .into_iter()
                 .find(|(n, _)| n == name)
-                .map_or(Mapping::Unknown, |(_, m)| m),
+                .map_or(Mapping::Unknown, |(_, member)| member),
             _ => Mapping::Unknown,
         }
     }
 }
 
-/// What an expression stands for, given what the frames around it stand for.
-pub(crate) fn of(expr: &Expr, frames: &[Mapping]) -> Mapping {
+/// Returns the mapping of an expression. `frames` are the mappings of the frames that it sees.
+pub(crate) fn mapping_of(expr: &Expr, frames: &[Mapping]) -> Mapping {
     match expr {
         Expr::Slot(up) => {
-            let frame = frames
-                .len()
-                .checked_sub(up + 1)
-                .and_then(|at| frames.get(at));
+            let index = frames.len().checked_sub(up + 1);
+            let frame = index.and_then(|index| frames.get(index));
             frame.cloned().unwrap_or(Mapping::Unknown)
         }
-        Expr::Path { base, steps } => steps.iter().fold(of(base, frames), Mapping::step),
-        Expr::Object(members) => Mapping::Object(
-            members
-                .iter()
-                .map(|(name, e)| (name.clone(), of(e, frames)))
-                .collect(),
-        ),
+        Expr::Path { base, steps } => steps.iter().fold(mapping_of(base, frames), Mapping::step),
+        Expr::Object(members) => mapping_of_members(members, frames),
         _ => Mapping::Unknown,
     }
 }
 
-/// What the rows of a subquery stand for.
-pub(crate) fn of_block(block: &Block, frames: &[Mapping]) -> Mapping {
+/// Returns the mapping of the rows of a subquery.
+pub(crate) fn mapping_of_block(block: &Block, frames: &[Mapping]) -> Mapping {
     if block.grouping.is_some() {
         return Mapping::Unknown;
     }
     let mut inner = frames.to_vec();
     for source in &block.sources {
-        inner.push(of_source(source, &inner));
+        inner.push(mapping_of_source(source, &inner));
     }
     match &block.output {
-        Output::Value(e) => of(e, &inner),
-        Output::Members(members) => Mapping::Object(
-            members
-                .iter()
-                .map(|(name, e)| (name.clone(), of(e, &inner)))
-                .collect(),
-        ),
+        Output::Value(value) => mapping_of(value, &inner),
+        Output::Members(members) => mapping_of_members(members, &inner),
     }
 }
 
-/// What the frame of a source stands for.
-pub(crate) fn of_source(source: &bound::Source, frames: &[Mapping]) -> Mapping {
-    let whole = match &source.input {
-        Input::Expr(e) => of(e, frames),
-        Input::Subquery(block) => of_block(block, frames),
+/// Returns the mapping of the frame of a source.
+pub(crate) fn mapping_of_source(source: &bound::Source, frames: &[Mapping]) -> Mapping {
+    let input = match &source.input {
+        Input::Expr(expr) => mapping_of(expr, frames),
+        Input::Subquery(block) => mapping_of_block(block, frames),
     };
     if source.iterate {
-        whole.element()
+        input.element()
     } else {
-        whole
+        input
     }
+}
+
+fn mapping_of_members(members: &[(String, Expr)], frames: &[Mapping]) -> Mapping {
+    let mapped = members
+        .iter()
+        .map(|(name, member)| (name.clone(), mapping_of(member, frames)));
+    Mapping::Object(mapped.collect())
 }
 
 impl Binder<'_> {
+    /// Returns the mapping of an expression that sees the current frames.
     pub(super) fn mapping(&self, expr: &Expr) -> Mapping {
-        of(expr, &self.frames)
+        mapping_of(expr, &self.frames)
+    }
+
+    /// Returns the path of the item that an expression stands for, if it stands for exactly one.
+    pub(super) fn exact_path(&self, expr: &Expr) -> Option<Path> {
+        match self.mapping(expr) {
+            Mapping::Path(path) => path.exact(),
+            _ => None,
+        }
     }
 }

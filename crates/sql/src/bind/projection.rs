@@ -1,106 +1,100 @@
-//! The SELECT list, GROUP BY and aggregates.
+//! Binding of the SELECT list and GROUP BY.
 
-use super::expressions::last_of_each_name;
 use super::{Binder, GroupContext, Mapping};
 use crate::bound::{Expr, Grouping, Output};
 use crate::error::QueryError;
 use crate::functions;
 use crate::syntax::ast::{self, Item, Kind, PathStep, Projection};
-use crate::syntax::print;
+use crate::syntax::{build, print};
 use orrery_model::json::Json;
+use std::collections::HashMap;
 
 impl Binder<'_> {
+    /// Binds the SELECT list of a query.
     pub(super) fn projection(
         &mut self,
         projection: &Projection,
         query: &ast::Query,
     ) -> Result<Output, QueryError> {
         match projection {
-            Projection::All(span) => match query.from.len() {
-                0 => Err(QueryError::Plan(
-                    "'SELECT *' is not valid if FROM clause is omitted.".into(),
-                )),
-                1 => {
-                    // The only source is the last frame, or the one that its name stands for.
-                    let frame = match &query.from[0].collection {
-                        ast::Collection::Path { steps, .. }
-                            if steps.is_empty() && !query.from[0].iterate =>
-                        {
-                            self.names.last().map_or(0, |n| n.frame)
-                        }
-                        _ => self.frames.len() - 1,
-                    };
-                    Ok(Output::Value(Expr::Slot(self.frames.len() - 1 - frame)))
-                }
-                _ => {
-                    self.report(
-                        "SC2040",
-                        "'SELECT *' is only valid with a single input set.".into(),
-                        *span,
-                    );
-                    Ok(Output::Value(Expr::Constant(None)))
-                }
-            },
+            Projection::All(span) => self.select_all(query, *span),
             Projection::Value(expr) => Ok(Output::Value(self.expression(expr)?)),
             Projection::List(items) => {
                 let names = self.item_names(items);
-                let members = items
-                    .iter()
-                    .zip(names)
-                    .map(|(item, name)| Ok((name, self.expression(&item.expr)?)));
-                Ok(Output::Members(last_of_each_name(
-                    members.collect::<Result<_, QueryError>>()?,
-                )))
+                let mut members = Vec::with_capacity(items.len());
+                for (item, name) in items.iter().zip(names) {
+                    members.push((name, self.expression(&item.expr)?));
+                }
+                Ok(Output::Members(last_of_each_name(members)))
             }
         }
     }
 
-    /// The member names of a SELECT list.
+    /// Binds `SELECT *`, which is valid with exactly one source.
+    fn select_all(&mut self, query: &ast::Query, span: ast::Span) -> Result<Output, QueryError> {
+        let [source] = query.from.as_slice() else {
+            if query.from.is_empty() {
+                let message = "'SELECT *' is not valid if FROM clause is omitted.";
+                return Err(QueryError::Plan(message.into()));
+            }
+            let message = "'SELECT *' is only valid with a single input set.";
+            self.report("SC2040", message.into(), span);
+            return Ok(Output::Value(Expr::Constant(None)));
+        };
+        // A source that is a plain name has no frame of its own; any other source has the last
+        // frame.
+        let frame = match &source.collection {
+            ast::Collection::Path { steps, .. } if steps.is_empty() && !source.iterate => {
+                self.names.last().map_or(0, |name| name.frame)
+            }
+            _ => self.frames.len() - 1,
+        };
+        Ok(Output::Value(Expr::Slot(self.hops_to(frame))))
+    }
+
     fn item_names(&self, items: &[Item]) -> Vec<String> {
         item_names(items, &|name| {
-            self.parameter(name)
-                .and_then(Json::as_str)
-                .map(str::to_owned)
+            let value = self.parameter(name)?;
+            value.as_str().map(str::to_owned)
         })
     }
 
-    /// A grouped query's keys, aggregates and SELECT list. `names` and `frames` count those outside the query.
+    /// Binds the keys, aggregates and SELECT list of a grouped query. The first `outer_names` names
+    /// and `outer_frames` frames lie outside the query.
     pub(super) fn grouped(
         &mut self,
         query: &ast::Query,
-        names: usize,
-        frames: usize,
+        outer_names: usize,
+        outer_frames: usize,
     ) -> Result<(Grouping, Output), QueryError> {
         if let (Projection::All(span), false) = (&query.projection, query.group_by.is_empty()) {
-            self.report(
-                "SC2041",
-                "'SELECT *' is not allowed with GROUP BY.".into(),
-                *span,
-            );
-            return Ok((
-                Grouping {
-                    keys: Vec::new(),
-                    aggregates: Vec::new(),
-                },
-                Output::Value(Expr::Constant(None)),
-            ));
+            let message = "'SELECT *' is not allowed with GROUP BY.";
+            self.report("SC2041", message.into(), *span);
+            let grouping = Grouping {
+                keys: Vec::new(),
+                aggregates: Vec::new(),
+            };
+            return Ok((grouping, Output::Value(Expr::Constant(None))));
         }
+        // The keys see the sources of the query.
         let mut keys = Vec::with_capacity(query.group_by.len());
         for key in &query.group_by {
             keys.push(self.expression(key)?);
         }
-        let own = self.names[names..].iter().map(|n| n.name.clone()).collect();
+        // The SELECT list sees one frame with keys and aggregates instead of the sources. Arguments
+        // of aggregates see the sources, so their names and frames are kept in the context.
+        let own_names = &self.names[outer_names..];
         self.groups.push(GroupContext {
             level: self.level,
-            frame: frames,
+            frame: outer_frames,
+            source_names: own_names.iter().map(|n| n.name.clone()).collect(),
             names: self.names.clone(),
             frames: self.frames.clone(),
-            own,
-            keys: query.group_by.iter().map(canonical).collect(),
+            keys: query.group_by.iter().map(canonical_text).collect(),
             aggregates: Vec::new(),
         });
-        self.names.truncate(names);
-        self.frames.truncate(frames);
+        self.names.truncate(outer_names);
+        self.frames.truncate(outer_frames);
         self.frames.push(Mapping::Unknown);
         let output = self.projection(&query.projection, query);
         let aggregates = self.groups.pop().map(|g| g.aggregates).unwrap_or_default();
@@ -108,30 +102,49 @@ impl Binder<'_> {
     }
 }
 
-/// The member names of a SELECT list: the alias, the last name of a path, or `$1`, `$2`, ... over the rest.
+/// Removes duplicate member names: the last value of a name is kept, in the position of the first.
+pub(super) fn last_of_each_name(members: Vec<(String, Expr)>) -> Vec<(String, Expr)> {
+    let mut positions: HashMap<String, usize> = HashMap::with_capacity(members.len());
+    let mut kept: Vec<(String, Expr)> = Vec::with_capacity(members.len());
+    for (name, member) in members {
+        match positions.get(&name) {
+            Some(&position) => kept[position].1 = member,
+            None => {
+                positions.insert(name.clone(), kept.len());
+                kept.push((name, member));
+            }
+        }
+    }
+    kept
+}
+
+/// Returns the member names of a SELECT list: the alias, the last name of a path, or `$1`, `$2`,
+/// ... for all other expressions. `parameter` returns the value of a parameter that is a string.
 pub(crate) fn item_names(
     items: &[Item],
     parameter: &dyn Fn(&str) -> Option<String>,
 ) -> Vec<String> {
     let mut unnamed = 0;
-    let mut name = |item: &Item| {
-        item.alias
-            .clone()
-            .or_else(|| own_name(&item.expr, parameter))
-            .unwrap_or_else(|| {
-                unnamed += 1;
-                format!("${unnamed}")
-            })
-    };
-    items.iter().map(&mut name).collect()
+    let mut names = Vec::with_capacity(items.len());
+    for item in items {
+        let name = match &item.alias {
+            Some(alias) => Some(alias.clone()),
+            None => implicit_name(&item.expr, parameter),
+        };
+        names.push(name.unwrap_or_else(|| {
+            unnamed += 1;
+            format!("${unnamed}")
+        }));
+    }
+    names
 }
 
-fn own_name(expr: &ast::Expr, parameter: &dyn Fn(&str) -> Option<String>) -> Option<String> {
+fn implicit_name(expr: &ast::Expr, parameter: &dyn Fn(&str) -> Option<String>) -> Option<String> {
     match &expr.kind {
         Kind::Identifier(name) => Some(name.clone()),
         Kind::Path { steps, .. } => match steps.last()? {
             PathStep::Dot(name) => Some(name.clone()),
-            PathStep::Bracket(e) => match &e.kind {
+            PathStep::Bracket(step) => match &step.kind {
                 Kind::Constant(value) => value.as_str().map(str::to_owned),
                 Kind::Parameter(name) => parameter(name),
                 _ => None,
@@ -141,8 +154,9 @@ fn own_name(expr: &ast::Expr, parameter: &dyn Fn(&str) -> Option<String>) -> Opt
     }
 }
 
-/// A GROUP BY expression as text in which `c.a` and `c["a"]` are the same.
-pub(super) fn canonical(expr: &ast::Expr) -> String {
+/// Returns the text by which GROUP BY expressions are compared; it is the same for `c.a` and
+/// `c["a"]`.
+pub(super) fn canonical_text(expr: &ast::Expr) -> String {
     let mut expr = expr.clone();
     normalise(&mut expr);
     print::expression(&expr)
@@ -154,8 +168,8 @@ fn normalise(expr: &mut ast::Expr) {
             normalise(base);
             for step in steps {
                 if let PathStep::Dot(name) = step {
-                    let kind = Kind::Constant(Json::String(std::mem::take(name)));
-                    *step = PathStep::Bracket(ast::Expr { kind, span: (0, 0) });
+                    let name = Json::String(std::mem::take(name));
+                    *step = PathStep::Bracket(build::constant(name));
                 }
             }
         }
@@ -180,7 +194,7 @@ fn normalise(expr: &mut ast::Expr) {
     }
 }
 
-/// Whether a SELECT list aggregates, subqueries apart.
+/// Returns true if a SELECT list has an aggregate. Subqueries are not entered.
 pub(crate) fn has_aggregate(projection: &Projection) -> bool {
     match projection {
         Projection::All(_) => false,
@@ -189,31 +203,20 @@ pub(crate) fn has_aggregate(projection: &Projection) -> bool {
     }
 }
 
+/// Returns true if an expression is a call of an aggregate function.
 pub(crate) fn is_aggregate(expr: &ast::Expr) -> bool {
-    matches!(&expr.kind, Kind::Call { name, udf: false, .. } if functions::aggregate(name).is_some())
+    match &expr.kind {
+        Kind::Call {
+            name, udf: false, ..
+        } => functions::aggregate(name).is_some(),
+        _ => false,
+    }
 }
 
-/// Whether the expression or one inside it passes the test; subqueries are not entered.
+/// Returns true if the expression or an expression inside it passes the test. Subqueries are not
+/// entered.
 pub(crate) fn contains(expr: &ast::Expr, test: &dyn Fn(&ast::Expr) -> bool) -> bool {
-    let any = |list: &[ast::Expr]| list.iter().any(|e| contains(e, test));
-    test(expr)
-        || match &expr.kind {
-            Kind::Path { base, steps } => {
-                let bracket = |s: &PathStep| matches!(s, PathStep::Bracket(e) if contains(e, test));
-                contains(base, test) || steps.iter().any(bracket)
-            }
-            Kind::Call { arguments, .. } => any(arguments),
-            Kind::Unary(_, operand) => contains(operand, test),
-            Kind::Chain { first, rest } => {
-                contains(first, test) || rest.iter().any(|(_, e)| contains(e, test))
-            }
-            Kind::Coalesce(list) | Kind::Array(list) => any(list),
-            Kind::Conditional(parts) => any(parts.as_slice()),
-            Kind::Between { value, bounds, .. } => contains(value, test) || any(bounds.as_slice()),
-            Kind::In { value, list, .. } => contains(value, test) || any(list),
-            Kind::Like { value, pattern, .. } => contains(value, test) || contains(pattern, test),
-            Kind::Object(members) => members.iter().any(|(_, e)| contains(e, test)),
-            Kind::Let { value, body, .. } => contains(value, test) || contains(body, test),
-            _ => false,
-        }
+    let mut found = test(expr);
+    expr.for_each_operand(&mut |operand| found = found || contains(operand, test));
+    found
 }

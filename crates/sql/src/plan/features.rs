@@ -1,40 +1,47 @@
-//! What a plan asks of the client, against what the client says that it can.
+//! The features that a client plan requires, compared with those that the client supports.
 
 use crate::error::QueryError;
 
-/// The features that a plan needs, by the names that clients list.
+/// The features that a plan requires, by the names that clients send.
 #[derive(Default)]
-pub(super) struct Features(Vec<&'static str>);
+pub(super) struct RequiredFeatures(Vec<&'static str>);
 
-impl Features {
-    pub fn need(&mut self, feature: &'static str, needed: bool) {
-        if needed && !self.0.contains(&feature) {
+impl RequiredFeatures {
+    /// Adds a feature if `is_required` is true.
+    pub fn require_if(&mut self, is_required: bool, feature: &'static str) {
+        if is_required && !self.0.contains(&feature) {
             self.0.push(feature);
         }
     }
 
-    /// Refuses a plan that the client cannot run.
+    /// Checks that the client supports all required features. `supported` is a comma-separated
+    /// list; an empty list supports everything.
+    ///
+    /// # Errors
+    /// [`QueryError::Plan`] with the missing features.
     pub fn check(&self, supported: &str) -> Result<(), QueryError> {
         let supported: Vec<&str> = supported
             .split(',')
             .map(str::trim)
-            .filter(|f| !f.is_empty())
+            .filter(|feature| !feature.is_empty())
             .collect();
         if supported.is_empty() {
             return Ok(());
         }
-        let missing = self
-            .0
-            .iter()
-            .filter(|f| !supported.iter().any(|s| s.eq_ignore_ascii_case(f)));
-        let sentences: Vec<String> = missing
-            .map(|f| format!("Query contained {f}, which the calling client does not support."))
-            .collect();
+        let mut sentences = Vec::new();
+        for feature in &self.0 {
+            if !supported.iter().any(|s| s.eq_ignore_ascii_case(feature)) {
+                sentences.push(format!(
+                    "Query contained {feature}, which the calling client does not support."
+                ));
+            }
+        }
         if sentences.is_empty() {
             return Ok(());
         }
-        let intro = "Query contains 1 or more unsupported features. Upgrade your SDK to a version that does support \
-                     the requested features:";
-        Err(QueryError::Plan(format!("{intro} {}", sentences.join(" "))))
+        let intro = "Query contains 1 or more unsupported features. Upgrade your SDK to a version \
+                     that does support the requested features:";
+        let message = format!("{intro} {}", sentences.join(" "));
+        Err(QueryError::Plan(message))
     }
 }

@@ -1,246 +1,235 @@
-//! The plan of ORDER BY RANK, for clients that fuse the ranks themselves.
+//! The plan of ORDER BY RANK, for clients that fuse the ranks of several partitions themselves.
 //!
-//! The client asks every range for the *global statistics* and adds them up, puts them in place of the placeholders, sends
-//! a *component query* for each score to each range, ranks what comes back by each score and adds up
-//! `weight / (60 + rank)`. A component query gives the best rows by its own score, each with all scores:
+//! The client executes the plan in four steps:
+//!
+//! 1. It sends the *global statistics query* to every partition and adds up the results.
+//! 2. It replaces the placeholders in the *component queries*, one for each score, by the
+//!    statistics.
+//! 3. It sends every component query to every partition. A component query returns the best rows by
+//!    its own score, each row with all scores.
+//! 4. It ranks the rows by each score and sorts them by the sum of `weight / (60 + rank)`.
+//!
+//! The rows of a component query have one of two forms:
 //!
 //! ```text
-//! rows {_rid, orderByItems: [{item}], payload: {payload, componentScores}}
-//! rows {_rid, payload, componentScores}   for clients that say HybridSearchSkipOrderByRewrite, of several scores
+//! {_rid, orderByItems: [{item}], payload: {payload, componentScores}}
+//! {_rid, payload, componentScores}       several scores, with HybridSearchSkipOrderByRewrite
 //! ```
 //!
-//! Scores without a value are given as the worst there is, since clients rank numbers.
+//! An undefined score is replaced by the worst score, because clients rank numbers.
 
-use super::rewrite::{Carried, array, calling, made, named, object};
-use super::{Features, Plan};
-use crate::bind::{Scoring, score_call, scorings};
+use super::rewrite::RowParts;
+use super::{PlanBuilder, RequiredFeatures};
+use crate::bind::{RankExpression, ScoreCall};
 use crate::bound::{Component, Ranking};
 use crate::error::QueryError;
 use crate::query::Query;
+use crate::rank_statistics::statistics_query;
 use crate::run::rank::pool_size;
-use crate::syntax::ast::{self, BinaryOp, Count, CountValue, Expr, Kind, OrderItem, Projection};
-use crate::syntax::print;
+use crate::syntax::ast::{self, BinaryOp, Expr, Kind, OrderItem};
+use crate::syntax::{build, print};
 use orrery_model::json::{Json, Object};
 use orrery_model::{limits, object};
 
-const SKIP_REWRITE: &str = "HybridSearchSkipOrderByRewrite";
+/// The feature of clients that read the second form of rows.
+const SKIP_ORDER_BY_REWRITE: &str = "HybridSearchSkipOrderByRewrite";
 
-/// The query for the statistics of all texts that a ranking scores; `None` if the query ranks by nothing known.
-pub(crate) fn statistics_query(query: &ast::Query) -> Option<String> {
-    let (scores, _) = scorings(&query.order_by.as_ref()?.keys.first()?.expr)?;
-    Some(print::query(&statistics(query, &scores)))
-}
-
-fn statistics(query: &ast::Query, scores: &[Scoring<'_>]) -> ast::Query {
-    let texts = scores.iter().filter_map(|scoring| {
-        let Scoring::Text { text, terms } = scoring else {
-            return None;
-        };
-        let words = calling(
-            "SUM",
-            vec![calling("_FullTextWordCount", vec![(*text).clone()])],
-        );
-        let hit =
-            |term: &&Expr| calling("FullTextContains", vec![(*text).clone(), (*term).clone()]);
-        let hits = terms
-            .iter()
-            .map(|term| calling("COUNTIF", vec![hit(term)]))
-            .collect();
-        Some(object(vec![
-            ("totalWordCount".into(), words),
-            ("hitCounts".into(), array(hits)),
-        ]))
-    });
-    let count = calling("COUNT", vec![made(Kind::Constant(Json::from(1)))]);
-    ast::Query {
-        distinct: false,
-        top: None,
-        projection: Projection::List(vec![
-            named(count, "documentCount"),
-            named(array(texts.collect()), "fullTextStatistics"),
-        ]),
-        filter: None,
-        order_by: None,
-        offset_limit: None,
-        ..query.clone()
-    }
-}
-
-/// The member `hybridSearchQueryInfo`.
+/// Makes the member `hybridSearchQueryInfo` of a plan.
 pub(super) fn plan(
     tree: &ast::Query,
     query: &Query,
     ranking: &Ranking,
     parameter: &dyn Fn(&str) -> Option<String>,
-    supported: &str,
+    supported_features: &str,
 ) -> Result<Object, QueryError> {
-    let Some(key) = tree.order_by.as_ref().and_then(|o| o.keys.first()) else {
+    let key = tree.order_by.as_ref().and_then(|o| o.keys.first());
+    let Some(ranked) = key.and_then(|key| RankExpression::of(&key.expr)) else {
         return Ok(Object::new());
     };
-    let Some((scores, weights)) = scorings(&key.expr) else {
-        return Ok(Object::new());
-    };
-    let mut features = Features::default();
-    features.need("HybridSearch", true);
-    features.need("WeightedRankFusion", weights.is_some());
-    features.check(supported)?;
-    let skips_rewrite = scores.len() > 1 && supported.split(',').any(|f| f.trim() == SKIP_REWRITE);
-    let calls = calls(&scores);
+    let mut features = RequiredFeatures::default();
+    features.require_if(true, "HybridSearch");
+    features.require_if(ranked.weights.is_some(), "WeightedRankFusion");
+    features.check(supported_features)?;
+    let calls = internal_calls(&ranked.scores);
+    let row_form = RowForm::of(&calls, supported_features);
     let mut components = Vec::with_capacity(calls.len());
-    for (at, component) in ranking.components.iter().enumerate() {
+    for (index, component) in ranking.components.iter().enumerate() {
+        // A component query is the query with ORDER BY its own score and enough rows for the
+        // fusion.
         let mut own = tree.clone();
-        own.top = query.rows_needed().map(|rows| count(pool_size(rows)));
+        own.top = query
+            .rows_needed()
+            .map(|rows| build::count(pool_size(rows)));
         own.offset_limit = None;
         if let Some(order) = &mut own.order_by {
             order.rank = false;
             order.keys = vec![OrderItem {
-                expr: calls[at].clone(),
-                descending: direction(component),
+                expr: calls[index].clone(),
+                descending: printed_direction(component),
             }];
         }
-        let info = if skips_rewrite {
+        let parts = RowParts::of(&own, parameter)?;
+        let mut builder = PlanBuilder::new(&own, query);
+        if row_form == RowForm::Scored {
             let scores = component_scores(&calls, ranking, true);
-            let rewritten = Carried::of(&own, parameter)?.with_scores(scores);
-            component_info(&own, query, None, rewritten)
+            builder.rewritten = Some(parts.into_scored_query(scores));
         } else {
-            // Such a client does not rank by an only score, but takes the rows as they come: it is sent none.
-            let alone = scores.len() == 1 && supported.split(',').any(|f| f.trim() == SKIP_REWRITE);
-            let scores = if alone {
-                array(Vec::new())
-            } else {
-                component_scores(&calls, ranking, false)
-            };
-            let mut carried = Carried::of(&own, parameter)?;
-            carried.payload = object(vec![
-                ("payload".into(), carried.payload),
-                ("componentScores".into(), scores),
-            ]);
-            component_info(
-                &own,
-                query,
-                Some((component, &calls[at])),
-                carried.in_order(),
-            )
-        };
-        // Every component repeats the scores of all.
-        let rewritten = info
-            .get("rewrittenQuery")
-            .and_then(Json::as_str)
-            .unwrap_or_default();
-        if rewritten.len() > limits::QUERY_TEXT_BYTES {
-            let message = "The query is too long to be rewritten for several partitions.";
-            return Err(QueryError::Plan(message.into()));
+            builder.rewritten = Some(ordered_query(parts, row_form, &calls, ranking));
+            builder.order_by_component(component, &calls[index]);
         }
+        let info = builder.into_query_info();
+        check_length(&info)?;
         components.push(Json::Object(info));
     }
-    let weights = weights.map(|_| {
-        ranking
+    let mut weights = Vec::new();
+    if ranked.weights.is_some() {
+        weights = ranking
             .components
             .iter()
-            .map(|c| Json::from(c.weight))
-            .collect::<Vec<_>>()
-    });
-    let offset = query.offset();
+            .map(|component| Json::from(component.weight))
+            .collect();
+    }
+    let statistics = statistics_query(tree).map(|statistics| print::query(&statistics));
     Ok(object! {
-        "globalStatisticsQuery" => print::query(&statistics(tree, &scores)),
+        "globalStatisticsQuery" => statistics.unwrap_or_default(),
         "componentQueryInfos" => components,
         "componentWithoutPayloadQueryInfos" => Vec::new(),
         "projectionQueryInfo" => Json::Null,
-        "componentWeights" => weights.unwrap_or_default(),
-        "skip" => offset.map_or(Json::Null, Json::from),
+        "componentWeights" => weights,
+        "skip" => query.offset().map_or(Json::Null, Json::from),
         "take" => query.max_rows.map_or(Json::Null, Json::from),
         "requiresGlobalStatistics" => query.statistics_query().is_some(),
     })
 }
 
-/// The call of each score, with placeholders for the statistics of each text.
-fn calls(scores: &[Scoring<'_>]) -> Vec<Expr> {
-    let mut texts = 0;
-    let mut call = |scoring: &Scoring<'_>| {
-        let mut places = Vec::new();
-        if matches!(scoring, Scoring::Text { .. }) {
-            let place = |name: &str| {
-                made(Kind::Verbatim(format!(
-                    "{{documentdb-formattablehybridsearchquery-{name}}}"
-                )))
-            };
-            places.push(place("totaldocumentcount"));
-            places.push(place(&format!("totalwordcount-{texts}")));
-            places.push(place(&format!("hitcountsarray-{texts}")));
-            texts += 1;
-        }
-        score_call(scoring, places)
-    };
-    scores.iter().map(&mut call).collect()
+/// The form of the rows of component queries.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum RowForm {
+    /// With sort values and all scores.
+    Ordered,
+    /// With sort values and an empty list of scores.
+    OrderedWithoutScores,
+    /// With all scores and no sort values.
+    Scored,
 }
 
-/// DESC or ASC as the service prints it: a vector score without either gives the nearest first.
-fn direction(component: &Component) -> Option<bool> {
-    if component.is_reversed {
-        Some(false)
-    } else {
-        component.text_index.map(|_| true)
+impl RowForm {
+    fn of(calls: &[Expr], supported_features: &str) -> Self {
+        let skips_rewrite = supported_features
+            .split(',')
+            .any(|feature| feature.trim() == SKIP_ORDER_BY_REWRITE);
+        match (skips_rewrite, calls.len()) {
+            (false, _) => RowForm::Ordered,
+            // With one score such a client does not rank, but returns the rows in their order. The
+            // service sends it no scores.
+            (true, 1) => RowForm::OrderedWithoutScores,
+            (true, _) => RowForm::Scored,
+        }
     }
 }
 
-/// All scores of a row; `turned` changes the sign of those of which the lowest are best.
-fn component_scores(calls: &[Expr], ranking: &Ranking, turned: bool) -> Expr {
-    let each = calls
-        .iter()
-        .zip(&ranking.components)
-        .map(|(call, component)| {
-            let missing = missing(component.score_if_undefined);
-            let score = made(Kind::Coalesce(vec![call.clone(), missing]));
-            if !(turned && component.is_reversed) {
-                return score;
-            }
-            let minus = made(Kind::Verbatim("-1".into()));
-            made(Kind::Chain {
-                first: Box::new(minus),
-                rest: vec![(BinaryOp::Multiply, score)],
-            })
-        });
-    array(each.collect())
+/// Makes a component query whose rows have sort values.
+fn ordered_query(
+    mut parts: RowParts,
+    row_form: RowForm,
+    calls: &[Expr],
+    ranking: &Ranking,
+) -> ast::Query {
+    let scores = match row_form {
+        RowForm::OrderedWithoutScores => build::array(Vec::new()),
+        _ => component_scores(calls, ranking, false),
+    };
+    parts.payload = build::object(vec![
+        ("payload".into(), parts.payload),
+        ("componentScores".into(), scores),
+    ]);
+    parts.into_ordered_query()
 }
 
-/// The number as the service prints it.
-fn missing(value: f64) -> Expr {
-    let digits = if value.abs() > 1.0 {
+/// Refuses a rewritten query that is too long to be sent back. Every component query contains the
+/// calls of all scores, so the text grows fast.
+fn check_length(info: &Object) -> Result<(), QueryError> {
+    let rewritten = info.get("rewrittenQuery").and_then(Json::as_str);
+    if rewritten.is_some_and(|text| text.len() > limits::QUERY_TEXT_BYTES) {
+        let message = "The query is too long to be rewritten for several partitions.";
+        return Err(QueryError::Plan(message.into()));
+    }
+    Ok(())
+}
+
+/// Returns the calls that compute the scores, with placeholders for the statistics of each text.
+fn internal_calls(scores: &[ScoreCall<'_>]) -> Vec<Expr> {
+    let placeholder = |name: &str| {
+        build::verbatim(format!(
+            "{{documentdb-formattablehybridsearchquery-{name}}}"
+        ))
+    };
+    let mut texts = 0;
+    let mut calls = Vec::with_capacity(scores.len());
+    for score in scores {
+        let mut statistics = Vec::new();
+        if matches!(score, ScoreCall::Text { .. }) {
+            statistics.push(placeholder("totaldocumentcount"));
+            statistics.push(placeholder(&format!("totalwordcount-{texts}")));
+            statistics.push(placeholder(&format!("hitcountsarray-{texts}")));
+            texts += 1;
+        }
+        calls.push(score.to_internal_call(statistics));
+    }
+    calls
+}
+
+/// Returns DESC or ASC as the service prints it. A vector score without either returns the nearest
+/// first.
+fn printed_direction(component: &Component) -> Option<bool> {
+    match (component.is_reversed, component.text_index) {
+        (true, _) => Some(false),
+        (false, Some(_)) => Some(true),
+        (false, None) => None,
+    }
+}
+
+/// Makes the array of all scores of a row. If `negates_reversed` is true the scores of which the
+/// lowest is best are multiplied by -1.
+fn component_scores(calls: &[Expr], ranking: &Ranking, negates_reversed: bool) -> Expr {
+    let mut scores = Vec::with_capacity(calls.len());
+    for (call, component) in calls.iter().zip(&ranking.components) {
+        let worst = printed_worst_score(component.score_if_undefined);
+        let mut score = build::expr(Kind::Coalesce(vec![call.clone(), worst]));
+        if negates_reversed && component.is_reversed {
+            score = build::expr(Kind::Chain {
+                first: Box::new(build::verbatim("-1")),
+                rest: vec![(BinaryOp::Multiply, score)],
+            });
+        }
+        scores.push(score);
+    }
+    build::array(scores)
+}
+
+/// Returns the score that replaces an undefined one, with the digits that the service prints.
+fn printed_worst_score(score: f64) -> Expr {
+    let sign = if score < 0.0 { "-" } else { "" };
+    let digits = if score.abs() > 1.0 {
         "1.79769e+308"
     } else {
         "1"
     };
-    made(Kind::Verbatim(format!(
-        "{}{digits}",
-        if value < 0.0 { "-" } else { "" }
-    )))
+    build::verbatim(format!("{sign}{digits}"))
 }
 
-fn component_info(
-    own: &ast::Query,
-    query: &Query,
-    ordered: Option<(&Component, &Expr)>,
-    rewritten: ast::Query,
-) -> Object {
-    let mut plan = Plan::new(own, query);
-    plan.rewritten = Some(rewritten);
-    if let Some((component, call)) = ordered {
-        plan.top = query.rows_needed().map(pool_size);
-        plan.order_by.push(Json::from(if component.is_reversed {
+impl PlanBuilder<'_> {
+    /// Adds the order of a component query.
+    fn order_by_component(&mut self, component: &Component, call: &Expr) {
+        self.top = self.query.rows_needed().map(pool_size);
+        let direction = if component.is_reversed {
             "Ascending"
         } else {
             "Descending"
-        }));
-        plan.order_by_expressions
+        };
+        self.order_by.push(Json::from(direction));
+        self.order_by_expressions
             .push(Json::from(print::expression(call)));
-        plan.non_streaming = true;
-    }
-    plan.into_query_info()
-}
-
-fn count(rows: u64) -> Count {
-    Count {
-        value: CountValue::Number(rows.to_string()),
-        span: (0, 0),
+        self.has_non_streaming_order = true;
     }
 }

@@ -1,99 +1,63 @@
-//! The rewritten trees.
+//! The rewritten queries of client plans: queries whose rows carry what a client needs to merge
+//! them.
 
 use crate::bind::item_names;
 use crate::error::QueryError;
 use crate::functions::AggregateKind;
 use crate::syntax::ast::{
-    BinaryOp, Collection, Count, CountValue, Expr, Item, Kind, OffsetLimit, PathStep, Projection,
-    Query, Source,
+    BinaryOp, Collection, Expr, Item, Kind, OffsetLimit, PathStep, Projection, Query, Source,
 };
+use crate::syntax::build;
 
-/// The name for the item where the query has none for it.
+/// The alias for the item in a query whose FROM clause gives the item no name.
 const ROOT: &str = "_root";
 
-pub(super) fn made(kind: Kind) -> Expr {
-    Expr { kind, span: (0, 0) }
-}
-
-pub(super) fn array(elements: Vec<Expr>) -> Expr {
-    made(Kind::Array(elements))
-}
-
-pub(super) fn object(members: Vec<(String, Expr)>) -> Expr {
-    made(Kind::Object(members))
-}
-
-fn call(name: &str, argument: &Expr) -> Expr {
-    calling(name, vec![argument.clone()])
-}
-
-pub(super) fn calling(name: &str, arguments: Vec<Expr>) -> Expr {
-    made(Kind::Call {
-        name: name.to_owned(),
-        udf: false,
-        arguments,
-    })
-}
-
-fn item(expr: &Expr) -> Expr {
-    object(vec![("item".to_owned(), expr.clone())])
-}
-
-pub(super) fn named(expr: Expr, alias: &str) -> Item {
-    Item {
-        expr,
-        alias: Some(alias.to_owned()),
-    }
-}
-
-/// The clause with these counts.
+/// Makes an OFFSET LIMIT clause.
 pub(super) fn offset_limit(offset: u64, limit: u64) -> OffsetLimit {
-    let count = |n: u64| Count {
-        value: CountValue::Number(n.to_string()),
-        span: (0, 0),
-    };
     OffsetLimit {
-        offset: count(offset),
-        limit: count(limit),
+        offset: build::count(offset),
+        limit: build::count(limit),
         span: (0, 0),
     }
 }
 
-/// What a range gives for an aggregate, so that the results of several ranges can be put together.
-pub(super) fn aggregate(kind: AggregateKind, name: &str, argument: &Expr) -> Expr {
-    let name = name.to_ascii_uppercase();
-    let member = |name: &str, expr: Expr| (name.to_owned(), expr);
-    let own = call(&name, argument);
-    let bound = |word: &str| {
-        let item2 = object(vec![
-            member(word, own.clone()),
-            member("count", call("COUNT", argument)),
-        ]);
-        object(vec![member("item", own.clone()), member("item2", item2)])
-    };
+/// Makes the object that a partition returns for an aggregate, so that a client can combine the
+/// results of several partitions. `name` is the aggregate's name in the query.
+pub(super) fn partial_aggregate(kind: AggregateKind, name: &str, argument: &Expr) -> Expr {
+    let call = |name: &str| build::call(name, vec![argument.clone()]);
+    let own = call(&name.to_ascii_uppercase());
     match kind {
+        // An average of averages would be wrong: clients divide the sums by the counts.
         AggregateKind::Average => {
-            let parts = object(vec![
-                member("sum", call("SUM", argument)),
-                member("count", call("COUNT", argument)),
-            ]);
-            object(vec![member("item", parts)])
+            let parts = object([("sum", call("SUM")), ("count", call("COUNT"))]);
+            object([("item", parts)])
         }
-        AggregateKind::Min => bound("min"),
-        AggregateKind::Max => bound("max"),
-        _ => object(vec![member("item", own)]),
+        // A client ignores the result of a partition whose count is 0.
+        AggregateKind::Min => {
+            let counted = object([("min", own.clone()), ("count", call("COUNT"))]);
+            object([("item", own), ("item2", counted)])
+        }
+        AggregateKind::Max => {
+            let counted = object([("max", own.clone()), ("count", call("COUNT"))]);
+            object([("item", own), ("item2", counted)])
+        }
+        _ => object([("item", own)]),
     }
 }
 
-/// A query with aggregates or GROUP BY, its SELECT list replaced by the payload.
+/// Rewrites a query with aggregates or GROUP BY: its SELECT list is replaced by the keys and
+/// `payload`.
 pub(super) fn grouped(query: &Query, payload: Expr, is_value: bool) -> Query {
-    let keys = array(query.group_by.iter().map(item).collect());
-    let projection = match (query.group_by.is_empty(), is_value) {
-        (true, true) => Projection::Value(payload),
-        (true, false) => Projection::List(vec![named(payload, "payload")]),
-        (false, _) => {
-            Projection::List(vec![named(keys, "groupByItems"), named(payload, "payload")])
-        }
+    let projection = if !query.group_by.is_empty() {
+        let keys = query.group_by.iter().map(as_item).collect();
+        Projection::List(vec![
+            build::aliased(build::array(keys), "groupByItems"),
+            build::aliased(payload, "payload"),
+        ])
+    } else if is_value {
+        Projection::Value(payload)
+    } else {
+        Projection::List(vec![build::aliased(payload, "payload")])
     };
     Query {
         projection,
@@ -104,113 +68,116 @@ pub(super) fn grouped(query: &Query, payload: Expr, is_value: bool) -> Query {
     }
 }
 
-/// What a row carries for a client that merges rows by their order.
-pub(super) struct Carried {
-    /// The query, its item named; what it selects is still as it was.
-    pub query: Query,
+/// The parts of a query's rows from which the rows of its rewritten form are made.
+pub(super) struct RowParts {
+    /// The query, changed so that the item has a name. The SELECT list is unchanged.
+    query: Query,
     /// The resource id of the item.
-    pub rid: Item,
-    /// What the row is.
+    rid: Item,
+    /// The row of the original query.
     pub payload: Expr,
-    /// What must be defined for there to be a row.
-    needed: Option<Expr>,
+    /// The condition that the original query has a row: SELECT VALUE omits undefined values.
+    is_defined: Option<Expr>,
 }
 
-impl Carried {
-    /// Takes a query apart.
+impl RowParts {
+    /// Splits a query into the parts of its rows.
+    ///
+    /// # Errors
+    /// [`QueryError::Plan`] if FROM does not read items of the container.
     pub fn of(
         query: &Query,
         parameter: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, QueryError> {
         let mut query = query.clone();
         let root = name_root(&mut query)?;
-        let mut needed = None;
+        let mut is_defined = None;
         let payload = match query.projection.clone() {
-            Projection::All(_) => made(Kind::Identifier(
-                last_alias(&query.from).unwrap_or_else(|| root.clone()),
-            )),
+            Projection::All(_) => {
+                let name = last_alias(&query.from).unwrap_or_else(|| root.clone());
+                build::expr(Kind::Identifier(name))
+            }
             Projection::Value(expr) => {
-                needed = Some(call("IS_DEFINED", &expr));
+                is_defined = Some(build::call("IS_DEFINED", vec![expr.clone()]));
                 expr
             }
             Projection::List(items) => {
                 let names = item_names(&items, parameter);
-                object(
-                    names
-                        .into_iter()
-                        .zip(items)
-                        .map(|(name, item)| (name, item.expr))
-                        .collect(),
-                )
+                let values = items.into_iter().map(|item| item.expr);
+                build::object(names.into_iter().zip(values).collect())
             }
         };
-        let base = Box::new(made(Kind::Identifier(root)));
-        let rid = made(Kind::Path {
-            base,
+        let rid = build::expr(Kind::Path {
+            base: Box::new(build::expr(Kind::Identifier(root))),
             steps: vec![PathStep::Dot("_rid".to_owned())],
         });
-        Ok(Carried {
+        Ok(RowParts {
             query,
             rid: Item {
                 expr: rid,
                 alias: None,
             },
             payload,
-            needed,
+            is_defined,
         })
     }
 
-    /// The query with rows of resource id, sort keys and payload, and with a place for the client's own filter.
-    pub fn in_order(self) -> Query {
+    /// Makes the query whose rows have resource id, sort values and payload. Its filter contains
+    /// the placeholder for the filter with which a client resumes.
+    pub fn into_ordered_query(self) -> Query {
         let mut query = self.query;
-        let keys = query
-            .order_by
-            .as_ref()
-            .map(|o| o.keys.iter().map(|k| item(&k.expr)).collect())
-            .unwrap_or_default();
+        let keys = match &query.order_by {
+            Some(order) => order.keys.iter().map(|key| as_item(&key.expr)).collect(),
+            None => Vec::new(),
+        };
         query.projection = Projection::List(vec![
             self.rid,
-            named(array(keys), "orderByItems"),
-            named(self.payload, "payload"),
+            build::aliased(build::array(keys), "orderByItems"),
+            build::aliased(self.payload, "payload"),
         ]);
-        query.filter = conjunction([
-            query.filter.take(),
-            Some(made(Kind::FilterPlaceholder)),
-            self.needed,
-        ]);
+        let placeholder = build::expr(Kind::FilterPlaceholder);
+        query.filter = conjunction([query.filter.take(), Some(placeholder), self.is_defined]);
         query
     }
 
-    /// The query with rows of resource id, payload and scores.
-    pub fn with_scores(self, scores: Expr) -> Query {
+    /// Makes the query whose rows have resource id, payload and scores.
+    pub fn into_scored_query(self, scores: Expr) -> Query {
         let mut query = self.query;
         query.projection = Projection::List(vec![
             self.rid,
-            named(self.payload, "payload"),
-            named(scores, "componentScores"),
+            build::aliased(self.payload, "payload"),
+            build::aliased(scores, "componentScores"),
         ]);
-        query.filter = conjunction([query.filter.take(), None, self.needed]);
+        query.filter = conjunction([query.filter.take(), None, self.is_defined]);
         query
     }
+}
+
+/// Makes `{item: expr}`. Clients read an object without `item` as undefined.
+fn as_item(expr: &Expr) -> Expr {
+    object([("item", expr.clone())])
+}
+
+fn object<const N: usize>(members: [(&str, Expr); N]) -> Expr {
+    let members = members.map(|(name, expr)| (name.to_owned(), expr));
+    build::object(members.into())
 }
 
 fn conjunction(parts: [Option<Expr>; 3]) -> Option<Expr> {
     let mut parts = parts.into_iter().flatten();
     let first = parts.next()?;
     let rest: Vec<(BinaryOp, Expr)> = parts.map(|part| (BinaryOp::And, part)).collect();
-    Some(if rest.is_empty() {
-        first
-    } else {
-        made(Kind::Chain {
-            first: Box::new(first),
-            rest,
-        })
-    })
+    if rest.is_empty() {
+        return Some(first);
+    }
+    let first = Box::new(first);
+    Some(build::expr(Kind::Chain { first, rest }))
 }
 
+/// Returns the name that the last source introduces.
 fn last_alias(from: &[Source]) -> Option<String> {
     let source = from.last()?;
-    let own = match &source.collection {
+    let implicit = match &source.collection {
         Collection::Path { root, steps, .. } if steps.is_empty() => Some(root.clone()),
         Collection::Path { steps, .. } => match steps.last() {
             Some(PathStep::Dot(name)) => Some(name.clone()),
@@ -218,38 +185,37 @@ fn last_alias(from: &[Source]) -> Option<String> {
         },
         Collection::Subquery(_) => None,
     };
-    source.alias.clone().or(own)
+    source.alias.clone().or(implicit)
 }
 
-/// The name of the item, whose resource id every row carries. `FROM t IN c.tags` gives it none: it becomes
-/// `FROM _root JOIN t IN _root.tags`.
+/// Returns the name of the item, whose resource id every rewritten row contains. In
+/// `FROM t IN c.tags` the item has no name; the clause becomes `FROM _root JOIN t IN _root.tags`.
 fn name_root(query: &mut Query) -> Result<String, QueryError> {
     let refused = || {
-        QueryError::Plan("ORDER BY over such a FROM clause is not served across partitions.".into())
+        let message = "ORDER BY over such a FROM clause is not served across partitions.";
+        QueryError::Plan(message.into())
     };
     let alias = last_alias(query.from.get(..1).unwrap_or_default());
     let first = query.from.first_mut().ok_or_else(refused)?;
     let Collection::Path { root, steps, .. } = &mut first.collection else {
         return Err(refused());
     };
+    let alias = alias.ok_or_else(refused)?;
     if steps.is_empty() && !first.iterate {
-        return alias.ok_or_else(refused);
+        return Ok(alias);
     }
     *root = ROOT.to_owned();
-    first.alias = Some(alias.ok_or_else(refused)?);
-    let collection = Collection::Path {
-        root: ROOT.to_owned(),
-        root_span: (0, 0),
-        steps: Vec::new(),
-    };
-    query.from.insert(
-        0,
-        Source {
-            collection,
-            alias: None,
-            iterate: false,
-            span: (0, 0),
+    first.alias = Some(alias);
+    let container = Source {
+        collection: Collection::Path {
+            root: ROOT.to_owned(),
+            root_span: (0, 0),
+            steps: Vec::new(),
         },
-    );
+        alias: None,
+        iterate: false,
+        span: (0, 0),
+    };
+    query.from.insert(0, container);
     Ok(ROOT.to_owned())
 }

@@ -8,7 +8,7 @@ use crate::bound::{Expr, LikePattern, Step};
 use crate::error::QueryError;
 use crate::functions::Implementation;
 use crate::functions::like::Pattern;
-use crate::syntax::ast::{BinaryOp, SubqueryKind, UnaryOp};
+use crate::syntax::ast::{SubqueryKind, UnaryOp};
 use crate::value::{Value, binary, compared, digest, equal, number, to_i32, weight};
 use orrery_model::json::{Json, Object};
 use std::borrow::Cow;
@@ -393,13 +393,4 @@ fn subquery<'s>(
         SubqueryKind::Array => Some(Json::Array(list)),
         SubqueryKind::Scalar | SubqueryKind::First | SubqueryKind::Last => list.pop(),
     })
-}
-
-/// Whether an operator is one that [`Expr::Compare`] takes.
-pub(crate) fn is_comparison(op: BinaryOp) -> bool {
-    use BinaryOp::{Equal, Greater, GreaterOrEqual, Less, LessOrEqual, NotEqual};
-    matches!(
-        op,
-        Equal | NotEqual | Less | Greater | LessOrEqual | GreaterOrEqual
-    )
 }

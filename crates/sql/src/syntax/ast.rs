@@ -1,39 +1,45 @@
-//! The tree of a query as it was written, with the place of every piece.
+//! The syntax tree of a query, with the position of every node in the text.
 //!
-//! Left-associative operators are kept as flat chains and property paths as flat lists of steps, so the depth of a tree
-//! is bounded by the nesting that the parser allows, however long the text is.
+//! Left-associative operators are flat chains and property paths are flat lists of steps. The depth
+//! of a tree is therefore bounded by the nesting that the parser allows, for a text of any length.
 
 use orrery_model::json::Json;
 
 /// Byte offsets into the text, the end exclusive.
 pub(crate) type Span = (usize, usize);
 
-/// An expression and where it stands.
+/// An expression and its position.
 #[derive(Clone, Debug)]
 pub(crate) struct Expr {
     pub kind: Kind,
     pub span: Span,
 }
 
-/// The forms of an expression.
+/// The kinds of expressions.
 #[derive(Clone, Debug)]
 pub(crate) enum Kind {
+    /// `undefined`
     Undefined,
+    /// A literal.
     Constant(Json),
+    /// `@name`; the string includes the `@`.
     Parameter(String),
+    /// The name of a source or of a LET variable.
     Identifier(String),
     /// `base.a["b"][0]`
     Path {
         base: Box<Expr>,
         steps: Vec<PathStep>,
     },
+    /// `name(...)`, or `udf.name(...)` if `udf` is true.
     Call {
         name: String,
         udf: bool,
         arguments: Vec<Expr>,
     },
+    /// `-a`, `NOT a`
     Unary(UnaryOp, Box<Expr>),
-    /// `first op a op b ...`, left to right; all operators are of one level.
+    /// `first op a op b ...`, from left to right; all operators have the same precedence.
     Chain {
         first: Box<Expr>,
         rest: Vec<(BinaryOp, Expr)>,
@@ -42,24 +48,30 @@ pub(crate) enum Kind {
     Coalesce(Vec<Expr>),
     /// `condition ? yes : no`
     Conditional(Box<[Expr; 3]>),
+    /// `value [NOT] BETWEEN a AND b`
     Between {
         value: Box<Expr>,
         bounds: Box<[Expr; 2]>,
         negated: bool,
     },
+    /// `value [NOT] IN (a, b, ...)`
     In {
         value: Box<Expr>,
         list: Vec<Expr>,
         negated: bool,
     },
+    /// `value [NOT] LIKE pattern [ESCAPE 'c']`
     Like {
         value: Box<Expr>,
         pattern: Box<Expr>,
         escape: Option<String>,
         negated: bool,
     },
+    /// `[a, b, ...]`
     Array(Vec<Expr>),
+    /// `{"name": a, ...}`
     Object(Vec<(String, Expr)>),
+    /// `(SELECT ...)`, `EXISTS(SELECT ...)`
     Subquery(SubqueryKind, Box<Query>),
     /// `LET name = value IN body`
     Let {
@@ -67,9 +79,11 @@ pub(crate) enum Kind {
         value: Box<Expr>,
         body: Box<Expr>,
     },
-    /// `{documentdb-formattableorderbyquery-filter}`, where a client puts its own filter. True until then.
+    /// `{documentdb-formattableorderbyquery-filter}`, which a client replaces by its own filter.
+    /// Evaluates to true if the client leaves it in the text.
     FilterPlaceholder,
-    /// What a client replaces before it sends a text back. Made for plans and printed as it is; no text reads as one.
+    /// Text of a client plan that is printed without change, such as a placeholder that the client
+    /// replaces before it sends the query. The parser never makes this kind.
     Verbatim(String),
 }
 
@@ -82,7 +96,7 @@ pub(crate) enum PathStep {
     Bracket(Expr),
 }
 
-/// How a subquery's rows become a value.
+/// The way in which the rows of a subquery become a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SubqueryKind {
     Scalar,
@@ -125,7 +139,8 @@ pub(crate) enum BinaryOp {
     Modulo,
 }
 
-/// Every binary operator: its text as printed, its level (higher binds tighter).
+/// All binary operators: text as printed, operator, precedence level (a higher level binds
+/// tighter).
 pub(crate) const BINARY_OPERATORS: &[(&str, BinaryOp, u8)] = &[
     ("OR", BinaryOp::Or, 1),
     ("AND", BinaryOp::And, 2),
@@ -150,15 +165,15 @@ pub(crate) const BINARY_OPERATORS: &[(&str, BinaryOp, u8)] = &[
     ("%", BinaryOp::Modulo, 7),
 ];
 
-/// The level on which IN and LIKE stand, between AND and the comparisons.
+/// The precedence level of IN and LIKE, between AND and the comparisons.
 pub(crate) const PREDICATE_LEVEL: u8 = 3;
 
-/// A whole query or subquery.
+/// A query or subquery.
 #[derive(Clone, Debug)]
 pub(crate) struct Query {
     pub distinct: bool,
     pub top: Option<Count>,
-    /// `TOP n`, both words.
+    /// The span of `TOP n`, keyword and count.
     pub top_span: Span,
     pub projection: Projection,
     pub from: Vec<Source>,
@@ -177,7 +192,7 @@ pub(crate) struct Count {
 
 #[derive(Clone, Debug)]
 pub(crate) enum CountValue {
-    /// As written.
+    /// A number literal, as written.
     Number(String),
     Parameter(String),
 }
@@ -233,6 +248,72 @@ pub(crate) struct OrderBy {
 #[derive(Clone, Debug)]
 pub(crate) struct OrderItem {
     pub expr: Expr,
-    /// `None` where neither ASC nor DESC is written.
+    /// True for DESC, false for ASC, `None` if neither is written.
     pub descending: Option<bool>,
+}
+
+impl Expr {
+    /// Calls `visit` for each direct operand of the expression. Subqueries are not entered.
+    pub fn for_each_operand<'e>(&'e self, visit: &mut dyn FnMut(&'e Expr)) {
+        match &self.kind {
+            Kind::Undefined
+            | Kind::Constant(_)
+            | Kind::Parameter(_)
+            | Kind::Identifier(_)
+            | Kind::Subquery(..)
+            | Kind::FilterPlaceholder
+            | Kind::Verbatim(_) => {}
+            Kind::Path { base, steps } => {
+                visit(base);
+                for step in steps {
+                    if let PathStep::Bracket(expr) = step {
+                        visit(expr);
+                    }
+                }
+            }
+            Kind::Call {
+                arguments: list, ..
+            }
+            | Kind::Coalesce(list)
+            | Kind::Array(list) => list.iter().for_each(visit),
+            Kind::Unary(_, operand) => visit(operand),
+            Kind::Chain { first, rest } => {
+                visit(first);
+                rest.iter().for_each(|(_, expr)| visit(expr));
+            }
+            Kind::Conditional(parts) => parts.iter().for_each(visit),
+            Kind::Between { value, bounds, .. } => {
+                visit(value);
+                bounds.iter().for_each(visit);
+            }
+            Kind::In { value, list, .. } => {
+                visit(value);
+                list.iter().for_each(visit);
+            }
+            Kind::Like { value, pattern, .. } => {
+                visit(value);
+                visit(pattern);
+            }
+            Kind::Object(members) => members.iter().for_each(|(_, expr)| visit(expr)),
+            Kind::Let { value, body, .. } => {
+                visit(value);
+                visit(body);
+            }
+        }
+    }
+}
+
+impl BinaryOp {
+    /// Returns true for `=`, `!=`, `<`, `<=`, `>` and `>=`.
+    pub fn is_comparison(self) -> bool {
+        matches!(
+            self,
+            BinaryOp::Equal
+                | BinaryOp::NotEqual
+                | BinaryOp::Less
+                | BinaryOp::Greater
+                | BinaryOp::LessOrEqual
+                | BinaryOp::GreaterOrEqual
+        )
+    }
 }

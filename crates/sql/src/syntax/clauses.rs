@@ -1,48 +1,51 @@
-//! The clauses of a query: SELECT, FROM, WHERE, GROUP BY, ORDER BY, OFFSET LIMIT.
+//! The grammar of clauses: SELECT, FROM, WHERE, GROUP BY, ORDER BY, OFFSET LIMIT.
 
 use super::ast::{
     Collection, Count, CountValue, Item, OffsetLimit, OrderBy, OrderItem, PathStep, Projection,
     Query, Source,
 };
 use super::lexer::TokenKind;
-use super::parser::{Parsed, Parser};
+use super::parser::{ParseResult, Parser};
 
-/// How much of the nesting a query takes: its sources, filters and output all nest when it runs.
+/// The number of nesting levels that a query counts as. Its sources, filters and output are
+/// evaluated inside each other.
 const QUERY_WEIGHT: usize = 5;
 
 impl Parser<'_> {
-    pub fn query(&mut self) -> Parsed<Query> {
+    /// Parses a query or subquery.
+    pub fn query(&mut self) -> ParseResult<Query> {
         self.nested_by(QUERY_WEIGHT, Self::query_clauses)
     }
 
-    fn query_clauses(&mut self) -> Parsed<Query> {
-        self.expect_word("SELECT")?;
-        let distinct = self.take_word("DISTINCT");
+    fn query_clauses(&mut self) -> ParseResult<Query> {
+        // The clauses have a fixed order; all but SELECT are optional.
+        self.expect_keyword("SELECT")?;
+        let distinct = self.take_keyword("DISTINCT");
         let top_start = self.start();
-        let top = if self.take_word("TOP") {
+        let top = if self.take_keyword("TOP") {
             Some(self.count()?)
         } else {
             None
         };
         let top_span = self.span_from(top_start);
         let projection = self.projection()?;
-        let from = if self.take_word("FROM") {
+        let from = if self.take_keyword("FROM") {
             self.sources()?
         } else {
             Vec::new()
         };
-        let filter = if self.take_word("WHERE") {
+        let filter = if self.take_keyword("WHERE") {
             Some(self.expression()?)
         } else {
             None
         };
         let group_by = self.group_by()?;
-        let order_by = if self.is_word("ORDER") {
+        let order_by = if self.is_keyword("ORDER") {
             Some(self.order_by()?)
         } else {
             None
         };
-        let offset_limit = if self.is_word("OFFSET") {
+        let offset_limit = if self.is_keyword("OFFSET") {
             Some(self.offset_limit()?)
         } else {
             None
@@ -60,10 +63,11 @@ impl Parser<'_> {
         })
     }
 
-    fn count(&mut self) -> Parsed<Count> {
+    /// Parses the count of TOP, OFFSET or LIMIT.
+    fn count(&mut self) -> ParseResult<Count> {
         let start = self.start();
-        let text = self.word().to_owned();
-        let value = match self.kind() {
+        let text = self.token_text().to_owned();
+        let value = match self.token() {
             TokenKind::Number(_) => CountValue::Number(text),
             TokenKind::Parameter => CountValue::Parameter(text),
             _ => return Err(self.unexpected()),
@@ -75,28 +79,29 @@ impl Parser<'_> {
         })
     }
 
-    fn projection(&mut self) -> Parsed<Projection> {
+    fn projection(&mut self) -> ParseResult<Projection> {
         let start = self.start();
-        if self.take_sign("*") {
+        if self.take_symbol("*") {
             return Ok(Projection::All(self.span_from(start)));
         }
-        if self.take_word("VALUE") {
+        if self.take_keyword("VALUE") {
             return Ok(Projection::Value(self.expression()?));
         }
         let mut items = vec![self.item()?];
-        while self.take_sign(",") {
+        while self.take_symbol(",") {
             items.push(self.item()?);
         }
         Ok(Projection::List(items))
     }
 
-    fn item(&mut self) -> Parsed<Item> {
+    fn item(&mut self) -> ParseResult<Item> {
         let expr = self.expression()?;
-        let named = self.take_word("AS");
-        let alias = match self.kind() {
-            TokenKind::Identifier => Some(self.word().to_owned()),
+        // AS is optional; after it an alias must follow.
+        let has_as = self.take_keyword("AS");
+        let alias = match self.token() {
+            TokenKind::Identifier => Some(self.token_text().to_owned()),
             TokenKind::String(text) => Some(text.clone()),
-            _ if named => return Err(self.unexpected()),
+            _ if has_as => return Err(self.unexpected()),
             _ => None,
         };
         if alias.is_some() {
@@ -105,17 +110,20 @@ impl Parser<'_> {
         Ok(Item { expr, alias })
     }
 
-    fn sources(&mut self) -> Parsed<Vec<Source>> {
+    fn sources(&mut self) -> ParseResult<Vec<Source>> {
         let mut sources = vec![self.source()?];
-        while self.take_word("JOIN") {
+        while self.take_keyword("JOIN") {
             sources.push(self.source()?);
         }
         Ok(sources)
     }
 
-    fn source(&mut self) -> Parsed<Source> {
+    fn source(&mut self) -> ParseResult<Source> {
         let start = self.start();
-        if *self.kind() == TokenKind::Identifier && matches!(self.ahead(1), TokenKind::Word("IN")) {
+        // `alias IN collection`
+        if *self.token() == TokenKind::Identifier
+            && matches!(self.peek(1), TokenKind::Keyword("IN"))
+        {
             let alias = Some(self.identifier()?);
             self.advance();
             let collection = self.collection()?;
@@ -126,9 +134,10 @@ impl Parser<'_> {
                 span: self.span_from(start),
             });
         }
+        // `collection [[AS] alias]`
         let collection = self.collection()?;
-        let named = self.take_word("AS");
-        let alias = if named || *self.kind() == TokenKind::Identifier {
+        let has_as = self.take_keyword("AS");
+        let alias = if has_as || *self.token() == TokenKind::Identifier {
             Some(self.identifier()?)
         } else {
             None
@@ -141,10 +150,11 @@ impl Parser<'_> {
         })
     }
 
-    fn collection(&mut self) -> Parsed<Collection> {
-        if self.take_sign("(") {
+    /// Parses a subquery in parentheses or a path such as `c.tags[0]`.
+    fn collection(&mut self) -> ParseResult<Collection> {
+        if self.take_symbol("(") {
             let query = self.query()?;
-            self.expect_sign(")")?;
+            self.expect_symbol(")")?;
             return Ok(Collection::Subquery(Box::new(query)));
         }
         let start = self.start();
@@ -152,11 +162,11 @@ impl Parser<'_> {
         let root_span = self.span_from(start);
         let mut steps = Vec::new();
         loop {
-            if self.take_sign(".") {
+            if self.take_symbol(".") {
                 steps.push(PathStep::Dot(self.identifier()?));
-            } else if self.take_sign("[") {
+            } else if self.take_symbol("[") {
                 let step = self.constant_step()?;
-                self.expect_sign("]")?;
+                self.expect_symbol("]")?;
                 steps.push(PathStep::Bracket(step));
             } else {
                 return Ok(Collection::Path {
@@ -168,30 +178,32 @@ impl Parser<'_> {
         }
     }
 
-    fn group_by(&mut self) -> Parsed<Vec<super::ast::Expr>> {
-        if !self.take_word("GROUP") {
+    fn group_by(&mut self) -> ParseResult<Vec<super::ast::Expr>> {
+        if !self.take_keyword("GROUP") {
             return Ok(Vec::new());
         }
-        self.expect_word("BY")?;
+        self.expect_keyword("BY")?;
         let mut keys = vec![self.expression()?];
-        while self.take_sign(",") {
+        while self.take_symbol(",") {
             keys.push(self.expression()?);
         }
         Ok(keys)
     }
 
-    fn order_by(&mut self) -> Parsed<OrderBy> {
+    fn order_by(&mut self) -> ParseResult<OrderBy> {
         let start = self.start();
-        self.expect_word("ORDER")?;
-        self.expect_word("BY")?;
-        let next_is_call =
-            *self.ahead(1) == TokenKind::Identifier && *self.ahead(2) == TokenKind::Sign("(");
-        let rank = self.word().eq_ignore_ascii_case("RANK") && next_is_call;
+        self.expect_keyword("ORDER")?;
+        self.expect_keyword("BY")?;
+        // RANK is not a reserved word: `ORDER BY rank` sorts by a name, `ORDER BY RANK f(...)`
+        // ranks.
+        let is_before_call =
+            *self.peek(1) == TokenKind::Identifier && *self.peek(2) == TokenKind::Symbol("(");
+        let rank = self.token_text().eq_ignore_ascii_case("RANK") && is_before_call;
         if rank {
             self.advance();
         }
         let mut keys = vec![self.order_item()?];
-        while self.take_sign(",") {
+        while self.take_symbol(",") {
             keys.push(self.order_item()?);
         }
         Ok(OrderBy {
@@ -201,21 +213,21 @@ impl Parser<'_> {
         })
     }
 
-    fn order_item(&mut self) -> Parsed<OrderItem> {
+    fn order_item(&mut self) -> ParseResult<OrderItem> {
         let expr = self.expression()?;
-        let descending = if self.take_word("DESC") {
+        let descending = if self.take_keyword("DESC") {
             Some(true)
         } else {
-            self.take_word("ASC").then_some(false)
+            self.take_keyword("ASC").then_some(false)
         };
         Ok(OrderItem { expr, descending })
     }
 
-    fn offset_limit(&mut self) -> Parsed<OffsetLimit> {
+    fn offset_limit(&mut self) -> ParseResult<OffsetLimit> {
         let start = self.start();
-        self.expect_word("OFFSET")?;
+        self.expect_keyword("OFFSET")?;
         let offset = self.count()?;
-        self.expect_word("LIMIT")?;
+        self.expect_keyword("LIMIT")?;
         let limit = self.count()?;
         Ok(OffsetLimit {
             offset,

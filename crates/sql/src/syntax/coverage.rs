@@ -8,7 +8,7 @@ use super::ast::{
     BINARY_OPERATORS, Collection, Count, CountValue, Expr, Kind, OffsetLimit, PathStep, Projection,
     Query, Source, SubqueryKind,
 };
-use super::lexer::{RESERVED, SIGNS, TokenKind, tokens};
+use super::lexer::{RESERVED, SYMBOLS, TokenKind, tokens};
 use super::parser::parse;
 use super::script::{Case, cases};
 use crate::error::QueryError;
@@ -101,7 +101,7 @@ fn every_word_and_sign_has_a_case() {
     for case in &cases {
         let is_understood = parse(&case.text).is_ok();
         for token in tokens(&case.text).unwrap_or_default() {
-            let (TokenKind::Word(word) | TokenKind::Sign(word)) = token.kind else {
+            let (TokenKind::Keyword(word) | TokenKind::Symbol(word)) = token.kind else {
                 continue;
             };
             if is_understood {
@@ -111,7 +111,7 @@ fn every_word_and_sign_has_a_case() {
         }
     }
     let mut missing = Vec::new();
-    for word in RESERVED.iter().chain(SIGNS) {
+    for word in RESERVED.iter().chain(SYMBOLS) {
         let has_a_meaning = !WORDS_WITHOUT_A_MEANING.contains(word);
         let found = if has_a_meaning { &understood } else { &written };
         if !found.contains(word) {
@@ -197,13 +197,13 @@ fn calls(text: &str) -> Vec<String> {
     let tokens = tokens(text).unwrap_or_default();
     let mut called = Vec::new();
     for (at, pair) in tokens.windows(2).enumerate() {
-        let after_a_dot = at > 0 && tokens[at - 1].kind == TokenKind::Sign(".");
-        if pair[1].kind != TokenKind::Sign("(") || after_a_dot {
+        let after_a_dot = at > 0 && tokens[at - 1].kind == TokenKind::Symbol(".");
+        if pair[1].kind != TokenKind::Symbol("(") || after_a_dot {
             continue;
         }
         if matches!(
             pair[0].kind,
-            TokenKind::Identifier | TokenKind::Word("LEFT" | "RIGHT")
+            TokenKind::Identifier | TokenKind::Keyword("LEFT" | "RIGHT")
         ) {
             let (start, end) = pair[0].span;
             called.push(text[start..end].to_ascii_uppercase());

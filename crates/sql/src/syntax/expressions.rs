@@ -1,16 +1,18 @@
-//! Expressions, by precedence climbing.
+//! The grammar of expressions, by precedence climbing.
 //!
-//! The levels are the native ones, which differ from what one expects: NOT binds like a minus sign, shifts stand with
-//! the comparisons, `| ^ &` with plus and minus, and BETWEEN takes no bare AND or OR beside it.
+//! The precedence levels are those of the service and differ from those of other languages: NOT
+//! binds as tightly as a minus sign, shifts have the level of comparisons, `|`, `^` and `&` that of
+//! plus and minus, and an expression with BETWEEN cannot be an operand of AND or OR without
+//! parentheses.
 
 use super::ast::{
     BINARY_OPERATORS, BinaryOp, Expr, Kind, PREDICATE_LEVEL, PathStep, SubqueryKind, UnaryOp,
 };
 use super::lexer::{TokenKind, number};
-use super::parser::{Parsed, Parser};
+use super::parser::{ParseResult, Parser};
 use orrery_model::json::Json;
 
-/// Keywords and quasi-keywords that open a subquery in parentheses.
+/// Words that may precede a subquery in parentheses. Only EXISTS and ARRAY are reserved words.
 const SUBQUERY_WORDS: &[(&str, SubqueryKind)] = &[
     ("EXISTS", SubqueryKind::Exists),
     ("ARRAY", SubqueryKind::Array),
@@ -21,39 +23,41 @@ const SUBQUERY_WORDS: &[(&str, SubqueryKind)] = &[
 
 impl Parser<'_> {
     /// `coalesce [? expr : expr]`
-    pub fn expression(&mut self) -> Parsed<Expr> {
+    pub fn expression(&mut self) -> ParseResult<Expr> {
         self.nested(|p| {
             let start = p.start();
             let condition = p.coalesce()?;
-            if !p.take_sign("?") {
+            if !p.take_symbol("?") {
                 return Ok(condition);
             }
             let yes = p.expression()?;
-            p.expect_sign(":")?;
+            p.expect_symbol(":")?;
             let no = p.expression()?;
             Ok(p.expr(start, Kind::Conditional(Box::new([condition, yes, no]))))
         })
     }
 
-    fn coalesce(&mut self) -> Parsed<Expr> {
+    /// `condition {?? condition}`
+    fn coalesce(&mut self) -> ParseResult<Expr> {
         let start = self.start();
         let first = self.condition()?;
-        if !self.is_sign("??") {
+        if !self.is_symbol("??") {
             return Ok(first);
         }
         let mut parts = vec![first];
-        while self.take_sign("??") {
+        while self.take_symbol("??") {
             parts.push(self.condition()?);
         }
         Ok(self.expr(start, Kind::Coalesce(parts)))
     }
 
-    /// `between | disjunction`
-    fn condition(&mut self) -> Parsed<Expr> {
+    /// `operand [NOT] BETWEEN operand AND operand`, or operators of all levels
+    fn condition(&mut self) -> ParseResult<Expr> {
         let start = self.start();
         let first = self.level(PREDICATE_LEVEL + 1)?;
-        let negated = self.is_word("NOT") && matches!(self.ahead(1), TokenKind::Word("BETWEEN"));
-        if !negated && !self.is_word("BETWEEN") {
+        let negated =
+            self.is_keyword("NOT") && matches!(self.peek(1), TokenKind::Keyword("BETWEEN"));
+        if !negated && !self.is_keyword("BETWEEN") {
             return self.operators(1, start, first);
         }
         if negated {
@@ -61,7 +65,7 @@ impl Parser<'_> {
         }
         self.advance();
         let low = self.level(PREDICATE_LEVEL + 1)?;
-        self.expect_word("AND")?;
+        self.expect_keyword("AND")?;
         let high = self.level(PREDICATE_LEVEL + 1)?;
         Ok(self.expr(
             start,
@@ -73,8 +77,8 @@ impl Parser<'_> {
         ))
     }
 
-    /// An operand and all operators of `level` and tighter ones.
-    fn level(&mut self, level: u8) -> Parsed<Expr> {
+    /// Parses an operand and the operators of `level` and of tighter levels that follow it.
+    fn level(&mut self, level: u8) -> ParseResult<Expr> {
         self.nested(|p| {
             let start = p.start();
             let first = p.unary()?;
@@ -82,10 +86,11 @@ impl Parser<'_> {
         })
     }
 
-    /// Applies to `first` the operators that follow it, down to `level`.
-    fn operators(&mut self, level: u8, start: usize, first: Expr) -> Parsed<Expr> {
+    /// Parses the operators, down to `level`, that follow the operand `first`.
+    fn operators(&mut self, level: u8, start: usize, first: Expr) -> ParseResult<Expr> {
         let mut left = first;
-        // From the tightest level to the loosest asked for: what is read on one level is the operand of the next.
+        // From the tightest level to `level`: the expression of one level is the first operand of
+        // the next.
         for current in (level..=7).rev() {
             if current == PREDICATE_LEVEL {
                 left = self.predicates(start, left)?;
@@ -109,8 +114,9 @@ impl Parser<'_> {
         Ok(left)
     }
 
+    /// Returns the binary operator of this level that the current token is.
     fn binary_operator(&self, level: u8) -> Option<BinaryOp> {
-        let (TokenKind::Sign(text) | TokenKind::Word(text)) = self.kind() else {
+        let (TokenKind::Symbol(text) | TokenKind::Keyword(text)) = self.token() else {
             return None;
         };
         BINARY_OPERATORS
@@ -119,17 +125,17 @@ impl Parser<'_> {
             .map(|(_, op, _)| *op)
     }
 
-    /// `{[NOT] IN (...) | [NOT] LIKE ... [ESCAPE '...']}`
-    fn predicates(&mut self, start: usize, mut left: Expr) -> Parsed<Expr> {
+    /// `left {[NOT] IN (...) | [NOT] LIKE ... [ESCAPE '...']}`
+    fn predicates(&mut self, start: usize, mut left: Expr) -> ParseResult<Expr> {
         loop {
             let negated =
-                self.is_word("NOT") && matches!(self.ahead(1), TokenKind::Word("IN" | "LIKE"));
+                self.is_keyword("NOT") && matches!(self.peek(1), TokenKind::Keyword("IN" | "LIKE"));
             if negated {
                 self.advance();
             }
             let value = Box::new(left);
-            if self.take_word("IN") {
-                self.expect_sign("(")?;
+            if self.take_keyword("IN") {
+                self.expect_symbol("(")?;
                 let list = self.list(")")?;
                 left = self.expr(
                     start,
@@ -139,9 +145,9 @@ impl Parser<'_> {
                         negated,
                     },
                 );
-            } else if self.take_word("LIKE") {
+            } else if self.take_keyword("LIKE") {
                 let pattern = Box::new(self.level(PREDICATE_LEVEL + 1)?);
-                let escape = if self.take_word("ESCAPE") {
+                let escape = if self.take_keyword("ESCAPE") {
                     Some(self.escape()?)
                 } else {
                     None
@@ -161,8 +167,9 @@ impl Parser<'_> {
         }
     }
 
-    fn escape(&mut self) -> Parsed<String> {
-        match self.kind().clone() {
+    /// The string of one character after ESCAPE.
+    fn escape(&mut self) -> ParseResult<String> {
+        match self.token().clone() {
             TokenKind::String(text) if text.chars().count() == 1 => {
                 self.advance();
                 Ok(text)
@@ -171,12 +178,13 @@ impl Parser<'_> {
         }
     }
 
-    fn unary(&mut self) -> Parsed<Expr> {
-        let op = match self.kind() {
-            TokenKind::Sign("-") => UnaryOp::Minus,
-            TokenKind::Sign("+") => UnaryOp::Plus,
-            TokenKind::Sign("~") => UnaryOp::BitNot,
-            TokenKind::Word("NOT") => UnaryOp::Not,
+    /// `{- | + | ~ | NOT} postfix`
+    fn unary(&mut self) -> ParseResult<Expr> {
+        let op = match self.token() {
+            TokenKind::Symbol("-") => UnaryOp::Minus,
+            TokenKind::Symbol("+") => UnaryOp::Plus,
+            TokenKind::Symbol("~") => UnaryOp::BitNot,
+            TokenKind::Keyword("NOT") => UnaryOp::Not,
             _ => return self.postfix(),
         };
         let start = self.start();
@@ -185,16 +193,17 @@ impl Parser<'_> {
         Ok(self.expr(start, Kind::Unary(op, Box::new(operand))))
     }
 
-    fn postfix(&mut self) -> Parsed<Expr> {
+    /// `primary {.name | [expression]}`
+    fn postfix(&mut self) -> ParseResult<Expr> {
         let start = self.start();
         let base = self.primary()?;
         let mut steps = Vec::new();
         loop {
-            if self.take_sign(".") {
+            if self.take_symbol(".") {
                 steps.push(PathStep::Dot(self.identifier()?));
-            } else if self.take_sign("[") {
+            } else if self.take_symbol("[") {
                 steps.push(PathStep::Bracket(self.expression()?));
-                self.expect_sign("]")?;
+                self.expect_symbol("]")?;
             } else if steps.is_empty() {
                 return Ok(base);
             } else {
@@ -209,42 +218,46 @@ impl Parser<'_> {
         }
     }
 
-    fn primary(&mut self) -> Parsed<Expr> {
+    /// A literal, a name, a call, a constructor, a subquery or an expression in parentheses.
+    fn primary(&mut self) -> ParseResult<Expr> {
         let start = self.start();
-        let kind = match self.kind().clone() {
+        // Arms that return consume more than one token.
+        let kind = match self.token().clone() {
             TokenKind::Identifier => return self.named(start),
-            TokenKind::Sign("(") => return self.parenthesised(start),
-            TokenKind::Word(word @ ("EXISTS" | "ARRAY")) => return self.subquery(start, word),
-            TokenKind::Word(name @ ("LEFT" | "RIGHT")) => {
+            TokenKind::Symbol("(") => return self.parenthesised(start),
+            TokenKind::Keyword(word @ ("EXISTS" | "ARRAY")) => return self.subquery(start, word),
+            TokenKind::Keyword(name @ ("LEFT" | "RIGHT")) => {
                 self.advance();
                 return self.call(start, name.to_owned(), false);
             }
-            TokenKind::Word("UDF") => {
+            TokenKind::Keyword("UDF") => {
                 self.advance();
-                self.expect_sign(".")?;
+                self.expect_symbol(".")?;
                 let name = self.identifier()?;
                 return self.call(start, name, true);
             }
-            TokenKind::Sign("[") => {
+            TokenKind::Symbol("[") => {
                 self.advance();
-                let elements = if self.take_sign("]") {
+                let elements = if self.take_symbol("]") {
                     Vec::new()
                 } else {
                     self.list("]")?
                 };
                 return Ok(self.expr(start, Kind::Array(elements)));
             }
-            TokenKind::Sign("{") => {
+            TokenKind::Symbol("{") => {
                 self.advance();
                 return self.object(start);
             }
-            TokenKind::Number(double) => Kind::Constant(Json::Number(number(self.word(), double))),
+            TokenKind::Number(double) => {
+                Kind::Constant(Json::Number(number(self.token_text(), double)))
+            }
             TokenKind::String(text) => Kind::Constant(Json::String(text)),
-            TokenKind::Parameter => Kind::Parameter(self.word().to_owned()),
-            TokenKind::Word("TRUE") => Kind::Constant(Json::Bool(true)),
-            TokenKind::Word("FALSE") => Kind::Constant(Json::Bool(false)),
-            TokenKind::Word("NULL") => Kind::Constant(Json::Null),
-            TokenKind::Word("UNDEFINED") => Kind::Undefined,
+            TokenKind::Parameter => Kind::Parameter(self.token_text().to_owned()),
+            TokenKind::Keyword("TRUE") => Kind::Constant(Json::Bool(true)),
+            TokenKind::Keyword("FALSE") => Kind::Constant(Json::Bool(false)),
+            TokenKind::Keyword("NULL") => Kind::Constant(Json::Null),
+            TokenKind::Keyword("UNDEFINED") => Kind::Undefined,
             TokenKind::FilterPlaceholder => Kind::FilterPlaceholder,
             _ => return Err(self.unexpected()),
         };
@@ -252,35 +265,37 @@ impl Parser<'_> {
         Ok(self.expr(start, kind))
     }
 
-    /// An identifier, a call, LET, or ALL, FIRST and LAST before a subquery.
-    fn named(&mut self, start: usize) -> Parsed<Expr> {
-        let word = self.word();
-        let opens = *self.ahead(1) == TokenKind::Sign("(");
-        if opens
-            && matches!(self.ahead(2), TokenKind::Word("SELECT"))
+    /// An identifier or a call; also LET, and ALL, FIRST or LAST before a subquery, whose words are
+    /// not reserved.
+    fn named(&mut self, start: usize) -> ParseResult<Expr> {
+        let word = self.token_text();
+        let is_call = *self.peek(1) == TokenKind::Symbol("(");
+        if is_call
+            && matches!(self.peek(2), TokenKind::Keyword("SELECT"))
             && subquery_kind(word).is_some()
         {
             return self.subquery(start, word);
         }
-        if word.eq_ignore_ascii_case("LET") && *self.ahead(1) == TokenKind::Identifier {
+        if word.eq_ignore_ascii_case("LET") && *self.peek(1) == TokenKind::Identifier {
             self.advance();
             let name = self.identifier()?;
-            self.expect_sign("=")?;
+            self.expect_symbol("=")?;
             let value = Box::new(self.level(PREDICATE_LEVEL + 1)?);
-            self.expect_word("IN")?;
+            self.expect_keyword("IN")?;
             let body = Box::new(self.nested(|p| p.level(PREDICATE_LEVEL + 1))?);
             return Ok(self.expr(start, Kind::Let { name, value, body }));
         }
         let name = self.identifier()?;
-        if opens {
+        if is_call {
             return self.call(start, name, false);
         }
         Ok(self.expr(start, Kind::Identifier(name)))
     }
 
-    fn call(&mut self, start: usize, name: String, udf: bool) -> Parsed<Expr> {
-        self.expect_sign("(")?;
-        let arguments = if self.take_sign(")") {
+    /// The arguments of a call, in parentheses.
+    fn call(&mut self, start: usize, name: String, udf: bool) -> ParseResult<Expr> {
+        self.expect_symbol("(")?;
+        let arguments = if self.take_symbol(")") {
             Vec::new()
         } else {
             self.list(")")?
@@ -295,69 +310,74 @@ impl Parser<'_> {
         ))
     }
 
-    fn subquery(&mut self, start: usize, word: &str) -> Parsed<Expr> {
+    /// A subquery with the word before it, `word`, as the current token.
+    fn subquery(&mut self, start: usize, word: &str) -> ParseResult<Expr> {
         let kind = subquery_kind(word).unwrap_or(SubqueryKind::Scalar);
         self.advance();
-        self.expect_sign("(")?;
+        self.expect_symbol("(")?;
         let query = self.query()?;
-        self.expect_sign(")")?;
+        self.expect_symbol(")")?;
         Ok(self.expr(start, Kind::Subquery(kind, Box::new(query))))
     }
 
-    fn parenthesised(&mut self, start: usize) -> Parsed<Expr> {
+    /// A scalar subquery or an expression in parentheses. The tree does not contain the
+    /// parentheses.
+    fn parenthesised(&mut self, start: usize) -> ParseResult<Expr> {
         self.advance();
-        if self.is_word("SELECT") {
+        if self.is_keyword("SELECT") {
             let query = self.query()?;
-            self.expect_sign(")")?;
+            self.expect_symbol(")")?;
             return Ok(self.expr(start, Kind::Subquery(SubqueryKind::Scalar, Box::new(query))));
         }
         let inner = self.expression()?;
-        self.expect_sign(")")?;
+        self.expect_symbol(")")?;
         Ok(Expr {
             span: self.span_from(start),
             ..inner
         })
     }
 
-    fn object(&mut self, start: usize) -> Parsed<Expr> {
+    /// The members of an object constructor, after the opening brace.
+    fn object(&mut self, start: usize) -> ParseResult<Expr> {
         let mut members = Vec::new();
-        if !self.take_sign("}") {
+        if !self.take_symbol("}") {
             loop {
-                let name = match self.kind().clone() {
+                let name = match self.token().clone() {
                     TokenKind::String(text) => text,
-                    TokenKind::Identifier => self.word().to_owned(),
+                    TokenKind::Identifier => self.token_text().to_owned(),
                     _ => return Err(self.unexpected()),
                 };
                 self.advance();
-                self.expect_sign(":")?;
+                self.expect_symbol(":")?;
                 members.push((name, self.expression()?));
-                if self.take_sign("}") {
+                if self.take_symbol("}") {
                     break;
                 }
-                self.expect_sign(",")?;
+                self.expect_symbol(",")?;
             }
         }
         Ok(self.expr(start, Kind::Object(members)))
     }
 
-    /// At least one expression, then `close`.
-    fn list(&mut self, close: &str) -> Parsed<Vec<Expr>> {
+    /// One or more expressions separated by commas, then `close`.
+    fn list(&mut self, close: &str) -> ParseResult<Vec<Expr>> {
         let mut list = vec![self.expression()?];
-        while !self.take_sign(close) {
-            self.expect_sign(",")?;
+        while !self.take_symbol(close) {
+            self.expect_symbol(",")?;
             list.push(self.expression()?);
         }
         Ok(list)
     }
 
-    /// What may stand in brackets in FROM: a string, a number or a parameter.
-    pub fn constant_step(&mut self) -> Parsed<Expr> {
-        match self.kind() {
+    /// A step in brackets in FROM: a string, a number or a parameter.
+    pub fn constant_step(&mut self) -> ParseResult<Expr> {
+        match self.token() {
             TokenKind::String(_) | TokenKind::Number(_) | TokenKind::Parameter => self.primary(),
             _ => Err(self.unexpected()),
         }
     }
 
+    /// Makes an expression whose span ends with the token taken last.
     fn expr(&self, start: usize, kind: Kind) -> Expr {
         Expr {
             kind,

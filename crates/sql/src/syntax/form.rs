@@ -1,36 +1,38 @@
-//! The form of a query: its text without the values in it, so that queries that differ in nothing else are counted as
-//! one.
+//! The form of a query: its text without literals. Queries that differ only in their literals have
+//! the same form and are counted together.
 //!
-//! Strings and numbers become `?`, lists of them one; words of the language are in capitals, blanks and comments are
-//! evened out. What names something stays: parameters, members, aliases, and what stands in the brackets of a path. So do
-//! `true`, `false` and `null`, which say nothing about anybody.
+//! Strings and numbers become `?`, a list of them one `?`; reserved words are in capitals; white
+//! space is normalized and comments are removed. Everything that names something is kept:
+//! parameters, object members, aliases, and constants in the brackets of a path. `true`, `false`
+//! and `null` are kept as well, because they reveal no user data.
 
 use super::lexer::{Token, TokenKind, tokens};
 use crate::value::digest;
 use orrery_model::json::Json;
 
-/// A query's form, and a hash that tells it from others.
+/// The form of a query, with its hash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueryForm {
-    /// 64 bits of a hash of the text.
+    /// The lower 64 bits of a hash of `text`.
     pub hash: u64,
-    /// The text without its values.
+    /// The query text without literals.
     pub text: String,
 }
 
 impl QueryForm {
-    /// The form of a text; `None` if it is not made of the language's tokens.
+    /// Returns the form of a query text; `None` if the text contains an invalid token. The text
+    /// need not be a valid query.
     pub fn of(text: &str) -> Option<QueryForm> {
-        let text = Writer::new(text, &tokens(text).ok()?).written();
+        let text = Writer::new(text, &tokens(text).ok()?).write();
         let hash = digest(Some(&Json::from(text.as_str()))) as u64;
         Some(QueryForm { hash, text })
     }
 }
 
-/// A bracket that is open.
-struct Open {
-    sign: &'static str,
-    /// Whether it holds a list whose values count as one.
+/// An opening bracket whose closing bracket has not been read.
+struct OpenBracket {
+    symbol: &'static str,
+    /// The bracket contains a list, whose literals become one `?`.
     is_list: bool,
 }
 
@@ -38,10 +40,11 @@ struct Writer<'a> {
     text: &'a str,
     tokens: &'a [Token],
     out: String,
-    open: Vec<Open>,
+    open: Vec<OpenBracket>,
 }
 
-const BLANK: &TokenKind = &TokenKind::End;
+/// The token before the first and after the last one.
+const NO_TOKEN: &TokenKind = &TokenKind::End;
 
 impl<'a> Writer<'a> {
     fn new(text: &'a str, tokens: &'a [Token]) -> Self {
@@ -53,100 +56,113 @@ impl<'a> Writer<'a> {
         }
     }
 
-    fn written(mut self) -> String {
+    fn write(mut self) -> String {
         for at in 0..self.tokens.len() {
-            self.token(at);
+            self.write_token(at);
         }
         self.out
     }
 
-    /// The token so many places before `at`.
-    fn before(&self, at: usize, places: usize) -> &'a TokenKind {
-        at.checked_sub(places)
-            .map_or(BLANK, |at| &self.tokens[at].kind)
+    /// Returns the token `distance` places before the token at `at`.
+    fn before(&self, at: usize, distance: usize) -> &'a TokenKind {
+        match at.checked_sub(distance) {
+            Some(at) => &self.tokens[at].kind,
+            None => NO_TOKEN,
+        }
     }
 
+    /// Returns the token after the token at `at`.
     fn after(&self, at: usize) -> &'a TokenKind {
-        self.tokens.get(at + 1).map_or(BLANK, |token| &token.kind)
+        match self.tokens.get(at + 1) {
+            Some(token) => &token.kind,
+            None => NO_TOKEN,
+        }
     }
 
-    fn token(&mut self, at: usize) {
+    fn write_token(&mut self, at: usize) {
         let token = &self.tokens[at];
         let written = &self.text[token.span.0..token.span.1];
         match &token.kind {
             TokenKind::End => {}
-            TokenKind::Word(word) => self.push(at, word),
-            TokenKind::String(_) | TokenKind::Number(_) if !self.is_name(at) => self.value(at),
-            TokenKind::Sign(sign) => self.sign(at, sign),
+            TokenKind::Keyword(word) => self.push(at, word),
+            TokenKind::String(_) | TokenKind::Number(_) if !self.is_name(at) => {
+                self.write_literal(at)
+            }
+            TokenKind::Symbol(symbol) => self.write_symbol(at, symbol),
             _ => self.push(at, written),
         }
     }
 
-    fn sign(&mut self, at: usize, sign: &'static str) {
-        match sign {
+    fn write_symbol(&mut self, at: usize, symbol: &'static str) {
+        match symbol {
             "(" | "[" | "{" => {
+                // The list of IN, or an array constructor.
                 let is_list = match self.before(at, 1) {
-                    TokenKind::Word("IN") => sign == "(",
-                    before => sign == "[" && !ends_an_operand(before),
+                    TokenKind::Keyword("IN") => symbol == "(",
+                    before => symbol == "[" && !ends_operand(before),
                 };
-                self.push(at, sign);
-                self.open.push(Open { sign, is_list });
+                self.push(at, symbol);
+                self.open.push(OpenBracket { symbol, is_list });
             }
             ")" | "]" | "}" => {
                 self.open.pop();
-                self.push(at, sign);
+                self.push(at, symbol);
             }
-            // The sign of a number is part of its value.
+            // The sign of a number is part of the literal.
             "-" | "+"
                 if matches!(self.after(at), TokenKind::Number(_))
-                    && !ends_an_operand(self.before(at, 1)) => {}
-            _ => self.push(at, sign),
+                    && !ends_operand(self.before(at, 1)) => {}
+            _ => self.push(at, symbol),
         }
     }
 
-    fn value(&mut self, at: usize) {
-        let in_list = self.open.last().is_some_and(|open| open.is_list);
-        if in_list && self.out.ends_with("?,") {
+    fn write_literal(&mut self, at: usize) {
+        let is_in_list = self.open.last().is_some_and(|open| open.is_list);
+        // A further literal of a list replaces the comma before it: `?,` becomes `?`.
+        if is_in_list && self.out.ends_with("?,") {
             self.out.pop();
             return;
         }
         self.push(at, "?");
     }
 
-    /// Whether a string or number names a member, an alias, or a step of a path.
+    /// Returns true if the string or number at `at` is the name of an object member, an alias, or a
+    /// step of a path.
     fn is_name(&self, at: usize) -> bool {
-        let step = *self.before(at, 1) == TokenKind::Sign("[")
-            && *self.after(at) == TokenKind::Sign("]")
-            && ends_an_operand(self.before(at, 2));
-        let member = self.open.last().is_some_and(|open| open.sign == "{")
-            && matches!(self.before(at, 1), TokenKind::Sign("{" | ","))
-            && *self.after(at) == TokenKind::Sign(":");
-        step || member || *self.before(at, 1) == TokenKind::Word("AS")
+        let is_path_step = *self.before(at, 1) == TokenKind::Symbol("[")
+            && *self.after(at) == TokenKind::Symbol("]")
+            && ends_operand(self.before(at, 2));
+        let is_member = self.open.last().is_some_and(|open| open.symbol == "{")
+            && matches!(self.before(at, 1), TokenKind::Symbol("{" | ","))
+            && *self.after(at) == TokenKind::Symbol(":");
+        let is_alias = *self.before(at, 1) == TokenKind::Keyword("AS");
+        is_path_step || is_member || is_alias
     }
 
-    /// Writes a piece with the blank before it, if it needs one.
-    fn push(&mut self, at: usize, piece: &str) {
-        let tight = match piece {
+    /// Writes a token, with a space before it where the form has one.
+    fn push(&mut self, at: usize, token: &str) {
+        let is_attached = match token {
             ")" | "]" | "," | "." | ":" => true,
-            "[" => ends_an_operand(self.before(at, 1)),
+            "[" => ends_operand(self.before(at, 1)),
             "(" => *self.before(at, 1) == TokenKind::Identifier,
             _ => false,
         };
-        if !self.out.is_empty() && !tight && !self.out.ends_with(['(', '[', '.']) {
+        if !self.out.is_empty() && !is_attached && !self.out.ends_with(['(', '[', '.']) {
             self.out.push(' ');
         }
-        self.out.push_str(piece);
+        self.out.push_str(token);
     }
 }
 
-/// Whether what follows an opening bracket or a minus after this belongs to it.
-fn ends_an_operand(kind: &TokenKind) -> bool {
+/// Returns true if a token can be the last one of an operand. An opening bracket after an operand
+/// begins a path step, and a minus after an operand is a subtraction.
+fn ends_operand(kind: &TokenKind) -> bool {
     match kind {
         TokenKind::Identifier
         | TokenKind::Parameter
         | TokenKind::Number(_)
         | TokenKind::String(_) => true,
-        TokenKind::Sign(sign) => matches!(*sign, ")" | "]" | "}"),
+        TokenKind::Symbol(symbol) => matches!(*symbol, ")" | "]" | "}"),
         _ => false,
     }
 }
@@ -162,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_left_out_and_names_stay() {
+    fn literals_become_question_marks_and_names_are_kept() {
         check(
             "select * from c where c.id='x' and c.n>-5.5e3",
             "SELECT * FROM c WHERE c.id = ? AND c.n > ?",
@@ -208,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn forms_differ_where_queries_do() {
+    fn forms_differ_if_names_differ() {
         let hash = |text| QueryForm::of(text).expect("tokens").hash;
         assert_eq!(
             hash("SELECT * FROM c WHERE c.a = 1"),
@@ -222,13 +238,13 @@ mod tests {
     }
 
     #[test]
-    fn every_query_that_can_be_read_has_a_form_with_the_same_tokens_or_fewer() {
+    fn the_form_of_a_valid_query_has_at_most_as_many_tokens() {
         let mut count = 0;
         for text in golden_queries().iter().filter(|text| parse(text).is_ok()) {
             let form = QueryForm::of(text).expect("it parses").text;
-            let again = tokens(&form).unwrap_or_else(|e| panic!("{form}: {e}"));
+            let form_tokens = tokens(&form).unwrap_or_else(|e| panic!("{form}: {e}"));
             assert!(
-                again.len() <= tokens(text).expect("it parses").len(),
+                form_tokens.len() <= tokens(text).expect("it parses").len(),
                 "{form}"
             );
             count += 1;

@@ -1,37 +1,41 @@
-//! Text to tokens.
+//! The lexer: from text to tokens.
 //!
-//! Spans are byte offsets; they become characters only when an error is told. Accepted beyond the recorded grammars,
-//! because sources disagree and it is harmless: `.5`, `5.`, `0x1F`, `\'`.
+//! Spans are byte offsets; errors convert them to characters. The lexer also accepts `.5`, `5.`,
+//! `0x1F` and `\'`, about which the descriptions of the language disagree.
 
 use super::ast::Span;
 use crate::error::QueryError;
 use orrery_model::json::Number;
 
-/// A token and its place.
+/// A token and its position.
 #[derive(Clone, Debug)]
 pub(super) struct Token {
     pub kind: TokenKind,
     pub span: Span,
 }
 
-/// What a token is.
+/// The kinds of tokens.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum TokenKind {
+    /// A name that is not a reserved word.
     Identifier,
     /// A reserved word, in capitals.
-    Word(&'static str),
-    /// With its `@`.
+    Keyword(&'static str),
+    /// `@name`
     Parameter,
+    /// A number literal, as a double. [`number`] has the exact value.
     Number(f64),
-    /// Its value, escapes resolved.
+    /// A string literal, with its escape sequences resolved.
     String(String),
-    Sign(&'static str),
+    /// An operator or a punctuation mark.
+    Symbol(&'static str),
     /// The client's filter placeholder, see [`super::ast::Kind::FilterPlaceholder`].
     FilterPlaceholder,
+    /// The end of the text.
     End,
 }
 
-/// Words that are never identifiers.
+/// Words that cannot be identifiers.
 pub(super) const RESERVED: &[&str] = &[
     "AND",
     "ARRAY",
@@ -86,20 +90,24 @@ pub(super) const RESERVED: &[&str] = &[
     "WITH",
 ];
 
-/// Longest first, so that `>>>` is not read as `>`.
-pub(super) const SIGNS: &[&str] = &[
+/// Operators and punctuation marks, the longest first, so that `>>>` is not read as `>`.
+pub(super) const SYMBOLS: &[&str] = &[
     ">>>", "<<", ">>", "<=", ">=", "<>", "!=", "||", "??", "=", "<", ">", "+", "-", "*", "/", "%",
     "&", "|", "^", "~", "?", ":", ",", ".", "(", ")", "[", "]", "{", "}",
 ];
 
 const FILTER_PLACEHOLDER: &str = "{documentdb-formattableorderbyquery-filter}";
 
-/// Whether a name could not stand as an identifier because it is a word of the language.
+/// Returns true if a name is a reserved word and cannot be an identifier.
 pub(super) fn is_reserved(name: &str) -> bool {
     reserved(name).is_some()
 }
 
-/// All tokens, the last one `End`.
+/// Returns all tokens of a text. The last token is `End`.
+///
+/// # Errors
+/// [`QueryError::Compile`] with SC1010 for an invalid token, SC1002 for an unclosed string or
+/// comment.
 pub(super) fn tokens(text: &str) -> Result<Vec<Token>, QueryError> {
     let mut lexer = Lexer {
         text,
@@ -108,22 +116,23 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Token>, QueryError> {
     };
     let mut tokens = Vec::with_capacity(text.len() / 4 + 1);
     loop {
-        lexer.skip_blank()?;
+        lexer.skip_whitespace_and_comments()?;
         let start = lexer.at;
         let kind = lexer.token()?;
-        let end = kind == TokenKind::End;
+        let is_end = kind == TokenKind::End;
         tokens.push(Token {
             kind,
             span: (start, lexer.at),
         });
-        if end {
+        if is_end {
             return Ok(tokens);
         }
     }
 }
 
+/// Returns the reserved word that a name is, in capitals.
 fn reserved(word: &str) -> Option<&'static str> {
-    // The longest reserved word has nine letters.
+    // The longest reserved word, UNDEFINED, has nine letters.
     if word.len() > 9 {
         return None;
     }
@@ -140,14 +149,16 @@ struct Lexer<'a> {
 }
 
 impl Lexer<'_> {
+    /// Returns the byte at a distance from the current position; 0 behind the end.
     fn peek(&self, ahead: usize) -> u8 {
         self.bytes.get(self.at + ahead).copied().unwrap_or(0)
     }
 
-    fn skip_blank(&mut self) -> Result<(), QueryError> {
+    fn skip_whitespace_and_comments(&mut self) -> Result<(), QueryError> {
         loop {
             match self.peek(0) {
                 b' ' | b'\t' | b'\r' | b'\n' => self.at += 1,
+                // `-- comment` up to the end of the line.
                 b'-' if self.peek(1) == b'-' => {
                     let rest = &self.bytes[self.at..];
                     self.at += rest
@@ -155,6 +166,7 @@ impl Lexer<'_> {
                         .position(|&b| b == b'\n' || b == b'\r')
                         .unwrap_or(rest.len());
                 }
+                // `/* comment */`; such comments do not nest.
                 b'/' if self.peek(1) == b'*' => {
                     let close = self.text[self.at + 2..].find("*/");
                     let Some(length) = close else {
@@ -167,16 +179,18 @@ impl Lexer<'_> {
         }
     }
 
+    /// Reads the token at the current position.
     fn token(&mut self) -> Result<TokenKind, QueryError> {
         let start = self.at;
         let byte = self.peek(0);
         if start == self.bytes.len() {
             return Ok(TokenKind::End);
         }
+        // The first bytes decide the kind of the token.
         if byte.is_ascii_alphabetic() || byte == b'_' {
             self.skip_word();
             let word = &self.text[start..self.at];
-            return Ok(reserved(word).map_or(TokenKind::Identifier, TokenKind::Word));
+            return Ok(reserved(word).map_or(TokenKind::Identifier, TokenKind::Keyword));
         }
         if byte == b'@' && (self.peek(1).is_ascii_alphanumeric() || self.peek(1) == b'_') {
             self.at += 1;
@@ -189,17 +203,18 @@ impl Lexer<'_> {
         if byte == b'"' || byte == b'\'' {
             return self.string(byte);
         }
+        // The placeholder comes before the symbols, because it begins with `{`.
         let rest = &self.text[start..];
         if rest.starts_with(FILTER_PLACEHOLDER) {
             self.at += FILTER_PLACEHOLDER.len();
             return Ok(TokenKind::FilterPlaceholder);
         }
-        if let Some(sign) = SIGNS.iter().find(|s| rest.starts_with(**s)) {
-            self.at += sign.len();
-            return Ok(TokenKind::Sign(sign));
+        if let Some(symbol) = SYMBOLS.iter().find(|s| rest.starts_with(**s)) {
+            self.at += symbol.len();
+            return Ok(TokenKind::Symbol(symbol));
         }
         self.at += rest.chars().next().map_or(1, char::len_utf8);
-        Err(self.invalid(start))
+        Err(self.invalid_token(start))
     }
 
     fn skip_word(&mut self) {
@@ -214,8 +229,10 @@ impl Lexer<'_> {
         }
     }
 
+    /// Reads a decimal or hexadecimal number.
     fn number(&mut self) -> f64 {
         let start = self.at;
+        // `0x1F`
         if self.peek(0) == b'0' && (self.peek(1) | 32) == b'x' && self.peek(2).is_ascii_hexdigit() {
             self.at += 2;
             let mut value = 0.0;
@@ -226,25 +243,28 @@ impl Lexer<'_> {
             return value;
         }
         self.skip_digits();
-        // In `1.a` the dot would belong to a path, but a path on a number is never anything but undefined.
+        // A dot after digits is always a decimal point. In `1.a` it could begin a path, but a path
+        // into a number is always undefined.
         if self.peek(0) == b'.' {
             self.at += 1;
             self.skip_digits();
         }
-        let sign = usize::from(matches!(self.peek(1), b'+' | b'-'));
-        if (self.peek(0) | 32) == b'e' && self.peek(1 + sign).is_ascii_digit() {
-            self.at += 1 + sign;
+        let sign_length = usize::from(matches!(self.peek(1), b'+' | b'-'));
+        if (self.peek(0) | 32) == b'e' && self.peek(1 + sign_length).is_ascii_digit() {
+            self.at += 1 + sign_length;
             self.skip_digits();
         }
-        // Too large a literal is an infinity, as in the services' own arithmetic.
+        // A literal that is too large becomes an infinity, as in the service.
         self.text[start..self.at].parse().unwrap_or(f64::INFINITY)
     }
 
+    /// Reads a string literal with its opening quote at the current position.
     fn string(&mut self, quote: u8) -> Result<TokenKind, QueryError> {
         let start = self.at;
         self.at += 1;
         let mut value = String::new();
         loop {
+            // Copy everything up to the next quote, escape sequence or control character.
             let plain = self.at;
             while !matches!(self.peek(0), b'\\' | 0..=0x1F) && self.peek(0) != quote {
                 self.at += 1;
@@ -258,18 +278,19 @@ impl Lexer<'_> {
             if byte == quote {
                 return Ok(TokenKind::String(value));
             }
+            // Control characters must be escaped.
             if byte != b'\\' {
-                return Err(self.invalid(start));
+                return Err(self.invalid_token(start));
             }
             match self.escape() {
                 Some(c) => value.push(c),
                 None if self.at >= self.bytes.len() => return Err(end_of_file(self.text)),
-                None => return Err(self.invalid(start)),
+                None => return Err(self.invalid_token(start)),
             }
         }
     }
 
-    /// What stands after a backslash.
+    /// Reads the part of an escape sequence after the backslash. Returns `None` if it is invalid.
     fn escape(&mut self) -> Option<char> {
         let byte = self.peek(0);
         self.at += 1;
@@ -280,25 +301,7 @@ impl Lexer<'_> {
             b'n' => '\n',
             b'r' => '\r',
             b't' => '\t',
-            b'u' => {
-                let first = self.hex4()?;
-                if !(0xD800..0xDC00).contains(&first) {
-                    // A lone low surrogate is no character; it is replaced, as when reading broken UTF-16.
-                    return Some(char::from_u32(first).unwrap_or(char::REPLACEMENT_CHARACTER));
-                }
-                if self.peek(0) != b'\\' || self.peek(1) != b'u' {
-                    return Some(char::REPLACEMENT_CHARACTER);
-                }
-                let next = self.at;
-                self.at += 2;
-                let second = self.hex4()?;
-                if !(0xDC00..0xE000).contains(&second) {
-                    // A lone high surrogate; what follows is a character of its own.
-                    self.at = next;
-                    return Some(char::REPLACEMENT_CHARACTER);
-                }
-                char::from_u32(0x10000 + ((first - 0xD800) << 10) + (second - 0xDC00))?
-            }
+            b'u' => self.utf16_escape()?,
             _ => {
                 self.at -= 1;
                 return None;
@@ -306,39 +309,63 @@ impl Lexer<'_> {
         })
     }
 
+    /// Reads the four digits after `\u`, and a second `\u....` if the first is a high surrogate. An
+    /// unpaired surrogate becomes the replacement character, as in a conversion of invalid UTF-16.
+    fn utf16_escape(&mut self) -> Option<char> {
+        let first = self.hex4()?;
+        if !(0xD800..0xDC00).contains(&first) {
+            // `from_u32` refuses a low surrogate.
+            return Some(char::from_u32(first).unwrap_or(char::REPLACEMENT_CHARACTER));
+        }
+        if self.peek(0) != b'\\' || self.peek(1) != b'u' {
+            return Some(char::REPLACEMENT_CHARACTER);
+        }
+        let after_first = self.at;
+        self.at += 2;
+        let second = self.hex4()?;
+        if !(0xDC00..0xE000).contains(&second) {
+            // The second escape sequence is a character of its own and is read again.
+            self.at = after_first;
+            return Some(char::REPLACEMENT_CHARACTER);
+        }
+        char::from_u32(0x10000 + ((first - 0xD800) << 10) + (second - 0xDC00))
+    }
+
     fn hex4(&mut self) -> Option<u32> {
         let digits = self.text.get(self.at..self.at + 4)?;
-        let value = u32::from_str_radix(digits, 16)
-            .ok()
-            .filter(|_| !digits.starts_with('+'))?;
+        // `from_str_radix` would accept a sign.
+        if digits.starts_with('+') {
+            return None;
+        }
+        let value = u32::from_str_radix(digits, 16).ok()?;
         self.at += 4;
         Some(value)
     }
 
-    fn invalid(&self, start: usize) -> QueryError {
+    /// Makes the error SC1010 for the text from `start` to the current position.
+    fn invalid_token(&self, start: usize) -> QueryError {
         let mut end = self.at.min(self.text.len());
         while !self.text.is_char_boundary(end) {
             end += 1;
         }
         let token = &self.text[start..end];
         let message = format!("Syntax error, invalid token '{token}'.");
-        QueryError::at("SC1010", message, characters(self.text, (start, end)))
+        QueryError::at("SC1010", message, character_range(self.text, (start, end)))
     }
 }
 
-/// The value of a number literal, whole numbers kept exactly.
+/// Returns the value of a number literal. Integers are exact; `double` is the value of any other
+/// number.
 pub(super) fn number(text: &str, double: f64) -> Number {
     let digits = text.trim_start_matches('0');
-    let whole = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
-    let exact = if whole {
-        Number::from_text(digits)
-    } else {
-        None
-    };
-    exact.unwrap_or_else(|| Number::from(double))
+    let is_integer = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+    if is_integer && let Some(exact) = Number::from_text(digits) {
+        return exact;
+    }
+    Number::from(double)
 }
 
-/// SC1002 at the end of the text.
+/// Makes the error SC1002 at the end of the text.
 pub(super) fn end_of_file(text: &str) -> QueryError {
     let end = text.chars().count();
     QueryError::at(
@@ -348,8 +375,9 @@ pub(super) fn end_of_file(text: &str) -> QueryError {
     )
 }
 
-/// A span of bytes as a span of characters, as errors tell it.
-pub(crate) fn characters(text: &str, span: Span) -> Span {
-    let count = |to: usize| text.get(..to).map_or(to, |t| t.chars().count());
-    (count(span.0), count(span.1))
+/// Converts a span of bytes to the range of characters that errors contain.
+pub(crate) fn character_range(text: &str, span: Span) -> Span {
+    let characters_before =
+        |offset: usize| text.get(..offset).map_or(offset, |t| t.chars().count());
+    (characters_before(span.0), characters_before(span.1))
 }

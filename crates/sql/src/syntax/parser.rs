@@ -1,22 +1,25 @@
-//! The parser's hands: looking at tokens, taking them, refusing them. The grammar itself is in `clauses` and
-//! `expressions`.
+//! The parser's access to tokens: look at a token, take it, refuse it. The grammar is in `clauses`
+//! and `expressions`.
 //!
-//! Recursive descent with one counter for all recursion: a text that nests deeper than [`NESTING`] is refused with
-//! SC1001 at the token where it became too deep, long before the stack is in danger.
+//! The parser works by recursive descent with one counter for all recursion. A text that nests
+//! deeper than [`MAX_NESTING`] is refused with SC1001 at the token where the limit was exceeded,
+//! long before the stack could overflow.
 
 use super::ast::{Query, Span};
-use super::lexer::{Token, TokenKind, characters, end_of_file, tokens};
+use super::lexer::{Token, TokenKind, character_range, end_of_file, tokens};
 use crate::error::QueryError;
 use orrery_model::limits;
 
-/// How deep the recursive parts of the grammar may be inside each other. A pair of parentheses takes two to four, a
-/// subquery some more; compiling and running such a query stays within a megabyte of stack.
-const NESTING: usize = 400;
+/// The maximum nesting of the recursive parts of the grammar. A pair of parentheses counts as two
+/// to four levels, a subquery as more. The compilation and evaluation of a query at the limit need
+/// less than a megabyte of stack.
+const MAX_NESTING: usize = 400;
 
-/// Reads a whole query.
+/// Parses a whole query.
 ///
 /// # Errors
-/// [`QueryError::Compile`] with SC1001, SC1002 or SC1010; [`QueryError::Plan`] if the text is longer than the limit.
+/// [`QueryError::Compile`] with SC1001, SC1002 or SC1010; [`QueryError::Plan`] if the text is
+/// longer than [`limits::QUERY_TEXT_BYTES`].
 pub(crate) fn parse(text: &str) -> Result<Query, QueryError> {
     if text.len() > limits::QUERY_TEXT_BYTES {
         let message = format!(
@@ -32,42 +35,48 @@ pub(crate) fn parse(text: &str) -> Result<Query, QueryError> {
         depth: 0,
     };
     let query = parser.query()?;
-    match parser.kind() {
+    match parser.token() {
         TokenKind::End => Ok(query),
         _ => Err(parser.unexpected()),
     }
 }
 
-pub(super) type Parsed<T> = Result<T, QueryError>;
+/// The result of a part of the grammar.
+pub(super) type ParseResult<T> = Result<T, QueryError>;
 
+/// A query text while it is parsed.
 pub(super) struct Parser<'a> {
     text: &'a str,
     tokens: Vec<Token>,
+    /// The index of the current token.
     at: usize,
+    /// The current nesting.
     depth: usize,
 }
 
 impl<'a> Parser<'a> {
-    /// The current token. The last one is `End` and is never passed.
-    pub fn kind(&self) -> &TokenKind {
+    /// Returns the current token. The parser never advances beyond the last token, `End`.
+    pub fn token(&self) -> &TokenKind {
         &self.tokens[self.at].kind
     }
 
-    pub fn ahead(&self, n: usize) -> &TokenKind {
+    /// Returns the token `n` places after the current one.
+    pub fn peek(&self, n: usize) -> &TokenKind {
         &self.tokens[(self.at + n).min(self.tokens.len() - 1)].kind
     }
 
-    /// Its text as written.
-    pub fn word(&self) -> &'a str {
+    /// Returns the text of the current token, as written.
+    pub fn token_text(&self) -> &'a str {
         let (start, end) = self.tokens[self.at].span;
         &self.text[start..end]
     }
 
+    /// Returns the offset at which the current token begins.
     pub fn start(&self) -> usize {
         self.tokens[self.at].span.0
     }
 
-    /// From `start` to the end of the token taken last.
+    /// Returns the span from `start` to the end of the token taken last.
     pub fn span_from(&self, start: usize) -> Span {
         let end = if self.at == 0 {
             start
@@ -77,102 +86,106 @@ impl<'a> Parser<'a> {
         (start, end.max(start))
     }
 
+    /// Moves to the next token.
     pub fn advance(&mut self) {
         self.at = (self.at + 1).min(self.tokens.len() - 1);
     }
 
-    pub fn is_sign(&self, sign: &str) -> bool {
-        matches!(self.kind(), TokenKind::Sign(s) if *s == sign)
+    /// Returns true if the current token is this operator or punctuation mark.
+    pub fn is_symbol(&self, symbol: &str) -> bool {
+        matches!(self.token(), TokenKind::Symbol(s) if *s == symbol)
     }
 
-    pub fn is_word(&self, word: &str) -> bool {
-        matches!(self.kind(), TokenKind::Word(w) if *w == word)
+    /// Returns true if the current token is this reserved word.
+    pub fn is_keyword(&self, word: &str) -> bool {
+        matches!(self.token(), TokenKind::Keyword(w) if *w == word)
     }
 
-    pub fn take_sign(&mut self, sign: &str) -> bool {
-        let there = self.is_sign(sign);
-        if there {
+    /// Takes the current token if it is this symbol. Returns true if it was.
+    pub fn take_symbol(&mut self, symbol: &str) -> bool {
+        let is_present = self.is_symbol(symbol);
+        if is_present {
             self.advance();
         }
-        there
+        is_present
     }
 
-    pub fn take_word(&mut self, word: &str) -> bool {
-        let there = self.is_word(word);
-        if there {
+    /// Takes the current token if it is this reserved word. Returns true if it was.
+    pub fn take_keyword(&mut self, word: &str) -> bool {
+        let is_present = self.is_keyword(word);
+        if is_present {
             self.advance();
         }
-        there
+        is_present
     }
 
-    pub fn expect_sign(&mut self, sign: &str) -> Parsed<()> {
-        if self.take_sign(sign) {
+    /// Takes this symbol; any other token is an error.
+    pub fn expect_symbol(&mut self, symbol: &str) -> ParseResult<()> {
+        if self.take_symbol(symbol) {
             Ok(())
         } else {
             Err(self.unexpected())
         }
     }
 
-    pub fn expect_word(&mut self, word: &str) -> Parsed<()> {
-        if self.take_word(word) {
+    /// Takes this reserved word; any other token is an error.
+    pub fn expect_keyword(&mut self, word: &str) -> ParseResult<()> {
+        if self.take_keyword(word) {
             Ok(())
         } else {
             Err(self.unexpected())
         }
     }
 
-    pub fn identifier(&mut self) -> Parsed<String> {
-        if *self.kind() != TokenKind::Identifier {
+    /// Takes an identifier; any other token is an error.
+    pub fn identifier(&mut self) -> ParseResult<String> {
+        if *self.token() != TokenKind::Identifier {
             return Err(self.unexpected());
         }
-        let name = self.word().to_owned();
+        let name = self.token_text().to_owned();
         self.advance();
         Ok(name)
     }
 
-    /// SC1001 at the current token, SC1002 at the end.
+    /// Makes the error for an unexpected token: SC1001, or SC1002 at the end of the text.
     pub fn unexpected(&self) -> QueryError {
-        if *self.kind() == TokenKind::End {
+        if *self.token() == TokenKind::End {
             return end_of_file(self.text);
         }
-        let message = format!("Syntax error, incorrect syntax near '{}'.", self.word());
-        QueryError::at(
-            "SC1001",
-            message,
-            characters(self.text, self.tokens[self.at].span),
-        )
+        let message = format!(
+            "Syntax error, incorrect syntax near '{}'.",
+            self.token_text()
+        );
+        self.syntax_error(message)
     }
 
-    /// Runs one recursive part of the grammar.
-    pub fn nested<T>(&mut self, part: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
+    /// Makes the error SC1001 at the current token.
+    fn syntax_error(&self, message: String) -> QueryError {
+        let range = character_range(self.text, self.tokens[self.at].span);
+        QueryError::at("SC1001", message, range)
+    }
+
+    /// Runs a recursive part of the grammar, one level deeper.
+    pub fn nested<T>(&mut self, part: impl FnOnce(&mut Self) -> ParseResult<T>) -> ParseResult<T> {
         self.nested_by(1, part)
     }
 
-    /// The same for a part that takes more of the stack than an operator does.
+    /// Runs a recursive part of the grammar that needs as much stack as `weight` levels.
     pub fn nested_by<T>(
         &mut self,
         weight: usize,
-        part: impl FnOnce(&mut Self) -> Parsed<T>,
-    ) -> Parsed<T> {
-        if self.depth + weight > NESTING {
+        part: impl FnOnce(&mut Self) -> ParseResult<T>,
+    ) -> ParseResult<T> {
+        if self.depth + weight > MAX_NESTING {
             let message = format!(
                 "Syntax error, the query is nested too deeply near '{}'.",
-                self.word()
+                self.token_text()
             );
-            return Err(QueryError::at(
-                "SC1001",
-                message,
-                characters(self.text, self.tokens[self.at].span),
-            ));
+            return Err(self.syntax_error(message));
         }
         self.depth += weight;
         let result = part(self);
         self.depth -= weight;
         result
     }
-}
-
-/// Whether a name is a word of the language and cannot stand bare.
-pub(super) fn reserved(name: &str) -> bool {
-    super::lexer::is_reserved(name)
 }

@@ -1,20 +1,23 @@
-//! Tree to text, in the form in which the service prints rewritten queries: clauses on lines of their own, strings in
-//! double quotes, every operator expression in parentheses.
+//! The printer: from a tree to text, in the form in which the service prints rewritten queries.
+//! Every clause is on a line of its own, strings have double quotes, and every operator expression
+//! has parentheses.
 //!
-//! What is printed reads back as the same tree.
+//! The printed text parses to the same tree.
 
 use super::ast::{
     BINARY_OPERATORS, BinaryOp, Collection, Count, CountValue, Expr, Item, Kind, OrderItem,
     PathStep, Projection, Query, Source, SubqueryKind, UnaryOp,
 };
+use super::lexer::is_reserved;
 use orrery_model::json::{Json, write_string};
 use std::fmt::Write as _;
 
-/// Operators of a chain that are printed in pairs, as the service does; a longer chain would nest more deeply than it
-/// can be read again.
-const CHAIN_IN_PAIRS: usize = 16;
+/// The maximum number of operators in a chain that is printed with parentheses around every pair of
+/// operands, as the service does. The text of a longer chain would exceed the parser's nesting
+/// limit.
+const MAX_NESTED_CHAIN: usize = 16;
 
-/// A query's text.
+/// Returns the text of a query.
 pub(crate) fn query(query: &Query) -> String {
     let mut out = String::from("SELECT ");
     if query.distinct {
@@ -32,46 +35,37 @@ pub(crate) fn query(query: &Query) -> String {
         add(&mut out, format_args!("\nWHERE {}", expression(filter)));
     }
     if !query.group_by.is_empty() {
-        add(
-            &mut out,
-            format_args!("\nGROUP BY {}", expressions(&query.group_by)),
-        );
+        let keys = expressions(&query.group_by);
+        add(&mut out, format_args!("\nGROUP BY {keys}"));
     }
     if let Some(order) = &query.order_by {
         let keys: Vec<String> = order.keys.iter().map(order_item).collect();
+        let keys = keys.join(", ");
         let rank = if order.rank { "RANK " } else { "" };
-        add(
-            &mut out,
-            format_args!("\nORDER BY {rank}{}", keys.join(", ")),
-        );
+        add(&mut out, format_args!("\nORDER BY {rank}{keys}"));
     }
-    if let Some(cut) = &query.offset_limit {
-        add(
-            &mut out,
-            format_args!(
-                "\nOFFSET {} LIMIT {}",
-                count(&cut.offset),
-                count(&cut.limit)
-            ),
-        );
+    if let Some(clause) = &query.offset_limit {
+        let (offset, limit) = (count(&clause.offset), count(&clause.limit));
+        add(&mut out, format_args!("\nOFFSET {offset} LIMIT {limit}"));
     }
     out
 }
 
-/// An expression's text.
+/// Returns the text of an expression.
 pub(crate) fn expression(expr: &Expr) -> String {
     let mut out = String::new();
     write_expression(expr, &mut out);
     out
 }
 
-/// A string literal.
+/// Returns the text of a string literal.
 pub(crate) fn string(text: &str) -> String {
     let mut out = Vec::new();
     write_string(text, &mut out);
     String::from_utf8(out).expect("written JSON is UTF-8")
 }
 
+/// Appends formatted text.
 fn add(out: &mut String, text: std::fmt::Arguments<'_>) {
     out.write_fmt(text).expect("writing to a string");
 }
@@ -151,10 +145,10 @@ fn write_expression(expr: &Expr, out: &mut String) {
         Kind::Parameter(name) | Kind::Identifier(name) => out.push_str(name),
         Kind::Path { base, steps: path } => {
             // A dot after a bare number would be read as its decimal point.
-            let bare =
+            let is_number =
                 matches!(base.kind, Kind::Constant(Json::Number(_))) || is_negative_number(base);
             let text = expression(base);
-            if bare {
+            if is_number {
                 add(out, format_args!("({text})"));
             } else {
                 out.push_str(&text);
@@ -166,80 +160,63 @@ fn write_expression(expr: &Expr, out: &mut String) {
             udf,
             arguments,
         } => {
-            add(
-                out,
-                format_args!(
-                    "{}{name}({})",
-                    if *udf { "udf." } else { "" },
-                    expressions(arguments)
-                ),
-            );
+            let prefix = if *udf { "udf." } else { "" };
+            let arguments = expressions(arguments);
+            add(out, format_args!("{prefix}{name}({arguments})"));
         }
-        Kind::Unary(op, operand) => {
-            let sign = match op {
-                UnaryOp::Minus => "-",
-                UnaryOp::Plus => "+",
-                UnaryOp::BitNot => "~",
-                UnaryOp::Not => "NOT ",
-            };
-            // `--` would begin a comment.
-            let gap = if matches!(operand.kind, Kind::Constant(_)) {
-                ""
-            } else {
-                " "
-            };
-            if is_negative_number(expr) {
-                out.push('-');
-                write_expression(operand, out);
-                return;
-            }
-            add(
-                out,
-                format_args!(
-                    "({}{}",
-                    sign.trim_end(),
-                    if sign == "NOT " { " " } else { gap }
-                ),
-            );
+        Kind::Unary(_, operand) if is_negative_number(expr) => {
+            out.push('-');
             write_expression(operand, out);
-            out.push(')');
         }
-        Kind::Chain { first, rest } => {
-            // Chains associate to the left with and without parentheses of their own for every operator.
-            let (each, last) = if rest.len() > CHAIN_IN_PAIRS {
-                (1, ")")
-            } else {
-                (rest.len(), "")
-            };
-            out.push_str(&"(".repeat(each));
-            write_expression(first, out);
-            for (op, operand) in rest {
-                add(out, format_args!(" {} ", operator(*op)));
-                write_expression(operand, out);
-                out.push_str(if last.is_empty() { ")" } else { "" });
-            }
-            out.push_str(last);
-        }
+        Kind::Unary(op, operand) => write_unary(*op, operand, out),
+        Kind::Chain { first, rest } => write_chain(first, rest, out),
         Kind::Coalesce(parts) => {
             let texts: Vec<String> = parts.iter().map(expression).collect();
             add(out, format_args!("({})", texts.join(" ?? ")));
         }
         Kind::Conditional(parts) => {
             let [condition, yes, no] = parts.as_ref();
-            add(
-                out,
-                format_args!(
-                    "({} ? {} : {})",
-                    expression(condition),
-                    expression(yes),
-                    expression(no)
-                ),
-            );
+            let (condition, yes, no) = (expression(condition), expression(yes), expression(no));
+            add(out, format_args!("({condition} ? {yes} : {no})"));
         }
         _ => write_predicate(expr, out),
     }
 }
 
+fn write_unary(op: UnaryOp, operand: &Expr, out: &mut String) {
+    let operator = match op {
+        UnaryOp::Minus => "-",
+        UnaryOp::Plus => "+",
+        UnaryOp::BitNot => "~",
+        UnaryOp::Not => "NOT",
+    };
+    // Without a space `-` before another `-` would begin a comment.
+    let needs_space = op == UnaryOp::Not || !matches!(operand.kind, Kind::Constant(_));
+    let space = if needs_space { " " } else { "" };
+    add(out, format_args!("({operator}{space}"));
+    write_expression(operand, out);
+    out.push(')');
+}
+
+fn write_chain(first: &Expr, rest: &[(BinaryOp, Expr)], out: &mut String) {
+    // Chains are left-associative, so the parentheses around each pair can be left out.
+    let is_nested = rest.len() <= MAX_NESTED_CHAIN;
+    let parentheses = if is_nested { rest.len() } else { 1 };
+    out.push_str(&"(".repeat(parentheses));
+    write_expression(first, out);
+    for (op, operand) in rest {
+        add(out, format_args!(" {} ", operator(*op)));
+        write_expression(operand, out);
+        if is_nested {
+            out.push(')');
+        }
+    }
+    if !is_nested {
+        out.push(')');
+    }
+}
+
+/// Returns true for the minus sign of a number literal, which is printed without parentheses.
 fn is_negative_number(expr: &Expr) -> bool {
     match &expr.kind {
         Kind::Unary(UnaryOp::Minus, operand) => {
@@ -249,6 +226,7 @@ fn is_negative_number(expr: &Expr) -> bool {
     }
 }
 
+/// Writes the remaining kinds of expressions.
 fn write_predicate(expr: &Expr, out: &mut String) {
     let not = |negated: bool| if negated { "NOT " } else { "" };
     match &expr.kind {
@@ -269,15 +247,8 @@ fn write_predicate(expr: &Expr, out: &mut String) {
             list,
             negated,
         } => {
-            add(
-                out,
-                format_args!(
-                    "({} {}IN ({}))",
-                    expression(value),
-                    not(*negated),
-                    expressions(list)
-                ),
-            );
+            let (value, list) = (expression(value), expressions(list));
+            add(out, format_args!("({value} {}IN ({list}))", not(*negated)));
         }
         Kind::Like {
             value,
@@ -285,14 +256,10 @@ fn write_predicate(expr: &Expr, out: &mut String) {
             escape,
             negated,
         } => {
+            let (value, pattern) = (expression(value), expression(pattern));
             add(
                 out,
-                format_args!(
-                    "({} {}LIKE {}",
-                    expression(value),
-                    not(*negated),
-                    expression(pattern)
-                ),
+                format_args!("({value} {}LIKE {pattern}", not(*negated)),
             );
             if let Some(escape) = escape {
                 add(out, format_args!(" ESCAPE {}", string(escape)));
@@ -319,21 +286,15 @@ fn write_predicate(expr: &Expr, out: &mut String) {
             add(out, format_args!("{word}({})", query(inner)));
         }
         Kind::Let { name, value, body } => {
-            add(
-                out,
-                format_args!(
-                    "(LET {name} = {} IN {})",
-                    expression(value),
-                    expression(body)
-                ),
-            );
+            let (value, body) = (expression(value), expression(body));
+            add(out, format_args!("(LET {name} = {value} IN {body})"));
         }
         _ => {}
     }
 }
 
 fn constant(value: &Json) -> String {
-    // The only non-finite literal is one too large for a double.
+    // A literal that is not finite was too large for a double; there are no other such literals.
     match value {
         Json::Number(n) if !n.is_finite() => "1e999".to_owned(),
         other => other.to_text(),
@@ -348,10 +309,10 @@ fn operator(op: BinaryOp) -> &'static str {
 }
 
 fn is_identifier(text: &str) -> bool {
-    let start = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-    start
+    let has_valid_start = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    has_valid_start
         && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
-        && !super::parser::reserved(text)
+        && !is_reserved(text)
 }
 
 #[cfg(test)]
@@ -360,12 +321,12 @@ mod tests {
     use crate::syntax::{golden_queries, parse};
 
     #[test]
-    fn what_is_printed_reads_back_as_the_same() {
+    fn a_printed_query_parses_to_the_same_tree() {
         let mut count = 0;
         for tree in golden_queries().iter().filter_map(|text| parse(text).ok()) {
             let printed = query(&tree);
-            let again = parse(&printed).unwrap_or_else(|e| panic!("{printed}: {e}"));
-            assert_eq!(query(&again), printed);
+            let parsed = parse(&printed).unwrap_or_else(|e| panic!("{printed}: {e}"));
+            assert_eq!(query(&parsed), printed);
             count += 1;
         }
         assert!(count > 1000);

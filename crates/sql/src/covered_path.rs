@@ -1,123 +1,151 @@
-//! Queries that look at one value of each item, so that an index of its path can stand in for the items.
+//! Queries that read one value of each item, so that an index of its path can replace the items.
 //!
-//! `SELECT VALUE MAX(c.price) FROM c`, `SELECT DISTINCT c.brand FROM c`, `SELECT VALUE SUM(c.n) FROM c WHERE c.n > 5`. A
-//! source that has the values in order gives candidates that have nothing but the one value; for a maximum one of them
-//! is enough.
+//! Examples: `SELECT VALUE MAX(c.price) FROM c`, `SELECT DISTINCT c.brand FROM c`, `SELECT VALUE
+//! SUM(c.n) FROM c WHERE c.n > 5`. A source that has the values of the path may return candidates
+//! that contain nothing but this value; a maximum needs only one of them.
 
-use crate::bound::{Expr, Output, Step};
+use crate::bound::{Expr, Grouping, Output, Step};
 use crate::condition::{self, Condition, Path, Test};
 use crate::functions::AggregateKind;
 use crate::query::Query;
 
-/// What a query needs of the values at one path.
+/// The only path that a query reads, and the values of it that the query needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CoveredPath {
-    /// Where the values are: names only.
+    /// The path. Its steps are names only.
     pub path: Path,
-    /// Which of them.
+    /// The values that the query needs.
     pub values: NeededValues,
-    /// Whether one candidate without the value must stand for all items that lack it.
+    /// The source must return one candidate without the value if any item lacks the value.
     pub includes_missing: bool,
 }
 
-/// Which values are enough.
+/// The values of a path that a query needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NeededValues {
-    /// The least one that passes, and one array or object if any passes.
+    /// The smallest value that fulfils the condition, and one array or object that fulfils it, if
+    /// any.
     Minimum,
-    /// The greatest one that passes.
+    /// The greatest value that fulfils the condition.
     Maximum,
-    /// Each distinct one once.
+    /// Each distinct value once.
     Distinct,
     /// The value of every item.
     EveryItem,
 }
 
 impl Query {
-    /// The one value of each item that the query looks at, if it is so and candidates without anything else, in any
-    /// order, will do.
+    /// Returns the path whose values can replace the items, if the query reads one path only and
+    /// accepts candidates that have nothing but its value, in any order.
     pub fn covered_path(&self) -> Option<CoveredPath> {
         let block = &self.block;
         if !self.reads_container || !block.sources.is_empty() || !self.order.is_empty() {
             return None;
         }
         let path = self.only_path()?;
-        let is_path = |expr: &Expr| path_of(expr).as_ref() == Some(&path);
-        let (need, includes_missing) = match &block.grouping {
+        let (values, keeps_missing) = match &block.grouping {
             Some(grouping) if grouping.keys.is_empty() && !block.distinct => {
-                let on_path = grouping
-                    .aggregates
-                    .iter()
-                    .all(|(_, argument)| is_path(argument));
-                let all = |wanted: AggregateKind| {
-                    grouping.aggregates.iter().all(|(kind, _)| *kind == wanted)
-                };
-                let need = match () {
-                    () if !on_path || grouping.aggregates.is_empty() => return None,
-                    () if all(AggregateKind::Min) => NeededValues::Minimum,
-                    () if all(AggregateKind::Max) => NeededValues::Maximum,
-                    () => NeededValues::EveryItem,
-                };
-                (need, false)
+                (values_for_aggregates(grouping, &path)?, false)
             }
             None if block.distinct => match &block.output {
-                Output::Value(value) if is_path(value) => (NeededValues::Distinct, false),
-                Output::Members(members) if members.len() == 1 && is_path(&members[0].1) => {
+                // An undefined value gives no row.
+                Output::Value(value) if is_path(value, &path) => (NeededValues::Distinct, false),
+                // An undefined value gives the row `{}`.
+                Output::Members(members) if members.len() == 1 && is_path(&members[0].1, &path) => {
                     (NeededValues::Distinct, true)
                 }
                 _ => return None,
             },
             _ => return None,
         };
-        let includes_missing = includes_missing && !demands_a_value(self.condition());
-        // Whether items without the value pass is beyond what an index of values knows.
-        (!includes_missing || block.filters.is_empty()).then_some(CoveredPath {
+        let includes_missing = keeps_missing && !demands_a_value(self.condition());
+        // An index of values cannot tell if an item without the value passes the filters.
+        if includes_missing && !block.filters.is_empty() {
+            return None;
+        }
+        Some(CoveredPath {
             path,
-            values: need,
+            values,
             includes_missing,
         })
     }
 
-    /// The path that is all that the query looks at.
+    /// Returns the path of the item that the query reads, if it reads one path and nothing else.
     fn only_path(&self) -> Option<Path> {
-        let (mut found, mut only, mut pending) = (None, true, 0usize);
+        let mut found = None;
+        let mut is_only = true;
+        // A path over the item is visited before the slot that it starts from. A slot without such
+        // a path before it reads the item as a whole.
+        let mut expected_slots = 0usize;
         self.block.walk(1, &mut |expr, depth| match expr {
             Expr::Path { base, .. } if matches!(**base, Expr::Slot(up) if up + 1 == depth) => {
                 let path = path_of_steps(expr);
-                only &= path.is_some() && (found.is_none() || found == path);
+                is_only &= path.is_some() && (found.is_none() || found == path);
                 found = path;
-                pending += 1;
+                expected_slots += 1;
             }
-            Expr::Slot(up) if up + 1 == depth => match pending.checked_sub(1) {
-                Some(rest) => pending = rest,
-                None => only = false,
+            Expr::Slot(up) if up + 1 == depth => match expected_slots.checked_sub(1) {
+                Some(remaining) => expected_slots = remaining,
+                None => is_only = false,
             },
-            Expr::Subquery(..) => only = false,
+            Expr::Subquery(..) => is_only = false,
             _ => {}
         });
-        found.filter(|_| only)
+        if is_only { found } else { None }
     }
 }
 
-/// The path of an expression over a single frame.
-fn path_of(expr: &Expr) -> Option<Path> {
+/// Returns the values that the aggregates of a query without GROUP BY need; `None` if an aggregate
+/// has another argument than the path.
+fn values_for_aggregates(grouping: &Grouping, path: &Path) -> Option<NeededValues> {
+    let aggregates = &grouping.aggregates;
+    let all_on_path = aggregates
+        .iter()
+        .all(|(_, argument)| is_path(argument, path));
+    if aggregates.is_empty() || !all_on_path {
+        return None;
+    }
+    Some(
+        if aggregates
+            .iter()
+            .all(|(kind, _)| *kind == AggregateKind::Min)
+        {
+            NeededValues::Minimum
+        } else if aggregates
+            .iter()
+            .all(|(kind, _)| *kind == AggregateKind::Max)
+        {
+            NeededValues::Maximum
+        } else {
+            NeededValues::EveryItem
+        },
+    )
+}
+
+/// Returns true if an expression over a single frame is this path.
+fn is_path(expr: &Expr, path: &Path) -> bool {
     match expr {
-        Expr::Path { base, .. } if matches!(**base, Expr::Slot(0)) => path_of_steps(expr),
-        _ => None,
+        Expr::Path { base, .. } if matches!(**base, Expr::Slot(0)) => {
+            path_of_steps(expr).as_ref() == Some(path)
+        }
+        _ => false,
     }
 }
 
+/// Returns the steps of a path expression, if all of them are names.
 fn path_of_steps(expr: &Expr) -> Option<Path> {
     let Expr::Path { steps, .. } = expr else {
         return None;
     };
-    let name = |step: &Step| match step {
-        Step::Name(name) => Some(condition::Step::Name(name.clone())),
-        _ => None,
-    };
-    steps.iter().map(name).collect::<Option<_>>().map(Path)
+    let mut names = Vec::with_capacity(steps.len());
+    for step in steps {
+        let Step::Name(name) = step else { return None };
+        names.push(condition::Step::Name(name.clone()));
+    }
+    Some(Path(names))
 }
 
+/// Returns true if no item without a value fulfils the condition. All terms are on the same path.
 fn demands_a_value(condition: &Condition) -> bool {
     match condition {
         Condition::Term { test, .. } => !matches!(test, Test::NotDefined),
@@ -141,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn one_path_is_covered() {
+    fn queries_that_read_one_path_are_covered() {
         for (text, path, need, includes_missing) in [
             (
                 "SELECT VALUE MIN(c.a) FROM c",
@@ -195,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_one_path_is_not() {
+    fn queries_that_read_more_than_one_path_are_not_covered() {
         for text in [
             "SELECT * FROM c",
             "SELECT VALUE c.a FROM c",
