@@ -9,9 +9,11 @@
 
 mod arrows;
 mod compat;
+mod doc_openings;
 mod documents;
 mod file_length;
 mod function_length;
+mod line_width;
 mod markdown;
 mod ratchet;
 mod retired;
@@ -36,6 +38,12 @@ const RULES: &[Rule] = &[
     }),
     ("long functions only shrink", |tree| {
         function_length::RATCHET.complaints(tree)
+    }),
+    ("wide lines only become fewer", |tree| {
+        line_width::RATCHET.complaints(tree)
+    }),
+    ("doc comments open with their subject", |tree| {
+        doc_openings::RATCHET.complaints(tree)
     }),
     ("nothing is unfinished or skipped", unfinished::complaints),
     ("retired words stay away", retired::complaints),

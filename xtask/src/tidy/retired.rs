@@ -27,12 +27,28 @@ use Scope::{Name, Part, Prose};
 type Entry = (Scope, &'static str, &'static str);
 
 const WORDS: &[Entry] = &[
+    (Name, "Ground", "a noun for the data that it holds"),
+    (Name, "Manner", "AdmissionOptions"),
+    (Name, "Mint", "TokenSigner"),
+    (Name, "PlainKind", "AccessResourceKind"),
+    (Name, "Stretch", "EpkRange, TypeBand"),
+    (Name, "Stretches", "PolicyGenerations"),
     (Name, "Workshop", "InterpreterFactory"),
-    (Name, "Ground", "a noun for the data"),
+    (Name, "took_place", "is_committed"),
+    (Name, "wait_settled", "wait_durable"),
+    (Part, "chore", "task, command"),
+    (Part, "clearing", "delete_by_key"),
     (Part, "manieth", "sequence number"),
+    (Prose, "chore", "task, command"),
+    (Prose, "chores", "tasks, commands"),
+    (Prose, "foretold", "expected"),
+    (Prose, "heir", "successor"),
     (Prose, "house rule", "rule of this repository"),
     (Prose, "house rules", "rules of this repository"),
-    (Prose, "chores", "tasks, commands"),
+    (Prose, "made room", "freed space, removed an entry"),
+    (Prose, "make room", "free space, remove an entry"),
+    (Prose, "making room", "freeing space"),
+    (Prose, "prey", "fault target"),
 ];
 
 /// Files in which prose is judged as a whole.
