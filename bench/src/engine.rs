@@ -118,15 +118,7 @@ impl Room {
             Some(text),
             &WriteOptions::default(),
         );
-        written
-            .map_err(|refused| {
-                refused
-                    .result
-                    .err()
-                    .map_or_else(String::new, |error| error.to_string())
-            })?
-            .wait()
-            .result?;
+        written.wait().result?;
         Ok(())
     }
 
@@ -136,27 +128,21 @@ impl Room {
         let mut pending = std::collections::VecDeque::new();
         let options = WriteOptions::default();
         for text in texts {
-            let written = self.engine.write_item(
+            pending.push_back(self.engine.write_item(
                 &self.container,
                 &WriteOperation::Create,
                 Some(&text),
                 &options,
-            );
-            pending.push_back(written.map_err(|refused| {
-                refused
-                    .result
-                    .err()
-                    .map_or_else(String::new, |error| error.to_string())
-            })?);
-            if pending.len() > UNDER_WAY {
-                pending
-                    .pop_front()
-                    .map_or(Ok(()), |first| first.wait().result.map(|_| ()))?;
+            ));
+            if pending.len() > UNDER_WAY
+                && let Some(first) = pending.pop_front()
+            {
+                first.wait().result?;
             }
         }
-        pending
-            .into_iter()
-            .try_for_each(|one| one.wait().result.map(|_| ()))?;
+        for write in pending {
+            write.wait().result?;
+        }
         Ok(())
     }
 
@@ -206,6 +192,7 @@ impl Room {
         match self
             .engine
             .read_item(&self.container, key, id, None, None)
+            .wait()
             .result?
         {
             ReadReply::Item { body, .. } => Ok(body.len()),

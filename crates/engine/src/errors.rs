@@ -46,6 +46,14 @@ pub fn outcome_error(outcome: &CommitOutcome) -> Option<Error> {
     }
 }
 
+/// Returns the error for a write that another write of the same logical partition came before.
+pub fn conflicting_write() -> Error {
+    Error::new(
+        Kind::RetryWith,
+        "Conflicting request to resource has been attempted. Retry to avoid conflicts.",
+    )
+}
+
 /// A query's failure as the client's error.
 pub fn query_error(error: QueryError) -> Error {
     let told = || error.to_json().to_text();

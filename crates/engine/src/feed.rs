@@ -9,17 +9,21 @@ use crate::partition::row_reader::read_row;
 use crate::partition::session::check_session;
 use crate::partition::versions::{self, Versions};
 use crate::partition::visibility::Visibility;
-use crate::partition::{Partition, retry_if_moved, scan};
+use crate::partition::{Partition, scan};
+use crate::partition_request::{Done, Found, PartitionRequest, PositionOfFailure};
+use crate::pending::Pending;
 use crate::query::{page_items, scope_reach};
 use crate::request::{
     FeedPage, FeedStart, Outcome, Page, PageRequest, QueryRequest, ReadOptions, Scope,
 };
-use crate::throughput::{PartitionCharges, RequestTarget, status};
+use crate::throughput::{PartitionCharges, is_throttled};
 use bytes::Bytes;
 use orrery_model::partition_key::{Epk, EpkRange};
 use orrery_model::work::{Step, Work};
 use orrery_model::{Error, Kind, Result, limits};
 use orrery_storage::{Direction, Snapshot};
+use std::borrow::Cow;
+use std::cell::RefCell;
 use std::sync::Arc;
 
 /// Changes that a page looks at at most, so that a feed of few among many answers in time.
@@ -29,12 +33,13 @@ const LOOKED_AT_MOST: usize = 20_000;
 const CLOCK_SLACK_SECONDS: u64 = 60;
 
 /// Which items of a partition a feed shows.
-struct Wanted {
+#[derive(Clone, Default)]
+struct FeedFilter {
     key: Option<Epk>,
     within: Option<EpkRange>,
 }
 
-impl Wanted {
+impl FeedFilter {
     fn is_nothing(&self) -> bool {
         self.within.as_ref().is_some_and(EpkRange::is_empty)
     }
@@ -87,7 +92,12 @@ impl Engine {
         if two_replicas {
             Step::add_second_replica_reads(&mut work.steps, 0);
         }
-        charges.settle(self, container, self.profile.price(&work), status(&result));
+        charges.settle(
+            self,
+            container,
+            self.profile.price(&work),
+            is_throttled(&result),
+        );
         self.outcome(result.map(|q| q.page), work, position)
     }
 
@@ -100,8 +110,8 @@ impl Engine {
         start: &FeedStart,
         max_items: Option<usize>,
         options: impl Into<ReadOptions<'a>>,
-    ) -> Outcome<FeedPage> {
-        let latest = |open: &Opened<'_>, most: usize| {
+    ) -> Pending<FeedPage> {
+        let latest = |open: &FeedReader<'_>, most: usize| {
             let after = match start {
                 FeedStart::Now => return Ok(open.nothing()),
                 FeedStart::Beginning => 0,
@@ -126,8 +136,8 @@ impl Engine {
         start: &FeedStart,
         max_items: Option<usize>,
         options: impl Into<ReadOptions<'a>>,
-    ) -> Outcome<FeedPage> {
-        let versions = |open: &Opened<'_>, most: usize| {
+    ) -> Pending<FeedPage> {
+        let versions = |open: &FeedReader<'_>, most: usize| {
             let retention = open
                 .container
                 .settings()
@@ -145,63 +155,60 @@ impl Engine {
         self.feed_page(container, scope, max_items, options.into(), versions)
     }
 
-    /// One page of either feed, with its charge and position.
+    /// Answers one page of either change feed. `read` collects the changes.
     fn feed_page(
         &self,
         container: &Container,
         scope: &Scope,
         max_items: Option<usize>,
         options: ReadOptions<'_>,
-        read: impl Fn(&Opened<'_>, usize) -> Result<FeedPage>,
-    ) -> Outcome<FeedPage> {
-        let (mut work, mut position) = (Work::default(), None);
-        let result = retry_if_moved(|| {
-            work.steps.clear();
-            let (partition, wanted) = one_partition(container, scope)?;
-            let key = wanted.key.clone();
-            let spot = RequestTarget {
-                container,
-                partition: &partition,
-                key: key.as_ref(),
-            };
-            self.at(spot, options.admission, &mut work, |work| {
-                let page = || -> Result<FeedPage> {
-                    let snapshot = partition.snapshot()?;
-                    let lsn = snapshot.head().lsn;
-                    position = Some(partition.position(lsn, None));
-                    check_session(options.session, &partition, lsn)?;
-                    let (snapshot, now) = (snapshot.as_ref(), self.world().now_seconds());
-                    let request = PageRequest {
-                        max_items,
-                        ..PageRequest::default()
-                    };
-                    let opened = Opened {
-                        container,
-                        mixed_until: partition.mixed_until,
-                        snapshot,
-                        wanted,
-                        now,
-                    };
-                    if opened.wanted.is_nothing() {
-                        Ok(opened.nothing())
-                    } else {
-                        read(&opened, page_items(&request))
-                    }
-                };
-                let result = page();
-                self.meters()
-                    .change_feed_items
-                    .add(result.as_ref().map_or(0, |page| page.rows.len() as u64));
-                work.steps.push(Step::Feed {
-                    items: sizes(result.iter().flat_map(|page| &page.rows)),
-                });
-                result
-            })
+        read: impl Fn(&FeedReader<'_>, usize) -> Result<FeedPage>,
+    ) -> Pending<FeedPage> {
+        let request = PartitionRequest {
+            container,
+            admission: options.admission,
+            refusal: Step::Feed { items: Vec::new() },
+            position_of_failure: PositionOfFailure::None,
+        };
+        let page_items = page_items(&PageRequest {
+            max_items,
+            ..PageRequest::default()
         });
-        if work.steps.is_empty() {
-            work.steps.push(Step::Feed { items: Vec::new() });
-        }
-        self.outcome(result, work, position)
+        // The scope is resolved again if its partition was split, so the filter is found with it.
+        let filter = RefCell::new(FeedFilter::default());
+        self.at_partition(
+            &request,
+            || {
+                let (partition, found) = one_partition(container, scope)?;
+                let key = found.key.clone().map(Cow::Owned);
+                *filter.borrow_mut() = found;
+                Ok(Found { partition, key })
+            },
+            |attempt| {
+                let partition = attempt.partition;
+                let snapshot = partition.snapshot()?;
+                let lsn = snapshot.head().lsn;
+                attempt.position = Some(partition.position(lsn, None));
+                check_session(options.session, partition, lsn)?;
+                let reader = FeedReader {
+                    container,
+                    mixed_until: partition.mixed_until,
+                    snapshot: snapshot.as_ref(),
+                    filter: filter.borrow().clone(),
+                    now: self.world().now_seconds(),
+                };
+                let page = match reader.filter.is_nothing() {
+                    true => reader.nothing(),
+                    false => read(&reader, page_items)?,
+                };
+                let shown = page.rows.len() as u64;
+                self.meters().change_feed_items.add(shown);
+                attempt.steps.push(Step::Feed {
+                    items: sizes(page.rows.iter()),
+                });
+                Ok(Done::read(page))
+            },
+        )
     }
 }
 
@@ -210,16 +217,16 @@ fn sizes<'a>(rows: impl Iterator<Item = &'a Bytes>) -> Vec<usize> {
 }
 
 /// What a page of changes is read from.
-struct Opened<'a> {
+struct FeedReader<'a> {
     container: &'a Container,
     /// Changes up to here are not in the order of time.
     mixed_until: u64,
     snapshot: &'a dyn Snapshot,
-    wanted: Wanted,
+    filter: FeedFilter,
     now: u64,
 }
 
-impl Opened<'_> {
+impl FeedReader<'_> {
     /// A page without changes that goes on from here.
     fn nothing(&self) -> FeedPage {
         FeedPage {
@@ -282,19 +289,19 @@ impl Opened<'_> {
             self.now,
             self.container.settings().default_ttl,
         )?;
-        let mut page = Gathering::new(after, most);
+        let mut page = FeedPageBuilder::new(after, most);
         for entry in scan(self.snapshot, &keys::feed_after(after), Direction::Forward) {
             let (key, value) = entry?;
             let (lsn, number, epk_prefix) = read_change(&key, &value)?;
             if !page.reaches(lsn) {
                 return Ok(page.cut());
             }
-            if !self.wanted.may_have(epk_prefix) {
+            if !self.filter.may_have(epk_prefix) {
                 continue;
             }
             let row = self.row(number, epk_prefix)?;
             let new_enough = not_before.is_none_or(|second| row.ts > second);
-            if new_enough && self.wanted.has(&row) && visible.has(&row) {
+            if new_enough && self.filter.has(&row) && visible.has(&row) {
                 page.add(row.feed_text(self.container.rid(), number));
             }
         }
@@ -306,7 +313,7 @@ impl Opened<'_> {
             return Err(versions_are_gone());
         }
         let oldest = self.now.saturating_sub(retention_seconds);
-        let mut page = Gathering::new(after, most);
+        let mut page = FeedPageBuilder::new(after, most);
         for entry in Versions::after(self.snapshot, after) {
             let (lsn, version) = entry?;
             // Whether they are removed by now or not: too old is too old.
@@ -316,7 +323,7 @@ impl Opened<'_> {
             if !page.reaches(lsn) {
                 return Ok(page.cut());
             }
-            if self.wanted.has(&version.row) {
+            if self.filter.has(&version.row) {
                 page.add(version.text(self.container, lsn)?);
             }
         }
@@ -325,7 +332,7 @@ impl Opened<'_> {
 }
 
 /// A page of changes in the making. The changes of one transaction stay together, even beyond the page's size.
-struct Gathering {
+struct FeedPageBuilder {
     rows: Vec<Bytes>,
     bytes: usize,
     /// Changes looked at, shown or not.
@@ -335,9 +342,9 @@ struct Gathering {
     most: usize,
 }
 
-impl Gathering {
+impl FeedPageBuilder {
     fn new(after: u64, most: usize) -> Self {
-        Gathering {
+        FeedPageBuilder {
             rows: Vec::new(),
             bytes: 0,
             looked_at: 0,
@@ -407,12 +414,12 @@ fn versions_are_gone() -> Error {
 }
 
 /// The one partition that a change feed reads: its etag is a place in one history.
-fn one_partition(container: &Container, scope: &Scope) -> Result<(Arc<Partition>, Wanted)> {
+fn one_partition(container: &Container, scope: &Scope) -> Result<(Arc<Partition>, FeedFilter)> {
     let reach = scope_reach(container, scope)?;
     match &reach.partitions[..] {
         [(partition, within)] => Ok((
             Arc::clone(partition),
-            Wanted {
+            FeedFilter {
                 key: reach.key,
                 within: within.clone(),
             },

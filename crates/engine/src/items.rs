@@ -1,56 +1,117 @@
 //! Reading and writing single items.
+//!
+//! A write is checked in two steps: [`check`] looks at everything that needs no store and returns a
+//! [`CheckedWrite`], which cannot hold a write without its body; [`apply`] carries it out in a
+//! transaction.
 
 pub mod batch;
 pub mod patch;
+mod script_host;
 pub mod scripts;
+mod user_functions;
+
+pub use user_functions::UserFunctions;
 
 use crate::Engine;
 use crate::catalog::Container;
 use crate::items::patch::CheckedPatch;
-use crate::partition::item::StoredItem;
+use crate::partition::item::{StoredItem, item_id};
+use crate::partition::row_reader::ItemReader;
 use crate::partition::session::check_session;
 use crate::partition::transaction::{ItemOptions, ReadView, Transaction};
-use crate::partition::{Partition, SubmittedCommit, retry_if_moved};
+use crate::partition_request::{Attempt, Done, Found, PartitionRequest, PositionOfFailure};
 use crate::pending::Pending;
-use crate::request::etag_matches;
 use crate::request::{
-    Id, Outcome, Position, ReadOptions, ReadReply, WriteOperation, WriteOptions, Written,
+    Id, ReadOptions, ReadReply, WriteOperation, WriteOptions, Written, etag_matches,
 };
-use crate::throughput::RequestTarget;
 use orrery_model::json::parse;
 use orrery_model::partition_key::{Epk, PartitionKey};
-use orrery_model::work::{Step, Work};
+use orrery_model::work::Step;
 use orrery_model::{Error, Json, Kind, Object, Result, Rid, limits};
 
-/// A write that passed every check that needs no look at the store.
+/// A write that has passed every check that needs no store.
 pub(crate) struct CheckedWrite<'a> {
-    pub operation: &'a WriteOperation,
+    /// The operation with all that it needs.
+    pub operation: CheckedOperation<'a>,
+    /// The partition key of the item.
     pub key: PartitionKey,
-    pub item: Option<Object>,
-    pub patch: Option<CheckedPatch>,
+    /// Options of the request.
     pub options: &'a WriteOptions,
 }
 
-impl CheckedWrite<'_> {
-    /// The item that its operation names.
-    pub(crate) fn named(
+/// An operation with its item or patch. `id` is the id or the resource id that the request names.
+pub(crate) enum CheckedOperation<'a> {
+    /// Creates an item; fails if the id is taken.
+    Create(Object),
+    /// Creates an item, or replaces the item of its id.
+    Upsert(Object),
+    /// Replaces an item.
+    Replace { id: &'a str, item: Object },
+    /// Patches an item.
+    Patch { id: &'a str, patch: CheckedPatch },
+    /// Deletes an item.
+    Delete { id: &'a str },
+}
+
+impl CheckedOperation<'_> {
+    /// Returns the item that the request brings, if it brings one.
+    fn item(&self) -> Option<&Object> {
+        match self {
+            CheckedOperation::Create(item)
+            | CheckedOperation::Upsert(item)
+            | CheckedOperation::Replace { item, .. } => Some(item),
+            CheckedOperation::Patch { .. } | CheckedOperation::Delete { .. } => None,
+        }
+    }
+}
+
+impl<'a> CheckedWrite<'a> {
+    /// Returns the item that the request brings, if it brings one.
+    pub fn item(&self) -> Option<&Object> {
+        self.operation.item()
+    }
+
+    /// Returns the same write with another item, or `None` if the write brings no item.
+    pub fn with_item(&self, item: Object) -> Option<CheckedWrite<'a>> {
+        let operation = match &self.operation {
+            CheckedOperation::Create(_) => CheckedOperation::Create(item),
+            CheckedOperation::Upsert(_) => CheckedOperation::Upsert(item),
+            CheckedOperation::Replace { id, .. } => CheckedOperation::Replace { id, item },
+            CheckedOperation::Patch { .. } | CheckedOperation::Delete { .. } => return None,
+        };
+        Some(CheckedWrite {
+            operation,
+            key: self.key.clone(),
+            options: self.options,
+        })
+    }
+
+    /// Returns the stored item that `id` names: an id, or a resource id if the request says so.
+    ///
+    /// # Errors
+    /// 500 if the store cannot be read.
+    pub fn find(
         &self,
         transaction: &Transaction<'_>,
-        base: &mut ReadView<'_>,
+        view: ReadView<'_>,
         id: &str,
     ) -> Result<Option<StoredItem>> {
         let epk = transaction.epk(&self.key);
-        match self.options.by_rid {
-            false => transaction.find(base, &epk, id),
-            true => Rid::parse(id).map_or(Ok(None), |rid| {
-                transaction.find_by(base, &epk, Id::Rid(rid))
-            }),
+        if !self.options.by_rid {
+            return transaction.find(view, &epk, Id::Name(id));
+        }
+        match Rid::parse(id) {
+            Some(rid) => transaction.find(view, &epk, Id::Rid(rid)),
+            None => Ok(None),
         }
     }
 }
 
 impl Engine {
-    /// Reads an item, named by its id or by its resource id.
+    /// Reads an item by its id or its resource id. `if_none_match` is the etag that the client has.
+    ///
+    /// The outcome has 404 for a missing item, 404/1002 if the partition has not reached the session
+    /// token, 400/1001 for a partition key of the wrong shape, 429 if the budget is spent.
     pub fn read_item<'a, 'b>(
         &self,
         container: &Container,
@@ -58,228 +119,231 @@ impl Engine {
         id: impl Into<Id<'a>>,
         if_none_match: Option<&str>,
         options: impl Into<ReadOptions<'b>>,
-    ) -> Outcome<ReadReply> {
+    ) -> Pending<ReadReply> {
         let (id, options) = (id.into(), options.into());
-        let (mut work, mut position) = (Work::default(), None);
-        let read = || {
-            work.steps.clear();
-            let epk = container.partition_key().epk(key);
-            let partition = container.partition_of(&epk);
-            let spot = RequestTarget {
-                container,
-                partition: &partition,
-                key: Some(&epk),
-            };
-            self.at(spot, options.admission, &mut work, |work| {
-                let stored = self
-                    .read(
-                        container,
-                        &partition,
-                        &epk,
-                        id,
-                        options.session,
-                        &mut position,
-                    )
-                    .inspect_err(|_| work.steps.push(Step::ReadNothing))?;
-                let etag = stored.row.etag_text();
-                if if_none_match.is_some_and(|known| etag_matches(known, &etag)) {
-                    work.steps.push(Step::ReadNothing);
-                    return Ok(ReadReply::NotModified { etag });
-                }
-                work.steps.push(Step::Read {
-                    bytes: stored.row.size(),
-                });
-                Ok(ReadReply::Item {
-                    body: stored.row.text(container.rid(), stored.number),
-                    etag,
-                })
-            })
-        };
-        let result = container
-            .partition_key()
-            .check(key)
-            .and_then(|()| retry_if_moved(read));
-        if work.steps.is_empty() {
-            work.steps.push(Step::ReadNothing);
+        if let Err(error) = container.partition_key().check(key) {
+            return self.refuse(error, Step::ReadNothing);
         }
-        self.outcome(result, work, position)
+        let epk = container.partition_key().epk(key);
+        let request = PartitionRequest {
+            container,
+            admission: options.admission,
+            refusal: Step::ReadNothing,
+            position_of_failure: PositionOfFailure::None,
+        };
+        self.at_partition(
+            &request,
+            || Ok(Found::by_key(container, &epk)),
+            |attempt| {
+                let stored = self.read_stored(container, &epk, id, options.session, attempt)?;
+                let (reply, step) = read_reply(container.rid(), &stored, if_none_match);
+                attempt.steps.push(step);
+                Ok(Done::read(reply))
+            },
+        )
     }
 
-    fn read(
+    fn read_stored(
         &self,
         container: &Container,
-        partition: &Partition,
         epk: &Epk,
         id: Id<'_>,
         session: Option<&str>,
-        position: &mut Option<Position>,
+        attempt: &mut Attempt<'_>,
     ) -> Result<StoredItem> {
+        let partition = attempt.partition;
         let snapshot = partition.snapshot()?;
         let lsn = snapshot.head().lsn;
-        *position = Some(partition.position(lsn, None));
+        // A client learns how far the partition is even if the item is missing.
+        attempt.position = Some(partition.position(lsn, None));
         check_session(session, partition, lsn)?;
-        let transaction = Transaction::begin(container, partition, snapshot.as_ref(), self.world());
-        let stored = transaction
-            .find_by(&mut ReadView::Durable, epk, id)?
-            .ok_or_else(Error::not_found)?;
-        *position = Some(partition.position(lsn, Some(stored.row.lsn)));
+        let reader = ItemReader {
+            snapshot: snapshot.as_ref(),
+            container: container.rid(),
+            now_seconds: self.world().now_seconds(),
+            default_ttl: container.settings().default_ttl,
+        };
+        let stored = reader.find(epk, id)?.ok_or_else(Error::not_found)?;
+        attempt.position = Some(partition.position(lsn, Some(stored.row.lsn)));
         Ok(stored)
     }
 
-    /// Writes an item. What comes back as `Ok` is ordered; wait for it before answering. `Err` was refused and has
-    /// changed nothing.
+    /// Writes an item. The write is submitted when this returns, unless it was refused and changed
+    /// nothing; wait for the answer before passing it on.
     ///
-    /// # Errors
-    /// 400 for a body, key or option that is wrong; 404, 409, 412, 413; 429 if it is not admitted; what a trigger throws.
+    /// The outcome has 400 for a body, key or option that is wrong, 404, 409, 412, 413, 429 if the
+    /// budget is spent, and what a trigger throws.
     pub fn write_item(
         &self,
         container: &Container,
         operation: &WriteOperation,
         body: Option<&[u8]>,
         options: &WriteOptions,
-    ) -> std::result::Result<Pending<Written>, Box<Outcome<Written>>> {
-        let refused =
-            |error: Error, work: Work, position| Box::new(self.outcome(Err(error), work, position));
-        let bytes = body.map_or(0, <[u8]>::len);
-        let not_looked_at = Work {
-            steps: vec![Step::Refused {
-                bytes: bytes.min(1024),
-                terms: 0,
-            }],
+    ) -> Pending<Written> {
+        // A refused write is charged for the part of its body that was looked at.
+        let refusal = Step::Refused {
+            bytes: body.map_or(0, <[u8]>::len).min(1024),
+            terms: 0,
         };
-        let write = match read_body(operation, body)
-            .and_then(|body| check(container, operation, body, options))
-        {
+        let checked =
+            read_body(operation, body).and_then(|body| check(container, operation, body, options));
+        let write = match checked {
             Ok(write) => write,
-            Err(error) => return Err(refused(error, not_looked_at, None)),
+            Err(error) => return self.refuse(error, refusal),
         };
         let epk = container.partition_key().epk(&write.key);
-        let mut work = Work::default();
-        let (partition, done) = container.in_partition_of(&epk, |partition| {
-            work.steps.clear();
-            let spot = RequestTarget {
-                container,
-                partition,
-                key: Some(&epk),
-            };
-            self.at(spot, options.admission, &mut work, |work| {
-                let done = if options.pre_trigger.is_some() || options.post_trigger.is_some() {
-                    self.write_with_triggers(container, partition, &write, work)
-                } else {
-                    self.write_alone(container, partition, &write, work)
-                };
-                if done.is_err() && work.steps.is_empty() {
-                    work.clone_from(&not_looked_at);
-                }
-                done
-            })
-        });
-        match done {
-            Ok((ordered, written, lsn)) => {
-                let position = partition.position(lsn, Some(lsn));
-                Ok(Pending::new(
-                    ordered,
-                    &partition,
-                    self.outcome(Ok(written), work, Some(position)),
-                ))
-            }
-            Err(error) => Err(refused(error, work, Some(partition.position_now()))),
-        }
+        let request = PartitionRequest {
+            container,
+            admission: options.admission,
+            refusal,
+            position_of_failure: PositionOfFailure::Durable,
+        };
+        let has_triggers = options.pre_trigger.is_some() || options.post_trigger.is_some();
+        self.at_partition(
+            &request,
+            || Ok(Found::by_key(container, &epk)),
+            |attempt| match has_triggers {
+                true => self.write_with_triggers(container, &write, attempt),
+                false => self.write_alone(container, &write, attempt),
+            },
+        )
     }
 
+    /// Carries out a write under the writer's lock, as a transaction of its own.
     fn write_alone(
         &self,
         container: &Container,
-        partition: &Partition,
         write: &CheckedWrite<'_>,
-        work: &mut Work,
-    ) -> Result<(Option<SubmittedCommit>, Written, u64)> {
+        attempt: &mut Attempt<'_>,
+    ) -> Result<Done<Written>> {
+        let partition = attempt.partition;
+        // The lock comes before the snapshot, so that no commit falls between the two.
         let mut writer = partition.lock()?;
         let snapshot = partition.snapshot()?;
         let mut transaction =
             Transaction::begin(container, partition, snapshot.as_ref(), self.world());
-        let done = apply(&mut transaction, &mut ReadView::Writer(&mut writer), write);
-        work.steps.append(&mut transaction.work);
-        let (stored, created) = done?;
-        let ordered = transaction.commit(&mut writer, None)?;
-        let lsn = writer.lsn;
-        drop(writer);
-        Ok((ordered, Written::of(container, stored, created), lsn))
+        let applied = apply(&mut transaction, ReadView::Writer(&writer), write);
+        // Refused work is charged too.
+        attempt.steps.append(&mut transaction.work);
+        let value = applied?.answer(container.rid());
+        let commit = transaction.commit(&mut writer, None)?;
+        attempt.position = Some(partition.position(writer.lsn, Some(writer.lsn)));
+        Ok(Done { value, commit })
     }
 }
 
-impl Written {
-    /// The answer to a write that left `stored` behind.
-    pub(crate) fn of(container: &Container, stored: Option<StoredItem>, created: bool) -> Written {
+/// Returns the answer to a read of `stored` and the step that it is charged as: 304 if the client has
+/// the item already.
+pub(crate) fn read_reply(
+    container: Rid,
+    stored: &StoredItem,
+    if_none_match: Option<&str>,
+) -> (ReadReply, Step) {
+    let etag = stored.row.etag_text();
+    if if_none_match.is_some_and(|known| etag_matches(known, &etag)) {
+        return (ReadReply::NotModified { etag }, Step::ReadNothing);
+    }
+    let body = stored.row.text(container, stored.number);
+    let bytes = stored.row.size();
+    (ReadReply::Item { body, etag }, Step::Read { bytes })
+}
+
+/// The item that a write leaves behind.
+pub(crate) struct Applied {
+    /// The item; `None` after a deletion.
+    pub stored: Option<StoredItem>,
+    /// True if the item is new.
+    pub created: bool,
+}
+
+impl Applied {
+    /// Returns the answer to the write.
+    pub fn answer(self, container: Rid) -> Written {
         Written {
-            etag: stored.as_ref().map(|s| s.row.etag_text()),
-            item: stored.map(|s| s.row.text(container.rid(), s.number)),
-            created,
+            etag: self.stored.as_ref().map(|stored| stored.row.etag_text()),
+            item: self
+                .stored
+                .map(|stored| stored.row.text(container, stored.number)),
+            created: self.created,
         }
     }
 }
 
-/// Carries out a checked write in a transaction: the item after it, and whether it is new.
+/// Carries out a checked write in a transaction.
+///
+/// # Errors
+/// 404 if the item to change is missing; those of [`Transaction::create`], [`Transaction::replace`],
+/// [`Transaction::delete`] and [`Transaction::patch`].
 pub(crate) fn apply(
     transaction: &mut Transaction<'_>,
-    base: &mut ReadView<'_>,
+    view: ReadView<'_>,
     write: &CheckedWrite<'_>,
-) -> Result<(Option<StoredItem>, bool)> {
+) -> Result<Applied> {
     let options = ItemOptions {
         if_match: write.options.if_match.as_deref(),
         leave_out_of_index: write.options.leave_out_of_index,
     };
-    let epk = transaction.epk(&write.key);
-    let existing = |transaction: &mut Transaction<'_>,
-                    base: &mut ReadView<'_>,
-                    id: &str|
-     -> Result<StoredItem> {
-        let found = write.named(transaction, base, id)?;
-        found.ok_or_else(|| {
-            transaction.work.push(Step::ReadNothing);
-            Error::not_found()
-        })
+    let key = &write.key;
+    let (stored, created) = match &write.operation {
+        CheckedOperation::Create(item) => {
+            (Some(transaction.create(view, key, item, options)?), true)
+        }
+        CheckedOperation::Upsert(item) => {
+            let (stored, created) = upsert(transaction, view, key, item, options)?;
+            (Some(stored), created)
+        }
+        CheckedOperation::Replace { id, item } => {
+            let old = find_existing(transaction, view, write, id)?;
+            let new = transaction.replace(view, &old, key, item, options)?;
+            (Some(new), false)
+        }
+        CheckedOperation::Patch { id, patch } => {
+            let old = find_existing(transaction, view, write, id)?;
+            let new = transaction.patch(view, &old, patch, options)?;
+            (Some(new), false)
+        }
+        CheckedOperation::Delete { id } => {
+            let old = find_existing(transaction, view, write, id)?;
+            transaction.delete(view, &old, options.if_match)?;
+            (None, false)
+        }
     };
-    if let (WriteOperation::Patch(id), Some(patch)) = (write.operation, &write.patch) {
-        let old = existing(transaction, base, id)?;
-        return Ok((Some(transaction.patch(base, &old, patch, options)?), false));
-    }
-    match (write.operation, &write.item) {
-        (WriteOperation::Create, Some(item)) => Ok((
-            Some(transaction.create(base, &write.key, item, options)?),
-            true,
-        )),
-        (WriteOperation::Upsert, Some(item)) => {
-            let id = crate::partition::item::item_id(item)?;
-            match transaction.find(base, &epk, id)? {
-                Some(old) => Ok((
-                    Some(transaction.replace(base, &old, &write.key, item, options)?),
-                    false,
-                )),
-                None => Ok((
-                    Some(transaction.create(base, &write.key, item, options)?),
-                    true,
-                )),
-            }
-        }
-        (WriteOperation::Replace(id), Some(item)) => {
-            let old = existing(transaction, base, id)?;
-            Ok((
-                Some(transaction.replace(base, &old, &write.key, item, options)?),
-                false,
-            ))
-        }
-        (WriteOperation::Delete(id), _) => {
-            let old = existing(transaction, base, id)?;
-            transaction.delete(base, &old, options.if_match)?;
-            Ok((None, false))
-        }
-        // `check` gave every other operation what it needs.
-        _ => Err(Error::internal("a write without its body")),
-    }
+    Ok(Applied { stored, created })
 }
 
-/// The body of a write as JSON; deletes have none.
+/// Creates an item, or replaces the item that has its id. Returns the item and true if it is new.
+pub(crate) fn upsert(
+    transaction: &mut Transaction<'_>,
+    view: ReadView<'_>,
+    key: &PartitionKey,
+    item: &Object,
+    options: ItemOptions<'_>,
+) -> Result<(StoredItem, bool)> {
+    let epk = transaction.epk(key);
+    let old = transaction.find(view, &epk, Id::Name(item_id(item)?))?;
+    let created = old.is_none();
+    let stored = match old {
+        Some(old) => transaction.replace(view, &old, key, item, options)?,
+        None => transaction.create(view, key, item, options)?,
+    };
+    Ok((stored, created))
+}
+
+/// Returns the item that a write names; a missing item is charged as a read of nothing.
+fn find_existing(
+    transaction: &mut Transaction<'_>,
+    view: ReadView<'_>,
+    write: &CheckedWrite<'_>,
+    id: &str,
+) -> Result<StoredItem> {
+    let found = write.find(transaction, view, id)?;
+    found.ok_or_else(|| {
+        transaction.work.push(Step::ReadNothing);
+        Error::not_found()
+    })
+}
+
+/// Parses the body of a write. A deletion has none.
 fn read_body(operation: &WriteOperation, body: Option<&[u8]>) -> Result<Option<Json>> {
     match operation {
         WriteOperation::Delete(_) => Ok(None),
@@ -287,73 +351,92 @@ fn read_body(operation: &WriteOperation, body: Option<&[u8]>) -> Result<Option<J
     }
 }
 
-/// Everything that can be checked without the store.
+/// Checks everything about a write that needs no store.
+///
+/// # Errors
+/// 400 for a body, key or id that is wrong, 400/1001 if the named partition key is not the item's.
 pub(crate) fn check<'a>(
     container: &Container,
     operation: &'a WriteOperation,
     body: Option<Json>,
     options: &'a WriteOptions,
 ) -> Result<CheckedWrite<'a>> {
-    let definition = container.partition_key();
-    let (item, patch) = match (operation, body) {
-        (WriteOperation::Delete(_), _) => (None, None),
-        (_, None) => return Err(Error::bad("The request has no body.")),
-        (WriteOperation::Patch(_), Some(json)) => {
-            (None, Some(CheckedPatch::read(container, &json, None)?))
-        }
-        (_, Some(json)) => (Some(as_item(json)?), None),
+    let body = || body.ok_or_else(|| Error::bad("The request has no body."));
+    let operation = match operation {
+        WriteOperation::Create => CheckedOperation::Create(as_item(body()?)?),
+        WriteOperation::Upsert => CheckedOperation::Upsert(as_item(body()?)?),
+        WriteOperation::Replace(id) => CheckedOperation::Replace {
+            id,
+            item: as_item(body()?)?,
+        },
+        WriteOperation::Patch(id) => CheckedOperation::Patch {
+            id,
+            patch: CheckedPatch::read(container, &body()?, None)?,
+        },
+        WriteOperation::Delete(id) => CheckedOperation::Delete { id },
     };
     let named = options.partition_key.as_ref();
-    let key = match &item {
-        Some(item) => {
-            named.map_or(Ok(()), |named| definition.check(named))?;
-            crate::partition::item::item_id(item)?;
-            let own = definition.extract(item)?;
-            if named.is_some_and(|named| definition.epk(named) != definition.epk(&own)) {
-                return Err(Error::partition_key_mismatch());
-            }
-            own
-        }
+    let key = match operation.item() {
+        Some(item) => key_of_item(container, item, named)?,
         None => named_key(container, named)?,
     };
     Ok(CheckedWrite {
         operation,
         key,
-        item,
-        patch,
         options,
     })
 }
 
-/// The key of an operation that brings no item to take it from.
+/// Returns the partition key of an item, which must be the named one if one is named.
+fn key_of_item(
+    container: &Container,
+    item: &Object,
+    named: Option<&PartitionKey>,
+) -> Result<PartitionKey> {
+    let definition = container.partition_key();
+    if let Some(named) = named {
+        definition.check(named)?;
+    }
+    item_id(item)?;
+    let key = definition.extract(item)?;
+    if let Some(named) = named
+        && definition.epk(named) != definition.epk(&key)
+    {
+        return Err(Error::partition_key_mismatch());
+    }
+    Ok(key)
+}
+
+/// Returns the partition key of an operation that brings no item to take the key from.
 ///
 /// # Errors
-/// 400 if none is named where the container has no key of its own, or one that is not whole.
+/// 400 if no key is named and the container has no system key, 400/1001 for a key of the wrong shape.
 pub(crate) fn named_key(
     container: &Container,
     named: Option<&PartitionKey>,
 ) -> Result<PartitionKey> {
+    let definition = container.partition_key();
     match named {
-        Some(named) => container
-            .partition_key()
-            .check(named)
-            .map(|()| named.clone()),
-        None if container.partition_key().is_system_key() => Ok(container.settings().default_key()),
+        Some(named) => {
+            definition.check(named)?;
+            Ok(named.clone())
+        }
+        None if definition.is_system_key() => Ok(container.settings().default_key()),
         None => Err(Error::bad(
             "The partition key is missing: send x-ms-documentdb-partitionkey with this operation.",
         )),
     }
 }
 
-/// An item's text as an object.
+/// Parses the text of an item.
 ///
 /// # Errors
-/// 400 with the place, 413 for a text beyond all bounds.
+/// 400 with the place of the mistake, 413 for a text over [`limits::REQUEST_BODY_BYTES`].
 pub(crate) fn parse_item(body: &[u8]) -> Result<Object> {
-    parse_body(body).and_then(as_item)
+    as_item(parse_body(body)?)
 }
 
-/// The text of a body as JSON.
+/// Parses the text of a body.
 ///
 /// # Errors
 /// As for [`parse_item`].
@@ -364,9 +447,9 @@ pub(crate) fn parse_body(body: &[u8]) -> Result<Json> {
             "Request size is too large.",
         ));
     }
-    parse(body).map_err(|e| {
+    parse(body).map_err(|error| {
         Error::bad(format!(
-            "The input content is invalid: the body is not valid JSON: {e}."
+            "The input content is invalid: the body is not valid JSON: {error}."
         ))
     })
 }

@@ -13,9 +13,11 @@
 //! commit log says whether the commit took place ([`Partition::is_committed`]).
 
 pub mod change_capture;
+pub mod container_view;
 mod counts;
 mod dictionary;
 pub mod item;
+mod item_rows;
 pub mod key_deletion;
 pub mod keys;
 pub mod row;

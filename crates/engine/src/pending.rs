@@ -1,9 +1,17 @@
-//! Writes that are ordered and not yet on disk.
+//! Answers that wait until a commit is durable.
+//!
+//! A write is *submitted* when its commit has an LSN and is in the store's hands, and *durable* when
+//! the commit is on disk. The engine returns as soon as a write is submitted, so that one sync serves
+//! many writes; [`Pending`] is the answer in between. A thread waits with [`Pending::wait`], async
+//! code awaits it.
+//!
+//! Promises: no answer is released before its commit is durable; an outcome that the store does not
+//! know is looked up in the commit log before the client is told anything.
 
 use crate::errors::outcome_error;
-use crate::items::batch::work_of;
 use crate::partition::{Partition, SubmittedCommit};
 use crate::request::{BatchAnswer, BatchReply, Outcome, Position};
+use orrery_model::work::Work;
 use orrery_model::{Error, Kind};
 use orrery_storage::CommitOutcome;
 use std::collections::VecDeque;
@@ -11,50 +19,54 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// A write that is ordered but not yet on disk. Answer the client only after [`Pending::wait`], or after awaiting it.
+/// The answer of a request that may still wait for a commit. Answer the client only after
+/// [`Pending::wait`], or after awaiting it.
 ///
 /// Dropping it does not undo the write.
 #[must_use = "the client may be answered only when the write is durable"]
 pub struct Pending<T> {
-    ordered: Option<(SubmittedCommit, Arc<Partition>)>,
+    commit: Option<(SubmittedCommit, Arc<Partition>)>,
     outcome: Option<Outcome<T>>,
 }
 
 impl<T> Pending<T> {
-    /// An answer that waits for a commit.
+    /// Creates an answer that waits for a commit of `partition`.
     pub(crate) fn new(
-        ordered: Option<SubmittedCommit>,
-        partition: &Arc<Partition>,
+        commit: SubmittedCommit,
+        partition: Arc<Partition>,
         outcome: Outcome<T>,
     ) -> Self {
         Pending {
-            ordered: ordered.map(|o| (o, Arc::clone(partition))),
+            commit: Some((commit, partition)),
             outcome: Some(outcome),
         }
     }
 
-    /// An answer that waits for nothing.
+    /// Creates an answer that waits for nothing.
     pub(crate) fn ready(outcome: Outcome<T>) -> Self {
         Pending {
-            ordered: None,
+            commit: None,
             outcome: Some(outcome),
         }
     }
 
-    /// Blocks until the write is durable.
+    /// Returns true if the request was refused, so that nothing was submitted.
+    pub fn is_refused(&self) -> bool {
+        matches!(&self.outcome, Some(outcome) if outcome.result.is_err())
+    }
+
+    /// Blocks until the commit is durable.
     pub fn wait(mut self) -> Outcome<T> {
         let outcome = self.outcome.take().expect("taken once");
-        match self.ordered.take() {
-            None => outcome,
-            Some((ordered, partition)) => {
-                let SubmittedCommit {
-                    receipt,
-                    lsn,
-                    token,
-                } = ordered;
-                conclude(outcome, receipt.wait(), &partition, lsn, token)
-            }
-        }
+        let Some((commit, partition)) = self.commit.take() else {
+            return outcome;
+        };
+        let SubmittedCommit {
+            receipt,
+            lsn,
+            token,
+        } = commit;
+        conclude(outcome, receipt.wait(), &partition, lsn, token)
     }
 }
 
@@ -62,63 +74,68 @@ impl<T: Unpin> Future for Pending<T> {
     type Output = Outcome<T>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome<T>> {
-        if let Some((ordered, partition)) = &mut self.ordered {
-            let Poll::Ready(stored) = Pin::new(&mut ordered.receipt).poll(context) else {
+        if let Some((commit, partition)) = &mut self.commit {
+            let Poll::Ready(committed) = Pin::new(&mut commit.receipt).poll(context) else {
                 return Poll::Pending;
             };
-            let (lsn, token, partition) = (ordered.lsn, ordered.token, Arc::clone(partition));
-            self.ordered = None;
+            let (lsn, token, partition) = (commit.lsn, commit.token, Arc::clone(partition));
+            self.commit = None;
             let outcome = self.outcome.take().expect("polled after it was ready");
-            return Poll::Ready(conclude(outcome, stored, &partition, lsn, token));
+            return Poll::Ready(conclude(outcome, committed, &partition, lsn, token));
         }
         Poll::Ready(self.outcome.take().expect("polled after it was ready"))
     }
 }
 
-/// A batch that is ordered but not yet on disk. Answer the client only after [`PendingBatch::wait`], or after awaiting it.
+/// The answer of a batch that may still wait for commits. Answer the client only after
+/// [`PendingBatch::wait`], or after awaiting it.
 ///
 /// Dropping it does not undo the writes.
 #[must_use = "the client may be answered only when the writes are durable"]
-pub struct PendingBatch(Parts);
+pub struct PendingBatch(Operations);
 
-enum Parts {
-    /// One commit for all.
-    Whole(Pending<BatchAnswer>),
-    /// A commit for each write.
-    Each {
+enum Operations {
+    /// All operations are one commit, or the request was refused as a whole.
+    Together(Pending<BatchAnswer>),
+    /// Each operation is a commit of its own.
+    Separate {
         waiting: VecDeque<Pending<BatchReply>>,
         done: Vec<Outcome<BatchReply>>,
+        /// The position of the partition that the request names, if it names one.
         position: Option<Position>,
     },
 }
 
 impl PendingBatch {
-    /// A batch that takes place whole or not at all.
-    pub(crate) fn whole(pending: Pending<BatchAnswer>) -> Self {
-        PendingBatch(Parts::Whole(pending))
+    /// Creates the answer of a batch that is one commit.
+    pub(crate) fn together(pending: Pending<BatchAnswer>) -> Self {
+        PendingBatch(Operations::Together(pending))
     }
 
-    /// Operations that stand for themselves. `position` is that of the partition that was addressed.
-    pub(crate) fn each(parts: Vec<Pending<BatchReply>>, position: Option<Position>) -> Self {
-        let done = Vec::with_capacity(parts.len());
-        PendingBatch(Parts::Each {
-            waiting: parts.into(),
+    /// Creates the answer of operations that are commits of their own.
+    pub(crate) fn separate(
+        operations: Vec<Pending<BatchReply>>,
+        position: Option<Position>,
+    ) -> Self {
+        let done = Vec::with_capacity(operations.len());
+        PendingBatch(Operations::Separate {
+            waiting: operations.into(),
             done,
             position,
         })
     }
 
-    /// Blocks until all writes are durable.
+    /// Blocks until all commits are durable.
     pub fn wait(self) -> Outcome<BatchAnswer> {
         match self.0 {
-            Parts::Whole(pending) => pending.wait(),
-            Parts::Each {
+            Operations::Together(pending) => pending.wait(),
+            Operations::Separate {
                 waiting,
                 mut done,
                 position,
             } => {
                 done.extend(waiting.into_iter().map(Pending::wait));
-                all_of(done, position)
+                combine(done, position)
             }
         }
     }
@@ -129,8 +146,8 @@ impl Future for PendingBatch {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome<BatchAnswer>> {
         match &mut self.0 {
-            Parts::Whole(pending) => Pin::new(pending).poll(context),
-            Parts::Each {
+            Operations::Together(pending) => Pin::new(pending).poll(context),
+            Operations::Separate {
                 waiting,
                 done,
                 position,
@@ -142,50 +159,62 @@ impl Future for PendingBatch {
                     done.push(outcome);
                     waiting.pop_front();
                 }
-                Poll::Ready(all_of(std::mem::take(done), *position))
+                Poll::Ready(combine(std::mem::take(done), *position))
             }
         }
     }
 }
 
-/// The outcomes of operations as the outcome of their request: what they cost together, and the newest place in history
-/// that they have in common.
-fn all_of(results: Vec<Outcome<BatchReply>>, position: Option<Position>) -> Outcome<BatchAnswer> {
-    let charge = results.iter().map(|outcome| outcome.charge).sum();
-    let positions = || {
-        results
-            .iter()
-            .filter_map(|outcome| outcome.position)
-            .chain(position)
+/// Combines the outcomes of operations into the outcome of their request: the sum of the charges,
+/// all work, and the newest position if all operations were at one partition.
+fn combine(results: Vec<Outcome<BatchReply>>, position: Option<Position>) -> Outcome<BatchAnswer> {
+    let mut newest = position;
+    let mut is_one_partition = true;
+    for found in results.iter().filter_map(|outcome| outcome.position) {
+        is_one_partition &= newest.is_none_or(|newest| newest.range_id == found.range_id);
+        if newest.is_none_or(|newest| newest.lsn <= found.lsn) {
+            newest = Some(found);
+        }
+    }
+    let position = match newest {
+        Some(newest) if is_one_partition => Some(Position {
+            item_lsn: None,
+            ..newest
+        }),
+        _ => None,
     };
-    let newest = positions().max_by_key(|position| position.lsn);
-    let newest =
-        newest.filter(|newest| positions().all(|position| position.range_id == newest.range_id));
-    let position = newest.map(|newest| Position {
-        item_lsn: None,
-        ..newest
-    });
-    let work = work_of(&results);
     Outcome {
+        charge: results.iter().map(|outcome| outcome.charge).sum(),
+        work: work_of(&results),
         result: Ok(BatchAnswer { results }),
-        charge,
-        work,
         position,
     }
 }
 
-/// What the client learns. An unknown outcome is looked up with a newer lease before anybody is told anything.
+/// Returns the work of all operations together.
+pub(crate) fn work_of(results: &[Outcome<BatchReply>]) -> Work {
+    let mut work = Work::default();
+    for outcome in results {
+        work.steps.extend(outcome.work.steps.iter().cloned());
+    }
+    work
+}
+
+/// Decides the outcome of a request once the store has answered its commit.
+///
+/// If the store does not know whether the commit took place, the commit log is asked under a newer
+/// lease: 449 means that the write did not take place, 500 that nobody can say.
 fn conclude<T>(
     outcome: Outcome<T>,
-    stored: CommitOutcome,
+    committed: CommitOutcome,
     partition: &Partition,
     lsn: u64,
     token: [u8; 16],
 ) -> Outcome<T> {
-    let Some(error) = outcome_error(&stored) else {
+    let Some(error) = outcome_error(&committed) else {
         return outcome;
     };
-    let error = match stored {
+    let error = match committed {
         CommitOutcome::Fenced | CommitOutcome::Unknown => {
             match partition.is_committed(lsn, token) {
                 Ok(true) => return outcome,
@@ -195,14 +224,13 @@ fn conclude<T>(
             }
         }
         _ => {
+            // The writer counted on a commit that failed; the next writer reads what is durable.
             partition.abandon_writer();
             error
         }
     };
     Outcome {
         result: Err(error),
-        charge: outcome.charge,
-        work: outcome.work,
-        position: outcome.position,
+        ..outcome
     }
 }

@@ -11,27 +11,31 @@ mod condition;
 mod cursor;
 mod index_view;
 mod lookup;
-mod metadata;
 mod metrics;
 mod plan;
 mod position;
+mod rows;
 mod source;
 mod token;
 mod values;
 mod walk;
 
-pub use metadata::{ListedRow, has_row, query_rows};
 pub use plan::client_plan;
+pub use rows::{ListedRow, NoFunctions, has_row, query_rows};
 
 use crate::catalog::Container;
 use crate::errors::query_error;
 use crate::index::policy::Policy;
-use crate::partition::Partition;
+use crate::items::UserFunctions;
+use crate::partition::session::check_session;
 use crate::partition::visibility::Visibility;
+use crate::partition::{Partition, retry_if_moved};
 use crate::request::{
-    AdmissionOptions, Page, PageRequest, QueryPage, QueryRequest, Scope, ScriptKind,
+    AdmissionOptions, Outcome, Page, PageRequest, Position, QueryPage, QueryRequest, ReadOptions,
+    Scope, ScriptKind,
 };
-use crate::throughput::{PartitionCharges, Profile};
+use crate::throughput::{PartitionCharges, Profile, is_throttled};
+use crate::traffic::QueryWatch;
 use crate::{CrossPartitionQueries, Engine};
 use access::Ask;
 use condition::{pinned, steps};
@@ -54,6 +58,97 @@ const MEMORY_BYTES: usize = 256 * 1024 * 1024;
 const DISTINCT_MOST: usize = 1_000;
 /// Rows that a page may have when the client leaves it to the server.
 const PAGE_ITEMS_MOST: usize = 10_000;
+
+impl Engine {
+    /// One page of a query.
+    pub fn query<'a>(
+        &self,
+        container: &Container,
+        scope: &Scope,
+        query: &QueryRequest,
+        options: impl Into<ReadOptions<'a>>,
+    ) -> Outcome<QueryPage> {
+        let watch = QueryWatch::begin(container, &query.text);
+        let mut charges = PartitionCharges::default();
+        charges.index_advice = watch.wants_advice;
+        let (result, charges, position) =
+            self.run_query(container, scope, query, options.into(), charges);
+        self.meters.queried(&charges.work.steps);
+        charges.settle(
+            self,
+            container,
+            self.profile.price(&charges.work),
+            is_throttled(&result),
+        );
+        let is_for_one = charges.key.is_some();
+        let mut outcome = self.outcome(result, charges.work, position);
+        watch.end(self.world().now_ms(), container, is_for_one, &outcome);
+        if let Ok(page) = &mut outcome.result
+            && !query.metrics
+        {
+            page.index_metrics = None;
+        }
+        outcome
+    }
+
+    /// One page of a query, and what it did where; not yet charged to anybody.
+    pub(crate) fn run_query(
+        &self,
+        container: &Container,
+        scope: &Scope,
+        query: &QueryRequest,
+        options: ReadOptions<'_>,
+        mut charges: PartitionCharges,
+    ) -> (Result<QueryPage>, PartitionCharges, Option<Position>) {
+        let mut position = None;
+        let result = retry_if_moved(|| {
+            charges.begin_again();
+            self.run_query_on(
+                container,
+                scope,
+                query,
+                options,
+                &mut charges,
+                &mut position,
+            )
+        });
+        if result.is_err() && charges.work.steps.is_empty() {
+            charges.work.steps.push(Step::ReadNothing);
+        }
+        if options.admission.two_replicas {
+            charges.ask_second_replicas();
+        }
+        (result, charges, position)
+    }
+
+    fn run_query_on(
+        &self,
+        container: &Container,
+        scope: &Scope,
+        query: &QueryRequest,
+        options: ReadOptions<'_>,
+        charges: &mut PartitionCharges,
+        position: &mut Option<Position>,
+    ) -> Result<QueryPage> {
+        let reach = scope_reach(container, scope)?;
+        for (partition, _) in &reach.partitions {
+            let lsn = partition.snapshot()?.head().lsn;
+            if let [_] = reach.partitions[..] {
+                *position = Some(partition.position(lsn, None));
+            }
+            check_session(options.session, partition, lsn)?;
+        }
+        let context = Context {
+            engine: self,
+            world: self.world(),
+            profile: self.profile,
+            cross_partition_queries: self.cross_partition_queries,
+            admission: options.admission,
+        };
+        let mut functions = UserFunctions::new(self, container);
+        run(&context, container, scope, query, &mut functions, charges)
+    }
+}
 
 /// What a query needs of the engine besides its container.
 pub struct Context<'a> {

@@ -23,7 +23,7 @@ mod prices;
 mod provision;
 mod succession;
 
-pub(crate) use admission::{PartitionCharges, RequestTarget, ServedRequest, bytes_written, status};
+pub(crate) use admission::{PartitionCharges, RequestTarget, is_throttled};
 pub(crate) use budget::Budget;
 pub(crate) use meter::{Meter, Reading, SharedBudget, new_shared};
 pub use prices::Profile;

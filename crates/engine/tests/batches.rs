@@ -66,10 +66,7 @@ fn batch(
     operations: Vec<BatchOperation>,
     session: Option<&str>,
 ) -> Outcome<BatchAnswer> {
-    match engine.batch(container, mode, operations, session) {
-        Ok(pending) => pending.wait(),
-        Err(refused) => *refused,
-    }
+    engine.batch(container, mode, operations, session).wait()
 }
 
 fn in_p() -> BatchMode {
@@ -141,7 +138,8 @@ fn a_transactional_batch_takes_place_as_one_commit_whose_reads_see_its_writes() 
     let before = room
         .bench
         .engine
-        .read_item(&room.container, &key(r#"["p"]"#), "old", None, None);
+        .read_item(&room.container, &key(r#"["p"]"#), "old", None, None)
+        .wait();
     let outcome = room.atomic(vec![
         creating("new"),
         written(WriteOperation::Upsert, r#"{"id":"new","pk":"p","n":2}"#),
@@ -184,10 +182,11 @@ fn a_transactional_batch_takes_place_as_one_commit_whose_reads_see_its_writes() 
     assert_eq!(room.ids(), ["gone", "new", "renamed"]);
     // Everything has the LSN of the batch in the change feed.
     let scope = Scope::Key(key(r#"["p"]"#));
-    let feed =
-        room.bench
-            .engine
-            .change_feed(&room.container, &scope, &FeedStart::Beginning, None, None);
+    let feed = room
+        .bench
+        .engine
+        .change_feed(&room.container, &scope, &FeedStart::Beginning, None, None)
+        .wait();
     let lsns: Vec<Json> = feed
         .result
         .expect("a feed")
@@ -576,8 +575,7 @@ fn bulk_orders_everything_before_it_waits_for_anything() {
     let operations: Vec<_> = (0..20).map(|n| creating(&n.to_string())).collect();
     let pending = bench
         .engine
-        .batch(&container, &bulk(Some(0)), operations, None)
-        .expect("it is taken");
+        .batch(&container, &bulk(Some(0)), operations, None);
     assert_eq!(store.steps(), before, "nothing was written to the disk yet");
     assert_eq!(kinds(&answers(pending.wait())), [None; 20]);
     assert!(store.steps() >= before + 20);

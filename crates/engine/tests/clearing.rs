@@ -30,9 +30,8 @@ fn fill(engine: &Engine, container: &Container, pk: &str, count: u32) {
             Some(&item(n)),
             &WriteOptions::default(),
         );
+        assert!(!written.is_refused());
         written
-            .map_err(|refused| refused.result.expect_err("refused"))
-            .expect("it is ordered")
     };
     let pending: Vec<_> = (0..count).map(create).collect();
     for write in pending {
@@ -41,7 +40,9 @@ fn fill(engine: &Engine, container: &Container, pk: &str, count: u32) {
 }
 
 fn clear(engine: &Engine, container: &Container, pk: &str) -> Outcome<()> {
-    engine.delete_logical_partition(container, &key(pk), AdmissionOptions::default())
+    engine
+        .delete_logical_partition(container, &key(pk), AdmissionOptions::default())
+        .wait()
 }
 
 /// Queries that an index would answer alone, and what they give when of `b` three items are left and of `a` one.
@@ -76,6 +77,7 @@ fn check(engine: &Engine, container: &Container) {
     };
     let feed = engine
         .change_feed(container, &scope, &FeedStart::Beginning, None, None)
+        .wait()
         .result
         .expect("changes");
     assert_eq!(feed.rows.len(), 4);
@@ -96,6 +98,7 @@ fn a_deleted_logical_partition_is_gone_at_once_and_its_rows_by_and_by() {
     fill(engine, &container, "b", 3);
     let session = engine
         .read_item(&container, &key(r#"["a"]"#), "i1", None, None)
+        .wait()
         .position
         .expect("a position");
     let cleared = clear(engine, &container, r#"["a"]"#);

@@ -115,14 +115,16 @@ impl Ledger {
                 partition_key,
                 ..WriteOptions::default()
             };
-            match engine.write_item(
+            let pending = engine.write_item(
                 container,
                 &write.operation(),
                 body.as_deref().map(str::as_bytes),
                 &options,
-            ) {
-                Ok(pending) => sent.push((*write, pending)),
-                Err(refused) => failed = refused.result.err(),
+            );
+            if pending.is_refused() {
+                failed = pending.wait().result.err();
+            } else {
+                sent.push((*write, pending));
             }
         }
         for (write, pending) in sent {
@@ -227,6 +229,7 @@ impl Ledger {
             };
             let page = engine
                 .change_feed(container, &scope, &FeedStart::Beginning, None, None)
+                .wait()
                 .result
                 .expect("changes");
             changed.extend(
@@ -568,7 +571,7 @@ fn a_reopened_directory_keeps_everything() {
             Some(session.join(",").as_str()),
         );
         assert!(
-            matches!(read.result, Ok(ReadReply::Item { .. })),
+            matches!(read.wait().result, Ok(ReadReply::Item { .. })),
             "the session is reached"
         );
     }
@@ -595,10 +598,11 @@ fn an_expired_item_gives_way_to_one_new_item_only() {
             &WriteOptions::default(),
         )
     };
-    let first = send()
-        .map_err(|_| "refused")
-        .expect("the old item is expired");
-    let second = send().err().expect("the first has the id, durable or not");
-    assert_eq!(second.result.expect_err("refused").kind(), Kind::Conflict);
+    let first = send();
+    assert!(!first.is_refused(), "the old item is expired");
+    let second = send();
+    assert!(second.is_refused(), "the first has the id, durable or not");
+    let refusal = second.wait().result.expect_err("refused");
+    assert_eq!(refusal.kind(), Kind::Conflict);
     assert!(first.wait().result.is_ok());
 }

@@ -308,7 +308,7 @@ fn run_on_container(bench: &Bench, verb: &str, rest: &str) -> Result<Answer, Ans
         "read" => {
             let (pk, id) = keyed(rest);
             answer(
-                engine.read_item(container, &key(pk), id, None, None),
+                engine.read_item(container, &key(pk), id, None, None).wait(),
                 |reply| match reply {
                     ReadReply::Item { body, .. } => format!("200 {}", own_part(&body)),
                     ReadReply::NotModified { .. } => "304".into(),
@@ -327,7 +327,7 @@ fn run_on_container(bench: &Bench, verb: &str, rest: &str) -> Result<Answer, Ans
                 None,
                 None,
             );
-            answer(page, |page| {
+            answer(page.wait(), |page| {
                 format!("{} up to {}", lines(&page.rows), page.continue_after)
             })
         }
@@ -356,17 +356,14 @@ fn run_on_container(bench: &Bench, verb: &str, rest: &str) -> Result<Answer, Ans
         "execute" => {
             let (pk, rest) = keyed(rest);
             let (id, arguments) = rest.split_once(' ').expect("an id and arguments");
-            let done = match engine.execute(
+            let done = engine.execute(
                 container,
                 Id::Name(id),
                 &key(pk),
                 arguments.as_bytes(),
                 ExecuteOptions::default(),
-            ) {
-                Ok(pending) => pending.wait(),
-                Err(refused) => *refused,
-            };
-            answer(done, |reply| format!("200 {}", reply.body))
+            );
+            answer(done.wait(), |reply| format!("200 {}", reply.body))
         }
         other => panic!("no such request: {other}"),
     })

@@ -334,14 +334,13 @@ fn a_procedure_patches_items_with_etags_and_predicates() {
         .expect("a script");
     let run = |etag: &str, predicate: &str| {
         let arguments = Json::Array(vec![etag.into(), predicate.into()]).to_text();
-        let run = engine.execute(
+        let pending = engine.execute(
             &room.container,
             Id::Name("p"),
             &key(r#"["p"]"#),
             arguments.as_bytes(),
             ExecuteOptions::default(),
         );
-        let pending = run.unwrap_or_else(|refused| panic!("{:?}", refused.result));
         pending.wait().result.expect("it runs").body
     };
     assert_eq!(run("*", "FROM c WHERE c.n = 3"), "4");

@@ -46,7 +46,7 @@ fn procedure(
     arguments: &str,
 ) -> Outcome<ProcedureReply> {
     script(engine, container, ScriptKind::Procedure, "proc", source, "");
-    match engine.execute(
+    let pending = engine.execute(
         container,
         Id::Name("proc"),
         &key("[\"p\"]"),
@@ -55,10 +55,8 @@ fn procedure(
             logging: true,
             ..ExecuteOptions::default()
         },
-    ) {
-        Ok(pending) => pending.wait(),
-        Err(refused) => *refused,
-    }
+    );
+    pending.wait()
 }
 
 fn n_of(engine: &Engine, container: &Container, id: &str) -> Option<i64> {
@@ -135,7 +133,7 @@ fn a_procedure_is_one_commit_and_reads_its_own_writes() {
         None,
     );
     assert_eq!(
-        page.result.expect("changes").rows.len(),
+        page.wait().result.expect("changes").rows.len(),
         2,
         "the items of one transaction stay together"
     );
@@ -216,11 +214,7 @@ fn concurrent_writers_and_procedures_lose_no_update() {
                         b"[]",
                         ExecuteOptions::default(),
                     );
-                    done.map_err(|refused| refused.result.err())
-                        .expect("it runs")
-                        .wait()
-                        .result
-                        .expect("it commits");
+                    done.wait().result.expect("it commits");
                 }
             });
         }
@@ -474,12 +468,7 @@ fn every_container_has_a_procedure_that_echoes() {
         br#"[{"a":[1]}]"#,
         ExecuteOptions::default(),
     );
-    let reply = echo
-        .map_err(|refused| refused.result)
-        .expect("it runs")
-        .wait()
-        .result
-        .expect("it answers");
+    let reply = echo.wait().result.expect("it answers");
     assert_eq!(reply.body, r#"{"a":[1]}"#);
 }
 

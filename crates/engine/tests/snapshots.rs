@@ -79,7 +79,9 @@ fn everything(engine: &Engine) -> Vec<String> {
                 id: range.id,
                 within: None,
             };
-            let changes = engine.change_feed(&container, &scope, &FeedStart::Beginning, None, None);
+            let changes = engine
+                .change_feed(&container, &scope, &FeedStart::Beginning, None, None)
+                .wait();
             all.extend(
                 changes
                     .result
@@ -232,6 +234,7 @@ fn what_goes_on_goes_on_above_what_was_reached() {
     let token = format!("{}:{}#{}", later.range_id, later.version, later.lsn + 100);
     engine
         .read_item(&fresh, &key(r#"["a"]"#), "a", None, Some(token.as_str()))
+        .wait()
         .result
         .expect("it is read");
     let again = put(engine, "a", 3).position.expect("a position");
@@ -239,6 +242,7 @@ fn what_goes_on_goes_on_above_what_was_reached() {
     let ahead = format!("{}:{}#{}", again.range_id, again.version, again.lsn + 1);
     let refused = engine
         .read_item(&fresh, &key(r#"["a"]"#), "a", None, Some(ahead.as_str()))
+        .wait()
         .result;
     assert_eq!(refused.expect_err("ahead").sub_status(), 1002);
     // A position in the change feed from after the snapshot misses nothing that is new.
@@ -248,6 +252,7 @@ fn what_goes_on_goes_on_above_what_was_reached() {
     };
     let feed = engine
         .change_feed(&fresh, &scope, &FeedStart::Lsn(later.lsn), None, None)
+        .wait()
         .result
         .expect("a feed");
     assert_eq!(feed.rows.len(), 1);
@@ -278,6 +283,7 @@ fn ranges_that_are_gone_with_a_restoration_are_not_used_again() {
     };
     let read = engine
         .change_feed(&items(engine), &gone, &FeedStart::Beginning, None, None)
+        .wait()
         .result;
     assert_eq!(read.expect_err("it is gone").sub_status(), 1002);
     let second = split(engine, false);

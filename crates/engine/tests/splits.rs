@@ -331,11 +331,13 @@ impl Run {
                 true => {
                     self.engine()
                         .all_versions_feed(&self.container, &scope, &start, most, None)
+                        .wait()
                         .result
                 }
                 false => {
                     self.engine()
                         .change_feed(&self.container, &scope, &start, most, None)
+                        .wait()
                         .result
                 }
             };

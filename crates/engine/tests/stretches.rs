@@ -35,6 +35,7 @@ fn changes(bench: &Bench, container: &Container, scope: &Scope, start: &FeedStar
     bench
         .engine
         .change_feed(container, scope, start, None, None)
+        .wait()
         .result
         .expect("a page of changes")
 }

@@ -3,9 +3,7 @@
 mod support;
 
 use orrery_engine::request::*;
-use orrery_engine::{
-    Container, Engine, EngineOptions, Feed, PendingBatch, Profile, ThroughputOptions,
-};
+use orrery_engine::{Container, Engine, EngineOptions, Feed, Profile, ThroughputOptions};
 use orrery_model::world::SeededWorld;
 use orrery_model::{Error, Json, Kind, Rid};
 use orrery_storage::{MemoryStore, Store};
@@ -50,13 +48,15 @@ fn look(
         admission,
         ..ReadOptions::default()
     };
-    engine.read_item(
-        container,
-        &key(&format!("[\"{pk}\"]")),
-        "nothing",
-        None,
-        options,
-    )
+    engine
+        .read_item(
+            container,
+            &key(&format!("[\"{pk}\"]")),
+            "nothing",
+            None,
+            options,
+        )
+        .wait()
 }
 
 /// Reads for 1 RU each until one is refused; how many were not.
@@ -186,25 +186,21 @@ fn every_kind_of_request_is_refused_and_nothing_of_it_is_done() {
         &PageRequest::default(),
         None
     )));
-    assert!(is_throttled(&engine.change_feed(
-        &container,
-        &all,
-        &FeedStart::Beginning,
-        None,
-        None
-    )));
-    assert!(is_throttled(&engine.all_versions_feed(
-        &container,
-        &all,
-        &FeedStart::Now,
-        None,
-        None
-    )));
-    assert!(is_throttled(&engine.delete_logical_partition(
-        &container,
-        &p(),
-        AdmissionOptions::default()
-    )));
+    assert!(is_throttled(
+        &engine
+            .change_feed(&container, &all, &FeedStart::Beginning, None, None)
+            .wait()
+    ));
+    assert!(is_throttled(
+        &engine
+            .all_versions_feed(&container, &all, &FeedStart::Now, None, None)
+            .wait()
+    ));
+    assert!(is_throttled(
+        &engine
+            .delete_logical_partition(&container, &p(), AdmissionOptions::default())
+            .wait()
+    ));
     let run = engine.execute(
         &container,
         Id::Name("proc"),
@@ -212,7 +208,7 @@ fn every_kind_of_request_is_refused_and_nothing_of_it_is_done() {
         b"[]",
         ExecuteOptions::default(),
     );
-    assert!(is_throttled(&run.err().expect("the procedure is refused")));
+    assert!(is_throttled(&run.wait()));
     let create = || {
         vec![BatchOperation::new(
             BatchAction::Write(WriteOperation::Create),
@@ -220,7 +216,7 @@ fn every_kind_of_request_is_refused_and_nothing_of_it_is_done() {
         )]
     };
     let batch = engine.batch(&container, &BatchMode::Atomic(p()), create(), None);
-    assert!(is_throttled(&batch.err().expect("the batch is refused")));
+    assert!(is_throttled(&batch.wait()));
 
     let throttled = only(engine, &container).throttled;
     assert_eq!(
@@ -259,10 +255,9 @@ fn operations_of_bulk_are_refused_one_by_one() {
         key: None,
         continue_on_error: true,
     };
-    let answer = match engine.batch(&container, &mode, (0..100).map(operation).collect(), None) {
-        Ok(pending) => pending.wait(),
-        Err(refused) => *refused,
-    };
+    let answer = engine
+        .batch(&container, &mode, (0..100).map(operation).collect(), None)
+        .wait();
     let results = answer.result.expect("bulk answers for each").results;
     let done = results
         .iter()
@@ -738,6 +733,7 @@ fn the_account_of_the_partitions_is_what_clients_were_charged() {
         let scope = Scope::Range { id, within: None };
         add(engine
             .change_feed(&container, &scope, &FeedStart::Beginning, None, None)
+            .wait()
             .charge);
     }
     let key = key(r#"["p1"]"#);
@@ -746,9 +742,7 @@ fn the_account_of_the_partitions_is_what_clients_were_charged() {
         BatchOperation::new(BatchAction::Read("no".into()), None),
     ];
     let batch = engine.batch(&container, &BatchMode::Atomic(key), reads, None);
-    add(batch
-        .map_or_else(|refused| *refused, PendingBatch::wait)
-        .charge);
+    add(batch.wait().charge);
     let seen = engine.throughput_of(&container).partitions;
     assert_eq!(seen.iter().map(|p| p.charged).sum::<Charge>(), charged);
     assert!(seen.iter().all(|p| p.charged > Charge(10_000)), "{seen:?}");

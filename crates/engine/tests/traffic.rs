@@ -39,10 +39,12 @@ fn every_request_for_one_key_is_in_the_part_of_the_hash_space_where_the_key_lies
         );
         let found = bench
             .engine
-            .read_item(&container, &key("[\"a\"]"), "1", None, None);
+            .read_item(&container, &key("[\"a\"]"), "1", None, None)
+            .wait();
         let missing = bench
             .engine
-            .read_item(&container, &key("[\"a\"]"), "2", None, None);
+            .read_item(&container, &key("[\"a\"]"), "2", None, None)
+            .wait();
         let scope = Scope::Key(key("[\"a\"]"));
         let asked = bench
             .engine
@@ -117,7 +119,11 @@ fn requests_that_were_throttled_are_counted_and_cost_nothing() {
         .expect("the engine opens");
     let container = create_container(&engine, BODY, 1).expect("the container is created");
     let reads = 1_000;
-    let read = |_| engine.read_item(&container, &key("[\"a\"]"), "1", None, None);
+    let read = |_| {
+        engine
+            .read_item(&container, &key("[\"a\"]"), "1", None, None)
+            .wait()
+    };
     let throttled = (0..reads)
         .map(read)
         .filter(|o| o.result.as_ref().is_err_and(|e| e.status() == 429))

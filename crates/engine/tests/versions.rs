@@ -30,7 +30,9 @@ fn page(
     start: FeedStart,
     most: usize,
 ) -> Outcome<FeedPage> {
-    engine.all_versions_feed(container, scope, &start, Some(most), None)
+    engine
+        .all_versions_feed(container, scope, &start, Some(most), None)
+        .wait()
 }
 
 /// Where each range stands now.
@@ -225,6 +227,7 @@ fn take(bench: &Bench, container: &Container, step: &Step) -> Option<String> {
             let key = key(&format!("[\"p{pk}\"]"));
             engine
                 .delete_logical_partition(container, &key, AdmissionOptions::default())
+                .wait()
                 .result
                 .expect("all is deleted");
         }
@@ -329,17 +332,14 @@ fn a_feed_of_few_among_many_comes_in_pages_that_end_in_time() {
             format!("[{from}]").as_bytes(),
             ExecuteOptions::default(),
         );
-        run.map_err(|_| "refused")
-            .expect("it is ordered")
-            .wait()
-            .result
-            .expect("it ran");
+        run.wait().result.expect("it ran");
     }
     create(engine, &container, r#"{"id":"few","pk":"q"}"#);
     let scope = Scope::Key(key(r#"["q"]"#));
     let latest = |at| {
         engine
             .change_feed(&container, &scope, &at, Some(10), None)
+            .wait()
             .result
             .expect("a page")
     };
@@ -537,11 +537,7 @@ fn changes_of_one_transaction_are_never_cut_apart() {
         b"[7]",
         ExecuteOptions::default(),
     );
-    run.map_err(|_| "refused")
-        .expect("it is ordered")
-        .wait()
-        .result
-        .expect("it ran");
+    run.wait().result.expect("it ran");
     let first = page(engine, &container, &range(0), FeedStart::Lsn(start), 2)
         .result
         .expect("a page");

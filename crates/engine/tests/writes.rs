@@ -311,6 +311,7 @@ impl Model {
                 self.bench
                     .engine
                     .delete_logical_partition(&self.container, &key, AdmissionOptions::default())
+                    .wait()
                     .result
                     .expect("all is deleted");
                 self.items.retain(|key, _| key.0 != *pk);
@@ -460,6 +461,7 @@ fn check_changes(bench: &Bench, container: &Container, range: &RangeInfo, wanted
         let page = bench
             .engine
             .change_feed(container, &scope, &start, Some(1), None)
+            .wait()
             .result
             .expect("a page");
         assert!(page.continue_after >= last, "an etag went back");

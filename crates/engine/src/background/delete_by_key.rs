@@ -10,17 +10,18 @@
 
 use crate::Engine;
 use crate::catalog::Container;
+use crate::partition::container_view::ContainerView;
 use crate::partition::key_deletion::KeyDeletion;
 use crate::partition::keys;
 use crate::partition::row_reader::rows_of_epk_prefix;
-use crate::partition::transaction::{ReadView, Transaction};
-use crate::partition::{CommitChanges, Partition, retry_if_moved, skip_if_moved, wait_durable};
+use crate::partition::transaction::Transaction;
+use crate::partition::{CommitChanges, Partition, SubmittedCommit, skip_if_moved, wait_durable};
+use crate::partition_request::{Done, Found, PartitionRequest, PositionOfFailure};
 use crate::pending::Pending;
-use crate::request::{AdmissionOptions, Outcome};
-use crate::throughput::RequestTarget;
+use crate::request::AdmissionOptions;
 use orrery_model::Result;
 use orrery_model::partition_key::{Epk, PartitionKey};
-use orrery_model::work::{Step, Work};
+use orrery_model::work::Step;
 use std::sync::Arc;
 
 /// Items that one commit looks at.
@@ -29,60 +30,56 @@ const ITEMS_A_COMMIT: usize = 200;
 const BYTES_A_COMMIT: usize = 4 << 20;
 
 impl Engine {
-    /// Deletes all items of a logical partition. They are gone for everybody when this answers; their rows go by and
-    /// by, see [`Engine::remove_some_deleted_by_key`]. It is charged as what it writes, one small row, however many items there are.
+    /// Deletes all items of a logical partition. Clients see none of them once this is answered; their
+    /// rows are removed later, see [`Engine::remove_some_deleted_by_key`]. The charge is that of one
+    /// small row, however many items there are.
     ///
-    /// # Errors
-    /// 400/1001 for a key with too few or too many components, 429 if it is not admitted.
+    /// The outcome has 400/1001 for a key with too few or too many components, 429 if the budget is
+    /// spent.
     pub fn delete_logical_partition(
         &self,
         container: &Container,
         key: &PartitionKey,
         admission: AdmissionOptions,
-    ) -> Outcome<()> {
-        let mut work = Work::default();
-        let begin = || {
-            work.steps.clear();
-            let epk = container.partition_key().epk(key);
-            let partition = container.partition_of(&epk);
-            let spot = RequestTarget {
-                container,
-                partition: &partition,
-                key: Some(&epk),
-            };
-            self.at(spot, admission, &mut work, |work| {
-                work.steps.push(Step::Write { bytes: 0, terms: 0 });
-                self.begin_delete_by_key(container, &partition, &epk, work)
-            })
-        };
-        let begun = container
-            .partition_key()
-            .check(key)
-            .and_then(|()| retry_if_moved(begin));
-        match begun {
-            Ok(pending) => pending.wait(),
-            Err(error) => {
-                if work.steps.is_empty() {
-                    work.steps.push(Step::Refused { bytes: 0, terms: 0 });
-                }
-                work.steps = work.steps.into_iter().map(Step::into_refused).collect();
-                self.outcome(Err(error), work, None)
-            }
+    ) -> Pending<()> {
+        let refusal = Step::Refused { bytes: 0, terms: 0 };
+        if let Err(error) = container.partition_key().check(key) {
+            return self.refuse(error, refusal);
         }
+        let epk = container.partition_key().epk(key);
+        let request = PartitionRequest {
+            container,
+            admission,
+            refusal,
+            position_of_failure: PositionOfFailure::None,
+        };
+        self.at_partition(
+            &request,
+            || Ok(Found::by_key(container, &epk)),
+            |attempt| {
+                let commit = self.begin_delete_by_key(container, attempt.partition, &epk)?;
+                attempt.steps.push(Step::Write { bytes: 0, terms: 0 });
+                attempt.position = Some(attempt.partition.position(commit.lsn, None));
+                Ok(Done {
+                    value: (),
+                    commit: Some(commit),
+                })
+            },
+        )
     }
 
+    /// Submits the row that hides the items of a logical partition.
     fn begin_delete_by_key(
         &self,
         container: &Container,
-        partition: &Arc<Partition>,
+        partition: &Partition,
         epk: &Epk,
-        work: &Work,
-    ) -> Result<Pending<()>> {
+    ) -> Result<SubmittedCommit> {
         let mut writer = partition.lock()?;
         let deletion = KeyDeletion {
             up_to: writer.lsn + 1,
             from: 0,
-            until: container.numbers_used(),
+            until: container.item_number_bound(),
         };
         let changes = CommitChanges {
             puts: vec![(keys::key_deletion(epk), deletion.encode())],
@@ -90,14 +87,7 @@ impl Engine {
             counters: writer.counters,
             ..CommitChanges::default()
         };
-        let ordered = writer.submit(partition, changes, self.world().random());
-        drop(writer);
-        let position = partition.position(ordered.lsn, None);
-        Ok(Pending::new(
-            Some(ordered),
-            partition,
-            self.outcome(Ok(()), work.clone(), Some(position)),
-        ))
+        Ok(writer.submit(partition, changes, self.world().random()))
     }
 
     /// Removes items of logical partitions that are being deleted, some from each physical partition; whether there may
@@ -155,11 +145,11 @@ impl Engine {
             looked_at += 1;
             bytes += stored.row.body.len();
             if stored.row.epk == epk && stored.row.lsn <= deletion.up_to {
-                transaction.erase(&mut ReadView::Writer(&mut writer), &stored)?;
+                transaction.erase(&stored)?;
             }
         }
         let left = reached.map(|from| KeyDeletion { from, ..deletion }.encode());
-        transaction.carry(keys::key_deletion(&epk), left);
+        transaction.add_row(keys::key_deletion(&epk), left);
         let ordered = transaction.commit(&mut writer, None)?;
         drop(writer);
         ordered

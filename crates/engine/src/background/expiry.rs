@@ -8,7 +8,7 @@ use crate::feed::read_change;
 use crate::partition::item::StoredItem;
 use crate::partition::keys;
 use crate::partition::row_reader::read_row;
-use crate::partition::transaction::{ReadView, Transaction};
+use crate::partition::transaction::Transaction;
 use crate::partition::{Partition, scan, skip_if_moved, wait_durable};
 use orrery_model::Result;
 use orrery_storage::Direction;
@@ -99,7 +99,7 @@ impl Engine {
                 break;
             }
             if now_there.is_some_and(|row| row.lsn == old.row.lsn) {
-                transaction.erase(&mut ReadView::Writer(&mut writer), &old)?;
+                transaction.erase(&old)?;
                 removed += 1;
             }
         }

@@ -83,7 +83,7 @@ impl Engine {
         let begun = PartitionCopy::begin(&self.store, &self.world, hashing, &sources, &targets);
         let moving = begun.inspect_err(|_| self.catalog().give_up_homes(homes))?;
         let status = RangeChangeStatus {
-            id: self.repartitions.last_id.fetch_add(1, Ordering::Relaxed) + 1,
+            id: self.range_changes.last_id.fetch_add(1, Ordering::Relaxed) + 1,
             database: container.database_id().to_owned(),
             container: container.id().to_owned(),
             change,
@@ -101,7 +101,7 @@ impl Engine {
             status: Mutex::new(status.clone()),
         });
         let mut all = self
-            .repartitions
+            .range_changes
             .all
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
@@ -213,7 +213,7 @@ impl Engine {
     }
 
     fn operations(&self) -> Vec<Arc<Operation>> {
-        self.repartitions
+        self.range_changes
             .all
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

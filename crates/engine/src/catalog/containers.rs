@@ -10,6 +10,7 @@ use super::{Batch, Catalog};
 use crate::errors::gone_error;
 use crate::index::generations::{Generation, Policies};
 use crate::index::policy::Policy;
+use crate::partition::container_view::ContainerView;
 use crate::partition::staging::durable;
 use crate::partition::{Counters, Partition, retry_if_moved};
 use crate::request::etag_matches;
@@ -55,6 +56,28 @@ struct ContainerState {
 impl fmt::Debug for Container {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Container({}/{})", self.database.id(), self.id)
+    }
+}
+
+impl ContainerView for Container {
+    fn rid(&self) -> Rid {
+        self.rid
+    }
+
+    fn settings(&self) -> Arc<Settings> {
+        Container::settings(self)
+    }
+
+    fn policies(&self) -> Arc<Policies> {
+        Container::policies(self)
+    }
+
+    fn new_item_number(&self) -> u64 {
+        self.next_number.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn item_number_bound(&self) -> u64 {
+        self.next_number.load(Ordering::Relaxed)
     }
 }
 
@@ -275,16 +298,6 @@ impl Container {
     /// What it may spend.
     pub(crate) fn provision(&self) -> &Provision {
         &self.provision
-    }
-
-    /// A number that no item of this container had before.
-    pub fn new_number(&self) -> u64 {
-        self.next_number.fetch_add(1, Ordering::Relaxed)
-    }
-
-    /// Above every item number handed out.
-    pub fn numbers_used(&self) -> u64 {
-        self.next_number.load(Ordering::Relaxed)
     }
 
     /// What `_self` says.

@@ -13,6 +13,7 @@
 use super::ranges::{RANGE, RangeRecord};
 use super::records::{Kind, Record};
 use super::{Batch, Catalog, RECORD, orphan_key, own_json};
+use crate::partition::container_view::ContainerView;
 use crate::partition::keys;
 use crate::partition::{Partition, Phase, WriteBlock, scan};
 use crate::request::SnapshotInfo;
@@ -147,7 +148,7 @@ impl Stopped<'_> {
         for container in self.catalog.all_containers() {
             let mut reached = Reached {
                 lsn: 0,
-                next_number: container.numbers_used(),
+                next_number: container.item_number_bound(),
             };
             for partition in container.partitions().iter() {
                 reached.lsn = reached.lsn.max(partition.stored()?.head().lsn);

@@ -1,36 +1,40 @@
 //! Several operations in one request.
 //!
-//! A transactional batch is one transaction in the writer's turn, hence one commit: its reads see its earlier writes, and
-//! the first failure undoes everything. In bulk each operation is a commit of its own; all of them are ordered before the
-//! first is waited for, so that they share the store's syncs.
+//! A transactional batch is one transaction under the writer's lock, hence one commit: its reads see
+//! its earlier writes, and the first failure undoes everything. In bulk each operation is a commit of
+//! its own; all commits are submitted before the first is waited for, so that they share the store's
+//! syncs.
 //!
-//! Promises: one outcome for each operation, in order; what a batch has read is durable when it is answered; nothing is
-//! carried out whose answer would not fit.
+//! Promises: one outcome for each operation, in order; a batch is answered only when everything that
+//! it has read is durable; an operation whose answer would not fit the response is not carried out.
 
 use crate::Engine;
 use crate::catalog::Container;
-use crate::items::{CheckedWrite, apply, check, named_key, parse_body};
+use crate::items::{CheckedWrite, apply, check, named_key, parse_body, read_reply};
+use crate::partition::Partition;
 use crate::partition::session::check_session;
 use crate::partition::transaction::{ReadView, Transaction};
-use crate::partition::{Partition, SubmittedCommit, retry_if_moved};
+use crate::partition_request::{Attempt, Done, Found, PartitionRequest, PositionOfFailure};
 use crate::pending::{Pending, PendingBatch};
-use crate::request::etag_matches;
-use crate::request::*;
-use crate::throughput::{RequestTarget, ServedRequest, bytes_written, status};
+use crate::request::{
+    AdmissionOptions, BatchAction, BatchAnswer, BatchMode, BatchOperation, BatchReply, Body, Id,
+    ReadOptions, ReadReply, WriteOptions,
+};
 use orrery_model::partition_key::{Epk, PartitionKey};
 use orrery_model::work::{Step, Work};
 use orrery_model::{Error, Json, Kind, Result, limits};
 use std::sync::Arc;
 
-/// An operation with its options in the form that single writes have.
+/// An operation with its options in the form of a single write.
 struct Draft {
     action: BatchAction,
     options: WriteOptions,
     if_none_match: Option<String>,
+    /// Answer without the item.
     minimal: bool,
 }
 
-/// An operation that passed every check that needs no look at the store.
+/// An operation that has passed every check that needs no store.
 struct Checked<'a> {
     epk: Epk,
     task: Task<'a>,
@@ -47,368 +51,366 @@ enum Task<'a> {
     },
 }
 
-/// What an operation answers, and the work that led there.
-type Done = (Result<BatchReply>, Vec<Step>);
+/// The answer of one operation in a transactional batch, and its work.
+type OperationResult = (Result<BatchReply>, Vec<Step>);
 
 impl Engine {
-    /// Carries out the operations of one request. What comes back as `Ok` is ordered; wait for it before answering: there
-    /// is one outcome for each operation then, good or bad.
+    /// Carries out the operations of one request. The writes are submitted when this returns; wait for
+    /// the answer before passing it on.
     ///
-    /// # Errors
-    /// What concerns the request as a whole: 400 for no operations, for more than [`limits::BATCH_OPERATIONS`] and for a
-    /// key that is not whole, 404/1002 for a batch that reads what the session token names too early, 410/1002 for a range
-    /// that does not exist.
+    /// The outcome has one outcome for each operation, or an error that concerns the request as a
+    /// whole: 400 for no operations, for more than [`limits::BATCH_OPERATIONS`] and for a partition key
+    /// of the wrong shape; 404/1002 for a batch that reads from a partition that has not reached the
+    /// session token; 410/1002 for a partition key range that does not exist; 429 if the budget is
+    /// spent.
     pub fn batch<'a>(
         &self,
         container: &Container,
         mode: &BatchMode,
         operations: Vec<BatchOperation>,
         options: impl Into<ReadOptions<'a>>,
-    ) -> std::result::Result<PendingBatch, Box<Outcome<BatchAnswer>>> {
+    ) -> PendingBatch {
         let options = options.into();
-        let mut refused = Work {
-            steps: vec![Step::ReadNothing],
-        };
-        let done = check_count(operations.len()).and_then(|()| match mode {
+        let refuse = |error| PendingBatch::together(self.refuse(error, Step::ReadNothing));
+        if let Err(error) = check_count(operations.len()) {
+            return refuse(error);
+        }
+        match mode {
             BatchMode::Atomic(key) => {
-                let mut operations = operations;
-                retry_if_moved(|| {
-                    self.batch_atomic(container, key, &mut operations, options, &mut refused)
-                })
+                PendingBatch::together(self.batch_atomic(container, key, operations, options))
             }
             BatchMode::Each {
                 range,
                 key,
                 continue_on_error,
             } => {
-                let partition = range.map(|id| container.partition_by_id(id)).transpose()?;
-                let (range, key, budget, written) = (
-                    partition.as_ref().map(|p| p.id),
-                    key.as_ref(),
-                    ResponseBudget::default(),
-                    None,
-                );
                 let bulk = Bulk {
                     engine: self,
                     container,
-                    range,
-                    key,
+                    range: *range,
+                    key: key.as_ref(),
                     options,
-                    budget,
-                    written,
+                    budget: ResponseBudget::default(),
+                    last_write: None,
                 };
-                let parts = bulk.carry_out(operations, *continue_on_error);
-                let position =
-                    |p: Arc<Partition>| Ok::<_, Error>(p.position(p.snapshot()?.head().lsn, None));
-                Ok(PendingBatch::each(
-                    parts,
-                    partition.map(position).transpose()?,
-                ))
+                let done = bulk.run(operations, *continue_on_error);
+                done.unwrap_or_else(refuse)
             }
-        });
-        done.map_err(|error| Box::new(self.outcome(Err(error), refused, None)))
+        }
     }
 
-    /// Takes the operations when nothing hinders them any more.
+    /// Carries out a transactional batch in the logical partition of `key`.
     fn batch_atomic(
         &self,
         container: &Container,
         key: &PartitionKey,
-        operations: &mut Vec<BatchOperation>,
+        mut operations: Vec<BatchOperation>,
         options: ReadOptions<'_>,
-        refused: &mut Work,
-    ) -> Result<PendingBatch> {
-        container.partition_key().check(key)?;
-        let epk = container.partition_key().epk(key);
-        let partition = container.partition_of(&epk);
-        let spot = RequestTarget {
-            container,
-            partition: &partition,
-            key: Some(&epk),
-        };
-        let admitted = self
-            .admit(spot, options.admission)
-            .inspect_err(|_| refused.steps = vec![Step::Throttled])?;
-        let pending = self.run_atomic(container, &partition, key, operations, options.session);
-        match &pending {
-            Ok((_, done)) => self.charge(spot, admitted, *done),
-            Err(error) => {
-                let (charge, status) = (self.profile.price(refused), error.status());
-                self.charge(
-                    spot,
-                    admitted,
-                    ServedRequest {
-                        charge,
-                        status,
-                        bytes_written: 0,
-                    },
-                );
-            }
+    ) -> Pending<BatchAnswer> {
+        if let Err(error) = container.partition_key().check(key) {
+            return self.refuse(error, Step::ReadNothing);
         }
-        pending.map(|(pending, _)| pending)
+        let epk = container.partition_key().epk(key);
+        let request = PartitionRequest {
+            container,
+            // The reads of a batch are under the writer's lock: no second replica is asked.
+            admission: AdmissionOptions {
+                two_replicas: false,
+                ..options.admission
+            },
+            refusal: Step::ReadNothing,
+            position_of_failure: PositionOfFailure::None,
+        };
+        self.at_partition(
+            &request,
+            || Ok(Found::by_key(container, &epk)),
+            |attempt| self.run_atomic(container, key, &mut operations, options.session, attempt),
+        )
     }
 
-    /// The batch, and how it ended: with the status of the operation that failed.
+    /// Runs a transactional batch and commits it if every operation succeeded. `operations` is emptied
+    /// after the last step that can find the partition gone, so that another attempt has them all.
     fn run_atomic(
         &self,
         container: &Container,
-        partition: &Arc<Partition>,
         key: &PartitionKey,
         operations: &mut Vec<BatchOperation>,
         session: Option<&str>,
-    ) -> Result<(PendingBatch, ServedRequest)> {
-        let reads = |operation: &BatchOperation| matches!(operation.action, BatchAction::Read(_));
-        let (any_read, only_reads) = (operations.iter().any(reads), operations.iter().all(reads));
-        // Who only reads needs no turn, and must not see what is not durable.
-        let mut writer = if only_reads {
-            None
-        } else {
-            Some(partition.lock()?)
+        attempt: &mut Attempt<'_>,
+    ) -> Result<Done<BatchAnswer>> {
+        let partition = attempt.partition;
+        let is_read = |operation: &BatchOperation| matches!(operation.action, BatchAction::Read(_));
+        let any_read = operations.iter().any(is_read);
+        let only_reads = operations.iter().all(is_read);
+        // Reads alone need no lock, and must not see what is not durable.
+        let mut writer = match only_reads {
+            true => None,
+            false => Some(partition.lock()?),
         };
         let snapshot = partition.snapshot()?;
         if any_read {
             check_session(session, partition, snapshot.head().lsn)?;
         }
+
         let mut transaction =
             Transaction::begin(container, partition, snapshot.as_ref(), self.world());
-        let mut base = writer
-            .as_mut()
-            .map_or(ReadView::Durable, |writer| ReadView::Writer(writer));
-        let (done, whole) = run_all(&mut transaction, &mut base, key, std::mem::take(operations));
+        let view = match &writer {
+            Some(writer) => ReadView::Writer(writer),
+            None => ReadView::Durable,
+        };
+        let operations = std::mem::take(operations);
+        let batch = run_all(container, &mut transaction, view, key, operations);
+
+        // A batch that failed leaves nothing behind: the transaction is dropped.
         let mut lsn = snapshot.head().lsn;
-        let mut ordered = None;
-        if let Some(mut writer) = writer.filter(|_| whole) {
-            ordered = transaction.commit(&mut writer, None)?;
+        let mut commit = None;
+        if let Some(writer) = &mut writer
+            && batch.succeeded
+        {
+            commit = transaction.commit(writer, None)?;
             lsn = writer.lsn;
-            drop(writer);
-            if ordered.is_none() {
-                // Nothing is left of its writes, but its reads may have seen what is still on its way to the disk.
-                partition.snapshot_with(lsn)?;
-            }
         }
+        drop(writer);
+        if commit.is_none() && lsn > snapshot.head().lsn {
+            // The writes cancelled each other out, but the reads may have seen a commit of another
+            // request that is not durable yet.
+            partition.sync()?;
+        }
+
+        // Each operation is priced by itself, as clients see its charge, and the batch is their sum.
         let position = partition.position(lsn, None);
-        let bytes_written = if whole {
-            done.iter().map(|(_, steps)| bytes_written(steps)).sum()
-        } else {
-            0
-        };
-        let priced = |(result, steps)| self.outcome(result, Work { steps }, Some(position));
-        let results: Vec<_> = done.into_iter().map(priced).collect();
-        let charge = results.iter().map(|outcome| outcome.charge).sum();
-        let status = results
-            .iter()
-            .map(|outcome| status(&outcome.result))
-            .find(|s| ![200, 424].contains(s));
-        let work = work_of(&results);
-        let outcome = Outcome {
-            result: Ok(BatchAnswer { results }),
-            charge,
-            work,
-            position: Some(position),
-        };
-        let done = ServedRequest {
-            charge,
-            status: status.unwrap_or(200),
-            bytes_written,
-        };
-        Ok((
-            PendingBatch::whole(Pending::new(ordered, partition, outcome)),
-            done,
-        ))
+        let mut results = Vec::with_capacity(batch.results.len());
+        for (result, steps) in batch.results {
+            attempt.steps.extend(steps.iter().cloned());
+            results.push(self.outcome(result, Work { steps }, Some(position)));
+        }
+        attempt.charge = Some(results.iter().map(|outcome| outcome.charge).sum());
+        attempt.position = Some(position);
+        Ok(Done {
+            value: BatchAnswer { results },
+            commit,
+        })
     }
 }
 
-/// Carries out operations one after the other until one fails; whether none did. If one did, it keeps its reason, and all
-/// others have failed because of it.
+/// The results of a transactional batch.
+struct BatchRun {
+    results: Vec<OperationResult>,
+    /// True if every operation succeeded.
+    succeeded: bool,
+}
+
+/// Carries out operations one after the other until one fails. If one fails, it keeps its error, and
+/// all others fail with 424 because of it.
 fn run_all(
+    container: &Container,
     transaction: &mut Transaction<'_>,
-    base: &mut ReadView<'_>,
+    view: ReadView<'_>,
     key: &PartitionKey,
     operations: Vec<BatchOperation>,
-) -> (Vec<Done>, bool) {
+) -> BatchRun {
     let count = operations.len();
-    let mut done: Vec<Done> = Vec::with_capacity(count);
+    let mut results: Vec<OperationResult> = Vec::with_capacity(count);
     let mut budget = ResponseBudget::default();
     let mut fits = true;
     let mut failed = None;
     for operation in operations {
-        let result =
-            Draft::of(transaction.container(), Some(key), operation).and_then(|(draft, body)| {
-                let checked = draft.check(transaction.container(), body)?;
-                carry_out(transaction, base, &checked)
-            });
+        let result = run_one(container, transaction, view, key, operation);
         let steps = std::mem::take(&mut transaction.work);
-        fits &= result.as_ref().map_or(true, |reply| budget.take(reply));
-        let broke = result.is_err();
-        done.push((result, steps));
-        if broke {
-            failed = Some(done.len() - 1);
+        if let Ok(reply) = &result {
+            fits &= budget.take(reply);
+        }
+        let is_failed = result.is_err();
+        results.push((result, steps));
+        if is_failed {
+            failed = Some(results.len() - 1);
             break;
         }
     }
-    // Too much is found out at the end: the last one has the reason, as at the service.
+    // The service answers a response that is too large with the error of the last operation.
     if failed.is_none() && !fits {
         failed = Some(count - 1);
-        done[count - 1].0 = Err(too_large());
+        results[count - 1].0 = Err(too_large());
     }
     let Some(failed) = failed else {
-        return (done, true);
+        return BatchRun {
+            results,
+            succeeded: true,
+        };
     };
-    let of_one = |(at, (result, steps)): (usize, Done)| {
-        (
-            if at == failed {
-                result
-            } else {
-                Err(Error::failed_dependency())
-            },
-            undone(steps),
-        )
-    };
-    let mut all: Vec<Done> = done.into_iter().enumerate().map(of_one).collect();
-    all.resize_with(count, || (Err(Error::failed_dependency()), Vec::new()));
-    (all, false)
+    // The operations before the failed one are undone, those after it were never begun.
+    for (at, (result, steps)) in results.iter_mut().enumerate() {
+        if at != failed {
+            *result = Err(Error::failed_dependency());
+        }
+        *steps = refused(std::mem::take(steps));
+    }
+    results.resize_with(count, || (Err(Error::failed_dependency()), Vec::new()));
+    BatchRun {
+        results,
+        succeeded: false,
+    }
 }
 
-/// An operation that stands for itself: what waits for the disk, the answer, and its place in history.
-type DoneOne = (Option<SubmittedCommit>, BatchReply, Position);
+/// Checks and carries out one operation of a transactional batch.
+fn run_one(
+    container: &Container,
+    transaction: &mut Transaction<'_>,
+    view: ReadView<'_>,
+    key: &PartitionKey,
+    operation: BatchOperation,
+) -> Result<BatchReply> {
+    let (draft, body) = Draft::of(container, Some(key), operation)?;
+    let checked = draft.check(container, body)?;
+    carry_out(transaction, view, &checked)
+}
 
-/// Operations that stand for themselves.
+/// Operations that are commits of their own.
 struct Bulk<'a> {
     engine: &'a Engine,
     container: &'a Container,
+    /// The partition key range that the request names.
     range: Option<u32>,
+    /// The partition key that the request names.
     key: Option<&'a PartitionKey>,
     options: ReadOptions<'a>,
     budget: ResponseBudget,
-    /// Where it wrote last: the range id and the LSN.
-    written: Option<(u32, u64)>,
+    /// Range id and LSN of the last write, which a later read must see.
+    last_write: Option<(u32, u64)>,
 }
 
 impl Bulk<'_> {
-    fn carry_out(
+    fn run(
         mut self,
         operations: Vec<BatchOperation>,
         continue_on_error: bool,
-    ) -> Vec<Pending<BatchReply>> {
+    ) -> Result<PendingBatch> {
+        let named = match self.range {
+            Some(id) => Some(self.container.partition_by_id(id)?),
+            None => None,
+        };
+        let mut answers: Vec<Pending<BatchReply>> = Vec::with_capacity(operations.len());
         let mut stopped = false;
-        let engine = self.engine;
-        let refused =
-            |error, steps| Pending::ready(engine.outcome(Err(error), Work { steps }, None));
-        let one = |operation| {
+        for operation in operations {
             if stopped {
-                return refused(Error::failed_dependency(), Vec::new());
+                let outcome = Err(Error::failed_dependency());
+                let nothing = Work::default();
+                answers.push(Pending::ready(self.engine.outcome(outcome, nothing, None)));
+                continue;
             }
-            let mut work = Work::default();
-            self.one(operation, &mut work).unwrap_or_else(|error| {
-                stopped = !continue_on_error;
-                refused(error, undone(work.steps))
-            })
-        };
-        operations.into_iter().map(one).collect()
-    }
-
-    fn one(&mut self, operation: BatchOperation, work: &mut Work) -> Result<Pending<BatchReply>> {
-        let (draft, body) = Draft::of(self.container, self.key, operation)?;
-        let checked = draft.check(self.container, body)?;
-        retry_if_moved(|| self.one_of(&checked, work))
-    }
-
-    fn one_of(&mut self, checked: &Checked<'_>, work: &mut Work) -> Result<Pending<BatchReply>> {
-        work.steps.clear();
-        let partition = self.container.partition_of(&checked.epk);
-        if self.range.is_some_and(|id| id != partition.id) {
-            return Err(Error::new(
-                Kind::PartitionKeyRangeGone,
-                "The partition key of the operation lies in another partition key range than the batch.",
-            ));
+            let answer = self.run_one(operation);
+            stopped = answer.is_refused() && !continue_on_error;
+            answers.push(answer);
         }
-        let spot = RequestTarget {
-            container: self.container,
-            partition: &partition,
-            key: Some(&checked.epk),
+        let position = match named {
+            Some(partition) => Some(partition.position(partition.snapshot()?.head().lsn, None)),
+            None => None,
         };
-        let engine = self.engine;
-        let (ordered, reply, position) = engine.at(spot, self.options.admission, work, |work| {
-            let done = match checked.task {
-                Task::Read { .. } => self.read(&partition, checked, &mut work.steps),
-                Task::Write { .. } => self.write(&partition, checked, &mut work.steps),
-            };
-            if done.is_err() {
-                work.steps = undone(std::mem::take(&mut work.steps));
-            }
-            done
-        })?;
-        Ok(Pending::new(
-            ordered,
-            &partition,
-            engine.outcome(Ok(reply), std::mem::take(work), Some(position)),
-        ))
+        Ok(PendingBatch::separate(answers, position))
+    }
+
+    fn run_one(&mut self, operation: BatchOperation) -> Pending<BatchReply> {
+        let refusal = Step::Refused { bytes: 0, terms: 0 };
+        let drafted = Draft::of(self.container, self.key, operation);
+        let (draft, body) = match drafted {
+            Ok(drafted) => drafted,
+            Err(error) => return self.engine.refuse(error, refusal),
+        };
+        let checked = match draft.check(self.container, body) {
+            Ok(checked) => checked,
+            Err(error) => return self.engine.refuse(error, refusal),
+        };
+        let request = PartitionRequest {
+            container: self.container,
+            admission: self.options.admission,
+            refusal,
+            position_of_failure: PositionOfFailure::None,
+        };
+        let (engine, container, range) = (self.engine, self.container, self.range);
+        engine.at_partition(
+            &request,
+            || find_in_range(container, range, &checked.epk),
+            |attempt| {
+                let done = match checked.task {
+                    Task::Read { .. } => self.read(&checked, attempt),
+                    Task::Write { .. } => self.write(&checked, attempt),
+                };
+                if done.is_err() {
+                    // What a refused write wrote did not reach the replicas.
+                    *attempt.steps = refused(std::mem::take(attempt.steps));
+                    attempt.position = None;
+                }
+                done
+            },
+        )
     }
 
     fn read(
         &mut self,
-        partition: &Arc<Partition>,
         checked: &Checked<'_>,
-        steps: &mut Vec<Step>,
-    ) -> Result<DoneOne> {
-        // What it wrote itself it must find.
-        let own = self
-            .written
-            .filter(|(id, _)| *id == partition.id)
-            .map_or(0, |(_, lsn)| lsn);
-        let snapshot = partition.snapshot_with(own)?;
+        attempt: &mut Attempt<'_>,
+    ) -> Result<Done<BatchReply>> {
+        let partition = attempt.partition;
+        // A read must see the earlier writes of its own request.
+        let own_lsn = match self.last_write {
+            Some((range, lsn)) if range == partition.id => lsn,
+            _ => 0,
+        };
+        let snapshot = partition.snapshot_with(own_lsn)?;
         let lsn = snapshot.head().lsn;
         check_session(self.options.session, partition, lsn)?;
-        let mut transaction = Transaction::begin(
-            self.container,
-            partition,
-            snapshot.as_ref(),
-            self.engine.world(),
-        );
-        let done = carry_out(&mut transaction, &mut ReadView::Durable, checked);
-        *steps = std::mem::take(&mut transaction.work);
-        let reply = done?;
+        let world = self.engine.world();
+        let mut transaction =
+            Transaction::begin(self.container, partition, snapshot.as_ref(), world);
+        let result = carry_out(&mut transaction, ReadView::Durable, checked);
+        *attempt.steps = std::mem::take(&mut transaction.work);
+        let reply = result?;
         if !self.budget.take(&reply) {
             return Err(too_large());
         }
-        Ok((None, reply, partition.position(lsn, None)))
+        attempt.position = Some(partition.position(lsn, None));
+        Ok(Done::read(reply))
     }
 
     fn write(
         &mut self,
-        partition: &Arc<Partition>,
         checked: &Checked<'_>,
-        steps: &mut Vec<Step>,
-    ) -> Result<DoneOne> {
+        attempt: &mut Attempt<'_>,
+    ) -> Result<Done<BatchReply>> {
+        let partition: &Arc<Partition> = attempt.partition;
         let mut writer = partition.lock()?;
         let snapshot = partition.snapshot()?;
-        let mut transaction = Transaction::begin(
-            self.container,
-            partition,
-            snapshot.as_ref(),
-            self.engine.world(),
-        );
-        let done = carry_out(
-            &mut transaction,
-            &mut ReadView::Writer(&mut writer),
-            checked,
-        );
-        *steps = std::mem::take(&mut transaction.work);
-        let reply = done?;
-        // Its client will send it again if the answer does not fit, so it must not have happened then.
-        if !self.budget.take(&reply) {
+        let world = self.engine.world();
+        let mut transaction =
+            Transaction::begin(self.container, partition, snapshot.as_ref(), world);
+        let result = carry_out(&mut transaction, ReadView::Writer(&writer), checked);
+        *attempt.steps = std::mem::take(&mut transaction.work);
+        let value = result?;
+        // A client sends an operation again if its answer did not fit, so it must not be committed.
+        if !self.budget.take(&value) {
             return Err(too_large());
         }
-        let ordered = transaction.commit(&mut writer, None)?;
-        let lsn = writer.lsn;
-        drop(writer);
-        self.written = Some((partition.id, lsn));
-        Ok((ordered, reply, partition.position(lsn, Some(lsn))))
+        let commit = transaction.commit(&mut writer, None)?;
+        self.last_write = Some((partition.id, writer.lsn));
+        attempt.position = Some(partition.position(writer.lsn, Some(writer.lsn)));
+        Ok(Done { value, commit })
+    }
+}
+
+/// Finds the partition of a key, which must be the partition of `range` if the request names one.
+fn find_in_range<'k>(container: &Container, range: Option<u32>, epk: &'k Epk) -> Result<Found<'k>> {
+    let found = Found::by_key(container, epk);
+    match range {
+        Some(range) if range != found.partition.id => Err(Error::new(
+            Kind::PartitionKeyRangeGone,
+            "The partition key of the operation lies in another partition key range than the batch.",
+        )),
+        _ => Ok(found),
     }
 }
 
 impl Draft {
-    /// An operation and its body. `key` is the one that the whole request names.
+    /// Splits an operation into a draft and its parsed body. `key` is the key that the request names.
     fn of(
         container: &Container,
         key: Option<&PartitionKey>,
@@ -435,75 +437,68 @@ impl Draft {
             Some(Body::Json(json)) => Some(json),
             None => None,
         };
-        let partition_key = partition_key.or_else(|| key.cloned());
         let options = WriteOptions {
-            partition_key,
+            partition_key: partition_key.or_else(|| key.cloned()),
             if_match,
             leave_out_of_index,
             ..WriteOptions::default()
         };
-        Ok((
-            Draft {
-                action,
-                options,
-                if_none_match,
-                minimal,
-            },
-            body,
-        ))
+        let draft = Draft {
+            action,
+            options,
+            if_none_match,
+            minimal,
+        };
+        Ok((draft, body))
     }
 
     fn check(&self, container: &Container, body: Option<Json>) -> Result<Checked<'_>> {
-        let epk = |key: &PartitionKey| container.partition_key().epk(key);
+        let definition = container.partition_key();
         match &self.action {
             BatchAction::Read(id) => {
                 let key = named_key(container, self.options.partition_key.as_ref())?;
-                let if_none_match = self.if_none_match.as_deref();
                 Ok(Checked {
-                    epk: epk(&key),
-                    task: Task::Read { id, if_none_match },
+                    epk: definition.epk(&key),
+                    task: Task::Read {
+                        id,
+                        if_none_match: self.if_none_match.as_deref(),
+                    },
                 })
             }
             BatchAction::Write(operation) => {
                 let write = check(container, operation, body, &self.options)?;
-                let minimal = self.minimal;
                 Ok(Checked {
-                    epk: epk(&write.key),
-                    task: Task::Write { write, minimal },
+                    epk: definition.epk(&write.key),
+                    task: Task::Write {
+                        write,
+                        minimal: self.minimal,
+                    },
                 })
             }
         }
     }
 }
 
-/// Does one operation in a transaction.
+/// Carries out one operation in a transaction.
 fn carry_out(
     transaction: &mut Transaction<'_>,
-    base: &mut ReadView<'_>,
+    view: ReadView<'_>,
     checked: &Checked<'_>,
 ) -> Result<BatchReply> {
     match &checked.task {
         Task::Read { id, if_none_match } => {
-            let Some(stored) = transaction.find(base, &checked.epk, id)? else {
+            let Some(stored) = transaction.find(view, &checked.epk, Id::Name(id))? else {
                 transaction.work.push(Step::ReadNothing);
                 return Err(Error::not_found());
             };
-            let etag = stored.row.etag_text();
-            if if_none_match.is_some_and(|known| etag_matches(known, &etag)) {
-                transaction.work.push(Step::ReadNothing);
-                return Ok(BatchReply::Read(ReadReply::NotModified { etag }));
-            }
-            transaction.work.push(Step::Read {
-                bytes: stored.row.size(),
-            });
-            let body = stored
-                .row
-                .text(transaction.container().rid(), stored.number);
-            Ok(BatchReply::Read(ReadReply::Item { body, etag }))
+            let rid = transaction.container_rid();
+            let (reply, step) = read_reply(rid, &stored, *if_none_match);
+            transaction.work.push(step);
+            Ok(BatchReply::Read(reply))
         }
         Task::Write { write, minimal } => {
-            let (stored, created) = apply(transaction, base, write)?;
-            let mut written = Written::of(transaction.container(), stored, created);
+            let applied = apply(transaction, view, write)?;
+            let mut written = applied.answer(transaction.container_rid());
             if *minimal {
                 written.item = None;
             }
@@ -512,14 +507,14 @@ fn carry_out(
     }
 }
 
-/// The bytes of a batch response that are used so far.
+/// The bytes of items in the response so far, at most [`limits::BATCH_RESPONSE_BYTES`].
 #[derive(Default)]
 struct ResponseBudget {
     bytes: usize,
 }
 
 impl ResponseBudget {
-    /// Counts the bytes of a reply if they fit; returns true if they do.
+    /// Adds a reply and returns true, or returns false if the reply does not fit any more.
     fn take(&mut self, reply: &BatchReply) -> bool {
         let item = match reply {
             BatchReply::Read(ReadReply::Item { body, .. }) => Some(body),
@@ -528,28 +523,19 @@ impl ResponseBudget {
         };
         let bytes = item.map_or(0, |item| item.len());
         let fits = self.bytes + bytes <= limits::BATCH_RESPONSE_BYTES;
-        self.bytes += if fits { bytes } else { 0 };
+        if fits {
+            self.bytes += bytes;
+        }
         fits
     }
 }
 
-/// The work of an operation that was refused: what it wrote did not reach the replicas, but it was looked at.
-fn undone(steps: Vec<Step>) -> Vec<Step> {
+/// Returns the work of an operation that was refused: its reads count, its writes count as refused.
+fn refused(steps: Vec<Step>) -> Vec<Step> {
     if steps.is_empty() {
         return vec![Step::Refused { bytes: 0, terms: 0 }];
     }
     steps.into_iter().map(Step::into_refused).collect()
-}
-
-/// What all operations did.
-pub(crate) fn work_of(results: &[Outcome<BatchReply>]) -> Work {
-    Work {
-        steps: results
-            .iter()
-            .flat_map(|outcome| &outcome.work.steps)
-            .cloned()
-            .collect(),
-    }
 }
 
 fn check_count(operations: usize) -> Result<()> {
@@ -563,9 +549,11 @@ fn check_count(operations: usize) -> Result<()> {
 }
 
 fn too_large() -> Error {
-    let most = limits::BATCH_RESPONSE_BYTES;
     Error::new(
         Kind::BatchResponseTooLarge,
-        format!("The answers to the operations of the batch have more than {most} bytes together."),
+        format!(
+            "The answers to the operations of the batch have more than {} bytes together.",
+            limits::BATCH_RESPONSE_BYTES
+        ),
     )
 }

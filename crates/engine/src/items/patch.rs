@@ -1,7 +1,8 @@
-//! Partial updates of items: what may be patched, on what condition, and the patch as a replacement.
+//! Partial updates of items: the properties that may be patched, the condition, and the patch as a
+//! replacement.
 //!
-//! What a patch does to JSON is in `orrery_model::patch`. Here an item is read, patched and replaced in one transaction,
-//! so nothing comes between.
+//! `orrery_model::patch` changes JSON. Here an item is read, patched and replaced in one transaction,
+//! so that no other write comes between.
 
 use crate::catalog::Container;
 use crate::partition::item::StoredItem;
@@ -13,17 +14,18 @@ use orrery_model::work::Step;
 use orrery_model::{Error, Json, Object, Result};
 use orrery_sql::{Environment, Query};
 
-/// A patch that passed every check that needs no look at the item.
+/// A patch that has passed every check that does not need the item.
 pub struct CheckedPatch {
     patch: Patch,
     condition: Option<Box<Query>>,
 }
 
 impl CheckedPatch {
-    /// Reads a patch for an item of `container`. `predicate` stands in for the patch's own condition.
+    /// Reads a patch for an item of `container`. `predicate` replaces the condition in the patch.
     ///
     /// # Errors
-    /// 400 for what is no patch, touches what cannot be patched, or has a condition that is no query of an item.
+    /// 400 for a document that is no patch, for a property that cannot be patched, and for a condition
+    /// that is no query of an item.
     pub fn read(
         container: &Container,
         json: &Json,
@@ -38,33 +40,35 @@ impl CheckedPatch {
                 "Invalid patch request: Cannot patch system property '{fixed}'."
             )));
         }
-        let condition = predicate
-            .or(patch.condition.as_deref())
-            .map(|text| compile(container, text))
-            .transpose()?;
+        let condition = match predicate.or(patch.condition.as_deref()) {
+            Some(condition) => Some(compile(container, condition)?),
+            None => None,
+        };
         Ok(CheckedPatch { patch, condition })
     }
 }
 
-/// A condition has a FROM and a WHERE, and no SELECT.
+/// Compiles a condition: a query with FROM and WHERE and without SELECT.
 fn compile(container: &Container, condition: &str) -> Result<Box<Query>> {
-    // It is decided while other writes of the partition wait, so it calls no scripts.
+    // The condition is evaluated under the writer's lock, so it calls no user-defined functions.
     let environment = Environment {
         user_functions: Default::default(),
         ..query::environment(container)
     };
-    query::compile(&format!("SELECT VALUE true {condition}"), &[], &environment).map(Box::new)
+    let text = format!("SELECT VALUE true {condition}");
+    query::compile(&text, &[], &environment).map(Box::new)
 }
 
 impl Transaction<'_> {
     /// Patches an item.
     ///
     /// # Errors
-    /// 412 if `if_match` does not fit or the condition (1110) is not met; 400 if the patch cannot be applied, with the
-    /// number of its operation; 400/1001 if the partition key would change; else as for a replacement.
+    /// 412 if `if_match` is not the etag of the item; 412/1110 if the condition does not hold; 400 with
+    /// the number of the operation if the patch cannot be applied; 400/1001 if the partition key would
+    /// change; the errors of [`Transaction::replace`].
     pub fn patch(
         &mut self,
-        base: &mut ReadView<'_>,
+        view: ReadView<'_>,
         old: &StoredItem,
         patch: &CheckedPatch,
         options: ItemOptions<'_>,
@@ -76,8 +80,9 @@ impl Transaction<'_> {
                 terms: 0,
             });
         })?;
-        let key = self.container().partition_key().extract(&item)?;
-        let stored = self.replace(base, old, &key, &item, options)?;
+        let key = self.key_definition().extract(&item)?;
+        let stored = self.replace(view, old, &key, &item, options)?;
+        // A patch is charged as the replacement that it is, and for each operation in it.
         if let Some(Step::Replace {
             patch_operations, ..
         }) = self.work.last_mut()
@@ -87,18 +92,16 @@ impl Transaction<'_> {
         Ok(stored)
     }
 
+    /// Returns the item that a patch makes of `old`.
     fn patched(&self, old: &StoredItem, patch: &CheckedPatch) -> Result<Object> {
-        let definition = self.container().partition_key();
-        if let Some(condition) = &patch.condition
-            && !query::has_row(
-                self.world(),
-                condition,
-                old.row.text(self.container().rid(), old.number),
-            )?
-        {
-            return Err(Error::patch_condition_not_met());
+        if let Some(condition) = &patch.condition {
+            let text = old.row.text(self.container_rid(), old.number);
+            if !query::has_row(self.world(), condition, text)? {
+                return Err(Error::patch_condition_not_met());
+            }
         }
         let item = patch.patch.apply(&old.item()?)?;
+        let definition = self.key_definition();
         if definition.epk(&definition.extract(&item)?) != old.row.epk {
             return Err(Error::partition_key_mismatch());
         }

@@ -154,11 +154,7 @@ mod tests {
                     Some(item.as_bytes()),
                     &options,
                 );
-                written
-                    .unwrap_or_else(|refused| panic!("{:?}", refused.result.err()))
-                    .wait()
-                    .result
-                    .expect("written");
+                written.wait().result.expect("written");
             }
         }
         let partition = &container.partitions()[0];

@@ -1,27 +1,42 @@
-//! Reading item rows: the chunks of a large row put together, one by one or all of an EPK prefix.
+//! Reading item rows from a snapshot: single rows, all rows of an EPK prefix, and single items as
+//! clients see them.
+//!
+//! A large item is stored as a first row and further chunks; the functions here put them together.
+//! Readers outside a transaction use [`ItemReader`], which holds no lock and keeps no changes.
 
 use crate::errors::storage_failure;
 use crate::partition::item::{StoredItem, damaged};
 use crate::partition::keys::{self, EpkPrefix, ItemNumber};
 use crate::partition::row::{self, Row};
 use crate::partition::scan;
+use crate::partition::visibility::is_deleted_by_key;
+use crate::request::Id;
 use bytes::Bytes;
-use orrery_model::Result;
+use orrery_model::partition_key::Epk;
+use orrery_model::rid::ChildKind;
+use orrery_model::{Result, Rid};
 use orrery_storage::{Direction, Snapshot};
 
-/// An item row with its further chunks, through whatever reads rows.
+/// Reads the row of an item with all its chunks through `get`. Returns `None` if there is no row.
+///
+/// # Errors
+/// The error of `get`; 500 for a row that cannot be decoded.
 pub fn read_row(
     epk_prefix: EpkPrefix,
     number: ItemNumber,
     mut get: impl FnMut(&[u8]) -> Result<Option<Bytes>>,
 ) -> Result<Option<Row>> {
-    let Some(first) = get(&keys::item(epk_prefix, number))? else {
-        return Ok(None);
-    };
-    complete_row(first, number, get).map(Some)
+    match get(&keys::item(epk_prefix, number))? {
+        Some(first) => complete_row(first, number, get).map(Some),
+        None => Ok(None),
+    }
 }
 
-/// The row whose first value is `first`.
+/// Decodes the row of an item whose first value is `first`, and reads further chunks through `get`
+/// if the row has any.
+///
+/// # Errors
+/// As for [`read_row`].
 pub fn complete_row(
     first: Bytes,
     number: ItemNumber,
@@ -40,8 +55,9 @@ pub fn complete_row(
     Row::decode(&Bytes::from(whole))
 }
 
-/// The items of one place in natural order, from number `from` on. Places are shared by rare chance: callers compare
-/// keys.
+/// Iterates over the items with an EPK prefix in natural order, beginning with number `from`.
+///
+/// Different logical partitions can share a prefix, though rarely: callers compare the whole EPK.
 pub fn rows_of_epk_prefix(
     snapshot: &dyn Snapshot,
     epk_prefix: EpkPrefix,
@@ -56,4 +72,67 @@ pub fn rows_of_epk_prefix(
         })?;
         Ok(StoredItem { number, row })
     })
+}
+
+/// Returns the number of the item that a resource id names, or `None` if the resource id names
+/// something else or an item of another container.
+pub fn number_of_rid(container: Rid, rid: Rid) -> Option<ItemNumber> {
+    match rid.child_number() {
+        Some((ChildKind::Item, number)) if rid.container_part() == container => Some(number),
+        _ => None,
+    }
+}
+
+/// Reads single items of one snapshot as clients see them: without expired items and without items
+/// of deleted logical partitions.
+pub struct ItemReader<'a> {
+    /// The snapshot of the partition.
+    pub snapshot: &'a dyn Snapshot,
+    /// Resource id of the container.
+    pub container: Rid,
+    /// The current time in seconds since 1970, which decides what has expired.
+    pub now_seconds: u64,
+    /// The `defaultTtl` of the container, in seconds.
+    pub default_ttl: Option<i32>,
+}
+
+impl ItemReader<'_> {
+    /// Returns the item with this id or resource id in a logical partition, or `None` if clients
+    /// see no such item.
+    ///
+    /// # Errors
+    /// 500 if the store cannot be read or rows contradict each other.
+    pub fn find(&self, epk: &Epk, id: Id<'_>) -> Result<Option<StoredItem>> {
+        let number = match id {
+            Id::Name(name) => self.number_of_id(epk, name)?,
+            Id::Rid(rid) => number_of_rid(self.container, rid),
+        };
+        let Some(number) = number else {
+            return Ok(None);
+        };
+        let row = read_row(keys::epk_prefix(epk), number, |key| self.get(key))?;
+        let row = match (row, id) {
+            (Some(row), _) => row,
+            // The primary key row promises an item row.
+            (None, Id::Name(_)) => return Err(damaged()),
+            (None, Id::Rid(_)) => return Ok(None),
+        };
+        // A resource id alone does not say in which logical partition the item lies.
+        let is_visible = row.epk == *epk
+            && row.is_live(self.now_seconds, self.default_ttl)
+            && !is_deleted_by_key(&row, |key| self.get(key))?;
+        Ok(is_visible.then_some(StoredItem { number, row }))
+    }
+
+    /// Returns the number of the item with this id from its primary key row.
+    fn number_of_id(&self, epk: &Epk, id: &str) -> Result<Option<ItemNumber>> {
+        match self.get(&keys::primary(epk, id))? {
+            Some(row) => keys::number(&row).map(Some).ok_or_else(damaged),
+            None => Ok(None),
+        }
+    }
+
+    fn get(&self, key: &[u8]) -> Result<Option<Bytes>> {
+        self.snapshot.get(key).map_err(storage_failure)
+    }
 }

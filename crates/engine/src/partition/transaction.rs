@@ -1,117 +1,109 @@
-//! A transaction on the items of one physical partition: it reads its own writes and becomes one commit, or nothing.
+//! A transaction on the items of one physical partition. It reads its own writes and becomes one
+//! commit, or nothing.
 //!
-//! Single writes, batches of a script and the write that triggers surround all go this way. A transaction keeps its
-//! changes by item and turns them into rows only at the end: old and new item compared, so that only terms that changed
-//! are written. It is begun either under the writer's lock, or on a durable snapshot (scripts), in which case
-//! [`Transaction::commit`] refuses if the logical partition was written meanwhile.
+//! Single writes, batches, and the writes of a script or of a request with triggers are
+//! transactions.
+//!
+//! ```text
+//! begin(snapshot) ── find, create, replace, delete … ──▶ changes by item ── commit(writer) ──▶ rows
+//!                                                        (old state, new state)
+//! ```
+//!
+//! The transaction keeps one change per item, however often the item is written, and turns the
+//! changes into rows only in [`Transaction::commit`], where the old and the new state are compared
+//! and only terms that differ are written.
+//!
+//! A read looks at three layers, the newest first:
+//!
+//! 1. the changes of the transaction itself;
+//! 2. accepted commits that are not durable yet, if the writer is locked ([`ReadView::Writer`]);
+//! 3. the durable snapshot.
+//!
+//! A transaction begins in one of two ways. Under the writer's lock nothing can come between the
+//! reads and the commit. Scripts run on a durable snapshot without the lock ([`ReadView::Durable`]);
+//! their commit is refused with 449 if the logical partition was written in the meantime.
+//!
+//! Left out: transactions over several physical partitions, and isolation levels; there is only
+//! serializable.
 
-use crate::catalog::Container;
 use crate::catalog::settings::{Settings, TTL_INVALID, read_ttl};
-use crate::errors::storage_failure;
+use crate::errors::{conflicting_write, storage_failure};
 use crate::index::generations::{Policies, PolicyGenerations};
 use crate::index::policy::Policy;
 use crate::index::terms::Terms;
-use crate::index::value;
+use crate::partition::container_view::ContainerView;
 use crate::partition::item::{StoredItem, damaged, item_id};
+use crate::partition::item_rows::{ItemChange, ItemState, unique_key_units, unique_keys_of};
 use crate::partition::keys::{self, EpkPrefix, ItemNumber};
 use crate::partition::row::{self, Row};
-use crate::partition::row_reader::{read_row, rows_of_epk_prefix};
-use crate::partition::versions::Version;
+use crate::partition::row_reader::{number_of_rid, read_row, rows_of_epk_prefix};
 use crate::partition::visibility::{Visibility, is_deleted_by_key};
 use crate::partition::{CommitChanges, Partition, SubmittedCommit, Writer};
-use crate::request::Id;
-use crate::request::etag_matches;
+use crate::request::{Id, etag_matches};
 use bytes::Bytes;
 use orrery_model::json::parse;
-use orrery_model::partition_key::{Epk, PartitionKey, murmur3_128};
-use orrery_model::rid::ChildKind;
+use orrery_model::partition_key::{Definition, Epk, PartitionKey};
 use orrery_model::work::Step;
 use orrery_model::world::World;
-use orrery_model::{Error, Json, Kind, Object, Result, limits};
+use orrery_model::{Error, Json, Kind, Object, Result, Rid, limits};
 use orrery_storage::Snapshot;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Index entries and bytes beyond which a transaction [is large](Transaction::is_large).
+/// Index entries from which on a transaction [is large](Transaction::is_large).
 const LARGE_ENTRIES: usize = 4_000;
+/// Bytes of items from which on a transaction [is large](Transaction::is_large).
 const LARGE_BYTES: usize = 2 << 20;
 
-/// How an item is written.
+/// Options of a write to one item.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ItemOptions<'a> {
-    /// The etag that the item must have.
+    /// The etag that the stored item must have.
     pub if_match: Option<&'a str>,
-    /// Keep it out of the index.
+    /// Write no index terms for the item.
     pub leave_out_of_index: bool,
 }
 
-/// Changes to items of one partition that take place together.
+/// The rows that a transaction sees below its own changes.
+#[derive(Clone, Copy)]
+pub enum ReadView<'w> {
+    /// The writer is locked: accepted commits count, durable or not.
+    Writer(&'w Writer),
+    /// The snapshot only: durable commits count.
+    Durable,
+}
+
+/// Changes to items of one partition that are committed together.
 pub struct Transaction<'a> {
-    container: &'a Container,
+    container: &'a dyn ContainerView,
     partition: &'a Partition,
     settings: Arc<Settings>,
     policies: Arc<Policies>,
     snapshot: &'a dyn Snapshot,
     world: &'a dyn World,
+    /// Second of the transaction: `_ts` of every item that it writes.
     ts: u64,
+    /// LSN of the snapshot.
     base_lsn: u64,
-    changes: Vec<Change>,
+    changes: Vec<ItemChange>,
+    /// Index into `changes` by item number.
     by_number: HashMap<ItemNumber, usize>,
-    by_key: HashMap<Vec<u8>, Option<ItemNumber>>,
-    /// Rows that go along: written, or removed if `None`.
-    carried: Vec<(Vec<u8>, Option<Vec<u8>>)>,
-    /// Index entries and bytes of all items changed.
-    weight: (usize, usize),
-    /// Counted work, for the charge.
+    /// The item that owns an id or a unique value after this transaction; `None` if no item does.
+    owners: HashMap<Vec<u8>, Option<ItemNumber>>,
+    /// Rows that are not rows of items: written, or removed if the value is `None`.
+    other_rows: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+    /// Index entries of the old and the new states.
+    entry_count: usize,
+    /// Bytes of the old and the new states.
+    item_bytes: usize,
+    /// Counted work, from which the charge follows.
     pub work: Vec<Step>,
 }
 
-/// One item before and after.
-struct Change {
-    number: ItemNumber,
-    old: Option<Versioned>,
-    new: Option<Versioned>,
-}
-
-impl Change {
-    /// As it stands in a commit.
-    fn at(mut self, lsn: u64, sequence: u32) -> Self {
-        if let Some(v) = &mut self.new {
-            (v.row.lsn, v.row.sequence) = (lsn, sequence);
-        }
-        self
-    }
-}
-
-#[derive(Clone)]
-struct Versioned {
-    row: Row,
-    id: String,
-    terms: Terms,
-    unique: Vec<Vec<u8>>,
-}
-
-impl Versioned {
-    /// The rows that say whose an id and the unique values are.
-    fn owned_keys(&self) -> Vec<Vec<u8>> {
-        let mut own = self.unique.clone();
-        own.push(keys::primary(&self.row.epk, &self.id));
-        own
-    }
-}
-
-/// Where reads below the transaction's own changes go.
-pub enum ReadView<'w> {
-    /// Under the writer's lock: accepted commits count, durable or not.
-    Writer(&'w mut Writer),
-    /// On a durable snapshot.
-    Durable,
-}
-
 impl<'a> Transaction<'a> {
-    /// Begins on a snapshot of the partition.
+    /// Begins a transaction on a snapshot of a partition.
     pub fn begin(
-        container: &'a Container,
+        container: &'a dyn ContainerView,
         partition: &'a Partition,
         snapshot: &'a dyn Snapshot,
         world: &'a dyn World,
@@ -127,149 +119,172 @@ impl<'a> Transaction<'a> {
             base_lsn: snapshot.head().lsn,
             changes: Vec::new(),
             by_number: HashMap::new(),
-            by_key: HashMap::new(),
-            carried: Vec::new(),
-            weight: (0, 0),
+            owners: HashMap::new(),
+            other_rows: Vec::new(),
+            entry_count: 0,
+            item_bytes: 0,
             work: Vec::new(),
         }
     }
 
-    /// Whose items it changes.
-    pub fn container(&self) -> &'a Container {
-        self.container
+    /// Returns the resource id of the container.
+    pub fn container_rid(&self) -> Rid {
+        self.container.rid()
     }
 
-    /// Its time and randomness.
+    /// Returns the partition key definition of the container.
+    pub fn key_definition(&self) -> &Definition {
+        &self.settings.partition_key
+    }
+
+    /// Returns the source of time and randomness.
     pub fn world(&self) -> &'a dyn World {
         self.world
     }
 
-    /// Where a key lives.
+    /// Returns the effective partition key of a partition key.
     pub fn epk(&self, key: &PartitionKey) -> Epk {
         self.settings.partition_key.epk(key)
     }
 
-    /// Whether nothing has been changed.
+    /// Returns the LSN of the snapshot on which the transaction began.
+    pub fn base_lsn(&self) -> u64 {
+        self.base_lsn
+    }
+
+    /// Returns true if the transaction has changed no item.
     pub fn is_clean(&self) -> bool {
         self.changes.is_empty()
     }
 
-    /// A row of the partition that goes along with the changes: written, or removed if there is no value.
-    pub fn carry(&mut self, key: Vec<u8>, value: Option<Vec<u8>>) {
-        self.carried.push((key, value));
-    }
-
-    /// Whether it changes about as much as work beside requests should hold a writer up for.
+    /// Returns true if the transaction is large enough that work beside requests should commit now,
+    /// so that the writer's lock is free for requests again.
     pub fn is_large(&self) -> bool {
-        let (entries, bytes) = self.weight;
-        entries >= LARGE_ENTRIES || bytes >= LARGE_BYTES
+        self.entry_count >= LARGE_ENTRIES || self.item_bytes >= LARGE_BYTES
     }
 
-    /// The live item with this id in a logical partition.
-    pub fn find(&self, base: &mut ReadView<'_>, epk: &Epk, id: &str) -> Result<Option<StoredItem>> {
-        let Some(stored) = self.find_any(base, epk, id)? else {
-            return Ok(None);
+    /// Adds a row that belongs to no item: written with the commit, or removed if `value` is `None`.
+    pub fn add_row(&mut self, key: Vec<u8>, value: Option<Vec<u8>>) {
+        self.other_rows.push((key, value));
+    }
+
+    /// Returns the visible item with this id or resource id in a logical partition.
+    ///
+    /// # Errors
+    /// 500 if the store cannot be read or rows contradict each other.
+    pub fn find(&self, view: ReadView<'_>, epk: &Epk, id: Id<'_>) -> Result<Option<StoredItem>> {
+        let found = match id {
+            Id::Name(name) => self.find_by_id(view, epk, name)?,
+            Id::Rid(rid) => self.find_by_rid(view, epk, rid)?,
         };
-        Ok(self.is_live(base, &stored.row)?.then_some(stored))
+        match found {
+            Some(stored) if self.is_visible(view, &stored.row)? => Ok(Some(stored)),
+            _ => Ok(None),
+        }
     }
 
-    /// Whether clients may see it: neither expired, nor deleted with its logical partition.
-    fn is_live(&self, base: &mut ReadView<'_>, row: &Row) -> Result<bool> {
-        Ok(row.is_live(self.ts, self.settings.default_ttl)
-            && !is_deleted_by_key(row, |key| self.get(base, key))?)
-    }
-
-    /// The item with this id, expired or not.
-    fn find_any(&self, base: &mut ReadView<'_>, epk: &Epk, id: &str) -> Result<Option<StoredItem>> {
-        let key = keys::primary(epk, id);
-        let number = match self.by_key.get(&key) {
-            Some(own) => *own,
-            None => self
-                .get(base, &key)?
-                .map(|row| keys::number(&row).ok_or_else(damaged))
-                .transpose()?,
-        };
-        let Some(number) = number else {
+    /// Returns the item with this id, visible or not.
+    fn find_by_id(&self, view: ReadView<'_>, epk: &Epk, id: &str) -> Result<Option<StoredItem>> {
+        let Some(number) = self.owner(view, &keys::primary(epk, id))? else {
             return Ok(None);
         };
         if let Some(&at) = self.by_number.get(&number) {
-            return Ok(self.changes[at].new.as_ref().map(|v| StoredItem {
+            let own = self.changes[at].new.as_ref();
+            return Ok(own.map(|state| StoredItem {
                 number,
-                row: v.row.clone(),
+                row: state.row.clone(),
             }));
         }
-        let row = self
-            .load(base, keys::epk_prefix(epk), number)?
-            .ok_or_else(damaged)?;
+        let row = self.read_row(view, keys::epk_prefix(epk), number)?;
+        let row = row.ok_or_else(damaged)?;
         Ok(Some(StoredItem { number, row }))
     }
 
-    fn get(&self, base: &mut ReadView<'_>, key: &[u8]) -> Result<Option<Bytes>> {
-        match base {
+    /// Returns the item with this resource id, visible or not, if the logical partition has it.
+    fn find_by_rid(&self, view: ReadView<'_>, epk: &Epk, rid: Rid) -> Result<Option<StoredItem>> {
+        let Some(number) = number_of_rid(self.container.rid(), rid) else {
+            return Ok(None);
+        };
+        let row = self.current_row(view, epk, number)?;
+        let row = row.filter(|row| row.epk == *epk);
+        Ok(row.map(|row| StoredItem { number, row }))
+    }
+
+    /// Returns the number of the item that owns an id or a unique value.
+    fn owner(&self, view: ReadView<'_>, key: &[u8]) -> Result<Option<ItemNumber>> {
+        if let Some(owner) = self.owners.get(key) {
+            return Ok(*owner);
+        }
+        match self.get(view, key)? {
+            Some(row) => keys::number(&row).map(Some).ok_or_else(damaged),
+            None => Ok(None),
+        }
+    }
+
+    /// Returns the row of an item as this transaction leaves the item.
+    fn current_row(
+        &self,
+        view: ReadView<'_>,
+        epk: &Epk,
+        number: ItemNumber,
+    ) -> Result<Option<Row>> {
+        match self.by_number.get(&number) {
+            Some(&at) => {
+                let own = self.changes[at].new.as_ref();
+                Ok(own.map(|state| state.row.clone()))
+            }
+            None => self.read_row(view, keys::epk_prefix(epk), number),
+        }
+    }
+
+    fn read_row(
+        &self,
+        view: ReadView<'_>,
+        epk_prefix: EpkPrefix,
+        number: ItemNumber,
+    ) -> Result<Option<Row>> {
+        read_row(epk_prefix, number, |key| self.get(view, key))
+    }
+
+    fn get(&self, view: ReadView<'_>, key: &[u8]) -> Result<Option<Bytes>> {
+        match view {
             ReadView::Writer(writer) => writer.get(self.snapshot, key),
             ReadView::Durable => self.snapshot.get(key).map_err(storage_failure),
         }
     }
 
-    fn load(
-        &self,
-        base: &mut ReadView<'_>,
-        epk_prefix: EpkPrefix,
-        number: ItemNumber,
-    ) -> Result<Option<Row>> {
-        read_row(epk_prefix, number, |key| self.get(base, key))
+    /// Returns true if clients see an item: it is neither expired nor deleted with its logical
+    /// partition.
+    fn is_visible(&self, view: ReadView<'_>, row: &Row) -> Result<bool> {
+        let is_live = row.is_live(self.ts, self.settings.default_ttl);
+        Ok(is_live && !is_deleted_by_key(row, |key| self.get(view, key))?)
     }
 
-    /// The live item with this id or resource id in a logical partition.
-    pub fn find_by(
-        &self,
-        base: &mut ReadView<'_>,
-        epk: &Epk,
-        id: Id<'_>,
-    ) -> Result<Option<StoredItem>> {
-        let rid = match id {
-            Id::Name(name) => return self.find(base, epk, name),
-            Id::Rid(rid) => rid,
-        };
-        let number = match rid.child_number() {
-            Some((ChildKind::Item, number)) if rid.container_part() == self.container.rid() => {
-                number
-            }
-            _ => return Ok(None),
-        };
-        let row = match self.by_number.get(&number) {
-            Some(&at) => self.changes[at].new.as_ref().map(|v| v.row.clone()),
-            None => self.load(base, keys::epk_prefix(epk), number)?,
-        };
-        let Some(row) = row.filter(|row| row.epk == *epk) else {
-            return Ok(None);
-        };
-        Ok(self
-            .is_live(base, &row)?
-            .then_some(StoredItem { number, row }))
-    }
-
-    /// Items of a logical partition as this transaction sees them: its own changes over the snapshot, in natural order.
+    /// Returns the visible items of a logical partition in natural order, as this transaction leaves
+    /// them: its own changes over the snapshot.
+    ///
+    /// # Errors
+    /// 500 if the store cannot be read.
     pub fn logical_partition(&self, epk: &Epk) -> Result<Vec<StoredItem>> {
         let mut items: Vec<StoredItem> = Vec::new();
-        let visible = Visibility::of(self.snapshot, self.ts, self.settings.default_ttl)?;
+        let visibility = Visibility::of(self.snapshot, self.ts, self.settings.default_ttl)?;
         for stored in rows_of_epk_prefix(self.snapshot, keys::epk_prefix(epk), 0) {
             let stored = stored?;
-            if stored.row.epk == *epk
-                && !self.by_number.contains_key(&stored.number)
-                && visible.has(&stored.row)
-            {
+            let is_changed = self.by_number.contains_key(&stored.number);
+            if stored.row.epk == *epk && !is_changed && visibility.has(&stored.row) {
                 items.push(stored);
             }
         }
-        let own = self.changes.iter().filter_map(|change| {
-            let new = change.new.as_ref().filter(|v| v.row.epk == *epk)?;
-            Some(StoredItem {
-                number: change.number,
-                row: new.row.clone(),
-            })
-        });
-        items.extend(own);
+        for change in &self.changes {
+            if let Some(new) = &change.new
+                && new.row.epk == *epk
+            {
+                items.push(StoredItem {
+                    number: change.number,
+                    row: new.row.clone(),
+                });
+            }
+        }
         items.sort_by_key(|stored| stored.number);
         Ok(items)
     }
@@ -277,122 +292,129 @@ impl<'a> Transaction<'a> {
     /// Creates an item.
     ///
     /// # Errors
-    /// 409 if the id or a unique key is taken; 400 and 413 for an item that breaks a rule.
+    /// 409 if the id or a unique value is taken; 400 and 413 for an item that breaks a rule.
     pub fn create(
         &mut self,
-        base: &mut ReadView<'_>,
+        view: ReadView<'_>,
         key: &PartitionKey,
         item: &Object,
         options: ItemOptions<'_>,
     ) -> Result<StoredItem> {
         let id = item_id(item)?;
-        let epk = self.settings.partition_key.epk(key);
-        if let Some(old) = self.find_any(base, &epk, id)? {
-            if self.is_live(base, &old.row)? {
-                self.work.push(Step::Refused {
-                    bytes: size_of(item),
-                    terms: self.units(item, options)?,
-                });
+        let epk = self.epk(key);
+        // An item that clients do not see any more still has its rows: they make way.
+        if let Some(old) = self.find_by_id(view, &epk, id)? {
+            if self.is_visible(view, &old.row)? {
+                let terms = self
+                    .terms(item, self.ts, options.leave_out_of_index)?
+                    .units();
+                let bytes = size_once_stored(item);
+                self.work.push(Step::Refused { bytes, terms });
                 return Err(Error::conflict());
             }
-            self.erase(base, &old)?;
+            self.erase(&old)?;
         }
-        let new = self.version(&epk, item, id, options)?;
-        let (bytes, terms) = (
-            new.row.size(),
-            new.terms.units() + unique_units(&self.settings),
-        );
-        let number = self.container.new_number();
-        let done = self.put(base, number, None, Some(new));
-        self.work.push(if done.is_ok() {
-            Step::Write { bytes, terms }
-        } else {
-            Step::Refused { bytes, terms }
+        let new = self.new_state(&epk, item, id, options)?;
+        let bytes = new.row.size();
+        let terms = self.charged_terms(&new);
+        let number = self.container.new_item_number();
+        let created = self.change(view, number, None, Some(new));
+        self.work.push(match created {
+            Ok(_) => Step::Write { bytes, terms },
+            Err(_) => Step::Refused { bytes, terms },
         });
-        done
+        created
     }
 
-    /// Replaces an item, whose id may change.
+    /// Replaces an item. The id may change.
     ///
     /// # Errors
-    /// 412 if `if_match` does not fit, 409 if the new id or a unique key is taken, 400 and 413 as for [`Self::create`].
+    /// 412 if `if_match` is not the etag of the item, 409 if the new id or a unique value is taken,
+    /// 400/1001 if the partition key would change, 400 and 413 as for [`Self::create`].
     pub fn replace(
         &mut self,
-        base: &mut ReadView<'_>,
+        view: ReadView<'_>,
         old: &StoredItem,
         key: &PartitionKey,
         item: &Object,
         options: ItemOptions<'_>,
     ) -> Result<StoredItem> {
         let id = item_id(item)?;
-        let epk = self.settings.partition_key.epk(key);
+        let epk = self.epk(key);
         if epk != old.row.epk {
             return Err(Error::partition_key_mismatch());
         }
-        self.check_etag(old, size_of(item), options.if_match)?;
-        let before = self.versioned(&old.row)?;
+        self.check_etag(old, size_once_stored(item), options.if_match)?;
+        let before = self.state_of(&old.row)?;
+
+        // A new id must be free, or held only by an item that clients do not see any more.
         if before.id != id
-            && let Some(other) = self.find_any(base, &epk, id)?
+            && let Some(holder) = self.find_by_id(view, &epk, id)?
         {
-            let way = self.make_way(base, &other, Error::conflict);
-            if way.is_err() {
-                self.work.push(Step::Refused {
-                    bytes: size_of(item),
-                    terms: 0,
-                });
+            let released = self.release(view, &holder, Error::conflict);
+            if released.is_err() {
+                let bytes = size_once_stored(item);
+                self.work.push(Step::Refused { bytes, terms: 0 });
             }
-            way?;
+            released?;
         }
-        let new = self.version(&epk, item, id, options)?;
-        let (old_bytes, bytes, terms) = (
-            old.row.size(),
-            new.row.size(),
-            new.terms.units() + unique_units(&self.settings),
-        );
+        let new = self.new_state(&epk, item, id, options)?;
+
+        // The charge follows from what changed, so the old state is measured before both are moved.
+        let (old_bytes, new_bytes) = (old.row.size(), new.row.size());
+        let terms = self.charged_terms(&new);
         let changed_terms = new.terms.units_changed_from(&before.terms);
-        let done = self.put(base, old.number, Some(before), Some(new));
-        self.work.push(match done {
+        let replaced = self.change(view, old.number, Some(before), Some(new));
+        self.work.push(match replaced {
             Ok(_) => Step::Replace {
                 old_bytes,
-                new_bytes: bytes,
+                new_bytes,
                 changed_terms,
                 patch_operations: 0,
             },
-            Err(_) => Step::Refused { bytes, terms },
+            Err(_) => Step::Refused {
+                bytes: new_bytes,
+                terms,
+            },
         });
-        done
+        replaced
     }
 
     /// Deletes an item.
     ///
     /// # Errors
-    /// 412 if `if_match` does not fit.
+    /// 412 if `if_match` is not the etag of the item.
     pub fn delete(
         &mut self,
-        base: &mut ReadView<'_>,
+        view: ReadView<'_>,
         old: &StoredItem,
         if_match: Option<&str>,
     ) -> Result<()> {
         self.check_etag(old, old.row.size(), if_match)?;
-        let before = self.versioned(&old.row)?;
-        let terms = before.terms.units() + unique_units(&self.settings);
+        let before = self.state_of(&old.row)?;
         self.work.push(Step::Write {
             bytes: old.row.size(),
-            terms,
+            terms: self.charged_terms(&before),
         });
-        self.put(base, old.number, Some(before), None).map(|_| ())
+        self.change(view, old.number, Some(before), None)?;
+        Ok(())
     }
 
-    /// Removes an item that nobody sees any more, free of charge here.
-    pub fn erase(&mut self, base: &mut ReadView<'_>, old: &StoredItem) -> Result<()> {
-        let before = self.versioned(&old.row)?;
-        self.put(base, old.number, Some(before), None).map(|_| ())
-    }
-
-    /// Checks that an item has the etag that its writer knows.
+    /// Removes an item that clients do not see any more. The work is not charged.
     ///
     /// # Errors
-    /// 412 if it has another one.
+    /// 500 if what is stored is no item.
+    pub fn erase(&mut self, old: &StoredItem) -> Result<()> {
+        let before = self.state_of(&old.row)?;
+        self.record(old.number, Some(before), None)?;
+        Ok(())
+    }
+
+    /// Checks that an item has the etag that the client names. `bytes` is what a refusal is charged
+    /// for.
+    ///
+    /// # Errors
+    /// 412 if the item has another etag.
     pub fn check_etag(
         &mut self,
         old: &StoredItem,
@@ -408,79 +430,106 @@ impl<'a> Transaction<'a> {
         }
     }
 
-    /// Removes an item that holds an id or a unique key if nobody sees it any more. Else refuses.
-    fn make_way(
+    /// Removes the holder of an id or a unique value if clients do not see the holder any more.
+    ///
+    /// # Errors
+    /// `refusal` if clients see the holder.
+    fn release(
         &mut self,
-        base: &mut ReadView<'_>,
+        view: ReadView<'_>,
         holder: &StoredItem,
         refusal: fn() -> Error,
     ) -> Result<()> {
-        if self.is_live(base, &holder.row)? {
-            Err(refusal())
-        } else {
-            self.erase(base, holder)
+        if self.is_visible(view, &holder.row)? {
+            return Err(refusal());
         }
+        self.erase(holder)
     }
 
-    /// Records a change and checks unique keys.
-    fn put(
+    /// Changes an item once its unique values are known to be free.
+    fn change(
         &mut self,
-        base: &mut ReadView<'_>,
+        view: ReadView<'_>,
         number: ItemNumber,
-        old: Option<Versioned>,
-        new: Option<Versioned>,
+        old: Option<ItemState>,
+        new: Option<ItemState>,
     ) -> Result<StoredItem> {
-        let kept: &[Vec<u8>] = new.as_ref().map_or(&[], |v| &v.unique);
-        for key in kept {
-            let holder = match self.by_key.get(key) {
-                Some(own) => *own,
-                None => self.get(base, key)?.and_then(|row| keys::number(&row)),
+        if let Some(new) = &new {
+            self.check_unique_values(view, number, new)?;
+        }
+        self.record(number, old, new)
+    }
+
+    /// Checks that no other visible item of the logical partition has the unique values of `new`.
+    ///
+    /// # Errors
+    /// 409 if one has.
+    fn check_unique_values(
+        &mut self,
+        view: ReadView<'_>,
+        number: ItemNumber,
+        new: &ItemState,
+    ) -> Result<()> {
+        for key in &new.unique_keys {
+            let holder = self.owner(view, key)?;
+            let Some(holder) = holder.filter(|holder| *holder != number) else {
+                continue;
             };
-            if let (Some(holder), Some(v)) = (holder.filter(|holder| *holder != number), &new) {
-                let row = match self.by_number.get(&holder) {
-                    Some(&at) => self.changes[at].new.as_ref().map(|v| v.row.clone()),
-                    None => self.load(base, keys::epk_prefix(&v.row.epk), holder)?,
-                };
-                let holder = StoredItem {
-                    number: holder,
-                    row: row.ok_or_else(damaged)?,
-                };
-                self.make_way(base, &holder, Error::unique_key_taken)?;
+            let row = self.current_row(view, &new.row.epk, holder)?;
+            let holder = StoredItem {
+                number: holder,
+                row: row.ok_or_else(damaged)?,
+            };
+            self.release(view, &holder, Error::unique_key_taken)?;
+        }
+        Ok(())
+    }
+
+    /// Records the change of an item. Returns the item after the change, or before a deletion.
+    fn record(
+        &mut self,
+        number: ItemNumber,
+        old: Option<ItemState>,
+        new: Option<ItemState>,
+    ) -> Result<StoredItem> {
+        if let Some(old) = &old {
+            for key in old.owned_keys() {
+                self.owners.insert(key, None);
             }
         }
-        for key in old.iter().flat_map(Versioned::owned_keys) {
-            self.by_key.insert(key, None);
+        if let Some(new) = &new {
+            for key in new.owned_keys() {
+                self.owners.insert(key, Some(number));
+            }
         }
-        for key in new.iter().flat_map(Versioned::owned_keys) {
-            self.by_key.insert(key, Some(number));
-        }
-        let row = new
-            .as_ref()
-            .or(old.as_ref())
-            .map(|v| v.row.clone())
-            .ok_or_else(damaged)?;
-        for version in old.iter().chain(&new) {
-            self.weight.0 += version.terms.units() as usize;
-            self.weight.1 += version.row.body.len();
+        let shown = new.as_ref().or(old.as_ref()).ok_or_else(damaged)?;
+        let row = shown.row.clone();
+        for state in old.iter().chain(&new) {
+            self.entry_count += state.terms.units() as usize;
+            self.item_bytes += state.row.body.len();
         }
         match self.by_number.get(&number) {
+            // The state before the transaction stays that of the first change.
             Some(&at) => self.changes[at].new = new,
             None => {
                 self.by_number.insert(number, self.changes.len());
-                self.changes.push(Change { number, old, new });
+                self.changes.push(ItemChange { number, old, new });
             }
         }
         Ok(StoredItem { number, row })
     }
 
-    /// A new version of an item, checked.
-    fn version(
+    /// Checks an item and returns its new state.
+    ///
+    /// # Errors
+    /// 400 for a `ttl` that is wrong, 413 for an item that is too large.
+    fn new_state(
         &self,
         epk: &Epk,
         item: &Object,
         id: &str,
         options: ItemOptions<'_>,
-    ) -> Result<Versioned> {
+    ) -> Result<ItemState> {
         let ttl = match item.get("ttl") {
             None => 0,
             Some(ttl) => read_ttl(ttl).ok_or_else(|| Error::bad(TTL_INVALID))?,
@@ -505,36 +554,35 @@ impl<'a> Transaction<'a> {
                 ),
             ));
         }
-        let terms = self.terms(item, row.ts, options.leave_out_of_index)?;
-        let unique = unique_rows(&self.settings, epk, item);
-        Ok(Versioned {
-            row,
+        Ok(ItemState {
             id: id.to_owned(),
-            terms,
-            unique,
+            terms: self.terms(item, row.ts, options.leave_out_of_index)?,
+            unique_keys: unique_keys_of(&self.settings, epk, item),
+            row,
         })
     }
 
-    /// A stored row with what follows from it.
-    fn versioned(&self, row: &Row) -> Result<Versioned> {
+    /// Returns a stored row with what follows from it.
+    fn state_of(&self, row: &Row) -> Result<ItemState> {
         let json = parse(&row.body).map_err(|_| damaged())?;
         let item = json.as_object().ok_or_else(damaged)?;
-        let terms = self.terms(item, row.ts, row.leave_out_of_index)?;
-        let id = item
-            .get("id")
-            .and_then(Json::as_str)
-            .ok_or_else(damaged)?
-            .to_owned();
-        Ok(Versioned {
-            id,
-            terms,
-            unique: unique_rows(&self.settings, &row.epk, item),
+        let id = item.get("id").and_then(Json::as_str).ok_or_else(damaged)?;
+        Ok(ItemState {
+            id: id.to_owned(),
+            terms: self.terms(item, row.ts, row.leave_out_of_index)?,
+            unique_keys: unique_keys_of(&self.settings, &row.epk, item),
             row: row.clone(),
         })
     }
 
-    fn terms(&self, item: &Object, ts: u64, leave_out: bool) -> Result<Terms> {
-        if leave_out {
+    /// Returns the index terms and unique values that the charge of a write counts.
+    fn charged_terms(&self, state: &ItemState) -> u32 {
+        state.terms.units() + unique_key_units(&self.settings)
+    }
+
+    /// Returns the index terms of an item under the newest policy.
+    fn terms(&self, item: &Object, ts: u64, leave_out_of_index: bool) -> Result<Terms> {
+        if leave_out_of_index {
             return Ok(Terms::default());
         }
         self.terms_under(&self.policies.newest.1, item, ts)
@@ -542,231 +590,103 @@ impl<'a> Transaction<'a> {
 
     fn terms_under(&self, policy: &Policy, item: &Object, ts: u64) -> Result<Terms> {
         let key_is_id = self.settings.partition_key_is_id();
-        Ok(Terms::of(
-            item,
-            ts,
-            policy,
-            key_is_id,
-            &mut *self.partition.paths_mut()?,
-        ))
+        let mut paths = self.partition.paths_mut()?;
+        Ok(Terms::of(item, ts, policy, key_is_id, &mut paths))
     }
 
-    /// While the index follows a new policy: each item's terms become those that its number has by now, see
-    /// `index/generations.rs`. The charge stays that of the newest policy.
-    fn follow(&mut self, generations: &PolicyGenerations) -> Result<()> {
+    /// Gives each changed item the terms of the policy that the item's number follows now. Needed
+    /// while a reindex runs, see `index/generations.rs`. The charge stays that of the newest policy.
+    fn apply_policy_generations(&mut self, generations: &PolicyGenerations) -> Result<()> {
         let policies = self.container.policies();
         let mut changes = std::mem::take(&mut self.changes);
         for change in &mut changes {
-            let policy = policies
-                .get(generations.generation_of(change.number))
-                .ok_or_else(damaged)?;
-            let versions = change.old.iter_mut().chain(&mut change.new);
-            for version in versions.filter(|v| !v.row.leave_out_of_index) {
-                let json = parse(&version.row.body).map_err(|_| damaged())?;
+            let generation = generations.generation_of(change.number);
+            let policy = policies.get(generation).ok_or_else(damaged)?;
+            for state in change.old.iter_mut().chain(&mut change.new) {
+                if state.row.leave_out_of_index {
+                    continue;
+                }
+                let json = parse(&state.row.body).map_err(|_| damaged())?;
                 let item = json.as_object().ok_or_else(damaged)?;
-                version.terms = self.terms_under(policy, item, version.row.ts)?;
+                state.terms = self.terms_under(policy, item, state.row.ts)?;
             }
         }
         self.changes = changes;
         Ok(())
     }
 
-    fn units(&self, item: &Object, options: ItemOptions<'_>) -> Result<u32> {
-        Ok(self
-            .terms(item, self.ts, options.leave_out_of_index)?
-            .units())
-    }
-
-    /// Orders the transaction. `Ok(None)`: it changed nothing, there is nothing to wait for.
+    /// Submits the transaction as one commit. Returns `None` if the transaction changed nothing, so
+    /// that there is nothing to wait for.
+    ///
+    /// `unlocked_epk` is given by a transaction that ran on a durable snapshot without the writer's
+    /// lock: the prefix of the logical partition that it read and wrote.
     ///
     /// # Errors
-    /// 449 if it was begun on a durable snapshot and a logical partition it touches was written since.
+    /// 449 if that logical partition was written since the transaction began; 500 if a stored item
+    /// cannot be read.
     pub fn commit(
         mut self,
         writer: &mut Writer,
-        touched: Option<EpkPrefix>,
+        unlocked_epk: Option<EpkPrefix>,
     ) -> Result<Option<SubmittedCommit>> {
-        if let Some(epk_prefix) = touched
+        // Reads made without the lock may be stale. The writer remembers recent writes by prefix, so
+        // this costs one look-up; a forgotten write counts as one.
+        if let Some(epk_prefix) = unlocked_epk
             && writer.was_written_since(epk_prefix, self.base_lsn)
         {
-            return Err(Error::new(
-                Kind::RetryWith,
-                "Conflicting request to resource has been attempted. Retry to avoid conflicts.",
-            ));
+            return Err(conflicting_write());
         }
-        if self
-            .changes
-            .iter()
-            .all(|c| c.old.is_none() && c.new.is_none())
-            && self.carried.is_empty()
-        {
+        if self.changes.iter().all(ItemChange::is_empty) && self.other_rows.is_empty() {
             return Ok(None);
         }
+        // The reindex moves under the writer's lock only, so the generations are stable from here on.
         if !writer.generations.are_all(self.policies.newest.0) {
-            self.follow(&writer.generations)?;
+            self.apply_policy_generations(&writer.generations)?;
         }
+        // The snapshot shows these rows now; without this the writer's memory would only grow.
         writer.forget_durable(self.base_lsn);
+
         let token = self.world.random();
         let lsn = writer.lsn + 1;
         let mut changes = CommitChanges {
             counters: writer.counters,
             ..CommitChanges::default()
         };
-        // As the container is now, not when this began: a script may have taken its time.
+
+        // The retention is read now and not at the beginning: a script may have run for seconds.
         let keeps_versions = self.container.settings().retention_seconds.is_some();
         changes.versions_after = match (keeps_versions, writer.versions_after) {
             (true, None) => Some(Some(writer.lsn)),
             (false, Some(_)) => Some(None),
             _ => None,
         };
-        for (change, sequence) in self.changes.into_iter().zip(0..) {
-            let change = change.at(lsn, sequence);
-            if keeps_versions {
-                let (old, new) = (
-                    change.old.as_ref().map(|v| &v.row),
-                    change.new.as_ref().map(|v| &v.row),
-                );
-                let version =
-                    Version::between(change.number, old, new, self.ts, self.settings.default_ttl);
-                version
-                    .iter()
-                    .for_each(|version| version.put(lsn, sequence, &mut changes));
+
+        // Each item becomes a version, if versions are kept, and the difference of its rows.
+        for (mut change, sequence) in self.changes.into_iter().zip(0..) {
+            change.set_feed_position(lsn, sequence);
+            if keeps_versions
+                && let Some(version) = change.version(self.ts, self.settings.default_ttl)
+            {
+                version.put(lsn, sequence, &mut changes);
             }
-            add_change(change, &mut changes);
+            change.write(&mut changes);
         }
-        for (key, value) in self.carried {
+        for (key, value) in self.other_rows {
             match value {
                 Some(value) => changes.puts.push((key, value)),
                 None => changes.deletes.push(key),
             }
         }
-        changes.counters.next_number = changes
-            .counters
-            .next_number
-            .max(self.container.numbers_used());
+
+        // After a restart numbers go on above all that were handed out, used or not.
+        let bound = self.container.item_number_bound();
+        changes.counters.next_number = changes.counters.next_number.max(bound);
         Ok(Some(writer.submit(self.partition, changes, token)))
     }
-
-    /// The LSN of the snapshot it was begun on.
-    pub fn base_lsn(&self) -> u64 {
-        self.base_lsn
-    }
 }
 
-/// Turns one item's change into rows.
-fn add_change(change: Change, out: &mut CommitChanges) {
-    let Change { number, old, new } = change;
-    let epk_prefix = keys::epk_prefix(match new.as_ref().or(old.as_ref()) {
-        Some(v) => &v.row.epk,
-        None => return,
-    });
-    out.epk_prefixes.push(epk_prefix);
-    if let Some(v) = &old {
-        out.deletes
-            .push(keys::feed(v.row.lsn, v.row.sequence, number));
-        out.counters.items -= 1;
-        out.counters.bytes = out.counters.bytes.saturating_sub(v.row.size() as u64);
-    }
-    let (old_chunks, new_chunks) = put_rows(number, epk_prefix, old.as_ref(), new.as_ref(), out);
-    out.deletes
-        .extend((new_chunks..old_chunks).map(|chunk| keys::item_rest(number, chunk)));
-    let none = Terms::default();
-    let (before, after) = (
-        old.as_ref().map_or(&none, |v| &v.terms),
-        new.as_ref().map_or(&none, |v| &v.terms),
-    );
-    out.replace_terms(before, after, number, epk_prefix);
-    let (before, after): (Vec<_>, Vec<_>) = (
-        old.iter().flat_map(Versioned::owned_keys).collect(),
-        new.iter().flat_map(Versioned::owned_keys).collect(),
-    );
-    out.deletes
-        .extend(before.iter().filter(|key| !after.contains(key)).cloned());
-    out.puts.extend(
-        after
-            .into_iter()
-            .filter(|key| !before.contains(key))
-            .map(|key| (key, number.to_be_bytes().to_vec())),
-    );
-    let expiry =
-        |v: &Versioned| (v.row.ttl > 0).then(|| keys::expiry(v.row.ts + v.row.ttl as u64, number));
-    out.deletes.extend(old.as_ref().and_then(expiry));
-    out.puts.extend(
-        new.as_ref()
-            .and_then(expiry)
-            .map(|key| (key, epk_prefix.to_vec())),
-    );
-}
-
-/// Item, chunks, natural order and feed rows; how many chunks there were and are.
-fn put_rows(
-    number: ItemNumber,
-    epk_prefix: EpkPrefix,
-    old: Option<&Versioned>,
-    new: Option<&Versioned>,
-    out: &mut CommitChanges,
-) -> (u32, u32) {
-    let old_chunks = old.map_or(0, |v| row::chunks_of(v.row.encode().len()));
-    let Some(v) = new else {
-        out.deletes.push(keys::item(epk_prefix, number));
-        out.deletes.push(keys::natural(number));
-        return (old_chunks, 0);
-    };
-    out.counters.items += 1;
-    out.counters.bytes += v.row.size() as u64;
-    let (first, rest) = row::split(v.row.encode());
-    let new_chunks = rest.len() as u32;
-    out.puts.push((keys::item(epk_prefix, number), first));
-    out.puts.extend(
-        rest.into_iter()
-            .zip(0..)
-            .map(|(chunk, i)| (keys::item_rest(number, i), chunk)),
-    );
-    out.puts.push((
-        keys::feed(v.row.lsn, v.row.sequence, number),
-        epk_prefix.to_vec(),
-    ));
-    if old.is_none() {
-        out.puts.push((keys::natural(number), epk_prefix.to_vec()));
-    }
-    (old_chunks, new_chunks)
-}
-
-fn unique_rows(settings: &Settings, epk: &Epk, item: &Object) -> Vec<Vec<u8>> {
-    let digest = |paths: &[Vec<String>]| {
-        let mut bytes = Vec::new();
-        for path in paths {
-            let found = path[1..]
-                .iter()
-                .try_fold(item.get(&path[0]), |at, name| Some(at?.get(name)))
-                .flatten();
-            let encoded = value::encode(found.unwrap_or(&Json::Null));
-            bytes.extend_from_slice(&(encoded.bytes.len() as u32).to_be_bytes());
-            bytes.extend_from_slice(&encoded.bytes);
-            if !encoded.exact {
-                bytes.extend_from_slice(found.map(Json::to_text).unwrap_or_default().as_bytes());
-            }
-        }
-        murmur3_128(&bytes)
-    };
-    settings
-        .unique_keys
-        .iter()
-        .zip(0u8..)
-        .map(|(paths, i)| keys::unique(i, epk, &digest(paths)))
-        .collect()
-}
-
-fn unique_units(settings: &Settings) -> u32 {
-    settings
-        .unique_keys
-        .iter()
-        .map(|paths| paths.len() as u32)
-        .sum()
-}
-
-/// The size that an item would have once stored.
-fn size_of(item: &Object) -> usize {
+/// Returns the size in bytes that an item has once it is stored, system properties included.
+fn size_once_stored(item: &Object) -> usize {
     const SYSTEM_PROPERTIES: usize = 205;
     row::body_text(item).len() + SYSTEM_PROPERTIES
 }

@@ -150,7 +150,7 @@ impl Writer {
     }
 
     /// A row as the next write must see it.
-    pub fn get(&mut self, snapshot: &dyn Snapshot, key: &[u8]) -> Result<Option<Bytes>> {
+    pub fn get(&self, snapshot: &dyn Snapshot, key: &[u8]) -> Result<Option<Bytes>> {
         if let Some((_, row)) = self.pending.rows.get(key) {
             return Ok(row.clone());
         }

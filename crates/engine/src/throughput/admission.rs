@@ -1,8 +1,11 @@
-//! The one place that every request for items passes: before it is carried out, and after.
+//! Admission: every request for items passes here at every physical partition that it asks, before
+//! it runs and after.
 //!
-//! A request is admitted at each physical partition that it asks ([`Engine::admit`]) and charged there afterwards
-//! ([`Engine::charge`]); what asks one partition does both with [`Engine::at`], what asks several keeps a [`PartitionCharges`].
-//! Metadata does not come here. Whoever wants to see every request at every partition looks at [`Engine::observe`].
+//! A request is admitted ([`Engine::admit`]) and charged afterwards ([`Engine::charge`]). A request at
+//! one partition does both with [`Engine::with_admission`]; a query, which may ask several partitions,
+//! keeps [`PartitionCharges`]. [`Engine::observe`] sees every request at every partition.
+//!
+//! Left out: metadata, which has no budget.
 
 use crate::Engine;
 use crate::catalog::Container;
@@ -11,7 +14,7 @@ use crate::request::{AdmissionOptions, Charge, Priority};
 use crate::traffic::Seen;
 use orrery_model::partition_key::{Epk, PartitionKey};
 use orrery_model::work::{Step, Work};
-use orrery_model::{Error, Result};
+use orrery_model::{Error, Kind, Result};
 use std::sync::Arc;
 
 /// One request at one physical partition.
@@ -19,123 +22,124 @@ use std::sync::Arc;
 pub(crate) struct RequestTarget<'a> {
     /// The container.
     pub container: &'a Container,
-    /// The partition that is asked.
+    /// The physical partition.
     pub partition: &'a Partition,
     /// The logical partition, if the request is for a single one.
     pub key: Option<&'a Epk>,
 }
 
-/// How a request ended at one partition.
+/// The end of a request at one partition.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ServedRequest {
-    /// What the partition charged: nothing for a request that was refused with 429.
+    /// The charge at this partition; nothing for a request that was refused with 429.
     pub charge: Charge,
-    /// HTTP status, as far as [`status`] tells it.
-    pub status: u16,
-    /// Bytes of the items that it wrote or deleted there.
+    /// True if the request was answered with 429.
+    pub is_throttled: bool,
+    /// Bytes of the items that the request wrote or deleted here.
     pub bytes_written: u64,
 }
 
-/// That a request was admitted, and how it is entered afterwards.
+/// The proof of admission, needed to charge a request.
 #[derive(Clone, Copy, Debug)]
-#[must_use = "what is admitted is charged"]
+#[must_use = "an admitted request is charged"]
 pub(crate) struct Admitted {
-    admission: AdmissionOptions,
-    /// Whether it is taken from the budget: not if it should have been refused and was not.
-    takes: bool,
+    options: AdmissionOptions,
+    /// True if the charge is taken from the budget. False if the request should have been refused
+    /// and was not, because budgets are not enforced.
+    takes_budget: bool,
 }
 
 impl Engine {
-    /// Whether a request may be carried out. Nothing is taken from the budget yet.
+    /// Admits a request at a partition. Nothing is taken from the budget yet.
     ///
     /// # Errors
-    /// 429/3200 with the time to wait.
+    /// 429/3200 with the milliseconds to wait.
     pub(crate) fn admit(
         &self,
-        spot: RequestTarget<'_>,
-        admission: AdmissionOptions,
+        target: RequestTarget<'_>,
+        options: AdmissionOptions,
     ) -> Result<Admitted> {
         let now = self.world().now_ms();
-        let provision = spot.container.provision();
+        let provision = target.container.provision();
         let enforced = provision.enforced().unwrap_or(self.throughput().enforce);
-        let refused = admission
-            .bucket
-            .and_then(|bucket| provision.bucket_admits(now, bucket).err());
-        match spot
-            .partition
-            .meter
-            .admit(now, self.priority(admission), enforced, refused)
-        {
-            Ok(takes) => Ok(Admitted { admission, takes }),
-            Err(wait) => {
-                self.observe(
-                    now,
-                    spot,
-                    ServedRequest {
-                        status: 429,
-                        ..ServedRequest::default()
-                    },
-                );
-                Err(Error::request_rate_is_large(wait))
+        let bucket_wait = match options.bucket {
+            Some(bucket) => provision.bucket_admits(now, bucket).err(),
+            None => None,
+        };
+        let priority = self.priority(options);
+        let meter = &target.partition.meter;
+        match meter.admit(now, priority, enforced, bucket_wait) {
+            Ok(takes_budget) => Ok(Admitted {
+                options,
+                takes_budget,
+            }),
+            Err(wait_ms) => {
+                let throttled = ServedRequest {
+                    is_throttled: true,
+                    ..ServedRequest::default()
+                };
+                self.observe(now, target, throttled);
+                Err(Error::request_rate_is_large(wait_ms))
             }
         }
     }
 
-    /// Enters what an admitted request was charged.
-    pub(crate) fn charge(&self, spot: RequestTarget<'_>, admitted: Admitted, done: ServedRequest) {
+    /// Charges an admitted request.
+    pub(crate) fn charge(
+        &self,
+        target: RequestTarget<'_>,
+        admitted: Admitted,
+        served: ServedRequest,
+    ) {
         let now = self.world().now_ms();
-        let Admitted { admission, takes } = admitted;
-        spot.partition
-            .meter
-            .charge(now, done.charge, self.priority(admission), takes);
-        if let Some(bucket) = admission.bucket.filter(|_| takes) {
-            spot.container
-                .provision()
-                .bucket_takes(now, bucket, done.charge);
+        let Admitted {
+            options,
+            takes_budget,
+        } = admitted;
+        let priority = self.priority(options);
+        let meter = &target.partition.meter;
+        meter.charge(now, served.charge, priority, takes_budget);
+        if takes_budget && let Some(bucket) = options.bucket {
+            let provision = target.container.provision();
+            provision.bucket_takes(now, bucket, served.charge);
         }
-        self.observe(now, spot, done);
+        self.observe(now, target, served);
     }
 
-    /// Carries out what a request asks of one partition: admitted before, charged afterwards for the steps that `run`
-    /// adds to `work`.
+    /// Admits a request at one partition, runs it, and charges it for the steps that `run` adds, or
+    /// the charge that `run` returns beside its result.
     ///
     /// # Errors
-    /// 429/3200, of which `work` has a step too, and what `run` returns.
-    pub(crate) fn at<T>(
+    /// 429/3200, for which a step is added as well, and the error of `run`.
+    pub(crate) fn with_admission<T>(
         &self,
-        spot: RequestTarget<'_>,
-        admission: AdmissionOptions,
+        target: RequestTarget<'_>,
+        options: AdmissionOptions,
         work: &mut Work,
-        run: impl FnOnce(&mut Work) -> Result<T>,
+        run: impl FnOnce(&mut Vec<Step>) -> (Result<T>, Option<Charge>),
     ) -> Result<T> {
         let admitted = self
-            .admit(spot, admission)
+            .admit(target, options)
             .inspect_err(|_| work.steps.push(Step::Throttled))?;
-        let before = work.steps.len();
-        let result = run(work);
-        if admission.two_replicas {
-            Step::add_second_replica_reads(&mut work.steps, before);
+        let (result, charge) = run(&mut work.steps);
+        // Strong and bounded staleness reads ask a second replica, which doubles what was read.
+        if options.two_replicas {
+            Step::add_second_replica_reads(&mut work.steps, 0);
         }
-        let steps = &work.steps[before.min(work.steps.len())..];
-        let bytes_written = if result.is_ok() {
-            bytes_written(steps)
-        } else {
-            0
-        };
-        self.charge(
-            spot,
-            admitted,
-            ServedRequest {
-                charge: self.profile.price_all(steps),
-                status: status(&result),
-                bytes_written,
+        let served = ServedRequest {
+            charge: charge.unwrap_or_else(|| self.profile.price(work)),
+            is_throttled: is_throttled(&result),
+            bytes_written: match result {
+                Ok(_) => bytes_written(&work.steps),
+                Err(_) => 0,
             },
-        );
+        };
+        self.charge(target, admitted, served);
         result
     }
 
-    /// Admits and charges a request for one logical partition that does nothing and so costs nothing: what metering takes,
-    /// for measurements.
+    /// Admits and charges a request for one logical partition that does nothing and costs nothing, to
+    /// measure what metering takes.
     ///
     /// # Errors
     /// 429/3200.
@@ -143,57 +147,57 @@ impl Engine {
         &self,
         container: &Container,
         key: &PartitionKey,
-        admission: AdmissionOptions,
+        options: AdmissionOptions,
     ) -> Result<()> {
         let epk = container.partition_key().epk(key);
-        let spot = RequestTarget {
+        let target = RequestTarget {
             container,
             partition: &container.partition_of(&epk),
             key: Some(&epk),
         };
-        self.at(spot, admission, &mut Work::default(), |_| Ok(()))
+        self.with_admission(target, options, &mut Work::default(), |_| (Ok(()), None))
     }
 
-    /// Every request at every partition, when it has been answered or refused.
-    fn observe(&self, now: u64, spot: RequestTarget<'_>, done: ServedRequest) {
-        let ServedRequest {
-            charge,
-            status,
-            bytes_written,
-        } = done;
+    /// Counts a request at a partition for the heat map and the top keys, once the request has been
+    /// answered or refused.
+    fn observe(&self, now: u64, target: RequestTarget<'_>, served: ServedRequest) {
         let seen = Seen {
-            key: spot.key,
-            charge,
-            bytes_written,
-            throttled: status == 429,
+            key: target.key,
+            charge: served.charge,
+            bytes_written: served.bytes_written,
+            throttled: served.is_throttled,
         };
-        spot.container
-            .traffic()
-            .note(now, spot.container.partition_key().hashing(), seen);
+        let hashing = target.container.partition_key().hashing();
+        target.container.traffic().note(now, hashing, seen);
     }
 
-    /// The priority by which a request is admitted, if priorities count.
-    fn priority(&self, admission: AdmissionOptions) -> Option<Priority> {
-        self.throughput().priorities.then_some(admission.priority)
+    /// Returns the priority by which a request is admitted, or `None` if priorities do not count.
+    fn priority(&self, options: AdmissionOptions) -> Option<Priority> {
+        self.throughput().priorities.then_some(options.priority)
     }
 }
 
-/// The status of an answer as far as it matters here: a failure's own, or 200.
-pub(crate) fn status<T>(result: &Result<T>) -> u16 {
-    result.as_ref().err().map_or(200, Error::status)
+/// Returns true if a request was answered with 429, by the budget or by a part of the server that is
+/// busy.
+pub(crate) fn is_throttled<T>(result: &Result<T>) -> bool {
+    match result {
+        Err(error) => error.status() == Kind::Throttled.status(),
+        Ok(_) => false,
+    }
 }
 
-/// Bytes of the items that these steps wrote or deleted.
+/// Returns the bytes of the items that steps wrote or deleted.
 pub(crate) fn bytes_written(steps: &[Step]) -> u64 {
-    let of = |step: &Step| match step {
-        Step::Write { bytes, .. }
-        | Step::Replace {
-            new_bytes: bytes, ..
-        } => *bytes as u64,
-        Step::Script { inner, .. } => bytes_written(inner),
-        _ => 0,
-    };
-    steps.iter().map(of).sum()
+    let mut sum = 0;
+    for step in steps {
+        sum += match step {
+            Step::Write { bytes, .. } => *bytes as u64,
+            Step::Replace { new_bytes, .. } => *new_bytes as u64,
+            Step::Script { inner, .. } => bytes_written(inner),
+            _ => 0,
+        };
+    }
+    sum
 }
 
 /// What a request that may ask several partitions did at each.
@@ -237,12 +241,12 @@ impl PartitionCharges {
     ) -> Result<()> {
         let mut refused: Option<Error> = None;
         for partition in partitions {
-            let spot = RequestTarget {
+            let target = RequestTarget {
                 container,
                 partition,
                 key: self.key.as_ref(),
             };
-            match engine.admit(spot, admission) {
+            match engine.admit(target, admission) {
                 Ok(admitted) => {
                     self.parts.push(Part {
                         partition: Arc::clone(partition),
@@ -299,7 +303,13 @@ impl PartitionCharges {
     }
 
     /// Charges each partition its part of `total`, in the proportion of what it did.
-    pub fn settle(&self, engine: &Engine, container: &Container, total: Charge, status: u16) {
+    pub fn settle(
+        &self,
+        engine: &Engine,
+        container: &Container,
+        total: Charge,
+        is_throttled: bool,
+    ) {
         let price = |part: &Part| -> u64 {
             part.steps
                 .iter()
@@ -328,17 +338,17 @@ impl PartitionCharges {
                 of_total().min(left)
             };
             left -= share;
-            let spot = RequestTarget {
+            let target = RequestTarget {
                 container,
                 partition: &part.partition,
                 key: self.key.as_ref(),
             };
             engine.charge(
-                spot,
+                target,
                 part.admitted,
                 ServedRequest {
                     charge: Charge(share),
-                    status,
+                    is_throttled,
                     bytes_written: 0,
                 },
             );

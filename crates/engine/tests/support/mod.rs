@@ -138,10 +138,9 @@ pub fn write(
     body: Option<&str>,
     options: &WriteOptions,
 ) -> Outcome<Written> {
-    match engine.write_item(container, operation, body.map(str::as_bytes), options) {
-        Ok(pending) => pending.wait(),
-        Err(refused) => *refused,
-    }
+    engine
+        .write_item(container, operation, body.map(str::as_bytes), options)
+        .wait()
 }
 
 /// Creates an item and gives its text.
@@ -167,6 +166,7 @@ pub fn create(engine: &Engine, container: &Container, body: &str) -> String {
 pub fn read(engine: &Engine, container: &Container, pk: &str, id: &str) -> Result<String, Error> {
     match engine
         .read_item(container, &key(pk), id, None, None)
+        .wait()
         .result?
     {
         ReadReply::Item { body, .. } => Ok(text(&body)),

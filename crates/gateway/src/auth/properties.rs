@@ -144,12 +144,7 @@ fn fill(engine: &Engine, container: &Arc<Container>) {
                 Some(text.as_bytes()),
                 &WriteOptions::default(),
             );
-            written
-                .map_err(|refused| refused.result.err())
-                .expect("it is written")
-                .wait()
-                .result
-                .expect("it is durable");
+            written.wait().result.expect("it is durable");
         }
     }
     for (kind, id) in [

@@ -192,7 +192,13 @@ fn names_item(
     let Some(id) = asked.path.child_id(engine) else {
         return false;
     };
-    let read = |key| engine.read_item(container, key, id, None, None).result.ok();
+    let read = |key| {
+        engine
+            .read_item(container, key, id, None, None)
+            .wait()
+            .result
+            .ok()
+    };
     match (ItemName::from(id), wanted) {
         (ItemName::Id(id), ItemName::Id(wanted)) => id == *wanted,
         (ItemName::Rid(rid), ItemName::Rid(wanted)) => rid == *wanted,

@@ -23,12 +23,8 @@ pub(super) fn run(engine: &Engine, call: &Call, container: &Container) -> Result
         read
     };
     let operations = read(&call.body, call.headers.minimal)?;
-    Ok(
-        match engine.batch(container, &mode, operations, call.headers.reading()) {
-            Ok(pending) => Step::Batch(pending),
-            Err(refused) => Step::Reply(finish(call, *refused)),
-        },
-    )
+    let pending = engine.batch(container, &mode, operations, call.headers.reading());
+    Ok(Step::Batch(pending))
 }
 
 /// The answer to a batch whose writes are durable: 200 if every operation succeeded, else 207.

@@ -91,13 +91,13 @@ pub(super) fn change_feed(engine: &Engine, call: &Call, container: &Container) -
         call.headers.if_modified_since,
     )?;
     let (most, options) = (call.headers.max_items.limit(), call.headers.reading());
-    let outcome = match call.headers.change_feed {
+    let pending = match call.headers.change_feed {
         Some(FeedMode::AllVersions) => {
             engine.all_versions_feed(container, &scope, &start, most, options)
         }
         _ => engine.change_feed(container, &scope, &start, most, options),
     };
-    Ok(Step::Reply(Reply::of(outcome, |page| {
+    Ok(Step::Reply(Reply::of(pending.wait(), |page| {
         // A page that was cut without rows is no end: clients take 304 for one.
         let reply = if page.rows.is_empty() && !page.cut {
             Reply::empty(304)

@@ -10,17 +10,21 @@ use orrery_model::Result;
 pub(super) fn read(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
     let key = call.required_key(container)?;
     let id = call.child_id(engine)?;
-    let outcome = engine.read_item(
+    let pending = engine.read_item(
         container,
         &key,
         id,
         call.headers.if_none_match.as_deref(),
         call.headers.reading(),
     );
-    Ok(Step::Reply(Reply::of(outcome, |reply| match reply {
-        ReadReply::Item { body, etag } => Reply::json(200, body).with_etag(&etag),
-        ReadReply::NotModified { etag } => Reply::empty(304).with_etag(&etag),
-    })))
+    // A read waits for no commit, so this does not block.
+    Ok(Step::Reply(Reply::of(
+        pending.wait(),
+        |reply| match reply {
+            ReadReply::Item { body, etag } => Reply::json(200, body).with_etag(&etag),
+            ReadReply::NotModified { etag } => Reply::empty(304).with_etag(&etag),
+        },
+    )))
 }
 
 pub(super) fn create(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
@@ -65,7 +69,8 @@ pub(super) fn delete_logical_partition(
     container: &Container,
 ) -> Result<Step> {
     let key = call.required_key(container)?;
-    let outcome = engine.delete_logical_partition(container, &key, call.headers.admission);
+    let pending = engine.delete_logical_partition(container, &key, call.headers.admission);
+    let outcome = pending.wait();
     Ok(Step::Reply(Reply::of(outcome, |()| Reply::empty(200))))
 }
 
@@ -98,12 +103,8 @@ fn write(
         admission: headers.admission,
     };
     let body = (!deletes).then_some(&call.body[..]);
-    Ok(
-        match engine.write_item(container, operation, body, &options) {
-            Ok(pending) => Step::Write(pending),
-            Err(refused) => Step::Reply(finish(call, *refused)),
-        },
-    )
+    let pending = engine.write_item(container, operation, body, &options);
+    Ok(Step::Write(pending))
 }
 
 /// The answer to a write: the item, unless the client wants only the headers.

@@ -58,12 +58,8 @@ pub(super) fn execute(engine: &Engine, call: &Call, container: &Container) -> Re
         logging: call.headers.script_logging,
         admission: call.headers.admission,
     };
-    Ok(
-        match engine.execute(container, id, &key, &call.body, options) {
-            Ok(pending) => Step::Procedure(pending),
-            Err(refused) => Step::Reply(finish(call, *refused)),
-        },
-    )
+    let pending = engine.execute(container, id, &key, &call.body, options);
+    Ok(Step::Procedure(pending))
 }
 
 /// The answer to a procedure: its response body, and its log if the request asked for it.

@@ -16,6 +16,7 @@ use crate::errors::storage_failure;
 use crate::index::generations::PolicyGenerations;
 use crate::index::paths::{Paths, ROOT};
 use crate::partition::change_capture::CapturedCommit;
+use crate::partition::container_view::ContainerView;
 use crate::partition::keys::{self, EpkPrefix, ItemNumber, Kept, PathNumber};
 use crate::partition::row_reader::complete_row;
 use crate::partition::staging::StagingWriter;
@@ -179,7 +180,7 @@ impl PartitionCopy {
         let least = held.iter().map(|writer| writer.lsn).max().unwrap_or(0);
         self.targets
             .iter_mut()
-            .for_each(|target| target.conclude(least, container.numbers_used(), &whole));
+            .for_each(|target| target.conclude(least, container.item_number_bound(), &whole));
         self.settle()
     }
 

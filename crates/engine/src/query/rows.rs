@@ -10,7 +10,7 @@ use crate::request::{Page, QueryRequest};
 use bytes::Bytes;
 use orrery_model::Result;
 use orrery_model::world::World;
-use orrery_model::{Error, Kind, limits};
+use orrery_model::{Error, Json, Kind, limits};
 use orrery_sql::{Candidate, Environment, Functions, Query, QueryError, Source, Work};
 
 /// A row of a list.
@@ -109,7 +109,7 @@ pub fn has_row(world: &dyn World, query: &Query, item: Bytes) -> Result<bool> {
     };
     let page = query.run(
         &mut source,
-        &mut crate::NoFunctions,
+        &mut NoFunctions,
         None,
         &mut bounds,
         &mut Work::default(),
@@ -122,4 +122,19 @@ pub fn has_row(world: &dyn World, query: &Query, item: Bytes) -> Result<bool> {
         ));
     }
     Ok(!page.rows.is_empty())
+}
+
+/// The user-defined functions of a query that may call none.
+pub struct NoFunctions;
+
+impl Functions for NoFunctions {
+    fn call(
+        &mut self,
+        name: &str,
+        _: &[Option<Json>],
+    ) -> std::result::Result<Option<Json>, QueryError> {
+        Err(QueryError::Unsupported(format!(
+            "The user-defined function '{name}' does not exist here."
+        )))
+    }
 }

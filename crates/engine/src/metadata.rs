@@ -1,0 +1,469 @@
+//! Metadata: databases, containers, scripts, offers, users, permissions and client encryption keys.
+//!
+//! The [`Catalog`] does the work; the functions here add the charge. Metadata has no budget, so
+//! nothing is admitted, and a write of the catalog is durable when the catalog returns.
+
+use crate::catalog::{AccessResource, Catalog, Grant, TokenSigner};
+use crate::operator::statistics;
+use crate::query::{ListedRow, NoFunctions, client_plan, query_rows};
+use crate::request::{
+    AccessResourceKind, Id, OfferChange, Offered, Outcome, Page, PageRequest, QueryPage,
+    QueryRequest, RangeInfo, Resource, ScriptKind, Throughput,
+};
+use crate::{Container, Database, Engine};
+use orrery_model::json::parse;
+use orrery_model::partition_key::PartitionKey;
+use orrery_model::work::{QueryWork, Step, Work};
+use orrery_model::{Error, Json, Object, Result, Rid};
+use orrery_sql::Environment;
+use std::sync::Arc;
+
+/// The resources that a list or a query over resources covers.
+#[derive(Clone, Copy, Debug)]
+pub enum Feed<'a> {
+    /// All databases.
+    Databases,
+    /// The containers of a database.
+    Containers(&'a Database),
+    /// The scripts of one kind in a container.
+    Scripts(&'a Container, ScriptKind),
+    /// All offers.
+    Offers,
+    /// The users or client encryption keys of a database, or the permissions of a user.
+    AccessResources(AccessResourceKind, Rid, TokenSigner<'a>),
+    /// Conflicts of a container. There are none, because there is one write region.
+    Conflicts(&'a Container),
+}
+
+/// Charges.
+impl Engine {
+    fn metadata_read<T>(&self, result: Result<T>) -> Outcome<T> {
+        let steps = vec![Step::MetadataRead];
+        self.outcome(result, Work { steps }, None)
+    }
+
+    /// Charges a write of metadata. `bytes` is the size of the body.
+    fn metadata_write<T>(&self, bytes: usize, result: Result<T>) -> Outcome<T> {
+        let step = match &result {
+            Ok(_) => Step::MetadataWrite { bytes },
+            Err(_) => Step::Refused { bytes, terms: 0 },
+        };
+        self.outcome(result, Work { steps: vec![step] }, None)
+    }
+
+    /// Charges a write that leaves a resource behind; a refused write by the body that was sent.
+    fn metadata_resource(&self, body: &Object, result: Result<Resource>) -> Outcome<Resource> {
+        let bytes = match &result {
+            Ok(resource) => resource.body.len(),
+            Err(_) => Json::Object(body.clone()).to_text().len(),
+        };
+        self.metadata_write(bytes, result)
+    }
+}
+
+/// Databases.
+impl Engine {
+    /// Returns a database.
+    ///
+    /// # Errors
+    /// 404 if there is none.
+    pub fn database(&self, id: Id<'_>) -> Result<Arc<Database>> {
+        self.catalog().database(id)
+    }
+
+    /// Creates a database, with a throughput that its containers share if one is given.
+    pub fn create_database(
+        &self,
+        body: &Object,
+        throughput: Option<Throughput>,
+    ) -> Outcome<Resource> {
+        let created = self.catalog().create_database(body, throughput);
+        self.metadata_resource(body, created)
+    }
+
+    /// Reads a database.
+    pub fn read_database(&self, database: &Database) -> Outcome<Resource> {
+        self.metadata_read(Ok(database.resource(false)))
+    }
+
+    /// Deletes a database with all its containers.
+    pub fn delete_database(&self, database: &Database, if_match: Option<&str>) -> Outcome<()> {
+        let deleted = self.catalog().delete_database(database, if_match);
+        self.metadata_write(0, deleted)
+    }
+}
+
+/// Containers.
+impl Engine {
+    /// Returns a container.
+    ///
+    /// # Errors
+    /// 404 if there is none, 404/1003 if there is no such database.
+    pub fn container(&self, database: Id<'_>, container: Id<'_>) -> Result<Arc<Container>> {
+        self.catalog().container(database, container)
+    }
+
+    /// Creates a container with the physical partitions that its throughput needs.
+    pub fn create_container(
+        &self,
+        database: &Database,
+        body: &Object,
+        throughput: Option<Throughput>,
+    ) -> Outcome<Resource> {
+        let created = self.catalog().create_container(database, body, throughput);
+        if let Ok(resource) = &created {
+            let rid = Id::Rid(resource.rid);
+            if let Ok(container) = self.catalog().container(Id::Rid(database.rid()), rid) {
+                self.keep_versions(&container);
+            }
+        }
+        self.metadata_resource(body, created)
+    }
+
+    /// Begins to keep versions if the container asks for them. A failure is no failure of the request:
+    /// [`Engine::remove_old_versions`] tries again.
+    fn keep_versions(&self, container: &Container) {
+        let _ = self.begin_versions(container);
+    }
+
+    /// Reads a container.
+    pub fn read_container(&self, container: &Container) -> Outcome<Resource> {
+        self.metadata_read(Ok(container.resource(false)))
+    }
+
+    /// Reads a container with statistics of its partitions, see `operator/statistics.rs`.
+    pub fn read_container_with_statistics(&self, container: &Container) -> Outcome<Resource> {
+        let mut resource = container.resource(false);
+        let result = statistics::of_container(container).and_then(|statistics| {
+            let Ok(Json::Object(mut body)) = parse(&resource.body) else {
+                return Err(Error::internal("the body of a container is no object"));
+            };
+            body.set("statistics", statistics);
+            resource.body = Json::Object(body).to_text().into();
+            Ok(resource)
+        });
+        self.metadata_read(result)
+    }
+
+    /// Replaces the settings of a container. The index follows a new indexing policy step by step, see
+    /// [`Engine::reindex_some`].
+    pub fn replace_container(
+        &self,
+        container: &Container,
+        body: &Object,
+        if_match: Option<&str>,
+    ) -> Outcome<Resource> {
+        let replaced = self.catalog().replace_container(container, body, if_match);
+        if replaced.is_ok() {
+            self.keep_versions(container);
+        }
+        self.metadata_resource(body, replaced.map(|()| container.resource(false)))
+    }
+
+    /// Deletes a container.
+    pub fn delete_container(&self, container: &Container, if_match: Option<&str>) -> Outcome<()> {
+        let deleted = self.catalog().delete_container(container, if_match);
+        self.metadata_write(0, deleted)
+    }
+
+    /// Returns `x-ms-resource-quota` and `x-ms-resource-usage` of a container. Sizes are in kilobytes:
+    /// `documentsSize` is that of the items, `collectionSize` that of the items and the index.
+    pub fn quota(&self, container: &Container) -> (String, String) {
+        let stored = container.stored().unwrap_or_default();
+        let items = stored.items;
+        let documents = stored.bytes.div_ceil(1024);
+        let collection = (stored.bytes + stored.index_bytes).div_ceil(1024);
+        (
+            "documentSize=51200;documentsSize=52428800;documentsCount=-1;collectionSize=52428800;"
+                .to_owned(),
+            format!(
+                "documentSize=0;documentsSize={documents};documentsCount={items};collectionSize={collection};"
+            ),
+        )
+    }
+
+    /// Returns the live physical partitions in order of their ranges, and an etag that changes with
+    /// them.
+    ///
+    /// # Errors
+    /// 500 if the store cannot be read.
+    pub fn partition_key_ranges(&self, container: &Container) -> Result<(Vec<RangeInfo>, String)> {
+        let mut ranges = container.ranges()?;
+        let to_split = self.ranges_to_split(container);
+        let mut newest = 0;
+        let mut splitting = String::new();
+        for range in &mut ranges {
+            range.is_splitting |= to_split.contains(&range.id);
+            newest = newest.max(u64::from(range.id));
+            if range.is_splitting {
+                splitting.push_str(&format!("-{}", range.id));
+            }
+        }
+        Ok((ranges, format!("\"{}{splitting}\"", newest + 1)))
+    }
+}
+
+/// Stored procedures, triggers and user-defined functions.
+impl Engine {
+    /// Returns the resource id of a script, or `None` if there is no such script.
+    pub fn script_rid(&self, container: &Container, kind: ScriptKind, id: Id<'_>) -> Option<Rid> {
+        let script = self.catalog().find_script(container, kind, id).ok()?;
+        Some(script.meta.rid)
+    }
+
+    /// Creates a script, or replaces the script of its id if `upsert`.
+    pub fn create_script(
+        &self,
+        container: &Container,
+        kind: ScriptKind,
+        body: &Object,
+        upsert: bool,
+    ) -> Outcome<Resource> {
+        let created = self.catalog().create_script(container, kind, body, upsert);
+        self.metadata_resource(body, created)
+    }
+
+    /// Reads a script.
+    pub fn read_script(
+        &self,
+        container: &Container,
+        kind: ScriptKind,
+        id: Id<'_>,
+    ) -> Outcome<Resource> {
+        let found = self.catalog().find_script(container, kind, id);
+        self.metadata_read(found.map(|script| script.resource(container, false)))
+    }
+
+    /// Replaces a script.
+    pub fn replace_script(
+        &self,
+        container: &Container,
+        kind: ScriptKind,
+        id: Id<'_>,
+        body: &Object,
+        if_match: Option<&str>,
+    ) -> Outcome<Resource> {
+        let replaced = self
+            .catalog()
+            .replace_script(container, kind, id, body, if_match);
+        self.metadata_resource(body, replaced)
+    }
+
+    /// Deletes a script.
+    pub fn delete_script(
+        &self,
+        container: &Container,
+        kind: ScriptKind,
+        id: Id<'_>,
+        if_match: Option<&str>,
+    ) -> Outcome<()> {
+        let deleted = self.catalog().delete_script(container, kind, id, if_match);
+        self.metadata_write(0, deleted)
+    }
+
+    /// Returns `x-ms-resource-quota` and `x-ms-resource-usage` of the scripts of a container: how many
+    /// of each kind there may be and are.
+    pub fn script_quota(&self, container: &Container) -> (String, String) {
+        let counts = |count: fn(&Container, ScriptKind) -> usize| {
+            let [procedures, triggers, functions] =
+                ScriptKind::ALL.map(|kind| count(container, kind));
+            format!("storedProcedures={procedures};triggers={triggers};functions={functions};")
+        };
+        (
+            counts(|_, kind| kind.most()),
+            counts(|container, kind| container.scripts(kind).len()),
+        )
+    }
+}
+
+/// Offers.
+impl Engine {
+    /// Reads an offer.
+    pub fn read_offer(&self, rid: Rid) -> Outcome<Offered> {
+        self.metadata_read(self.catalog().offer(rid))
+    }
+
+    /// Changes the throughput of an offer.
+    pub fn replace_offer(
+        &self,
+        rid: Rid,
+        change: &OfferChange,
+        if_match: Option<&str>,
+    ) -> Outcome<Offered> {
+        let replaced = self.catalog().replace_offer(rid, change, if_match);
+        let bytes = match &replaced {
+            Ok(offered) => offered.resource.body.len(),
+            Err(_) => 0,
+        };
+        self.metadata_write(bytes, replaced)
+    }
+}
+
+/// Users, permissions and client encryption keys.
+impl Engine {
+    /// Returns an access resource of `owner`, which is a database or a user.
+    ///
+    /// # Errors
+    /// 404 if there is none.
+    pub fn access_resource(
+        &self,
+        owner: Rid,
+        kind: AccessResourceKind,
+        id: Id<'_>,
+    ) -> Result<Arc<AccessResource>> {
+        self.catalog().access_resource(owner, kind, id)
+    }
+
+    /// Creates an access resource, or replaces the one of its id if `upsert`.
+    pub fn create_access_resource(
+        &self,
+        owner: Rid,
+        kind: AccessResourceKind,
+        body: &Object,
+        upsert: bool,
+        token_signer: TokenSigner<'_>,
+    ) -> Outcome<Resource> {
+        let created =
+            self.catalog()
+                .create_access_resource(owner, kind, body, upsert, token_signer);
+        self.metadata_resource(body, created)
+    }
+
+    /// Reads an access resource.
+    pub fn read_access_resource(
+        &self,
+        resource: &AccessResource,
+        token_signer: TokenSigner<'_>,
+    ) -> Outcome<Resource> {
+        self.metadata_read(Ok(resource.resource(token_signer, false)))
+    }
+
+    /// Replaces an access resource. The id of a user or a permission may change.
+    pub fn replace_access_resource(
+        &self,
+        resource: &AccessResource,
+        body: &Object,
+        if_match: Option<&str>,
+        token_signer: TokenSigner<'_>,
+    ) -> Outcome<Resource> {
+        let replaced =
+            self.catalog()
+                .replace_access_resource(resource, body, if_match, token_signer);
+        self.metadata_resource(body, replaced)
+    }
+
+    /// Deletes an access resource; with a user, the permissions of the user.
+    pub fn delete_access_resource(
+        &self,
+        resource: &AccessResource,
+        if_match: Option<&str>,
+    ) -> Outcome<()> {
+        let deleted = self.catalog().delete_access_resource(resource, if_match);
+        self.metadata_write(0, deleted)
+    }
+
+    /// Returns the rights that a permission grants now, or `None` if the permission is gone.
+    pub fn grant(&self, permission: Rid) -> Option<Grant> {
+        let kind = AccessResourceKind::Permission;
+        let user = permission.user_part();
+        let found = self
+            .catalog()
+            .access_resource(user, kind, Id::Rid(permission))
+            .ok()?;
+        Grant::of(&found)
+    }
+}
+
+/// Lists of resources.
+impl Engine {
+    /// Returns a page of a list of resources.
+    pub fn list(&self, feed: Feed<'_>, page: &PageRequest) -> Outcome<Page> {
+        let query = QueryRequest::everything(page);
+        let listed = self.query_feed(feed, &query).result;
+        self.metadata_read(listed.map(|answer| answer.page))
+    }
+
+    /// Returns a page of a query over a list of resources.
+    pub fn query_feed(&self, feed: Feed<'_>, query: &QueryRequest) -> Outcome<QueryPage> {
+        let mut work = orrery_sql::Work::default();
+        let rows = listed_rows(self.catalog(), feed);
+        let loaded_items = rows.as_ref().map_or(0, Vec::len) as u64;
+        let page = rows.and_then(|rows| {
+            let environment = Environment::default();
+            let mut functions = NoFunctions;
+            let world = self.world();
+            query_rows(world, &environment, &rows, query, &mut functions, &mut work)
+        });
+        let counted = QueryWork {
+            loaded_items,
+            returned_rows: work.rows_out,
+            returned_bytes: work.bytes_out,
+            ..QueryWork::default()
+        };
+        let page = page.map(|page| QueryPage {
+            page,
+            ..QueryPage::default()
+        });
+        let steps = vec![Step::Query(counted)];
+        self.outcome(page, Work { steps }, None)
+    }
+
+    /// Returns the query plan document (JSON text) for clients that merge by themselves.
+    pub fn query_plan(
+        &self,
+        container: &Container,
+        text: &str,
+        parameters: &[(String, Json)],
+        features: &str,
+        key: Option<&PartitionKey>,
+    ) -> Outcome<String> {
+        let plan = client_plan(container, text, parameters, features, key);
+        self.metadata_read(plan)
+    }
+}
+
+/// Returns the rows of a feed, each with the key that keeps its place in the list.
+fn listed_rows(catalog: &Catalog, feed: Feed<'_>) -> Result<Vec<ListedRow>> {
+    let mut rows = Vec::new();
+    let mut add = |order: &[u8], resource: Resource| {
+        rows.push(ListedRow {
+            key: [order, resource.rid.as_bytes()].concat(),
+            text: resource.body,
+        });
+    };
+    match feed {
+        Feed::Databases => {
+            for database in catalog.databases() {
+                add(&database.meta().ts.to_be_bytes(), database.resource(false));
+            }
+        }
+        Feed::Containers(database) => {
+            for container in catalog.containers(database) {
+                add(
+                    &container.created().to_be_bytes(),
+                    container.resource(false),
+                );
+            }
+        }
+        Feed::Scripts(container, kind) => {
+            for script in container.scripts(kind) {
+                let number = script.meta.rid.child_number();
+                let number = number.map_or(0, |(_, number)| number);
+                add(&number.to_be_bytes(), script.resource(container, false));
+            }
+        }
+        Feed::AccessResources(kind, owner, token_signer) => {
+            for resource in catalog.access_resources(owner, kind) {
+                let created = resource.created.to_be_bytes();
+                add(&created, resource.resource(token_signer, false));
+            }
+        }
+        Feed::Offers => {
+            for offer in catalog.offers()? {
+                add(&[], offer);
+            }
+        }
+        Feed::Conflicts(_) => {}
+    }
+    Ok(rows)
+}

@@ -1,0 +1,29 @@
+//! The part of a container that its partitions use.
+//!
+//! A partition knows neither the catalog nor the container's other partitions. It reads settings
+//! and policies, which can change at run time, and takes item numbers, which are unique in the
+//! container.
+
+use crate::catalog::settings::Settings;
+use crate::index::generations::Policies;
+use crate::partition::keys::ItemNumber;
+use orrery_model::Rid;
+use std::sync::Arc;
+
+/// What a transaction asks of the container whose items it changes.
+pub trait ContainerView: Sync {
+    /// Returns the resource id of the container.
+    fn rid(&self) -> Rid;
+
+    /// Returns the settings as they are now.
+    fn settings(&self) -> Arc<Settings>;
+
+    /// Returns the indexing policies that some item's entries still follow now.
+    fn policies(&self) -> Arc<Policies>;
+
+    /// Returns a number that no item of the container has had before.
+    fn new_item_number(&self) -> ItemNumber;
+
+    /// Returns a number above every number that [`ContainerView::new_item_number`] has returned.
+    fn item_number_bound(&self) -> ItemNumber;
+}

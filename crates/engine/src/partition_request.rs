@@ -1,0 +1,170 @@
+//! The envelope of every request at one physical partition.
+//!
+//! Reads, writes, batches, stored procedures, deletions by partition key and pages of a change feed
+//! all pass [`Engine::at_partition`], which does what they have in common:
+//!
+//! 1. finds the partition that holds what the request names;
+//! 2. admits the request there, or refuses it with 429/3200;
+//! 3. runs it, while it counts its work in [`Attempt::steps`];
+//! 4. charges the partition;
+//! 5. repeats 1 to 4 if a split or merge replaced the partition in the meantime;
+//! 6. puts charge and position on the outcome, and makes the outcome wait for the commit.
+//!
+//! Left out: queries, which ask several partitions and keep [`crate::throughput::PartitionCharges`],
+//! and metadata, which is not admitted.
+
+use crate::Engine;
+use crate::catalog::Container;
+use crate::partition::{Partition, SubmittedCommit, retry_if_moved};
+use crate::pending::Pending;
+use crate::request::{AdmissionOptions, Charge, Outcome, Position};
+use crate::throughput::RequestTarget;
+use orrery_model::partition_key::Epk;
+use orrery_model::work::{Step, Work};
+use orrery_model::{Error, Result};
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// A request at one physical partition, as far as all such requests are alike.
+pub(crate) struct PartitionRequest<'a> {
+    /// The container.
+    pub container: &'a Container,
+    /// Options of admission.
+    pub admission: AdmissionOptions,
+    /// The work that is charged if the request fails before it counted any.
+    pub refusal: Step,
+    /// The position that a failed request answers if it set none.
+    pub position_of_failure: PositionOfFailure,
+}
+
+/// The position in a partition's history that a failed request answers with.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PositionOfFailure {
+    /// None.
+    None,
+    /// The end of what is durable in the partition.
+    Durable,
+}
+
+/// The partition that a request is for.
+pub(crate) struct Found<'k> {
+    /// The partition.
+    pub partition: Arc<Partition>,
+    /// The logical partition, if the request is for a single one.
+    pub key: Option<Cow<'k, Epk>>,
+}
+
+impl<'k> Found<'k> {
+    /// Finds the partition of a logical partition.
+    pub fn by_key(container: &Container, epk: &'k Epk) -> Found<'k> {
+        Found {
+            partition: container.partition_of(epk),
+            key: Some(Cow::Borrowed(epk)),
+        }
+    }
+}
+
+/// One attempt to carry out a request, with what it reports.
+pub(crate) struct Attempt<'a> {
+    /// The partition.
+    pub partition: &'a Arc<Partition>,
+    /// Counted work.
+    pub steps: &'a mut Vec<Step>,
+    /// The place in the partition's history that the answer reflects.
+    pub position: Option<Position>,
+    /// The charge, where it is not that of all steps together.
+    pub charge: Option<Charge>,
+}
+
+/// The result of a request that succeeded.
+pub(crate) struct Done<T> {
+    /// The answer.
+    pub value: T,
+    /// The commit that must be durable before the client is answered.
+    pub commit: Option<SubmittedCommit>,
+}
+
+impl<T> Done<T> {
+    /// An answer that waits for no commit.
+    pub fn read(value: T) -> Self {
+        Done {
+            value,
+            commit: None,
+        }
+    }
+}
+
+impl Engine {
+    /// Carries out a request at the partition that `find` names. See the module's text.
+    pub(crate) fn at_partition<'k, T>(
+        &self,
+        request: &PartitionRequest<'_>,
+        mut find: impl FnMut() -> Result<Found<'k>>,
+        mut run: impl FnMut(&mut Attempt<'_>) -> Result<Done<T>>,
+    ) -> Pending<T> {
+        let mut work = Work::default();
+        let mut partition = None;
+        let (mut position, mut charge) = (None, None);
+        let done = retry_if_moved(|| {
+            // An earlier attempt met a partition that is gone; nothing of it counts.
+            work.steps.clear();
+            let found = find()?;
+            let partition = &*partition.insert(found.partition);
+            let target = RequestTarget {
+                container: request.container,
+                partition,
+                key: found.key.as_deref(),
+            };
+            self.with_admission(target, request.admission, &mut work, |steps| {
+                let mut attempt = Attempt {
+                    partition,
+                    steps,
+                    position: None,
+                    charge: None,
+                };
+                let done = run(&mut attempt);
+                (position, charge) = (attempt.position, attempt.charge);
+                if done.is_err() && steps.is_empty() {
+                    steps.push(request.refusal.clone());
+                }
+                (done, charge)
+            })
+        });
+        // No partition was found, or none of those found was still there.
+        if work.steps.is_empty() {
+            work.steps.push(request.refusal.clone());
+        }
+        let charge = charge.unwrap_or_else(|| self.profile.price(&work));
+        match (done, partition) {
+            (Ok(Done { value, commit }), partition) => {
+                let outcome = Outcome {
+                    result: Ok(value),
+                    charge,
+                    work,
+                    position,
+                };
+                match (commit, partition) {
+                    (Some(commit), Some(partition)) => Pending::new(commit, partition, outcome),
+                    _ => Pending::ready(outcome),
+                }
+            }
+            (Err(error), partition) => {
+                if request.position_of_failure == PositionOfFailure::Durable {
+                    position = position.or_else(|| Some(partition?.position_now()));
+                }
+                Pending::ready(Outcome {
+                    result: Err(error),
+                    charge,
+                    work,
+                    position,
+                })
+            }
+        }
+    }
+
+    /// Answers a request that is refused before any partition is asked, and charges it `step`.
+    pub(crate) fn refuse<T>(&self, error: Error, step: Step) -> Pending<T> {
+        let work = Work { steps: vec![step] };
+        Pending::ready(self.outcome(Err(error), work, None))
+    }
+}
