@@ -42,6 +42,7 @@ use crate::request::Id;
 use crate::throughput::{SharedBudget, ThroughputOptions};
 use orrery_model::json::parse;
 use orrery_model::partition_key::EpkRange;
+use orrery_model::sync::{lock, read, write};
 use orrery_model::world::World;
 use orrery_model::{Error, Json, Object, Result, Rid, limits};
 use orrery_storage::{CommitOutcome, Direction, PartitionId, Store};
@@ -50,7 +51,7 @@ use records::{Kind, Record};
 use std::collections::HashMap;
 use std::ops::Bound;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard};
 
 /// Everything that exists.
 pub struct Catalog {
@@ -122,10 +123,7 @@ impl Catalog {
         let kept = catalog.last_kept_home()?;
         {
             // A home is given again only when it is empty.
-            let mut state = catalog
-                .state
-                .write()
-                .unwrap_or_else(PoisonError::into_inner);
+            let mut state = write(&catalog.state);
             state.last_home = orphans
                 .iter()
                 .copied()
@@ -208,7 +206,7 @@ impl Catalog {
     }
 
     fn take_in(&self, record: Record, lineage: Lineage) -> Result<()> {
-        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let mut state = write(&self.state);
         match record.kind {
             Kind::User | Kind::Permission | Kind::EncryptionKey => {
                 state.take_in_access_resource(record)?
@@ -253,7 +251,7 @@ impl Catalog {
     }
 
     fn state(&self) -> RwLockReadGuard<'_, State> {
-        self.state.read().unwrap_or_else(PoisonError::into_inner)
+        read(&self.state)
     }
 
     /// Makes a batch durable.
@@ -298,10 +296,7 @@ impl Catalog {
 
     /// Remembers partitions that no container has any more.
     fn queue_orphans(&self, homes: Vec<u64>) {
-        self.orphans
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .extend(homes);
+        lock(&self.orphans).extend(homes);
     }
 
     /// Removes the rows of a partition that belongs to nobody, some with each commit, so that those of clients come in
@@ -334,12 +329,7 @@ impl Catalog {
     /// # Errors
     /// What the store reports; the partition stays an orphan.
     pub fn destroy_one_orphan(&self) -> Result<bool> {
-        let Some(home) = self
-            .orphans
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .pop()
-        else {
+        let Some(home) = lock(&self.orphans).pop() else {
             return Ok(false);
         };
         let destroyed = self.clear_home(PartitionId(home));

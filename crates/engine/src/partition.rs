@@ -1,16 +1,40 @@
-//! One physical partition: a stretch of the hash space, its history, and its one writer.
+//! One physical partition: a range of effective partition keys, its history, and its one writer.
 //!
-//! A write is ordered under the writer's lock and durable later: [`Writer::submit`] hands the commit to the store and
-//! returns at once, so the lock is held for computing and never for a sync. Until a commit is durable, its rows wait in
-//! `pending`, where the next write of this partition sees them and nobody else does; readers take snapshots, which hold
-//! durable commits only.
+//! The history is a sequence of commits numbered by LSN. A commit is *accepted* when the writer has
+//! handed it to the store, and *durable* when the store has synced it:
 //!
-//! A partition that is split or merged goes through three phases: it serves, it is completing (a moment in which nobody
-//! may use it), it is gone and others have taken its place. Whoever holds one that is gone is told so by
-//! [`Partition::lock`] and [`Partition::snapshot`], and looks again which partition there is.
+//! ```text
+//! LSN          40        41        42        43        44
+//!              durable   durable   accepted  accepted  (next)
+//!                        │                   │
+//!                        │                   └─ Writer::lsn: what the next write builds on
+//!                        └─ Snapshot::head: what readers and the change feed see
+//! ```
 //!
-//! If the store does not know what became of a commit, the writer is dropped; the next one opens a newer lease, and the
-//! commit log says whether the commit took place ([`Partition::is_committed`]).
+//! A write locks the writer, computes its rows and calls [`Writer::submit`], which returns at once: the
+//! lock is held for computing and never for a sync. The rows of 42 and 43 wait in the writer's memory,
+//! where only the next write of this partition sees them.
+//!
+//! If the store cannot say what became of 43, the writer is dropped ([`Partition::abandon_writer`]). The
+//! next writer opens a newer lease, which stops every older one, and the commit log in the partition
+//! tells whether 43 took place ([`Partition::is_committed`]).
+//!
+//! A partition that is split or merged goes through three phases:
+//!
+//! ```text
+//! Serving ──▶ Completing ──▶ Gone
+//!    ▲            │
+//!    └────────────┘ the split failed
+//! ```
+//!
+//! A request that still holds a partition that is gone is told so by [`Partition::lock`] and
+//! [`Partition::snapshot`] and repeats its look-up, see [`retry_if_moved`].
+//!
+//! The modules: `keys` draws every key, `row` and `item_rows` are the rows of an item, `transaction`
+//! turns changes into commits, `writer` submits them; `visibility`, `versions` and `session` are rules of
+//! readers; `change_capture` and `staging` serve splits and merges.
+//!
+//! Left out: the catalog, which knows the partitions of a container, and the network.
 
 pub mod change_capture;
 pub mod container_view;
@@ -39,29 +63,32 @@ use crate::index::paths::Paths;
 use crate::request::Position;
 use crate::throughput::Meter;
 use bytes::Bytes;
-use change_capture::ChangeCapture;
+use change_capture::{CapturedCommit, ChangeCapture};
 use orrery_model::partition_key::EpkRange;
+use orrery_model::sync::lock;
 use orrery_model::{Error, Kind, Result};
 use orrery_storage::{Direction, PartitionId, Receipt, Snapshot, Store, Token};
 use std::ops::Bound;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
 
 /// A physical partition.
 pub struct Partition {
     /// The partition key range id that clients see.
     pub id: u32,
-    /// All ranges that it came from, oldest first.
+    /// The ids of all ranges that this one came from, the oldest first.
     pub parents: Vec<u32>,
-    /// Its stretch of the hash space.
+    /// The EPK range.
     pub range: EpkRange,
-    /// Its place in the store.
-    pub home: PartitionId,
-    /// Which life of its container it belongs to: the millisecond of the container's creation.
+    /// The partition's key space in the store.
+    pub storage_id: PartitionId,
+    /// The version in session tokens: the millisecond in which the container was created, so that a
+    /// token of an earlier container of the same name is told apart.
     pub version: u64,
-    /// Changes up to this LSN stand in the order of several histories that were merged, not in that of time.
+    /// The LSN up to which changes stand in the order of several merged histories and not in that of
+    /// time.
     pub mixed_until: u64,
-    /// Its budget, and the account of what it served.
+    /// The budget, and the account of what was served.
     pub(crate) meter: Arc<Meter>,
     store: Arc<dyn Store>,
     writer: Mutex<Option<Writer>>,
@@ -70,33 +97,33 @@ pub struct Partition {
     change_capture: Mutex<Option<ChangeCapture>>,
 }
 
-/// Whether a partition may be used.
+/// The phase of a partition in a split or merge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Phase {
-    /// It is read and written.
+    /// The partition is read and written.
     Serving = 0,
-    /// Others are about to take its place; for now nobody may use it.
+    /// Its successors are about to take over. Requests are refused for now.
     Completing = 1,
-    /// Others have taken its place.
+    /// Its successors have taken over.
     Gone = 2,
 }
 
 impl Partition {
-    /// A partition that exists in the store, or is about to.
+    /// Creates a partition that exists in the store or is about to.
     pub fn new(
         store: Arc<dyn Store>,
         id: u32,
         parents: Vec<u32>,
         range: EpkRange,
-        home: PartitionId,
+        storage_id: PartitionId,
         version: u64,
     ) -> Self {
         Partition {
             id,
             parents,
             range,
-            home,
+            storage_id,
             version,
             mixed_until: 0,
             meter: Arc::default(),
@@ -108,21 +135,28 @@ impl Partition {
         }
     }
 
-    /// The same with changes of merged histories.
-    pub fn mixed_until(self, lsn: u64) -> Self {
+    /// Returns the partition with the LSN up to which its history is merged.
+    pub fn with_mixed_until(self, lsn: u64) -> Self {
         Partition {
             mixed_until: lsn,
             ..self
         }
     }
 
-    /// Writes the first commit of a new partition, LSN 1, which holds nothing.
+    /// Writes the first commit of a new partition: LSN 1, without items.
+    ///
+    /// # Errors
+    /// 503 and 500 as the store reports.
     pub fn create(&self) -> Result<Receipt> {
         let mut writer = self.lock()?;
-        Ok(writer.submit(self, CommitChanges::default(), 0).receipt)
+        let first = writer.submit(self, CommitChanges::default(), 0);
+        Ok(first.receipt)
     }
+}
 
-    /// A place in this partition's history.
+/// Positions and snapshots.
+impl Partition {
+    /// Returns a position in the history of this partition.
     pub fn position(&self, lsn: u64, item_lsn: Option<u64>) -> Position {
         Position {
             range_id: self.id,
@@ -132,46 +166,106 @@ impl Partition {
         }
     }
 
-    /// The end of what is durable; the beginning if nobody can say.
+    /// Returns the position of the last durable commit, or LSN 0 if the store cannot be read.
     pub fn position_now(&self) -> Position {
-        self.position(
-            self.snapshot().map_or(0, |snapshot| snapshot.head().lsn),
-            None,
-        )
+        let lsn = match self.snapshot() {
+            Ok(snapshot) => snapshot.head().lsn,
+            Err(_) => 0,
+        };
+        self.position(lsn, None)
     }
 
-    /// What is durable now.
+    /// Returns a snapshot of what is durable.
     ///
     /// # Errors
-    /// 410 if others have taken the partition's place, or are about to.
+    /// 410/1002 if the partition is gone, 410/1007 if it is completing.
     pub fn snapshot(&self) -> Result<Box<dyn Snapshot>> {
-        let snapshot = self.stored()?;
-        // Asked afterwards: what is taken before a partition is gone has all that was ever written to it.
+        let snapshot = self.snapshot_in_any_phase()?;
+        // The phase is checked after the snapshot is taken: a snapshot from before the partition was
+        // gone holds everything that was ever written to it.
         self.check_phase()?;
         Ok(snapshot)
     }
 
-    /// What is durable now, for whoever only asks how much there is: also while the partition is completing.
+    /// Returns a snapshot for counting, which is allowed while the partition is completing.
     ///
     /// # Errors
-    /// 410/1002 if others have taken the partition's place.
+    /// 410/1002 if the partition is gone.
     pub fn snapshot_while_completing(&self) -> Result<Box<dyn Snapshot>> {
-        let snapshot = self.stored()?;
+        let snapshot = self.snapshot_in_any_phase()?;
         match self.check_phase() {
             Err(error) if error.kind() == Kind::PartitionKeyRangeGone => Err(error),
             _ => Ok(snapshot),
         }
     }
 
-    /// What is durable now, for whoever is taking its place.
-    pub fn stored(&self) -> Result<Box<dyn Snapshot>> {
-        self.store.snapshot(self.home).map_err(storage_failure)
-    }
-
-    /// Whether it may be used.
+    /// Returns a snapshot for the split or merge that takes the partition over.
     ///
     /// # Errors
-    /// 410/1007 while it is completing, 410/1002 when it is gone.
+    /// 500 if the store cannot be read.
+    pub fn snapshot_in_any_phase(&self) -> Result<Box<dyn Snapshot>> {
+        self.store
+            .snapshot(self.storage_id)
+            .map_err(storage_failure)
+    }
+
+    /// Returns a snapshot that holds the commit `lsn`, and waits for a sync if the commit is not
+    /// durable yet.
+    ///
+    /// # Errors
+    /// As for [`Partition::snapshot`]; 500 if the store cannot sync.
+    pub fn snapshot_with(&self, lsn: u64) -> Result<Box<dyn Snapshot>> {
+        let snapshot = self.snapshot()?;
+        if snapshot.head().lsn >= lsn {
+            return Ok(snapshot);
+        }
+        drop(snapshot);
+        self.sync()?;
+        self.snapshot()
+    }
+
+    /// Waits until everything accepted so far is durable.
+    ///
+    /// # Errors
+    /// 500 if the store cannot sync.
+    pub fn sync(&self) -> Result<()> {
+        self.store.sync().map_err(storage_failure)
+    }
+
+    /// Returns the policy generations of the items in a snapshot.
+    ///
+    /// # Errors
+    /// 500 if the store cannot be read or the row is damaged.
+    pub fn generations(snapshot: &dyn Snapshot) -> Result<PolicyGenerations> {
+        let row = snapshot.get(&keys::policy_generations());
+        match row.map_err(storage_failure)? {
+            Some(row) => PolicyGenerations::decode(&row)
+                .ok_or_else(|| Error::internal("the row of index generations is damaged")),
+            None => Ok(PolicyGenerations::default()),
+        }
+    }
+
+    /// Returns the LSN after which versions are kept in a snapshot, or `None` if none are kept.
+    ///
+    /// # Errors
+    /// 500 if the store cannot be read or the row is damaged.
+    pub fn versions_after(snapshot: &dyn Snapshot) -> Result<Option<u64>> {
+        let row = snapshot.get(&keys::versions_floor());
+        match row.map_err(storage_failure)? {
+            Some(row) => keys::number(&row)
+                .map(Some)
+                .ok_or_else(|| Error::internal("the row of kept versions is damaged")),
+            None => Ok(None),
+        }
+    }
+}
+
+/// Phases, and the capture of changes for a split or merge.
+impl Partition {
+    /// Checks that requests may use the partition.
+    ///
+    /// # Errors
+    /// 410/1007 while the partition is completing, 410/1002 when it is gone.
     fn check_phase(&self) -> Result<()> {
         match self.phase.load(Ordering::Acquire) {
             serving if serving == Phase::Serving as u8 => Ok(()),
@@ -186,22 +280,19 @@ impl Partition {
         }
     }
 
-    /// Goes over into a phase.
-    pub fn enter(&self, phase: Phase) {
+    /// Sets the phase.
+    pub fn set_phase(&self, phase: Phase) {
         self.phase.store(phase as u8, Ordering::Release);
     }
 
-    /// Begins to remember what commits change.
+    /// Begins to capture the rows of every commit.
     ///
     /// # Errors
-    /// 409 if somebody does so already; 410 and what the store reports.
+    /// 409 if changes are captured already; 410 and 503 as for [`Partition::lock`].
     pub fn start_change_capture(&self) -> Result<()> {
         let _writer = self.lock()?;
-        let mut change_capture = self
-            .change_capture
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        if change_capture.is_some() {
+        let mut capture = lock(&self.change_capture);
+        if capture.is_some() {
             return Err(Error::new(
                 Kind::Conflict,
                 format!(
@@ -210,154 +301,108 @@ impl Partition {
                 ),
             ));
         }
-        *change_capture = Some(ChangeCapture::default());
+        *capture = Some(ChangeCapture::default());
         Ok(())
     }
 
-    /// Takes what was remembered of commits up to an LSN.
+    /// Takes the captured commits up to an LSN.
     ///
     /// # Errors
-    /// 449 if something is missing from it.
-    pub fn take_captured(&self, up_to: u64) -> Result<Vec<change_capture::CapturedCommit>> {
-        let mut change_capture = self
-            .change_capture
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        change_capture.as_mut().map_or_else(
-            || Ok(Vec::new()),
-            |change_capture| change_capture.take(up_to),
-        )
-    }
-
-    /// Remembers no more.
-    pub fn stop_change_capture(&self) {
-        *self
-            .change_capture
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = None;
-    }
-
-    /// What is durable, commit `lsn` included; waits for it if need be.
-    pub fn snapshot_with(&self, lsn: u64) -> Result<Box<dyn Snapshot>> {
-        let snapshot = self.snapshot()?;
-        if snapshot.head().lsn >= lsn {
-            return Ok(snapshot);
+    /// 449 if a commit is missing from the capture.
+    pub fn take_captured(&self, up_to: u64) -> Result<Vec<CapturedCommit>> {
+        match &mut *lock(&self.change_capture) {
+            Some(capture) => capture.take(up_to),
+            None => Ok(Vec::new()),
         }
-        drop(snapshot);
-        self.sync()?;
-        self.snapshot()
     }
 
-    /// Waits until everything accepted so far is durable.
-    pub fn sync(&self) -> Result<()> {
-        self.store.sync().map_err(storage_failure)
+    /// Stops capturing changes.
+    pub fn stop_change_capture(&self) {
+        *lock(&self.change_capture) = None;
     }
+}
 
-    /// Which items follow which policy in a snapshot.
-    pub fn generations(snapshot: &dyn Snapshot) -> Result<PolicyGenerations> {
-        let Some(row) = snapshot
-            .get(&keys::policy_generations())
-            .map_err(storage_failure)?
-        else {
-            return Ok(PolicyGenerations::default());
-        };
-        PolicyGenerations::decode(&row)
-            .ok_or_else(|| Error::internal("the row of index generations is damaged"))
-    }
-
-    /// The LSN after which versions are kept in a snapshot, if they are.
-    pub fn versions_after(snapshot: &dyn Snapshot) -> Result<Option<u64>> {
-        let Some(row) = snapshot
-            .get(&keys::versions_floor())
-            .map_err(storage_failure)?
-        else {
-            return Ok(None);
-        };
-        keys::number(&row)
-            .map(Some)
-            .ok_or_else(|| Error::internal("the row of kept versions is damaged"))
-    }
-
-    /// The writer; opened if need be.
+/// The writer.
+impl Partition {
+    /// Locks the writer, and opens it if there is none.
     ///
     /// # Errors
-    /// 503 if the store cannot be written now, 410 if others have taken the partition's place, or are about to.
+    /// 500 if the store cannot be opened; 410/1002 if the partition is gone, 410/1007 if it is
+    /// completing.
     pub fn lock(&self) -> Result<WriterGuard<'_>> {
         let guard = self.lock_in_any_phase()?;
         self.check_phase()?;
         Ok(guard)
     }
 
-    /// The writer in any phase, for whoever is taking the partition's place.
+    /// Locks the writer for the split or merge that takes the partition over.
     ///
     /// # Errors
-    /// As for [`Partition::lock`], but for 410.
+    /// 500 if the store cannot be opened.
     pub fn lock_in_any_phase(&self) -> Result<WriterGuard<'_>> {
-        let mut guard = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut guard = lock(&self.writer);
         if guard.is_none() {
             *guard = Some(Writer::open(self)?);
         }
         Ok(WriterGuard(guard))
     }
 
-    /// Keeps everybody from writing until the result is gone. Opens no writer for it.
+    /// Blocks writers until the guard is dropped. Opens no writer.
     pub fn block_writes(&self) -> WriteBlock<'_> {
         WriteBlock {
-            _writer: self.writer.lock().unwrap_or_else(PoisonError::into_inner),
+            _writer: lock(&self.writer),
         }
     }
 
-    /// Gives the writer up after an outcome that is not known; the next write opens a new one.
+    /// Drops the writer after a commit whose outcome is not known. The next write opens a new writer.
     pub fn abandon_writer(&self) {
-        if let Some(change_capture) = &mut *self
-            .change_capture
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-        {
-            // What was remembered may never have taken place.
-            change_capture.mark_incomplete();
+        if let Some(capture) = &mut *lock(&self.change_capture) {
+            // Captured commits may never have taken place.
+            capture.mark_incomplete();
         }
-        *self.writer.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *lock(&self.writer) = None;
     }
 
-    /// Whether the commit that carried `token` as LSN `lsn` took place, decided with a lease newer than its own.
+    /// Returns true if the commit that carried `token` as LSN `lsn` took place. Decided under a newer
+    /// lease than that of the commit, so that the commit cannot take place afterwards.
+    ///
+    /// # Errors
+    /// 500 if nobody can say.
     pub fn is_committed(&self, lsn: u64, token: Token) -> Result<bool> {
         self.abandon_writer();
-        // Of one that is gone nothing can be told any more, and a client that is sent elsewhere would do it twice.
-        drop(
-            self.lock()
-                .map_err(|_| Error::internal("the outcome of a commit is not known"))?,
-        );
-        let row = self
-            .stored()?
-            .get(&keys::log(lsn))
-            .map_err(storage_failure)?;
+        // The log of a partition that is gone says nothing any more; a client that is sent to the
+        // successor would write twice.
+        if self.lock().is_err() {
+            return Err(Error::internal("the outcome of a commit is not known"));
+        }
+        let snapshot = self.snapshot_in_any_phase()?;
+        let row = snapshot.get(&keys::log(lsn)).map_err(storage_failure)?;
         Ok(row.is_some_and(|row| row[..] == writer::log_row(lsn, token)[..]))
     }
 }
 
-/// The rows of a range of keys.
+/// Iterates over the rows of a key range, which excludes its end.
 pub fn scan<'a>(
     snapshot: &'a dyn Snapshot,
     range: &(Vec<u8>, Vec<u8>),
     direction: Direction,
 ) -> impl Iterator<Item = Result<(Bytes, Bytes)>> + use<'a> {
     let bounds = (Bound::Included(&range.0[..]), Bound::Excluded(&range.1[..]));
-    snapshot
-        .scan(bounds, direction)
-        .map(|row| row.map_err(storage_failure))
+    let rows = snapshot.scan(bounds, direction);
+    rows.map(|row| row.map_err(storage_failure))
 }
 
-/// Tries of an operation whose partitions are gone each time it comes to use them.
-const TRIES: usize = 20;
+/// Attempts of an operation that finds its partition gone each time.
+const ATTEMPTS: usize = 20;
 
-/// Does an operation, and again if the partition that it had found was gone when it came to use it: others have taken
-/// its place then, and are found next time. What names a range that is gone fails each time.
+/// Runs an operation, and runs it again if the partition that it found was gone when it came to use
+/// it: the next attempt finds the successors. An operation that names a range that is gone fails every
+/// time.
 ///
 /// # Errors
-/// What the operation says.
+/// The error of the operation.
 pub fn retry_if_moved<T>(mut operation: impl FnMut() -> Result<T>) -> Result<T> {
-    for _ in 1..TRIES {
+    for _ in 1..ATTEMPTS {
         match operation() {
             Err(error) if error.kind() == Kind::PartitionKeyRangeGone => {}
             done => return done,
@@ -366,10 +411,11 @@ pub fn retry_if_moved<T>(mut operation: impl FnMut() -> Result<T>) -> Result<T> 
     operation()
 }
 
-/// Work beside requests that found its partition gone, or about to be: it is for those that take its place.
+/// Turns the error of background work whose partition is gone or completing into nothing done: the
+/// successors get their own turn.
 ///
 /// # Errors
-/// Every other one.
+/// Every other error.
 pub fn skip_if_moved<T: Default>(done: Result<T>) -> Result<T> {
     match done {
         Err(error)
@@ -384,15 +430,17 @@ pub fn skip_if_moved<T: Default>(done: Result<T>) -> Result<T> {
     }
 }
 
-/// Waits for a commit of work beside requests. If it failed the writer is given up: it believes in what may not have
-/// taken place, and the next one looks.
+/// Waits until a commit of background work is durable. If the commit failed, the writer is dropped,
+/// because it builds on a commit that may not have taken place.
 ///
 /// # Errors
-/// What the store reports.
-pub fn wait_durable(partition: &Partition, ordered: SubmittedCommit) -> Result<()> {
-    let Some(error) = outcome_error(&ordered.receipt.wait()) else {
-        return Ok(());
-    };
-    partition.abandon_writer();
-    Err(error)
+/// 500, 503 and 429 as the store reports.
+pub fn wait_durable(partition: &Partition, commit: SubmittedCommit) -> Result<()> {
+    match outcome_error(&commit.receipt.wait()) {
+        None => Ok(()),
+        Some(error) => {
+            partition.abandon_writer();
+            Err(error)
+        }
+    }
 }

@@ -24,9 +24,10 @@ mod top_keys;
 use crate::request::{Charge, Heat, HeatColumn, KeyMeasure, KeyWindow, QueryForm};
 use heat_map::HeatMap;
 use orrery_model::partition_key::{Epk, Hashing};
+use orrery_model::sync::lock;
 use query_forms::{QueryForms, QueryRun};
 pub(crate) use query_watch::QueryWatch;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use top_keys::{RankedKeys, Ranks};
 
 /// A request at one physical partition, when it was answered or refused.
@@ -57,12 +58,7 @@ struct Kept {
 
 impl Traffic {
     fn with<T>(&self, work: impl FnOnce(&mut Kept) -> T) -> T {
-        work(
-            self.0
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .get_or_insert_default(),
-        )
+        work(lock(&self.0).get_or_insert_default())
     }
 
     /// Enters a request that was answered or refused.

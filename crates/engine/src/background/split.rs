@@ -22,11 +22,12 @@ use crate::partition::{Partition, Phase, scan};
 use crate::request::{RangeChange, RangeChangeStage, RangeChangeStatus, SplitAt};
 use copy::PartitionCopy;
 use orrery_model::partition_key::{Epk, EpkRange};
+use orrery_model::sync::lock;
 use orrery_model::{Error, Kind, Result};
 use orrery_storage::Direction;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// Splits and merges that are over and still told of.
 const REMEMBERED: usize = 100;
@@ -48,14 +49,11 @@ struct Operation {
 
 impl Operation {
     fn status(&self) -> RangeChangeStatus {
-        self.status
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        lock(&self.status).clone()
     }
 
     fn note(&self, note: impl FnOnce(&mut RangeChangeStatus)) {
-        note(&mut self.status.lock().unwrap_or_else(PoisonError::into_inner));
+        note(&mut lock(&self.status));
     }
 
     fn is_over(&self) -> bool {
@@ -100,11 +98,7 @@ impl Engine {
             moving: Mutex::new(Some(moving)),
             status: Mutex::new(status.clone()),
         });
-        let mut all = self
-            .range_changes
-            .all
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut all = lock(&self.range_changes.all);
         if all.len() >= REMEMBERED
             && let Some(oldest) = all.iter().position(|operation| operation.is_over())
         {
@@ -158,10 +152,7 @@ impl Engine {
     /// 404 for an unknown one.
     pub fn cancel_range_change(&self, id: u64) -> Result<RangeChangeStatus> {
         let operation = self.operation(id)?;
-        let mut moving = operation
-            .moving
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut moving = lock(&operation.moving);
         if let Some(moving) = moving.take() {
             self.give_up(&operation, &moving, RangeChangeStage::Cancelled, None);
         }
@@ -213,13 +204,7 @@ impl Engine {
     }
 
     fn operations(&self) -> Vec<Arc<Operation>> {
-        self.range_changes
-            .all
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .iter()
-            .cloned()
-            .collect()
+        lock(&self.range_changes.all).iter().cloned().collect()
     }
 
     fn operation(&self, id: u64) -> Result<Arc<Operation>> {
@@ -236,10 +221,7 @@ impl Engine {
     }
 
     fn step_of(&self, operation: &Operation) {
-        let mut moving = operation
-            .moving
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut moving = lock(&operation.moving);
         let Some(mut work) = moving.take() else {
             return;
         };
@@ -252,7 +234,7 @@ impl Engine {
                 .map(|()| RangeChangeStage::Copied),
             RangeChangeStage::Copied if stepwise => {
                 work.sources()
-                    .for_each(|source| source.enter(Phase::Completing));
+                    .for_each(|source| source.set_phase(Phase::Completing));
                 Ok(RangeChangeStage::Completing)
             }
             _ => self
@@ -343,7 +325,7 @@ impl Engine {
     ) {
         moving
             .sources()
-            .for_each(|source| source.enter(Phase::Serving));
+            .for_each(|source| source.set_phase(Phase::Serving));
         self.catalog()
             .give_up_homes(moving.targets().into_iter().map(|(home, _)| home));
         let now = self.world.now_ms();

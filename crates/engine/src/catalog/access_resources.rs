@@ -9,10 +9,11 @@ use super::records::{Kind, Meta, Record};
 use super::{Batch, Catalog, State, permissions, resource_id};
 use crate::request::etag_matches;
 use crate::request::{AccessResourceKind, Id, Resource};
+use orrery_model::sync::{lock, write};
 use orrery_model::{Error, Json, Kind as ErrorKind, Object, Result, Rid, limits, object};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 /// Writes the token of a permission (`_token`) at the time of an answer.
 #[derive(Clone, Copy)]
@@ -295,7 +296,7 @@ impl Catalog {
     ) -> Result<Resource> {
         let body = (kind.row().check)(body)?;
         let id = resource_id(&body)?;
-        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _writing = lock(&self.writing);
         self.check_owner(owner)?;
         match self.access_resource(owner, kind, Id::Name(id)) {
             Ok(_) if !upsert => Err(Error::conflict()),
@@ -325,7 +326,7 @@ impl Catalog {
         token_signer: TokenSigner<'_>,
     ) -> Result<Resource> {
         let body = (old.kind.row().check)(body)?;
-        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _writing = lock(&self.writing);
         let old = self.access_resource(old.owner(), old.kind, Id::Rid(old.meta.rid))?;
         old.check_etag(if_match)?;
         let id = resource_id(&body)?;
@@ -348,7 +349,7 @@ impl Catalog {
         old: &AccessResource,
         if_match: Option<&str>,
     ) -> Result<()> {
-        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _writing = lock(&self.writing);
         let old = self.access_resource(old.owner(), old.kind, Id::Rid(old.meta.rid))?;
         old.check_etag(if_match)?;
         let mut batch = Batch::default();
@@ -387,7 +388,7 @@ impl Catalog {
     }
 
     pub(super) fn forget_access_resources(&self, gone: &[Arc<AccessResource>]) {
-        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let mut state = write(&self.state);
         gone.iter()
             .for_each(|resource| _ = state.access_resources.remove(&resource.key()));
     }
@@ -449,7 +450,7 @@ impl Catalog {
         batch.put(&resource.record());
         self.commit(batch)?;
         let answer = resource.resource(token_signer, old.is_none());
-        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let mut state = write(&self.state);
         old.map(|old| state.access_resources.remove(&old.key()));
         state
             .access_resources

@@ -19,12 +19,13 @@ use crate::throughput::{Decisions, Given, Provision};
 use crate::traffic::Traffic;
 use orrery_model::partition_key::{Definition, Epk, EpkRange};
 use orrery_model::rid::ChildKind;
+use orrery_model::sync::{lock, read, write};
 use orrery_model::{Error, Json, Object, Result, Rid, limits, object};
 use orrery_storage::{PartitionId, Store};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, RwLock};
 
 /// A container.
 pub struct Container {
@@ -166,29 +167,17 @@ impl Container {
 
     /// Its settings now.
     pub fn settings(&self) -> Arc<Settings> {
-        Arc::clone(
-            &self
-                .state
-                .read()
-                .unwrap_or_else(PoisonError::into_inner)
-                .settings,
-        )
+        Arc::clone(&read(&self.state).settings)
     }
 
     /// The policies that its index entries follow now. Taken before a snapshot, they cover all that is in it or are
     /// older than it.
     pub fn policies(&self) -> Arc<Policies> {
-        Arc::clone(
-            &self
-                .state
-                .read()
-                .unwrap_or_else(PoisonError::into_inner)
-                .policies,
-        )
+        Arc::clone(&read(&self.state).policies)
     }
 
     fn state(&self) -> (Meta, Arc<Settings>, Policies) {
-        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        let state = read(&self.state);
         (
             state.meta,
             Arc::clone(&state.settings),
@@ -199,24 +188,12 @@ impl Container {
     /// The physical partitions that it has now, in order of their ranges. They tile the hash space. One that is taken
     /// from here may be gone a moment later, and then refuses to be read or written.
     pub fn partitions(&self) -> Arc<[Arc<Partition>]> {
-        Arc::clone(
-            &self
-                .ranges
-                .read()
-                .unwrap_or_else(PoisonError::into_inner)
-                .live,
-        )
+        Arc::clone(&read(&self.ranges).live)
     }
 
     /// All physical partitions that it has or had.
     pub fn lineage(&self) -> Arc<Lineage> {
-        Arc::clone(
-            &self
-                .ranges
-                .read()
-                .unwrap_or_else(PoisonError::into_inner)
-                .lineage,
-        )
+        Arc::clone(&read(&self.ranges).lineage)
     }
 
     /// Other partitions take the place of some, at this millisecond. One at a time changes them.
@@ -239,7 +216,7 @@ impl Container {
         };
         let live: Arc<[_]> = fresh.iter().map(same).collect();
         self.pass_throughput_on(now, &before, &live);
-        *self.ranges.write().unwrap_or_else(PoisonError::into_inner) = Ranges {
+        *write(&self.ranges) = Ranges {
             live,
             lineage: Arc::new(lineage),
         };
@@ -312,7 +289,7 @@ impl Container {
 
     /// As a client reads it.
     pub fn resource(&self, created: bool) -> Resource {
-        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        let state = read(&self.state);
         let own = [
             ("_docs", "docs/"),
             ("_sprocs", "sprocs/"),
@@ -366,16 +343,12 @@ impl Container {
 
     /// One of its scripts.
     pub fn script(&self, kind: ScriptKind, id: &str) -> Option<Arc<Script>> {
-        self.scripts
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(&(kind, id.to_owned()))
-            .cloned()
+        read(&self.scripts).get(&(kind, id.to_owned())).cloned()
     }
 
     /// Its scripts of one kind, by id.
     pub fn scripts(&self, kind: ScriptKind) -> Vec<Arc<Script>> {
-        let scripts = self.scripts.read().unwrap_or_else(PoisonError::into_inner);
+        let scripts = read(&self.scripts);
         let mut all: Vec<_> = scripts
             .values()
             .filter(|s| s.kind == kind)
@@ -387,23 +360,17 @@ impl Container {
 
     pub(super) fn add_script(&self, script: Script) {
         let key = (script.kind, script.id().to_owned());
-        self.scripts
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(key, Arc::new(script));
+        write(&self.scripts).insert(key, Arc::new(script));
     }
 
     pub(super) fn remove_script(&self, kind: ScriptKind, id: &str) {
-        self.scripts
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(&(kind, id.to_owned()));
+        write(&self.scripts).remove(&(kind, id.to_owned()));
     }
 
     pub(super) fn last_home(&self) -> u64 {
         self.partitions()
             .iter()
-            .map(|p| p.home.0)
+            .map(|p| p.storage_id.0)
             .max()
             .unwrap_or(0)
     }
@@ -471,7 +438,7 @@ fn first_range(partition: &Partition, since_ms: u64) -> RangeRecord {
         id: partition.id,
         range: partition.range.clone(),
         parents: Vec::new(),
-        home: Some(partition.home),
+        home: Some(partition.storage_id),
         mixed_until: 0,
         since_ms,
         until_ms: None,
@@ -505,7 +472,7 @@ impl Catalog {
         let settings = Settings::from_body(body)?;
         check_computed_properties(&settings.computed_properties)?;
         let id = super::resource_id(&settings.body)?.to_owned();
-        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _writing = lock(&self.writing);
         let owner = self
             .state()
             .databases
@@ -553,7 +520,7 @@ impl Catalog {
         }
         self.commit(batch)?;
         let container = Arc::new(Container::from_record(&self.store, owner, record, lineage)?);
-        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let mut state = write(&self.state);
         state.last_home = state.last_home.max(container.last_home());
         state.containers.insert(rid, Arc::clone(&container));
         state
@@ -604,7 +571,7 @@ impl Catalog {
     ) -> Result<()> {
         let settings = Settings::from_body(body)?;
         check_computed_properties(&settings.computed_properties)?;
-        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _writing = lock(&self.writing);
         if !self.has(container) {
             return Err(Error::not_found());
         }
@@ -633,7 +600,7 @@ impl Catalog {
     /// # Errors
     /// What the store reports.
     pub fn retire_policies(&self, container: &Container, newest: Generation) -> Result<()> {
-        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _writing = lock(&self.writing);
         if !self.has(container) {
             return Ok(());
         }
@@ -653,7 +620,7 @@ impl Catalog {
         container: &Container,
         decide: impl FnOnce(&Given) -> Result<Decisions>,
     ) -> Result<()> {
-        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _writing = lock(&self.writing);
         if !self.has(container) {
             return Err(Error::not_found());
         }
@@ -680,10 +647,7 @@ impl Catalog {
         let mut batch = Batch::default();
         batch.put(&container.record(meta, &settings, &policies));
         self.commit(batch)?;
-        *container
-            .state
-            .write()
-            .unwrap_or_else(PoisonError::into_inner) = ContainerState {
+        *write(&container.state) = ContainerState {
             meta,
             settings,
             policies: Arc::new(policies),
@@ -696,16 +660,11 @@ impl Catalog {
     /// # Errors
     /// 404, 412.
     pub fn delete_container(&self, container: &Container, if_match: Option<&str>) -> Result<()> {
-        let etag = container
-            .state
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .meta
-            .etag_text();
+        let etag = read(&container.state).meta.etag_text();
         if if_match.is_some_and(|wanted| !etag_matches(wanted, &etag)) {
             return Err(Error::precondition_failed());
         }
-        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _writing = lock(&self.writing);
         if !self.has(container) {
             return Err(Error::not_found());
         }
@@ -736,13 +695,17 @@ impl Catalog {
         container
             .partitions()
             .iter()
-            .for_each(|p| batch.mark_orphan(p.home));
-        container.partitions().iter().map(|p| p.home.0).collect()
+            .for_each(|p| batch.mark_orphan(p.storage_id));
+        container
+            .partitions()
+            .iter()
+            .map(|p| p.storage_id.0)
+            .collect()
     }
 
     pub(super) fn forget_container(&self, container: &Container) {
         let offer = self.offer_of(container.rid);
-        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let mut state = write(&self.state);
         state.containers.remove(&container.rid);
         offer.map(|offer| state.offers.remove(&offer.rid()));
         container.database.name_container(&container.id, None);

@@ -6,9 +6,10 @@ use super::{Batch, Catalog, resource_id};
 use crate::request::etag_matches;
 use crate::request::properties::{self, Property, kept};
 use crate::request::{Resource, Throughput};
+use orrery_model::sync::{lock, read, write};
 use orrery_model::{Error, Object, Result, Rid, object};
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, RwLock};
 
 /// What the body of a database may say.
 const PROPERTIES: &[Property] = &[kept("id", "kept; cannot be changed")];
@@ -47,18 +48,11 @@ impl Database {
     }
 
     pub(super) fn container(&self, name: &str) -> Option<Rid> {
-        self.containers
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(name)
-            .copied()
+        read(&self.containers).get(name).copied()
     }
 
     pub(super) fn name_container(&self, name: &str, rid: Option<Rid>) {
-        let mut names = self
-            .containers
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut names = write(&self.containers);
         match rid {
             Some(rid) => names.insert(name.to_owned(), rid),
             None => names.remove(name),
@@ -96,7 +90,7 @@ impl Catalog {
     ) -> Result<Resource> {
         let id = resource_id(body)?;
         properties::check("database", body, PROPERTIES, None)?;
-        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _writing = lock(&self.writing);
         if self.state().databases.values().any(|d| d.id() == id) {
             return Err(Error::conflict());
         }
@@ -119,7 +113,7 @@ impl Catalog {
             batch.put(&offer.record());
         }
         self.commit(batch)?;
-        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let mut state = write(&self.state);
         state.databases.insert(rid, Arc::clone(&database));
         state
             .offers
@@ -135,7 +129,7 @@ impl Catalog {
         if if_match.is_some_and(|wanted| !etag_matches(wanted, &database.meta.etag_text())) {
             return Err(Error::precondition_failed());
         }
-        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _writing = lock(&self.writing);
         if !self.state().databases.contains_key(&database.rid()) {
             return Err(Error::not_found());
         }
@@ -154,14 +148,11 @@ impl Catalog {
         self.commit(batch)?;
         self.forget_access_resources(&access_resources);
         {
-            let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+            let mut state = write(&self.state);
             state.databases.remove(&database.rid());
             offer.map(|offer| state.offers.remove(&offer.rid()));
         }
-        self.shared
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(&database.rid());
+        lock(&self.shared).remove(&database.rid());
         containers
             .iter()
             .for_each(|container| self.forget_container(container));

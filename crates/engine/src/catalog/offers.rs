@@ -12,8 +12,9 @@ use crate::request::etag_matches;
 use crate::request::properties::{self, Property, fixed, kept, only, servers};
 use crate::request::{OfferChange, Offered, Resource, Throughput, increment_percent, outside};
 use crate::throughput::{Given, new_shared};
+use orrery_model::sync::{lock, write};
 use orrery_model::{Error, Json, Object, Result, Rid, limits, object};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 /// A throughput offer.
 #[derive(Clone, Debug)]
@@ -346,7 +347,7 @@ impl Catalog {
         change: &OfferChange,
         if_match: Option<&str>,
     ) -> Result<Offered> {
-        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _writing = lock(&self.writing);
         let found = self.find_offer(rid)?;
         if if_match.is_some_and(|wanted| !etag_matches(wanted, &found.meta.etag_text())) {
             return Err(Error::precondition_failed());
@@ -372,7 +373,7 @@ impl Catalog {
             if self.as_grown(offer)?.0.throughput == offer.throughput {
                 continue;
             }
-            let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+            let _writing = lock(&self.writing);
             // It may have been replaced or deleted since.
             let Ok(now) = self.find_offer(offer.rid()) else {
                 continue;
@@ -392,9 +393,7 @@ impl Catalog {
         batch.put(&offer.record());
         self.commit(batch)?;
         let offer = Arc::new(offer);
-        self.state
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
+        write(&self.state)
             .offers
             .insert(offer.rid(), Arc::clone(&offer));
         self.provide_all(offer.target);
@@ -417,15 +416,12 @@ impl Catalog {
             (Some(offer), _) => Given::Own(offer.throughput),
             (None, Some(offer)) => {
                 let rate = u64::from(offer.throughput.most()) * 1000;
-                let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut shared = lock(&self.shared);
                 let budget = shared
                     .entry(database)
                     .or_insert_with(|| new_shared(rate, self.bursts))
                     .clone();
-                budget
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .set_rate(now, rate);
+                lock(&budget).set_rate(now, rate);
                 Given::Shared(offer.throughput, budget)
             }
             (None, None) => Given::Nothing,

@@ -9,10 +9,11 @@ use super::{Batch, Catalog, Container, own_json};
 use crate::errors::{gone_error, storage_failure};
 use crate::partition::{Partition, Phase, WriterGuard};
 use orrery_model::partition_key::{Epk, EpkRange};
+use orrery_model::sync::{lock, write};
 use orrery_model::{Error, Json, Object, Result, Rid, object};
 use orrery_storage::{PartitionId, Store};
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 /// The first byte of the rows.
 pub(super) const RANGE: u8 = 0x22;
@@ -147,7 +148,7 @@ fn partition(
         range.home?,
         version,
     );
-    Some(Arc::new(partition.mixed_until(range.mixed_until)))
+    Some(Arc::new(partition.with_mixed_until(range.mixed_until)))
 }
 
 /// The partitions that live, in the order of their stretches.
@@ -191,7 +192,7 @@ impl Catalog {
     /// # Errors
     /// What the store reports.
     pub fn new_homes(&self, count: usize) -> Result<Vec<PartitionId>> {
-        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _writing = lock(&self.writing);
         let first = self.state().last_home + 1;
         let homes: Vec<_> = (first..).take(count).map(PartitionId).collect();
         let mut batch = Batch::default();
@@ -200,7 +201,7 @@ impl Catalog {
             batch.mark_orphan(*home);
         }
         self.commit(batch)?;
-        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let mut state = write(&self.state);
         state.last_home = homes
             .last()
             .map_or(state.last_home, |home| state.last_home.max(home.0));
@@ -223,7 +224,7 @@ impl Catalog {
         sources: &[Arc<Partition>],
         finish: impl FnOnce(&[WriterGuard<'_>]) -> Result<NewRanges>,
     ) -> Result<Vec<u32>> {
-        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _writing = lock(&self.writing);
         if !self.has(container) {
             return Err(Error::not_found());
         }
@@ -266,13 +267,15 @@ impl Catalog {
             .for_each(|range| batch.put_range(container.rid(), range));
         sources
             .iter()
-            .for_each(|source| batch.mark_orphan(source.home));
+            .for_each(|source| batch.mark_orphan(source.storage_id));
         self.commit(batch)?;
         container.change_ranges(&self.store, &changed, now)?;
         // In this order: whoever finds one gone finds those that came.
-        sources.iter().for_each(|source| source.enter(Phase::Gone));
+        sources
+            .iter()
+            .for_each(|source| source.set_phase(Phase::Gone));
         drop(held);
-        self.queue_orphans(sources.iter().map(|source| source.home.0).collect());
+        self.queue_orphans(sources.iter().map(|source| source.storage_id.0).collect());
         Ok(changed
             .iter()
             .filter(|range| range.until_ms.is_none())

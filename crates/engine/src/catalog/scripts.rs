@@ -7,8 +7,9 @@ use crate::request::etag_matches;
 use crate::request::properties::{self, Property, kept};
 use crate::request::{Id, Resource, ScriptKind};
 use orrery_model::rid::{CHILD_NUMBERS, ChildKind};
+use orrery_model::sync::lock;
 use orrery_model::{Error, Json, Kind as ErrorKind, Object, Result, Rid, limits, object};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 /// How a container finds a script.
 pub(super) type ScriptKey = (ScriptKind, String);
@@ -255,7 +256,7 @@ impl Catalog {
         upsert: bool,
     ) -> Result<Resource> {
         let body = checked_body(kind, body)?;
-        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _writing = lock(&self.writing);
         let id = resource_id(&body)?;
         let rid = match container.script(kind, id) {
             Some(_) if !upsert => return Err(Error::conflict()),
@@ -300,7 +301,7 @@ impl Catalog {
         if_match: Option<&str>,
     ) -> Result<Resource> {
         let body = checked_body(kind, body)?;
-        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _writing = lock(&self.writing);
         let old = self.find_script(container, kind, id)?;
         check_etag(&old, if_match)?;
         let new_id = resource_id(&body)?;
@@ -332,7 +333,7 @@ impl Catalog {
         id: Id<'_>,
         if_match: Option<&str>,
     ) -> Result<()> {
-        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _writing = lock(&self.writing);
         let old = self.find_script(container, kind, id)?;
         check_etag(&old, if_match)?;
         let mut batch = Batch::default();

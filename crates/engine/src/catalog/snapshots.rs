@@ -18,6 +18,7 @@ use crate::partition::keys;
 use crate::partition::{Partition, Phase, WriteBlock, scan};
 use crate::request::SnapshotInfo;
 use crate::throughput::ThroughputOptions;
+use orrery_model::sync::{lock, write};
 use orrery_model::{Error, Json, Kind as ErrorKind, Object, Result, Rid, object};
 use orrery_storage::{Direction, PartitionId, Snapshot};
 use std::collections::HashMap;
@@ -151,7 +152,9 @@ impl Stopped<'_> {
                 next_number: container.item_number_bound(),
             };
             for partition in container.partitions().iter() {
-                reached.lsn = reached.lsn.max(partition.stored()?.head().lsn);
+                reached.lsn = reached
+                    .lsn
+                    .max(partition.snapshot_in_any_phase()?.head().lsn);
             }
             all.insert(container.rid(), reached);
         }
@@ -166,11 +169,11 @@ impl Stopped<'_> {
         let rows = self.catalog.rows()?;
         let (mut items, mut bytes, mut partitions) = (0, 0, Vec::new());
         for partition in &self.partitions {
-            let snapshot = partition.stored()?;
+            let snapshot = partition.snapshot_in_any_phase()?;
             let counters = Partition::counters(snapshot.as_ref())?;
             items += counters.items;
             bytes += counters.bytes;
-            partitions.push((partition.home, snapshot));
+            partitions.push((partition.storage_id, snapshot));
         }
         let (taken_ms, containers) = (
             self.catalog.world.now_ms(),
@@ -243,18 +246,18 @@ impl Stopped<'_> {
         }
         self.partitions
             .iter()
-            .for_each(|partition| batch.mark_orphan(partition.home));
+            .for_each(|partition| batch.mark_orphan(partition.storage_id));
         catalog.commit(batch)?;
         catalog.enter_age(age);
         catalog.become_like(fresh);
         // In this order: whoever finds one gone finds those that came.
         self.partitions
             .iter()
-            .for_each(|partition| partition.enter(Phase::Gone));
+            .for_each(|partition| partition.set_phase(Phase::Gone));
         catalog.queue_orphans(
             self.partitions
                 .iter()
-                .map(|partition| partition.home.0)
+                .map(|partition| partition.storage_id.0)
                 .collect(),
         );
         // The restoration has taken place; what cannot be removed now is before the next one.
@@ -316,7 +319,7 @@ impl Catalog {
     /// # Errors
     /// What the store reports.
     pub fn stop<T>(&self, work: impl FnOnce(Stopped<'_>) -> Result<T>) -> Result<T> {
-        let writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let writing = lock(&self.writing);
         let partitions: Vec<Arc<Partition>> = self
             .all_containers()
             .iter()
@@ -358,10 +361,10 @@ impl Catalog {
             .shared
             .into_inner()
             .unwrap_or_else(PoisonError::into_inner);
-        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let mut state = write(&self.state);
         fresh.last_home = fresh.last_home.max(state.last_home);
         *state = fresh;
-        *self.shared.lock().unwrap_or_else(PoisonError::into_inner) = shared;
+        *lock(&self.shared) = shared;
     }
 
     /// Empty homes for copies of these. They are orphans until a commit takes them in.
@@ -436,7 +439,7 @@ impl Catalog {
     /// # Errors
     /// What the store reports; nothing has changed then.
     pub fn keep(&self, name: &str, moment: &Moment, homes: &Homes, note: &Object) -> Result<()> {
-        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _writing = lock(&self.writing);
         let heads = self.heads()?;
         let number = heads.iter().map(|(number, _)| *number).max().unwrap_or(0) + 1;
         self.forget_rows(&heads.iter().map(|(number, _)| *number).collect::<Vec<_>>())?;
@@ -471,7 +474,7 @@ impl Catalog {
     /// # Errors
     /// 404; what the store reports.
     pub fn delete_snapshot(&self, name: &str) -> Result<()> {
-        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _writing = lock(&self.writing);
         let kept = self.kept(name)?;
         let mut batch = Batch::default();
         let freed = free(&kept, &mut batch);

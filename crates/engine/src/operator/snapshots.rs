@@ -23,10 +23,10 @@ use crate::partition::keys;
 use crate::partition::staging::StagingWriter;
 use crate::partition::{Counters, Partition};
 use crate::request::SnapshotInfo;
+use orrery_model::sync::lock;
 use orrery_model::{Error, Kind, Object, Result, Rid, limits};
 use orrery_storage::{Direction, PartitionId, Snapshot};
 use std::ops::Bound;
-use std::sync::PoisonError;
 
 /// Bytes of rows that are copied at once.
 const COPIED_BYTES: usize = 2 << 20;
@@ -40,11 +40,7 @@ impl Engine {
     /// 400 for a name that is none; what the store reports. Nothing has changed then.
     pub fn take_snapshot(&self, name: &str, note: &Object) -> Result<SnapshotInfo> {
         check_name(name)?;
-        let _alone = self
-            .catalog()
-            .snapshotting()
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let _alone = lock(self.catalog().snapshotting());
         let moment = self.catalog().stop(|stopped| stopped.moment())?;
         let homes = self
             .catalog()
@@ -88,11 +84,7 @@ impl Engine {
     /// # Errors
     /// 404; what the store reports.
     pub fn delete_snapshot(&self, name: &str) -> Result<()> {
-        let _alone = self
-            .catalog()
-            .snapshotting()
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let _alone = lock(self.catalog().snapshotting());
         self.catalog().delete_snapshot(name)
     }
 
@@ -101,11 +93,7 @@ impl Engine {
     /// # Errors
     /// 404; what the store reports. Nothing has changed then.
     pub fn restore_snapshot(&self, name: &str) -> Result<SnapshotInfo> {
-        let _alone = self
-            .catalog()
-            .snapshotting()
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let _alone = lock(self.catalog().snapshotting());
         let kept = self.catalog().kept(name)?;
         let homes = self
             .catalog()
@@ -143,11 +131,7 @@ impl Engine {
     /// # Errors
     /// What the store reports. Nothing has changed then.
     pub fn reset(&self) -> Result<()> {
-        let _alone = self
-            .catalog()
-            .snapshotting()
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let _alone = lock(self.catalog().snapshotting());
         self.catalog().stop(|stopped| stopped.become_of(None))
     }
 

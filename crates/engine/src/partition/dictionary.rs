@@ -3,9 +3,10 @@
 use super::{Partition, scan};
 use crate::index::paths::Paths;
 use crate::partition::keys;
+use orrery_model::sync::{read, write};
 use orrery_model::{Error, Result};
 use orrery_storage::{Direction, Snapshot};
-use std::sync::{PoisonError, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{RwLockReadGuard, RwLockWriteGuard};
 
 /// The dictionary, held for reading.
 pub struct PathsRef<'a>(RwLockReadGuard<'a, Option<Paths>>);
@@ -36,20 +37,18 @@ impl std::ops::DerefMut for PathsMut<'_> {
 impl Partition {
     /// The dictionary of paths, to look up.
     pub fn paths(&self) -> Result<PathsRef<'_>> {
-        let guard = self.paths.read().unwrap_or_else(PoisonError::into_inner);
+        let guard = read(&self.paths);
         if guard.is_some() {
             return Ok(PathsRef(guard));
         }
         drop(guard);
         self.paths_mut()?;
-        Ok(PathsRef(
-            self.paths.read().unwrap_or_else(PoisonError::into_inner),
-        ))
+        Ok(PathsRef(read(&self.paths)))
     }
 
     /// The dictionary of paths, to extend.
     pub fn paths_mut(&self) -> Result<PathsMut<'_>> {
-        let mut guard = self.paths.write().unwrap_or_else(PoisonError::into_inner);
+        let mut guard = write(&self.paths);
         if guard.is_none() {
             *guard = Some(load_paths(self.snapshot()?.as_ref())?);
         }

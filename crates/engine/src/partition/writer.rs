@@ -1,73 +1,80 @@
-//! The one who writes a partition: what is pending, what was written lately, and how changes become a commit.
+//! The writer of a partition: accepted rows that are not durable yet, the logical partitions written
+//! recently, and the way from changes to a commit.
 
 use super::counts::{COUNT_BLOCK, count_row};
 use super::{Counters, Partition, dictionary};
 use crate::errors::storage_failure;
 use crate::index::generations::PolicyGenerations;
-use crate::index::paths::Paths;
 use crate::index::terms::Terms;
 use crate::partition::keys::{self, EpkPrefix, ItemNumber, PathNumber};
 use bytes::Bytes;
 use orrery_model::Result;
+use orrery_model::sync::{lock, write};
 use orrery_storage::{Commit, Lease, Receipt, Snapshot, Token};
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 
-/// Logical partitions that are remembered as lately written.
+/// Logical partitions that are remembered as recently written.
 const RECENT_EPK_PREFIXES: usize = 8192;
 
-/// The one who writes a partition. There is at most one in a process, and the store fences all others.
+/// The writer of a partition. A process has at most one, and the store stops writers of other
+/// processes and of earlier leases.
 pub struct Writer {
     lease: Lease,
     /// LSN of the last accepted commit.
     pub lsn: u64,
-    /// As of the last accepted commit.
+    /// Counters after the last accepted commit.
     pub counters: Counters,
-    /// As of the last accepted commit.
+    /// Policy generations after the last accepted commit.
     pub generations: PolicyGenerations,
-    /// The LSN after which versions are kept, if they are; as of the last accepted commit.
+    /// The LSN after which versions are kept, if they are kept, after the last accepted commit.
     pub versions_after: Option<u64>,
-    counts: Vec<u64>,
+    /// Index entries by path.
+    entry_counts: Vec<u64>,
     pending: PendingRows,
-    recent: Recent,
+    recent: RecentWrites,
 }
 
-/// Rows of commits that are accepted and not yet durable.
+/// Rows of commits that are accepted and not durable yet. Index terms are left out: no write reads
+/// them.
 #[derive(Default)]
-pub struct PendingRows {
+struct PendingRows {
+    /// The newest value of a key with the LSN that wrote it; `None` for a removed row.
     rows: BTreeMap<Vec<u8>, (u64, Option<Bytes>)>,
-    order: VecDeque<(u64, Vec<Vec<u8>>)>,
+    /// The keys of each commit, the oldest commit first.
+    commits: VecDeque<(u64, Vec<Vec<u8>>)>,
 }
 
-/// Which logical partitions were written lately, so that a script that ran on a snapshot can tell whether it is stale.
+/// The last write of each recently written logical partition, so that a script that ran on a snapshot
+/// can tell whether its reads are stale.
 #[derive(Default)]
-struct Recent {
+struct RecentWrites {
     last_write: HashMap<EpkPrefix, u64>,
-    /// Writes up to here are forgotten.
-    floor: u64,
+    /// The LSN up to which writes are forgotten.
+    forgotten_until: u64,
 }
 
-/// What one commit changes.
+/// The changes of one commit.
 #[derive(Default)]
 pub struct CommitChanges {
     /// Rows to write.
     pub puts: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Rows to remove.
+    /// Rows to remove. A row that is both removed and written is written.
     pub deletes: Vec<Vec<u8>>,
-    /// Index entries gained and lost, by path.
+    /// Change of the number of index entries, by path.
     pub entries: HashMap<PathNumber, i64>,
-    /// Logical partitions touched.
+    /// The logical partitions that are written, by EPK prefix.
     pub epk_prefixes: Vec<EpkPrefix>,
-    /// Counters after it.
+    /// Counters after the commit.
     pub counters: Counters,
-    /// Which items follow which policy after it, if that changes.
+    /// Policy generations after the commit, if they change.
     pub generations: Option<PolicyGenerations>,
-    /// Since when versions are kept after it (`None`: they are not), if that changes.
+    /// The LSN after which versions are kept (`None`: they are not kept), if it changes.
     pub versions_after: Option<Option<u64>>,
 }
 
 impl CommitChanges {
-    /// An item has these terms instead of those.
+    /// Replaces the index terms of an item. Terms in both sets stay untouched.
     pub fn replace_terms(
         &mut self,
         before: &Terms,
@@ -90,92 +97,76 @@ impl CommitChanges {
     }
 }
 
-/// A commit in the store's hands.
+/// A commit that the store has accepted.
 pub struct SubmittedCommit {
-    /// Answers when it is durable.
+    /// Answers when the commit is durable.
     pub receipt: Receipt,
-    /// Its LSN.
+    /// The LSN of the commit.
     pub lsn: u64,
-    /// Its name in the commit log.
+    /// The token of the commit in the commit log.
     pub token: Token,
 }
 
 impl Writer {
-    /// Opens the partition's place in the store, which fences every writer before.
+    /// Opens the partition in the store under a new lease, which stops every earlier writer.
+    ///
+    /// # Errors
+    /// 500 if the store cannot be opened or read.
     pub(super) fn open(partition: &Partition) -> Result<Self> {
+        // The lease comes before the snapshot: no commit of an earlier writer can follow the snapshot.
         let lease = partition
             .store
-            .open(partition.home)
+            .open(partition.storage_id)
             .map_err(storage_failure)?;
-        let snapshot = partition.stored()?;
-        let mut counts = Vec::new();
-        for block in 0.. {
-            let Some(row) = snapshot
-                .get(&keys::path_counts(block))
-                .map_err(storage_failure)?
-            else {
-                break;
-            };
-            counts.extend(row.chunks_exact(8).filter_map(keys::number));
-        }
         let lsn = lease.head().lsn;
-        let recent = Recent {
-            floor: lsn,
-            ..Recent::default()
-        };
-        let counters = Partition::counters(snapshot.as_ref())?;
-        // Transactions under way use numbers of the dictionary in memory, so it stays; what the store lacks of it, because
-        // a commit never took place, goes along with the next one.
-        let stored = dictionary::load_paths(snapshot.as_ref())?;
-        match &mut *partition
-            .paths
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-        {
-            Some(paths) => paths.saved_are(&stored),
-            none => *none = Some(stored),
-        }
-        let generations = Partition::generations(snapshot.as_ref())?;
-        let versions_after = Partition::versions_after(snapshot.as_ref())?;
+        let snapshot = partition.snapshot_in_any_phase()?;
+        let snapshot = snapshot.as_ref();
+        load_dictionary(partition, snapshot)?;
         Ok(Writer {
             lease,
             lsn,
-            counters,
-            generations,
-            versions_after,
-            counts,
+            counters: Partition::counters(snapshot)?,
+            generations: Partition::generations(snapshot)?,
+            versions_after: Partition::versions_after(snapshot)?,
+            entry_counts: read_entry_counts(snapshot)?,
             pending: PendingRows::default(),
-            recent,
+            recent: RecentWrites {
+                forgotten_until: lsn,
+                ..RecentWrites::default()
+            },
         })
     }
 
-    /// A row as the next write must see it.
+    /// Returns a row as the next write must see it: accepted rows before those of the snapshot.
+    ///
+    /// # Errors
+    /// 500 if the store cannot be read.
     pub fn get(&self, snapshot: &dyn Snapshot, key: &[u8]) -> Result<Option<Bytes>> {
-        if let Some((_, row)) = self.pending.rows.get(key) {
-            return Ok(row.clone());
+        match self.pending.rows.get(key) {
+            Some((_, row)) => Ok(row.clone()),
+            None => snapshot.get(key).map_err(storage_failure),
         }
-        snapshot.get(key).map_err(storage_failure)
     }
 
-    /// Whether a logical partition was written after `lsn`, as far as is remembered; forgotten counts as written.
+    /// Returns true if a logical partition was written after `lsn`. A forgotten write counts as one.
     pub fn was_written_since(&self, epk_prefix: EpkPrefix, lsn: u64) -> bool {
-        lsn < self.recent.floor
-            || self
-                .recent
-                .last_write
-                .get(&epk_prefix)
-                .is_some_and(|&last| last > lsn)
+        if lsn < self.recent.forgotten_until {
+            return true;
+        }
+        let last_write = self.recent.last_write.get(&epk_prefix);
+        last_write.is_some_and(|&last| last > lsn)
     }
 
-    /// Orders a commit. `token` is a number that no other commit has.
+    /// Submits a commit and returns without waiting for the sync. `random` is a number that no other
+    /// commit has.
     pub fn submit(
         &mut self,
         partition: &Partition,
         changes: CommitChanges,
-        token: u64,
+        random: u64,
     ) -> SubmittedCommit {
         let lsn = self.lsn + 1;
-        let token_bytes = token_of(lsn, token);
+        let token = token_of(lsn, random);
         let CommitChanges {
             mut puts,
             mut deletes,
@@ -185,46 +176,44 @@ impl Writer {
             generations,
             versions_after,
         } = changes;
+
+        // Every commit carries its counters and its row in the commit log, which later tells whether
+        // the commit took place.
         puts.push((keys::counters(), counters.encode()));
-        puts.push((keys::log(lsn), log_row(lsn, token_bytes).to_vec()));
+        puts.push((keys::log(lsn), log_row(lsn, token).to_vec()));
         if let Some(generations) = generations {
             puts.push((keys::policy_generations(), generations.encode()));
             self.generations = generations;
         }
+        match versions_after {
+            Some(Some(after)) => puts.push((keys::versions_floor(), after.to_be_bytes().to_vec())),
+            Some(None) => deletes.push(keys::versions_floor()),
+            None => {}
+        }
         if let Some(after) = versions_after {
-            match after {
-                Some(lsn) => puts.push((keys::versions_floor(), lsn.to_be_bytes().to_vec())),
-                None => deletes.push(keys::versions_floor()),
-            }
             self.versions_after = after;
         }
-        self.count(entries, &mut puts);
-        let unsaved = partition
-            .paths
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .as_mut()
-            .map(Paths::take_unsaved);
-        puts.extend(
-            unsaved
-                .into_iter()
-                .flatten()
-                .map(|(number, row)| (keys::path(number), row)),
-        );
+        self.count_entries(entries, &mut puts);
+
+        // Terms refer to paths by number, so new paths go into the same commit as their first terms.
+        if let Some(paths) = &mut *write(&partition.paths) {
+            for (number, row) in paths.take_unsaved() {
+                puts.push((keys::path(number), row));
+            }
+        }
+
+        // From here on the next write sees these rows, and a split under way follows them.
         self.pending.add(lsn, &puts, &deletes);
-        if let Some(change_capture) = &mut *partition
-            .change_capture
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-        {
-            change_capture.add(lsn, &puts, &deletes);
+        if let Some(capture) = &mut *lock(&partition.change_capture) {
+            capture.add(lsn, &puts, &deletes);
         }
         self.counters = counters;
         self.recent.add(lsn, epk_prefixes);
+
         let commit = Commit {
             expect_lsn: self.lsn,
             new_lsn: lsn,
-            token: token_bytes,
+            token,
             puts,
             deletes,
             range_deletes: Vec::new(),
@@ -233,69 +222,101 @@ impl Writer {
         SubmittedCommit {
             receipt: partition.store.submit(&self.lease, commit),
             lsn,
-            token: token_bytes,
+            token,
         }
     }
 
-    /// Forgets pending rows that snapshots have by now.
+    /// Forgets pending rows up to a durable LSN: snapshots hold them now.
     pub fn forget_durable(&mut self, durable_lsn: u64) {
         self.pending.forget(durable_lsn);
     }
 
-    fn count(&mut self, entries: HashMap<PathNumber, i64>, puts: &mut Vec<(Vec<u8>, Vec<u8>)>) {
+    /// Adds up the index entries by path and writes the blocks of counts that changed.
+    fn count_entries(
+        &mut self,
+        entries: HashMap<PathNumber, i64>,
+        puts: &mut Vec<(Vec<u8>, Vec<u8>)>,
+    ) {
         let mut blocks: Vec<u32> = Vec::new();
-        for (path, change) in entries.into_iter().filter(|(_, change)| *change != 0) {
+        for (path, change) in entries {
+            if change == 0 {
+                continue;
+            }
             let block = path / COUNT_BLOCK;
             let length = ((block + 1) * COUNT_BLOCK) as usize;
-            if self.counts.len() < length {
-                self.counts.resize(length, 0);
-                // Rows are read back block by block until one is missing: leave no gap.
+            if self.entry_counts.len() < length {
+                self.entry_counts.resize(length, 0);
+                // Blocks are read back until one is missing, so every block before this one is
+                // written too.
                 let missing: Vec<u32> = (0..block).filter(|b| !blocks.contains(b)).collect();
                 blocks.extend(missing);
             }
-            let count = &mut self.counts[path as usize];
+            let count = &mut self.entry_counts[path as usize];
             *count = count.saturating_add_signed(change);
             if !blocks.contains(&block) {
                 blocks.push(block);
             }
         }
-        puts.extend(
-            blocks
-                .into_iter()
-                .map(|block| count_row(&self.counts, block)),
-        );
+        for block in blocks {
+            puts.push(count_row(&self.entry_counts, block));
+        }
     }
+}
+
+/// Loads the dictionary of paths into the partition's memory.
+fn load_dictionary(partition: &Partition, snapshot: &dyn Snapshot) -> Result<()> {
+    let stored = dictionary::load_paths(snapshot)?;
+    match &mut *write(&partition.paths) {
+        // Transactions that are running use the numbers in memory, so those stay. Paths that the store
+        // lacks, because their commit never took place, go along with the next commit.
+        Some(paths) => paths.saved_are(&stored),
+        none => *none = Some(stored),
+    }
+    Ok(())
+}
+
+/// Reads the number of index entries by path.
+fn read_entry_counts(snapshot: &dyn Snapshot) -> Result<Vec<u64>> {
+    let mut counts = Vec::new();
+    for block in 0.. {
+        let row = snapshot.get(&keys::path_counts(block));
+        let Some(row) = row.map_err(storage_failure)? else {
+            break;
+        };
+        counts.extend(row.chunks_exact(8).filter_map(keys::number));
+    }
+    Ok(counts)
 }
 
 impl PendingRows {
     fn add(&mut self, lsn: u64, puts: &[(Vec<u8>, Vec<u8>)], deletes: &[Vec<u8>]) {
-        let mut touched = Vec::new();
-        let kept = |key: &[u8]| !keys::is_term(key);
-        // As in the store: what a commit both removes and writes is written.
-        for key in deletes.iter().filter(|key| kept(key)) {
-            self.rows.insert(key.clone(), (lsn, None));
-            touched.push(key.clone());
+        let mut keys_of_commit = Vec::new();
+        // Removals come first: as in the store, a row that is both removed and written is written.
+        for key in deletes {
+            if !keys::is_term(key) {
+                self.rows.insert(key.clone(), (lsn, None));
+                keys_of_commit.push(key.clone());
+            }
         }
-        for (key, value) in puts.iter().filter(|(key, _)| kept(key)) {
-            self.rows
-                .insert(key.clone(), (lsn, Some(Bytes::copy_from_slice(value))));
-            touched.push(key.clone());
+        for (key, value) in puts {
+            if !keys::is_term(key) {
+                let row = (lsn, Some(Bytes::copy_from_slice(value)));
+                self.rows.insert(key.clone(), row);
+                keys_of_commit.push(key.clone());
+            }
         }
-        self.order.push_back((lsn, touched));
+        self.commits.push_back((lsn, keys_of_commit));
     }
 
     fn forget(&mut self, durable_lsn: u64) {
-        while self
-            .order
-            .front()
-            .is_some_and(|(lsn, _)| *lsn <= durable_lsn)
+        while let Some((lsn, _)) = self.commits.front()
+            && *lsn <= durable_lsn
         {
-            let (lsn, touched) = self.order.pop_front().expect("just seen");
-            for key in touched {
-                if self
-                    .rows
-                    .get(&key)
-                    .is_some_and(|(newest, _)| *newest == lsn)
+            let (lsn, keys_of_commit) = self.commits.pop_front().expect("just seen");
+            for key in keys_of_commit {
+                // A later commit may have written the row again; then the row stays.
+                if let Some((newest, _)) = self.rows.get(&key)
+                    && *newest == lsn
                 {
                     self.rows.remove(&key);
                 }
@@ -304,23 +325,24 @@ impl PendingRows {
     }
 }
 
-impl Recent {
+impl RecentWrites {
     fn add(&mut self, lsn: u64, epk_prefixes: Vec<EpkPrefix>) {
         if self.last_write.len() + epk_prefixes.len() > RECENT_EPK_PREFIXES {
             self.last_write.clear();
-            self.floor = lsn;
+            self.forgotten_until = lsn;
         }
-        self.last_write
-            .extend(epk_prefixes.into_iter().map(|epk_prefix| (epk_prefix, lsn)));
+        for epk_prefix in epk_prefixes {
+            self.last_write.insert(epk_prefix, lsn);
+        }
     }
 }
 
-/// A partition that nobody writes to.
+/// Blocks every writer of a partition while it lives.
 pub struct WriteBlock<'a> {
     pub(super) _writer: MutexGuard<'a, Option<Writer>>,
 }
 
-/// The writer, held.
+/// The locked writer.
 pub struct WriterGuard<'a>(pub(super) MutexGuard<'a, Option<Writer>>);
 
 impl std::ops::Deref for WriterGuard<'_> {
@@ -336,7 +358,7 @@ impl std::ops::DerefMut for WriterGuard<'_> {
     }
 }
 
-/// The name of an attempt to commit. `random` is a number that no other has.
+/// Returns the token of an attempt to commit: the LSN and a random number, eight bytes each.
 pub fn token_of(lsn: u64, random: u64) -> Token {
     let mut token: Token = [0; 16];
     token[..8].copy_from_slice(&lsn.to_be_bytes());
@@ -344,7 +366,7 @@ pub fn token_of(lsn: u64, random: u64) -> Token {
     token
 }
 
-/// The row of a commit in the log.
+/// Returns the row of a commit in the commit log: the LSN (eight bytes) and the token.
 pub(super) fn log_row(lsn: u64, token: Token) -> [u8; 24] {
     let mut row = [0; 24];
     row[..8].copy_from_slice(&lsn.to_be_bytes());

@@ -8,7 +8,8 @@
 use super::Budget;
 use super::budget::Recent;
 use crate::request::{Charge, PartitionSecond, Priority};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use orrery_model::sync::lock;
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Seconds that are remembered one by one.
 const SECONDS: usize = 60;
@@ -89,7 +90,7 @@ impl Default for Account {
 
 impl Meter {
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// Gives the partition a budget of its own of so many thousandths of a request unit a second; one that it has
@@ -283,9 +284,7 @@ impl Allowance {
         match self {
             Allowance::Unlimited => None,
             Allowance::Own(budget) => Some(work(budget)),
-            Allowance::Shared(budget) => Some(work(
-                &mut budget.lock().unwrap_or_else(PoisonError::into_inner),
-            )),
+            Allowance::Shared(budget) => Some(work(&mut lock(&budget))),
         }
     }
 

@@ -14,9 +14,10 @@ use crate::request::{
     Bucket, Charge, ContainerThroughput, Distribution, OfferChange, Offered, PartitionThroughput,
     Provisioned, Throughput,
 };
+use orrery_model::sync::lock;
 use orrery_model::{Error, Json, Kind, Object, Result, Rid, limits};
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Throughput buckets of a container.
 pub const BUCKETS: usize = Bucket::MOST as usize;
@@ -135,7 +136,7 @@ impl Provision {
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Whether budgets are enforced, if that is decided.

@@ -143,7 +143,7 @@ impl PartitionCopy {
             .iter()
             .position(|source| source.cursor.is_some());
         for at in 0..self.sources.len() {
-            let snapshot = self.sources[at].partition.stored()?;
+            let snapshot = self.sources[at].partition.snapshot_in_any_phase()?;
             // Read while the store is still at what the round before handed over.
             let ahead = (next == Some(at))
                 .then(|| self.sources[at].read_on(snapshot.as_ref()))
@@ -167,7 +167,7 @@ impl PartitionCopy {
         self.store.sync().map_err(storage_failure)?;
         self.settle()?;
         for (at, writer) in held.iter().enumerate() {
-            let snapshot = self.sources[at].partition.stored()?;
+            let snapshot = self.sources[at].partition.snapshot_in_any_phase()?;
             if snapshot.head().lsn != writer.lsn {
                 return Err(Error::internal(
                     "a partition's last commits are not durable",
