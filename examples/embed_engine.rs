@@ -87,14 +87,12 @@ fn open_container(engine: &Engine) -> Result<Arc<Container>, Box<dyn Error>> {
 fn write(engine: &Engine, container: &Container) -> Result<(), Box<dyn Error>> {
     for post in POSTS {
         let options = WriteOptions::default();
-        let pending = engine
-            .write_item(
-                container,
-                &WriteOperation::Upsert,
-                Some(post.as_bytes()),
-                &options,
-            )
-            .map_err(|refused| refused.result.err().map_or("refused".into(), box_error))?;
+        let pending = engine.write_item(
+            container,
+            &WriteOperation::Upsert,
+            Some(post.as_bytes()),
+            &options,
+        );
         // The write has its place in the history now; it is durable when `wait` returns.
         let outcome = pending.wait();
         let written = outcome.result?;
@@ -111,7 +109,7 @@ fn write(engine: &Engine, container: &Container) -> Result<(), Box<dyn Error>> {
 fn read(engine: &Engine, container: &Container) -> Result<(), Box<dyn Error>> {
     // An item is named by its partition key and its id.
     let key = PartitionKey::from_header(r#"["ada"]"#)?;
-    let outcome = engine.read_item(container, &key, "2", None, None);
+    let outcome = engine.read_item(container, &key, "2", None, None).wait();
     if let ReadReply::Item { body, .. } = outcome.result? {
         let item = parse(&body)?;
         let title = item.get("title").and_then(Json::as_str).unwrap_or_default();
