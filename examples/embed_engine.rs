@@ -145,7 +145,3 @@ fn object(text: &str) -> Result<Object, Box<dyn Error>> {
         _ => Err("the definition is not an object".into()),
     }
 }
-
-fn box_error(error: orrery_model::Error) -> Box<dyn Error> {
-    Box::new(error)
-}

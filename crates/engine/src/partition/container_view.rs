@@ -10,7 +10,7 @@ use crate::partition::keys::ItemNumber;
 use orrery_model::Rid;
 use std::sync::Arc;
 
-/// What a transaction asks of the container whose items it changes.
+/// The container whose items a transaction changes.
 pub trait ContainerView: Sync {
     /// Returns the resource id of the container.
     fn rid(&self) -> Rid;
