@@ -5,8 +5,8 @@
 //! cargo run -p orrery-examples --bin custom-store
 //! ```
 //!
-//! The session runs on a mirror of two stores, ours and the `MemoryStore` of the project: the mirror
-//! passes each call to both and fails on any difference between the answers.
+//! The session runs on a mirror of two stores, ours and the `MemoryStore` of the project: the
+//! mirror passes each call to both and fails on any difference between the answers.
 
 #![allow(
     clippy::print_stdout,

@@ -1,8 +1,8 @@
 //! A store of `BTreeMap`s, the shortest program that keeps the promises of `orrery_storage::store`.
 //!
-//! Each partition is a map behind an `Arc`. A snapshot clones the `Arc`; a commit changes the map in
-//! place if no snapshot holds it, and copies it otherwise. One lock guards everything, so a commit
-//! and the comparison with the head are one step.
+//! Each partition is a map behind an `Arc`. A snapshot clones the `Arc`; a commit changes the map
+//! in place if no snapshot holds it, and copies it otherwise. One lock guards everything, so a
+//! commit and the comparison with the head are one step.
 //!
 //! `crates/storage/tests/contract.rs` runs the contract on this store.
 //! Leaves out: durability. "Durable" means "in memory" here, as for `MemoryStore`.

@@ -7,7 +7,7 @@
 //! conformance/javascript       @azure/cosmos, node --test   node_modules beside the suite
 //! conformance/scenarios        one table, several SDKs      see `scenarios.rs`
 //! conformance/hot-key          the Python SDK against a budget    the same venv
-//! conformance/splits           both SDKs at once, histories checked   the same venv and node_modules
+//! conformance/splits           both SDKs at once, histories   the same venv and node_modules
 //! ```
 //!
 //! Promises: the runner's own output and closing line are passed through; each failure says what to

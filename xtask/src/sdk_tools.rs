@@ -1,5 +1,5 @@
-//! The programs that the suites of the SDKs run with: the server, a Python with the pinned packages,
-//! the installed packages of a JavaScript suite.
+//! The programs that the suites of the SDKs run with: the server, a Python with the pinned
+//! packages, the installed packages of a JavaScript suite.
 //!
 //! An installation is used again as long as its stamp, a copy of the list of pins, is unchanged.
 //!

@@ -129,8 +129,8 @@ impl Source {
     }
 }
 
-/// Returns the rows of a source: of each call of one of `makers`, the string literals that begin the
-/// arguments, if there are two or more.
+/// Returns the rows of a source: of each call of one of `makers`, the string literals that begin
+/// the arguments, if there are two or more.
 fn rows(code: &str, makers: &[&str]) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     let mut rest = code;

@@ -11,6 +11,7 @@ mod arrows;
 mod compat;
 mod doc_openings;
 mod documents;
+mod figures;
 mod file_length;
 mod function_length;
 mod line_width;
@@ -33,6 +34,10 @@ const RULES: &[Rule] = &[
         arrows::complaints,
     ),
     ("names and paths in documents exist", documents::complaints),
+    (
+        "figures in tables equal their constants",
+        figures::complaints,
+    ),
     ("long files only shrink", |tree| {
         file_length::RATCHET.complaints(tree)
     }),

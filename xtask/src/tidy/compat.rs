@@ -6,9 +6,9 @@
 //! | feature | no      | the reason |
 //! ```
 //!
-//! Every row with `yes` or `partial` names at least one test, every test named is in the file named,
-//! and a `no` has its reason. Rows of other tables, whose second cell is none of the three, are left
-//! alone.
+//! Every row with `yes` or `partial` names at least one test, every test named is in the file
+//! named, and a `no` has its reason. Rows of other tables, whose second cell is none of the three,
+//! are left alone.
 
 use super::markdown;
 use super::tree::Tree;
@@ -70,8 +70,8 @@ fn row(line: &str) -> Option<(String, &str)> {
         .then_some((status, rest))
 }
 
-/// Splits `path::test`, also `path::Class::test` and `path::module::test`, into the path and the last
-/// name.
+/// Splits `path::test`, also `path::Class::test` and `path::module::test`, into the path and the
+/// last name.
 fn test_reference(name: &str) -> Option<(&str, &str)> {
     let (path, rest) = name.split_once("::")?;
     let is_file = path.contains('/') && path.rsplit('/').next()?.contains('.');
@@ -125,7 +125,7 @@ mod tests {
     fn rows_that_name_real_tests_pass() {
         let table = "| feature | status | test |\n|---|---|---|\n\
             | etags | yes | `crates/a/tests/items.rs::a_stale_etag_is_refused` |\n\
-            | order | **partial** | no ties; `conformance/python/test_a.py::TestAll::test_order` |\n\
+            | order | **partial** | ties; `conformance/python/test_a.py::TestAll::test_order` |\n\
             | items | yes | `conformance/javascript/a.test.js::items are kept` |\n\
             | stays | yes | `conformance/scenarios/table/a.toml::items stay` |\n\
             | media | no | retired |\n";

@@ -15,7 +15,7 @@ const QUESTION_WORDS: &[&str] = &[
 pub(super) const RATCHET: Ratchet = Ratchet {
     list: "xtask/ratchets/doc-openings.txt",
     heading: "# Rust files with doc comments that open with What, Whether, How, Where, Who, Which, \
-              Why or When: `path comments`. An entry may only shrink or go.",
+              Why or When: `path comments`. Entries only shrink or go.",
     unit: "doc comments that open with a question word",
     advice: "begin with a verb (`Returns …`) or with the noun that is defined",
     measure,

@@ -3,11 +3,11 @@
 //! A piece of text in backticks is judged by its form:
 //!
 //! ```text
-//! `crates/sql/src/lib.rs`, `lib.rs`    a path below one of our directories, or the name of a source
-//!                                      file: it exists
+//! `crates/sql/src/lib.rs`, `lib.rs`    a path below one of our directories, or the name of a
+//!                                      source file: it exists
 //! `crates/sql/tests/a.rs::name`        the file exists and has the word `name`
-//! `Engine::query`, `a::b::c`           a Rust name: one file defines `query` and mentions `Engine`,
-//!                                      or mentions `query` and defines `Engine`
+//! `Engine::query`, `a::b::c`           a Rust name: one file defines `query` and mentions
+//!                                      `Engine`, or mentions `query` and defines `Engine`
 //! `open_engine()`                      a function of Rust, Python or JavaScript, in lower case
 //! `Committer`, `max_pages`             one identifier: it occurs in a source file
 //! `check` in `crates/a/src/items.rs`   the file defines the name; several names may stand before
@@ -295,7 +295,7 @@ fn foreign_crates(tree: &Tree) -> HashSet<String> {
     names
 }
 
-/// Returns the names that stand before `in` and a path, each with the path: "`a` and `b` in `path`".
+/// Returns the names that stand before `in` and a path, each with the path: "`a`, `b` in `path`".
 fn names_with_places(line: &str) -> Vec<(&str, &str)> {
     // Odd pieces stand in backticks, even pieces between them.
     let pieces: Vec<&str> = line.split('`').collect();
@@ -379,7 +379,8 @@ mod tests {
 
     #[test]
     fn text_that_names_nothing_of_ours_passes() {
-        let text = "`cargo test -p x`, `x-ms-version`, `{\"a\": 1}`, `crates/*/src`, `docs/<date>.md`,\n\
+        let text = "`cargo test -p x`, `x-ms-version`, `{\"a\": 1}`, `crates/*/src`,\n\
+                    `docs/<date>.md`,\n\
                     `COUNT(1)`, `getContext()`, `std::process::Command`, `ring_buffer::Ring`,\n\
                     [site](https://example.org), [here](#top)\n```\n`NoSuchName`\n```\n";
         assert_eq!(judged(text), Vec::<String>::new());

@@ -1,7 +1,7 @@
 //! A ratchet: a measure that may not grow, with a list of the places that are over its limit today.
 //!
-//! The list is a text file of lines `key number`. A place that is not on the list must be within the
-//! limit. A listed place may not grow; once it has shrunk, its entry must follow, which
+//! The list is a text file of lines `key number`. A place that is not on the list must be within
+//! the limit. A listed place may not grow; once it has shrunk, its entry must follow, which
 //! `cargo xtask tidy --lower` does for all entries at once.
 //!
 //! ```text

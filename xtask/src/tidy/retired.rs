@@ -6,8 +6,8 @@
 //! ```text
 //! Name   an identifier of Rust code, whole:           `Manner`
 //! Part   a part of an identifier, in any case:        `prey` in `prey_of`, `PreyList`
-//! Prose  a word or phrase, in any case: in comments and strings of Rust, and anywhere in documents,
-//!        scripts and manifests
+//! Prose  a word or phrase, in any case: in comments and strings of Rust, and anywhere in
+//!        documents, scripts and manifests
 //! ```
 
 use super::tree::Tree;
