@@ -1,9 +1,11 @@
-//! Durable commits a second of the local engine, with 1 and with 16 writers, each on its own partition.
+//! Measures durable commits per second of the local engine, with 1, 16 and 64 writers, each on its
+//! own partition.
 //!
-//! A commit is what one item of about 400 bytes makes: a row and 20 index entries. `commit_rate [seconds] [directory]`;
-//! the directory matters, since the disk under it decides. Build with `--release`.
+//! A commit is what one item of about 400 bytes makes: a row and 20 index entries. Usage:
+//! `commit_rate [seconds] [directory]`. Choose the directory with care, since the disk under it
+//! decides the result. Build with `--release`.
 
-#![allow(clippy::print_stdout)] // a tool that speaks to a terminal
+#![allow(clippy::print_stdout)] // a tool for a terminal
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,23 +28,23 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         std::fs::remove_dir_all(&path)?;
         let mut latencies = result?;
         latencies.sort_unstable();
-        let at = |percent: usize| {
-            latencies
-                .get(latencies.len() * percent / 100)
-                .copied()
-                .unwrap_or_default()
-        };
         let rate = latencies.len() as u64 / seconds.max(1);
         println!(
             "{writers:>2} writers: {rate:>6} commits/s, p50 {:?}, p99 {:?}",
-            at(50),
-            at(99)
+            percentile(&latencies, 50),
+            percentile(&latencies, 99)
         );
     }
     Ok(())
 }
 
-/// How long each commit took.
+/// Returns the value at a percentage of a sorted list.
+fn percentile(sorted: &[Duration], percent: usize) -> Duration {
+    let index = sorted.len() * percent / 100;
+    sorted.get(index).copied().unwrap_or_default()
+}
+
+/// Commits with `writers` threads for the given time. Returns the duration of each commit.
 fn measure(
     path: &PathBuf,
     writers: u64,
@@ -51,22 +53,23 @@ fn measure(
     let store = LocalStore::open(path, LocalOptions::default())?;
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let work = |id| (&store, &stop, id);
+        let (store, stop) = (&store, &stop);
         let threads: Vec<_> = (0..writers)
-            .map(work)
-            .map(|work| scope.spawn(move || write(work)))
+            .map(|id| scope.spawn(move || write(store, stop, id)))
             .collect();
         #[expect(clippy::disallowed_methods, reason = "the time of a measurement")]
         std::thread::sleep(time);
         stop.store(true, Ordering::Relaxed);
-        let latencies = threads
-            .into_iter()
-            .map(|thread| thread.join().map_err(|_| "a writer panicked")?);
-        Ok(latencies.collect::<Result<Vec<_>, String>>()?.concat())
+        let mut latencies = Vec::new();
+        for thread in threads {
+            latencies.extend(thread.join().map_err(|_| "a writer panicked")??);
+        }
+        Ok(latencies)
     })
 }
 
-fn write((store, stop, id): (&LocalStore, &AtomicBool, u64)) -> Result<Vec<Duration>, String> {
+/// Commits to a partition until `stop` is set. Returns the duration of each commit.
+fn write(store: &LocalStore, stop: &AtomicBool, id: u64) -> Result<Vec<Duration>, String> {
     let partition = PartitionId(id + 1);
     let lease = store.open(partition).map_err(|e| e.to_string())?;
     let (mut latencies, mut lsn) = (Vec::new(), lease.head().lsn);
@@ -90,7 +93,7 @@ fn write((store, stop, id): (&LocalStore, &AtomicBool, u64)) -> Result<Vec<Durat
     Ok(latencies)
 }
 
-/// The keys of one item; index keys are spread as hashes would be.
+/// Returns the keys and values of one item; index keys are spread as hashes would be.
 fn item(lsn: u64) -> Vec<(Vec<u8>, Vec<u8>)> {
     let spread = lsn.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
     let row = [b"\x10".as_slice(), &spread, &lsn.to_be_bytes()].concat();

@@ -1,7 +1,7 @@
 //! The ordered transactional store under the engine.
 //!
-//! One trait, [`Store`], says what the engine may rely on; every engine in this crate implements it.
-//! Read [`store`] first: `tests/contract.rs` runs its numbered promises against every engine.
+//! One trait, [`Store`], says what the engine may rely on; every engine in this crate implements
+//! it. Read [`store`] first: `tests/contract.rs` runs its numbered promises against every engine.
 //!
 //! - [`MemoryStore`]: keeps all data in memory, for tests and for `--memory`;
 //! - [`LocalStore`]: a directory on one machine, durable, with group commit and a guard against a

@@ -1,9 +1,9 @@
 //! A store in memory: for tests, for `--memory`, and as the plainest implementation of the trait.
 //!
 //! Each partition is a persistent red-black tree. A snapshot is a clone of the tree's root, so it
-//! costs nothing to take and never changes. Commits count as durable at once, although they are lost
-//! with the process. One lock covers all partitions: this engine is built to be correct, not to be
-//! fast on many cores.
+//! costs nothing to take and never changes. Commits count as durable at once, although they are
+//! lost with the process. One lock covers all partitions: this engine is built to be correct, not
+//! to be fast on many cores.
 
 use std::collections::HashMap;
 use std::ops::Bound;

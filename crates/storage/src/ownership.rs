@@ -1,5 +1,5 @@
-//! The table that decides whether a commit is fenced: the newest epoch and the accepted head of each
-//! partition.
+//! The table that decides whether a commit is fenced: the newest epoch and the accepted head of
+//! each partition.
 //!
 //! Every engine in this crate keeps one table behind the lock under which it accepts commits, so
 //! that comparing the head and moving it forward are one step. Destroying a partition removes its

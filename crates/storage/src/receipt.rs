@@ -1,8 +1,8 @@
 //! The receipt of a submitted commit, which answers when the outcome is known.
 //!
-//! A thread calls [`Receipt::wait`]; async code awaits the receipt. No runtime is needed: the engine
-//! stores the waker and wakes it when the commit is durable. A receipt that is dropped does not take
-//! its commit back.
+//! A thread calls [`Receipt::wait`]; async code awaits the receipt. No runtime is needed: the
+//! engine stores the waker and wakes it when the commit is durable. A receipt that is dropped does
+//! not take its commit back.
 
 use std::fmt;
 use std::future::Future;

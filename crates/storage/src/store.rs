@@ -142,8 +142,8 @@ pub trait Store: Send + Sync {
     /// Accepts a commit, in call order, and returns a receipt that answers when it is durable.
     fn submit(&self, lease: &Lease, commit: Commit) -> Receipt;
 
-    /// Returns the partition as of its last durable commit. A snapshot keeps old versions from being
-    /// collected: hold it for a request or a page, not for ever.
+    /// Returns the partition as of its last durable commit. A snapshot keeps old versions from
+    /// being collected: hold it for a request or a page, not for ever.
     ///
     /// # Errors
     /// When the store cannot read, or the number is reserved.

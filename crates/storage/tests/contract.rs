@@ -1,7 +1,9 @@
-//! The contract: one list of tests that every engine passes, one or more for each promise of `store.rs`.
+//! The contract: a list of tests that every engine passes, one or more for each promise of
+//! `store.rs`.
 //!
-//! Each function gets a way to make a fresh store. The table at the end runs all of them on memory, on a local directory,
-//! on both mirrored, and on the crashing engine while it does not crash.
+//! Each test function gets a function that creates an empty store. The macro `contract!` at the end
+//! runs all of them on the memory engine, on a local directory, on both mirrored, on the store of the
+//! examples, and on the crashing engine while it does not crash.
 
 mod support;
 // The store that the examples show keeps the contract as well.
@@ -15,14 +17,15 @@ use orrery_storage::{
     Commit, CommitOutcome, Direction, Head, Limits, LocalOptions, LocalStore, MemoryStore,
     PartitionId, Store, StoreError,
 };
-use support::{ALL, Owned, P, commit, everything, pairs, rows, token};
+use support::{ALL, P, PartitionWriter, commit, everything, pairs, rows, token};
 use tree_store::TreeStore;
 
-type Fresh<'a> = &'a dyn Fn() -> Box<dyn Store>;
+/// Creates an empty store.
+type NewStore<'a> = &'a dyn Fn() -> Box<dyn Store>;
 
-/// Promise 1, as far as it shows without a crash; with one: `crash.rs` and below.
-fn a_commit_shows_whole_or_not_at_all(fresh: Fresh<'_>) {
-    let store = fresh();
+/// Promise 1 without a crash. `crash.rs` and the test at the end of this file test it with crashes.
+fn a_commit_becomes_visible_whole_or_not_at_all(new_store: NewStore<'_>) {
+    let store = new_store();
     let lease = store.open(P).unwrap();
     let receipt = store.submit(&lease, commit(1, &[(b"a", b"1"), (b"\x90b", b"1")]));
     let between = store.snapshot(P).unwrap();
@@ -44,8 +47,8 @@ fn a_commit_shows_whole_or_not_at_all(fresh: Fresh<'_>) {
 }
 
 /// Promise 2.
-fn opening_fences_every_earlier_lease_at_once(fresh: Fresh<'_>) {
-    let store = fresh();
+fn opening_fences_every_earlier_lease_at_once(new_store: NewStore<'_>) {
+    let store = new_store();
     let first = store.open(P).unwrap();
     assert_eq!(
         store.submit(&first, commit(1, &[(b"a", b"first")])).wait(),
@@ -76,9 +79,9 @@ fn opening_fences_every_earlier_lease_at_once(fresh: Fresh<'_>) {
     );
 }
 
-/// Promise 2: the head compare, without a second owner.
-fn a_commit_at_the_wrong_head_is_fenced_and_changes_nothing(fresh: Fresh<'_>) {
-    let store = fresh();
+/// Promise 2: the comparison of the head, without a second writer.
+fn a_commit_at_the_wrong_head_is_fenced_and_changes_nothing(new_store: NewStore<'_>) {
+    let store = new_store();
     let lease = store.open(P).unwrap();
     assert_eq!(
         store.submit(&lease, commit(1, &[(b"a", b"1")])).wait(),
@@ -97,10 +100,10 @@ fn a_commit_at_the_wrong_head_is_fenced_and_changes_nothing(fresh: Fresh<'_>) {
     );
 }
 
-/// Promise 3: the rule for an unknown outcome finds the truth, whether the commit was lost or landed.
-fn an_unknown_outcome_is_resolved_by_a_newer_epoch_and_the_feed_row(fresh: Fresh<'_>) {
-    for (fault, landed) in [(Fault::Lost, false), (Fault::Applied, true)] {
-        let store = Failing::after(2, fault, fresh());
+/// Promise 3: the rule for an unknown outcome tells whether the commit was lost or applied.
+fn an_unknown_outcome_is_resolved_by_a_newer_epoch_and_the_feed_row(new_store: NewStore<'_>) {
+    for (fault, was_applied) in [(Fault::Lost, false), (Fault::Applied, true)] {
+        let store = Failing::after(2, fault, new_store());
         let lease = store.open(P).unwrap();
         let feed = |lsn: u64| [b"feed".as_slice(), &lsn.to_be_bytes()].concat();
         assert_eq!(
@@ -117,26 +120,28 @@ fn an_unknown_outcome_is_resolved_by_a_newer_epoch_and_the_feed_row(fresh: Fresh
         );
         store.repair();
 
-        // Another owner comes between and moves the head on: it must not be mistaken for ours.
+        // Another writer moves the head on meanwhile. Its commit must not be mistaken for the
+        // attempt above.
         let other = store.open(P).unwrap();
         let next = other.head().lsn + 1;
-        let theirs = Commit {
+        let other_commit = Commit {
             token: token(99),
             ..commit(next, &[(&feed(next), &token(99))])
         };
-        assert_eq!(store.submit(&other, theirs).wait(), CommitOutcome::Ok);
+        assert_eq!(store.submit(&other, other_commit).wait(), CommitOutcome::Ok);
 
         let newer = store.open(P).unwrap();
         assert!(newer.epoch() > lease.epoch());
         let row = store.snapshot(P).unwrap().get(&feed(2)).unwrap().unwrap();
-        assert_eq!(row == token(2).as_slice(), landed, "{fault:?}");
+        assert_eq!(row == token(2).as_slice(), was_applied, "{fault:?}");
         assert!(newer.head().lsn >= 2);
     }
 }
 
-/// Promise 4: accepted before the fence, answered after it: it is either part of the head that `open` returned, or never.
-fn nothing_lands_after_the_fence(fresh: Fresh<'_>) {
-    let store = fresh();
+/// Promise 4: a commit that was accepted before `open` and is answered after it is part of the head
+/// that `open` returned, or never becomes visible.
+fn no_commit_of_an_earlier_lease_becomes_visible_after_open(new_store: NewStore<'_>) {
+    let store = new_store();
     let first = store.open(P).unwrap();
     let pending = store.submit(&first, commit(1, &[(b"early", b"1")]));
     let second = store.open(P).unwrap();
@@ -150,8 +155,8 @@ fn nothing_lands_after_the_fence(fresh: Fresh<'_>) {
 }
 
 /// Promise 5.
-fn the_head_only_rises(fresh: Fresh<'_>) {
-    let store = fresh();
+fn the_head_only_rises(new_store: NewStore<'_>) {
+    let store = new_store();
     let lease = store.open(P).unwrap();
     let step = |expect_lsn, new_lsn| Commit {
         expect_lsn,
@@ -174,16 +179,17 @@ fn the_head_only_rises(fresh: Fresh<'_>) {
 }
 
 /// Promise 6.
-fn pages_join_without_gap_or_repeat_both_ways(fresh: Fresh<'_>) {
-    let store = fresh();
-    let mut owned = Owned::open(&*store, P);
-    // Rows and index entries, so that pages cross from one class to the other; then holes everywhere.
+fn pages_join_without_gap_or_repeat_in_both_directions(new_store: NewStore<'_>) {
+    let store = new_store();
+    let mut writer = PartitionWriter::open(&*store, P);
+    // Rows and index entries, so that pages cross from one class to the other; then deletes spread
+    // over all keys.
     let keys: Vec<Vec<u8>> = (0u16..600)
         .map(|n| vec![(n % 3 * 100) as u8, (n >> 8) as u8, n as u8])
         .collect();
     let puts = keys.iter().map(|key| (key.clone(), key.clone())).collect();
     assert_eq!(
-        owned.commit(Commit {
+        writer.commit(Commit {
             puts,
             ..Commit::default()
         }),
@@ -199,7 +205,7 @@ fn pages_join_without_gap_or_repeat_both_ways(fresh: Fresh<'_>) {
         .collect();
     kept.retain(|key| !deletes.contains(key));
     assert_eq!(
-        owned.commit(Commit {
+        writer.commit(Commit {
             deletes,
             ..Commit::default()
         }),
@@ -242,9 +248,9 @@ fn pages_join_without_gap_or_repeat_both_ways(fresh: Fresh<'_>) {
     }
 }
 
-/// Promise 6: every kind of bound, also where nothing can be.
-fn scans_honour_their_bounds_also_across_the_two_classes_of_keys(fresh: Fresh<'_>) {
-    let store = fresh();
+/// Promise 6: every kind of bound, also of empty ranges.
+fn scans_keep_their_bounds_across_rows_and_index_entries(new_store: NewStore<'_>) {
+    let store = new_store();
     let keys: [&[u8]; 7] = [
         b"",
         b"\x00",
@@ -254,11 +260,11 @@ fn scans_honour_their_bounds_also_across_the_two_classes_of_keys(fresh: Fresh<'_
         b"\x80\x00",
         b"\xff\xff\xff",
     ];
-    let mut owned = Owned::open(&*store, P);
-    owned.put(&keys.map(|key| (key, key)));
-    // Neighbours on both sides must never show.
-    for neighbour in [P.0 - 1, P.0 + 1] {
-        Owned::open(&*store, PartitionId(neighbour))
+    let mut writer = PartitionWriter::open(&*store, P);
+    writer.put(&keys.map(|key| (key, key)));
+    // The keys of the partitions before and after must not appear.
+    for other in [P.0 - 1, P.0 + 1] {
+        PartitionWriter::open(&*store, PartitionId(other))
             .put(&[(b"", b"no"), (b"\xff\xff\xff\xff", b"no")]);
     }
     let snapshot = store.snapshot(P).unwrap();
@@ -309,8 +315,8 @@ fn scans_honour_their_bounds_also_across_the_two_classes_of_keys(fresh: Fresh<'_
     }
 }
 
-/// Promise 7, each limit at -1, 0 and +1.
-fn the_envelope_is_exact(fresh: Fresh<'_>) {
+/// Promise 7: each limit minus one, exact, and plus one.
+fn the_envelope_is_exact(new_store: NewStore<'_>) {
     let Limits {
         key_bytes,
         value_bytes,
@@ -321,24 +327,24 @@ fn the_envelope_is_exact(fresh: Fresh<'_>) {
         (key_bytes, value_bytes, commit_bytes, commit_keys),
         (2048, 65_536, 8_388_608, 100_000)
     );
-    let store = fresh();
+    let store = new_store();
     assert_eq!(store.limits(), Limits::ENVELOPE);
-    let mut owned = Owned::open(&*store, P);
-    let mut try_each = |what: &str, make: &dyn Fn(usize) -> Commit, limit: usize| {
+    let mut writer = PartitionWriter::open(&*store, P);
+    let mut check_limit = |what: &str, make: &dyn Fn(usize) -> Commit, limit: usize| {
         for (size, expected) in [
             (limit - 1, CommitOutcome::Ok),
             (limit, CommitOutcome::Ok),
             (limit + 1, CommitOutcome::TooLarge),
         ] {
-            assert_eq!(owned.commit(make(size)), expected, "{what} of {size}");
+            assert_eq!(writer.commit(make(size)), expected, "{what} of {size}");
         }
     };
     let put = |key: usize, value: usize| Commit {
         puts: vec![(vec![1; key], vec![2; value])],
         ..Commit::default()
     };
-    try_each("a key", &|n| put(n, 1), key_bytes);
-    try_each(
+    check_limit("a key", &|n| put(n, 1), key_bytes);
+    check_limit(
         "a deleted key",
         &|n| Commit {
             deletes: vec![vec![1; n]],
@@ -346,7 +352,7 @@ fn the_envelope_is_exact(fresh: Fresh<'_>) {
         },
         key_bytes,
     );
-    try_each(
+    check_limit(
         "a range end",
         &|n| Commit {
             range_deletes: vec![vec![3]..vec![4; n]],
@@ -354,9 +360,9 @@ fn the_envelope_is_exact(fresh: Fresh<'_>) {
         },
         key_bytes,
     );
-    try_each("a value", &|n| put(1, n), value_bytes);
-    // 127 values of 64 KiB under one-byte keys, and the rest in one more.
-    let big = |bytes: usize| {
+    check_limit("a value", &|n| put(1, n), value_bytes);
+    // 127 values of 64 KiB under one-byte keys, and the rest in one more put.
+    let commit_of_bytes = |bytes: usize| {
         let mut puts: Vec<_> = (0..127u8)
             .map(|n| (vec![n], vec![n; value_bytes]))
             .collect();
@@ -371,9 +377,9 @@ fn the_envelope_is_exact(fresh: Fresh<'_>) {
             ..Commit::default()
         }
     };
-    assert_eq!(big(commit_bytes).bytes(), commit_bytes);
-    try_each("a commit", &big, commit_bytes);
-    let many = |keys: usize| {
+    assert_eq!(commit_of_bytes(commit_bytes).bytes(), commit_bytes);
+    check_limit("a commit", &commit_of_bytes, commit_bytes);
+    let commit_of_keys = |keys: usize| {
         let mut puts: Vec<_> = (0..keys as u32 - 2)
             .map(|n| (n.to_be_bytes().to_vec(), Vec::new()))
             .collect();
@@ -384,12 +390,12 @@ fn the_envelope_is_exact(fresh: Fresh<'_>) {
             ..Commit::default()
         }
     };
-    try_each("a commit in keys", &many, commit_keys);
+    check_limit("a commit in keys", &commit_of_keys, commit_keys);
 }
 
-/// Promise 7: what was refused as too large left the accepted head alone.
-fn a_refused_commit_does_not_move_the_accepted_head(fresh: Fresh<'_>) {
-    let store = fresh();
+/// Promise 7: a commit that is refused as too large leaves the accepted head as it was.
+fn a_refused_commit_does_not_move_the_accepted_head(new_store: NewStore<'_>) {
+    let store = new_store();
     let lease = store.open(P).unwrap();
     let large = commit(1, &[(b"k", &vec![0; Limits::ENVELOPE.value_bytes + 1])]);
     let refused = store.submit(&lease, large);
@@ -401,10 +407,12 @@ fn a_refused_commit_does_not_move_the_accepted_head(fresh: Fresh<'_>) {
 }
 
 /// Promise 8.
-fn range_deletes_empty_exactly_their_range_and_come_before_deletes_and_puts(fresh: Fresh<'_>) {
-    let store = fresh();
-    let mut owned = Owned::open(&*store, P);
-    owned.put(&[
+fn range_deletes_empty_exactly_their_range_and_come_before_deletes_and_puts(
+    new_store: NewStore<'_>,
+) {
+    let store = new_store();
+    let mut writer = PartitionWriter::open(&*store, P);
+    writer.put(&[
         (b"a", b"1"),
         (b"b", b"1"),
         (b"c", b"1"),
@@ -432,7 +440,7 @@ fn range_deletes_empty_exactly_their_range_and_come_before_deletes_and_puts(fres
         ],
         ..Commit::default()
     };
-    assert_eq!(owned.commit(change), CommitOutcome::Ok);
+    assert_eq!(writer.commit(change), CommitOutcome::Ok);
     assert_eq!(
         everything(&*store, P),
         pairs(&[
@@ -444,17 +452,17 @@ fn range_deletes_empty_exactly_their_range_and_come_before_deletes_and_puts(fres
     );
 }
 
-/// Promises 8 and 13: a range delete sees what was accepted before it, durable or not.
-fn a_range_delete_covers_commits_that_are_still_pending(fresh: Fresh<'_>) {
-    let store = fresh();
+/// Promises 8 and 13: a range delete covers every commit accepted before it, durable or not.
+fn a_range_delete_covers_commits_that_are_pending(new_store: NewStore<'_>) {
+    let store = new_store();
     let lease = store.open(P).unwrap();
-    let whole = Commit {
+    let delete_all = Commit {
         range_deletes: vec![Vec::new()..vec![0xff]],
         ..commit(2, &[])
     };
     let receipts = [
         commit(1, &[(b"a", b"1"), (b"\x90", b"1")]),
-        whole,
+        delete_all,
         commit(3, &[(b"b", b"1")]),
     ]
     .map(|commit| store.submit(&lease, commit));
@@ -466,13 +474,13 @@ fn a_range_delete_covers_commits_that_are_still_pending(fresh: Fresh<'_>) {
 }
 
 /// Promise 9.
-fn snapshots_never_change_and_hold_what_was_acknowledged(fresh: Fresh<'_>) {
-    let store = fresh();
+fn snapshots_never_change_and_hold_every_acknowledged_commit(new_store: NewStore<'_>) {
+    let store = new_store();
     assert_eq!(store.snapshot(P).unwrap().head(), Head::default());
-    let mut owned = Owned::open(&*store, P);
+    let mut writer = PartitionWriter::open(&*store, P);
     let mut held = Vec::new();
     for n in 1..=50u64 {
-        owned.put(&[
+        writer.put(&[
             (b"counter", &n.to_be_bytes()),
             (&n.to_be_bytes(), b"row"),
             (b"\x80i", &n.to_be_bytes()),
@@ -481,7 +489,7 @@ fn snapshots_never_change_and_hold_what_was_acknowledged(fresh: Fresh<'_>) {
         assert_eq!(
             snapshot.head().lsn,
             n,
-            "holds what was acknowledged before it was taken"
+            "the snapshot holds every commit acknowledged before it"
         );
         held.push(snapshot);
     }
@@ -512,25 +520,26 @@ fn snapshots_never_change_and_hold_what_was_acknowledged(fresh: Fresh<'_>) {
 }
 
 /// Promise 10.
-fn no_engine_offers_watch_or_followers_and_all_say_so(fresh: Fresh<'_>) {
-    let capabilities = fresh().capabilities();
+fn no_engine_offers_watch_or_followers(new_store: NewStore<'_>) {
+    let capabilities = new_store().capabilities();
     assert!(!capabilities.watch && !capabilities.followers);
 }
 
 /// Promise 11.
-fn partitions_under_load_from_several_threads_stay_apart(fresh: Fresh<'_>) {
+fn partitions_written_by_several_threads_stay_independent(new_store: NewStore<'_>) {
     const COMMITS: u64 = 40;
-    let store = &*fresh();
+    let store = &*new_store();
     std::thread::scope(|scope| {
         for thread in 0..4u64 {
             scope.spawn(move || {
                 let partitions = [thread * 2, thread * 2 + 1].map(PartitionId);
-                let mut owned = partitions.map(|partition| Owned::open(store, partition));
+                let mut writer =
+                    partitions.map(|partition| PartitionWriter::open(store, partition));
                 for n in 1..=COMMITS {
-                    for owner in &mut owned {
-                        let id = owner.lease.partition().0.to_be_bytes();
-                        owner.put(&[(&n.to_be_bytes(), &id), (b"\xc0last", &n.to_be_bytes())]);
-                        let snapshot = store.snapshot(owner.lease.partition()).unwrap();
+                    for writer in &mut writer {
+                        let id = writer.lease.partition().0.to_be_bytes();
+                        writer.put(&[(&n.to_be_bytes(), &id), (b"\xc0last", &n.to_be_bytes())]);
+                        let snapshot = store.snapshot(writer.lease.partition()).unwrap();
                         assert_eq!(snapshot.head().lsn, n);
                         assert_eq!(
                             snapshot.get(b"\xc0last").unwrap().unwrap(),
@@ -553,21 +562,21 @@ fn partitions_under_load_from_several_threads_stay_apart(fresh: Fresh<'_>) {
     }
 }
 
-/// Promise 11: moving a partition, as a split does it: freeze by a new epoch, copy, destroy.
-fn a_partition_moves_while_others_are_written(fresh: Fresh<'_>) {
-    let store = &*fresh();
+/// Promise 11: a partition is moved as a split moves it: fenced by a new epoch, copied, destroyed.
+fn a_partition_is_moved_while_others_are_written(new_store: NewStore<'_>) {
+    let store = &*new_store();
     let (from, to, busy) = (PartitionId(1), PartitionId(2), PartitionId(3));
-    let mut parent = Owned::open(store, from);
+    let mut parent = PartitionWriter::open(store, from);
     for n in 0..30u8 {
         parent.put(&[(&[n], &[n]), (&[0x80, n], &[n])]);
     }
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let mut owner = Owned::open(store, busy);
-            (0..60u8).for_each(|n| owner.put(&[(&[n], &[n])]));
+            let mut writer = PartitionWriter::open(store, busy);
+            (0..60u8).for_each(|n| writer.put(&[(&[n], &[n])]));
         });
         let before = everything(store, from);
-        let frozen = store.open(from).unwrap();
+        let fenced = store.open(from).unwrap();
         assert_eq!(
             parent.commit(commit(1, &[(b"late", b"late")])),
             CommitOutcome::Fenced
@@ -576,16 +585,16 @@ fn a_partition_moves_while_others_are_written(fresh: Fresh<'_>) {
         let copy = Commit {
             puts: before.clone(),
             expect_lsn: 0,
-            new_lsn: frozen.head().lsn,
+            new_lsn: fenced.head().lsn,
             ..Commit::default()
         };
         assert_eq!(store.submit(&child, copy).wait(), CommitOutcome::Ok);
         store.destroy(from).unwrap();
         assert_eq!(everything(store, to), before);
-        assert_eq!(store.snapshot(to).unwrap().head().lsn, frozen.head().lsn);
+        assert_eq!(store.snapshot(to).unwrap().head().lsn, fenced.head().lsn);
         assert_eq!(
             store
-                .submit(&frozen, commit(frozen.head().lsn + 1, &[]))
+                .submit(&fenced, commit(fenced.head().lsn + 1, &[]))
                 .wait(),
             CommitOutcome::Fenced
         );
@@ -595,34 +604,35 @@ fn a_partition_moves_while_others_are_written(fresh: Fresh<'_>) {
 }
 
 /// Promise 12.
-fn an_owner_that_slept_through_another_is_fenced(fresh: Fresh<'_>) {
-    let store = &*fresh();
-    let sleeper = Owned::open(store, P);
+fn a_paused_writer_is_fenced_after_another_open(new_store: NewStore<'_>) {
+    let store = &*new_store();
+    let paused = PartitionWriter::open(store, P);
     std::thread::scope(|scope| {
-        let (wake, asleep) = std::sync::mpsc::channel::<()>();
-        let slept = scope.spawn(move || {
-            asleep.recv().unwrap();
-            sleeper
+        let (wake, woken) = std::sync::mpsc::channel::<()>();
+        let commit_after_pause = scope.spawn(move || {
+            woken.recv().unwrap();
+            paused
                 .store
-                .submit(&sleeper.lease, commit(1, &[(b"stale", b"stale")]))
+                .submit(&paused.lease, commit(1, &[(b"stale", b"stale")]))
                 .wait()
         });
-        // The other only opens: even with the same head, the epoch alone must stop the sleeper.
+        // The other writer only opens: with the same head, the epoch alone must fence the paused
+        // one.
         store.open(P).unwrap();
         wake.send(()).unwrap();
-        assert_eq!(slept.join().unwrap(), CommitOutcome::Fenced);
+        assert_eq!(commit_after_pause.join().unwrap(), CommitOutcome::Fenced);
     });
     assert!(everything(store, P).is_empty());
 }
 
 /// Promise 13.
-fn commits_are_accepted_in_call_order_before_any_is_durable(fresh: Fresh<'_>) {
-    let store = fresh();
+fn commits_are_accepted_in_call_order_before_any_is_durable(new_store: NewStore<'_>) {
+    let store = new_store();
     let lease = store.open(P).unwrap();
     let receipts: Vec<_> = (1..=20)
         .map(|lsn| store.submit(&lease, commit(lsn, &[(b"last", &[lsn as u8])])))
         .collect();
-    // Waiting for the last makes all before it durable.
+    // Waiting for the last commit makes every commit before it durable.
     assert_eq!(
         receipts.into_iter().next_back().unwrap().wait(),
         CommitOutcome::Ok
@@ -637,9 +647,9 @@ fn commits_are_accepted_in_call_order_before_any_is_durable(fresh: Fresh<'_>) {
     );
 }
 
-/// Promise 13: nobody needs to wait for a commit to happen.
-fn sync_makes_everything_accepted_durable(fresh: Fresh<'_>) {
-    let store = fresh();
+/// Promise 13: `sync` makes commits durable whose receipts nobody waits for.
+fn sync_makes_every_accepted_commit_durable(new_store: NewStore<'_>) {
+    let store = new_store();
     let lease = store.open(P).unwrap();
     let receipts: Vec<_> = (1..=5)
         .map(|lsn| store.submit(&lease, commit(lsn, &[])))
@@ -653,18 +663,18 @@ fn sync_makes_everything_accepted_durable(fresh: Fresh<'_>) {
     );
 }
 
-fn a_destroyed_partition_is_empty_and_its_old_leases_stay_fenced(fresh: Fresh<'_>) {
-    let store = fresh();
-    let mut owned = Owned::open(&*store, P);
-    owned.put(&[(b"a", b"1"), (b"\x90", b"1")]);
-    Owned::open(&*store, PartitionId(P.0 + 1)).put(&[(b"", b"neighbour")]);
-    let old = owned.lease.clone();
+fn a_destroyed_partition_is_empty_and_its_old_leases_stay_fenced(new_store: NewStore<'_>) {
+    let store = new_store();
+    let mut writer = PartitionWriter::open(&*store, P);
+    writer.put(&[(b"a", b"1"), (b"\x90", b"1")]);
+    PartitionWriter::open(&*store, PartitionId(P.0 + 1)).put(&[(b"", b"other")]);
+    let old = writer.lease.clone();
     store.destroy(P).unwrap();
     assert_eq!(
         (everything(&*store, P), store.snapshot(P).unwrap().head()),
         (vec![], Head::default())
     );
-    assert_eq!(owned.commit(Commit::default()), CommitOutcome::Fenced);
+    assert_eq!(writer.commit(Commit::default()), CommitOutcome::Fenced);
     let new = store.open(P).unwrap();
     assert!(new.epoch() > old.epoch());
     assert_eq!(new.head(), Head::default());
@@ -676,14 +686,14 @@ fn a_destroyed_partition_is_empty_and_its_old_leases_stay_fenced(fresh: Fresh<'_
     store.destroy(PartitionId(12345)).unwrap();
 }
 
-fn the_reserved_partition_is_refused(fresh: Fresh<'_>) {
-    let (store, reserved) = (fresh(), PartitionId(u64::MAX));
+fn the_reserved_partition_is_refused(new_store: NewStore<'_>) {
+    let (store, reserved) = (new_store(), PartitionId(u64::MAX));
     assert!(
         store.open(reserved).is_err()
             && store.snapshot(reserved).is_err()
             && store.destroy(reserved).is_err()
     );
-    let mut highest = Owned::open(&*store, PartitionId(u64::MAX - 1));
+    let mut highest = PartitionWriter::open(&*store, PartitionId(u64::MAX - 1));
     highest.put(&[(b"\xff", b"1")]);
     assert_eq!(everything(&*store, PartitionId(u64::MAX - 1)).len(), 1);
     assert!(store.approximate_bytes() > 0);
@@ -691,40 +701,40 @@ fn the_reserved_partition_is_refused(fresh: Fresh<'_>) {
 
 macro_rules! contract {
     ($($name:ident),+ $(,)?) => {
-        mod memory { $(#[test] fn $name() { super::$name(&|| Box::new(super::MemoryStore::new())) })+ }
+        mod memory { $(#[test] fn $name() { super::on_memory(super::$name) })+ }
         mod local { $(#[test] fn $name() { super::on_local(super::$name) })+ }
         mod mirrored { $(#[test] fn $name() { super::on_mirrored(super::$name) })+ }
-        mod example { $(#[test] fn $name() { super::$name(&|| Box::new(super::TreeStore::new())) })+ }
-        mod crashing { $(#[test] fn $name() { super::$name(&|| Box::new(super::Crashing::new(None))) })+ }
+        mod example { $(#[test] fn $name() { super::on_example(super::$name) })+ }
+        mod crashing { $(#[test] fn $name() { super::on_crashing(super::$name) })+ }
     };
 }
 
 contract!(
-    a_commit_shows_whole_or_not_at_all,
+    a_commit_becomes_visible_whole_or_not_at_all,
     opening_fences_every_earlier_lease_at_once,
     a_commit_at_the_wrong_head_is_fenced_and_changes_nothing,
     an_unknown_outcome_is_resolved_by_a_newer_epoch_and_the_feed_row,
-    nothing_lands_after_the_fence,
+    no_commit_of_an_earlier_lease_becomes_visible_after_open,
     the_head_only_rises,
-    pages_join_without_gap_or_repeat_both_ways,
-    scans_honour_their_bounds_also_across_the_two_classes_of_keys,
+    pages_join_without_gap_or_repeat_in_both_directions,
+    scans_keep_their_bounds_across_rows_and_index_entries,
     the_envelope_is_exact,
     a_refused_commit_does_not_move_the_accepted_head,
     range_deletes_empty_exactly_their_range_and_come_before_deletes_and_puts,
-    a_range_delete_covers_commits_that_are_still_pending,
-    snapshots_never_change_and_hold_what_was_acknowledged,
-    no_engine_offers_watch_or_followers_and_all_say_so,
-    partitions_under_load_from_several_threads_stay_apart,
-    a_partition_moves_while_others_are_written,
-    an_owner_that_slept_through_another_is_fenced,
+    a_range_delete_covers_commits_that_are_pending,
+    snapshots_never_change_and_hold_every_acknowledged_commit,
+    no_engine_offers_watch_or_followers,
+    partitions_written_by_several_threads_stay_independent,
+    a_partition_is_moved_while_others_are_written,
+    a_paused_writer_is_fenced_after_another_open,
     commits_are_accepted_in_call_order_before_any_is_durable,
-    sync_makes_everything_accepted_durable,
+    sync_makes_every_accepted_commit_durable,
     a_destroyed_partition_is_empty_and_its_old_leases_stay_fenced,
     the_reserved_partition_is_refused,
 );
 
-/// Each store of the test in its own subdirectory.
-fn directories() -> impl Fn() -> LocalStore {
+/// Returns a function that creates local stores, each in a directory of its own.
+fn local_stores() -> impl Fn() -> LocalStore {
     let dir = tempfile::tempdir().unwrap();
     let next = std::cell::Cell::new(0);
     move || {
@@ -737,19 +747,32 @@ fn directories() -> impl Fn() -> LocalStore {
     }
 }
 
-fn on_local(test: fn(Fresh<'_>)) {
-    let open = directories();
+fn on_memory(test: fn(NewStore<'_>)) {
+    test(&|| Box::new(MemoryStore::new()));
+}
+
+fn on_example(test: fn(NewStore<'_>)) {
+    test(&|| Box::new(TreeStore::new()));
+}
+
+fn on_crashing(test: fn(NewStore<'_>)) {
+    test(&|| Box::new(Crashing::new(None)));
+}
+
+fn on_local(test: fn(NewStore<'_>)) {
+    let open = local_stores();
     test(&|| Box::new(open()));
 }
 
-fn on_mirrored(test: fn(Fresh<'_>)) {
-    let open = directories();
+fn on_mirrored(test: fn(NewStore<'_>)) {
+    let open = local_stores();
     test(&|| Box::new(Mirrored::new(MemoryStore::new(), open())));
 }
 
-/// Promise 1 with a crash at every step: what comes back is a prefix that holds all that was acknowledged.
+/// Promise 1 with a crash at every step: the reopened store holds a prefix of the commits, and
+/// every acknowledged commit is in it.
 #[test]
-fn a_crash_at_any_step_leaves_a_whole_prefix_with_everything_acknowledged() {
+fn a_crash_at_any_step_leaves_a_prefix_with_every_acknowledged_commit() {
     let run = |store: &Crashing| -> Result<u64, StoreError> {
         let lease = store.open(P)?;
         let mut acknowledged = 0;
@@ -771,46 +794,46 @@ fn a_crash_at_any_step_leaves_a_whole_prefix_with_everything_acknowledged() {
         }
         Ok(acknowledged)
     };
-    let calm = Crashing::new(None);
-    assert_eq!(run(&calm).unwrap(), 9);
-    assert_eq!(calm.steps(), 18);
-    for step in 0..calm.steps() {
+    let uncrashed = Crashing::new(None);
+    assert_eq!(run(&uncrashed).unwrap(), 9);
+    assert_eq!(uncrashed.steps(), 18);
+    for step in 0..uncrashed.steps() {
         let store = Crashing::new(Some(step));
         let acknowledged = run(&store).unwrap();
         assert!(store.has_crashed() && store.snapshot(P).is_err());
-        let back = store.reopen(None);
-        let lease = back.open(P).unwrap();
+        let reopened = store.reopen(None);
+        let lease = reopened.open(P).unwrap();
         let head = lease.head().lsn;
         assert!(
             head == acknowledged || head == acknowledged + 1,
             "step {step}: {acknowledged} acknowledged, head {head}"
         );
-        assert_eq!(everything(&back, P).len() as u64, head * 2);
+        assert_eq!(everything(&reopened, P).len() as u64, head * 2);
         assert_eq!(
-            back.submit(&lease, commit(head + 1, &[])).wait(),
+            reopened.submit(&lease, commit(head + 1, &[])).wait(),
             CommitOutcome::Ok
         );
     }
 }
 
 #[test]
-fn a_local_store_comes_back_as_it_was_closed() {
+fn a_reopened_local_store_holds_what_it_held_when_closed() {
     let dir = tempfile::tempdir().unwrap();
     let open = || LocalStore::open(dir.path(), LocalOptions::default()).unwrap();
     let mut epochs = Vec::new();
     for round in 1..=4u64 {
         let store = open();
-        let mut owned = Owned::open(&store, P);
-        assert_eq!(owned.lease.head().lsn, round - 1);
-        owned.put(&[(&[round as u8], b"row"), (&[0x80, round as u8], b"entry")]);
-        epochs.push(owned.lease.epoch());
-        let mut doomed = Owned::open(&store, PartitionId(100));
-        epochs.push(doomed.lease.epoch());
-        doomed.put(&[(b"x", b"x")]);
+        let mut writer = PartitionWriter::open(&store, P);
+        assert_eq!(writer.lease.head().lsn, round - 1);
+        writer.put(&[(&[round as u8], b"row"), (&[0x80, round as u8], b"entry")]);
+        epochs.push(writer.lease.epoch());
+        let mut destroyed = PartitionWriter::open(&store, PartitionId(100));
+        epochs.push(destroyed.lease.epoch());
+        destroyed.put(&[(b"x", b"x")]);
         store.destroy(PartitionId(100)).unwrap();
-        // Dropped without waiting: closing makes it durable all the same.
+        // Dropped without waiting: closing the store makes the commit durable.
         drop(store.submit(
-            &owned.lease,
+            &writer.lease,
             Commit {
                 expect_lsn: round,
                 new_lsn: round,

@@ -1,10 +1,11 @@
-//! The local engine under the death of its process and under a disk that refuses.
+//! The local engine when its process is killed and when the disk refuses writes.
 //!
-//! The parent starts this same test binary again as a *writer*, which commits from several threads and prints each
-//! acknowledgement. It is killed after a varying number of them, or runs into a file size limit; then the parent opens the
-//! directory and looks for everything it was told.
+//! The parent starts this same test binary again as a *writer*, which commits from several threads
+//! and prints each acknowledgement. The writer is killed after a varying number of
+//! acknowledgements, or reaches a file size limit; then the parent opens the directory and checks
+//! that every acknowledged commit is there.
 
-#![allow(clippy::print_stdout)] // the writer speaks through its standard output
+#![allow(clippy::print_stdout)] // the writer reports through its standard output
 
 mod support;
 
@@ -21,35 +22,38 @@ use support::{commit, everything};
 const DIRECTORY: &str = "ORRERY_TEST_WRITER_DIRECTORY";
 const WRITERS: u64 = 3;
 const ROUNDS: usize = 12;
-/// What a commit puts besides its row: entries of the other class, so that a torn commit would show.
-const ENTRIES: u8 = 8;
+/// Index entries that a commit puts besides its rows, so that a torn commit would be seen.
+const INDEX_ENTRIES: u8 = 8;
 
-/// The changes of commit `lsn`: a row, some index entries, and one key that every commit rewrites.
+/// Returns commit `lsn`: a row, some index entries, and one key that every commit rewrites.
 fn change(lsn: Lsn) -> Commit {
     let number = lsn.to_be_bytes();
     let mut puts = vec![
         ([b"\x01".as_slice(), &number].concat(), body(lsn)),
         (b"last".to_vec(), number.to_vec()),
     ];
-    puts.extend((0..ENTRIES).map(|n| ([b"\x80".as_slice(), &[n], &number].concat(), Vec::new())));
+    puts.extend(
+        (0..INDEX_ENTRIES).map(|n| ([b"\x80".as_slice(), &[n], &number].concat(), Vec::new())),
+    );
     Commit {
         puts,
         ..commit(lsn, &[])
     }
 }
 
-/// Of very different sizes, some of which the journal compresses.
+/// Returns a value. The sizes differ widely, and the journal compresses some of the values.
 fn body(lsn: Lsn) -> Vec<u8> {
     let size = [10, 400, 9_000, 60_000][lsn as usize % 4];
     (0..size).map(|i| ((i as u64 * lsn) >> 3) as u8).collect()
 }
 
-/// Commits from several threads until the process dies or an outcome is not `Ok`; prints "partition lsn" for each `Ok`.
-fn write(directory: &Path, most: Lsn, say: impl Fn(String) + Sync) {
+/// Commits from several threads up to `last_lsn`, until the process dies, or until an outcome is
+/// not `Ok`. Reports "partition lsn" for each `Ok`.
+fn write(directory: &Path, last_lsn: Lsn, report: impl Fn(String) + Sync) {
     let store = LocalStore::open(directory, LocalOptions::default()).unwrap();
     std::thread::scope(|scope| {
         for id in 1..=WRITERS {
-            let (store, say) = (&store, &say);
+            let (store, report) = (&store, &report);
             scope.spawn(move || {
                 let Ok(lease) = store.open(PartitionId(id)) else {
                     return;
@@ -58,16 +62,16 @@ fn write(directory: &Path, most: Lsn, say: impl Fn(String) + Sync) {
                 loop {
                     lsn += 1;
                     match store.submit(&lease, change(lsn)).wait() {
-                        CommitOutcome::Ok => say(format!("{id} {lsn}")),
+                        CommitOutcome::Ok => report(format!("{id} {lsn}")),
                         other => {
-                            let again = store.submit(&lease, change(lsn)).wait();
-                            let third = store.open(PartitionId(id)).is_err();
-                            return say(format!(
-                                "failed {other:?} then {again:?} open refused {third}"
+                            let second = store.submit(&lease, change(lsn)).wait();
+                            let is_open_refused = store.open(PartitionId(id)).is_err();
+                            return report(format!(
+                                "failed {other:?} then {second:?} open refused {is_open_refused}"
                             ));
                         }
                     }
-                    if lsn >= most {
+                    if lsn >= last_lsn {
                         return;
                     }
                 }
@@ -76,13 +80,13 @@ fn write(directory: &Path, most: Lsn, say: impl Fn(String) + Sync) {
     });
 }
 
-/// Alone it checks that the writer says the truth; with the variable set it is the writer.
+/// Checks the writer itself. With the environment variable set this test is the writer.
 #[test]
 fn the_writer_prints_exactly_what_it_committed() {
     if let Some(directory) = std::env::var_os(DIRECTORY) {
         return write(directory.as_ref(), u64::MAX, |line| {
             let mut out = std::io::stdout().lock();
-            // A parent that went away ends the writer by a kill, not by a panic in between.
+            // When the parent is gone the writer is killed; a failed write must not panic before.
             let _ = writeln!(out, "{line}").and_then(|()| out.flush());
         });
     }
@@ -94,7 +98,7 @@ fn the_writer_prints_exactly_what_it_committed() {
         .into_inner()
         .unwrap()
         .iter()
-        .for_each(|line| note(&mut acknowledged, line));
+        .for_each(|line| record(&mut acknowledged, line));
     assert_eq!(acknowledged, (1..=WRITERS).map(|id| (id, 5)).collect());
     assert_eq!(check(dir.path(), &acknowledged), acknowledged);
 }
@@ -115,8 +119,8 @@ fn start(mut command: Command, directory: &Path) -> (Child, BufReader<ChildStdou
     (child, out)
 }
 
-/// Remembers an acknowledgement; other lines are the test harness's.
-fn note(acknowledged: &mut HashMap<u64, Lsn>, line: &str) {
+/// Records an acknowledgement. Other lines come from the test harness.
+fn record(acknowledged: &mut HashMap<u64, Lsn>, line: &str) {
     if let Some((Ok(id), Ok(lsn))) = line
         .split_once(' ')
         .map(|(id, lsn)| (id.parse(), lsn.parse()))
@@ -125,24 +129,25 @@ fn note(acknowledged: &mut HashMap<u64, Lsn>, line: &str) {
     }
 }
 
-/// Opens the directory and checks each partition: nothing acknowledged is missing, every commit is whole, none is invented.
+/// Opens the directory and checks each partition: no acknowledged commit is missing, every commit
+/// is whole, and no other commit is there. Returns the heads.
 fn check(directory: &Path, acknowledged: &HashMap<u64, Lsn>) -> HashMap<u64, Lsn> {
     let store = LocalStore::open(directory, LocalOptions::default()).unwrap();
     let mut heads = HashMap::new();
     for id in 1..=WRITERS {
         let partition = PartitionId(id);
         let head = store.snapshot(partition).unwrap().head().lsn;
-        let least = acknowledged.get(&id).copied().unwrap_or(0);
+        let last_acknowledged = acknowledged.get(&id).copied().unwrap_or(0);
         assert!(
-            head == least || head == least + 1,
-            "partition {id}: {least} acknowledged, head {head}"
+            head == last_acknowledged || head == last_acknowledged + 1,
+            "partition {id}: {last_acknowledged} acknowledged, head {head}"
         );
         let mut expected: Vec<_> = (1..=head).flat_map(|lsn| change(lsn).puts).collect();
         expected.sort_by(|a, b| a.0.cmp(&b.0));
         expected.reverse();
         expected.dedup_by(|next, kept| next.0 == kept.0);
         expected.reverse();
-        // Of the key that every commit rewrites, only the last value stands.
+        // The key that every commit rewrites has the value of the last commit.
         expected
             .iter_mut()
             .filter(|(key, _)| key == b"last")
@@ -157,7 +162,7 @@ fn check(directory: &Path, acknowledged: &HashMap<u64, Lsn>) -> HashMap<u64, Lsn
 }
 
 #[test]
-fn nothing_acknowledged_is_lost_when_the_process_is_killed_at_random_moments() {
+fn no_acknowledged_commit_is_lost_when_the_process_is_killed_at_random_moments() {
     let dir = tempfile::tempdir().unwrap();
     let mut acknowledged = HashMap::new();
     let mut random = 0x2545_f491_4f6c_dd1d_u64;
@@ -168,36 +173,37 @@ fn nothing_acknowledged_is_lost_when_the_process_is_killed_at_random_moments() {
         let (mut child, out) = start(Command::new(std::env::current_exe().unwrap()), dir.path());
         let mut lines = out.lines();
         for _ in 0..random % 120 {
-            note(&mut acknowledged, &lines.next().unwrap().unwrap());
+            record(&mut acknowledged, &lines.next().unwrap().unwrap());
         }
         child.kill().unwrap();
-        // What it managed to say before it died counts too; a line cut short does not.
+        // Acknowledgements printed before the kill count too; a truncated line does not.
         lines
             .map_while(Result::ok)
-            .for_each(|line| note_whole(&mut acknowledged, &line));
+            .for_each(|line| record_if_higher(&mut acknowledged, &line));
         child.wait().unwrap();
         acknowledged = check(dir.path(), &acknowledged);
     }
     assert!(acknowledged.values().sum::<u64>() > 0);
 }
 
-/// A number cut short is smaller than the one before it: then it is no news.
-fn note_whole(acknowledged: &mut HashMap<u64, Lsn>, line: &str) {
-    let mut one = HashMap::new();
-    note(&mut one, line);
-    for (id, lsn) in one {
+/// Records an acknowledgement unless it is lower than the last one. A truncated number is lower.
+fn record_if_higher(acknowledged: &mut HashMap<u64, Lsn>, line: &str) {
+    let mut line_only = HashMap::new();
+    record(&mut line_only, line);
+    for (id, lsn) in line_only {
         let known = acknowledged.entry(id).or_default();
         *known = lsn.max(*known);
     }
 }
 
-/// A limit on file sizes makes writes to the journal fail as a full disk would. The shell sets it: the signal that goes with
-/// it is ignored, so the write returns an error.
+/// A limit on file sizes makes writes to the journal fail as a full disk would. The shell sets the
+/// limit and ignores the signal that goes with it, so the write returns an error.
 #[cfg(unix)]
 #[test]
-fn after_a_failed_write_nothing_is_acknowledged_and_all_before_it_is_there() {
+fn after_a_failed_write_no_commit_is_acknowledged_and_all_earlier_ones_are_there() {
     let dir = tempfile::tempdir().unwrap();
-    // Opened twice, so that the journal is as long as its content and grows from there.
+    // The store is opened twice, so that the journal is as long as its content and grows from
+    // there.
     for _ in 0..2 {
         drop(LocalStore::open(dir.path(), LocalOptions::default()).unwrap());
     }
@@ -210,7 +216,7 @@ fn after_a_failed_write_nothing_is_acknowledged_and_all_before_it_is_there() {
     let mut failures = Vec::new();
     for line in out.lines() {
         let line = line.unwrap();
-        note(&mut acknowledged, &line);
+        record(&mut acknowledged, &line);
         if line.starts_with("failed") {
             failures.push(line);
         }
@@ -238,7 +244,7 @@ fn after_a_failed_write_nothing_is_acknowledged_and_all_before_it_is_there() {
 }
 
 #[test]
-fn a_second_process_is_refused_and_told_who_holds_the_directory() {
+fn a_second_process_is_refused_with_the_id_of_the_first() {
     let dir = tempfile::tempdir().unwrap();
     let (mut child, mut out) = start(Command::new(std::env::current_exe().unwrap()), dir.path());
     let mut line = String::new();

@@ -1,4 +1,5 @@
-//! A data directory after damage: it opens with everything acknowledged, or says which file is wrong. Never less, silently.
+//! A data directory after damage: it opens with every acknowledged commit, or the refusal names the
+//! damaged file. It never opens with less.
 
 mod support;
 
@@ -6,28 +7,29 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use orrery_storage::{Commit, Direction, LocalOptions, LocalStore, Store, StoreError};
-use support::{ALL, Owned, P, Pair, everything};
+use support::{ALL, P, Pair, PartitionWriter, everything};
 
-/// A closed data directory and what it holds.
+/// A closed data directory and its content.
 struct Original {
     dir: tempfile::TempDir,
     content: Vec<Pair>,
     lsn: u64,
 }
 
-/// All in the journal.
+/// Returns a directory whose content is in the journal.
 fn in_journal() -> Original {
     original(60, 300)
 }
 
-/// Large enough that part of it went to tables and the journals hold the rest. The values compress well.
+/// Returns a directory with part of its content in tables and the rest in journals. The values
+/// compress well.
 fn in_tables() -> Original {
     original(330, 60_000)
 }
 
 fn original(commits: u64, value_bytes: usize) -> Original {
     let original = original_with(commits, |n| vec![n as u8; value_bytes]);
-    // Opened once more, so that the journal has no reserved space behind its content.
+    // The store is opened once more, so that the journal has no reserved space behind its content.
     drop(LocalStore::open(original.dir.path(), LocalOptions::default()).unwrap());
     original
 }
@@ -35,17 +37,17 @@ fn original(commits: u64, value_bytes: usize) -> Original {
 fn original_with(commits: u64, value: impl Fn(u64) -> Vec<u8>) -> Original {
     let dir = tempfile::tempdir().unwrap();
     let store = LocalStore::open(dir.path(), LocalOptions::default()).unwrap();
-    let mut owned = Owned::open(&store, P);
+    let mut writer = PartitionWriter::open(&store, P);
     for n in 0..commits {
         let value = value(n);
         let key = n.to_be_bytes();
-        owned.put(&[
+        writer.put(&[
             (&key, &value),
             (&[b"\x80".as_slice(), &key].concat(), &key),
             (b"last", &key),
         ]);
     }
-    let (content, lsn) = (everything(&store, P), owned.lsn);
+    let (content, lsn) = (everything(&store, P), writer.lsn);
     drop(store);
     Original { dir, content, lsn }
 }
@@ -70,13 +72,13 @@ fn copy(from: &Path, to: &Path) {
         std::fs::create_dir_all(target.parent().unwrap()).unwrap();
         std::fs::copy(&file, &target).unwrap();
     }
-    // Empty directories count too.
+    // `files` lists no empty directories, but fjall needs them.
     for n in 0..3 {
         std::fs::create_dir_all(to.join(format!("store/keyspaces/{n}/tables"))).unwrap();
     }
 }
 
-/// Opens and reads everything.
+/// Opens the store and reads all rows and the head.
 fn read(dir: &Path) -> Result<(Vec<Pair>, u64), StoreError> {
     let store = LocalStore::open(dir, LocalOptions::default())?;
     let snapshot = store.snapshot(P)?;
@@ -86,17 +88,17 @@ fn read(dir: &Path) -> Result<(Vec<Pair>, u64), StoreError> {
     Ok((rows.collect::<Result<_, _>>()?, snapshot.head().lsn))
 }
 
-/// Damages a copy and insists on the promise. True if it was refused.
-fn damaged(original: &Original, what: &str, damage: impl FnOnce(&Path)) -> bool {
+/// Damages a copy and checks the promise of this file. Returns true if the copy was refused.
+fn is_refused(original: &Original, case: &str, damage: impl FnOnce(&Path)) -> bool {
     let dir = tempfile::tempdir().unwrap();
     copy(original.dir.path(), dir.path());
     damage(dir.path());
     match catch_unwind(AssertUnwindSafe(|| read(dir.path()))) {
         Ok(Ok((content, lsn))) => {
-            assert_eq!(lsn, original.lsn, "{what}: opened with another head");
+            assert_eq!(lsn, original.lsn, "{case}: opened with another head");
             assert!(
                 content == original.content,
-                "{what}: opened with other content"
+                "{case}: opened with other content"
             );
             false
         }
@@ -104,15 +106,15 @@ fn damaged(original: &Original, what: &str, damage: impl FnOnce(&Path)) -> bool 
             let text = error.to_string();
             assert!(
                 text.contains(&dir.path().display().to_string()),
-                "{what}: names no file: {text}"
+                "{case}: names no file: {text}"
             );
             true
         }
-        Err(_) => panic!("{what}: panicked"),
+        Err(_) => panic!("{case}: panicked"),
     }
 }
 
-/// Every file of the original, by its name in the copy.
+/// Calls `test` with the relative path and the length in bytes of every file.
 fn each_file(original: &Original, mut test: impl FnMut(&Path, usize)) {
     let root = original.dir.path();
     for file in files(root) {
@@ -121,6 +123,7 @@ fn each_file(original: &Original, mut test: impl FnMut(&Path, usize)) {
     }
 }
 
+/// Rewrites a file.
 fn change(path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
     let mut bytes = std::fs::read(path).unwrap();
     change(&mut bytes);
@@ -129,26 +132,29 @@ fn change(path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
 
 #[test]
 fn an_undamaged_copy_opens_as_it_was() {
-    assert!(!damaged(&in_journal(), "nothing", |_| ()));
+    assert!(!is_refused(&in_journal(), "nothing", |_| ()));
     let tables = in_tables();
     assert!(
         files(tables.dir.path())
             .iter()
             .any(|file| file.to_string_lossy().contains("keyspaces/1/tables/"))
     );
-    assert!(!damaged(&tables, "nothing", |_| ()));
+    assert!(!is_refused(&tables, "nothing", |_| ()));
 }
 
 #[test]
-fn a_deleted_file_is_missed() {
+fn a_deleted_file_is_noticed() {
     for original in [in_journal(), in_tables()] {
         each_file(&original, |name, _| {
-            let refused = damaged(&original, &format!("{name:?} deleted"), |dir| {
+            let refused = is_refused(&original, &format!("{name:?} deleted"), |dir| {
                 std::fs::remove_file(dir.join(name)).unwrap()
             });
-            // Only the two lock files are made anew.
-            let harmless = name.ends_with("LOCK");
-            assert!(refused || harmless, "{name:?} was not missed");
+            // Only the two lock files are created again.
+            let is_lock_file = name.ends_with("LOCK");
+            assert!(
+                refused || is_lock_file,
+                "the loss of {name:?} was not noticed"
+            );
         });
     }
     let original = in_journal();
@@ -160,7 +166,7 @@ fn a_deleted_file_is_missed() {
         "store/keyspaces/2",
     ] {
         assert!(
-            damaged(&original, part, |dir| std::fs::remove_dir_all(
+            is_refused(&original, part, |dir| std::fs::remove_dir_all(
                 dir.join(part)
             )
             .unwrap()),
@@ -170,7 +176,7 @@ fn a_deleted_file_is_missed() {
 }
 
 #[test]
-fn a_cut_file_is_noticed() {
+fn a_truncated_file_is_noticed() {
     for original in [in_journal(), in_tables()] {
         each_file(&original, |name, length| {
             for keep in [
@@ -180,13 +186,13 @@ fn a_cut_file_is_noticed() {
                 length.saturating_sub(40),
                 length.saturating_sub(1),
             ] {
-                let what = format!("{name:?} cut to {keep} of {length}");
-                let refused = damaged(&original, &what, |dir| {
+                let case = format!("{name:?} cut to {keep} of {length}");
+                let refused = is_refused(&original, &case, |dir| {
                     change(&dir.join(name), |bytes| bytes.truncate(keep))
                 });
                 assert!(
                     refused || name.extension().is_none_or(|e| e != "jnl"),
-                    "{what}"
+                    "{case}"
                 );
             }
         });
@@ -200,8 +206,8 @@ fn a_zeroed_block_is_noticed() {
             for tenth in 0..10 {
                 let start = length * tenth / 10;
                 let end = (start + 4096).min(length);
-                let what = format!("{name:?} zeroed from {start} to {end}");
-                damaged(&original, &what, |dir| {
+                let case = format!("{name:?} zeroed from {start} to {end}");
+                is_refused(&original, &case, |dir| {
                     change(&dir.join(name), |bytes| bytes[start..end].fill(0))
                 });
             }
@@ -214,15 +220,16 @@ fn a_flipped_bit_is_noticed_or_harmless() {
     for original in [in_journal(), in_tables()] {
         each_file(&original, |name, length| {
             for n in 0..24 {
-                // Spread over the file, with more at its two ends, where formats keep what matters.
+                // Spread over the file, with more at both ends, where formats keep headers and
+                // trailers.
                 let at = match n % 3 {
                     0 => n * 5 + 1,
                     1 => length.saturating_sub(n * 3 + 1),
                     _ => length * n / 24,
                 };
                 if at < length {
-                    let what = format!("{name:?} bit {} of byte {at} flipped", n % 8);
-                    damaged(&original, &what, |dir| {
+                    let case = format!("{name:?} bit {} of byte {at} flipped", n % 8);
+                    is_refused(&original, &case, |dir| {
                         change(&dir.join(name), |bytes| bytes[at] ^= 1 << (n % 8))
                     });
                 }
@@ -231,12 +238,12 @@ fn a_flipped_bit_is_noticed_or_harmless() {
     }
 }
 
-/// The tables of index entries were never flushed, so the sealed journal is still needed, though the newer one reaches the
-/// high-water mark.
+/// The tables of index entries were never flushed, so the sealed journal is needed although the
+/// newer journal reaches the high-water mark.
 #[test]
 fn a_missing_or_damaged_older_journal_is_noticed() {
     // Values that do not compress fill a journal until it is sealed.
-    let noise = |n: u64| {
+    let incompressible = |n: u64| {
         let mut state = n + 1;
         let step = |_| {
             state = state
@@ -246,16 +253,16 @@ fn a_missing_or_damaged_older_journal_is_noticed() {
         };
         (0..65_000).map(step).collect::<Vec<u8>>()
     };
-    let original = original_with(1_300, noise);
+    let original = original_with(1_300, incompressible);
     let mut journals = files(&original.dir.path().join("store"));
     journals.retain(|file| file.extension().is_some_and(|e| e == "jnl"));
     assert!(journals.len() >= 2, "{journals:?}");
     let oldest = journals[0].strip_prefix(original.dir.path()).unwrap();
-    assert!(!damaged(&original, "nothing", |_| ()));
-    assert!(damaged(&original, "oldest journal deleted", |dir| {
+    assert!(!is_refused(&original, "nothing", |_| ()));
+    assert!(is_refused(&original, "oldest journal deleted", |dir| {
         std::fs::remove_file(dir.join(oldest)).unwrap()
     }));
-    assert!(damaged(&original, "oldest journal cut", |dir| change(
+    assert!(is_refused(&original, "oldest journal cut", |dir| change(
         &dir.join(oldest),
         |b| b.truncate(b.len() / 2)
     )));
@@ -264,11 +271,11 @@ fn a_missing_or_damaged_older_journal_is_noticed() {
             bytes[30_000_000..30_004_096].fill(0)
         })
     };
-    assert!(damaged(&original, "oldest journal zeroed", zero));
+    assert!(is_refused(&original, "oldest journal zeroed", zero));
 }
 
 #[test]
-fn a_refusal_says_what_is_missing_changes_nothing_and_the_loss_can_be_accepted() {
+fn a_refusal_names_the_loss_and_changes_nothing_and_the_loss_can_be_accepted() {
     let original = in_journal();
     let dir = tempfile::tempdir().unwrap();
     copy(original.dir.path(), dir.path());
@@ -297,18 +304,18 @@ fn a_refusal_says_what_is_missing_changes_nothing_and_the_loss_can_be_accepted()
         ..LocalOptions::default()
     };
     let store = LocalStore::open(dir.path(), accepting).unwrap();
-    let mut owned = Owned::open(&store, P);
-    assert!(owned.lsn > 0 && owned.lsn < original.lsn);
+    let mut writer = PartitionWriter::open(&store, P);
+    assert!(writer.lsn > 0 && writer.lsn < original.lsn);
     assert_eq!(
-        owned.commit(Commit::default()),
+        writer.commit(Commit::default()),
         orrery_storage::CommitOutcome::Ok
     );
-    let after = owned.lsn;
+    let after = writer.lsn;
     drop(store);
     assert_eq!(
         read(dir.path()).unwrap().1,
         after,
-        "from then on it opens as any other"
+        "after that it opens without the option"
     );
 }
 
@@ -341,7 +348,7 @@ fn other_directories_and_other_formats_are_refused() {
 }
 
 #[test]
-fn a_creation_that_was_cut_short_starts_over() {
+fn an_interrupted_creation_starts_over() {
     let original = in_journal();
     let format = original.dir.path().join("ORRERY");
     let text = std::fs::read_to_string(&format)

@@ -1,5 +1,5 @@
-//! Random histories against a plain model: a `BTreeMap` per partition. Memory and local engine run mirrored, so all three
-//! must agree at every step.
+//! Random histories against a simple model: a `BTreeMap` for each partition. Memory and local
+//! engine run mirrored, so all three must agree at every step.
 
 mod support;
 
@@ -19,8 +19,8 @@ enum Step {
         partition: u64,
         change: Commit,
     },
-    /// Another owner comes; the next commit of the old one is fenced.
-    Take {
+    /// Another writer opens the partition; the next commit of the earlier writer is fenced.
+    Open {
         partition: u64,
     },
     Destroy {
@@ -35,7 +35,7 @@ enum Step {
     Reopen,
 }
 
-/// Few and short keys of both classes, so that histories meet themselves.
+/// Few and short keys of both classes, so that the steps of a history hit the same keys.
 fn key() -> impl Strategy<Value = Vec<u8>> {
     proptest::collection::vec(
         prop_oneof![Just(0u8), Just(1), Just(0x7f), Just(0x80), Just(0xff)],
@@ -68,16 +68,22 @@ fn change() -> impl Strategy<Value = Commit> {
 fn step() -> impl Strategy<Value = Step> {
     let partition = 0u64..3;
     prop_oneof![
-        8 => (partition.clone(), change()).prop_map(|(partition, change)| Step::Commit { partition, change }),
-        1 => partition.clone().prop_map(|partition| Step::Take { partition }),
+        8 => (partition.clone(), change())
+            .prop_map(|(partition, change)| Step::Commit { partition, change }),
+        1 => partition.clone().prop_map(|partition| Step::Open { partition }),
         1 => partition.clone().prop_map(|partition| Step::Destroy { partition }),
         4 => (partition, bound(), bound(), any::<bool>())
-            .prop_map(|(partition, start, end, reverse)| Step::Scan { partition, start, end, reverse }),
+            .prop_map(|(partition, start, end, reverse)| Step::Scan {
+                partition,
+                start,
+                end,
+                reverse,
+            }),
         1 => Just(Step::Reopen),
     ]
 }
 
-/// What a commit does, said as simply as can be.
+/// Applies a commit to the model.
 fn apply(model: &mut BTreeMap<Vec<u8>, Vec<u8>>, change: &Commit) {
     for range in &change.range_deletes {
         model.retain(|key, _| !range.contains(key));
@@ -88,6 +94,7 @@ fn apply(model: &mut BTreeMap<Vec<u8>, Vec<u8>>, change: &Commit) {
     model.extend(change.puts.iter().cloned());
 }
 
+/// Returns the rows that a scan must find.
 fn expected(
     model: &BTreeMap<Vec<u8>, Vec<u8>>,
     start: &Bound<Vec<u8>>,
@@ -134,7 +141,7 @@ fn run(steps: Vec<Step>) {
                 assert_eq!(store.submit(&leases[i], numbered).wait(), CommitOutcome::Ok);
                 heads[i] += 1;
             }
-            Step::Take { partition } => {
+            Step::Open { partition } => {
                 let i = partition as usize;
                 let newer = store.open(ids[i]).unwrap();
                 let stale = Commit {
@@ -200,7 +207,11 @@ fn run(steps: Vec<Step>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 40,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn both_engines_agree_with_the_model(steps in proptest::collection::vec(step(), 1..60)) {

@@ -11,8 +11,9 @@
 //! such receipts. The background thread is started when first needed and parks while there is
 //! nothing to write. A receipt that is dropped wakes the background thread too.
 //!
-//! Promised: groups keep the order of acceptance; every receipt that is waited for, polled or dropped
-//! gets its answer with no further call; after a failed group no task is ever answered `Ok` again.
+//! Promised: groups keep the order of acceptance; every receipt that is waited for, polled or
+//! dropped gets its answer with no further call; after a failed group no task is ever answered `Ok`
+//! again.
 //!
 //! Locks: the queue is locked before a slot, never the other way round, and neither lock is held
 //! while the sink writes.
@@ -125,8 +126,8 @@ impl<S: Sink> Committer<S> {
         self.lock_queue().poisoned.clone()
     }
 
-    /// Queues the task that `accept` returns, or returns its refusal. Acceptance and queueing happen
-    /// under one lock, so the order of acceptance is the order of the log.
+    /// Queues the task that `accept` returns, or returns its refusal. Acceptance and queueing
+    /// happen under one lock, so the order of acceptance is the order of the log.
     pub(super) fn submit(
         &self,
         bytes: usize,

@@ -8,8 +8,8 @@ use std::time::Duration;
 use super::*;
 use crate::receipt::Receipt;
 
-/// A sink that keeps its groups in a list. With a gate, `write` reports that a group began and waits
-/// until the test lets the group pass.
+/// A sink that keeps its groups in a list. With a gate, `write` reports that a group began and
+/// waits until the test lets the group pass.
 #[derive(Default)]
 struct GroupLog {
     groups: Mutex<Vec<Vec<u32>>>,
@@ -146,7 +146,8 @@ fn the_next_group_gathers_while_one_is_written_and_its_waiter_leads_it() {
     assert_eq!(groups(&committer), vec![vec![1], vec![2, 3]]);
 }
 
-/// The first future may be polled while a thread leads and the background thread does not exist yet.
+/// The first future may be polled while a thread leads and the background thread does not exist
+/// yet.
 #[test]
 fn a_leading_thread_hands_over_to_a_background_thread_started_meanwhile() {
     let (log, began, go) = gated_log();

@@ -28,7 +28,8 @@ const LOCK_FILE: &str = "LOCK";
 const STORE_DIRECTORY: &str = "store";
 const HIGH_WATER_FILE: &str = "high-water";
 /// The first line of the format file.
-const PREFACE: &str = "Orrery data directory. Copy, move or delete it only as a whole, and only while no server uses it.";
+const PREFACE: &str = "Orrery data directory. Copy, move or delete it only as a whole, \
+                       and only while no server uses it.";
 
 /// The progress of a directory's creation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

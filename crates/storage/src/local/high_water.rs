@@ -1,8 +1,8 @@
 //! The high-water file: how far the log was acknowledged, kept apart from the log itself.
 //!
-//! fjall stops reading a journal at the first bytes that it cannot parse and takes them for the end,
-//! so a zeroed block or a truncated file would open as a shorter history. This file keeps the number
-//! of the last group commit that was synced; at open the journals must reach it.
+//! fjall stops reading a journal at the first bytes that it cannot parse and takes them for the
+//! end, so a zeroed block or a truncated file would open as a shorter history. This file keeps the
+//! number of the last group commit that was synced; at open the journals must reach it.
 //!
 //! Two slots of 32 bytes, 4 KiB apart, are written in turn, so that a write torn by a power loss
 //! leaves the other slot intact:
@@ -11,9 +11,9 @@
 //! magic "OHW1" | group u64 | chain u32 | zeros | crc32 of all before       little-endian
 //! ```
 //!
-//! The file is written after each sync of the log, and is itself synced at most once a second and at
-//! close. So the mark is exact after the death of the process; after a power loss it may lag behind
-//! the log by a second, but is never ahead of it.
+//! The file is written after each sync of the log, and is itself synced at most once a second and
+//! at close. So the mark is exact after the death of the process; after a power loss it may lag
+//! behind the log by a second, but is never ahead of it.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};

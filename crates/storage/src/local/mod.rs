@@ -8,8 +8,8 @@
 //! - `committer.rs`: the order of writes and syncs; `tables.rs`: the writing of one group;
 //!   `snapshot.rs`: reads.
 //!
-//! Promised beyond the trait: opening gives every acknowledged commit, or refuses with the name of a
-//! file; a directory is used by one process at a time; after a failed write or sync no commit is
+//! Promised beyond the trait: opening gives every acknowledged commit, or refuses with the name of
+//! a file; a directory is used by one process at a time; after a failed write or sync no commit is
 //! acknowledged any more.
 //!
 //! Left out: damage inside a table is found when the block is read (block checksums), not at open.

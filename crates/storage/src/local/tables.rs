@@ -1,12 +1,12 @@
 //! The tables of the local engine: the writing of one group commit, and the view that readers get.
 //!
 //! The keys are drawn in `keys.rs`. Each commit is one fjall batch, so fjall's journal makes it
-//! atomic; the group record is the last batch of a group; then one `fdatasync` covers all batches of
-//! the group.
+//! atomic; the group record is the last batch of a group; then one `fdatasync` covers all batches
+//! of the group.
 //!
 //! **Why readers get a prepared snapshot.** fjall publishes the sequence number of a batch when the
-//! batch is applied, which here is before the sync. Worse, a memtable flush or compaction publishes a
-//! *later* number of its own, even while a batch with a lower number is still being applied: a
+//! batch is applied, which here is before the sync. Worse, a memtable flush or compaction publishes
+//! a *later* number of its own, even while a batch with a lower number is still being applied: a
 //! snapshot taken from fjall at that moment would change under its reader. So only the leader takes
 //! snapshots from fjall, after the sync and between batches, when no batch is in flight; readers
 //! share that snapshot until the next group.
@@ -47,9 +47,9 @@ const BACKLOG_MAX: Backlog = Backlog {
     sealed_memtables: 3,
     runs: 28,
 };
-/// The backlog at which background writes wait: one sealed memtable before the leader waits, so that
-/// the last memtable is left to clients. With a lower limit, clients that write all the time would
-/// keep background writes waiting.
+/// The backlog at which background writes wait: one sealed memtable before the leader waits, so
+/// that the last memtable is left to clients. With a lower limit, clients that write all the time
+/// would keep background writes waiting.
 const BACKGROUND_BACKLOG_MAX: Backlog = Backlog {
     sealed_memtables: BACKLOG_MAX.sealed_memtables - 1,
     runs: 20,
@@ -367,8 +367,8 @@ impl Tables {
         if range.start >= range.end {
             return Ok(());
         }
-        // No batch is in flight while the leader is here, so this snapshot holds exactly the batches
-        // written before.
+        // No batch is in flight while the leader is here, so this snapshot holds exactly the
+        // batches written before.
         let now = self.db.snapshot();
         let start = prefixed_key(partition, &range.start);
         let end = prefixed_key(partition, &range.end);

@@ -1,11 +1,11 @@
 //! A store that crashes at a chosen step and loses every commit that was not durable.
 //!
-//! It holds a memory store as the *durable image* and a queue of accepted commits. A commit moves to
-//! the image when its receipt is waited for, polled or dropped, or at `sync`, and takes the commits
-//! before it along, as one group commit would. Each commit has two steps: before it is written, and
-//! after it is written but not yet answered. A crash at the first step loses the commit, a crash at
-//! the second keeps it, and the caller gets `Unknown` for both. After the crash the store answers
-//! nothing until [`Crashing::reopen`].
+//! It holds a memory store as the *durable image* and a queue of accepted commits. A commit moves
+//! to the image when its receipt is waited for, polled or dropped, or at `sync`, and takes the
+//! commits before it along, as one group commit would. Each commit has two steps: before it is
+//! written, and after it is written but not yet answered. A crash at the first step loses the
+//! commit, a crash at the second keeps it, and the caller gets `Unknown` for both. After the crash
+//! the store answers nothing until [`Crashing::reopen`].
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -81,8 +81,8 @@ impl Crashing {
         self.shared.lock().has_crashed
     }
 
-    /// Returns the number of steps taken so far. A test runs a history once without a crash to learn
-    /// how many steps it has.
+    /// Returns the number of steps taken so far. A test runs a history once without a crash to
+    /// learn how many steps it has.
     pub fn steps(&self) -> u64 {
         self.shared.lock().steps
     }
@@ -104,8 +104,8 @@ impl Shared {
         sync::lock(&self.state)
     }
 
-    /// Moves the queued commits up to and including this ticket to the image. Returns the outcome of
-    /// the commit with this ticket.
+    /// Moves the queued commits up to and including this ticket to the image. Returns the outcome
+    /// of the commit with this ticket.
     fn flush(&self, ticket: u64) -> CommitOutcome {
         let state = &mut *self.lock();
         while state.durable_below <= ticket && !state.has_crashed {

@@ -52,8 +52,8 @@ fn assert_same<T: PartialEq + std::fmt::Debug>(call: &str, first: T, second: T) 
     first
 }
 
-/// Splits a result into parts that can be compared. Two errors count as equal, since their texts name
-/// different files.
+/// Splits a result into parts that can be compared. Two errors count as equal, since their texts
+/// name different files.
 fn comparable<T>(result: Result<T, StoreError>) -> (Option<T>, Failure) {
     match result {
         Ok(value) => (Some(value), Failure(None)),

@@ -1,4 +1,5 @@
-//! Words that several tests use: a commit in a line, a whole partition as a list, a partition under one owner.
+//! Helpers of several tests: a commit in one line, a whole partition as a list, a partition with
+//! one writer.
 
 #![allow(dead_code)] // each test binary uses its own part
 
@@ -8,21 +9,22 @@ use orrery_storage::{
     Commit, CommitOutcome, Direction, Lease, Lsn, PartitionId, Snapshot, Store, Token,
 };
 
-/// The partition of tests that need only one.
+/// The partition of tests that need only one partition.
 pub const P: PartitionId = PartitionId(7);
 
+/// The range of all keys.
 pub const ALL: (Bound<&[u8]>, Bound<&[u8]>) = (Bound::Unbounded, Bound::Unbounded);
 
 pub type Pair = (Vec<u8>, Vec<u8>);
 
-/// A token that names a number.
+/// Returns the token that holds a number.
 pub fn token(n: u64) -> Token {
     let mut token = [0; 16];
     token[..8].copy_from_slice(&n.to_le_bytes());
     token
 }
 
-/// The commit from `lsn - 1` to `lsn`, putting these.
+/// Returns the commit from `lsn - 1` to `lsn` with these puts.
 pub fn commit(lsn: Lsn, puts: &[(&[u8], &[u8])]) -> Commit {
     let puts = puts
         .iter()
@@ -37,7 +39,7 @@ pub fn commit(lsn: Lsn, puts: &[(&[u8], &[u8])]) -> Commit {
     }
 }
 
-/// Everything in a range.
+/// Returns all keys and values of a range.
 pub fn rows(
     snapshot: &dyn Snapshot,
     range: (Bound<&[u8]>, Bound<&[u8]>),
@@ -52,7 +54,7 @@ pub fn rows(
         .collect()
 }
 
-/// Everything in a partition.
+/// Returns all keys and values of a partition.
 pub fn everything(store: &dyn Store, partition: PartitionId) -> Vec<Pair> {
     rows(
         &*store.snapshot(partition).unwrap(),
@@ -61,30 +63,31 @@ pub fn everything(store: &dyn Store, partition: PartitionId) -> Vec<Pair> {
     )
 }
 
+/// Returns a list of keys and values as `rows` returns it.
 pub fn pairs(list: &[(&[u8], &[u8])]) -> Vec<Pair> {
     list.iter()
         .map(|(key, value)| (key.to_vec(), value.to_vec()))
         .collect()
 }
 
-/// A partition under one owner, counting up.
-pub struct Owned<'a> {
+/// The writer of one partition, which numbers its commits.
+pub struct PartitionWriter<'a> {
     pub store: &'a dyn Store,
     pub lease: Lease,
     pub lsn: Lsn,
 }
 
-impl<'a> Owned<'a> {
-    pub fn open(store: &'a dyn Store, partition: PartitionId) -> Owned<'a> {
+impl<'a> PartitionWriter<'a> {
+    pub fn open(store: &'a dyn Store, partition: PartitionId) -> PartitionWriter<'a> {
         let lease = store.open(partition).unwrap();
-        Owned {
+        PartitionWriter {
             store,
             lsn: lease.head().lsn,
             lease,
         }
     }
 
-    /// Fills in the numbers and commits.
+    /// Fills in LSNs and token, commits, and waits for the outcome.
     pub fn commit(&mut self, change: Commit) -> CommitOutcome {
         let (expect_lsn, new_lsn) = (self.lsn, self.lsn + 1);
         let outcome = self
@@ -105,6 +108,7 @@ impl<'a> Owned<'a> {
         outcome
     }
 
+    /// Commits these puts, which must succeed.
     pub fn put(&mut self, puts: &[(&[u8], &[u8])]) {
         assert_eq!(self.commit(commit(1, puts)), CommitOutcome::Ok);
     }
