@@ -1,8 +1,9 @@
-//! What a procedure costs over the pipe: one that reads a post, counts a comment in it and creates the comment.
+//! Measures the cost of a procedure over the pipe. The procedure reads a post, counts a comment in
+//! it and creates the comment.
 //!
 //! `cargo run --release -p orrery-script --example procedure_cost -- <path of orrery-script-host>`
 
-#![allow(clippy::print_stdout, reason = "a measurement speaks to its terminal")]
+#![allow(clippy::print_stdout, reason = "a tool for a terminal")]
 
 use std::time::{Duration, Instant};
 
@@ -29,12 +30,15 @@ const CREATE_COMMENT: &str = r"function createComment(postId, comment) {
     if (!accepted) throw new Error(449, 'not accepted');
 }";
 
-const POST: &str = r#"{"id":"p1","type":"post","postId":"p1","userId":"u1","userUsername":"ann","title":"A title","content":"Some text that goes on for a while, as posts do.","commentCount":1,"likeCount":2,"creationDate":"2024-01-01T00:00:00Z","_self":"dbs/AAAAAA==/colls/AAAAAJAAAAA=/docs/AAAAAJAAAAABAAAAAAAAAA==/","_etag":"\"1\""}"#;
+const POST: &str = r#"{"id":"p1","type":"post","postId":"p1","userId":"u1","userUsername":"ann",
+    "title":"A title","content":"Some text that goes on for a while, as posts do.",
+    "commentCount":1,"likeCount":2,"creationDate":"2024-01-01T00:00:00Z",
+    "_self":"dbs/AAAAAA==/colls/AAAAAJAAAAA=/docs/AAAAAJAAAAABAAAAAAAAAA==/","_etag":"\"1\""}"#;
 
-/// Answers at once, so that only the script and the pipe are measured.
-struct Instantly;
+/// A host that answers without work, so that only the script and the pipe are measured.
+struct ImmediateHost;
 
-impl Host for Instantly {
+impl Host for ImmediateHost {
     fn call(&mut self, call: HostCall) -> Result<HostReply, HostFailure> {
         let item = match call {
             HostCall::Create { body, .. } | HostCall::Replace { body, .. } => body,
@@ -73,7 +77,7 @@ fn main() {
     };
     let run = || {
         let start = Instant::now();
-        if let Err(error) = pool.run_procedure(call, &mut Instantly) {
+        if let Err(error) = pool.run_procedure(call, &mut ImmediateHost) {
             println!("{error}");
             #[expect(
                 clippy::disallowed_methods,
@@ -97,23 +101,23 @@ fn main() {
     functions(&pool);
 }
 
+/// Prints percentiles of durations.
 fn report(name: &str, mut times: Vec<Duration>) {
     times.sort();
-    let at = |part: usize| {
-        times
-            .get(times.len() * part / 100)
-            .copied()
-            .unwrap_or_default()
+    let percentile = |percent: usize| {
+        let index = times.len() * percent / 100;
+        times.get(index).copied().unwrap_or_default()
     };
     println!(
         "{name}: p50 {:?}, p90 {:?}, p99 {:?} ({} calls)",
-        at(50),
-        at(90),
-        at(99),
+        percentile(50),
+        percentile(90),
+        percentile(99),
         times.len()
     );
 }
 
+/// Measures a batch of calls of a user-defined function.
 fn functions(pool: &ScriptPool) {
     let sources = [(
         "double".to_string(),

@@ -1,122 +1,128 @@
-//! What goes in and what comes out: the calls of the engine, and the calls a script makes back to it.
+//! The values at the border of this crate: the calls of the engine with their outcomes, and the
+//! operations that a script requests from the engine.
 //!
-//! JSON crosses this border as text. Links are parsed before they get here, so a [`Host`] never sees one of another
-//! container.
+//! JSON crosses this border as text. The prelude checks links, so a [`Host`] never gets the link of
+//! another container.
 
 /// Time and randomness of one execution; the same values give the same run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ambient {
-    /// What `Date.now()` says at the start, in milliseconds since 1970. It then advances with the work done,
-    /// not with the wall clock: one millisecond per ten thousand interrupt polls or per thousand readings.
+    /// The value of `Date.now()` at the start, in milliseconds since 1970. It then advances with
+    /// the work done, not with the wall clock: one millisecond per ten thousand interrupt polls or
+    /// per thousand readings.
     pub now_ms: i64,
     /// Seed of `Math.random` and of generated ids.
     pub seed: u64,
 }
 
-/// The two links of the container a script runs in.
+/// The two links of the container in which a script runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ContainerLinks<'a> {
-    /// `dbs/{rid}/colls/{rid}/`, with the slash at the end.
+    /// The link by resource ids, `dbs/{rid}/colls/{rid}/`, with a slash at the end.
     pub self_link: &'a str,
-    /// `dbs/{name}/colls/{name}`, without one.
+    /// The link by names, `dbs/{name}/colls/{name}`, without a slash at the end.
     pub alt_link: &'a str,
 }
 
-/// The quota texts a script may read, in the form `documentSize=0;documentsSize=0;collectionSize=0;`.
+/// The quota texts that a script may read, in the form
+/// `documentSize=0;documentsSize=0;collectionSize=0;`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Quota<'a> {
-    /// What the container uses now.
+    /// The present use of the container.
     pub current: &'a str,
-    /// What it may use.
+    /// The quota of the container.
     pub maximum: &'a str,
 }
 
 /// One execution of a stored procedure.
 #[derive(Debug, Clone, Copy)]
 pub struct Procedure<'a> {
-    /// Its id, which names it in stack traces.
+    /// The id of the procedure, which names it in stack traces.
     pub id: &'a str,
-    /// Its source, verbatim.
+    /// The source, verbatim.
     pub body: &'a str,
-    /// The request body, verbatim: a JSON array or array-like object of arguments, `null`, or nothing.
+    /// The request body, verbatim: a JSON array or array-like object of arguments, `null`, or
+    /// nothing.
     pub arguments: &'a [u8],
-    /// The container.
+    /// The links of the container.
     pub links: ContainerLinks<'a>,
-    /// Texts of the container's size.
+    /// The texts of the container's use and quota.
     pub quota: Quota<'a>,
-    /// Whether the request asked for the log.
+    /// True if the request asks for the log.
     pub logging: bool,
     /// Time and randomness.
     pub ambient: Ambient,
 }
 
-/// What a stored procedure left behind.
+/// The outcome of a stored procedure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcedureOutcome {
     /// The response body as JSON text; `""` (two quotes) if the script set none.
     pub body: String,
-    /// The lines of `console.log`, joined by newlines, short enough that its percent-encoded form stays below
-    /// 4 KiB; `None` unless asked for.
+    /// The lines of `console.log`, joined by newlines, short enough that the percent-encoded text
+    /// is below 4 KiB; `None` if the request did not ask for the log.
     pub log: Option<String>,
-    /// Work done: interrupt ticks (one per ten thousand polls of the interpreter) plus `host_calls`.
+    /// The work done: interrupt ticks (one per ten thousand polls of the interpreter) plus
+    /// `host_calls`.
     pub steps: u64,
-    /// Operations the script sent to the [`Host`].
+    /// The number of operations that the script sent to the [`Host`].
     pub host_calls: u64,
 }
 
-/// When a trigger runs.
+/// The moment at which a trigger runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TriggerTime {
-    /// Before the write; may rewrite the request body.
+    /// Before the write; the trigger may rewrite the request body.
     Pre,
-    /// After the write; may overwrite the response body.
+    /// After the write; the trigger may overwrite the response body.
     Post,
 }
 
 /// The write that fires a trigger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
-    /// A new item.
+    /// Creates an item.
     Create,
-    /// An item for another.
+    /// Replaces an item.
     Replace,
-    /// Whichever of both fits.
+    /// Creates or replaces an item.
     Upsert,
-    /// An item goes.
+    /// Deletes an item.
     Delete,
-    /// An item is changed in part.
+    /// Changes an item in part.
     Patch,
 }
 
 /// One execution of a trigger.
 #[derive(Debug, Clone, Copy)]
 pub struct Trigger<'a> {
-    /// Its id, which names it in stack traces.
+    /// The id of the trigger, which names it in stack traces.
     pub id: &'a str,
-    /// Its source, verbatim.
+    /// The source, verbatim.
     pub body: &'a str,
-    /// Before or after the write.
+    /// The moment: before or after the write.
     pub time: TriggerTime,
-    /// Which write it is.
+    /// The write.
     pub operation: Operation,
     /// The request body as JSON text, if there is one.
     pub request: Option<&'a str>,
     /// For a post-trigger: the stored item as JSON text, if there is one.
     pub response: Option<&'a str>,
-    /// The container.
+    /// The links of the container.
     pub links: ContainerLinks<'a>,
-    /// Texts of the container's size.
+    /// The texts of the container's use and quota.
     pub quota: Quota<'a>,
-    /// Whether the request asked for the log.
+    /// True if the request asks for the log.
     pub logging: bool,
     /// Time and randomness.
     pub ambient: Ambient,
 }
 
-/// What a trigger left behind.
+/// The outcome of a trigger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TriggerOutcome {
-    /// The rewritten request body (pre) or response body (post) as JSON text; `None` if the script left it alone.
+    /// The rewritten request body (pre) or response body (post) as JSON text; `None` if the script
+    /// did not change it.
     pub body: Option<String>,
     /// As in [`ProcedureOutcome::log`].
     pub log: Option<String>,
@@ -126,7 +132,7 @@ pub struct TriggerOutcome {
     pub host_calls: u64,
 }
 
-/// An item of the script's own container, as its link named it.
+/// An item of the script's own container, as a link names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DocumentLink {
     /// From `{alt link}/docs/{id}`: the id, verbatim.
@@ -138,116 +144,119 @@ pub enum DocumentLink {
 /// The option `indexAction` of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum IndexAction {
-    /// As the container's policy says.
+    /// Indexes the item as the container's policy says.
     #[default]
     Default,
-    /// Indexed whatever the policy says.
+    /// Indexes the item whatever the policy says.
     Include,
-    /// Not indexed.
+    /// Does not index the item.
     Exclude,
 }
 
-/// One operation a script asks for, within its container and logical partition.
+/// One operation that a script requests, within its container and logical partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HostCall {
-    /// Read one item.
+    /// Reads one item.
     Read {
-        /// Which.
+        /// The item.
         link: DocumentLink,
-        /// Answer [`HostReply::not_modified`] if the item still has this ETag.
+        /// The reply is [`HostReply::not_modified`] if the item has this ETag.
         if_none_match: Option<String>,
     },
-    /// Read a page of all items.
+    /// Reads a page of all items.
     ReadFeed {
-        /// Items wanted at most, at least 1.
+        /// The most items of the page, at least 1.
         page_size: u32,
-        /// Where an earlier page ended, in the host's own words.
+        /// The continuation of an earlier page, verbatim.
         continuation: Option<String>,
     },
-    /// Read a page of a query.
+    /// Reads a page of a query.
     Query {
         /// The query's text.
         text: String,
         /// A JSON array of `{"name","value"}`.
         parameters: String,
-        /// Results wanted at most, at least 1.
+        /// The most results of the page, at least 1.
         page_size: u32,
-        /// Where an earlier page ended, in the host's own words.
+        /// The continuation of an earlier page, verbatim.
         continuation: Option<String>,
         /// The option `enableScan`.
         enable_scan: bool,
         /// The option `enableLowPrecisionOrderBy`.
         enable_low_precision_order_by: bool,
     },
-    /// Create an item.
+    /// Creates an item.
     Create {
         /// The item as JSON text.
         body: String,
         /// The option `indexAction`.
         index: IndexAction,
     },
-    /// Create or replace an item.
+    /// Creates or replaces an item.
     Upsert {
         /// The item as JSON text.
         body: String,
         /// The option `indexAction`.
         index: IndexAction,
     },
-    /// Replace an item.
+    /// Replaces an item.
     Replace {
-        /// Which.
+        /// The item.
         link: DocumentLink,
         /// The new item as JSON text.
         body: String,
-        /// Only if it has this ETag.
+        /// The ETag that the item must have.
         if_match: Option<String>,
         /// The option `indexAction`.
         index: IndexAction,
     },
-    /// Delete an item.
+    /// Deletes an item.
     Delete {
-        /// Which.
+        /// The item.
         link: DocumentLink,
-        /// Only if it has this ETag.
+        /// The ETag that the item must have.
         if_match: Option<String>,
     },
-    /// Change an item in part.
+    /// Changes an item in part.
     Patch {
-        /// Which.
+        /// The item.
         link: DocumentLink,
         /// The patch as JSON text: an array of operations, or an object with `operations`.
         spec: String,
-        /// Only if it has this ETag.
+        /// The ETag that the item must have.
         if_match: Option<String>,
         /// The option `filterPredicate`.
         filter_predicate: Option<String>,
     },
 }
 
-/// A successful answer to a [`HostCall`].
+/// The reply to a successful [`HostCall`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct HostReply {
-    /// JSON texts: the item read or written (one), the page (any number), nothing after a delete.
+    /// JSON texts: the item read or written (one), the page (any number), none after a delete.
     pub items: Vec<String>,
-    /// Where the page ended, if there is more.
+    /// The continuation of the page, if there is more.
     pub continuation: Option<String>,
-    /// The item still has the ETag named; `items` is empty.
+    /// True if the item has the ETag of the request; `items` is empty.
     pub not_modified: bool,
 }
 
-/// A refused [`HostCall`]; the script's callback sees it as an error with these properties.
+/// The refusal of a [`HostCall`]. The script's callback gets an error with these properties.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostFailure {
-    /// Status in the manner of HTTP: 400, 404, 409, 412, 413 …
+    /// A status as in HTTP: 400, 404, 409, 412, 413 …
     pub number: u16,
-    /// For people.
+    /// The text for people.
     pub message: String,
-    /// The error body a client would have read.
+    /// The error body that a client would get.
     pub body: String,
 }
 
-/// The engine as a script sees it: one transaction over one logical partition.
+/// The operations of one script: a transaction over one logical partition.
 pub trait Host {
-    /// Does one operation, in order; the script waits meanwhile.
+    /// Does one operation; the script waits for the reply.
+    ///
+    /// # Errors
+    /// When the operation is refused.
     fn call(&mut self, call: HostCall) -> Result<HostReply, HostFailure>;
 }

@@ -1,24 +1,34 @@
-//! How an execution fails, in terms of the script. Whoever called has to undo what the script wrote.
+//! The failures of an execution, in terms of the script. After a failure the caller undoes what the
+//! script wrote.
 //!
-//! The service's answers, for the table that turns these into status codes:
-//! [`Compile`](ScriptError::Compile) 400/65535, [`Thrown`](ScriptError::Thrown) 400/number,
-//! [`UnhandledHostFailure`](ScriptError::UnhandledHostFailure) 400/number, [`BadArguments`](ScriptError::BadArguments)
-//! 400, [`TimedOut`](ScriptError::TimedOut) 408, [`OutOfMemory`](ScriptError::OutOfMemory) and
-//! [`TooDeep`](ScriptError::TooDeep) 400, [`TooLarge`](ScriptError::TooLarge) 413; the rest is the server's own fault.
+//! The service answers each failure with a status, for the table that turns failures into status
+//! codes:
+//!
+//! | failure | status |
+//! |---|---|
+//! | [`Compile`](ScriptError::Compile) | 400/65535 |
+//! | [`Thrown`](ScriptError::Thrown) | 400/number |
+//! | [`UnhandledHostFailure`](ScriptError::UnhandledHostFailure) | 400/number |
+//! | [`BadArguments`](ScriptError::BadArguments) | 400 |
+//! | [`TimedOut`](ScriptError::TimedOut) | 408 |
+//! | [`OutOfMemory`](ScriptError::OutOfMemory), [`TooDeep`](ScriptError::TooDeep) | 400 |
+//! | [`TooLarge`](ScriptError::TooLarge) | 413 |
+//!
+//! The other failures are faults of the server.
 
 use std::fmt;
 
-/// Why an execution failed.
+/// The failure of an execution.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ScriptError {
     /// The source is not one function in JavaScript.
     Compile {
-        /// What the parser said, with the place.
+        /// The message of the parser, with the position.
         message: String,
     },
-    /// The script threw and did not catch.
+    /// The script threw an exception and did not catch it.
     Thrown {
-        /// The property `number` of what was thrown, if it is a whole number.
+        /// The property `number` of the thrown value, if it is a whole number.
         number: Option<i64>,
         /// The exception as text: `Error: the message`.
         message: String,
@@ -27,28 +37,28 @@ pub enum ScriptError {
     },
     /// A collection call without a callback failed.
     UnhandledHostFailure {
-        /// The host's number.
+        /// The number of the host's refusal.
         number: u16,
-        /// The host's words.
+        /// The message of the host's refusal.
         message: String,
     },
     /// The arguments are not an array, an array-like object, `null` or nothing.
     BadArguments(String),
-    /// A function was called that the session does not have.
+    /// The called function is not in the session.
     UnknownFunction(String),
     /// The time budget ran out, in the script or in a builtin it called.
     TimedOut,
-    /// The script wanted more memory than it may have.
+    /// The script needed more memory than it may use.
     OutOfMemory,
-    /// The script called itself too deep.
+    /// The calls of the script were nested too deeply.
     TooDeep,
     /// A source, argument, reply or result does not fit into a message.
     TooLarge(String),
-    /// The script-host process went away in the middle of an execution.
+    /// The script-host process ended during an execution.
     HostDied(String),
     /// No script-host process could be started.
     HostNotStarted(String),
-    /// Every script-host process stayed occupied for the whole time budget.
+    /// Every script-host process was busy for the whole time budget.
     Busy,
 }
 
@@ -63,12 +73,13 @@ impl fmt::Display for ScriptError {
             }
             Self::Thrown { message, stack, .. } => write!(
                 f,
-                "Encountered exception while executing Javascript. Exception = {message}\r\nStack trace: {stack}"
+                "Encountered exception while executing Javascript. Exception = {message}\r\n\
+                 Stack trace: {stack}"
             ),
             Self::UnhandledHostFailure { number, message } => write!(
                 f,
-                "Encountered exception while executing Javascript. Exception = Error: a collection call without a \
-                 callback failed with {number}: {message}"
+                "Encountered exception while executing Javascript. Exception = Error: a collection \
+                 call without a callback failed with {number}: {message}"
             ),
             Self::BadArguments(reason) => {
                 write!(f, "the arguments of the script are not valid: {reason}")
@@ -76,9 +87,9 @@ impl fmt::Display for ScriptError {
             Self::UnknownFunction(name) => {
                 write!(f, "user-defined function '{name}' does not exist")
             }
-            Self::TimedOut => f.write_str("the script ran longer than its time budget"),
-            Self::OutOfMemory => f.write_str("the script used more memory than it may have"),
-            Self::TooDeep => f.write_str("the script called itself too deep"),
+            Self::TimedOut => f.write_str("the script exceeded its time budget"),
+            Self::OutOfMemory => f.write_str("the script exceeded its memory limit"),
+            Self::TooDeep => f.write_str("the script exceeded the maximum call depth"),
             Self::TooLarge(what) => write!(f, "too large for a script: {what}"),
             Self::HostDied(reason) => write!(
                 f,
@@ -87,7 +98,7 @@ impl fmt::Display for ScriptError {
             Self::HostNotStarted(reason) => {
                 write!(f, "no script-host process could be started: {reason}")
             }
-            Self::Busy => f.write_str("every script-host process stayed occupied"),
+            Self::Busy => f.write_str("every script-host process is busy"),
         }
     }
 }

@@ -1,24 +1,26 @@
-//! One execution of a procedure or trigger, seen from the parent: send the job, serve its calls, take its result.
+//! One execution of a procedure or trigger, seen from the parent: it sends the job, serves the
+//! script's operations, and receives the result.
 
 use crate::calls::{
     Host, HostFailure, Operation, Procedure, ProcedureOutcome, Trigger, TriggerOutcome, TriggerTime,
 };
 use crate::error::ScriptError;
-use crate::pool::{Lease, ScriptPool, Stock};
+use crate::pool::{Lease, ProcessUse, ScriptPool};
 use crate::wire::{FromHost, Job, Role, ToHost};
 
-/// What every execution leaves behind.
-struct Outcome {
+/// The result of any execution.
+struct ExecutionOutcome {
     body: Option<String>,
     log: Option<String>,
     steps: u64,
     host_calls: u64,
 }
 
-/// Whether an execution that failed can be tried on another process.
+/// A failed attempt to execute a script on one process.
 enum Failure {
-    /// The process was found dead before it did anything.
-    Stillborn,
+    /// The idle process had died before the attempt. Another process can be tried.
+    ProcessWasDead,
+    /// The execution failed.
     Final(ScriptError),
 }
 
@@ -31,7 +33,8 @@ impl From<ScriptError> for Failure {
 impl ScriptPool {
     /// Runs a stored procedure to the end of its last callback.
     ///
-    /// On an error the caller rolls back what `host` did.
+    /// # Errors
+    /// The failure of the script or of its process. The caller then rolls back what `host` did.
     pub fn run_procedure(
         &self,
         call: Procedure<'_>,
@@ -53,23 +56,20 @@ impl ScriptPool {
             now_ms: call.ambient.now_ms,
             seed: call.ambient.seed,
         };
-        let Outcome {
-            body,
-            log,
-            steps,
-            host_calls,
-        } = self.run(job, host)?;
+        let outcome = self.run(job, host)?;
         Ok(ProcedureOutcome {
-            body: body.unwrap_or_else(|| "\"\"".into()),
-            log,
-            steps,
-            host_calls,
+            body: outcome.body.unwrap_or_else(|| "\"\"".into()),
+            log: outcome.log,
+            steps: outcome.steps,
+            host_calls: outcome.host_calls,
         })
     }
 
     /// Runs a trigger to the end of its last callback.
     ///
-    /// On an error the caller rolls back what `host` did, and the write that fired the trigger.
+    /// # Errors
+    /// The failure of the script or of its process. The caller then rolls back what `host` did, and
+    /// the write that fired the trigger.
     pub fn run_trigger(
         &self,
         call: Trigger<'_>,
@@ -92,49 +92,50 @@ impl ScriptPool {
             now_ms: call.ambient.now_ms,
             seed: call.ambient.seed,
         };
-        let Outcome {
-            body,
-            log,
-            steps,
-            host_calls,
-        } = self.run(job, host)?;
+        let outcome = self.run(job, host)?;
         Ok(TriggerOutcome {
-            body,
-            log,
-            steps,
-            host_calls,
+            body: outcome.body,
+            log: outcome.log,
+            steps: outcome.steps,
+            host_calls: outcome.host_calls,
         })
     }
 
-    fn run(&self, job: Job, host: &mut dyn Host) -> Result<Outcome, ScriptError> {
-        let run = ToHost::Run(job);
+    /// Runs a job on the first process that is alive.
+    fn run(&self, job: Job, host: &mut dyn Host) -> Result<ExecutionOutcome, ScriptError> {
+        let message = ToHost::Run(job);
         loop {
-            let mut lease = self.lease(Stock::Scripts, self.hard_deadline())?;
-            match self.serve(&mut lease, &run, host) {
+            let mut lease = self.lease(ProcessUse::Script, self.hard_deadline())?;
+            match self.execute(&mut lease, &message, host) {
                 Ok(outcome) => return Ok(outcome),
                 Err(Failure::Final(error)) => return Err(error),
-                // Each round drops a dead process; a fresh one is never stillborn, so this ends.
-                Err(Failure::Stillborn) => {}
+                // Each round drops a dead idle process; a new process is never found dead, so the
+                // loop ends.
+                Err(Failure::ProcessWasDead) => {}
             }
         }
     }
 
-    /// Serves one execution on one process.
-    fn serve(
+    /// Executes a job on one process, and hands its operations to the host.
+    fn execute(
         &self,
         lease: &mut Lease<'_>,
-        run: &ToHost,
+        job: &ToHost,
         host: &mut dyn Host,
-    ) -> Result<Outcome, Failure> {
+    ) -> Result<ExecutionOutcome, Failure> {
         let process = lease.process()?;
         let _deadline = self
             .watchdog()
-            .arm(process.mortal(), self.hard_deadline())
+            .arm(process.child(), self.hard_deadline())
             .map_err(|error| ScriptError::HostNotStarted(error.to_string()))?;
         let mut host_calls = 0u64;
-        let first = process.send(run).and_then(|()| process.receive());
+        // A process that served before may have died while it was idle; then no operation of this
+        // job was done and another process can be tried.
+        let first = process.send(job).and_then(|()| process.receive());
         let mut message = match first {
-            Err(ScriptError::HostDied(_)) if process.served => return Err(Failure::Stillborn),
+            Err(ScriptError::HostDied(_)) if process.has_served => {
+                return Err(Failure::ProcessWasDead);
+            }
             other => other?,
         };
         let result = loop {
@@ -145,45 +146,46 @@ impl ScriptPool {
                         Ok(reply) => ToHost::Reply(reply),
                         Err(failure) => ToHost::Refusal(failure),
                     };
+                    // The script gets a refusal in place of an answer that fits into no frame.
                     match process.send(&answer) {
-                        Err(ScriptError::TooLarge(what)) => {
-                            process.send(&ToHost::Refusal(too_large(what)))?
+                        Err(ScriptError::TooLarge(description)) => {
+                            process.send(&ToHost::Refusal(too_large(&description)))?
                         }
                         sent => sent?,
                     }
                     message = process.receive()?;
                 }
                 FromHost::Done { body, log, ticks } => {
-                    let steps = ticks.saturating_add(host_calls);
-                    break Ok(Outcome {
+                    break Ok(ExecutionOutcome {
                         body,
                         log,
-                        steps,
+                        steps: ticks.saturating_add(host_calls),
                         host_calls,
                     });
                 }
                 FromHost::Failed(error) => break Err(Failure::Final(error)),
                 FromHost::Ready | FromHost::Values { .. } => {
-                    Err(process.broken("it spoke out of turn"))?
+                    return Err(process.pipe_error("it sent an unexpected message").into());
                 }
             }
         };
-        lease.set_healthy(true);
+        // The process answered, so it waits for its next message.
+        lease.set_reusable(true);
         result
     }
 }
 
-fn too_large(what: String) -> HostFailure {
+fn too_large(description: &str) -> HostFailure {
     HostFailure {
         number: 413,
-        message: format!("the answer is too large: {what}"),
+        message: format!("the answer is too large: {description}"),
         body: String::new(),
     }
 }
 
 impl TriggerTime {
-    /// The word for the prelude.
-    pub(crate) fn word(self) -> &'static str {
+    /// Returns the name that the prelude uses.
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Pre => "pre",
             Self::Post => "post",
@@ -192,8 +194,8 @@ impl TriggerTime {
 }
 
 impl Operation {
-    /// What `getOperationType()` answers.
-    pub(crate) fn word(self) -> &'static str {
+    /// Returns the name that `getOperationType()` answers.
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Create => "Create",
             Self::Replace => "Replace",

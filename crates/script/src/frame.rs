@@ -1,20 +1,30 @@
 //! Frames between parent and child: four bytes of length, little-endian, then that many bytes.
 //!
-//! Both sides refuse a frame longer than [`FRAME_BYTES_MAX`], and neither reserves memory a frame only announces.
+//! Both sides refuse a frame longer than [`FRAME_BYTES_MAX`], and neither reserves memory for bytes
+//! that a frame announces and does not bring.
 
 use std::io::{self, Read, Write};
 
-/// Bytes of one frame; eight pages of the service, so that no honest message comes near it.
+/// The most bytes of one frame: eight pages of the service, far more than any well-formed message
+/// needs.
 pub(crate) const FRAME_BYTES_MAX: usize = 8 * orrery_model::limits::PAGE_BYTES;
 
-/// Writes one frame whole; the caller has checked its size with [`fits`].
+/// Bytes up to which a frame is written with one system call.
+const SMALL_FRAME_BYTES: usize = 4096;
+
+/// Writes one frame. The caller has checked its size with [`fits`].
 pub(crate) fn write_frame(to: &mut impl Write, payload: &[u8]) -> io::Result<()> {
-    let length = u32::try_from(payload.len())
-        .ok()
-        .filter(|_| fits(payload.len()))
-        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "frame too large"))?;
-    if payload.len() <= 4096 {
-        // One system call for the frames that are many.
+    let length = match u32::try_from(payload.len()) {
+        Ok(length) if fits(payload.len()) => length,
+        _ => {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "frame too large",
+            ));
+        }
+    };
+    if payload.len() <= SMALL_FRAME_BYTES {
+        // Small frames are frequent: one copy is cheaper than a second system call.
         let mut whole = Vec::with_capacity(4 + payload.len());
         whole.extend_from_slice(&length.to_le_bytes());
         whole.extend_from_slice(payload);
@@ -26,20 +36,21 @@ pub(crate) fn write_frame(to: &mut impl Write, payload: &[u8]) -> io::Result<()>
     to.flush()
 }
 
-/// Whether a payload of so many bytes may be a frame.
+/// Returns true if a payload of so many bytes fits into a frame.
 pub(crate) fn fits(bytes: usize) -> bool {
     bytes <= FRAME_BYTES_MAX
 }
 
-/// Reads one frame; `None` if the other side closed the pipe between frames.
+/// Reads one frame. Returns `None` if the other side closed the pipe between two frames.
 pub(crate) fn read_frame(from: &mut impl Read) -> io::Result<Option<Vec<u8>>> {
     let mut length = [0u8; 4];
-    let mut have = 0;
-    while have < length.len() {
-        match from.read(&mut length[have..]) {
-            Ok(0) if have == 0 => return Ok(None),
+    let mut filled = 0;
+    // `read_exact` would not tell a pipe closed between frames from one closed inside a frame.
+    while filled < length.len() {
+        match from.read(&mut length[filled..]) {
+            Ok(0) if filled == 0 => return Ok(None),
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(n) => have += n,
+            Ok(n) => filled += n,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
@@ -51,6 +62,7 @@ pub(crate) fn read_frame(from: &mut impl Read) -> io::Result<Option<Vec<u8>>> {
             "frame too large",
         ));
     }
+    // The announced length is not trusted with more memory than this.
     let mut payload = Vec::with_capacity(length.min(64 * 1024));
     from.take(length as u64).read_to_end(&mut payload)?;
     if payload.len() == length {
@@ -86,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_cut_short_is_an_error() {
+    fn a_truncated_frame_is_an_error() {
         for cut in 1..8 {
             let mut pipe = Vec::new();
             write_frame(&mut pipe, b"four").unwrap();

@@ -1,24 +1,25 @@
-//! QuickJS with the prelude: one runtime, used for one job, then thrown away.
+//! QuickJS with the prelude: one runtime, used for one job, then dropped.
 //!
-//! A new runtime per job costs little more than a new context on an old one, and leaves no job queue, no symbol
-//! registry and no half-broken heap behind for the next script. The prelude is compiled once per process: reading its
-//! text anew each time would take several times as long as a whole execution.
+//! A new runtime per job costs little more than a new context on an old one, and leaves no job
+//! queue, no symbol registry and no half-broken heap behind for the next script. The prelude is
+//! compiled once per process: parsing its text for each job would take several times as long as a
+//! whole execution.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
 
 use rquickjs::context::{EvalOptions, intrinsic};
 use rquickjs::module::WriteOptions;
 use rquickjs::{Context, Ctx, Function, Module, Object, Persistent, Runtime, Value};
 
+use crate::channel::Channel;
 use crate::error::ScriptError;
+use crate::meter::Meter;
 use crate::native;
-use crate::serve::Channel;
 use crate::wire::{FromHost, Job, Limits, Role};
 
-/// The service's server-side API in JavaScript: a module whose one export, given the native object, answers the entries
-/// that [`Interpreter`] drives.
+/// The service's server-side API in JavaScript. It is a module with one export: a function that
+/// takes the native object and returns the entry functions that [`Interpreter`] calls.
 const PRELUDE: &str = concat!(
     "export default function (native) {\n",
     include_str!("prelude/language.js"),
@@ -28,10 +29,11 @@ const PRELUDE: &str = concat!(
     include_str!("prelude/entry.js"),
     "}\n"
 );
-/// Names the prelude in stack traces, from which its frames are taken out.
+/// The prelude's file name in stack traces. Its frames are removed from the traces of scripts.
 const PRELUDE_NAME: &str = "orrery:prelude";
 
-/// What scripts may use. Left out: `performance` (a clock), `WeakRef` (shows the collector), `DOMException`.
+/// The builtins that scripts may use. Left out: `performance` (a clock), `WeakRef` (shows the
+/// garbage collector), `DOMException`.
 type Intrinsics = (
     intrinsic::Date,
     intrinsic::Eval,
@@ -44,49 +46,14 @@ type Intrinsics = (
     intrinsic::Promise,
 );
 
-/// Time and work of the current job.
-#[derive(Debug)]
-pub(crate) struct Meter {
-    limits: Limits,
-    started: Cell<Instant>,
-    ticks: Cell<u64>,
-    interrupted: Cell<bool>,
-}
+/// The prelude's function that is told of rejected promises, shared with the runtime's tracker.
+type RejectionCallback = Rc<RefCell<Option<Persistent<Function<'static>>>>>;
 
-impl Meter {
-    fn begin(&self) {
-        self.started.set(Instant::now());
-        self.ticks.set(0);
-    }
-
-    /// Counts a tick; true once the time is over.
-    fn tick(&self) -> bool {
-        self.ticks.set(self.ticks.get() + 1);
-        let over = self.started.get().elapsed() >= Duration::from_millis(self.limits.time_ms);
-        if over {
-            self.interrupted.set(true);
-        }
-        over
-    }
-
-    /// Ticks since the job began.
-    pub(crate) fn ticks(&self) -> u64 {
-        self.ticks.get()
-    }
-
-    /// Whether there is time for new work.
-    pub(crate) fn accepts(&self) -> bool {
-        self.started.get().elapsed() < Duration::from_millis(self.limits.accept_ms)
-    }
-}
-
-type Slot = Rc<RefCell<Option<Persistent<Function<'static>>>>>;
-
-/// Makes interpreters, all alike.
+/// Creates interpreters, all alike.
 pub(crate) struct InterpreterFactory {
     limits: Limits,
     channel: Rc<RefCell<Channel>>,
-    /// The prelude as bytecode of this very process.
+    /// The prelude as bytecode, compiled by this process.
     prelude: Vec<u8>,
 }
 
@@ -104,29 +71,26 @@ impl InterpreterFactory {
         })
     }
 
-    /// A fresh interpreter; `None` if the memory limit does not even hold the prelude.
+    /// Creates an interpreter. Returns `None` if the memory limit is too small for the prelude.
     pub(crate) fn interpreter(&self) -> Option<Interpreter> {
         let limits = self.limits;
         let runtime = Runtime::new().ok()?;
         runtime.set_memory_limit(usize::try_from(limits.memory_bytes).unwrap_or(usize::MAX));
         runtime.set_max_stack_size(usize::try_from(limits.stack_bytes).unwrap_or(usize::MAX));
-        let meter = Rc::new(Meter {
-            limits,
-            started: Cell::new(Instant::now()),
-            ticks: Cell::new(0),
-            interrupted: Cell::new(false),
-        });
+        let meter = Rc::new(Meter::new(limits));
         let context = Context::custom::<Intrinsics>(&runtime).ok()?;
         let (entry, rejection) = context.with(|ctx| load_prelude(&ctx, self, &meter)).ok()?;
-        let rejection: Slot = Rc::new(RefCell::new(Some(rejection)));
-        let tracked = Rc::clone(&rejection);
+        // The tracker and the interrupt handler are set after the prelude is loaded: only the work
+        // of scripts is tracked and counted.
+        let rejection: RejectionCallback = Rc::new(RefCell::new(Some(rejection)));
+        let tracker_callback = Rc::clone(&rejection);
         runtime.set_host_promise_rejection_tracker(Some(Box::new(
-            move |ctx, promise, reason, handled| {
-                note_rejection(&ctx, &tracked, promise, reason, handled);
+            move |ctx, promise, reason, is_handled| {
+                track_rejection(&ctx, &tracker_callback, promise, reason, is_handled);
             },
         )));
-        let ticking = Rc::clone(&meter);
-        runtime.set_interrupt_handler(Some(Box::new(move || ticking.tick())));
+        let handler_meter = Rc::clone(&meter);
+        runtime.set_interrupt_handler(Some(Box::new(move || handler_meter.tick())));
         Some(Interpreter {
             entry,
             rejection,
@@ -137,10 +101,14 @@ impl InterpreterFactory {
     }
 }
 
-/// A runtime with the prelude evaluated. Fields drop in order: values before the context, the context before the rest.
+/// A runtime with the prelude evaluated.
+///
+/// The order of the fields is the order of their drop: values before the context, the context
+/// before the runtime.
 pub(crate) struct Interpreter {
+    /// The prelude's entry functions.
     entry: Persistent<Object<'static>>,
-    rejection: Slot,
+    rejection: RejectionCallback,
     context: Context,
     runtime: Runtime,
     meter: Rc<Meter>,
@@ -156,16 +124,16 @@ impl Drop for Interpreter {
 impl Interpreter {
     /// Runs a procedure or trigger to its end.
     pub(crate) fn run(&self, job: &Job) -> FromHost {
-        self.answer(|ctx, entry| {
+        self.run_timed(|ctx, entry| {
             install_job(ctx, entry, job)?;
             let main = compile(ctx, &job.id, &job.source)?;
-            entry
-                .get::<_, Function<'_>>("begin")?
-                .call::<_, ()>((main,))?;
-            self.drain(ctx, entry)?;
-            let ended: Vec<Option<String>> = entry.get::<_, Function<'_>>("finish")?.call(())?;
-            let mut ended = ended.into_iter();
-            let (body, log) = (ended.next().flatten(), ended.next().flatten());
+            let begin: Function<'_> = entry.get("begin")?;
+            begin.call::<_, ()>((main,))?;
+            self.run_queue(ctx, entry)?;
+            let finish: Function<'_> = entry.get("finish")?;
+            let results: Vec<Option<String>> = finish.call(())?;
+            let mut results = results.into_iter();
+            let (body, log) = (results.next().flatten(), results.next().flatten());
             Ok(FromHost::Done {
                 body,
                 log,
@@ -174,11 +142,17 @@ impl Interpreter {
         })
     }
 
-    /// Compiles the functions of a session.
-    pub(crate) fn define(&self, sources: &[(String, String)], now_ms: i64, seed: u64) -> FromHost {
-        self.answer(|ctx, entry| {
-            install(ctx, entry, "function", now_ms, seed, |_| Ok(()))?;
-            let define: Function<'_> = entry.get("define")?;
+    /// Compiles the functions (name, source) of a session.
+    pub(crate) fn define_functions(
+        &self,
+        sources: &[(String, String)],
+        now_ms: i64,
+        seed: u64,
+    ) -> FromHost {
+        self.run_timed(|ctx, entry| {
+            let spec = job_spec(ctx, "function", now_ms, seed)?;
+            install(entry, spec)?;
+            let define: Function<'_> = entry.get("defineFunction")?;
             for (name, source) in sources {
                 let function = compile(ctx, name, source)?;
                 define.call::<_, ()>((name.as_str(), function))?;
@@ -187,20 +161,18 @@ impl Interpreter {
         })
     }
 
-    /// Calls one of them for each row.
-    pub(crate) fn call(&self, name: &str, rows: &[Vec<Option<String>>]) -> FromHost {
-        self.answer(|ctx, entry| {
-            if !entry
-                .get::<_, Function<'_>>("has")?
-                .call::<_, bool>((name,))?
-            {
-                return Err(Stop::Verdict(ScriptError::UnknownFunction(name.into())));
+    /// Calls a function of the session once for each row.
+    pub(crate) fn call_function(&self, name: &str, rows: &[Vec<Option<String>>]) -> FromHost {
+        self.run_timed(|ctx, entry| {
+            let has_function: Function<'_> = entry.get("hasFunction")?;
+            if !has_function.call::<_, bool>((name,))? {
+                return Err(Failure::Script(ScriptError::UnknownFunction(name.into())));
             }
-            let invoke: Function<'_> = entry.get("invoke")?;
+            let call: Function<'_> = entry.get("callFunction")?;
             let mut values = Vec::with_capacity(rows.len());
             for row in rows {
-                values.push(invoke.call::<_, Option<String>>((name, row.clone()))?);
-                self.run_jobs(ctx)?;
+                values.push(call.call::<_, Option<String>>((name, row.clone()))?);
+                self.run_promise_jobs(ctx)?;
             }
             Ok(FromHost::Values {
                 values,
@@ -209,68 +181,72 @@ impl Interpreter {
         })
     }
 
-    /// Runs a piece of work with the clock running and turns whatever stops it into an answer.
-    fn answer(
+    /// Runs a piece of work with the time running, and turns its failure into an answer.
+    fn run_timed(
         &self,
-        work: impl for<'js> FnOnce(&Ctx<'js>, &Object<'js>) -> Result<FromHost, Stop>,
+        work: impl for<'js> FnOnce(&Ctx<'js>, &Object<'js>) -> Result<FromHost, Failure>,
     ) -> FromHost {
-        self.meter.begin();
+        self.meter.start();
         self.context.with(|ctx| {
             let Ok(entry) = self.entry.clone().restore(&ctx) else {
                 return FromHost::Failed(ScriptError::OutOfMemory);
             };
-            let done = work(&ctx, &entry);
-            if self.meter.interrupted.get() {
+            let result = work(&ctx, &entry);
+            // After an interrupt the answer is a timeout, whatever the work returned.
+            if self.meter.is_interrupted() {
                 return FromHost::Failed(ScriptError::TimedOut);
             }
-            match done {
+            match result {
                 Ok(answer) => answer,
-                Err(Stop::Verdict(error)) => FromHost::Failed(error),
-                Err(Stop::Engine(error)) => FromHost::Failed(described(&ctx, &entry, &error)),
+                Err(Failure::Script(error)) => FromHost::Failed(error),
+                Err(Failure::Engine(error)) => FromHost::Failed(script_error(&ctx, &entry, &error)),
             }
         })
     }
 
-    /// Runs queued calls and promise reactions until neither is left.
-    fn drain(&self, ctx: &Ctx<'_>, entry: &Object<'_>) -> Result<(), Stop> {
-        let step: Function<'_> = entry.get("step")?;
+    /// Runs queued operations and promise reactions until neither is left.
+    fn run_queue(&self, ctx: &Ctx<'_>, entry: &Object<'_>) -> Result<(), Failure> {
+        let run_next: Function<'_> = entry.get("runNext")?;
         loop {
-            self.run_jobs(ctx)?;
-            if !step.call::<_, bool>(())? {
+            self.run_promise_jobs(ctx)?;
+            if !run_next.call::<_, bool>(())? {
                 return Ok(());
             }
         }
     }
 
-    fn run_jobs(&self, ctx: &Ctx<'_>) -> Result<(), Stop> {
-        let mut left = self.meter.limits.jobs;
+    /// Runs promise reactions until none is left, up to their limit.
+    fn run_promise_jobs(&self, ctx: &Ctx<'_>) -> Result<(), Failure> {
+        let mut jobs_left = self.meter.job_limit();
         while ctx.execute_pending_job() {
-            left = left.saturating_sub(1);
-            if left == 0
-                || self.meter.interrupted.get()
-                || (left.is_multiple_of(256) && self.meter.tick())
-            {
-                return Err(Stop::Verdict(ScriptError::TimedOut));
+            jobs_left = jobs_left.saturating_sub(1);
+            // Short reactions may not poll the interrupt handler, so the time is checked here too.
+            let is_over = jobs_left == 0
+                || self.meter.is_interrupted()
+                || (jobs_left.is_multiple_of(256) && self.meter.tick());
+            if is_over {
+                return Err(Failure::Script(ScriptError::TimedOut));
             }
         }
         Ok(())
     }
 }
 
-/// What ends a piece of work early.
-enum Stop {
-    /// An exception or a failure of the binding.
+/// The early end of a piece of work.
+enum Failure {
+    /// A JavaScript exception, or a failure of the binding.
     Engine(rquickjs::Error),
-    /// A failure that is understood already.
-    Verdict(ScriptError),
+    /// A failure with its meaning for the script.
+    Script(ScriptError),
 }
 
-impl From<rquickjs::Error> for Stop {
+impl From<rquickjs::Error> for Failure {
     fn from(error: rquickjs::Error) -> Self {
         Self::Engine(error)
     }
 }
 
+/// Evaluates the prelude. Returns its entry functions and its callback for rejected promises.
 fn load_prelude(
     ctx: &Ctx<'_>,
     factory: &InterpreterFactory,
@@ -279,8 +255,9 @@ fn load_prelude(
     let module = load_bytecode(ctx, &factory.prelude)?;
     let (module, _) = module.eval()?;
     let prelude: Function<'_> = module.get("default")?;
-    let entry: Object<'_> = prelude.call((native::object(ctx, &factory.channel, meter)?,))?;
-    let rejection: Function<'_> = entry.get("rejection")?;
+    let native = native::native_object(ctx, &factory.channel, meter)?;
+    let entry: Object<'_> = prelude.call((native,))?;
+    let rejection: Function<'_> = entry.get("trackRejection")?;
     Ok((
         Persistent::save(ctx, entry),
         Persistent::save(ctx, rejection),
@@ -290,95 +267,96 @@ fn load_prelude(
 /// Reads a module that [`InterpreterFactory::new`] wrote.
 #[allow(
     unsafe_code,
-    reason = "bytecode is only ever our own prelude's, written by this process a moment ago"
+    reason = "the bytecode is always that of our own prelude, written by this process"
 )]
 fn load_bytecode<'js>(ctx: &Ctx<'js>, bytes: &[u8]) -> rquickjs::Result<Module<'js>> {
-    // SAFETY: the bytes are what `Module::write` gave for our own source in the same process, kept unchanged in a
-    // private field since; no script and no message reaches them. The interpreter copies them.
+    // SAFETY: the bytes are what `Module::write` gave for our own source in the same process, kept
+    // unchanged in a private field since; no script and no message reaches them. The interpreter
+    // copies them.
     unsafe { Module::load(ctx.clone(), bytes) }
 }
 
-/// Tells the prelude; if even that fails, memory is short and the job is about to fail for that.
-fn note_rejection<'js>(
+/// Tells the prelude of a rejected promise. If that call fails, memory is short and the job is
+/// about to fail for that reason.
+fn track_rejection<'js>(
     ctx: &Ctx<'js>,
-    slot: &Slot,
+    callback: &RejectionCallback,
     promise: Value<'js>,
     reason: Value<'js>,
-    handled: bool,
+    is_handled: bool,
 ) {
-    let function = slot.borrow().clone();
+    let function = callback.borrow().clone();
     if let Some(Ok(function)) = function.map(|function| function.restore(ctx))
-        && function.call::<_, ()>((promise, reason, handled)).is_err()
+        && function
+            .call::<_, ()>((promise, reason, is_handled))
+            .is_err()
     {
         let _ = ctx.catch();
     }
 }
 
-fn install<'js>(
+/// Creates the object that describes a job of any kind to the prelude.
+fn job_spec<'js>(
     ctx: &Ctx<'js>,
-    entry: &Object<'js>,
     kind: &str,
     now_ms: i64,
     seed: u64,
-    more: impl FnOnce(&Object<'js>) -> rquickjs::Result<()>,
-) -> rquickjs::Result<()> {
+) -> rquickjs::Result<Object<'js>> {
     let spec = Object::new(ctx.clone())?;
     spec.set("kind", kind)?;
     spec.set("now", now_ms as f64)?;
     spec.set("seedLow", f64::from(seed as u32))?;
     spec.set("seedHigh", f64::from((seed >> 32) as u32))?;
     spec.set("logging", false)?;
-    more(&spec)?;
+    Ok(spec)
+}
+
+/// Installs a job in the prelude.
+fn install<'js>(entry: &Object<'js>, spec: Object<'js>) -> rquickjs::Result<()> {
     entry.get::<_, Function<'js>>("install")?.call((spec,))
 }
 
+/// Installs a procedure or trigger in the prelude.
 fn install_job<'js>(ctx: &Ctx<'js>, entry: &Object<'js>, job: &Job) -> rquickjs::Result<()> {
     let kind = match &job.role {
         Role::Procedure { .. } => "procedure",
-        Role::Trigger { time, .. } => time.word(),
+        Role::Trigger { time, .. } => time.name(),
     };
-    install(ctx, entry, kind, job.now_ms, job.seed, |spec| {
-        spec.set("logging", job.logging)?;
-        spec.set("selfLink", job.self_link.as_str())?;
-        spec.set("altLink", job.alt_link.as_str())?;
-        spec.set("quotaCurrent", job.quota_current.as_str())?;
-        spec.set("quotaMaximum", job.quota_maximum.as_str())?;
-        match &job.role {
-            Role::Procedure { arguments } => spec.set("request", arguments.as_str()),
-            Role::Trigger {
-                operation,
-                request,
-                response,
-                ..
-            } => {
-                spec.set("operation", operation.word())?;
-                spec.set("request", request.as_deref())?;
-                spec.set("response", response.as_deref())
-            }
+    let spec = job_spec(ctx, kind, job.now_ms, job.seed)?;
+    spec.set("logging", job.logging)?;
+    spec.set("selfLink", job.self_link.as_str())?;
+    spec.set("altLink", job.alt_link.as_str())?;
+    spec.set("quotaCurrent", job.quota_current.as_str())?;
+    spec.set("quotaMaximum", job.quota_maximum.as_str())?;
+    match &job.role {
+        Role::Procedure { arguments } => spec.set("request", arguments.as_str())?,
+        Role::Trigger {
+            operation,
+            request,
+            response,
+            ..
+        } => {
+            spec.set("operation", operation.name())?;
+            spec.set("request", request.as_deref())?;
+            spec.set("response", response.as_deref())?;
         }
-    })
+    }
+    install(entry, spec)
 }
 
-/// Makes a function of a source that is one function: a declaration or an expression, with comments around it and
-/// semicolons behind. The comma makes an expression of either, on the source's own first line.
-fn compile<'js>(ctx: &Ctx<'js>, name: &str, source: &str) -> Result<Function<'js>, Stop> {
-    let failed = |message: String| Stop::Verdict(ScriptError::Compile { message });
+/// Compiles a source that is one function: a declaration or an expression, with comments around it
+/// and semicolons behind. The prefix `0,` makes an expression of either form, on the source's own
+/// first line.
+fn compile<'js>(ctx: &Ctx<'js>, name: &str, source: &str) -> Result<Function<'js>, Failure> {
+    let failed = |message: String| Failure::Script(ScriptError::Compile { message });
     let mut options = EvalOptions::default();
     options.filename = Some(format!("{}.js", name.replace('\0', " ")));
     let value: Value<'js> = match ctx.eval_with_options(format!("0,{source}\n"), options) {
         Ok(value) => value,
         Err(rquickjs::Error::Exception) => {
-            let thrown = ctx.catch();
-            let text = thrown.as_exception().and_then(|exception| {
-                let place = exception.stack().unwrap_or_default();
-                Some(format!(
-                    "SyntaxError: {} {}",
-                    exception.message()?,
-                    place.trim()
-                ))
-            });
+            let message = syntax_error(&ctx.catch());
             return Err(failed(
-                text.unwrap_or_else(|| "the source threw while it was read".into()),
+                message.unwrap_or_else(|| "the source threw while it was read".into()),
             ));
         }
         Err(error) => return Err(failed(error.to_string())),
@@ -388,67 +366,89 @@ fn compile<'js>(ctx: &Ctx<'js>, name: &str, source: &str) -> Result<Function<'js
         .ok_or_else(|| failed("the source is not a function".into()))
 }
 
-/// Asks the prelude what was thrown.
-fn described<'js>(ctx: &Ctx<'js>, entry: &Object<'js>, error: &rquickjs::Error) -> ScriptError {
+/// Returns the message of an exception of the parser, with the position; `None` if the thrown value
+/// is no exception with a message.
+fn syntax_error(thrown: &Value<'_>) -> Option<String> {
+    let exception = thrown.as_exception()?;
+    let message = exception.message()?;
+    let position = exception.stack().unwrap_or_default();
+    Some(format!("SyntaxError: {message} {}", position.trim()))
+}
+
+/// Turns a failure of the engine into the error of the script. The prelude describes exceptions.
+fn script_error<'js>(ctx: &Ctx<'js>, entry: &Object<'js>, error: &rquickjs::Error) -> ScriptError {
+    let thrown_message = |message: String| ScriptError::Thrown {
+        number: None,
+        message,
+        stack: String::new(),
+    };
     match error {
         rquickjs::Error::Exception => {}
         rquickjs::Error::Utf8(_) => {
-            let message = "a text with half of a surrogate pair".to_string();
-            return ScriptError::Thrown {
-                number: None,
-                message,
-                stack: String::new(),
-            };
+            return thrown_message("a text with half of a surrogate pair".into());
         }
         rquickjs::Error::Allocation => return ScriptError::OutOfMemory,
-        other => {
-            return ScriptError::Thrown {
-                number: None,
-                message: other.to_string(),
-                stack: String::new(),
-            };
-        }
+        other => return thrown_message(other.to_string()),
     }
     let thrown = ctx.catch();
-    match describe(entry, thrown) {
-        Ok((verdict, number, message, stack)) => match verdict.as_str() {
-            "memory" => ScriptError::OutOfMemory,
-            "deep" => ScriptError::TooDeep,
-            "arguments" => ScriptError::BadArguments(message),
-            "host" => {
-                let number = number
-                    .and_then(|number| u16::try_from(number).ok())
-                    .unwrap_or(500);
-                ScriptError::UnhandledHostFailure { number, message }
-            }
-            _ => ScriptError::Thrown {
-                number,
+    // The description takes little memory and catches what the script's getters throw, so it fails
+    // only if memory is short.
+    let Ok(description) = describe(entry, thrown) else {
+        return ScriptError::OutOfMemory;
+    };
+    let Description {
+        kind,
+        number,
+        message,
+        stack,
+    } = description;
+    match kind.as_str() {
+        "memory" => ScriptError::OutOfMemory,
+        "deep" => ScriptError::TooDeep,
+        "arguments" => ScriptError::BadArguments(message),
+        "host" => {
+            let number = number.and_then(|number| u16::try_from(number).ok());
+            ScriptError::UnhandledHostFailure {
+                number: number.unwrap_or(500),
                 message,
-                stack: own_frames(&stack),
-            },
+            }
+        }
+        _ => ScriptError::Thrown {
+            number,
+            message,
+            stack: script_frames(&stack),
         },
-        // The description takes little and catches what the script does; so memory is short.
-        Err(_) => ScriptError::OutOfMemory,
     }
 }
 
-type Description = (String, Option<i64>, String, String);
+/// The prelude's description of a thrown value.
+struct Description {
+    /// `thrown`, or one of the kinds that mean more.
+    kind: String,
+    number: Option<i64>,
+    message: String,
+    stack: String,
+}
 
+/// Asks the prelude for the description of a thrown value.
 fn describe<'js>(entry: &Object<'js>, thrown: Value<'js>) -> rquickjs::Result<Description> {
     let parts: rquickjs::Array<'js> = entry.get::<_, Function<'js>>("describe")?.call((thrown,))?;
     let number: Option<f64> = parts.get(1)?;
-    Ok((
-        parts.get(0)?,
-        number.map(|number| number as i64),
-        parts.get(2)?,
-        parts.get(3)?,
-    ))
+    Ok(Description {
+        kind: parts.get(0)?,
+        number: number.map(|number| number as i64),
+        message: parts.get(2)?,
+        stack: parts.get(3)?,
+    })
 }
 
-/// The frames of the script, without those of the prelude and of builtins.
-fn own_frames(stack: &str) -> String {
-    let frames = stack
-        .lines()
-        .filter(|line| !line.contains(PRELUDE_NAME) && !line.contains("(native)"));
-    frames.map(str::trim).collect::<Vec<_>>().join("\n")
+/// Returns the frames of the script, without the frames of the prelude and of builtins.
+fn script_frames(stack: &str) -> String {
+    let mut frames = Vec::new();
+    for line in stack.lines() {
+        if !line.contains(PRELUDE_NAME) && !line.contains("(native)") {
+            frames.push(line.trim());
+        }
+    }
+    frames.join("\n")
 }

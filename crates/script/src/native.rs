@@ -1,4 +1,5 @@
-//! The one native object the prelude builds on: operations go to the parent and their replies come back.
+//! The native object on which the prelude builds: it sends operations to the parent and returns the
+//! replies.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -6,39 +7,36 @@ use std::rc::Rc;
 use rquickjs::{Ctx, Function, Object, Result};
 
 use crate::calls::{DocumentLink, HostCall, HostFailure, HostReply, IndexAction};
+use crate::channel::Channel;
 use crate::frame::fits;
-use crate::interpreter::Meter;
-use crate::serve::Channel;
+use crate::meter::Meter;
 use crate::wire::{FromHost, ToHost, Wire};
 
-/// `{ call, accepts, ticks }`, as the prelude wants it.
-pub(crate) fn object<'js>(
+/// Creates the object `{ call, accepts, ticks }` for the prelude.
+pub(crate) fn native_object<'js>(
     ctx: &Ctx<'js>,
     channel: &Rc<RefCell<Channel>>,
     meter: &Rc<Meter>,
 ) -> Result<Object<'js>> {
     let native = Object::new(ctx.clone())?;
     let channel = Rc::clone(channel);
-    let call = move |ctx: Ctx<'js>, request: Object<'js>| {
-        let answer = exchange(&mut channel.borrow_mut(), host_call(&request)?);
+    let call = Function::new(ctx.clone(), move |ctx: Ctx<'js>, request: Object<'js>| {
+        let answer = call_host(&mut channel.borrow_mut(), host_call(&request)?);
         reply_object(ctx, answer)
-    };
-    native.set("call", Function::new(ctx.clone(), call)?)?;
-    let accepting = Rc::clone(meter);
-    native.set(
-        "accepts",
-        Function::new(ctx.clone(), move || accepting.accepts())?,
-    )?;
-    let ticking = Rc::clone(meter);
-    native.set(
-        "ticks",
-        Function::new(ctx.clone(), move || ticking.ticks() as f64)?,
-    )?;
+    })?;
+    native.set("call", call)?;
+    let accepts_meter = Rc::clone(meter);
+    let accepts = Function::new(ctx.clone(), move || accepts_meter.accepts_calls())?;
+    native.set("accepts", accepts)?;
+    let ticks_meter = Rc::clone(meter);
+    let ticks = Function::new(ctx.clone(), move || ticks_meter.ticks() as f64)?;
+    native.set("ticks", ticks)?;
     Ok(native)
 }
 
-/// Asks the parent. Without a parent there is nobody left to work for.
-fn exchange(channel: &mut Channel, call: HostCall) -> std::result::Result<HostReply, HostFailure> {
+/// Sends an operation to the parent and waits for the reply. Ends the process if the parent is
+/// gone.
+fn call_host(channel: &mut Channel, call: HostCall) -> std::result::Result<HostReply, HostFailure> {
     let payload = FromHost::Call(call).to_bytes();
     if !fits(payload.len()) {
         let message = format!("the operation is too large: {} bytes", payload.len());
@@ -48,10 +46,10 @@ fn exchange(channel: &mut Channel, call: HostCall) -> std::result::Result<HostRe
             body: String::new(),
         });
     }
-    match channel
+    let answer = channel
         .send_payload(&payload)
-        .and_then(|()| channel.receive())
-    {
+        .and_then(|()| channel.receive());
+    match answer {
         Some(ToHost::Reply(reply)) => Ok(reply),
         Some(ToHost::Refusal(failure)) => Err(failure),
         #[expect(
@@ -62,6 +60,8 @@ fn exchange(channel: &mut Channel, call: HostCall) -> std::result::Result<HostRe
     }
 }
 
+/// Turns the answer into the object that the prelude reads: a failure has `number`, a reply has
+/// not.
 fn reply_object(
     ctx: Ctx<'_>,
     answer: std::result::Result<HostReply, HostFailure>,
@@ -92,6 +92,7 @@ fn reply_object(
     Ok(reply)
 }
 
+/// Reads an operation out of the object that the prelude made.
 fn host_call(request: &Object<'_>) -> Result<HostCall> {
     let op: String = request.get("op")?;
     Ok(match op.as_str() {
@@ -113,17 +114,17 @@ fn host_call(request: &Object<'_>) -> Result<HostCall> {
         },
         "create" => HostCall::Create {
             body: request.get("text")?,
-            index: index(request)?,
+            index: index_action(request)?,
         },
         "upsert" => HostCall::Upsert {
             body: request.get("text")?,
-            index: index(request)?,
+            index: index_action(request)?,
         },
         "replace" => HostCall::Replace {
             link: link(request)?,
             body: request.get("text")?,
             if_match: request.get("match")?,
-            index: index(request)?,
+            index: index_action(request)?,
         },
         "delete" => HostCall::Delete {
             link: link(request)?,
@@ -154,7 +155,7 @@ fn link(request: &Object<'_>) -> Result<DocumentLink> {
     })
 }
 
-fn index(request: &Object<'_>) -> Result<IndexAction> {
+fn index_action(request: &Object<'_>) -> Result<IndexAction> {
     let word: String = request.get("index")?;
     Ok(match word.as_str() {
         "include" => IndexAction::Include,

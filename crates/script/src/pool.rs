@@ -1,51 +1,47 @@
-//! The pool: how many script-host processes there are, who has one, and when one goes.
+//! The pool of script-host processes: it bounds their number, hands them out, and keeps the idle
+//! ones.
 //!
-//! Processes start on demand and are handed round in turn, so that each has time to make its next runtime ready.
-//! Functions have places of their own: a procedure's query may call functions while the procedure holds its place,
-//! and if both drew from one stock, procedures could wait for each other without end.
+//! Processes start on demand and are used in turn, so that each has time to create its next
+//! runtime. Function sessions are counted apart from scripts: a procedure's query may call
+//! functions while the procedure holds its process, and if both were counted together, procedures
+//! could wait for each other without end.
 
 use std::collections::VecDeque;
-use std::ffi::OsString;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use orrery_model::sync;
+
 use crate::error::ScriptError;
-use crate::process::HostProcess;
+use crate::process::{HostCommand, HostProcess};
 use crate::watchdog::Watchdog;
 use crate::wire::Limits;
 
-/// How to start a script host: a program whose `main` calls [`serve_script_host`](crate::serve_script_host).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HostCommand {
-    /// Path of the program.
-    pub program: OsString,
-    /// Its arguments, such as a hidden sub-command.
-    pub arguments: Vec<OsString>,
-}
-
-/// Bounds of a pool.
+/// Options and bounds of a pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolOptions {
-    /// What to start.
+    /// The command that starts a process.
     pub command: HostCommand,
-    /// Procedures and triggers running at once; as many function sessions may run beside them. At least 1.
+    /// Procedures and triggers that run at once; as many function sessions may run beside them. At
+    /// least 1.
     pub max_processes: usize,
-    /// Milliseconds an execution or a batch of function calls may run.
+    /// Milliseconds that an execution or a batch of function calls may run.
     pub time_ms: u64,
     /// Milliseconds after which collection functions answer `false`; below `time_ms`.
     pub accept_ms: u64,
-    /// Milliseconds beyond `time_ms` after which the process is killed, because the script hangs in a builtin.
+    /// Milliseconds beyond `time_ms` after which the process is killed, because the script hangs in
+    /// a builtin.
     pub grace_ms: u64,
-    /// Bytes a script may allocate, the runtime included.
+    /// Bytes that a script may allocate, the runtime included.
     pub memory_bytes: u64,
-    /// Bytes of stack a script may use.
+    /// Bytes of stack that a script may use.
     pub stack_bytes: u64,
-    /// Promise reactions an execution may run.
+    /// Promise reactions that an execution may run.
     pub jobs: u64,
 }
 
 impl PoolOptions {
-    /// The service's bounds: 5 s, of which calls are accepted for 4 s.
+    /// Returns the service's bounds: 5 s, of which calls are accepted for 4 s.
     #[must_use]
     pub fn new(command: HostCommand) -> Self {
         let time_ms = orrery_model::limits::REQUEST_TIME_MS;
@@ -62,10 +58,12 @@ impl PoolOptions {
     }
 }
 
-/// Which stock a place comes from.
+/// The use of a process. Each kind of use has a limit of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stock {
-    Scripts,
+pub(crate) enum ProcessUse {
+    /// A procedure or a trigger.
+    Script,
+    /// A session of user-defined functions.
     Functions,
 }
 
@@ -77,10 +75,11 @@ struct State {
 }
 
 impl State {
-    fn busy(&mut self, stock: Stock) -> &mut usize {
-        match stock {
-            Stock::Scripts => &mut self.busy_scripts,
-            Stock::Functions => &mut self.busy_functions,
+    /// Returns the number of processes in this use.
+    fn busy(&mut self, usage: ProcessUse) -> &mut usize {
+        match usage {
+            ProcessUse::Script => &mut self.busy_scripts,
+            ProcessUse::Functions => &mut self.busy_functions,
         }
     }
 }
@@ -90,12 +89,13 @@ impl State {
 pub struct ScriptPool {
     options: PoolOptions,
     state: Mutex<State>,
+    /// Notified when a process is given back.
     freed: Condvar,
     watchdog: Watchdog,
 }
 
 impl ScriptPool {
-    /// A pool without processes yet; the first call starts the first.
+    /// Creates a pool without processes; the first call starts the first process.
     #[must_use]
     pub fn new(options: PoolOptions) -> Self {
         Self {
@@ -106,7 +106,7 @@ impl ScriptPool {
         }
     }
 
-    /// Processes that exist now, idle or busy.
+    /// Returns the number of processes that exist now, idle or busy.
     #[must_use]
     pub fn processes(&self) -> usize {
         let state = self.lock();
@@ -117,34 +117,41 @@ impl ScriptPool {
         &self.watchdog
     }
 
-    /// The moment at which a process that starts working now is killed.
+    /// Returns the moment at which a process that starts to work now is killed.
     pub(crate) fn hard_deadline(&self) -> Instant {
-        Instant::now()
-            + Duration::from_millis(self.options.time_ms.saturating_add(self.options.grace_ms))
+        let budget_ms = self.options.time_ms.saturating_add(self.options.grace_ms);
+        Instant::now() + Duration::from_millis(budget_ms)
     }
 
-    /// Waits for a place, then takes an idle process or starts one.
-    pub(crate) fn lease(&self, stock: Stock, deadline: Instant) -> Result<Lease<'_>, ScriptError> {
+    /// Waits until the limit of this use permits another process, then takes an idle process or
+    /// starts one.
+    ///
+    /// # Errors
+    /// [`ScriptError::Busy`] at the deadline; [`ScriptError::HostNotStarted`] if no process can be
+    /// started.
+    pub(crate) fn lease(
+        &self,
+        usage: ProcessUse,
+        deadline: Instant,
+    ) -> Result<Lease<'_>, ScriptError> {
         let mut state = self.lock();
-        while *state.busy(stock) >= self.options.max_processes.max(1) {
+        while *state.busy(usage) >= self.options.max_processes.max(1) {
             let wait = deadline.saturating_duration_since(Instant::now());
             if wait.is_zero() {
                 return Err(ScriptError::Busy);
             }
-            (state, _) = self
-                .freed
-                .wait_timeout(state, wait)
-                .unwrap_or_else(PoisonError::into_inner);
+            state = sync::wait_timeout(&self.freed, state, wait);
         }
-        *state.busy(stock) += 1;
+        *state.busy(usage) += 1;
         let process = state.idle.pop_front();
         drop(state);
-        // From here on, dropping the lease gives the place back, also when starting fails.
+        // From here on dropping the lease takes the process off the count, also when the start of
+        // one fails.
         let mut lease = Lease {
             pool: self,
-            stock,
+            usage,
             process,
-            healthy: false,
+            is_reusable: false,
         };
         if lease.process.is_none() {
             lease.process = Some(HostProcess::start(&self.options.command, self.limits())?);
@@ -163,7 +170,7 @@ impl ScriptPool {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.state)
     }
 }
 
@@ -171,23 +178,23 @@ impl ScriptPool {
 #[derive(Debug)]
 pub(crate) struct Lease<'a> {
     pub(crate) pool: &'a ScriptPool,
-    stock: Stock,
+    usage: ProcessUse,
     process: Option<HostProcess>,
-    /// Whether the process waits for its next message; only then it goes back to the pool.
-    healthy: bool,
+    /// The process waits for its next message. Only such a process goes back to the pool.
+    is_reusable: bool,
 }
 
 impl Lease<'_> {
-    /// The process.
+    /// Returns the process.
     pub(crate) fn process(&mut self) -> Result<&mut HostProcess, ScriptError> {
         self.process
             .as_mut()
             .ok_or_else(|| ScriptError::HostNotStarted("it was given up".into()))
     }
 
-    /// Says whether the process waits for its next message.
-    pub(crate) fn set_healthy(&mut self, healthy: bool) {
-        self.healthy = healthy;
+    /// Records that the process waits for its next message, or that it does not.
+    pub(crate) fn set_reusable(&mut self, is_reusable: bool) {
+        self.is_reusable = is_reusable;
     }
 }
 
@@ -195,18 +202,18 @@ impl Drop for Lease<'_> {
     fn drop(&mut self) {
         let process = self.process.take();
         let mut state = self.pool.lock();
-        *state.busy(self.stock) -= 1;
-        let mut given_up = None;
+        *state.busy(self.usage) -= 1;
+        let mut discarded = None;
         match process {
-            Some(mut process) if self.healthy => {
-                process.served = true;
+            Some(mut process) if self.is_reusable => {
+                process.has_served = true;
                 state.idle.push_back(process);
             }
-            other => given_up = other,
+            other => discarded = other,
         }
         drop(state);
         self.pool.freed.notify_all();
-        // Ending a process waits for it: not under the lock.
-        drop(given_up);
+        // Dropping a process waits for its end, so it happens without the lock.
+        drop(discarded);
     }
 }

@@ -1,32 +1,39 @@
-//! One script-host process, seen from the parent: started with nothing of our environment, spoken to in frames,
-//! ended when dropped.
+//! One script-host process, seen from the parent: started with an empty environment, addressed in
+//! frames, ended when dropped.
 
+use std::ffi::OsString;
 use std::io::{self, BufReader};
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 
 use crate::error::ScriptError;
 use crate::frame::{fits, read_frame, write_frame};
-use crate::pool::HostCommand;
-use crate::watchdog::Mortal;
+use crate::watchdog::WatchedChild;
 use crate::wire::{FromHost, Limits, ToHost, Wire};
 
-/// A child and both ends of its pipe.
+/// The command that starts a script host: a program whose `main` calls
+/// [`serve_script_host`](crate::serve_script_host).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostCommand {
+    /// Path of the program.
+    pub program: OsString,
+    /// Arguments of the program, such as a hidden sub-command.
+    pub arguments: Vec<OsString>,
+}
+
+/// A child process and both ends of its pipe.
 #[derive(Debug)]
 pub(crate) struct HostProcess {
-    mortal: Arc<Mortal>,
+    child: Arc<WatchedChild>,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
-    /// Whether it has served before: only such a one may have died unnoticed since.
-    pub(crate) served: bool,
+    /// The process has served before. Only such a process may have died unnoticed since.
+    pub(crate) has_served: bool,
 }
 
 impl HostProcess {
-    /// Starts one and tells it its limits.
+    /// Starts a process and sends it its limits.
     pub(crate) fn start(command: &HostCommand, limits: Limits) -> Result<Self, ScriptError> {
-        let not_started = |error: io::Error| {
-            ScriptError::HostNotStarted(format!("{}: {error}", command.program.to_string_lossy()))
-        };
         let mut child = Command::new(&command.program)
             .args(&command.arguments)
             .env_clear()
@@ -36,53 +43,56 @@ impl HostProcess {
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
-            .map_err(not_started)?;
+            .map_err(|error: io::Error| {
+                let program = command.program.to_string_lossy();
+                ScriptError::HostNotStarted(format!("{program}: {error}"))
+            })?;
         let pipes = (child.stdin.take(), child.stdout.take());
-        let mortal = Arc::new(Mortal::new(child));
+        let child = Arc::new(WatchedChild::new(child));
         let (Some(input), Some(output)) = pipes else {
-            mortal.end();
+            child.end();
             return Err(ScriptError::HostNotStarted("it has no pipes".into()));
         };
         let mut process = Self {
-            mortal,
+            child,
             input,
             output: BufReader::new(output),
-            served: false,
+            has_served: false,
         };
         process.send(&ToHost::Hello(limits))?;
         Ok(process)
     }
 
-    /// What the watchdog needs.
-    pub(crate) fn mortal(&self) -> Arc<Mortal> {
-        Arc::clone(&self.mortal)
+    /// Returns the child, for the watchdog.
+    pub(crate) fn child(&self) -> Arc<WatchedChild> {
+        Arc::clone(&self.child)
     }
 
-    /// Sends a message; too large a one is refused and leaves the process as it was.
+    /// Sends a message. A message too large for a frame is refused and leaves the process as it
+    /// was.
     pub(crate) fn send(&mut self, message: &ToHost) -> Result<(), ScriptError> {
         let payload = message.to_bytes();
         if !fits(payload.len()) {
-            return Err(ScriptError::TooLarge(format!(
-                "a message of {} bytes",
-                payload.len()
-            )));
+            let description = format!("a message of {} bytes", payload.len());
+            return Err(ScriptError::TooLarge(description));
         }
-        write_frame(&mut self.input, &payload).map_err(|error| self.broken(&error.to_string()))
+        write_frame(&mut self.input, &payload).map_err(|error| self.pipe_error(&error.to_string()))
     }
 
     /// Waits for a message.
     pub(crate) fn receive(&mut self) -> Result<FromHost, ScriptError> {
         match read_frame(&mut self.output) {
             Ok(Some(payload)) => FromHost::from_bytes(&payload)
-                .map_err(|_| self.broken("it sent a malformed message")),
-            Ok(None) => Err(self.broken("it closed its pipe")),
-            Err(error) => Err(self.broken(&error.to_string())),
+                .map_err(|_| self.pipe_error("it sent a malformed message")),
+            Ok(None) => Err(self.pipe_error("it closed its pipe")),
+            Err(error) => Err(self.pipe_error(&error.to_string())),
         }
     }
 
-    /// Why the pipe broke: the deadline, or the process itself.
-    pub(crate) fn broken(&self, reason: &str) -> ScriptError {
-        if self.mortal.is_overdue() {
+    /// Returns the error for a broken pipe or a wrong message: a timeout if the watchdog ended the
+    /// process, else the death of the process.
+    pub(crate) fn pipe_error(&self, reason: &str) -> ScriptError {
+        if self.child.is_overdue() {
             ScriptError::TimedOut
         } else {
             ScriptError::HostDied(reason.into())
@@ -92,6 +102,6 @@ impl HostProcess {
 
 impl Drop for HostProcess {
     fn drop(&mut self) {
-        self.mortal.end();
+        self.child.end();
     }
 }

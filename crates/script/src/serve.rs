@@ -1,92 +1,63 @@
-//! The child's side: reads messages, runs scripts, answers; ends when its input closes.
+//! The main loop of the child process: it reads messages, runs scripts, answers, and ends when its
+//! input closes.
 //!
-//! The next runtime is made ready after an answer, while nobody waits for it.
+//! The next runtime is created after an answer, while the parent does not wait for it.
 
 use std::cell::RefCell;
-use std::io::{BufReader, Stdin, Stdout};
 use std::process::ExitCode;
 use std::rc::Rc;
 
+use crate::channel::Channel;
 use crate::error::ScriptError;
-use crate::frame::{fits, read_frame, write_frame};
 use crate::interpreter::InterpreterFactory;
-use crate::wire::{FromHost, Limits, ToHost, Wire};
+use crate::wire::{FromHost, Limits, ToHost};
 
-/// Bytes of the thread's stack beyond what scripts may use, for the natives they call.
+/// Bytes of the thread's stack beyond the bytes that scripts may use, for the natives they call.
 const STACK_RESERVE_BYTES: u64 = 8 * 1024 * 1024;
-/// Bytes of script stack at most, whatever the parent asks for.
+/// The most bytes of script stack, whatever the parent requests.
 const STACK_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// The child's end of the pipe.
-#[derive(Debug)]
-pub(crate) struct Channel {
-    input: BufReader<Stdin>,
-    output: Stdout,
-}
-
-impl Channel {
-    /// Waits for a message; `None` if the parent is gone or speaks another language.
-    pub(crate) fn receive(&mut self) -> Option<ToHost> {
-        let payload = read_frame(&mut self.input).ok()??;
-        ToHost::from_bytes(&payload).ok()
-    }
-
-    /// Sends a message; `None` if the parent is gone. What is too large for a frame becomes a failure that says so.
-    pub(crate) fn send(&mut self, message: &FromHost) -> Option<()> {
-        let mut payload = message.to_bytes();
-        if !fits(payload.len()) {
-            let what = format!("a result of {} bytes", payload.len());
-            payload = FromHost::Failed(ScriptError::TooLarge(what)).to_bytes();
-        }
-        self.send_payload(&payload)
-    }
-
-    /// Sends bytes that are a message and fit.
-    pub(crate) fn send_payload(&mut self, payload: &[u8]) -> Option<()> {
-        write_frame(&mut self.output, payload).ok()
-    }
-}
-
-/// The body of the hidden sub-command: serves scripts over standard input and output until the input closes.
+/// Serves scripts over standard input and output until the input closes. This is the body of the
+/// hidden sub-command.
 ///
-/// Not for terminals: both ends speak the pool's frames.
+/// Both ends speak the pool's frames, so the function is of no use in a terminal.
 #[must_use]
 pub fn serve_script_host() -> ExitCode {
-    let mut channel = Channel {
-        input: BufReader::new(std::io::stdin()),
-        output: std::io::stdout(),
-    };
+    let mut channel = Channel::open();
     let Some(ToHost::Hello(limits)) = channel.receive() else {
         return ExitCode::FAILURE;
     };
-    let stack = limits.stack_bytes.min(STACK_BYTES_MAX) + STACK_RESERVE_BYTES;
-    let served = std::thread::Builder::new()
+    let limits = Limits {
+        stack_bytes: limits.stack_bytes.min(STACK_BYTES_MAX),
+        ..limits
+    };
+    // The interpreter checks its stack against the limit; the thread's stack must be larger.
+    let stack_bytes = limits.stack_bytes + STACK_RESERVE_BYTES;
+    let thread = std::thread::Builder::new()
         .name("script".into())
-        .stack_size(usize::try_from(stack).unwrap_or(usize::MAX))
-        .spawn(move || serve(channel, limits))
-        .map(std::thread::JoinHandle::join);
-    match served {
+        .stack_size(usize::try_from(stack_bytes).unwrap_or(usize::MAX))
+        .spawn(move || serve(channel, limits));
+    match thread.map(std::thread::JoinHandle::join) {
         Ok(Ok(())) => ExitCode::SUCCESS,
         _ => ExitCode::FAILURE,
     }
 }
 
+/// Answers messages until the parent is gone or sends a message out of turn.
 fn serve(channel: Channel, limits: Limits) {
     let channel = Rc::new(RefCell::new(channel));
-    let limits = Limits {
-        stack_bytes: limits.stack_bytes.min(STACK_BYTES_MAX),
-        ..limits
-    };
     let Ok(factory) = InterpreterFactory::new(limits, Rc::clone(&channel)) else {
         return;
     };
     let mut interpreter = factory.interpreter();
-    // Whether the interpreter holds the functions of a session.
+    // True while the interpreter holds the functions of a session.
     let mut in_session = false;
     loop {
         let Some(message) = channel.borrow_mut().receive() else {
             return;
         };
+        // A session keeps its interpreter from batch to batch. Any other message ends the session,
+        // and the next script must not see its state.
         let is_batch = matches!(message, ToHost::Batch { .. });
         if in_session && !is_batch {
             drop(interpreter.take());
@@ -103,13 +74,16 @@ fn serve(channel: Channel, limits: Limits) {
                     now_ms,
                     seed,
                 },
-            ) => interpreter.define(&sources, now_ms, seed),
-            (Some(interpreter), ToHost::Batch { name, rows }) => interpreter.call(&name, &rows),
+            ) => interpreter.define_functions(&sources, now_ms, seed),
+            (Some(interpreter), ToHost::Batch { name, rows }) => {
+                interpreter.call_function(&name, &rows)
+            }
             (Some(_), ToHost::Hello(_) | ToHost::Reply(_) | ToHost::Refusal(_)) => return,
         };
         if channel.borrow_mut().send(&answer).is_none() {
             return;
         }
+        // The old runtime is dropped before the new one is created, to keep one heap at a time.
         if !in_session {
             drop(interpreter.take());
             interpreter = factory.interpreter();

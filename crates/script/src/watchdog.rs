@@ -1,58 +1,61 @@
-//! Ends script-host processes whose deadline has passed.
+//! The thread that ends script-host processes whose deadline has passed.
 //!
-//! A caller reads and writes its pipe plainly, without polling; if the child hangs or refuses to read, this one thread
-//! kills it and the pipe breaks. One thread serves the whole pool, asleep until the earliest deadline it knows.
-//! Arming wakes it only if the new deadline is earlier, which for equal budgets is once per budget at most.
+//! A caller reads and writes its pipe with blocking calls, without polling. If the child hangs or
+//! does not read, the watchdog's thread kills it and the pipe breaks. One thread serves the whole
+//! pool and sleeps until the earliest deadline. Arming a deadline wakes the thread only if the new
+//! deadline is earlier, which for equal time budgets happens at most once per budget.
 
 use std::process::Child;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Instant;
 
-/// A process that may have to die, seen from both threads.
+use orrery_model::sync;
+
+/// A child process that the caller's thread and the watchdog share.
 #[derive(Debug)]
-pub(crate) struct Mortal {
+pub(crate) struct WatchedChild {
     child: Mutex<Child>,
-    overdue: AtomicBool,
+    is_overdue: AtomicBool,
 }
 
-impl Mortal {
+impl WatchedChild {
     pub(crate) fn new(child: Child) -> Self {
         Self {
             child: Mutex::new(child),
-            overdue: AtomicBool::new(false),
+            is_overdue: AtomicBool::new(false),
         }
     }
 
-    /// Whether the watchdog ended it.
+    /// Returns true if the watchdog ended the process.
     pub(crate) fn is_overdue(&self) -> bool {
-        self.overdue.load(Ordering::Acquire)
+        self.is_overdue.load(Ordering::Acquire)
     }
 
-    /// Ends it and waits for it, so that no zombie stays.
+    /// Kills the process and waits for its end, so that no zombie stays.
     pub(crate) fn end(&self) {
-        let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
-        // Both fail only for a process that is gone already.
+        let mut child = sync::lock(&self.child);
+        // Both calls fail only for a process that is gone already.
         let _ = child.kill();
         let _ = child.wait();
     }
 }
 
 #[derive(Debug)]
-struct Armed {
+struct ArmedDeadline {
     ticket: u64,
     deadline: Instant,
-    mortal: Arc<Mortal>,
+    child: Arc<WatchedChild>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    armed: Vec<Armed>,
+    armed: Vec<ArmedDeadline>,
     next_ticket: u64,
-    /// When the thread wakes by itself; `None` if it sleeps until told.
+    /// The moment at which the thread wakes by itself; `None` if it sleeps until it is notified.
     wakes_at: Option<Instant>,
-    started: bool,
-    closed: bool,
+    is_started: bool,
+    is_closed: bool,
 }
 
 #[derive(Debug, Default)]
@@ -63,17 +66,18 @@ struct Shared {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.state)
     }
 }
 
-/// The thread that kills; it starts with the first deadline and ends with this value.
+/// The watchdog. Its thread starts with the first deadline and ends with this value.
 #[derive(Debug, Default)]
 pub(crate) struct Watchdog {
     shared: Arc<Shared>,
 }
 
-/// Dropping it takes the deadline back; after that the process is safe.
+/// A deadline that is in force until this value is dropped. After the drop the watchdog does not
+/// touch the process.
 #[derive(Debug)]
 pub(crate) struct Deadline<'a> {
     watchdog: &'a Watchdog,
@@ -81,27 +85,32 @@ pub(crate) struct Deadline<'a> {
 }
 
 impl Watchdog {
-    /// Ends the process at this moment unless the answer is dropped before. Fails if no thread can be started.
+    /// Arranges that the process is ended at this moment, unless the returned value is dropped
+    /// before.
+    ///
+    /// # Errors
+    /// When the watchdog's thread cannot be started.
     pub(crate) fn arm(
         &self,
-        mortal: Arc<Mortal>,
+        child: Arc<WatchedChild>,
         deadline: Instant,
     ) -> std::io::Result<Deadline<'_>> {
         let mut state = self.shared.lock();
-        if !state.started {
+        if !state.is_started {
             let shared = Arc::clone(&self.shared);
             std::thread::Builder::new()
                 .name("script-watchdog".into())
                 .spawn(move || watch(&shared))?;
-            state.started = true;
+            state.is_started = true;
         }
         let ticket = state.next_ticket;
         state.next_ticket += 1;
-        state.armed.push(Armed {
+        state.armed.push(ArmedDeadline {
             ticket,
             deadline,
-            mortal,
+            child,
         });
+        // Waking the thread costs a switch, so it is left asleep if it wakes early enough.
         if state.wakes_at.is_none_or(|at| deadline < at) {
             self.shared.changed.notify_one();
         }
@@ -114,47 +123,36 @@ impl Watchdog {
 
 impl Drop for Watchdog {
     fn drop(&mut self) {
-        self.shared.lock().closed = true;
+        self.shared.lock().is_closed = true;
         self.shared.changed.notify_one();
     }
 }
 
 impl Drop for Deadline<'_> {
     fn drop(&mut self) {
-        self.watchdog
-            .shared
-            .lock()
-            .armed
-            .retain(|armed| armed.ticket != self.ticket);
+        let mut state = self.watchdog.shared.lock();
+        state.armed.retain(|armed| armed.ticket != self.ticket);
     }
 }
 
-/// The thread's body. Killing happens under the lock: who has taken a deadline back can rely on it.
+/// Runs the watchdog's thread. Processes are killed under the lock, so that a caller that has
+/// dropped its deadline can rely on its process.
 fn watch(shared: &Shared) {
     let mut state = shared.lock();
-    while !state.closed {
+    while !state.is_closed {
         let now = Instant::now();
         state.armed.retain(|armed| {
-            let overdue = armed.deadline <= now;
-            if overdue {
-                armed.mortal.overdue.store(true, Ordering::Release);
-                armed.mortal.end();
+            let is_overdue = armed.deadline <= now;
+            if is_overdue {
+                armed.child.is_overdue.store(true, Ordering::Release);
+                armed.child.end();
             }
-            !overdue
+            !is_overdue
         });
         state.wakes_at = state.armed.iter().map(|armed| armed.deadline).min();
         state = match state.wakes_at {
-            None => shared
-                .changed
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner),
-            Some(at) => {
-                let (state, _) = shared
-                    .changed
-                    .wait_timeout(state, at - now)
-                    .unwrap_or_else(PoisonError::into_inner);
-                state
-            }
+            None => sync::wait(&shared.changed, state),
+            Some(at) => sync::wait_timeout(&shared.changed, state, at - now),
         };
     }
 }

@@ -1,34 +1,35 @@
-//! The messages inside frames, and how each becomes bytes: fields in order, numbers little-endian, texts and lists
-//! with their length in front, one byte for the kind of a message.
+//! The messages inside frames, and their encoding: fields in order, numbers little-endian, texts
+//! and lists with their length in front, one byte for the kind of a message.
 //!
-//! Reading trusts nothing: every length is checked against the bytes that are there, and bytes left over are an error.
+//! Decoding trusts no byte: every length is checked against the bytes that are there, and bytes
+//! left over are an error.
 
 use crate::calls::{
     DocumentLink, HostCall, HostFailure, HostReply, IndexAction, Operation, TriggerTime,
 };
 use crate::error::ScriptError;
 
-/// Bytes that are not the message they should be.
+/// The error of bytes that are not a whole message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Malformed;
 
-/// A thing with a form in bytes.
+/// A value with an encoding in bytes.
 pub(crate) trait Wire: Sized {
-    /// Appends it.
-    fn put(&self, to: &mut Vec<u8>);
-    /// Takes it off the front.
-    fn take(from: &mut &[u8]) -> Result<Self, Malformed>;
+    /// Appends the encoded value.
+    fn encode(&self, to: &mut Vec<u8>);
+    /// Decodes a value and advances the slice behind it.
+    fn decode(from: &mut &[u8]) -> Result<Self, Malformed>;
 
-    /// A whole payload.
+    /// Returns the value as the payload of a frame.
     fn to_bytes(&self) -> Vec<u8> {
         let mut to = Vec::new();
-        self.put(&mut to);
+        self.encode(&mut to);
         to
     }
 
-    /// A whole payload, with nothing behind it.
+    /// Decodes the payload of a frame, which must hold the value and nothing else.
     fn from_bytes(mut from: &[u8]) -> Result<Self, Malformed> {
-        let value = Self::take(&mut from)?;
+        let value = Self::decode(&mut from)?;
         if from.is_empty() {
             Ok(value)
         } else {
@@ -37,19 +38,21 @@ pub(crate) trait Wire: Sized {
     }
 }
 
+/// Returns the next `count` bytes and advances the slice behind them.
 fn take_bytes<'a>(from: &mut &'a [u8], count: usize) -> Result<&'a [u8], Malformed> {
     let (front, rest) = from.split_at_checked(count).ok_or(Malformed)?;
     *from = rest;
     Ok(front)
 }
 
+/// Implements [`Wire`] for integers: little-endian.
 macro_rules! wire_numbers {
     ($($number:ty),*) => { $(
         impl Wire for $number {
-            fn put(&self, to: &mut Vec<u8>) {
+            fn encode(&self, to: &mut Vec<u8>) {
                 to.extend_from_slice(&self.to_le_bytes());
             }
-            fn take(from: &mut &[u8]) -> Result<Self, Malformed> {
+            fn decode(from: &mut &[u8]) -> Result<Self, Malformed> {
                 let bytes = take_bytes(from, size_of::<$number>())?;
                 Ok(<$number>::from_le_bytes(bytes.try_into().map_err(|_| Malformed)?))
             }
@@ -60,11 +63,11 @@ macro_rules! wire_numbers {
 wire_numbers!(u8, u16, u32, u64, i64);
 
 impl Wire for bool {
-    fn put(&self, to: &mut Vec<u8>) {
+    fn encode(&self, to: &mut Vec<u8>) {
         to.push(u8::from(*self));
     }
-    fn take(from: &mut &[u8]) -> Result<Self, Malformed> {
-        match u8::take(from)? {
+    fn decode(from: &mut &[u8]) -> Result<Self, Malformed> {
+        match u8::decode(from)? {
             0 => Ok(false),
             1 => Ok(true),
             _ => Err(Malformed),
@@ -72,35 +75,35 @@ impl Wire for bool {
     }
 }
 
-/// Elements of one list; above the largest page a script may ask for.
+/// The most elements of one list; above the largest page that a script may request.
 const LIST_LENGTH_MAX: usize = 1 << 20;
 
-/// Lengths are 32 bits wide; what would not fit is longer than a frame and refused there.
-fn put_length(length: usize, to: &mut Vec<u8>) {
-    u32::try_from(length).unwrap_or(u32::MAX).put(to);
+/// Encodes a length in 32 bits. A longer list or text is longer than a frame and refused there.
+fn encode_length(length: usize, to: &mut Vec<u8>) {
+    u32::try_from(length).unwrap_or(u32::MAX).encode(to);
 }
 
 impl Wire for String {
-    fn put(&self, to: &mut Vec<u8>) {
-        put_length(self.len(), to);
+    fn encode(&self, to: &mut Vec<u8>) {
+        encode_length(self.len(), to);
         to.extend_from_slice(self.as_bytes());
     }
-    fn take(from: &mut &[u8]) -> Result<Self, Malformed> {
-        let length = u32::take(from)? as usize;
+    fn decode(from: &mut &[u8]) -> Result<Self, Malformed> {
+        let length = u32::decode(from)? as usize;
         String::from_utf8(take_bytes(from, length)?.to_vec()).map_err(|_| Malformed)
     }
 }
 
 impl<T: Wire> Wire for Option<T> {
-    fn put(&self, to: &mut Vec<u8>) {
-        self.is_some().put(to);
+    fn encode(&self, to: &mut Vec<u8>) {
+        self.is_some().encode(to);
         if let Some(value) = self {
-            value.put(to);
+            value.encode(to);
         }
     }
-    fn take(from: &mut &[u8]) -> Result<Self, Malformed> {
-        Ok(if bool::take(from)? {
-            Some(T::take(from)?)
+    fn decode(from: &mut &[u8]) -> Result<Self, Malformed> {
+        Ok(if bool::decode(from)? {
+            Some(T::decode(from)?)
         } else {
             None
         })
@@ -108,65 +111,72 @@ impl<T: Wire> Wire for Option<T> {
 }
 
 impl<T: Wire> Wire for Vec<T> {
-    fn put(&self, to: &mut Vec<u8>) {
-        put_length(self.len(), to);
+    fn encode(&self, to: &mut Vec<u8>) {
+        encode_length(self.len(), to);
         for value in self {
-            value.put(to);
+            value.encode(to);
         }
     }
-    fn take(from: &mut &[u8]) -> Result<Self, Malformed> {
-        let length = u32::take(from)? as usize;
-        // Every element takes a byte at least; but an empty one in memory is larger than that, hence the second bound.
+    fn decode(from: &mut &[u8]) -> Result<Self, Malformed> {
+        let length = u32::decode(from)? as usize;
+        // Every element takes at least one byte of the payload, hence the first bound. An element
+        // in memory is larger than that, hence the second.
         if length > from.len() || length > LIST_LENGTH_MAX {
             return Err(Malformed);
         }
         let mut list = Vec::new();
         for _ in 0..length {
-            list.push(T::take(from)?);
+            list.push(T::decode(from)?);
         }
         Ok(list)
     }
 }
 
 impl<A: Wire, B: Wire> Wire for (A, B) {
-    fn put(&self, to: &mut Vec<u8>) {
-        self.0.put(to);
-        self.1.put(to);
+    fn encode(&self, to: &mut Vec<u8>) {
+        self.0.encode(to);
+        self.1.encode(to);
     }
-    fn take(from: &mut &[u8]) -> Result<Self, Malformed> {
-        Ok((A::take(from)?, B::take(from)?))
+    fn decode(from: &mut &[u8]) -> Result<Self, Malformed> {
+        Ok((A::decode(from)?, B::decode(from)?))
     }
 }
 
+/// Implements [`Wire`] for a struct: its fields in order.
 macro_rules! wire_struct {
     ($name:ident { $($field:ident),* $(,)? }) => {
         impl Wire for $name {
-            fn put(&self, to: &mut Vec<u8>) {
-                $( self.$field.put(to); )*
+            fn encode(&self, to: &mut Vec<u8>) {
+                $( self.$field.encode(to); )*
             }
-            fn take(from: &mut &[u8]) -> Result<Self, Malformed> {
-                Ok(Self { $( $field: Wire::take(from)?, )* })
+            fn decode(from: &mut &[u8]) -> Result<Self, Malformed> {
+                Ok(Self { $( $field: Wire::decode(from)?, )* })
             }
         }
     };
 }
 
+/// Implements [`Wire`] for an enum: a byte for the variant, then its fields in order.
 macro_rules! wire_enum {
-    ($name:ident { $( $tag:literal => $variant:ident $( ( $inner:ident ) )? $( { $($field:ident),* } )? ),* $(,)? }) => {
+    ($name:ident {
+        $( $tag:literal => $variant:ident $( ( $inner:ident ) )? $( { $($field:ident),* } )? ),*
+        $(,)?
+    }) => {
         impl Wire for $name {
-            fn put(&self, to: &mut Vec<u8>) {
+            fn encode(&self, to: &mut Vec<u8>) {
                 match self {
                     $( Self::$variant $( ( $inner ) )? $( { $($field),* } )? => {
                         to.push($tag);
-                        $( $inner.put(to); )?
-                        $( $( $field.put(to); )* )?
+                        $( $inner.encode(to); )?
+                        $( $( $field.encode(to); )* )?
                     } )*
                 }
             }
-            fn take(from: &mut &[u8]) -> Result<Self, Malformed> {
-                match u8::take(from)? {
-                    $( $tag => Ok(Self::$variant $( ({ let $inner = Wire::take(from)?; $inner }) )?
-                        $( { $( $field: Wire::take(from)? ),* } )? ), )*
+            fn decode(from: &mut &[u8]) -> Result<Self, Malformed> {
+                match u8::decode(from)? {
+                    $( $tag => Ok(Self::$variant
+                        $( ({ let $inner = Wire::decode(from)?; $inner }) )?
+                        $( { $( $field: Wire::decode(from)? ),* } )? ), )*
                     _ => Err(Malformed),
                 }
             }
@@ -174,7 +184,7 @@ macro_rules! wire_enum {
     };
 }
 
-/// Bounds of every execution in one child.
+/// The bounds of every execution in one child process. See [`PoolOptions`](crate::PoolOptions).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Limits {
     pub(crate) time_ms: u64,
@@ -184,7 +194,7 @@ pub(crate) struct Limits {
     pub(crate) jobs: u64,
 }
 
-/// What a procedure and a trigger have in common.
+/// One execution of a procedure or a trigger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Job {
     pub(crate) id: String,
@@ -199,7 +209,7 @@ pub(crate) struct Job {
     pub(crate) seed: u64,
 }
 
-/// What they do not.
+/// The part of a job that differs between procedures and triggers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Role {
     Procedure {
@@ -213,44 +223,52 @@ pub(crate) enum Role {
     },
 }
 
-/// Parent to child.
+/// A message from the parent to the child.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ToHost {
-    /// The first message.
+    /// Sets the limits; the first message, without an answer.
     Hello(Limits),
-    /// Run this; answered by any number of [`FromHost::Call`] and one [`FromHost::Done`] or [`FromHost::Failed`].
+    /// Runs a job. Answered by any number of [`FromHost::Call`] and one [`FromHost::Done`] or
+    /// [`FromHost::Failed`].
     Run(Job),
-    /// Make these functions ready (name, source); answered by [`FromHost::Ready`] or [`FromHost::Failed`].
+    /// Compiles functions (name, source). Answered by [`FromHost::Ready`] or [`FromHost::Failed`].
     Functions {
         sources: Vec<(String, String)>,
         now_ms: i64,
         seed: u64,
     },
-    /// Call one for many rows; answered by [`FromHost::Values`] or [`FromHost::Failed`].
+    /// Calls a function once for each row. Answered by [`FromHost::Values`] or
+    /// [`FromHost::Failed`].
     Batch {
         name: String,
         rows: Vec<Vec<Option<String>>>,
     },
-    /// The answer to a call.
+    /// Answers a call with success.
     Reply(HostReply),
-    /// The refusal of a call.
+    /// Answers a call with a refusal.
     Refusal(HostFailure),
 }
 
-/// Child to parent.
+/// A message from the child to the parent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum FromHost {
+    /// Requests an operation of the collection. Answered by [`ToHost::Reply`] or
+    /// [`ToHost::Refusal`].
     Call(HostCall),
+    /// The job ended.
     Done {
         body: Option<String>,
         log: Option<String>,
         ticks: u64,
     },
+    /// The functions are compiled.
     Ready,
+    /// The function was called: one value for each row.
     Values {
         values: Vec<Option<String>>,
         ticks: u64,
     },
+    /// The job, the compilation or the batch failed.
     Failed(ScriptError),
 }
 
@@ -283,7 +301,10 @@ wire_struct!(HostFailure {
     message,
     body
 });
-wire_enum!(Role { 0 => Procedure { arguments }, 1 => Trigger { time, operation, request, response } });
+wire_enum!(Role {
+    0 => Procedure { arguments },
+    1 => Trigger { time, operation, request, response },
+});
 wire_enum!(TriggerTime { 0 => Pre, 1 => Post });
 wire_enum!(Operation { 0 => Create, 1 => Replace, 2 => Upsert, 3 => Delete, 4 => Patch });
 wire_enum!(IndexAction { 0 => Default, 1 => Include, 2 => Exclude });
@@ -291,7 +312,9 @@ wire_enum!(DocumentLink { 0 => Id(id), 1 => Rid(rid) });
 wire_enum!(HostCall {
     0 => Read { link, if_none_match },
     1 => ReadFeed { page_size, continuation },
-    2 => Query { text, parameters, page_size, continuation, enable_scan, enable_low_precision_order_by },
+    2 => Query {
+        text, parameters, page_size, continuation, enable_scan, enable_low_precision_order_by
+    },
     3 => Create { body, index },
     4 => Upsert { body, index },
     5 => Replace { link, body, if_match, index },
@@ -370,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn cut_lengthened_and_altered_messages_are_refused_or_read_without_harm() {
+    fn truncated_extended_and_altered_messages_are_refused_or_decoded_without_harm() {
         for message in samples() {
             let bytes = message.to_bytes();
             for cut in 0..bytes.len() {
@@ -382,14 +405,15 @@ mod tests {
             for at in 0..bytes.len() {
                 let mut altered = bytes.clone();
                 altered[at] ^= 0xff;
-                // Either outcome is fine; what counts is that reading ends and does not panic.
+                // An altered message may decode to another message, but decoding must end without a
+                // panic.
                 assert_ne!(FromHost::from_bytes(&altered), Ok(message.clone()));
             }
         }
     }
 
     #[test]
-    fn a_list_of_very_many_nothings_is_refused() {
+    fn a_list_of_too_many_elements_is_refused() {
         let values = vec![None; LIST_LENGTH_MAX + 1];
         assert_eq!(
             FromHost::from_bytes(&FromHost::Values { values, ticks: 0 }.to_bytes()),

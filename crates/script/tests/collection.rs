@@ -1,11 +1,12 @@
-//! The collection object: every function, its options, its links, its callbacks, and chained queries.
+//! The collection object: every function, its options, its links, its callbacks, and chained
+//! queries.
 
 mod memory;
 
 use memory::{LINKS, Memory, QUOTA, check_on, main_of, pool, run_on};
 use orrery_script::{DocumentLink, HostCall, IndexAction, ScriptError};
 
-/// Runs statements and answers the response body and the calls that reached the host.
+/// Runs statements. Returns the response body and the calls that reached the host.
 #[track_caller]
 fn calls_of(statements: &str) -> (String, Vec<HostCall>) {
     let mut host = Memory::with(&[("a", r#"{"id":"a","n":1}"#)]);
@@ -19,9 +20,31 @@ fn id(id: &str) -> DocumentLink {
     DocumentLink::Id(id.into())
 }
 
+/// Checks that a function of the collection is accepted and sends this operation.
+#[track_caller]
+fn check_sent(code: &str, expected: HostCall) {
+    let statements = format!("put({code})");
+    assert_eq!(
+        calls_of(&statements),
+        ("true".into(), vec![expected]),
+        "{code}"
+    );
+}
+
+fn some(text: &str) -> Option<String> {
+    Some(text.into())
+}
+
 #[test]
-fn each_function_sends_its_operation_with_its_options() {
-    let some = |text: &str| Some(text.to_string());
+fn each_reading_function_sends_its_operation_with_its_options() {
+    let read = |link: DocumentLink, if_none_match| HostCall::Read {
+        link,
+        if_none_match,
+    };
+    let feed = |page_size, continuation| HostCall::ReadFeed {
+        page_size,
+        continuation,
+    };
     let query = |text: &str, parameters: &str, page_size, continuation, flag| HostCall::Query {
         text: text.into(),
         parameters: parameters.into(),
@@ -30,21 +53,70 @@ fn each_function_sends_its_operation_with_its_options() {
         enable_scan: flag,
         enable_low_precision_order_by: flag,
     };
-    let (create, upsert) = (
-        |body: &str, index| HostCall::Create {
-            body: body.into(),
-            index,
-        },
-        |body: &str, index| HostCall::Upsert {
-            body: body.into(),
-            index,
-        },
-    );
+    let rid = DocumentLink::Rid("Ra".into());
+    for (code, expected) in [
+        (
+            "coll.readDocument(alt + '/docs/a', e => {})",
+            read(id("a"), None),
+        ),
+        (
+            "coll.readDocument(alt + '/docs/a', {ifNoneMatch: '7'}, e => {})",
+            read(id("a"), some("7")),
+        ),
+        (
+            "coll.readDocument(self + 'docs/Ra/', e => {})",
+            read(rid, None),
+        ),
+        (
+            "coll.readDocument(alt + '/docs/with space & %41', e => {})",
+            read(id("with space & %41"), None),
+        ),
+        ("coll.readDocuments(self)", feed(100, None)),
+        (
+            "coll.readDocuments(alt, {pageSize: 5, continuation: 'at 1'})",
+            feed(5, some("at 1")),
+        ),
+        (
+            "coll.queryDocuments(self, 'SELECT 1')",
+            query("SELECT 1", "[]", 100, None, false),
+        ),
+        (
+            r"coll.queryDocuments(alt,
+                {query: 'SELECT @p', parameters: [{name: '@p', value: 1}]},
+                {pageSize: 2, continuation: 'at 1', enableScan: true,
+                 enableLowPrecisionOrderBy: true})",
+            query(
+                "SELECT @p",
+                r#"[{"name":"@p","value":1}]"#,
+                2,
+                some("at 1"),
+                true,
+            ),
+        ),
+    ] {
+        check_sent(code, expected);
+    }
+}
+
+#[test]
+fn each_writing_function_sends_its_operation_with_its_options() {
+    let create = |body: &str, index| HostCall::Create {
+        body: body.into(),
+        index,
+    };
+    let upsert = |body: &str, index| HostCall::Upsert {
+        body: body.into(),
+        index,
+    };
     let replace = |if_match, index| HostCall::Replace {
         link: id("a"),
         body: r#"{"id":"a"}"#.into(),
         if_match,
         index,
+    };
+    let delete = |if_match| HostCall::Delete {
+        link: id("a"),
+        if_match,
     };
     let patch = |spec: &str, if_match, filter_predicate| HostCall::Patch {
         link: id("a"),
@@ -52,31 +124,48 @@ fn each_function_sends_its_operation_with_its_options() {
         if_match,
         filter_predicate,
     };
-    let doc = "alt + '/docs/a'";
     for (code, expected) in [
-        (format!("coll.readDocument({doc}, e => {{}})"), HostCall::Read { link: id("a"), if_none_match: None }),
-        (format!("coll.readDocument({doc}, {{ifNoneMatch: '7'}}, e => {{}})"), HostCall::Read { link: id("a"), if_none_match: some("7") }),
-        ("coll.readDocument(self + 'docs/Ra/', e => {})".into(), HostCall::Read { link: DocumentLink::Rid("Ra".into()), if_none_match: None }),
-        ("coll.readDocument(alt + '/docs/with space & %41', e => {})".into(), HostCall::Read { link: id("with space & %41"), if_none_match: None }),
-        ("coll.readDocuments(self)".into(), HostCall::ReadFeed { page_size: 100, continuation: None }),
-        ("coll.readDocuments(alt, {pageSize: 5, continuation: 'at 1'})".into(), HostCall::ReadFeed { page_size: 5, continuation: some("at 1") }),
-        ("coll.queryDocuments(self, 'SELECT 1')".into(), query("SELECT 1", "[]", 100, None, false)),
         (
-            "coll.queryDocuments(alt, {query: 'SELECT @p', parameters: [{name: '@p', value: 1}]}, {pageSize: 2, continuation: 'at 1', enableScan: true, enableLowPrecisionOrderBy: true})".into(),
-            query("SELECT @p", r#"[{"name":"@p","value":1}]"#, 2, some("at 1"), true),
+            "coll.createDocument(self, {id: 'b'})",
+            create(r#"{"id":"b"}"#, IndexAction::Default),
         ),
-        ("coll.createDocument(self, {id: 'b'})".into(), create(r#"{"id":"b"}"#, IndexAction::Default)),
-        ("coll.createDocument(alt, '{\"id\": \"b\"}', {indexAction: 'exclude'})".into(), create(r#"{"id":"b"}"#, IndexAction::Exclude)),
-        ("coll.createDocument(alt, {n: 1}, {disableAutomaticIdGeneration: true}, e => {})".into(), create(r#"{"n":1}"#, IndexAction::Default)),
-        ("coll.upsertDocument(self, {id: 'a'}, {indexAction: 'include'})".into(), upsert(r#"{"id":"a"}"#, IndexAction::Include)),
-        (format!("coll.replaceDocument({doc}, {{id: 'a'}}, {{etag: '1', indexAction: 'include'}})"), replace(some("1"), IndexAction::Include)),
-        (format!("coll.replaceDocument({doc}, '{{\"id\":\"a\"}}')"), replace(None, IndexAction::Default)),
-        (format!("coll.deleteDocument({doc})"), HostCall::Delete { link: id("a"), if_match: None }),
-        (format!("coll.deleteDocument({doc}, {{etag: '1'}})"), HostCall::Delete { link: id("a"), if_match: some("1") }),
-        (format!("coll.patchDocument({doc}, [{{op: 'incr', path: '/n', value: 1}}])"), patch(r#"[{"op":"incr","path":"/n","value":1}]"#, None, None)),
-        (format!("coll.patchDocument({doc}, {{operations: []}}, {{etag: '1', filterPredicate: 'from c'}})"), patch(r#"{"operations":[]}"#, some("1"), some("from c"))),
+        (
+            r#"coll.createDocument(alt, '{"id": "b"}', {indexAction: 'exclude'})"#,
+            create(r#"{"id":"b"}"#, IndexAction::Exclude),
+        ),
+        (
+            "coll.createDocument(alt, {n: 1}, {disableAutomaticIdGeneration: true}, e => {})",
+            create(r#"{"n":1}"#, IndexAction::Default),
+        ),
+        (
+            "coll.upsertDocument(self, {id: 'a'}, {indexAction: 'include'})",
+            upsert(r#"{"id":"a"}"#, IndexAction::Include),
+        ),
+        (
+            r"coll.replaceDocument(alt + '/docs/a', {id: 'a'},
+                {etag: '1', indexAction: 'include'})",
+            replace(some("1"), IndexAction::Include),
+        ),
+        (
+            r#"coll.replaceDocument(alt + '/docs/a', '{"id":"a"}')"#,
+            replace(None, IndexAction::Default),
+        ),
+        ("coll.deleteDocument(alt + '/docs/a')", delete(None)),
+        (
+            "coll.deleteDocument(alt + '/docs/a', {etag: '1'})",
+            delete(some("1")),
+        ),
+        (
+            "coll.patchDocument(alt + '/docs/a', [{op: 'incr', path: '/n', value: 1}])",
+            patch(r#"[{"op":"incr","path":"/n","value":1}]"#, None, None),
+        ),
+        (
+            r"coll.patchDocument(alt + '/docs/a', {operations: []},
+                {etag: '1', filterPredicate: 'from c'})",
+            patch(r#"{"operations":[]}"#, some("1"), some("from c")),
+        ),
     ] {
-        assert_eq!(calls_of(&format!("put({code})")), ("true".into(), vec![expected]), "{code}");
+        check_sent(code, expected);
     }
 }
 
@@ -144,7 +233,12 @@ fn links_of_other_collections_are_refused_at_once() {
         "{}",
     ] {
         let code = format!(
-            "try {{ coll.readDocuments({link}); }} catch (e) {{ put([e.number, e.message.includes('is not allowed to operate on resources outside current collection')]); }}"
+            r"try {{
+                coll.readDocuments({link});
+            }} catch (e) {{
+                const text = 'is not allowed to operate on resources outside current collection';
+                put([e.number, e.message.includes(text)]);
+            }}"
         );
         assert_eq!(calls_of(&code), ("[400,true]".into(), vec![]), "{link}");
     }
@@ -158,7 +252,11 @@ fn links_of_other_collections_are_refused_at_once() {
         "alt",
     ] {
         let code = format!(
-            "try {{ coll.readDocument({link}); }} catch (e) {{ put([e.number, e.message.includes('outside current collection')]); }}"
+            r"try {{
+                coll.readDocument({link});
+            }} catch (e) {{
+                put([e.number, e.message.includes('outside current collection')]);
+            }}"
         );
         assert_eq!(calls_of(&code), ("[400,true]".into(), vec![]), "{link}");
     }
@@ -192,7 +290,8 @@ fn callbacks_get_error_result_and_response_options() {
             format!(r#"[null,{{"id":"b"}},{{{quota}}}]"#),
         ),
         (
-            "coll.readDocument(alt + '/docs/zz', (e, doc) => put([e instanceof Error, e.number, e.message, e.body, typeof doc]))",
+            r"coll.readDocument(alt + '/docs/zz', (e, doc) =>
+                put([e instanceof Error, e.number, e.message, e.body, typeof doc]))",
             r#"[true,404,"Resource Not Found","{\"code\":404}","undefined"]"#.into(),
         ),
         (
@@ -214,9 +313,16 @@ fn callbacks_get_error_result_and_response_options() {
 
 #[test]
 fn callbacks_run_in_order_after_the_main_function_and_may_queue_more() {
-    let code = "const seen = []; \
-        coll.readDocument(alt + '/docs/a', () => { seen.push('one'); coll.readDocument(alt + '/docs/a', () => { seen.push('three'); put(seen); }); }); \
-        coll.readDocument(alt + '/docs/a', () => { seen.push('two'); Promise.resolve().then(() => seen.push('between')); }); \
+    let code = r"
+        const seen = [];
+        coll.readDocument(alt + '/docs/a', () => {
+            seen.push('one');
+            coll.readDocument(alt + '/docs/a', () => { seen.push('three'); put(seen); });
+        });
+        coll.readDocument(alt + '/docs/a', () => {
+            seen.push('two');
+            Promise.resolve().then(() => seen.push('between'));
+        });
         seen.push('main');";
     assert_eq!(
         calls_of(code).0,
@@ -234,14 +340,17 @@ fn callbacks_run_in_order_after_the_main_function_and_may_queue_more() {
 
 #[test]
 fn later_operations_see_earlier_writes() {
-    let code = "coll.createDocument(self, {id: 'b'}); coll.readDocuments(self, (e, docs) => put(docs.length));";
+    let code = r"
+        coll.createDocument(self, {id: 'b'});
+        coll.readDocuments(self, (e, docs) => put(docs.length));";
     assert_eq!(calls_of(code).0, "2");
 }
 
 #[test]
-fn a_missing_id_is_made_up_on_a_copy() {
+fn a_missing_id_is_generated_on_a_copy() {
     let (body, calls) = calls_of(
-        "const doc = {n: 1, id: ''}; coll.createDocument(self, doc, (e, made) => put([doc.id, made.id]));",
+        r"const doc = {n: 1, id: ''};
+        coll.createDocument(self, doc, (e, made) => put([doc.id, made.id]));",
     );
     let HostCall::Create { body: sent, .. } = &calls[0] else {
         panic!("{calls:?}")
@@ -262,7 +371,8 @@ fn a_missing_id_is_made_up_on_a_copy() {
         .collect();
     assert_eq!(shape, "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx");
     let (body, _) = calls_of(
-        "coll.upsertDocument(self, {}, (e, one) => coll.upsertDocument(self, {}, (e, two) => put(one.id !== two.id)));",
+        r"coll.upsertDocument(self, {}, (e, one) =>
+            coll.upsertDocument(self, {}, (e, two) => put(one.id !== two.id)));",
     );
     assert_eq!(body, "true");
 }
@@ -330,10 +440,15 @@ fn a_failed_call_without_callback_ends_the_script_and_a_swallowed_one_does_not()
 }
 
 #[test]
-fn pages_go_on_where_they_ended() {
-    let code = "const seen = []; (function next(continuation) { \
-        coll.readDocuments(self, {pageSize: 2, continuation}, (e, docs, options) => { \
-        seen.push(docs.map(d => d.n)); if (options.continuation) next(options.continuation); else put(seen); }); })();";
+fn a_page_starts_where_the_page_before_ended() {
+    let code = r"
+        const seen = [];
+        (function next(continuation) {
+            coll.readDocuments(self, {pageSize: 2, continuation}, (e, docs, options) => {
+                seen.push(docs.map(d => d.n));
+                if (options.continuation) next(options.continuation); else put(seen);
+            });
+        })();";
     check_on(
         &pool(),
         &main_of(code),
@@ -344,7 +459,7 @@ fn pages_go_on_where_they_ended() {
 }
 
 #[test]
-fn unchained_queries_answer_whether_they_are_accepted_and_call_back() {
+fn unchained_queries_answer_is_accepted_and_call_back() {
     for (code, expected) in [
         (
             "put(__.filter(d => d.n > 2, (e, r) => {}))",
@@ -355,7 +470,8 @@ fn unchained_queries_answer_whether_they_are_accepted_and_call_back() {
             r#"[{"id":"003","n":3}]"#,
         ),
         (
-            "coll.filter(d => d.n > 2, {pageSize: 1}, (e, r, o) => put([r.length, typeof o.continuation]))",
+            r"coll.filter(d => d.n > 2, {pageSize: 1}, (e, r, o) =>
+                put([r.length, typeof o.continuation]))",
             r#"[1,"string"]"#,
         ),
         (
@@ -430,7 +546,8 @@ fn chains_combine_their_stages_in_order() {
             "[2,3,4]",
         ),
         (
-            "__.chain().sortByDescending(d => d.n).map(d => d.n).filter(n => n % 2 == 0).value((e, r) => put(r))",
+            r"__.chain().sortByDescending(d => d.n).map(d => d.n).filter(n => n % 2 == 0)
+                .value((e, r) => put(r))",
             "[4,2,0]",
         ),
         (
@@ -442,7 +559,8 @@ fn chains_combine_their_stages_in_order() {
             "[0,[0]]",
         ),
         (
-            "__.chain().map(d => ({ kids: [d.n, d.n + 10] })).unwind(d => d.kids, (d, k) => k).filter(k => k > 10).value((e, r) => put(r))",
+            r"__.chain().map(d => ({ kids: [d.n, d.n + 10] }))
+                .unwind(d => d.kids, (d, k) => k).filter(k => k > 10).value((e, r) => put(r))",
             "[11,12,13,14]",
         ),
         (
@@ -462,7 +580,7 @@ fn chains_combine_their_stages_in_order() {
 }
 
 #[test]
-fn paged_chains_lose_and_repeat_nothing() {
+fn paged_chains_lose_and_repeat_no_value() {
     for stages in [
         "map(d => d.n)",
         "filter(d => true).pluck('n')",
@@ -470,8 +588,16 @@ fn paged_chains_lose_and_repeat_nothing() {
         "unwind(d => [d.n], (d, n) => n)",
     ] {
         let code = format!(
-            "const seen = []; (function next(continuation) {{ __.chain().{stages}.value({{pageSize: a, continuation}}, \
-             (e, r, o) => {{ if (e) throw e; if (r.length > a) throw new Error('long'); seen.push(...r); if (o.continuation) next(o.continuation); else put(seen.every((n, i) => n === i) && seen.length); }}); }})();"
+            r"const seen = [];
+            (function next(continuation) {{
+                __.chain().{stages}.value({{pageSize: a, continuation}}, (e, r, o) => {{
+                    if (e) throw e;
+                    if (r.length > a) throw new Error('long');
+                    seen.push(...r);
+                    if (o.continuation) next(o.continuation);
+                    else put(seen.every((n, i) => n === i) && seen.length);
+                }});
+            }})();"
         );
         for size in ["[1000]", "[100]", "[99]", "[33]", "[7]"] {
             check_on(
@@ -487,7 +613,10 @@ fn paged_chains_lose_and_repeat_nothing() {
 
 #[test]
 fn the_double_underscore_object_is_the_collection_with_request_and_response() {
-    let code = "__.response.setBody([__.getSelfLink() === self, __.request.getBody(), typeof __.createDocument, Object.getPrototypeOf(__) === coll]);";
+    let code = r"__.response.setBody([
+        __.getSelfLink() === self, __.request.getBody(), typeof __.createDocument,
+        Object.getPrototypeOf(__) === coll,
+    ]);";
     check_on(
         &pool(),
         &main_of(code),
@@ -499,14 +628,23 @@ fn the_double_underscore_object_is_the_collection_with_request_and_response() {
 }
 
 #[test]
-fn near_the_end_of_its_time_a_script_is_told_no_and_ends_normally() {
+fn near_the_end_of_its_time_a_script_gets_false_and_ends_normally() {
     let options = orrery_script::PoolOptions {
         accept_ms: 150,
         ..memory::options()
     };
     let pool = orrery_script::ScriptPool::new(options);
-    let reread = "let reads = 0; (function again() { const ok = coll.readDocument(alt + '/docs/a', (e) => { if (e) throw e; reads++; again(); }); \
-        if (!ok) put({ok, some: reads > 10, chained: __.filter(d => true), chain: __.chain().value()}); })();";
+    let reread = r"
+        let reads = 0;
+        (function again() {
+            const ok = coll.readDocument(alt + '/docs/a', (e) => {
+                if (e) throw e;
+                reads++;
+                again();
+            });
+            const chained = () => __.filter(d => true), chain = () => __.chain().value();
+            if (!ok) put({ok, some: reads > 10, chained: chained(), chain: chain()});
+        })();";
     let mut host = Memory::with(&[("a", r#"{"id":"a"}"#)]);
     let expected =
         r#"{"ok":false,"some":true,"chained":{"isAccepted":false},"chain":{"isAccepted":false}}"#;

@@ -22,7 +22,10 @@ fn values_go_in_and_come_out_as_json() {
         ("id", "function (x) { return x; }"),
         (
             "tax",
-            "function tax(income) { if (income === undefined) throw new Error(444, 'no income'); return income * 0.5; }",
+            r"function tax(income) {
+                if (income === undefined) throw new Error(444, 'no income');
+                return income * 0.5;
+            }",
         ),
         ("count", "function () { return arguments.length; }"),
         ("isUndefined", "x => x === undefined"),
@@ -49,7 +52,10 @@ fn values_go_in_and_come_out_as_json() {
     );
     let error = session.call("tax", &[]).unwrap_err();
     assert!(
-        matches!(&error, ScriptError::Thrown { number: Some(444), message, .. } if message == "Error: no income"),
+        matches!(
+            &error,
+            ScriptError::Thrown { number: Some(444), message, .. } if message == "Error: no income"
+        ),
         "{error:?}"
     );
     assert_eq!(session.call("tax", &[json("2")]).unwrap(), json("1"));
@@ -60,7 +66,7 @@ fn values_go_in_and_come_out_as_json() {
 }
 
 #[test]
-fn a_batch_answers_row_by_row_however_many_pieces_it_takes() {
+fn a_batch_answers_row_by_row_over_several_frames() {
     let pool = pool();
     let mut session = pool
         .functions(
@@ -89,11 +95,14 @@ fn a_source_that_does_not_compile_fails_the_session() {
 }
 
 #[test]
-fn functions_have_no_context_and_sessions_share_nothing() {
+fn functions_have_no_context_and_sessions_share_no_state() {
     let pool = pool();
     let list = sources(&[(
         "look",
-        "function () { globalThis.n = (globalThis.n || 0) + 1; return [typeof getContext, typeof __, n]; }",
+        r"function () {
+            globalThis.n = (globalThis.n || 0) + 1;
+            return [typeof getContext, typeof __, n];
+        }",
     )]);
     for _ in 0..2 {
         let mut session = pool.functions(&list, AMBIENT).unwrap();

@@ -1,4 +1,4 @@
-//! Scripts that mean harm, or might as well: each ends with a clear error within its bound, and the next call works.
+//! Hostile scripts: each ends with a clear error within its bounds, and the next call works.
 
 mod memory;
 
@@ -23,14 +23,15 @@ fn strict_pool() -> ScriptPool {
     })
 }
 
-/// Runs each script; its error must be among those named, in time, and an honest script must run after it.
-fn each_ends(scripts: &[&str], expected: impl Fn(&ScriptError) -> bool) {
+/// Runs each script, which must fail with an expected error in time. A well-behaved script must run
+/// after it.
+fn each_fails_in_time(scripts: &[&str], expected: impl Fn(&ScriptError) -> bool) {
     let pool = strict_pool();
     for script in scripts {
         let start = Instant::now();
         let result = run_on(&pool, &main_of(script), "", &mut Memory::default());
         let took = start.elapsed();
-        // Starting a process and a busy machine are allowed for.
+        // The bound leaves time to start a process on a busy machine.
         assert!(
             took < Duration::from_millis(TIME_MS + GRACE_MS + 1_500),
             "{script}: {took:?}"
@@ -45,12 +46,13 @@ fn each_ends(scripts: &[&str], expected: impl Fn(&ScriptError) -> bool) {
 
 #[test]
 fn endless_work_times_out() {
-    each_ends(
+    each_fails_in_time(
         &[
             "for (;;) ;",
             "try { for (;;) ; } catch (e) { put(1); } finally { for (;;) ; }",
             "(function loop() { Promise.resolve().then(loop); })()",
-            "const storm = () => { for (let i = 0; i < 100; i++) Promise.resolve().then(storm); }; storm();",
+            r"const storm = () => { for (let i = 0; i < 100; i++) Promise.resolve().then(storm); };
+            storm();",
             "(async () => { for (;;) await null; })()",
             "/(a+)+$/.test('a'.repeat(40) + 'b')",
             "'x'.repeat(1 << 20).replace(/(x+x+)+y/, '')",
@@ -67,7 +69,7 @@ fn endless_work_times_out() {
 
 #[test]
 fn hangs_inside_builtins_are_killed() {
-    each_ends(
+    each_fails_in_time(
         &[
             "new Array(4294967295).join()",
             "const sparse = []; sparse[4294967290] = 1; sparse.reverse()",
@@ -84,8 +86,8 @@ fn hangs_inside_builtins_are_killed() {
 }
 
 #[test]
-fn hunger_for_memory_is_refused() {
-    each_ends(
+fn excessive_memory_is_refused() {
+    each_fails_in_time(
         &[
             "const all = []; for (;;) all.push(new Array(10000).fill(all));",
             "let text = 'x'; for (;;) text += text;",
@@ -104,7 +106,7 @@ fn hunger_for_memory_is_refused() {
 }
 
 #[test]
-fn memory_runs_out_by_that_name() {
+fn running_out_of_memory_has_an_error_of_its_own() {
     let error = run_on(
         &strict_pool(),
         &main_of("new Uint8Array(1 << 30)"),
@@ -119,7 +121,7 @@ fn memory_runs_out_by_that_name() {
 
 #[test]
 fn endless_recursion_is_refused() {
-    each_ends(
+    each_fails_in_time(
         &[
             "(function down() { down(); })()",
             "const o = {}; Object.defineProperty(o, 'x', { get() { return this.x; } }); o.x",
@@ -152,14 +154,14 @@ fn endless_recursion_is_refused() {
 }
 
 #[test]
-fn a_caught_stack_overflow_is_an_error_like_others() {
+fn a_stack_overflow_can_be_caught() {
     let code =
         "function down() { down(); } try { down(); } catch (e) { put(e instanceof RangeError); }";
     check(&strict_pool(), &main_of(code), "", "true");
 }
 
 #[test]
-fn a_hang_takes_its_process_and_no_other() {
+fn a_hang_ends_its_process_and_no_other() {
     let pool = strict_pool();
     let error = run_on(
         &pool,
@@ -178,7 +180,7 @@ fn a_hang_takes_its_process_and_no_other() {
 }
 
 #[test]
-fn the_parent_outlives_hosts_that_are_not_hosts() {
+fn the_parent_survives_programs_that_are_no_script_hosts() {
     for (program, arguments) in [
         ("/bin/true", vec![]),
         ("/bin/echo", vec!["hello, these are no frames"]),
@@ -227,7 +229,7 @@ fn the_parent_outlives_hosts_that_are_not_hosts() {
     assert!(matches!(error, ScriptError::HostNotStarted(_)), "{error:?}");
 }
 
-/// Runs another script on the same pool while the first waits for its answer.
+/// A host that runs functions and another script on the same pool while the first script waits.
 struct Nested<'a> {
     pool: &'a ScriptPool,
     answer: Option<Result<Option<String>, ScriptError>>,
@@ -251,7 +253,7 @@ impl Host for Nested<'_> {
 }
 
 #[test]
-fn functions_run_while_a_procedure_waits_and_a_full_pool_says_so() {
+fn functions_run_while_a_procedure_waits_and_a_full_pool_is_busy() {
     // Long enough for a busy machine to start two processes.
     let pool = ScriptPool::new(PoolOptions {
         time_ms: 3_000,
@@ -264,7 +266,8 @@ fn functions_run_while_a_procedure_waits_and_a_full_pool_says_so() {
         busy: None,
     };
     let body = main_of("coll.readDocuments(self)");
-    // The nested wait for a place takes the whole budget, so the outer call is over as well.
+    // The nested procedure waits for a process for the whole budget, so the outer call times out
+    // as well.
     assert_eq!(
         pool.run_procedure(procedure(&body, ""), &mut host)
             .unwrap_err(),
@@ -274,10 +277,10 @@ fn functions_run_while_a_procedure_waits_and_a_full_pool_says_so() {
     assert_eq!(host.busy, Some(ScriptError::Busy));
 }
 
-/// Answers more than a frame holds.
-struct Generous;
+/// A host whose answer is larger than a frame.
+struct OversizedAnswer;
 
-impl Host for Generous {
+impl Host for OversizedAnswer {
     fn call(&mut self, _: HostCall) -> Result<HostReply, HostFailure> {
         Ok(HostReply {
             items: vec![format!("\"{}\"", "x".repeat(40_000_000))],
@@ -287,11 +290,11 @@ impl Host for Generous {
 }
 
 #[test]
-fn an_answer_that_fits_no_frame_is_a_413_to_the_script() {
+fn a_script_gets_413_for_an_answer_larger_than_a_frame() {
     let body = main_of("coll.readDocuments(self, (e) => put(e.number))");
     assert_eq!(
         pool()
-            .run_procedure(procedure(&body, ""), &mut Generous)
+            .run_procedure(procedure(&body, ""), &mut OversizedAnswer)
             .unwrap()
             .body,
         "413"
@@ -299,7 +302,7 @@ fn an_answer_that_fits_no_frame_is_a_413_to_the_script() {
 }
 
 #[test]
-fn an_operation_that_fits_no_frame_is_a_413_to_the_script() {
+fn a_script_gets_413_for_an_operation_larger_than_a_frame() {
     let pool = ScriptPool::new(PoolOptions {
         memory_bytes: 512 * 1024 * 1024,
         accept_ms: 20_000,
@@ -313,7 +316,7 @@ fn an_operation_that_fits_no_frame_is_a_413_to_the_script() {
 }
 
 #[test]
-fn a_process_that_died_while_idle_is_replaced_unnoticed() {
+fn a_process_that_died_while_idle_is_replaced_without_an_error() {
     let pid_file = concat!(env!("CARGO_TARGET_TMPDIR"), "/idle-script-host-pid");
     let script = format!(
         "echo $$ > '{pid_file}'; exec '{}'",

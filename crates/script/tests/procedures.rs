@@ -6,9 +6,11 @@ use memory::{AMBIENT, LINKS, Memory, QUOTA, check, main_of, pool, procedure, run
 use orrery_script::{ECHO_PROCEDURE, Procedure, ScriptError};
 
 #[test]
-fn arguments_follow_apply_on_the_request_body() {
+fn arguments_are_read_from_the_request_body_as_apply_reads_them() {
     let pool = pool();
-    let body = "function () { getContext().getResponse().setBody([arguments.length].concat(Array.from(arguments))); }";
+    let body = r"function () {
+        getContext().getResponse().setBody([arguments.length].concat(Array.from(arguments)));
+    }";
     let long = format!("[{}0]", "0,".repeat(999));
     for (arguments, expected) in [
         ("", "[0]"),
@@ -59,16 +61,18 @@ fn arguments_follow_apply_on_the_request_body() {
 }
 
 #[test]
-fn a_source_is_one_function_however_it_is_written() {
+fn a_source_is_one_function_in_any_form() {
     let pool = pool();
     for body in [
         "function () { getContext().getResponse().setBody(1); }",
         "function name() { getContext().getResponse().setBody(1); };",
-        "// first\n/* then */ function name(a, b) { getContext().getResponse().setBody(1); } // last",
+        r"// first
+        /* then */ function name(a, b) { getContext().getResponse().setBody(1); } // last",
         "function () { getContext().getResponse().setBody(1); }; // after",
         "() => getContext().getResponse().setBody(1)",
         "async function () { await null; getContext().getResponse().setBody(1); }",
-        "function main() { helper(); }\nfunction helper() { getContext().getResponse().setBody(1); }",
+        r"function main() { helper(); }
+        function helper() { getContext().getResponse().setBody(1); }",
         "(function () { getContext().getResponse().setBody(1); })",
     ] {
         check(&pool, body, "", "1");
@@ -76,7 +80,7 @@ fn a_source_is_one_function_however_it_is_written() {
 }
 
 #[test]
-fn what_is_not_one_function_fails_to_compile_at_execution() {
+fn a_source_that_is_not_one_function_fails_to_compile_at_execution() {
     let pool = pool();
     for body in [
         "",
@@ -103,7 +107,7 @@ fn what_is_not_one_function_fails_to_compile_at_execution() {
 }
 
 #[test]
-fn the_body_is_what_was_set_last_as_json() {
+fn the_response_body_is_the_last_set_value_as_json() {
     let pool = pool();
     for (statements, expected) in [
         ("", r#""""#),
@@ -126,7 +130,10 @@ fn the_body_is_what_was_set_last_as_json() {
         ("put(null); res.appendBody({a: 1})", r#"{"a":1}"#),
         ("put('a'); res.appendBody(null)", r#""anull""#),
         (
-            "for (let i = 0; i < 1000; i++) { put(i); if (res.getBody() !== i) throw new Error('lost'); }",
+            r"for (let i = 0; i < 1000; i++) {
+                put(i);
+                if (res.getBody() !== i) throw new Error('lost');
+            }",
             "999",
         ),
         (
@@ -153,7 +160,8 @@ fn unknown_and_read_only_properties_are_refused() {
     let pool = pool();
     let attempt = |code: &str| {
         main_of(&format!(
-            "try {{ {code}; put('done'); }} catch (e) {{ put([e instanceof TypeError, e.number, e.message]); }}"
+            r"try {{ {code}; put('done'); }}
+            catch (e) {{ put([e instanceof TypeError, e.number, e.message]); }}"
         ))
     };
     for (code, expected) in [
@@ -189,7 +197,10 @@ fn unknown_and_read_only_properties_are_refused() {
 #[test]
 fn a_body_beyond_the_limit_is_refused_with_413() {
     let pool = pool();
-    let code = "const big = 'x'.repeat(3000000); put(big); try { res.appendBody(big); } catch (e) { put(e.number + e.message.slice(0, 18)); }";
+    let code = r"
+        const big = 'x'.repeat(3000000);
+        put(big);
+        try { res.appendBody(big); } catch (e) { put(e.number + e.message.slice(0, 18)); }";
     check(&pool, &main_of(code), "", r#""413Cannot appendBody ""#);
     check(
         &pool,
@@ -232,7 +243,9 @@ fn error_takes_a_number_and_a_message() {
         ),
         ("new TypeError('t') instanceof Error", "true"),
         (
-            "(() => { try { null.x } catch (e) { return e instanceof Error && e instanceof TypeError } })()",
+            r"(() => {
+                try { null.x } catch (e) { return e instanceof Error && e instanceof TypeError }
+            })()",
             "true",
         ),
         (
@@ -299,12 +312,13 @@ fn an_uncaught_error_carries_number_message_and_trace() {
     .to_string();
     assert_eq!(
         text,
-        "Encountered exception while executing Javascript. Exception = Error: m\r\nStack trace: at x"
+        "Encountered exception while executing Javascript. Exception = Error: m\r\n\
+         Stack trace: at x"
     );
 }
 
 #[test]
-fn rejected_promises_that_nobody_handles_fail_the_procedure() {
+fn rejected_promises_without_a_handler_fail_the_procedure() {
     let pool = pool();
     for body in [
         "async function () { throw new Error(409, 'late'); }",
@@ -324,7 +338,9 @@ fn rejected_promises_that_nobody_handles_fail_the_procedure() {
     }
     check(
         &pool,
-        "async function () { try { await Promise.reject(1); } catch (e) { getContext().getResponse().setBody(e); } }",
+        r"async function () {
+            try { await Promise.reject(1); } catch (e) { getContext().getResponse().setBody(e); }
+        }",
         "",
         "1",
     );
@@ -337,7 +353,7 @@ fn rejected_promises_that_nobody_handles_fail_the_procedure() {
 }
 
 #[test]
-fn the_log_formats_and_is_there_only_if_asked_for() {
+fn the_log_is_formatted_and_returned_only_on_request() {
     let pool = pool();
     let log = |code: &str| {
         run_on(&pool, &main_of(code), "", &mut Memory::default())
@@ -377,11 +393,14 @@ fn the_log_formats_and_is_there_only_if_asked_for() {
 }
 
 #[test]
-fn the_same_call_runs_the_same_way_twice() {
+fn the_same_call_gives_the_same_outcome_twice() {
     let pool = pool();
     let body = main_of(
-        "const text = []; for (let i = 0; i < 3; i++) text.push(Math.random()); \
-         coll.createDocument(self, {}, (e, doc) => put([text, doc.id, Date.now(), new Date().getTime(), typeof Date(), new Date(5).getTime()]));",
+        r"const text = [];
+        for (let i = 0; i < 3; i++) text.push(Math.random());
+        coll.createDocument(self, {}, (e, doc) => put([
+            text, doc.id, Date.now(), new Date().getTime(), typeof Date(), new Date(5).getTime(),
+        ]));",
     );
     let run = |seed: u64| {
         let call = Procedure {
@@ -404,7 +423,7 @@ fn the_same_call_runs_the_same_way_twice() {
 }
 
 #[test]
-fn steps_grow_with_work_and_repeat() {
+fn steps_grow_with_work_and_are_the_same_in_each_run() {
     let pool = pool();
     let steps = |n: u32| {
         run_on(
@@ -422,7 +441,7 @@ fn steps_grow_with_work_and_repeat() {
 }
 
 #[test]
-fn nothing_of_one_execution_is_seen_by_the_next() {
+fn no_state_of_an_execution_is_visible_to_the_next() {
     let pool = pool();
     check(
         &pool,
@@ -442,7 +461,7 @@ fn nothing_of_one_execution_is_seen_by_the_next() {
 }
 
 #[test]
-fn a_script_finds_no_way_out_and_no_clock() {
+fn a_script_has_no_access_to_the_system_and_no_clock() {
     let pool = pool();
     let names = [
         "require",

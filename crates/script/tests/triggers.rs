@@ -1,4 +1,4 @@
-//! Triggers: what each kind may read and write.
+//! Triggers: the properties that each kind may read and write.
 
 mod memory;
 
@@ -11,7 +11,13 @@ const POST: TriggerTime = TriggerTime::Post;
 #[test]
 fn a_pre_trigger_reads_the_parsed_body_and_may_rewrite_it() {
     let pool = pool();
-    let rewrite = "function () { var r = getContext().getRequest(); var d = r.getBody(); d.n += 1; d.op = r.getOperationType(); r.setBody(d); }";
+    let rewrite = r"function () {
+        var r = getContext().getRequest();
+        var d = r.getBody();
+        d.n += 1;
+        d.op = r.getOperationType();
+        r.setBody(d);
+    }";
     let outcome = run_trigger(
         &pool,
         trigger(rewrite, PRE, Some(r#"{"id":"a","n":1}"#), None),
@@ -36,7 +42,11 @@ fn a_pre_trigger_reads_the_parsed_body_and_may_rewrite_it() {
             .body,
         None
     );
-    let delete = "function () { var r = getContext().getRequest(); if (r.getBody().id !== 'a') throw 1; if (r.getOperationType() !== 'Delete') throw 2; }";
+    let delete = r"function () {
+        var r = getContext().getRequest();
+        if (r.getBody().id !== 'a') throw 1;
+        if (r.getOperationType() !== 'Delete') throw 2;
+    }";
     let call = Trigger {
         operation: Operation::Delete,
         ..trigger(delete, PRE, Some(r#"{"id":"a"}"#), None)
@@ -57,7 +67,11 @@ fn a_pre_trigger_has_no_response() {
     )
     .unwrap_err();
     assert!(
-        matches!(&error, ScriptError::Thrown { number: None, message, .. } if message == "TypeError: not a function"),
+        matches!(
+            &error,
+            ScriptError::Thrown { number: None, message, .. }
+                if message == "TypeError: not a function"
+        ),
         "{error:?}"
     );
     let error = run_trigger(
@@ -74,9 +88,14 @@ fn a_pre_trigger_has_no_response() {
 }
 
 #[test]
-fn a_post_trigger_reads_both_and_may_overwrite_the_response() {
+fn a_post_trigger_reads_request_and_response_and_may_overwrite_the_response() {
     let pool = pool();
-    let overwrite = "function () { var c = getContext(); var d = c.getResponse().getBody(); d.seen = c.getRequest().getBody().n; c.getResponse().setBody(d); }";
+    let overwrite = r"function () {
+        var c = getContext();
+        var d = c.getResponse().getBody();
+        d.seen = c.getRequest().getBody().n;
+        c.getResponse().setBody(d);
+    }";
     let outcome = run_trigger(
         &pool,
         trigger(
@@ -91,8 +110,13 @@ fn a_post_trigger_reads_both_and_may_overwrite_the_response() {
         outcome.body.as_deref(),
         Some(r#"{"n":1,"_etag":"x","seen":1}"#)
     );
-    let quota = "function () { var r = getContext().getResponse(); \
-        r.setBody([r.getResourceQuotaCurrentUsage().includes('collectionSize'), r.getMaxResourceQuota().includes('collectionSize')]); }";
+    let quota = r"function () {
+        var r = getContext().getResponse();
+        r.setBody([
+            r.getResourceQuotaCurrentUsage().includes('collectionSize'),
+            r.getMaxResourceQuota().includes('collectionSize'),
+        ]);
+    }";
     assert_eq!(
         run_trigger(&pool, trigger(quota, POST, Some("{}"), Some("{}")))
             .unwrap()
@@ -103,7 +127,7 @@ fn a_post_trigger_reads_both_and_may_overwrite_the_response() {
 }
 
 #[test]
-fn what_a_trigger_may_not_set_throws() {
+fn a_property_that_a_trigger_may_not_set_throws() {
     let pool = pool();
     for (body, time, number) in [
         (
@@ -152,7 +176,10 @@ fn what_a_trigger_may_not_set_throws() {
 
 #[test]
 fn a_trigger_uses_the_collection_and_counts_its_calls() {
-    let write = "function () { var c = getContext().getCollection(); c.createDocument(c.getSelfLink(), {id: 'log'}); }";
+    let write = r"function () {
+        var c = getContext().getCollection();
+        c.createDocument(c.getSelfLink(), {id: 'log'});
+    }";
     let mut host = Memory::default();
     let outcome = pool()
         .run_trigger(trigger(write, PRE, Some("{}"), None), &mut host)

@@ -1,82 +1,113 @@
-// Chained queries: read page by page, computed here. A stage turns values into values.
+// Chained queries, such as `__.chain().filter(f).map(g).value(h)`. The documents are read page by
+// page from the parent, and the stages are computed here.
+//
+// A stage has either `each`, which turns one value into any number of values, or `all`, which needs
+// all values first (the sort stages).
 
-// A stage turns one value into any number of values; sort stages need all of them first.
-const flattened = (value, shallow) => isArray(value) ? value.flat(shallow ? 0 : Infinity) : [value];
-const defined = (value) => value === undefined ? [] : [value];
+const flattened = (value, isShallow) =>
+  isArray(value) ? value.flat(isShallow ? 0 : Infinity) : [value];
+const withoutUndefined = (value) => value === undefined ? [] : [value];
 
 const stageMakers = {
   filter(predicate) {
-    needFunction('filter', 'predicate', predicate);
+    checkFunction('filter', 'predicate', predicate);
     return { each: (value) => predicate(value) ? [value] : [] };
   },
   map(transform) {
-    needFunction('map', 'transformation', transform);
-    return { each: (value) => defined(transform(value)) };
+    checkFunction('map', 'transformation', transform);
+    return { each: (value) => withoutUndefined(transform(value)) };
   },
   pluck(property) {
-    if (typeof property !== 'string' || property === '') throw badRequest("The propertyName parameter of 'pluck' must be a non-empty string.");
-    return { each: (value) => value === null || value === undefined ? [] : defined(value[property]) };
+    if (typeof property !== 'string' || property === '') {
+      throw badRequest("The propertyName parameter of 'pluck' must be a non-empty string.");
+    }
+    const each = (value) =>
+      value === null || value === undefined ? [] : withoutUndefined(value[property]);
+    return { each };
   },
-  flatten(shallow) {
-    if (shallow !== undefined && shallow !== null && typeof shallow !== 'boolean') throw badRequest("The isShallow parameter of 'flatten' must be a boolean.");
-    return { each: (value) => flattened(value, shallow === true) };
+  flatten(isShallow) {
+    if (isShallow !== undefined && isShallow !== null && typeof isShallow !== 'boolean') {
+      throw badRequest("The isShallow parameter of 'flatten' must be a boolean.");
+    }
+    return { each: (value) => flattened(value, isShallow === true) };
   },
   unwind(selector, result) {
-    needFunction('unwind', 'collectionSelector', selector);
-    if (result !== undefined && result !== null) needFunction('unwind', 'resultSelector', result);
-    return {
-      each: (value) => {
-        const inner = selector(value);
-        return isArray(inner) ? inner.flatMap((item) => result ? defined(result(value, item)) : [[value, item]]) : [];
-      },
+    checkFunction('unwind', 'collectionSelector', selector);
+    if (result !== undefined && result !== null) checkFunction('unwind', 'resultSelector', result);
+    const each = (value) => {
+      const inner = selector(value);
+      if (!isArray(inner)) return [];
+      return inner.flatMap((item) =>
+        result ? withoutUndefined(result(value, item)) : [[value, item]]);
     };
+    return { each };
   },
   sortBy(iteratee) {
-    needFunction('sortBy', 'predicate', iteratee);
+    checkFunction('sortBy', 'predicate', iteratee);
     return { all: (values) => sorted(values, iteratee, 1) };
   },
   sortByDescending(iteratee) {
-    needFunction('sortByDescending', 'predicate', iteratee);
+    checkFunction('sortByDescending', 'predicate', iteratee);
     return { all: (values) => sorted(values, iteratee, -1) };
   },
 };
-// How many parameters each takes before options and callback.
-const stageArity = { filter: 1, map: 1, pluck: 1, flatten: 1, unwind: 2, sortBy: 1, sortByDescending: 1 };
+// The number of parameters that each stage takes before options and callback.
+const stageArity = {
+  filter: 1, map: 1, pluck: 1, flatten: 1, unwind: 2, sortBy: 1, sortByDescending: 1,
+};
 
-function needFunction(name, parameter, value) {
-  if (typeof value !== 'function') throw badRequest(`The ${parameter} parameter of '${name}' must be a function.`);
+function checkFunction(name, parameter, value) {
+  if (typeof value !== 'function') {
+    throw badRequest(`The ${parameter} parameter of '${name}' must be a function.`);
+  }
 }
 
-// The order of a query's ORDER BY: by type first.
-const ranks = { undefined: 0, null: 1, boolean: 2, number: 3, string: 4, array: 5, object: 6 };
-const rank = (value) => ranks[value === null ? 'null' : isArray(value) ? 'array' : typeof value] ?? 7;
+// The order of types, as in a query's ORDER BY.
+const typeRanks = {
+  undefined: 0, null: 1, boolean: 2, number: 3, string: 4, array: 5, object: 6,
+};
+function typeRank(value) {
+  if (value === null) return typeRanks.null;
+  if (isArray(value)) return typeRanks.array;
+  return typeRanks[typeof value] ?? 7;
+}
+
+// Sorts values by their keys: by type first, then by value. Objects and arrays are equal among
+// themselves.
 function sorted(values, iteratee, direction) {
   const keyed = values.map((value) => ({ value, key: iteratee(value) }));
   keyed.sort((a, b) => {
-    const ranksDiffer = rank(a.key) - rank(b.key);
-    if (ranksDiffer !== 0) return direction * ranksDiffer;
+    const rankDifference = typeRank(a.key) - typeRank(b.key);
+    if (rankDifference !== 0) return direction * rankDifference;
     if (isObject(a.key)) return 0;
-    return a.key < b.key ? -direction : a.key > b.key ? direction : 0;
+    if (a.key < b.key) return -direction;
+    return a.key > b.key ? direction : 0;
   });
   return keyed.map((entry) => entry.value);
 }
 
+// Drops a first parameter that is the collection or one of its links.
 function withoutCollection(parameters) {
   const first = parameters[0];
-  const leading = first !== undefined && (first === collection || first === globalThis.__ || first === job.selfLink || first === job.altLink);
-  return leading ? parameters.slice(1) : parameters;
+  const isCollection = first !== undefined && (
+    first === collection || first === globalThis.__
+    || first === job.selfLink || first === job.altLink
+  );
+  return isCollection ? parameters.slice(1) : parameters;
 }
 
 class Chain {
   constructor() { this.stages = []; this.isAccepted = true; }
   value(options, callback) {
     if (!this.isAccepted) return this;
-    ({ options, callback } = tail('value', options, callback));
+    ({ options, callback } = optionsAndCallback('value', options, callback));
     this.isAccepted = runStages('value', this.stages, options, callback);
     return { isAccepted: this.isAccepted };
   }
 }
 
+// Each stage is a method of a chain, which adds the stage, and a function of the collection, which
+// runs the stage alone.
 for (const name of Object.keys(stageMakers)) {
   hide(Chain.prototype, name, function (...parameters) {
     if (!this.isAccepted) return this;
@@ -90,44 +121,63 @@ for (const name of Object.keys(stageMakers)) {
   });
   collectionFunctions[name] = function (...parameters) {
     parameters = withoutCollection(parameters);
-    let own = stageArity[name];
-    // Optional parameters may be left out before options and callback.
-    if (name === 'flatten' && parameters.length > 0 && typeof parameters[0] !== 'boolean' && isOptionsOrCallback(parameters[0])) own = 0;
-    if (name === 'unwind' && parameters.length > 1 && isObject(parameters[1])) own = 1;
-    const stage = stageMakers[name](...parameters.slice(0, own));
-    const { options, callback } = tail(name, parameters[own], parameters[own + 1]);
+    const count = stageParameterCount(name, parameters);
+    const stage = stageMakers[name](...parameters.slice(0, count));
+    const { options, callback } =
+      optionsAndCallback(name, parameters[count], parameters[count + 1]);
     return { isAccepted: runStages(name, [stage], options, callback) };
   };
 }
 
-function isOptionsOrCallback(value) { return isObject(value) || typeof value === 'function'; }
-
-// Our continuation: {c: where the host's page starts, d: documents of it done, e: values of the next one done},
-// or, where sorting needed everything, {o: values done}.
-function position(name, options) {
-  const text = option(name, options, 'continuation', 'string');
-  if (text === undefined) return { d: 0, e: 0, o: 0 };
-  let at;
-  try { at = parse(text); } catch { at = undefined; }
-  const count = (value) => value === undefined ? 0 : value;
-  const valid = isObject(at) && [at.d, at.e, at.o].every((n) => n === undefined || (Number.isInteger(n) && n >= 0))
-    && (at.c === undefined || typeof at.c === 'string');
-  if (!valid) throw badRequest(`The option 'continuation' of '${name}' is not valid.`);
-  return { c: at.c, d: count(at.d), e: count(at.e), o: count(at.o) };
+// Returns the number of parameters before options and callback. The optional parameters of two
+// stages may be left out.
+function stageParameterCount(name, parameters) {
+  if (name === 'flatten' && parameters.length > 0) {
+    const isOmitted = typeof parameters[0] !== 'boolean' && isOptionsOrCallback(parameters[0]);
+    if (isOmitted) return 0;
+  }
+  if (name === 'unwind' && parameters.length > 1 && isObject(parameters[1])) return 1;
+  return stageArity[name];
 }
 
+function isOptionsOrCallback(value) { return isObject(value) || typeof value === 'function'; }
+
+// Reads the continuation of a chained query. Its text is JSON:
+//
+//   {c, d, e}   c: continuation of the host's page; d: documents of that page that are done;
+//               e: values of the next document that are done
+//   {o}         values that are done, where a sort stage needed all documents
+function readContinuation(name, options) {
+  const text = option(name, options, 'continuation', 'string');
+  if (text === undefined) return { d: 0, e: 0, o: 0 };
+  let position;
+  try { position = parse(text); } catch { position = undefined; }
+  const isCount = (n) => n === undefined || (Number.isInteger(n) && n >= 0);
+  const isValid = isObject(position)
+    && [position.d, position.e, position.o].every(isCount)
+    && (position.c === undefined || typeof position.c === 'string');
+  if (!isValid) throw badRequest(`The option 'continuation' of '${name}' is not valid.`);
+  const { c, d = 0, e = 0, o = 0 } = position;
+  return { c, d, e, o };
+}
+
+// Queues a chained query. Returns false if it is refused.
 function runStages(name, stages, options, callback) {
   option(name, options, 'enableScan', 'boolean');
   option(name, options, 'enableLowPrecisionOrderBy', 'boolean');
   const size = pageSize(name, options);
-  const at = position(name, options);
-  const cut = stages.findIndex((stage) => stage.all);
-  const streaming = cut < 0 ? stages : stages.slice(0, cut);
-  const rest = cut < 0 ? [] : stages.slice(cut);
+  const position = readContinuation(name, options);
+  // Stages before the first sort stage run document by document; the others need all values.
+  const firstSort = stages.findIndex((stage) => stage.all);
+  const streaming = firstSort < 0 ? stages : stages.slice(0, firstSort);
+  const sorting = firstSort < 0 ? [] : stages.slice(firstSort);
+  const isSorted = sorting.length > 0;
   const values = [];
+
   const deliver = (results, continuation) => {
     if (callback) {
-      callback(undefined, results, responseOptions({}, continuation === undefined ? {} : { continuation: stringify(continuation) }));
+      const more = continuation === undefined ? {} : { continuation: stringify(continuation) };
+      callback(undefined, results, responseOptions(more));
     } else if (response) {
       response.append('Body', stringify(results));
     }
@@ -137,34 +187,49 @@ function runStages(name, stages, options, callback) {
     callback(error, undefined, responseOptions({}));
   };
   const deliverSorted = () => {
-    const all = through(rest, values);
-    const end = at.o + size;
-    deliver(all.slice(at.o, end), end < all.length ? { o: end } : undefined);
+    const all = applyStages(sorting, values);
+    const end = position.o + size;
+    deliver(all.slice(position.o, end), end < all.length ? { o: end } : undefined);
   };
-  // One page of the host per turn of the queue.
-  const turn = () => {
-    const reply = native.call({ op: 'feed', pageSize: PAGE_SIZE, continuation: at.c });
-    if (reply.number !== undefined) return fail(failure(reply));
+  // A page is full only without a sort stage, which needs the values of all documents.
+  const isPageFull = () => !isSorted && values.length >= size;
+  const deliverPage = () =>
+    deliver(values, { c: position.c, d: position.d, e: position.e });
+
+  // Reads one page of the host. Each further page is read in a turn of the queue of its own.
+  const readPage = () => {
+    const reply = native.call({ op: 'feed', pageSize: PAGE_SIZE, continuation: position.c });
+    if (reply.number !== undefined) return fail(hostFailure(reply));
     const documents = parse(reply.items);
-    for (; at.d < documents.length; at.d++, at.e = 0) {
-      if (rest.length === 0 && values.length >= size) return deliver(values, { c: at.c, d: at.d, e: at.e });
-      const produced = through(streaming, [documents[at.d]]);
-      for (; at.e < produced.length; at.e++) {
-        if (rest.length === 0 && values.length >= size) return deliver(values, { c: at.c, d: at.d, e: at.e });
-        values.push(produced[at.e]);
+    for (; position.d < documents.length; position.d++, position.e = 0) {
+      if (isPageFull()) return deliverPage();
+      const produced = applyStages(streaming, [documents[position.d]]);
+      for (; position.e < produced.length; position.e++) {
+        if (isPageFull()) return deliverPage();
+        values.push(produced[position.e]);
       }
     }
-    if (reply.continuation === undefined) return rest.length > 0 ? deliverSorted() : deliver(values);
-    at.c = reply.continuation;
-    at.d = 0;
-    if (native.accepts()) { queue.unshift(turn); return; }
-    if (rest.length === 0) return deliver(values, { c: at.c, d: 0, e: 0 });
-    fail(new ScriptError(408, `The time left is too short to read all documents that '${name}' has to sort.`));
+    if (reply.continuation === undefined) return isSorted ? deliverSorted() : deliver(values);
+    position.c = reply.continuation;
+    position.d = 0;
+    if (native.accepts()) {
+      // The next page comes before the operations that were queued behind this query.
+      queue.unshift(readPage);
+      return;
+    }
+    // The time is nearly over. A streamed query can be continued, a sorted one cannot.
+    if (!isSorted) return deliver(values, { c: position.c, d: 0, e: 0 });
+    const message =
+      `The time left is too short to read all documents that '${name}' has to sort.`;
+    fail(new ScriptError(408, message));
   };
-  return enqueue(turn);
+  return enqueue(readPage);
 }
 
-function through(stages, values) {
-  for (const stage of stages) values = stage.all ? stage.all(values) : values.flatMap((value) => stage.each(value));
+// Returns the values behind the last stage.
+function applyStages(stages, values) {
+  for (const stage of stages) {
+    values = stage.all ? stage.all(values) : values.flatMap((value) => stage.each(value));
+  }
   return values;
 }

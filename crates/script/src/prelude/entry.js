@@ -1,21 +1,35 @@
-// Puts the parts in place and answers what the interpreter drives.
+// Installs the changed builtins, and returns the entry functions that `interpreter.rs` calls.
 
+// Rejected promises without a handler, with their reasons.
 const rejections = new Map();
+// The user-defined functions of a session, by name.
 const functions = new Map();
 
 replaceConstructor('Error', ScriptError, NativeError);
-for (const name of ['TypeError', 'RangeError', 'SyntaxError', 'ReferenceError', 'EvalError', 'URIError', 'AggregateError', 'InternalError']) {
-  if (typeof globalThis[name] === 'function') Object.setPrototypeOf(globalThis[name], ScriptError);
+for (const name of [
+  'TypeError', 'RangeError', 'SyntaxError', 'ReferenceError', 'EvalError', 'URIError',
+  'AggregateError', 'InternalError',
+]) {
+  if (typeof globalThis[name] === 'function') {
+    Object.setPrototypeOf(globalThis[name], ScriptError);
+  }
 }
 replaceConstructor('Date', ScriptDate, NativeDate);
 hide(Math, 'random', function random() {
   return (randomNumber() * 2097152 + (randomNumber() >>> 11)) / 9007199254740992;
 });
-for (const name of ['SharedArrayBuffer', 'Atomics', 'WeakRef', 'FinalizationRegistry', 'performance', 'navigator']) delete globalThis[name];
-hide(globalThis, 'console', { log, info: log, warn: log, warning: log, error: log, debug: log });
+// Clocks, shared memory and views of the garbage collector would let a run differ from its repeat.
+for (const name of [
+  'SharedArrayBuffer', 'Atomics', 'WeakRef', 'FinalizationRegistry', 'performance', 'navigator',
+]) {
+  delete globalThis[name];
+}
+hide(globalThis, 'console', {
+  log, info: log, warn: log, warning: log, error: log, debug: log,
+});
 
 return {
-  // Sets the scene for one job; called once.
+  // Sets the job and makes the objects that its script may use. Called once.
   install(spec) {
     job = spec;
     randomNumber = generator(spec.seedLow | 0, spec.seedHigh | 0, 0x5eed);
@@ -38,55 +52,68 @@ return {
     if (response) root.response = response.message;
     hide(globalThis, '__', root);
   },
-  // Calls the main function.
+  // Calls the main function of a procedure or trigger.
   begin(main) {
     const values = job.kind === 'procedure' ? procedureArguments(job.request) : [];
     main.apply(undefined, values);
   },
-  // Runs the next piece of queued work; false if there is none.
-  step() {
+  // Runs the next piece of queued work. Returns false if there is none.
+  runNext() {
     if (queue.length === 0) return false;
     queue.shift()();
     return true;
   },
-  // [body or undefined, log or undefined]; throws what nobody caught.
+  // Returns [body or undefined, log or undefined]. Throws the reason of a rejected promise that no
+  // handler took.
   finish() {
     for (const reason of rejections.values()) throw reason;
     const message = job.kind === 'pre' ? request : response;
     let body;
-    if (job.kind === 'procedure' || message.state.touched) {
+    if (job.kind === 'procedure' || message.state.isChanged) {
       const value = message.properties.Body.value;
       body = stringify(value);
       if (body === undefined) body = job.kind === 'procedure' ? '""' : 'null';
     }
     return [body, job.logging ? logText() : undefined];
   },
-  // Functions of a query.
-  define(name, value) { functions.set(name, value); },
-  invoke(name, values) {
-    const called = functions.get(name);
-    const result = called.apply(undefined, values.map((text) => text === undefined || text === null ? undefined : parse(text)));
+  // Adds a function to the session.
+  defineFunction(name, value) { functions.set(name, value); },
+  hasFunction(name) { return functions.has(name); },
+  // Calls a function with arguments as JSON texts. Returns the result as JSON text.
+  callFunction(name, texts) {
+    const toValue = (text) => text === undefined || text === null ? undefined : parse(text);
+    const result = functions.get(name).apply(undefined, texts.map(toValue));
     return result === undefined ? undefined : stringify(result);
   },
-  has(name) { return functions.has(name); },
-  // [verdict, number or undefined, message, stack] of anything thrown.
+  // Describes a thrown value as [kind, number or undefined, message, stack]. The kind is 'thrown',
+  // 'host' (an operation without a callback failed), 'arguments', 'memory' or 'deep'.
   describe(thrown) {
+    const TEXT_CHARS_MAX = 65536;
     try {
-      if (!isObject(thrown) && typeof thrown !== 'function') return ['thrown', undefined, String(thrown).toWellFormed(), ''];
+      if (!isObject(thrown) && typeof thrown !== 'function') {
+        return ['thrown', undefined, String(thrown).toWellFormed(), ''];
+      }
       const isError = thrown instanceof NativeError;
-      let verdict = verdicts.get(thrown) || 'thrown';
-      const message = String(isError ? thrown.message : thrown.message === undefined ? stringify(thrown) : thrown.message);
-      if (isError && thrown.name === 'InternalError' && message.startsWith('out of memory')) verdict = 'memory';
-      if (isError && message.startsWith('Maximum call stack size exceeded')) verdict = 'deep';
-      const text = verdict === 'thrown' && isError ? `${thrown.name}: ${message}` : message;
+      let kind = errorKinds.get(thrown) || 'thrown';
+      const shown = isError || thrown.message !== undefined ? thrown.message : stringify(thrown);
+      const message = String(shown);
+      if (isError && thrown.name === 'InternalError' && message.startsWith('out of memory')) {
+        kind = 'memory';
+      }
+      if (isError && message.startsWith('Maximum call stack size exceeded')) kind = 'deep';
+      const text = kind === 'thrown' && isError ? `${thrown.name}: ${message}` : message;
       const number = Number.isSafeInteger(thrown.number) ? thrown.number : undefined;
-      return [verdict, number, text.slice(0, 65536).toWellFormed(), String(thrown.stack ?? '').slice(0, 65536).toWellFormed()];
+      const stack = String(thrown.stack ?? '');
+      return [
+        kind, number, text.slice(0, TEXT_CHARS_MAX).toWellFormed(),
+        stack.slice(0, TEXT_CHARS_MAX).toWellFormed(),
+      ];
     } catch {
       return ['thrown', undefined, 'an exception that cannot be shown', ''];
     }
   },
-  // Keeps track of rejected promises that nobody handles.
-  rejection(promise, reason, handled) {
-    if (handled) rejections.delete(promise); else rejections.set(promise, reason);
+  // Keeps track of rejected promises without a handler.
+  trackRejection(promise, reason, isHandled) {
+    if (isHandled) rejections.delete(promise); else rejections.set(promise, reason);
   },
 };

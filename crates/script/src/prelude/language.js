@@ -1,49 +1,66 @@
-// The part of the language that differs: errors with numbers, a clock and a dice that can be repeated.
-// Also the names every later part uses. Parts share one function's scope, in the order `interpreter.rs` lists them.
+// The part of the language that differs from the standard: errors with numbers, and a clock and
+// random numbers that can be repeated. Also the names that every later part uses. The parts share
+// the scope of one function, in the order in which `interpreter.rs` lists them.
 //
-// Nothing in these parts guards a border: a script that rewires globals harms only itself, since the parent checks
-// every message. The native object stays inside the closure. It has call(request) -> reply; accepts() -> is there time
-// for new work; ticks() -> work done so far.
+// No part of the prelude guards a border: a script that changes globals harms only itself, since
+// the parent checks every message. The native object stays inside the closure. It has three
+// functions:
+//
+//   call(request)   sends an operation to the parent and returns the reply
+//   accepts()       returns true if there is time for a new operation
+//   ticks()         returns the interrupt ticks of the job so far
 
 const { parse, stringify } = JSON;
 const { isArray } = Array;
 const NativeError = Error;
 const NativeDate = Date;
 
-const REQUEST_CHARS = 2 * 1024 * 1024;
-const RESPONSE_CHARS = 4 * 1024 * 1024 - 4096; // a bit below a page
-const LOG_BYTES = 4000;                        // percent-encoded, so that it fits a header
-const QUEUE_LENGTH = 10000;
-const ARGUMENTS = 65535;                       // what apply can pass
+const REQUEST_CHARS_MAX = 2 * 1024 * 1024;
+const RESPONSE_CHARS_MAX = 4 * 1024 * 1024 - 4096; // less than a page of the service
+const LOG_BYTES_MAX = 4000;                        // percent-encoded, so that it fits a header
+const QUEUE_LENGTH_MAX = 10000;
+const ARGUMENTS_MAX = 65535;                       // the most that apply can pass
 const PAGE_SIZE = 100;
 
+// The job, as `install` gets it; the messages and the collection object are made from it.
 let job = { kind: 'function', logging: false };
 let request, response, collection;
+// Operations that are not sent yet.
 const queue = [];
-const verdicts = new WeakMap();                // errors that mean more than what a script can throw
+// Errors that mean more than a thrown error, with their kind: see `describe`.
+const errorKinds = new WeakMap();
 
 // ---- Error, Date, Math.random ----
 
-// new Error(number, message) sets .number and .message, as the engine's JScript ancestry has it.
+// new Error(number, message) sets .number and .message, as the JScript ancestor of the service's
+// engine does.
 function ScriptError(first, second) {
-  const numbered = typeof first === 'number';
-  const message = numbered ? (second === undefined ? String(first) : String(second)) : first;
-  const error = Reflect.construct(NativeError, message === undefined ? [] : [message], new.target || ScriptError);
-  if (numbered) error.number = first;
-  else if (second !== null && typeof second === 'object' && 'cause' in second) hide(error, 'cause', second.cause);
+  const isNumbered = typeof first === 'number';
+  let message = first;
+  if (isNumbered) message = second === undefined ? String(first) : String(second);
+  const parameters = message === undefined ? [] : [message];
+  const error = Reflect.construct(NativeError, parameters, new.target || ScriptError);
+  if (isNumbered) {
+    error.number = first;
+  } else if (second !== null && typeof second === 'object' && 'cause' in second) {
+    hide(error, 'cause', second.cause);
+  }
   NativeError.captureStackTrace(error, new.target || ScriptError);
   return error;
 }
 
+// Sets a property that enumeration does not show.
 function hide(object, name, value) {
-  Object.defineProperty(object, name, { value, writable: true, configurable: true, enumerable: false });
+  Object.defineProperty(object, name, {
+    value, writable: true, configurable: true, enumerable: false,
+  });
 }
 
+// Puts a replacement in the place of a builtin constructor, with its static properties and its
+// prototype.
 function replaceConstructor(name, replacement, native) {
   for (const key of Reflect.ownKeys(native)) {
-    if (key === 'name' || key === 'length') {
-      Object.defineProperty(replacement, key, Object.getOwnPropertyDescriptor(native, key));
-    } else if (!(key in replacement)) {
+    if (key === 'name' || key === 'length' || !(key in replacement)) {
       Object.defineProperty(replacement, key, Object.getOwnPropertyDescriptor(native, key));
     }
   }
@@ -52,10 +69,11 @@ function replaceConstructor(name, replacement, native) {
   hide(globalThis, name, replacement);
 }
 
-let readings = 0;
+// The clock advances with the work done: with interrupt ticks and with its own readings.
+let clockReadings = 0;
 function clock() {
-  readings += 1;
-  return job.now + native.ticks() + Math.floor(readings / 1000);
+  clockReadings += 1;
+  return job.now + native.ticks() + Math.floor(clockReadings / 1000);
 }
 
 function ScriptDate(...parts) {
@@ -64,7 +82,7 @@ function ScriptDate(...parts) {
 }
 ScriptDate.now = function now() { return clock(); };
 
-// sfc32: small, quick, good enough for scripts, the same on every machine.
+// The generator sfc32: small, quick, good enough for scripts, the same on every machine.
 function generator(a, b, c) {
   let counter = 1;
   function next() {
@@ -81,10 +99,14 @@ function generator(a, b, c) {
 }
 let randomNumber, randomId;
 
+// Returns a random UUID of version 4.
 function guid() {
   const hex = [];
   for (let i = 0; i < 4; i++) hex.push(randomId().toString(16).padStart(8, '0'));
   const all = hex.join('');
   const variant = '89ab'[parseInt(all[16], 16) & 3];
-  return `${all.slice(0, 8)}-${all.slice(8, 12)}-4${all.slice(13, 16)}-${variant}${all.slice(17, 20)}-${all.slice(20)}`;
+  return [
+    all.slice(0, 8), all.slice(8, 12), `4${all.slice(13, 16)}`, `${variant}${all.slice(17, 20)}`,
+    all.slice(20),
+  ].join('-');
 }

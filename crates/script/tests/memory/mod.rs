@@ -1,4 +1,5 @@
-//! A container in memory, as small as a script can still tell from a real one, and short ways to run scripts on it.
+//! A container in memory that is just complete enough for scripts, and short functions that run
+//! scripts on it.
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 
@@ -23,11 +24,12 @@ pub const AMBIENT: Ambient = Ambient {
     seed: 42,
 };
 
-/// A pool whose hosts are the test program, whose own bounds are too wide to be met by chance.
+/// Returns a pool of the test program's processes, with bounds too wide to be reached by chance.
 pub fn pool() -> ScriptPool {
     ScriptPool::new(options())
 }
 
+/// Returns the options of `pool`.
 pub fn options() -> PoolOptions {
     let command = HostCommand {
         program: env!("CARGO_BIN_EXE_orrery-script-host").into(),
@@ -42,13 +44,13 @@ pub fn options() -> PoolOptions {
     }
 }
 
-/// Items by id. Reads answer JSON texts with a `_self` and an `_etag`.
+/// A host with items by id, which records all calls.
 #[derive(Default)]
 pub struct Memory {
     pub items: BTreeMap<String, String>,
     pub etags: BTreeMap<String, u32>,
     pub calls: Vec<HostCall>,
-    /// Host continuations end with this, to show that they are passed on untouched.
+    /// The number of writes so far. The ETag of an item is the number of its last write.
     pub writes: u32,
 }
 
@@ -61,7 +63,7 @@ impl Memory {
         memory
     }
 
-    /// `count` items `{"id":"000","n":0}` and so on.
+    /// Returns a host with `count` items: `{"id":"000","n":0}` and so on.
     pub fn numbered(count: usize) -> Self {
         let mut memory = Self::default();
         for n in 0..count {
@@ -83,7 +85,7 @@ impl Memory {
     fn id_of(&self, link: DocumentLink) -> Result<String, HostFailure> {
         let id = match link {
             DocumentLink::Id(id) => id,
-            // Here the resource id of an item is its id behind the letter R.
+            // In this host the resource id of an item is the letter R and the id.
             DocumentLink::Rid(rid) => rid.trim_start_matches('R').to_string(),
         };
         if self.items.contains_key(&id) {
@@ -93,30 +95,28 @@ impl Memory {
         }
     }
 
-    fn check(&self, id: &str, if_match: Option<String>) -> Result<(), HostFailure> {
+    /// Refuses a write whose ETag is not that of the item.
+    fn check_etag(&self, id: &str, if_match: Option<String>) -> Result<(), HostFailure> {
         match if_match {
             Some(etag) if etag != self.etags[id].to_string() => Err(failure(412, "precondition")),
             _ => Ok(()),
         }
     }
 
+    /// Returns a page of all items. The continuation is `at` and the index of the next item.
     fn page(&self, page_size: u32, continuation: Option<String>) -> HostReply {
         let start = continuation.map_or(0, |text| text.trim_start_matches("at ").parse().unwrap());
         let end = (start + page_size as usize).min(self.items.len());
+        let items = self.items.values().skip(start).take(end - start);
         HostReply {
-            items: self
-                .items
-                .values()
-                .skip(start)
-                .take(end - start)
-                .cloned()
-                .collect(),
+            items: items.cloned().collect(),
             continuation: (end < self.items.len()).then(|| format!("at {end}")),
             not_modified: false,
         }
     }
 }
 
+/// Returns a refusal.
 pub fn failure(number: u16, message: &str) -> HostFailure {
     HostFailure {
         number,
@@ -125,7 +125,7 @@ pub fn failure(number: u16, message: &str) -> HostFailure {
     }
 }
 
-/// The value of `"id":"…"` in a JSON text that our own tests wrote.
+/// Returns the value of `"id":"…"` in a JSON text of the tests.
 pub fn id_in(body: &str) -> Option<String> {
     let (_, rest) = body.split_once(r#""id":""#)?;
     Some(rest.split_once('"')?.0.to_string())
@@ -140,8 +140,9 @@ impl Host for Memory {
                 if_none_match,
             } => {
                 let id = self.id_of(link)?;
-                let same = if_none_match.is_some_and(|etag| etag == self.etags[&id].to_string());
-                let items = if same {
+                let is_unchanged =
+                    if_none_match.is_some_and(|etag| etag == self.etags[&id].to_string());
+                let items = if is_unchanged {
                     vec![]
                 } else {
                     vec![self.items[&id].clone()]
@@ -149,7 +150,7 @@ impl Host for Memory {
                 Ok(HostReply {
                     items,
                     continuation: None,
-                    not_modified: same,
+                    not_modified: is_unchanged,
                 })
             }
             HostCall::ReadFeed {
@@ -182,18 +183,18 @@ impl Host for Memory {
                 ..
             } => {
                 let id = self.id_of(link)?;
-                self.check(&id, if_match)?;
+                self.check_etag(&id, if_match)?;
                 Ok(self.put(id, body))
             }
             HostCall::Delete { link, if_match } => {
                 let id = self.id_of(link)?;
-                self.check(&id, if_match)?;
+                self.check_etag(&id, if_match)?;
                 self.items.remove(&id);
                 Ok(HostReply::default())
             }
             HostCall::Patch { link, if_match, .. } => {
                 let id = self.id_of(link)?;
-                self.check(&id, if_match)?;
+                self.check_etag(&id, if_match)?;
                 Ok(HostReply {
                     items: vec![self.items[&id].clone()],
                     ..HostReply::default()
@@ -203,7 +204,7 @@ impl Host for Memory {
     }
 }
 
-/// A procedure that logs.
+/// Returns a call of a procedure with the log.
 pub fn procedure<'a>(body: &'a str, arguments: &'a str) -> Procedure<'a> {
     Procedure {
         id: "p",
@@ -216,6 +217,7 @@ pub fn procedure<'a>(body: &'a str, arguments: &'a str) -> Procedure<'a> {
     }
 }
 
+/// Runs a procedure on a host.
 pub fn run_on(
     pool: &ScriptPool,
     body: &str,
@@ -225,12 +227,13 @@ pub fn run_on(
     pool.run_procedure(procedure(body, arguments), host)
 }
 
-/// The response body of a procedure on an empty container.
+/// Checks the response body of a procedure on an empty container.
 #[track_caller]
 pub fn check(pool: &ScriptPool, body: &str, arguments: &str, expected: &str) {
     check_on(pool, body, arguments, &mut Memory::default(), expected);
 }
 
+/// Checks the response body of a procedure on a host.
 #[track_caller]
 pub fn check_on(pool: &ScriptPool, body: &str, arguments: &str, host: &mut Memory, expected: &str) {
     match run_on(pool, body, arguments, host) {
@@ -239,15 +242,18 @@ pub fn check_on(pool: &ScriptPool, body: &str, arguments: &str, host: &mut Memor
     }
 }
 
-/// The body of a procedure whose main function is these statements, with the usual names at hand.
+/// Returns the source of a procedure whose main function is these statements. They may use `coll`,
+/// `self`, `alt`, `res` and `put`.
 pub fn main_of(statements: &str) -> String {
     format!(
-        "function main(a, b, c) {{ const coll = getContext().getCollection(), self = coll.getSelfLink(), \
-         alt = coll.getAltLink(), res = getContext().getResponse(); \
+        "function main(a, b, c) {{ \
+         const coll = getContext().getCollection(), res = getContext().getResponse(), \
+         self = coll.getSelfLink(), alt = coll.getAltLink(); \
          const put = (value) => res.setBody(value);\n{statements}\n}}"
     )
 }
 
+/// Returns a call of a trigger of a create.
 pub fn trigger<'a>(
     body: &'a str,
     time: TriggerTime,
@@ -268,6 +274,7 @@ pub fn trigger<'a>(
     }
 }
 
+/// Runs a trigger on an empty container.
 pub fn run_trigger(pool: &ScriptPool, call: Trigger<'_>) -> Result<TriggerOutcome, ScriptError> {
     pool.run_trigger(call, &mut Memory::default())
 }
