@@ -11,7 +11,7 @@ import { fill, overBothSchemes, refused } from "./orrery.js";
 /* global getContext */
 
 function greet(name, times) {
-  getContext().getResponse().setBody({ text: `Hello, ${name}`, times });
+  getContext().getResponse().setBody({ text: `Good morning, ${name}`, times });
 }
 
 /** Creates `count` items, then throws if told to. */
@@ -87,8 +87,8 @@ overBothSchemes("scripts", (world) => {
 
   test("a stored procedure answers with its arguments", async () => {
     const call = await procedure(await world.container(), "greet", greet);
-    const { resource, requestCharge } = await call(["World", 3]);
-    assert.deepEqual(resource, { text: "Hello, World", times: 3 });
+    const { resource, requestCharge } = await call(["Ines", 3]);
+    assert.deepEqual(resource, { text: "Good morning, Ines", times: 3 });
     assert.ok(requestCharge > 0);
   });
 

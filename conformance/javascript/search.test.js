@@ -27,7 +27,7 @@ const POSTS = Array.from({ length: 12 }, (_, n) => ({
   pk: `${n}`,
   v: [n, 0],
   at: { type: "Point", coordinates: [n / 10, 50] },
-  text: n < 4 ? `${"river ".repeat(4 - n)}boats and houses, number ${n}` : `The United States of post number ${n}`,
+  text: n < 4 ? `${"river ".repeat(4 - n)}boats and houses, number ${n}` : `The quiet harbour of post number ${n}`,
 }));
 
 async function ask(container, query, parameters = {}, options = {}) {
@@ -74,7 +74,7 @@ overBothSchemes("searching", (world) => {
       test("texts are found by stems and phrases", async () => {
         const text = "SELECT VALUE c.id FROM c WHERE FullTextContainsAll(c.text, 'rivers', 'house')";
         assert.deepEqual((await ask(target(), text)).sort(), ["00", "01", "02", "03"]);
-        assert.equal((await ask(target(), "SELECT VALUE c.id FROM c WHERE FullTextContains(c.text, 'states united')")).length, 0);
+        assert.equal((await ask(target(), "SELECT VALUE c.id FROM c WHERE FullTextContains(c.text, 'harbour quiet')")).length, 0);
       });
 
       const ranked = {

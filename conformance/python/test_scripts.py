@@ -7,7 +7,7 @@ from azure.cosmos.exceptions import CosmosHttpResponseError, CosmosResourceExist
 
 GREET = """
 function greet(name, times) {
-    getContext().getResponse().setBody({ text: 'Hello, ' + name, times: times });
+    getContext().getResponse().setBody({ text: 'Good morning, ' + name, times: times });
 }
 """
 
@@ -104,7 +104,7 @@ def test_a_stored_procedure_is_kept_as_it_was_written(container):
 
 
 def test_a_stored_procedure_answers_with_its_arguments(procedure):
-    assert procedure("greet", GREET)("World", 3) == {"text": "Hello, World", "times": 3}
+    assert procedure("greet", GREET)("Ines", 3) == {"text": "Good morning, Ines", "times": 3}
 
 
 def test_a_stored_procedure_writes_in_one_transaction(container, procedure):

@@ -227,12 +227,12 @@ mod tests {
     #[test]
     fn words_meet_by_their_stem_and_phrases_in_order() {
         let text =
-            "Swimming is well known. They swam, he swims; running in the United States of America.";
+            "Rowing is well known. They rang, he rows; painting on the quiet harbour of Bergen.";
         assert_eq!(
             hits(
                 "en-US",
                 text,
-                &["swim", "run", "united states", "states united", "RUNS"]
+                &["row", "paint", "quiet harbour", "harbour quiet", "PAINTS"]
             ),
             [2, 1, 1, 0, 1]
         );
@@ -241,7 +241,7 @@ mod tests {
             hits(
                 "en-US",
                 text,
-                &["states america", "states of the america", "of the"]
+                &["harbour bergen", "harbour of the bergen", "of the"]
             ),
             [1, 1, 0]
         );
