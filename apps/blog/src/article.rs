@@ -1,8 +1,9 @@
-//! The article's own figures, and where they can be compared.
+//! The figures of the article, and notes on those that cannot be compared directly.
 
 use crate::models::{Model, Request};
 
-/// Per request: milliseconds and RU of V1, V2, V3 (spring 2019, 100,000 users, default indexing policy).
+/// For each request, milliseconds and RU of V1, V2 and V3, measured in spring 2019 with 100,000
+/// users and the default indexing policy.
 const PUBLISHED: [(Request, [(f64, f64); 3]); 10] = [
     (Request::C1, [(7.0, 5.71), (7.0, 5.71), (7.0, 5.71)]),
     (Request::Q1, [(2.0, 1.0), (2.0, 1.0), (2.0, 1.0)]),
@@ -19,22 +20,22 @@ const PUBLISHED: [(Request, [(f64, f64); 3]); 10] = [
     ),
 ];
 
-/// The published latency in milliseconds and charge in RU of a cell.
+/// Returns the published latency in milliseconds and the published charge in RU.
 pub(crate) fn published(request: Request, model: Model) -> (f64, f64) {
     PUBLISHED[request as usize].1[model as usize]
 }
 
-/// Why a cell's figures cannot be compared as they stand.
+/// Returns a note if the published figures cannot be compared directly with a measurement.
 pub(crate) fn note(request: Request, model: Model) -> Option<&'static str> {
     match (request, model) {
         (Request::C1, Model::V2) => {
             Some("carried over from V1 by the article; the item is the same")
         }
         (Request::C1, Model::V3) => {
-            Some("carried over from V1 by the article; V3's users hold two more properties")
+            Some("carried over from V1 by the article; users of V3 have two more properties")
         }
         (Request::C2, Model::V2 | Model::V3) => {
-            Some("carried over from V1 by the article; the post now holds a name and two counts")
+            Some("carried over from V1 by the article; the post now has a name and two counts")
         }
         _ => None,
     }

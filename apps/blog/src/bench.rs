@@ -1,131 +1,40 @@
-//! The measurement: loads the data set into each model, runs every request many times, and makes the article's table.
+//! The measurement: loads the data set into each model, runs every request many times, and fills
+//! the article's table.
 //!
-//! Reads come before writes, so that what the writes add is not measured. Reads look at the probes, and their answers are
-//! checked: a figure for a wrong answer is worth nothing. Writes create fresh items of one size. Since equal requests
-//! must have equal charges, a cell's RU is that of its first run, and any run that differs is an error.
+//! Reads run before writes, so that items added by measured writes do not affect the reads. Reads
+//! use the probe user and probe post of the data set, and their results are checked: the figures of
+//! a wrong response mean nothing. Writes create new items of one size. Equal requests must have
+//! equal charges: a cell has the charge of its first run, and a run with another charge is an
+//! error.
 //!
-//! Requests are run one after another by one client, so latencies are those of an idle server, client included; the
-//! throughput of a busy one is measured elsewhere.
+//! One client sends one request after another. Latencies are therefore those of an idle server,
+//! including the time of the client.
+//!
+//! Left out: the throughput of a loaded server, which the `bench` crate measures.
 
 use crate::dataset::Dataset;
-use crate::meter::{Charge, Measured, Meter};
+use crate::meter::{Charge, Measurement, Meter};
 use crate::models::{Blog, FEED_LENGTH, Model, Request};
+use crate::options::Options;
 use crate::progress::Progress;
-use crate::report::{Loaded, Report, Row};
+use crate::report::{LoadSummary, Report, Row};
 use crate::{BlogError, Client, article, load, pricing};
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Fewest runs of a request that asks every physical partition.
-const MIN_FAN_OUTS: usize = 20;
+/// Smallest number of runs of a request to all physical partitions.
+const ALL_PARTITIONS_RUNS_MIN: usize = 20;
 
-/// Which prices the server charges; it tells the table what to expect.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Profile {
-    /// Those of the article, spring 2019.
-    Y2019,
-    /// Today's.
-    Modern,
-}
-
-impl std::str::FromStr for Profile {
-    type Err = BlogError;
-
-    fn from_str(text: &str) -> Result<Self, BlogError> {
-        match text.to_ascii_lowercase().as_str() {
-            "y2019" => Ok(Self::Y2019),
-            "modern" => Ok(Self::Modern),
-            _ => Err(BlogError::Option(format!(
-                "'{text}' is no price profile; there are y2019 and modern"
-            ))),
-        }
-    }
-}
-
-/// How a report is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
-    /// An aligned table for a person.
-    Table,
-    /// A JSON array with one object per row.
-    Json,
-}
-
-/// How data are loaded; see `load`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Load {
-    /// One transaction per logical partition, by a stored procedure.
-    Procedure,
-    /// One request per item.
-    Creates,
-}
-
-/// What to measure, and where.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// Where the server is, e.g. `http://127.0.0.1:8081`.
-    pub endpoint: String,
-    /// The account's master key, base64.
-    pub key: String,
-    /// Size of the data set; 1 is the article's 100,000 users.
-    pub scale: f64,
-    /// The models to measure.
-    pub models: Vec<Model>,
-    /// The prices that the server charges.
-    pub profile: Profile,
-    /// Equal seeds give equal data.
-    pub seed: u64,
-    /// How the report is written.
-    pub format: Format,
-    /// Runs of each request; those that ask every partition run a tenth as often, but 20 times at least.
-    pub runs: usize,
-    /// Connections for loading.
-    pub connections: usize,
-    /// How data are loaded.
-    pub load: Load,
-    /// Whether the databases stay when the measurement is done.
-    pub keep: bool,
-}
-
-impl Options {
-    /// The usual measurement: all models at 40 users (70,000 items a model), 200 runs, prices of 2019.
-    pub fn new(endpoint: impl Into<String>, key: impl Into<String>) -> Self {
-        Self {
-            endpoint: endpoint.into(),
-            key: key.into(),
-            scale: 0.0004,
-            models: Model::ALL.to_vec(),
-            profile: Profile::Y2019,
-            seed: 1,
-            format: Format::Table,
-            runs: 200,
-            connections: 32,
-            load: Load::Procedure,
-            keep: true,
-        }
-    }
-
-    fn check(&self) -> Result<(), BlogError> {
-        let complaint = if self.models.is_empty() {
-            "no model to measure"
-        } else if !(1..=1_000_000).contains(&self.runs) {
-            "the number of runs is not between 1 and 1,000,000"
-        } else if !(1..=4096).contains(&self.connections) {
-            "the number of connections is not between 1 and 4,096"
-        } else {
-            return Ok(());
-        };
-        Err(BlogError::Option(complaint.into()))
-    }
-}
-
-/// The name of the database that a model is measured in: `blog-v1` and so on.
+/// Returns the name of the database in which a model is measured: `blog-v1` and so on.
 pub fn database_name(model: Model) -> String {
     format!("blog-{}", model.to_string().to_lowercase())
 }
 
-/// Measures what `options` name. Removes earlier databases of the same names first.
+/// Measures the models of `options`. Existing databases of the same names are deleted first.
+///
+/// # Errors
+/// [`BlogError::InvalidOption`] before any request is sent, and every error of a request.
 pub async fn run(options: Options, progress: &dyn Progress) -> Result<Report, BlogError> {
     options.check()?;
     let data = Arc::new(Dataset::new(options.seed, options.scale)?);
@@ -136,23 +45,29 @@ pub async fn run(options: Options, progress: &dyn Progress) -> Result<Report, Bl
     let mut loaded = Vec::new();
     let mut rows = Vec::new();
     for model in models {
+        // A new database, so that items of earlier measurements do not affect this one.
         let blog = Blog::new(client.clone(), model, &database_name(model));
-        blog.remove().await?;
+        blog.delete().await?;
         blog.create().await?;
-        let begun = Instant::now();
+
+        let started = Instant::now();
         let items = load::load(&blog, &data, options.load, options.connections, progress).await?;
+        let seconds = started.elapsed().as_secs_f64();
+        // The number of partitions is read from the server: the expected charges depend on it.
         let partitions = client.ranges(&blog.posts).await?.len();
-        loaded.push(Loaded {
+        loaded.push(LoadSummary {
             model,
             items,
-            seconds: begun.elapsed().as_secs_f64(),
+            seconds,
             partitions,
         });
-        rows.extend(measure(&blog, &data, &options, partitions, progress).await?);
+
+        rows.extend(measure_model(&blog, &data, &options, partitions, progress).await?);
         if !options.keep {
-            blog.remove().await?;
+            blog.delete().await?;
         }
     }
+    // The article lists the models side by side for each request.
     rows.sort_by_key(|row| (row.request, row.model));
     Ok(Report {
         format: options.format,
@@ -164,179 +79,200 @@ pub async fn run(options: Options, progress: &dyn Progress) -> Result<Report, Bl
     })
 }
 
-async fn measure(
+/// Measures all requests of one model.
+async fn measure_model(
     blog: &Blog,
     data: &Dataset,
     options: &Options,
     partitions: usize,
     progress: &dyn Progress,
 ) -> Result<Vec<Row>, BlogError> {
-    let (reads, writes): (Vec<_>, Vec<_>) = Request::ALL
-        .into_iter()
-        .partition(|request| !request.writes());
-    let runs = |request| {
-        if asks_everywhere(blog.model, request) {
-            fan_outs(options.runs)
-        } else {
-            options.runs
-        }
-    };
-    let total = Request::ALL
-        .into_iter()
-        .map(|request| runs(request) as u64)
-        .sum();
+    let mut requests = Request::ALL;
+    // Reads first; the sort keeps the article's order among reads and among writes.
+    requests.sort_by_key(|request| request.is_write());
+    let runs = |request| runs_of(blog.model, request, options.runs);
+    let total = requests.iter().map(|request| runs(*request) as u64).sum();
     progress.begin(&format!("measuring {}", blog.model), total);
+
     let mut rows = Vec::new();
-    for request in reads.into_iter().chain(writes) {
-        let mut measured = Vec::with_capacity(runs(request));
-        if !request.writes() {
-            // Opens connections, and fetches what a client keeps: ranges and query plans.
-            once(blog, data, request, 0).await?;
+    for request in requests {
+        if !request.is_write() {
+            // A run that is not measured opens connections and fills the client's caches of
+            // partition key ranges and query plans.
+            run_once(blog, data, request, 0).await?;
         }
+        let mut measurements = Vec::with_capacity(runs(request));
         for n in 0..runs(request) {
-            measured.push(once(blog, data, request, n as u64).await?);
+            measurements.push(run_once(blog, data, request, n as u64).await?);
             progress.advance(1);
         }
-        let expected = pricing::foretold(data, partitions, options.profile, blog.model, request);
-        rows.push(row(blog.model, request, &measured, expected)?);
+        let expected_ru =
+            pricing::expected_charge(data, partitions, options.profile, blog.model, request);
+        rows.push(report_row(blog.model, request, &measurements, expected_ru)?);
     }
     progress.end();
     Ok(rows)
 }
 
-fn asks_everywhere(model: Model, request: Request) -> bool {
+/// Returns the number of runs of a request.
+fn runs_of(model: Model, request: Request, runs: usize) -> usize {
+    if asks_all_partitions(model, request) {
+        (runs / 10).max(ALL_PARTITIONS_RUNS_MIN)
+    } else {
+        runs
+    }
+}
+
+/// Returns true if the request queries every physical partition of `posts`.
+fn asks_all_partitions(model: Model, request: Request) -> bool {
     model != Model::V3 && matches!(request, Request::Q3 | Request::Q6)
 }
 
-fn fan_outs(runs: usize) -> usize {
-    (runs / 10).max(MIN_FAN_OUTS)
-}
-
-/// Runs one request, for the `n`-th time, and checks its answer.
-async fn once(
+/// Runs one request for the `n`-th time and checks the result.
+async fn run_once(
     blog: &Blog,
     data: &Dataset,
     request: Request,
     n: u64,
-) -> Result<Measured, BlogError> {
+) -> Result<Measurement, BlogError> {
+    // All items are created before the clock starts.
     let (user, post) = (data.user(0), data.post(0));
     let (fresh_user, fresh_post) = (data.fresh_user(n), data.fresh_post(n));
     let (fresh_comment, fresh_like) = (data.fresh_comment(n), data.fresh_like(n));
     let meter = Meter::new();
-    let begun = Instant::now();
-    let answer = match request {
-        Request::C1 => blog
-            .create_user(&meter, &fresh_user)
-            .await
-            .map(|()| Vec::new()),
-        Request::C2 => blog
-            .create_post(&meter, &fresh_post)
-            .await
-            .map(|()| Vec::new()),
-        Request::C3 => blog
-            .create_comment(&meter, &fresh_comment)
-            .await
-            .map(|()| Vec::new()),
-        Request::C4 => blog
-            .create_like(&meter, &fresh_like)
-            .await
-            .map(|()| Vec::new()),
-        Request::Q1 => blog.user(&meter, &user.id).await.map(|user| vec![user]),
-        Request::Q2 => blog.post(&meter, &post.id).await.map(|post| vec![post]),
-        Request::Q3 => blog.posts_of_user(&meter, &user.id).await,
-        Request::Q4 => blog.comments(&meter, &post.id).await,
-        Request::Q5 => blog.likes(&meter, &post.id).await,
-        Request::Q6 => blog.feed(&meter).await,
-    }?;
-    let elapsed = begun.elapsed();
-    check(data, request, &answer)
+    let started = Instant::now();
+    let rows = match request {
+        Request::C1 => {
+            blog.create_user(&meter, &fresh_user).await?;
+            Vec::new()
+        }
+        Request::C2 => {
+            blog.create_post(&meter, &fresh_post).await?;
+            Vec::new()
+        }
+        Request::C3 => {
+            blog.create_comment(&meter, &fresh_comment).await?;
+            Vec::new()
+        }
+        Request::C4 => {
+            blog.create_like(&meter, &fresh_like).await?;
+            Vec::new()
+        }
+        Request::Q1 => vec![blog.user(&meter, &user.id).await?],
+        Request::Q2 => vec![blog.post(&meter, &post.id).await?],
+        Request::Q3 => blog.posts_of_user(&meter, &user.id).await?,
+        Request::Q4 => blog.comments(&meter, &post.id).await?,
+        Request::Q5 => blog.likes(&meter, &post.id).await?,
+        Request::Q6 => blog.feed(&meter).await?,
+    };
+    let elapsed = started.elapsed();
+    check_rows(data, request, &rows)
         .map_err(|e| BlogError::unexpected(format!("{request} of {}", blog.model), e))?;
-    Ok(meter.measured(elapsed))
+    Ok(meter.measurement(elapsed))
 }
 
-/// Whether an answer is the right one for the data loaded.
-fn check(data: &Dataset, request: Request, answer: &[Value]) -> Result<(), String> {
+/// Checks the rows of a request against the loaded data.
+///
+/// # Errors
+/// A description of the first difference.
+fn check_rows(data: &Dataset, request: Request, rows: &[Value]) -> Result<(), String> {
     let expected = match request {
         Request::C1 | Request::C2 | Request::C3 | Request::C4 => return Ok(()),
         Request::Q1 | Request::Q2 => 1,
         Request::Q3 => data.posts_of(0).count() as u64,
-        Request::Q4 => data.reactions(0).0,
-        Request::Q5 => data.reactions(0).1,
+        Request::Q4 => data.reaction_counts(0).0,
+        Request::Q5 => data.reaction_counts(0).1,
         Request::Q6 => FEED_LENGTH.min(data.posts()),
     };
-    if answer.len() as u64 != expected {
-        return Err(format!("{} rows instead of {expected}", answer.len()));
+    if rows.len() as u64 != expected {
+        return Err(format!("{} rows instead of {expected}", rows.len()));
     }
+
+    // Every row shows a username, which V1 has to look up.
     let name = if request == Request::Q1 {
         "username"
     } else {
         "userUsername"
     };
-    if let Some(nameless) = answer.iter().find(|row| !row[name].is_string()) {
-        return Err(format!("a row without {name}: {nameless}"));
+    if let Some(row) = rows.iter().find(|row| !row[name].is_string()) {
+        return Err(format!("a row without {name}: {row}"));
     }
-    let counted = |row: &Value, k: u64| {
-        (row["commentCount"].as_u64().zip(row["likeCount"].as_u64())) == Some(data.reactions(k))
-    };
+
     match request {
-        Request::Q2 if !counted(&answer[0], 0) => Err(format!("wrong counts: {}", answer[0])),
-        Request::Q6 => {
-            let newest = data.newest(FEED_LENGTH);
-            let right = |(row, k): (&Value, &u64)| {
-                row["id"] == data.post(*k).id.as_str() && counted(row, *k)
-            };
-            match answer.iter().zip(&newest).position(|pair| !right(pair)) {
-                Some(place) => Err(format!(
-                    "not the newest post, or wrong counts, at place {place}: {}",
-                    answer[place]
-                )),
-                None => Ok(()),
-            }
+        Request::Q2 if !has_counts_of(data, &rows[0], 0) => {
+            Err(format!("wrong counts: {}", rows[0]))
         }
+        Request::Q6 => check_feed(data, rows),
         _ => Ok(()),
     }
 }
 
-fn row(
+/// Checks that `rows` are the newest posts, newest first, with the right counts.
+fn check_feed(data: &Dataset, rows: &[Value]) -> Result<(), String> {
+    let newest = data.newest(FEED_LENGTH);
+    for (position, (row, post)) in rows.iter().zip(newest).enumerate() {
+        let is_newest = row["id"] == data.post(post).id.as_str();
+        if !is_newest || !has_counts_of(data, row, post) {
+            return Err(format!(
+                "not the newest post, or wrong counts, at position {position}: {row}"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Returns true if `row` has the numbers of comments and likes of post `post`.
+fn has_counts_of(data: &Dataset, row: &Value, post: u64) -> bool {
+    let (comments, likes) = data.reaction_counts(post);
+    row["commentCount"].as_u64() == Some(comments) && row["likeCount"].as_u64() == Some(likes)
+}
+
+/// Returns the report's row for the measurements of one request.
+///
+/// # Errors
+/// [`BlogError::UnequalCharges`] if the charges differ, [`BlogError::InvalidOption`] without
+/// measurements.
+fn report_row(
     model: Model,
     request: Request,
-    measured: &[Measured],
-    model_ru: f64,
+    measurements: &[Measurement],
+    expected_ru: f64,
 ) -> Result<Row, BlogError> {
-    let Some(first) = measured.first() else {
-        return Err(BlogError::Option(format!(
+    let Some(first) = measurements.first() else {
+        return Err(BlogError::InvalidOption(format!(
             "{request} of {model} was not run"
         )));
     };
-    let ru: Charge = first.ru;
-    if let Some(other) = measured.iter().find(|run| run.ru != ru) {
-        return Err(BlogError::Unsteady {
+    let charge: Charge = first.ru;
+    if let Some(other) = measurements.iter().find(|run| run.ru != charge) {
+        return Err(BlogError::UnequalCharges {
             request,
             model,
-            first: ru,
+            first: charge,
             other: other.ru,
         });
     }
-    let mut times: Vec<f64> = measured.iter().map(|run| run.ms).collect();
+    let mut times: Vec<f64> = measurements.iter().map(|run| run.ms).collect();
     times.sort_unstable_by(f64::total_cmp);
     let (article_ms, article_ru) = article::published(request, model);
     Ok(Row {
         request,
         model,
-        ru: ru.ru(),
+        ru: charge.ru(),
         ms_p50: percentile(&times, 50.0),
         ms_p99: percentile(&times, 99.0),
         partitions: first.partitions,
         requests: first.requests,
-        throttled: measured.iter().map(|run| run.throttled).sum(),
+        throttled: measurements.iter().map(|run| run.throttled).sum(),
         article_ru,
         article_ms,
-        model_ru,
+        expected_ru,
         note: article::note(request, model),
     })
 }
 
-/// The `p`-th percentile of sorted values by nearest rank: the least value that `p` percent do not exceed.
+/// Returns the `p`-th percentile of sorted values by the nearest-rank method: the smallest value
+/// that is at least as large as `p` percent of the values.
 fn percentile(sorted: &[f64], p: f64) -> f64 {
     let rank = (p / 100.0 * sorted.len() as f64).ceil() as usize;
     sorted.get(rank.max(1) - 1).copied().unwrap_or(f64::NAN)
@@ -347,8 +283,8 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn ran(ru: u64, ms: f64) -> Measured {
-        Measured {
+    fn measurement(ru: u64, ms: f64) -> Measurement {
+        Measurement {
             ru: Charge(ru),
             ms,
             partitions: 1,
@@ -358,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_are_values_that_occurred() {
+    fn percentiles_are_measured_values() {
         let values: Vec<f64> = (1..=200).map(f64::from).collect();
         assert_eq!(
             (percentile(&values, 50.0), percentile(&values, 99.0)),
@@ -372,25 +308,25 @@ mod tests {
     }
 
     #[test]
-    fn charges_that_vary_between_runs_are_an_error_and_never_averaged() {
-        let steady = row(
+    fn unequal_charges_of_one_request_are_an_error() {
+        let equal = report_row(
             Model::V2,
             Request::Q4,
-            &[ran(771, 2.0), ran(771, 1.0)],
+            &[measurement(771, 2.0), measurement(771, 1.0)],
             7.71,
         )
         .unwrap();
-        assert_eq!((steady.ru, steady.ms_p50, steady.ms_p99), (7.71, 1.0, 2.0));
-        let unsteady = row(
+        assert_eq!((equal.ru, equal.ms_p50, equal.ms_p99), (7.71, 1.0, 2.0));
+        let unequal = report_row(
             Model::V2,
             Request::Q4,
-            &[ran(771, 1.0), ran(772, 1.0)],
+            &[measurement(771, 1.0), measurement(772, 1.0)],
             7.71,
         )
         .unwrap_err();
         assert!(matches!(
-            unsteady,
-            BlogError::Unsteady {
+            unequal,
+            BlogError::UnequalCharges {
                 first: Charge(771),
                 other: Charge(772),
                 ..
@@ -399,83 +335,88 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_answer_is_not_measured() {
+    fn a_wrong_response_is_an_error() {
         let data = Dataset::new(1, 0.0004).unwrap();
         let comment = json!({"userUsername": "dora"});
         assert_eq!(
-            check(&data, Request::Q4, &vec![comment.clone(); 20]),
+            check_rows(&data, Request::Q4, &vec![comment.clone(); 20]),
             Ok(())
         );
         assert!(
-            check(&data, Request::Q4, &vec![comment.clone(); 19])
+            check_rows(&data, Request::Q4, &vec![comment.clone(); 19])
                 .unwrap_err()
                 .contains("19 rows")
         );
         assert!(
-            check(&data, Request::Q4, &vec![json!({}); 20])
+            check_rows(&data, Request::Q4, &vec![json!({}); 20])
                 .unwrap_err()
                 .contains("userUsername")
         );
         let post = json!({"userUsername": "dora", "commentCount": 20, "likeCount": 49});
         assert!(
-            check(&data, Request::Q2, &[post])
+            check_rows(&data, Request::Q2, &[post])
                 .unwrap_err()
                 .contains("wrong counts")
         );
-        let newest = |k: &u64| {
-            let (comments, likes) = data.reactions(*k);
-            json!({"id": data.post(*k).id, "userUsername": "d", "commentCount": comments, "likeCount": likes})
+        let post_row = |k: &u64| {
+            let (comments, likes) = data.reaction_counts(*k);
+            json!({
+                "id": data.post(*k).id,
+                "userUsername": "d",
+                "commentCount": comments,
+                "likeCount": likes,
+            })
         };
-        let mut feed: Vec<_> = data.newest(100).iter().map(newest).collect();
-        assert_eq!(check(&data, Request::Q6, &feed), Ok(()));
+        let mut feed: Vec<_> = data.newest(100).iter().map(post_row).collect();
+        assert_eq!(check_rows(&data, Request::Q6, &feed), Ok(()));
         feed.swap(3, 4);
         assert!(
-            check(&data, Request::Q6, &feed)
+            check_rows(&data, Request::Q6, &feed)
                 .unwrap_err()
-                .contains("place 3")
+                .contains("position 3")
         );
     }
 
     #[test]
-    fn requests_that_ask_every_partition_run_less_often() {
-        assert!(
-            asks_everywhere(Model::V2, Request::Q6) && !asks_everywhere(Model::V3, Request::Q6)
-        );
-        assert_eq!((fan_outs(200), fan_outs(1000)), (20, 100));
+    fn requests_to_all_partitions_have_a_tenth_of_the_runs() {
+        assert!(asks_all_partitions(Model::V2, Request::Q6));
+        assert!(!asks_all_partitions(Model::V3, Request::Q6));
+        assert_eq!(runs_of(Model::V2, Request::Q6, 200), 20);
+        assert_eq!(runs_of(Model::V2, Request::Q6, 1000), 100);
     }
 
     #[tokio::test]
-    async fn options_that_cannot_be_used_are_refused_before_anything_is_removed() {
-        let good = Options::new("http://127.0.0.1:9", "");
-        for bad in [
+    async fn invalid_options_are_refused_before_any_request() {
+        let valid = Options::new("http://127.0.0.1:9", "");
+        for invalid in [
             Options {
                 models: vec![],
-                ..good.clone()
+                ..valid.clone()
             },
             Options {
                 runs: 0,
-                ..good.clone()
+                ..valid.clone()
             },
             Options {
                 connections: 0,
-                ..good.clone()
+                ..valid.clone()
             },
             Options {
                 scale: 0.0,
-                ..good.clone()
+                ..valid.clone()
             },
             Options {
                 key: "no base64!".into(),
-                ..good.clone()
+                ..valid.clone()
             },
             Options {
                 endpoint: "here".into(),
-                ..good
+                ..valid
             },
         ] {
             assert!(matches!(
-                run(bad, &crate::progress::Quiet).await,
-                Err(BlogError::Option(_))
+                run(invalid, &crate::progress::NoProgress).await,
+                Err(BlogError::InvalidOption(_))
             ));
         }
     }

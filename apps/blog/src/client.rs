@@ -1,15 +1,19 @@
-//! A small signed client of the protocol: databases, containers, items, stored procedures, physical partitions.
+//! A small signed client of the protocol: databases, containers, items, stored procedures and
+//! partition key ranges.
 //!
-//! It does what an official SDK does on the wire: it signs with the master key, sends the partition key with every item
-//! operation, and repeats a throttled request after the time the server names. Queries are in `query`, the change feed
-//! in `feed`. Every data operation adds its charge and partition to the caller's [`Meter`].
+//! On the wire the client does what an official SDK does: it signs each request with the master
+//! key, sends the partition key with every item operation, and repeats a throttled request after
+//! the time that the server names. Queries are in `query`, the change feed in `feed`. Every data
+//! operation adds its charge and partition to the caller's [`Meter`].
 //!
-//! Left out: resource tokens, regions, batches, and session tokens (the blog measures one server that reads its own writes).
+//! Left out: resource tokens, regions, batches, and session tokens (the blog measures one server,
+//! which reads its own writes).
 
 use crate::BlogError;
 use crate::connection::Pool;
 use crate::meter::{Charge, Meter};
 use crate::signature::{authorization, escaped_path, http_date, key_header};
+use crate::sync::lock;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
@@ -17,104 +21,156 @@ use http::{HeaderMap, Method};
 use http_body_util::Full;
 use serde_json::{Value, json};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+/// The value of `x-ms-version`.
 const API_VERSION: &str = "2020-07-15";
-/// How long one request may be put off by throttling, in all.
-const MAX_THROTTLED: Duration = Duration::from_secs(60);
+/// Total time for which one request may wait because of throttling.
+const THROTTLED_TIME_MAX: Duration = Duration::from_secs(60);
+/// Wait before a retry if the server names no time.
+const RETRY_AFTER_MS_DEFAULT: u64 = 20;
+/// Query plans in the cache.
+const PLANS_MAX: usize = 256;
 
-const MAX_PLANS: usize = 256;
-
-/// A client of one endpoint. Clones share connections and what is known of physical partitions.
+/// A client of one endpoint. Clones share connections and cached metadata.
 #[derive(Clone)]
 pub struct Client(Arc<Inner>);
 
 struct Inner {
     pool: Pool,
+    /// The account's master key, decoded.
     key: Vec<u8>,
+    /// The value of the `Host` header.
     authority: String,
-    ranges: Mutex<HashMap<String, Arc<Vec<Range>>>>,
+    /// Partition key ranges by container link.
+    ranges: Mutex<HashMap<String, Arc<Vec<PartitionKeyRange>>>>,
+    /// Query plans by container link and query body.
     plans: Mutex<HashMap<String, Arc<Value>>>,
 }
 
-/// A physical partition: a range of effective partition keys.
+/// A partition key range: the effective partition keys of one physical partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Range {
+pub struct PartitionKeyRange {
     /// The service's id of the range, e.g. `0`.
     pub id: String,
     /// First effective partition key, hexadecimal, inclusive.
     pub min: String,
     /// Last effective partition key, hexadecimal, exclusive (`FF` at the end).
     pub max: String,
-    /// Ids of the ranges it was split from.
+    /// Ids of the ranges from which the range was split.
     pub parents: Vec<String>,
 }
 
-/// A request: what is signed, where it goes, and what it says.
-pub(crate) struct Call<'a> {
-    pub(crate) method: Method,
-    /// Resource type as it is signed, e.g. `docs`.
-    pub(crate) kind: &'a str,
-    /// Resource link as it is signed: of the resource, or of the parent where a feed is addressed.
-    pub(crate) link: &'a str,
+/// A header as name and value.
+pub(crate) type Header = (&'static str, String);
+
+/// A request to the database: the signed parts, the path, the headers and the body.
+pub(crate) struct ApiRequest<'a> {
+    method: Method,
+    /// Resource type in the signature, e.g. `docs`.
+    resource_type: &'a str,
+    /// Resource link in the signature: of the resource, or of its parent if a feed is addressed.
+    link: &'a str,
     /// Path without its first slash, not yet escaped.
-    pub(crate) path: String,
-    pub(crate) headers: Vec<(&'static str, String)>,
-    pub(crate) body: String,
+    path: String,
+    headers: Vec<Header>,
+    body: String,
 }
 
-/// An answer, whatever its status.
-pub(crate) struct Answer {
-    pub(crate) doing: String,
+impl<'a> ApiRequest<'a> {
+    /// Creates a request without headers and body.
+    pub(crate) fn new(
+        method: Method,
+        resource_type: &'a str,
+        link: &'a str,
+        path: impl Into<String>,
+    ) -> Self {
+        Self {
+            method,
+            resource_type,
+            link,
+            path: path.into(),
+            headers: Vec::new(),
+            body: String::new(),
+        }
+    }
+
+    /// Sets the headers.
+    pub(crate) fn with_headers(mut self, headers: Vec<Header>) -> Self {
+        self.headers = headers;
+        self
+    }
+
+    /// Sets the body.
+    pub(crate) fn with_body(mut self, body: impl Into<String>) -> Self {
+        self.body = body.into();
+        self
+    }
+}
+
+/// A response of any status.
+pub(crate) struct ApiResponse {
+    /// Method and path of the request, for error messages.
+    pub(crate) operation: String,
     pub(crate) status: u16,
-    pub(crate) headers: HeaderMap,
-    pub(crate) body: Bytes,
-    pub(crate) throttled: usize,
+    headers: HeaderMap,
+    body: Bytes,
+    /// Number of throttled attempts before this response.
+    throttled: usize,
 }
 
-impl Answer {
+impl ApiResponse {
+    /// Returns the text of a header, if it is present and ASCII.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
 
-    /// Itself, or the server's refusal as an error.
-    pub(crate) fn accepted(self) -> Result<Self, BlogError> {
+    /// Returns the response if its status is below 400.
+    ///
+    /// # Errors
+    /// [`BlogError::Refused`] with the server's message.
+    pub(crate) fn into_success(self) -> Result<Self, BlogError> {
         if self.status < 400 {
             return Ok(self);
         }
         let sub_status = self
             .header("x-ms-substatus")
-            .and_then(|s| s.parse().ok())
+            .and_then(|text| text.parse().ok())
             .unwrap_or(0);
         let message = match serde_json::from_slice::<Value>(&self.body) {
             Ok(body) => body["message"].as_str().unwrap_or_default().to_owned(),
             Err(_) => String::from_utf8_lossy(&self.body).into_owned(),
         };
         Err(BlogError::Refused {
-            doing: self.doing,
+            operation: self.operation,
             status: self.status,
             sub_status,
             message,
         })
     }
 
+    /// Parses the body.
+    ///
+    /// # Errors
+    /// [`BlogError::Unexpected`] if the body is not JSON.
     pub(crate) fn json(&self) -> Result<Value, BlogError> {
         serde_json::from_slice(&self.body)
-            .map_err(|e| BlogError::unexpected(&self.doing, format!("no JSON: {e}")))
+            .map_err(|e| BlogError::unexpected(&self.operation, format!("no JSON: {e}")))
     }
 
     fn charge(&self) -> Result<Charge, BlogError> {
         let text = self.header("x-ms-request-charge").unwrap_or_default();
         Charge::parse(text).ok_or_else(|| {
             BlogError::unexpected(
-                &self.doing,
-                format!("the request charge '{text}' is no number"),
+                &self.operation,
+                format!("the request charge '{text}' is not a number"),
             )
         })
     }
 
-    /// Adds its cost to the meter; an answer that is a refusal becomes an error, metered too.
+    /// Adds the charge of a successful response to `meter`, then returns the response as
+    /// [`ApiResponse::into_success`] does.
     pub(crate) fn metered(self, meter: &Meter, container: &str) -> Result<Self, BlogError> {
         if self.status < 400 {
             let range = self
@@ -122,146 +178,140 @@ impl Answer {
                 .unwrap_or_default();
             meter.add(self.charge()?, container, range, self.throttled);
         }
-        self.accepted()
+        self.into_success()
     }
 }
 
 impl Client {
-    /// A client of `endpoint` (e.g. `http://127.0.0.1:8081`) with the account's master key, over at most `connections`.
+    /// Creates a client of `endpoint` (e.g. `http://127.0.0.1:8081`) with the account's master key
+    /// in base64 and at most `connections` connections.
+    ///
+    /// # Errors
+    /// [`BlogError::InvalidOption`] for an invalid endpoint or key.
     pub fn new(endpoint: &str, key: &str, connections: usize) -> Result<Self, BlogError> {
-        let pool = Pool::new(endpoint, connections).map_err(BlogError::Option)?;
+        let pool = Pool::new(endpoint, connections).map_err(BlogError::InvalidOption)?;
         let key = BASE64
             .decode(key)
-            .map_err(|e| BlogError::Option(format!("the account key is not base64: {e}")))?;
+            .map_err(|e| BlogError::InvalidOption(format!("the account key is not base64: {e}")))?;
         let authority = pool.authority();
-        let inner = Inner {
+        Ok(Self(Arc::new(Inner {
             pool,
             key,
             authority,
             ranges: Mutex::default(),
             plans: Mutex::default(),
-        };
-        Ok(Self(Arc::new(inner)))
+        })))
     }
 
-    /// Sends a call, repeating it while it is throttled (429) or asked to retry (449), for a minute at most.
-    pub(crate) async fn send(&self, call: &Call<'_>) -> Result<Answer, BlogError> {
-        let doing = format!("{} /{}", call.method, call.path);
+    /// Sends a request. A throttled request (429) and one to be retried (449) are repeated for up
+    /// to a minute.
+    pub(crate) async fn send(&self, request: &ApiRequest<'_>) -> Result<ApiResponse, BlogError> {
+        let operation = format!("{} /{}", request.method, request.path);
         let mut waited = Duration::ZERO;
         let mut throttled = 0;
         loop {
-            let request = self
-                .request(call)
-                .map_err(|e| BlogError::Option(format!("{doing}: {e}")))?;
-            let exchange = self.0.pool.exchange(request).await;
+            // Every attempt is signed anew: the signature covers the date.
+            let signed = self
+                .signed(request)
+                .map_err(|e| BlogError::InvalidOption(format!("{operation}: {e}")))?;
+            let exchange = self.0.pool.exchange(signed).await;
             let (parts, body) = exchange.map_err(|cause| BlogError::Unreachable {
-                doing: doing.clone(),
+                operation: operation.clone(),
                 cause,
             })?;
             let status = parts.status.as_u16();
-            let answer = Answer {
-                doing: doing.clone(),
+            let response = ApiResponse {
+                operation: operation.clone(),
                 status,
                 headers: parts.headers,
                 body,
                 throttled,
             };
-            if !matches!(status, 429 | 449) || waited >= MAX_THROTTLED {
-                return Ok(answer);
+            let is_retried = matches!(status, 429 | 449) && waited < THROTTLED_TIME_MAX;
+            if !is_retried {
+                return Ok(response);
             }
-            let pause = answer
+
+            // The wait is bounded, so that a wrong header cannot stop the client for long.
+            let retry_after_ms: u64 = response
                 .header("x-ms-retry-after-ms")
-                .and_then(|ms| ms.parse().ok())
-                .unwrap_or(20);
-            let pause = Duration::from_millis(u64::clamp(pause, 1, 5_000));
-            tokio::time::sleep(pause).await;
-            waited += pause;
+                .and_then(|text| text.parse().ok())
+                .unwrap_or(RETRY_AFTER_MS_DEFAULT);
+            let wait = Duration::from_millis(retry_after_ms.clamp(1, 5_000));
+            tokio::time::sleep(wait).await;
+            waited += wait;
             throttled += 1;
         }
     }
 
-    fn request(&self, call: &Call<'_>) -> Result<http::Request<Full<Bytes>>, http::Error> {
+    /// Returns the HTTP request with the current date and its signature.
+    fn signed(&self, request: &ApiRequest<'_>) -> Result<http::Request<Full<Bytes>>, http::Error> {
         let date = http_date(jiff::Timestamp::now());
         let token = authorization(
             &self.0.key,
-            call.method.as_str(),
-            call.kind,
-            call.link,
+            request.method.as_str(),
+            request.resource_type,
+            request.link,
             &date,
         );
-        let mut request = http::Request::builder()
-            .method(call.method.clone())
-            .uri(escaped_path(&call.path))
+        let mut builder = http::Request::builder()
+            .method(request.method.clone())
+            .uri(escaped_path(&request.path))
             .header("host", &self.0.authority)
             .header("accept", "application/json")
             .header("user-agent", "orrery-blog")
             .header("x-ms-version", API_VERSION)
             .header("x-ms-date", date)
             .header("authorization", token);
-        if call.headers.iter().all(|(name, _)| *name != "content-type") && !call.body.is_empty() {
-            request = request.header("content-type", "application/json");
+        let names_content_type = request
+            .headers
+            .iter()
+            .any(|(name, _)| *name == "content-type");
+        if !names_content_type && !request.body.is_empty() {
+            builder = builder.header("content-type", "application/json");
         }
-        for (name, value) in &call.headers {
-            request = request.header(*name, value);
+        for (name, value) in &request.headers {
+            builder = builder.header(*name, value);
         }
-        request.body(Full::new(Bytes::from(call.body.clone())))
+        builder.body(Full::new(Bytes::from(request.body.clone())))
     }
 
     /// Creates the database `name`.
     pub async fn create_database(&self, name: &str) -> Result<(), BlogError> {
-        let body = json!({"id": name}).to_string();
-        let (kind, link) = ("dbs", "");
-        let call = Call {
-            method: Method::POST,
-            kind,
-            link,
-            path: "dbs".into(),
-            headers: vec![],
-            body,
-        };
-        self.send(&call).await?.accepted().map(drop)
+        let request = ApiRequest::new(Method::POST, "dbs", "", "dbs")
+            .with_body(json!({"id": name}).to_string());
+        self.send(&request).await?.into_success().map(drop)
     }
 
-    /// Deletes the database `name`, if there is one.
+    /// Deletes the database `name`. A database that does not exist is not an error.
     pub async fn delete_database(&self, name: &str) -> Result<(), BlogError> {
-        let path = format!("dbs/{name}");
-        let call = Call {
-            method: Method::DELETE,
-            kind: "dbs",
-            link: &path,
-            path: path.clone(),
-            headers: vec![],
-            body: String::new(),
-        };
-        self.forget(&path);
-        match self.send(&call).await?.accepted() {
+        let link = format!("dbs/{name}");
+        let request = ApiRequest::new(Method::DELETE, "dbs", &link, link.as_str());
+        self.clear_cached_metadata(&link);
+        match self.send(&request).await?.into_success() {
             Err(e) if !e.is_not_found() => Err(e),
             _ => Ok(()),
         }
     }
 
-    /// Creates a container in `database` (a link, `dbs/…`) with one partition key path and a throughput in RU/s.
+    /// Creates a container in `database` (a link, `dbs/…`) with one partition key path and a
+    /// throughput in RU/s.
     pub async fn create_container(
         &self,
         database: &str,
         name: &str,
-        key: &str,
+        key_path: &str,
         throughput: u32,
     ) -> Result<(), BlogError> {
-        let headers = vec![("x-ms-offer-throughput", throughput.to_string())];
-        let body =
-            json!({"id": name, "partitionKey": {"paths": [key], "kind": "Hash", "version": 2}})
-                .to_string();
+        let body = json!({
+            "id": name,
+            "partitionKey": {"paths": [key_path], "kind": "Hash", "version": 2},
+        });
         let path = format!("{database}/colls");
-        let call = Call {
-            method: Method::POST,
-            kind: "colls",
-            link: database,
-            path,
-            headers,
-            body,
-        };
-        self.send(&call).await?.accepted().map(drop)
+        let request = ApiRequest::new(Method::POST, "colls", database, path)
+            .with_headers(vec![("x-ms-offer-throughput", throughput.to_string())])
+            .with_body(body.to_string());
+        self.send(&request).await?.into_success().map(drop)
     }
 
     /// Creates a stored procedure in `container` (a link, `dbs/…/colls/…`).
@@ -282,30 +332,29 @@ impl Client {
         id: &str,
         source: &str,
     ) -> Result<(), BlogError> {
-        let body =
-            json!({"id": id, "body": source, "triggerType": "Post", "triggerOperation": "All"});
+        let body = json!({
+            "id": id,
+            "body": source,
+            "triggerType": "Post",
+            "triggerOperation": "All",
+        });
         self.create_script(container, "triggers", &body).await
     }
 
     async fn create_script(
         &self,
         container: &str,
-        kind: &str,
+        resource_type: &str,
         body: &Value,
     ) -> Result<(), BlogError> {
-        let path = format!("{container}/{kind}");
-        let call = Call {
-            method: Method::POST,
-            kind,
-            link: container,
-            path,
-            headers: vec![],
-            body: body.to_string(),
-        };
-        self.send(&call).await?.accepted().map(drop)
+        let path = format!("{container}/{resource_type}");
+        let request = ApiRequest::new(Method::POST, resource_type, container, path)
+            .with_body(body.to_string());
+        self.send(&request).await?.into_success().map(drop)
     }
 
-    /// Runs a stored procedure in one logical partition; `arguments` is an array. Answers the response body.
+    /// Runs a stored procedure in one logical partition and returns the response body. `arguments`
+    /// is a JSON array.
     pub async fn execute(
         &self,
         meter: &Meter,
@@ -314,22 +363,15 @@ impl Client {
         procedure: &str,
         arguments: &Value,
     ) -> Result<Value, BlogError> {
-        let path = format!("{container}/sprocs/{procedure}");
-        let headers = vec![key_header(key)];
-        let body = arguments.to_string();
-        let call = Call {
-            method: Method::POST,
-            kind: "sprocs",
-            link: &path,
-            path: path.clone(),
-            headers,
-            body,
-        };
-        let answer = self.send(&call).await?.metered(meter, container)?;
-        if answer.body.is_empty() {
+        let link = format!("{container}/sprocs/{procedure}");
+        let request = ApiRequest::new(Method::POST, "sprocs", &link, link.as_str())
+            .with_headers(vec![key_header(key)])
+            .with_body(arguments.to_string());
+        let response = self.send(&request).await?.metered(meter, container)?;
+        if response.body.is_empty() {
             Ok(Value::Null)
         } else {
-            answer.json()
+            response.json()
         }
     }
 
@@ -345,7 +387,8 @@ impl Client {
             .await
     }
 
-    /// Creates or replaces an item, then runs the post-trigger in the same transaction, if one is named.
+    /// Creates or replaces an item. If `post_trigger` is given, the trigger runs in the same
+    /// transaction.
     pub async fn upsert(
         &self,
         meter: &Meter,
@@ -358,9 +401,9 @@ impl Client {
             key_header(key),
             ("x-ms-documentdb-is-upsert", "True".into()),
         ];
-        headers.extend(
-            post_trigger.map(|name| ("x-ms-documentdb-post-trigger-include", name.to_owned())),
-        );
+        if let Some(name) = post_trigger {
+            headers.push(("x-ms-documentdb-post-trigger-include", name.to_owned()));
+        }
         self.post_item(meter, container, item, headers).await
     }
 
@@ -369,21 +412,19 @@ impl Client {
         meter: &Meter,
         container: &str,
         item: &Value,
-        headers: Vec<(&'static str, String)>,
+        headers: Vec<Header>,
     ) -> Result<(), BlogError> {
         let path = format!("{container}/docs");
-        let call = Call {
-            method: Method::POST,
-            kind: "docs",
-            link: container,
-            path,
-            headers,
-            body: item.to_string(),
-        };
-        self.send(&call).await?.metered(meter, container).map(drop)
+        let request = ApiRequest::new(Method::POST, "docs", container, path)
+            .with_headers(headers)
+            .with_body(item.to_string());
+        self.send(&request)
+            .await?
+            .metered(meter, container)
+            .map(drop)
     }
 
-    /// Reads an item by its key: the cheapest request there is.
+    /// Reads an item by partition key and id: the cheapest request of the protocol.
     pub async fn read(
         &self,
         meter: &Meter,
@@ -391,20 +432,14 @@ impl Client {
         key: &str,
         id: &str,
     ) -> Result<Value, BlogError> {
-        let path = format!("{container}/docs/{id}");
-        let headers = vec![key_header(key)];
-        let call = Call {
-            method: Method::GET,
-            kind: "docs",
-            link: &path,
-            path: path.clone(),
-            headers,
-            body: String::new(),
-        };
-        self.send(&call).await?.metered(meter, container)?.json()
+        let link = format!("{container}/docs/{id}");
+        let request = ApiRequest::new(Method::GET, "docs", &link, link.as_str())
+            .with_headers(vec![key_header(key)]);
+        self.send(&request).await?.metered(meter, container)?.json()
     }
 
-    /// Replaces an item that was read before; refused with 412 if it has been changed since.
+    /// Replaces an item that was read before. The server refuses with 412 if the item has changed
+    /// since the read.
     pub async fn replace(
         &self,
         meter: &Meter,
@@ -413,118 +448,89 @@ impl Client {
         item: &Value,
     ) -> Result<(), BlogError> {
         let id = item["id"].as_str().unwrap_or_default();
-        let path = format!("{container}/docs/{id}");
+        let link = format!("{container}/docs/{id}");
         let mut headers = vec![key_header(key)];
-        headers.extend(
-            item["_etag"]
-                .as_str()
-                .map(|etag| ("if-match", etag.to_owned())),
-        );
-        let call = Call {
-            method: Method::PUT,
-            kind: "docs",
-            link: &path,
-            path: path.clone(),
-            headers,
-            body: item.to_string(),
-        };
-        self.send(&call).await?.metered(meter, container).map(drop)
+        if let Some(etag) = item["_etag"].as_str() {
+            headers.push(("if-match", etag.to_owned()));
+        }
+        let request = ApiRequest::new(Method::PUT, "docs", &link, link.as_str())
+            .with_headers(headers)
+            .with_body(item.to_string());
+        self.send(&request)
+            .await?
+            .metered(meter, container)
+            .map(drop)
     }
 
-    /// The physical partitions of a container, in order; asked once and remembered until [`Client::forget`].
-    pub async fn ranges(&self, container: &str) -> Result<Arc<Vec<Range>>, BlogError> {
-        let known = self
-            .0
-            .ranges
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(container)
-            .cloned();
-        if let Some(ranges) = known {
+    /// Returns the partition key ranges of a container in key order. The ranges are read once and
+    /// cached until [`Client::clear_cached_metadata`].
+    pub async fn ranges(&self, container: &str) -> Result<Arc<Vec<PartitionKeyRange>>, BlogError> {
+        let cached = lock(&self.0.ranges).get(container).cloned();
+        if let Some(ranges) = cached {
             return Ok(ranges);
         }
         let path = format!("{container}/pkranges");
-        let call = Call {
-            method: Method::GET,
-            kind: "pkranges",
-            link: container,
-            path,
-            headers: vec![],
-            body: String::new(),
-        };
-        let answer = self.send(&call).await?.accepted()?;
-        let ranges = Arc::new(
-            parse_ranges(&answer.json()?).map_err(|e| BlogError::unexpected(&answer.doing, e))?,
-        );
-        self.0
-            .ranges
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(container.to_owned(), ranges.clone());
+        let request = ApiRequest::new(Method::GET, "pkranges", container, path);
+        let response = self.send(&request).await?.into_success()?;
+        let ranges = parse_ranges(&response.json()?)
+            .map_err(|e| BlogError::unexpected(&response.operation, e))?;
+        let ranges = Arc::new(ranges);
+        lock(&self.0.ranges).insert(container.to_owned(), ranges.clone());
         Ok(ranges)
     }
 
-    /// Forgets what is known of every container whose link begins with `link`: it was split, or deleted.
-    pub fn forget(&self, link: &str) {
-        self.0
-            .ranges
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .retain(|known, _| !known.starts_with(link));
-        self.0
-            .plans
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .retain(|known, _| !known.starts_with(link));
+    /// Removes cached ranges and query plans of every container whose link begins with `link`. To
+    /// be called after a split and after a deletion.
+    pub fn clear_cached_metadata(&self, link: &str) {
+        lock(&self.0.ranges).retain(|container, _| !container.starts_with(link));
+        lock(&self.0.plans).retain(|key, _| !key.starts_with(link));
     }
 
-    pub(crate) fn known_plan(&self, key: &str) -> Option<Arc<Value>> {
-        self.0
-            .plans
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(key)
-            .cloned()
+    /// Returns a cached query plan. `key` begins with the container's link.
+    pub(crate) fn cached_plan(&self, key: &str) -> Option<Arc<Value>> {
+        lock(&self.0.plans).get(key).cloned()
     }
 
-    pub(crate) fn remember_plan(&self, key: String, plan: Arc<Value>) {
-        let mut plans = self.0.plans.lock().unwrap_or_else(PoisonError::into_inner);
-        // Parameters are part of a plan's name, so an endless stream of them must not fill the memory.
-        if plans.len() >= MAX_PLANS {
+    /// Adds a query plan to the cache. `key` begins with the container's link.
+    pub(crate) fn cache_plan(&self, key: String, plan: Arc<Value>) {
+        let mut plans = lock(&self.0.plans);
+        // The key contains the query's parameters, so the number of keys has no natural limit.
+        if plans.len() >= PLANS_MAX {
             plans.clear();
         }
         plans.insert(key, plan);
     }
 }
 
-fn parse_ranges(body: &Value) -> Result<Vec<Range>, String> {
+/// Parses the body of a partition key range feed and sorts the ranges by key.
+fn parse_ranges(body: &Value) -> Result<Vec<PartitionKeyRange>, String> {
     let listed = body["PartitionKeyRanges"]
         .as_array()
         .ok_or("no PartitionKeyRanges")?;
-    let text = |v: &Value| {
-        v.as_str()
+    let text = |value: &Value| {
+        value
+            .as_str()
             .map(str::to_owned)
-            .ok_or_else(|| format!("'{v}' is no text"))
+            .ok_or_else(|| format!("'{value}' is not a string"))
     };
     let mut ranges = Vec::with_capacity(listed.len());
     for range in listed {
-        let parents = range["parents"]
-            .as_array()
-            .map(Vec::as_slice)
-            .unwrap_or_default();
-        ranges.push(Range {
+        let mut parents = Vec::new();
+        for parent in range["parents"].as_array().into_iter().flatten() {
+            parents.push(text(parent)?);
+        }
+        ranges.push(PartitionKeyRange {
             id: text(&range["id"])?,
             min: text(&range["minInclusive"])?,
             max: text(&range["maxExclusive"])?,
-            parents: parents.iter().map(text).collect::<Result<_, _>>()?,
+            parents,
         });
     }
-    ranges.sort_by(|a, b| a.min.cmp(&b.min));
     if ranges.is_empty() {
-        Err("a container without physical partitions".into())
-    } else {
-        Ok(ranges)
+        return Err("a container without physical partitions".into());
     }
+    ranges.sort_by(|a, b| a.min.cmp(&b.min));
+    Ok(ranges)
 }
 
 #[cfg(test)]
@@ -532,7 +538,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_come_in_key_order_with_their_parents() {
+    fn ranges_are_sorted_by_key_and_keep_their_parents() {
         let body = json!({"PartitionKeyRanges": [
             {"id": "2", "minInclusive": "1F", "maxExclusive": "FF", "parents": ["0"]},
             {"id": "1", "minInclusive": "", "maxExclusive": "1F", "parents": ["0"]},

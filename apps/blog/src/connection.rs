@@ -1,12 +1,14 @@
-//! Kept-alive HTTP/1.1 connections to one endpoint, bounded in number.
+//! HTTP/1.1 connections to one endpoint, kept alive and limited in number.
 //!
-//! A connection is taken from the idle list or opened, used for one exchange, and put back. A request that a dead
-//! connection has not taken is tried again on another; one that may have reached the server is not, because it may
-//! have been carried out.
+//! A connection is taken from the idle list or opened, used for one exchange, and returned to the
+//! list. If an idle connection turns out to be closed before a request is sent, the request is sent
+//! on another connection. A request that may have reached the server is not repeated, because the
+//! server may have carried it out.
 //!
-//! `https` is spoken to loopback addresses only, and there any certificate is accepted: a local server makes its own.
-//! Left out: HTTP/2, proxies, and checking certificates of distant hosts.
+//! `https` is supported for loopback addresses only, and any certificate is accepted there: a local
+//! server creates its own. Left out: HTTP/2, proxies, and verification of remote certificates.
 
+use crate::sync::lock;
 use bytes::Bytes;
 use http::response::Parts;
 use http_body_util::{BodyExt, Full, Limited};
@@ -17,16 +19,17 @@ use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signat
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, Error as TlsError, SignatureScheme};
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio_rustls::TlsConnector;
 
-/// No answer of the service is larger than 4 MB; this leaves room for an envelope.
-const MAX_BODY: usize = 16 << 20;
-/// The service ends any operation after 5 s; a slow machine gets some more.
+/// Bytes of a response body. The service limits a page to 4 MB; the rest is a margin.
+const BODY_BYTES_MAX: usize = 16 << 20;
+/// Time for one exchange. The service ends every operation after 5 seconds; the rest is a margin
+/// for slow machines.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 type Sender = SendRequest<Full<Bytes>>;
@@ -36,16 +39,21 @@ pub(crate) struct Pool {
     host: String,
     port: u16,
     tls: Option<(TlsConnector, ServerName<'static>)>,
+    /// Open connections that no exchange uses.
     idle: Mutex<Vec<Sender>>,
+    /// One permit for each connection that may be in use.
     permits: Semaphore,
 }
 
 impl Pool {
-    /// Prepares connections to `endpoint`, e.g. `http://127.0.0.1:8081/`; opens none yet.
+    /// Creates a pool for `endpoint`, e.g. `http://127.0.0.1:8081/`, without opening a connection.
+    ///
+    /// # Errors
+    /// A description of the fault in `endpoint`.
     pub(crate) fn new(endpoint: &str, connections: usize) -> Result<Self, String> {
         let uri: http::Uri = endpoint
             .parse()
-            .map_err(|e| format!("endpoint '{endpoint}' is no address: {e}"))?;
+            .map_err(|e| format!("endpoint '{endpoint}' is not an address: {e}"))?;
         let host = uri
             .host()
             .ok_or_else(|| format!("endpoint '{endpoint}' names no host"))?;
@@ -72,7 +80,7 @@ impl Pool {
         })
     }
 
-    /// The `Host` header of every request.
+    /// Returns the value of the `Host` header.
     pub(crate) fn authority(&self) -> String {
         if self.host.contains(':') {
             format!("[{}]:{}", self.host, self.port)
@@ -81,75 +89,73 @@ impl Pool {
         }
     }
 
-    /// Sends one request and reads the whole answer.
+    /// Sends one request and reads the complete response.
+    ///
+    /// # Errors
+    /// A description of the failed connection, exchange or timeout.
     pub(crate) async fn exchange(
         &self,
         request: http::Request<Full<Bytes>>,
     ) -> Result<(Parts, Bytes), String> {
         let _permit = self.permits.acquire().await.map_err(|e| e.to_string())?;
-        match tokio::time::timeout(TIMEOUT, self.attempt(request)).await {
-            Ok(answer) => answer,
-            Err(_) => Err(format!("nothing came within {} s", TIMEOUT.as_secs())),
+        match tokio::time::timeout(TIMEOUT, self.exchange_on_some_connection(request)).await {
+            Ok(result) => result,
+            Err(_) => Err(format!("no response within {} s", TIMEOUT.as_secs())),
         }
     }
 
-    async fn attempt(
+    async fn exchange_on_some_connection(
         &self,
         mut request: http::Request<Full<Bytes>>,
     ) -> Result<(Parts, Bytes), String> {
         loop {
-            let kept = self
-                .idle
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .pop();
-            let reused = kept.is_some();
-            let mut sender = match kept {
+            let idle = lock(&self.idle).pop();
+            let is_reused = idle.is_some();
+            let mut sender = match idle {
                 Some(sender) => sender,
                 None => self.connect().await?,
             };
+            // The server may have closed an idle connection; the next one is tried instead.
             if let Err(e) = sender.ready().await {
-                if reused {
+                if is_reused {
                     continue;
                 }
                 return Err(e.to_string());
             }
-            match sender.try_send_request(request).await {
-                Ok(answer) => {
-                    let (parts, body) = answer.into_parts();
-                    let body = Limited::new(body, MAX_BODY)
-                        .collect()
-                        .await
-                        .map_err(|e| e.to_string())?
-                        .to_bytes();
-                    self.idle
-                        .lock()
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .push(sender);
-                    return Ok((parts, body));
-                }
-                Err(mut refused) => match refused.take_message() {
-                    Some(unsent) if reused => request = unsent,
-                    _ => return Err(refused.into_error().to_string()),
+            let response = match sender.try_send_request(request).await {
+                Ok(response) => response,
+                Err(mut failed) => match failed.take_message() {
+                    // hyper returns the request only if the request was not sent.
+                    Some(unsent) if is_reused => {
+                        request = unsent;
+                        continue;
+                    }
+                    _ => return Err(failed.into_error().to_string()),
                 },
-            }
+            };
+            let (parts, body) = response.into_parts();
+            let body = Limited::new(body, BODY_BYTES_MAX)
+                .collect()
+                .await
+                .map_err(|e| e.to_string())?
+                .to_bytes();
+            // Only a connection whose response was read to the end can be used again.
+            lock(&self.idle).push(sender);
+            return Ok((parts, body));
         }
     }
 
     async fn connect(&self) -> Result<Sender, String> {
-        let place = || format!("cannot connect to {}:{}", self.host, self.port);
+        let failed =
+            |e: std::io::Error| format!("cannot connect to {}:{}: {e}", self.host, self.port);
         let tcp = TcpStream::connect((self.host.as_str(), self.port))
             .await
-            .map_err(|e| format!("{}: {e}", place()))?;
-        tcp.set_nodelay(true)
-            .map_err(|e| format!("{}: {e}", place()))?;
+            .map_err(failed)?;
+        tcp.set_nodelay(true).map_err(failed)?;
         match &self.tls {
             None => handshake(tcp).await,
             Some((connector, name)) => {
-                let stream = connector
-                    .connect(name.clone(), tcp)
-                    .await
-                    .map_err(|e| format!("{}: {e}", place()))?;
+                let stream = connector.connect(name.clone(), tcp).await.map_err(failed)?;
                 handshake(stream).await
             }
         }
@@ -162,16 +168,23 @@ async fn handshake<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     let (sender, connection) = http1::handshake(TokioIo::new(stream))
         .await
         .map_err(|e| e.to_string())?;
-    // The connection's own errors also reach the request that waits on it.
+    // Errors of the connection also reach the request that uses it, so they are dropped here.
     tokio::spawn(async move { connection.await.ok() });
     Ok(sender)
 }
 
+/// Returns the TLS configuration for a loopback host.
+///
+/// # Errors
+/// A description, if `host` is not a loopback address.
 fn loopback_tls(host: &str) -> Result<(TlsConnector, ServerName<'static>), String> {
-    let loopback = host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
-    if !loopback {
+    let is_loopback = match host.parse::<IpAddr>() {
+        Ok(address) => address.is_loopback(),
+        Err(_) => host == "localhost",
+    };
+    if !is_loopback {
         return Err(format!(
-            "https is spoken to a loopback address only, and '{host}' is none; use http"
+            "https is supported for loopback addresses only, and '{host}' is not one; use http"
         ));
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -185,7 +198,8 @@ fn loopback_tls(host: &str) -> Result<(TlsConnector, ServerName<'static>), Strin
     Ok((TlsConnector::from(Arc::new(config)), name))
 }
 
-/// Accepts whatever certificate a loopback server shows, but still checks that it holds the key to it.
+/// Accepts any certificate of a loopback server. Signatures are verified: the server must have the
+/// private key of its certificate.
 #[derive(Debug)]
 struct AnyCertificate(Arc<CryptoProvider>);
 
@@ -239,7 +253,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_endpoint_that_cannot_be_spoken_to_is_refused_at_once() {
+    fn an_invalid_endpoint_is_refused() {
         for bad in [
             "",
             "localhost:8081",

@@ -1,18 +1,22 @@
-//! The article's data set at any scale: the same users, posts, comments and likes for the same seed, on every machine.
+//! The article's data set at any scale. Equal seeds give equal data on every machine.
 //!
-//! Scale 1 is 100,000 users with 5 to 50 posts each, up to 25 comments and up to 100 likes per post. Every entity can be
-//! made from its number alone, in any order, so nothing is held in memory but one number per user.
+//! Scale 1 is 100,000 users with 5 to 50 posts each; a post has up to 25 comments and up to 100
+//! likes. Every entity can be created from its number alone and in any order, so only one number
+//! for each user is kept in memory.
 //!
-//! What must hold at *any* scale is the ratio of 1 post to 12.5 comments to 50 likes, because the price of the
-//! front page without a view of its own comes from walking past them. So counts are not drawn at random but spread
-//! evenly (a low-discrepancy sequence): any stretch of posts, ordered by date, has almost exactly the mean.
+//! At every scale there are 12.5 comments and 50 likes for each post. The ratio matters because Q6
+//! of V1 and V2 passes the index entries of comments and likes between posts. The counts are
+//! therefore not random but evenly spread (a low-discrepancy sequence): any run of posts in the
+//! order of dates has almost exactly the mean.
 //!
-//! User 0 and post 0 are the *probes* that measurements look at: 27 posts; 20 comments and 50 likes. The probe user's
-//! posts and the probe post's comments have the mean length of text exactly. Fresh entities, which measured writes
-//! create, have the lengths the article must have used: 35 characters of title, 230 and 260 of text.
+//! Measurements read the *probes*, user 0 and post 0: the probe user has 27 posts, the probe post
+//! 20 comments and 50 likes. The texts of the probe user's posts and of the probe post's comments
+//! have exactly the mean length. Measured writes create *fresh* entities with the text lengths that
+//! the article's charges imply: 35 characters for the title and 230 for the text of a post, 260 for
+//! the text of a comment.
 
 use crate::BlogError;
-use crate::random::{Kind, Texts, below, between, random, uuid};
+use crate::random::{StreamKind, Texts, random, random_below, random_between, uuid};
 use jiff::Timestamp;
 use rand_core::RngCore;
 use rand_pcg::Pcg32;
@@ -24,27 +28,33 @@ const USERS: f64 = 100_000.0;
 const PROBE_POSTS: u64 = 27;
 const PROBE_COMMENTS: u64 = 20;
 const PROBE_LIKES: u64 = 50;
-/// The posts of one year, from 1 May 2018: it ends when the article was measured.
+/// Date of the first post in seconds since 1970: 1 May 2018.
 const FIRST_SECOND: i64 = 1_525_132_800;
+/// Time span of all posts in microseconds: one year, up to the measurement of the article.
 const SPAN_MICROS: u64 = 365 * 86_400 * 1_000_000;
-/// A post is commented on and liked within this time. It is short against the year, so that the newest posts have as
-/// many reactions around them as any others.
+/// Time in microseconds within which a post gets its comments and likes. It is short compared with
+/// a year, so that the newest posts have as many comments and likes around them as other posts.
 const REACTION_MICROS: u64 = 600 * 1_000_000;
 /// Fractions of a two-dimensional low-discrepancy sequence (powers of the plastic number).
 const SPREAD: (f64, f64) = (0.754_877_666_246_693, 0.569_840_290_998_053);
+/// The fractional part of the golden ratio.
 const GOLDEN: f64 = 0.618_033_988_749_895;
+/// Numbers of possible values: 5 to 50 posts, 0 to 25 comments, 0 to 100 likes.
+const POST_COUNTS: u64 = 46;
+const COMMENT_COUNTS: u64 = 26;
+const LIKE_COUNTS: u64 = 101;
 
 /// A user.
 #[derive(Debug, Clone, PartialEq)]
-#[expect(missing_docs, reason = "the fields are the entity's own words")]
+#[expect(missing_docs, reason = "the fields are the properties of the item")]
 pub struct User {
     pub id: String,
     pub username: String,
 }
 
-/// A post, with its author's name for the models that keep a copy of it.
+/// A post with its author.
 #[derive(Debug, Clone, PartialEq)]
-#[expect(missing_docs, reason = "the fields are the entity's own words")]
+#[expect(missing_docs, reason = "the fields are the properties of the item")]
 pub struct Post {
     pub id: String,
     pub user: User,
@@ -55,7 +65,7 @@ pub struct Post {
 
 /// A comment on a post.
 #[derive(Debug, Clone, PartialEq)]
-#[expect(missing_docs, reason = "the fields are the entity's own words")]
+#[expect(missing_docs, reason = "the fields are the properties of the item")]
 pub struct Comment {
     pub id: String,
     pub post_id: String,
@@ -66,7 +76,7 @@ pub struct Comment {
 
 /// A like of a post.
 #[derive(Debug, Clone, PartialEq)]
-#[expect(missing_docs, reason = "the fields are the entity's own words")]
+#[expect(missing_docs, reason = "the fields are the properties of the item")]
 pub struct Like {
     pub id: String,
     pub post_id: String,
@@ -74,9 +84,9 @@ pub struct Like {
     pub created: String,
 }
 
-/// How many entities a data set has.
+/// The numbers of entities in a data set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the fields are the entities' names")]
+#[expect(missing_docs, reason = "the fields are the names of the entities")]
 pub struct Totals {
     pub users: u64,
     pub posts: u64,
@@ -88,28 +98,32 @@ pub struct Totals {
 #[derive(Debug)]
 pub struct Dataset {
     seed: u64,
-    /// Number of the first post of each user, and the number of posts at the end.
+    /// Number of the first post of each user, then the number of posts.
     first_posts: Vec<u64>,
-    /// Post number times this, modulo the number of posts, is its rank by date.
+    /// Multiplier that gives the rank of a post by date: (post number × stride) mod posts.
     stride: u64,
     texts: Texts,
 }
 
 impl Dataset {
-    /// The data set of `seed` at `scale`: scale 1 is the article's. Refuses scales of less than two users or above 10.
+    /// Creates the data set of `seed` at `scale`; scale 1 is the size in the article.
+    ///
+    /// # Errors
+    /// [`BlogError::InvalidOption`] for a scale of less than two users or above 10.
     pub fn new(seed: u64, scale: f64) -> Result<Self, BlogError> {
         let users = (USERS * scale).round();
         if !(2.0..=10.0 * USERS).contains(&users) {
-            return Err(BlogError::Option(format!(
+            return Err(BlogError::InvalidOption(format!(
                 "the scale {scale} is not between 0.00002 (two users) and 10"
             )));
         }
+        // The users other than the probe share the numbers of posts evenly, in a shuffled order.
         let others = users as u64 - 1;
         let shuffle = coprime_near(others, (others as f64 * GOLDEN) as u64);
         let mut first_posts = vec![0, PROBE_POSTS];
         let mut posts = PROBE_POSTS;
         for user in 0..others {
-            posts += 5 + share(user, shuffle, others, 46);
+            posts += 5 + even_share(user, shuffle, others, POST_COUNTS);
             first_posts.push(posts);
         }
         let stride = coprime_near(posts, (posts as f64 * GOLDEN) as u64);
@@ -117,143 +131,155 @@ impl Dataset {
             seed,
             first_posts,
             stride,
-            texts: Texts::new(&mut random(seed, Kind::Texts, 0)),
+            texts: Texts::new(&mut random(seed, StreamKind::Texts, 0)),
         })
     }
 
-    /// Number of users.
+    /// Returns the number of users.
     pub fn users(&self) -> u64 {
         self.first_posts.len() as u64 - 1
     }
 
-    /// Number of posts.
+    /// Returns the number of posts.
     pub fn posts(&self) -> u64 {
         self.first_posts.last().copied().unwrap_or_default()
     }
 
-    /// All numbers of entities; goes through all posts once.
+    /// Returns the numbers of all entities. Takes time in proportion to the number of posts.
     pub fn totals(&self) -> Totals {
-        let (mut comments, mut likes) = (0, 0);
-        for post in 0..self.posts() {
-            let (more_comments, more_likes) = self.reactions(post);
-            comments += more_comments;
-            likes += more_likes;
-        }
-        Totals {
+        let mut totals = Totals {
             users: self.users(),
             posts: self.posts(),
-            comments,
-            likes,
+            comments: 0,
+            likes: 0,
+        };
+        for post in 0..self.posts() {
+            let (comments, likes) = self.reaction_counts(post);
+            totals.comments += comments;
+            totals.likes += likes;
         }
+        totals
     }
 
-    /// User number `n`; number 0 is the probe user.
+    /// Returns user number `n`; number 0 is the probe user.
     pub fn user(&self, n: u64) -> User {
-        named(&mut random(self.seed, Kind::User, n))
+        random_user(&mut random(self.seed, StreamKind::User, n))
     }
 
-    /// The numbers of a user's posts.
+    /// Returns the numbers of a user's posts.
     pub fn posts_of(&self, user: u64) -> Range<u64> {
-        let at = |n: u64| {
+        let first_post = |user: u64| {
             self.first_posts
-                .get(n as usize)
+                .get(user as usize)
                 .copied()
                 .unwrap_or(self.posts())
         };
-        at(user)..at(user.saturating_add(1))
+        first_post(user)..first_post(user.saturating_add(1))
     }
 
-    /// The numbers of the `count` newest posts, newest first.
+    /// Returns the numbers of the `count` newest posts, newest first.
     pub fn newest(&self, count: u64) -> Vec<u64> {
-        let oldest = self.posts().saturating_sub(count);
+        let lowest_rank = self.posts().saturating_sub(count);
         let mut posts: Vec<u64> = (0..self.posts())
-            .filter(|post| self.rank(*post) >= oldest)
+            .filter(|post| self.rank(*post) >= lowest_rank)
             .collect();
         posts.sort_by_key(|post| std::cmp::Reverse(self.rank(*post)));
         posts
     }
 
-    /// Post number `k`; number 0 is the probe post.
+    /// Returns post number `k`; number 0 is the probe post.
     pub fn post(&self, k: u64) -> Post {
-        let mut random = random(self.seed, Kind::Post, k);
+        let mut random = random(self.seed, StreamKind::Post, k);
         let author = self.first_posts.partition_point(|first| *first <= k) as u64 - 1;
-        let probe = k < PROBE_POSTS;
+        let is_of_probe_user = k < PROBE_POSTS;
+        // The random numbers are used in this order; another order would give other data.
         let id = uuid(&mut random);
-        let title = if probe {
+        let title_length = if is_of_probe_user {
             30
         } else {
-            between(&mut random, 20, 40)
+            random_between(&mut random, 20, 40)
         };
-        let content = if probe {
+        let content_length = if is_of_probe_user {
             400
         } else {
-            between(&mut random, 300, 500)
+            random_between(&mut random, 300, 500)
         };
         Post {
             id,
             user: self.user(author),
-            title: self.texts.take(&mut random, title),
-            content: self.texts.take(&mut random, content),
+            title: self.texts.take(&mut random, title_length),
+            content: self.texts.take(&mut random, content_length),
             created: date(self.created_micros(k)),
         }
     }
 
-    /// How many comments and likes post `k` has.
-    pub fn reactions(&self, k: u64) -> (u64, u64) {
+    /// Returns the numbers of comments and likes of post `k`.
+    pub fn reaction_counts(&self, k: u64) -> (u64, u64) {
         if k == 0 {
             return (PROBE_COMMENTS, PROBE_LIKES);
         }
+        // The few posts of the probe user have the mean among themselves.
         if k < PROBE_POSTS {
-            return (share(k, 7, PROBE_POSTS, 26), share(k, 11, PROBE_POSTS, 101));
+            return (
+                even_share(k, 7, PROBE_POSTS, COMMENT_COUNTS),
+                even_share(k, 11, PROBE_POSTS, LIKE_COUNTS),
+            );
         }
         let rank = self.rank(k);
-        (spread(rank, SPREAD.0, 26), spread(rank, SPREAD.1, 101))
+        (
+            even_spread(rank, SPREAD.0, COMMENT_COUNTS),
+            even_spread(rank, SPREAD.1, LIKE_COUNTS),
+        )
     }
 
-    /// The comments on post `k`.
+    /// Returns the comments on post `k`.
     pub fn comments(&self, k: u64) -> Vec<Comment> {
-        let post_id = uuid(&mut random(self.seed, Kind::Post, k));
-        let one = |j: u64| {
-            let mut random = random(self.seed, Kind::Comment, k * 128 + j);
+        let post_id = self.post_id(k);
+        let (count, _) = self.reaction_counts(k);
+        let mut comments = Vec::with_capacity(count as usize);
+        for j in 0..count {
+            let mut random = random(self.seed, StreamKind::Comment, reaction_number(k, j));
             let length = if k == 0 {
                 700
             } else {
-                between(&mut random, 500, 900)
+                random_between(&mut random, 500, 900)
             };
-            Comment {
+            comments.push(Comment {
                 id: uuid(&mut random),
                 post_id: post_id.clone(),
-                user: self.user(below(&mut random, self.users())),
+                user: self.user(random_below(&mut random, self.users())),
                 content: self.texts.take(&mut random, length),
-                created: date(self.created_micros(k) + 1 + below(&mut random, REACTION_MICROS)),
-            }
-        };
-        (0..self.reactions(k).0).map(one).collect()
+                created: self.reaction_date(k, &mut random),
+            });
+        }
+        comments
     }
 
-    /// The likes of post `k`.
+    /// Returns the likes of post `k`.
     pub fn likes(&self, k: u64) -> Vec<Like> {
-        let post_id = uuid(&mut random(self.seed, Kind::Post, k));
-        let one = |j: u64| {
-            let mut random = random(self.seed, Kind::Like, k * 128 + j);
-            Like {
+        let post_id = self.post_id(k);
+        let (_, count) = self.reaction_counts(k);
+        let mut likes = Vec::with_capacity(count as usize);
+        for j in 0..count {
+            let mut random = random(self.seed, StreamKind::Like, reaction_number(k, j));
+            likes.push(Like {
                 id: uuid(&mut random),
                 post_id: post_id.clone(),
-                user: self.user(below(&mut random, self.users())),
-                created: date(self.created_micros(k) + 1 + below(&mut random, REACTION_MICROS)),
-            }
-        };
-        (0..self.reactions(k).1).map(one).collect()
+                user: self.user(random_below(&mut random, self.users())),
+                created: self.reaction_date(k, &mut random),
+            });
+        }
+        likes
     }
 
-    /// A user that is not in the data set: the `n`-th that a measurement creates.
+    /// Returns the `n`-th user that a measurement creates. The data set does not contain this user.
     pub fn fresh_user(&self, n: u64) -> User {
-        named(&mut random(self.seed, Kind::FreshUser, n))
+        random_user(&mut random(self.seed, StreamKind::FreshUser, n))
     }
 
-    /// A post that is not in the data set, by the probe user.
+    /// Returns the `n`-th post that a measurement creates, by the probe user.
     pub fn fresh_post(&self, n: u64) -> Post {
-        let mut random = random(self.seed, Kind::FreshPost, n);
+        let mut random = random(self.seed, StreamKind::FreshPost, n);
         Post {
             id: uuid(&mut random),
             user: self.user(0),
@@ -263,9 +289,9 @@ impl Dataset {
         }
     }
 
-    /// A comment on [`Dataset::fresh_post`] `n`, by the probe user.
+    /// Returns a comment on [`Dataset::fresh_post`] `n`, by the probe user.
     pub fn fresh_comment(&self, n: u64) -> Comment {
-        let mut random = random(self.seed, Kind::FreshComment, n);
+        let mut random = random(self.seed, StreamKind::FreshComment, n);
         Comment {
             id: uuid(&mut random),
             post_id: self.fresh_post(n).id,
@@ -275,54 +301,74 @@ impl Dataset {
         }
     }
 
-    /// A like of [`Dataset::fresh_post`] `n`, by the probe user.
+    /// Returns a like of [`Dataset::fresh_post`] `n`, by the probe user.
     pub fn fresh_like(&self, n: u64) -> Like {
-        let mut random = random(self.seed, Kind::FreshLike, n);
-        let created = date(SPAN_MICROS + 2 * REACTION_MICROS + n);
+        let mut random = random(self.seed, StreamKind::FreshLike, n);
         Like {
             id: uuid(&mut random),
             post_id: self.fresh_post(n).id,
             user: self.user(0),
-            created,
+            created: date(SPAN_MICROS + 2 * REACTION_MICROS + n),
         }
     }
 
-    /// The rank of post `k` by date, 0 the oldest: a permutation, so that each user's posts lie all over the year.
+    fn post_id(&self, k: u64) -> String {
+        // The id is the first use of the post's random numbers, see `Dataset::post`.
+        uuid(&mut random(self.seed, StreamKind::Post, k))
+    }
+
+    /// Returns the rank of post `k` by date; 0 is the oldest. The ranks are a permutation in which
+    /// the posts of each user are spread over the year.
     fn rank(&self, k: u64) -> u64 {
         (u128::from(k) * u128::from(self.stride) % u128::from(self.posts())) as u64
     }
 
+    /// Returns the date of post `k` in microseconds after the first post.
     fn created_micros(&self, k: u64) -> u64 {
         (u128::from(self.rank(k)) * u128::from(SPAN_MICROS) / u128::from(self.posts())) as u64
     }
+
+    /// Returns the date of a comment on, or like of, post `k`.
+    fn reaction_date(&self, k: u64, random: &mut Pcg32) -> String {
+        date(self.created_micros(k) + 1 + random_below(random, REACTION_MICROS))
+    }
 }
 
-/// The `n`-th value of an even spread over 0..values.
-fn spread(n: u64, fraction: f64, values: u64) -> u64 {
+/// Returns the number of the random stream of the `j`-th comment or like of post `k`. A post has at
+/// most 100 of each.
+fn reaction_number(k: u64, j: u64) -> u64 {
+    k * 128 + j
+}
+
+/// Returns the `n`-th value of an evenly spread sequence over 0..values.
+fn even_spread(n: u64, fraction: f64, values: u64) -> u64 {
     ((0.5 + n as f64 * fraction).fract() * values as f64) as u64
 }
 
-/// The value in 0..values of the `n`-th of `count`, which take even shares of the values in a shuffled order.
-fn share(n: u64, shuffle: u64, count: u64, values: u64) -> u64 {
+/// Returns the value in 0..values for the `n`-th of `count` members. All values have about equally
+/// many members; `shuffle`, coprime to `count`, determines the order.
+fn even_share(n: u64, shuffle: u64, count: u64, values: u64) -> u64 {
     (2 * (n * shuffle % count) + 1) * values / (2 * count)
 }
 
+/// Returns the smallest number from `near` upward that is coprime to `modulus`.
 fn coprime_near(modulus: u64, near: u64) -> u64 {
-    let divides = |mut a: u64, mut b: u64| {
-        while b != 0 {
-            (a, b) = (b, a % b);
-        }
-        a > 1
-    };
     let mut candidate = near.max(1);
-    while divides(modulus, candidate) {
+    while greatest_common_divisor(modulus, candidate) > 1 {
         candidate += 1;
     }
     candidate
 }
 
-/// A user with a pronounceable name of ten characters.
-fn named(random: &mut Pcg32) -> User {
+fn greatest_common_divisor(mut a: u64, mut b: u64) -> u64 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+/// Returns a user with a pronounceable name of ten characters.
+fn random_user(random: &mut Pcg32) -> User {
     let id = uuid(random);
     let mut username = String::with_capacity(10);
     for _ in 0..4 {
@@ -334,9 +380,10 @@ fn named(random: &mut Pcg32) -> User {
     User { id, username }
 }
 
-/// A date in ISO 8601 with seven digits of the second, as .NET writes it: 28 characters.
+/// Returns a date in ISO 8601 with seven decimals of the second, in the format of .NET: 28
+/// characters. `micros` counts from the first post.
 fn date(micros: u64) -> String {
-    // At most a few days after the year, so the sum is always a time.
+    // The argument is at most a few days above one year, so the sum is always a valid time.
     let time =
         Timestamp::from_microsecond(FIRST_SECOND * 1_000_000 + micros as i64).unwrap_or_default();
     time.strftime("%Y-%m-%dT%H:%M:%S%.6f0Z").to_string()
@@ -348,7 +395,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn the_same_seed_gives_the_same_data_and_another_gives_others() {
+    fn equal_seeds_give_equal_data_and_other_seeds_give_other_data() {
         let (a, b, c) = (
             Dataset::new(7, 0.001),
             Dataset::new(7, 0.001),
@@ -363,51 +410,55 @@ mod tests {
             assert_ne!(a.post(k).id, c.post(k).id);
         }
         assert_eq!(a.fresh_comment(3), b.fresh_comment(3));
-        // Pinned: a change of generator would silently make old and new runs incomparable.
+        // Another generator would make new measurements incomparable with old ones.
         assert_eq!(
             a.user(0),
             User {
-                id: PINNED.0.into(),
-                username: PINNED.1.into()
+                id: FIRST_USER.0.into(),
+                username: FIRST_USER.1.into()
             }
         );
     }
 
-    const PINNED: (&str, &str) = ("6bf5efd5-03d2-4e84-b8ed-a1ff64dd138e", "paruligi97");
+    /// Id and name of user 0 for seed 7.
+    const FIRST_USER: (&str, &str) = ("6bf5efd5-03d2-4e84-b8ed-a1ff64dd138e", "paruligi97");
 
     #[test]
-    fn the_ratios_hold_at_every_scale() {
+    fn the_ratios_of_entities_hold_at_every_scale() {
         for scale in [0.0002, 0.0004, 0.001, 0.01, 0.1] {
             let data = Dataset::new(1, scale).unwrap();
             let totals = data.totals();
             let posts = totals.posts as f64;
-            let near = |value: f64, wanted: f64, part: f64| (value / wanted - 1.0).abs() < part;
+            let is_near = |value: f64, expected: f64, tolerance: f64| {
+                (value / expected - 1.0).abs() < tolerance
+            };
             assert_eq!(totals.users, (scale * 100_000.0_f64).round() as u64);
             assert!(
-                near(posts / totals.users as f64, 27.5, 0.02),
+                is_near(posts / totals.users as f64, 27.5, 0.02),
                 "{scale}: {totals:?}"
             );
             assert!(
-                near(totals.comments as f64 / posts, 12.5, 0.02),
+                is_near(totals.comments as f64 / posts, 12.5, 0.02),
                 "{scale}: {totals:?}"
             );
             assert!(
-                near(totals.likes as f64 / posts, 50.0, 0.02),
+                is_near(totals.likes as f64 / posts, 50.0, 0.02),
                 "{scale}: {totals:?}"
             );
-            // The stretches that measurements look at have the mean too.
-            for stretch in [data.newest(100), data.posts_of(0).collect()] {
-                let sums = stretch
-                    .iter()
-                    .map(|k| data.reactions(*k))
-                    .fold((0, 0), |s, r| (s.0 + r.0, s.1 + r.1));
-                let count = stretch.len() as f64;
+            // The posts that measurements read have the mean as well.
+            for posts in [data.newest(100), data.posts_of(0).collect()] {
+                let mut sums = (0, 0);
+                for k in &posts {
+                    let (comments, likes) = data.reaction_counts(*k);
+                    sums = (sums.0 + comments, sums.1 + likes);
+                }
+                let count = posts.len() as f64;
                 assert!(
-                    near(sums.0 as f64 / count, 12.5, 0.1),
+                    is_near(sums.0 as f64 / count, 12.5, 0.1),
                     "{scale}: {sums:?} of {count}"
                 );
                 assert!(
-                    near(sums.1 as f64 / count, 50.0, 0.1),
+                    is_near(sums.1 as f64 / count, 50.0, 0.1),
                     "{scale}: {sums:?} of {count}"
                 );
             }
@@ -415,9 +466,9 @@ mod tests {
     }
 
     #[test]
-    fn counts_stay_within_the_articles_bounds_and_reach_them() {
+    fn counts_reach_the_articles_bounds_and_do_not_exceed_them() {
         let data = Dataset::new(1, 0.01).unwrap();
-        let reactions: Vec<_> = (1..data.posts()).map(|k| data.reactions(k)).collect();
+        let reactions: Vec<_> = (1..data.posts()).map(|k| data.reaction_counts(k)).collect();
         assert_eq!(
             reactions
                 .iter()
@@ -441,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn the_probes_have_the_counts_and_lengths_that_the_article_implies() {
+    fn probes_and_fresh_entities_have_the_counts_and_lengths_that_the_article_implies() {
         let data = Dataset::new(3, 0.0004).unwrap();
         assert_eq!(data.posts_of(0), 0..27);
         assert_eq!((data.comments(0).len(), data.likes(0).len()), (20, 50));
@@ -468,7 +519,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_and_dates_are_distinct_and_the_newest_posts_are_the_newest() {
+    fn ids_and_dates_are_unique_and_newest_returns_the_latest_posts() {
         let data = Dataset::new(5, 0.0004).unwrap();
         let posts: Vec<_> = (0..data.posts()).map(|k| data.post(k)).collect();
         let mut ids: HashSet<_> = posts.iter().map(|p| p.id.clone()).collect();
@@ -492,7 +543,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scale_without_users_is_refused() {
+    fn a_scale_out_of_range_is_refused() {
         for scale in [0.0, -1.0, 0.00001, 11.0, f64::NAN] {
             assert!(Dataset::new(1, scale).is_err(), "{scale}");
         }

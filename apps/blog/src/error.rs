@@ -1,61 +1,63 @@
-//! Everything that can go wrong between the blog and its database, in one enum.
+//! The errors of the blog and its measurement, in one enum.
 //!
-//! Each variant says what was being done, so that a message alone tells a reader where to look.
+//! Each variant names the failed operation, so that the message alone is enough to find the cause.
 
 use crate::meter::Charge;
 use crate::models::{Model, Request};
 use std::fmt;
 
-/// Why a request of the blog, or the measurement of one, failed.
+/// The reason for which a request of the blog, or its measurement, failed.
 #[derive(Debug, Clone, PartialEq)]
 pub enum BlogError {
     /// The server answered with an error.
     Refused {
         /// Method and path of the request.
-        doing: String,
+        operation: String,
         /// HTTP status, e.g. 409.
         status: u16,
-        /// `x-ms-substatus`, 0 where none was sent.
+        /// `x-ms-substatus`; 0 if the server sent none.
         sub_status: u32,
-        /// The server's own words.
+        /// The server's message.
         message: String,
     },
-    /// No answer came: no connection, a broken one, or one that took too long.
+    /// There was no response: the connection failed, broke or timed out.
     Unreachable {
-        /// What was being done.
-        doing: String,
-        /// What the transport reported.
+        /// The failed operation.
+        operation: String,
+        /// The error of the transport.
         cause: String,
     },
-    /// An answer came that the protocol does not allow, or that is not right for the data loaded.
+    /// The response violates the protocol, or is wrong for the loaded data.
     Unexpected {
-        /// What was being done.
-        doing: String,
-        /// What was found instead.
-        found: String,
+        /// The failed operation.
+        operation: String,
+        /// The difference from the expected response.
+        reason: String,
     },
-    /// Two runs of one request on equal items had different charges; averaging them would hide a fault.
-    Unsteady {
+    /// Two runs of one request on equal items had different charges. An average would hide the
+    /// fault.
+    UnequalCharges {
         /// The request.
         request: Request,
         /// The model.
         model: Model,
         /// The charge of the first run.
         first: Charge,
-        /// The charge that differs.
+        /// The first charge that differs.
         other: Charge,
     },
-    /// An option that cannot be used.
-    Option(String),
+    /// An option has an invalid value. The text describes the fault.
+    InvalidOption(String),
 }
 
 impl BlogError {
-    /// Whether the server answered that the addressed resource does not exist.
+    /// Returns true if the server reported that the addressed resource does not exist (404).
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::Refused { status: 404, .. })
     }
 
-    /// Whether the physical partition asked no longer exists, because it was split (410 with sub-status 1002 or 1007).
+    /// Returns true if the addressed physical partition no longer exists because of a split (410
+    /// with sub-status 1002 or 1007).
     pub fn is_range_gone(&self) -> bool {
         matches!(
             self,
@@ -67,7 +69,8 @@ impl BlogError {
         )
     }
 
-    /// Whether another writer was faster (412) or the item exists already (409).
+    /// Returns true for a conflict with another writer: the item exists already (409), has changed
+    /// since it was read (412), or was changed at the same time (449).
     pub fn is_conflict(&self) -> bool {
         matches!(
             self,
@@ -78,10 +81,10 @@ impl BlogError {
         )
     }
 
-    pub(crate) fn unexpected(doing: impl Into<String>, found: impl Into<String>) -> Self {
+    pub(crate) fn unexpected(operation: impl Into<String>, reason: impl Into<String>) -> Self {
         Self::Unexpected {
-            doing: doing.into(),
-            found: found.into(),
+            operation: operation.into(),
+            reason: reason.into(),
         }
     }
 }
@@ -90,28 +93,33 @@ impl fmt::Display for BlogError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Refused {
-                doing,
+                operation,
                 status,
                 sub_status,
                 message,
             } => {
                 write!(
                     f,
-                    "{doing}: the server refused with {status}/{sub_status}: {message}"
+                    "{operation}: the server refused with {status}/{sub_status}: {message}"
                 )
             }
-            Self::Unreachable { doing, cause } => write!(f, "{doing}: no answer: {cause}"),
-            Self::Unexpected { doing, found } => write!(f, "{doing}: unexpected answer: {found}"),
-            Self::Unsteady {
+            Self::Unreachable { operation, cause } => {
+                write!(f, "{operation}: no response: {cause}")
+            }
+            Self::Unexpected { operation, reason } => {
+                write!(f, "{operation}: unexpected response: {reason}")
+            }
+            Self::UnequalCharges {
                 request,
                 model,
                 first,
                 other,
             } => write!(
                 f,
-                "{request} of {model} was charged {first} RU on one run and {other} RU on another, for equal items"
+                "{request} of {model} was charged {first} RU on one run and {other} RU on another, \
+                 for equal items"
             ),
-            Self::Option(text) => f.write_str(text),
+            Self::InvalidOption(text) => f.write_str(text),
         }
     }
 }

@@ -1,28 +1,31 @@
-//! Reading the change feed of a container, one physical partition at a time.
+//! The change feed of a container, read one physical partition at a time.
 //!
-//! Each partition's feed is a stream of its own; the etag of a page is the position after it. [`Positions`] holds one
-//! etag per partition and can be stored as JSON, so that a reader goes on where an earlier one stopped. When a partition
-//! is split, its children go on from the position of their parent.
+//! Each physical partition has a feed of its own; the ETag of a page is the position after the
+//! page. [`Positions`] holds one ETag for each partition. It can be stored as JSON, so that a later
+//! reader continues from there. After a split the new partitions continue from the position of
+//! their parent.
 
 use crate::BlogError;
-use crate::client::{Call, Client, Range};
+use crate::client::{ApiRequest, Client, Header, PartitionKeyRange};
 use crate::meter::Meter;
 use crate::query::documents;
 use http::Method;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// One answer of the change feed.
+/// One page of the change feed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Changes {
-    /// The current version of each changed item, in the order of the changes; empty if there is nothing new.
+    /// The current version of each changed item, in the order of the changes. Empty if there are no
+    /// new changes.
     pub items: Vec<Value>,
     /// The position after these changes.
     pub etag: String,
 }
 
 impl Client {
-    /// The next changes of one physical partition after `etag`; from the container's creation on if that is none.
+    /// Reads the next changes of one physical partition after `etag`, or from the creation of the
+    /// container if `etag` is `None`. `range` is the id of the partition key range.
     pub async fn changes(
         &self,
         meter: &Meter,
@@ -31,77 +34,80 @@ impl Client {
         etag: Option<&str>,
         page_size: usize,
     ) -> Result<Changes, BlogError> {
-        let mut headers = vec![
+        let mut headers: Vec<Header> = vec![
             ("a-im", "Incremental Feed".to_owned()),
             ("x-ms-documentdb-partitionkeyrangeid", range.to_owned()),
             ("x-ms-max-item-count", page_size.to_string()),
         ];
-        headers.extend(etag.map(|etag| ("if-none-match", etag.to_owned())));
+        if let Some(etag) = etag {
+            headers.push(("if-none-match", etag.to_owned()));
+        }
         let path = format!("{container}/docs");
-        let call = Call {
-            method: Method::GET,
-            kind: "docs",
-            link: container,
-            path,
-            headers,
-            body: String::new(),
+        let request = ApiRequest::new(Method::GET, "docs", container, path).with_headers(headers);
+        let response = self.send(&request).await?.metered(meter, container)?;
+        let Some(etag) = response.header("etag").map(str::to_owned) else {
+            return Err(BlogError::unexpected(
+                &response.operation,
+                "a change feed page without etag",
+            ));
         };
-        let answer = self.send(&call).await?.metered(meter, container)?;
-        let etag = answer.header("etag").map(str::to_owned);
-        let etag = etag.ok_or_else(|| {
-            BlogError::unexpected(&answer.doing, "a change feed page without etag")
-        })?;
-        let items = if answer.status == 304 {
+        // 304 means that there are no changes; its body is empty.
+        let items = if response.status == 304 {
             Vec::new()
         } else {
-            documents(&answer)?
+            documents(&response)?
         };
         Ok(Changes { items, etag })
     }
 }
 
-/// How far each physical partition's feed has been read: range id to etag.
+/// The position in the change feed of each physical partition: range id to ETag.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Positions(BTreeMap<String, String>);
 
 impl Positions {
-    /// The positions as JSON, to be stored: `{"0": "\"12\"", …}`.
+    /// Returns the positions as JSON: `{"0": "\"12\"", …}`.
     pub fn to_json(&self) -> Value {
-        Value::Object(
-            self.0
-                .iter()
-                .map(|(range, etag)| (range.clone(), etag.clone().into()))
-                .collect::<Map<_, _>>(),
-        )
+        let mut map = Map::new();
+        for (range, etag) in &self.0 {
+            map.insert(range.clone(), etag.clone().into());
+        }
+        Value::Object(map)
     }
 
-    /// Positions that were stored; refused if they are not of the shape [`Positions::to_json`] gives.
+    /// Restores positions from the result of [`Positions::to_json`].
+    ///
+    /// # Errors
+    /// [`BlogError::InvalidOption`] for JSON of another form.
     pub fn from_json(stored: &Value) -> Result<Self, BlogError> {
-        let wrong = || {
-            BlogError::Option(format!(
-                "stored feed positions are not a map of texts: {stored}"
+        let invalid = || {
+            BlogError::InvalidOption(format!(
+                "stored feed positions are not an object with strings: {stored}"
             ))
         };
-        let map = stored.as_object().ok_or_else(wrong)?;
-        let entry =
-            |(range, etag): (&String, &Value)| Some((range.clone(), etag.as_str()?.to_owned()));
-        map.iter()
-            .map(|pair| entry(pair).ok_or_else(wrong))
-            .collect::<Result<_, _>>()
-            .map(Self)
+        let mut positions = BTreeMap::new();
+        for (range, etag) in stored.as_object().ok_or_else(invalid)? {
+            let etag = etag.as_str().ok_or_else(invalid)?;
+            positions.insert(range.clone(), etag.to_owned());
+        }
+        Ok(Self(positions))
     }
 
-    /// Where to read `range` on from: its own position, or else the furthest known ancestor's.
-    pub fn of(&self, range: &Range) -> Option<&str> {
-        let names = std::iter::once(&range.id).chain(range.parents.iter().rev());
-        names
-            .filter_map(|name| self.0.get(name))
-            .map(String::as_str)
-            .next()
+    /// Returns the ETag from which to read `range`: its own, or else that of the nearest ancestor
+    /// with a known position. `None` means the beginning of the feed.
+    pub fn position_of(&self, range: &PartitionKeyRange) -> Option<&str> {
+        // The service lists the parents of a range from the oldest to the nearest.
+        let own_then_ancestors = std::iter::once(&range.id).chain(range.parents.iter().rev());
+        for id in own_then_ancestors {
+            if let Some(etag) = self.0.get(id) {
+                return Some(etag);
+            }
+        }
+        None
     }
 
-    /// Notes that `range` has been read up to `etag`.
-    pub fn advance(&mut self, range: &str, etag: String) {
+    /// Sets the position of the range with the id `range`.
+    pub fn set(&mut self, range: &str, etag: String) {
         self.0.insert(range.to_owned(), etag);
     }
 }
@@ -112,10 +118,10 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn positions_survive_being_stored() {
+    fn positions_round_trip_through_json() {
         let mut positions = Positions::default();
-        positions.advance("0", "\"12\"".into());
-        positions.advance("7", "\"3\"".into());
+        positions.set("0", "\"12\"".into());
+        positions.set("7", "\"3\"".into());
         assert_eq!(
             Positions::from_json(&positions.to_json()).unwrap(),
             positions
@@ -125,29 +131,29 @@ mod tests {
     }
 
     #[test]
-    fn the_children_of_a_split_go_on_from_their_parent() {
+    fn a_range_without_a_position_uses_that_of_its_nearest_ancestor() {
         let mut positions = Positions::default();
-        positions.advance("0", "\"5\"".into());
-        positions.advance("1", "\"9\"".into());
-        let child = Range {
+        positions.set("0", "\"5\"".into());
+        positions.set("1", "\"9\"".into());
+        let child = PartitionKeyRange {
             id: "3".into(),
             min: String::new(),
             max: "1F".into(),
             parents: vec!["0".into(), "1".into()],
         };
         assert_eq!(
-            positions.of(&child),
+            positions.position_of(&child),
             Some("\"9\""),
-            "the nearest ancestor is the last one named"
+            "the nearest ancestor is the last parent"
         );
-        positions.advance("3", "\"11\"".into());
-        assert_eq!(positions.of(&child), Some("\"11\""));
-        let stranger = Range {
+        positions.set("3", "\"11\"".into());
+        assert_eq!(positions.position_of(&child), Some("\"11\""));
+        let unrelated = PartitionKeyRange {
             id: "4".into(),
             min: String::new(),
             max: "FF".into(),
             parents: vec![],
         };
-        assert_eq!(positions.of(&stranger), None);
+        assert_eq!(positions.position_of(&unrelated), None);
     }
 }

@@ -1,21 +1,24 @@
-//! The reference blog: users, posts, comments and likes in three successive data models, and the workload that measures them.
+//! The reference blog: users, posts, comments and likes in three successive data models, with the
+//! workload that measures the models.
 //!
-//! The blog exists to show *why* one models and partitions as one does. Each of its ten requests (C1–C4 write, Q1–Q6
-//! read) is written three times, once per model, and every answer carries what it cost: request units, time, and the
-//! number of physical partitions asked. [`bench::run`] loads a data set of any size and prints the table of the
-//! well-known article "How to model and partition data on Azure Cosmos DB using a real-world example" with our figures
-//! beside its own.
+//! The blog shows the effect of modelling and partitioning. Each of its ten requests (C1–C4 write,
+//! Q1–Q6 read) is implemented once for each model, and every result carries its cost: request
+//! units, time, and the number of physical partitions that handled the request. [`bench::run`]
+//! loads a data set of any size and returns the table of the article "How to model and partition
+//! data on Azure Cosmos DB using a real-world example" with measured figures beside the published
+//! ones.
 //!
 //! ```text
-//! bench ── load ── dataset          what is measured, on what
+//! bench ── load ── dataset        measurement, and the data that is measured
 //!   │        │
-//! models ── pipelines ── upgrade    the data layer: requests, views kept by the change feed, moving a live system
-//!   │
-//! client ── query ── feed           the public protocol over HTTP, as an official SDK speaks it
+//! models ── pipelines ── upgrade  requests, copies maintained through the change feed, upgrade of
+//!   │                             a live system to a newer model
+//! client ── query ── feed         the public protocol over HTTP, as an official SDK uses it
 //! ```
 //!
-//! The crate speaks only that protocol, and knows nothing of how a server stores or prices anything; `pricing` states
-//! the published rules of charging a second time, to say beforehand what each cell of the table should be.
+//! The crate uses only the public protocol and does not depend on the server's crates. `pricing`
+//! states the published rules for charges a second time, to compute the expected figures of the
+//! table.
 
 mod article;
 pub mod bench;
@@ -28,6 +31,7 @@ mod load;
 mod merge;
 pub mod meter;
 pub mod models;
+mod options;
 pub mod pipelines;
 mod pricing;
 mod progress;
@@ -35,14 +39,15 @@ mod query;
 mod random;
 mod report;
 mod signature;
+mod sync;
 mod upgrade;
 
-pub use bench::{Format, Load, Options, Profile};
 pub use client::Client;
 pub use error::BlogError;
-pub use meter::{Charge, Measured, Meter};
+pub use meter::{Charge, Measurement, Meter};
 pub use models::{Blog, Model, Request};
+pub use options::{Format, Load, Options, Profile};
 pub use progress::{Progress, on_stderr};
 pub use query::Query;
-pub use report::{Loaded, Report, Row};
-pub use upgrade::{Upgraded, upgrade};
+pub use report::{LoadSummary, Report, Row};
+pub use upgrade::{Upgrade, upgrade};

@@ -1,16 +1,18 @@
-//! Loading a data set into one model, fast enough that a small table is printed within a minute.
+//! Loading of a data set into one model.
 //!
-//! At 1/100 of the article's size a model has 1.7 million items. Created one by one over HTTP, each pays for a signed
-//! request and its share of a durable commit. So the usual way is the stored procedure `bulkLoad`: one transaction per
-//! logical partition, that is, a post with its comments and likes, some 64 items and 25 KB. That is how the service's
-//! own guides load data, and it makes sixty times fewer requests and commits. `Load::Creates` remains for servers
-//! without scripts, and to compare.
+//! At 1/100 of the article's size a model has 1.7 million items. If each item were created by one
+//! HTTP request, each would cost a signed request and its share of a durable commit. The default is
+//! therefore the stored procedure `bulkLoad`: one transaction for each logical partition, that is,
+//! a post with its comments and likes, on average 64 items and 25 KB. The service's guides
+//! recommend this way; it takes about one sixtieth of the requests and commits. [`Load::Creates`]
+//! is for servers without scripts and for comparison.
 //!
-//! What the pipelines of V3 would build (short posts, the feed) is loaded directly in the state they lead to.
+//! The copies that the pipelines of V3 maintain (short posts, the feed) are loaded directly, in the
+//! state to which the pipelines would lead.
 
-use crate::bench::Load;
 use crate::dataset::Dataset;
 use crate::models::{Blog, FEED_LENGTH, Model};
+use crate::options::Load;
 use crate::progress::Progress;
 use crate::{BlogError, Meter};
 use serde_json::{Value, json};
@@ -19,88 +21,67 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-/// Which logical partitions a loader fills.
+/// A part of the data set, loaded by one set of workers.
 #[derive(Clone, Copy)]
 enum Part {
-    /// One per user.
+    /// `users`: one logical partition for each user.
     Users,
-    /// One per post.
+    /// `posts`: one logical partition for each post.
     Posts,
-    /// The one of the feed, item by item.
+    /// `feed`: one logical partition, loaded item by item.
     Feed,
 }
 
-/// Fills the containers of `blog` with `data`; answers the number of items created.
+/// Loads `data` into the containers of `blog` and returns the number of items created.
 pub(crate) async fn load(
     blog: &Blog,
     data: &Arc<Dataset>,
-    how: Load,
+    method: Load,
     workers: usize,
     progress: &dyn Progress,
 ) -> Result<u64, BlogError> {
-    let mut items = 0;
     let mut parts = vec![(Part::Users, data.users()), (Part::Posts, data.posts())];
     if blog.model == Model::V3 {
         parts.push((Part::Feed, FEED_LENGTH.min(data.posts())));
     }
     let total = parts.iter().map(|(_, count)| count).sum();
     progress.begin(&format!("loading {}", blog.model), total);
+    let mut items = 0;
     for (part, count) in parts {
-        items += load_part(blog, data, how, (part, count), workers, progress).await?;
+        let loader = PartLoader {
+            blog: blog.clone(),
+            data: data.clone(),
+            method,
+            part,
+            count,
+            newest: match part {
+                Part::Feed => data.newest(count),
+                Part::Users | Part::Posts => Vec::new(),
+            },
+            next: AtomicU64::new(0),
+        };
+        items += load_part(Arc::new(loader), workers, progress).await?;
     }
     progress.end();
     Ok(items)
 }
 
+/// Loads one part with `workers` concurrent workers and returns the number of items created.
 async fn load_part(
-    blog: &Blog,
-    data: &Arc<Dataset>,
-    how: Load,
-    (part, count): (Part, u64),
+    loader: Arc<PartLoader>,
     workers: usize,
     progress: &dyn Progress,
 ) -> Result<u64, BlogError> {
-    let newest = Arc::new(if matches!(part, Part::Feed) {
-        data.newest(count)
-    } else {
-        Vec::new()
-    });
-    let next = Arc::new(AtomicU64::new(0));
-    let (done, mut finished) = mpsc::channel(workers * 4);
+    let (created_sender, mut created_receiver) = mpsc::channel(workers * 4);
     let mut tasks = JoinSet::new();
     for _ in 0..workers {
-        let (blog, data, next, newest, done) = (
-            blog.clone(),
-            data.clone(),
-            next.clone(),
-            newest.clone(),
-            done.clone(),
-        );
-        tasks.spawn(async move {
-            loop {
-                let number = next.fetch_add(1, Ordering::Relaxed);
-                if number >= count {
-                    return Ok(());
-                }
-                let items = match part {
-                    Part::Users => blog.items_of_user(&data, number),
-                    Part::Posts => blog.items_of_post(&data, number),
-                    Part::Feed => blog
-                        .short_post_item(&data, newest[number as usize])
-                        .into_iter()
-                        .collect(),
-                };
-                let created = items.len() as u64;
-                store(&blog, part, how, items).await?;
-                if done.send(created).await.is_err() {
-                    return Ok(());
-                }
-            }
-        });
+        tasks.spawn(loader.clone().run(created_sender.clone()));
     }
-    drop(done);
+    // The channel closes when the last worker has dropped its sender.
+    drop(created_sender);
+
     let mut items = 0;
-    while let Some(created) = finished.recv().await {
+    while let Some(created) = created_receiver.recv().await {
         items += created;
         progress.advance(1);
     }
@@ -110,43 +91,89 @@ async fn load_part(
     Ok(items)
 }
 
-/// Stores the items of one logical partition; the first one's id is its key, except in the feed.
-async fn store(blog: &Blog, part: Part, how: Load, items: Vec<Value>) -> Result<(), BlogError> {
-    let meter = Meter::new();
-    let (container, key) = match part {
-        Part::Users => (&blog.users, None),
-        Part::Posts => (&blog.posts, None),
-        Part::Feed => (&blog.feed, Some("post".to_owned())),
-    };
-    let first_id = || {
-        items
-            .first()
-            .and_then(|item| item["id"].as_str())
-            .unwrap_or_default()
-            .to_owned()
-    };
-    let key = key.unwrap_or_else(first_id);
-    if how == Load::Creates || items.len() == 1 {
-        for item in &items {
-            blog.client.create(&meter, container, &key, item).await?;
+/// The state that the workers of one part share.
+struct PartLoader {
+    blog: Blog,
+    data: Arc<Dataset>,
+    method: Load,
+    part: Part,
+    /// Number of logical partitions of the part; of the feed, number of items.
+    count: u64,
+    /// The posts of the feed.
+    newest: Vec<u64>,
+    /// The next logical partition or feed item to load.
+    next: AtomicU64,
+}
+
+impl PartLoader {
+    /// Loads logical partitions until none is left. Sends the number of items of each to `created`.
+    async fn run(self: Arc<Self>, created: mpsc::Sender<u64>) -> Result<(), BlogError> {
+        loop {
+            let number = self.next.fetch_add(1, Ordering::Relaxed);
+            if number >= self.count {
+                return Ok(());
+            }
+            let items = self.items(number);
+            let count = items.len() as u64;
+            self.store(items).await?;
+            if created.send(count).await.is_err() {
+                return Ok(());
+            }
         }
-        return Ok(());
     }
-    let mut left = items.as_slice();
-    while !left.is_empty() {
-        let arguments = json!([left]);
-        let created = blog
-            .client
-            .execute(&meter, container, &key, "bulkLoad", &arguments)
-            .await?;
-        let taken = created.as_u64().map_or(0, |n| n as usize).min(left.len());
-        if taken == 0 {
-            return Err(BlogError::unexpected(
-                format!("bulkLoad of '{key}'"),
-                format!("{created} items created"),
-            ));
+
+    /// Returns the items of one logical partition, or one item of the feed.
+    fn items(&self, number: u64) -> Vec<Value> {
+        match self.part {
+            Part::Users => self.blog.items_of_user(&self.data, number),
+            Part::Posts => self.blog.items_of_post(&self.data, number),
+            Part::Feed => self
+                .blog
+                .short_post_item(&self.data, self.newest[number as usize])
+                .into_iter()
+                .collect(),
         }
-        left = &left[taken..];
     }
-    Ok(())
+
+    /// Stores the items of one logical partition.
+    async fn store(&self, items: Vec<Value>) -> Result<(), BlogError> {
+        let meter = Meter::new();
+        let (blog, client) = (&self.blog, &self.blog.client);
+        // The partition key of users and posts is the id of the first item.
+        let first_id = match items.first() {
+            Some(item) => item["id"].as_str().unwrap_or_default(),
+            None => "",
+        };
+        let (container, key) = match self.part {
+            Part::Users => (&blog.users, first_id),
+            Part::Posts => (&blog.posts, first_id),
+            Part::Feed => (&blog.feed, "post"),
+        };
+        if self.method == Load::Creates || items.len() == 1 {
+            for item in &items {
+                client.create(&meter, container, key, item).await?;
+            }
+            return Ok(());
+        }
+
+        // The procedure may end early because of its time limit; it returns the number of items
+        // that it created, and the next call continues with the rest.
+        let mut remaining = items.as_slice();
+        while !remaining.is_empty() {
+            let arguments = json!([remaining]);
+            let result = client
+                .execute(&meter, container, key, "bulkLoad", &arguments)
+                .await?;
+            let created = result.as_u64().unwrap_or(0) as usize;
+            // Without progress the loop would never end.
+            if created == 0 {
+                return Err(BlogError::unexpected(
+                    format!("bulkLoad of '{key}'"),
+                    format!("{result} items created"),
+                ));
+            }
+            remaining = &remaining[created.min(remaining.len())..];
+        }
+        Ok(())
+    }
 }

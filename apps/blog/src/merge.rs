@@ -1,14 +1,25 @@
-//! What a query plan asks a client to do, and the merge of several partitions' rows that follows from it.
+//! Query plans, and the merge of rows from several partitions that a plan describes.
 //!
-//! The merge is a plain machine without I/O: [`Merge::step`] gives the next row, or names the partition whose next page it
-//! needs first. It holds at most one page of each partition.
+//! The merge does no I/O: [`Merge::next_step`] returns the next row, or the partition whose next
+//! page it needs first. It holds at most one page of each partition.
 
-use crate::client::Range;
+use crate::client::PartitionKeyRange;
 use serde_json::Value;
 use std::cmp::Ordering;
 use std::collections::{HashSet, VecDeque};
 
+/// The placeholder for a resume condition in the rewritten text of an ordered query. This client
+/// never resumes a query and replaces the placeholder by `true`.
 const ORDER_BY_FILTER: &str = "{documentdb-formattableorderbyquery-filter}";
+
+/// Members of `queryInfo` that describe merges which this client does not support.
+const UNSUPPORTED_MERGES: [&str; 5] = [
+    "aggregates",
+    "groupByExpressions",
+    "groupByAliases",
+    "dCountInfo",
+    "hasNonStreamingOrderBy",
+];
 
 /// One page of a partition's rows.
 pub(crate) struct Page {
@@ -16,78 +27,85 @@ pub(crate) struct Page {
     pub(crate) continuation: Option<String>,
 }
 
-/// What a query plan says.
+/// A parsed query plan.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
-    /// The text to send to each partition.
+    /// The query text for each partition.
     pub(crate) text: String,
-    /// One entry per ORDER BY expression: whether it descends.
+    /// For each ORDER BY expression, true if its order is descending.
     descending: Vec<bool>,
     distinct: bool,
     top: Option<usize>,
     offset: usize,
     limit: Option<usize>,
-    /// Effective partition keys to ask: min, max, whether max belongs to it.
-    ranges: Vec<(String, String, bool)>,
+    /// The parts of the hash space to query. Empty for the whole space.
+    ranges: Vec<QueryRange>,
+}
+
+/// A range of effective partition keys in a query plan; `min` is always inclusive.
+#[derive(Debug)]
+struct QueryRange {
+    min: String,
+    max: String,
+    is_max_inclusive: bool,
+}
+
+impl QueryRange {
+    fn overlaps(&self, range: &PartitionKeyRange) -> bool {
+        let begins_before_end = self.min < range.max;
+        let ends_after_start =
+            range.min < self.max || (self.is_max_inclusive && range.min == self.max);
+        begins_before_end && ends_after_start
+    }
 }
 
 impl Plan {
-    pub(crate) fn read(plan: &Value, original: &str) -> Result<Self, String> {
+    /// Parses the query plan of the query `original`.
+    ///
+    /// # Errors
+    /// A description, if the plan is malformed or requires a merge that the client does not
+    /// support.
+    pub(crate) fn from_json(plan: &Value, original: &str) -> Result<Self, String> {
         let info = plan
             .get("queryInfo")
-            .filter(|v| v.is_object())
+            .filter(|info| info.is_object())
             .ok_or("no queryInfo")?;
-        let filled = |name: &str| match &info[name] {
-            Value::Array(list) => !list.is_empty(),
-            Value::Object(map) => !map.is_empty(),
-            other => other.as_bool().unwrap_or(false),
-        };
-        for refused in [
-            "aggregates",
-            "groupByExpressions",
-            "groupByAliases",
-            "dCountInfo",
-            "hasNonStreamingOrderBy",
-        ] {
-            if filled(refused) {
+        for name in UNSUPPORTED_MERGES {
+            if is_set(&info[name]) {
                 return Err(format!(
-                    "the blog's client does not merge what {refused} asks for: {}",
-                    info[refused]
+                    "the blog's client does not support the merge for {name}: {}",
+                    info[name]
                 ));
             }
         }
+
+        // A plan without a rewritten query leaves the original text unchanged.
+        let text = match info["rewrittenQuery"].as_str() {
+            Some(rewritten) if !rewritten.is_empty() => rewritten.replace(ORDER_BY_FILTER, "true"),
+            _ => original.to_owned(),
+        };
+        let order = info["orderBy"].as_array().into_iter().flatten();
+        let distinct = match info["distinctType"].as_str() {
+            Some(distinct_type) => distinct_type != "None",
+            None => false,
+        };
         let number = |name: &str| info[name].as_u64().and_then(|n| usize::try_from(n).ok());
-        let order = info["orderBy"]
-            .as_array()
-            .map(Vec::as_slice)
-            .unwrap_or_default();
-        let rewritten = info["rewrittenQuery"]
-            .as_str()
-            .filter(|text| !text.is_empty());
+
         let mut ranges = Vec::new();
-        for range in plan["queryRanges"]
-            .as_array()
-            .map(Vec::as_slice)
-            .unwrap_or_default()
-        {
+        for range in plan["queryRanges"].as_array().into_iter().flatten() {
             let (Some(min), Some(max)) = (range["min"].as_str(), range["max"].as_str()) else {
-                return Err(format!("a query range that is no pair of texts: {range}"));
+                return Err(format!("a query range without two strings: {range}"));
             };
-            ranges.push((
-                min.to_owned(),
-                max.to_owned(),
-                range["isMaxInclusive"].as_bool().unwrap_or(false),
-            ));
+            ranges.push(QueryRange {
+                min: min.to_owned(),
+                max: max.to_owned(),
+                is_max_inclusive: range["isMaxInclusive"].as_bool().unwrap_or(false),
+            });
         }
         Ok(Self {
-            text: rewritten.map_or_else(
-                || original.to_owned(),
-                |text| text.replace(ORDER_BY_FILTER, "true"),
-            ),
-            descending: order.iter().map(|way| way == "Descending").collect(),
-            distinct: info["distinctType"]
-                .as_str()
-                .is_some_and(|kind| kind != "None"),
+            text,
+            descending: order.map(|direction| direction == "Descending").collect(),
+            distinct,
             top: number("top"),
             offset: number("offset").unwrap_or(0),
             limit: number("limit"),
@@ -95,66 +113,83 @@ impl Plan {
         })
     }
 
-    pub(crate) fn covers(&self, range: &Range) -> bool {
-        let meets = |(min, max, inclusive): &(String, String, bool)| {
-            min.as_str() < range.max.as_str()
-                && (range.min < *max || (*inclusive && range.min == *max))
-        };
-        self.ranges.is_empty() || self.ranges.iter().any(meets)
+    /// Returns true if the query must be sent to the partition of `range`.
+    pub(crate) fn includes(&self, range: &PartitionKeyRange) -> bool {
+        self.ranges.is_empty() || self.ranges.iter().any(|queried| queried.overlaps(range))
     }
 
-    /// Rows that the merge reads before it stops.
-    pub(crate) fn needed(&self) -> Option<usize> {
+    /// Returns the number of rows after which the merge ends; `None` if it reads all rows.
+    pub(crate) fn rows_max(&self) -> Option<usize> {
         self.top
             .or(self.limit.map(|limit| self.offset.saturating_add(limit)))
     }
 }
 
-/// What comes next in a merge.
-pub(crate) enum Step {
+/// Returns true unless a member of `queryInfo` is missing, null, false or empty.
+fn is_set(member: &Value) -> bool {
+    match member {
+        Value::Array(list) => !list.is_empty(),
+        Value::Object(map) => !map.is_empty(),
+        other => other.as_bool().unwrap_or(false),
+    }
+}
+
+/// The result of one step of a merge.
+pub(crate) enum MergeStep {
+    /// The next row.
     Row(Value),
-    /// Get the next page of a lane, from a continuation.
+    /// The merge needs the next page of a partition: its index and continuation.
     Fetch(usize, String),
+    /// There are no more rows.
     Done,
 }
 
-/// Merges the streams ("lanes") of several physical partitions into one.
+/// The merge of several physical partitions into one sequence of rows.
 pub(crate) struct Merge<'a> {
     plan: &'a Plan,
-    lanes: Vec<Lane>,
-    /// Rows still to skip and to give.
-    skip: usize,
-    left: usize,
+    partitions: Vec<PartitionRows>,
+    /// Rows still to skip, for OFFSET.
+    to_skip: usize,
+    /// Rows still to return, for TOP or LIMIT.
+    to_return: usize,
+    /// The rows returned or skipped so far, for DISTINCT.
     seen: HashSet<String>,
 }
 
+/// The rows of one partition that the merge has not used yet.
 #[derive(Default)]
-struct Lane {
+struct PartitionRows {
+    /// Each row with its ORDER BY values.
     rows: VecDeque<(Vec<Value>, Value)>,
+    /// The continuation of the next page; `None` after the last page.
     continuation: Option<String>,
 }
 
 impl<'a> Merge<'a> {
-    pub(crate) fn new(plan: &'a Plan, lanes: usize) -> Self {
-        let left = plan.top.or(plan.limit).unwrap_or(usize::MAX);
-        let lanes = (0..lanes).map(|_| Lane::default()).collect();
+    /// Creates a merge of `partitions` partitions without rows.
+    pub(crate) fn new(plan: &'a Plan, partitions: usize) -> Self {
         Self {
             plan,
-            lanes,
-            skip: plan.offset,
-            left,
+            partitions: (0..partitions).map(|_| PartitionRows::default()).collect(),
+            to_skip: plan.offset,
+            to_return: plan.top.or(plan.limit).unwrap_or(usize::MAX),
             seen: HashSet::new(),
         }
     }
 
-    pub(crate) fn fill(&mut self, lane: usize, page: Page) -> Result<(), String> {
-        let lane = &mut self.lanes[lane];
-        lane.continuation = page.continuation;
+    /// Adds the next page of a partition.
+    ///
+    /// # Errors
+    /// A description, if a row does not have the ORDER BY values that the plan requires.
+    pub(crate) fn add_page(&mut self, partition: usize, page: Page) -> Result<(), String> {
+        let partition = &mut self.partitions[partition];
+        partition.continuation = page.continuation;
         for mut row in page.rows {
             if self.plan.descending.is_empty() {
-                lane.rows.push_back((Vec::new(), row));
+                partition.rows.push_back((Vec::new(), row));
                 continue;
             }
+            // The rewritten text of an ordered query wraps each row together with its order values.
             let Value::Array(keys) = row["orderByItems"].take() else {
                 return Err("a row of an ordered query without orderByItems".into());
             };
@@ -165,48 +200,60 @@ impl<'a> Merge<'a> {
                     self.plan.descending.len()
                 ));
             }
-            lane.rows.push_back((keys, row["payload"].take()));
+            partition.rows.push_back((keys, row["payload"].take()));
         }
         Ok(())
     }
 
-    pub(crate) fn step(&mut self) -> Step {
-        while self.left > 0 {
-            // An ordered merge needs the head of every lane; any other takes lane after lane.
-            let ordered = !self.plan.descending.is_empty();
-            for (index, lane) in self.lanes.iter_mut().enumerate() {
-                if !lane.rows.is_empty() {
-                    if ordered { continue } else { break }
-                }
-                if let Some(continuation) = lane.continuation.take() {
-                    return Step::Fetch(index, continuation);
-                }
+    /// Returns the next row, or the page that is needed to find it.
+    pub(crate) fn next_step(&mut self) -> MergeStep {
+        while self.to_return > 0 {
+            if let Some((partition, continuation)) = self.missing_page() {
+                return MergeStep::Fetch(partition, continuation);
             }
-            let heads = self
-                .lanes
-                .iter()
-                .enumerate()
-                .filter(|(_, lane)| !lane.rows.is_empty());
-            let next = heads.min_by(|(_, a), (_, b)| {
-                compare_keys(&a.rows[0].0, &b.rows[0].0, &self.plan.descending)
-            });
-            let Some((index, _)) = next else {
-                return Step::Done;
+            let Some(row) = self.pop_smallest() else {
+                return MergeStep::Done;
             };
-            let Some((_, row)) = self.lanes[index].rows.pop_front() else {
-                return Step::Done;
-            };
+            // DISTINCT comes before OFFSET and LIMIT: repeated rows do not count for them.
             if self.plan.distinct && !self.seen.insert(row.to_string()) {
                 continue;
             }
-            if self.skip > 0 {
-                self.skip -= 1;
+            if self.to_skip > 0 {
+                self.to_skip -= 1;
                 continue;
             }
-            self.left -= 1;
-            return Step::Row(row);
+            self.to_return -= 1;
+            return MergeStep::Row(row);
         }
-        Step::Done
+        MergeStep::Done
+    }
+
+    /// Returns a partition whose next page is needed before a row can be chosen, and takes its
+    /// continuation. An ordered merge compares the first rows of all partitions; any other merge
+    /// uses the partitions one after another.
+    fn missing_page(&mut self) -> Option<(usize, String)> {
+        let is_ordered = !self.plan.descending.is_empty();
+        for (index, partition) in self.partitions.iter_mut().enumerate() {
+            if partition.rows.is_empty() {
+                if let Some(continuation) = partition.continuation.take() {
+                    return Some((index, continuation));
+                }
+            } else if !is_ordered {
+                return None;
+            }
+        }
+        None
+    }
+
+    /// Removes and returns the smallest first row of all partitions in the order of the plan. Of
+    /// equal rows, the row of the first partition is chosen.
+    fn pop_smallest(&mut self) -> Option<Value> {
+        let partitions = self.partitions.iter_mut();
+        let with_rows = partitions.filter(|partition| !partition.rows.is_empty());
+        let smallest = with_rows
+            .min_by(|a, b| compare_keys(&a.rows[0].0, &b.rows[0].0, &self.plan.descending))?;
+        let (_, row) = smallest.rows.pop_front()?;
+        Some(row)
     }
 }
 
@@ -220,9 +267,10 @@ fn compare_keys(a: &[Value], b: &[Value], descending: &[bool]) -> Ordering {
     Ordering::Equal
 }
 
-/// The order of the query language: undefined, null, false, true, numbers, strings; arrays and objects by their text.
+/// Compares two values in the order of the query language: undefined, null, false, true, numbers,
+/// strings, arrays, objects. Arrays and objects are compared by their JSON text.
 fn compare(a: Option<&Value>, b: Option<&Value>) -> Ordering {
-    let rank = |v: Option<&Value>| match v {
+    let rank = |value: Option<&Value>| match value {
         None => 0,
         Some(Value::Null) => 1,
         Some(Value::Bool(_)) => 2,
@@ -256,48 +304,51 @@ mod tests {
             .collect()
     }
 
-    /// Runs a merge whose lanes hold these pages, and notes which lanes had to be asked again.
-    fn merged(plan: &Plan, mut lanes: Vec<VecDeque<Vec<Value>>>) -> (Vec<Value>, Vec<usize>) {
-        let mut merge = Merge::new(plan, lanes.len());
-        let mut fill = |merge: &mut Merge<'_>, lane: usize| {
-            let rows = lanes[lane].pop_front().unwrap_or_default();
-            let continuation = (!lanes[lane].is_empty()).then(|| "more".to_owned());
-            merge.fill(lane, Page { rows, continuation }).unwrap();
+    /// Merges partitions with the given pages. Returns the rows, and the partitions in the order in
+    /// which further pages were requested.
+    fn merged(plan: &Plan, mut pages: Vec<VecDeque<Vec<Value>>>) -> (Vec<Value>, Vec<usize>) {
+        let mut merge = Merge::new(plan, pages.len());
+        let mut add_page = |merge: &mut Merge<'_>, partition: usize| {
+            let rows = pages[partition].pop_front().unwrap_or_default();
+            let continuation = (!pages[partition].is_empty()).then(|| "more".to_owned());
+            merge
+                .add_page(partition, Page { rows, continuation })
+                .unwrap();
         };
-        for lane in 0..merge.lanes.len() {
-            fill(&mut merge, lane);
+        for partition in 0..merge.partitions.len() {
+            add_page(&mut merge, partition);
         }
-        let (mut out, mut asked) = (Vec::new(), Vec::new());
+        let (mut out, mut fetched) = (Vec::new(), Vec::new());
         loop {
-            match merge.step() {
-                Step::Row(row) => out.push(row),
-                Step::Fetch(lane, _) => {
-                    asked.push(lane);
-                    fill(&mut merge, lane);
+            match merge.next_step() {
+                MergeStep::Row(row) => out.push(row),
+                MergeStep::Fetch(partition, _) => {
+                    fetched.push(partition);
+                    add_page(&mut merge, partition);
                 }
-                Step::Done => return (out, asked),
+                MergeStep::Done => return (out, fetched),
             }
         }
     }
 
     #[test]
-    fn an_ordered_merge_fetches_a_second_page_only_where_it_needs_a_row_of_it() {
+    fn an_ordered_merge_fetches_a_page_only_when_it_needs_a_row_of_the_page() {
         let plan = Plan {
             descending: vec![true],
             top: Some(5),
             ..Plan::default()
         };
-        let lanes = vec![
+        let pages = vec![
             VecDeque::from([rows(&[9, 8]), rows(&[7, 1])]),
             VecDeque::from([rows(&[6, 5]), rows(&[4])]),
             VecDeque::from([rows(&[])]),
         ];
-        let (out, asked) = merged(&plan, lanes);
+        let (out, fetched) = merged(&plan, pages);
         assert_eq!(out, [9, 8, 7, 6, 5]);
         assert_eq!(
-            asked,
+            fetched,
             [0],
-            "the second lane still had a row when the fifth was given"
+            "partition 1 still had a row when the merge was complete"
         );
     }
 
@@ -309,28 +360,28 @@ mod tests {
             limit: Some(2),
             ..Plan::default()
         };
-        let lanes = vec![
+        let pages = vec![
             VecDeque::from([rows(&[1, 4, 6])]),
             VecDeque::from([rows(&[2, 3, 5])]),
         ];
-        assert_eq!(merged(&plan, lanes).0, [3, 4]);
+        assert_eq!(merged(&plan, pages).0, [3, 4]);
     }
 
     #[test]
-    fn distinct_rows_of_several_partitions_are_given_once() {
+    fn distinct_returns_equal_rows_of_several_partitions_once() {
         let plan = Plan {
             distinct: true,
             ..Plan::default()
         };
-        let lanes = vec![
+        let pages = vec![
             VecDeque::from([vec![json!("a"), json!("b")], vec![json!("a")]]),
             VecDeque::from([vec![json!("b"), json!(1)]]),
         ];
-        assert_eq!(merged(&plan, lanes).0, [json!("a"), json!("b"), json!(1)]);
+        assert_eq!(merged(&plan, pages).0, [json!("a"), json!("b"), json!(1)]);
     }
 
     #[test]
-    fn values_of_different_types_have_one_order() {
+    fn values_of_different_types_have_a_total_order() {
         let ordered = [
             None,
             Some(json!(null)),
@@ -353,32 +404,49 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_names_the_text_the_order_and_the_partitions() {
+    fn a_plan_gives_the_text_the_order_and_the_partitions() {
         let query = "SELECT TOP 100 * FROM c ORDER BY c.creationDate DESC";
-        let plan = json!({"queryInfo": {"distinctType": "None", "top": 100, "orderBy": ["Descending"], "aggregates": [],
-            "groupByAliasToAggregateType": {}, "dCountInfo": null, "hasNonStreamingOrderBy": false,
-            "rewrittenQuery": "SELECT TOP 100 c._rid … WHERE ({documentdb-formattableorderbyquery-filter})"},
-            "queryRanges": [{"min": "1F", "max": "1F", "isMinInclusive": true, "isMaxInclusive": true}]});
-        let plan = Plan::read(&plan, query).unwrap();
+        let rewritten =
+            "SELECT TOP 100 c._rid … WHERE ({documentdb-formattableorderbyquery-filter})";
+        let plan = json!({
+            "queryInfo": {
+                "distinctType": "None",
+                "top": 100,
+                "orderBy": ["Descending"],
+                "aggregates": [],
+                "groupByAliasToAggregateType": {},
+                "dCountInfo": null,
+                "hasNonStreamingOrderBy": false,
+                "rewrittenQuery": rewritten,
+            },
+            "queryRanges": [
+                {"min": "1F", "max": "1F", "isMinInclusive": true, "isMaxInclusive": true},
+            ],
+        });
+        let plan = Plan::from_json(&plan, query).unwrap();
         assert_eq!(plan.text, "SELECT TOP 100 c._rid … WHERE (true)");
         assert_eq!(
-            (plan.needed(), plan.descending.as_slice()),
+            (plan.rows_max(), plan.descending.as_slice()),
             (Some(100), [true].as_slice())
         );
-        let range = |min: &str, max: &str| Range {
+        let range = |min: &str, max: &str| PartitionKeyRange {
             id: "0".into(),
             min: min.into(),
             max: max.into(),
             parents: vec![],
         };
-        assert!(plan.covers(&range("1F", "2F")) && plan.covers(&range("", "FF")));
-        assert!(!plan.covers(&range("", "1F")) && !plan.covers(&range("2F", "FF")));
+        assert!(plan.includes(&range("1F", "2F")) && plan.includes(&range("", "FF")));
+        assert!(!plan.includes(&range("", "1F")) && !plan.includes(&range("2F", "FF")));
     }
 
     #[test]
     fn a_plan_that_needs_another_kind_of_merge_is_refused() {
         let query = "SELECT VALUE COUNT(1) FROM c";
         let plan = json!({"queryInfo": {"aggregates": ["Count"], "rewrittenQuery": "…"}});
-        assert!(Plan::read(&plan, query).unwrap_err().contains("aggregates"));
+        assert!(
+            Plan::from_json(&plan, query)
+                .unwrap_err()
+                .contains("aggregates")
+        );
     }
 }

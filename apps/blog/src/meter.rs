@@ -1,11 +1,12 @@
-//! What one request of the blog cost, added up over all the requests to the database that it needed.
+//! The cost of one request of the blog, summed over all its requests to the database.
 //!
-//! Charges are kept as whole hundredths of an RU, the precision in which servers print them: sums are then exact, and
-//! two runs can be compared for equality.
+//! Charges are integers in hundredths of an RU, which is the precision of `x-ms-request-charge`.
+//! Sums are therefore exact, and two runs can be compared for equality.
 
+use crate::sync::lock;
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// A request charge in hundredths of a request unit (RU).
@@ -13,15 +14,17 @@ use std::time::Duration;
 pub struct Charge(pub u64);
 
 impl Charge {
-    /// Reads the text of `x-ms-request-charge`, e.g. `2.89`; none if it is not a number from 0 to 10^12.
+    /// Parses the text of `x-ms-request-charge`, e.g. `2.89`. `None` unless the text is a number
+    /// from 0 to 10^12.
     pub fn parse(text: &str) -> Option<Self> {
         let ru: f64 = text.trim().parse().ok()?;
-        (0.0..=1e12)
-            .contains(&ru)
-            .then(|| Self((ru * 100.0).round() as u64))
+        if !(0.0..=1e12).contains(&ru) {
+            return None;
+        }
+        Some(Self((ru * 100.0).round() as u64))
     }
 
-    /// The charge in RU.
+    /// Returns the charge in RU.
     pub fn ru(self) -> f64 {
         self.0 as f64 / 100.0
     }
@@ -35,40 +38,43 @@ impl fmt::Display for Charge {
 
 /// The cost of one request of the blog.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Measured {
+pub struct Measurement {
     /// Request units, summed over all pages and partitions.
     pub ru: Charge,
     /// Wall-clock time in milliseconds.
     pub ms: f64,
-    /// Number of different physical partitions asked.
+    /// Number of different physical partitions that handled the requests.
     pub partitions: usize,
-    /// Number of requests to the database (throttled attempts not counted).
+    /// Number of requests to the database, without throttled attempts.
     pub requests: usize,
     /// Number of attempts that were throttled (429) and repeated.
     pub throttled: usize,
 }
 
+/// The sums of a meter.
 #[derive(Debug, Default)]
 struct Sums {
     ru: Charge,
+    /// Container link and range id of each physical partition.
     partitions: BTreeSet<(String, String)>,
     requests: usize,
     throttled: usize,
 }
 
-/// Adds up the answers that make one request of the blog. Clones share the same sums.
+/// Sums the responses that belong to one request of the blog. Clones share the same sums.
 #[derive(Debug, Clone, Default)]
 pub struct Meter(Arc<Mutex<Sums>>);
 
 impl Meter {
-    /// A meter that stands at zero.
+    /// Creates a meter with all sums 0.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds one answer: its charge, and the physical partition of `container` that gave it.
+    /// Adds one response: its charge, the id of the partition key range of `container` that handled
+    /// the request, and the number of throttled attempts before.
     pub(crate) fn add(&self, charge: Charge, container: &str, range: &str, throttled: usize) {
-        let mut sums = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sums = lock(&self.0);
         sums.ru.0 += charge.0;
         sums.requests += 1;
         sums.throttled += throttled;
@@ -76,10 +82,10 @@ impl Meter {
             .insert((container.to_owned(), range.to_owned()));
     }
 
-    /// The sums so far, with the given time.
-    pub fn measured(&self, elapsed: Duration) -> Measured {
-        let sums = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        Measured {
+    /// Returns the sums so far together with the given time.
+    pub fn measurement(&self, elapsed: Duration) -> Measurement {
+        let sums = lock(&self.0);
+        Measurement {
             ru: sums.ru,
             ms: elapsed.as_secs_f64() * 1000.0,
             partitions: sums.partitions.len(),
@@ -94,16 +100,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn charges_add_up_exactly_and_partitions_count_once() {
+    fn charges_are_summed_exactly_and_each_partition_counts_once() {
         let meter = Meter::new();
         for _ in 0..10 {
             meter.add(Charge::parse("0.1").unwrap(), "posts", "3", 0);
         }
         meter.add(Charge::parse("1").unwrap(), "users", "3", 2);
-        let sum = meter.measured(Duration::from_millis(4));
+        let sum = meter.measurement(Duration::from_millis(4));
         assert_eq!(
             sum,
-            Measured {
+            Measurement {
                 ru: Charge(200),
                 ms: 4.0,
                 partitions: 2,
@@ -115,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_charge_that_is_no_number_is_not_read_as_zero() {
+    fn a_charge_that_is_not_a_number_is_not_parsed_as_zero() {
         for text in ["", "two", "NaN", "-1", "inf"] {
             assert_eq!(Charge::parse(text), None, "{text}");
         }

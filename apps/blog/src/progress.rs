@@ -1,31 +1,33 @@
-//! How a run says how far it is.
+//! Progress of a measurement on standard error.
 
+use crate::sync::lock;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
-/// Told of each stage of a long run.
+/// A receiver of the progress of a long run, which consists of stages with a known number of steps.
 pub trait Progress: Send + Sync {
-    /// A stage begins that has `total` steps.
+    /// Starts a stage of `total` steps.
     fn begin(&self, stage: &str, total: u64);
-    /// `steps` more are done.
+    /// Adds `steps` completed steps.
     fn advance(&self, steps: u64);
-    /// The stage is done.
+    /// Ends the stage.
     fn end(&self);
 }
 
-/// Says nothing.
+/// Discards all progress.
 #[cfg(test)]
-pub(crate) struct Quiet;
+pub(crate) struct NoProgress;
 
 #[cfg(test)]
-impl Progress for Quiet {
+impl Progress for NoProgress {
     fn begin(&self, _stage: &str, _total: u64) {}
     fn advance(&self, _steps: u64) {}
     fn end(&self) {}
 }
 
-/// On standard error: a bar where that is a terminal, else a line for each tenth of a stage.
+/// Returns a receiver that writes to standard error: a bar if that is a terminal, otherwise a line
+/// for each tenth of a stage.
 pub fn on_stderr() -> Box<dyn Progress> {
     if std::io::stderr().is_terminal() {
         Box::new(Bar::new())
@@ -34,11 +36,11 @@ pub fn on_stderr() -> Box<dyn Progress> {
     }
 }
 
-/// A bar on a terminal.
+/// A progress bar on a terminal.
 struct Bar(ProgressBar);
 
 impl Bar {
-    /// A bar that waits for its first stage.
+    /// Creates a bar without a stage.
     fn new() -> Self {
         let bar = ProgressBar::new(0);
         let template = "{msg:28} {wide_bar} {human_pos}/{human_len} {per_sec:>12} {eta:>5}";
@@ -65,17 +67,25 @@ impl Progress for Bar {
     }
 }
 
-/// Lines for a log.
+/// Progress as lines of a log, each passed to `write`.
 struct Lines<F> {
     write: F,
     stage: Mutex<Stage>,
 }
 
+/// The current stage.
 #[derive(Default)]
 struct Stage {
     name: String,
     total: u64,
     done: u64,
+}
+
+impl Stage {
+    /// Returns the completed part of the stage in tenths, rounded down.
+    fn tenths_done(&self) -> u64 {
+        self.done * 10 / self.total.max(1)
+    }
 }
 
 impl<F: Fn(&str) + Send + Sync> Lines<F> {
@@ -89,7 +99,7 @@ impl<F: Fn(&str) + Send + Sync> Lines<F> {
 
 impl<F: Fn(&str) + Send + Sync> Progress for Lines<F> {
     fn begin(&self, stage: &str, total: u64) {
-        *self.stage.lock().unwrap_or_else(PoisonError::into_inner) = Stage {
+        *lock(&self.stage) = Stage {
             name: stage.to_owned(),
             total,
             done: 0,
@@ -97,11 +107,10 @@ impl<F: Fn(&str) + Send + Sync> Progress for Lines<F> {
     }
 
     fn advance(&self, steps: u64) {
-        let mut stage = self.stage.lock().unwrap_or_else(PoisonError::into_inner);
-        let tenths = |done: u64| done * 10 / stage.total.max(1);
-        let (before, after) = (tenths(stage.done), tenths(stage.done + steps));
+        let mut stage = lock(&self.stage);
+        let tenths_before = stage.tenths_done();
         stage.done += steps;
-        if after > before {
+        if stage.tenths_done() > tenths_before {
             (self.write)(&format!(
                 "{}: {} of {}",
                 stage.name, stage.done, stage.total
@@ -117,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_log_gets_a_line_for_each_tenth() {
+    fn a_log_has_a_line_for_each_tenth_of_a_stage() {
         let lines = Mutex::new(Vec::new());
         let progress =
             Lines::new(|line: &str| lines.lock().expect("no panic").push(line.to_owned()));

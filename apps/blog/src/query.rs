@@ -1,19 +1,20 @@
-//! Queries: within one logical partition, and over all physical partitions as the .NET SDK runs them.
+//! Queries: in one logical partition, and over all physical partitions in the way of the .NET SDK.
 //!
-//! A query that names its partition key is one request (or one per page). Any other goes through four steps:
+//! A query with a partition key takes one request for each page. Any other query takes four steps:
 //! ```text
-//! query plan  →  rewritten query  →  one request to each physical partition  →  merge here
+//! query plan → rewritten query → one request to each physical partition → merge in the client
 //! ```
-//! The plan says how to merge: by ORDER BY, with TOP or OFFSET/LIMIT, with DISTINCT. It is asked for once per text and
-//! remembered; being compile work of the client, it is not counted as part of a request's cost. A partition is asked
-//! for its next page only when the merge needs a row of it.
+//! The plan describes the merge: ORDER BY, TOP or OFFSET/LIMIT, DISTINCT. The plan is requested
+//! once for each query text and parameters and then cached. Its charge is not counted, because
+//! compiling the query is work of the client. The next page of a partition is requested only when
+//! the merge needs a row of that page.
 //!
-//! Left out, and refused by name when a plan asks for them: aggregates and GROUP BY over several partitions, and
-//! orders that do not stream. Pages are sized as the SDK does it, see `page_size`.
+//! Left out, and refused by name if a plan requires them: aggregates and GROUP BY over several
+//! partitions, and non-streaming ORDER BY. `page_size` gives the page size of the SDK.
 
 use crate::BlogError;
-use crate::client::{Answer, Call, Client, Range};
-use crate::merge::{Merge, Page, Plan, Step};
+use crate::client::{ApiRequest, ApiResponse, Client, Header, PartitionKeyRange};
+use crate::merge::{Merge, MergeStep, Page, Plan};
 use crate::meter::Meter;
 use crate::signature::key_header;
 use futures_util::future::try_join_all;
@@ -21,8 +22,11 @@ use http::Method;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// What this client can merge, as the query plan is told.
-const MERGES: &str = "Distinct, MultipleOrderBy, OffsetAndLimit, OrderBy, Top";
+/// The features that this client can merge, for the query plan request.
+const SUPPORTED_FEATURES: &str = "Distinct, MultipleOrderBy, OffsetAndLimit, OrderBy, Top";
+
+/// Restarts of a query whose partitions are split while it runs.
+const RESTARTS_MAX: usize = 5;
 
 /// A query text with its parameters.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,7 +36,7 @@ pub struct Query {
 }
 
 impl Query {
-    /// A query without parameters.
+    /// Creates a query without parameters.
     pub fn new(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
@@ -40,24 +44,33 @@ impl Query {
         }
     }
 
-    /// The same query with one more parameter; its name begins with `@`.
+    /// Adds a parameter, whose name begins with `@`.
     pub fn with(mut self, name: &'static str, value: impl Into<Value>) -> Self {
         self.parameters.push((name, value.into()));
         self
     }
 
+    /// Returns the request body for `text` with the parameters of this query.
     fn body(&self, text: &str) -> String {
         let parameters: Vec<_> = self
             .parameters
             .iter()
-            .map(|(n, v)| json!({"name": n, "value": v}))
+            .map(|(name, value)| json!({"name": name, "value": value}))
             .collect();
         json!({"query": text, "parameters": parameters}).to_string()
     }
 }
 
+/// The part of a container on which a query page runs.
+enum Scope<'a> {
+    /// The logical partition of a partition key.
+    Key(&'a str),
+    /// The physical partition of a partition key range id.
+    Range(&'a str),
+}
+
 impl Client {
-    /// Runs a query in one logical partition and answers all its rows.
+    /// Runs a query in one logical partition and returns all rows.
     pub async fn query(
         &self,
         meter: &Meter,
@@ -69,15 +82,9 @@ impl Client {
         let mut rows = Vec::new();
         let mut continuation = None;
         loop {
+            let scope = Scope::Key(key);
             let page = self
-                .page(
-                    meter,
-                    container,
-                    key_header(key),
-                    &body,
-                    "-1".into(),
-                    continuation,
-                )
+                .query_page(meter, container, scope, &body, "-1".into(), continuation)
                 .await?;
             rows.extend(page.rows);
             continuation = page.continuation;
@@ -87,161 +94,159 @@ impl Client {
         }
     }
 
-    /// Runs a query over all physical partitions of a container and answers the merged rows.
+    /// Runs a query over all physical partitions of a container and returns the merged rows.
     ///
-    /// Where a partition turns out to have been split meanwhile, the query begins again on the new ones.
+    /// If a partition is split while the query runs, the query starts again on the new partitions.
     pub async fn query_all(
         &self,
         meter: &Meter,
         container: &str,
         query: &Query,
     ) -> Result<Vec<Value>, BlogError> {
-        let mut attempts = 0;
+        let mut restarts = 0;
         loop {
-            match self.fan_out(meter, container, query).await {
-                Err(e) if e.is_range_gone() && attempts < 5 => {
-                    attempts += 1;
-                    self.forget(container);
+            match self.query_partitions(meter, container, query).await {
+                Err(e) if e.is_range_gone() && restarts < RESTARTS_MAX => {
+                    restarts += 1;
+                    self.clear_cached_metadata(container);
                 }
-                done => return done,
+                result => return result,
             }
         }
     }
 
-    async fn fan_out(
+    async fn query_partitions(
         &self,
         meter: &Meter,
         container: &str,
         query: &Query,
     ) -> Result<Vec<Value>, BlogError> {
-        let plan = Plan::read(&*self.plan(container, query).await?, &query.text)
+        let plan = self.query_plan(container, query).await?;
+        let plan = Plan::from_json(&plan, &query.text)
             .map_err(|e| BlogError::unexpected(format!("query plan of '{}'", query.text), e))?;
         let ranges = self.ranges(container).await?;
-        let asked: Vec<&Range> = ranges.iter().filter(|range| plan.covers(range)).collect();
-        let size = page_size(plan.needed(), asked.len());
+        let ranges: Vec<&PartitionKeyRange> =
+            ranges.iter().filter(|range| plan.includes(range)).collect();
+        let page_size = page_size(plan.rows_max(), ranges.len());
         let body = query.body(&plan.text);
-        let fetch = |lane: usize, continuation: Option<String>| {
-            let range = (
-                "x-ms-documentdb-partitionkeyrangeid",
-                asked[lane].id.clone(),
-            );
-            self.page(
-                meter,
-                container,
-                range,
-                &body,
-                size.to_string(),
-                continuation,
-            )
+        let fetch = |partition: usize, continuation: Option<String>| {
+            let scope = Scope::Range(&ranges[partition].id);
+            let page_size = page_size.to_string();
+            self.query_page(meter, container, scope, &body, page_size, continuation)
         };
-        let first = try_join_all((0..asked.len()).map(|lane| fetch(lane, None))).await?;
-        let mut merge = Merge::new(&plan, asked.len());
-        for (lane, page) in first.into_iter().enumerate() {
+
+        // The first pages are requested at the same time, since every merge needs all of them.
+        let first_pages = try_join_all((0..ranges.len()).map(|index| fetch(index, None))).await?;
+        let mut merge = Merge::new(&plan, ranges.len());
+        for (partition, page) in first_pages.into_iter().enumerate() {
             merge
-                .fill(lane, page)
+                .add_page(partition, page)
                 .map_err(|e| BlogError::unexpected(&query.text, e))?;
         }
+
+        // Further pages are requested one by one, when the merge has used up a partition's page.
         let mut rows = Vec::new();
         loop {
-            match merge.step() {
-                Step::Row(row) => rows.push(row),
-                Step::Fetch(lane, continuation) => {
-                    let page = fetch(lane, Some(continuation)).await?;
+            match merge.next_step() {
+                MergeStep::Row(row) => rows.push(row),
+                MergeStep::Fetch(partition, continuation) => {
+                    let page = fetch(partition, Some(continuation)).await?;
                     merge
-                        .fill(lane, page)
+                        .add_page(partition, page)
                         .map_err(|e| BlogError::unexpected(&query.text, e))?;
                 }
-                Step::Done => return Ok(rows),
+                MergeStep::Done => return Ok(rows),
             }
         }
     }
 
-    async fn page(
+    async fn query_page(
         &self,
         meter: &Meter,
         container: &str,
-        scope: (&'static str, String),
+        scope: Scope<'_>,
         body: &str,
-        size: String,
+        page_size: String,
         continuation: Option<String>,
     ) -> Result<Page, BlogError> {
-        let mut headers = vec![
-            scope,
+        let mut headers: Vec<Header> = vec![
             ("content-type", "application/query+json".into()),
             ("x-ms-documentdb-isquery", "True".into()),
-            ("x-ms-max-item-count", size),
+            ("x-ms-max-item-count", page_size),
         ];
-        if headers[0].0 == "x-ms-documentdb-partitionkeyrangeid" {
-            headers.push(("x-ms-documentdb-query-enablecrosspartition", "True".into()));
+        match scope {
+            Scope::Key(key) => headers.push(key_header(key)),
+            Scope::Range(id) => {
+                headers.push(("x-ms-documentdb-partitionkeyrangeid", id.to_owned()));
+                headers.push(("x-ms-documentdb-query-enablecrosspartition", "True".into()));
+            }
         }
-        headers.extend(continuation.map(|token| ("x-ms-continuation", token)));
+        if let Some(token) = continuation {
+            headers.push(("x-ms-continuation", token));
+        }
         let path = format!("{container}/docs");
-        let call = Call {
-            method: Method::POST,
-            kind: "docs",
-            link: container,
-            path,
-            headers,
-            body: body.to_owned(),
-        };
-        let answer = self.send(&call).await?.metered(meter, container)?;
-        let continuation = answer
+        let request = ApiRequest::new(Method::POST, "docs", container, path)
+            .with_headers(headers)
+            .with_body(body);
+        let response = self.send(&request).await?.metered(meter, container)?;
+        let continuation = response
             .header("x-ms-continuation")
-            .filter(|c| !c.is_empty())
+            .filter(|token| !token.is_empty())
             .map(str::to_owned);
         Ok(Page {
-            rows: documents(&answer)?,
+            rows: documents(&response)?,
             continuation,
         })
     }
 
-    async fn plan(&self, container: &str, query: &Query) -> Result<Arc<Value>, BlogError> {
-        // TOP and OFFSET may be parameters, and the plan holds their values: so the values belong to its name.
+    async fn query_plan(&self, container: &str, query: &Query) -> Result<Arc<Value>, BlogError> {
+        // TOP and OFFSET may be parameters, and the plan contains their values: the cache key must
+        // include the parameters.
         let body = query.body(&query.text);
-        let name = format!("{container} {body}");
-        if let Some(plan) = self.known_plan(&name) {
+        let cache_key = format!("{container} {body}");
+        if let Some(plan) = self.cached_plan(&cache_key) {
             return Ok(plan);
         }
         let headers = vec![
             ("content-type", "application/query+json".into()),
             ("x-ms-cosmos-is-query-plan-request", "True".into()),
-            ("x-ms-cosmos-supported-query-features", MERGES.into()),
+            (
+                "x-ms-cosmos-supported-query-features",
+                SUPPORTED_FEATURES.into(),
+            ),
             ("x-ms-cosmos-query-version", "1.0".into()),
             ("x-ms-documentdb-query-enablecrosspartition", "True".into()),
         ];
         let path = format!("{container}/docs");
-        let call = Call {
-            method: Method::POST,
-            kind: "docs",
-            link: container,
-            path,
-            headers,
-            body,
-        };
-        let plan = Arc::new(self.send(&call).await?.accepted()?.json()?);
-        self.remember_plan(name, plan.clone());
+        let request = ApiRequest::new(Method::POST, "docs", container, path)
+            .with_headers(headers)
+            .with_body(body);
+        let plan = Arc::new(self.send(&request).await?.into_success()?.json()?);
+        self.cache_plan(cache_key, plan.clone());
         Ok(plan)
     }
 }
 
-/// The `Documents` of a feed or query answer.
-pub(crate) fn documents(answer: &Answer) -> Result<Vec<Value>, BlogError> {
-    match answer.json()?.get_mut("Documents").map(Value::take) {
+/// Returns the `Documents` of a feed or query response.
+pub(crate) fn documents(response: &ApiResponse) -> Result<Vec<Value>, BlogError> {
+    match response.json()?.get_mut("Documents").map(Value::take) {
         Some(Value::Array(rows)) => Ok(rows),
         _ => Err(BlogError::unexpected(
-            &answer.doing,
-            "an answer without Documents",
+            &response.operation,
+            "a response without Documents",
         )),
     }
 }
 
-/// Rows asked of each partition per page, where `needed` rows are wanted in all (TOP, or OFFSET and LIMIT together).
+/// Returns the rows to request of each partition for one page. `rows_max` is the number of rows
+/// that the query needs in total: TOP, or OFFSET and LIMIT together.
 ///
-/// The .NET SDK asks each of P partitions for five times its even share, min(n, 5 × ceil(n / P)): 10 for TOP 100 over
-/// 67 partitions. Asking each for all 100 would load seven times as many items.
-fn page_size(needed: Option<usize>, partitions: usize) -> usize {
-    match needed {
-        Some(n) => n.min(5 * n.div_ceil(partitions.max(1))).max(1),
+/// The formula is that of the .NET SDK: min(n, 5 × ceil(n / P)) for n rows and P partitions, that
+/// is, five times the even share. For TOP 100 over 67 partitions this is 10; requesting all 100
+/// rows of each partition would load seven times as many items.
+fn page_size(rows_max: Option<usize>, partitions: usize) -> usize {
+    match rows_max {
+        Some(rows) => rows.min(5 * rows.div_ceil(partitions.max(1))).max(1),
         None => i32::MAX as usize,
     }
 }
@@ -251,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_partition_is_asked_for_ten_posts_of_the_hundred_newest() {
+    fn a_page_has_ten_of_the_hundred_newest_posts_on_67_partitions() {
         assert_eq!(page_size(Some(100), 67), 10);
         assert_eq!(page_size(Some(100), 1), 100);
         assert_eq!(page_size(Some(3), 67), 3);

@@ -1,85 +1,78 @@
-//! The report: the article's table with our figures beside its own, for a person or as JSON.
+//! The report of a measurement: the article's table with the measured figures beside the published
+//! ones, as text or JSON.
 
-use crate::bench::{Format, Profile};
 use crate::dataset::Totals;
 use crate::models::{Model, Request};
+use crate::options::{Format, Profile};
 use serde_json::{Value, json};
 use std::fmt::{self, Write as _};
 
-/// One cell of the article's table: a request under a model.
+/// One row: the figures of a request in a model, which are one cell of the article's table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
     /// The request.
     pub request: Request,
     /// The model.
     pub model: Model,
-    /// Our charge in RU, the same on every run.
+    /// Measured charge in RU, equal in all runs.
     pub ru: f64,
-    /// Our latency in milliseconds: half of all runs took no longer.
+    /// Median of the measured latencies in milliseconds.
     pub ms_p50: f64,
-    /// Our latency in milliseconds: 99 % of all runs took no longer.
+    /// 99th percentile of the measured latencies in milliseconds.
     pub ms_p99: f64,
-    /// Physical partitions asked.
+    /// Physical partitions that handled the request.
     pub partitions: usize,
-    /// Requests to the database.
+    /// Number of requests to the database.
     pub requests: usize,
-    /// Attempts that were throttled, over all runs; their waiting is part of the latencies.
+    /// Number of throttled attempts in all runs. Their waits are part of the latencies.
     pub throttled: usize,
-    /// The article's charge.
+    /// Charge in RU in the article.
     pub article_ru: f64,
-    /// The article's latency in milliseconds.
+    /// Latency in milliseconds in the article.
     pub article_ms: f64,
-    /// The charge that the published rules give for this data set.
-    pub model_ru: f64,
-    /// Why the article's figures cannot be compared as they stand.
+    /// Charge in RU that the published rules give for this data set. JSON calls it `model_ru`.
+    pub expected_ru: f64,
+    /// Reason for which the article's figures cannot be compared directly.
     pub note: Option<&'static str>,
 }
 
-/// How the loading of one model went.
+/// The result of loading one model.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Loaded {
+pub struct LoadSummary {
     /// The model.
     pub model: Model,
-    /// Items created.
+    /// Number of items created.
     pub items: u64,
-    /// Time it took.
+    /// Duration in seconds.
     pub seconds: f64,
-    /// Physical partitions of `posts`.
+    /// Number of physical partitions of `posts`.
     pub partitions: usize,
 }
 
-/// A finished measurement. It displays itself in the format that was asked for.
+/// A finished measurement. [`fmt::Display`] writes it in the chosen format.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
-    /// How [`Report`] displays itself.
+    /// The output format.
     pub format: Format,
-    /// The prices that the server was said to charge.
+    /// The prices that the server charges, according to the options.
     pub profile: Profile,
-    /// Size of the data set; 1 is the article's.
+    /// Size of the data set; 1 is the size in the article.
     pub scale: f64,
-    /// Numbers of entities.
+    /// Numbers of entities in the data set.
     pub totals: Totals,
-    /// Loading, per model.
-    pub loaded: Vec<Loaded>,
-    /// The cells, by request and then model.
+    /// The result of loading each model.
+    pub loaded: Vec<LoadSummary>,
+    /// The rows, sorted by request and then by model.
     pub rows: Vec<Row>,
 }
 
 impl Report {
-    /// The rows as a JSON array.
+    /// Returns the rows as a JSON array.
     pub fn to_json(&self) -> Value {
-        let row = |row: &Row| {
-            json!({
-                "request": row.request.to_string(), "model": row.model.to_string(), "ru": row.ru,
-                "ms_p50": row.ms_p50, "ms_p99": row.ms_p99, "partitions": row.partitions, "requests": row.requests,
-                "throttled": row.throttled, "article_ru": row.article_ru, "article_ms": row.article_ms,
-                "model_ru": (row.model_ru * 100.0).round() / 100.0, "note": row.note,
-            })
-        };
-        self.rows.iter().map(row).collect()
+        self.rows.iter().map(row_to_json).collect()
     }
 
-    /// The aligned table with what it was measured on, and the notes below.
+    /// Returns the aligned table with the size of the data set above and the notes below.
     pub fn to_table(&self) -> String {
         let mut out = String::new();
         // Writing to a string cannot fail.
@@ -88,65 +81,81 @@ impl Report {
     }
 
     fn write_table(&self, out: &mut String) -> fmt::Result {
-        let Totals {
-            users,
-            posts,
-            comments,
-            likes,
-        } = self.totals;
+        self.write_data_set(out)?;
+        writeln!(out)?;
+        let notes = self.write_rows(out)?;
+        if !notes.is_empty() {
+            writeln!(out)?;
+        }
+        for (number, note) in notes.iter().enumerate() {
+            writeln!(out, "[{}] {note}", number + 1)?;
+        }
+        self.write_cautions(out)
+    }
+
+    /// Writes the numbers of entities and the result of loading each model.
+    fn write_data_set(&self, out: &mut String) -> fmt::Result {
         writeln!(
             out,
             "{} users, {} posts, {} comments, {} likes (scale {})",
-            grouped(users),
-            grouped(posts),
-            grouped(comments),
-            grouped(likes),
+            grouped(self.totals.users),
+            grouped(self.totals.posts),
+            grouped(self.totals.comments),
+            grouped(self.totals.likes),
             self.scale
         )?;
-        for Loaded {
-            model,
-            items,
-            seconds,
-            partitions,
-        } in &self.loaded
-        {
-            let rate = grouped((*items as f64 / seconds.max(1e-3)) as u64);
-            let items = grouped(*items);
+        for loaded in &self.loaded {
+            let rate = (loaded.items as f64 / loaded.seconds.max(1e-3)) as u64;
             writeln!(
                 out,
-                "{model}: {items} items loaded in {seconds:.1} s ({rate}/s); posts on {partitions} partitions"
+                "{}: {} items loaded in {:.1} s ({}/s); posts on {} partitions",
+                loaded.model,
+                grouped(loaded.items),
+                loaded.seconds,
+                grouped(rate),
+                loaded.partitions
             )?;
         }
-        let year = if self.profile == Profile::Y2019 {
-            "prices of 2019"
-        } else {
-            "prices of today"
+        Ok(())
+    }
+
+    /// Writes the header and the rows, with an empty line between requests. Returns the notes, to
+    /// which the rows refer by number.
+    fn write_rows(&self, out: &mut String) -> Result<Vec<&'static str>, fmt::Error> {
+        let prices = match self.profile {
+            Profile::Y2019 => "RU (prices of 2019)",
+            Profile::Modern => "RU (prices of today)",
         };
-        writeln!(out)?;
         writeln!(
             out,
-            "{:13}{:^29} {:^26} {:>10}",
-            "",
-            format!("RU ({year})"),
-            "ms",
-            "partitions"
+            "{:13}{prices:^29} {:^26} {:>10}",
+            "", "ms", "partitions"
         )?;
         writeln!(
             out,
             "{:<8}{:<5}{:>9}{:>10}{:>10} {:>8}{:>8}{:>10} {:>10}",
-            "request", "model", "ours", "article", "model", "p50", "p99", "article", "asked"
+            "request",
+            "model",
+            "measured",
+            "article",
+            "expected",
+            "p50",
+            "p99",
+            "article",
+            "queried"
         )?;
-        let mut notes: Vec<&str> = Vec::new();
-        let mut before = None;
+
+        let mut notes = Vec::new();
+        let mut previous = None;
         for row in &self.rows {
-            if before.is_some_and(|request| request != row.request) {
+            if previous.is_some_and(|request| request != row.request) {
                 writeln!(out)?;
             }
-            before = Some(row.request);
+            previous = Some(row.request);
             write!(
                 out,
                 "{:<8}{:<5}{:>9.2}{:>10.2}{:>10.2} ",
-                row.request, row.model, row.ru, row.article_ru, row.model_ru
+                row.request, row.model, row.ru, row.article_ru, row.expected_ru
             )?;
             write!(
                 out,
@@ -154,59 +163,70 @@ impl Report {
                 row.ms_p50, row.ms_p99, row.article_ms, row.partitions
             )?;
             if let Some(note) = row.note {
-                let number = notes
-                    .iter()
-                    .position(|known| *known == note)
-                    .unwrap_or(notes.len());
-                if number == notes.len() {
+                // Equal notes share one number.
+                if !notes.contains(&note) {
                     notes.push(note);
                 }
-                write!(out, " [{}]", number + 1)?;
+                let number = notes.iter().take_while(|known| **known != note).count() + 1;
+                write!(out, " [{number}]")?;
             }
             if row.throttled > 0 {
                 write!(out, " (throttled {} times)", row.throttled)?;
             }
             writeln!(out)?;
         }
-        if !notes.is_empty() {
-            writeln!(out)?;
-        }
-        for (number, note) in notes.iter().enumerate() {
-            writeln!(out, "[{}] {note}", number + 1)?;
-        }
+        Ok(notes)
+    }
+
+    /// Writes the conditions under which the measured figures differ from the article's.
+    fn write_cautions(&self, out: &mut String) -> fmt::Result {
         if self.profile == Profile::Modern {
             writeln!(
                 out,
-                "The article's charges are of 2019, when queries paid several times today's price per item."
+                "The article's charges are of 2019, when queries cost several times today's price \
+                 per item."
             )?;
         }
-        // Below this, too many partitions have fewer than the ten posts that Q6 asks each of them for.
-        let fewest = 15
-            * self
-                .loaded
-                .iter()
-                .map(|loaded| loaded.partitions as u64)
-                .max()
-                .unwrap_or(0);
-        if self.totals.posts < fewest {
+
+        // Q6 requests ten posts of each partition. With a mean below 15, too many partitions have
+        // fewer than ten.
+        let partitions_max = self.loaded.iter().map(|loaded| loaded.partitions).max();
+        let posts_min = 15 * partitions_max.unwrap_or(0) as u64;
+        if self.totals.posts < posts_min {
             writeln!(
                 out,
                 "With fewer than {} posts, Q6 of V1 and V2 is cheaper than the article's.",
-                grouped(fewest)
+                grouped(posts_min)
             )?;
         }
-        if self
-            .loaded
-            .iter()
-            .any(|loaded| !(64..=68).contains(&loaded.partitions))
-        {
+
+        let article_partitions = 64..=68;
+        let mut partitions = self.loaded.iter().map(|loaded| loaded.partitions);
+        if partitions.any(|count| !article_partitions.contains(&count)) {
             writeln!(
                 out,
-                "The article's Q3 and Q6 suppose 64 to 68 physical partitions of posts in V1 and V2."
+                "The article's Q3 and Q6 imply 64 to 68 physical partitions of posts in V1 and V2."
             )?;
         }
         Ok(())
     }
+}
+
+fn row_to_json(row: &Row) -> Value {
+    json!({
+        "request": row.request.to_string(),
+        "model": row.model.to_string(),
+        "ru": row.ru,
+        "ms_p50": row.ms_p50,
+        "ms_p99": row.ms_p99,
+        "partitions": row.partitions,
+        "requests": row.requests,
+        "throttled": row.throttled,
+        "article_ru": row.article_ru,
+        "article_ms": row.article_ms,
+        "model_ru": (row.expected_ru * 100.0).round() / 100.0,
+        "note": row.note,
+    })
 }
 
 impl fmt::Display for Report {
@@ -218,12 +238,12 @@ impl fmt::Display for Report {
     }
 }
 
-/// A number with its thousands apart: 1,234,567.
+/// Returns a number with commas between groups of three digits: 1,234,567.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
             out.push(',');
         }
         out.push(digit);
@@ -247,7 +267,7 @@ mod tests {
             throttled: 0,
             article_ru: 201.54,
             article_ms: 28.0,
-            model_ru: 202.584,
+            expected_ru: 202.584,
             note,
         };
         Report {
@@ -260,7 +280,7 @@ mod tests {
                 comments: 343_750,
                 likes: 1_375_000,
             },
-            loaded: vec![Loaded {
+            loaded: vec![LoadSummary {
                 model: Model::V2,
                 items: 1_747_250,
                 seconds: 100.0,
@@ -275,13 +295,13 @@ mod tests {
     }
 
     #[test]
-    fn the_table_is_aligned_and_its_notes_stand_below() {
+    fn the_table_is_aligned_and_followed_by_its_notes() {
         let expected = "\
 1,000 users, 27,500 posts, 343,750 comments, 1,375,000 likes (scale 0.01)
 V2: 1,747,250 items loaded in 100.0 s (17,472/s); posts on 67 partitions
 
                   RU (prices of 2019)                  ms             partitions
-request model     ours   article     model      p50     p99   article      asked
+request model measured   article  expected      p50     p99   article    queried
 C1      V3        6.67    201.54    202.58     0.42   12.50        28         67 [1]
 
 C2      V3        9.90    201.54    202.58     0.42   12.50        28         67 [1]
@@ -295,7 +315,7 @@ Q3      V2      202.50    201.54    202.58     0.42   12.50        28         67
     }
 
     #[test]
-    fn json_has_one_object_per_cell_with_the_names_that_scripts_rely_on() {
+    fn json_has_one_object_for_each_row_with_the_documented_names() {
         let text = report(Format::Json).to_string();
         let rows: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(rows.as_array().map(Vec::len), Some(3));
@@ -318,7 +338,7 @@ Q3      V2      202.50    201.54    202.58     0.42   12.50        28         67
     }
 
     #[test]
-    fn a_data_set_too_small_for_the_front_page_is_said_to_be() {
+    fn the_report_warns_of_too_few_posts_or_partitions() {
         let mut report = report(Format::Table);
         report.totals.posts = 550;
         assert!(report.to_table().ends_with(
@@ -328,12 +348,12 @@ Q3      V2      202.50    201.54    202.58     0.42   12.50        28         67
         assert!(
             report
                 .to_table()
-                .ends_with("suppose 64 to 68 physical partitions of posts in V1 and V2.\n")
+                .ends_with("imply 64 to 68 physical partitions of posts in V1 and V2.\n")
         );
     }
 
     #[test]
-    fn thousands_are_kept_apart() {
+    fn thousands_are_separated_by_commas() {
         assert_eq!(
             [0, 999, 1_000, 12_345_678].map(grouped),
             ["0", "999", "1,000", "12,345,678"]

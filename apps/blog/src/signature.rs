@@ -1,7 +1,7 @@
-//! Signing a request with the master key, and the spelling of what is signed.
+//! Signatures with the master key, and the encoding of paths, dates and partition keys.
 //!
-//! The signature covers method, resource type, link and date; the link is signed as it reads, and escaped only in the
-//! path. Keys of logical partitions travel in a header, and so in pure ASCII.
+//! The signature covers method, resource type, link and date. The signed link is not escaped; the
+//! path of the request is. Partition keys are sent in a header and therefore in ASCII.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -11,29 +11,30 @@ use serde_json::json;
 use sha2::Sha256;
 use std::fmt::Write as _;
 
-/// Characters that a path segment and a token carry unescaped.
+/// Characters that are not escaped in a path segment or token, besides letters and digits: those
+/// that RFC 3986 calls unreserved.
 const UNESCAPED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'_')
     .remove(b'.')
     .remove(b'~');
 
-/// The `authorization` header of a request.
+/// Returns the value of the `authorization` header.
 pub(crate) fn authorization(
     key: &[u8],
     method: &str,
-    kind: &str,
+    resource_type: &str,
     link: &str,
     date: &str,
 ) -> String {
     let token = format!(
         "type=master&ver=1.0&sig={}",
-        signature(key, method, kind, link, date)
+        signature(key, method, resource_type, link, date)
     );
     utf8_percent_encode(&token, UNESCAPED).to_string()
 }
 
-/// The header that names a logical partition: a JSON array in pure ASCII.
+/// Returns the header with the partition key: a JSON array in ASCII, other characters as `\uXXXX`.
 pub(crate) fn key_header(key: &str) -> (&'static str, String) {
     let mut text = String::new();
     for unit in json!([key]).to_string().encode_utf16() {
@@ -45,31 +46,31 @@ pub(crate) fn key_header(key: &str) -> (&'static str, String) {
     ("x-ms-documentdb-partitionkey", text)
 }
 
-/// A path as it goes over the wire: every segment escaped, with a first slash.
+/// Returns the escaped path with a first slash.
 pub(crate) fn escaped_path(path: &str) -> String {
-    path.split('/').fold(
-        String::with_capacity(path.len() + 8),
-        |mut escaped, segment| {
-            escaped.push('/');
-            escaped.extend(utf8_percent_encode(segment, UNESCAPED));
-            escaped
-        },
-    )
+    let mut escaped = String::with_capacity(path.len() + 8);
+    for segment in path.split('/') {
+        escaped.push('/');
+        escaped.extend(utf8_percent_encode(segment, UNESCAPED));
+    }
+    escaped
 }
 
-/// A time as HTTP writes it: `Thu, 27 Apr 2017 00:51:12 GMT`.
+/// Returns a time in the format of HTTP headers: `Thu, 27 Apr 2017 00:51:12 GMT`.
 pub(crate) fn http_date(time: jiff::Timestamp) -> String {
     time.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()
 }
 
-/// The signature of a request: HMAC-SHA256 over method, resource type, link and date, in base64.
-fn signature(key: &[u8], method: &str, kind: &str, link: &str, date: &str) -> String {
+/// Returns the signature of a request in base64: HMAC-SHA256 over method, resource type, link and
+/// date.
+fn signature(key: &[u8], method: &str, resource_type: &str, link: &str, date: &str) -> String {
     let text = format!(
-        "{}\n{kind}\n{link}\n{}\n\n",
+        "{}\n{resource_type}\n{link}\n{}\n\n",
         method.to_lowercase(),
         date.to_lowercase()
     );
-    // HMAC takes a key of any length, so this cannot fail; an empty signature would be refused by every server.
+    // HMAC accepts keys of any length, so this branch is never taken. Every server would refuse an
+    // empty signature.
     let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(key) else {
         return String::new();
     };
@@ -84,11 +85,15 @@ mod tests {
     const EMULATOR_KEY: &str =
         "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
 
+    /// The key of the example in the documentation of the REST API.
+    const DOCUMENTATION_KEY: &str =
+        "dsZQi3KtZmCv1ljt3VNWNm7sQUF1y5rJfC6kv5JiwvW0EndXdDku/dkKBp8/ufDToSxLzR4y+O/0H/t4bQtVNw==";
+
     #[test]
     fn signatures_agree_with_the_published_vectors() {
         let date = "Thu, 27 Apr 2017 00:51:12 GMT";
         let key = BASE64.decode(EMULATOR_KEY).unwrap();
-        for (method, kind, link, expected) in [
+        for (method, resource_type, link, expected) in [
             (
                 "GET",
                 "",
@@ -133,25 +138,24 @@ mod tests {
             ),
         ] {
             assert_eq!(
-                signature(&key, method, kind, link, date),
+                signature(&key, method, resource_type, link, date),
                 expected,
-                "{method} {kind} {link}"
+                "{method} {resource_type} {link}"
             );
         }
-        let docs_key = "dsZQi3KtZmCv1ljt3VNWNm7sQUF1y5rJfC6kv5JiwvW0EndXdDku/dkKBp8/ufDToSxLzR4y+O/0H/t4bQtVNw==";
-        let key = BASE64.decode(docs_key).unwrap();
+        let key = BASE64.decode(DOCUMENTATION_KEY).unwrap();
         let signed = signature(&key, "GET", "dbs", "dbs/ToDoList", date);
         assert_eq!(signed, "c09PEVJrgp2uQRkr934kFbTqhByc7TVr3OHyqlu+c+c=");
     }
 
     #[test]
-    fn dates_are_written_as_http_wants_them() {
+    fn dates_have_the_format_of_http_headers() {
         let time = jiff::Timestamp::from_second(1_493_254_272).unwrap();
         assert_eq!(http_date(time), "Thu, 27 Apr 2017 00:51:12 GMT");
     }
 
     #[test]
-    fn keys_and_paths_travel_in_ascii() {
+    fn keys_and_paths_are_encoded_in_ascii() {
         assert_eq!(key_header("a\"é😀").1, r#"["a\"\u00e9\ud83d\ude00"]"#);
         assert_eq!(
             escaped_path("dbs/a b/colls/+é"),

@@ -1,68 +1,73 @@
-//! Moving a live system to a newer model: the new views are built from the data that is there, in one pass of the
-//! change feed, while the old model goes on being used.
+//! The upgrade of a live system to a newer model. The copies of the newer model are built from the
+//! existing data by reading the change feed from its beginning, while the older model stays in use.
 //!
 //! ```text
-//! old users ──> new users          names, before anything shows them
+//! old users ──> new users          first, so that names exist before posts show them
 //! old posts ──> new posts          with names and counts
-//! old users ──> new users, posts   who was renamed meanwhile
+//! old users ──> new users, posts   users that were renamed in the meantime
 //! new posts ──> new users, feed    V3 only: the short copies
 //! ```
-//! [`Upgraded::catch_up`] goes through these again from where they stopped, and is cheap when little has changed. An
-//! application runs it until nothing is left, and then turns to the new model.
+//! [`Upgrade::catch_up`] repeats these steps from the positions that they have reached, and is
+//! cheap if little has changed. An application calls it until there are no more changes and then
+//! switches to the new model.
 
 use crate::BlogError;
 use crate::models::{Blog, Model};
-use crate::pipelines::{Pipeline, Progressed, Reaction};
+use crate::pipelines::{Pipeline, PipelineProgress, Reaction};
 
-/// A newer model that follows an older one.
-pub struct Upgraded {
+/// A newer model that follows the changes of an older one.
+pub struct Upgrade {
     users: Pipeline,
     posts: Pipeline,
+    /// The pipelines inside the newer model that build its short copies.
     copies: Vec<Pipeline>,
 }
 
-/// Creates `target` and fills it with everything that `source` holds; `target` must be of a newer model.
+/// Creates `target`, which must be of a newer model, and copies all data of `source` to it. Returns
+/// the upgrade, with which to catch up later, and the work done.
 ///
-/// Answers what keeps the two together, and what was done. Refused with 409 if the target's database exists.
-pub async fn upgrade(source: &Blog, target: &Blog) -> Result<(Upgraded, Progressed), BlogError> {
+/// # Errors
+/// [`BlogError::InvalidOption`] unless the model of `target` is newer; [`BlogError::Refused`] with
+/// 409 if the database of `target` exists.
+pub async fn upgrade(
+    source: &Blog,
+    target: &Blog,
+) -> Result<(Upgrade, PipelineProgress), BlogError> {
     if source.model >= target.model {
-        return Err(BlogError::Option(format!(
-            "there is no way from {} to {}",
+        return Err(BlogError::InvalidOption(format!(
+            "an upgrade from {} to {} is not possible",
             source.model, target.model
         )));
     }
     target.create().await?;
-    let copies = if target.model == Model::V3 {
-        [Reaction::CopyToUsers, Reaction::CopyToFeed]
-            .map(|copy| Pipeline::new(target, target, copy))
-            .into()
-    } else {
-        Vec::new()
-    };
-    let mut upgraded = Upgraded {
-        users: Pipeline::new(source, target, Reaction::TakeUsers { rename: false }),
-        posts: Pipeline::new(source, target, Reaction::TakePosts),
+    let mut copies = Vec::new();
+    if target.model == Model::V3 {
+        for reaction in [Reaction::CopyToUsers, Reaction::CopyToFeed] {
+            copies.push(Pipeline::new(target, target, reaction));
+        }
+    }
+    let mut upgrade = Upgrade {
+        // No post exists yet, so the first pass has no names to rewrite.
+        users: Pipeline::new(source, target, Reaction::MigrateUsers { rename: false }),
+        posts: Pipeline::new(source, target, Reaction::MigratePosts),
         copies,
     };
-    let done = upgraded.catch_up().await?;
-    Ok((upgraded, done))
+    let progress = upgrade.catch_up().await?;
+    Ok((upgrade, progress))
 }
 
-impl Upgraded {
-    /// Brings the newer model up to date with the older one, and answers what that took.
-    pub async fn catch_up(&mut self) -> Result<Progressed, BlogError> {
-        let mut sum = self.users.drain().await?;
-        let mut add = |done: Progressed| {
-            sum.changes += done.changes;
-            sum.written += done.written;
-        };
-        add(self.posts.drain().await?);
-        self.users.rename_from_now_on();
-        add(self.users.drain().await?);
+impl Upgrade {
+    /// Copies all changes since the last call to the newer model and returns the work done.
+    pub async fn catch_up(&mut self) -> Result<PipelineProgress, BlogError> {
+        let mut progress = self.users.drain().await?;
+        progress += self.posts.drain().await?;
+        // Users renamed while posts were copied: the posts may show the old name.
+        self.users.enable_renames();
+        progress += self.users.drain().await?;
         for copy in &mut self.copies {
-            add(copy.drain().await?);
+            progress += copy.drain().await?;
         }
-        Ok(sum)
+        Ok(progress)
     }
 }
 
@@ -72,14 +77,14 @@ mod tests {
     use crate::client::Client;
 
     #[tokio::test]
-    async fn there_is_no_way_back_to_an_older_model() {
-        // The refusal comes before anything is asked of the server, of which there is none.
+    async fn an_upgrade_to_an_older_or_equal_model_is_refused() {
+        // The options are checked before any request: no server listens on this port.
         let client = Client::new("http://127.0.0.1:9", "", 1).unwrap();
         let blog = |model| Blog::new(client.clone(), model, "blog");
         for (from, to) in [(Model::V2, Model::V1), (Model::V3, Model::V3)] {
             assert!(matches!(
                 upgrade(&blog(from), &blog(to)).await,
-                Err(BlogError::Option(_))
+                Err(BlogError::InvalidOption(_))
             ));
         }
     }

@@ -1,15 +1,18 @@
-//! The blog's data layer: ten requests, written once per model, behind one face.
+//! The data layer of the blog: ten requests, implemented once for each model, behind one type.
 //!
-//! A [`Blog`] is one model on one database. Its methods are the requests of the article:
+//! A [`Blog`] is one model in one database. Its methods are the requests of the article:
 //!
 //! | | writes | | reads |
 //! |---|---|---|---|
 //! | C1 | [`Blog::create_user`], [`Blog::rename_user`] | Q1 | [`Blog::user`] |
 //! | C2 | [`Blog::create_post`], [`Blog::edit_post`] | Q2 | [`Blog::post`] |
 //! | C3 | [`Blog::create_comment`] | Q3 | [`Blog::posts_of_user`] |
-//! | C4 | [`Blog::create_like`] | Q4, Q5, Q6 | [`Blog::comments`], [`Blog::likes`], [`Blog::feed`] |
+//! | C4 | [`Blog::create_like`] | Q4 | [`Blog::comments`] |
+//! | | | Q5 | [`Blog::likes`] |
+//! | | | Q6 | [`Blog::feed`] |
 //!
-//! Lists that the article shows in short form are cut by the model that stores them so (V3); V1 and V2 load whole posts.
+//! The article shows the posts in lists in short form. V3 stores the short form; V1 and V2 return
+//! complete posts.
 
 mod v1;
 mod v2;
@@ -23,7 +26,7 @@ use std::fmt;
 
 pub(crate) use v3::short_post;
 
-/// How many posts the front page shows.
+/// Number of posts in the feed (Q6).
 pub(crate) const FEED_LENGTH: u64 = 100;
 
 const POSTS_OF_USER: &str = "SELECT * FROM c WHERE c.userId = @userId AND c.type = 'post'";
@@ -31,10 +34,12 @@ const COMMENTS_OF_POST: &str = "SELECT * FROM c WHERE c.postId = @postId AND c.t
 const LIKES_OF_POST: &str = "SELECT * FROM c WHERE c.postId = @postId AND c.type = 'like'";
 const FEED: &str = "SELECT TOP 100 * FROM c WHERE c.type = 'post' ORDER BY c.creationDate DESC";
 
-/// `posts` begins with 400,000 / 6,000 = 67 physical partitions, as the article's must have.
+/// Provisioned RU/s of `posts`. A new container has one physical partition for each 6,000 RU/s, so
+/// this gives 67, which the article's charges imply.
 const POSTS_THROUGHPUT: u32 = 400_000;
+/// Provisioned RU/s of `users`.
 const USERS_THROUGHPUT: u32 = 60_000;
-/// One logical partition can use no more than one physical one: 6,000 RU/s make one.
+/// Provisioned RU/s of `feed`. Its single logical partition can use one physical partition only.
 const FEED_THROUGHPUT: u32 = 6_000;
 
 /// The three data models.
@@ -61,12 +66,14 @@ impl std::str::FromStr for Model {
     type Err = BlogError;
 
     fn from_str(text: &str) -> Result<Self, BlogError> {
-        let named = Self::ALL
-            .into_iter()
-            .find(|model| model.to_string().eq_ignore_ascii_case(text));
-        named.ok_or_else(|| {
-            BlogError::Option(format!("'{text}' is no model; there are v1, v2 and v3"))
-        })
+        for model in Self::ALL {
+            if model.to_string().eq_ignore_ascii_case(text) {
+                return Ok(model);
+            }
+        }
+        Err(BlogError::InvalidOption(format!(
+            "'{text}' is not a model; the models are v1, v2 and v3"
+        )))
     }
 }
 
@@ -104,8 +111,8 @@ impl Request {
         Self::Q6,
     ];
 
-    /// Whether the request writes.
-    pub fn writes(self) -> bool {
+    /// Returns true for a request that writes.
+    pub fn is_write(self) -> bool {
         matches!(self, Self::C1 | Self::C2 | Self::C3 | Self::C4)
     }
 }
@@ -116,52 +123,62 @@ impl fmt::Display for Request {
     }
 }
 
-/// One model of the blog on one database.
+/// One model of the blog in one database.
 #[derive(Clone)]
 pub struct Blog {
     pub(crate) client: Client,
     pub(crate) model: Model,
+    /// Name of the database.
     pub(crate) database: String,
-    /// Links of the containers; `feed` exists in V3 only.
+    /// Link of the container `users`.
     pub(crate) users: String,
+    /// Link of the container `posts`.
     pub(crate) posts: String,
+    /// Link of the container `feed`, which exists in V3 only.
     pub(crate) feed: String,
 }
 
 impl Blog {
-    /// The blog of `model` in the database `name`, which need not exist yet.
+    /// Returns the blog of `model` in the database `name`, which need not exist yet.
     pub fn new(client: Client, model: Model, name: &str) -> Self {
-        let container = |container: &str| format!("dbs/{name}/colls/{container}");
-        let (users, posts, feed) = (container("users"), container("posts"), container("feed"));
+        let link = |container: &str| format!("dbs/{name}/colls/{container}");
         Self {
             client,
             model,
             database: name.to_owned(),
-            users,
-            posts,
-            feed,
+            users: link("users"),
+            posts: link("posts"),
+            feed: link("feed"),
         }
     }
 
-    /// Creates the database with its containers and scripts. Refused with 409 if the database exists.
+    /// Creates the database with its containers and scripts.
+    ///
+    /// # Errors
+    /// [`BlogError::Refused`] with 409 if the database exists.
     pub async fn create(&self) -> Result<(), BlogError> {
-        self.client.create_database(&self.database).await?;
+        const BULK_LOAD: &str = include_str!("../scripts/bulkLoad.js");
+        let client = &self.client;
+        client.create_database(&self.database).await?;
+
+        // V3 also stores short posts in `users`, in the partition of their author.
         let database = format!("dbs/{}", self.database);
         let users_key = if self.model == Model::V3 {
             "/userId"
         } else {
             "/id"
         };
-        self.client
+        client
             .create_container(&database, "users", users_key, USERS_THROUGHPUT)
             .await?;
-        self.client
+        client
             .create_container(&database, "posts", "/postId", POSTS_THROUGHPUT)
             .await?;
-        let bulk_load = include_str!("../scripts/bulkLoad.js");
-        self.client
-            .create_procedure(&self.posts, "bulkLoad", bulk_load)
+        client
+            .create_procedure(&self.posts, "bulkLoad", BULK_LOAD)
             .await?;
+
+        // From V2 on posts contain counts and names, which procedures maintain.
         if self.model != Model::V1 {
             for (id, source) in [
                 ("createComment", include_str!("../scripts/createComment.js")),
@@ -172,28 +189,28 @@ impl Blog {
                 ),
                 ("absorb", include_str!("../scripts/absorb.js")),
             ] {
-                self.client
-                    .create_procedure(&self.posts, id, source)
-                    .await?;
+                client.create_procedure(&self.posts, id, source).await?;
             }
         }
+
+        // V3 adds the feed, whose trigger keeps its length.
         if self.model == Model::V3 {
-            self.client
-                .create_procedure(&self.users, "bulkLoad", bulk_load)
+            client
+                .create_procedure(&self.users, "bulkLoad", BULK_LOAD)
                 .await?;
-            self.client
+            client
                 .create_container(&database, "feed", "/type", FEED_THROUGHPUT)
                 .await?;
-            let truncate = include_str!("../scripts/truncateFeed.js");
-            self.client
-                .create_post_trigger(&self.feed, "truncateFeed", truncate)
+            let truncate_feed = include_str!("../scripts/truncateFeed.js");
+            client
+                .create_post_trigger(&self.feed, "truncateFeed", truncate_feed)
                 .await?;
         }
         Ok(())
     }
 
-    /// Deletes the database, if there is one.
-    pub async fn remove(&self) -> Result<(), BlogError> {
+    /// Deletes the database if it exists.
+    pub async fn delete(&self) -> Result<(), BlogError> {
         self.client.delete_database(&self.database).await
     }
 
@@ -204,7 +221,7 @@ impl Blog {
             .await
     }
 
-    /// C1: gives a user another name. Copies of the name follow through the pipelines of V2 and V3.
+    /// C1: changes a user's name. The pipelines of V2 and V3 update the copies of the name later.
     pub async fn rename_user(
         &self,
         meter: &Meter,
@@ -218,24 +235,21 @@ impl Blog {
             .await
     }
 
-    /// Q1: a user.
+    /// Q1: returns a user.
     pub async fn user(&self, meter: &Meter, user_id: &str) -> Result<Value, BlogError> {
         self.client.read(meter, &self.users, user_id, user_id).await
     }
 
     /// C2: creates a post.
     pub async fn create_post(&self, meter: &Meter, post: &Post) -> Result<(), BlogError> {
+        let item = post_item(self.model, post, 0, 0);
         self.client
-            .create(
-                meter,
-                &self.posts,
-                &post.id,
-                &post_item(self.model, post, 0, 0),
-            )
+            .create(meter, &self.posts, &post.id, &item)
             .await
     }
 
-    /// C2: gives a post another title and content; its counts stay. Refused with 412 if it changes meanwhile.
+    /// C2: gives a post another title and content; its counts stay. Refused with 412 if it changes
+    /// meanwhile.
     pub async fn edit_post(
         &self,
         meter: &Meter,
@@ -254,7 +268,7 @@ impl Blog {
             .await
     }
 
-    /// Q2: a post with its author's name and its counts.
+    /// Q2: returns a post with its author's name and its counts.
     pub async fn post(&self, meter: &Meter, post_id: &str) -> Result<Value, BlogError> {
         match self.model {
             Model::V1 => v1::post(self, meter, post_id).await,
@@ -262,7 +276,7 @@ impl Blog {
         }
     }
 
-    /// Q3: a user's posts with the author's name and their counts, in no particular order.
+    /// Q3: returns a user's posts with the author's name and their counts, in no particular order.
     pub async fn posts_of_user(
         &self,
         meter: &Meter,
@@ -275,24 +289,20 @@ impl Blog {
         }
     }
 
-    /// C3: comments on a post.
+    /// C3: creates a comment on a post.
     pub async fn create_comment(&self, meter: &Meter, comment: &Comment) -> Result<(), BlogError> {
         match self.model {
             Model::V1 => {
+                let item = v1::comment_item(comment);
                 self.client
-                    .create(
-                        meter,
-                        &self.posts,
-                        &comment.post_id,
-                        &v1::comment_item(comment),
-                    )
+                    .create(meter, &self.posts, &comment.post_id, &item)
                     .await
             }
             Model::V2 | Model::V3 => v2::create_comment(self, meter, comment).await,
         }
     }
 
-    /// Q4: a post's comments with their authors' names.
+    /// Q4: returns a post's comments with the names of their authors.
     pub async fn comments(&self, meter: &Meter, post_id: &str) -> Result<Vec<Value>, BlogError> {
         match self.model {
             Model::V1 => v1::comments(self, meter, post_id).await,
@@ -300,7 +310,7 @@ impl Blog {
         }
     }
 
-    /// C4: likes a post.
+    /// C4: creates a like of a post.
     pub async fn create_like(&self, meter: &Meter, like: &Like) -> Result<(), BlogError> {
         match self.model {
             Model::V1 => {
@@ -312,7 +322,7 @@ impl Blog {
         }
     }
 
-    /// Q5: a post's likes with the users' names.
+    /// Q5: returns a post's likes with the names of the users.
     pub async fn likes(&self, meter: &Meter, post_id: &str) -> Result<Vec<Value>, BlogError> {
         match self.model {
             Model::V1 => v1::likes(self, meter, post_id).await,
@@ -320,7 +330,8 @@ impl Blog {
         }
     }
 
-    /// Q6: the 100 newest posts, newest first, with their authors' names and their counts.
+    /// Q6: returns the 100 newest posts, newest first, with the names of their authors and their
+    /// counts.
     pub async fn feed(&self, meter: &Meter) -> Result<Vec<Value>, BlogError> {
         match self.model {
             Model::V1 => v1::feed(self, meter).await,
@@ -329,54 +340,51 @@ impl Blog {
         }
     }
 
-    async fn in_post(
+    /// Runs a query with the parameter `@postId` in the logical partition of a post.
+    async fn query_in_post(
         &self,
         meter: &Meter,
         post_id: &str,
         query: &str,
     ) -> Result<Vec<Value>, BlogError> {
-        self.client
-            .query(
-                meter,
-                &self.posts,
-                post_id,
-                &Query::new(query).with("@postId", post_id),
-            )
-            .await
+        let query = Query::new(query).with("@postId", post_id);
+        self.client.query(meter, &self.posts, post_id, &query).await
     }
 
-    /// What the logical partition of post `k` holds in this model: the post, its comments, its likes.
+    /// Returns the items in the logical partition of post `k`: the post, its comments and its
+    /// likes.
     pub(crate) fn items_of_post(&self, data: &Dataset, k: u64) -> Vec<Value> {
-        let (comments, likes) = data.reactions(k);
+        let (comments, likes) = data.reaction_counts(k);
         let mut items = vec![post_item(self.model, &data.post(k), comments, likes)];
-        items.extend(
-            data.comments(k)
-                .iter()
-                .map(|comment| comment_item(self.model, comment)),
-        );
-        items.extend(data.likes(k).iter().map(|like| like_item(self.model, like)));
-        items
-    }
-
-    /// What the logical partition of user `n` holds in this model: the user and, in V3, short copies of his posts.
-    pub(crate) fn items_of_user(&self, data: &Dataset, n: u64) -> Vec<Value> {
-        let mut items = vec![user_item(self.model, &data.user(n))];
-        if self.model == Model::V3 {
-            items.extend(
-                data.posts_of(n)
-                    .filter_map(|k| self.short_post_item(data, k)),
-            );
+        for comment in data.comments(k) {
+            items.push(comment_item(self.model, &comment));
+        }
+        for like in data.likes(k) {
+            items.push(like_item(self.model, &like));
         }
         items
     }
 
+    /// Returns the items in the logical partition of user `n`: the user and, in V3, short copies of
+    /// the user's posts.
+    pub(crate) fn items_of_user(&self, data: &Dataset, n: u64) -> Vec<Value> {
+        let mut items = vec![user_item(self.model, &data.user(n))];
+        if self.model == Model::V3 {
+            for k in data.posts_of(n) {
+                items.extend(self.short_post_item(data, k));
+            }
+        }
+        items
+    }
+
+    /// Returns the short copy of post `k`.
     pub(crate) fn short_post_item(&self, data: &Dataset, k: u64) -> Option<Value> {
-        let (comments, likes) = data.reactions(k);
+        let (comments, likes) = data.reaction_counts(k);
         short_post(&v2::post_item(&data.post(k), comments, likes))
     }
 }
 
-/// A user as a model stores it.
+/// Returns the item of a user in a model.
 pub(crate) fn user_item(model: Model, user: &User) -> Value {
     if model == Model::V3 {
         v3::user_item(user)
@@ -385,7 +393,7 @@ pub(crate) fn user_item(model: Model, user: &User) -> Value {
     }
 }
 
-/// A post as a model stores it; V1 keeps no counts.
+/// Returns the item of a post in a model. V1 does not store the counts.
 pub(crate) fn post_item(model: Model, post: &Post, comments: u64, likes: u64) -> Value {
     if model == Model::V1 {
         v1::post_item(post)
@@ -394,7 +402,7 @@ pub(crate) fn post_item(model: Model, post: &Post, comments: u64, likes: u64) ->
     }
 }
 
-/// A comment as a model stores it.
+/// Returns the item of a comment in a model.
 pub(crate) fn comment_item(model: Model, comment: &Comment) -> Value {
     if model == Model::V1 {
         v1::comment_item(comment)
@@ -403,7 +411,7 @@ pub(crate) fn comment_item(model: Model, comment: &Comment) -> Value {
     }
 }
 
-/// A like as a model stores it.
+/// Returns the item of a like in a model.
 pub(crate) fn like_item(model: Model, like: &Like) -> Value {
     if model == Model::V1 {
         v1::like_item(like)
@@ -418,15 +426,21 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_short_post_is_the_post_with_its_first_35_characters_and_nothing_of_the_system() {
-        let item = json!({"id": "p", "type": "post", "content": "ä".repeat(50), "likeCount": 3, "_etag": "x"});
+    fn a_short_post_has_35_characters_of_content_and_no_system_properties() {
+        let item = json!({
+            "id": "p",
+            "type": "post",
+            "content": "ä".repeat(50),
+            "likeCount": 3,
+            "_etag": "x",
+        });
         let short = json!({"id": "p", "type": "post", "content": "ä".repeat(35), "likeCount": 3});
         assert_eq!(short_post(&item), Some(short));
         assert_eq!(short_post(&json!({"id": "c", "type": "comment"})), None);
     }
 
     #[test]
-    fn models_are_named_without_regard_to_case() {
+    fn the_names_of_models_are_case_insensitive() {
         assert_eq!("v2".parse::<Model>(), Ok(Model::V2));
         assert!("v4".parse::<Model>().is_err());
         assert_eq!(format!("{:>4}|{:<4}", Model::V3, Request::Q6), "  V3|Q6  ");

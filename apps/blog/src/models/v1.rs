@@ -1,8 +1,9 @@
-//! V1: every entity once, nothing copied.
+//! V1: every entity is stored once, and nothing is copied.
 //!
-//! `users` (key `/id`) holds users; `posts` (key `/postId`) holds posts with their comments and likes beside them. Writes
-//! are one create each. Reads pay: usernames are fetched one by one, counts are counted, and lists across posts ask
-//! every physical partition.
+//! `users` (partition key `/id`) contains the users. `posts` (`/postId`) contains the posts, each
+//! with its comments and likes in the same logical partition. A write is a single create. Reads are
+//! expensive: usernames are read one by one, comments and likes are counted by queries, and lists
+//! of posts query every physical partition.
 
 use super::{Blog, COMMENTS_OF_POST, FEED, LIKES_OF_POST, POSTS_OF_USER};
 use crate::dataset::{Comment, Like, Post, User};
@@ -11,35 +12,48 @@ use crate::{BlogError, Meter};
 use futures_util::future::{try_join, try_join_all};
 use serde_json::{Value, json};
 
-/// A user as V1 and V2 store it.
+/// Returns the item of a user in V1 and V2.
 pub(crate) fn user_item(user: &User) -> Value {
     json!({"id": user.id, "username": user.username})
 }
 
-/// A post as V1 stores it.
+/// Returns the item of a post in V1.
 pub(crate) fn post_item(post: &Post) -> Value {
     json!({
-        "id": post.id, "type": "post", "postId": post.id, "userId": post.user.id,
-        "title": post.title, "content": post.content, "creationDate": post.created,
+        "id": post.id,
+        "type": "post",
+        "postId": post.id,
+        "userId": post.user.id,
+        "title": post.title,
+        "content": post.content,
+        "creationDate": post.created,
     })
 }
 
-/// A comment as V1 stores it.
+/// Returns the item of a comment in V1.
 pub(crate) fn comment_item(comment: &Comment) -> Value {
     json!({
-        "id": comment.id, "type": "comment", "postId": comment.post_id, "userId": comment.user.id,
-        "content": comment.content, "creationDate": comment.created,
+        "id": comment.id,
+        "type": "comment",
+        "postId": comment.post_id,
+        "userId": comment.user.id,
+        "content": comment.content,
+        "creationDate": comment.created,
     })
 }
 
-/// A like as V1 stores it.
+/// Returns the item of a like in V1.
 pub(crate) fn like_item(like: &Like) -> Value {
     json!({
-        "id": like.id, "type": "like", "postId": like.post_id, "userId": like.user.id, "creationDate": like.created,
+        "id": like.id,
+        "type": "like",
+        "postId": like.post_id,
+        "userId": like.user.id,
+        "creationDate": like.created,
     })
 }
 
-/// Q2: the post, its author's name, and its two counts: four operations.
+/// Q2: reads the post and its author and counts comments and likes: four operations.
 pub(super) async fn post(blog: &Blog, meter: &Meter, post_id: &str) -> Result<Value, BlogError> {
     let post = blog
         .client
@@ -49,85 +63,76 @@ pub(super) async fn post(blog: &Blog, meter: &Meter, post_id: &str) -> Result<Va
     with_counts(blog, meter, post, username).await
 }
 
-/// Q3: asks every partition for the user's posts, then counts for each; all of them have the one author.
+/// Q3: queries every partition for the user's posts, then counts comments and likes of each.
 pub(super) async fn posts_of_user(
     blog: &Blog,
     meter: &Meter,
     user_id: &str,
 ) -> Result<Vec<Value>, BlogError> {
-    let posts = blog
-        .client
-        .query_all(
-            meter,
-            &blog.posts,
-            &Query::new(POSTS_OF_USER).with("@userId", user_id),
-        )
-        .await?;
+    let query = Query::new(POSTS_OF_USER).with("@userId", user_id);
+    let posts = blog.client.query_all(meter, &blog.posts, &query).await?;
+    // All posts have the same author, so one read is enough.
     let user = blog.user(meter, user_id).await?;
-    let shown = posts
+    let complete = posts
         .into_iter()
         .map(|post| with_counts(blog, meter, post, user["username"].clone()));
-    try_join_all(shown).await
+    try_join_all(complete).await
 }
 
-/// Q4: the comments, then one read for the name of each.
+/// Q4: queries the comments, then reads the author of each.
 pub(super) async fn comments(
     blog: &Blog,
     meter: &Meter,
     post_id: &str,
 ) -> Result<Vec<Value>, BlogError> {
-    with_usernames(
-        blog,
-        meter,
-        blog.in_post(meter, post_id, COMMENTS_OF_POST).await?,
-    )
-    .await
+    let comments = blog.query_in_post(meter, post_id, COMMENTS_OF_POST).await?;
+    with_usernames(blog, meter, comments).await
 }
 
-/// Q5: the likes, then one read for the name of each.
+/// Q5: queries the likes, then reads the user of each.
 pub(super) async fn likes(
     blog: &Blog,
     meter: &Meter,
     post_id: &str,
 ) -> Result<Vec<Value>, BlogError> {
-    with_usernames(
-        blog,
-        meter,
-        blog.in_post(meter, post_id, LIKES_OF_POST).await?,
-    )
-    .await
+    let likes = blog.query_in_post(meter, post_id, LIKES_OF_POST).await?;
+    with_usernames(blog, meter, likes).await
 }
 
-/// Q6: asks every partition for its newest posts, then gathers names and counts for each of the hundred.
+/// Q6: queries every partition for its newest posts, then reads the author and counts comments and
+/// likes of each of the hundred posts.
 pub(super) async fn feed(blog: &Blog, meter: &Meter) -> Result<Vec<Value>, BlogError> {
     let posts = blog
         .client
         .query_all(meter, &blog.posts, &Query::new(FEED))
         .await?;
-    let shown = posts.into_iter().map(|post| async {
+    let complete = posts.into_iter().map(|post| async {
         let username = username_of(blog, meter, &post).await?;
         with_counts(blog, meter, post, username).await
     });
-    try_join_all(shown).await
+    try_join_all(complete).await
 }
 
+/// Reads the name of the user to whom an item belongs.
 async fn username_of(blog: &Blog, meter: &Meter, item: &Value) -> Result<Value, BlogError> {
     let user_id = item["userId"].as_str().unwrap_or_default();
     Ok(blog.user(meter, user_id).await?["username"].take())
 }
 
+/// Adds the usernames to comments or likes.
 async fn with_usernames(
     blog: &Blog,
     meter: &Meter,
     items: Vec<Value>,
 ) -> Result<Vec<Value>, BlogError> {
-    let named = items.into_iter().map(|mut item| async {
+    let complete = items.into_iter().map(|mut item| async {
         item["userUsername"] = username_of(blog, meter, &item).await?;
         Ok(item)
     });
-    try_join_all(named).await
+    try_join_all(complete).await
 }
 
+/// Adds the username and the numbers of comments and likes to a post.
 async fn with_counts(
     blog: &Blog,
     meter: &Meter,
@@ -142,7 +147,7 @@ async fn with_counts(
             .with("@type", kind);
         let post_id = &post_id;
         async move {
-            // A long count may come in parts, one row each.
+            // A page may hold a part of the count; the sum of all rows is the result.
             let rows = blog
                 .client
                 .query(meter, &blog.posts, post_id, &query)

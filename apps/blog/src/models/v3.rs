@@ -1,8 +1,10 @@
-//! V3: every list that is asked for often has a place of its own.
+//! V3: every frequent list has a logical partition of its own.
 //!
-//! `posts` is as in V2. `users` is keyed by `/userId` and holds, beside each user, a short copy of each of his posts: Q3
-//! becomes a query in one logical partition. `feed`, keyed by `/type`, holds short copies of the 100 newest posts of all:
-//! Q6 likewise. Both copies are kept by the change feed of `posts` (see `pipelines`).
+//! `posts` is that of V2. `users` has the partition key `/userId` and contains, besides each user,
+//! a short copy of each of the user's posts, so that Q3 is a query in one logical partition. `feed`
+//! (partition key `/type`) contains short copies of the 100 newest posts, so that Q6 is a query in
+//! one logical partition as well. The change feed of `posts` maintains both copies (see
+//! `pipelines`).
 
 use super::{Blog, FEED};
 use crate::dataset::User;
@@ -10,37 +12,35 @@ use crate::query::Query;
 use crate::{BlogError, Meter};
 use serde_json::{Value, json};
 
-/// Characters of its text that a short post keeps.
-const SHORT_CONTENT: usize = 35;
+/// Characters of the content in a short post.
+const SHORT_CONTENT_CHARS: usize = 35;
 
-/// A user as V3 stores it.
+/// Returns the item of a user in V3.
 pub(crate) fn user_item(user: &User) -> Value {
     json!({"id": user.id, "type": "user", "userId": user.id, "username": user.username})
 }
 
-/// The short copy of a post of `posts`, without system properties; none if the item is no post.
+/// Returns the short copy of a post, without system properties. `None` if the item is not a post.
 pub(crate) fn short_post(item: &Value) -> Option<Value> {
     if item["type"] != "post" {
         return None;
     }
-    let kept = item
-        .as_object()?
-        .iter()
-        .filter(|(name, _)| !name.starts_with('_'));
-    let mut short: Value = kept
-        .map(|(name, value)| (name.clone(), value.clone()))
-        .collect();
+    let mut short = item.clone();
+    // The names of system properties begin with an underscore.
+    short
+        .as_object_mut()?
+        .retain(|name, _| !name.starts_with('_'));
     let content: String = item["content"]
         .as_str()
         .unwrap_or_default()
         .chars()
-        .take(SHORT_CONTENT)
+        .take(SHORT_CONTENT_CHARS)
         .collect();
     short["content"] = content.into();
     Some(short)
 }
 
-/// Q3: one query in the user's logical partition.
+/// Q3: runs one query in the user's logical partition.
 pub(super) async fn posts_of_user(
     blog: &Blog,
     meter: &Meter,
@@ -50,7 +50,7 @@ pub(super) async fn posts_of_user(
     blog.client.query(meter, &blog.users, user_id, &query).await
 }
 
-/// Q6: one query in the one logical partition of the feed.
+/// Q6: runs one query in the logical partition of the feed.
 pub(super) async fn feed(blog: &Blog, meter: &Meter) -> Result<Vec<Value>, BlogError> {
     blog.client
         .query(meter, &blog.feed, "post", &Query::new(FEED))

@@ -1,5 +1,6 @@
 // Creates many items of one logical partition in one transaction.
-// Answers the number created; where the time budget ends first, the caller sends the rest again.
+// Returns the number of items created. If the time limit ends the run early, the caller passes the
+// remaining items to another run.
 function bulkLoad(items) {
   var collection = getContext().getCollection();
   var self = collection.getSelfLink();

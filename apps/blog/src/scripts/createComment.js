@@ -1,19 +1,23 @@
-// Adds a comment to a post and raises the post's counter, both or neither.
-// Runs in the logical partition of the post. Arguments: the post's id, the comment.
+// Creates a comment and increments the counter of its post in one transaction.
+// Runs in the logical partition of the post. Arguments: the post's id and the comment.
 function createComment(postId, comment) {
   var collection = getContext().getCollection();
 
-  function must(accepted) {
-    if (!accepted) throw new Error(503, 'createComment ran out of its time budget; nothing was changed');
+  function checkAccepted(accepted) {
+    if (!accepted) {
+      throw new Error(503, 'createComment exceeded its time limit; nothing was changed');
+    }
   }
 
-  must(collection.readDocument(collection.getAltLink() + '/docs/' + postId, function (err, post) {
+  var postLink = collection.getAltLink() + '/docs/' + postId;
+  checkAccepted(collection.readDocument(postLink, function (err, post) {
     if (err) throw err;
     post.commentCount++;
-    must(collection.replaceDocument(post._self, post, { etag: post._etag }, function (err) {
+    var options = { etag: post._etag };
+    checkAccepted(collection.replaceDocument(post._self, post, options, function (err) {
       if (err) throw err;
       comment.postId = postId;
-      must(collection.createDocument(collection.getSelfLink(), comment, function (err) {
+      checkAccepted(collection.createDocument(collection.getSelfLink(), comment, function (err) {
         if (err) throw err;
         getContext().getResponse().setBody({ commentCount: post.commentCount });
       }));

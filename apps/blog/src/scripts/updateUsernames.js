@@ -1,11 +1,13 @@
-// Rewrites userUsername on every item that one user has in this logical partition: posts, comments and likes alike.
-// Items that carry the new name already are left alone, so the procedure may be run again at any time.
-// Answers {updated, done}; where the time budget ends first, done is false and the caller runs it again.
+// Sets userUsername in every item of one user in the logical partition: posts, comments and likes.
+// Items with the new name are skipped, so the procedure may be repeated at any time.
+// Returns {updated, done}. If the time limit ends the run early, done is false and the caller runs
+// the procedure again.
 function updateUsernames(userId, username) {
   var collection = getContext().getCollection();
   var updated = 0;
-  var stale = {
-    query: 'SELECT * FROM c WHERE c.userId = @userId AND (NOT IS_DEFINED(c.userUsername) OR c.userUsername != @username)',
+  var outdated = {
+    query: 'SELECT * FROM c WHERE c.userId = @userId ' +
+      'AND (NOT IS_DEFINED(c.userUsername) OR c.userUsername != @username)',
     parameters: [{ name: '@userId', value: userId }, { name: '@username', value: username }]
   };
 
@@ -14,7 +16,9 @@ function updateUsernames(userId, username) {
   }
 
   function nextPage() {
-    var accepted = collection.queryDocuments(collection.getSelfLink(), stale, { pageSize: 100 }, function (err, items) {
+    var self = collection.getSelfLink();
+    var options = { pageSize: 100 };
+    var accepted = collection.queryDocuments(self, outdated, options, function (err, items) {
       if (err) throw err;
       if (items.length === 0) return finish(true);
       rewrite(items, 0);
@@ -26,7 +30,8 @@ function updateUsernames(userId, username) {
     if (index === items.length) return nextPage();
     var item = items[index];
     item.userUsername = username;
-    var accepted = collection.replaceDocument(item._self, item, { etag: item._etag }, function (err) {
+    var options = { etag: item._etag };
+    var accepted = collection.replaceDocument(item._self, item, options, function (err) {
       if (err) throw err;
       updated++;
       rewrite(items, index + 1);

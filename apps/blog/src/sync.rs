@@ -1,0 +1,13 @@
+//! A mutex lock that goes on after a panic of its holder.
+//!
+//! Every mutex of this crate guards a cache, a sum or a list of idle connections, and each update
+//! is a single insertion, removal or addition. A panic therefore never leaves a half-changed value,
+//! and a poisoned mutex is safe to use. The crate has a function of its own because it depends on
+//! no other crate of the workspace.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Locks a mutex, poisoned or not.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
