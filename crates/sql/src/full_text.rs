@@ -1,14 +1,17 @@
-//! Full text: from a text to words and stems, from a search term to its occurrences, and how well a text fits.
+//! Full-text search: words and stems of a text, occurrences of search terms, and the score of a
+//! text.
 //!
-//! A word is a run of letters and digits, in lower case. Words count by their stem, made by the algorithm of the text's
-//! language; of English texts the stop words count nowhere, neither for phrases nor for lengths. A search term of several
-//! words is a phrase: its words must follow each other. A fuzzy term also takes words that are a few letters away.
+//! A word is a run of letters and digits, in lower case. Words are compared by their stem, which
+//! the stemmer of the text's language makes. The stop words of English texts are ignored, in
+//! phrases and in lengths. A search term of several words is a phrase, whose words must follow each
+//! other. A fuzzy term also matches words within an edit distance.
 //!
-//! The score is BM25 with the usual constants, over the statistics of the whole container:
-//! the sum over the terms of `idf * tf (k1 + 1) / (tf + k1 (1 - b + b * length / mean length))`,
-//! where `idf = ln(1 + (N - n + 0.5) / (n + 0.5))`.
+//! The score is BM25 with the usual constants, over the statistics of the whole container: the sum
+//! over the terms of `idf * tf (k1 + 1) / (tf + k1 (1 - b + b * length / mean length))`, where `idf
+//! = ln(1 + (N - n + 0.5) / (n + 0.5))`. `tf` is the number of occurrences in the text, `n` the
+//! number of items with the term, and `N` the number of items.
 //!
-//! Left out: an index. Every text is read through.
+//! Left out: an index. Every text is read in full.
 
 mod stop_words;
 
@@ -16,7 +19,7 @@ use crate::error::QueryError;
 use orrery_model::json::Json;
 use rust_stemmers::{Algorithm, Stemmer};
 
-/// Languages of a full-text policy, by the service's codes, which are case-sensitive.
+/// The languages of a full-text policy with the service's codes, which are case-sensitive.
 const LANGUAGES: &[(&str, Algorithm)] = &[
     ("en-US", Algorithm::English),
     ("de-DE", Algorithm::German),
@@ -27,28 +30,28 @@ const LANGUAGES: &[(&str, Algorithm)] = &[
     ("pt-PT", Algorithm::Portuguese),
 ];
 
-/// The language of a text that no policy names.
+/// The language of a text for which no policy names one.
 pub const DEFAULT_LANGUAGE: &str = "en-US";
 
-/// Letters that a word of a fuzzy term may differ in.
-const DISTANCE_MOST: usize = 2;
-/// Characters of a word beyond which it is compared as it is: distances cost the product of both lengths.
-const FUZZY_LETTERS: usize = 64;
+/// Largest edit distance of a fuzzy term.
+const MAX_DISTANCE: usize = 2;
+/// Longest word, in characters, that is compared fuzzily: the cost is the product of both lengths.
+const MAX_FUZZY_LENGTH: usize = 64;
 
-/// Saturation of the frequency of a term.
+/// Saturation of the frequency of a term, `k1`.
 const K1: f64 = 1.2;
-/// How much the length of a text counts.
+/// Influence of the length of a text, `b`.
 const B: f64 = 0.75;
 
-/// The languages that a full-text policy may name.
+/// Returns the codes of the languages that a full-text policy may name.
 pub fn full_text_languages() -> impl Iterator<Item = &'static str> {
     LANGUAGES.iter().map(|(code, _)| *code)
 }
 
-/// Takes texts of one language apart.
+/// Splits texts of one language into words.
 pub(crate) struct Analyzer {
     stemmer: Stemmer,
-    stop_words: bool,
+    ignores_stop_words: bool,
 }
 
 /// A word of a text.
@@ -58,28 +61,24 @@ pub(crate) struct Word {
 }
 
 impl Analyzer {
-    /// For a language of the table; another counts as the default one.
+    /// Creates the analyzer of a language. An unknown code stands for the default language.
     pub fn of(language: &str) -> Self {
-        let algorithm = LANGUAGES
-            .iter()
-            .find(|(code, _)| *code == language)
-            .map(|(_, algorithm)| *algorithm);
-        let algorithm = algorithm.unwrap_or(Algorithm::English);
-        let stop_words = matches!(algorithm, Algorithm::English);
+        let algorithm = match LANGUAGES.iter().find(|(code, _)| *code == language) {
+            Some((_, algorithm)) => *algorithm,
+            None => Algorithm::English,
+        };
         Analyzer {
             stemmer: Stemmer::create(algorithm),
-            stop_words,
+            ignores_stop_words: matches!(algorithm, Algorithm::English),
         }
     }
 
-    /// The words of a text that count.
+    /// Returns the words of a text, without stop words.
     pub fn words<'t>(&'t self, text: &'t str) -> impl Iterator<Item = Word> + 't {
-        let pieces = text
-            .split(|c: char| !c.is_alphanumeric())
-            .filter(|piece| !piece.is_empty());
-        let lower = pieces.map(str::to_lowercase);
-        lower
-            .filter(|word| !(self.stop_words && stop_words::contains(word)))
+        text.split(|c: char| !c.is_alphanumeric())
+            .filter(|piece| !piece.is_empty())
+            .map(str::to_lowercase)
+            .filter(|word| !(self.ignores_stop_words && stop_words::contains(word)))
             .map(|lower| {
                 let stem = self.stemmer.stem(&lower).into_owned();
                 Word { lower, stem }
@@ -87,48 +86,61 @@ impl Analyzer {
     }
 }
 
-/// What is searched for: a word or a phrase.
+/// A search term: a word or a phrase.
 pub(crate) struct Term {
     words: Vec<Word>,
-    distance: usize,
+    /// Largest edit distance of a word; 0 for a term that is not fuzzy.
+    max_distance: usize,
 }
 
 impl Term {
-    /// A string, or `{"term": "...", "distance": 0..2}`; `None` for anything else.
+    /// Parses a string, or an object `{"term": "...", "distance": 0..2}`. Returns `None` for any
+    /// other value.
     pub fn parse(json: &Json, analyzer: &Analyzer) -> Option<Self> {
-        let (text, distance) = match json {
+        let (text, max_distance) = match json {
             Json::String(text) => (text.as_str(), 0),
             Json::Object(members) => {
-                let known = members
+                if members
                     .iter()
-                    .all(|(name, _)| matches!(name, "term" | "distance"));
-                let distance = members.get("distance").map_or(Some(0), Json::as_i64)?;
-                let distance = usize::try_from(distance)
-                    .ok()
-                    .filter(|d| known && *d <= DISTANCE_MOST)?;
+                    .any(|(name, _)| !matches!(name, "term" | "distance"))
+                {
+                    return None;
+                }
+                let distance = match members.get("distance") {
+                    Some(distance) => usize::try_from(distance.as_i64()?).ok()?,
+                    None => 0,
+                };
+                if distance > MAX_DISTANCE {
+                    return None;
+                }
                 (members.get("term")?.as_str()?, distance)
             }
             _ => return None,
         };
         Some(Term {
             words: analyzer.words(text).collect(),
-            distance,
+            max_distance,
         })
     }
 
-    fn is_met(&self, at: usize, word: &Word) -> bool {
-        let wanted = &self.words[at];
+    /// Returns true if a word matches the word at `index` of the term.
+    fn matches_at(&self, index: usize, word: &Word) -> bool {
+        let wanted = &self.words[index];
         wanted.stem == word.stem
-            || (self.distance > 0 && within(&wanted.lower, &word.lower, self.distance))
+            || (self.max_distance > 0
+                && is_within_distance(&wanted.lower, &word.lower, self.max_distance))
     }
 }
 
-/// Whether two words are at most so many insertions, deletions and replacements of a letter apart.
-fn within(a: &str, b: &str, distance: usize) -> bool {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
-    if a.len().abs_diff(b.len()) > distance || a.len().max(b.len()) > FUZZY_LETTERS {
+/// Returns true if at most `max_distance` insertions, deletions and replacements of a letter lead
+/// from one word to the other (Levenshtein distance).
+fn is_within_distance(a: &str, b: &str, max_distance: usize) -> bool {
+    let a: Vec<char> = a.chars().collect();
+    let b: Vec<char> = b.chars().collect();
+    if a.len().abs_diff(b.len()) > max_distance || a.len().max(b.len()) > MAX_FUZZY_LENGTH {
         return false;
     }
+    // One row of the table of distances between the beginnings of `a` and `b`.
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in a.iter().enumerate() {
         let mut diagonal = row[0];
@@ -139,73 +151,85 @@ fn within(a: &str, b: &str, distance: usize) -> bool {
             row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
         }
     }
-    row[b.len()] <= distance
+    row[b.len()] <= max_distance
 }
 
-/// What a text has of some terms.
+/// The occurrences of some terms in a text.
 pub(crate) struct Counts {
-    /// Words that count.
+    /// Number of words, without stop words.
     pub length: u64,
     /// Occurrences of each term.
     pub hits: Vec<u64>,
 }
 
-/// Goes through a text. `turn` is called for every word and may end it.
+/// Counts the occurrences of some terms in a text. `count_iteration` is called for every word, and
+/// its error ends the count.
 pub(crate) fn count(
     analyzer: &Analyzer,
     text: &str,
     terms: &[Term],
-    turn: &mut dyn FnMut() -> Result<(), QueryError>,
+    count_iteration: &mut dyn FnMut() -> Result<(), QueryError>,
 ) -> Result<Counts, QueryError> {
     let mut counts = Counts {
         length: 0,
         hits: vec![0; terms.len()],
     };
-    // For each term: whether its first words end at the word before, for every number of words.
-    let mut begun: Vec<Vec<bool>> = terms
+    // For each term and each of its words: true if the phrase up to that word ends at the current
+    // word of the text.
+    let mut phrase_ends: Vec<Vec<bool>> = terms
         .iter()
         .map(|term| vec![false; term.words.len()])
         .collect();
     for word in analyzer.words(text) {
-        turn()?;
+        count_iteration()?;
         counts.length += 1;
-        for ((term, begun), hits) in terms.iter().zip(&mut begun).zip(&mut counts.hits) {
+        for (index, term) in terms.iter().enumerate() {
+            // A term of stop words only has no words and no occurrences.
             let Some(last) = term.words.len().checked_sub(1) else {
                 continue;
             };
+            // Backwards, so that the entry before still belongs to the previous word of the text.
+            let ends = &mut phrase_ends[index];
             for at in (0..=last).rev() {
-                begun[at] = (at == 0 || begun[at - 1]) && term.is_met(at, &word);
+                ends[at] = (at == 0 || ends[at - 1]) && term.matches_at(at, &word);
             }
-            *hits += u64::from(begun[last]);
+            counts.hits[index] += u64::from(ends[last]);
         }
     }
     Ok(counts)
 }
 
-/// What is known of all texts of a container at one path.
+/// Statistics of all texts of a container at one path.
 pub(crate) struct Statistics<'a> {
-    /// Items.
+    /// Number of items.
     pub documents: f64,
-    /// Words of all texts.
+    /// Number of words of all texts.
     pub words: f64,
-    /// Items that have each term.
+    /// For each term, the number of items that contain it.
     pub hits: &'a [Json],
 }
 
-/// How well a text fits.
+/// Returns the BM25 score of a text; the file header has the formula.
 pub(crate) fn score(counts: &Counts, statistics: &Statistics<'_>) -> f64 {
-    let mean = statistics.words / statistics.documents;
-    let relative = if mean > 0.0 {
-        counts.length as f64 / mean
+    let mean_length = statistics.words / statistics.documents;
+    let relative_length = if mean_length > 0.0 {
+        counts.length as f64 / mean_length
     } else {
         1.0
     };
-    let term = |(hits, documents): (&u64, &Json)| {
-        let (frequency, documents) = (*hits as f64, documents.as_f64().unwrap_or(0.0));
+    let term_score = |(occurrences, documents): (&u64, &Json)| {
+        let frequency = *occurrences as f64;
+        let documents = documents.as_f64().unwrap_or(0.0);
         let rarity = (statistics.documents - documents + 0.5).max(0.0) / (documents + 0.5);
-        (1.0 + rarity).ln() * frequency * (K1 + 1.0) / (frequency + K1 * (1.0 - B + B * relative))
+        let idf = (1.0 + rarity).ln();
+        idf * frequency * (K1 + 1.0) / (frequency + K1 * (1.0 - B + B * relative_length))
     };
-    counts.hits.iter().zip(statistics.hits).map(term).sum()
+    counts
+        .hits
+        .iter()
+        .zip(statistics.hits)
+        .map(term_score)
+        .sum()
 }
 
 #[cfg(test)]
@@ -225,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn words_meet_by_their_stem_and_phrases_in_order() {
+    fn words_match_by_stem_and_phrases_by_order() {
         let text =
             "Rowing is well known. They rang, he rows; painting on the quiet harbour of Bergen.";
         assert_eq!(
@@ -236,7 +260,7 @@ mod tests {
             ),
             [2, 1, 1, 0, 1]
         );
-        // Stop words count neither in the text nor in the term.
+        // Stop words are ignored in the text and in the term.
         assert_eq!(
             hits(
                 "en-US",
@@ -256,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn fuzzy_terms_take_what_is_near() {
+    fn fuzzy_terms_match_words_within_their_distance() {
         let text = "a red and a rod, reds and radar";
         assert_eq!(
             hits(
@@ -281,15 +305,18 @@ mod tests {
     }
 
     #[test]
-    fn letters_apart() {
-        for (a, b, apart) in [
+    fn the_edit_distance_counts_insertions_deletions_and_replacements() {
+        for (a, b, distance) in [
             ("red", "red", 0),
             ("red", "rod", 1),
             ("kitten", "sitting", 3),
             ("", "ab", 2),
         ] {
-            assert!(within(a, b, apart), "{a} {b}");
-            assert!(apart == 0 || !within(a, b, apart - 1), "{a} {b}");
+            assert!(is_within_distance(a, b, distance), "{a} {b}");
+            assert!(
+                distance == 0 || !is_within_distance(a, b, distance - 1),
+                "{a} {b}"
+            );
         }
     }
 
@@ -301,7 +328,7 @@ mod tests {
             words: 1000.0,
             hits: &all,
         };
-        let of = |length, first, second| {
+        let score_of = |length, first, second| {
             score(
                 &Counts {
                     length,
@@ -310,9 +337,12 @@ mod tests {
                 &statistics,
             )
         };
-        assert!(of(10, 1, 0) > of(10, 0, 1));
-        assert!(of(5, 1, 0) > of(10, 1, 0));
-        assert!(of(10, 2, 0) > of(10, 1, 0) && of(10, 2, 0) < 2.0 * of(10, 1, 0));
-        assert_eq!(of(10, 0, 0), 0.0);
+        assert!(score_of(10, 1, 0) > score_of(10, 0, 1));
+        assert!(score_of(5, 1, 0) > score_of(10, 1, 0));
+        assert!(
+            score_of(10, 2, 0) > score_of(10, 1, 0)
+                && score_of(10, 2, 0) < 2.0 * score_of(10, 1, 0)
+        );
+        assert_eq!(score_of(10, 0, 0), 0.0);
     }
 }

@@ -1,7 +1,8 @@
-//! The built-in functions: one table of names, arities, cost, a line of documentation and what runs.
+//! The built-in functions: one table with names, number of arguments, index use, a line of
+//! documentation and the implementation of each.
 //!
-//! To add a function, write it in the file of its kind and add its line to that file's table. Names are looked up once,
-//! when a query is compiled; calls go through the pointer.
+//! To add a function, write it in the file of its kind and add an entry to that file's table. Names
+//! are looked up when a query is compiled; calls go through the function pointer.
 
 mod arrays;
 mod checks;
@@ -26,59 +27,63 @@ use std::fmt;
 
 /// One built-in function.
 pub(crate) struct Function {
-    /// Its name in capitals, then other spellings.
+    /// The name in capitals, then other spellings.
     pub names: &'static [&'static str],
-    /// Fewest and most arguments.
+    /// Smallest and largest number of arguments.
     pub arity: (usize, usize),
     pub index_use: IndexUse,
-    /// What it gives, in a line.
+    /// The result, in a line.
     pub doc: &'static str,
     pub run: Implementation,
 }
 
-/// Any number of arguments.
+/// The largest number of arguments of a function that takes any number of them.
 pub(crate) const ANY: usize = usize::MAX;
 
-/// What an index can do for a filter with the function.
+/// The best that an index can do for a filter with the function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IndexUse {
-    /// Equality: one place of the index.
+    /// Look-up of one value.
     Seek,
-    /// A range of the index.
+    /// Scan of a range of values.
     Range,
-    /// Every distinct value of the path.
+    /// Scan of every distinct value of the path.
     IndexScan,
-    /// The items themselves.
+    /// None: the items are read.
     FullScan,
 }
 
-/// How it runs. An undefined argument makes a strict or context function undefined without a call.
+/// The implementation of a function.
+///
+/// A strict function is undefined, and not called, if an argument is undefined. All variants are
+/// strict except `NonStrict` and `Metered`.
 #[derive(Clone, Copy)]
 pub(crate) enum Implementation {
     Strict(fn(Arguments<'_, '_>) -> Option<Json>),
-    /// Sees undefined arguments.
+    /// Handles undefined arguments.
     NonStrict(fn(Arguments<'_, '_>) -> Option<Json>),
-    /// Needs the clock, chance or a cache.
+    /// Needs the clock or random numbers.
     Context(fn(&mut Context<'_>, Arguments<'_, '_>) -> Option<Json>),
-    /// Sees undefined arguments, and may take so long that it has to look at the clock, or make so much that it has to
-    /// count.
+    /// Can take so long, or make so large a value, that it checks the limits of the page itself.
+    /// Handles undefined arguments.
     Metered(MeteredFunction),
-    /// As `Metered`, but strict; the binder puts the language of the text before the arguments.
+    /// As `Metered`, but strict. The binder puts the language of the text before the arguments.
     FullText(MeteredFunction),
-    /// The binder replaces what follows the two vectors by the name of a distance function and of a data type.
+    /// The binder replaces the arguments after the two vectors by the names of a distance function
+    /// and of a data type.
     Vector(fn(Arguments<'_, '_>) -> Option<Json>),
-    /// Stands in ORDER BY RANK, nowhere else.
+    /// Allowed in ORDER BY RANK only.
     Rank,
     Aggregate(AggregateKind),
-    /// IIF, by its own expression.
+    /// IIF, which has an expression of its own.
     Conditional,
-    /// CHOOSE, by its own expression.
+    /// CHOOSE, which has an expression of its own.
     Choose,
-    /// A family of functions that this engine does not have.
+    /// A function that this engine does not offer, with the name of its family.
     Refused(&'static str),
 }
 
-/// A function that can run out of time or memory.
+/// A function that can exceed the limits of time and memory.
 pub(crate) type MeteredFunction =
     fn(&mut Context<'_>, Arguments<'_, '_>) -> Result<Option<Json>, QueryError>;
 
@@ -92,6 +97,13 @@ pub(crate) enum AggregateKind {
     Max,
     MakeList,
     MakeSet,
+}
+
+/// The quantifier of a function that searches for several values.
+#[derive(Clone, Copy, PartialEq)]
+enum Quantifier {
+    All,
+    Any,
 }
 
 pub(crate) const TABLES: &[&[Function]] = &[
@@ -109,13 +121,15 @@ pub(crate) const TABLES: &[&[Function]] = &[
     refused::TABLE,
 ];
 
-/// The function of that name, in any case.
+/// Finds a function by its name, in any case.
 pub(crate) fn find(name: &str) -> Option<&'static Function> {
-    let matches = |f: &&Function| f.names.iter().any(|n| n.eq_ignore_ascii_case(name));
-    TABLES.iter().find_map(|table| table.iter().find(matches))
+    TABLES
+        .iter()
+        .flat_map(|table| table.iter())
+        .find(|function| function.names.iter().any(|n| n.eq_ignore_ascii_case(name)))
 }
 
-/// The aggregate of that name.
+/// Finds an aggregate by its name, in any case.
 pub(crate) fn aggregate(name: &str) -> Option<AggregateKind> {
     match find(name)?.run {
         Implementation::Aggregate(kind) => Some(kind),
@@ -123,18 +137,18 @@ pub(crate) fn aggregate(name: &str) -> Option<AggregateKind> {
     }
 }
 
-/// The built-in functions as a Markdown table: name, other spellings, arguments, what it gives, what an index can do
-/// for a filter with it. For the documentation, so that it cannot say other than the code.
+/// Returns the built-in functions as a Markdown table: name, other spellings, number of arguments,
+/// result, and the index use of a filter with the function. Documents are made from the table.
 pub fn function_reference() -> String {
     let mut out = String::from(
         "| function | also | arguments | gives | in a filter |\n|---|---|---|---|---|\n",
     );
     for function in TABLES.iter().flat_map(|table| table.iter()) {
-        let (fewest, most) = function.arity;
-        let arguments = match most {
-            ANY => format!("{fewest} or more"),
-            _ if fewest == most => fewest.to_string(),
-            _ => format!("{fewest} to {most}"),
+        let (min, max) = function.arity;
+        let arguments = match max {
+            ANY => format!("{min} or more"),
+            _ if min == max => min.to_string(),
+            _ => format!("{min} to {max}"),
         };
         let filter = match function.index_use {
             IndexUse::Seek => "index seek",
@@ -142,10 +156,11 @@ pub fn function_reference() -> String {
             IndexUse::IndexScan => "index scan",
             IndexUse::FullScan => "loads the items",
         };
-        let (name, also) = (function.names[0], function.names[1..].join(", "));
+        let name = function.names[0];
+        let also = function.names[1..].join(", ");
+        let doc = function.doc;
         out.push_str(&format!(
-            "| {name} | {also} | {arguments} | {} | {filter} |\n",
-            function.doc
+            "| {name} | {also} | {arguments} | {doc} | {filter} |\n"
         ));
     }
     out
@@ -157,7 +172,8 @@ impl fmt::Debug for Function {
     }
 }
 
-/// The values of a call's arguments.
+/// The values of a call's arguments. The typed getters return `None` for an argument that is
+/// undefined or has another type.
 #[derive(Clone, Copy)]
 pub(crate) struct Arguments<'v, 'a>(pub &'v [Option<Cow<'a, Json>>]);
 
@@ -186,12 +202,12 @@ impl<'v> Arguments<'v, '_> {
         self.get(index)?.as_array()
     }
 
-    /// A whole number; a fraction counts as the wrong type.
-    pub fn whole(&self, index: usize) -> Option<i64> {
+    /// Returns an integer. A number with a fraction counts as another type.
+    pub fn integer(&self, index: usize) -> Option<i64> {
         self.get(index)?.as_i64()
     }
 
-    /// A number that may be left out.
+    /// Returns an optional number.
     pub fn number_or(&self, index: usize, default: f64) -> Option<f64> {
         if index < self.len() {
             self.number(index)
@@ -200,16 +216,16 @@ impl<'v> Arguments<'v, '_> {
         }
     }
 
-    /// A whole number that may be left out.
-    pub fn whole_or(&self, index: usize, default: i64) -> Option<i64> {
+    /// Returns an optional integer.
+    pub fn integer_or(&self, index: usize, default: i64) -> Option<i64> {
         if index < self.len() {
-            self.whole(index)
+            self.integer(index)
         } else {
             Some(default)
         }
     }
 
-    /// A string that may be left out.
+    /// Returns an optional string.
     pub fn text_or(&self, index: usize, default: &'static str) -> Option<&'v str> {
         if index < self.len() {
             self.text(index)
@@ -218,7 +234,7 @@ impl<'v> Arguments<'v, '_> {
         }
     }
 
-    /// A boolean that may be left out and is false then.
+    /// Returns an optional boolean that is false by default.
     pub fn flag(&self, index: usize) -> Option<bool> {
         if index < self.len() {
             self.get(index)?.as_bool()
@@ -228,7 +244,7 @@ impl<'v> Arguments<'v, '_> {
     }
 }
 
-/// A line of a table.
+/// Makes the table entry of a strict function.
 pub(crate) const fn strict(
     names: &'static [&'static str],
     arity: (usize, usize),
@@ -244,7 +260,7 @@ pub(crate) const fn strict(
     }
 }
 
-/// A line of a table for a function that sees undefined arguments.
+/// Makes the table entry of a function that handles undefined arguments.
 pub(crate) const fn non_strict(
     names: &'static [&'static str],
     arity: (usize, usize),
@@ -260,12 +276,12 @@ pub(crate) const fn non_strict(
     }
 }
 
-/// A line of a table for a function that watches time and memory.
+/// Makes the table entry of a function that checks the limits of time and memory.
 pub(crate) const fn metered(
     names: &'static [&'static str],
     arity: (usize, usize),
     doc: &'static str,
-    run: fn(&mut Context<'_>, Arguments<'_, '_>) -> Result<Option<Json>, QueryError>,
+    run: MeteredFunction,
 ) -> Function {
     Function {
         names,
@@ -277,7 +293,7 @@ pub(crate) const fn metered(
 }
 
 impl Function {
-    /// The same with what an index can do for it.
+    /// Returns the entry with another index use.
     pub const fn index_use(mut self, index_use: IndexUse) -> Self {
         self.index_use = index_use;
         self
@@ -292,7 +308,7 @@ mod tests {
     fn names_are_unique_and_in_capitals() {
         let mut seen = std::collections::HashSet::new();
         for name in TABLES.iter().flat_map(|t| t.iter()).flat_map(|f| f.names) {
-            assert!(seen.insert(name), "{name} stands twice");
+            assert!(seen.insert(name), "{name} occurs twice");
             assert_eq!(*name, name.to_ascii_uppercase());
         }
         assert!(seen.len() > 150);
@@ -302,7 +318,7 @@ mod tests {
     fn the_reference_has_a_line_for_every_function() {
         let reference = function_reference();
         assert!(reference.contains(
-            "| SUBSTRING |  | 3 | from a position, so many characters | loads the items |"
+            "| SUBSTRING |  | 3 | a number of characters from a position on | loads the items |"
         ));
         assert_eq!(
             reference.lines().count(),

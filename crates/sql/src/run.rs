@@ -1,4 +1,7 @@
-//! Running a compiled query.
+//! Execution of a compiled query.
+//!
+//! `page.rs` runs a page, `block.rs` one SELECT, `eval.rs` one expression. `frame.rs` holds what
+//! they share: the frames of a row, and the limits of the page.
 
 pub(crate) mod block;
 mod distinct;
@@ -7,6 +10,7 @@ pub(crate) mod frame;
 pub(crate) mod groups;
 pub(crate) mod item;
 pub(crate) mod page;
+mod page_builder;
 pub(crate) mod rank;
 mod resume;
 pub(crate) mod sort;

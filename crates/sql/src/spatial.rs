@@ -1,16 +1,19 @@
-//! Spatial values: GeoJSON points, lines, polygons and groups of polygons, on the Earth or in a plane.
+//! Geometries: GeoJSON points, lines, polygons and multi-polygons, on the Earth or in a plane.
 //!
 //! ```text
-//! GeoJSON ─ geojson ─▶ positions ─ Space ─▶ shape ─ relate, measure ─▶ distance, area, within, intersects
-//!                      and what is wrong      globe (WGS-84) or plane
+//! GeoJSON ─ geojson ─▶ Geometry ─ Surface ─▶ Shape ─ relate, measure ─▶ distance, area,
+//!             └─▶ reason why it is invalid     Globe (WGS-84) or Plane      within, intersects
 //! ```
 //!
-//! On the Earth, distances and areas are those of geodesics on the ellipsoid. What lies where is decided between arcs cut
-//! out by planes through the Earth's centre, which differ from geodesics by less than the positions of real things are
-//! known by. A ring has its inside on its left: a clockwise outer ring means the rest of the world. A hole is the smaller
-//! of its two sides, whichever way it is written. In a plane the way of a ring says nothing.
+//! On the Earth, distances and areas are those of geodesics on the ellipsoid. Relations such as
+//! "within" are decided between arcs that planes through the centre of the Earth cut out. These
+//! differ from geodesics by less than the precision of real positions.
 //!
-//! Left out: groups of points and lines, heights (they are read and ignored).
+//! The inside of a ring is on its left. A clockwise outer ring therefore encloses the rest of the
+//! Earth. A hole is the smaller of the two sides of its ring, in either direction. In a plane the
+//! direction of a ring has no meaning.
+//!
+//! Left out: multi-points and multi-lines; heights are read and ignored.
 
 mod extent;
 mod geojson;
@@ -26,124 +29,132 @@ use crate::error::QueryError;
 use globe::Globe;
 use plane::Plane;
 
-/// Points of a polygon, the last one, which repeats the first, included.
-pub(crate) const POINTS_MOST: usize = 4_096;
+/// Largest number of points of a polygon. The last point of a ring, which repeats the first,
+/// counts.
+pub(crate) const MAX_POINTS: usize = 4_096;
 
-/// Longitude and latitude, or x and y.
+/// Longitude and latitude in degrees, or x and y.
 pub(crate) type Position = [f64; 2];
 
-/// A value as it is written, known to be well formed.
+/// A well-formed GeoJSON geometry.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Figure {
+pub(crate) enum Geometry {
     Point(Position),
     Line(Vec<Position>),
-    /// Each a list of rings: the outer one and its holes. A ring begins and ends at the same position.
+    /// A list of rings for each polygon: the outer ring and its holes. A ring begins and ends at
+    /// the same position.
     Polygons(Vec<Vec<Vec<Position>>>),
 }
 
-/// Counts a turn of a loop, and looks at the clock once in a while.
-pub(crate) type Turn<'t> = dyn FnMut() -> Result<(), QueryError> + 't;
+/// Counts one iteration of a loop; fails if the time of the query is over.
+pub(crate) type IterationCounter<'t> = dyn FnMut() -> Result<(), QueryError> + 't;
 
-/// Steps of an inner loop that count as one turn.
-const STEPS_A_TURN: usize = 64;
+/// Steps of an inner loop that count as one iteration.
+const STEPS_PER_ITERATION: usize = 64;
 
-/// Counts the turns of a loop of so many steps that is about to begin.
-fn turns(turn: &mut Turn<'_>, steps: usize) -> Result<(), QueryError> {
-    (0..=steps / STEPS_A_TURN).try_for_each(|_| turn())
+/// Counts an inner loop with that number of steps, before it runs.
+fn count_steps(counter: &mut IterationCounter<'_>, steps: usize) -> Result<(), QueryError> {
+    for _ in 0..=steps / STEPS_PER_ITERATION {
+        counter()?;
+    }
+    Ok(())
 }
 
-/// Where computations take place.
-pub(crate) trait Space {
-    /// A position made ready.
+/// The surface on which geometries lie. A segment is the shortest way between two points.
+pub(crate) trait Surface {
+    /// A position, prepared for computations.
     type Point: Copy;
 
     fn point(position: Position) -> Self::Point;
-    /// On which side of the way from `a` to `b` a point lies: 1 left, -1 right, 0 on the line.
+    /// Returns the side of the segment from `a` to `b` on which `p` lies: 1 left, -1 right, 0 on
+    /// its line.
     fn side(a: Self::Point, b: Self::Point, p: Self::Point) -> i8;
-    /// Whether a point of the line lies between its ends, these included.
+    /// Returns true if `p`, a point of the line through `a` and `b`, lies between them or is one of
+    /// them.
     fn is_between(a: Self::Point, b: Self::Point, p: Self::Point) -> bool;
-    /// The point a part of the way from `a` to `b`.
-    fn along(a: Self::Point, b: Self::Point, part: f64) -> Self::Point;
-    /// Where two segments cross, both in their middle.
+    /// Returns the point at a fraction (0 to 1) of the segment from `a` to `b`.
+    fn along(a: Self::Point, b: Self::Point, fraction: f64) -> Self::Point;
+    /// Returns the point at which two segments cross, if it is an end of neither.
     fn crossing(
         a: Self::Point,
         b: Self::Point,
         c: Self::Point,
         d: Self::Point,
     ) -> Option<Self::Point>;
-    /// Whether a point that does not lie on the ring lies inside.
+    /// Returns true if a point that is not on the ring is inside it.
     fn is_inside(ring: &[Self::Point], p: Self::Point) -> bool;
-    /// A ring as a hole has it: its inside is the smaller side.
+    /// Returns the ring of a hole in the direction that has the smaller side inside.
     fn as_hole(ring: Vec<Self::Point>) -> Vec<Self::Point>;
-    /// About how far a point is from a segment, in any unit that grows with the distance, and where on the segment that
-    /// is.
-    fn nearness(a: Self::Point, b: Self::Point, p: Self::Point) -> (f64, f64);
-    /// How far a point is from a segment, near which part of it is known.
-    fn distance(a: Self::Point, b: Self::Point, p: Self::Point, part: f64) -> f64;
-    /// The area of a ring's inside.
+    /// Returns a rough distance of `p` from a segment, in any unit that grows with the distance,
+    /// and the fraction of the segment at which it is nearest.
+    fn rough_distance(a: Self::Point, b: Self::Point, p: Self::Point) -> (f64, f64);
+    /// Returns the distance of `p` from a segment that is nearest close to `fraction`.
+    fn exact_distance(a: Self::Point, b: Self::Point, p: Self::Point, fraction: f64) -> f64;
+    /// Returns the area inside a ring.
     fn area(ring: &[Self::Point]) -> f64;
 }
 
-/// The distance of two figures; 0 if they touch. Metres on the Earth.
+/// Returns the distance of two geometries, 0 if they touch; in metres on the Earth.
 pub(crate) fn distance(
-    planar: bool,
-    a: &Figure,
-    b: &Figure,
-    turn: &mut Turn<'_>,
+    is_planar: bool,
+    a: &Geometry,
+    b: &Geometry,
+    counter: &mut IterationCounter<'_>,
 ) -> Result<f64, QueryError> {
-    if planar {
-        measure::distance::<Plane>(a, b, turn)
+    if is_planar {
+        measure::distance::<Plane>(a, b, counter)
     } else {
-        measure::distance::<Globe>(a, b, turn)
+        measure::distance::<Globe>(a, b, counter)
     }
 }
 
-/// The area of a figure; 0 for points and lines. Square metres on the Earth.
-pub(crate) fn area(planar: bool, figure: &Figure) -> f64 {
-    if planar {
-        measure::area::<Plane>(figure)
+/// Returns the area of a geometry, 0 for points and lines; in square metres on the Earth.
+pub(crate) fn area(is_planar: bool, geometry: &Geometry) -> f64 {
+    if is_planar {
+        measure::area::<Plane>(geometry)
     } else {
-        measure::area::<Globe>(figure)
+        measure::area::<Globe>(geometry)
     }
 }
 
-/// Whether all of `a` lies in `b` and not only on its edge.
+/// Returns true if all of `a` lies in `b`, and not only on its boundary.
 pub(crate) fn is_within(
-    planar: bool,
-    a: &Figure,
-    b: &Figure,
-    turn: &mut Turn<'_>,
+    is_planar: bool,
+    a: &Geometry,
+    b: &Geometry,
+    counter: &mut IterationCounter<'_>,
 ) -> Result<bool, QueryError> {
-    if planar {
-        relate::is_within::<Plane>(a, b, turn)
+    if is_planar {
+        relate::is_within::<Plane>(a, b, counter)
     } else {
-        relate::is_within::<Globe>(a, b, turn)
+        relate::is_within::<Globe>(a, b, counter)
     }
 }
 
-/// Whether two figures have a point in common.
+/// Returns true if two geometries have a point in common.
 pub(crate) fn intersects(
-    planar: bool,
-    a: &Figure,
-    b: &Figure,
-    turn: &mut Turn<'_>,
+    is_planar: bool,
+    a: &Geometry,
+    b: &Geometry,
+    counter: &mut IterationCounter<'_>,
 ) -> Result<bool, QueryError> {
-    if planar {
-        relate::intersects::<Plane>(a, b, turn)
+    if is_planar {
+        relate::intersects::<Plane>(a, b, counter)
     } else {
-        relate::intersects::<Globe>(a, b, turn)
+        relate::intersects::<Globe>(a, b, counter)
     }
 }
 
-/// The first ring that crosses itself: polygon and ring, from 1.
+/// Returns the number of the polygon and of the ring of the first ring that crosses itself, both
+/// from 1.
 pub(crate) fn crossed_ring(
-    planar: bool,
-    figure: &Figure,
-    turn: &mut Turn<'_>,
+    is_planar: bool,
+    geometry: &Geometry,
+    counter: &mut IterationCounter<'_>,
 ) -> Result<Option<(usize, usize)>, QueryError> {
-    if planar {
-        relate::crossed_ring::<Plane>(figure, turn)
+    if is_planar {
+        relate::crossed_ring::<Plane>(geometry, counter)
     } else {
-        relate::crossed_ring::<Globe>(figure, turn)
+        relate::crossed_ring::<Globe>(geometry, counter)
     }
 }

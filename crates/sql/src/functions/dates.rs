@@ -1,18 +1,22 @@
 //! Date and time functions.
 //!
-//! A moment is a count of ticks of 100 ns since 1970, UTC, from year 1 to 9999. Texts are read leniently (a date, or
-//! date and time with `T` or a blank, any number of fraction digits, `Z` or not) and always written in full.
+//! A date and time is a number of ticks of 100 ns since 1970 in UTC, from year 1 to 9999. The
+//! functions read a date, or a date and time with `T` or a space between them, any number of
+//! fraction digits, and an optional `Z`. They write `yyyy-MM-ddTHH:mm:ss.fffffffZ`.
 
 use super::{Arguments, Function, Implementation, IndexUse, strict};
 use jiff::civil::{Date, DateTime};
 use orrery_model::json::Json;
 
+/// Ticks of a second, a minute, an hour and a day.
 const SECOND: i64 = 10_000_000;
 const MINUTE: i64 = 60 * SECOND;
 const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
+/// Ticks of a millisecond.
+const MILLISECOND: i64 = SECOND / 1_000;
 
-/// What a function needs of the clock.
+/// Makes the table entry of a function that reads the clock.
 const fn clock(
     names: &'static [&'static str],
     arity: (usize, usize),
@@ -32,8 +36,8 @@ pub(super) const TABLE: &[Function] = &[
     clock(
         &["GETCURRENTDATETIME"],
         (0, 0),
-        "the present moment as text",
-        |cx, _| written(from_ms(cx.now_ms)),
+        "the current date and time as text",
+        |cx, _| format_ticks(ticks_of_ms(cx.now_ms)),
     ),
     clock(
         &["GETCURRENTTIMESTAMP"],
@@ -45,127 +49,123 @@ pub(super) const TABLE: &[Function] = &[
         &["GETCURRENTTICKS"],
         (0, 0),
         "ticks of 100 ns since 1970",
-        |cx, _| Some(Json::from(from_ms(cx.now_ms))),
+        |cx, _| Some(Json::from(ticks_of_ms(cx.now_ms))),
     ),
     clock(
         &["GETCURRENTDATETIMESTATIC"],
         (0, 0),
-        "when the query began, as text",
-        |cx, _| written(from_ms(cx.started_ms)),
+        "the time at which the query began, as text",
+        |cx, _| format_ticks(ticks_of_ms(cx.started_ms)),
     ),
     clock(
         &["GETCURRENTTIMESTAMPSTATIC"],
         (0, 0),
-        "when the query began, in milliseconds since 1970",
+        "the time at which the query began, in milliseconds since 1970",
         |cx, _| Some(Json::from(cx.started_ms)),
     ),
     clock(
         &["GETCURRENTTICKSSTATIC"],
         (0, 0),
-        "when the query began, in ticks since 1970",
-        |cx, _| Some(Json::from(from_ms(cx.started_ms))),
+        "the time at which the query began, in ticks since 1970",
+        |cx, _| Some(Json::from(ticks_of_ms(cx.started_ms))),
     ),
     clock(
         &["NOW"],
         (0, 2),
-        "the present moment, plus so many parts",
+        "the current date and time plus a number of parts",
         |cx, a| {
-            let now = from_ms(cx.now_ms);
+            let now = ticks_of_ms(cx.now_ms);
             if a.len() == 0 {
-                written(now)
-            } else {
-                written(add(part(a, 0)?, a.whole(1)?, now)?)
+                return format_ticks(now);
             }
+            format_ticks(add(part(a, 0)?, a.integer(1)?, now)?)
         },
     ),
     clock(
         &["AGO"],
         (2, 2),
-        "the present moment, minus so many parts",
+        "the current date and time minus a number of parts",
         |cx, a| {
-            written(add(
-                part(a, 0)?,
-                a.whole(1)?.checked_neg()?,
-                from_ms(cx.now_ms),
-            )?)
+            let count = a.integer(1)?.checked_neg()?;
+            format_ticks(add(part(a, 0)?, count, ticks_of_ms(cx.now_ms))?)
         },
     ),
     strict(
         &["DATETIMEADD"],
         (3, 3),
-        "a moment so many parts later",
-        |a| written(add(part(a, 0)?, a.whole(1)?, moment(a, 2)?)?),
+        "a date and time plus a number of parts",
+        |a| format_ticks(add(part(a, 0)?, a.integer(1)?, ticks(a, 2)?)?),
     ),
     strict(
         &["DATETIMEDIFF"],
         (3, 3),
-        "how many boundaries of the part lie between two moments",
+        "the number of boundaries of the part between two times",
         |a| {
-            let (part, from, to) = (part(a, 0)?, moment(a, 1)?, moment(a, 2)?);
-            Some(Json::from(
-                boundary(part, to)?.checked_sub(boundary(part, from)?)?,
-            ))
+            let (part, from, to) = (part(a, 0)?, ticks(a, 1)?, ticks(a, 2)?);
+            let crossed = boundaries(part, to)?.checked_sub(boundaries(part, from)?)?;
+            Some(Json::from(crossed))
         },
     ),
     strict(
         &["DATETIMEPART"],
         (2, 2),
-        "a part of a moment as a number",
-        |a| number_of(part(a, 0)?, moment(a, 1)?).map(Json::from),
+        "a part of a date and time as a number",
+        |a| part_value(part(a, 0)?, ticks(a, 1)?).map(Json::from),
     ),
     strict(
         &["DATETIMEBIN"],
         (2, 4),
-        "the beginning of the bin that a moment is in",
+        "the start of the bin that contains a date and time",
         bin,
     ),
     strict(
         &["DATETIMEFROMPARTS"],
         (3, 7),
-        "the moment of year, month, day, hour, minute, second, ticks",
+        "the date and time of year, month, day, hour, minute, second and ticks",
         from_parts,
     ),
     strict(
         &["DATETIMETOTICKS"],
         (1, 1),
         "ticks of 100 ns since 1970",
-        |a| Some(Json::from(moment(a, 0)?)),
+        |a| Some(Json::from(ticks(a, 0)?)),
     ),
     strict(
         &["DATETIMETOTIMESTAMP"],
         (1, 1),
         "milliseconds since 1970",
-        |a| Some(Json::from(moment(a, 0)?.div_euclid(SECOND / 1000))),
+        |a| Some(Json::from(ticks(a, 0)?.div_euclid(MILLISECOND))),
     ),
     strict(
         &["TICKSTODATETIME"],
         (1, 1),
-        "the moment so many ticks after 1970",
-        |a| written(a.whole(0)?),
+        "the date and time of ticks of 100 ns since 1970",
+        |a| format_ticks(a.integer(0)?),
     ),
     strict(
         &["TIMESTAMPTODATETIME"],
         (1, 1),
-        "the moment so many milliseconds after 1970",
-        |a| written(a.whole(0)?.checked_mul(SECOND / 1000)?),
+        "the date and time of milliseconds since 1970",
+        |a| format_ticks(a.integer(0)?.checked_mul(MILLISECOND)?),
     ),
     strict(
         &["DATETIMEFORMAT"],
         (2, 2),
-        "a moment as a format has it: yyyy MM dd HH mm ss fff FFF",
-        |a| format(moment(a, 0)?, a.text(1)?),
+        "a date and time in a format of yyyy, MM, dd, HH, mm, ss, fff and FFF",
+        |a| format(ticks(a, 0)?, a.text(1)?),
     ),
-    strict(&["YEAR"], (1, 1), "the year of a moment", |a| {
-        number_of(Part::Year, moment(a, 0)?).map(Json::from)
+    strict(&["YEAR"], (1, 1), "the year of a date and time", |a| {
+        part_value(Part::Year, ticks(a, 0)?).map(Json::from)
     }),
-    strict(&["MONTH"], (1, 1), "the month of a moment", |a| {
-        number_of(Part::Month, moment(a, 0)?).map(Json::from)
+    strict(&["MONTH"], (1, 1), "the month of a date and time", |a| {
+        part_value(Part::Month, ticks(a, 0)?).map(Json::from)
     }),
-    strict(&["DAY"], (1, 1), "the day of a moment", |a| {
-        number_of(Part::Day, moment(a, 0)?).map(Json::from)
+    strict(&["DAY"], (1, 1), "the day of a date and time", |a| {
+        part_value(Part::Day, ticks(a, 0)?).map(Json::from)
     }),
 ];
 
+/// A part of a date and time, as the first argument of many functions names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     Year,
@@ -180,6 +180,7 @@ enum Part {
     Weekday,
 }
 
+/// The names of each part, which are read in any case.
 const PARTS: &[(Part, &[&str])] = &[
     (Part::Year, &["year", "yyyy", "yy"]),
     (Part::Month, &["month", "mm", "m"]),
@@ -193,6 +194,7 @@ const PARTS: &[(Part, &[&str])] = &[
     (Part::Weekday, &["weekday", "dw", "w"]),
 ];
 
+/// Reads an argument as the name of a part.
 fn part(a: Arguments<'_, '_>, index: usize) -> Option<Part> {
     let name = a.text(index)?;
     PARTS
@@ -201,48 +203,52 @@ fn part(a: Arguments<'_, '_>, index: usize) -> Option<Part> {
         .map(|(part, _)| *part)
 }
 
-/// Ticks in a part of fixed length; nanoseconds are shorter than a tick.
+/// Returns the ticks of a part of fixed length. A nanosecond is shorter than a tick.
 fn length(part: Part) -> Option<i64> {
     match part {
         Part::Day => Some(DAY),
         Part::Hour => Some(HOUR),
         Part::Minute => Some(MINUTE),
         Part::Second => Some(SECOND),
-        Part::Millisecond => Some(SECOND / 1_000),
+        Part::Millisecond => Some(MILLISECOND),
         Part::Microsecond => Some(SECOND / 1_000_000),
         Part::Year | Part::Month | Part::Nanosecond | Part::Weekday => None,
     }
 }
 
-fn moment(a: Arguments<'_, '_>, index: usize) -> Option<i64> {
-    read(a.text(index)?)
+/// Reads an argument as the text of a date and time.
+fn ticks(a: Arguments<'_, '_>, index: usize) -> Option<i64> {
+    parse_ticks(a.text(index)?)
 }
 
-fn from_ms(ms: u64) -> i64 {
+fn ticks_of_ms(ms: u64) -> i64 {
     i64::try_from(ms)
         .unwrap_or(i64::MAX)
-        .saturating_mul(SECOND / 1000)
+        .saturating_mul(MILLISECOND)
 }
 
-/// The moment that a text is, if it is one.
-pub(super) fn read(text: &str) -> Option<i64> {
+/// Parses the text of a date, or of a date and time. Returns `None` for any other text.
+pub(super) fn parse_ticks(text: &str) -> Option<i64> {
     let text = text.strip_suffix('Z').unwrap_or(text);
     let bytes = text.as_bytes();
-    let digits = |from: usize, count: usize| -> Option<i64> {
-        let piece = bytes.get(from..from + count)?;
-        piece.iter().try_fold(0i64, |n, b| {
-            b.is_ascii_digit().then(|| n * 10 + i64::from(b - b'0'))
-        })
-    };
-    let sign = |at: usize, wanted: &[u8]| bytes.get(at).is_some_and(|b| wanted.contains(b));
-    if !sign(4, b"-") || !sign(7, b"-") {
+    let has_sign = |at: usize, signs: &[u8]| bytes.get(at).is_some_and(|b| signs.contains(b));
+
+    // yyyy-MM-dd
+    if !has_sign(4, b"-") || !has_sign(7, b"-") {
         return None;
     }
-    let date = days(digits(0, 4)?, digits(5, 2)?, digits(8, 2)?)?;
+    let (year, month, day) = (
+        digits(bytes, 0, 4)?,
+        digits(bytes, 5, 2)?,
+        digits(bytes, 8, 2)?,
+    );
+    let date = days_since_1970(year, month, day)?;
     if bytes.len() == 10 {
         return Some(date * DAY);
     }
-    if !sign(10, b"T ") || !sign(13, b":") || !sign(16, b":") {
+
+    // THH:mm:ss, and a fraction of which seven digits count
+    if !has_sign(10, b"T ") || !has_sign(13, b":") || !has_sign(16, b":") {
         return None;
     }
     let fraction = match bytes.get(19..) {
@@ -253,52 +259,66 @@ pub(super) fn read(text: &str) -> Option<i64> {
         }
         _ => return None,
     };
-    Some(date * DAY + time(digits(11, 2)?, digits(14, 2)?, digits(17, 2)?)? + fraction)
+    let (hour, minute, second) = (
+        digits(bytes, 11, 2)?,
+        digits(bytes, 14, 2)?,
+        digits(bytes, 17, 2)?,
+    );
+    Some(date * DAY + time_of_day(hour, minute, second)? + fraction)
 }
 
-/// Days since 1970.
-fn days(year: i64, month: i64, day: i64) -> Option<i64> {
+/// Parses a number of digits.
+fn digits(bytes: &[u8], from: usize, count: usize) -> Option<i64> {
+    let mut n = 0i64;
+    for byte in bytes.get(from..from + count)? {
+        if !byte.is_ascii_digit() {
+            return None;
+        }
+        n = n * 10 + i64::from(byte - b'0');
+    }
+    Some(n)
+}
+
+/// Returns the days since 1970 of a date in the years 1 to 9999.
+fn days_since_1970(year: i64, month: i64, day: i64) -> Option<i64> {
     if !(1..=9999).contains(&year) {
         return None;
     }
-    let date = Date::new(
-        i16::try_from(year).ok()?,
-        i8::try_from(month).ok()?,
-        i8::try_from(day).ok()?,
-    )
-    .ok()?;
+    let year = i16::try_from(year).ok()?;
+    let month = i8::try_from(month).ok()?;
+    let day = i8::try_from(day).ok()?;
+    let date = Date::new(year, month, day).ok()?;
     let span = date.since(Date::constant(1970, 1, 1)).ok()?;
     Some(i64::from(span.get_days()))
 }
 
-/// Ticks since midnight.
-fn time(hour: i64, minute: i64, second: i64) -> Option<i64> {
-    let fits = (0..24).contains(&hour) && (0..60).contains(&minute) && (0..60).contains(&second);
-    fits.then_some(hour * HOUR + minute * MINUTE + second * SECOND)
+/// Returns the ticks since midnight.
+fn time_of_day(hour: i64, minute: i64, second: i64) -> Option<i64> {
+    let is_valid =
+        (0..24).contains(&hour) && (0..60).contains(&minute) && (0..60).contains(&second);
+    is_valid.then_some(hour * HOUR + minute * MINUTE + second * SECOND)
 }
 
-/// Calendar date and time of a moment; `None` outside the years 1 to 9999.
-fn civil(ticks: i64) -> Option<(DateTime, i64)> {
+/// Returns the calendar date and time, and the ticks of the fraction of the second. Returns `None`
+/// outside the years 1 to 9999.
+fn calendar(ticks: i64) -> Option<(DateTime, i64)> {
     let days = i32::try_from(ticks.div_euclid(DAY)).ok()?;
-    let date = Date::constant(1970, 1, 1)
-        .checked_add(jiff::Span::new().try_days(days).ok()?)
-        .ok()?;
+    let span = jiff::Span::new().try_days(days).ok()?;
+    let date = Date::constant(1970, 1, 1).checked_add(span).ok()?;
     if !(1..=9999).contains(&date.year()) {
         return None;
     }
     let rest = ticks.rem_euclid(DAY);
     let small = |n: i64| i8::try_from(n).unwrap_or_default();
-    let moment = date.at(
-        small(rest / HOUR),
-        small(rest / MINUTE % 60),
-        small(rest / SECOND % 60),
-        0,
-    );
-    Some((moment, rest % SECOND))
+    let hour = small(rest / HOUR);
+    let minute = small(rest / MINUTE % 60);
+    let second = small(rest / SECOND % 60);
+    Some((date.at(hour, minute, second, 0), rest % SECOND))
 }
 
-fn written(ticks: i64) -> Option<Json> {
-    let (c, fraction) = civil(ticks)?;
+/// Returns the text of a date and time, in full.
+fn format_ticks(ticks: i64) -> Option<Json> {
+    let (c, fraction) = calendar(ticks)?;
     let text = format!(
         "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{fraction:07}Z",
         c.year(),
@@ -321,23 +341,24 @@ fn add(part: Part, count: i64, ticks: i64) -> Option<i64> {
     }
 }
 
-/// The day is cut to the length of the month that is reached.
+/// Adds months. A day that the month does not have becomes the last day of the month.
 fn add_months(count: i64, ticks: i64) -> Option<i64> {
-    let (c, _) = civil(ticks)?;
+    let (c, _) = calendar(ticks)?;
     let months = (i64::from(c.year()) * 12 + i64::from(c.month()) - 1).checked_add(count)?;
     let (year, month) = (months.div_euclid(12), months.rem_euclid(12) + 1);
     let date = (1..=i64::from(c.day()))
         .rev()
-        .find_map(|day| days(year, month, day))?;
+        .find_map(|day| days_since_1970(year, month, day))?;
     Some(date * DAY + ticks.rem_euclid(DAY))
 }
 
-/// How many boundaries of the part lie between a fixed moment and this one.
-fn boundary(part: Part, ticks: i64) -> Option<i64> {
+/// Returns the number of boundaries of a part between a fixed time and this one. DATETIMEDIFF is
+/// the difference of two such numbers.
+fn boundaries(part: Part, ticks: i64) -> Option<i64> {
     match part {
-        Part::Year => Some(i64::from(civil(ticks)?.0.year())),
+        Part::Year => Some(i64::from(calendar(ticks)?.0.year())),
         Part::Month => {
-            let (c, _) = civil(ticks)?;
+            let (c, _) = calendar(ticks)?;
             Some(i64::from(c.year()) * 12 + i64::from(c.month()))
         }
         Part::Nanosecond => ticks.checked_mul(100),
@@ -345,8 +366,9 @@ fn boundary(part: Part, ticks: i64) -> Option<i64> {
     }
 }
 
-fn number_of(part: Part, ticks: i64) -> Option<i64> {
-    let (c, fraction) = civil(ticks)?;
+/// Returns the value of a part. A weekday counts from 1 for Sunday.
+fn part_value(part: Part, ticks: i64) -> Option<i64> {
+    let (c, fraction) = calendar(ticks)?;
     Some(match part {
         Part::Year => c.year().into(),
         Part::Month => c.month().into(),
@@ -361,49 +383,60 @@ fn number_of(part: Part, ticks: i64) -> Option<i64> {
     })
 }
 
+/// DATETIMEBIN: date and time, part, parts of a bin (1 by default), and the start of a bin (1970 by
+/// default, 1601 at the earliest).
 fn bin(a: Arguments<'_, '_>) -> Option<Json> {
-    let (ticks, part, size) = (moment(a, 0)?, part(a, 1)?, a.whole_or(2, 1)?);
-    let origin = if a.len() > 3 { moment(a, 3)? } else { 0 };
-    if size <= 0 || origin < read("1601-01-01")? {
+    let (ticks_of_time, part, size) = (ticks(a, 0)?, part(a, 1)?, a.integer_or(2, 1)?);
+    let origin = if a.len() > 3 { ticks(a, 3)? } else { 0 };
+    if size <= 0 || origin < parse_ticks("1601-01-01")? {
         return None;
     }
-    let unit = match part {
-        Part::Year | Part::Month => {
-            let size = if part == Part::Year {
-                size.checked_mul(12)?
-            } else {
-                size
-            };
-            let apart =
-                boundary(Part::Month, ticks)?.checked_sub(boundary(Part::Month, origin)?)?;
-            let mut start = add_months(apart.div_euclid(size) * size, origin)?;
-            if start > ticks {
-                start = add_months((apart.div_euclid(size) - 1) * size, origin)?;
-            }
-            return written(start);
-        }
+    let bin_length = match part {
+        Part::Year => return bin_of_months(ticks_of_time, size.checked_mul(12)?, origin),
+        Part::Month => return bin_of_months(ticks_of_time, size, origin),
         // A bin of nanoseconds is at least a tick long.
         Part::Nanosecond => (size / 100).max(1),
         _ => length(part)?.checked_mul(size)?,
     };
-    written(origin.checked_add((ticks - origin).div_euclid(unit).checked_mul(unit)?)?)
+    let bins = (ticks_of_time - origin).div_euclid(bin_length);
+    format_ticks(origin.checked_add(bins.checked_mul(bin_length)?)?)
+}
+
+/// Returns the start of a bin of some months.
+fn bin_of_months(ticks: i64, size: i64, origin: i64) -> Option<Json> {
+    let months = boundaries(Part::Month, ticks)?.checked_sub(boundaries(Part::Month, origin)?)?;
+    let bins = months.div_euclid(size);
+    let mut start = add_months(bins * size, origin)?;
+    // The bin may begin later within the month than the time.
+    if start > ticks {
+        start = add_months((bins - 1) * size, origin)?;
+    }
+    format_ticks(start)
 }
 
 fn from_parts(a: Arguments<'_, '_>) -> Option<Json> {
-    let date = days(a.whole(0)?, a.whole(1)?, a.whole(2)?)?;
-    let time = time(a.whole_or(3, 0)?, a.whole_or(4, 0)?, a.whole_or(5, 0)?)?;
-    let fraction = a.whole_or(6, 0)?;
-    (0..SECOND)
-        .contains(&fraction)
-        .then(|| written(date * DAY + time + fraction))?
+    let date = days_since_1970(a.integer(0)?, a.integer(1)?, a.integer(2)?)?;
+    let time = time_of_day(
+        a.integer_or(3, 0)?,
+        a.integer_or(4, 0)?,
+        a.integer_or(5, 0)?,
+    )?;
+    let fraction = a.integer_or(6, 0)?;
+    if !(0..SECOND).contains(&fraction) {
+        return None;
+    }
+    format_ticks(date * DAY + time + fraction)
 }
 
+/// DATETIMEFORMAT: a backslash takes the character after it literally, and characters that are no
+/// part of a format are copied. `f` keeps trailing zeros of the fraction, `F` drops them.
 fn format(ticks: i64, format: &str) -> Option<Json> {
-    let (c, fraction) = civil(ticks)?;
-    let digits = format!("{fraction:07}");
+    let (c, fraction) = calendar(ticks)?;
+    let fraction = format!("{fraction:07}");
     let mut out = String::new();
     let mut rest = format;
     while let Some(first) = rest.chars().next() {
+        // The text for the next part of the format, and the bytes of that part.
         let run = rest.chars().take_while(|c| *c == first).count();
         let (text, taken) = match first {
             '\\' => {
@@ -417,11 +450,16 @@ fn format(ticks: i64, format: &str) -> Option<Json> {
             'H' if run >= 2 => (format!("{:02}", c.hour()), 2),
             'm' if run >= 2 => (format!("{:02}", c.minute()), 2),
             's' if run >= 2 => (format!("{:02}", c.second()), 2),
-            'f' => (digits[..run.min(7)].to_owned(), run.min(7)),
-            'F' => (
-                digits[..run.min(7)].trim_end_matches('0').to_owned(),
-                run.min(7),
-            ),
+            'f' | 'F' => {
+                let taken = run.min(7);
+                let digits = &fraction[..taken];
+                let digits = if first == 'F' {
+                    digits.trim_end_matches('0')
+                } else {
+                    digits
+                };
+                (digits.to_owned(), taken)
+            }
             other => (other.to_string(), other.len_utf8()),
         };
         out.push_str(&text);

@@ -1,4 +1,5 @@
-//! Full-text search. The binder puts the language of the text before the arguments of each function.
+//! Full-text functions. The binder puts the language of the text before the arguments of each, so
+//! argument 0 is the language and argument 1 the text. The computations are in `src/full_text.rs`.
 
 use super::{ANY, Arguments, Function, Implementation, IndexUse, MeteredFunction};
 use crate::error::QueryError;
@@ -35,8 +36,8 @@ pub(super) const TABLE: &[Function] = &[
     full_text(
         &["FULLTEXTCONTAINS", "FULLTEXT_CONTAINS"],
         (2, 2),
-        "whether the text has the word or phrase; {term, distance} for a fuzzy one",
-        |cx, a| contains(cx, a, |hits| hits.iter().all(|h| *h > 0)),
+        "true if the text contains the word or phrase; {term, distance} is a fuzzy one",
+        |cx, a| contains(cx, a, |hits| hits.iter().all(|count| *count > 0)),
     ),
     full_text(
         &[
@@ -45,8 +46,8 @@ pub(super) const TABLE: &[Function] = &[
             "FULLTEXTCONTAINS_ALL",
         ],
         (2, ANY),
-        "whether the text has all of the words or phrases",
-        |cx, a| contains(cx, a, |hits| hits.iter().all(|h| *h > 0)),
+        "true if the text contains all of the words or phrases",
+        |cx, a| contains(cx, a, |hits| hits.iter().all(|count| *count > 0)),
     ),
     full_text(
         &[
@@ -55,12 +56,12 @@ pub(super) const TABLE: &[Function] = &[
             "FULLTEXTCONTAINS_ANY",
         ],
         (2, ANY),
-        "whether the text has any of the words or phrases",
-        |cx, a| contains(cx, a, |hits| hits.iter().any(|h| *h > 0)),
+        "true if the text contains any of the words or phrases",
+        |cx, a| contains(cx, a, |hits| hits.iter().any(|count| *count > 0)),
     ),
     rank(
         &["FULLTEXTSCORE", "FULLTEXT_SCORE"],
-        "how well the text fits the words or phrases, in ORDER BY RANK only",
+        "the BM25 score of the text for the words or phrases, in ORDER BY RANK only",
     ),
     rank(
         &["RRF"],
@@ -69,20 +70,24 @@ pub(super) const TABLE: &[Function] = &[
     full_text(
         &["_FULLTEXTWORDCOUNT"],
         (1, 1),
-        "how many words of the text count; for clients that merge themselves",
-        |cx, a| Ok(counted(cx, a, &[])?.map(|counts| Json::from(counts.length))),
+        "the number of words of the text without stop words; used in queries that clients merge",
+        |cx, a| {
+            let counts = count_terms(cx, a, &[])?;
+            Ok(counts.map(|counts| Json::from(counts.length)))
+        },
     ),
     full_text(
         &["_FULLTEXTSCORE"],
         (5, 5),
-        "how well the text fits an array of words or phrases, given items, words and hits of the container; \
-         for clients that merge themselves",
-        fitted,
+        "the BM25 score of the text for an array of words or phrases, given the items, words and \
+         hits of the container; used in queries that clients merge",
+        full_text_score,
     ),
 ];
 
-/// Goes through the text with some terms; undefined if it is no string or one of them is no term.
-fn counted(
+/// Counts the terms in the text. The result is undefined if the text is no string or a term is
+/// neither a string nor a fuzzy term.
+fn count_terms(
     cx: &mut Context<'_>,
     a: Arguments<'_, '_>,
     terms: &[&Json],
@@ -91,39 +96,45 @@ fn counted(
         return Ok(None);
     };
     let analyzer = Analyzer::of(language);
-    let Some(terms) = terms
-        .iter()
-        .map(|term| Term::parse(term, &analyzer))
-        .collect::<Option<Vec<_>>>()
-    else {
-        return Ok(None);
-    };
-    count(&analyzer, text, &terms, &mut || cx.count_iteration()).map(Some)
+    let mut parsed = Vec::with_capacity(terms.len());
+    for term in terms {
+        let Some(term) = Term::parse(term, &analyzer) else {
+            return Ok(None);
+        };
+        parsed.push(term);
+    }
+    let counts = count(&analyzer, text, &parsed, &mut || cx.count_iteration())?;
+    Ok(Some(counts))
 }
 
+/// Counts the terms of the remaining arguments and applies a test to their hits.
 fn contains(
     cx: &mut Context<'_>,
     a: Arguments<'_, '_>,
-    holds: fn(&[u64]) -> bool,
+    test: fn(&[u64]) -> bool,
 ) -> Result<Option<Json>, QueryError> {
     let terms: Vec<&Json> = a.iter().skip(2).flatten().collect();
-    Ok(counted(cx, a, &terms)?.map(|counts| Json::Bool(holds(&counts.hits))))
+    let counts = count_terms(cx, a, &terms)?;
+    Ok(counts.map(|counts| Json::Bool(test(&counts.hits))))
 }
 
-fn fitted(cx: &mut Context<'_>, a: Arguments<'_, '_>) -> Result<Option<Json>, QueryError> {
-    let statistics = || {
-        Some(Statistics {
-            documents: a.number(3)?,
-            words: a.number(4)?,
-            hits: a.array(5)?,
-        })
-    };
-    let (Some(terms), Some(statistics)) = (a.array(2), statistics()) else {
+/// Computes the score. Arguments after language and text: the terms, the number of items of the
+/// container, the number of words of all texts, and the number of items with each term.
+fn full_text_score(cx: &mut Context<'_>, a: Arguments<'_, '_>) -> Result<Option<Json>, QueryError> {
+    let (Some(terms), Some(documents), Some(words), Some(hits)) =
+        (a.array(2), a.number(3), a.number(4), a.array(5))
+    else {
         return Ok(None);
     };
-    if terms.len() != statistics.hits.len() {
+    if terms.len() != hits.len() {
         return Ok(None);
     }
-    let counts = counted(cx, a, &terms.iter().collect::<Vec<_>>())?;
+    let statistics = Statistics {
+        documents,
+        words,
+        hits,
+    };
+    let terms: Vec<&Json> = terms.iter().collect();
+    let counts = count_terms(cx, a, &terms)?;
     Ok(counts.map(|counts| Json::from(score(&counts, &statistics))))
 }

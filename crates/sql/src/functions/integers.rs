@@ -1,15 +1,15 @@
-//! Exact arithmetic on signed 64-bit integers. Arguments that are not whole, or do not fit, give undefined; results
-//! wrap.
+//! Exact arithmetic on signed 64-bit integers. An argument that is no such integer makes the result
+//! undefined. Results wrap around.
 
 use super::{Function, strict};
 use orrery_model::json::Json;
 
-/// A function of two integers.
+/// Makes the entry of a function of two integers.
 macro_rules! binary {
     ($names:expr, $doc:expr, $run:expr) => {
         strict(&$names, (2, 2), $doc, |a| {
             let run: fn(i64, i64) -> Option<i64> = $run;
-            run(a.whole(0)?, a.whole(1)?).map(Json::from)
+            run(a.integer(0)?, a.integer(1)?).map(Json::from)
         })
     };
 }
@@ -24,7 +24,7 @@ pub(super) const TABLE: &[Function] = &[
     )),
     binary!(
         ["INTDIV", "INTDIVIDE"],
-        "the quotient, towards zero",
+        "the quotient, rounded towards zero",
         |a, b| (b != 0).then(|| a.wrapping_div(b))
     ),
     binary!(
@@ -32,17 +32,24 @@ pub(super) const TABLE: &[Function] = &[
         "the remainder, with the dividend's sign",
         |a, b| (b != 0).then(|| a.wrapping_rem(b))
     ),
-    binary!(["INTBITAND"], "bits in both", |a, b| Some(a & b)),
-    binary!(["INTBITOR"], "bits in either", |a, b| Some(a | b)),
-    binary!(["INTBITXOR"], "bits in one of both", |a, b| Some(a ^ b)),
-    binary!(["INTBITLEFTSHIFT"], "bits moved up, by 0 to 63", |a, b| a
-        .checked_shl(u32::try_from(b).ok()?)),
+    binary!(["INTBITAND"], "the bits set in both", |a, b| Some(a & b)),
+    binary!(["INTBITOR"], "the bits set in at least one", |a, b| Some(
+        a | b
+    )),
+    binary!(["INTBITXOR"], "the bits set in exactly one", |a, b| Some(
+        a ^ b
+    )),
+    binary!(
+        ["INTBITLEFTSHIFT"],
+        "the bits shifted left, by 0 to 63",
+        |a, b| a.checked_shl(u32::try_from(b).ok()?)
+    ),
     binary!(
         ["INTBITRIGHTSHIFT"],
-        "bits moved down, by 0 to 63",
+        "the bits shifted right, by 0 to 63",
         |a, b| a.checked_shr(u32::try_from(b).ok()?)
     ),
-    strict(&["INTBITNOT"], (1, 1), "all bits turned", |a| {
-        Some(Json::from(!a.whole(0)?))
+    strict(&["INTBITNOT"], (1, 1), "all bits inverted", |a| {
+        Some(Json::from(!a.integer(0)?))
     }),
 ];

@@ -1,15 +1,18 @@
-//! LIKE patterns: `%` any run, `_` one character, `[a-f]` one of a set, `[^a-f]` none of it.
+//! LIKE patterns: `%` matches any characters, `_` one character, `[a-f]` one character of a set,
+//! and `[^a-f]` one character outside it.
 //!
-//! Matching takes at most text times pattern steps: of several `%` only the last one met is ever retried. Where both are
-//! long that is long too, so the clock is looked at meanwhile.
+//! Matching takes at most as many steps as text length times pattern length: of several `%` only
+//! the last one reached is extended. That can be long for long texts and patterns, so the steps are
+//! reported while matching runs.
 
 use crate::error::QueryError;
 
-/// Steps of matching between two reports, and how many of them are one turn.
-const STEPS_BETWEEN: u64 = 8192;
-const STEPS_A_TURN: u64 = 8;
+/// Steps between two reports.
+const STEPS_PER_REPORT: u64 = 8192;
+/// Steps that count as one iteration of the time limit.
+const STEPS_PER_ITERATION: u64 = 8;
 
-/// A pattern, ready to match.
+/// A parsed pattern.
 #[derive(Clone, Debug)]
 pub(crate) struct Pattern {
     parts: Vec<Part>,
@@ -17,26 +20,30 @@ pub(crate) struct Pattern {
 
 #[derive(Clone, Debug, PartialEq)]
 enum Part {
-    Implementation,
-    One,
+    /// `%`
+    AnyCharacters,
+    /// `_`
+    OneCharacter,
     Literal(char),
+    /// `[a-f]` or `[^a-f]`, with the first and last character of each range.
     Set {
-        negated: bool,
+        is_negated: bool,
         ranges: Vec<(char, char)>,
     },
 }
 
-/// What an index can make of a pattern.
+/// The kind of a pattern, by which an index is searched.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum PatternKind {
-    /// No wildcard.
+    /// A pattern without wildcards.
     Exact(String),
-    /// A prefix and then `%`.
+    /// A prefix followed by `%`.
     Prefix(String),
     Other,
 }
 
 impl Pattern {
+    /// Parses a pattern. A character after the escape character is a literal.
     pub fn new(text: &str, escape: Option<char>) -> Self {
         let chars: Vec<char> = text.chars().collect();
         let mut parts = Vec::with_capacity(chars.len());
@@ -45,13 +52,15 @@ impl Pattern {
             let c = chars[at];
             at += 1;
             parts.push(match c {
+                // An escape character at the end of the pattern stands for itself.
                 _ if Some(c) == escape && at < chars.len() => {
                     at += 1;
                     Part::Literal(chars[at - 1])
                 }
-                '%' => Part::Implementation,
-                '_' => Part::One,
-                '[' => match set(&chars, at) {
+                '%' => Part::AnyCharacters,
+                '_' => Part::OneCharacter,
+                // A bracket that is never closed stands for itself.
+                '[' => match parse_set(&chars, at) {
                     Some((part, after)) => {
                         at = after;
                         part
@@ -64,37 +73,44 @@ impl Pattern {
         Pattern { parts }
     }
 
-    /// Whether the whole text matches.
+    /// Returns true if the whole text matches.
     pub fn matches(&self, text: &str) -> bool {
         self.matches_within(text, &mut |_| Ok(())).unwrap_or(false)
     }
 
-    /// Whether the whole text matches; tells `watch` every so often how many steps were taken, and ends with its error.
+    /// Returns true if the whole text matches. Every [`STEPS_PER_REPORT`] steps, `report` gets the
+    /// number of iterations that they count as.
+    ///
+    /// # Errors
+    /// The error of `report`, which ends the matching.
     pub fn matches_within(
         &self,
         text: &str,
-        watch: &mut dyn FnMut(u64) -> Result<(), QueryError>,
+        report: &mut dyn FnMut(u64) -> Result<(), QueryError>,
     ) -> Result<bool, QueryError> {
-        let least = self
+        // Every part except `%` needs at least one byte of the text.
+        let min_length = self
             .parts
             .iter()
-            .filter(|p| **p != Part::Implementation)
+            .filter(|p| **p != Part::AnyCharacters)
             .count();
-        if least > text.len() {
+        if min_length > text.len() {
             return Ok(false);
         }
+
         let mut steps = 0;
         let mut rest = text.chars();
         let mut part = 0;
-        // Where to go on if the run before `part` must take one more character.
+        // The part after the last `%`, and the text at which it was tried. If a later part does not
+        // match, the `%` takes one more character and matching continues from there.
         let mut retry: Option<(usize, std::str::Chars<'_>)> = None;
         loop {
             steps += 1;
-            if steps == STEPS_BETWEEN {
-                watch(STEPS_BETWEEN / STEPS_A_TURN)?;
+            if steps == STEPS_PER_REPORT {
+                report(STEPS_PER_REPORT / STEPS_PER_ITERATION)?;
                 steps = 0;
             }
-            if self.parts.get(part) == Some(&Part::Implementation) {
+            if self.parts.get(part) == Some(&Part::AnyCharacters) {
                 part += 1;
                 if part == self.parts.len() {
                     return Ok(true);
@@ -102,78 +118,80 @@ impl Pattern {
                 retry = Some((part, rest.clone()));
                 continue;
             }
-            let mut ahead = rest.clone();
-            let fits = match (self.parts.get(part), ahead.next()) {
+            let mut after = rest.clone();
+            let is_match = match (self.parts.get(part), after.next()) {
                 (None, None) => return Ok(true),
-                (Some(part), Some(c)) => part.fits(c),
+                (Some(part), Some(c)) => part.matches(c),
                 _ => false,
             };
-            if fits {
-                rest = ahead;
+            if is_match {
+                rest = after;
                 part += 1;
                 continue;
             }
-            let Some((from, mut place)) = retry.take() else {
+            let Some((retry_part, mut retry_text)) = retry.take() else {
                 return Ok(false);
             };
-            if place.next().is_none() {
+            if retry_text.next().is_none() {
                 return Ok(false);
             }
-            rest = place.clone();
-            part = from;
-            retry = Some((from, place));
+            rest = retry_text.clone();
+            part = retry_part;
+            retry = Some((retry_part, retry_text));
         }
     }
 
+    /// Returns the kind of the pattern.
     pub fn kind(&self) -> PatternKind {
-        let literals = |parts: &[Part]| {
-            parts
-                .iter()
-                .map(|p| {
-                    if let Part::Literal(c) = p {
-                        Some(*c)
-                    } else {
-                        None
-                    }
-                })
-                .collect::<Option<String>>()
+        let (parts, is_prefix) = match self.parts.split_last() {
+            Some((Part::AnyCharacters, before)) => (before, true),
+            _ => (&self.parts[..], false),
         };
-        match self.parts.split_last() {
-            Some((Part::Implementation, before)) => {
-                literals(before).map_or(PatternKind::Other, PatternKind::Prefix)
-            }
-            _ => literals(&self.parts).map_or(PatternKind::Other, PatternKind::Exact),
+        let mut literals = String::new();
+        for part in parts {
+            let Part::Literal(c) = part else {
+                return PatternKind::Other;
+            };
+            literals.push(*c);
+        }
+        if is_prefix {
+            PatternKind::Prefix(literals)
+        } else {
+            PatternKind::Exact(literals)
         }
     }
 }
 
 impl Part {
-    fn fits(&self, c: char) -> bool {
+    /// Returns true if the part matches one character.
+    fn matches(&self, c: char) -> bool {
         match self {
-            Part::Implementation => false,
-            Part::One => true,
-            Part::Literal(l) => *l == c,
-            Part::Set { negated, ranges } => {
-                ranges.iter().any(|(from, to)| (*from..=*to).contains(&c)) != *negated
+            Part::AnyCharacters => false,
+            Part::OneCharacter => true,
+            Part::Literal(literal) => *literal == c,
+            Part::Set { is_negated, ranges } => {
+                let is_in_set = ranges.iter().any(|(from, to)| (*from..=*to).contains(&c));
+                is_in_set != *is_negated
             }
         }
     }
 }
 
-/// A set whose `[` stands just before `at`; `None` if it is never closed.
-fn set(chars: &[char], at: usize) -> Option<(Part, usize)> {
-    let negated = chars.get(at) == Some(&'^');
-    let mut at = at + usize::from(negated);
+/// Parses a set whose `[` stands just before `at`. Returns the place after it, or `None` if the set
+/// is never closed. A `]` as the first character belongs to the set.
+fn parse_set(chars: &[char], at: usize) -> Option<(Part, usize)> {
+    let is_negated = chars.get(at) == Some(&'^');
+    let mut at = at + usize::from(is_negated);
     let mut ranges = Vec::new();
     let first = at;
     loop {
         let c = *chars.get(at)?;
         if c == ']' && at > first {
-            return Some((Part::Set { negated, ranges }, at + 1));
+            return Some((Part::Set { is_negated, ranges }, at + 1));
         }
-        let dash = chars.get(at + 1) == Some(&'-');
+        let has_dash = chars.get(at + 1) == Some(&'-');
         match chars.get(at + 2) {
-            Some(&to) if dash && to != ']' => {
+            Some(&to) if has_dash && to != ']' => {
                 ranges.push((c, to));
                 at += 3;
             }
@@ -190,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wildcards_sets_and_escapes() {
+    fn patterns_match_by_wildcards_sets_and_escapes() {
         let cases: &[(&str, &str, bool)] = &[
             ("abc", "abc", true),
             ("abc", "ab", false),

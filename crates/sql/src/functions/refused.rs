@@ -1,4 +1,4 @@
-//! Functions of the language that this engine does not have. They are refused by name when a query is compiled.
+//! Functions of the language that this engine does not offer. The compiler refuses them by name.
 
 use super::{ANY, Function, Implementation, IndexUse};
 
@@ -7,7 +7,7 @@ const fn refused(names: &'static [&'static str], family: &'static str) -> Functi
         names,
         arity: (0, ANY),
         index_use: IndexUse::FullScan,
-        doc: "not served",
+        doc: "not supported",
         run: Implementation::Refused(family),
     }
 }

@@ -1,9 +1,10 @@
-//! Spatial functions on GeoJSON values. What is no such value is undefined; ST_ISVALID and ST_ISVALIDDETAILED say why.
+//! Spatial functions on GeoJSON values. An argument that is no valid geometry makes a function
+//! undefined; ST_ISVALID and ST_ISVALIDDETAILED report it. The computations are in `src/spatial`.
 
 use super::{Arguments, Function, Implementation, IndexUse, MeteredFunction};
 use crate::error::QueryError;
 use crate::run::frame::Context;
-use crate::spatial::{self, Figure, Turn};
+use crate::spatial::{self, Geometry, IterationCounter};
 use orrery_model::json::Json;
 use orrery_model::object;
 
@@ -28,8 +29,8 @@ pub(super) const TABLE: &[Function] = &[
         2,
         "the distance of two GeoJSON values, in metres on the Earth",
         |cx, a| {
-            both(cx, a, |planar, a, b, turn| {
-                spatial::distance(planar, a, b, turn).map(Json::from)
+            with_two_geometries(cx, a, |is_planar, a, b, counter| {
+                spatial::distance(is_planar, a, b, counter).map(Json::from)
             })
         },
     ),
@@ -37,74 +38,100 @@ pub(super) const TABLE: &[Function] = &[
         &["ST_AREA"],
         1,
         "the area of a GeoJSON value, in square metres on the Earth",
-        |cx, a| Ok(figure(cx, a, 0).map(|figure| Json::from(spatial::area(cx.planar, &figure)))),
+        |cx, a| {
+            let geometry = geometry(cx, a, 0);
+            Ok(geometry.map(|geometry| Json::from(spatial::area(cx.is_planar, &geometry))))
+        },
     ),
     spatial(
         &["ST_WITHIN"],
         2,
-        "whether the first GeoJSON value lies in the second",
+        "true if the first GeoJSON value lies in the second",
         |cx, a| {
-            both(cx, a, |planar, a, b, turn| {
-                spatial::is_within(planar, a, b, turn).map(Json::Bool)
+            with_two_geometries(cx, a, |is_planar, a, b, counter| {
+                spatial::is_within(is_planar, a, b, counter).map(Json::Bool)
             })
         },
     ),
     spatial(
         &["ST_INTERSECTS"],
         2,
-        "whether two GeoJSON values have a point in common",
+        "true if two GeoJSON values have a point in common",
         |cx, a| {
-            both(cx, a, |planar, a, b, turn| {
-                spatial::intersects(planar, a, b, turn).map(Json::Bool)
+            with_two_geometries(cx, a, |is_planar, a, b, counter| {
+                spatial::intersects(is_planar, a, b, counter).map(Json::Bool)
             })
         },
     ),
     spatial(
         &["ST_ISVALID"],
         1,
-        "whether an object is a valid GeoJSON value",
-        |cx, a| Ok(flaw(cx, a)?.map(|flaw| Json::Bool(flaw.is_none()))),
+        "true if an object is a valid GeoJSON value",
+        |cx, a| {
+            let validity = validity(cx, a)?;
+            Ok(validity.map(|validity| Json::Bool(validity == Validity::Valid)))
+        },
     ),
     spatial(
         &["ST_ISVALIDDETAILED"],
         1,
-        "whether an object is a valid GeoJSON value, and what is wrong with it",
+        "an object with the validity of a GeoJSON value and the reason if it is not valid",
         |cx, a| {
-            Ok(flaw(cx, a)?.map(|flaw| {
-                Json::Object(match flaw {
-                    None => object! { "valid" => true },
-                    Some(reason) => object! { "valid" => false, "reason" => reason },
-                })
-            }))
+            let details = match validity(cx, a)? {
+                None => return Ok(None),
+                Some(Validity::Valid) => object! { "valid" => true },
+                Some(Validity::Invalid(reason)) => {
+                    object! { "valid" => false, "reason" => reason }
+                }
+            };
+            Ok(Some(Json::Object(details)))
         },
     ),
 ];
 
-fn figure(cx: &Context<'_>, a: Arguments<'_, '_>, index: usize) -> Option<Figure> {
-    spatial::read(a.get(index)?, cx.planar).ok()
+/// Reads an argument as a geometry.
+fn geometry(cx: &Context<'_>, a: Arguments<'_, '_>, index: usize) -> Option<Geometry> {
+    spatial::read(a.get(index)?, cx.is_planar).ok()
 }
 
-type Both = fn(bool, &Figure, &Figure, &mut Turn<'_>) -> Result<Json, QueryError>;
+type OfTwoGeometries =
+    fn(bool, &Geometry, &Geometry, &mut IterationCounter<'_>) -> Result<Json, QueryError>;
 
-fn both(cx: &mut Context<'_>, a: Arguments<'_, '_>, run: Both) -> Result<Option<Json>, QueryError> {
-    let (Some(first), Some(second)) = (figure(cx, a, 0), figure(cx, a, 1)) else {
+/// Calls `run` with the first two arguments. The result is undefined if one is no geometry.
+fn with_two_geometries(
+    cx: &mut Context<'_>,
+    a: Arguments<'_, '_>,
+    run: OfTwoGeometries,
+) -> Result<Option<Json>, QueryError> {
+    let (Some(first), Some(second)) = (geometry(cx, a, 0), geometry(cx, a, 1)) else {
         return Ok(None);
     };
-    run(cx.planar, &first, &second, &mut || cx.count_iteration()).map(Some)
+    let result = run(cx.is_planar, &first, &second, &mut || cx.count_iteration())?;
+    Ok(Some(result))
 }
 
-/// What is wrong with an object, if anything; undefined for anything but an object.
-fn flaw(cx: &mut Context<'_>, a: Arguments<'_, '_>) -> Result<Option<Option<String>>, QueryError> {
+#[derive(PartialEq)]
+enum Validity {
+    Valid,
+    /// The reason, in a sentence.
+    Invalid(String),
+}
+
+/// Checks if an object is a valid geometry. Returns `None` for a value that is no object.
+fn validity(cx: &mut Context<'_>, a: Arguments<'_, '_>) -> Result<Option<Validity>, QueryError> {
     let Some(object @ Json::Object(_)) = a.get(0) else {
         return Ok(None);
     };
-    let figure = match spatial::read(object, cx.planar) {
-        Ok(figure) => figure,
-        Err(flaw) => return Ok(Some(Some(flaw.0))),
+    let is_planar = cx.is_planar;
+    let geometry = match spatial::read(object, is_planar) {
+        Ok(geometry) => geometry,
+        Err(invalid) => return Ok(Some(Validity::Invalid(invalid.0))),
     };
-    let planar = cx.planar;
-    let crossed = spatial::crossed_ring(planar, &figure, &mut || cx.count_iteration())?;
-    Ok(Some(crossed.map(|(_, ring)| {
-        format!("The Polygon input is not valid because the ring number {ring} crosses itself.")
-    })))
+    let crossed = spatial::crossed_ring(is_planar, &geometry, &mut || cx.count_iteration())?;
+    let Some((_, ring)) = crossed else {
+        return Ok(Some(Validity::Valid));
+    };
+    Ok(Some(Validity::Invalid(format!(
+        "The Polygon input is not valid because the ring number {ring} crosses itself."
+    ))))
 }

@@ -1,134 +1,138 @@
-//! String functions. Positions and lengths count characters, from 0; case is Unicode's simple mapping.
+//! String functions. Positions count characters from 0, lengths count characters. Case follows the
+//! simple case mapping of Unicode.
 
-use super::{ANY, Arguments, Function, IndexUse, metered, strict};
+use super::{ANY, Arguments, Function, IndexUse, Quantifier, metered, strict};
 use crate::error::QueryError;
 use crate::run::frame::Context;
 use crate::value::STRING_BYTES;
 use orrery_model::json::{Json, Number, parse};
 
-/// Characters that REPLICATE gives at most.
+/// Largest number of characters that REPLICATE returns.
 const REPLICATE_CHARACTERS: usize = 10_000;
 
 pub(super) const TABLE: &[Function] = &[
-    strict(
-        &["CONCAT"],
-        (2, ANY),
-        "the strings one after the other",
-        concat,
-    ),
+    strict(&["CONCAT"], (2, ANY), "the strings joined", concat),
     strict(
         &["CONTAINS"],
         (2, 3),
-        "whether the second is in the first",
-        |a| tested(a, contains),
+        "true if the first contains the second; the third makes it case-insensitive",
+        |a| compare_texts(a, contains),
     )
     .index_use(IndexUse::IndexScan),
     strict(
         &["STARTSWITH", "STARTS_WITH"],
         (2, 3),
-        "whether the first begins with the second",
-        |a| tested(a, starts_with),
+        "true if the first begins with the second; the third makes it case-insensitive",
+        |a| compare_texts(a, starts_with),
     )
     .index_use(IndexUse::Range),
     strict(
         &["ENDSWITH", "ENDS_WITH"],
         (2, 3),
-        "whether the first ends with the second",
-        |a| tested(a, ends_with),
+        "true if the first ends with the second; the third makes it case-insensitive",
+        |a| compare_texts(a, ends_with),
     )
     .index_use(IndexUse::IndexScan),
     strict(
         &["STRINGEQUALS", "STRING_EQUALS"],
         (2, 3),
-        "whether both are the same",
-        |a| tested(a, string_equals),
+        "true if both are equal; the third makes it case-insensitive",
+        |a| compare_texts(a, string_equals),
     )
     .index_use(IndexUse::Seek),
     metered(
         &["CONTAINS_ALL_CI"],
         (2, ANY),
-        "whether all others are in the first, in any case",
-        |cx, a| several(cx, a, true, true),
+        "true if the first contains all others, in any case",
+        |cx, a| contains_several(cx, a, Quantifier::All, true),
     ),
     metered(
         &["CONTAINS_ALL_CS"],
         (2, ANY),
-        "whether all others are in the first",
-        |cx, a| several(cx, a, true, false),
+        "true if the first contains all others",
+        |cx, a| contains_several(cx, a, Quantifier::All, false),
     ),
     metered(
         &["CONTAINS_ANY_CI"],
         (2, ANY),
-        "whether one of the others is in the first, in any case",
-        |cx, a| several(cx, a, false, true),
+        "true if the first contains one of the others, in any case",
+        |cx, a| contains_several(cx, a, Quantifier::Any, true),
     ),
     metered(
         &["CONTAINS_ANY_CS"],
         (2, ANY),
-        "whether one of the others is in the first",
-        |cx, a| several(cx, a, false, false),
+        "true if the first contains one of the others",
+        |cx, a| contains_several(cx, a, Quantifier::Any, false),
     ),
     strict(
         &["INDEX_OF", "INDEXOF"],
         (2, 3),
-        "where the second first begins in the first, or -1",
+        "the position of the first occurrence of the second in the first, or -1",
         index_of,
     ),
     strict(
         &["LASTINDEXOF", "LAST_INDEX_OF"],
         (2, 3),
-        "where the second last begins in the first, or -1",
+        "the position of the last occurrence of the second in the first, or -1",
         last_index_of,
     ),
-    strict(&["LENGTH"], (1, 1), "how many characters", |a| {
+    strict(&["LENGTH"], (1, 1), "the number of characters", |a| {
         Some(Json::from(a.text(0)?.chars().count()))
     }),
-    strict(&["LOWER"], (1, 1), "in small letters", |a| {
+    strict(&["LOWER"], (1, 1), "the string in lower case", |a| {
         Some(Json::String(lower(a.text(0)?)))
     }),
-    strict(&["UPPER"], (1, 1), "in capitals", |a| {
+    strict(&["UPPER"], (1, 1), "the string in upper case", |a| {
         Some(Json::String(upper(a.text(0)?)))
     }),
-    strict(&["LEFT"], (2, 2), "the first so many characters", |a| {
-        let count = usize::try_from(a.whole(1)?).ok()?;
-        Some(Json::String(a.text(0)?.chars().take(count).collect()))
-    }),
-    strict(&["RIGHT"], (2, 2), "the last so many characters", |a| {
-        let (text, count) = (a.text(0)?, usize::try_from(a.whole(1)?).ok()?);
-        Some(Json::String(
-            text.chars()
-                .skip(text.chars().count().saturating_sub(count))
-                .collect(),
-        ))
-    }),
+    strict(
+        &["LEFT"],
+        (2, 2),
+        "a number of characters from the start",
+        |a| {
+            let count = usize::try_from(a.integer(1)?).ok()?;
+            Some(Json::String(a.text(0)?.chars().take(count).collect()))
+        },
+    ),
+    strict(
+        &["RIGHT"],
+        (2, 2),
+        "a number of characters from the end",
+        |a| {
+            let text = a.text(0)?;
+            let count = usize::try_from(a.integer(1)?).ok()?;
+            let skipped = text.chars().count().saturating_sub(count);
+            Some(Json::String(text.chars().skip(skipped).collect()))
+        },
+    ),
     strict(
         &["SUBSTRING"],
         (3, 3),
-        "from a position, so many characters",
+        "a number of characters from a position on",
         substring,
     ),
     strict(
         &["LTRIM"],
         (1, 2),
-        "without leading characters of a set, by default white space",
+        "the string without leading characters of a set, by default white space",
         |a| trim(a, true, false),
     ),
     strict(
         &["RTRIM"],
         (1, 2),
-        "without trailing characters of a set, by default white space",
+        "the string without trailing characters of a set, by default white space",
         |a| trim(a, false, true),
     ),
     strict(
         &["TRIM"],
         (1, 2),
-        "without characters of a set at both ends, by default white space",
+        "the string without characters of a set at both ends, by default white space",
         |a| trim(a, true, true),
     ),
     strict(
         &["REPLACE"],
         (3, 3),
-        "with every occurrence of the second as the third",
+        "the string with every occurrence of the second replaced by the third",
         |a| {
             let (text, find, with) = (a.text(0)?, a.text(1)?, a.text(2)?);
             replace(text, find, with)
@@ -137,16 +141,19 @@ pub(super) const TABLE: &[Function] = &[
     strict(
         &["REPLICATE"],
         (2, 2),
-        "so many times over, at most 10,000 characters",
+        "the string repeated a number of times, at most 10,000 characters",
         replicate,
     ),
-    strict(&["REVERSE"], (1, 1), "back to front", |a| {
-        Some(Json::String(a.text(0)?.chars().rev().collect()))
-    }),
+    strict(
+        &["REVERSE"],
+        (1, 1),
+        "the characters in reverse order",
+        |a| Some(Json::String(a.text(0)?.chars().rev().collect())),
+    ),
     strict(
         &["STRINGJOIN", "STRING_JOIN"],
         (2, 2),
-        "an array of strings in one, with a separator",
+        "the strings of an array joined with a separator",
         string_join,
     ),
     strict(
@@ -166,25 +173,25 @@ pub(super) const TABLE: &[Function] = &[
     strict(
         &["SUBSTRINGAFTER", "SUBSTRING_AFTER"],
         (2, 2),
-        "what follows the first occurrence",
+        "the part after the first occurrence",
         |a| Some(Json::from(a.text(0)?.split_once(a.text(1)?)?.1)),
     ),
     strict(
         &["SUBSTRINGBEFORE", "SUBSTRING_BEFORE"],
         (2, 2),
-        "what stands before the first occurrence",
+        "the part before the first occurrence",
         |a| Some(Json::from(a.text(0)?.split_once(a.text(1)?)?.0)),
     ),
     strict(
         &["LASTSUBSTRINGAFTER", "LAST_SUBSTRING_AFTER"],
         (2, 2),
-        "what follows the last occurrence",
+        "the part after the last occurrence",
         |a| Some(Json::from(a.text(0)?.rsplit_once(a.text(1)?)?.1)),
     ),
     strict(
         &["LASTSUBSTRINGBEFORE", "LAST_SUBSTRING_BEFORE"],
         (2, 2),
-        "what stands before the last occurrence",
+        "the part before the last occurrence",
         |a| Some(Json::from(a.text(0)?.rsplit_once(a.text(1)?)?.0)),
     ),
     strict(
@@ -196,32 +203,32 @@ pub(super) const TABLE: &[Function] = &[
     strict(
         &["STRINGTONUMBER", "STRING_TO_NUMBER"],
         (1, 1),
-        "the number that the JSON text is",
-        |a| read(a, |v| matches!(v, Json::Number(_))),
+        "the number of a JSON text",
+        |a| parse_json(a, |v| matches!(v, Json::Number(_))),
     ),
     strict(
         &["STRINGTOBOOLEAN", "STRING_TO_BOOLEAN"],
         (1, 1),
-        "the boolean that the JSON text is",
-        |a| read(a, |v| matches!(v, Json::Bool(_))),
+        "the boolean of a JSON text",
+        |a| parse_json(a, |v| matches!(v, Json::Bool(_))),
     ),
     strict(
         &["STRINGTONULL", "STRING_TO_NULL"],
         (1, 1),
-        "null, if the JSON text is that",
-        |a| read(a, |v| matches!(v, Json::Null)),
+        "null, if the JSON text is null",
+        |a| parse_json(a, |v| matches!(v, Json::Null)),
     ),
     strict(
         &["STRINGTOARRAY", "STRING_TO_ARRAY"],
         (1, 1),
-        "the array that the JSON text is",
-        |a| read(a, |v| matches!(v, Json::Array(_))),
+        "the array of a JSON text",
+        |a| parse_json(a, |v| matches!(v, Json::Array(_))),
     ),
     strict(
         &["STRINGTOOBJECT", "STRING_TO_OBJECT"],
         (1, 1),
-        "the object that the JSON text is",
-        |a| read(a, |v| matches!(v, Json::Object(_))),
+        "the object of a JSON text",
+        |a| parse_json(a, |v| matches!(v, Json::Object(_))),
     ),
 ];
 
@@ -241,41 +248,48 @@ pub(crate) fn string_equals(text: &str, other: &str) -> bool {
     text == other
 }
 
-/// Each character's small letter where that is one character.
+/// Returns the text in lower case. A character whose lower case is several characters stays.
 pub(crate) fn lower(text: &str) -> String {
-    text.chars().map(|c| simple(c, c.to_lowercase())).collect()
+    text.chars()
+        .map(|c| simple_mapping(c, c.to_lowercase()))
+        .collect()
 }
 
+/// Returns the text in upper case. A character whose upper case is several characters stays.
 fn upper(text: &str) -> String {
-    text.chars().map(|c| simple(c, c.to_uppercase())).collect()
+    text.chars()
+        .map(|c| simple_mapping(c, c.to_uppercase()))
+        .collect()
 }
 
-fn simple(c: char, mut mapped: impl Iterator<Item = char>) -> char {
+fn simple_mapping(c: char, mut mapped: impl Iterator<Item = char>) -> char {
     match (mapped.next(), mapped.next()) {
         (Some(one), None) => one,
         _ => c,
     }
 }
 
-fn tested(a: Arguments<'_, '_>, test: fn(&str, &str) -> bool) -> Option<Json> {
+/// Applies a test to the first two arguments. The optional third one ignores case.
+fn compare_texts(a: Arguments<'_, '_>, test: fn(&str, &str) -> bool) -> Option<Json> {
     let (text, part) = (a.text(0)?, a.text(1)?);
-    let found = if a.flag(2)? {
+    let result = if a.flag(2)? {
         test(&lower(text), &lower(part))
     } else {
         test(text, part)
     };
-    Some(Json::Bool(found))
+    Some(Json::Bool(result))
 }
 
-/// AND or OR of CONTAINS, in three-valued logic.
-fn several(
+/// Combines CONTAINS for several strings with AND (`All`) or OR (`Any`) in three-valued logic: an
+/// argument that is no string makes the result undefined, unless another one decides it.
+fn contains_several(
     cx: &mut Context<'_>,
     a: Arguments<'_, '_>,
-    all: bool,
-    any_case: bool,
+    quantifier: Quantifier,
+    ignores_case: bool,
 ) -> Result<Option<Json>, QueryError> {
     let fold = |text: &str| {
-        if any_case {
+        if ignores_case {
             lower(text)
         } else {
             text.to_owned()
@@ -284,61 +298,65 @@ fn several(
     let Some(text) = a.text(0).map(fold) else {
         return Ok(None);
     };
-    let mut unknown = false;
+    // For `All` a missing string decides, for `Any` one that is found.
+    let decisive = quantifier == Quantifier::Any;
+    let mut has_undefined = false;
     for part in a.iter().skip(1) {
         cx.count_bytes(text.len())?;
-        match part.and_then(Json::as_str) {
-            None => unknown = true,
-            Some(part) if text.contains(&fold(part)) != all => return Ok(Some(Json::Bool(!all))),
-            Some(_) => {}
+        let Some(part) = part.and_then(Json::as_str) else {
+            has_undefined = true;
+            continue;
+        };
+        if text.contains(&fold(part)) == decisive {
+            return Ok(Some(Json::Bool(decisive)));
         }
     }
-    Ok((!unknown).then_some(Json::Bool(all)))
+    Ok((!has_undefined).then_some(Json::Bool(!decisive)))
 }
 
 fn concat(a: Arguments<'_, '_>) -> Option<Json> {
     let parts: Option<Vec<&str>> = a.iter().map(|v| v?.as_str()).collect();
     let parts = parts?;
-    let fits = parts.iter().map(|p| p.len()).sum::<usize>() <= STRING_BYTES;
-    fits.then(|| Json::String(parts.concat()))
+    let bytes: usize = parts.iter().map(|part| part.len()).sum();
+    (bytes <= STRING_BYTES).then(|| Json::String(parts.concat()))
 }
 
-/// The byte at which character number `position` begins, the end included.
+/// Returns the byte at which the character at `position` begins. The end of the text is a position.
 fn byte_of(text: &str, position: usize) -> Option<usize> {
     text.char_indices()
-        .map(|(at, _)| at)
+        .map(|(byte, _)| byte)
         .chain([text.len()])
         .nth(position)
 }
 
-fn character_of(text: &str, byte: usize) -> Json {
+/// Returns the position of the character that begins at `byte`.
+fn position_of(text: &str, byte: usize) -> Json {
     Json::from(text[..byte].chars().count())
 }
 
+/// INDEX_OF: the search begins at the position in the optional third argument.
 fn index_of(a: Arguments<'_, '_>) -> Option<Json> {
     let (text, part) = (a.text(0)?, a.text(1)?);
-    let start = usize::try_from(a.whole_or(2, 0)?).ok()?;
-    let Some(from) = byte_of(text, start) else {
+    let start = usize::try_from(a.integer_or(2, 0)?).ok()?;
+    let Some(start_byte) = byte_of(text, start) else {
         return Some(Json::from(-1));
     };
-    Some(
-        text[from..]
-            .find(part)
-            .map_or(Json::from(-1), |at| character_of(text, from + at)),
-    )
+    match text[start_byte..].find(part) {
+        Some(byte) => Some(position_of(text, start_byte + byte)),
+        None => Some(Json::from(-1)),
+    }
 }
 
-/// The search runs backwards from `start`: the whole match lies at or before it.
+/// LASTINDEXOF: the search runs backwards from the position in the optional third argument, and the
+/// whole match lies at or before that position.
 fn last_index_of(a: Arguments<'_, '_>) -> Option<Json> {
     let (text, part) = (a.text(0)?, a.text(1)?);
-    let last = a.whole_or(2, i64::MAX)?;
-    let end = usize::try_from(last).ok()?.saturating_add(1);
-    let end = byte_of(text, end).unwrap_or(text.len());
-    Some(
-        text[..end]
-            .rfind(part)
-            .map_or(Json::from(-1), |at| character_of(text, at)),
-    )
+    let last = usize::try_from(a.integer_or(2, i64::MAX)?).ok()?;
+    let end_byte = byte_of(text, last.saturating_add(1)).unwrap_or(text.len());
+    match text[..end_byte].rfind(part) {
+        Some(byte) => Some(position_of(text, byte)),
+        None => Some(Json::from(-1)),
+    }
 }
 
 fn substring(a: Arguments<'_, '_>) -> Option<Json> {
@@ -352,26 +370,23 @@ fn substring(a: Arguments<'_, '_>) -> Option<Json> {
     ))
 }
 
-fn trim(a: Arguments<'_, '_>, start: bool, end: bool) -> Option<Json> {
-    let (text, set) = (a.text(0)?, a.text_or(1, "")?);
-    let by_default = a.len() < 2;
-    let cut = |c: char| {
-        if by_default {
-            c.is_whitespace()
-        } else {
+fn trim(a: Arguments<'_, '_>, at_start: bool, at_end: bool) -> Option<Json> {
+    let (mut text, set) = (a.text(0)?, a.text_or(1, "")?);
+    let has_set = a.len() > 1;
+    let is_trimmed = |c: char| {
+        if has_set {
             set.contains(c)
+        } else {
+            c.is_whitespace()
         }
     };
-    let text = if start {
-        text.trim_start_matches(cut)
-    } else {
-        text
-    };
-    Some(Json::from(if end {
-        text.trim_end_matches(cut)
-    } else {
-        text
-    }))
+    if at_start {
+        text = text.trim_start_matches(is_trimmed);
+    }
+    if at_end {
+        text = text.trim_end_matches(is_trimmed);
+    }
+    Some(Json::from(text))
 }
 
 fn replicate(a: Arguments<'_, '_>) -> Option<Json> {
@@ -388,9 +403,9 @@ fn replace(text: &str, find: &str, with: &str) -> Option<Json> {
     if find.is_empty() {
         return Some(Json::from(text));
     }
-    let bytes = text
-        .len()
-        .saturating_add(text.matches(find).count().saturating_mul(with.len()));
+    // An upper bound of the result, before it is made.
+    let added = text.matches(find).count().saturating_mul(with.len());
+    let bytes = text.len().saturating_add(added);
     (bytes <= STRING_BYTES).then(|| Json::String(text.replace(find, with)))
 }
 
@@ -398,27 +413,25 @@ fn string_join(a: Arguments<'_, '_>) -> Option<Json> {
     let separator = a.text(1)?;
     let parts: Option<Vec<&str>> = a.array(0)?.iter().map(Json::as_str).collect();
     let parts = parts?;
-    let bytes = parts
-        .iter()
-        .map(|p| p.len() + separator.len())
-        .sum::<usize>();
+    let bytes: usize = parts.iter().map(|part| part.len() + separator.len()).sum();
     (bytes <= STRING_BYTES).then(|| Json::String(parts.join(separator)))
 }
 
 fn to_string(value: &Json) -> String {
     match value {
         Json::String(s) => s.clone(),
-        // The shortest form, not the sender's: 1.0 reads "1".
-        Json::Number(n) => n
-            .exact_integer()
-            .map_or_else(|| Number::from(n.as_f64()).text(), |i| i.to_string()),
+        // Numbers get their shortest form instead of the sender's: 1.0 becomes "1".
+        Json::Number(n) => match n.exact_integer() {
+            Some(integer) => integer.to_string(),
+            None => Number::from(n.as_f64()).text(),
+        },
         other => other.to_text(),
     }
 }
 
-fn read(a: Arguments<'_, '_>, wanted: fn(&Json) -> bool) -> Option<Json> {
-    let blank = |c: char| matches!(c, ' ' | '\t' | '\r' | '\n');
-    parse(a.text(0)?.trim_matches(blank).as_bytes())
-        .ok()
-        .filter(wanted)
+/// Parses the first argument as JSON. The result is undefined if it is not of the wanted type.
+fn parse_json(a: Arguments<'_, '_>, is_wanted: fn(&Json) -> bool) -> Option<Json> {
+    let is_blank = |c: char| matches!(c, ' ' | '\t' | '\r' | '\n');
+    let text = a.text(0)?.trim_matches(is_blank);
+    parse(text.as_bytes()).ok().filter(is_wanted)
 }

@@ -1,4 +1,4 @@
-//! Functions on objects, choices between values, and the aggregates.
+//! Functions on objects, choices between values, and aggregates.
 
 use super::{ANY, AggregateKind, Arguments, Function, Implementation, IndexUse, metered, strict};
 use crate::error::QueryError;
@@ -24,53 +24,57 @@ pub(super) const TABLE: &[Function] = &[
     metered(
         &["OBJECTTOARRAY", "OBJECT_TO_ARRAY"],
         (1, 3),
-        "an object's members as an array of pairs",
+        "the members of an object as an array of pairs",
         object_to_array,
     ),
     strict(
         &["DOCUMENTID", "DOCUMENT_ID"],
         (1, 1),
-        "the number of an item in its container, from its resource id",
+        "the number of an item in its container, from its resource id (_rid)",
         |a| document_id(a.get(0)?),
     ),
     Function {
         names: &["IIF"],
         arity: (3, 3),
         index_use: IndexUse::FullScan,
-        doc: "the second if the first is true, else the third",
+        doc: "the second argument if the first is true, else the third",
         run: Implementation::Conditional,
     },
     Function {
         names: &["CHOOSE"],
         arity: (2, ANY),
         index_use: IndexUse::FullScan,
-        doc: "of the others the one of that number, from 1",
+        doc: "the argument with that number among the others, from 1",
         run: Implementation::Choose,
     },
-    aggregate(&["COUNT"], "how many defined values", AggregateKind::Count),
+    aggregate(
+        &["COUNT"],
+        "the number of defined values",
+        AggregateKind::Count,
+    ),
     aggregate(
         &["COUNTIF", "COUNT_IF"],
-        "how many values are true",
+        "the number of values that are true",
         AggregateKind::CountIf,
     ),
     aggregate(
         &["SUM"],
-        "the sum; 0 of nothing, undefined if one is no number",
+        "the sum; 0 of no values, undefined if one is no number",
         AggregateKind::Sum,
     ),
     aggregate(
         &["AVG"],
-        "the mean; undefined of nothing or if one is no number",
+        "the mean; undefined of no values or if one is no number",
         AggregateKind::Average,
     ),
     aggregate(
         &["MIN"],
-        "the least scalar; undefined of nothing or if one is no scalar",
+        "the smallest scalar; undefined of no values or if one is no scalar",
         AggregateKind::Min,
     ),
     aggregate(
         &["MAX"],
-        "the greatest scalar; undefined of nothing or if one is no scalar",
+        "the largest scalar; undefined of no values or if one is no scalar",
         AggregateKind::Max,
     ),
     aggregate(
@@ -80,7 +84,7 @@ pub(super) const TABLE: &[Function] = &[
     ),
     aggregate(
         &["MAKESET", "MAKE_SET"],
-        "all different defined values as an array",
+        "the distinct defined values as an array",
         AggregateKind::MakeSet,
     ),
 ];
@@ -92,7 +96,7 @@ fn object_to_array(cx: &mut Context<'_>, a: Arguments<'_, '_>) -> Result<Option<
     let Some(members) = a.get(0).and_then(Json::as_object) else {
         return Ok(None);
     };
-    // The two names stand in every pair: a long one multiplies.
+    // The two names are copied into every pair, so long names multiply.
     cx.check_memory(members.len().saturating_mul(key.len() + value.len()))?;
     let pairs = members.iter().map(|(name, member)| {
         let pair = [

@@ -1,12 +1,15 @@
-//! Distances between vectors. The binder makes the arguments complete: two vectors, a distance function, a data type.
+//! Distances between vectors.
 //!
-//! Components are rounded to the data type and computed with as doubles. What is no array of numbers, or of another
-//! length than the other, has no distance: undefined.
+//! The binder completes the arguments: two vectors, the name of a distance function, and the name
+//! of a data type. Components are rounded to the data type and computed with as doubles. The
+//! distance is undefined unless both vectors are arrays of numbers of the same length that fit the
+//! data type.
 
 use super::{Arguments, Function, Implementation, IndexUse};
+use crate::value::number;
 use orrery_model::json::Json;
 
-/// How far two vectors are apart.
+/// A distance function of a vector policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DistanceFunction {
     Cosine,
@@ -15,6 +18,7 @@ pub(crate) enum DistanceFunction {
 }
 
 impl DistanceFunction {
+    /// Finds a distance function by its name, in any case.
     pub fn parse(name: &str) -> Option<Self> {
         let all = [
             DistanceFunction::Cosine,
@@ -25,7 +29,7 @@ impl DistanceFunction {
             .find(|d| d.name().eq_ignore_ascii_case(name))
     }
 
-    /// The name in policies and options, which are read in any case.
+    /// Returns the name in vector policies and in the options of VectorDistance.
     pub fn name(self) -> &'static str {
         match self {
             DistanceFunction::Cosine => "cosine",
@@ -34,7 +38,7 @@ impl DistanceFunction {
         }
     }
 
-    /// Whether a larger value means nearer.
+    /// Returns true if a larger value means that the vectors are nearer.
     pub fn is_similarity(self) -> bool {
         self != DistanceFunction::Euclidean
     }
@@ -60,63 +64,70 @@ const fn vector(
 pub(super) const TABLE: &[Function] = &[
     vector(
         &["VECTORDISTANCE", "VECTOR_DISTANCE"],
-        "cosine similarity, dot product or euclidean distance of two vectors",
-        |a| Some(crate::value::number(distance(a)?.1)),
+        "the cosine similarity, dot product or euclidean distance of two vectors",
+        |a| Some(number(distance(a)?.1)),
     ),
     vector(
         &[VECTOR_SCORE],
-        "the same, larger for nearer; for clients that merge themselves",
+        "the same, larger for nearer vectors; used in queries that clients merge",
         |a| {
-            let (distance, value) = distance(a)?;
-            Some(crate::value::number(if distance.is_similarity() {
+            let (function, value) = distance(a)?;
+            let score = if function.is_similarity() {
                 value
             } else {
                 -value
-            }))
+            };
+            Some(number(score))
         },
     ),
 ];
 
-/// The function that rankings order by.
+/// The function by which rankings order.
 pub(crate) const VECTOR_SCORE: &str = "_VECTORSCORE";
 
+/// Computes the distance, and returns it with its distance function.
 fn distance(a: Arguments<'_, '_>) -> Option<(DistanceFunction, f64)> {
     let (left, right) = (a.array(0)?, a.array(1)?);
-    let (distance, kind) = (DistanceFunction::parse(a.text(2)?)?, a.text(3)?);
+    let function = DistanceFunction::parse(a.text(2)?)?;
+    let data_type = a.text(3)?;
     if left.len() != right.len() {
         return None;
     }
-    let (mut product, mut left_square, mut right_square, mut apart) = (0.0, 0.0, 0.0, 0.0);
+    let mut product = 0.0;
+    let mut left_square = 0.0;
+    let mut right_square = 0.0;
+    let mut difference_square = 0.0;
     for (x, y) in left.iter().zip(right) {
-        let (x, y) = (rounded(x.as_f64()?, kind)?, rounded(y.as_f64()?, kind)?);
+        let x = rounded(x.as_f64()?, data_type)?;
+        let y = rounded(y.as_f64()?, data_type)?;
         product += x * y;
         left_square += x * x;
         right_square += y * y;
-        apart += (x - y) * (x - y);
+        difference_square += (x - y) * (x - y);
     }
-    let value = match distance {
+    let value = match function {
         DistanceFunction::Cosine => product / (left_square.sqrt() * right_square.sqrt()),
         DistanceFunction::DotProduct => product,
-        DistanceFunction::Euclidean => apart.sqrt(),
+        DistanceFunction::Euclidean => difference_square.sqrt(),
     };
-    value.is_finite().then_some((distance, value))
+    value.is_finite().then_some((function, value))
 }
 
-/// The component as its data type holds it; `None` if it does not fit.
-fn rounded(value: f64, kind: &str) -> Option<f64> {
-    let whole = |least: f64, most: f64| {
-        (value.fract() == 0.0 && (least..=most).contains(&value)).then_some(value)
+/// Rounds a component to its data type. Returns `None` if the component does not fit.
+fn rounded(value: f64, data_type: &str) -> Option<f64> {
+    let integer = |min: f64, max: f64| {
+        (value.fract() == 0.0 && (min..=max).contains(&value)).then_some(value)
     };
-    match kind {
-        "float16" => Some(half(value)).filter(|v| v.abs() <= 65_504.0),
-        "int8" => whole(-128.0, 127.0),
-        "uint8" => whole(0.0, 255.0),
+    match data_type {
+        "float16" => Some(to_half(value)).filter(|v| v.abs() <= 65_504.0),
+        "int8" => integer(-128.0, 127.0),
+        "uint8" => integer(0.0, 255.0),
         _ => Some(f64::from(value as f32)),
     }
 }
 
-/// Rounded to eleven significant binary digits, fewer below 2^-14.
-fn half(value: f64) -> f64 {
+/// Rounds to a half-precision float: eleven significant binary digits, fewer below 2^-14.
+fn to_half(value: f64) -> f64 {
     if value == 0.0 || !value.is_finite() {
         return value;
     }
@@ -130,15 +141,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn halves_are_rounded_to_what_they_can_hold() {
-        for (value, held) in [
+    fn components_are_rounded_to_half_precision() {
+        for (value, rounded) in [
             (1.0, 1.0),
             (0.1, 0.099_975_585_937_5),
             (2049.0, 2048.0),
             (1e-8, 0.0),
             (6e-8, 5.960_464_477_539_063e-8),
         ] {
-            assert_eq!(half(value), held);
+            assert_eq!(to_half(value), rounded);
         }
         assert_eq!(rounded(70_000.0, "float16"), None);
         assert_eq!(rounded(1.5, "int8"), None);

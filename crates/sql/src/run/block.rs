@@ -1,54 +1,75 @@
-//! Runs a query or subquery for one chain of outer frames: sources, filters, groups, output.
+//! Execution of one block, that is of one SELECT, for one chain of outer frames.
+//!
+//! ```text
+//! sources ─▶ filters ─▶ tuples ─▶ groups ─▶ output ─▶ distinct ─▶ values
+//! ```
+//!
+//! Rows are pushed: each stage calls the next one with one row at a time and stops when that one
+//! says so. A *tuple* is one combination of the sources of FROM and JOIN, as a chain of frames.
 
+use super::eval::eval_object;
 use super::frame::{Context, Scope};
 use super::groups::Groups;
 use crate::bound::{Block, Expr, Input, Output, Source};
 use crate::error::QueryError;
 use crate::value::{Value, digest, weight};
-use orrery_model::json::{Json, Object};
+use orrery_model::json::Json;
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-/// Whether to go on.
+/// The result of a push: true to go on with the next row, false to stop.
 pub(crate) type Flow = Result<bool, QueryError>;
 
 /// Takes one value of a subquery.
-pub(crate) type Sink<'f> = dyn FnMut(&mut Context<'_>, Cow<'_, Json>) -> Flow + 'f;
+pub(crate) type ValueSink<'f> = dyn FnMut(&mut Context<'_>, Cow<'_, Json>) -> Flow + 'f;
 
-/// Takes one tuple of sources.
+/// Takes one tuple.
 pub(crate) type TupleSink<'f> = dyn FnMut(&mut Context<'_>, &Scope<'_>) -> Flow + 'f;
 
+/// Bytes of one digest in a set, with the overhead of the set.
+const DIGEST_BYTES: usize = 24;
+
 impl Block {
-    /// Gives every value of the block to `sink`, until it says to stop.
-    pub fn each(&self, cx: &mut Context<'_>, scope: &Scope<'_>, sink: &mut Sink<'_>) -> Flow {
+    /// Passes every value of the block to `sink` until it returns false.
+    pub fn for_each_value(
+        &self,
+        cx: &mut Context<'_>,
+        scope: &Scope<'_>,
+        sink: &mut ValueSink<'_>,
+    ) -> Flow {
         let mut collector = Collector::new(self);
-        if !self.tuples(true, cx, scope, &mut |cx, tuple| {
-            collector.tuple(cx, tuple, sink)
-        })? {
+        let goes_on = self.for_each_tuple(true, cx, scope, &mut |cx, tuple| {
+            collector.add_tuple(cx, tuple, sink)
+        })?;
+        if !goes_on {
             return Ok(false);
         }
         collector.finish(cx, scope, sink)
     }
 
-    /// Gives every combination of the sources that passes the filters to `sink`. `check` false: the filters are known
-    /// to hold.
-    pub fn tuples(
+    /// Passes every tuple that fulfils the filters to `sink`. With `checks_filters` false the
+    /// filters are known to hold and are not evaluated.
+    pub fn for_each_tuple(
         &self,
-        check: bool,
+        checks_filters: bool,
         cx: &mut Context<'_>,
         scope: &Scope<'_>,
         sink: &mut TupleSink<'_>,
     ) -> Flow {
-        let filters = if check { &self.filters[..] } else { &[] };
-        Tuples {
+        let filters = if checks_filters {
+            &self.filters[..]
+        } else {
+            &[]
+        };
+        let sources = SourceLoops {
             block: self,
             filters,
-        }
-        .bind(0, cx, scope, sink)
+        };
+        sources.run(0, cx, scope, sink)
     }
 
-    /// Continues with a value of the first source.
-    pub fn tuples_of(
+    /// Passes every tuple to `sink` whose first source is `first`.
+    pub fn for_each_tuple_of(
         &self,
         first: &Json,
         cx: &mut Context<'_>,
@@ -58,32 +79,35 @@ impl Block {
         let Some(source) = self.sources.first() else {
             return Ok(true);
         };
-        Tuples {
+        let sources = SourceLoops {
             block: self,
             filters: &self.filters,
-        }
-        .bind_value(0, source, first, cx, scope, sink)
+        };
+        sources.bind(0, source, first, cx, scope, sink)
     }
 }
 
-/// The loops over a block's sources.
+/// The nested loops over the sources of a block.
 #[derive(Clone, Copy)]
-struct Tuples<'q> {
+struct SourceLoops<'q> {
     block: &'q Block,
+    /// Conjuncts of WHERE, each with the number of sources that must be bound before it can be
+    /// evaluated.
     filters: &'q [(usize, Expr)],
 }
 
-impl Tuples<'_> {
-    /// `scope` has the first `bound` sources.
-    fn bind(
+impl SourceLoops<'_> {
+    /// Runs the loops over the sources that are not bound yet. `scope` holds the first `bound`.
+    fn run(
         &self,
         bound: usize,
         cx: &mut Context<'_>,
         scope: &Scope<'_>,
         sink: &mut TupleSink<'_>,
     ) -> Flow {
+        // A filter runs as soon as its sources are bound, before the loops further in.
         for (_, filter) in self.filters.iter().filter(|(needed, _)| *needed == bound) {
-            if !filter.holds(cx, scope)? {
+            if !filter.is_true(cx, scope)? {
                 return Ok(true);
             }
         }
@@ -91,32 +115,35 @@ impl Tuples<'_> {
             return sink(cx, scope);
         };
         match &source.input {
-            Input::Expr(e) => {
-                let before = cx.held_bytes;
-                let Some(value) = e.eval(cx, scope)? else {
+            // The value is held while the loops further in run.
+            Input::Expr(expr) => {
+                let held_before = cx.held_bytes;
+                let Some(value) = expr.eval(cx, scope)? else {
                     return Ok(true);
                 };
-                let held = cx.held_bytes.saturating_sub(before);
-                let flow = self.bind_value(bound, source, &value, cx, scope, sink)?;
-                cx.held_bytes = cx.held_bytes.saturating_sub(held);
+                let value_bytes = cx.held_bytes.saturating_sub(held_before);
+                let flow = self.bind(bound, source, &value, cx, scope, sink)?;
+                cx.held_bytes = cx.held_bytes.saturating_sub(value_bytes);
                 Ok(flow)
             }
-            Input::Subquery(block) => block.each(cx, scope, &mut |cx, value| {
-                let held = if let Cow::Owned(value) = &value {
-                    weight(value)
-                } else {
-                    0
+            // One value of the subquery is held at a time.
+            Input::Subquery(block) => block.for_each_value(cx, scope, &mut |cx, value| {
+                let value_bytes = match &value {
+                    Cow::Owned(value) => weight(value),
+                    Cow::Borrowed(_) => 0,
                 };
-                cx.held_bytes = cx.held_bytes.saturating_add(held);
+                cx.held_bytes = cx.held_bytes.saturating_add(value_bytes);
                 cx.check_memory(cx.held_bytes)?;
-                let flow = self.bind_value(bound, source, &value, cx, scope, sink)?;
-                cx.held_bytes = cx.held_bytes.saturating_sub(held);
+                let flow = self.bind(bound, source, &value, cx, scope, sink)?;
+                cx.held_bytes = cx.held_bytes.saturating_sub(value_bytes);
                 Ok(flow)
             }),
         }
     }
 
-    fn bind_value(
+    /// Binds a source to a value, or with IN to each element of an array, and runs the loops
+    /// further in. A value that is no array has no elements.
+    fn bind(
         &self,
         bound: usize,
         source: &Source,
@@ -126,12 +153,12 @@ impl Tuples<'_> {
         sink: &mut TupleSink<'_>,
     ) -> Flow {
         if !source.iterate {
-            return self.bind(bound + 1, cx, &scope.with(Some(value)), sink);
+            return self.run(bound + 1, cx, &scope.with_value(Some(value)), sink);
         }
         for element in value.as_array().unwrap_or_default() {
             cx.work.tuples += 1;
             cx.count_iteration()?;
-            if !self.bind(bound + 1, cx, &scope.with(Some(element)), sink)? {
+            if !self.run(bound + 1, cx, &scope.with_value(Some(element)), sink)? {
                 return Ok(false);
             }
         }
@@ -140,101 +167,102 @@ impl Tuples<'_> {
 }
 
 impl Output {
-    /// The row as a value.
+    /// Evaluates the row as a value.
     pub fn eval<'s>(
         &'s self,
         cx: &mut Context<'_>,
         scope: &'s Scope<'s>,
     ) -> Result<Value<'s>, QueryError> {
         match self {
-            Output::Value(e) => e.eval(cx, scope),
-            Output::Members(members) => {
-                let mut object = Object::new();
-                for (name, e) in members {
-                    let made = cx.held_bytes;
-                    if let Some(value) = e.eval(cx, scope)? {
-                        cx.held_bytes = made.saturating_add(name.len());
-                        cx.count_value_made(&value)?;
-                        object.push_new(name.as_str(), value.into_owned());
-                    }
-                }
-                Ok(Some(Cow::Owned(Json::Object(object))))
-            }
+            Output::Value(expr) => expr.eval(cx, scope),
+            Output::Members(members) => eval_object(members, cx, scope),
         }
     }
 }
 
-/// What stands between a block's tuples and its values.
+/// The stages between the tuples of a block and its values: groups, output and DISTINCT.
 pub(crate) struct Collector<'q> {
     block: &'q Block,
     groups: Option<Groups>,
+    /// Digests of the values so far, for DISTINCT.
     seen: Option<HashSet<u128>>,
 }
 
 impl<'q> Collector<'q> {
     pub fn new(block: &'q Block) -> Self {
-        let groups = block.grouping.as_ref().map(Groups::new);
         Collector {
             block,
-            groups,
+            groups: block.grouping.as_ref().map(Groups::new),
             seen: block.distinct.then(HashSet::new),
         }
     }
 
-    pub fn tuple(&mut self, cx: &mut Context<'_>, tuple: &Scope<'_>, sink: &mut Sink<'_>) -> Flow {
-        match (&mut self.groups, &self.block.grouping) {
-            (Some(groups), Some(grouping)) => {
-                let made = cx.held_bytes;
-                groups.add(grouping, cx, tuple)?;
-                cx.held_bytes = made;
-                cx.check_memory(groups.memory())?;
-                Ok(true)
-            }
-            _ => self.give(cx, tuple, sink),
-        }
+    /// Adds a tuple to its group. Without groups the tuple is a row and goes to `sink`.
+    pub fn add_tuple(
+        &mut self,
+        cx: &mut Context<'_>,
+        tuple: &Scope<'_>,
+        sink: &mut ValueSink<'_>,
+    ) -> Flow {
+        let (Some(groups), Some(grouping)) = (&mut self.groups, &self.block.grouping) else {
+            return self.emit(cx, tuple, sink);
+        };
+        let held_before = cx.held_bytes;
+        groups.add(grouping, cx, tuple)?;
+        cx.held_bytes = held_before;
+        cx.check_memory(groups.memory())?;
+        Ok(true)
     }
 
-    /// The values that had to wait for the last tuple.
-    pub fn finish(&mut self, cx: &mut Context<'_>, scope: &Scope<'_>, sink: &mut Sink<'_>) -> Flow {
+    /// Passes the rows of the groups to `sink`, after the last tuple.
+    pub fn finish(
+        &mut self,
+        cx: &mut Context<'_>,
+        scope: &Scope<'_>,
+        sink: &mut ValueSink<'_>,
+    ) -> Flow {
         let Some(groups) = self.groups.take() else {
             return Ok(true);
         };
         for (keys, aggregates) in groups.finish() {
-            if !self.give(cx, &scope.with_group(&keys, &aggregates), sink)? {
+            if !self.emit(cx, &scope.with_group(&keys, &aggregates), sink)? {
                 return Ok(false);
             }
         }
         Ok(true)
     }
 
-    /// The partial aggregates of a query without GROUP BY, if they have a short form.
+    /// Returns the partial aggregates of a query without GROUP BY, for a continuation. Returns
+    /// `None` for other queries and for aggregates that have no short form.
     pub fn save(&self) -> Option<Vec<u8>> {
-        let single = self.block.grouping.as_ref()?.keys.is_empty() && self.seen.is_none();
-        if single {
+        let has_one_group = self.block.grouping.as_ref()?.keys.is_empty() && self.seen.is_none();
+        if has_one_group {
             self.groups.as_ref()?.save()
         } else {
             None
         }
     }
 
-    /// Goes on from partial aggregates.
+    /// Continues from the partial aggregates of an earlier page. Returns `None` if the bytes are
+    /// not those of this query.
     pub fn restore(&mut self, saved: &[u8]) -> Option<()> {
         self.groups.as_mut()?.restore(saved)
     }
 
-    fn give(&mut self, cx: &mut Context<'_>, scope: &Scope<'_>, sink: &mut Sink<'_>) -> Flow {
-        let made = cx.held_bytes;
+    /// Evaluates the row of a scope and passes it to `sink`, unless DISTINCT drops it.
+    fn emit(&mut self, cx: &mut Context<'_>, scope: &Scope<'_>, sink: &mut ValueSink<'_>) -> Flow {
+        let held_before = cx.held_bytes;
         let Some(value) = self.block.output.eval(cx, scope)? else {
             return Ok(true);
         };
-        // From here on it is for the sink to count, if it keeps the value.
-        cx.held_bytes = made;
+        // From here on the sink counts the value, if it keeps it.
+        cx.held_bytes = held_before;
         if let Some(seen) = &mut self.seen {
             cx.count_value_read(&value)?;
             if !seen.insert(digest(Some(&value))) {
                 return Ok(true);
             }
-            cx.check_memory(seen.len() * 24)?;
+            cx.check_memory(seen.len() * DIGEST_BYTES)?;
         }
         sink(cx, value)
     }

@@ -1,53 +1,61 @@
-//! DISTINCT of rows that come ordered by what they are: whether a row was given before.
+//! DISTINCT of rows whose only value is the key of ORDER BY: the memory of rows returned before.
 //!
-//! Scalars that are equal come side by side, so the last row tells. Arrays and objects have no order among themselves:
-//! all of a page are kept, and the last [`KEPT`] of them go on with the continuation. So an array that comes again
-//! after more than that many others on another page is given twice.
+//! Equal scalars come next to each other, so the digest of the last row is enough. Arrays and
+//! objects have no order among themselves; all of a page are remembered, and the continuation keeps
+//! the last [`MAX_KEPT`] of them.
+//!
+//! Left out: an array or object that comes again on a later page, after more than [`MAX_KEPT`]
+//! others, is returned twice.
 
 use std::collections::HashSet;
 
-/// Hashes of arrays and objects that a continuation holds; it has to stay small.
-const KEPT: usize = 16;
+/// Largest number of digests of arrays and objects in a continuation, which has to stay small.
+const MAX_KEPT: usize = 16;
 
-/// What was given so far.
+/// Digests of the rows returned so far, as far as DISTINCT needs them.
 #[derive(Default)]
-pub(super) struct Given {
+pub(super) struct ReturnedRows {
     last: Option<u128>,
+    /// The arrays and objects since the last scalar.
     structured: HashSet<u128>,
-    /// The same, in the order in which they came.
-    in_order: Vec<u128>,
+    /// The same digests in the order of the rows.
+    structured_in_order: Vec<u128>,
 }
 
-impl Given {
-    /// What a continuation brought: the hash of the last row, or those of the last arrays and objects.
-    pub(super) fn restore(hashes: &[u128]) -> Self {
-        Given {
-            last: hashes.last().copied(),
-            structured: hashes.iter().copied().collect(),
-            in_order: hashes.to_vec(),
+impl ReturnedRows {
+    /// Restores the digests that [`ReturnedRows::save`] returned.
+    pub(super) fn restore(digests: &[u128]) -> Self {
+        ReturnedRows {
+            last: digests.last().copied(),
+            structured: digests.iter().copied().collect(),
+            structured_in_order: digests.to_vec(),
         }
     }
 
-    /// What a continuation takes along.
+    /// Returns the digests for a continuation: those of the last arrays and objects, or that of the
+    /// last row.
     pub(super) fn save(&self) -> Vec<u128> {
-        match self.in_order.as_slice() {
+        match self.structured_in_order.as_slice() {
             [] => self.last.into_iter().collect(),
-            hashes => hashes[hashes.len().saturating_sub(KEPT)..].to_vec(),
+            digests => digests[digests.len().saturating_sub(MAX_KEPT)..].to_vec(),
         }
     }
 
-    pub(super) fn has(&self, hash: u128) -> bool {
-        self.last == Some(hash) || self.structured.contains(&hash)
+    /// Returns true if a row with this digest was returned.
+    pub(super) fn contains(&self, digest: u128) -> bool {
+        self.last == Some(digest) || self.structured.contains(&digest)
     }
 
-    pub(super) fn note(&mut self, hash: u128, is_structured: bool) {
-        self.last = Some(hash);
+    /// Records a returned row. A scalar sorts after or before all arrays and objects, so it ends
+    /// their memory.
+    pub(super) fn record(&mut self, digest: u128, is_structured: bool) {
+        self.last = Some(digest);
         if is_structured {
-            self.structured.insert(hash);
-            self.in_order.push(hash);
+            self.structured.insert(digest);
+            self.structured_in_order.push(digest);
         } else {
             self.structured.clear();
-            self.in_order.clear();
+            self.structured_in_order.clear();
         }
     }
 }
@@ -57,21 +65,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_scalar_is_known_while_it_is_the_last() {
-        let mut given = Given::default();
-        given.note(1, false);
-        assert!(given.has(1) && Given::restore(&given.save()).has(1));
-        given.note(2, false);
-        assert!(!given.has(1) && given.has(2));
+    fn a_scalar_is_known_while_it_is_the_last_row() {
+        let mut rows = ReturnedRows::default();
+        rows.record(1, false);
+        assert!(rows.contains(1) && ReturnedRows::restore(&rows.save()).contains(1));
+        rows.record(2, false);
+        assert!(!rows.contains(1) && rows.contains(2));
     }
 
     #[test]
-    fn arrays_and_objects_are_known_although_others_came_between_and_the_last_ones_on_the_next_page_too()
-     {
-        let mut given = Given::default();
-        (0..40).for_each(|hash| given.note(hash, true));
-        assert!((0..40).all(|hash| given.has(hash)));
-        let next = Given::restore(&given.save());
-        assert!((24..40).all(|hash| next.has(hash)) && !next.has(23));
+    fn all_arrays_and_objects_of_a_page_and_the_last_16_of_the_page_before_are_known() {
+        let mut rows = ReturnedRows::default();
+        for digest in 0..40 {
+            rows.record(digest, true);
+        }
+        assert!((0..40).all(|digest| rows.contains(digest)));
+        let next_page = ReturnedRows::restore(&rows.save());
+        assert!((24..40).all(|digest| next_page.contains(digest)) && !next_page.contains(23));
     }
 }

@@ -1,71 +1,88 @@
-//! Evaluates an expression in a chain of frames.
+//! Evaluation of an expression for one row: the frames of a [`Scope`] in, a value out.
 //!
-//! Values are borrowed from the item or the query wherever they are only looked at; only what operators and functions
-//! make is owned.
+//! `None` is undefined, the value of a property that does not exist. Every operator states below
+//! what it does with undefined; the rules of comparison and arithmetic are in `value.rs`.
+//!
+//! Values are borrowed from the item or the query where possible. Only values that operators and
+//! functions compute are owned, and these count against the memory limit of the page: each arm that
+//! makes a value adds it to [`Context::held_bytes`], and each arm that drops one sets the counter
+//! back. Loops and large values count towards the time limit.
+//!
+//! The compiler of the query (`bind`) resolves names and checks arity, so evaluation has no errors
+//! of its own. Errors are those of limits and of user-defined functions.
 
 use super::frame::{Context, Scope};
-use crate::bound::{Expr, LikePattern, Step};
+use crate::bound::{Block, Expr, LikePattern, Step};
 use crate::error::QueryError;
-use crate::functions::Implementation;
 use crate::functions::like::Pattern;
-use crate::syntax::ast::{SubqueryKind, UnaryOp};
+use crate::functions::{Arguments, Function, Implementation};
+use crate::syntax::ast::{BinaryOp, SubqueryKind, UnaryOp};
 use crate::value::{Value, binary, compared, digest, equal, number, to_i32, weight};
 use orrery_model::json::{Json, Object};
 use std::borrow::Cow;
 
 type Evaluated<'s> = Result<Value<'s>, QueryError>;
 
+/// A truth value of three-valued logic; `None` is undefined.
+type Truth = Result<Option<bool>, QueryError>;
+
 impl Expr {
-    /// Whether the value is the boolean true.
-    pub fn holds<'s>(
+    /// Returns true if the value is the boolean true. WHERE keeps a row only then: false, undefined
+    /// and values of other types drop the row.
+    pub fn is_true<'s>(
         &'s self,
         cx: &mut Context<'_>,
         scope: &'s Scope<'s>,
     ) -> Result<bool, QueryError> {
-        let made = cx.held_bytes;
-        let holds = self.truth(cx, scope)? == Some(true);
-        cx.held_bytes = made;
-        Ok(holds)
+        let held_before = cx.held_bytes;
+        let is_true = self.eval_truth(cx, scope)? == Some(true);
+        cx.held_bytes = held_before;
+        Ok(is_true)
     }
 
-    /// The value as a truth value: anything but a boolean is undefined.
-    fn truth<'s>(
-        &'s self,
-        cx: &mut Context<'_>,
-        scope: &'s Scope<'s>,
-    ) -> Result<Option<bool>, QueryError> {
+    /// Evaluates the expression as a truth value. Values other than booleans are undefined.
+    fn eval_truth<'s>(&'s self, cx: &mut Context<'_>, scope: &'s Scope<'s>) -> Truth {
         cx.count_iteration()?;
         match self {
-            Expr::And(parts) => junction(parts, false, cx, scope),
-            Expr::Or(parts) => junction(parts, true, cx, scope),
-            Expr::Unary(UnaryOp::Not, operand) => Ok(operand.truth(cx, scope)?.map(|b| !b)),
-            Expr::Compare(op, both) => {
-                let (a, b) = (both[0].eval(cx, scope)?, both[1].eval(cx, scope)?);
-                match (a.as_deref(), b.as_deref()) {
-                    (Some(Json::String(a)), Some(Json::String(b))) => {
-                        cx.count_bytes(a.len().min(b.len()))?
-                    }
-                    (
-                        Some(a @ (Json::Array(_) | Json::Object(_))),
-                        Some(Json::Array(_) | Json::Object(_)),
-                    ) => cx.count_value_read(a)?,
-                    _ => {}
-                }
-                Ok(compared(*op, a.as_deref(), b.as_deref()))
+            // AND: one false operand makes the result false, even beside an undefined one.
+            Expr::And(operands) => eval_junction(operands, false, cx, scope),
+
+            // OR: one true operand makes the result true, even beside an undefined one.
+            Expr::Or(operands) => eval_junction(operands, true, cx, scope),
+
+            // NOT: the negation of undefined, or of a value that is no boolean, is undefined.
+            Expr::Unary(UnaryOp::Not, operand) => {
+                Ok(operand.eval_truth(cx, scope)?.map(|truth| !truth))
             }
+
+            // =, !=, <, <=, >, >=: undefined if an operand is undefined. <, <=, > and >= are also
+            // undefined between values of two types and between arrays or objects.
+            Expr::Compare(op, operands) => {
+                let left = operands[0].eval(cx, scope)?;
+                let right = operands[1].eval(cx, scope)?;
+                count_comparison(cx, left.as_deref(), right.as_deref())?;
+                Ok(compared(*op, left.as_deref(), right.as_deref()))
+            }
+
+            // IN: true if an element equals the value; otherwise undefined if a comparison was
+            // undefined, else false.
             Expr::In { value, list } => {
                 let value = value.eval(cx, scope)?;
-                let mut unknown = false;
+                let mut has_undefined = false;
                 for element in list {
                     cx.count_iteration()?;
-                    match equal(value.as_deref(), element.eval(cx, scope)?.as_deref()) {
+                    let element = element.eval(cx, scope)?;
+                    match equal(value.as_deref(), element.as_deref()) {
                         Some(true) => return Ok(Some(true)),
                         Some(false) => {}
-                        None => unknown = true,
+                        None => has_undefined = true,
                     }
                 }
-                Ok(if unknown { None } else { Some(false) })
+                Ok(if has_undefined { None } else { Some(false) })
             }
+
+            // IN with a list of constants: one look-up by digest. The list holds no undefined
+            // value, so only an undefined operand makes the result undefined.
             Expr::InSet { value, digests, .. } => {
                 let Some(value) = value.eval(cx, scope)? else {
                     return Ok(None);
@@ -73,150 +90,101 @@ impl Expr {
                 cx.count_value_read(&value)?;
                 Ok(Some(digests.contains(&digest(Some(&value)))))
             }
-            Expr::Like { value, pattern } => like(value, pattern, cx, scope),
-            _ => Ok(self.eval(cx, scope)?.and_then(|v| v.as_bool())),
+
+            // LIKE: undefined unless value and pattern are strings.
+            Expr::Like { value, pattern } => eval_like(value, pattern, cx, scope),
+
+            // Everything else gives a value first.
+            _ => Ok(self.eval(cx, scope)?.and_then(|value| value.as_bool())),
         }
     }
 
-    /// The value.
+    /// Evaluates the expression.
     pub fn eval<'s>(&'s self, cx: &mut Context<'_>, scope: &'s Scope<'s>) -> Evaluated<'s> {
-        Ok(match self {
-            Expr::Constant(value) => value.as_ref().map(Cow::Borrowed),
-            Expr::Slot(up) => scope.value(*up).map(Cow::Borrowed),
-            Expr::GroupKey { up, index } => scope.key(*up, *index).map(Cow::Borrowed),
-            Expr::Aggregate { up, index } => scope.aggregate(*up, *index).map(Cow::Borrowed),
-            Expr::Path { base, steps } => return path(base, steps, cx, scope),
+        match self {
+            // A literal, a parameter, or an expression that the compiler evaluated.
+            Expr::Constant(value) => Ok(value.as_ref().map(Cow::Borrowed)),
+
+            // An alias of FROM or JOIN, or a variable of LET.
+            Expr::Slot(up) => Ok(scope.value(*up).map(Cow::Borrowed)),
+
+            // An expression of GROUP BY, read from the group.
+            Expr::GroupKey { up, index } => Ok(scope.group_key(*up, *index).map(Cow::Borrowed)),
+
+            // An aggregate, computed before the group's row is evaluated.
+            Expr::Aggregate { up, index } => Ok(scope.aggregate(*up, *index).map(Cow::Borrowed)),
+
+            // A path such as c.address.city or c.tags[0].
+            Expr::Path { base, steps } => eval_path(base, steps, cx, scope),
+
+            // Predicates have a rule for undefined operands, stated in `eval_truth`.
             Expr::And(_)
             | Expr::Or(_)
             | Expr::Compare(..)
             | Expr::In { .. }
             | Expr::InSet { .. }
-            | Expr::Like { .. } => self.truth(cx, scope)?.map(bool_value),
-            Expr::Unary(op, operand) => unary(*op, operand, cx, scope)?.map(Cow::Owned),
-            Expr::Chain { first, rest } => {
-                let made = cx.held_bytes;
-                let mut left = first.eval(cx, scope)?;
-                for (op, operand) in rest {
-                    cx.count_iteration()?;
-                    let right = operand.eval(cx, scope)?;
-                    left = binary(*op, left.as_deref(), right.as_deref()).map(Cow::Owned);
-                    if let Some(text) = left.as_deref().filter(|v| matches!(v, Json::String(_))) {
-                        cx.count_value_made(text)?;
-                        cx.held_bytes = made.saturating_add(weight(text));
-                    }
-                }
-                left
+            | Expr::Like { .. } => {
+                let truth = self.eval_truth(cx, scope)?;
+                Ok(truth.map(|truth| Cow::Owned(Json::Bool(truth))))
             }
-            Expr::Coalesce(parts) => {
-                for part in parts {
-                    let value = part.eval(cx, scope)?;
+
+            // +, -, ~ and NOT before an operand.
+            Expr::Unary(op, operand) => Ok(eval_unary(*op, operand, cx, scope)?.map(Cow::Owned)),
+
+            // Arithmetic, bit operators, || and repeated comparisons, from left to right.
+            Expr::Chain { first, rest } => eval_chain(first, rest, cx, scope),
+
+            // a ?? b: the first operand that is defined. Null is defined.
+            Expr::Coalesce(operands) => {
+                for operand in operands {
+                    let value = operand.eval(cx, scope)?;
                     if value.is_some() {
                         return Ok(value);
                     }
                 }
-                None
+                Ok(None)
             }
-            Expr::Conditional(parts) => {
-                let [condition, yes, no] = parts.as_ref();
-                let chosen = if condition.holds(cx, scope)? { yes } else { no };
-                return chosen.eval(cx, scope);
-            }
-            Expr::Choose(parts) => {
-                let index = parts[0]
-                    .eval(cx, scope)?
-                    .and_then(|v| v.as_f64())
-                    .filter(|n| *n >= 1.0);
-                match index.and_then(|n| parts.get(n as usize)) {
-                    Some(chosen) => return chosen.eval(cx, scope),
-                    None => None,
-                }
-            }
-            Expr::Array(elements) => {
-                let mut values = Vec::with_capacity(elements.len());
-                for element in elements {
-                    let made = cx.held_bytes;
-                    if let Some(value) = element.eval(cx, scope)? {
-                        cx.held_bytes = made;
-                        cx.count_value_made(&value)?;
-                        values.push(value.into_owned());
-                    }
-                }
-                Some(Cow::Owned(Json::Array(values)))
-            }
-            Expr::Object(members) => {
-                let mut object = Object::new();
-                for (name, member) in members {
-                    let made = cx.held_bytes;
-                    if let Some(value) = member.eval(cx, scope)? {
-                        cx.held_bytes = made.saturating_add(name.len());
-                        cx.count_value_made(&value)?;
-                        object.push_new(name.as_str(), value.into_owned());
-                    }
-                }
-                Some(Cow::Owned(Json::Object(object)))
-            }
-            Expr::Let { value, body } => {
-                let made = cx.held_bytes;
-                let value = value.eval(cx, scope)?;
-                let inner = scope.with(value.as_deref());
-                let result = body.eval(cx, &inner)?;
-                if let Some(result) = &result {
-                    cx.count_value_made(result)?;
-                    cx.held_bytes = made.saturating_add(weight(result));
-                }
-                result.map(|v| Cow::Owned(v.into_owned()))
-            }
-            Expr::Call { .. } | Expr::Udf { .. } | Expr::Subquery(..) => {
-                return self.eval_call(cx, scope);
-            }
-        })
-    }
 
-    fn eval_call<'s>(&'s self, cx: &mut Context<'_>, scope: &'s Scope<'s>) -> Evaluated<'s> {
-        match self {
+            // IIF(condition, a, b) and condition ? a : b. A condition other than true, undefined
+            // included, chooses b. The other branch is not evaluated.
+            Expr::Conditional(parts) => {
+                let [condition, if_true, if_false] = parts.as_ref();
+                if condition.is_true(cx, scope)? {
+                    if_true.eval(cx, scope)
+                } else {
+                    if_false.eval(cx, scope)
+                }
+            }
+
+            // CHOOSE(index, a, b, ...): counts from 1 and drops the fraction of the index. An index
+            // beyond the list is undefined. `parts[0]` is the index itself, so `parts[1]` is a.
+            Expr::Choose(parts) => {
+                let index = parts[0].eval(cx, scope)?;
+                match index.and_then(|index| index.as_f64()) {
+                    Some(index) if index >= 1.0 => match parts.get(index as usize) {
+                        Some(choice) => choice.eval(cx, scope),
+                        None => Ok(None),
+                    },
+                    _ => Ok(None),
+                }
+            }
+
+            // [a, b]: undefined elements are left out.
+            Expr::Array(elements) => eval_array(elements, cx, scope),
+
+            // {"a": x}: members with an undefined value are left out.
+            Expr::Object(members) => eval_object(members, cx, scope),
+
+            // LET name = value IN body.
+            Expr::Let { value, body } => eval_let(value, body, cx, scope),
+
+            // A built-in function.
             Expr::Call {
                 function,
                 arguments,
-            } => {
-                // Nearly all functions take three arguments or fewer: no allocation for those.
-                let mut few: [Value<'s>; 3] = [const { None }; 3];
-                let mut many = Vec::new();
-                let values = if arguments.len() <= few.len() {
-                    &mut few[..arguments.len()]
-                } else {
-                    many.resize_with(arguments.len(), || None);
-                    &mut many[..]
-                };
-                let before = cx.held_bytes;
-                for (value, argument) in values.iter_mut().zip(arguments) {
-                    *value = argument.eval(cx, scope)?;
-                    // Nearly all functions go through all of their strings and lists.
-                    match value.as_deref() {
-                        Some(Json::String(text)) => cx.count_bytes(text.len())?,
-                        Some(Json::Array(elements)) => {
-                            cx.count_iterations(elements.len() as u64 / 8)?
-                        }
-                        _ => {}
-                    }
-                }
-                cx.count_iteration()?;
-                let values = crate::functions::Arguments(values);
-                let made = match function.run {
-                    Implementation::NonStrict(run) => run(values),
-                    Implementation::Metered(run) => run(cx, values)?,
-                    _ if values.iter().any(|v| v.is_none()) => None,
-                    Implementation::Strict(run) | Implementation::Vector(run) => run(values),
-                    Implementation::Context(run) => run(cx, values),
-                    Implementation::FullText(run) => run(cx, values)?,
-                    // The binder turns all others into expressions of their own, or refuses them.
-                    _ => None,
-                };
-                if let Some(made) = &made {
-                    cx.count_value_made(made)?;
-                    cx.held_bytes = before.saturating_add(weight(made));
-                }
-                Ok(made.map(Cow::Owned))
-            }
+            } => eval_call(function, arguments, cx, scope),
+
+            // udf.name(...): undefined arguments are passed on as undefined.
             Expr::Udf { name, arguments } => {
                 let mut values = Vec::with_capacity(arguments.len());
                 for argument in arguments {
@@ -225,92 +193,138 @@ impl Expr {
                 cx.work.udf_calls += 1;
                 Ok(cx.functions.call(name, &values)?.map(Cow::Owned))
             }
+
+            // (SELECT ...), EXISTS, ARRAY, ALL, FIRST and LAST of a subquery.
             Expr::Subquery(kind, block) => {
-                subquery(*kind, block, cx, scope).map(|v| v.map(Cow::Owned))
+                Ok(eval_subquery(*kind, block, cx, scope)?.map(Cow::Owned))
             }
-            _ => Ok(None),
         }
     }
 }
 
-fn bool_value<'a>(value: bool) -> Cow<'a, Json> {
-    Cow::Owned(Json::Bool(value))
+/// Counts the bytes that a comparison of two values reads.
+fn count_comparison(
+    cx: &mut Context<'_>,
+    left: Option<&Json>,
+    right: Option<&Json>,
+) -> Result<(), QueryError> {
+    match (left, right) {
+        (Some(Json::String(left)), Some(Json::String(right))) => {
+            cx.count_bytes(left.len().min(right.len()))
+        }
+        (
+            Some(left @ (Json::Array(_) | Json::Object(_))),
+            Some(Json::Array(_) | Json::Object(_)),
+        ) => cx.count_value_read(left),
+        _ => Ok(()),
+    }
 }
 
-/// AND (`decisive` false) or OR (`decisive` true) in three-valued logic.
-fn junction<'s>(
-    parts: &'s [Expr],
+/// Evaluates AND (`decisive` false) or OR (`decisive` true). The first operand that equals
+/// `decisive` decides the result, and the operands after it are not evaluated. Otherwise an
+/// undefined operand makes the result undefined.
+fn eval_junction<'s>(
+    operands: &'s [Expr],
     decisive: bool,
     cx: &mut Context<'_>,
     scope: &'s Scope<'s>,
-) -> Result<Option<bool>, QueryError> {
-    let mut unknown = false;
-    for part in parts {
-        match part.truth(cx, scope)? {
-            Some(value) if value == decisive => return Ok(Some(decisive)),
+) -> Truth {
+    let mut has_undefined = false;
+    for operand in operands {
+        match operand.eval_truth(cx, scope)? {
+            Some(truth) if truth == decisive => return Ok(Some(decisive)),
             Some(_) => {}
-            None => unknown = true,
+            None => has_undefined = true,
         }
     }
-    Ok(if unknown { None } else { Some(!decisive) })
+    Ok(if has_undefined { None } else { Some(!decisive) })
 }
 
-fn like<'s>(
+fn eval_like<'s>(
     value: &'s Expr,
     pattern: &'s LikePattern,
     cx: &mut Context<'_>,
     scope: &'s Scope<'s>,
-) -> Result<Option<bool>, QueryError> {
+) -> Truth {
     let value = value.eval(cx, scope)?;
     let Some(text) = value.as_deref().and_then(Json::as_str) else {
         return Ok(None);
     };
-    match pattern {
-        LikePattern::Constant(pattern) => pattern
-            .matches_within(text, &mut |steps| cx.count_iterations(steps))
-            .map(Some),
+    let is_match = match pattern {
+        LikePattern::Constant(pattern) => {
+            pattern.matches_within(text, &mut |n| cx.count_iterations(n))?
+        }
+        // A pattern that depends on the row is parsed for each row.
         LikePattern::Dynamic { pattern, escape } => {
             let pattern = pattern.eval(cx, scope)?;
             let Some(pattern) = pattern.as_deref().and_then(Json::as_str) else {
                 return Ok(None);
             };
             cx.count_bytes(pattern.len())?;
-            Pattern::new(pattern, *escape)
-                .matches_within(text, &mut |steps| cx.count_iterations(steps))
-                .map(Some)
+            Pattern::new(pattern, *escape).matches_within(text, &mut |n| cx.count_iterations(n))?
         }
-    }
+    };
+    Ok(Some(is_match))
 }
 
-fn unary<'s>(
+/// Evaluates a unary operator. Arithmetic operators are undefined for values that are no numbers.
+fn eval_unary<'s>(
     op: UnaryOp,
     operand: &'s Expr,
     cx: &mut Context<'_>,
     scope: &'s Scope<'s>,
 ) -> Result<Option<Json>, QueryError> {
     if op == UnaryOp::Not {
-        return Ok(operand.truth(cx, scope)?.map(|b| Json::Bool(!b)));
+        return Ok(operand
+            .eval_truth(cx, scope)?
+            .map(|truth| Json::Bool(!truth)));
     }
-    let value = operand.eval(cx, scope)?;
-    let Some(double) = value.as_deref().and_then(Json::as_f64) else {
+    let Some(value) = operand.eval(cx, scope)? else {
         return Ok(None);
     };
-    Ok(match op {
-        UnaryOp::Plus => value.map(Cow::into_owned),
-        // Minus the least integer is no integer; all others keep their exact digits.
-        UnaryOp::Minus => match value.as_deref() {
-            Some(Json::Number(n)) => Some(
-                n.exact_integer()
-                    .and_then(i64::checked_neg)
-                    .map_or_else(|| number(-double), Json::from),
-            ),
-            _ => None,
+    let Json::Number(operand_number) = value.as_ref() else {
+        return Ok(None);
+    };
+    Ok(Some(match op {
+        // The number keeps its text.
+        UnaryOp::Plus => value.into_owned(),
+
+        // Integers keep their exact digits. The least 64-bit integer has no positive counterpart
+        // and becomes a double.
+        UnaryOp::Minus => match operand_number.exact_integer().and_then(i64::checked_neg) {
+            Some(negated) => Json::from(negated),
+            None => number(-operand_number.as_f64()),
         },
-        _ => Some(number(f64::from(!to_i32(double)))),
-    })
+
+        // ~ works on 32-bit integers, as in JavaScript.
+        _ => number(f64::from(!to_i32(operand_number.as_f64()))),
+    }))
 }
 
-fn path<'s>(
+/// Evaluates a chain of binary operators of one precedence level from left to right.
+fn eval_chain<'s>(
+    first: &'s Expr,
+    rest: &'s [(BinaryOp, Expr)],
+    cx: &mut Context<'_>,
+    scope: &'s Scope<'s>,
+) -> Evaluated<'s> {
+    let held_before = cx.held_bytes;
+    let mut left = first.eval(cx, scope)?;
+    for (op, operand) in rest {
+        cx.count_iteration()?;
+        let right = operand.eval(cx, scope)?;
+        left = binary(*op, left.as_deref(), right.as_deref()).map(Cow::Owned);
+        // || makes strings that can grow; of the intermediate ones only the last is held.
+        if let Some(text @ Json::String(_)) = left.as_deref() {
+            cx.count_value_made(text)?;
+            cx.held_bytes = held_before.saturating_add(weight(text));
+        }
+    }
+    Ok(left)
+}
+
+/// Follows a path from a value. The result is undefined if a step finds nothing.
+fn eval_path<'s>(
     base: &'s Expr,
     steps: &'s [Step],
     cx: &mut Context<'_>,
@@ -321,22 +335,26 @@ fn path<'s>(
     };
     for step in steps {
         let next = match step {
+            // .name or ["name"] selects a member of an object.
             Step::Name(name) => member(value, name),
+            // [0] selects an element of an array.
             Step::Index(index) => element(value, *index),
+            // A negative or fractional constant, or one of another type, selects nothing.
             Step::Nothing => None,
+            // [expression]: the type of the result decides between member and element.
             Step::Dynamic(expr) => match expr.eval(cx, scope)?.as_deref() {
                 Some(Json::String(name)) => member(value, name),
-                Some(Json::Number(n)) => n
-                    .as_i64()
-                    .and_then(|i| usize::try_from(i).ok())
-                    .and_then(|i| element(value, i)),
+                Some(Json::Number(index)) => match index.as_i64().map(usize::try_from) {
+                    Some(Ok(index)) => element(value, index),
+                    _ => None,
+                },
                 _ => None,
             },
         };
-        match next {
-            Some(next) => value = next,
-            None => return Ok(None),
-        }
+        let Some(next) = next else {
+            return Ok(None);
+        };
+        value = next;
     }
     Ok(Some(value))
 }
@@ -358,39 +376,151 @@ fn element(value: Cow<'_, Json>, index: usize) -> Value<'_> {
     }
 }
 
-fn subquery<'s>(
+fn eval_array<'s>(
+    elements: &'s [Expr],
+    cx: &mut Context<'_>,
+    scope: &'s Scope<'s>,
+) -> Evaluated<'s> {
+    let mut values = Vec::with_capacity(elements.len());
+    for element in elements {
+        let held_before = cx.held_bytes;
+        let Some(value) = element.eval(cx, scope)? else {
+            continue;
+        };
+        // The copy in the array replaces whatever the element held while it was evaluated.
+        cx.held_bytes = held_before;
+        cx.count_value_made(&value)?;
+        values.push(value.into_owned());
+    }
+    Ok(Some(Cow::Owned(Json::Array(values))))
+}
+
+/// Evaluates an object literal, or the SELECT list of a row that is needed as a value.
+pub(super) fn eval_object<'s>(
+    members: &'s [(String, Expr)],
+    cx: &mut Context<'_>,
+    scope: &'s Scope<'s>,
+) -> Evaluated<'s> {
+    let mut object = Object::new();
+    for (name, member) in members {
+        let held_before = cx.held_bytes;
+        let Some(value) = member.eval(cx, scope)? else {
+            continue;
+        };
+        cx.held_bytes = held_before.saturating_add(name.len());
+        cx.count_value_made(&value)?;
+        object.push_new(name.as_str(), value.into_owned());
+    }
+    Ok(Some(Cow::Owned(Json::Object(object))))
+}
+
+/// Evaluates LET: the value once, then the body with the value in one more frame.
+fn eval_let<'s>(
+    value: &'s Expr,
+    body: &'s Expr,
+    cx: &mut Context<'_>,
+    scope: &'s Scope<'s>,
+) -> Evaluated<'s> {
+    let held_before = cx.held_bytes;
+    let value = value.eval(cx, scope)?;
+    let inner = scope.with_value(value.as_deref());
+    let Some(result) = body.eval(cx, &inner)? else {
+        return Ok(None);
+    };
+    // The frame ends here, so the result is copied out of it and all else is dropped.
+    cx.count_value_made(&result)?;
+    cx.held_bytes = held_before.saturating_add(weight(&result));
+    Ok(Some(Cow::Owned(result.into_owned())))
+}
+
+/// Calls a built-in function.
+fn eval_call<'s>(
+    function: &Function,
+    arguments: &'s [Expr],
+    cx: &mut Context<'_>,
+    scope: &'s Scope<'s>,
+) -> Evaluated<'s> {
+    // Nearly all functions take at most three arguments; these need no allocation.
+    let mut few: [Value<'s>; 3] = [const { None }; 3];
+    let mut many = Vec::new();
+    let values = if arguments.len() <= few.len() {
+        &mut few[..arguments.len()]
+    } else {
+        many.resize_with(arguments.len(), || None);
+        &mut many[..]
+    };
+
+    let held_before = cx.held_bytes;
+    for (value, argument) in values.iter_mut().zip(arguments) {
+        *value = argument.eval(cx, scope)?;
+        // Nearly all functions read all of their strings and arrays.
+        match value.as_deref() {
+            Some(Json::String(text)) => cx.count_bytes(text.len())?,
+            Some(Json::Array(elements)) => cx.count_iterations(elements.len() as u64 / 8)?,
+            _ => {}
+        }
+    }
+    cx.count_iteration()?;
+
+    // An undefined argument makes the call undefined, except for functions that handle it.
+    let is_defined = values.iter().all(|value| value.is_some());
+    let values = Arguments(values);
+    let result = match function.run {
+        Implementation::NonStrict(run) => run(values),
+        Implementation::Metered(run) => run(cx, values)?,
+        _ if !is_defined => None,
+        Implementation::Strict(run) | Implementation::Vector(run) => run(values),
+        Implementation::Context(run) => run(cx, values),
+        Implementation::FullText(run) => run(cx, values)?,
+        // The binder turns all others into expressions of their own, or refuses them.
+        _ => None,
+    };
+
+    // The arguments are dropped here; only the result is held.
+    if let Some(result) = &result {
+        cx.count_value_made(result)?;
+        cx.held_bytes = held_before.saturating_add(weight(result));
+    }
+    Ok(result.map(Cow::Owned))
+}
+
+/// Runs a subquery for the current row. Rows with an undefined value are no rows.
+fn eval_subquery<'s>(
     kind: SubqueryKind,
-    block: &'s crate::bound::Block,
+    block: &'s Block,
     cx: &mut Context<'_>,
     scope: &'s Scope<'s>,
 ) -> Result<Option<Json>, QueryError> {
-    let before = cx.held_bytes;
-    let mut list = Vec::new();
-    let mut all = true;
-    block.each(cx, scope, &mut |cx, value| {
+    let held_before = cx.held_bytes;
+    let mut rows = Vec::new();
+    let mut all_true = true;
+    block.for_each_value(cx, scope, &mut |cx, value| {
         match kind {
-            // For these the first value settles it.
+            // The first row decides; false ends the subquery.
             SubqueryKind::Exists | SubqueryKind::Scalar | SubqueryKind::First => {
-                list.push(value.into_owned());
+                rows.push(value.into_owned());
                 return Ok(false);
             }
             SubqueryKind::Array => {
                 cx.count_value_made(&value)?;
-                list.push(value.into_owned());
+                rows.push(value.into_owned());
             }
-            SubqueryKind::Last => list = vec![value.into_owned()],
-            SubqueryKind::All => all &= value.as_bool() == Some(true),
+            SubqueryKind::Last => rows = vec![value.into_owned()],
+            // The first row that is not true ends the subquery.
+            SubqueryKind::All => all_true &= value.as_bool() == Some(true),
         }
-        Ok(all)
+        Ok(all_true)
     })?;
-    // What is left of all that was made is the list.
+
+    // Only the kept rows are still held. For ARRAY the counter has grown with each row.
     if kind != SubqueryKind::Array {
-        cx.held_bytes = before.saturating_add(list.iter().map(weight).sum());
+        cx.held_bytes = held_before.saturating_add(rows.iter().map(weight).sum());
     }
     Ok(match kind {
-        SubqueryKind::Exists => Some(Json::Bool(!list.is_empty())),
-        SubqueryKind::All => Some(Json::Bool(all)),
-        SubqueryKind::Array => Some(Json::Array(list)),
-        SubqueryKind::Scalar | SubqueryKind::First | SubqueryKind::Last => list.pop(),
+        SubqueryKind::Exists => Some(Json::Bool(!rows.is_empty())),
+        SubqueryKind::All => Some(Json::Bool(all_true)),
+        SubqueryKind::Array => Some(Json::Array(rows)),
+        // Undefined if the subquery has no row.
+        SubqueryKind::Scalar | SubqueryKind::First | SubqueryKind::Last => rows.pop(),
     })
 }

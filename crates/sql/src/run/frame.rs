@@ -1,4 +1,10 @@
-//! What an expression sees while it runs: the chain of frames and the context of the page.
+//! The environment of an expression while it runs: a chain of frames, and the context of the page.
+//!
+//! The [`Context`] enforces two limits of a page:
+//! - Time. Loops and large values are counted in iterations, and every [`CLOCK_INTERVAL`] of them
+//!   the clock is read. [`QueryError::Timeout`] ends the query, see [`Context::count_iterations`].
+//! - Memory. Values that are made for the current item are counted in [`Context::held_bytes`].
+//!   [`QueryError::Memory`] ends the query, see [`Context::check_memory`].
 
 use crate::error::QueryError;
 use crate::functions::compiled_regex::RegexCache;
@@ -6,7 +12,7 @@ use crate::seams::{Functions, Work};
 use crate::value::weight;
 use orrery_model::json::Json;
 
-/// A frame and those around it. Frames live on the stack of the loops that make them.
+/// A frame and its enclosing frames. Frames live on the stack of the loops that make them.
 #[derive(Clone, Copy)]
 pub(crate) struct Scope<'a> {
     parent: Option<&'a Scope<'a>>,
@@ -15,7 +21,9 @@ pub(crate) struct Scope<'a> {
 
 #[derive(Clone, Copy)]
 enum Frame<'a> {
+    /// The item, an element of an array, or the value of a subquery or of LET.
     Value(Option<&'a Json>),
+    /// A group of GROUP BY, or of an aggregate without GROUP BY.
     Group {
         keys: &'a [Option<Json>],
         aggregates: &'a [Option<Json>],
@@ -23,7 +31,7 @@ enum Frame<'a> {
 }
 
 impl<'a> Scope<'a> {
-    /// The outermost frame: the item, if the query reads any.
+    /// Creates the outermost frame: the item, if the query reads any.
     pub fn root(item: Option<&'a Json>) -> Self {
         Scope {
             parent: None,
@@ -31,13 +39,15 @@ impl<'a> Scope<'a> {
         }
     }
 
-    pub fn with(&'a self, value: Option<&'a Json>) -> Self {
+    /// Returns the scope with one more frame that holds a value.
+    pub fn with_value(&'a self, value: Option<&'a Json>) -> Self {
         Scope {
             parent: Some(self),
             frame: Frame::Value(value),
         }
     }
 
+    /// Returns the scope with one more frame that holds a group.
     pub fn with_group(&'a self, keys: &'a [Option<Json>], aggregates: &'a [Option<Json>]) -> Self {
         Scope {
             parent: Some(self),
@@ -45,7 +55,8 @@ impl<'a> Scope<'a> {
         }
     }
 
-    fn up(&self, hops: usize) -> Frame<'a> {
+    /// Returns the frame that is `hops` frames further out.
+    fn frame_at(&self, hops: usize) -> Frame<'a> {
         let mut scope = *self;
         for _ in 0..hops {
             match scope.parent {
@@ -56,65 +67,76 @@ impl<'a> Scope<'a> {
         scope.frame
     }
 
+    /// Returns the value of the frame that is `hops` frames further out.
     pub fn value(&self, hops: usize) -> Option<&'a Json> {
-        match self.up(hops) {
+        match self.frame_at(hops) {
             Frame::Value(value) => value,
             Frame::Group { .. } => None,
         }
     }
 
-    pub fn key(&self, hops: usize, index: usize) -> Option<&'a Json> {
-        match self.up(hops) {
+    /// Returns a key of the group that is `hops` frames further out.
+    pub fn group_key(&self, hops: usize, index: usize) -> Option<&'a Json> {
+        match self.frame_at(hops) {
             Frame::Group { keys, .. } => keys.get(index)?.as_ref(),
             Frame::Value(_) => None,
         }
     }
 
+    /// Returns an aggregate of the group that is `hops` frames further out.
     pub fn aggregate(&self, hops: usize, index: usize) -> Option<&'a Json> {
-        match self.up(hops) {
+        match self.frame_at(hops) {
             Frame::Group { aggregates, .. } => aggregates.get(index)?.as_ref(),
             Frame::Value(_) => None,
         }
     }
 }
 
-/// What lasts for a page: the outside world, and caches.
+/// The state of one page: its limits, its inputs besides the items, and caches.
 pub(crate) struct Context<'a> {
+    /// Runs user-defined functions.
     pub functions: &'a mut dyn Functions,
     pub work: &'a mut Work,
+    /// The current time, in milliseconds since 1970.
     pub now_ms: u64,
+    /// The time at which the first page of the query began, in milliseconds since 1970.
     pub started_ms: u64,
+    /// The state of the random number generator.
     pub random: u64,
     pub regexes: RegexCache,
-    /// Spatial functions compute in the plane.
-    pub planar: bool,
-    pub expired: &'a mut dyn FnMut() -> bool,
-    /// Work done inside items, to look at the clock every so much: turns of loops, operators, bytes gone through.
-    turns: u64,
-    next_look: u64,
-    /// The turns at which the time was found to be over.
-    late_since: Option<u64>,
-    /// Turns for which an item may go on when the time is over, so that the place behind it can be kept.
-    pub grace: u64,
-    /// Bytes that one item, or all groups together, may make.
+    /// Spatial functions compute in the plane instead of on the Earth.
+    pub is_planar: bool,
+    /// Returns true if the time of the page is over.
+    pub is_expired: &'a mut dyn FnMut() -> bool,
+    /// Iterations of loops so far. Operators and bytes that are read count as well.
+    iterations: u64,
+    /// The value of `iterations` at which the clock is read next.
+    next_clock_check: u64,
+    /// The value of `iterations` when the time was found to be over.
+    expired_at: Option<u64>,
+    /// Iterations that the current item may still take after the time is over, so that the query
+    /// can stop behind the item instead of failing.
+    pub grace_iterations: u64,
+    /// Limit in bytes for the values of one item, and for all groups together.
     pub max_memory: usize,
-    /// Bytes that are made for the item at hand and still held. Whoever drops what it made takes it off again.
+    /// Bytes of the values that were made for the current item and are still held. Code that drops
+    /// such a value sets the counter back.
     pub held_bytes: usize,
-    /// The number of the item at hand.
-    pub item: Option<u64>,
+    /// The number of the current item, see [`crate::Candidate::item_number`].
+    pub item_number: Option<u64>,
 }
 
-/// Turns between two looks at the clock: a millisecond, roughly.
-const CLOCK_EVERY: u64 = 4096;
-/// Bytes that are gone through in the time of one turn.
-const BYTES_A_TURN: usize = 256;
+/// Iterations between two readings of the clock; about a millisecond.
+const CLOCK_INTERVAL: u64 = 4096;
+/// Bytes that are read in about the time of one iteration.
+const BYTES_PER_ITERATION: usize = 256;
 
 impl<'a> Context<'a> {
-    /// A context at the beginning of time, with the seed 0.
+    /// Creates a context at time 0 with the random seed 0.
     pub fn new(
         functions: &'a mut dyn Functions,
         work: &'a mut Work,
-        expired: &'a mut dyn FnMut() -> bool,
+        is_expired: &'a mut dyn FnMut() -> bool,
         max_memory: usize,
     ) -> Self {
         Context {
@@ -123,59 +145,73 @@ impl<'a> Context<'a> {
             now_ms: 0,
             started_ms: 0,
             random: 0,
-            regexes: Default::default(),
-            planar: false,
-            expired,
-            turns: 0,
-            next_look: CLOCK_EVERY,
-            late_since: None,
-            grace: 0,
+            regexes: RegexCache::default(),
+            is_planar: false,
+            is_expired,
+            iterations: 0,
+            next_clock_check: CLOCK_INTERVAL,
+            expired_at: None,
+            grace_iterations: 0,
             max_memory,
             held_bytes: 0,
-            item: None,
+            item_number: None,
         }
     }
 }
 
 impl Context<'_> {
-    /// Counts a turn of a loop inside an item, which may be long: joins multiply.
+    /// Counts one iteration of a loop over parts of an item. Such a loop can be long, since joins
+    /// multiply.
+    ///
+    /// # Errors
+    /// As [`Context::count_iterations`].
     pub fn count_iteration(&mut self) -> Result<(), QueryError> {
         self.count_iterations(1)
     }
 
-    /// Counts several turns at once.
-    pub fn count_iterations(&mut self, turns: u64) -> Result<(), QueryError> {
-        self.turns = self.turns.saturating_add(turns);
-        if self.turns < self.next_look {
+    /// Counts several iterations at once, and reads the clock if one is due.
+    ///
+    /// # Errors
+    /// [`QueryError::Timeout`] if the time is over and the grace of the current item is used up.
+    pub fn count_iterations(&mut self, count: u64) -> Result<(), QueryError> {
+        self.iterations = self.iterations.saturating_add(count);
+        if self.iterations < self.next_clock_check {
             return Ok(());
         }
-        self.next_look = self.turns.saturating_add(CLOCK_EVERY);
-        if self.late_since.is_none() && (self.expired)() {
-            self.late_since = Some(self.turns);
+        self.next_clock_check = self.iterations.saturating_add(CLOCK_INTERVAL);
+        if self.expired_at.is_none() && (self.is_expired)() {
+            self.expired_at = Some(self.iterations);
         }
-        match self.late_since {
-            Some(since) if self.turns - since >= self.grace => Err(QueryError::Timeout),
+        match self.expired_at {
+            Some(at) if self.iterations - at >= self.grace_iterations => Err(QueryError::Timeout),
             _ => Ok(()),
         }
     }
 
-    /// Counts bytes that are gone through or copied.
+    /// Counts bytes that are read or copied.
+    ///
+    /// # Errors
+    /// As [`Context::count_iterations`].
     pub fn count_bytes(&mut self, bytes: usize) -> Result<(), QueryError> {
-        self.count_iterations((bytes / BYTES_A_TURN) as u64)
+        self.count_iterations((bytes / BYTES_PER_ITERATION) as u64)
     }
 
-    /// Whether the clock should be looked at before the next item, lest that be done amid it.
+    /// Returns true if the clock should be read before the next item, because it would otherwise be
+    /// read soon after the item has begun.
     pub fn is_clock_check_due(&self) -> bool {
-        self.turns.saturating_add(CLOCK_EVERY / 2) >= self.next_look
+        self.iterations.saturating_add(CLOCK_INTERVAL / 2) >= self.next_clock_check
     }
 
-    /// Whether the time is over, looked at between items.
-    pub fn is_expired(&mut self) -> bool {
-        self.next_look = self.turns.saturating_add(CLOCK_EVERY);
-        self.late_since.is_some() || (self.expired)()
+    /// Reads the clock between two items. Returns true if the time is over.
+    pub fn is_time_over(&mut self) -> bool {
+        self.next_clock_check = self.iterations.saturating_add(CLOCK_INTERVAL);
+        self.expired_at.is_some() || (self.is_expired)()
     }
 
-    /// Counts a value that is gone through from one end to the other.
+    /// Counts a value that is read from one end to the other.
+    ///
+    /// # Errors
+    /// As [`Context::count_iterations`].
     pub fn count_value_read(&mut self, value: &Json) -> Result<(), QueryError> {
         match value {
             Json::String(_) | Json::Array(_) | Json::Object(_) => self.count_bytes(weight(value)),
@@ -183,7 +219,10 @@ impl Context<'_> {
         }
     }
 
-    /// Counts a value that is made, or about to be copied into another, and looks at the clock for large ones.
+    /// Counts a value that was made, or that is about to be copied into another value.
+    ///
+    /// # Errors
+    /// As [`Context::count_iterations`] and [`Context::check_memory`].
     pub fn count_value_made(&mut self, value: &Json) -> Result<(), QueryError> {
         let bytes = weight(value);
         self.held_bytes = self.held_bytes.saturating_add(bytes);
@@ -191,7 +230,10 @@ impl Context<'_> {
         self.check_memory(self.held_bytes)
     }
 
-    /// Refuses to hold more than the bounds allow.
+    /// Compares a number of bytes with the memory limit.
+    ///
+    /// # Errors
+    /// [`QueryError::Memory`] if the limit is exceeded.
     pub fn check_memory(&self, bytes: usize) -> Result<(), QueryError> {
         if bytes > self.max_memory {
             return Err(QueryError::Memory(
@@ -201,7 +243,7 @@ impl Context<'_> {
         Ok(())
     }
 
-    /// The next of the row of random numbers in [0, 1) that the seed begins (splitmix64).
+    /// Returns the next random number in [0, 1). The generator is splitmix64.
     pub fn next_random(&mut self) -> f64 {
         self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.random;

@@ -1,20 +1,32 @@
-//! Groups and their aggregates.
+//! The groups of GROUP BY, and aggregates.
 //!
-//! Undefined values are skipped by every aggregate. One value of the wrong kind poisons SUM, AVG, MIN and MAX: the
-//! result is undefined from then on.
+//! Every aggregate ignores undefined values. A value of a type that SUM, AVG, MIN or MAX cannot
+//! take makes the result of that aggregate undefined, whatever comes after it. An aggregate without
+//! GROUP BY has one group, even of no rows.
 
 use super::frame::{Context, Scope};
 use crate::bound::Grouping;
 use crate::error::QueryError;
 use crate::functions::AggregateKind;
 use crate::value::{digest, number, weight};
-use orrery_model::json::{Json, Object, compare};
+use orrery_model::json::{Json, Object, compare, parse};
 use std::collections::{HashMap, HashSet};
 
-/// All groups of one grouping, in the order in which they first appeared.
+/// Bytes of a group besides its keys, and of each of its aggregates.
+const GROUP_OVERHEAD: usize = 96;
+const STATE_BYTES: usize = 64;
+/// Bytes of a digest in a set, with the overhead of the set.
+const DIGEST_BYTES: usize = 24;
+/// Largest value, in bytes, that the partial state of MIN or MAX may hold: the state travels in a
+/// continuation token.
+const MAX_SAVED_BYTES: usize = 256;
+
+/// All groups, in the order in which they first appeared.
 pub(crate) struct Groups {
-    places: HashMap<u128, usize>,
+    /// The index in `groups`, by the digest of the keys.
+    index_by_key: HashMap<u128, usize>,
     groups: Vec<Group>,
+    /// Bytes of keys and states.
     memory: usize,
 }
 
@@ -25,21 +37,19 @@ struct Group {
 
 impl Group {
     fn new(keys: Vec<Option<Json>>, grouping: &Grouping) -> Self {
-        Group {
-            keys,
-            states: grouping
-                .aggregates
-                .iter()
-                .map(|(kind, _)| State::new(*kind))
-                .collect(),
-        }
+        let states = grouping
+            .aggregates
+            .iter()
+            .map(|(kind, _)| State::new(*kind))
+            .collect();
+        Group { keys, states }
     }
 }
 
 impl Groups {
     pub fn new(grouping: &Grouping) -> Self {
         let mut groups = Groups {
-            places: HashMap::new(),
+            index_by_key: HashMap::new(),
             groups: Vec::new(),
             memory: 0,
         };
@@ -49,44 +59,23 @@ impl Groups {
         groups
     }
 
-    /// Counts one tuple in.
+    /// Adds a tuple to its group.
+    ///
+    /// # Errors
+    /// Those of the evaluation.
     pub fn add(
         &mut self,
         grouping: &Grouping,
         cx: &mut Context<'_>,
         tuple: &Scope<'_>,
     ) -> Result<(), QueryError> {
-        let mut at = 0;
-        if !grouping.keys.is_empty() {
-            let mut key = 0u128;
-            let mut values = Vec::with_capacity(grouping.keys.len());
-            for expr in &grouping.keys {
-                let value = expr.eval(cx, tuple)?;
-                value
-                    .as_deref()
-                    .map_or(Ok(()), |value| cx.count_value_read(value))?;
-                // Keys are told apart by place: rotate before mixing the next one in.
-                key = key.rotate_left(31).wrapping_mul(0x9E37_79B9_7F4A_7C15)
-                    ^ digest(value.as_deref());
-                values.push(value);
-            }
-            at = match self.places.get(&key) {
-                Some(at) => *at,
-                None => {
-                    let keys: Vec<Option<Json>> = values
-                        .into_iter()
-                        .map(|v| v.map(|v| v.into_owned()))
-                        .collect();
-                    self.memory += 96
-                        + keys.iter().flatten().map(weight).sum::<usize>()
-                        + 64 * grouping.aggregates.len();
-                    self.groups.push(Group::new(keys, grouping));
-                    self.places.insert(key, self.groups.len() - 1);
-                    self.groups.len() - 1
-                }
-            };
-        }
-        for (state, (_, expr)) in self.groups[at].states.iter_mut().zip(&grouping.aggregates) {
+        let group = if grouping.keys.is_empty() {
+            0
+        } else {
+            self.group_of(grouping, cx, tuple)?
+        };
+        let states = &mut self.groups[group].states;
+        for (state, (_, expr)) in states.iter_mut().zip(&grouping.aggregates) {
             if let Some(value) = expr.eval(cx, tuple)? {
                 cx.count_iteration()?;
                 cx.count_value_read(&value)?;
@@ -96,60 +85,103 @@ impl Groups {
         Ok(())
     }
 
+    /// Returns the index of the group of a tuple, which is created with its first tuple.
+    fn group_of(
+        &mut self,
+        grouping: &Grouping,
+        cx: &mut Context<'_>,
+        tuple: &Scope<'_>,
+    ) -> Result<usize, QueryError> {
+        // The digest of all keys depends on their order: it is rotated before the next one enters.
+        let mut key_digest = 0u128;
+        let mut keys = Vec::with_capacity(grouping.keys.len());
+        for expr in &grouping.keys {
+            let key = expr.eval(cx, tuple)?;
+            if let Some(key) = &key {
+                cx.count_value_read(key)?;
+            }
+            key_digest = key_digest
+                .rotate_left(31)
+                .wrapping_mul(0x9E37_79B9_7F4A_7C15)
+                ^ digest(key.as_deref());
+            keys.push(key);
+        }
+        if let Some(index) = self.index_by_key.get(&key_digest) {
+            return Ok(*index);
+        }
+
+        let keys: Vec<Option<Json>> = keys
+            .into_iter()
+            .map(|key| key.map(|key| key.into_owned()))
+            .collect();
+        let key_bytes: usize = keys.iter().flatten().map(weight).sum();
+        self.memory += GROUP_OVERHEAD + key_bytes + STATE_BYTES * grouping.aggregates.len();
+        let index = self.groups.len();
+        self.groups.push(Group::new(keys, grouping));
+        self.index_by_key.insert(key_digest, index);
+        Ok(index)
+    }
+
+    /// Returns the bytes that the groups hold.
     pub fn memory(&self) -> usize {
         self.memory
     }
 
-    /// Keys and results of every group.
+    /// Returns the keys and the results of every group.
     pub fn finish(self) -> impl Iterator<Item = (Vec<Option<Json>>, Vec<Option<Json>>)> {
-        self.groups
-            .into_iter()
-            .map(|g| (g.keys, g.states.into_iter().map(State::finish).collect()))
+        self.groups.into_iter().map(|group| {
+            let results = group.states.into_iter().map(State::finish).collect();
+            (group.keys, results)
+        })
     }
 
-    /// The partial aggregates of the one group of a query without GROUP BY; `None` if they have no short form.
+    /// Returns the partial aggregates of the only group of a query without GROUP BY, as a JSON
+    /// array with an object for each. Returns `None` if one of them has no short form.
     pub fn save(&self) -> Option<Vec<u8>> {
         let group = self.groups.first()?;
         let states: Option<Vec<Json>> = group.states.iter().map(State::save).collect();
         Some(Json::Array(states?).to_text().into_bytes())
     }
 
-    /// Continues from what `save` gave.
+    /// Continues from the bytes of [`Groups::save`]. Returns `None` for any other bytes.
     pub fn restore(&mut self, saved: &[u8]) -> Option<()> {
-        let Json::Array(saved) = orrery_model::json::parse(saved).ok()? else {
+        let Json::Array(saved) = parse(saved).ok()? else {
             return None;
         };
         let group = self.groups.first_mut()?;
         if saved.len() != group.states.len() {
             return None;
         }
-        group
-            .states
-            .iter_mut()
-            .zip(saved)
-            .try_for_each(|(state, saved)| state.restore(saved))
+        for (state, saved) in group.states.iter_mut().zip(saved) {
+            state.restore(saved)?;
+        }
+        Some(())
     }
 }
 
-/// One aggregate of one group, halfway.
+/// The partial result of one aggregate of one group. `is_undefined` is true after a value of a
+/// wrong type.
 enum State {
     Count(u64),
     CountIf(u64),
     Sum {
         sum: f64,
-        poisoned: bool,
+        is_undefined: bool,
     },
     Average {
         sum: f64,
         count: u64,
-        poisoned: bool,
+        is_undefined: bool,
     },
+    /// MIN and MAX.
     Extreme {
-        maximum: bool,
+        is_maximum: bool,
         best: Option<Json>,
-        poisoned: bool,
+        is_undefined: bool,
     },
+    /// MAKELIST.
     List(Vec<Json>),
+    /// MAKESET: the digests of the values, and the values.
     Set(HashSet<u128>, Vec<Json>),
 }
 
@@ -160,116 +192,129 @@ impl State {
             AggregateKind::CountIf => State::CountIf(0),
             AggregateKind::Sum => State::Sum {
                 sum: 0.0,
-                poisoned: false,
+                is_undefined: false,
             },
             AggregateKind::Average => State::Average {
                 sum: 0.0,
                 count: 0,
-                poisoned: false,
+                is_undefined: false,
             },
-            AggregateKind::Min => State::Extreme {
-                maximum: false,
+            AggregateKind::Min | AggregateKind::Max => State::Extreme {
+                is_maximum: kind == AggregateKind::Max,
                 best: None,
-                poisoned: false,
-            },
-            AggregateKind::Max => State::Extreme {
-                maximum: true,
-                best: None,
-                poisoned: false,
+                is_undefined: false,
             },
             AggregateKind::MakeList => State::List(Vec::new()),
             AggregateKind::MakeSet => State::Set(HashSet::new(), Vec::new()),
         }
     }
 
-    /// Counts a defined value in; returns the bytes that are held because of it.
+    /// Adds a defined value. Returns the bytes that are held because of it.
     fn add(&mut self, value: &Json) -> usize {
         match self {
+            // COUNT counts every defined value, null included.
             State::Count(count) => *count += 1,
+
+            // COUNTIF counts the values that are true.
             State::CountIf(count) => *count += u64::from(value.as_bool() == Some(true)),
-            State::Sum { sum, poisoned } => match value.as_f64() {
+
+            // SUM takes numbers.
+            State::Sum { sum, is_undefined } => match value.as_f64() {
                 Some(n) => *sum += n,
-                None => *poisoned = true,
+                None => *is_undefined = true,
             },
+
+            // AVG takes numbers.
             State::Average {
                 sum,
                 count,
-                poisoned,
+                is_undefined,
             } => match value.as_f64() {
                 Some(n) => {
                     *sum += n;
                     *count += 1;
                 }
-                None => *poisoned = true,
+                None => *is_undefined = true,
             },
+
+            // MIN and MAX take scalars and compare them across types.
             State::Extreme {
-                maximum,
+                is_maximum,
                 best,
-                poisoned,
+                is_undefined,
             } => {
-                *poisoned |= matches!(value, Json::Array(_) | Json::Object(_));
-                let better = best.as_ref().is_none_or(|b| {
-                    let order = compare(value, b);
-                    if *maximum {
-                        order.is_gt()
-                    } else {
-                        order.is_lt()
-                    }
-                });
-                if better && !*poisoned {
+                *is_undefined |= matches!(value, Json::Array(_) | Json::Object(_));
+                let is_better = match best {
+                    None => true,
+                    Some(best) if *is_maximum => compare(value, best).is_gt(),
+                    Some(best) => compare(value, best).is_lt(),
+                };
+                if is_better && !*is_undefined {
                     *best = Some(value.clone());
                 }
             }
+
+            // MAKELIST keeps every value.
             State::List(list) => {
                 list.push(value.clone());
                 return weight(value);
             }
+
+            // MAKESET keeps the first of equal values.
             State::Set(seen, list) => {
                 if seen.insert(digest(Some(value))) {
                     list.push(value.clone());
-                    return weight(value) + 24;
+                    return weight(value) + DIGEST_BYTES;
                 }
             }
         }
         0
     }
 
+    /// Returns the result.
     fn finish(self) -> Option<Json> {
         match self {
             State::Count(count) | State::CountIf(count) => Some(Json::from(count)),
-            State::Sum { sum, poisoned } => (!poisoned).then(|| number(sum)),
+            // The sum of no values is 0.
+            State::Sum { sum, is_undefined } => (!is_undefined).then(|| number(sum)),
+            // The mean of no values is undefined.
             State::Average {
                 sum,
                 count,
-                poisoned,
-            } => (!poisoned && count > 0).then(|| number(sum / count as f64)),
-            State::Extreme { best, poisoned, .. } => best.filter(|_| !poisoned),
+                is_undefined,
+            } => (!is_undefined && count > 0).then(|| number(sum / count as f64)),
+            State::Extreme {
+                best, is_undefined, ..
+            } => best.filter(|_| !is_undefined),
             State::List(list) | State::Set(_, list) => Some(Json::Array(list)),
         }
     }
 
+    /// Returns the partial result as an object: `n` for a count, `s` for the bits of a sum, `p` for
+    /// `is_undefined`, `b` for the best value. Returns `None` for states without a short form.
     fn save(&self) -> Option<Json> {
         let mut saved = Object::new();
         match self {
             State::Count(count) | State::CountIf(count) => saved.push_new("n", *count),
-            State::Sum { sum, poisoned } => {
+            State::Sum { sum, is_undefined } => {
                 saved.push_new("s", sum.to_bits());
-                saved.push_new("p", *poisoned);
+                saved.push_new("p", *is_undefined);
             }
             State::Average {
                 sum,
                 count,
-                poisoned,
+                is_undefined,
             } => {
                 saved.push_new("s", sum.to_bits());
                 saved.push_new("n", *count);
-                saved.push_new("p", *poisoned);
+                saved.push_new("p", *is_undefined);
             }
-            State::Extreme { best, poisoned, .. } => {
-                saved.push_new("p", *poisoned);
-                // A long string would not fit into a continuation token.
+            State::Extreme {
+                best, is_undefined, ..
+            } => {
+                saved.push_new("p", *is_undefined);
                 match best {
-                    Some(best) if weight(best) > 256 => return None,
+                    Some(best) if weight(best) > MAX_SAVED_BYTES => return None,
                     Some(best) => saved.push_new("b", best.clone()),
                     None => {}
                 }
@@ -279,29 +324,32 @@ impl State {
         Some(Json::Object(saved))
     }
 
+    /// Restores the object of [`State::save`]. Returns `None` for any other value.
     fn restore(&mut self, saved: Json) -> Option<()> {
-        let bits = |name: &str| match saved.get(name)? {
+        let integer = |name: &str| match saved.get(name)? {
             Json::Number(n) => n.text().parse::<u64>().ok(),
             _ => None,
         };
         let flag = |name: &str| saved.get(name)?.as_bool();
         match self {
-            State::Count(count) | State::CountIf(count) => *count = bits("n")?,
-            State::Sum { sum, poisoned } => {
-                *sum = f64::from_bits(bits("s")?);
-                *poisoned = flag("p")?;
+            State::Count(count) | State::CountIf(count) => *count = integer("n")?,
+            State::Sum { sum, is_undefined } => {
+                *sum = f64::from_bits(integer("s")?);
+                *is_undefined = flag("p")?;
             }
             State::Average {
                 sum,
                 count,
-                poisoned,
+                is_undefined,
             } => {
-                *sum = f64::from_bits(bits("s")?);
-                *count = bits("n")?;
-                *poisoned = flag("p")?;
+                *sum = f64::from_bits(integer("s")?);
+                *count = integer("n")?;
+                *is_undefined = flag("p")?;
             }
-            State::Extreme { best, poisoned, .. } => {
-                *poisoned = flag("p")?;
+            State::Extreme {
+                best, is_undefined, ..
+            } => {
+                *is_undefined = flag("p")?;
                 *best = saved.get("b").cloned();
             }
             State::List(_) | State::Set(..) => return None,

@@ -1,41 +1,53 @@
 //! One page of a query.
 //!
-//! A query that streams takes candidates until the page is full and remembers the source's place. All others look at
-//! everything and skip what earlier pages gave out. Which of the two it is depends on the query and, for ORDER BY, on
-//! whether the source is in order.
+//! A query runs in one of four ways:
 //!
-//! The clock is looked at between candidates and, for what takes long, amid them. A stream then stops before the
-//! candidate, or before the row of it, that it could not finish; a lone aggregate finishes the candidate if that takes
-//! not too long; all else ends with [`QueryError::Timeout`].
+//! | way | for | a page ends |
+//! |---|---|---|
+//! | streamed | all other queries | at a position of the source, within or between items |
+//! | blocking | groups, aggregates, unordered DISTINCT | after a number of rows |
+//! | sorted | ORDER BY that the source does not serve | behind sort values, or after a number of rows |
+//! | ranked | ORDER BY RANK | after a number of rows |
+//!
+//! All but the first read every candidate again on each page and skip the rows of earlier pages.
+//!
+//! The clock is read between candidates and, where one candidate takes long, within it. A streamed
+//! query then stops before the candidate, or before the row of it, that did not finish. An
+//! aggregate without GROUP BY finishes the candidate if that is soon done, and keeps its partial
+//! state. Every other query fails with [`QueryError::Timeout`].
 
 use super::block::{Collector, Flow, TupleSink};
-use super::distinct::Given;
 use super::frame::{Context, Scope};
-use super::rank::Ranked;
-use super::sort::{Place, Sorted, Sorter};
-use super::{item, write};
-use crate::bound::{Block, Output, Ranking};
+use super::item;
+use super::page_builder::{CandidateRows, PageBuilder, missing_text, row_digest};
+use super::rank::RankPool;
+use super::sort::{Keys, SortPosition, SortedRow, Sorter};
+use super::write;
+use crate::bound::{Block, Ranking};
 use crate::error::QueryError;
 use crate::query::Query;
 use crate::seams::{Bounds, Candidate, Functions, Page, ResumePoint, Source, Work};
-use crate::value::digest;
 use bytes::Bytes;
-use orrery_model::json::{Json, parse};
-use orrery_model::limits;
+use orrery_model::json::Json;
+use std::borrow::Cow;
 use std::collections::HashSet;
 
-/// Candidates between two looks at the clock.
-const CLOCK_EVERY: u64 = 32;
+/// Candidates between two readings of the clock.
+const CLOCK_INTERVAL: u64 = 32;
 
-/// Turns for which an aggregate's item may go on when the time is over: some tenths of a second.
-const GRACE: u64 = 1 << 20;
+/// Iterations that the current item of an aggregate may still take after the time is over: some
+/// tenths of a second.
+const GRACE_ITERATIONS: u64 = 1 << 20;
 
 impl Query {
-    /// Runs the query from its beginning or from `resume`, for which the source must begin at `resume.position`.
+    /// Runs one page of the query, from the beginning or from a resume point. The source must begin
+    /// at the position of that resume point.
     ///
     /// # Errors
-    /// [`QueryError::Resume`] for another query's position, [`QueryError::NonFinite`], [`QueryError::Memory`],
-    /// [`QueryError::Timeout`], [`QueryError::Unsupported`] where [`Query::with_statistics`] was forgotten, and what source and functions report.
+    /// - [`QueryError::Resume`] for the resume point of another query.
+    /// - [`QueryError::NonFinite`], [`QueryError::Memory`], [`QueryError::Timeout`].
+    /// - [`QueryError::Unsupported`] if the query needs [`Query::with_statistics`] and has none.
+    /// - Every error of the source and of user-defined functions.
     pub fn run(
         &self,
         source: &mut dyn Source,
@@ -44,144 +56,179 @@ impl Query {
         bounds: &mut Bounds<'_>,
         work: &mut Work,
     ) -> Result<Page, QueryError> {
-        if resume.is_some_and(|r| !self.goes_on_from(r)) {
+        if resume.is_some_and(|point| !self.accepts(point)) {
             return Err(QueryError::Resume(
                 "The continuation belongs to another query.".into(),
             ));
         }
         if self.lacks_statistics() {
-            let message = "ORDER BY RANK with FullTextScore is not supported here: it needs the whole container.";
+            let message = "ORDER BY RANK with FullTextScore is not supported here: it needs the \
+                           whole container.";
             return Err(QueryError::Unsupported(message.into()));
         }
         functions.prepare(self.udfs());
         work.has_aggregate |= self.is_aggregate();
+
         let start = resume.cloned().unwrap_or_default();
-        let mut page = Filling::new(self, &start, bounds);
-        let mut context = Context::new(functions, work, &mut *bounds.is_expired, bounds.max_memory);
-        context.now_ms = bounds.now_ms;
-        context.started_ms = bounds.started_ms;
-        context.random = bounds.random_seed ^ start.rows_returned;
-        context.planar = self.is_planar;
-        if page.is_done() {
-            return Ok(page.finished(&mut context));
+        let mut page = PageBuilder::new(self, &start, bounds);
+        let mut cx = Context::new(functions, work, &mut *bounds.is_expired, bounds.max_memory);
+        cx.now_ms = bounds.now_ms;
+        cx.started_ms = bounds.started_ms;
+        // Each page has random numbers of its own.
+        cx.random = bounds.random_seed ^ start.rows_returned;
+        cx.is_planar = self.is_planar;
+        if page.is_query_complete() {
+            return Ok(page.finish(&mut cx, None));
         }
-        let in_order = source.is_ordered() && self.order.iter().all(|o| o.key.path.is_some());
-        let sorts = !self.order.is_empty() && self.block.grouping.is_none() && !in_order;
+
+        // A source serves an order of paths only. An aggregate has one row, which needs no order;
+        // the binder refuses ORDER BY with GROUP BY.
+        let is_served = source.is_ordered() && self.order.iter().all(|o| o.key.path.is_some());
+        let needs_sort = !self.order.is_empty() && self.block.grouping.is_none() && !is_served;
         if let Some(ranking) = &self.ranking {
-            self.run_ranked(ranking, source, &mut context, page)
-        } else if sorts {
-            self.run_sorted(source, &mut context, page, &start)
+            self.run_ranked(ranking, source, &mut cx, page)
+        } else if needs_sort {
+            self.run_sorted(source, &mut cx, page, &start)
         } else if self.is_blocking() {
-            self.run_collected(source, &mut context, page, &start)
+            self.run_blocking(source, &mut cx, page, &start)
+        } else if self.reads_container {
+            self.run_streamed(source, &mut cx, page, &start)
         } else {
-            self.run_streamed(source, &mut context, &mut page, &start)
+            self.run_without_container(&mut cx, page, &start)
         }
     }
 
-    /// Whether a place is one of this query. Where it is more than a count of rows, conditions on the sort keys may have
-    /// changed.
-    fn goes_on_from(&self, resume: &ResumePoint) -> bool {
-        let has_place = !resume.position.is_empty() || !resume.state.is_empty();
+    /// Returns true if a resume point is one of this query. If the point holds more than a count of
+    /// rows, the conditions on the sort keys may have changed.
+    fn accepts(&self, resume: &ResumePoint) -> bool {
+        let has_position = !resume.position.is_empty() || !resume.state.is_empty();
         resume.query_hash == self.fingerprint
-            || (has_place && resume.query_hash == self.order_fingerprint)
+            || (has_position && resume.query_hash == self.order_fingerprint)
+    }
+
+    /// Runs a query whose rows come from constants and arrays only.
+    fn run_without_container(
+        &self,
+        cx: &mut Context<'_>,
+        mut page: PageBuilder<'_>,
+        start: &ResumePoint,
+    ) -> Result<Page, QueryError> {
+        let mut rows = CandidateRows::new(start.rows_done_in_item);
+        let root = Scope::root(None);
+        let result = self
+            .block
+            .for_each_tuple(true, cx, &root, &mut |cx, tuple| {
+                rows.add_tuple(self, &mut page, cx, tuple, true)
+            });
+        match result {
+            Err(QueryError::Timeout) if rows.has_progress() => rows.is_stopped = true,
+            Err(error) => return Err(error),
+            Ok(_) => {}
+        }
+        // Any position that is not empty marks the point as one within a stream.
+        let resume = rows
+            .is_stopped
+            .then(|| page.resume_point(vec![0], rows.done));
+        Ok(page.finish(cx, resume))
     }
 
     fn run_streamed(
         &self,
         source: &mut dyn Source,
         cx: &mut Context<'_>,
-        page: &mut Filling<'_>,
+        mut page: PageBuilder<'_>,
         start: &ResumePoint,
     ) -> Result<Page, QueryError> {
-        if !self.reads_container {
-            let scope = Scope::root(None);
-            let mut rows = Inside::new(start.rows_done_in_item);
-            match self.block.tuples(true, cx, &scope, &mut |cx, tuple| {
-                rows.take(self, page, cx, tuple, true)
-            }) {
-                Err(QueryError::Timeout) if rows.seen > rows.skip => rows.stopped = true,
-                result => drop(result?),
-            }
-            let stopped = rows.stopped.then(|| page.resume(vec![0], rows.seen));
-            return Ok(page.close(cx, stopped));
-        }
         let mut taken = 0u64;
         loop {
-            if page.is_done() {
-                return Ok(page.close(cx, None));
+            if page.is_query_complete() {
+                return Ok(page.finish(cx, None));
             }
-            let full = page.is_full();
-            let mut late = || {
-                taken > 0
-                    && (taken.is_multiple_of(CLOCK_EVERY) || cx.is_clock_check_due())
-                    && cx.is_expired()
-            };
-            let spent =
-                || taken > 0 && taken.is_multiple_of(CLOCK_EVERY) && source.is_page_budget_spent();
-            if full || late() || spent() {
-                // One look ahead, so that the last page says that it is the last.
+
+            // The page ends between two candidates if it is full or has cost enough. A full page
+            // looks for one more candidate, so that the last page of a query has no resume point.
+            let is_full = page.is_full();
+            let checks_budget = taken > 0 && taken.is_multiple_of(CLOCK_INTERVAL);
+            if is_full
+                || is_time_over(taken, cx)
+                || (checks_budget && source.is_page_budget_spent())
+            {
                 let position = source.position();
-                let more = !full || source.next()?.is_some();
-                return Ok(page.close(cx, more.then(|| page.resume(position, 0))));
+                let has_more = !is_full || source.next()?.is_some();
+                let resume = has_more.then(|| page.resume_point(position, 0));
+                return Ok(page.finish(cx, resume));
             }
-            // Whatever is computed may take longer than there is time for.
+
+            // The page can also end within a candidate, which needs the position before it. Handing
+            // an item through takes no time, so it only does so near the limit of bytes.
             let computes = !self.passes_through || !self.block.filters.is_empty();
-            let mark = (computes || page.nearly_full()).then(|| source.position());
+            let position_before = (computes || page.is_nearly_full()).then(|| source.position());
+
             let Some(candidate) = source.next()? else {
-                return Ok(page.close(cx, None));
+                return Ok(page.finish(cx, None));
             };
             taken += 1;
-            let mut rows = Inside::of(&candidate, start, taken);
-            match self.candidate(&candidate, page, &mut rows, cx, mark.is_some()) {
-                // An item too long for what was left of the time gets the whole of the next page's.
-                Err(QueryError::Timeout) if taken > 1 || rows.seen > rows.skip => {
-                    rows.stopped = true
+            let mut rows = CandidateRows::of_candidate(&candidate, start, taken);
+            let can_stop = position_before.is_some();
+            match self.stream_candidate(&candidate, &mut page, &mut rows, cx, can_stop) {
+                // A candidate that did not finish within the rest of the time has the whole time of
+                // the next page. The first candidate of a page has had it, so it must make
+                // progress.
+                Err(QueryError::Timeout) if taken > 1 || rows.has_progress() => {
+                    rows.is_stopped = true;
                 }
-                result => result?,
+                Err(error) => return Err(error),
+                Ok(()) => {}
             }
-            if let (true, Some(mark)) = (rows.stopped, mark) {
-                let within = candidate.item_number.filter(|_| rows.seen > 0);
+            if rows.is_stopped
+                && let Some(position) = position_before
+            {
                 let resume = ResumePoint {
-                    item_number: within,
-                    ..page.resume(mark, rows.seen)
+                    item_number: candidate.item_number.filter(|_| rows.done > 0),
+                    ..page.resume_point(position, rows.done)
                 };
-                return Ok(page.close(cx, Some(resume)));
+                return Ok(page.finish(cx, Some(resume)));
             }
         }
     }
 
-    fn candidate(
+    /// Adds the rows of one candidate to the page.
+    fn stream_candidate(
         &self,
         candidate: &Candidate,
-        page: &mut Filling<'_>,
-        rows: &mut Inside,
+        page: &mut PageBuilder<'_>,
+        rows: &mut CandidateRows,
         cx: &mut Context<'_>,
-        may_stop: bool,
+        can_stop: bool,
     ) -> Result<(), QueryError> {
-        let satisfied = self.condition_is_exact && candidate.condition_holds;
-        if self.passes_through && (satisfied || self.block.filters.is_empty()) {
+        // An item that is known to be a row is handed through without being parsed.
+        let is_satisfied = self.condition_is_exact && candidate.condition_holds;
+        if self.passes_through && (is_satisfied || self.block.filters.is_empty()) {
             cx.work.candidates += 1;
-            let text = candidate.text.clone().ok_or_else(no_text)?;
-            rows.give(page, text, may_stop);
+            let text = candidate.text.clone().ok_or_else(missing_text)?;
+            rows.add_row(page, text, can_stop);
             return Ok(());
         }
-        self.open(candidate, cx, &mut |cx, check, scope| {
-            self.block.tuples(check, cx, scope, &mut |cx, tuple| {
-                if self.passes_through {
-                    rows.give(page, candidate.text.clone().ok_or_else(no_text)?, may_stop);
-                    return Ok(false);
-                }
-                if !self.passes_resume_filter(cx, tuple)? {
-                    return Ok(true);
-                }
-                rows.take(self, page, cx, tuple, may_stop)
-            })
+        self.with_root_frame(candidate, cx, &mut |cx, checks_filters, root| {
+            self.block
+                .for_each_tuple(checks_filters, cx, root, &mut |cx, tuple| {
+                    if self.passes_through {
+                        let text = candidate.text.clone().ok_or_else(missing_text)?;
+                        rows.add_row(page, text, can_stop);
+                        return Ok(false);
+                    }
+                    if !self.passes_resume_filter(cx, tuple)? {
+                        return Ok(true);
+                    }
+                    rows.add_tuple(self, page, cx, tuple, can_stop)
+                })
         })?;
         Ok(())
     }
 
-    /// Makes the root frame of a candidate. The inner call gets whether the filters must be checked.
-    fn open(
+    /// Parses as much of a candidate as the query needs and calls `inner` with the root frame. The
+    /// boolean passed to `inner` is false if the filters are known to hold.
+    fn with_root_frame(
         &self,
         candidate: &Candidate,
         cx: &mut Context<'_>,
@@ -189,536 +236,365 @@ impl Query {
     ) -> Flow {
         cx.work.candidates += 1;
         cx.held_bytes = 0;
-        cx.item = candidate.item_number;
-        let check = !(self.condition_is_exact && candidate.condition_holds);
-        let needed = if check {
+        cx.item_number = candidate.item_number;
+        let checks_filters = !(self.condition_is_exact && candidate.condition_holds);
+        if checks_filters && !self.block.filters.is_empty() {
+            cx.work.items_filtered += 1;
+        }
+
+        // A query such as SELECT VALUE COUNT(1) needs nothing of the item.
+        let needed = if checks_filters {
             &self.needed
         } else {
             &self.needed_if_satisfied
         };
-        cx.work.items_filtered += u64::from(check && !self.block.filters.is_empty());
         if needed.is_empty() {
-            return inner(cx, check, &Scope::root(None));
+            return inner(cx, checks_filters, &Scope::root(None));
         }
-        let text = candidate.text.as_ref().ok_or_else(no_text)?;
+        let text = candidate.text.as_ref().ok_or_else(missing_text)?;
         cx.work.items_parsed += 1;
         let item = item::read(text, needed)?;
-        inner(cx, check, &Scope::root(Some(&item)))
+        inner(cx, checks_filters, &Scope::root(Some(&item)))
     }
 
-    /// All tuples of the query's outermost block, over all candidates. Gives false if the sink stopped it.
-    fn tuples(
+    /// Passes all tuples of the outermost block over all candidates to `sink`. Returns false if the
+    /// sink stopped.
+    fn for_each_tuple(
         &self,
-        input: &mut Everything<'_>,
+        candidates: &mut AllCandidates<'_>,
         cx: &mut Context<'_>,
         sink: &mut TupleSink<'_>,
     ) -> Flow {
         if !self.reads_container {
-            return self.block.tuples(true, cx, &Scope::root(None), sink);
+            let root = Scope::root(None);
+            return self.block.for_each_tuple(true, cx, &root, sink);
         }
-        self.tuples_of(&self.block, input, cx, sink)
+        self.for_each_tuple_of(&self.block, candidates, cx, sink)
     }
 
-    fn tuples_of(
+    /// Passes all tuples of a block that reads the container to `sink`, directly or through
+    /// blocking subqueries. Returns false if the sink stopped.
+    fn for_each_tuple_of(
         &self,
         block: &Block,
-        input: &mut Everything<'_>,
+        candidates: &mut AllCandidates<'_>,
         cx: &mut Context<'_>,
         sink: &mut TupleSink<'_>,
     ) -> Flow {
+        // The rows of a blocking subquery take the place of items in the outer block.
         if let Some(inner) = block.blocking_subquery() {
             let root = Scope::root(None);
             let mut collector = Collector::new(inner);
-            let mut give = |cx: &mut Context<'_>, value: std::borrow::Cow<'_, _>| {
-                block.tuples_of(&value, cx, &root, sink)
+            let mut run_outer = |cx: &mut Context<'_>, value: Cow<'_, Json>| {
+                block.for_each_tuple_of(&value, cx, &root, sink)
             };
-            let all = self.tuples_of(inner, input, cx, &mut |cx, tuple| {
-                collector.tuple(cx, tuple, &mut give)
+            let goes_on = self.for_each_tuple_of(inner, candidates, cx, &mut |cx, tuple| {
+                collector.add_tuple(cx, tuple, &mut run_outer)
             })?;
-            return if all && !input.stopped {
-                collector.finish(cx, &root, &mut give)
-            } else {
-                Ok(all)
-            };
+            if !goes_on || candidates.is_stopped {
+                return Ok(goes_on);
+            }
+            return collector.finish(cx, &root, &mut run_outer);
         }
-        while let Some(candidate) = input.next(cx)? {
-            let flow = self.open(&candidate, cx, &mut |cx, check, scope| {
-                block.tuples(check, cx, scope, sink)
-            })?;
-            if !flow {
+        while let Some(candidate) = candidates.next(cx)? {
+            let goes_on =
+                self.with_root_frame(&candidate, cx, &mut |cx, checks_filters, root| {
+                    block.for_each_tuple(checks_filters, cx, root, sink)
+                })?;
+            if !goes_on {
                 return Ok(false);
             }
         }
         Ok(true)
     }
 
-    /// Groups, aggregates and distinct values.
-    fn run_collected(
+    /// Runs groups, aggregates and distinct values.
+    fn run_blocking(
         &self,
         source: &mut dyn Source,
         cx: &mut Context<'_>,
-        mut page: Filling<'_>,
+        mut page: PageBuilder<'_>,
         start: &ResumePoint,
     ) -> Result<Page, QueryError> {
-        page.rewind();
-        let mut input = Everything::new(source);
+        page.reset_rows_skipped();
+        let mut candidates = AllCandidates::new(source);
         let mut collector = Collector::new(&self.block);
         if !start.state.is_empty() {
-            let restored = collector.restore(&start.state);
-            restored.ok_or_else(|| {
-                QueryError::Resume("The continuation is not one of this query.".into())
-            })?;
+            collector
+                .restore(&start.state)
+                .ok_or_else(foreign_resume_point)?;
         }
-        // What can be taken along is worth finishing an item for.
-        cx.grace = if self.block.blocking_subquery().is_none() && collector.save().is_some() {
-            GRACE
-        } else {
-            0
-        };
-        let already = start.rows_returned;
-        let (mut index, mut stopped) = (0u64, false);
-        let query = self;
-        let mut sink = |cx: &mut Context<'_>, value: std::borrow::Cow<'_, Json>| {
-            index += 1;
-            if index <= query.offset.saturating_add(already) {
+        // An aggregate whose state fits into a continuation is worth finishing an item for.
+        let keeps_state = self.block.blocking_subquery().is_none() && collector.save().is_some();
+        cx.grace_iterations = if keeps_state { GRACE_ITERATIONS } else { 0 };
+
+        // The rows of earlier pages come again and are skipped by their number.
+        let rows_before = self.offset.saturating_add(start.rows_returned);
+        let mut rows_seen = 0u64;
+        let mut has_more = false;
+        let mut sink = |cx: &mut Context<'_>, value: Cow<'_, Json>| {
+            rows_seen += 1;
+            if rows_seen <= rows_before {
                 return Ok(true);
             }
-            if page.is_done() || page.is_full() {
-                stopped = !page.is_done();
+            if page.is_query_complete() || page.is_full() {
+                has_more = !page.is_query_complete();
                 return Ok(false);
             }
             let mut row = Vec::new();
             write::value(&value, &mut row)?;
             cx.work.projected += 1;
-            stopped = !page.push(Bytes::from(row), true);
-            Ok(!stopped)
+            has_more = !page.push(Bytes::from(row), true);
+            Ok(!has_more)
         };
-        let all = self.tuples(&mut input, cx, &mut |cx, tuple| {
-            collector.tuple(cx, tuple, &mut sink)
+        let goes_on = self.for_each_tuple(&mut candidates, cx, &mut |cx, tuple| {
+            collector.add_tuple(cx, tuple, &mut sink)
         })?;
-        if input.stopped {
-            // Out of time: a lone aggregate takes what it has along.
+
+        // Out of time: only an aggregate without GROUP BY can continue from its partial state.
+        if candidates.is_stopped {
             let state = if self.block.blocking_subquery().is_none() {
                 collector.save()
             } else {
                 None
             };
-            let state = state.ok_or(QueryError::Timeout)?;
-            let position = input.source.position();
             let resume = ResumePoint {
-                position,
-                state,
-                ..page.resume(Vec::new(), 0)
+                state: state.ok_or(QueryError::Timeout)?,
+                position: candidates.source.position(),
+                ..page.resume_point(Vec::new(), 0)
             };
-            return Ok(page.close(cx, Some(resume)));
+            return Ok(page.finish(cx, Some(resume)));
         }
-        if all {
+        if goes_on {
             collector.finish(cx, &Scope::root(None), &mut sink)?;
         }
-        let resume = stopped.then(|| page.resume(Vec::new(), 0));
-        Ok(page.close(cx, resume))
+        let resume = has_more.then(|| page.resume_point(Vec::new(), 0));
+        Ok(page.finish(cx, resume))
     }
 
+    /// Sorts the rows of all candidates and returns those of the page.
     fn run_sorted(
         &self,
         source: &mut dyn Source,
         cx: &mut Context<'_>,
-        mut page: Filling<'_>,
+        mut page: PageBuilder<'_>,
         start: &ResumePoint,
     ) -> Result<Page, QueryError> {
-        page.rewind();
-        let place = self.sorted_place(start)?;
+        page.reset_rows_skipped();
+        let start_position = self.start_position(start)?;
         let descending: Vec<bool> = self.order.iter().map(|o| o.key.descending).collect();
-        let before = if place.is_some() {
-            0
-        } else {
-            self.offset.saturating_add(page.emitted)
+
+        // A start position leaves out the rows of earlier pages; without one they are sorted again
+        // and skipped. One row more than the page tells if there is another page.
+        let rows_before = match &start_position {
+            Some(_) => 0,
+            None => self.offset.saturating_add(page.rows_returned),
         };
-        let page_end = before
-            .saturating_add(page.max_items as u64)
-            .saturating_add(1);
-        let keep = if self.block.distinct {
+        let rows_to_keep = if self.block.distinct {
             u64::MAX
         } else {
-            page_end.min(self.rows_needed().unwrap_or(u64::MAX))
+            rows_before
+                .saturating_add(page.max_items as u64)
+                .saturating_add(1)
+                .min(self.rows_needed().unwrap_or(u64::MAX))
         };
-        let mut sorter = Sorter::new(
-            &descending,
-            usize::try_from(keep).unwrap_or(usize::MAX),
-            cx.max_memory,
-        );
-        let mut input = Everything::new(source);
-        let (mut unwanted, mut beside) = (0u64, 0);
-        self.tuples(&mut input, cx, &mut |cx, tuple| {
+        let rows_to_keep = usize::try_from(rows_to_keep).unwrap_or(usize::MAX);
+        let mut sorter = Sorter::new(&descending, rows_to_keep, cx.max_memory);
+        let mut candidates = AllCandidates::new(source);
+        let filtered_out =
+            self.sort_candidates(&mut candidates, &mut sorter, start_position.as_ref(), cx)?;
+        if candidates.is_stopped {
+            return Err(QueryError::Timeout);
+        }
+
+        // The rows that the client's resume filter drops are the first of the order. They may also
+        // have been returned by earlier pages, with or without the filter, so the larger number of
+        // both is skipped.
+        let filtered_out = if self.block.distinct { 0 } else { filtered_out };
+        let rows_passed = rows_before.max(filtered_out);
+        if start_position.is_none() {
+            page.rows_returned = rows_passed - self.offset.min(rows_passed);
+        }
+        let skip = rows_passed - filtered_out;
+        let rows = sorter.finish();
+        let mut result = self.add_rows(rows.iter().map(|row| row.row.clone()), skip, cx, page);
+
+        // The next page begins behind the sort values of the last row, if these are short.
+        if let Some(resume) = &mut result.resume
+            && !self.block.distinct
+            && self.block.blocking_subquery().is_none()
+        {
+            let last = usize::try_from(skip)
+                .unwrap_or(usize::MAX)
+                .saturating_add(result.rows.len())
+                .saturating_sub(1);
+            let position =
+                SortPosition::after_row(&rows, last, start_position.as_ref(), self.fingerprint);
+            if let Some(position) = position {
+                resume.query_hash = self.order_fingerprint;
+                resume.state = position.encode();
+            }
+        }
+        Ok(result)
+    }
+
+    /// Adds the rows of all candidates behind the start position to the sorter. Returns the number
+    /// of rows that the client's resume filter drops.
+    fn sort_candidates(
+        &self,
+        candidates: &mut AllCandidates<'_>,
+        sorter: &mut Sorter<'_>,
+        start_position: Option<&SortPosition>,
+        cx: &mut Context<'_>,
+    ) -> Result<u64, QueryError> {
+        let mut filtered_out = 0u64;
+        let mut rows_at_position = 0;
+        self.for_each_tuple(candidates, cx, &mut |cx, tuple| {
             cx.count_iteration()?;
-            let made = cx.held_bytes;
-            let wanted = self.passes_resume_filter(cx, tuple)?;
-            if !wanted && place.is_none() {
-                unwanted += 1;
+            let held_before = cx.held_bytes;
+            let is_wanted = self.passes_resume_filter(cx, tuple)?;
+            if !is_wanted && start_position.is_none() {
+                filtered_out += 1;
                 return Ok(true);
             }
-            let mut keys = Vec::with_capacity(self.order.len());
+            let mut keys: Keys = Vec::with_capacity(self.order.len());
             for order in &self.order {
-                keys.push(
-                    order
-                        .expr
-                        .eval(cx, tuple)?
-                        .map(std::borrow::Cow::into_owned),
-                );
+                keys.push(order.expr.eval(cx, tuple)?.map(Cow::into_owned));
             }
-            let is_next = place
-                .as_ref()
-                .is_none_or(|p| p.is_before(&keys, cx.item, &descending, &mut beside));
-            if wanted && is_next && sorter.wants(&keys) {
+            // The position counts every row, wanted or not.
+            let is_behind_start = match start_position {
+                Some(position) => position.precedes(
+                    &keys,
+                    cx.item_number,
+                    sorter.descending,
+                    &mut rows_at_position,
+                ),
+                None => true,
+            };
+            if is_wanted && is_behind_start && sorter.would_keep(&keys) {
                 let mut row = Vec::new();
                 if write::row(&self.block.output, cx, tuple, &mut row)? {
                     cx.work.projected += 1;
-                    sorter.add(Sorted {
+                    sorter.add(SortedRow {
                         keys,
-                        item: cx.item,
+                        item_number: cx.item_number,
                         row: Bytes::from(row),
                     })?;
                 }
             }
-            // What is kept the sorter counts.
-            cx.held_bytes = made;
+            // The sorter counts the rows that it keeps.
+            cx.held_bytes = held_before;
             Ok(true)
         })?;
-        if input.stopped {
-            return Err(QueryError::Timeout);
-        }
-        // Rows that the client's filter takes off are the first of the order: of them and of those that earlier pages
-        // gave, with or without the filter, whichever reach further.
-        let unwanted = if self.block.distinct { 0 } else { unwanted };
-        let passed = before.max(unwanted);
-        if place.is_none() {
-            page.emitted = passed - self.offset.min(passed);
-        }
-        let (rows, skip) = (sorter.finish(), passed - unwanted);
-        let mut given =
-            self.give_sorted(rows.iter().map(|sorted| sorted.row.clone()), skip, cx, page);
-        if let Some(resume) = given
-            .resume
-            .as_mut()
-            .filter(|_| !self.block.distinct && self.block.blocking_subquery().is_none())
-        {
-            let last = usize::try_from(skip)
-                .unwrap_or(usize::MAX)
-                .saturating_add(given.rows.len())
-                .saturating_sub(1);
-            if let Some(place) = Place::behind(&rows, last, place.as_ref(), self.fingerprint) {
-                (resume.query_hash, resume.state) = (self.order_fingerprint, place.write());
-            }
-        }
-        Ok(given)
+        Ok(filtered_out)
     }
 
-    /// Where the page before ended, if that is told by more than a count.
-    fn sorted_place(&self, start: &ResumePoint) -> Result<Option<Place>, QueryError> {
+    /// Returns the sort position at which the page begins. Returns `None` for the first page, and
+    /// for pages that begin after a number of rows.
+    fn start_position(&self, start: &ResumePoint) -> Result<Option<SortPosition>, QueryError> {
         if start.state.is_empty() {
             return Ok(None);
         }
-        let place = Place::read(&start.state).filter(|place| place.keys() == self.order.len());
-        place
-            .map(Some)
-            .ok_or_else(|| QueryError::Resume("The continuation is not one of this query.".into()))
+        match SortPosition::decode(&start.state) {
+            Some(position) if position.key_count() == self.order.len() => Ok(Some(position)),
+            _ => Err(foreign_resume_point()),
+        }
     }
 
-    /// Scores all candidates, and gives the rows in the order of their fused ranks.
+    /// Scores all candidates and returns the rows of the page in the order of their fused ranks.
     fn run_ranked(
         &self,
         ranking: &Ranking,
         source: &mut dyn Source,
         cx: &mut Context<'_>,
-        mut page: Filling<'_>,
+        mut page: PageBuilder<'_>,
     ) -> Result<Page, QueryError> {
-        page.rewind();
-        let mut ranked = Ranked::new(ranking, self.rows_needed());
-        let mut input = Everything::new(source);
-        self.tuples(&mut input, cx, &mut |cx, tuple| {
+        page.reset_rows_skipped();
+        let mut pool = RankPool::new(ranking, self.rows_needed());
+        let mut candidates = AllCandidates::new(source);
+        self.for_each_tuple(&mut candidates, cx, &mut |cx, tuple| {
             cx.count_iteration()?;
-            let made = cx.held_bytes;
-            let scores = ranked.scores(cx, tuple)?;
-            if ranked.wants(&scores) {
+            let held_before = cx.held_bytes;
+            let scores = pool.scores(cx, tuple)?;
+            if pool.would_keep(&scores) {
                 let mut row = Vec::new();
                 if write::row(&self.block.output, cx, tuple, &mut row)? {
                     cx.work.projected += 1;
-                    cx.check_memory(ranked.add(scores, Bytes::from(row)))?;
+                    cx.check_memory(pool.add(scores, Bytes::from(row)))?;
                 }
             }
-            // What is kept the ranking counts.
-            cx.held_bytes = made;
+            // The pool counts the rows that it keeps.
+            cx.held_bytes = held_before;
             Ok(true)
         })?;
-        if input.stopped {
+        if candidates.is_stopped {
             return Err(QueryError::Timeout);
         }
-        let before = self.offset.saturating_add(page.emitted);
-        Ok(self.give_sorted(ranked.finish(), before, cx, page))
+        let skip = self.offset.saturating_add(page.rows_returned);
+        Ok(self.add_rows(pool.finish(), skip, cx, page))
     }
 
-    /// The page out of all rows in order, behind the first `passed`.
-    fn give_sorted(
+    /// Fills the page from all rows in order, after the first `skip` of them. Rows that DISTINCT
+    /// drops are not counted.
+    fn add_rows(
         &self,
         rows: impl Iterator<Item = Bytes>,
-        passed: u64,
+        skip: u64,
         cx: &mut Context<'_>,
-        mut page: Filling<'_>,
+        mut page: PageBuilder<'_>,
     ) -> Page {
         let mut seen = HashSet::new();
         let rows = rows.filter(|row| !self.block.distinct || seen.insert(row_digest(row)));
-        let mut more = false;
-        for row in rows.skip(usize::try_from(passed).unwrap_or(usize::MAX)) {
-            if page.is_done() {
+        let mut has_more = false;
+        for row in rows.skip(usize::try_from(skip).unwrap_or(usize::MAX)) {
+            if page.is_query_complete() {
                 break;
             }
             if page.is_full() || !page.push(row, true) {
-                more = true;
+                has_more = true;
                 break;
             }
         }
-        let resume = more.then(|| page.resume(Vec::new(), 0));
-        page.close(cx, resume)
+        let resume = has_more.then(|| page.resume_point(Vec::new(), 0));
+        page.finish(cx, resume)
     }
 }
 
-fn row_digest(row: &[u8]) -> u128 {
-    // A row around a deep item may be too deep to be read again.
-    digest(Some(&parse(row).unwrap_or_else(|_| {
-        Json::String(String::from_utf8_lossy(row).into_owned())
-    })))
+fn foreign_resume_point() -> QueryError {
+    QueryError::Resume("The continuation is not one of this query.".into())
 }
 
-fn no_text() -> QueryError {
-    QueryError::Source("the source gave no text for an item that the query looks at".into())
+/// Reads the clock before a candidate, if it is due. Returns true if the page has taken a candidate
+/// and the time is over; so each page makes progress.
+fn is_time_over(taken: u64, cx: &mut Context<'_>) -> bool {
+    taken > 0
+        && (taken.is_multiple_of(CLOCK_INTERVAL) || cx.is_clock_check_due())
+        && cx.is_time_over()
 }
 
-/// All candidates of a source, until time is up.
-struct Everything<'s> {
+/// All candidates of a source until the time is over.
+struct AllCandidates<'s> {
     source: &'s mut dyn Source,
     taken: u64,
-    stopped: bool,
+    /// The time was over before the source ended.
+    is_stopped: bool,
 }
 
-impl<'s> Everything<'s> {
+impl<'s> AllCandidates<'s> {
     fn new(source: &'s mut dyn Source) -> Self {
-        Everything {
+        AllCandidates {
             source,
             taken: 0,
-            stopped: false,
+            is_stopped: false,
         }
     }
 
     fn next(&mut self, cx: &mut Context<'_>) -> Result<Option<Candidate>, QueryError> {
-        if self.taken > 0
-            && (self.taken.is_multiple_of(CLOCK_EVERY) || cx.is_clock_check_due())
-            && cx.is_expired()
-        {
-            self.stopped = true;
+        if is_time_over(self.taken, cx) {
+            self.is_stopped = true;
             return Ok(None);
         }
         self.taken += 1;
         self.source.next()
-    }
-}
-
-/// The rows of one candidate.
-struct Inside {
-    skip: u64,
-    /// Rows dealt with, those that an earlier page gave included.
-    seen: u64,
-    /// The page took no more.
-    stopped: bool,
-}
-
-impl Inside {
-    fn new(skip: u64) -> Self {
-        Inside {
-            skip,
-            seen: 0,
-            stopped: false,
-        }
-    }
-
-    /// The rows of a candidate, the `taken`-th of a page that goes on from `start`.
-    fn of(candidate: &Candidate, start: &ResumePoint, taken: u64) -> Self {
-        let goes_on = match start.item_number {
-            Some(number) => candidate.item_number == Some(number),
-            None => taken == 1,
-        };
-        Inside::new(if goes_on { start.rows_done_in_item } else { 0 })
-    }
-
-    /// Builds the row of a tuple and gives it to the page.
-    fn take(
-        &mut self,
-        query: &Query,
-        page: &mut Filling<'_>,
-        cx: &mut Context<'_>,
-        tuple: &Scope<'_>,
-        may_stop: bool,
-    ) -> Flow {
-        if self.seen < self.skip {
-            // An undefined value is no row, and was not counted as one.
-            let made = cx.held_bytes;
-            let defined = query.block.output.eval(cx, tuple)?.is_some();
-            cx.held_bytes = made;
-            self.seen += u64::from(defined);
-            return Ok(true);
-        }
-        let mut row = Vec::with_capacity(128);
-        let made = cx.held_bytes;
-        let defined = write::row(&query.block.output, cx, tuple, &mut row)?;
-        cx.held_bytes = made;
-        if !defined {
-            return Ok(true);
-        }
-        cx.work.projected += 1;
-        self.give(page, Bytes::from(row), may_stop);
-        Ok(!self.stopped)
-    }
-
-    fn give(&mut self, page: &mut Filling<'_>, row: Bytes, may_stop: bool) {
-        if self.seen < self.skip {
-            self.seen += 1;
-            return;
-        }
-        if page.accept(row, may_stop) {
-            self.seen += 1;
-        } else {
-            self.stopped = true;
-        }
-    }
-}
-
-/// The page while it fills.
-struct Filling<'q> {
-    query: &'q Query,
-    rows: Vec<Bytes>,
-    bytes: usize,
-    max_items: usize,
-    max_bytes: usize,
-    skipped: u64,
-    emitted: u64,
-    given: Given,
-}
-
-impl<'q> Filling<'q> {
-    fn new(query: &'q Query, start: &ResumePoint, bounds: &Bounds<'_>) -> Self {
-        Filling {
-            query,
-            rows: Vec::new(),
-            bytes: 0,
-            max_items: bounds.max_items.max(1),
-            max_bytes: bounds.max_bytes,
-            skipped: start.rows_skipped,
-            emitted: start.rows_returned,
-            given: Given::restore(&start.recent_row_digests),
-        }
-    }
-
-    /// The rows skipped by OFFSET are counted anew by those who see everything again.
-    fn rewind(&mut self) {
-        self.skipped = 0;
-    }
-
-    /// TOP or LIMIT is reached.
-    fn is_done(&self) -> bool {
-        self.query.max_rows.is_some_and(|take| self.emitted >= take)
-    }
-
-    fn is_full(&self) -> bool {
-        self.rows.len() >= self.max_items || self.bytes >= self.max_bytes
-    }
-
-    /// Whether the next row might be too much.
-    fn nearly_full(&self) -> bool {
-        self.bytes + limits::ITEM_BYTES >= self.max_bytes
-    }
-
-    /// Takes a row of a stream; false if there is no room for it. DISTINCT and OFFSET take theirs off.
-    fn accept(&mut self, row: Bytes, may_stop: bool) -> bool {
-        if self.query.block.distinct {
-            let (digest, is_structured) = (row_digest(&row), self.is_structured(&row));
-            if self.given.has(digest) {
-                return true;
-            }
-            if self.skipped >= self.query.offset
-                && (self.is_done() || !self.has_room(&row, may_stop))
-            {
-                return false;
-            }
-            self.given.note(digest, is_structured);
-        }
-        if self.skipped < self.query.offset {
-            self.skipped += 1;
-            return true;
-        }
-        !self.is_done() && self.push(row, may_stop)
-    }
-
-    /// Whether the one value that the row is, or has, is an array or an object.
-    fn is_structured(&self, row: &[u8]) -> bool {
-        let value = match &self.query.block.output {
-            Output::Value(_) => Some(row),
-            // A row of one member: `{"name":value}`.
-            Output::Members(members) => members
-                .first()
-                .and_then(|(name, _)| row.get(Json::from(name.as_str()).to_text().len() + 2..)),
-        };
-        value
-            .and_then(|value| value.first())
-            .is_some_and(|first| matches!(first, b'[' | b'{'))
-    }
-
-    fn has_room(&self, row: &Bytes, may_stop: bool) -> bool {
-        if self.is_full() {
-            return false;
-        }
-        !may_stop || self.rows.is_empty() || self.bytes + row.len() <= self.max_bytes
-    }
-
-    /// Takes a row if there is room.
-    fn push(&mut self, row: Bytes, may_stop: bool) -> bool {
-        if !self.has_room(&row, may_stop) {
-            return false;
-        }
-        self.bytes += row.len();
-        self.rows.push(row);
-        self.emitted += 1;
-        true
-    }
-
-    fn resume(&self, position: Vec<u8>, inside: u64) -> ResumePoint {
-        let query = if position.is_empty() {
-            self.query.fingerprint
-        } else {
-            self.query.order_fingerprint
-        };
-        ResumePoint {
-            position,
-            query_hash: query,
-            rows_done_in_item: inside,
-            item_number: None,
-            rows_skipped: self.skipped,
-            rows_returned: self.emitted,
-            recent_row_digests: self.given.save(),
-            state: Vec::new(),
-        }
-    }
-
-    /// The page as it is; a query that has given all its rows has nothing to resume.
-    fn close(&mut self, cx: &mut Context<'_>, resume: Option<ResumePoint>) -> Page {
-        cx.work.rows_out += self.rows.len() as u64;
-        cx.work.bytes_out += self.bytes as u64;
-        let resume = resume.filter(|_| !self.is_done());
-        Page {
-            rows: std::mem::take(&mut self.rows),
-            resume,
-        }
-    }
-
-    fn finished(mut self, cx: &mut Context<'_>) -> Page {
-        self.close(cx, None)
     }
 }

@@ -1,11 +1,13 @@
-//! ORDER BY RANK: the best rows by each score, and the fusion of their ranks.
+//! ORDER BY RANK: the best rows of each score, and the fusion of their ranks.
 //!
-//! Of every score the best [`POOL_LEAST`] rows are kept, or twice as many as the query can need if that is more; ranks are
-//! counted among the rows so kept. This is what a client does that merges the answers of several partitions itself, so
-//! both ways give the same. Without TOP and LIMIT all rows are kept, as far as memory allows.
+//! A query has one or more scores, called components. Of each component the pool keeps the best
+//! [`MIN_POOL_ROWS`] rows, or twice the number of rows that the query can need if that is more.
+//! Without TOP and LIMIT the pool keeps all rows, as far as memory allows. Clients that merge the
+//! answers of several partitions do the same, so both ways return the same rows.
 //!
-//! A row's place is decided by the sum over the scores of `weight / (60 + rank)`; ranks begin at 1, equal scores share
-//! one, and the next is one higher.
+//! The order is reciprocal rank fusion: the sum over the components of `weight / (60 + rank)`, the
+//! largest first. Ranks are counted among the rows of the pool and begin at 1. Equal scores share a
+//! rank, and the next rank is one higher. A single component orders by its score.
 
 use super::frame::{Context, Scope};
 use crate::bound::{Component, Ranking};
@@ -14,176 +16,203 @@ use bytes::Bytes;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BinaryHeap};
 
-/// Rows of each score that are kept at least.
-pub(crate) const POOL_LEAST: u64 = 120;
-/// The constant of reciprocal rank fusion, as clients have it.
-const FUSION: f64 = 60.0;
+/// Smallest number of rows that are kept for each component.
+pub(crate) const MIN_POOL_ROWS: u64 = 120;
+/// The constant of reciprocal rank fusion, the same as in the SDKs.
+const FUSION_CONSTANT: f64 = 60.0;
+/// Bytes of a pooled row besides its text and its scores.
+const ROW_OVERHEAD: usize = 160;
+/// Bytes of a score and of the entry of its component.
+const SCORE_BYTES: usize = 24;
 
-/// How many rows of each score a query needs.
+/// Returns the number of rows that are kept for each component of a query that needs `rows_needed`.
 pub(crate) fn pool_size(rows_needed: u64) -> u64 {
-    rows_needed.saturating_mul(2).max(POOL_LEAST)
+    rows_needed.saturating_mul(2).max(MIN_POOL_ROWS)
 }
 
-/// Rows while they are ranked.
-pub(crate) struct Ranked<'q> {
+/// The best rows of each component.
+pub(crate) struct RankPool<'q> {
     ranking: &'q Ranking,
-    keep: usize,
-    best: Vec<BinaryHeap<Place>>,
-    /// By the order in which they came.
-    held: BTreeMap<u64, Held>,
-    next: u64,
+    /// Largest number of rows for each component.
+    max_rows: usize,
+    /// For each component its best rows; the worst of them is on top.
+    best: Vec<BinaryHeap<PoolEntry>>,
+    /// Every row that is among the best of some component, by its sequence number.
+    rows: BTreeMap<u64, PooledRow>,
+    next_sequence: u64,
+    /// Bytes of the rows in the pool.
     memory: usize,
 }
 
-struct Held {
+struct PooledRow {
     scores: Vec<f64>,
     row: Bytes,
-    /// Scores among whose best it is.
+    /// Number of components that have the row among their best.
     uses: usize,
 }
 
-/// A row among the best of one score; the greatest is the worst.
-struct Place {
-    /// Lower is better.
-    badness: f64,
-    number: u64,
+/// A row among the best of one component. The greatest entry is the worst row.
+struct PoolEntry {
+    /// The score as a sort value: smaller is better.
+    sort_value: f64,
+    sequence: u64,
 }
 
-impl<'q> Ranked<'q> {
+impl<'q> RankPool<'q> {
+    /// Creates an empty pool. With `rows_needed` `None` it keeps every row.
     pub fn new(ranking: &'q Ranking, rows_needed: Option<u64>) -> Self {
-        let keep = rows_needed.map_or(usize::MAX, |rows| {
-            usize::try_from(pool_size(rows)).unwrap_or(usize::MAX)
-        });
+        let max_rows = match rows_needed {
+            Some(rows) => usize::try_from(pool_size(rows)).unwrap_or(usize::MAX),
+            None => usize::MAX,
+        };
         let best = ranking
             .components
             .iter()
             .map(|_| BinaryHeap::new())
             .collect();
-        Ranked {
+        RankPool {
             ranking,
-            keep,
+            max_rows,
             best,
-            held: BTreeMap::new(),
-            next: 0,
+            rows: BTreeMap::new(),
+            next_sequence: 0,
             memory: 0,
         }
     }
 
-    /// A row's scores, one for each component; a missing one is worse than all others.
+    /// Evaluates the scores of a row, one for each component. A score that is undefined or no
+    /// number becomes the component's score for undefined, which is worse than all others.
     pub fn scores(&self, cx: &mut Context<'_>, tuple: &Scope<'_>) -> Result<Vec<f64>, QueryError> {
         let mut scores = Vec::with_capacity(self.ranking.components.len());
         for component in &self.ranking.components {
-            let score = component
-                .score
-                .eval(cx, tuple)?
-                .and_then(|v| v.as_f64())
-                .filter(|v| !v.is_nan());
-            scores.push(score.unwrap_or(component.score_if_undefined));
+            let value = component.score.eval(cx, tuple)?;
+            let score = match value.and_then(|value| value.as_f64()) {
+                Some(score) if !score.is_nan() => score,
+                _ => component.score_if_undefined,
+            };
+            scores.push(score);
         }
         Ok(scores)
     }
 
-    /// Whether a row with these scores would be kept.
-    pub fn wants(&self, scores: &[f64]) -> bool {
-        let mut each = self.best.iter().zip(scores).zip(&self.ranking.components);
-        each.any(|((best, score), component)| {
-            best.len() < self.keep
-                || best
-                    .peek()
-                    .is_some_and(|worst| badness(component, *score) < worst.badness)
-        })
+    /// Returns true if a row with these scores would be kept.
+    pub fn would_keep(&self, scores: &[f64]) -> bool {
+        for (at, best) in self.best.iter().enumerate() {
+            if best.len() < self.max_rows {
+                return true;
+            }
+            let sort_value = sort_value(&self.ranking.components[at], scores[at]);
+            if best
+                .peek()
+                .is_some_and(|worst| sort_value < worst.sort_value)
+            {
+                return true;
+            }
+        }
+        false
     }
 
-    /// Takes a row; gives the bytes that all rows hold.
+    /// Adds a row. Returns the bytes of all rows in the pool.
     pub fn add(&mut self, scores: Vec<f64>, row: Bytes) -> usize {
-        let number = self.next;
-        self.next += 1;
-        self.memory += size(&scores, &row);
-        let uses = self.best.len();
-        for ((best, score), component) in self
-            .best
-            .iter_mut()
-            .zip(&scores)
-            .zip(&self.ranking.components)
-        {
-            best.push(Place {
-                badness: badness(component, *score),
-                number,
+        // The row first enters the best rows of every component.
+        let sequence = self.next_sequence;
+        self.next_sequence += 1;
+        for (at, best) in self.best.iter_mut().enumerate() {
+            best.push(PoolEntry {
+                sort_value: sort_value(&self.ranking.components[at], scores[at]),
+                sequence,
             });
         }
-        self.held.insert(number, Held { scores, row, uses });
+        self.memory += row_size(&scores, &row);
+        let uses = self.best.len();
+        self.rows.insert(sequence, PooledRow { scores, row, uses });
+
+        // Each component then drops its worst row if it has too many. A row that no component uses
+        // leaves the pool.
         for best in &mut self.best {
-            if best.len() <= self.keep {
+            if best.len() <= self.max_rows {
                 continue;
             }
-            let Some(out) = best.pop() else { continue };
-            let Some(held) = self.held.get_mut(&out.number) else {
+            let Some(worst) = best.pop() else { continue };
+            let Some(dropped) = self.rows.get_mut(&worst.sequence) else {
                 continue;
             };
-            held.uses -= 1;
-            if held.uses == 0
-                && let Some(held) = self.held.remove(&out.number)
+            dropped.uses -= 1;
+            if dropped.uses == 0
+                && let Some(dropped) = self.rows.remove(&worst.sequence)
             {
-                self.memory -= size(&held.scores, &held.row);
+                self.memory -= row_size(&dropped.scores, &dropped.row);
             }
         }
         self.memory
     }
 
-    /// The rows in order; equal ones as they came.
+    /// Returns the rows in order. Rows with equal results stay in the order in which they were
+    /// added.
     pub fn finish(self) -> impl Iterator<Item = Bytes> {
-        let held: Vec<Held> = self.held.into_values().collect();
-        let mut places: Vec<(f64, usize)> = (0..held.len()).map(|i| (0.0, i)).collect();
-        for (at, component) in self.ranking.components.iter().enumerate() {
-            let bad = |i: usize| badness(component, held[i].scores[at]);
-            if let [only] = self.ranking.components.as_slice() {
-                // The only score decides by itself.
-                places
-                    .iter_mut()
-                    .for_each(|(sum, i)| *sum = -badness(only, held[*i].scores[at]));
-                break;
+        let rows: Vec<PooledRow> = self.rows.into_values().collect();
+        let mut order: Vec<(f64, usize)> = match self.ranking.components.as_slice() {
+            // A single component orders by its score.
+            [only] => {
+                let results = rows.iter().map(|row| -sort_value(only, row.scores[0]));
+                results.zip(0..).collect()
             }
-            let mut sorted: Vec<usize> = (0..held.len()).collect();
-            sorted.sort_by(|a, b| bad(*a).total_cmp(&bad(*b)));
-            let mut rank = 1.0;
-            for (position, i) in sorted.iter().enumerate() {
-                if position > 0 && bad(*i) != bad(sorted[position - 1]) {
-                    rank += 1.0;
-                }
-                places[*i].0 += component.weight / (FUSION + rank);
-            }
-        }
-        places.sort_by(|a, b| b.0.total_cmp(&a.0));
-        places.into_iter().map(move |(_, i)| held[i].row.clone())
+            components => fused_scores(components, &rows)
+                .into_iter()
+                .zip(0..)
+                .collect(),
+        };
+        order.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+        order.into_iter().map(move |(_, row)| rows[row].row.clone())
     }
 }
 
-fn badness(component: &Component, score: f64) -> f64 {
+/// Returns for each row the sum over the components of `weight / (60 + rank)`.
+fn fused_scores(components: &[Component], rows: &[PooledRow]) -> Vec<f64> {
+    let mut fused = vec![0.0; rows.len()];
+    for (at, component) in components.iter().enumerate() {
+        let value_of = |row: usize| sort_value(component, rows[row].scores[at]);
+        let mut by_score: Vec<usize> = (0..rows.len()).collect();
+        by_score.sort_by(|a, b| value_of(*a).total_cmp(&value_of(*b)));
+        let mut rank = 1.0;
+        for (position, row) in by_score.iter().enumerate() {
+            if position > 0 && value_of(*row) != value_of(by_score[position - 1]) {
+                rank += 1.0;
+            }
+            fused[*row] += component.weight / (FUSION_CONSTANT + rank);
+        }
+    }
+    fused
+}
+
+/// Returns a score as a sort value, smaller for better. A component with a negative weight prefers
+/// low scores.
+fn sort_value(component: &Component, score: f64) -> f64 {
     if component.is_reversed { score } else { -score }
 }
 
-fn size(scores: &[f64], row: &Bytes) -> usize {
-    160 + row.len() + scores.len() * 24
+fn row_size(scores: &[f64], row: &Bytes) -> usize {
+    ROW_OVERHEAD + row.len() + scores.len() * SCORE_BYTES
 }
 
-impl Ord for Place {
+impl Ord for PoolEntry {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.badness
-            .total_cmp(&other.badness)
-            .then(self.number.cmp(&other.number))
+        self.sort_value
+            .total_cmp(&other.sort_value)
+            .then(self.sequence.cmp(&other.sequence))
     }
 }
 
-impl PartialOrd for Place {
+impl PartialOrd for PoolEntry {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Place {
+impl PartialEq for PoolEntry {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other).is_eq()
     }
 }
 
-impl Eq for Place {}
+impl Eq for PoolEntry {}

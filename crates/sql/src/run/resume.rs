@@ -1,46 +1,56 @@
-//! The bytes of a [`ResumePoint`]: a version, the query's hash, counters as variable-length integers, the source's place,
-//! partial aggregates, and a checksum. Foreign bytes are refused, never believed.
+//! The bytes of a [`ResumePoint`] in a continuation token.
+//!
+//! ```text
+//! version (1 byte)
+//! query hash (8 bytes)
+//! rows done in item, rows skipped, rows returned (a varint each)
+//! 0, or 1 and the item number (varints); not in version 3
+//! number of row digests (varint), and 16 bytes for each
+//! length (varint) and bytes of the position of the source
+//! length (varint) and bytes of the state
+//! checksum of all of this (4 bytes)
+//! ```
+//!
+//! Integers are little-endian. A varint holds seven bits in each byte, the lowest ones first; the
+//! high bit says that another byte follows. Any other bytes are refused.
 
 use crate::error::QueryError;
 use crate::seams::ResumePoint;
 use xxhash_rust::xxh3::xxh3_64;
 
+/// The version that is written.
 const VERSION: u8 = 4;
-/// The same without [`ResumePoint::item_number`].
-const WITHOUT_ITEM: u8 = 3;
+/// The version before, which has no [`ResumePoint::item_number`]. It is still read.
+const VERSION_WITHOUT_ITEM: u8 = 3;
 
 impl ResumePoint {
-    /// The position as bytes for a continuation token.
+    /// Encodes the resume point for a continuation token.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = vec![VERSION];
         out.extend_from_slice(&self.query_hash.to_le_bytes());
-        for counter in [
-            self.rows_done_in_item,
-            self.rows_skipped,
-            self.rows_returned,
-            u64::from(self.item_number.is_some()),
-        ] {
-            put(counter, &mut out);
+        put_varint(self.rows_done_in_item, &mut out);
+        put_varint(self.rows_skipped, &mut out);
+        put_varint(self.rows_returned, &mut out);
+        put_varint(u64::from(self.item_number.is_some()), &mut out);
+        if let Some(number) = self.item_number {
+            put_varint(number, &mut out);
         }
-        self.item_number
-            .iter()
-            .for_each(|number| put(*number, &mut out));
-        put(self.recent_row_digests.len() as u64, &mut out);
-        self.recent_row_digests
-            .iter()
-            .for_each(|hash| out.extend_from_slice(&hash.to_le_bytes()));
+        put_varint(self.recent_row_digests.len() as u64, &mut out);
+        for digest in &self.recent_row_digests {
+            out.extend_from_slice(&digest.to_le_bytes());
+        }
         for bytes in [&self.position, &self.state] {
-            put(bytes.len() as u64, &mut out);
+            put_varint(bytes.len() as u64, &mut out);
             out.extend_from_slice(bytes);
         }
         out.extend_from_slice(&checksum(&out).to_le_bytes());
         out
     }
 
-    /// The position that `bytes` are.
+    /// Decodes the bytes of [`ResumePoint::encode`].
     ///
     /// # Errors
-    /// [`QueryError::Resume`] if they are anything else.
+    /// [`QueryError::Resume`] for any other bytes.
     pub fn decode(bytes: &[u8]) -> Result<Self, QueryError> {
         read(bytes).ok_or_else(|| {
             QueryError::Resume("The continuation is not one of this service.".into())
@@ -54,24 +64,29 @@ fn read(bytes: &[u8]) -> Option<ResumePoint> {
         return None;
     }
     let (version, mut rest) = body.split_first()?;
-    if ![WITHOUT_ITEM, VERSION].contains(version) {
+    if ![VERSION_WITHOUT_ITEM, VERSION].contains(version) {
         return None;
     }
     let query_hash = u64::from_le_bytes(take(&mut rest)?);
-    let (rows_done_in_item, rows_skipped, rows_returned) =
-        (get(&mut rest)?, get(&mut rest)?, get(&mut rest)?);
-    let item_number = match version {
-        &WITHOUT_ITEM => None,
-        _ => match get(&mut rest)? {
-            0 => None,
-            1 => Some(get(&mut rest)?),
-            _ => return None,
-        },
+    let rows_done_in_item = take_varint(&mut rest)?;
+    let rows_skipped = take_varint(&mut rest)?;
+    let rows_returned = take_varint(&mut rest)?;
+    let has_item_number = match *version {
+        VERSION_WITHOUT_ITEM => 0,
+        _ => take_varint(&mut rest)?,
     };
-    let recent_row_digests = (0..get(&mut rest)?)
-        .map(|_| Some(u128::from_le_bytes(take(&mut rest)?)))
-        .collect::<Option<_>>()?;
-    let (position, state) = (piece(&mut rest)?, piece(&mut rest)?);
+    let item_number = match has_item_number {
+        0 => None,
+        1 => Some(take_varint(&mut rest)?),
+        _ => return None,
+    };
+    let digest_count = take_varint(&mut rest)?;
+    let mut recent_row_digests = Vec::new();
+    for _ in 0..digest_count {
+        recent_row_digests.push(u128::from_le_bytes(take(&mut rest)?));
+    }
+    let position = take_bytes(&mut rest)?;
+    let state = take_bytes(&mut rest)?;
     rest.is_empty().then_some(ResumePoint {
         position,
         query_hash,
@@ -84,7 +99,7 @@ fn read(bytes: &[u8]) -> Option<ResumePoint> {
     })
 }
 
-fn put(mut n: u64, out: &mut Vec<u8>) {
+fn put_varint(mut n: u64, out: &mut Vec<u8>) {
     while n >= 0x80 {
         out.push(n as u8 | 0x80);
         n >>= 7;
@@ -92,7 +107,7 @@ fn put(mut n: u64, out: &mut Vec<u8>) {
     out.push(n as u8);
 }
 
-fn get(rest: &mut &[u8]) -> Option<u64> {
+fn take_varint(rest: &mut &[u8]) -> Option<u64> {
     let mut n = 0u64;
     for shift in (0..64).step_by(7) {
         let [byte] = take::<1>(rest)?;
@@ -110,14 +125,14 @@ fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
     Some(*chunk)
 }
 
-fn piece(rest: &mut &[u8]) -> Option<Vec<u8>> {
-    let length = usize::try_from(get(rest)?).ok()?;
-    let (piece, after) = rest.split_at_checked(length)?;
+fn take_bytes(rest: &mut &[u8]) -> Option<Vec<u8>> {
+    let length = usize::try_from(take_varint(rest)?).ok()?;
+    let (bytes, after) = rest.split_at_checked(length)?;
     *rest = after;
-    Some(piece.to_vec())
+    Some(bytes.to_vec())
 }
 
-/// The same in every build, so that tokens outlive it.
+/// Returns the lower half of XXH3, which is the same in every build: tokens outlive a build.
 fn checksum(bytes: &[u8]) -> u32 {
     xxh3_64(bytes) as u32
 }
@@ -127,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_encoded_decodes_and_nothing_else_does() {
+    fn encoded_bytes_decode_and_cut_or_damaged_ones_do_not() {
         let resume = ResumePoint {
             position: vec![1, 2, 3],
             query_hash: 7,
@@ -151,21 +166,21 @@ mod tests {
     }
 
     #[test]
-    fn what_an_older_build_wrote_is_read() {
+    fn bytes_of_the_version_before_are_read() {
         let resume = ResumePoint {
             position: vec![1],
             rows_done_in_item: 2,
             ..ResumePoint::default()
         };
         let mut bytes = resume.encode();
-        bytes[0] = WITHOUT_ITEM;
-        // Behind version, hash and three counters of one byte each.
+        bytes[0] = VERSION_WITHOUT_ITEM;
+        // The flag of the item number follows the version, the hash and three counters of one byte.
         assert_eq!(bytes.remove(1 + 8 + 3), 0);
         let body = bytes.len() - 4;
         let sum = checksum(&bytes[..body]).to_le_bytes();
         bytes[body..].copy_from_slice(&sum);
         assert_eq!(
-            ResumePoint::decode(&bytes).expect("bytes of the form before"),
+            ResumePoint::decode(&bytes).expect("bytes of the version before"),
             resume
         );
     }

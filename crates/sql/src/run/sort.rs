@@ -1,6 +1,8 @@
-//! Sorting rows that the source did not bring in order.
+//! Sorting of rows that the source does not serve in order.
 //!
-//! Only as many rows are kept as the page can need: those before it, its own, and one to know whether there is more.
+//! [`Sorter`] keeps only as many rows as the page can need: those before the page, those of the
+//! page, and one to know if there is another page. [`SortPosition`] names the row at which a page
+//! ended, so that the next page need not sort the rows before it again.
 
 use crate::error::QueryError;
 use crate::value::weight;
@@ -9,59 +11,73 @@ use orrery_model::json::{Json, compare, parse};
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-/// Bytes of the sort values that a page's place may hold; behind a longer one the next page counts.
-const PLACE_BYTES: usize = 256;
+/// Limit in bytes of the sort values in a [`SortPosition`], which travels in a continuation token.
+/// After a row with longer values the next page skips rows by their number instead.
+const POSITION_BYTES: usize = 256;
 
-/// The sort values of a row; `None` is undefined.
+/// Bytes of a kept row besides its text and its sort values.
+const ROW_OVERHEAD: usize = 104;
+
+/// The sort values of a row, one for each key of ORDER BY; `None` is undefined.
 pub(crate) type Keys = Vec<Option<Json>>;
 
-/// The first rows of an order.
+/// The first rows of an order, up to a number of rows.
 pub(crate) struct Sorter<'q> {
+    /// The kept rows; the last one in order is on top.
     heap: BinaryHeap<Entry<'q>>,
-    keep: usize,
-    descending: &'q [bool],
+    rows_to_keep: usize,
+    /// For each key of ORDER BY, true if it descends.
+    pub descending: &'q [bool],
+    /// Number of rows added so far.
     sequence: u64,
     memory: usize,
-    memory_limit: usize,
+    max_memory: usize,
 }
 
+/// A kept row. Rows with equal sort values stay in the order in which they were added.
 struct Entry<'q> {
-    row: Sorted,
+    row: SortedRow,
     sequence: u64,
     descending: &'q [bool],
 }
 
-/// A row with what it was sorted by.
-pub(crate) struct Sorted {
+/// A row with its sort values.
+pub(crate) struct SortedRow {
     pub keys: Keys,
-    /// The number of its item, if that has one.
-    pub item: Option<u64>,
+    /// The number of the row's item, see [`crate::Candidate::item_number`].
+    pub item_number: Option<u64>,
+    /// The row as JSON text.
     pub row: Bytes,
 }
 
 impl<'q> Sorter<'q> {
-    pub fn new(descending: &'q [bool], keep: usize, memory_limit: usize) -> Self {
+    pub fn new(descending: &'q [bool], rows_to_keep: usize, max_memory: usize) -> Self {
         Sorter {
             heap: BinaryHeap::new(),
-            keep,
+            rows_to_keep,
             descending,
             sequence: 0,
             memory: 0,
-            memory_limit,
+            max_memory,
         }
     }
 
-    /// Whether a row with these keys would be kept.
-    pub fn wants(&self, keys: &[Option<Json>]) -> bool {
-        let full = self.heap.len() >= self.keep;
-        !full
-            || self
-                .heap
-                .peek()
-                .is_some_and(|last| order(keys, &last.row.keys, self.descending).is_lt())
+    /// Returns true if a row with these sort values would be kept.
+    pub fn would_keep(&self, keys: &[Option<Json>]) -> bool {
+        if self.heap.len() < self.rows_to_keep {
+            return true;
+        }
+        match self.heap.peek() {
+            Some(last) => compare_keys(keys, &last.row.keys, self.descending).is_lt(),
+            None => false,
+        }
     }
 
-    pub fn add(&mut self, row: Sorted) -> Result<(), QueryError> {
+    /// Adds a row and drops the last one in order if there are too many.
+    ///
+    /// # Errors
+    /// [`QueryError::Memory`] if the kept rows exceed the memory limit.
+    pub fn add(&mut self, row: SortedRow) -> Result<(), QueryError> {
         self.memory += row.size();
         self.sequence += 1;
         self.heap.push(Entry {
@@ -69,12 +85,12 @@ impl<'q> Sorter<'q> {
             sequence: self.sequence,
             descending: self.descending,
         });
-        if self.heap.len() > self.keep
-            && let Some(out) = self.heap.pop()
+        if self.heap.len() > self.rows_to_keep
+            && let Some(dropped) = self.heap.pop()
         {
-            self.memory -= out.row.size();
+            self.memory -= dropped.row.size();
         }
-        if self.memory > self.memory_limit {
+        if self.memory > self.max_memory {
             return Err(QueryError::Memory(
                 "The query sorts more than fits into its memory.".into(),
             ));
@@ -82,99 +98,117 @@ impl<'q> Sorter<'q> {
         Ok(())
     }
 
-    /// The rows in order.
-    pub fn finish(self) -> Vec<Sorted> {
-        self.heap
-            .into_sorted_vec()
-            .into_iter()
-            .map(|entry| entry.row)
-            .collect()
+    /// Returns the kept rows in order.
+    pub fn finish(self) -> Vec<SortedRow> {
+        let entries = self.heap.into_sorted_vec();
+        entries.into_iter().map(|entry| entry.row).collect()
     }
 }
 
-impl Sorted {
+impl SortedRow {
     fn size(&self) -> usize {
-        104 + self.row.len() + self.keys.iter().flatten().map(weight).sum::<usize>()
+        let key_bytes: usize = self.keys.iter().flatten().map(weight).sum();
+        ROW_OVERHEAD + self.row.len() + key_bytes
     }
 
-    fn is_beside(&self, other: &Sorted) -> bool {
-        self.item == other.item && self.keys == other.keys
+    /// Returns true if both rows are of one item and have equal sort values.
+    fn is_tied_with(&self, other: &SortedRow) -> bool {
+        self.item_number == other.item_number && self.keys == other.keys
     }
 }
 
-/// Where a page of sorted rows ended. Rows of equal values come by the number of their item, upwards, or downwards if
-/// the first key descends.
+/// The position of the last row of a page in the order of the query.
+///
+/// Rows with equal sort values are ordered by the number of their item: upwards, or downwards if
+/// the first key of ORDER BY descends. Rows of one item with equal sort values are counted.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Place {
+pub(crate) struct SortPosition {
     keys: Keys,
-    item: u64,
-    /// Rows of that item with these values up to here.
-    rows: u64,
-    /// The hash of the text that made all pages up to here; 0 if they were of several texts.
-    text: u64,
+    item_number: u64,
+    /// Rows of that item with these sort values, up to and including the last row of the page.
+    tied_rows: u64,
+    /// Fingerprint of the query that returned all pages so far; 0 if these were several queries.
+    fingerprint: u64,
 }
 
-impl Place {
-    /// The place behind the row at `last` of a page that began at `start`; `None` if the rows before it are better
-    /// counted: its values are long, or its item has no number.
-    pub fn behind(rows: &[Sorted], last: usize, start: Option<&Place>, text: u64) -> Option<Place> {
+impl SortPosition {
+    /// Returns the position of row `last` of a page that began at `start`. Returns `None` if the
+    /// next page must skip rows by their number: the item has no number, or the sort values are
+    /// long and all pages are of one query.
+    pub fn after_row(
+        rows: &[SortedRow],
+        last: usize,
+        start: Option<&SortPosition>,
+        fingerprint: u64,
+    ) -> Option<SortPosition> {
         let row = rows.get(last)?;
-        let beside = rows[..last]
+        let item_number = row.item_number?;
+        let tied_before = rows[..last]
             .iter()
             .rev()
-            .take_while(|before| before.is_beside(row))
-            .count() as u64;
-        let of_page = beside + 1;
-        let item = row.item?;
-        let earlier =
-            start.filter(|s| s.item == item && s.keys == row.keys && of_page == last as u64 + 1);
-        let rows = of_page + earlier.map_or(0, |s| s.rows);
-        let text = if start.is_none_or(|s| s.text == text) {
-            text
-        } else {
-            0
-        };
-        let place = Place {
-            keys: row.keys.clone(),
-            item,
-            rows,
-            text,
-        };
-        let fits = place
+            .take_while(|before| before.is_tied_with(row))
+            .count();
+
+        // If the tied rows reach back to the start of the page, those of the page before count too.
+        let mut tied_rows = tied_before as u64 + 1;
+        if let Some(start) = start
+            && start.item_number == item_number
+            && start.keys == row.keys
+            && tied_before == last
+        {
+            tied_rows += start.tied_rows;
+        }
+        let is_one_query = start.is_none_or(|start| start.fingerprint == fingerprint);
+
+        // A number of rows is meaningless for another query, so its position is kept at any length.
+        let key_bytes: usize = row
             .keys
             .iter()
             .flatten()
             .map(|key| key.to_text().len())
-            .sum::<usize>()
-            <= PLACE_BYTES;
-        (fits || text == 0).then_some(place)
+            .sum();
+        if key_bytes > POSITION_BYTES && is_one_query && fingerprint != 0 {
+            return None;
+        }
+        Some(SortPosition {
+            keys: row.keys.clone(),
+            item_number,
+            tied_rows,
+            fingerprint: if is_one_query { fingerprint } else { 0 },
+        })
     }
 
-    /// Whether a row comes behind this place. `beside` counts the rows of the same item and values so far.
-    pub fn is_before(
+    /// Returns true if a row comes after this position. `tied_rows` counts the rows of the
+    /// position's item and sort values so far, over all calls.
+    pub fn precedes(
         &self,
         keys: &Keys,
-        item: Option<u64>,
+        item_number: Option<u64>,
         descending: &[bool],
-        beside: &mut u64,
+        tied_rows: &mut u64,
     ) -> bool {
-        let Some(item) = item else { return true };
-        let by_item = item.cmp(&self.item);
-        let downwards = descending.first() == Some(&true);
-        let place = order(keys, &self.keys, descending).then(if downwards {
-            by_item.reverse()
-        } else {
-            by_item
-        });
-        if place.is_eq() {
-            *beside += 1;
+        let Some(item_number) = item_number else {
+            return true;
+        };
+        let mut by_item = item_number.cmp(&self.item_number);
+        if descending.first() == Some(&true) {
+            by_item = by_item.reverse();
         }
-        place.is_gt() || (place.is_eq() && *beside > self.rows)
+        match compare_keys(keys, &self.keys, descending).then(by_item) {
+            Ordering::Less => false,
+            Ordering::Equal => {
+                *tied_rows += 1;
+                *tied_rows > self.tied_rows
+            }
+            Ordering::Greater => true,
+        }
     }
 
-    pub fn write(&self) -> Vec<u8> {
+    /// Encodes the position: item number, tied rows and fingerprint as little-endian u64, then a
+    /// JSON array with `[value]` for each sort value and `[]` for undefined.
+    pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
-        for number in [self.item, self.rows, self.text] {
+        for number in [self.item_number, self.tied_rows, self.fingerprint] {
             out.extend_from_slice(&number.to_le_bytes());
         }
         let keys = self
@@ -185,51 +219,56 @@ impl Place {
         out
     }
 
-    pub fn read(bytes: &[u8]) -> Option<Place> {
+    /// Decodes the bytes of [`SortPosition::encode`]. Returns `None` for any other bytes.
+    pub fn decode(bytes: &[u8]) -> Option<SortPosition> {
         let (numbers, keys) = bytes.split_at_checked(24)?;
         let number = |at: usize| {
-            Some(u64::from_le_bytes(
-                numbers.get(at..at + 8)?.try_into().ok()?,
-            ))
+            let bytes = numbers.get(at..at + 8)?;
+            Some(u64::from_le_bytes(bytes.try_into().ok()?))
         };
-        let keys = parse(keys).ok()?;
-        let one = |key: &Json| match key.as_array()? {
-            [] => Some(None),
-            [value] => Some(Some(value.clone())),
-            _ => None,
-        };
-        let keys = keys.as_array()?.iter().map(one).collect::<Option<_>>()?;
-        Some(Place {
-            keys,
-            item: number(0)?,
-            rows: number(8)?,
-            text: number(16)?,
+        let mut decoded_keys = Keys::new();
+        for key in parse(keys).ok()?.as_array()? {
+            match key.as_array()? {
+                [] => decoded_keys.push(None),
+                [value] => decoded_keys.push(Some(value.clone())),
+                _ => return None,
+            }
+        }
+        Some(SortPosition {
+            keys: decoded_keys,
+            item_number: number(0)?,
+            tied_rows: number(8)?,
+            fingerprint: number(16)?,
         })
     }
 
-    /// How many keys it has.
-    pub fn keys(&self) -> usize {
+    /// Returns the number of sort values.
+    pub fn key_count(&self) -> usize {
         self.keys.len()
     }
 }
 
-fn order(a: &[Option<Json>], b: &[Option<Json>], descending: &[bool]) -> Ordering {
-    for ((a, b), descending) in a.iter().zip(b).zip(descending) {
+/// Compares sort values. Undefined is less than every value.
+fn compare_keys(a: &[Option<Json>], b: &[Option<Json>], descending: &[bool]) -> Ordering {
+    for ((a, b), is_descending) in a.iter().zip(b).zip(descending) {
         let order = match (a, b) {
             (Some(a), Some(b)) => compare(a, b),
             (a, b) => a.is_some().cmp(&b.is_some()),
         };
         if order.is_ne() {
-            return if *descending { order.reverse() } else { order };
+            return if *is_descending {
+                order.reverse()
+            } else {
+                order
+            };
         }
     }
     Ordering::Equal
 }
 
 impl Ord for Entry<'_> {
-    /// Ties stay in the order in which the rows came.
     fn cmp(&self, other: &Self) -> Ordering {
-        order(&self.row.keys, &other.row.keys, self.descending)
+        compare_keys(&self.row.keys, &other.row.keys, self.descending)
             .then(self.sequence.cmp(&other.sequence))
     }
 }
@@ -252,63 +291,49 @@ impl Eq for Entry<'_> {}
 mod tests {
     use super::*;
 
-    fn row(n: i64, item: u64) -> Sorted {
-        Sorted {
+    fn row(n: i64, item_number: u64) -> SortedRow {
+        SortedRow {
             keys: vec![Some(Json::from(n)), None],
-            item: Some(item),
+            item_number: Some(item_number),
             row: Bytes::new(),
         }
     }
 
     #[test]
-    fn a_place_counts_the_rows_of_its_item_over_pages() {
+    fn a_position_counts_the_tied_rows_of_its_item_over_pages() {
         let rows = [row(1, 7), row(2, 8), row(2, 8)];
-        let first = Place::behind(&rows, 2, None, 9).expect("short values");
-        assert_eq!(Place::read(&first.write()), Some(first.clone()));
-        assert_eq!(first.rows, 2);
-        // A page that goes on among the same rows.
-        let second = Place::behind(&rows[1..], 1, Some(&first), 9).expect("short values");
-        assert_eq!((second.rows, second.text), (4, 9));
-        let mut beside = 0;
-        let is_before =
-            |beside: &mut u64| first.is_before(&rows[1].keys, Some(8), &[false, false], beside);
-        assert_eq!(
-            [
-                is_before(&mut beside),
-                is_before(&mut beside),
-                is_before(&mut beside)
-            ],
-            [false, false, true]
+        let first = SortPosition::after_row(&rows, 2, None, 9).expect("short values");
+        assert_eq!(SortPosition::decode(&first.encode()), Some(first.clone()));
+        assert_eq!(first.tied_rows, 2);
+        // The next page consists of tied rows as well.
+        let second = SortPosition::after_row(&rows[1..], 1, Some(&first), 9).expect("short values");
+        assert_eq!((second.tied_rows, second.fingerprint), (4, 9));
+        let mut tied_rows = 0;
+        let mut precedes =
+            || first.precedes(&rows[1].keys, Some(8), &[false, false], &mut tied_rows);
+        assert_eq!([precedes(), precedes(), precedes()], [false, false, true]);
+        assert!(
+            !first.precedes(&rows[1].keys, Some(7), &[false, false], &mut 0),
+            "an item with a smaller number comes earlier"
         );
         assert!(
-            !first.is_before(&rows[1].keys, Some(7), &[false, false], &mut 0),
-            "an earlier item"
-        );
-        assert!(
-            first.is_before(&rows[1].keys, Some(7), &[true, false], &mut 0),
-            "downwards it comes later"
+            first.precedes(&rows[1].keys, Some(7), &[true, false], &mut 0),
+            "in a descending order it comes later"
         );
     }
 
     #[test]
-    fn long_values_are_counted_while_the_text_stays() {
-        let long = Sorted {
+    fn rows_with_long_values_or_without_item_number_have_no_position() {
+        let long = SortedRow {
             keys: vec![Some(Json::from("x".repeat(1_000)))],
-            item: Some(1),
+            item_number: Some(1),
             row: Bytes::new(),
         };
-        assert_eq!(Place::behind(&[long], 0, None, 9), None);
-        assert_eq!(
-            Place::behind(
-                &[Sorted {
-                    item: None,
-                    ..row(1, 1)
-                }],
-                0,
-                None,
-                9
-            ),
-            None
-        );
+        assert_eq!(SortPosition::after_row(&[long], 0, None, 9), None);
+        let without_number = SortedRow {
+            item_number: None,
+            ..row(1, 1)
+        };
+        assert_eq!(SortPosition::after_row(&[without_number], 0, None, 9), None);
     }
 }

@@ -5,10 +5,13 @@ use crate::bound::Output;
 use crate::error::QueryError;
 use orrery_model::json::{Json, write_json, write_string};
 
-/// Bytes of the largest row: four pages of the service.
-const ROW_BYTES: usize = 1 << 24;
+/// Largest row in bytes: four times the largest page of the service.
+const MAX_ROW_BYTES: usize = 1 << 24;
 
-/// Appends the row; false if there is none, because its value is undefined.
+/// Appends the row of a scope. Returns false if its value is undefined; then there is no row.
+///
+/// # Errors
+/// Those of the evaluation and of [`value`].
 pub(crate) fn row(
     output: &Output,
     cx: &mut Context<'_>,
@@ -16,29 +19,32 @@ pub(crate) fn row(
     out: &mut Vec<u8>,
 ) -> Result<bool, QueryError> {
     match output {
-        Output::Value(expr) => match expr.eval(cx, scope)? {
-            Some(made) => {
-                value(&made, out)?;
-                cx.count_bytes(out.len()).map(|()| true)
-            }
-            None => Ok(false),
-        },
+        Output::Value(expr) => {
+            let Some(row) = expr.eval(cx, scope)? else {
+                return Ok(false);
+            };
+            value(&row, out)?;
+            cx.count_bytes(out.len())?;
+            Ok(true)
+        }
+        // Members are written one by one, without an object in between. Undefined ones are left
+        // out.
         Output::Members(members) => {
             out.push(b'{');
-            let mut first = true;
+            let mut is_first = true;
             for (name, expr) in members {
                 let Some(member) = expr.eval(cx, scope)? else {
                     continue;
                 };
-                if !first {
+                if !is_first {
                     out.push(b',');
                 }
-                first = false;
+                is_first = false;
                 write_string(name, out);
                 out.push(b':');
-                let before = out.len();
+                let value_start = out.len();
                 value(&member, out)?;
-                cx.count_bytes(out.len() - before)?;
+                cx.count_bytes(out.len() - value_start)?;
             }
             out.push(b'}');
             Ok(true)
@@ -49,20 +55,22 @@ pub(crate) fn row(
 /// Appends a value.
 ///
 /// # Errors
-/// [`QueryError::NonFinite`] if a number in it has no JSON form, [`QueryError::Memory`] if the row becomes too large.
+/// [`QueryError::NonFinite`] if the value contains NaN or an infinity, which JSON cannot express;
+/// [`QueryError::Memory`] if the row becomes too large.
 pub(crate) fn value(value: &Json, out: &mut Vec<u8>) -> Result<(), QueryError> {
     if !is_finite(value) {
         return Err(QueryError::NonFinite);
     }
     write_json(value, out);
-    if out.len() > ROW_BYTES {
+    if out.len() > MAX_ROW_BYTES {
         return Err(QueryError::Memory(format!(
-            "A row of the query has more than {ROW_BYTES} bytes."
+            "A row of the query has more than {MAX_ROW_BYTES} bytes."
         )));
     }
     Ok(())
 }
 
+/// Returns true if every number in a value is finite.
 fn is_finite(value: &Json) -> bool {
     match value {
         Json::Number(n) => n.is_finite(),

@@ -1,45 +1,48 @@
-//! Boxes that figures lie in: what a spatial index keeps and asks for.
+//! Boxes around geometries, for a spatial index: the boxes that are stored and those searched for.
 //!
-//! A box may be larger than its figure, never smaller. On the Earth the way between two positions bulges towards the
-//! pole, a ring may go around a pole or across the antimeridian, and a clockwise ring means the rest of the world; where
-//! that gets involved the box is all of it.
+//! A box may be larger than its geometry, never smaller. On the Earth a segment bulges towards the
+//! pole, a ring may enclose a pole or cross the antimeridian, and a clockwise ring encloses the
+//! rest of the Earth. Where no small box is certain, the box is the whole Earth.
 
-use super::{Figure, Position, area, geojson};
+use super::{Geometry, Position, area, geojson};
 use orrery_model::json::Json;
 
-/// A box: from west to east and from south to north, or from left to right and from below to above. Edges belong to it.
+/// A box, its edges included: from west to east and from south to north in degrees, or from left to
+/// right and from bottom to top in a plane.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Extent {
-    /// Least longitude, or x.
+    /// Smallest longitude, or x.
     pub west: f64,
-    /// Least latitude, or y.
+    /// Smallest latitude, or y.
     pub south: f64,
-    /// Greatest longitude, or x.
+    /// Largest longitude, or x.
     pub east: f64,
-    /// Greatest latitude, or y.
+    /// Largest latitude, or y.
     pub north: f64,
 }
 
 /// The whole Earth.
-const WORLD: Extent = Extent {
+const WHOLE_EARTH: Extent = Extent {
     west: -180.0,
     south: -90.0,
     east: 180.0,
     north: 90.0,
 };
-/// Half of the ellipsoid's surface, in square metres.
-const HALF_WORLD: f64 = 2.55e14;
-/// Beyond this latitude, and for longer steps of longitude, nothing fine is said.
-const POLAR: f64 = 85.0;
-const LONG_STEP: f64 = 60.0;
-/// What arcs and geodesics differ by at most, in degrees.
+/// Half of the area of the ellipsoid, in square metres.
+const HALF_EARTH_AREA: f64 = 2.55e14;
+/// Largest latitude, in degrees, for which a box smaller than the Earth is computed.
+const MAX_LATITUDE: f64 = 85.0;
+/// Longest segment, in degrees of longitude, for which a box smaller than the Earth is computed.
+const MAX_LONGITUDE_STEP: f64 = 60.0;
+/// Largest difference between an arc and the geodesic, in degrees.
 const SLACK: f64 = 0.02;
-/// Metres of a degree of latitude at least, and of longitude at the equator.
+/// Metres of a degree of latitude, rounded down.
 const LATITUDE_METRES: f64 = 110_000.0;
+/// Metres of a degree of longitude at the equator, rounded down.
 const LONGITUDE_METRES: f64 = 111_000.0;
 
 impl Extent {
-    /// Whether two boxes have a point in common.
+    /// Returns true if two boxes have a point in common.
     pub fn touches(&self, other: &Extent) -> bool {
         self.west <= other.east
             && other.west <= self.east
@@ -47,19 +50,21 @@ impl Extent {
             && other.south <= self.north
     }
 
-    fn of(positions: &[Position]) -> Extent {
-        let none = Extent {
+    /// Returns the smallest box around some positions.
+    fn of_positions(positions: &[Position]) -> Extent {
+        let mut extent = Extent {
             west: f64::INFINITY,
             south: f64::INFINITY,
             east: f64::NEG_INFINITY,
             north: f64::NEG_INFINITY,
         };
-        positions.iter().fold(none, |e, [x, y]| Extent {
-            west: e.west.min(*x),
-            south: e.south.min(*y),
-            east: e.east.max(*x),
-            north: e.north.max(*y),
-        })
+        for [x, y] in positions {
+            extent.west = extent.west.min(*x);
+            extent.south = extent.south.min(*y);
+            extent.east = extent.east.max(*x);
+            extent.north = extent.north.max(*y);
+        }
+        extent
     }
 
     fn widened(self, by_x: f64, by_y: f64) -> Extent {
@@ -72,122 +77,124 @@ impl Extent {
     }
 }
 
-/// Boxes that hold a GeoJSON value together; `None` if it is none.
-pub fn extents(value: &Json, planar: bool) -> Option<Vec<Extent>> {
-    extents_within(value, planar, 0.0)
+/// Returns boxes that together contain a GeoJSON geometry. Returns `None` for any other value.
+pub fn extents(value: &Json, is_planar: bool) -> Option<Vec<Extent>> {
+    extents_within(value, is_planar, 0.0)
 }
 
-/// Boxes that hold all points within a distance of a GeoJSON value: metres on the Earth.
-pub fn extents_within(value: &Json, planar: bool, distance: f64) -> Option<Vec<Extent>> {
-    let figure = geojson::read(value, planar).ok()?;
-    if planar {
-        return Some(
-            boxes_in_plane(&figure)
-                .into_iter()
-                .map(|e| e.widened(distance, distance))
-                .collect(),
-        );
+/// Returns boxes that together contain all points within a distance of a GeoJSON geometry; on the
+/// Earth the distance is in metres. Returns `None` for any other value.
+pub fn extents_within(value: &Json, is_planar: bool, distance: f64) -> Option<Vec<Extent>> {
+    let geometry = geojson::read(value, is_planar).ok()?;
+    let mut extents = Vec::new();
+    if is_planar {
+        for extent in boxes_in_plane(&geometry) {
+            extents.push(extent.widened(distance, distance));
+        }
+    } else {
+        for extent in boxes_on_earth(&geometry) {
+            extents.extend(widened_on_earth(extent, distance));
+        }
     }
-    let boxes = boxes_on_earth(&figure);
-    Some(
-        boxes
-            .into_iter()
-            .flat_map(|extent| on_earth(extent, distance))
-            .collect(),
-    )
+    Some(extents)
 }
 
-fn boxes_in_plane(figure: &Figure) -> Vec<Extent> {
-    match figure {
-        Figure::Point(at) => vec![Extent::of(&[*at])],
-        Figure::Line(line) => vec![Extent::of(line)],
-        Figure::Polygons(polygons) => polygons
+fn boxes_in_plane(geometry: &Geometry) -> Vec<Extent> {
+    match geometry {
+        Geometry::Point(position) => vec![Extent::of_positions(&[*position])],
+        Geometry::Line(line) => vec![Extent::of_positions(line)],
+        Geometry::Polygons(polygons) => polygons
             .iter()
-            .filter_map(|rings| Some(Extent::of(rings.first()?)))
+            .filter_map(|rings| Some(Extent::of_positions(rings.first()?)))
             .collect(),
     }
 }
 
-fn boxes_on_earth(figure: &Figure) -> Vec<Extent> {
-    match figure {
-        Figure::Point(at) => vec![Extent::of(&[*at])],
-        Figure::Line(line) => vec![along(line)],
-        // A clockwise ring leaves the rest of the world, be it the larger or the smaller part.
-        Figure::Polygons(polygons) => polygons
+fn boxes_on_earth(geometry: &Geometry) -> Vec<Extent> {
+    match geometry {
+        Geometry::Point(position) => vec![Extent::of_positions(&[*position])],
+        Geometry::Line(line) => vec![box_of_line(line)],
+        Geometry::Polygons(polygons) => polygons
             .iter()
-            .map(|rings| {
-                let ring = rings.first().map_or(&[][..], Vec::as_slice);
-                let outer = Figure::Polygons(vec![vec![ring.to_vec()]]);
-                if is_clockwise(ring) || area(false, &outer) > HALF_WORLD {
-                    WORLD
-                } else {
-                    along(ring)
-                }
-            })
+            .map(|rings| box_of_ring(rings.first().cloned().unwrap_or_default()))
             .collect(),
     }
 }
 
-/// Whether a ring without long steps goes round clockwise on a map.
+/// Returns the box of the outer ring of a polygon on the Earth. A clockwise ring encloses the rest
+/// of the Earth, which may be the larger or the smaller side.
+fn box_of_ring(ring: Vec<Position>) -> Extent {
+    let extent = box_of_line(&ring);
+    if is_clockwise(&ring) {
+        return WHOLE_EARTH;
+    }
+    let polygon = Geometry::Polygons(vec![vec![ring]]);
+    if area(false, &polygon) > HALF_EARTH_AREA {
+        return WHOLE_EARTH;
+    }
+    extent
+}
+
+/// Returns true if a ring without long segments runs clockwise on a map.
 fn is_clockwise(ring: &[Position]) -> bool {
-    let doubled: f64 = ring
+    let doubled_area: f64 = ring
         .windows(2)
         .map(|pair| pair[0][0] * pair[1][1] - pair[1][0] * pair[0][1])
         .sum();
-    doubled <= 0.0
+    doubled_area <= 0.0
 }
 
-/// The box of a way over the Earth.
-fn along(positions: &[Position]) -> Extent {
-    let extent = Extent::of(positions);
-    let longest = positions
+/// Returns the box of a line on the Earth.
+fn box_of_line(positions: &[Position]) -> Extent {
+    let extent = Extent::of_positions(positions);
+    let longest_step = positions
         .windows(2)
         .map(|pair| (pair[0][0] - pair[1][0]).abs())
         .fold(0.0, f64::max);
-    let farthest = extent.north.abs().max(extent.south.abs());
-    if longest > LONG_STEP || farthest > POLAR {
-        return WORLD;
+    let max_latitude = extent.north.abs().max(extent.south.abs());
+    if longest_step > MAX_LONGITUDE_STEP || max_latitude > MAX_LATITUDE {
+        return WHOLE_EARTH;
     }
-    // The greatest latitude between two positions of one latitude.
-    let bulge = (farthest.to_radians().tan() / (longest.to_radians() / 2.0).cos())
-        .atan()
-        .to_degrees()
-        - farthest;
+    // A great circle between two positions of one latitude is farthest north or south in its
+    // middle.
+    let half_step = longest_step.to_radians() / 2.0;
+    let reached = (max_latitude.to_radians().tan() / half_step.cos()).atan();
+    let bulge = reached.to_degrees() - max_latitude;
     extent.widened(SLACK, bulge + SLACK)
 }
 
-/// A box on the Earth, widened by a distance, within longitudes from -180 to 180.
-fn on_earth(extent: Extent, distance: f64) -> Vec<Extent> {
+/// Returns a box on the Earth, widened by a distance in metres, as boxes with longitudes from -180
+/// to 180 degrees.
+fn widened_on_earth(extent: Extent, distance: f64) -> Vec<Extent> {
     let by_y = distance / LATITUDE_METRES;
-    let (south, north) = (
-        (extent.south - by_y).max(-90.0),
-        (extent.north + by_y).min(90.0),
-    );
-    let farthest = south.abs().max(north.abs());
-    let by_x = if farthest > POLAR {
+    let south = (extent.south - by_y).max(-90.0);
+    let north = (extent.north + by_y).min(90.0);
+    // A degree of longitude is shortest at the largest latitude; near the pole all are included.
+    let max_latitude = south.abs().max(north.abs());
+    let by_x = if max_latitude > MAX_LATITUDE {
         360.0
     } else {
-        distance / (LONGITUDE_METRES * farthest.to_radians().cos())
+        distance / (LONGITUDE_METRES * max_latitude.to_radians().cos())
     };
     let (west, east) = (extent.west - by_x, extent.east + by_x);
-    let part = |west: f64, east: f64| Extent {
+    let between = |west: f64, east: f64| Extent {
         west,
         south,
         east,
         north,
     };
     if !(east - west).is_finite() || east - west >= 360.0 {
-        return vec![part(-180.0, 180.0)];
+        return vec![between(-180.0, 180.0)];
     }
-    // The antimeridian has two longitudes.
-    let mut parts = vec![part(west.max(-180.0), east.min(180.0))];
+    // A box that reaches the antimeridian, which has two longitudes, goes on at the other one.
+    let mut extents = vec![between(west.max(-180.0), east.min(180.0))];
     if west <= -180.0 {
-        parts.push(part(west + 360.0, 180.0));
+        extents.push(between(west + 360.0, 180.0));
     }
     if east >= 180.0 {
-        parts.push(part(-180.0, east - 360.0));
+        extents.push(between(-180.0, east - 360.0));
     }
-    parts
+    extents
 }
 
 #[cfg(test)]
@@ -198,7 +205,7 @@ mod tests {
     fn touch(a: &str, b: &str, distance: f64) -> bool {
         let boxes = |text: &str, distance| {
             extents_within(&parse(text.as_bytes()).expect("JSON"), false, distance)
-                .expect("a figure")
+                .expect("a geometry")
         };
         boxes(a, 0.0)
             .iter()
@@ -210,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_near_touches_and_what_is_far_does_not() {
+    fn close_points_touch_and_distant_ones_do_not() {
         assert!(touch(&point(8.5, 47.3), &point(8.6, 47.3), 10_000.0));
         assert!(!touch(&point(8.5, 47.3), &point(8.8, 47.3), 10_000.0));
         assert!(
@@ -228,14 +235,14 @@ mod tests {
     }
 
     #[test]
-    fn a_way_bulges_towards_the_pole() {
+    fn the_box_of_a_line_includes_its_bulge_towards_the_pole() {
         let line = r#"{"type":"LineString","coordinates":[[0,50],[40,50]]}"#;
         assert!(touch(&point(20.0, 51.7), line, 0.0));
         assert!(!touch(&point(20.0, 55.0), line, 0.0));
     }
 
     #[test]
-    fn a_clockwise_ring_is_the_rest_of_the_world() {
+    fn the_box_of_a_clockwise_ring_is_the_whole_earth() {
         let ring = |order: &str| format!(r#"{{"type":"Polygon","coordinates":[{order}]}}"#);
         assert!(!touch(
             &point(50.0, 50.0),
@@ -250,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_figure_has_no_box() {
+    fn a_value_that_is_no_geometry_has_no_box() {
         assert_eq!(
             extents(&parse(br#"{"type":"Point"}"#).expect("JSON"), false),
             None

@@ -1,67 +1,95 @@
-//! How far figures are apart, and how large they are.
+//! Distances between geometries, and their areas.
 
 use super::relate::{Shape, shapes_intersect};
-use super::{Figure, Space, Turn, turns};
+use super::{Geometry, IterationCounter, Surface, count_steps};
 use crate::error::QueryError;
 
-/// Pairs of a point and a segment that are measured exactly, the nearest by the rough measure.
-const MEASURED: usize = 16;
+/// Number of pairs of a point and a segment that are measured exactly: the closest ones by the
+/// rough distance.
+const EXACT_PAIRS: usize = 16;
 
-pub(super) fn area<S: Space>(figure: &Figure) -> f64 {
-    let Shape::Polygons(polygons) = Shape::<S>::of(figure) else {
+/// Returns the area of a geometry.
+pub(super) fn area<S: Surface>(geometry: &Geometry) -> f64 {
+    let Shape::Polygons(polygons) = Shape::<S>::of(geometry) else {
         return 0.0;
     };
-    let polygon = |rings: &Vec<Vec<S::Point>>| {
-        let mut areas = rings.iter().map(|ring| S::area(ring));
-        let outer = areas.next().unwrap_or(0.0);
-        (outer - areas.sum::<f64>()).max(0.0)
-    };
-    polygons.iter().map(polygon).sum()
+    let mut area = 0.0;
+    for rings in &polygons {
+        let mut ring_areas = rings.iter().map(|ring| S::area(ring));
+        let outer = ring_areas.next().unwrap_or(0.0);
+        let holes: f64 = ring_areas.sum();
+        area += (outer - holes).max(0.0);
+    }
+    area
 }
 
-pub(super) fn distance<S: Space>(
-    a: &Figure,
-    b: &Figure,
-    turn: &mut Turn<'_>,
+/// Returns the distance of two geometries.
+pub(super) fn distance<S: Surface>(
+    a: &Geometry,
+    b: &Geometry,
+    counter: &mut IterationCounter<'_>,
 ) -> Result<f64, QueryError> {
     let (a, b) = (Shape::<S>::of(a), Shape::<S>::of(b));
-    if shapes_intersect(&a, &b, turn)? {
+    if shapes_intersect(&a, &b, counter)? {
         return Ok(0.0);
     }
-    // Figures that do not meet are nearest at a corner of one of them.
-    let mut nearest = Nearest::<S> { best: Vec::new() };
-    nearest.look(&a, &b, turn)?;
-    nearest.look(&b, &a, turn)?;
-    let exact = nearest
-        .best
-        .into_iter()
-        .map(|(_, part, [from, to, corner])| S::distance(from, to, corner, part));
-    Ok(exact.fold(f64::INFINITY, f64::min))
+    // Geometries that do not touch are closest at a corner of one of them.
+    let mut closest = ClosestPairs::<S> { pairs: Vec::new() };
+    closest.add(&a, &b, counter)?;
+    closest.add(&b, &a, counter)?;
+    let distances = closest.pairs.iter().map(|pair| {
+        let [from, to] = pair.segment;
+        S::exact_distance(from, to, pair.corner, pair.fraction)
+    });
+    Ok(distances.fold(f64::INFINITY, f64::min))
 }
 
-/// The nearest pairs so far, in order: how near, where on the segment, and its ends and the point.
-struct Nearest<S: Space> {
-    best: Vec<(f64, f64, [S::Point; 3])>,
+/// The closest pairs of a corner and a segment so far, the closest first.
+struct ClosestPairs<S: Surface> {
+    pairs: Vec<Pair<S>>,
 }
 
-impl<S: Space> Nearest<S> {
-    fn look(
+struct Pair<S: Surface> {
+    rough_distance: f64,
+    /// The fraction of the segment that is nearest to the corner.
+    fraction: f64,
+    segment: [S::Point; 2],
+    corner: S::Point,
+}
+
+impl<S: Surface> ClosestPairs<S> {
+    /// Adds the pairs of a corner of one shape and a segment of another.
+    fn add(
         &mut self,
         corners: &Shape<S>,
-        of: &Shape<S>,
-        turn: &mut Turn<'_>,
+        other: &Shape<S>,
+        counter: &mut IterationCounter<'_>,
     ) -> Result<(), QueryError> {
-        let segments = of.segments();
+        let segments = other.segments();
         for corner in corners.lines().into_iter().flatten() {
-            turns(turn, segments.len())?;
+            count_steps(counter, segments.len())?;
             for (from, to) in &segments {
-                let (near, part) = S::nearness(*from, *to, *corner);
-                let worst = self.best.last().map_or(f64::INFINITY, |(near, ..)| *near);
-                if self.best.len() < MEASURED || near < worst {
-                    let at = self.best.partition_point(|(other, ..)| *other <= near);
-                    self.best.insert(at, (near, part, [*from, *to, *corner]));
-                    self.best.truncate(MEASURED);
+                let (rough_distance, fraction) = S::rough_distance(*from, *to, *corner);
+                let is_close = match self.pairs.last() {
+                    Some(last) if self.pairs.len() >= EXACT_PAIRS => {
+                        rough_distance < last.rough_distance
+                    }
+                    _ => true,
+                };
+                if !is_close {
+                    continue;
                 }
+                let at = self
+                    .pairs
+                    .partition_point(|pair| pair.rough_distance <= rough_distance);
+                let pair = Pair {
+                    rough_distance,
+                    fraction,
+                    segment: [*from, *to],
+                    corner: *corner,
+                };
+                self.pairs.insert(at, pair);
+                self.pairs.truncate(EXACT_PAIRS);
             }
         }
         Ok(())

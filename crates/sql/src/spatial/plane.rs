@@ -1,11 +1,12 @@
-//! The plane: straight segments and the distance of school.
+//! The plane, with straight segments and Euclidean distances.
 
-use super::{Position, Space};
+use super::{Position, Surface};
 
-/// Coordinates as they are; lines are thicker than nothing by this part of their length.
+/// A surface with the coordinates of the positions.
 pub(crate) struct Plane;
 
-const THICKNESS: f64 = 1e-12;
+/// Fraction of a segment's length within which a point counts as on the segment.
+const TOLERANCE: f64 = 1e-12;
 
 fn minus(a: Position, b: Position) -> Position {
     [a[0] - b[0], a[1] - b[1]]
@@ -23,7 +24,7 @@ fn length(a: Position) -> f64 {
     a[0].hypot(a[1])
 }
 
-impl Space for Plane {
+impl Surface for Plane {
     type Point = Position;
 
     fn point(position: Position) -> Position {
@@ -31,37 +32,41 @@ impl Space for Plane {
     }
 
     fn side(a: Position, b: Position, p: Position) -> i8 {
-        let (along, to) = (minus(b, a), minus(p, a));
-        let turned = cross(along, to);
-        let slack = THICKNESS * length(along) * length(to).max(length(along));
-        if turned.abs() <= slack {
+        let (segment, to_point) = (minus(b, a), minus(p, a));
+        let product = cross(segment, to_point);
+        let slack = TOLERANCE * length(segment) * length(to_point).max(length(segment));
+        if product.abs() <= slack {
             0
         } else {
-            turned.signum() as i8
+            product.signum() as i8
         }
     }
 
     fn is_between(a: Position, b: Position, p: Position) -> bool {
-        let whole = length(minus(a, b)) * (1.0 + THICKNESS);
+        let whole = length(minus(a, b)) * (1.0 + TOLERANCE);
         length(minus(p, a)) <= whole && length(minus(p, b)) <= whole
     }
 
-    fn along(a: Position, b: Position, part: f64) -> Position {
-        [a[0] + (b[0] - a[0]) * part, a[1] + (b[1] - a[1]) * part]
+    fn along(a: Position, b: Position, fraction: f64) -> Position {
+        [
+            a[0] + (b[0] - a[0]) * fraction,
+            a[1] + (b[1] - a[1]) * fraction,
+        ]
     }
 
     fn crossing(a: Position, b: Position, c: Position, d: Position) -> Option<Position> {
+        // Each segment must have its ends on both sides of the other.
         if Self::side(a, b, c) * Self::side(a, b, d) >= 0
             || Self::side(c, d, a) * Self::side(c, d, b) >= 0
         {
             return None;
         }
-        let part = cross(minus(c, a), minus(d, c)) / cross(minus(b, a), minus(d, c));
-        Some(Self::along(a, b, part))
+        let fraction = cross(minus(c, a), minus(d, c)) / cross(minus(b, a), minus(d, c));
+        Some(Self::along(a, b, fraction))
     }
 
     fn is_inside(ring: &[Position], p: Position) -> bool {
-        // A ray to the right: every edge that it passes turns in into out.
+        // A ray from the point to the right passes an odd number of edges if the point is inside.
         let passed = ring.windows(2).filter(|edge| {
             let (a, b) = (edge[0], edge[1]);
             (a[1] > p[1]) != (b[1] > p[1])
@@ -74,22 +79,23 @@ impl Space for Plane {
         ring
     }
 
-    fn nearness(a: Position, b: Position, p: Position) -> (f64, f64) {
-        let along = minus(b, a);
-        let square = dot(along, along);
-        let part = if square == 0.0 {
+    fn rough_distance(a: Position, b: Position, p: Position) -> (f64, f64) {
+        let segment = minus(b, a);
+        let square = dot(segment, segment);
+        let fraction = if square == 0.0 {
             0.0
         } else {
-            (dot(minus(p, a), along) / square).clamp(0.0, 1.0)
+            (dot(minus(p, a), segment) / square).clamp(0.0, 1.0)
         };
-        (length(minus(p, Self::along(a, b, part))), part)
+        (length(minus(p, Self::along(a, b, fraction))), fraction)
     }
 
-    fn distance(a: Position, b: Position, p: Position, part: f64) -> f64 {
-        length(minus(p, Self::along(a, b, part)))
+    fn exact_distance(a: Position, b: Position, p: Position, fraction: f64) -> f64 {
+        length(minus(p, Self::along(a, b, fraction)))
     }
 
     fn area(ring: &[Position]) -> f64 {
+        // The shoelace formula, relative to the first point.
         let doubled: f64 = ring
             .windows(2)
             .map(|edge| cross(minus(edge[0], ring[0]), minus(edge[1], ring[0])))

@@ -1,48 +1,49 @@
-//! Where figures lie to each other.
+//! Relations of geometries: within, intersects, and rings that cross themselves.
 //!
-//! Everything is cut at the places where edges meet; between two such places a segment lies wholly inside, outside or on
-//! an edge, and its middle says which. Costs the product of the points of both figures.
+//! For "within" each segment of one geometry is cut where it meets the edges of the other. Between
+//! two cuts a piece lies wholly inside, outside or on the boundary, so its midpoint decides. The
+//! cost is the product of the numbers of points of both geometries.
 
-use super::{Figure, Position, Space, Turn, turns};
+use super::{Geometry, IterationCounter, Position, Surface, count_steps};
 use crate::error::QueryError;
 
-/// A figure made ready.
-pub(super) enum Shape<S: Space> {
+/// A geometry with its points prepared for a surface.
+pub(super) enum Shape<S: Surface> {
     Point(S::Point),
     Line(Vec<S::Point>),
-    /// Rings of each polygon, the outer one first.
+    /// The rings of each polygon, the outer one first.
     Polygons(Vec<Vec<Vec<S::Point>>>),
 }
 
+/// The location of a point relative to a shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum Location {
     Inside,
-    Edge,
+    Boundary,
     Outside,
 }
 
-impl<S: Space> Shape<S> {
-    pub fn of(figure: &Figure) -> Self {
-        let points = |list: &[Position]| list.iter().map(|p| S::point(*p)).collect::<Vec<_>>();
-        match figure {
-            Figure::Point(position) => Shape::Point(S::point(*position)),
-            Figure::Line(line) => Shape::Line(points(line)),
-            Figure::Polygons(polygons) => {
-                let ring = |(at, ring): (usize, &Vec<Position>)| match at {
-                    0 => points(ring),
-                    _ => S::as_hole(points(ring)),
-                };
-                Shape::Polygons(
-                    polygons
-                        .iter()
-                        .map(|rings| rings.iter().enumerate().map(ring).collect())
-                        .collect(),
-                )
+impl<S: Surface> Shape<S> {
+    pub fn of(geometry: &Geometry) -> Self {
+        match geometry {
+            Geometry::Point(position) => Shape::Point(S::point(*position)),
+            Geometry::Line(line) => Shape::Line(points::<S>(line)),
+            Geometry::Polygons(polygons) => {
+                let mut shape = Vec::with_capacity(polygons.len());
+                for rings in polygons {
+                    let mut polygon = Vec::with_capacity(rings.len());
+                    for (at, ring) in rings.iter().enumerate() {
+                        let ring = points::<S>(ring);
+                        polygon.push(if at == 0 { ring } else { S::as_hole(ring) });
+                    }
+                    shape.push(polygon);
+                }
+                Shape::Polygons(shape)
             }
         }
     }
 
-    /// The lines that bound or make the figure; a point is a line of one point.
+    /// Returns the lines that make or bound the shape. A point is a line of one point.
     pub fn lines(&self) -> Vec<&[S::Point]> {
         match self {
             Shape::Point(point) => vec![std::slice::from_ref(point)],
@@ -51,7 +52,7 @@ impl<S: Space> Shape<S> {
         }
     }
 
-    /// All segments; a point is one from itself to itself.
+    /// Returns all segments. A point is a segment from itself to itself.
     pub fn segments(&self) -> Vec<(S::Point, S::Point)> {
         let mut segments = Vec::new();
         for line in self.lines() {
@@ -63,58 +64,68 @@ impl<S: Space> Shape<S> {
         segments
     }
 
-    /// Where a point lies. Of a line the ends are its edge, unless they are one.
-    fn place(&self, p: S::Point) -> Place {
+    /// Returns the location of a point. The boundary of a line is its two ends; a closed line has
+    /// none.
+    fn locate(&self, p: S::Point) -> Location {
         match self {
-            Shape::Point(point) if is_on::<S>(*point, *point, p) => Place::Inside,
-            Shape::Point(_) => Place::Outside,
+            Shape::Point(point) if is_on::<S>(*point, *point, p) => Location::Inside,
+            Shape::Point(_) => Location::Outside,
             Shape::Line(line) => {
                 if !line.windows(2).any(|pair| is_on::<S>(pair[0], pair[1], p)) {
-                    return Place::Outside;
+                    return Location::Outside;
                 }
                 let (first, last) = (line[0], line[line.len() - 1]);
-                let (begins, ends) = (is_on::<S>(first, first, p), is_on::<S>(last, last, p));
-                if begins != ends {
-                    Place::Edge
+                let is_first = is_on::<S>(first, first, p);
+                let is_last = is_on::<S>(last, last, p);
+                if is_first != is_last {
+                    Location::Boundary
                 } else {
-                    Place::Inside
+                    Location::Inside
                 }
             }
             Shape::Polygons(polygons) => {
-                let mut place = Place::Outside;
+                // Inside one polygon outweighs the boundary of another.
+                let mut location = Location::Outside;
                 for rings in polygons {
-                    match place_in_polygon::<S>(rings, p) {
-                        Place::Inside => return Place::Inside,
-                        Place::Edge => place = Place::Edge,
-                        Place::Outside => {}
+                    match locate_in_polygon::<S>(rings, p) {
+                        Location::Inside => return Location::Inside,
+                        Location::Boundary => location = Location::Boundary,
+                        Location::Outside => {}
                     }
                 }
-                place
+                location
             }
         }
     }
 }
 
-fn place_in_polygon<S: Space>(rings: &[Vec<S::Point>], p: S::Point) -> Place {
-    if rings
-        .iter()
-        .any(|ring| ring.windows(2).any(|edge| is_on::<S>(edge[0], edge[1], p)))
-    {
-        return Place::Edge;
+fn points<S: Surface>(positions: &[Position]) -> Vec<S::Point> {
+    positions.iter().map(|p| S::point(*p)).collect()
+}
+
+fn locate_in_polygon<S: Surface>(rings: &[Vec<S::Point>], p: S::Point) -> Location {
+    for ring in rings {
+        if ring.windows(2).any(|edge| is_on::<S>(edge[0], edge[1], p)) {
+            return Location::Boundary;
+        }
     }
-    let inside = |ring: &Vec<S::Point>| S::is_inside(ring, p);
-    match rings.split_first() {
-        Some((outer, holes)) if inside(outer) && !holes.iter().any(inside) => Place::Inside,
-        _ => Place::Outside,
+    let Some((outer, holes)) = rings.split_first() else {
+        return Location::Outside;
+    };
+    if S::is_inside(outer, p) && !holes.iter().any(|hole| S::is_inside(hole, p)) {
+        Location::Inside
+    } else {
+        Location::Outside
     }
 }
 
-fn is_on<S: Space>(a: S::Point, b: S::Point, p: S::Point) -> bool {
+/// Returns true if `p` lies on the segment from `a` to `b`.
+fn is_on<S: Surface>(a: S::Point, b: S::Point, p: S::Point) -> bool {
     S::is_between(a, b, p) && S::side(a, b, p) == 0
 }
 
-/// Whether two segments have a point in common.
-fn meet<S: Space>(a: S::Point, b: S::Point, c: S::Point, d: S::Point) -> bool {
+/// Returns true if two segments have a point in common.
+fn segments_meet<S: Surface>(a: S::Point, b: S::Point, c: S::Point, d: S::Point) -> bool {
     S::crossing(a, b, c, d).is_some()
         || is_on::<S>(a, b, c)
         || is_on::<S>(a, b, d)
@@ -122,90 +133,106 @@ fn meet<S: Space>(a: S::Point, b: S::Point, c: S::Point, d: S::Point) -> bool {
         || is_on::<S>(c, d, b)
 }
 
-pub(super) fn intersects<S: Space>(
-    a: &Figure,
-    b: &Figure,
-    turn: &mut Turn<'_>,
+pub(super) fn intersects<S: Surface>(
+    a: &Geometry,
+    b: &Geometry,
+    counter: &mut IterationCounter<'_>,
 ) -> Result<bool, QueryError> {
-    shapes_intersect(&Shape::<S>::of(a), &Shape::<S>::of(b), turn)
+    shapes_intersect(&Shape::<S>::of(a), &Shape::<S>::of(b), counter)
 }
 
-pub(super) fn shapes_intersect<S: Space>(
+/// Returns true if two shapes have a point in common.
+pub(super) fn shapes_intersect<S: Surface>(
     a: &Shape<S>,
     b: &Shape<S>,
-    turn: &mut Turn<'_>,
+    counter: &mut IterationCounter<'_>,
 ) -> Result<bool, QueryError> {
-    let others = b.segments();
+    let other_segments = b.segments();
     for (p, q) in a.segments() {
-        turns(turn, others.len())?;
-        if others.iter().any(|(c, d)| meet::<S>(p, q, *c, *d)) {
+        count_steps(counter, other_segments.len())?;
+        if other_segments
+            .iter()
+            .any(|(c, d)| segments_meet::<S>(p, q, *c, *d))
+        {
             return Ok(true);
         }
     }
-    // No edges meet: one lies in the other, or they are apart.
-    let begins_in = |a: &Shape<S>, b: &Shape<S>| {
-        a.lines()
-            .iter()
-            .any(|line| b.place(line[0]) != Place::Outside)
-    };
-    Ok(begins_in(a, b) || begins_in(b, a))
+    // No edges meet, so a line of one shape lies in the other, or the shapes are apart.
+    Ok(has_line_in(a, b) || has_line_in(b, a))
 }
 
-pub(super) fn is_within<S: Space>(
-    a: &Figure,
-    b: &Figure,
-    turn: &mut Turn<'_>,
+/// Returns true if a line of `a` begins in `b`.
+fn has_line_in<S: Surface>(a: &Shape<S>, b: &Shape<S>) -> bool {
+    a.lines()
+        .iter()
+        .any(|line| b.locate(line[0]) != Location::Outside)
+}
+
+/// Returns true if all of `a` lies in `b`, and not only on its boundary.
+pub(super) fn is_within<S: Surface>(
+    a: &Geometry,
+    b: &Geometry,
+    counter: &mut IterationCounter<'_>,
 ) -> Result<bool, QueryError> {
     let (a, b) = (Shape::<S>::of(a), Shape::<S>::of(b));
     if let Shape::Point(point) = a {
-        return Ok(b.place(point) == Place::Inside);
+        return Ok(b.locate(point) == Location::Inside);
     }
-    let others = b.segments();
-    let mut touches_inside = false;
+
+    // No piece of a segment may lie outside.
+    let other_segments = b.segments();
+    let mut has_piece_inside = false;
     for (p, q) in a.segments() {
-        turns(turn, others.len())?;
-        for middle in pieces::<S>(p, q, &others) {
-            turns(turn, others.len())?;
-            match b.place(middle) {
-                Place::Outside => return Ok(false),
-                Place::Inside => touches_inside = true,
-                Place::Edge => {}
+        count_steps(counter, other_segments.len())?;
+        for midpoint in piece_midpoints::<S>(p, q, &other_segments) {
+            count_steps(counter, other_segments.len())?;
+            match b.locate(midpoint) {
+                Location::Outside => return Ok(false),
+                Location::Inside => has_piece_inside = true,
+                Location::Boundary => {}
             }
         }
     }
-    match (&a, &b) {
-        (Shape::Polygons(_), Shape::Polygons(_)) => {
-            // Nothing of the other's edge may lie in the middle of it.
-            let own = a.segments();
-            for (p, q) in &others {
-                turns(turn, own.len())?;
-                for middle in pieces::<S>(*p, *q, &own) {
-                    turns(turn, own.len())?;
-                    if a.place(middle) == Place::Inside {
-                        return Ok(false);
-                    }
-                }
-            }
-            Ok(true)
-        }
-        (Shape::Polygons(_), _) => Ok(false),
-        _ => Ok(touches_inside),
+    if !matches!(a, Shape::Polygons(_)) {
+        return Ok(has_piece_inside);
     }
+    if !matches!(b, Shape::Polygons(_)) {
+        return Ok(false);
+    }
+
+    // Between two polygons: no edge of `b`, such as that of a hole, may lie inside `a`.
+    let own_segments = a.segments();
+    for (p, q) in &other_segments {
+        count_steps(counter, own_segments.len())?;
+        for midpoint in piece_midpoints::<S>(*p, *q, &own_segments) {
+            count_steps(counter, own_segments.len())?;
+            if a.locate(midpoint) == Location::Inside {
+                return Ok(false);
+            }
+        }
+    }
+    Ok(true)
 }
 
-/// The middles of the pieces into which other segments cut one.
-fn pieces<S: Space>(p: S::Point, q: S::Point, others: &[(S::Point, S::Point)]) -> Vec<S::Point> {
+/// Returns the midpoints of the pieces into which other segments cut the segment from `p` to `q`.
+fn piece_midpoints<S: Surface>(
+    p: S::Point,
+    q: S::Point,
+    others: &[(S::Point, S::Point)],
+) -> Vec<S::Point> {
+    // The cuts are fractions of the segment: where others cross it, and where they end on it.
     let mut cuts = vec![0.0, 1.0];
+    let fraction_of = |point: S::Point| S::rough_distance(p, q, point).1;
     for (c, d) in others {
-        let mut cut = |point: S::Point| cuts.push(S::nearness(p, q, point).1);
         if let Some(point) = S::crossing(p, q, *c, *d) {
-            cut(point);
+            cuts.push(fraction_of(point));
             continue;
         }
-        [*c, *d]
-            .into_iter()
-            .filter(|end| is_on::<S>(p, q, *end))
-            .for_each(&mut cut);
+        for end in [*c, *d] {
+            if is_on::<S>(p, q, end) {
+                cuts.push(fraction_of(end));
+            }
+        }
     }
     cuts.sort_by(f64::total_cmp);
     cuts.dedup_by(|b, a| *b - *a < 1e-9);
@@ -214,24 +241,25 @@ fn pieces<S: Space>(p: S::Point, q: S::Point, others: &[(S::Point, S::Point)]) -
         .collect()
 }
 
-pub(super) fn crossed_ring<S: Space>(
-    figure: &Figure,
-    turn: &mut Turn<'_>,
+/// Returns the numbers of the polygon and of the ring of the first ring that crosses itself.
+pub(super) fn crossed_ring<S: Surface>(
+    geometry: &Geometry,
+    counter: &mut IterationCounter<'_>,
 ) -> Result<Option<(usize, usize)>, QueryError> {
-    let Figure::Polygons(polygons) = figure else {
+    let Geometry::Polygons(polygons) = geometry else {
         return Ok(None);
     };
-    for (polygon, rings) in (1..).zip(polygons) {
-        for (number, ring) in (1..).zip(rings) {
-            let points: Vec<S::Point> = ring.iter().map(|p| S::point(*p)).collect();
+    for (polygon_number, rings) in (1..).zip(polygons) {
+        for (ring_number, ring) in (1..).zip(rings) {
+            let points = points::<S>(ring);
             for (at, edge) in points.windows(2).enumerate() {
-                turns(turn, points.len() - at)?;
-                let later = points.windows(2).skip(at + 1);
-                if later
-                    .into_iter()
-                    .any(|other| S::crossing(edge[0], edge[1], other[0], other[1]).is_some())
-                {
-                    return Ok(Some((polygon, number)));
+                count_steps(counter, points.len() - at)?;
+                let crosses_later_edge = points
+                    .windows(2)
+                    .skip(at + 1)
+                    .any(|later| S::crossing(edge[0], edge[1], later[0], later[1]).is_some());
+                if crosses_later_edge {
+                    return Ok(Some((polygon_number, ring_number)));
                 }
             }
         }
