@@ -1,11 +1,11 @@
-//! Time, memory and positions: what a page does when it may not go on.
+//! Limits of a page in time, memory and rows, and the resume points of pages that end at one.
 
 mod support;
 
 use bytes::Bytes;
-use orrery_model::json::Json;
-use orrery_sql::{Bounds, Candidate, Query, QueryError, ResumePoint, Source, Work};
-use support::{Items, PLAIN, Udfs, Way, environment, page, rows};
+use orrery_model::json::{Json, parse};
+use orrery_sql::{Bounds, Candidate, Query, QueryError, ResumeFilter, ResumePoint, Source, Work};
+use support::{FULL_SCAN, Items, RunOptions, Udfs, bounds, environment, page, rows, texts};
 
 fn items(count: usize) -> Vec<Bytes> {
     (0..count)
@@ -22,7 +22,8 @@ fn compile(text: &str) -> Query {
     Query::compile(text, &[], &environment()).expect("compiles")
 }
 
-/// All rows in pages whose time ends at the second look, and how many pages it took.
+/// Returns all rows, and the number of pages, if the time of each page is over at the second
+/// reading of the clock.
 fn in_short_pages(query: &Query, items: &[Bytes]) -> (Vec<String>, usize) {
     let (mut all, mut resume, mut pages) = (Vec::new(), None, 0);
     loop {
@@ -37,36 +38,36 @@ fn in_short_pages(query: &Query, items: &[Bytes]) -> (Vec<String>, usize) {
 }
 
 #[test]
-fn a_stream_that_runs_out_of_time_goes_on_where_it_stopped() {
+fn a_streamed_query_out_of_time_resumes_where_it_stopped() {
     let items = items(500);
     for text in [
         "SELECT VALUE c.n FROM c",
         "SELECT VALUE l + c.n FROM c JOIN l IN c.list WHERE c.n > 100 OFFSET 10 LIMIT 900",
     ] {
         let query = compile(text);
-        let whole = rows(&query, &items, PLAIN, &mut Work::default()).expect("rows");
-        let (cut, pages) = in_short_pages(&query, &items);
-        assert_eq!(cut, whole);
+        let whole = rows(&query, &items, FULL_SCAN, &mut Work::default()).expect("rows");
+        let (paged, pages) = in_short_pages(&query, &items);
+        assert_eq!(paged, whole);
         assert!(pages > 5);
     }
 }
 
 #[test]
-fn an_aggregate_that_runs_out_of_time_takes_what_it_has_along() {
+fn an_aggregate_out_of_time_resumes_with_its_partial_state() {
     let items = items(500);
     let query = compile(
         "SELECT COUNT(1) AS n, SUM(c.n) AS s, AVG(c.n) AS a, MIN(c.id) AS l, MAX(c.n) AS h, COUNTIF(c.n > 250) AS i FROM c",
     );
-    let (cut, pages) = in_short_pages(&query, &items);
+    let (paged, pages) = in_short_pages(&query, &items);
     assert_eq!(
-        cut,
+        paged,
         [r#"{"n":500,"s":124750,"a":249.5,"l":"0","h":499,"i":249}"#]
     );
     assert!(pages > 5);
 }
 
 #[test]
-fn groups_that_run_out_of_time_say_so() {
+fn groups_sorts_and_lists_out_of_time_fail_with_timeout() {
     for text in [
         "SELECT c.g FROM c GROUP BY c.g",
         "SELECT VALUE c.n FROM c ORDER BY c.n",
@@ -78,7 +79,7 @@ fn groups_that_run_out_of_time_say_so() {
 }
 
 #[test]
-fn loops_inside_one_item_look_at_the_clock() {
+fn loops_within_one_item_read_the_clock() {
     let list: Vec<String> = (0..2000).map(|n| n.to_string()).collect();
     let item = Bytes::from(format!(r#"{{"id":"1","list":[{}]}}"#, list.join(",")));
     let text = "SELECT VALUE COUNT(1) FROM c JOIN a IN c.list JOIN b IN c.list JOIN d IN c.list WHERE a + b + d = -1";
@@ -87,7 +88,7 @@ fn loops_inside_one_item_look_at_the_clock() {
 }
 
 #[test]
-fn what_collects_too_much_is_refused() {
+fn a_query_that_holds_too_many_bytes_is_refused() {
     let long = format!("SELECT VALUE [{}] FROM c", vec!["c"; 5000].join(","));
     for text in [
         "SELECT VALUE MAKELIST(c) FROM c",
@@ -106,7 +107,7 @@ fn what_collects_too_much_is_refused() {
 }
 
 #[test]
-fn strings_do_not_grow_without_end() {
+fn strings_that_would_exceed_their_limit_are_undefined() {
     let doubling = (0..40).fold("c.s".to_owned(), |text, _| {
         format!("LET x = {text} IN x || x")
     });
@@ -120,7 +121,7 @@ fn strings_do_not_grow_without_end() {
             rows(
                 &query,
                 std::slice::from_ref(&item),
-                PLAIN,
+                FULL_SCAN,
                 &mut Work::default()
             )
             .expect("rows"),
@@ -130,7 +131,7 @@ fn strings_do_not_grow_without_end() {
 }
 
 #[test]
-fn a_position_of_another_query_or_other_parameters_is_refused() {
+fn the_resume_point_of_another_query_or_other_parameters_is_refused() {
     let items = items(10);
     let parameter = |n: i64| [("@n".to_owned(), Json::from(n))];
     let text = "SELECT VALUE c.n FROM c WHERE c.n > @n";
@@ -140,71 +141,42 @@ fn a_position_of_another_query_or_other_parameters_is_refused() {
         page(&query, &items, Some(&resume), 100, 1 << 20),
         Err(QueryError::Resume(_))
     ));
-    let mut found = None;
-    let mut source = Items {
-        items: items.clone(),
-        at: 0,
-        ordered: false,
-        satisfied: false,
-        with_text: true,
-    };
+    let mut source = Items::new(&items);
     let mut never = || false;
     let mut bounds = Bounds {
         max_items: 2,
         max_bytes: 1 << 20,
         max_memory: 1 << 20,
-        is_expired: &mut never,
-        now_ms: 0,
-        started_ms: 0,
-        random_seed: 0,
+        ..bounds(&mut never)
     };
-    found = query
-        .run(
-            &mut source,
-            &mut Udfs,
-            found.as_ref(),
-            &mut bounds,
-            &mut Work::default(),
-        )
-        .expect("a page")
-        .resume;
+    let mut work = Work::default();
+    let first_page = query
+        .run(&mut source, &mut Udfs, None, &mut bounds, &mut work)
+        .expect("a page");
+    let resume = first_page.resume;
     let other = Query::compile(text, &parameter(2), &environment()).expect("compiles");
     assert!(matches!(
-        page(&other, &items, found.as_ref(), 100, 1 << 20),
+        page(&other, &items, resume.as_ref(), 100, 1 << 20),
         Err(QueryError::Resume(_))
     ));
-    assert!(page(&query, &items, found.as_ref(), 100, 1 << 20).is_ok());
+    assert!(page(&query, &items, resume.as_ref(), 100, 1 << 20).is_ok());
 }
 
 #[test]
-fn the_last_page_says_that_it_is_the_last() {
+fn a_full_last_page_has_no_resume_point() {
     let items = items(6);
     let query = compile("SELECT * FROM c");
-    let mut source = Items {
-        items,
-        at: 0,
-        ordered: false,
-        satisfied: false,
-        with_text: true,
-    };
+    let mut source = Items::new(&items);
     let mut never = || false;
     let mut bounds = Bounds {
         max_items: 6,
         max_bytes: 1 << 20,
         max_memory: 1 << 20,
-        is_expired: &mut never,
-        now_ms: 0,
-        started_ms: 0,
-        random_seed: 0,
+        ..bounds(&mut never)
     };
+    let mut work = Work::default();
     let page = query
-        .run(
-            &mut source,
-            &mut Udfs,
-            None,
-            &mut bounds,
-            &mut Work::default(),
-        )
+        .run(&mut source, &mut Udfs, None, &mut bounds, &mut work)
         .expect("a page");
     assert_eq!((page.rows.len(), page.resume), (6, None));
 }
@@ -213,7 +185,7 @@ fn the_last_page_says_that_it_is_the_last() {
 fn work_is_counted() {
     let query = compile("SELECT c.id, l FROM c JOIN l IN c.list WHERE c.n < 10");
     let mut work = Work::default();
-    let rows = rows(&query, &items(100), PLAIN, &mut work).expect("rows");
+    let rows = rows(&query, &items(100), FULL_SCAN, &mut work).expect("rows");
     assert_eq!(
         (work.candidates, work.items_parsed, work.items_filtered),
         (100, 100, 100)
@@ -224,11 +196,11 @@ fn work_is_counted() {
     );
     let all = compile("SELECT * FROM c");
     let mut work = Work::default();
-    let way = Way {
-        clever_source: true,
-        ..PLAIN
+    let options = RunOptions {
+        uses_index: true,
+        ..FULL_SCAN
     };
-    support::rows(&all, &items(100), way, &mut work).expect("rows");
+    support::rows(&all, &items(100), options, &mut work).expect("rows");
     assert_eq!(
         (
             work.candidates,
@@ -241,7 +213,7 @@ fn work_is_counted() {
 }
 
 #[test]
-fn a_client_resumes_an_ordered_query_at_its_own_place() {
+fn a_resume_filter_continues_an_ordered_query_at_given_sort_values() {
     // Resource ids of items 1 to 4 of one container.
     let rids = [
         "ABCDEFGHIJIBAAAAAAAAAA==",
@@ -256,13 +228,11 @@ fn a_client_resumes_an_ordered_query_at_its_own_place() {
         .map(|(rid, n)| Bytes::from(format!(r#"{{"n":{n},"_rid":"{rid}"}}"#)))
         .collect();
     let check = |text: &str, filter: &str, expected: &[usize]| {
-        let filter = orrery_sql::ResumeFilter::parse(
-            &orrery_model::json::parse(filter.as_bytes()).expect("JSON"),
-        );
+        let filter = ResumeFilter::parse(&parse(filter.as_bytes()).expect("JSON"));
         let query = compile(text)
             .with_resume_filter(filter.expect("a filter"))
             .expect("fits");
-        let rows = rows(&query, &items, PLAIN, &mut Work::default()).expect("rows");
+        let rows = rows(&query, &items, FULL_SCAN, &mut Work::default()).expect("rows");
         let expected: Vec<String> = expected
             .iter()
             .map(|n| format!("\"{}\"", rids[*n]))
@@ -283,7 +253,8 @@ fn a_client_resumes_an_ordered_query_at_its_own_place() {
         &[2],
     );
     check(ascending, r#"{"value":[[]],"exclude":true}"#, &[3, 0, 1, 2]);
-    // Ties of a descending order come downwards: of the equal ones the given item and those before it are left.
+    // Ties of a descending order come in descending order of resource ids: of the tied items, the
+    // given one and those with smaller ids are returned.
     let descending = "SELECT VALUE c._rid FROM c ORDER BY c.n DESC";
     check(descending, r#"{"value":[7]}"#, &[2, 0, 1, 3]);
     check(
@@ -304,78 +275,54 @@ fn a_client_resumes_an_ordered_query_at_its_own_place() {
     assert!(
         compile("SELECT * FROM c")
             .with_resume_filter(
-                orrery_sql::ResumeFilter::parse(
-                    &orrery_model::json::parse(br#"{"value":[1]}"#).expect("JSON")
-                )
-                .expect("a filter")
+                ResumeFilter::parse(&parse(br#"{"value":[1]}"#).expect("JSON")).expect("a filter")
             )
             .is_err()
     );
 }
 
 #[test]
-fn a_filter_and_a_position_together_skip_no_row_twice() {
+fn a_resume_filter_and_a_resume_point_together_skip_no_row_twice() {
     let items = items(20);
     let text = "SELECT VALUE c.n FROM c ORDER BY c.n";
-    let take = |query: &Query, resume: Option<&ResumePoint>, count: usize| {
-        let mut source = Items {
-            items: items.clone(),
-            at: 0,
-            ordered: false,
-            satisfied: false,
-            with_text: true,
-        };
+    let run_page = |query: &Query, resume: Option<&ResumePoint>, count: usize| {
+        let mut source = Items::new(&items);
         let mut never = || false;
         let mut bounds = Bounds {
             max_items: count,
             max_bytes: 1 << 20,
             max_memory: 1 << 20,
-            is_expired: &mut never,
-            now_ms: 0,
-            started_ms: 0,
-            random_seed: 0,
+            ..bounds(&mut never)
         };
+        let mut work = Work::default();
         let page = query
-            .run(
-                &mut source,
-                &mut Udfs,
-                resume,
-                &mut bounds,
-                &mut Work::default(),
-            )
+            .run(&mut source, &mut Udfs, resume, &mut bounds, &mut work)
             .expect("a page");
-        (
-            page.rows
-                .iter()
-                .map(|r| String::from_utf8_lossy(r).parse().expect("a number"))
-                .collect::<Vec<u32>>(),
-            page.resume,
-        )
+        let numbers: Vec<u32> = texts(&page)
+            .map(|row| row.parse().expect("a number"))
+            .collect();
+        (numbers, page.resume)
     };
     let filter = |n: u32| {
-        let json =
-            orrery_model::json::parse(format!(r#"{{"value":[{n}],"exclude":false}}"#).as_bytes())
-                .expect("JSON");
+        let json = parse(format!(r#"{{"value":[{n}],"exclude":false}}"#).as_bytes()).expect("JSON");
         compile(text)
-            .with_resume_filter(orrery_sql::ResumeFilter::parse(&json).expect("a filter"))
+            .with_resume_filter(ResumeFilter::parse(&json).expect("a filter"))
             .expect("it fits")
     };
-    let (first, resume) = take(&compile(text), None, 5);
+    let (first, resume) = run_page(&compile(text), None, 5);
     assert_eq!(first, [0, 1, 2, 3, 4]);
-    // The filter reaches further than the position, then the position further than the filter.
-    let (further, next) = take(&filter(8), resume.as_ref(), 3);
-    assert_eq!(further, [8, 9, 10]);
-    assert_eq!(take(&filter(8), next.as_ref(), 3).0, [11, 12, 13]);
-    assert_eq!(take(&compile(text), next.as_ref(), 3).0, [11, 12, 13]);
-    assert_eq!(take(&filter(2), resume.as_ref(), 3).0, [5, 6, 7]);
+    // First the filter is further than the resume point, then the resume point than the filter.
+    let (rows_of_filter, next) = run_page(&filter(8), resume.as_ref(), 3);
+    assert_eq!(rows_of_filter, [8, 9, 10]);
+    assert_eq!(run_page(&filter(8), next.as_ref(), 3).0, [11, 12, 13]);
+    assert_eq!(run_page(&compile(text), next.as_ref(), 3).0, [11, 12, 13]);
+    assert_eq!(run_page(&filter(2), resume.as_ref(), 3).0, [5, 6, 7]);
 }
 
 #[test]
-fn a_resume_filter_of_another_shape_is_refused_and_a_hash_by_name() {
-    let parse = |text: &str| {
-        orrery_sql::ResumeFilter::parse(&orrery_model::json::parse(text.as_bytes()).expect("JSON"))
-            .map(|_| ())
-    };
+fn malformed_resume_filters_and_hashes_are_refused() {
+    let parse_filter =
+        |text: &str| ResumeFilter::parse(&parse(text.as_bytes()).expect("JSON")).map(|_| ());
     for text in [
         "{}",
         r#"{"value":1}"#,
@@ -385,14 +332,20 @@ fn a_resume_filter_of_another_shape_is_refused_and_a_hash_by_name() {
         r#"{"value":[1],"rid":"short"}"#,
         r#"{"value":[1],"exclude":"no"}"#,
     ] {
-        assert!(matches!(parse(text), Err(QueryError::Resume(_))), "{text}");
+        assert!(
+            matches!(parse_filter(text), Err(QueryError::Resume(_))),
+            "{text}"
+        );
     }
     let hash = r#"{"value":[{"type":"object","low":-5,"high":9007199254740993}]}"#;
-    assert!(matches!(parse(hash), Err(QueryError::Unsupported(_))));
+    assert!(matches!(
+        parse_filter(hash),
+        Err(QueryError::Unsupported(_))
+    ));
 }
 
 #[test]
-fn a_single_expression_looks_at_the_clock() {
+fn every_long_expression_reads_the_clock() {
     let list: Vec<String> = (0..2000).map(|n| n.to_string()).collect();
     let text = "ab".repeat(300_000);
     let item = Bytes::from(format!(r#"{{"s":"{text}","list":[{}]}}"#, list.join(",")));
@@ -423,7 +376,7 @@ fn a_single_expression_looks_at_the_clock() {
 }
 
 #[test]
-fn a_single_expression_counts_what_it_holds() {
+fn every_expression_counts_the_bytes_that_it_holds() {
     let list: Vec<String> = (0..5_000).map(|n| format!(r#""m{n}":{n}"#)).collect();
     let item = Bytes::from(format!(
         r#"{{"s":"{}","o":{{{}}},"a":[{}]}}"#,
@@ -466,7 +419,8 @@ fn a_single_expression_counts_what_it_holds() {
             result.map(|(rows, _)| rows.len())
         );
     }
-    // What is dropped again is not counted: one filter after the other, one tuple after the other.
+    // Dropped values do not count: those of one filter after another, or of one tuple after
+    // another.
     for text in [
         "SELECT VALUE a FROM c JOIN a IN c.a WHERE UPPER(c.s) != LOWER(c.s) AND LENGTH(c.s || 'x') > 1",
         "SELECT VALUE COUNT(1) FROM c JOIN a IN c.a WHERE LENGTH(REVERSE(c.s)) > a",
@@ -485,7 +439,7 @@ fn a_single_expression_counts_what_it_holds() {
 }
 
 #[test]
-fn an_aggregate_over_items_that_take_long_takes_what_it_has_along() {
+fn an_aggregate_over_slow_items_resumes_with_its_partial_state() {
     let list: Vec<String> = (0..100).map(|n| n.to_string()).collect();
     let items: Vec<Bytes> = (0..30)
         .map(|n| Bytes::from(format!(r#"{{"id":"{n}","list":[{}]}}"#, list.join(","))))
@@ -498,7 +452,7 @@ fn an_aggregate_over_items_that_take_long_takes_what_it_has_along() {
 }
 
 #[test]
-fn a_stream_of_items_that_take_long_loses_none_of_them() {
+fn a_streamed_query_over_slow_items_loses_no_row() {
     let list: Vec<String> = (0..40).map(|n| n.to_string()).collect();
     let items: Vec<Bytes> = (0..60)
         .map(|n| Bytes::from(format!(r#"{{"id":"{n}","list":[{}]}}"#, list.join(","))))
@@ -509,23 +463,23 @@ fn a_stream_of_items_that_take_long_loses_none_of_them() {
         "SELECT * FROM c WHERE EXISTS(SELECT VALUE 1 FROM a IN c.list JOIN b IN c.list WHERE a + b = 78)",
     ] {
         let query = compile(text);
-        let whole = rows(&query, &items, PLAIN, &mut Work::default()).expect("rows");
-        let (cut, pages) = in_short_pages(&query, &items);
-        assert_eq!(cut, whole, "{text}");
+        let whole = rows(&query, &items, FULL_SCAN, &mut Work::default()).expect("rows");
+        let (paged, pages) = in_short_pages(&query, &items);
+        assert_eq!(paged, whole, "{text}");
         assert!(pages > 5, "{pages} pages");
     }
 }
 
-/// Items that have cost enough after every so many.
-struct Dear {
+/// A source whose budget for a page is spent after a number of items.
+struct BudgetedItems {
     items: Items,
-    since: usize,
-    most: usize,
+    taken: usize,
+    budget: usize,
 }
 
-impl Source for Dear {
+impl Source for BudgetedItems {
     fn next(&mut self) -> Result<Option<Candidate>, QueryError> {
-        self.since += 1;
+        self.taken += 1;
         self.items.next()
     }
 
@@ -538,58 +492,43 @@ impl Source for Dear {
     }
 
     fn is_page_budget_spent(&self) -> bool {
-        self.since >= self.most
+        self.taken >= self.budget
     }
 }
 
 #[test]
-fn a_page_ends_when_the_source_has_cost_enough() {
-    let (query, all) = (compile("SELECT VALUE c.n FROM c WHERE c.g = 3"), items(500));
-    let (mut rows, mut resume, mut pages) = (Vec::new(), None::<ResumePoint>, 0);
+fn a_page_ends_when_the_budget_of_the_source_is_spent() {
+    let query = compile("SELECT VALUE c.n FROM c WHERE c.g = 3");
+    let items = Items::new(&items(500));
+    let mut rows = Vec::new();
+    let mut pages = 0;
+    let mut resume: Option<ResumePoint> = None;
     loop {
-        let position = resume
-            .as_ref()
-            .map(|r| String::from_utf8_lossy(&r.position).into_owned())
-            .unwrap_or_default();
-        let at = position
-            .strip_prefix("at ")
-            .and_then(|n| n.parse().ok())
-            .unwrap_or(0);
-        let items = Items {
-            items: all.clone(),
-            at,
-            ordered: false,
-            satisfied: false,
-            with_text: true,
-        };
-        let mut source = Dear {
-            items,
-            since: 0,
-            most: 100,
+        let mut source = BudgetedItems {
+            items: items.starting_at(resume.as_ref()),
+            taken: 0,
+            budget: 100,
         };
         let mut never = || false;
         let mut bounds = Bounds {
             max_items: 1_000,
-            max_bytes: 1 << 30,
-            max_memory: 1 << 28,
-            is_expired: &mut never,
-            now_ms: 0,
-            started_ms: 0,
-            random_seed: 1,
+            ..bounds(&mut never)
         };
+        let mut work = Work::default();
         let page = query
             .run(
                 &mut source,
                 &mut Udfs,
                 resume.as_ref(),
                 &mut bounds,
-                &mut Work::default(),
+                &mut work,
             )
             .expect("a page");
+        // The budget is checked every 32 candidates.
         assert!(
-            source.since <= 132,
+            source.taken <= 132,
             "{} candidates on one page",
-            source.since
+            source.taken
         );
         rows.extend(page.rows);
         pages += 1;

@@ -1,5 +1,5 @@
-//! Every text that the fuzz targets found worth keeping, asked again on any compiler; and their dictionary, which is
-//! made from the function table (`ORRERY_BLESS=1` writes it).
+//! The corpus of the fuzz targets, checked on every compiler, and their dictionary, which is made
+//! from the function table (`ORRERY_BLESS=1` writes it).
 
 #[path = "support/oracle.rs"]
 mod oracle;
@@ -9,29 +9,29 @@ use orrery_model::json::parse;
 use orrery_sql::function_reference;
 use std::path::{Path, PathBuf};
 
-fn fuzz() -> PathBuf {
+fn fuzz_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz")
 }
 
 #[test]
-fn what_was_found_once_stays_mended() {
-    let corpus = std::fs::read_to_string(fuzz().join("corpus.jsonl")).expect("the corpus");
+fn every_text_of_the_corpus_passes_the_checks_of_the_fuzz_targets() {
+    let corpus = std::fs::read_to_string(fuzz_folder().join("corpus.jsonl")).expect("the corpus");
     assert!(
         corpus.len() < 1_000_000,
-        "the corpus is kept small: see its README"
+        "the corpus is kept below 1 MB: see its README"
     );
     let mut count = 0;
     for line in corpus.lines() {
         let text = parse(line.as_bytes()).expect("a line is JSON");
         let text = text.as_str().expect("a line is a string");
-        oracle::front(text);
-        oracle::run(text);
+        oracle::check_compile_plan_and_print(text);
+        oracle::check_run(text);
         count += 1;
     }
     assert!(count > 1_000, "only {count} texts");
 }
 
-/// Words that are no functions.
+/// Keywords, constants and user-defined functions.
 const WORDS: &[&str] = &[
     "ALL",
     "AND",
@@ -72,6 +72,7 @@ const WORDS: &[&str] = &[
     "udf.nothing(",
     "udf.fail(",
 ];
+/// Operators, placeholders, parameters, paths and literals.
 const SIGNS: &[&str] = &[
     ">>>",
     "<<",
@@ -107,27 +108,24 @@ const SIGNS: &[&str] = &[
 
 #[test]
 fn the_dictionary_has_every_function() {
+    // The first two columns of the reference are the name and the other spellings.
     let reference = function_reference();
-    let functions = reference.lines().skip(2).flat_map(|line| {
+    let mut entries: Vec<String> = WORDS.iter().chain(SIGNS).map(ToString::to_string).collect();
+    for line in reference.lines().skip(2) {
         let cells: Vec<&str> = line.split('|').collect();
-        [cells[1], cells[2]]
-            .join(",")
-            .split(',')
-            .map(|name| name.trim().to_owned())
-            .collect::<Vec<_>>()
-    });
-    let functions = functions
-        .filter(|name| !name.is_empty())
-        .map(|name| format!("{name}("));
-    let words = WORDS
+        let names = [cells[1], cells[2]].join(",");
+        for name in names.split(',').map(str::trim) {
+            if !name.is_empty() {
+                entries.push(format!("{name}("));
+            }
+        }
+    }
+    let dictionary: String = entries
         .iter()
-        .chain(SIGNS)
-        .map(ToString::to_string)
-        .chain(functions);
-    let dictionary: String = words
-        .map(|word| format!("\"{}\"\n", word.replace('\\', "\\\\")))
+        .map(|entry| format!("\"{}\"\n", entry.replace('\\', "\\\\")))
         .collect();
-    let file = fuzz().join("sql.dict");
+
+    let file = fuzz_folder().join("sql.dict");
     if std::env::var_os("ORRERY_BLESS").is_some() {
         std::fs::write(&file, &dictionary).expect("writing the dictionary");
     }

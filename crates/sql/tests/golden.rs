@@ -43,7 +43,7 @@ use orrery_sql::{
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use support::script::{folder, is_parameter, is_query, query_of, scripts, split_line};
-use support::{PLAIN, Udfs, Way, compile, environment, environment_of, page, rows};
+use support::{FULL_SCAN, RunOptions, Udfs, compile, environment, environment_of, page, rows};
 
 #[test]
 fn scripts_answer_as_written() {
@@ -287,31 +287,31 @@ fn answers(
         }
     }
     let mut work = Work::default();
-    let plain = rows(&query, items, PLAIN, &mut work);
+    let plain = rows(&query, items, FULL_SCAN, &mut work);
     let ways = [
-        Way {
+        RunOptions {
             max_items: 1,
-            ..PLAIN
+            ..FULL_SCAN
         },
-        Way {
+        RunOptions {
             max_items: 3,
-            ..PLAIN
+            ..FULL_SCAN
         },
-        Way {
+        RunOptions {
             max_bytes: 30,
-            ..PLAIN
+            ..FULL_SCAN
         },
-        Way {
-            clever_source: true,
-            ..PLAIN
+        RunOptions {
+            uses_index: true,
+            ..FULL_SCAN
         },
-        Way {
-            clever_source: true,
+        RunOptions {
+            uses_index: true,
             max_items: 1,
-            ..PLAIN
+            ..FULL_SCAN
         },
-        Way {
-            clever_source: true,
+        RunOptions {
+            uses_index: true,
             max_items: 4,
             max_bytes: 100,
         },
@@ -320,7 +320,7 @@ fn answers(
         let again = rows(&query, items, way, &mut Work::default());
         let what = format!(
             "{text}\nin pages of {} rows, clever source {}",
-            way.max_items, way.clever_source
+            way.max_items, way.uses_index
         );
         match (&plain, &again) {
             (Ok(plain), Ok(again)) if text.to_uppercase().contains("RAND()") => {

@@ -1,5 +1,5 @@
-//! Texts that nobody writes in good faith, or at all: the crate answers each with rows or an error, never with a panic,
-//! and in bounded stack.
+//! Hostile query texts: mutated, random, very deep, very long. Each results in rows or an error,
+//! never in a panic, and within a bounded stack.
 
 mod support;
 
@@ -8,13 +8,13 @@ use orrery_model::json::Json;
 use orrery_sql::{Query, QueryError, Work, client_plan};
 use proptest::prelude::*;
 use std::sync::LazyLock;
-use support::{PLAIN, environment, rows, script};
+use support::{FULL_SCAN, environment, rows, script};
 
 /// Every query of the golden scripts.
 static QUERIES: LazyLock<Vec<String>> =
     LazyLock::new(|| script::cases().into_iter().map(|case| case.text).collect());
 
-/// Pieces to put where they do not belong.
+/// Tokens that are inserted at random places.
 const PIECES: &[&str] = &[
     "SELECT",
     "FROM",
@@ -69,11 +69,11 @@ fn items() -> Vec<Bytes> {
         .collect()
 }
 
-/// Compiles, plans and, if there is something to run, runs.
-fn try_it(text: &str) {
+/// Compiles, plans and, if the text compiles, runs a text. The results do not matter.
+fn compile_plan_and_run(text: &str) {
     let parameters = [("@p".to_owned(), Json::from("p"))];
     if let Ok(query) = Query::compile(text, &parameters, &environment()) {
-        let _ = rows(&query, &items(), PLAIN, &mut Work::default());
+        let _ = rows(&query, &items(), FULL_SCAN, &mut Work::default());
     }
     let _ = client_plan(text, &parameters, &environment(), "");
 }
@@ -82,7 +82,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn mutated_queries_are_answered(
+    fn mutated_queries_do_not_panic(
         index in any::<prop::sample::Index>(),
         changes in prop::collection::vec((any::<prop::sample::Index>(), 0usize..4, any::<prop::sample::Index>()), 1..5),
     ) {
@@ -103,28 +103,28 @@ proptest! {
                 _ => drop(chars.splice(at..at, piece.get(PIECES).chars())),
             }
         }
-        try_it(&chars.into_iter().collect::<String>());
+        compile_plan_and_run(&chars.into_iter().collect::<String>());
     }
 
     #[test]
-    fn heaps_of_tokens_are_answered(pieces in prop::collection::vec(prop::sample::select(PIECES), 0..40)) {
-        try_it(&pieces.join(" "));
+    fn random_tokens_do_not_panic(pieces in prop::collection::vec(prop::sample::select(PIECES), 0..40)) {
+        compile_plan_and_run(&pieces.join(" "));
     }
 }
 
-/// The stack that a query may take.
+/// Size of the stack on which the deep texts run.
 const STACK_BYTES: usize = 1 << 20;
 
 #[test]
-fn bombs_are_refused_or_run_within_the_stack() {
+fn deeply_nested_texts_are_refused_or_run_within_the_stack() {
     let thread = std::thread::Builder::new()
         .stack_size(STACK_BYTES)
-        .spawn(throw_bombs)
+        .spawn(run_deeply_nested_texts)
         .expect("a thread");
-    thread.join().expect("no bomb goes off");
+    thread.join().expect("no panic and no stack overflow");
 }
 
-fn throw_bombs() {
+fn run_deeply_nested_texts() {
     let deep: &[(&str, &str, &str)] = &[
         ("(", "1", ")"),
         ("[", "1", "]"),
@@ -147,7 +147,7 @@ fn throw_bombs() {
                 open.repeat(count),
                 close.repeat(count)
             );
-            try_it(&text);
+            compile_plan_and_run(&text);
             if count == 10_000 {
                 let result = Query::compile(&text, &[], &environment()).map(|_| ());
                 assert!(matches!(result, Err(QueryError::Compile(_))), "{open}");
@@ -157,7 +157,7 @@ fn throw_bombs() {
 }
 
 #[test]
-fn long_chains_are_no_deeper_than_short_ones() {
+fn long_chains_of_operators_need_no_deeper_stack() {
     let wide: &[(&str, &str)] = &[
         ("1", " + 1"),
         ("true", " AND true"),
@@ -176,12 +176,12 @@ fn long_chains_are_no_deeper_than_short_ones() {
             more.repeat(20_000)
         );
         let query = Query::compile(&text, &[], &environment()).expect("a long query");
-        let _ = rows(&query, &items(), PLAIN, &mut Work::default()).expect("rows");
+        let _ = rows(&query, &items(), FULL_SCAN, &mut Work::default()).expect("rows");
     }
 }
 
 #[test]
-fn too_long_a_text_is_refused() {
+fn a_text_that_is_too_long_is_refused() {
     let text = format!("SELECT VALUE '{}'", "x".repeat(600_000));
     assert!(matches!(
         Query::compile(&text, &[], &environment()),
@@ -190,7 +190,7 @@ fn too_long_a_text_is_refused() {
 }
 
 #[test]
-fn names_members_and_parameters_may_be_very_many() {
+fn very_many_members_elements_and_parameters_compile() {
     let list = |count: usize, part: &dyn Fn(usize) -> String| {
         (0..count).map(part).collect::<Vec<_>>().join(",")
     };
@@ -222,12 +222,12 @@ fn names_members_and_parameters_may_be_very_many() {
 }
 
 #[test]
-fn of_very_many_errors_the_first_are_told() {
+fn of_very_many_errors_at_most_64_are_reported() {
     for part in ["x", "f(1)", "udf.g()", "ABS()"] {
         let text = format!("SELECT VALUE [{}]", vec![part; 50_000].join(","));
         match Query::compile(&text, &[], &environment()).map(|_| ()) {
-            Err(QueryError::Compile(told)) => {
-                assert!((1..=64).contains(&told.len()), "{part}: {}", told.len())
+            Err(QueryError::Compile(errors)) => {
+                assert!((1..=64).contains(&errors.len()), "{part}: {}", errors.len())
             }
             other => panic!("{part}: {other:?}"),
         }
@@ -235,7 +235,7 @@ fn of_very_many_errors_the_first_are_told() {
 }
 
 #[test]
-fn a_large_parameter_is_not_copied_without_end() {
+fn a_large_parameter_used_very_often_is_refused() {
     let parameters = [("@p".to_owned(), Json::from("x".repeat(1_000_000)))];
     let text = format!("SELECT VALUE [{}]", vec!["@p"; 100_000].join(","));
     assert!(matches!(
@@ -245,7 +245,7 @@ fn a_large_parameter_is_not_copied_without_end() {
 }
 
 #[test]
-fn what_a_plan_rewrites_can_be_sent_back() {
+fn a_rewritten_query_compiles_or_its_plan_is_refused() {
     let chain = (0..5_000)
         .map(|n| format!("c.n = {n}"))
         .collect::<Vec<_>>()
@@ -260,8 +260,8 @@ fn what_a_plan_rewrites_can_be_sent_back() {
         .as_str()
         .expect("a text")
         .replace("{documentdb-formattableorderbyquery-filter}", "true");
-    Query::compile(&rewritten, &[], &environment()).expect("it compiles again");
-    // One that would not is refused with the plan, not afterwards.
+    Query::compile(&rewritten, &[], &environment()).expect("the rewritten query compiles");
+    // A rewritten query that would be too deep is refused when the plan is made.
     let deep = format!("{}c.n = 1", "NOT ".repeat(200));
     assert!(
         matches!(plan(&deep), Err(QueryError::Plan(_))),

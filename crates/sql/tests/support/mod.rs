@@ -1,5 +1,8 @@
-//! What the tests of this crate stand on: items in memory as a source, an evaluator for conditions that is written
-//! apart from the one that makes them, and ways to run a query.
+//! Support for the tests of this crate: items in memory as a source, user-defined functions, and
+//! ways to run a query.
+//!
+//! [`fulfils`] evaluates a condition without the code of the crate, so that a test compares two
+//! implementations.
 
 #![allow(dead_code)] // each test file uses its own part
 
@@ -8,19 +11,59 @@ pub mod script;
 use bytes::Bytes;
 use orrery_model::json::{Json, TypeRank, compare, parse};
 use orrery_sql::{
-    Bounds, Candidate, Condition, Demand, Environment, Functions, OrderKey, Path, Query,
+    Bounds, Candidate, Condition, Demand, Environment, Functions, OrderKey, Page, Path, Query,
     QueryError, ResumePoint, Source, Step, Test, ValueType, VectorPath, Work,
 };
 use std::cmp::Ordering;
 use std::ops::Bound;
 
-/// Items in memory, from a position on.
+/// A source of items in memory. Its positions read `at <index>`.
+#[derive(Clone)]
 pub struct Items {
     pub items: Vec<Bytes>,
+    /// The index of the next item.
     pub at: usize,
-    pub ordered: bool,
-    pub satisfied: bool,
-    pub with_text: bool,
+    pub is_ordered: bool,
+    pub condition_holds: bool,
+    pub has_text: bool,
+}
+
+impl Items {
+    /// Creates a source without an index.
+    pub fn new(items: &[Bytes]) -> Self {
+        Items {
+            items: items.to_vec(),
+            at: 0,
+            is_ordered: false,
+            condition_holds: false,
+            has_text: true,
+        }
+    }
+
+    /// Creates a source with an index for every path, see [`served_by_index`].
+    pub fn indexed(query: &Query, items: &[Bytes]) -> Self {
+        let (items, is_ordered) = served_by_index(query, items);
+        Items {
+            items,
+            at: 0,
+            is_ordered,
+            condition_holds: query.condition_is_exact(),
+            has_text: query.demand() != Demand::Count,
+        }
+    }
+
+    /// Returns the source at a resume point. Without a position it begins with the first item.
+    pub fn starting_at(&self, resume: Option<&ResumePoint>) -> Self {
+        let position = resume.map(|point| String::from_utf8_lossy(&point.position).into_owned());
+        let at = position
+            .as_deref()
+            .and_then(|position| position.strip_prefix("at "))
+            .and_then(|index| index.parse().ok());
+        Items {
+            at: at.unwrap_or(0),
+            ..self.clone()
+        }
+    }
 }
 
 impl Source for Items {
@@ -30,14 +73,14 @@ impl Source for Items {
         };
         self.at += 1;
         Ok(Some(Candidate {
-            text: self.with_text.then(|| item.clone()),
-            condition_holds: self.satisfied,
+            text: self.has_text.then(|| item.clone()),
+            condition_holds: self.condition_holds,
             item_number: None,
         }))
     }
 
     fn is_ordered(&self) -> bool {
-        self.ordered
+        self.is_ordered
     }
 
     fn position(&self) -> Vec<u8> {
@@ -45,16 +88,22 @@ impl Source for Items {
     }
 }
 
-/// User-defined functions of the tests: `add`, `nothing`, `fail`.
+/// The user-defined functions of the tests: `add` adds numbers, `nothing` is undefined, `fail`
+/// fails.
 pub struct Udfs;
 
 impl Functions for Udfs {
     fn call(&mut self, name: &str, arguments: &[Option<Json>]) -> Result<Option<Json>, QueryError> {
         match name {
             "add" => {
-                let numbers: Option<Vec<f64>> =
-                    arguments.iter().map(|a| a.as_ref()?.as_f64()).collect();
-                Ok(numbers.map(|n| Json::from(n.iter().sum::<f64>())))
+                let mut sum = 0.0;
+                for argument in arguments {
+                    match argument.as_ref().and_then(Json::as_f64) {
+                        Some(number) => sum += number,
+                        None => return Ok(None),
+                    }
+                }
+                Ok(Some(Json::from(sum)))
             }
             "nothing" => Ok(None),
             _ => Err(QueryError::Udf {
@@ -66,72 +115,58 @@ impl Functions for Udfs {
 }
 
 pub fn environment() -> Environment {
+    let computed = |name: &str, text: &str| (name.to_owned(), text.to_owned());
     Environment {
-        user_functions: ["add", "nothing", "fail"]
-            .into_iter()
-            .map(str::to_owned)
-            .collect(),
+        user_functions: ["add", "nothing", "fail"].map(str::to_owned).into(),
         computed_properties: vec![
-            (
-                "lowerName".to_owned(),
-                "SELECT VALUE LOWER(c.name) FROM c".to_owned(),
-            ),
-            (
-                "total".to_owned(),
-                "SELECT VALUE (c.price * c.quantity) FROM c".to_owned(),
-            ),
+            computed("lowerName", "SELECT VALUE LOWER(c.name) FROM c"),
+            computed("total", "SELECT VALUE (c.price * c.quantity) FROM c"),
         ],
         partition_key: vec![Path(vec![Step::Name("key".to_owned())])],
         ..Environment::default()
     }
 }
 
-/// The environment of a container with these settings: `planar`, `vectors` (distance function by path), `dataType` (of
-/// all vectors), `languages` (by path), `defaultLanguage`.
+/// Returns the environment of a container with these settings: `planar`, `vectors` (distance
+/// function by path), `dataType` (of all vectors), `languages` (by path), `defaultLanguage`.
 pub fn environment_of(settings: &Json) -> Environment {
-    let members = |name: &str| {
-        let object = settings
-            .get(name)
-            .and_then(Json::as_object)
-            .cloned()
-            .unwrap_or_default();
-        let pairs: Vec<_> = object
-            .iter()
-            .map(|(path, v)| (path_of(path), v.as_str().expect("text").to_owned()))
-            .collect();
-        pairs
-    };
     let text = |name: &str| settings.get(name).and_then(Json::as_str).map(str::to_owned);
     let data_type = text("dataType").unwrap_or_else(|| "float32".to_owned());
-    let vectors = members("vectors")
+    let vector_paths = texts_by_path(settings, "vectors")
         .into_iter()
         .map(|(path, distance_function)| VectorPath {
             path,
             data_type: data_type.clone(),
             distance_function,
-        });
+        })
+        .collect();
     Environment {
         is_planar: settings
             .get("planar")
             .and_then(Json::as_bool)
             .unwrap_or(false),
-        vector_paths: vectors.collect(),
-        full_text_paths: members("languages"),
+        vector_paths,
+        full_text_paths: texts_by_path(settings, "languages"),
         default_language: text("defaultLanguage"),
         ..environment()
     }
 }
 
-fn path_of(text: &str) -> Path {
-    Path(
-        text.split('/')
-            .skip(1)
-            .map(|name| Step::Name(name.to_owned()))
-            .collect(),
-    )
+/// Returns the members of an object whose names are paths and whose values are strings.
+fn texts_by_path(settings: &Json, name: &str) -> Vec<(Path, String)> {
+    let Some(members) = settings.get(name).and_then(Json::as_object) else {
+        return Vec::new();
+    };
+    let mut texts = Vec::new();
+    for (path, text) in members.iter() {
+        let steps = path.split('/').skip(1);
+        let path = Path(steps.map(|name| Step::Name(name.to_owned())).collect());
+        texts.push((path, text.as_str().expect("text").to_owned()));
+    }
+    texts
 }
 
-/// Compiles a query, and asks all items for the statistics that it needs.
+/// Compiles a query, and runs the query for the statistics that it needs over all items.
 pub fn compile(
     text: &str,
     parameters: &[(String, Json)],
@@ -142,75 +177,66 @@ pub fn compile(
     let Some(statistics) = query.statistics_query() else {
         return Ok(query);
     };
-    let asked = Query::compile(statistics, parameters, environment)?;
-    let rows = rows(&asked, items, PLAIN, &mut Work::default())?;
+    let statistics = Query::compile(statistics, parameters, environment)?;
+    let rows = rows(&statistics, items, FULL_SCAN, &mut Work::default())?;
     Ok(query.with_statistics(&parse(rows[0].as_bytes()).expect("a row")))
 }
 
-/// How a run is set up.
+/// The limits of the pages, and the kind of source.
 #[derive(Clone, Copy)]
-pub struct Way {
+pub struct RunOptions {
     pub max_items: usize,
     pub max_bytes: usize,
-    /// The source applies the condition, sorts if it can, and says so.
-    pub clever_source: bool,
+    /// The source applies the condition and, if it can, the order; see [`Items::indexed`].
+    pub uses_index: bool,
 }
 
-pub const PLAIN: Way = Way {
+/// One page, from a source without an index.
+pub const FULL_SCAN: RunOptions = RunOptions {
     max_items: usize::MAX,
     max_bytes: usize::MAX,
-    clever_source: false,
+    uses_index: false,
 };
 
-/// All rows of a query, page by page, each position taken through its bytes.
+/// Returns bounds without limits other than 256 MiB of memory, at a fixed time and with a fixed
+/// seed.
+pub fn bounds(is_expired: &mut dyn FnMut() -> bool) -> Bounds<'_> {
+    Bounds {
+        max_items: usize::MAX,
+        max_bytes: usize::MAX,
+        max_memory: 1 << 28,
+        is_expired,
+        now_ms: 1_700_000_000_123,
+        started_ms: 1_700_000_000_000,
+        random_seed: 42,
+    }
+}
+
+/// Returns all rows of a query, page by page. Every resume point is encoded and decoded.
 pub fn rows(
     query: &Query,
     items: &[Bytes],
-    way: Way,
+    options: RunOptions,
     work: &mut Work,
 ) -> Result<Vec<String>, QueryError> {
-    let (items, ordered) = if way.clever_source {
-        served(query, items)
+    let source = if options.uses_index {
+        Items::indexed(query, items)
     } else {
-        (items.to_vec(), false)
+        Items::new(items)
     };
-    let satisfied = way.clever_source && query.condition_is_exact();
-    let with_text = !(way.clever_source && query.demand() == Demand::Count);
     let mut rows = Vec::new();
     let mut resume: Option<ResumePoint> = None;
     for _ in 0..100_000 {
-        let position = resume
-            .as_ref()
-            .map(|r| String::from_utf8_lossy(&r.position).into_owned())
-            .unwrap_or_default();
-        let at = position
-            .strip_prefix("at ")
-            .and_then(|n| n.parse().ok())
-            .unwrap_or(0);
-        let mut source = Items {
-            items: items.clone(),
-            at,
-            ordered,
-            satisfied,
-            with_text,
-        };
+        let mut source = source.starting_at(resume.as_ref());
         let mut never = || false;
         let mut bounds = Bounds {
-            max_items: way.max_items,
-            max_bytes: way.max_bytes,
-            max_memory: 1 << 28,
-            is_expired: &mut never,
-            now_ms: 1_700_000_000_123,
-            started_ms: 1_700_000_000_000,
-            random_seed: 42,
+            max_items: options.max_items,
+            max_bytes: options.max_bytes,
+            ..bounds(&mut never)
         };
         let page = query.run(&mut source, &mut Udfs, resume.as_ref(), &mut bounds, work)?;
-        assert!(page.rows.len() <= way.max_items);
-        rows.extend(
-            page.rows
-                .iter()
-                .map(|r| String::from_utf8(r.to_vec()).expect("rows are UTF-8")),
-        );
+        assert!(page.rows.len() <= options.max_items);
+        rows.extend(texts(&page));
         match page.resume {
             None => return Ok(rows),
             Some(next) => resume = Some(ResumePoint::decode(&next.encode())?),
@@ -219,63 +245,107 @@ pub fn rows(
     panic!("the query never ends");
 }
 
-/// The items as an engine with every index would bring them.
-pub fn served(query: &Query, items: &[Bytes]) -> (Vec<Bytes>, bool) {
-    let parsed = items
+/// Returns the rows of a page as texts.
+pub fn texts(page: &Page) -> impl Iterator<Item = String> {
+    page.rows
         .iter()
-        .map(|text| (parse(text).expect("items are JSON"), text.clone()));
-    let mut kept: Vec<(Json, Bytes)> = parsed
-        .filter(|(item, _)| holds(query.condition(), item))
-        .collect();
+        .map(|row| String::from_utf8(row.to_vec()).expect("rows are UTF-8"))
+}
+
+/// Returns one page whose time is over at the `checks`th reading of the clock.
+pub fn page(
+    query: &Query,
+    items: &[Bytes],
+    resume: Option<&ResumePoint>,
+    checks: usize,
+    max_memory: usize,
+) -> Result<(Vec<String>, Option<ResumePoint>), QueryError> {
+    let mut source = Items::new(items).starting_at(resume);
+    let mut checks_left = checks;
+    let mut is_expired = || {
+        checks_left = checks_left.saturating_sub(1);
+        checks_left == 0
+    };
+    let mut bounds = Bounds {
+        max_items: 1_000_000,
+        max_bytes: 1 << 30,
+        max_memory,
+        ..bounds(&mut is_expired)
+    };
+    let mut work = Work::default();
+    let page = query.run(&mut source, &mut Udfs, resume, &mut bounds, &mut work)?;
+    Ok((texts(&page).collect(), page.resume))
+}
+
+/// Returns the items as an engine with an index for every path returns them: those that fulfil the
+/// condition, and in the order of ORDER BY if all its keys are paths. The boolean is true if the
+/// items are in that order.
+pub fn served_by_index(query: &Query, items: &[Bytes]) -> (Vec<Bytes>, bool) {
+    let mut kept: Vec<(Json, Bytes)> = Vec::new();
+    for text in items {
+        let item = parse(text).expect("items are JSON");
+        if fulfils(query.condition(), &item) {
+            kept.push((item, text.clone()));
+        }
+    }
     let paths: Option<Vec<(&Path, bool)>> = query
         .order()
         .iter()
         .map(|OrderKey { path, descending }| path.as_ref().map(|p| (p, *descending)))
         .collect();
-    let Some(paths) = paths.filter(|p| !p.is_empty()) else {
-        return (kept.into_iter().map(|(_, text)| text).collect(), false);
-    };
-    kept.sort_by(|(a, _), (b, _)| {
-        let orders = paths.iter().map(|(path, descending)| {
-            let (a, b) = (at(path, a), at(path, b));
-            let order = match (a.first(), b.first()) {
-                (Some(a), Some(b)) => compare(a, b),
-                (a, b) => a.is_some().cmp(&b.is_some()),
+    let paths = paths.unwrap_or_default();
+    kept.sort_by(|(a, _), (b, _)| compare_items(&paths, a, b));
+    let items = kept.into_iter().map(|(_, text)| text).collect();
+    (items, !paths.is_empty())
+}
+
+/// Compares two items by the first values at some paths. Undefined is less than every value.
+fn compare_items(paths: &[(&Path, bool)], a: &Json, b: &Json) -> Ordering {
+    for (path, is_descending) in paths {
+        let (a, b) = (values_at(path, a), values_at(path, b));
+        let order = match (a.first(), b.first()) {
+            (Some(a), Some(b)) => compare(a, b),
+            (a, b) => a.is_some().cmp(&b.is_some()),
+        };
+        if order.is_ne() {
+            return if *is_descending {
+                order.reverse()
+            } else {
+                order
             };
-            if *descending { order.reverse() } else { order }
-        });
-        orders
-            .into_iter()
-            .find(|o| o.is_ne())
-            .unwrap_or(Ordering::Equal)
-    });
-    (kept.into_iter().map(|(_, text)| text).collect(), true)
+        }
+    }
+    Ordering::Equal
 }
 
-/// The values at a path.
-fn at<'j>(path: &Path, item: &'j Json) -> Vec<&'j Json> {
-    path.0.iter().fold(vec![item], |values, step| match step {
-        Step::Name(name) => values.into_iter().filter_map(|v| v.get(name)).collect(),
-        Step::Element => values
-            .into_iter()
-            .filter_map(Json::as_array)
-            .flatten()
-            .collect(),
-    })
+/// Returns the values at a path.
+fn values_at<'j>(path: &Path, item: &'j Json) -> Vec<&'j Json> {
+    let mut values = vec![item];
+    for step in &path.0 {
+        values = match step {
+            Step::Name(name) => values.into_iter().filter_map(|v| v.get(name)).collect(),
+            Step::Element => values
+                .into_iter()
+                .filter_map(Json::as_array)
+                .flatten()
+                .collect(),
+        };
+    }
+    values
 }
 
-/// Whether an item fulfils a condition.
-pub fn holds(condition: &Condition, item: &Json) -> bool {
+/// Returns true if an item fulfils a condition.
+pub fn fulfils(condition: &Condition, item: &Json) -> bool {
     match condition {
         Condition::All => true,
         Condition::Never => false,
-        Condition::And(parts) => parts.iter().all(|c| holds(c, item)),
-        Condition::Or(parts) => parts.iter().any(|c| holds(c, item)),
+        Condition::And(parts) => parts.iter().all(|c| fulfils(c, item)),
+        Condition::Or(parts) => parts.iter().any(|c| fulfils(c, item)),
         Condition::Term { path, test, .. } => {
-            let values = at(path, item);
+            let values = values_at(path, item);
             match test {
                 Test::NotDefined => values.is_empty(),
-                test => values.into_iter().any(|v| passes(test, v)),
+                test => values.into_iter().any(|value| passes(test, value)),
             }
         }
     }
@@ -286,33 +356,31 @@ fn passes(test: &Test, value: &Json) -> bool {
         Test::Equals(wanted) => value == wanted,
         Test::NotEquals(other) => value != other,
         Test::In(list) => list.contains(value),
+        // A range contains values of the type of its ends only.
         Test::Range { lower, upper } => {
-            let one_type = |end: &Json| TypeRank::of(end) == TypeRank::of(value);
-            let above = match lower {
-                Bound::Included(l) => one_type(l) && compare(value, l).is_ge(),
-                Bound::Excluded(l) => one_type(l) && compare(value, l).is_gt(),
+            let has_type_of = |end: &Json| TypeRank::of(end) == TypeRank::of(value);
+            let is_above = match lower {
+                Bound::Included(l) => has_type_of(l) && compare(value, l).is_ge(),
+                Bound::Excluded(l) => has_type_of(l) && compare(value, l).is_gt(),
                 Bound::Unbounded => true,
             };
-            let below = match upper {
-                Bound::Included(u) => one_type(u) && compare(value, u).is_le(),
-                Bound::Excluded(u) => one_type(u) && compare(value, u).is_lt(),
+            let is_below = match upper {
+                Bound::Included(u) => has_type_of(u) && compare(value, u).is_le(),
+                Bound::Excluded(u) => has_type_of(u) && compare(value, u).is_lt(),
                 Bound::Unbounded => true,
             };
-            above && below
+            is_above && is_below
         }
         Test::Defined => true,
         Test::NotDefined => false,
         Test::Prefix(prefix) => value
             .as_str()
-            .is_some_and(|s| s.starts_with(prefix.as_str())),
-        Test::ScanStrings(test) => value.as_str().is_some_and(|s| test(s)),
+            .is_some_and(|text| text.starts_with(prefix.as_str())),
+        Test::ScanStrings(test) => value.as_str().is_some_and(|text| test(text)),
         Test::Near { geometry, distance } => {
-            let (own, other) = (
-                orrery_sql::extents(value, false),
-                orrery_sql::extents_within(geometry, false, *distance),
-            );
-            own.zip(other)
-                .is_some_and(|(own, other)| own.iter().any(|a| other.iter().any(|b| a.touches(b))))
+            let own = orrery_sql::extents(value, false).unwrap_or_default();
+            let wanted = orrery_sql::extents_within(geometry, false, *distance).unwrap_or_default();
+            own.iter().any(|a| wanted.iter().any(|b| a.touches(b)))
         }
         Test::IsType(kind) => match kind {
             ValueType::Bool => value.as_bool().is_some(),
@@ -322,56 +390,4 @@ fn passes(test: &Test, value: &Json) -> bool {
             ValueType::Object => value.as_object().is_some(),
         },
     }
-}
-
-/// One page, in which the clock runs out at its `looks`th look.
-pub fn page(
-    query: &Query,
-    items: &[Bytes],
-    resume: Option<&ResumePoint>,
-    looks: usize,
-    memory: usize,
-) -> Result<(Vec<String>, Option<ResumePoint>), QueryError> {
-    let position = resume
-        .map(|r| String::from_utf8_lossy(&r.position).into_owned())
-        .unwrap_or_default();
-    let at = position
-        .strip_prefix("at ")
-        .and_then(|n| n.parse().ok())
-        .unwrap_or(0);
-    let mut source = Items {
-        items: items.to_vec(),
-        at,
-        ordered: false,
-        satisfied: false,
-        with_text: true,
-    };
-    let mut left = looks;
-    let mut expired = || {
-        left = left.saturating_sub(1);
-        left == 0
-    };
-    let mut bounds = Bounds {
-        max_items: 1_000_000,
-        max_bytes: 1 << 30,
-        max_memory: memory,
-        is_expired: &mut expired,
-        now_ms: 0,
-        started_ms: 0,
-        random_seed: 1,
-    };
-    let page = query.run(
-        &mut source,
-        &mut Udfs,
-        resume,
-        &mut bounds,
-        &mut Work::default(),
-    )?;
-    Ok((
-        page.rows
-            .iter()
-            .map(|r| String::from_utf8_lossy(r).into_owned())
-            .collect(),
-        page.resume,
-    ))
 }

@@ -1,22 +1,22 @@
-//! What must hold for any text at all, in good faith or not. The fuzz targets ask it of texts that nobody has seen, and
-//! a test asks it of every text that they found worth keeping.
+//! Properties that hold for every query text, valid or not. The fuzz targets check them on
+//! generated texts, and a test checks them on every text of the corpus.
 
 #![allow(dead_code)] // each target uses its own part
 
-use super::support::{Items, PLAIN, Udfs, Way, environment, served};
+use super::support::{FULL_SCAN, Items, RunOptions, Udfs, bounds, environment, texts};
 use bytes::Bytes;
 use orrery_model::json::parse;
 use orrery_model::{Json, Object};
 use orrery_sql::{
-    Bounds, Demand, Environment, PlanInfo, Query, QueryError, Work, client_plan, formatted,
+    Bounds, Environment, PlanInfo, Query, QueryError, ResumePoint, Work, client_plan, formatted,
     query_advice,
 };
 use std::sync::LazyLock;
 
-/// Bytes of rows and of collected values that a run may hold here.
+/// Limit in bytes for the rows of a page, and for the values that a run holds.
 const MEMORY: usize = 1 << 20;
-/// Looks at the clock until the time is over.
-const LOOKS: usize = 40;
+/// Readings of the clock until the time of a run is over.
+const CLOCK_CHECKS: usize = 40;
 
 const ITEMS: &[&str] = &[
     r#"{"id":"1","key":"a","n":1,"s":"apple","tags":["x","y"],"kids":[{"name":"Ann","age":3},{"name":"Bob","age":7}],"on":true,"name":"One","_rid":"ABCDEFGHIJIBAAAAAAAAAA=="}"#,
@@ -45,30 +45,31 @@ fn compile(text: &str) -> Result<Query, QueryError> {
     Query::compile(text, &PARAMETERS, &ENVIRONMENT)
 }
 
-/// Compiles, plans and prints: no panic, nothing that grows, and what is printed reads back as the same.
-pub fn front(text: &str) {
+/// Compiles, plans and prints a text. Nothing panics, errors and printed texts have a bounded
+/// length, rewritten queries compile, and a printed text prints as itself.
+pub fn check_compile_plan_and_print(text: &str) {
     let compiled = compile(text);
     if let Err(error) = &compiled {
-        let told = error.to_json().to_text();
+        let message = error.to_json().to_text();
         assert!(
-            told.len() <= 100_000 + 8 * text.len(),
+            message.len() <= 100_000 + 8 * text.len(),
             "an error of {} bytes",
-            told.len()
+            message.len()
         );
     }
     let _ = query_advice(text, &PARAMETERS);
     if let Ok(plan) = client_plan(text, &PARAMETERS, &ENVIRONMENT, "") {
-        for rewritten in rewritten(&plan.info) {
-            let again = compile(&rewritten);
-            assert!(
-                again.is_ok(),
-                "the rewritten query does not compile: {rewritten}: {:?}",
-                again.err()
-            );
+        for rewritten in rewritten_queries(&plan.info) {
+            if let Err(error) = compile(&rewritten) {
+                panic!("the rewritten query does not compile: {rewritten}: {error:?}");
+            }
         }
     }
     let Ok(printed) = formatted(text) else {
-        assert!(compiled.is_err(), "what compiles can be printed: {text}");
+        assert!(
+            compiled.is_err(),
+            "a query that compiles can be printed: {text}"
+        );
         return;
     };
     assert!(
@@ -78,13 +79,13 @@ pub fn front(text: &str) {
         printed.len()
     );
     match formatted(&printed) {
-        Ok(again) => assert_eq!(again, printed),
-        Err(error) => assert!(is_too_much(&error), "{printed}: {error}"),
+        Ok(printed_again) => assert_eq!(printed_again, printed),
+        Err(error) => assert!(is_limit(&error), "{printed}: {error}"),
     }
 }
 
-/// The queries of a plan as a client sends them.
-fn rewritten(info: &PlanInfo) -> Vec<String> {
+/// Returns the queries of a plan as a client sends them.
+fn rewritten_queries(info: &PlanInfo) -> Vec<String> {
     let text = |info: &Object, name: &str| {
         info.get(name)
             .and_then(Json::as_str)
@@ -98,134 +99,122 @@ fn rewritten(info: &PlanInfo) -> Vec<String> {
                 .get("componentQueryInfos")
                 .and_then(Json::as_array)
                 .unwrap_or_default();
-            let own = components
+            components
                 .iter()
                 .filter_map(Json::as_object)
-                .map(|component| text(component, "rewrittenQuery"));
-            own.chain([text(info, "globalStatisticsQuery")]).collect()
+                .map(|component| text(component, "rewrittenQuery"))
+                .chain([text(info, "globalStatisticsQuery")])
+                .collect()
         }
     };
-    let sent = queries
-        .into_iter()
+    queries
+        .iter()
         .filter(|query| !query.is_empty())
-        .map(|query| {
-            let mut sent = query.replace("{documentdb-formattableorderbyquery-filter}", "true");
-            // Every other placeholder stands for a number or a list of numbers; a number does for both.
-            while let Some((before, rest)) =
-                sent.split_once("{documentdb-formattablehybridsearchquery-")
-            {
-                let after = rest.split_once('}').map_or("", |(_, after)| after);
-                sent = format!("{before}1{after}");
-            }
-            sent
-        });
-    sent.collect()
+        .map(|query| filled_in(query))
+        .collect()
 }
 
-/// Parentheses make a text longer and deeper; at the limits that may be too much.
-fn is_too_much(error: &QueryError) -> bool {
-    let told = error.to_string();
-    told.contains("nested too deeply") || told.contains("exceeded the maximum limit")
+/// Returns a rewritten query with a value in the place of each placeholder.
+fn filled_in(query: &str) -> String {
+    let mut sent = query.replace("{documentdb-formattableorderbyquery-filter}", "true");
+    // Every other placeholder stands for a number or a list of numbers. A number compiles as both.
+    while let Some((before, rest)) = sent.split_once("{documentdb-formattablehybridsearchquery-") {
+        let after = rest.split_once('}').map_or("", |(_, after)| after);
+        sent = format!("{before}1{after}");
+    }
+    sent
 }
 
-/// Runs over a few items: no panic, within the bounds, and the same rows however the items come and the pages are cut.
-pub fn run(text: &str) {
+/// Returns true if an error is that of a limit. Printing adds parentheses, so a text at a limit can
+/// exceed it once printed.
+fn is_limit(error: &QueryError) -> bool {
+    let message = error.to_string();
+    message.contains("nested too deeply") || message.contains("exceeded the maximum limit")
+}
+
+/// Runs a text over a few items. Nothing panics, the bounds are kept, and the rows are the same
+/// with every page size and with and without an index.
+pub fn check_run(text: &str) {
     let Ok(query) = compile(text) else { return };
     let items: Vec<Bytes> = ITEMS
         .iter()
         .map(|t| Bytes::from_static(t.as_bytes()))
         .collect();
-    let whole = rows(&query, &items, PLAIN);
-    // Chance depends on where the page began, and arrays of one ORDER BY value on how they were sorted.
+    let whole = rows(&query, &items, FULL_SCAN);
+    // Random numbers depend on the row at which the page began.
     if text.to_ascii_uppercase().contains("RAND") {
         return;
     }
-    let ways = [
-        Way {
+    let all_options = [
+        RunOptions {
             max_items: 2,
-            ..PLAIN
+            ..FULL_SCAN
         },
-        Way {
-            clever_source: true,
-            ..PLAIN
+        RunOptions {
+            uses_index: true,
+            ..FULL_SCAN
         },
-        Way {
-            clever_source: true,
+        RunOptions {
+            uses_index: true,
             max_items: 1,
             max_bytes: 60,
         },
     ];
-    for way in ways {
-        match (&whole, rows(&query, &items, way)) {
-            (Ok(whole), Ok(again)) => {
-                assert_eq!(*whole, again, "clever source {}: {text}", way.clever_source)
+    for options in all_options {
+        let uses_index = options.uses_index;
+        match (&whole, rows(&query, &items, options)) {
+            (Ok(whole), Ok(paged)) => {
+                assert_eq!(*whole, paged, "uses_index {uses_index}: {text}")
             }
-            // Another cut may meet the bounds elsewhere, and a good source leaves out items that would fail.
+            // Pages of another size can reach a limit at another row, and an index leaves out items
+            // on which the query fails.
             (Err(_), _) | (_, Err(QueryError::Timeout | QueryError::Memory(_))) => {}
-            (Ok(_), Err(error)) => panic!("clever source {}: {text}: {error}", way.clever_source),
+            (Ok(_), Err(error)) => panic!("uses_index {uses_index}: {text}: {error}"),
         }
     }
 }
 
-fn rows(query: &Query, items: &[Bytes], way: Way) -> Result<Vec<String>, QueryError> {
-    let (items, ordered) = if way.clever_source {
-        served(query, items)
+/// Returns all rows, or [`QueryError::Timeout`] if the clock is read too often or there are too
+/// many pages.
+fn rows(query: &Query, items: &[Bytes], options: RunOptions) -> Result<Vec<String>, QueryError> {
+    let source = if options.uses_index {
+        Items::indexed(query, items)
     } else {
-        (items.to_vec(), false)
+        Items::new(items)
     };
-    let satisfied = way.clever_source && query.condition_is_exact();
-    let with_text = !(way.clever_source && query.demand() == Demand::Count);
-    let (mut rows, mut resume, mut looks) = (Vec::new(), None, 0);
+    let mut rows = Vec::new();
+    let mut resume: Option<ResumePoint> = None;
+    let mut clock_checks = 0;
     for _ in 0..1_000 {
-        let position = resume
-            .as_ref()
-            .map(|r: &orrery_sql::ResumePoint| String::from_utf8_lossy(&r.position).into_owned());
-        let at = position
-            .as_deref()
-            .and_then(|p| p.strip_prefix("at "))
-            .and_then(|n| n.parse().ok())
-            .unwrap_or(0);
-        let mut source = Items {
-            items: items.clone(),
-            at,
-            ordered,
-            satisfied,
-            with_text,
-        };
-        let mut expired = || {
-            looks += 1;
-            looks > LOOKS
+        let mut source = source.starting_at(resume.as_ref());
+        let mut is_expired = || {
+            clock_checks += 1;
+            clock_checks > CLOCK_CHECKS
         };
         let mut bounds = Bounds {
-            max_items: way.max_items,
-            max_bytes: way.max_bytes.min(MEMORY),
+            max_items: options.max_items,
+            max_bytes: options.max_bytes.min(MEMORY),
             max_memory: MEMORY,
-            is_expired: &mut expired,
-            now_ms: 1_700_000_000_123,
-            started_ms: 1_700_000_000_000,
-            random_seed: 42,
+            ..bounds(&mut is_expired)
         };
+        let mut work = Work::default();
         let page = query.run(
             &mut source,
             &mut Udfs,
             resume.as_ref(),
             &mut bounds,
-            &mut Work::default(),
+            &mut work,
         )?;
-        assert!(page.rows.len() <= way.max_items);
-        rows.extend(
-            page.rows
-                .iter()
-                .map(|r| String::from_utf8(r.to_vec()).expect("rows are UTF-8")),
-        );
+        assert!(page.rows.len() <= options.max_items);
+        rows.extend(texts(&page));
         match page.resume {
             None => return Ok(rows),
-            Some(_) if looks > LOOKS => return Err(QueryError::Timeout),
+            Some(_) if clock_checks > CLOCK_CHECKS => return Err(QueryError::Timeout),
             Some(next) => {
-                resume = Some(orrery_sql::ResumePoint::decode(&next.encode()).expect("own bytes"))
+                resume = Some(ResumePoint::decode(&next.encode()).expect("own bytes"));
             }
         }
     }
-    // Rows that are cut one by one, of a join that has very many.
+    // A join with very many rows, in pages of one row.
     Err(QueryError::Timeout)
 }
