@@ -135,15 +135,7 @@ impl Expr {
             Expr::Chain { first, rest } => eval_chain(first, rest, cx, scope),
 
             // a ?? b: the first operand that is defined. Null is defined.
-            Expr::Coalesce(operands) => {
-                for operand in operands {
-                    let value = operand.eval(cx, scope)?;
-                    if value.is_some() {
-                        return Ok(value);
-                    }
-                }
-                Ok(None)
-            }
+            Expr::Coalesce(operands) => eval_coalesce(operands, cx, scope),
 
             // IIF(condition, a, b) and condition ? a : b. A condition other than true, undefined
             // included, chooses b. The other branch is not evaluated.
@@ -156,18 +148,8 @@ impl Expr {
                 }
             }
 
-            // CHOOSE(index, a, b, ...): counts from 1 and drops the fraction of the index. An index
-            // beyond the list is undefined. `parts[0]` is the index itself, so `parts[1]` is a.
-            Expr::Choose(parts) => {
-                let index = parts[0].eval(cx, scope)?;
-                match index.and_then(|index| index.as_f64()) {
-                    Some(index) if index >= 1.0 => match parts.get(index as usize) {
-                        Some(choice) => choice.eval(cx, scope),
-                        None => Ok(None),
-                    },
-                    _ => Ok(None),
-                }
-            }
+            // CHOOSE(index, a, b, ...): counts from 1.
+            Expr::Choose(parts) => eval_choose(parts, cx, scope),
 
             // [a, b]: undefined elements are left out.
             Expr::Array(elements) => eval_array(elements, cx, scope),
@@ -185,14 +167,7 @@ impl Expr {
             } => eval_call(function, arguments, cx, scope),
 
             // udf.name(...): undefined arguments are passed on as undefined.
-            Expr::Udf { name, arguments } => {
-                let mut values = Vec::with_capacity(arguments.len());
-                for argument in arguments {
-                    values.push(argument.eval(cx, scope)?.map(Cow::into_owned));
-                }
-                cx.work.udf_calls += 1;
-                Ok(cx.functions.call(name, &values)?.map(Cow::Owned))
-            }
+            Expr::Udf { name, arguments } => eval_udf(name, arguments, cx, scope),
 
             // (SELECT ...), EXISTS, ARRAY, ALL, FIRST and LAST of a subquery.
             Expr::Subquery(kind, block) => {
@@ -321,6 +296,34 @@ fn eval_chain<'s>(
         }
     }
     Ok(left)
+}
+
+fn eval_coalesce<'s>(
+    operands: &'s [Expr],
+    cx: &mut Context<'_>,
+    scope: &'s Scope<'s>,
+) -> Evaluated<'s> {
+    for operand in operands {
+        let value = operand.eval(cx, scope)?;
+        if value.is_some() {
+            return Ok(value);
+        }
+    }
+    Ok(None)
+}
+
+/// Evaluates CHOOSE. The fraction of the index is dropped, and an index beyond the list is
+/// undefined. `parts[0]` is the index, so that `parts[1]` is the first choice.
+fn eval_choose<'s>(parts: &'s [Expr], cx: &mut Context<'_>, scope: &'s Scope<'s>) -> Evaluated<'s> {
+    let index = parts[0].eval(cx, scope)?;
+    let index = match index.and_then(|index| index.as_f64()) {
+        Some(index) if index >= 1.0 => index as usize,
+        _ => return Ok(None),
+    };
+    match parts.get(index) {
+        Some(choice) => choice.eval(cx, scope),
+        None => Ok(None),
+    }
 }
 
 /// Follows a path from a value. The result is undefined if a step finds nothing.
@@ -482,6 +485,21 @@ fn eval_call<'s>(
         cx.held_bytes = held_before.saturating_add(weight(result));
     }
     Ok(result.map(Cow::Owned))
+}
+
+/// Calls a user-defined function.
+fn eval_udf<'s>(
+    name: &str,
+    arguments: &'s [Expr],
+    cx: &mut Context<'_>,
+    scope: &'s Scope<'s>,
+) -> Evaluated<'s> {
+    let mut values = Vec::with_capacity(arguments.len());
+    for argument in arguments {
+        values.push(argument.eval(cx, scope)?.map(Cow::into_owned));
+    }
+    cx.work.udf_calls += 1;
+    Ok(cx.functions.call(name, &values)?.map(Cow::Owned))
 }
 
 /// Runs a subquery for the current row. Rows with an undefined value are no rows.
