@@ -182,86 +182,88 @@ fn may_be_nondeterministic(expr: &Expr) -> bool {
 mod tests {
     use super::*;
 
+    /// Queries, each with the rules that it matches.
+    const CASES: &[(&str, &[&str])] = &[
+        ("SELECT * FROM c WHERE c.a = 1", &[]),
+        (
+            "SELECT * FROM c WHERE ARRAY_CONTAINS(c.a, {b: 1}, true)",
+            &["QA1000"],
+        ),
+        (
+            "SELECT * FROM c WHERE array_contains(c.a, {b: 1}, @yes)",
+            &["QA1000"],
+        ),
+        (
+            "SELECT * FROM c WHERE ARRAY_CONTAINS(c.a, {b: 1}, @no)",
+            &[],
+        ),
+        ("SELECT * FROM c WHERE ARRAY_CONTAINS(c.a, 1)", &[]),
+        ("SELECT DISTINCT c.id FROM c JOIN t IN c.tags", &["QA1001"]),
+        ("SELECT DISTINCT c.id FROM c", &[]),
+        ("SELECT * FROM c WHERE CONTAINS(c.a, 'x')", &["QA1002"]),
+        ("SELECT CONTAINS(c.a, 'x') FROM c", &[]),
+        (
+            "SELECT * FROM c \
+             WHERE EXISTS(SELECT VALUE t FROM t IN c.tags WHERE CONTAINS(t, 'x'))",
+            &["QA1002"],
+        ),
+        (
+            "SELECT ARRAY(SELECT VALUE t FROM t IN c.tags WHERE CONTAINS(t, 'x')) AS a FROM c",
+            &["QA1002"],
+        ),
+        (
+            "SELECT * FROM c WHERE STARTSWITH(c.a, 'x', true) OR STRINGEQUALS(c.a, 'y', true)",
+            &["QA1003"],
+        ),
+        (
+            "SELECT * FROM c WHERE STARTSWITH(c.a, 'x') AND STARTSWITH(c.b, 'x', false)",
+            &[],
+        ),
+        (
+            "SELECT * FROM c WHERE ENDSWITH(c.a, 'x', true)",
+            &["QA1004"],
+        ),
+        ("SELECT * FROM c WHERE ENDSWITH(c.a, 'x')", &[]),
+        (
+            "SELECT COUNT(1) AS n FROM c GROUP BY LOWER(c.a)",
+            &["QA1005"],
+        ),
+        ("SELECT COUNT(1) AS n FROM c GROUP BY c.a, c['b']", &[]),
+        ("SELECT COUNT(1) AS n FROM c GROUP BY udf.f(c.a)", &[]),
+        ("SELECT * FROM c WHERE LOWER(c.a) = 'x'", &["QA1006"]),
+        (
+            "SELECT * FROM c WHERE 'X' = UPPER(c.a) AND UPPER(c.b) IN ('A', 'B')",
+            &["QA1006"],
+        ),
+        ("SELECT * FROM c WHERE IS_STRING(LOWER(c.a))", &[]),
+        (
+            "SELECT * FROM c WHERE c.t > GetCurrentDateTime()",
+            &["QA1007"],
+        ),
+        ("SELECT * FROM c WHERE c.t > GetCurrentTicks()", &["QA1008"]),
+        (
+            "SELECT * FROM c WHERE c.t > GetCurrentTimestamp()",
+            &["QA1009"],
+        ),
+        (
+            "SELECT GetCurrentTimestamp() AS now FROM c \
+             WHERE c.t > GetCurrentTimestampStatic()",
+            &[],
+        ),
+        (
+            "SELECT * FROM c \
+             WHERE LOWER(c.a) = 'x' AND CONTAINS(c.a, 'x') AND CONTAINS(c.b, 'x')",
+            &["QA1002", "QA1006"],
+        ),
+    ];
+
     #[test]
     fn each_rule_is_found_where_it_applies_and_nowhere_else() {
         let parameters = [
             ("@yes".to_owned(), Json::Bool(true)),
             ("@no".to_owned(), Json::Bool(false)),
         ];
-        let cases: &[(&str, &[&str])] = &[
-            ("SELECT * FROM c WHERE c.a = 1", &[]),
-            (
-                "SELECT * FROM c WHERE ARRAY_CONTAINS(c.a, {b: 1}, true)",
-                &["QA1000"],
-            ),
-            (
-                "SELECT * FROM c WHERE array_contains(c.a, {b: 1}, @yes)",
-                &["QA1000"],
-            ),
-            (
-                "SELECT * FROM c WHERE ARRAY_CONTAINS(c.a, {b: 1}, @no)",
-                &[],
-            ),
-            ("SELECT * FROM c WHERE ARRAY_CONTAINS(c.a, 1)", &[]),
-            ("SELECT DISTINCT c.id FROM c JOIN t IN c.tags", &["QA1001"]),
-            ("SELECT DISTINCT c.id FROM c", &[]),
-            ("SELECT * FROM c WHERE CONTAINS(c.a, 'x')", &["QA1002"]),
-            ("SELECT CONTAINS(c.a, 'x') FROM c", &[]),
-            (
-                "SELECT * FROM c \
-                 WHERE EXISTS(SELECT VALUE t FROM t IN c.tags WHERE CONTAINS(t, 'x'))",
-                &["QA1002"],
-            ),
-            (
-                "SELECT ARRAY(SELECT VALUE t FROM t IN c.tags WHERE CONTAINS(t, 'x')) AS a FROM c",
-                &["QA1002"],
-            ),
-            (
-                "SELECT * FROM c WHERE STARTSWITH(c.a, 'x', true) OR STRINGEQUALS(c.a, 'y', true)",
-                &["QA1003"],
-            ),
-            (
-                "SELECT * FROM c WHERE STARTSWITH(c.a, 'x') AND STARTSWITH(c.b, 'x', false)",
-                &[],
-            ),
-            (
-                "SELECT * FROM c WHERE ENDSWITH(c.a, 'x', true)",
-                &["QA1004"],
-            ),
-            ("SELECT * FROM c WHERE ENDSWITH(c.a, 'x')", &[]),
-            (
-                "SELECT COUNT(1) AS n FROM c GROUP BY LOWER(c.a)",
-                &["QA1005"],
-            ),
-            ("SELECT COUNT(1) AS n FROM c GROUP BY c.a, c['b']", &[]),
-            ("SELECT COUNT(1) AS n FROM c GROUP BY udf.f(c.a)", &[]),
-            ("SELECT * FROM c WHERE LOWER(c.a) = 'x'", &["QA1006"]),
-            (
-                "SELECT * FROM c WHERE 'X' = UPPER(c.a) AND UPPER(c.b) IN ('A', 'B')",
-                &["QA1006"],
-            ),
-            ("SELECT * FROM c WHERE IS_STRING(LOWER(c.a))", &[]),
-            (
-                "SELECT * FROM c WHERE c.t > GetCurrentDateTime()",
-                &["QA1007"],
-            ),
-            ("SELECT * FROM c WHERE c.t > GetCurrentTicks()", &["QA1008"]),
-            (
-                "SELECT * FROM c WHERE c.t > GetCurrentTimestamp()",
-                &["QA1009"],
-            ),
-            (
-                "SELECT GetCurrentTimestamp() AS now FROM c \
-                 WHERE c.t > GetCurrentTimestampStatic()",
-                &[],
-            ),
-            (
-                "SELECT * FROM c \
-                 WHERE LOWER(c.a) = 'x' AND CONTAINS(c.a, 'x') AND CONTAINS(c.b, 'x')",
-                &["QA1002", "QA1006"],
-            ),
-        ];
-        for (text, expected) in cases {
+        for (text, expected) in CASES {
             assert_eq!(
                 query_advice(text, &parameters).expect(text),
                 *expected,

@@ -401,6 +401,7 @@ impl<'q> PlanBuilder<'q> {
             let message = "Such a subquery in FROM is not served across partitions.";
             QueryError::Plan(message.into())
         };
+        // The SELECT list must be one COUNT. For SELECT VALUE the result has no alias.
         let (alias, expr) = match &self.tree.projection {
             Projection::Value(expr) => (String::new(), expr),
             Projection::List(items) => match items.as_slice() {
@@ -409,6 +410,7 @@ impl<'q> PlanBuilder<'q> {
             },
             Projection::All(_) => return Err(refused()),
         };
+        // FROM must be one subquery that partitions can execute independently.
         let inner = match self.tree.from.as_slice() {
             [
                 ast::Source {

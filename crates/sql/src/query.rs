@@ -99,13 +99,7 @@ impl Query {
         } else {
             (Condition::All, true)
         };
-        // `SELECT * FROM c` and its like return the text of items without a projection.
-        let selects_item = matches!(&block.output, Output::Value(Expr::Slot(0)));
-        let passes_through = reads_container
-            && selects_item
-            && block.sources.is_empty()
-            && block.grouping.is_none()
-            && !block.distinct;
+        let passes_through = returns_whole_items(&block);
         // An item that is known to fulfil an exact condition has passed the filters: the properties
         // that only filters read need not be parsed.
         let mut sort_values: Vec<&Expr> = order.iter().map(|o| &o.expr).collect();
@@ -338,6 +332,16 @@ impl Query {
 /// Makes a constant of a member of an object; undefined if there is no such member.
 fn member_constant(object: Option<&Json>, name: &str) -> Expr {
     Expr::Constant(object.and_then(|object| object.get(name)).cloned())
+}
+
+/// Returns true for `SELECT * FROM c` and equivalent blocks, whose rows are the texts of items.
+fn returns_whole_items(block: &Block) -> bool {
+    let selects_item = matches!(&block.output, Output::Value(Expr::Slot(0)));
+    block.reads_container
+        && selects_item
+        && block.sources.is_empty()
+        && block.grouping.is_none()
+        && !block.distinct
 }
 
 /// Derives the condition of a block and of the chain of FROM subqueries down to the one that reads

@@ -46,7 +46,8 @@ pub(crate) fn compared(op: BinaryOp, a: Option<&Json>, b: Option<&Json>) -> Opti
     }
 }
 
-/// Evaluates a binary operator other than AND and OR, which do not evaluate both operands.
+/// Evaluates a binary operator other than AND and OR, which may skip their second operand. Returns
+/// `None` if the result is undefined.
 pub(crate) fn binary(op: BinaryOp, a: Option<&Json>, b: Option<&Json>) -> Option<Json> {
     if matches!(op, BinaryOp::Concat) {
         let (a, b) = (a?.as_str()?, b?.as_str()?);

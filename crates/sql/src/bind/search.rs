@@ -131,6 +131,7 @@ impl Binder<'_> {
                 "dataType" => {
                     text.is_some_and(|t| DATA_TYPES.iter().any(|d| d.eq_ignore_ascii_case(t)))
                 }
+                // An invalid multiplier is a compile error; the other options are plan errors.
                 "searchListSizeMultiplier" | "quantizedVectorListMultiplier" => {
                     let is_in_range = value.as_i64().is_some_and(|n| (1..=100).contains(&n));
                     if !is_in_range {

@@ -91,6 +91,7 @@ impl RowParts {
     ) -> Result<Self, QueryError> {
         let mut query = query.clone();
         let root = name_root(&mut query)?;
+        // The payload is the row that the original query would return.
         let mut is_defined = None;
         let payload = match query.projection.clone() {
             Projection::All(_) => {

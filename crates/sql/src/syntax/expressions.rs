@@ -133,6 +133,7 @@ impl Parser<'_> {
             if negated {
                 self.advance();
             }
+            // Predicates are left-associative: one predicate is the value of the next.
             let value = Box::new(left);
             if self.take_keyword("IN") {
                 self.expect_symbol("(")?;

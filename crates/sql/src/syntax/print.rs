@@ -19,6 +19,7 @@ const MAX_NESTED_CHAIN: usize = 16;
 
 /// Returns the text of a query.
 pub(crate) fn query(query: &Query) -> String {
+    // The clauses in the order of the grammar, each on a line of its own.
     let mut out = String::from("SELECT ");
     if query.distinct {
         out.push_str("DISTINCT ");
@@ -144,15 +145,7 @@ fn write_expression(expr: &Expr, out: &mut String) {
         Kind::Verbatim(text) => out.push_str(text),
         Kind::Parameter(name) | Kind::Identifier(name) => out.push_str(name),
         Kind::Path { base, steps: path } => {
-            // A dot after a bare number would be read as its decimal point.
-            let is_number =
-                matches!(base.kind, Kind::Constant(Json::Number(_))) || is_negative_number(base);
-            let text = expression(base);
-            if is_number {
-                add(out, format_args!("({text})"));
-            } else {
-                out.push_str(&text);
-            }
+            write_path_base(base, out);
             steps(path, out);
         }
         Kind::Call {
@@ -179,7 +172,80 @@ fn write_expression(expr: &Expr, out: &mut String) {
             let (condition, yes, no) = (expression(condition), expression(yes), expression(no));
             add(out, format_args!("({condition} ? {yes} : {no})"));
         }
-        _ => write_predicate(expr, out),
+        // The predicates: `(value [NOT] ...)`.
+        Kind::Between {
+            value,
+            bounds,
+            negated,
+        } => {
+            let [low, high] = bounds.as_ref();
+            let test = format!("BETWEEN {} AND {}", expression(low), expression(high));
+            write_predicate(value, *negated, &test, out);
+        }
+        Kind::In {
+            value,
+            list,
+            negated,
+        } => write_predicate(value, *negated, &format!("IN ({})", expressions(list)), out),
+        Kind::Like {
+            value,
+            pattern,
+            escape,
+            negated,
+        } => {
+            let mut test = format!("LIKE {}", expression(pattern));
+            if let Some(escape) = escape {
+                add(&mut test, format_args!(" ESCAPE {}", string(escape)));
+            }
+            write_predicate(value, *negated, &test, out);
+        }
+        Kind::Array(elements) => add(out, format_args!("[{}]", expressions(elements))),
+        Kind::Object(members) => write_object(members, out),
+        Kind::Subquery(kind, inner) => {
+            add(
+                out,
+                format_args!("{}({})", subquery_word(*kind), query(inner)),
+            );
+        }
+        Kind::Let { name, value, body } => {
+            let (value, body) = (expression(value), expression(body));
+            add(out, format_args!("(LET {name} = {value} IN {body})"));
+        }
+    }
+}
+
+fn write_path_base(base: &Expr, out: &mut String) {
+    let is_number =
+        matches!(base.kind, Kind::Constant(Json::Number(_))) || is_negative_number(base);
+    if is_number {
+        // Without parentheses a dot after the number would be read as its decimal point.
+        add(out, format_args!("({})", expression(base)));
+    } else {
+        write_expression(base, out);
+    }
+}
+
+fn write_predicate(value: &Expr, negated: bool, test: &str, out: &mut String) {
+    let not = if negated { "NOT " } else { "" };
+    add(out, format_args!("({} {not}{test})", expression(value)));
+}
+
+fn write_object(members: &[(String, Expr)], out: &mut String) {
+    let texts: Vec<String> = members
+        .iter()
+        .map(|(name, member)| format!("{}: {}", string(name), expression(member)))
+        .collect();
+    add(out, format_args!("{{{}}}", texts.join(", ")));
+}
+
+fn subquery_word(kind: SubqueryKind) -> &'static str {
+    match kind {
+        SubqueryKind::Scalar => "",
+        SubqueryKind::Exists => "EXISTS",
+        SubqueryKind::Array => "ARRAY",
+        SubqueryKind::All => "ALL",
+        SubqueryKind::First => "FIRST",
+        SubqueryKind::Last => "LAST",
     }
 }
 
@@ -223,73 +289,6 @@ fn is_negative_number(expr: &Expr) -> bool {
             matches!(operand.kind, Kind::Constant(Json::Number(_)))
         }
         _ => false,
-    }
-}
-
-/// Writes the remaining kinds of expressions.
-fn write_predicate(expr: &Expr, out: &mut String) {
-    let not = |negated: bool| if negated { "NOT " } else { "" };
-    match &expr.kind {
-        Kind::Between {
-            value,
-            bounds,
-            negated,
-        } => {
-            let [low, high] = bounds.as_ref();
-            let (value, low, high) = (expression(value), expression(low), expression(high));
-            add(
-                out,
-                format_args!("({value} {}BETWEEN {low} AND {high})", not(*negated)),
-            );
-        }
-        Kind::In {
-            value,
-            list,
-            negated,
-        } => {
-            let (value, list) = (expression(value), expressions(list));
-            add(out, format_args!("({value} {}IN ({list}))", not(*negated)));
-        }
-        Kind::Like {
-            value,
-            pattern,
-            escape,
-            negated,
-        } => {
-            let (value, pattern) = (expression(value), expression(pattern));
-            add(
-                out,
-                format_args!("({value} {}LIKE {pattern}", not(*negated)),
-            );
-            if let Some(escape) = escape {
-                add(out, format_args!(" ESCAPE {}", string(escape)));
-            }
-            out.push(')');
-        }
-        Kind::Array(elements) => add(out, format_args!("[{}]", expressions(elements))),
-        Kind::Object(members) => {
-            let texts: Vec<String> = members
-                .iter()
-                .map(|(n, e)| format!("{}: {}", string(n), expression(e)))
-                .collect();
-            add(out, format_args!("{{{}}}", texts.join(", ")));
-        }
-        Kind::Subquery(kind, inner) => {
-            let word = match kind {
-                SubqueryKind::Scalar => "",
-                SubqueryKind::Exists => "EXISTS",
-                SubqueryKind::Array => "ARRAY",
-                SubqueryKind::All => "ALL",
-                SubqueryKind::First => "FIRST",
-                SubqueryKind::Last => "LAST",
-            };
-            add(out, format_args!("{word}({})", query(inner)));
-        }
-        Kind::Let { name, value, body } => {
-            let (value, body) = (expression(value), expression(body));
-            add(out, format_args!("(LET {name} = {value} IN {body})"));
-        }
-        _ => {}
     }
 }
 
