@@ -214,7 +214,7 @@ impl Binder<'_> {
                 }
                 PathStep::Bracket(expr) => self.expression(expr)?,
             };
-            // A constant index is resolved here, so that the step can be part of an index condition.
+            // A constant index is resolved here, so that an index condition can contain the step.
             bound.push(match bracketed {
                 Expr::Constant(Some(Json::String(name))) => Step::Name(name),
                 Expr::Constant(Some(Json::Number(n))) => {

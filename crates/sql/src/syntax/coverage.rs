@@ -1,8 +1,8 @@
-//! Proves that the golden scripts have a case for everything that the language has: each function under each of its
-//! names, each word and sign, each clause and form of an expression, each error.
+//! Tests that the golden scripts have a case for every part of the language: each function under
+//! each of its names, each keyword and symbol, each clause and form of an expression, each error.
 //!
-//! The lists come from the code's own tables, or from matches that do not compile when a variant is new. A table that
-//! gets a new line fails here until a script has a case for it.
+//! The lists come from the tables of the code, or from matches that do not compile if a variant is
+//! added. A new entry of a table makes a test fail until a script has a case for it.
 
 use super::ast::{
     BINARY_OPERATORS, Collection, Count, CountValue, Expr, Kind, OffsetLimit, PathStep, Projection,
@@ -16,14 +16,14 @@ use crate::functions::{Function, Implementation, TABLES};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Reserved words that no production of the grammar uses: a query with one of them does not compile.
-const WORDS_WITHOUT_A_MEANING: &[&str] = &[
+/// Reserved words that the grammar does not use: a query with such a word does not compile.
+const UNUSED_KEYWORDS: &[&str] = &[
     "CASE", "CAST", "CONVERT", "CROSS", "ELSE", "END", "FOR", "HAVING", "INNER", "INSERT", "INTO",
     "IS", "ON", "OUTER", "OVER", "SET", "THEN", "UPDATE", "WHEN", "WITH",
 ];
 
-/// Words that are identifiers except in one place of the grammar.
-const WORDS_IN_PLACE: &[&str] = &["ALL", "FIRST", "LAST", "LET", "RANK"];
+/// Words that are keywords in one context of the grammar and identifiers elsewhere.
+const CONTEXTUAL_KEYWORDS: &[&str] = &["ALL", "FIRST", "LAST", "LET", "RANK"];
 
 #[test]
 fn every_function_has_a_case_under_each_of_its_names() {
@@ -60,7 +60,7 @@ fn every_function_has_a_case_under_each_of_its_names() {
 
 #[test]
 fn every_function_has_a_case_that_is_undefined() {
-    // A function that never gives undefined says so here.
+    // These functions are never undefined, or are not evaluated.
     let always_defined = [
         "RAND",
         "PI",
@@ -94,37 +94,37 @@ fn every_function_has_a_case_that_is_undefined() {
 }
 
 #[test]
-fn every_word_and_sign_has_a_case() {
+fn every_keyword_and_symbol_has_a_case() {
     let cases = cases();
     let mut written = BTreeSet::new();
-    let mut understood = BTreeSet::new();
+    let mut accepted = BTreeSet::new();
     for case in &cases {
-        let is_understood = parse(&case.text).is_ok();
+        let is_accepted = parse(&case.text).is_ok();
         for token in tokens(&case.text).unwrap_or_default() {
             let (TokenKind::Keyword(word) | TokenKind::Symbol(word)) = token.kind else {
                 continue;
             };
-            if is_understood {
-                understood.insert(word);
+            if is_accepted {
+                accepted.insert(word);
             }
             written.insert(word);
         }
     }
     let mut missing = Vec::new();
     for word in RESERVED.iter().chain(SYMBOLS) {
-        let has_a_meaning = !WORDS_WITHOUT_A_MEANING.contains(word);
-        let found = if has_a_meaning { &understood } else { &written };
+        let is_used = !UNUSED_KEYWORDS.contains(word);
+        let found = if is_used { &accepted } else { &written };
         if !found.contains(word) {
             missing.push(*word);
         }
         assert!(
-            has_a_meaning || !understood.contains(word),
-            "{word} has a meaning: take it from the list"
+            is_used || !accepted.contains(word),
+            "{word} is used: remove it from the list"
         );
     }
     assert!(
         missing.is_empty(),
-        "words and signs without a golden case: {missing:?}"
+        "keywords and symbols without a golden case: {missing:?}"
     );
 }
 
@@ -144,13 +144,13 @@ fn every_clause_and_form_of_an_expression_has_a_case_with_an_answer() {
             .iter()
             .map(|(text, op, _)| format!("{text} {op:?}")),
     );
-    wanted.extend(WORDS_IN_PLACE.iter().map(|word| (*word).to_owned()));
+    wanted.extend(CONTEXTUAL_KEYWORDS.iter().map(|word| (*word).to_owned()));
     let operators: BTreeSet<String> = BINARY_OPERATORS
         .iter()
         .map(|(_, op, _)| format!("{op:?}"))
         .collect();
     wanted.retain(|form| match form.split_once(' ') {
-        // Two signs may be one operator; the signs have a test of their own.
+        // Two symbols may be one operator; symbols have a test of their own.
         Some((_, op)) if operators.contains(op) => !seen.0.contains(op),
         _ => !seen.0.contains(form),
     });
@@ -159,20 +159,20 @@ fn every_clause_and_form_of_an_expression_has_a_case_with_an_answer() {
 
 #[test]
 fn every_error_has_a_case() {
-    let mut told = BTreeSet::new();
+    let mut reported = BTreeSet::new();
     for line in cases().iter().flat_map(|case| &case.answer) {
         for error in line
             .split(" ; ")
             .filter_map(|part| part.strip_prefix("error "))
         {
             let name = error.split([' ', ':']).next().unwrap_or_default();
-            told.insert(name.to_owned());
+            reported.insert(name.to_owned());
         }
     }
     let mut wanted = codes_of_the_source();
     assert!(wanted.len() > 20, "the codes of the source: {wanted:?}");
     wanted.extend(VARIANTS.iter().map(|name| (*name).to_owned()));
-    let missing: Vec<&String> = wanted.difference(&told).collect();
+    let missing: Vec<&String> = wanted.difference(&reported).collect();
     assert!(
         missing.is_empty(),
         "errors without a golden case: {missing:?}"
@@ -187,12 +187,12 @@ fn there_are_many_cases() {
     assert!(errors > 150, "{errors} cases of errors");
 }
 
-/// Returns true for a function that may be called in an expression that has an answer.
+/// Returns true for a function that this implementation evaluates.
 fn is_served(function: &Function) -> bool {
     !matches!(function.run, Implementation::Refused(_))
 }
 
-/// Returns the names that are called in a text, in capitals. A name after `udf.` is none of them.
+/// Returns the names of the built-in functions that a text calls, in capitals.
 fn calls(text: &str) -> Vec<String> {
     let tokens = tokens(text).unwrap_or_default();
     let mut called = Vec::new();
@@ -212,7 +212,7 @@ fn calls(text: &str) -> Vec<String> {
     called
 }
 
-/// The variants of [`QueryError`] other than `Compile`, whose codes stand in the source.
+/// The variants of [`QueryError`] other than `Compile`, which has codes instead.
 const VARIANTS: &[&str] = &[
     "Plan",
     "OrderBy",
@@ -225,7 +225,8 @@ const VARIANTS: &[&str] = &[
     "Source",
 ];
 
-/// Does not compile when an error is new: the list above must then have its name.
+/// Does not compile if [`QueryError`] has a new variant; its name must then be added to the list
+/// above.
 #[allow(dead_code)]
 fn is_in_the_list(error: &QueryError) -> bool {
     match error {
@@ -242,7 +243,7 @@ fn is_in_the_list(error: &QueryError) -> bool {
     }
 }
 
-/// Returns the codes of compile errors that the crate's source names: `"SC1001"` and its like.
+/// Returns the codes of compile errors in the source of the crate, such as `"SC1001"`.
 fn codes_of_the_source() -> BTreeSet<String> {
     let mut codes = BTreeSet::new();
     let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
@@ -265,7 +266,7 @@ fn codes_of_the_source() -> BTreeSet<String> {
     codes
 }
 
-/// The clauses and forms that [`Seen`] tells apart, apart from binary operators.
+/// The clauses and forms that [`Seen`] distinguishes, binary operators excluded.
 const FORMS: &[&str] = &[
     "SELECT *",
     "SELECT VALUE",
@@ -327,7 +328,7 @@ impl Seen {
     }
 
     fn query(&mut self, query: &Query) {
-        // Every member is named: a new clause does not compile until it is looked for.
+        // All members are named, so that a new clause does not compile until it is handled here.
         let Query {
             distinct,
             top,
@@ -500,7 +501,7 @@ impl Seen {
                 self.expressions([&**value, &**body]);
             }
             Kind::FilterPlaceholder => self.form("filter placeholder"),
-            // No text reads as one.
+            // The parser does not make this kind.
             Kind::Verbatim(_) => {}
         }
     }

@@ -167,11 +167,7 @@ fn write_expression(expr: &Expr, out: &mut String) {
             let texts: Vec<String> = parts.iter().map(expression).collect();
             add(out, format_args!("({})", texts.join(" ?? ")));
         }
-        Kind::Conditional(parts) => {
-            let [condition, yes, no] = parts.as_ref();
-            let (condition, yes, no) = (expression(condition), expression(yes), expression(no));
-            add(out, format_args!("({condition} ? {yes} : {no})"));
-        }
+        Kind::Conditional(parts) => write_conditional(parts, out),
         // The predicates: `(value [NOT] ...)`.
         Kind::Between {
             value,
@@ -193,10 +189,7 @@ fn write_expression(expr: &Expr, out: &mut String) {
             escape,
             negated,
         } => {
-            let mut test = format!("LIKE {}", expression(pattern));
-            if let Some(escape) = escape {
-                add(&mut test, format_args!(" ESCAPE {}", string(escape)));
-            }
+            let test = like_test(pattern, escape.as_deref());
             write_predicate(value, *negated, &test, out);
         }
         Kind::Array(elements) => add(out, format_args!("[{}]", expressions(elements))),
@@ -228,6 +221,19 @@ fn write_path_base(base: &Expr, out: &mut String) {
 fn write_predicate(value: &Expr, negated: bool, test: &str, out: &mut String) {
     let not = if negated { "NOT " } else { "" };
     add(out, format_args!("({} {not}{test})", expression(value)));
+}
+
+fn like_test(pattern: &Expr, escape: Option<&str>) -> String {
+    let mut test = format!("LIKE {}", expression(pattern));
+    if let Some(escape) = escape {
+        add(&mut test, format_args!(" ESCAPE {}", string(escape)));
+    }
+    test
+}
+
+fn write_conditional([condition, yes, no]: &[Expr; 3], out: &mut String) {
+    let (condition, yes, no) = (expression(condition), expression(yes), expression(no));
+    add(out, format_args!("({condition} ? {yes} : {no})"));
 }
 
 fn write_object(members: &[(String, Expr)], out: &mut String) {
