@@ -2,8 +2,8 @@
 //! `store.rs`.
 //!
 //! Each test function gets a function that creates an empty store. The macro `contract!` at the end
-//! runs all of them on the memory engine, on a local directory, on both mirrored, on the store of the
-//! examples, and on the crashing engine while it does not crash.
+//! runs all of them on the memory engine, on a local directory, on both mirrored, on the store of
+//! the examples, and on the crashing engine while it does not crash.
 
 mod support;
 // The store that the examples show keeps the contract as well.
@@ -361,36 +361,38 @@ fn the_envelope_is_exact(new_store: NewStore<'_>) {
         key_bytes,
     );
     check_limit("a value", &|n| put(1, n), value_bytes);
-    // 127 values of 64 KiB under one-byte keys, and the rest in one more put.
-    let commit_of_bytes = |bytes: usize| {
-        let mut puts: Vec<_> = (0..127u8)
-            .map(|n| (vec![n], vec![n; value_bytes]))
-            .collect();
-        let used = 127 * (value_bytes + 1);
-        let rest = bytes - used;
-        puts.push((
-            vec![200; rest.saturating_sub(value_bytes).max(1)],
-            vec![0; rest - rest.saturating_sub(value_bytes).max(1)],
-        ));
-        Commit {
-            puts,
-            ..Commit::default()
-        }
-    };
     assert_eq!(commit_of_bytes(commit_bytes).bytes(), commit_bytes);
     check_limit("a commit", &commit_of_bytes, commit_bytes);
-    let commit_of_keys = |keys: usize| {
-        let mut puts: Vec<_> = (0..keys as u32 - 2)
-            .map(|n| (n.to_be_bytes().to_vec(), Vec::new()))
-            .collect();
-        puts.push((vec![0x80], Vec::new()));
-        Commit {
-            puts,
-            deletes: vec![vec![9, 9]],
-            ..Commit::default()
-        }
-    };
     check_limit("a commit in keys", &commit_of_keys, commit_keys);
+}
+
+/// Returns a commit of so many bytes: 127 of the largest values under keys of one byte, and the
+/// rest in one more put.
+fn commit_of_bytes(bytes: usize) -> Commit {
+    let value_bytes = Limits::ENVELOPE.value_bytes;
+    let mut puts: Vec<_> = (0..127u8)
+        .map(|n| (vec![n], vec![n; value_bytes]))
+        .collect();
+    let rest = bytes - 127 * (value_bytes + 1);
+    let key_bytes = rest.saturating_sub(value_bytes).max(1);
+    puts.push((vec![200; key_bytes], vec![0; rest - key_bytes]));
+    Commit {
+        puts,
+        ..Commit::default()
+    }
+}
+
+/// Returns a commit of so many keys, one of them an index entry and one a delete.
+fn commit_of_keys(keys: usize) -> Commit {
+    let mut puts: Vec<_> = (0..keys as u32 - 2)
+        .map(|n| (n.to_be_bytes().to_vec(), Vec::new()))
+        .collect();
+    puts.push((vec![0x80], Vec::new()));
+    Commit {
+        puts,
+        deletes: vec![vec![9, 9]],
+        ..Commit::default()
+    }
 }
 
 /// Promise 7: a commit that is refused as too large leaves the accepted head as it was.

@@ -4,11 +4,12 @@
 mod support;
 
 use std::collections::BTreeMap;
-use std::ops::Bound;
+use std::ops::{Bound, RangeBounds};
 
 use orrery_storage::testing::Mirrored;
 use orrery_storage::{
-    Commit, CommitOutcome, Direction, LocalOptions, LocalStore, MemoryStore, PartitionId, Store,
+    Commit, CommitOutcome, Direction, Lease, LocalOptions, LocalStore, Lsn, MemoryStore,
+    PartitionId, Store,
 };
 use proptest::prelude::*;
 use support::{ALL, Pair, rows};
@@ -83,126 +84,136 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Applies a commit to the model.
-fn apply(model: &mut BTreeMap<Vec<u8>, Vec<u8>>, change: &Commit) {
-    for range in &change.range_deletes {
-        model.retain(|key, _| !range.contains(key));
-    }
-    for key in &change.deletes {
-        model.remove(key);
-    }
-    model.extend(change.puts.iter().cloned());
+/// One partition of the store and the rows that it must hold.
+struct ModelPartition {
+    id: PartitionId,
+    lease: Lease,
+    head: Lsn,
+    rows: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
-/// Returns the rows that a scan must find.
-fn expected(
-    model: &BTreeMap<Vec<u8>, Vec<u8>>,
-    start: &Bound<Vec<u8>>,
-    end: &Bound<Vec<u8>>,
-    reverse: bool,
-) -> Vec<Pair> {
-    let range = (start.clone(), end.clone());
-    let inside = model
-        .iter()
-        .filter(|(key, _)| std::ops::RangeBounds::contains(&range, *key));
-    let mut found: Vec<Pair> = inside
-        .map(|(key, value)| (key.clone(), value.clone()))
-        .collect();
-    if reverse {
-        found.reverse();
+impl ModelPartition {
+    fn open(store: &dyn Store, id: PartitionId) -> Self {
+        ModelPartition {
+            id,
+            lease: store.open(id).unwrap(),
+            head: 0,
+            rows: BTreeMap::new(),
+        }
     }
-    found
+
+    /// Gives a change the numbers of the next commit.
+    fn next_commit(&self, change: Commit) -> Commit {
+        Commit {
+            expect_lsn: self.head,
+            new_lsn: self.head + 1,
+            ..change
+        }
+    }
+
+    /// Commits a change to the store and to the model.
+    fn commit(&mut self, store: &dyn Store, change: Commit) {
+        for range in &change.range_deletes {
+            self.rows.retain(|key, _| !range.contains(key));
+        }
+        for key in &change.deletes {
+            self.rows.remove(key);
+        }
+        self.rows.extend(change.puts.iter().cloned());
+        let commit = self.next_commit(change);
+        assert_eq!(store.submit(&self.lease, commit).wait(), CommitOutcome::Ok);
+        self.head += 1;
+    }
+
+    /// Opens the partition again and checks that the earlier lease is fenced.
+    fn reopen(&mut self, store: &dyn Store) {
+        let newer = store.open(self.id).unwrap();
+        let stale = self.next_commit(Commit::default());
+        assert_eq!(
+            store.submit(&self.lease, stale).wait(),
+            CommitOutcome::Fenced
+        );
+        self.lease = newer;
+    }
+
+    fn destroy(&mut self, store: &dyn Store) {
+        store.destroy(self.id).unwrap();
+        *self = ModelPartition::open(store, self.id);
+    }
+
+    /// Checks a scan of a range, and the value of every key.
+    fn check_scan(
+        &self,
+        store: &dyn Store,
+        range: (Bound<Vec<u8>>, Bound<Vec<u8>>),
+        reverse: bool,
+    ) {
+        let mut expected: Vec<Pair> = Vec::new();
+        for (key, value) in &self.rows {
+            if range.contains(key) {
+                expected.push((key.clone(), value.clone()));
+            }
+        }
+        let direction = if reverse {
+            expected.reverse();
+            Direction::Reverse
+        } else {
+            Direction::Forward
+        };
+        let snapshot = store.snapshot(self.id).unwrap();
+        let (start, end) = &range;
+        let bounds = (
+            start.as_ref().map(Vec::as_slice),
+            end.as_ref().map(Vec::as_slice),
+        );
+        assert_eq!(rows(&*snapshot, bounds, direction), expected);
+        for (key, value) in &self.rows {
+            let found = snapshot.get(key).unwrap();
+            assert_eq!(found.as_deref(), Some(value.as_slice()));
+        }
+    }
+
+    /// Checks the head and all rows.
+    fn check(&self, store: &dyn Store) {
+        let snapshot = store.snapshot(self.id).unwrap();
+        assert_eq!(snapshot.head().lsn, self.head);
+        let expected: Vec<Pair> = self.rows.clone().into_iter().collect();
+        assert_eq!(rows(&*snapshot, ALL, Direction::Forward), expected);
+    }
 }
 
+/// Runs a history on both engines and on the model.
 fn run(steps: Vec<Step>) {
     let dir = tempfile::tempdir().unwrap();
     let memory = std::sync::Arc::new(MemoryStore::new());
     let open = || {
-        Mirrored::new(
-            memory.clone(),
-            LocalStore::open(dir.path().join("data"), LocalOptions::default()).unwrap(),
-        )
+        let path = dir.path().join("data");
+        let local = LocalStore::open(path, LocalOptions::default()).unwrap();
+        Mirrored::new(memory.clone(), local)
     };
     let mut store = open();
-    let ids = [0, 1, 2].map(PartitionId);
-    let mut leases = ids.map(|id| store.open(id).unwrap());
-    let mut heads = [0u64; 3];
-    let mut models = [const { BTreeMap::new() }; 3];
+    let mut partitions = [0, 1, 2].map(|id| ModelPartition::open(&store, PartitionId(id)));
     for step in steps {
         match step {
             Step::Commit { partition, change } => {
-                let i = partition as usize;
-                let numbered = Commit {
-                    expect_lsn: heads[i],
-                    new_lsn: heads[i] + 1,
-                    ..change
-                };
-                apply(&mut models[i], &numbered);
-                assert_eq!(store.submit(&leases[i], numbered).wait(), CommitOutcome::Ok);
-                heads[i] += 1;
+                partitions[partition as usize].commit(&store, change);
             }
-            Step::Open { partition } => {
-                let i = partition as usize;
-                let newer = store.open(ids[i]).unwrap();
-                let stale = Commit {
-                    expect_lsn: heads[i],
-                    new_lsn: heads[i] + 1,
-                    ..Commit::default()
-                };
-                assert_eq!(
-                    store.submit(&leases[i], stale).wait(),
-                    CommitOutcome::Fenced
-                );
-                leases[i] = newer;
-            }
-            Step::Destroy { partition } => {
-                let i = partition as usize;
-                store.destroy(ids[i]).unwrap();
-                leases[i] = store.open(ids[i]).unwrap();
-                heads[i] = 0;
-                models[i].clear();
-            }
+            Step::Open { partition } => partitions[partition as usize].reopen(&store),
+            Step::Destroy { partition } => partitions[partition as usize].destroy(&store),
             Step::Scan {
                 partition,
                 start,
                 end,
                 reverse,
-            } => {
-                let i = partition as usize;
-                let snapshot = store.snapshot(ids[i]).unwrap();
-                let direction = if reverse {
-                    Direction::Reverse
-                } else {
-                    Direction::Forward
-                };
-                let range = (
-                    start.as_ref().map(Vec::as_slice),
-                    end.as_ref().map(Vec::as_slice),
-                );
-                assert_eq!(
-                    rows(&*snapshot, range, direction),
-                    expected(&models[i], &start, &end, reverse)
-                );
-                for (key, value) in &models[i] {
-                    assert_eq!(
-                        snapshot.get(key).unwrap().as_deref(),
-                        Some(value.as_slice())
-                    );
-                }
-            }
+            } => partitions[partition as usize].check_scan(&store, (start, end), reverse),
             Step::Reopen => {
                 drop(store);
                 store = open();
             }
         }
     }
-    for i in 0..3 {
-        let snapshot = store.snapshot(ids[i]).unwrap();
-        assert_eq!(snapshot.head().lsn, heads[i]);
-        assert_eq!(
-            rows(&*snapshot, ALL, Direction::Forward),
-            models[i].clone().into_iter().collect::<Vec<_>>()
-        );
+    for partition in partitions {
+        partition.check(&store);
     }
 }
 

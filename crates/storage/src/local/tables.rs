@@ -324,6 +324,8 @@ impl Tables {
             WriteTask::Commit(commit) => {
                 chain.update(&commit.digest.to_le_bytes());
                 let mut commit = *commit;
+                // Range deletes are resolved here and not in `prepare`, since they cover every
+                // commit that is written before this one.
                 for range in &commit.range_deletes {
                     let (partition, own_keys) = (commit.partition, &commit.own_keys);
                     self.remove_range(&mut commit.batch, partition, range, own_keys)?;
