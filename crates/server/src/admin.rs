@@ -57,8 +57,8 @@ impl AdminServer {
             context.data_dir.as_deref(),
         )?;
 
-        // The user may not know of this port, because it is open by default; so the message says
-        // which options change it.
+        // The port is open by default, so the user may not know of it. The message therefore names
+        // the option that changes it.
         let cannot_listen = |error: io::Error| {
             Failure::Failed(format!(
                 "cannot listen on {listen} for the management API: {error}; choose another \

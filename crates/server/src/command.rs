@@ -242,7 +242,7 @@ pub(crate) struct StartArguments {
     /// spend it at up to 3,000 RU/s
     #[arg(long, env = "ORRERY_BURST_CAPACITY")]
     pub(crate) burst_capacity: bool,
-    /// When throughput is short, refuse requests of low priority (x-ms-cosmos-priority-level) first
+    /// Refuse requests of low priority (x-ms-cosmos-priority-level) first if throughput is short
     #[arg(long, env = "ORRERY_PRIORITY_BASED_EXECUTION")]
     pub(crate) priority_based_execution: bool,
     /// Default consistency level; requests may ask for a weaker one. Reads return the last commit

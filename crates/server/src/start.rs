@@ -60,12 +60,13 @@ pub(crate) fn run(arguments: StartArguments) -> Result<(), Failure> {
     let server = runtime.block_on(run_server(arguments))?;
 
     // Scripts and queries that outlived the shutdown period may still run on the threads for
-    // blocking work. The runtime would wait for them when it is dropped, so it is told not to. They
-    // can be abandoned, because their transactions have no effect before they are committed.
+    // blocking work. Dropping the runtime would wait for them; this call does not. They can be
+    // abandoned: a transaction takes effect completely or not at all, and the connections that
+    // waited for a response are closed.
     runtime.shutdown_background();
 
-    // The engine is shut down after everything that uses it has stopped: it waits until all
-    // accepted writes are durable, and no write may follow.
+    // The shutdown of the engine waits until all accepted writes are durable, so it comes after the
+    // end of everything that serves requests.
     server
         .engine
         .shut_down()

@@ -195,7 +195,7 @@ mod tests {
         );
         std::fs::write(&certificate, "nothing").expect("it is written");
         assert!(from_files(&certificate, &key).is_err());
-        self_signed(Some(directory.path())).expect("it is made anew");
+        self_signed(Some(directory.path())).expect("it is replaced");
         from_files(&certificate, &key).expect("it fits now");
     }
 }

@@ -1,5 +1,5 @@
-//! The account as its operator makes it: consistency, regions, and what clients of other connection modes and encodings
-//! are told.
+//! Settings of the account: consistency level, regions, and the responses to clients with other
+//! connection modes and encodings.
 
 mod program;
 
@@ -68,7 +68,7 @@ fn a_request_may_ask_for_less_than_the_account_gives_and_not_for_more() {
             assert!(answer.text().contains(level), "{}", answer.text());
         }
     }
-    // At this level nobody waits for what a token claims.
+    // At this level the LSN in a session token is not checked.
     let ahead = read.clone().header("x-ms-session-token", "0:-1#999999");
     assert_eq!(client.call(&ahead).status, 200);
     let session = ahead.header("x-ms-cosmos-read-consistency-strategy", "Session");
@@ -116,7 +116,7 @@ fn a_session_token_binds_reads_at_session_consistency_and_above() {
 }
 
 #[test]
-fn the_lsn_headers_tell_the_partition_s_history_and_the_item_s_place_in_it() {
+fn the_lsn_headers_state_the_lsns_of_the_partition_and_the_item() {
     let server = server(&[]);
     let mut client = server.client();
     client.make_posts();
@@ -160,7 +160,7 @@ fn the_lsn_headers_tell_the_partition_s_history_and_the_item_s_place_in_it() {
         (lsn(&deleted, "lsn"), lsn(&deleted, "x-ms-item-lsn")),
         (Some(after + 1), Some(after + 1))
     );
-    // What has no place in a partition's history names none.
+    // Requests outside of a partition have no LSN headers.
     let container = client.call(&Request::new("GET", "/dbs/blog/colls/posts"));
     assert_eq!(
         (
@@ -202,7 +202,7 @@ fn a_region_named_twice_is_refused_at_the_start() {
     let Err(exit) = start(&["--memory", "--region", "West US", "--region", "westus"]) else {
         panic!("it started")
     };
-    assert!(exit.told.contains("named twice"), "{}", exit.told);
+    assert!(exit.stderr.contains("named twice"), "{}", exit.stderr);
     assert_ne!(exit.code, Some(0));
 }
 
@@ -253,7 +253,7 @@ fn a_client_in_direct_mode_is_told_to_choose_the_gateway() {
 }
 
 #[test]
-fn a_body_in_binary_json_is_the_text_that_it_stands_for() {
+fn a_body_in_binary_json_is_read_like_its_text() {
     let server = server(&[]);
     let mut client = server.client();
     client.make_posts();
@@ -279,7 +279,7 @@ fn a_body_in_binary_json_is_the_text_that_it_stands_for() {
 }
 
 #[test]
-fn a_body_that_only_begins_as_binary_json_is_refused_wherever_it_comes() {
+fn a_broken_binary_json_body_is_refused_on_every_path() {
     let server = server(&[]);
     let mut client = server.client();
     client.make_posts();
@@ -322,7 +322,7 @@ fn answers_are_text_for_every_client_that_reads_text() {
         client.call(&query.header(DEMANDS, "CosmosBinary")).status,
         400
     );
-    // Only queries are ever answered in binary; feeds and single items are text whatever a client reads.
+    // Only the results of queries may be binary; feeds and single items are text for every client.
     for (header, formats) in [(READS, "CosmosBinary"), (DEMANDS, "CosmosBinary")] {
         assert_eq!(
             client

@@ -1,24 +1,25 @@
-//! What answers hold beside their bodies: the headers that clients read from errors, from HEAD, and from scripts; and
-//! that whatever goes wrong, there is a body in JSON.
+//! Headers that clients read from errors, from responses to HEAD and from scripts; and a JSON body
+//! in every error.
 
 mod program;
 
 use orrery_model::Rid;
 use orrery_model::json::parse;
-use program::{ITEMS, Request, item, text, with_item};
+use program::{ITEMS, Request, item, start_with_item, text};
 
 const POSTS: &str = "/dbs/blog/colls/posts";
 
 #[test]
-fn head_is_get_without_its_body() {
-    let (_server, mut client) = with_item();
+fn a_head_response_is_the_get_response_without_its_body() {
+    let (_server, mut client) = start_with_item();
     for (path, status) in [
         (item("a"), 200),
         (ITEMS.to_owned(), 200),
         (item("none"), 404),
     ] {
         let get = client.call(&Request::new("GET", &path).key("p1"));
-        // The connection is used again: an answer to HEAD that had a body would be read as the next one's head.
+        // The connection is used again: a response to HEAD with a body would be read as the head of
+        // the next response.
         let head = client.call(&Request::new("HEAD", &path).key("p1"));
         assert_eq!((get.status, head.status), (status, status), "{path}");
         assert!(head.body.is_empty() && !get.body.is_empty());
@@ -41,7 +42,7 @@ fn head_is_get_without_its_body() {
 
 #[test]
 fn errors_about_items_carry_the_session_and_the_container() {
-    let (_server, mut client) = with_item();
+    let (_server, mut client) = start_with_item();
     let rid = text(&client.call(&Request::new("GET", POSTS)).json(), "_rid");
     assert!(Rid::parse(&rid).is_some_and(|rid| rid.is_container()));
     let stale = Request::new("PUT", &item("a"))
@@ -77,8 +78,8 @@ fn errors_about_items_carry_the_session_and_the_container() {
 }
 
 #[test]
-fn a_session_that_is_not_reached_is_told_where_the_partition_stands() {
-    let (_server, mut client) = with_item();
+fn a_session_that_is_not_reached_gets_the_lsn_of_the_partition() {
+    let (_server, mut client) = start_with_item();
     let own = client.call(&Request::new("GET", &item("a")).key("p1"));
     let ahead = format!("0:-1#{}", own.lsn() + 1_000);
     for request in [
@@ -96,7 +97,7 @@ fn a_session_that_is_not_reached_is_told_where_the_partition_stands() {
 
 #[test]
 fn scripts_are_answered_with_the_quota() {
-    let (_server, mut client) = with_item();
+    let (_server, mut client) = start_with_item();
     for (kind, more) in [
         ("sprocs", ""),
         ("udfs", ""),
@@ -129,7 +130,7 @@ fn scripts_are_answered_with_the_quota() {
 
 #[test]
 fn a_head_that_is_too_large_is_refused_in_json() {
-    let (_server, mut client) = with_item();
+    let (_server, mut client) = start_with_item();
     let token = "0:-1#1,".repeat(10_000);
     let long = Request::new("GET", ITEMS).header("x-ms-session-token", token);
     let many = (0..150).fold(Request::new("GET", ITEMS), |request, _| {
@@ -152,13 +153,13 @@ fn a_head_that_is_too_large_is_refused_in_json() {
     assert_eq!(
         client.call(&Request::new("GET", ITEMS)).rows().len(),
         1,
-        "the connection goes on"
+        "the connection stays open"
     );
 }
 
 #[test]
-fn what_is_there_already_is_replaced_by_its_key() {
-    let (_server, mut client) = with_item();
+fn a_replace_needs_the_partition_key_of_the_item() {
+    let (_server, mut client) = start_with_item();
     let body = r#"{"id":"a","postId":"p1","n":1}"#;
     let answer = client.call(&Request::new("PUT", &item("a")).body(body));
     assert_eq!(answer.code(), (400, 0), "{}", answer.text());
@@ -179,7 +180,7 @@ fn what_is_there_already_is_replaced_by_its_key() {
 
 #[test]
 fn ids_may_hold_what_a_path_must_encode() {
-    let (_server, mut client) = with_item();
+    let (_server, mut client) = start_with_item();
     for (id, segment) in [
         ("why?", "why%3F"),
         ("#1", "%231"),

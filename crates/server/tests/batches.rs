@@ -1,4 +1,4 @@
-//! Batches and bulk as they come over the wire, in JSON.
+//! Transactional batches and bulk requests in JSON.
 
 mod program;
 
@@ -11,7 +11,7 @@ fn batch(operations: &str) -> Request {
         .body(operations)
 }
 
-/// A transactional batch in the logical partition `p`.
+/// Returns a transactional batch in the logical partition `p`.
 fn atomic(operations: &str) -> Request {
     batch(operations)
         .key("p")
@@ -19,7 +19,7 @@ fn atomic(operations: &str) -> Request {
         .header("x-ms-cosmos-batch-ordered", "True")
 }
 
-/// Bulk in the only physical partition.
+/// Returns a bulk request to the only physical partition.
 fn bulk(operations: &str) -> Request {
     let request = batch(operations).header("x-ms-cosmos-batch-atomic", "False");
     request
@@ -63,7 +63,7 @@ const EVERYTHING: &str = r#"[
 
 #[test]
 fn a_batch_answers_one_entry_for_each_operation_with_the_members_that_clients_read() {
-    let (_server, mut client) = with_posts();
+    let (_server, mut client) = start_with_posts();
     let answer = client.call(&atomic(EVERYTHING));
     assert_eq!(answer.status, 200, "{}", answer.text());
     assert_eq!(statuses(&answer), [201, 200, 201, 200, 200, 200, 200, 204]);
@@ -107,7 +107,7 @@ fn a_batch_answers_one_entry_for_each_operation_with_the_members_that_clients_re
 
 #[test]
 fn a_batch_that_fails_is_207_and_leaves_nothing_behind() {
-    let (_server, mut client) = with_posts();
+    let (_server, mut client) = start_with_posts();
     let answer = client.call(&atomic(
         r#"[{"operationType":"Create","resourceBody":{"id":"a","postId":"p"}},
             {"operationType":"Patch","id":"a","resourceBody":{"condition":"from c where c.n = 1","operations":[{"op":"remove","path":"/n"}]}},
@@ -136,7 +136,7 @@ fn a_batch_that_fails_is_207_and_leaves_nothing_behind() {
 
 #[test]
 fn bulk_answers_each_operation_by_itself() {
-    let (_server, mut client) = with_posts();
+    let (_server, mut client) = start_with_posts();
     let answer = client.call(&bulk(
         r#"[{"operationType":"Create","partitionKey":"[\"p\"]","resourceBody":{"id":"a","postId":"p"}},
             {"operationType":"Create","partitionKey":"[\"q\"]","resourceBody":{"id":"a","postId":"q"}},
@@ -172,8 +172,8 @@ fn bulk_answers_each_operation_by_itself() {
 }
 
 #[test]
-fn a_batch_that_wants_little_has_bodies_only_where_it_reads() {
-    let (_server, mut client) = with_posts();
+fn a_minimal_batch_response_has_bodies_only_for_reads() {
+    let (_server, mut client) = start_with_posts();
     let answer = client.call(&atomic(EVERYTHING).header("Prefer", "return=minimal"));
     assert_eq!(statuses(&answer), [201, 200, 201, 200, 200, 200, 200, 204]);
     let with_body = |entry: &Json| entry.get("resourceBody").is_some();
@@ -198,18 +198,18 @@ fn a_batch_that_wants_little_has_bodies_only_where_it_reads() {
 }
 
 #[test]
-fn what_is_no_batch_is_refused_as_a_whole() {
-    let (_server, mut client) = with_posts();
+fn an_invalid_batch_is_refused_as_a_whole() {
+    let (_server, mut client) = start_with_posts();
     let message = |answer: Answer| {
         assert_eq!(answer.status, 400, "{}", answer.text());
         answer.text()
     };
     assert!(message(client.call(&atomic("[]"))).contains("Batch request has no operations."));
     let many = vec![r#"{"operationType":"Read","id":"a"}"#; 101].join(",");
-    let told = message(client.call(&atomic(&format!("[{many}]"))));
+    let too_many = message(client.call(&atomic(&format!("[{many}]"))));
     assert!(
-        told.contains("Batch request has more operations than what is supported."),
-        "{told}"
+        too_many.contains("Batch request has more operations than what is supported."),
+        "{too_many}"
     );
     for wrong in [
         "",

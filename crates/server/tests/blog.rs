@@ -1,18 +1,20 @@
-//! `orrery bench blog`: its request units are the same on every run, and near those of the article.
+//! `orrery bench blog`: its request units are the same in every run and close to those of the
+//! article.
 
 use orrery_model::Json;
 use orrery_model::json::parse;
 use std::process::{Command, Stdio};
 use std::thread;
 
-/// The smallest data set there is: two users with their posts. It has no hundred posts for Q6 to list; the other cells do
-/// not depend on its size.
+/// Scale of the smallest data set: two users with their posts. It has too few posts for Q6, which
+/// lists a hundred; the other cells do not depend on the size.
 const SCALE: &str = "0.00002";
 
-/// What the article did not measure again for its later models.
+/// Cells that the article did not measure again for its later models.
 const CARRIED_OVER: [(&str, &str); 4] = [("C1", "V2"), ("C1", "V3"), ("C2", "V2"), ("C2", "V3")];
 
-/// One run's cells: request, model, hundredths of a request unit, the article's, and the partitions asked.
+/// Runs the workload and returns its cells: request, model, hundredths of a request unit, the
+/// article's figure, and the number of partitions read.
 fn cells() -> Vec<(String, String, i64, i64, i64)> {
     let run = Command::new(env!("CARGO_BIN_EXE_orrery"))
         .args([

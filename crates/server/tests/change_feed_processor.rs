@@ -1,6 +1,6 @@
-//! The requests that the .NET and Java change feed processors send, in their order: leases as plain items that are
-//! won, kept and lost by conditional writes, a lock that ends by itself, pages of changes between them, and the
-//! estimator that subtracts LSNs.
+//! The requests of the .NET and Java change feed processors, in their order: leases are items that
+//! hosts acquire, renew and lose by conditional writes; a lock expires by itself; pages of changes
+//! come in between; and the estimator subtracts LSNs.
 
 mod program;
 
@@ -11,7 +11,7 @@ const LEASES: &str = "/dbs/app/colls/leases/docs";
 const ITEMS: &str = "/dbs/app/colls/items/docs";
 const PREFIX: &str = "orders_localhost_dbs_items";
 
-/// Two ranges to watch, and a place for the leases.
+/// Starts a server with a container of two physical partitions and a container for leases.
 fn server() -> (Server, Client) {
     let server = start(&["--memory"]).expect("it starts");
     let mut client = server.client();
@@ -28,10 +28,10 @@ fn server() -> (Server, Client) {
     (server, client)
 }
 
-/// The store of leases as one host uses it.
-struct Leases<'a>(&'a mut Client);
+/// The lease container, as one host uses it.
+struct LeaseStore<'a>(&'a mut Client);
 
-impl Leases<'_> {
+impl LeaseStore<'_> {
     fn create(&mut self, id: &str, more: &str) -> Answer {
         self.0.call(
             &Request::new("POST", LEASES)
@@ -67,7 +67,7 @@ impl Leases<'_> {
     }
 }
 
-fn with(lease: &Json, name: &str, value: impl Into<Json>) -> Json {
+fn with_member(lease: &Json, name: &str, value: impl Into<Json>) -> Json {
     let mut object: Object = lease.as_object().expect("a lease").clone();
     object.set(name, value);
     Json::Object(object)
@@ -98,18 +98,19 @@ fn write(client: &mut Client, id: &str) {
     assert!(answer.status < 300, "{}", answer.text());
 }
 
-/// As the first host does it: marker, lock, leases, marker, lock away.
-fn bootstrap(client: &mut Client) -> Vec<String> {
+/// Initializes the lease container as the first host does: reads the marker, takes the lock,
+/// creates the leases, writes the marker, releases the lock. Returns the ids of the ranges.
+fn initialize_lease_store(client: &mut Client) -> Vec<String> {
     let ranges = client.range_ids("/dbs/app/colls/items");
-    let mut leases = Leases(client);
+    let mut leases = LeaseStore(client);
     let (info, lock) = (format!("{PREFIX}.info"), format!("{PREFIX}.lock"));
-    assert_eq!(leases.read(&info).code(), (404, 0), "nobody has begun");
+    assert_eq!(leases.read(&info).code(), (404, 0), "not initialized");
     let locked = leases.create(&lock, r#","ttl":60"#);
     assert_eq!(locked.status, 201);
     assert_eq!(
         leases.create(&lock, r#","ttl":60"#).code(),
         (409, 0),
-        "the other host waits"
+        "the lock is taken"
     );
     for range in &ranges {
         let more =
@@ -118,7 +119,7 @@ fn bootstrap(client: &mut Client) -> Vec<String> {
         assert_eq!(
             leases.create(&lease_id(range), &more).code(),
             (409, 0),
-            "made by another is as good"
+            "a lease of the other host"
         );
     }
     assert_eq!(leases.create(&info, "").status, 201);
@@ -127,7 +128,7 @@ fn bootstrap(client: &mut Client) -> Vec<String> {
     assert_eq!(
         leases.delete(&lock, &etag).code(),
         (404, 0),
-        "released twice does no harm"
+        "already released"
     );
     assert_eq!(leases.read(&info).status, 200);
     assert_eq!(
@@ -138,9 +139,10 @@ fn bootstrap(client: &mut Client) -> Vec<String> {
     ranges
 }
 
-/// Takes a lease; the lease as it is then, or the answer that says that another was quicker.
+/// Acquires a lease; returns the new lease, or the error if another host was faster.
 fn acquire(client: &mut Client, lease: &Json, owner: &str) -> Result<Json, (u16, u32)> {
-    let answer = Leases(client).replace(&with(lease, "Owner", owner), &text(lease, "_etag"));
+    let answer =
+        LeaseStore(client).replace(&with_member(lease, "Owner", owner), &text(lease, "_etag"));
     if answer.status == 200 {
         Ok(answer.json())
     } else {
@@ -148,23 +150,50 @@ fn acquire(client: &mut Client, lease: &Json, owner: &str) -> Result<Json, (u16,
     }
 }
 
+/// Handles the changes of a range from the checkpoint of a lease to the end of the feed, with a
+/// checkpoint after each page. Returns the lease after the last checkpoint.
+fn handle_remaining(
+    client: &mut Client,
+    range: &str,
+    mut lease: Json,
+    handled: &mut Vec<String>,
+) -> Json {
+    loop {
+        let continuation = text(&lease, "ContinuationToken");
+        let page = client.call(&changes(range, Some(&continuation), 3));
+        let etag = page.header("etag").expect("304 has an etag too").to_owned();
+        if page.status == 304 {
+            assert_eq!(page.header("x-ms-item-count"), Some("0"));
+            return lease;
+        }
+        handled.extend(page.rows().iter().map(|row| text(row, "id")));
+        let answer = LeaseStore(client).replace(
+            &with_member(&lease, "ContinuationToken", etag),
+            &text(&lease, "_etag"),
+        );
+        assert_eq!(answer.status, 200);
+        lease = answer.json();
+    }
+}
+
 #[test]
-fn every_change_is_handled_once_through_checkpoints_and_a_change_of_hands() {
+fn every_change_is_handled_once_across_checkpoints_and_owners() {
     let (_server, mut client) = server();
-    let ranges = bootstrap(&mut client);
+    let ranges = initialize_lease_store(&mut client);
     assert_eq!(ranges.len(), 2);
     let ids: Vec<String> = (0..30).map(|n| format!("order{n}")).collect();
     ids.iter().for_each(|id| write(&mut client, id));
     let mut handled: Vec<String> = Vec::new();
     for range in &ranges {
-        let known = Leases(&mut client).read(&lease_id(range)).json();
-        let mut lease = acquire(&mut client, &known, "first").expect("nobody else is there");
+        let known = LeaseStore(&mut client).read(&lease_id(range)).json();
+        let mut lease = acquire(&mut client, &known, "first").expect("the lease is free");
         assert_eq!(
             acquire(&mut client, &known, "second"),
             Err((412, 0)),
-            "an old etag wins nothing"
+            "the etag is outdated"
         );
-        // Two pages, then the host goes away in the middle of the third: handled, not checkpointed.
+        // The host handles two pages and stops within the third: its changes are handled, but not
+        // checkpointed.
         for checkpointed in [true, true, false] {
             let continuation = lease
                 .get("ContinuationToken")
@@ -176,47 +205,34 @@ fn every_change_is_handled_once_through_checkpoints_and_a_change_of_hands() {
             if checkpointed {
                 handled.extend(rows.iter().map(|row| text(row, "id")));
                 let etag = text(&lease, "_etag");
-                let next = with(
+                let next = with_member(
                     &lease,
                     "ContinuationToken",
                     page.header("etag").expect("an etag"),
                 );
-                let answer = Leases(&mut client).replace(&next, &etag);
+                let answer = LeaseStore(&mut client).replace(&next, &etag);
                 assert_eq!(answer.status, 200);
                 lease = answer.json();
             }
         }
-        // Another host finds the lease abandoned and goes on from the last checkpoint.
-        let found = Leases(&mut client)
+        // Another host finds the lease abandoned and resumes at the last checkpoint.
+        let found = LeaseStore(&mut client)
             .all()
             .into_iter()
             .find(|l| text(l, "LeaseToken") == *range)
             .expect("the lease");
-        let mut mine = acquire(&mut client, &found, "second").expect("its etag is current");
-        let renewed = Leases(&mut client).replace(&lease, &text(&lease, "_etag"));
+        let taken = acquire(&mut client, &found, "second").expect("its etag is current");
+        let renewed = LeaseStore(&mut client).replace(&lease, &text(&lease, "_etag"));
         assert_eq!(
             renewed.code(),
             (412, 0),
             "the first host learns that it lost the lease"
         );
-        loop {
-            let continuation = text(&mine, "ContinuationToken");
-            let page = client.call(&changes(range, Some(&continuation), 3));
-            let etag = page.header("etag").expect("304 has an etag too").to_owned();
-            if page.status == 304 {
-                assert_eq!(page.header("x-ms-item-count"), Some("0"));
-                break;
-            }
-            handled.extend(page.rows().iter().map(|row| text(row, "id")));
-            let answer = Leases(&mut client).replace(
-                &with(&mine, "ContinuationToken", etag),
-                &text(&mine, "_etag"),
-            );
-            assert_eq!(answer.status, 200);
-            mine = answer.json();
-        }
-        let released =
-            Leases(&mut client).replace(&with(&mine, "Owner", Json::Null), &text(&mine, "_etag"));
+        let mine = handle_remaining(&mut client, range, taken, &mut handled);
+        let released = LeaseStore(&mut client).replace(
+            &with_member(&mine, "Owner", Json::Null),
+            &text(&mine, "_etag"),
+        );
         assert_eq!(released.status, 200);
     }
     let mut wanted = ids;
@@ -226,13 +242,13 @@ fn every_change_is_handled_once_through_checkpoints_and_a_change_of_hands() {
 }
 
 #[test]
-fn the_lock_of_a_host_that_died_ends_by_itself() {
+fn the_lock_of_a_dead_host_expires() {
     let (_server, mut client) = server();
     let lock = format!("{PREFIX}.lock");
-    let mut leases = Leases(&mut client);
+    let mut leases = LeaseStore(&mut client);
     let dead = leases.create(&lock, r#","ttl":1"#);
     assert_eq!(dead.status, 201);
-    // The other host asks again until the lock is free.
+    // The other host retries until the lock has expired.
     let mine = loop {
         let answer = leases.create(&lock, r#","ttl":60"#);
         if answer.status == 201 {
@@ -250,18 +266,18 @@ fn the_lock_of_a_host_that_died_ends_by_itself() {
 }
 
 #[test]
-fn a_lease_that_was_deleted_and_a_range_that_is_gone_are_told_apart() {
+fn a_deleted_lease_and_a_gone_range_have_different_errors() {
     let (_server, mut client) = server();
-    let ranges = bootstrap(&mut client);
-    let lease = Leases(&mut client).read(&lease_id(&ranges[0])).json();
+    let ranges = initialize_lease_store(&mut client);
+    let lease = LeaseStore(&mut client).read(&lease_id(&ranges[0])).json();
     assert_eq!(
-        Leases(&mut client)
+        LeaseStore(&mut client)
             .delete(&text(&lease, "id"), &text(&lease, "_etag"))
             .status,
         204
     );
     assert_eq!(
-        Leases(&mut client)
+        LeaseStore(&mut client)
             .replace(&lease, &text(&lease, "_etag"))
             .code(),
         (404, 0),
@@ -275,9 +291,9 @@ fn a_lease_that_was_deleted_and_a_range_that_is_gone_are_told_apart() {
 }
 
 #[test]
-fn the_estimator_counts_what_is_left_by_subtracting_lsns() {
+fn the_estimator_counts_remaining_changes_by_subtracting_lsns() {
     let (_server, mut client) = server();
-    let ranges = bootstrap(&mut client);
+    let ranges = initialize_lease_store(&mut client);
     let estimate = |client: &mut Client, range: &str, continuation: Option<&str>| {
         let page = client.call(&changes(range, continuation, 1));
         let etag = page.header("etag").expect("an etag").to_owned();

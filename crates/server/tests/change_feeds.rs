@@ -1,5 +1,5 @@
-//! The change feeds as clients without a library see them: where a page starts and ends, which items it covers, and
-//! what stays true through a restart.
+//! Change feeds as seen by a client without a library: the start and the end of pages, the items
+//! that a feed covers, and etags after a restart.
 
 mod program;
 
@@ -58,7 +58,7 @@ fn etag(answer: &Answer) -> String {
     etag
 }
 
-/// All rows from an etag on, and the etag behind them.
+/// Returns all rows after an etag and the etag after the last row.
 fn follow(
     client: &mut Client,
     request: impl Fn(&str) -> Request,
@@ -82,7 +82,7 @@ fn follow(
 }
 
 #[test]
-fn all_versions_come_in_the_form_that_clients_read() {
+fn all_versions_have_the_format_that_clients_read() {
     let (_server, mut client) = server();
     make_versioned(&mut client);
     let all = |etag: &str| feed(VERSIONED, "Full-Fidelity Feed", etag);
@@ -152,7 +152,7 @@ fn all_versions_come_in_the_form_that_clients_read() {
         Some(r#"{"pk":"p"}"#.into())
     );
     assert_eq!(text(gone, "id"), "a");
-    // The other mode has only what is there.
+    // The other mode returns current versions only.
     assert!(
         follow(
             &mut client,
@@ -199,7 +199,7 @@ fn all_versions_start_from_now_or_an_etag_and_only_where_they_are_kept() {
         .header("A-IM", "Full-Fidelity Feed")
         .header("If-None-Match", "*");
     assert!(refused(&mut client, bare).contains("2021-09-15"));
-    // The client's session is held against the feed too.
+    // A feed checks the client's session token too.
     let ahead = all(VERSIONED)
         .header("If-None-Match", "*")
         .header("x-ms-session-token", "0:-1#999999");
@@ -244,8 +244,8 @@ fn a_prefix_of_a_hierarchical_key_sees_the_changes_below_it() {
                 .all(|row| key.contains(&format!("\"{}\"", text(row, "t"))))
         );
     }
-    // Two ranges, or stretches of them, have all changes between them; both at once are refused.
-    let stretch = |range: &'static str, from: &'static str, to: &'static str| {
+    // Adjacent EPK ranges have all changes in total; a request for both partitions is refused.
+    let part_of = |range: &'static str, from: &'static str, to: &'static str| {
         move |at: &str| {
             let request = latest(LEVELS).header("x-ms-documentdb-partitionkeyrangeid", range);
             let request = request.header("x-ms-read-key-type", "EffectivePartitionKeyRange");
@@ -264,7 +264,7 @@ fn a_prefix_of_a_hierarchical_key_sees_the_changes_below_it() {
     ];
     let seen: usize = halves
         .iter()
-        .map(|(range, from, to)| follow(&mut client, stretch(range, from, to), "0").0.len())
+        .map(|(range, from, to)| follow(&mut client, part_of(range, from, to), "0").0.len())
         .sum();
     assert_eq!(seen, 24);
     let both = client.call(&latest(LEVELS));
@@ -297,7 +297,7 @@ fn a_feed_with_a_query_is_refused_by_name() {
 }
 
 #[test]
-fn etags_go_on_where_they_stood_after_a_restart() {
+fn etags_resume_at_their_position_after_a_restart() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("data");
     let begin = |at: &str| {
@@ -349,9 +349,9 @@ fn etags_go_on_where_they_stood_after_a_restart() {
         ["after"]
     );
     let (rows, end) = follow(&mut client, |at| begin(at).1, &seen);
-    let told = |row: &Json| text(row.get("metadata").expect("metadata"), "operationType");
+    let operation_type = |row: &Json| text(row.get("metadata").expect("metadata"), "operationType");
     assert_eq!(
-        rows.iter().map(told).collect::<Vec<_>>(),
+        rows.iter().map(operation_type).collect::<Vec<_>>(),
         ["create", "create", "delete"]
     );
     assert_eq!(client.call(&begin(&end).1).status, 304);

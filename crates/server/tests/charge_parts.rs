@@ -1,4 +1,5 @@
-//! What was paid for what, on demand and for every kind of request: parts that add up to the charge.
+//! The parts of a request charge, returned on request for every kind of request; they add up to the
+//! charge.
 
 mod program;
 
@@ -7,18 +8,22 @@ use orrery_model::json::parse;
 use percent_encoding::percent_decode_str;
 use program::{Answer, Client, ITEMS, Request, start};
 
-/// The parts of an answer's charge by name, in 1/10,000 RU, once they have been added up.
+/// Returns the parts of a response's charge by name, in 1/10,000 RU, and checks that they add up to
+/// the charge.
 fn parts(answer: &Answer) -> Vec<(String, i64)> {
-    let told = answer.header("x-orrery-charge-parts").expect("the parts");
-    let told = percent_decode_str(told)
+    let explanation = answer.header("x-orrery-charge-parts").expect("the parts");
+    let explanation = percent_decode_str(explanation)
         .decode_utf8()
         .expect("UTF-8")
         .into_owned();
-    let told = parse(told.as_bytes()).expect("JSON");
-    let fine = |json: Option<&Json>| {
+    let explanation = parse(explanation.as_bytes()).expect("JSON");
+    let ten_thousandths = |json: Option<&Json>| {
         (json.and_then(Json::as_f64).expect("a number") * 10_000.0).round() as i64
     };
-    let list = told.get("parts").and_then(Json::as_array).expect("a list");
+    let list = explanation
+        .get("parts")
+        .and_then(Json::as_array)
+        .expect("a list");
     let part = |part: &Json| {
         assert!(
             part.get("count")
@@ -31,7 +36,7 @@ fn parts(answer: &Answer) -> Vec<(String, i64)> {
                 .and_then(Json::as_str)
                 .expect("a name")
                 .to_owned(),
-            fine(part.get("ru")),
+            ten_thousandths(part.get("ru")),
         )
     };
     let parts: Vec<(String, i64)> = list.iter().map(part).collect();
@@ -40,13 +45,16 @@ fn parts(answer: &Answer) -> Vec<(String, i64)> {
         .expect("a charge")
         .parse()
         .expect("a number");
-    let sum: i64 = parts.iter().map(|(_, fine)| fine).sum();
+    let sum: i64 = parts
+        .iter()
+        .map(|(_, ten_thousandths)| ten_thousandths)
+        .sum();
     assert_eq!(sum, (charge * 10_000.0).round() as i64, "{parts:?}");
-    assert_eq!(sum, fine(told.get("charge")));
+    assert_eq!(sum, ten_thousandths(explanation.get("charge")));
     parts
 }
 
-/// The names of the parts of a request's charge.
+/// Returns the names of the parts of a request's charge.
 fn names(client: &mut Client, request: Request) -> Vec<String> {
     let answer = client.call(&request.header("x-orrery-explain-charge", "true"));
     parts(&answer)
@@ -56,45 +64,49 @@ fn names(client: &mut Client, request: Request) -> Vec<String> {
         .collect()
 }
 
-#[test]
-fn every_request_says_what_was_paid_for_what_if_it_is_asked() {
-    let server = start(&["--memory"]).expect("the server starts");
-    let mut client = server.client();
-    client.make_posts();
-    client.make_procedure(
-        "adds",
-        "function () { __.createDocument(__.getSelfLink(), {id: 's', postId: 'p'}); }",
-    );
-    let key = |request: Request| request.header("x-ms-documentdb-partitionkey", "[\"p\"]");
-    let item = |id: &str| format!(r#"{{"id":"{id}","postId":"p","n":1}}"#);
-    let path = format!("{ITEMS}/a");
+/// A request and the names of the parts of its charge.
+type Case = (Request, &'static [&'static str]);
+
+/// Path of the item that the cases read and write.
+const ITEM_A: &str = "/dbs/blog/colls/posts/docs/a";
+
+fn with_key(request: Request) -> Request {
+    request.header("x-ms-documentdb-partitionkey", "[\"p\"]")
+}
+
+fn item_body(id: &str) -> String {
+    format!(r#"{{"id":"{id}","postId":"p","n":1}}"#)
+}
+
+/// Requests for single items, a query and a batch. The item `a` exists after the first one.
+fn item_cases() -> Vec<Case> {
     let batch = format!(
         r#"[{{"operationType":"Create","resourceBody":{}}},{{"operationType":"Read","id":"a"}}]"#,
-        item("b")
+        item_body("b")
     );
-    let cases = [
+    vec![
         (
-            key(Request::new("POST", ITEMS)).body(item("a")),
-            &["bodies written", "index entries written"][..],
+            with_key(Request::new("POST", ITEMS)).body(item_body("a")),
+            &["bodies written", "index entries written"],
         ),
         (
-            key(Request::new("POST", ITEMS)).body(item("a")),
+            with_key(Request::new("POST", ITEMS)).body(item_body("a")),
             &["bodies looked at", "index entries looked at"],
         ),
-        (key(Request::new("GET", &path)), &["items read"]),
+        (with_key(Request::new("GET", ITEM_A)), &["items read"]),
         (
-            key(Request::new("GET", &format!("{ITEMS}/none"))),
+            with_key(Request::new("GET", &format!("{ITEMS}/none"))),
             &["reads of nothing"],
         ),
         (
-            key(Request::new("PUT", &path)).body(item("a")),
+            with_key(Request::new("PUT", ITEM_A)).body(item_body("a")),
             &[
                 "bodies removed and written",
                 "index entries removed and written",
             ],
         ),
         (
-            key(Request::new("PATCH", &path))
+            with_key(Request::new("PATCH", ITEM_A))
                 .body(r#"{"operations":[{"op":"incr","path":"/n","value":1}]}"#),
             &[
                 "bodies removed and written",
@@ -103,7 +115,7 @@ fn every_request_says_what_was_paid_for_what_if_it_is_asked() {
             ],
         ),
         (
-            key(Request::query(
+            with_key(Request::query(
                 ITEMS,
                 "SELECT c.id FROM c WHERE c.postId = 'p'",
             )),
@@ -118,12 +130,18 @@ fn every_request_says_what_was_paid_for_what_if_it_is_asked() {
             ],
         ),
         (
-            key(Request::new("POST", ITEMS))
+            with_key(Request::new("POST", ITEMS))
                 .header("x-ms-cosmos-is-batch-request", "true")
                 .header("x-ms-cosmos-batch-atomic", "true")
                 .body(batch),
             &["bodies written", "index entries written", "items read"],
         ),
+    ]
+}
+
+/// Requests for feeds, a script and resources other than items, and the deletion of the item `a`.
+fn other_cases() -> Vec<Case> {
+    vec![
         (Request::new("GET", ITEMS), &["items read"]),
         (
             Request::new("GET", ITEMS).header("a-im", "Incremental Feed"),
@@ -136,11 +154,11 @@ fn every_request_says_what_was_paid_for_what_if_it_is_asked() {
             &["items read", "empty pages"],
         ),
         (
-            key(Request::new("POST", "/dbs/blog/colls/posts/sprocs/adds")).body("[]"),
+            with_key(Request::new("POST", "/dbs/blog/colls/posts/sprocs/adds")).body("[]"),
             &["scripts run", "bodies written", "index entries written"],
         ),
         (
-            key(Request::new("DELETE", &path)),
+            with_key(Request::new("DELETE", ITEM_A)),
             &["bodies written", "index entries written"],
         ),
         (Request::new("GET", "/dbs/blog"), &["resources read"]),
@@ -152,17 +170,28 @@ fn every_request_says_what_was_paid_for_what_if_it_is_asked() {
             Request::new("GET", "/dbs/none/colls/none/docs/x"),
             &["requests turned away"],
         ),
-    ];
-    for (request, expected) in cases {
-        let told = format!("{request:?}");
-        assert_eq!(names(&mut client, request), expected, "{told}");
+    ]
+}
+
+#[test]
+fn the_parts_of_a_charge_are_returned_on_request() {
+    let server = start(&["--memory"]).expect("the server starts");
+    let mut client = server.client();
+    client.make_posts();
+    client.make_procedure(
+        "adds",
+        "function () { __.createDocument(__.getSelfLink(), {id: 's', postId: 'p'}); }",
+    );
+    for (request, expected) in item_cases().into_iter().chain(other_cases()) {
+        let description = format!("{request:?}");
+        assert_eq!(names(&mut client, request), expected, "{description}");
     }
-    let silent = client.call(&key(Request::new("GET", &format!("{ITEMS}/b"))));
+    let silent = client.call(&with_key(Request::new("GET", &format!("{ITEMS}/b"))));
     assert_eq!(silent.header("x-orrery-charge-parts"), None);
 }
 
 #[test]
-fn a_throttled_request_says_that_it_was() {
+fn the_charge_parts_of_a_throttled_request_name_the_throttling() {
     let server = start(&["--memory", "--enforce-throughput", "on"]).expect("the server starts");
     let mut client = server.client();
     client.make_posts();

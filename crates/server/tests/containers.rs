@@ -1,5 +1,5 @@
-//! What a container lays down for its items: old containers without a key, keys that are null or missing, unique keys,
-//! times to live, and ids.
+//! Properties of a container that restrict its items: containers without a partition key, null and
+//! missing keys, unique keys, times to live, and ids.
 
 mod program;
 
@@ -12,7 +12,7 @@ fn server() -> Server {
     start(&["--memory"]).expect("the server starts")
 }
 
-/// A server with the container `posts` made of these members.
+/// Starts a server with the container `posts` that has these members.
 fn with_container(members: &str) -> (Server, Client) {
     let server = server();
     let mut client = server.client();
@@ -34,7 +34,7 @@ fn ids(client: &mut Client, request: &Request) -> Vec<String> {
         .collect()
 }
 
-/// As clients write a path segment.
+/// Encodes an id as clients encode a path segment.
 fn encoded(id: &str) -> String {
     percent_encoding::utf8_percent_encode(id, percent_encoding::NON_ALPHANUMERIC).to_string()
 }
@@ -55,7 +55,7 @@ fn a_container_without_a_key_keeps_its_items_under_the_empty_one() {
         .header(KEY, "[]")
         .body(r#"{"id":"b"}"#);
     assert_eq!(client.call(&named).status, 201);
-    // One that names the key itself lives apart.
+    // An item written with an explicit partition key is in another logical partition.
     assert_eq!(
         post(&mut client, r#"{"id":"a","_partitionKey":"x"}"#),
         (201, 0)
@@ -266,7 +266,7 @@ fn times_to_live_are_minus_one_or_positive_whole_numbers() {
         .call(&Request::new("GET", "/dbs/blog/colls/posts"))
         .json();
     assert_eq!(shown.get("defaultTtl").and_then(Json::as_i64), Some(-1));
-    // A container that keeps everything shows no time to live at all.
+    // A container without expiry has no time to live in its description.
     let replaced = format!(r#"{{"id":"posts"{definition},"defaultTtl":null}}"#);
     let shown = client
         .call(&Request::new("PUT", "/dbs/blog/colls/posts").body(replaced))

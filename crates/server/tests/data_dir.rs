@@ -1,8 +1,8 @@
-//! The data directory and the start of the program: who may have it, what happens when it is damaged, how a server ends,
-//! and which keys it takes.
+//! The data directory and the start of the program: exclusive use, damaged files, orderly shutdown,
+//! and account keys.
 //!
-//! The promise about damage: everything acknowledged is there, or the start is refused and names the file. Never less,
-//! silently.
+//! The promise about damage: the server starts with everything acknowledged, or refuses to start
+//! and names the file. It never starts with less.
 
 mod program;
 
@@ -12,17 +12,18 @@ use program::{
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Exit codes.
-const USED_WRONGLY: Option<i32> = Some(2);
-const NO_DATA: Option<i32> = Some(4);
-/// Items of a directory that is to be damaged.
+/// Exit code of wrong options.
+const EXIT_USAGE: Option<i32> = Some(2);
+/// Exit code of a data directory that cannot be opened.
+const EXIT_DATA: Option<i32> = Some(4);
+/// Number of items in a directory that is to be damaged.
 const ACKNOWLEDGED: u64 = 40;
-/// The key that everybody knows.
+/// The publicly known key of the vendor's emulator.
 const EMULATOR_KEY: &str =
     "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
 const OWN_KEY: &str = "b3VyIG93biBrZXksIG5vdCBmb3IgYW55Ym9keSBlbHNl";
 
-fn refusal(result: Result<Server, Exit>) -> Exit {
+fn expect_exit(result: Result<Server, Exit>) -> Exit {
     result
         .map(|server| server.address.clone())
         .expect_err("it must not start")
@@ -42,7 +43,7 @@ fn write(client: &mut Client, n: u64) {
     assert_eq!(answer.status, 201, "{}", answer.text());
 }
 
-/// What the server lists, and whether every item can be read by itself.
+/// Returns the numbers of the items that the server lists; checks that each item can be read.
 fn numbers(server: &Server) -> BTreeSet<u64> {
     let mut client = server.client();
     let (rows, _) = client.pages(&Request::new("GET", ITEMS).header("x-ms-max-item-count", "1000"));
@@ -84,8 +85,8 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// A directory after a kill -9, with acknowledged items in it.
-fn killed() -> tempfile::TempDir {
+/// Returns a data directory with acknowledged items after a kill -9 of its server.
+fn killed_data_dir() -> tempfile::TempDir {
     let directory = tempfile::tempdir().expect("a directory");
     let mut server = start_on(directory.path()).expect("it starts");
     let mut client = server.client();
@@ -95,8 +96,8 @@ fn killed() -> tempfile::TempDir {
     directory
 }
 
-/// Damages a copy and insists on the promise. True if the start was refused.
-fn damaged(original: &Path, what: &str, damage: impl FnOnce(&Path)) -> bool {
+/// Damages a copy of the directory and checks the promise. Returns true if the start was refused.
+fn is_refused_after(original: &Path, what: &str, damage: impl FnOnce(&Path)) -> bool {
     let directory = tempfile::tempdir().expect("a directory");
     copy(original, directory.path());
     damage(directory.path());
@@ -110,20 +111,20 @@ fn damaged(original: &Path, what: &str, damage: impl FnOnce(&Path)) -> bool {
             false
         }
         Err(exit) => {
-            assert_eq!(exit.code, NO_DATA, "{what}: {}", exit.told);
+            assert_eq!(exit.code, EXIT_DATA, "{what}: {}", exit.stderr);
             let place = directory.path().display().to_string();
             assert!(
-                exit.told.contains(&place),
+                exit.stderr.contains(&place),
                 "{what}: names no file: {}",
-                exit.told
+                exit.stderr
             );
-            assert!(!exit.told.contains("panicked"), "{what}: {}", exit.told);
+            assert!(!exit.stderr.contains("panicked"), "{what}: {}", exit.stderr);
             true
         }
     }
 }
 
-/// The journal that was being written, and its length without the reserved space behind it.
+/// Returns the journal in use and its length without the reserved space at its end.
 fn journal(directory: &Path) -> (PathBuf, usize) {
     let all = files(&directory.join("store/store"));
     let newest = all
@@ -150,38 +151,38 @@ fn edit(file: &Path, change: impl FnOnce(&mut Vec<u8>)) {
 fn a_directory_is_served_by_one_process_at_a_time() {
     let directory = tempfile::tempdir().expect("a directory");
     let first = start_on(directory.path()).expect("it starts");
-    let exit = refusal(start_on(directory.path()));
-    assert_eq!(exit.code, NO_DATA, "{}", exit.told);
+    let exit = expect_exit(start_on(directory.path()));
+    assert_eq!(exit.code, EXIT_DATA, "{}", exit.stderr);
     let place = directory.path().display().to_string();
     assert!(
-        exit.told.contains(&place) && exit.told.contains("in use"),
+        exit.stderr.contains(&place) && exit.stderr.contains("in use"),
         "{}",
-        exit.told
+        exit.stderr
     );
     assert_eq!(first.client().call(&Request::new("GET", "/")).status, 200);
 }
 
 #[test]
-fn a_directory_of_somebody_else_is_left_alone() {
+fn a_directory_with_foreign_files_is_refused_and_unchanged() {
     let directory = tempfile::tempdir().expect("a directory");
     std::fs::create_dir(directory.path().join("store")).expect("a directory");
     let theirs = directory.path().join("store/thesis.txt");
     std::fs::write(&theirs, "ten years of work").expect("it is written");
-    let exit = refusal(start_on(directory.path()));
-    assert_eq!(exit.code, NO_DATA, "{}", exit.told);
-    assert!(exit.told.contains("thesis.txt"), "{}", exit.told);
+    let exit = expect_exit(start_on(directory.path()));
+    assert_eq!(exit.code, EXIT_DATA, "{}", exit.stderr);
+    assert!(exit.stderr.contains("thesis.txt"), "{}", exit.stderr);
     assert_eq!(files(&directory.path().join("store")), [theirs]);
 }
 
 #[test]
 fn a_cut_journal_is_refused_or_has_everything() {
-    let original = killed();
+    let original = killed_data_dir();
     let (file, end) = journal(original.path());
     let name = file.strip_prefix(original.path()).expect("it lies inside");
     let mut refused = 0;
     for kept in [end, end - 1, end - 40, end - 400, end / 2, end / 10, 1, 0] {
         let what = format!("journal cut from {end} to {kept} bytes");
-        refused += usize::from(damaged(original.path(), &what, |copy| {
+        refused += usize::from(is_refused_after(original.path(), &what, |copy| {
             edit(&copy.join(name), |b| b.truncate(kept))
         }));
     }
@@ -193,7 +194,7 @@ fn a_cut_journal_is_refused_or_has_everything() {
 
 #[test]
 fn a_zeroed_block_is_refused_or_harmless() {
-    let original = killed();
+    let original = killed_data_dir();
     let (file, end) = journal(original.path());
     let name = file.strip_prefix(original.path()).expect("it lies inside");
     for part in 0..5 {
@@ -201,7 +202,7 @@ fn a_zeroed_block_is_refused_or_harmless() {
         let to = (from + 4096).min(end);
         let zero = |copy: &Path| edit(&copy.join(name), |bytes| bytes[from..to].fill(0));
         assert!(
-            damaged(
+            is_refused_after(
                 original.path(),
                 &format!("journal zeroed from {from} to {to}"),
                 zero
@@ -216,7 +217,7 @@ fn a_zeroed_block_is_refused_or_harmless() {
                 bytes.iter_mut().take(4096).for_each(|byte| *byte = 0)
             })
         };
-        damaged(
+        is_refused_after(
             original.path(),
             &format!("the first block of {} zeroed", name.display()),
             zero,
@@ -226,11 +227,11 @@ fn a_zeroed_block_is_refused_or_harmless() {
 
 #[test]
 fn a_deleted_file_is_refused_or_harmless() {
-    let original = killed();
+    let original = killed_data_dir();
     for file in files(&original.path().join("store")) {
         let name = file.strip_prefix(original.path()).expect("it lies inside");
         let what = format!("{} deleted", name.display());
-        let refused = damaged(original.path(), &what, |copy| {
+        let refused = is_refused_after(original.path(), &what, |copy| {
             std::fs::remove_file(copy.join(name)).expect("deleted")
         });
         let holds_data = name.ends_with("ORRERY")
@@ -241,17 +242,17 @@ fn a_deleted_file_is_refused_or_harmless() {
     let gone = |copy: &Path| std::fs::remove_dir_all(copy.join("store/store")).expect("deleted");
     let all_gone = |copy: &Path| std::fs::remove_dir_all(copy.join("store")).expect("deleted");
     assert!(
-        damaged(original.path(), "the whole store deleted", all_gone),
+        is_refused_after(original.path(), "the whole store deleted", all_gone),
         "it was not noticed"
     );
     assert!(
-        damaged(original.path(), "all tables and journals deleted", gone),
+        is_refused_after(original.path(), "all tables and journals deleted", gone),
         "it was not noticed"
     );
 }
 
 #[test]
-fn a_server_that_is_told_to_stop_ends_well_and_keeps_everything() {
+fn a_server_stopped_by_sigterm_exits_with_0_and_keeps_all_data() {
     let directory = tempfile::tempdir().expect("a directory");
     for round in 0..3 {
         let server = start_on(directory.path()).expect("it starts");
@@ -261,8 +262,8 @@ fn a_server_that_is_told_to_stop_ends_well_and_keeps_everything() {
         }
         (round * 10..(round + 1) * 10).for_each(|n| write(&mut client, n));
         let exit = server.stop();
-        assert_eq!(exit.code, Some(0), "{}", exit.told);
-        assert!(exit.told.contains("stopped"), "{}", exit.told);
+        assert_eq!(exit.code, Some(0), "{}", exit.stderr);
+        assert!(exit.stderr.contains("stopped"), "{}", exit.stderr);
     }
     let server = start_on(directory.path()).expect("it starts");
     assert_eq!(numbers(&server), (0..30).collect());
@@ -270,16 +271,16 @@ fn a_server_that_is_told_to_stop_ends_well_and_keeps_everything() {
 
 #[test]
 fn the_emulator_key_is_not_served_to_other_machines() {
-    let exit = refusal(start_at("0.0.0.0:0", &["--memory"]));
-    assert_eq!(exit.code, USED_WRONGLY, "{}", exit.told);
-    assert!(exit.told.contains("--key-file"), "{}", exit.told);
+    let exit = expect_exit(start_at("0.0.0.0:0", &["--memory"]));
+    assert_eq!(exit.code, EXIT_USAGE, "{}", exit.stderr);
+    assert!(exit.stderr.contains("--key-file"), "{}", exit.stderr);
     let file = tempfile::NamedTempFile::new().expect("a file");
     std::fs::write(
         file.path(),
         format!("{OWN_KEY}\nsecondary: {EMULATOR_KEY}\n"),
     )
     .expect("it is written");
-    let exit = refusal(start_at(
+    let exit = expect_exit(start_at(
         "0.0.0.0:0",
         &[
             "--memory",
@@ -287,11 +288,11 @@ fn the_emulator_key_is_not_served_to_other_machines() {
             file.path().to_str().expect("UTF-8"),
         ],
     ));
-    assert_eq!(exit.code, USED_WRONGLY, "{}", exit.told);
+    assert_eq!(exit.code, EXIT_USAGE, "{}", exit.stderr);
 }
 
 #[test]
-fn a_key_of_ones_own_takes_the_place_of_the_emulators() {
+fn an_account_key_replaces_the_emulator_key() {
     let file = tempfile::NamedTempFile::new().expect("a file");
     std::fs::write(file.path(), OWN_KEY).expect("it is written");
     let server = start_at(
@@ -314,11 +315,11 @@ fn a_key_of_ones_own_takes_the_place_of_the_emulators() {
 }
 
 #[test]
-fn a_key_file_that_is_none_is_refused_by_name() {
+fn an_invalid_key_file_is_refused_with_its_path() {
     let file = tempfile::NamedTempFile::new().expect("a file");
     std::fs::write(file.path(), "short").expect("it is written");
     let name = file.path().to_str().expect("UTF-8");
-    let exit = refusal(start(&["--memory", "--key-file", name]));
-    assert_eq!(exit.code, Some(1), "{}", exit.told);
-    assert!(exit.told.contains(name), "{}", exit.told);
+    let exit = expect_exit(start(&["--memory", "--key-file", name]));
+    assert_eq!(exit.code, Some(1), "{}", exit.stderr);
+    assert!(exit.stderr.contains(name), "{}", exit.stderr);
 }

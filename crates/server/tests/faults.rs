@@ -1,5 +1,5 @@
-//! Faults and time on demand, through the management API: what a rule strikes, what clients see of it, and what time
-//! does to items that expire.
+//! Fault rules and the clock of the management API: the requests to which a rule applies, the
+//! responses that clients get, and the expiry of items after the clock was moved.
 
 mod program;
 
@@ -7,7 +7,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use orrery_model::Json;
 use program::{Client, ITEMS, Manager, Request, Server, item, number, start, text};
 
-fn with_item() -> (Server, Client, Manager) {
+fn start_with_item() -> (Server, Client, Manager) {
     let server = start(&["--memory"]).expect("it starts");
     let (mut client, manager) = (server.client(), server.manager());
     client.make_posts();
@@ -26,12 +26,12 @@ fn read(id: &str) -> Request {
 }
 
 fn rule(manager: &mut Manager, body: &str) -> String {
-    number(&manager.done("POST", "/faults", body).json(), "id").to_string()
+    number(&manager.ok("POST", "/faults", body).json(), "id").to_string()
 }
 
 #[test]
-fn each_status_is_answered_as_the_rule_says() {
-    let (_server, mut client, mut manager) = with_item();
+fn each_status_of_a_rule_is_returned() {
+    let (_server, mut client, mut manager) = start_with_item();
     for (words, code, retry_after) in [
         (r#""status":408"#, (408, 0), None),
         (r#""status":410"#, (410, 1002), None),
@@ -62,8 +62,8 @@ fn each_status_is_answered_as_the_rule_says() {
 }
 
 #[test]
-fn a_rule_strikes_what_it_names_and_is_counted() {
-    let (_server, mut client, mut manager) = with_item();
+fn a_rule_applies_to_matching_requests_and_counts_them() {
+    let (_server, mut client, mut manager) = start_with_item();
     let id = rule(
         &mut manager,
         r#"{"operations":["create_item"],"database":"blog","container":"posts","status":503}"#,
@@ -73,7 +73,7 @@ fn a_rule_strikes_what_it_names_and_is_counted() {
     assert_eq!(client.call(&read("p1")).status, 200);
     assert_eq!(client.call(&write("p2")).status, 503);
     assert_eq!(client.call(&read("p2")).status, 404);
-    // By resource id it is the same container.
+    // A path by resource id names the same container.
     let posts = client
         .call(&Request::new("GET", "/dbs/blog/colls/posts"))
         .json();
@@ -91,14 +91,14 @@ fn a_rule_strikes_what_it_names_and_is_counted() {
     );
     let shown = manager.get(&format!("/faults/{id}")).json();
     assert_eq!((number(&shown, "seen"), number(&shown, "struck")), (2, 2));
-    manager.done("DELETE", &format!("/faults/{id}"), "");
+    manager.ok("DELETE", &format!("/faults/{id}"), "");
     assert_eq!(client.call(&write("p2")).status, 201);
     let rules = manager.get("/faults").json();
     assert_eq!(
         rules.get("rules").and_then(Json::as_array).map(<[_]>::len),
         Some(2)
     );
-    manager.done("DELETE", "/faults", "");
+    manager.ok("DELETE", "/faults", "");
     assert_eq!(manager.get("/faults").text(), r#"{"rules":[]}"#);
     assert!(
         manager
@@ -108,8 +108,8 @@ fn a_rule_strikes_what_it_names_and_is_counted() {
 }
 
 #[test]
-fn an_error_in_place_of_the_answer_leaves_what_was_done() {
-    let (_server, mut client, mut manager) = with_item();
+fn an_error_after_the_operation_leaves_its_effect() {
+    let (_server, mut client, mut manager) = start_with_item();
     rule(
         &mut manager,
         r#"{"operations":["create_item"],"when":"after","count":1,"status":408}"#,
@@ -120,8 +120,8 @@ fn an_error_in_place_of_the_answer_leaves_what_was_done() {
 }
 
 #[test]
-fn a_lost_answer_is_a_connection_that_ends_after_the_work_is_done() {
-    let (server, mut client, mut manager) = with_item();
+fn a_lost_response_closes_the_connection_after_the_operation() {
+    let (server, mut client, mut manager) = start_with_item();
     let id = rule(
         &mut manager,
         r#"{"operations":["create_item"],"when":"after","count":1,"answer":"none"}"#,
@@ -144,8 +144,8 @@ fn a_lost_answer_is_a_connection_that_ends_after_the_work_is_done() {
 }
 
 #[test]
-fn a_lost_request_is_a_connection_that_ends_and_nothing_is_done() {
-    let (server, mut client, mut manager) = with_item();
+fn a_lost_request_closes_the_connection_without_any_effect() {
+    let (server, mut client, mut manager) = start_with_item();
     rule(
         &mut manager,
         r#"{"operations":["create_item"],"count":1,"answer":"none"}"#,
@@ -160,8 +160,8 @@ fn a_lost_request_is_a_connection_that_ends_and_nothing_is_done() {
 }
 
 #[tokio::test]
-async fn over_http2_only_the_stream_of_a_lost_answer_ends() {
-    let (server, _client, mut manager) = with_item();
+async fn over_http2_a_lost_response_resets_only_its_stream() {
+    let (server, _client, mut manager) = start_with_item();
     rule(
         &mut manager,
         r#"{"operations":["read_item"],"count":1,"answer":"none"}"#,
@@ -196,13 +196,13 @@ async fn over_http2_only_the_stream_of_a_lost_answer_ends() {
     let answer = sender
         .send_request(request())
         .await
-        .expect("the connection goes on");
+        .expect("the connection is open");
     assert_eq!(answer.status(), 200);
 }
 
 #[test]
-fn a_delay_holds_the_answer_back_and_changes_nothing_else() {
-    let (_server, mut client, mut manager) = with_item();
+fn a_delay_delays_the_response_and_changes_nothing_else() {
+    let (_server, mut client, mut manager) = start_with_item();
     rule(
         &mut manager,
         r#"{"operations":["read_item"],"count":1,"delayMilliseconds":120}"#,
@@ -217,8 +217,8 @@ fn a_delay_holds_the_answer_back_and_changes_nothing_else() {
 }
 
 #[test]
-fn rules_that_make_no_sense_are_refused_by_name() {
-    let (_server, mut client, mut manager) = with_item();
+fn invalid_rules_are_refused_with_the_member_at_fault() {
+    let (_server, mut client, mut manager) = start_with_item();
     for (body, part) in [
         (r#"{"status":503,"percent":5}"#, "'percent'"),
         (r#"{"status":500}"#, "500"),
@@ -247,15 +247,15 @@ fn rules_that_make_no_sense_are_refused_by_name() {
         (r#"{"status":503"#, "not valid JSON"),
         ("[]", "object"),
     ] {
-        let told = manager.refused("POST", "/faults", body, 400);
-        assert!(told.contains(part), "{body}: {told}");
+        let message = manager.refused("POST", "/faults", body, 400);
+        assert!(message.contains(part), "{body}: {message}");
     }
     assert_eq!(client.call(&read("p1")).status, 200);
 }
 
 #[test]
-fn time_that_is_moved_on_lets_items_expire_and_does_not_come_back() {
-    let (_server, mut client, mut manager) = with_item();
+fn moving_the_clock_forward_expires_items_and_cannot_be_undone() {
+    let (_server, mut client, mut manager) = start_with_item();
     let body = r#"{"id":"short","partitionKey":{"paths":["/postId"],"kind":"Hash","version":2},"defaultTtl":3600}"#;
     client.create("/dbs/blog/colls", body);
     let path = "/dbs/blog/colls/short/docs";
@@ -267,7 +267,7 @@ fn time_that_is_moved_on_lets_items_expire_and_does_not_come_back() {
     let first = client.call(&create("a")).json();
     assert_eq!(number(&manager.get("/clock").json(), "offsetSeconds"), 0);
     let moved = manager
-        .done("PUT", "/clock", r#"{"offsetSeconds":3601}"#)
+        .ok("PUT", "/clock", r#"{"offsetSeconds":3601}"#)
         .json();
     assert_eq!(number(&moved, "offsetSeconds"), 3601);
     let read = |client: &mut Client, id: &str| {
@@ -275,12 +275,12 @@ fn time_that_is_moved_on_lets_items_expire_and_does_not_come_back() {
     };
     assert_eq!(read(&mut client, "a").status, 404);
     assert_eq!(client.pages(&Request::new("GET", path)).0.len(), 0);
-    // What is written from now on is of the later time, and lives from there.
+    // Items written now have the later time and expire relative to it.
     let later = client.call(&create("a")).json();
     assert!(number(&later, "_ts") >= number(&first, "_ts") + 3601);
     assert_eq!(read(&mut client, "a").status, 200);
-    let told = manager.refused("PUT", "/clock", r#"{"offsetSeconds":3600}"#, 409);
-    assert!(told.contains("3601 s"), "{told}");
+    let message = manager.refused("PUT", "/clock", r#"{"offsetSeconds":3600}"#, 409);
+    assert!(message.contains("3601 s"), "{message}");
     assert_eq!(read(&mut client, "a").status, 200);
     for body in [
         r#"{"offsetSeconds":-1}"#,
@@ -299,7 +299,7 @@ fn time_that_is_moved_on_lets_items_expire_and_does_not_come_back() {
 
 #[test]
 fn the_partitions_of_a_container_are_listed() {
-    let (_server, mut client, mut manager) = with_item();
+    let (_server, mut client, mut manager) = start_with_item();
     let body = r#"{"id":"wide","partitionKey":{"paths":["/postId"],"kind":"Hash","version":2}}"#;
     let wide = Request::new("POST", "/dbs/blog/colls")
         .header("x-ms-offer-throughput", "12000")

@@ -1,4 +1,5 @@
-//! Lists of every kind of resource: read, paged, asked for their head, queried; and upserts where there are any.
+//! Feeds of every kind of resource: read, read in pages, requested with HEAD, and queried; and
+//! upserts where they exist.
 
 mod program;
 
@@ -7,7 +8,7 @@ use program::{Answer, Client, Request, Server, start, text};
 
 const CONTAINER: &str = "/dbs/blog/colls/posts";
 
-/// The path of a feed, its member, and what makes the resource number `n`.
+/// The path of a feed, the member with its rows, and the body of resource number `n`.
 type Feed = (&'static str, &'static str, fn(usize) -> String);
 
 const FEEDS: &[Feed] = &[
@@ -41,7 +42,7 @@ fn rows(answer: &Answer, member: &str) -> Vec<Json> {
     rows
 }
 
-/// Every page of a feed or query, each with its ids.
+/// Returns the ids on each page of a feed or query; calls `between` between two pages.
 fn pages(
     client: &mut Client,
     request: &Request,
@@ -115,7 +116,7 @@ fn every_feed_is_paged_headed_and_queried() {
 }
 
 #[test]
-fn a_list_goes_on_where_it_was_although_resources_went() {
+fn a_list_continues_at_its_position_after_resources_were_deleted() {
     let server = server();
     let mut client = server.client();
     client.make_posts();
@@ -149,7 +150,7 @@ fn a_list_goes_on_where_it_was_although_resources_went() {
 }
 
 #[test]
-fn there_are_no_conflicts_but_a_feed_of_them() {
+fn the_conflicts_feed_is_empty() {
     let server = server();
     let mut client = server.client();
     client.make_posts();
@@ -190,7 +191,7 @@ fn there_are_no_conflicts_but_a_feed_of_them() {
 }
 
 #[test]
-fn partition_key_ranges_are_paged_for_who_asks_for_pages() {
+fn partition_key_ranges_are_paged_on_request() {
     let server = server();
     let mut client = server.client();
     client.create("/dbs", r#"{"id":"blog"}"#);
@@ -214,7 +215,8 @@ fn partition_key_ranges_are_paged_for_who_asks_for_pages() {
         &mut |_| {},
     );
     assert_eq!(paged, [vec!["0", "1"], vec!["2", "3"], vec!["4"]]);
-    // A reader who follows the etag gets all at once: its next question is answered with 304.
+    // A reader that sends the etag gets all ranges in one page; the next request with the etag is
+    // answered with 304.
     let incremental = list
         .header("A-IM", "Incremental Feed")
         .header("x-ms-max-item-count", "2");

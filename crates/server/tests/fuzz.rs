@@ -1,15 +1,16 @@
-//! Requests that a grammar makes up, over the wire: every path, every method, every header of the server's own tables,
-//! bodies of every kind, and all of that damaged. Whatever comes, the answer is one that the service could give.
+//! Random requests from a grammar, sent over the wire: every path, method and header of the
+//! server's own tables, bodies of every kind, and damaged forms of all of these.
 //!
-//! `ORRERY_FUZZ_REQUESTS` says how many (a million for a night), `ORRERY_FUZZ_SEED` where the random numbers begin:
+//! `ORRERY_FUZZ_REQUESTS` sets the number of requests, `ORRERY_FUZZ_SEED` the seed:
 //!
 //! ```text
 //! ORRERY_FUZZ_REQUESTS=1000000 ORRERY_FUZZ_SEED=7 cargo test -p orrery-server --test fuzz -- --nocapture
 //! ```
 //!
-//! Promised of each answer: it comes; its status and sub-status stand in the table of errors; an error has the
-//! service's JSON body, without a word of our code in it; an empty answer is empty; a charge and an activity id are
-//! there; and at the end the server lives and nothing in it has panicked.
+//! Every request gets a response. Its status and sub-status are in the table of errors; an error
+//! has the service's JSON body and reveals nothing of the code; a response without content has no
+//! body; every response has a charge and an activity id. At the end the server is running and
+//! nothing in it has panicked.
 
 #[path = "fuzz/answers.rs"]
 mod answers;
@@ -19,13 +20,13 @@ mod program;
 #[path = "fuzz/values.rs"]
 mod values;
 
-use answers::{Connection, complaint};
-use grammar::{Grammar, Known};
+use answers::{Connection, defect};
+use grammar::{Grammar, SeenValues};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
-use values::Dice;
+use values::RandomSource;
 
-/// So many connections at once, each with random numbers of its own.
+/// Number of concurrent connections, each with its own random numbers.
 const CONNECTIONS: u64 = 4;
 
 fn setting(name: &str, default: u64) -> u64 {
@@ -35,7 +36,7 @@ fn setting(name: &str, default: u64) -> u64 {
 }
 
 #[test]
-fn whatever_is_asked_the_answer_is_one_of_the_service() {
+fn every_response_to_a_random_request_is_valid() {
     let requests = setting("ORRERY_FUZZ_REQUESTS", 4_000);
     let seed = setting("ORRERY_FUZZ_SEED", 1);
     let server = program::start(&["--memory", "--log-level", "warn"]).expect("it starts");
@@ -45,24 +46,24 @@ fn whatever_is_asked_the_answer_is_one_of_the_service() {
         "/dbs/d0/colls",
         r#"{"id":"c0","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2}}"#,
     );
-    let known = Mutex::new(Known::default());
+    let seen = Mutex::new(SeenValues::default());
     let statuses = Mutex::new(BTreeMap::<u16, u64>::new());
     std::thread::scope(|scope| {
         for connection in 0..CONNECTIONS {
-            let (server, known, statuses) = (&server, &known, &statuses);
+            let (server, seen, statuses) = (&server, &seen, &statuses);
             scope.spawn(move || {
                 let mut grammar = Grammar::new(
-                    Dice::new(seed * CONNECTIONS + connection),
+                    RandomSource::new(seed * CONNECTIONS + connection),
                     &server.address,
                     &server.key,
                 );
                 let mut wire = Connection::open(server);
                 for _ in 0..requests / CONNECTIONS {
-                    let request = grammar.request(&known.lock().expect("no thread failed"));
+                    let request = grammar.request(&seen.lock().expect("no thread failed"));
                     let answer = wire.send(server, &request);
-                    if let Some(complaint) = complaint(&request, &answer) {
+                    if let Some(defect) = defect(&request, &answer) {
                         panic!(
-                            "{complaint}\nseed {seed}, connection {connection}\n{request}\n{}",
+                            "{defect}\nseed {seed}, connection {connection}\n{request}\n{}",
                             answer.text()
                         );
                     }
@@ -71,17 +72,17 @@ fn whatever_is_asked_the_answer_is_one_of_the_service() {
                         .expect("no thread failed")
                         .entry(answer.status)
                         .or_default() += 1;
-                    known.lock().expect("no thread failed").learn(&answer);
+                    seen.lock().expect("no thread failed").collect_from(&answer);
                 }
             });
         }
     });
-    let told = server.stop();
-    assert_eq!(told.code, Some(0), "{}", told.told);
-    assert!(!told.told.contains("panicked"), "{}", told.told);
+    let exit = server.stop();
+    assert_eq!(exit.code, Some(0), "{}", exit.stderr);
+    assert!(!exit.stderr.contains("panicked"), "{}", exit.stderr);
     let statuses = statuses.into_inner().expect("no thread failed");
     eprintln!("{requests} requests: {statuses:?}");
-    // A grammar that only ever meets refusals would prove little.
+    // A grammar whose requests are all refused would prove little.
     let met: &[u16] = if requests < 100_000 {
         &[200, 201, 204, 400, 401, 404, 405, 409]
     } else {

@@ -1,13 +1,13 @@
-//! What a client can do to a server and must not achieve: scripts without end, bodies without bottom, bytes without
-//! sense, and going away at the wrong moment. Each gets a clear answer or a closed connection; nothing half-written
-//! stays; the server goes on.
+//! Hostile clients: scripts that do not end, bodies that are too large or too deep, random bytes,
+//! and connections closed within a request. Each gets an error or a closed connection; nothing is
+//! written partially; the server keeps running.
 
 mod program;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use program::{Answer, Client, ITEMS, Request, Server, item, start_on, text, with_posts};
+use program::{Answer, Client, ITEMS, Request, Server, item, start_on, start_with_posts, text};
 use std::io::{BufReader, Read, Write};
 use std::net::Shutdown;
 use std::sync::Arc;
@@ -17,7 +17,8 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-/// What a script may take: its 5 s, the grace for builtins, and what a busy machine adds.
+/// Time limit of a script in tests: its 5 s, the grace period for builtins, and a margin for a busy
+/// machine.
 const SCRIPT_TIME: Duration = Duration::from_secs(10);
 
 fn execute(id: &str) -> Request {
@@ -32,7 +33,7 @@ fn create(id: &str) -> Request {
         .body(format!(r#"{{"id":"{id}","postId":"p1"}}"#))
 }
 
-/// Checks that a server does its work, and lists the ids of what it holds.
+/// Checks that the server writes and reads, and returns the ids of its items.
 fn ids(client: &mut Client) -> Vec<String> {
     assert_eq!(client.call(&create("probe")).status, 201);
     let rows = client.pages(&Request::new("GET", ITEMS)).0;
@@ -51,22 +52,23 @@ fn ids(client: &mut Client) -> Vec<String> {
     ids
 }
 
-/// Checks what every error has, and gives its message.
+/// Checks the status and the content type of an error and returns its message.
 fn message(answer: &Answer, status: u16, sub_status: u32) -> String {
     assert_eq!(answer.code(), (status, sub_status), "{}", answer.text());
     assert_eq!(answer.header("content-type"), Some("application/json"));
     text(&answer.json(), "message")
 }
 
-/// Runs a procedure that first creates an item and then does `harm`; the item must not stay.
-fn harmful_procedure(harm: &str, status: u16, sub_status: u32, told: &str) {
-    let (_server, mut client) = with_posts();
+/// Runs a procedure that creates an item and then runs `failure`; checks that the item is not
+/// stored.
+fn check_failing_script(failure: &str, status: u16, sub_status: u32, expected: &str) {
+    let (_server, mut client) = start_with_posts();
     let source = format!(
         "function harm() {{
             var items = getContext().getCollection();
             items.createDocument(items.getSelfLink(), {{ id: 'half', postId: 'p1' }}, function (error) {{
                 if (error) throw error;
-                {harm}
+                {failure}
             }});
         }}"
     );
@@ -79,7 +81,7 @@ fn harmful_procedure(harm: &str, status: u16, sub_status: u32, told: &str) {
     let begun = Instant::now();
     let answer = client.call(&execute("harm"));
     let message = message(&answer, status, sub_status);
-    assert!(message.contains(told), "{message}");
+    assert!(message.contains(expected), "{message}");
     assert!(
         begun.elapsed() < SCRIPT_TIME,
         "it took {:?}",
@@ -96,7 +98,8 @@ fn harmful_procedure(harm: &str, status: u16, sub_status: u32, told: &str) {
         before,
         "something was committed"
     );
-    // On a machine that is busy elsewhere a fresh process may take all of a script's time; then it is asked again.
+    // On a busy machine the start of a new script process may use up the time of the script; the
+    // request is then repeated.
     let mut answers = std::iter::repeat_with(|| client.call(&execute("good"))).take(5);
     let next = answers
         .find(|answer| answer.status != 408)
@@ -108,35 +111,35 @@ fn harmful_procedure(harm: &str, status: u16, sub_status: u32, told: &str) {
 
 #[test]
 fn a_script_that_throws_writes_nothing_and_its_number_is_the_sub_status() {
-    harmful_procedure("throw new Error(4711, 'enough');", 400, 4711, "enough");
-    harmful_procedure("throw 'a mere text';", 400, 0, "a mere text");
-    harmful_procedure("null.x;", 400, 0, "TypeError");
+    check_failing_script("throw new Error(4711, 'enough');", 400, 4711, "enough");
+    check_failing_script("throw 'a mere text';", 400, 0, "a mere text");
+    check_failing_script("null.x;", 400, 0, "TypeError");
 }
 
 #[test]
 fn a_script_that_loops_for_ever_is_408() {
-    harmful_procedure("for (;;);", 408, 0, "time");
+    check_failing_script("for (;;);", 408, 0, "time");
 }
 
 #[test]
 fn a_script_that_hangs_in_a_builtin_is_408() {
-    harmful_procedure("/^(a+)+$/.test('a'.repeat(64) + '!');", 408, 0, "time");
+    check_failing_script("/^(a+)+$/.test('a'.repeat(64) + '!');", 408, 0, "time");
 }
 
 #[test]
 fn a_script_that_allocates_without_end_is_400() {
-    harmful_procedure(
+    check_failing_script(
         "for (var all = [];;) all.push(new Array(1000).fill(all.length));",
         400,
         0,
         "memory",
     );
-    harmful_procedure("var text = 'x'; for (;;) text += text + 'y';", 400, 0, "");
+    check_failing_script("var text = 'x'; for (;;) text += text + 'y';", 400, 0, "");
 }
 
 #[test]
 fn a_script_that_calls_itself_for_ever_is_400() {
-    harmful_procedure(
+    check_failing_script(
         "(function again() { again(); again(); })();",
         400,
         0,
@@ -146,7 +149,7 @@ fn a_script_that_calls_itself_for_ever_is_400() {
 
 #[test]
 fn a_script_whose_answer_is_too_large_is_refused_whole() {
-    harmful_procedure(
+    check_failing_script(
         "getContext().getResponse().setBody('x'.repeat(5 * 1024 * 1024));",
         400,
         413,
@@ -156,15 +159,15 @@ fn a_script_whose_answer_is_too_large_is_refused_whole() {
 
 #[test]
 fn a_script_that_is_no_javascript_is_400_65535_when_it_runs() {
-    let (_server, mut client) = with_posts();
+    let (_server, mut client) = start_with_posts();
     client.make_procedure("wrong", "function ( { nonsense");
     message(&client.call(&execute("wrong")), 400, 65535);
     assert!(ids(&mut client).is_empty());
 }
 
 #[test]
-fn others_are_served_while_scripts_run_wild() {
-    let (server, mut client) = with_posts();
+fn other_requests_are_served_while_scripts_hang() {
+    let (server, mut client) = start_with_posts();
     client.make_procedure("spin", "function () { for (;;); }");
     assert_eq!(client.call(&create("calm")).status, 201);
     std::thread::scope(|scope| {
@@ -198,7 +201,7 @@ fn others_are_served_while_scripts_run_wild() {
 
 #[test]
 fn a_trigger_that_throws_stops_its_write() {
-    let (_server, mut client) = with_posts();
+    let (_server, mut client) = start_with_posts();
     for (id, kind) in [("before", "Pre"), ("after", "Post")] {
         let body = format!(
             r#"{{"id":"{id}","triggerType":"{kind}","triggerOperation":"All","body":"function () {{ throw new Error(77, 'no'); }}"}}"#
@@ -216,7 +219,7 @@ fn a_trigger_that_throws_stops_its_write() {
 
 #[test]
 fn a_function_without_end_ends_its_query() {
-    let (_server, mut client) = with_posts();
+    let (_server, mut client) = start_with_posts();
     client.create(
         "/dbs/blog/colls/posts/udfs",
         r#"{"id":"spin","body":"function (x) { for (;;); }"}"#,
@@ -240,7 +243,7 @@ fn a_function_without_end_ends_its_query() {
 
 #[test]
 fn a_nesting_bomb_is_400_wherever_json_is_read() {
-    let (_server, mut client) = with_posts();
+    let (_server, mut client) = start_with_posts();
     client.make_procedure(
         "echo",
         "function (value) { getContext().getResponse().setBody(value); }",
@@ -284,7 +287,7 @@ fn a_nesting_bomb_is_400_wherever_json_is_read() {
 
 #[test]
 fn a_body_of_three_megabytes_is_413_with_and_without_a_length() {
-    let (server, mut client) = with_posts();
+    let (server, mut client) = start_with_posts();
     let body = format!(
         r#"{{"id":"big","postId":"p1","a":"{}"}}"#,
         "x".repeat(3 << 20)
@@ -322,7 +325,7 @@ fn a_body_of_three_megabytes_is_413_with_and_without_a_length() {
 
 #[test]
 fn garbage_is_answered_with_400_or_a_closed_connection() {
-    let (server, mut client) = with_posts();
+    let (server, mut client) = start_with_posts();
     let random: Vec<u8> = (0..4096u64)
         .map(|n| orrery_model::world::split_mix(n) as u8)
         .collect();
@@ -345,7 +348,7 @@ fn garbage_is_answered_with_400_or_a_closed_connection() {
         b"\r\n\r\n\r\n\0\0".to_vec(),
     ] {
         let mut stream = server.stream();
-        // The server may close before all of it is out; then what it answered, if it did, is lost with it.
+        // The server may close the connection before everything is sent; its response is then lost.
         let _ = stream
             .write_all(&bytes)
             .and_then(|()| stream.shutdown(Shutdown::Write));
@@ -360,8 +363,8 @@ fn garbage_is_answered_with_400_or_a_closed_connection() {
 }
 
 #[test]
-fn a_client_that_leaves_amid_its_request_leaves_nothing_half_written() {
-    let (server, mut client) = with_posts();
+fn an_incomplete_request_has_no_effect() {
+    let (server, mut client) = start_with_posts();
     let whole = create("gone").bytes(&server.address, &server.key);
     for length in [1, 20, whole.len() / 2, whole.len() - 20, whole.len() - 1] {
         let mut stream = server.stream();
@@ -384,7 +387,7 @@ fn a_client_that_leaves_amid_its_request_leaves_nothing_half_written() {
 }
 
 #[test]
-fn a_write_whose_client_left_takes_place_whole_or_not_at_all() {
+fn a_write_of_a_disconnected_client_takes_effect_completely_or_not_at_all() {
     let directory = tempfile::tempdir().expect("a directory");
     let server = start_on(directory.path()).expect("it starts");
     let mut client = server.client();
@@ -400,7 +403,7 @@ fn a_write_whose_client_left_takes_place_whole_or_not_at_all() {
             stream.shutdown(Shutdown::Both).expect("it is closed");
         }
     }
-    // Whoever writes the same now is told truly whether the other did.
+    // A second write of the same item reports whether the first one took effect.
     let mut there = 0;
     for n in 0..200 {
         let answer = client.call(&create(&format!("left-{n}")));
@@ -422,7 +425,7 @@ fn a_write_whose_client_left_takes_place_whole_or_not_at_all() {
 
 #[test]
 fn paths_that_do_not_exist_are_404_in_json() {
-    let (_server, mut client) = with_posts();
+    let (_server, mut client) = start_with_posts();
     for path in [
         "/nowhere",
         "/dbs/blog/colls/posts/nowhere",
@@ -443,8 +446,8 @@ fn paths_that_do_not_exist_are_404_in_json() {
     }
 }
 
-/// Asks for the account over HTTP/2 and gives the status and the body.
-async fn ask_http2<S>(server: &Server, stream: S, scheme: &str) -> (u16, String)
+/// Requests the account over HTTP/2 and returns the status and the body.
+async fn account_over_http2<S>(server: &Server, stream: S, scheme: &str) -> (u16, String)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -488,7 +491,8 @@ async fn one_port_takes_http_1_and_2_with_and_without_tls() {
         plain.text()
     );
 
-    let (status, body) = ask_http2(&server, dial().await.expect("it listens"), "http").await;
+    let (status, body) =
+        account_over_http2(&server, dial().await.expect("it listens"), "http").await;
     assert!(
         status == 200 && body.contains(&endpoint("http")),
         "{status} {body}"
@@ -514,7 +518,7 @@ async fn one_port_takes_http_1_and_2_with_and_without_tls() {
             Some(protocol.as_bytes())
         );
         if protocol == "h2" {
-            let (status, body) = ask_http2(&server, stream, "https").await;
+            let (status, body) = account_over_http2(&server, stream, "https").await;
             assert!(
                 status == 200 && body.contains(&endpoint("https")),
                 "{status} {body}"

@@ -1,4 +1,4 @@
-//! Keys that change while the server runs, and identities of a directory: what an operator sets up, from outside.
+//! Account keys that change while the server runs, and Entra ID identities.
 
 #![cfg(unix)]
 
@@ -13,18 +13,18 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-/// How long a line of the log may take before a test fails rather than hangs.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Time limit for a log line; a test fails rather than hangs.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A server whose log is read while it runs.
-struct Watched {
+/// A server whose log is read while the server runs.
+struct LoggedServer {
     process: Child,
     address: String,
     log: Receiver<String>,
 }
 
-impl Watched {
-    fn start(key_file: &Path) -> Watched {
+impl LoggedServer {
+    fn start(key_file: &Path) -> LoggedServer {
         let mut process = Command::new(env!("CARGO_BIN_EXE_orrery"))
             .args([
                 "start",
@@ -62,7 +62,7 @@ impl Watched {
                 .map_while(Result::ok)
                 .try_for_each(|line| lines.send(line))
         });
-        Watched {
+        LoggedServer {
             process,
             address,
             log,
@@ -73,8 +73,8 @@ impl Watched {
         Client::connect(&self.address, key).expect("the server listens")
     }
 
-    /// SIGHUP, and what the log says of it.
-    fn hang_up(&self) -> String {
+    /// Sends SIGHUP and returns the log line about the keys.
+    fn send_sighup(&self) -> String {
         let id = self.process.id().to_string();
         assert!(
             Command::new("kill")
@@ -86,7 +86,7 @@ impl Watched {
         loop {
             let line = self
                 .log
-                .recv_timeout(PATIENCE)
+                .recv_timeout(TIMEOUT)
                 .expect("the log tells of the keys");
             if line.contains("account keys ") {
                 return line;
@@ -95,9 +95,9 @@ impl Watched {
     }
 }
 
-impl Drop for Watched {
+impl Drop for LoggedServer {
     fn drop(&mut self) {
-        // It may have ended before.
+        // The process may have ended already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
@@ -124,7 +124,7 @@ fn key(file: &Path, name: &str) -> String {
     line.unwrap_or_else(|| panic!("no {name} in the key file"))
 }
 
-fn created(directory: &Path) -> PathBuf {
+fn create_key_file(directory: &Path) -> PathBuf {
     let file = directory.join("account.key");
     assert!(keys(&["create"], &file).status.success());
     file
@@ -135,10 +135,10 @@ fn status(client: &mut Client, request: &Request) -> u16 {
 }
 
 #[test]
-fn a_key_is_replaced_while_the_server_runs_and_what_was_made_with_it_ends() {
+fn a_replaced_key_and_the_tokens_made_with_it_are_refused() {
     let directory = tempfile::tempdir().expect("a directory");
-    let file = created(directory.path());
-    let server = Watched::start(&file);
+    let file = create_key_file(directory.path());
+    let server = LoggedServer::start(&file);
     let (primary, secondary) = (key(&file, "primary"), key(&file, "secondary"));
     let mut by_primary = server.client(&primary);
     let mut by_secondary = server.client(&secondary);
@@ -167,9 +167,9 @@ fn a_key_is_replaced_while_the_server_runs_and_what_was_made_with_it_ends() {
     assert_eq!(
         status(&mut by_secondary, &posts()),
         200,
-        "nobody told the server yet"
+        "the server has not read the new key"
     );
-    assert!(server.hang_up().contains("account keys reloaded"));
+    assert!(server.send_sighup().contains("account keys reloaded"));
     assert_eq!(status(&mut by_secondary, &posts()), 401);
     assert_eq!(status(&mut by_primary, &posts().token(&of_secondary)), 401);
     assert_eq!(status(&mut by_primary, &posts()), 200);
@@ -184,7 +184,7 @@ fn a_key_is_replaced_while_the_server_runs_and_what_was_made_with_it_ends() {
     assert_eq!(
         status(&mut reading, &read),
         403,
-        "its answer would hold a token that may write"
+        "its response would contain a token with write access"
     );
     assert_eq!(
         status(&mut reading, &Request::new("DELETE", "/dbs/blog")),
@@ -193,16 +193,16 @@ fn a_key_is_replaced_while_the_server_runs_and_what_was_made_with_it_ends() {
 }
 
 #[test]
-fn a_key_file_that_is_broken_changes_nothing() {
+fn a_broken_key_file_changes_nothing() {
     let directory = tempfile::tempdir().expect("a directory");
-    let file = created(directory.path());
-    let server = Watched::start(&file);
+    let file = create_key_file(directory.path());
+    let server = LoggedServer::start(&file);
     let mut client = server.client(&key(&file, "primary"));
     std::fs::write(&file, "secondary: nothing\n").expect("it is written");
-    let told = server.hang_up();
+    let message = server.send_sighup();
     assert!(
-        told.contains("account keys not reloaded") && told.contains("is not usable"),
-        "{told}"
+        message.contains("account keys not reloaded") && message.contains("is not usable"),
+        "{message}"
     );
     assert_eq!(status(&mut client, &Request::new("GET", "/dbs")), 200);
 
@@ -215,7 +215,7 @@ fn a_key_file_that_is_broken_changes_nothing() {
     );
 }
 
-/// A token of the test's issuer, and the arguments with which a server believes it.
+/// Returns a token of the test's issuer and the arguments with which a server accepts the token.
 fn identity(directory: &Path) -> (String, Vec<String>) {
     let json = parse(include_bytes!("../../gateway/src/auth/test_identity.json")).expect("JSON");
     let file = directory.join("jwks.json");
@@ -235,7 +235,7 @@ fn identity(directory: &Path) -> (String, Vec<String>) {
 }
 
 #[test]
-fn an_identity_that_the_issuer_vouches_for_handles_items_and_not_containers() {
+fn an_identity_with_a_valid_token_may_access_items_but_not_containers() {
     let directory = tempfile::tempdir().expect("a directory");
     let (token, arguments) = identity(directory.path());
     let server = start(&arguments.iter().map(String::as_str).collect::<Vec<_>>())
@@ -271,7 +271,7 @@ fn without_the_option_an_identity_is_refused_by_name() {
 }
 
 #[test]
-fn options_of_identities_that_do_not_fit_are_refused() {
+fn contradicting_entra_options_are_refused() {
     for (arguments, named) in [
         (&["--memory", "--entra", "verify"][..], "--entra-issuer"),
         (
@@ -281,14 +281,14 @@ fn options_of_identities_that_do_not_fit_are_refused() {
     ] {
         let exit = start(arguments).map(|_| ()).expect_err("refused");
         assert_eq!(exit.code, Some(2));
-        assert!(exit.told.contains(named), "{}", exit.told);
+        assert!(exit.stderr.contains(named), "{}", exit.stderr);
     }
     let directory = tempfile::tempdir().expect("a directory");
-    let file = created(directory.path());
+    let file = create_key_file(directory.path());
     let file = file.to_str().expect("a path in UTF-8");
     let arguments = ["--memory", "--entra", "accept-any", "--key-file", file];
     let exit = program::start_at("0.0.0.0:0", &arguments)
         .map(|_| ())
         .expect_err("refused");
-    assert!(exit.told.contains("127.0.0.1"), "{}", exit.told);
+    assert!(exit.stderr.contains("127.0.0.1"), "{}", exit.stderr);
 }

@@ -1,10 +1,12 @@
-//! An acknowledged write survives the death of the process, and what was not acknowledged is there whole or not at all.
+//! Acknowledged writes survive the death of the process; a write that was not acknowledged is
+//! stored completely or not at all.
 //!
-//! Clients write over HTTP and keep a ledger outside the server; the process gets SIGKILL at a moment that follows from
-//! a seed; it is started again and compared with the ledger. Every client has one request under way at most, so that
-//! there are exactly two states in which its item may be found. Then the next round goes on from there.
+//! Clients write over HTTP and keep ledgers outside the server. The process gets SIGKILL at a
+//! moment that follows from a seed, is started again and compared with the ledgers; then the next
+//! round begins. Every client has at most one request in progress, so each item may be found in
+//! exactly two states.
 //!
-//! `ORRERY_KILL9_ROUNDS` and `ORRERY_KILL9_SEED` make it longer, and another.
+//! `ORRERY_KILL9_ROUNDS` and `ORRERY_KILL9_SEED` set the number of rounds and the seed.
 
 #![allow(clippy::print_stdout)] // the times of the restarts are part of the result
 
@@ -21,14 +23,14 @@ use std::time::{Duration, Instant};
 
 const WRITERS: usize = 4;
 const POSTS: usize = 2;
-/// Items of a writer's own.
+/// Number of items that each writer changes.
 const SLOTS: usize = 12;
-/// Acknowledgements after which a server dies.
-const LIFE: std::ops::Range<u64> = 20..250;
-/// How long a restart may take until the server is ready, as promised.
-const READY_TIME: Duration = Duration::from_secs(1);
+/// Number of acknowledgements after which the server is killed.
+const ACKNOWLEDGEMENTS: std::ops::Range<u64> = 20..250;
+/// Promised limit of the time from the start of the process until the server is ready.
+const MAX_STARTUP_TIME: Duration = Duration::from_secs(1);
 
-/// Raises the post's counter and creates a child, in one transaction.
+/// Increments the counter of a post and creates a comment, in one transaction.
 const CREATE_COMMENT: &str = "function createComment(post, id, n) {
     var items = getContext().getCollection();
     must(items.readDocument(items.getAltLink() + '/docs/' + post, function (error, found) {
@@ -43,39 +45,40 @@ const CREATE_COMMENT: &str = "function createComment(post, id, n) {
     function must(accepted) { if (!accepted) throw new Error(449, 'not accepted'); }
 }";
 
-/// An item of one writer: what it holds for sure, and what it holds as well if the last request was carried out.
+/// An item of one writer: the acknowledged value, and the value that it has as well if the request
+/// in progress was carried out. `None` stands for an item that does not exist.
 #[derive(Clone, Default)]
 struct Slot {
-    known: Option<u64>,
-    perhaps: Option<Option<u64>>,
+    acknowledged: Option<u64>,
+    pending: Option<Option<u64>>,
 }
 
-/// What one writer knows.
+/// The writes of one writer.
 #[derive(Default)]
 struct Ledger {
     slots: Vec<Slot>,
     comments: BTreeSet<String>,
-    perhaps: Option<String>,
+    pending_comment: Option<String>,
 }
 
-/// What all writers share.
+/// State shared by all writers.
 struct Shared {
-    /// Numbers the contents, so that no two are alike.
+    /// Next value; all values are distinct.
     serial: AtomicU64,
-    /// The highest LSN that anybody was told.
+    /// Highest LSN in any response.
     lsn: AtomicU64,
 }
 
-/// One writer in one round.
+/// A writer in one round.
 struct Writer<'a> {
     number: usize,
     client: Client,
     ledger: &'a mut Ledger,
     shared: &'a Shared,
-    /// Every write of this round comes after this LSN.
-    floor: u64,
+    /// LSN of the server at the start of the round; every write gets a higher one.
+    lsn_at_start: u64,
     random: u64,
-    told: Sender<()>,
+    acknowledged: Sender<()>,
 }
 
 fn slot_id(writer: usize, slot: usize) -> String {
@@ -87,7 +90,7 @@ fn post_id(post: usize) -> String {
 }
 
 impl Writer<'_> {
-    fn below(&mut self, bound: u64) -> u64 {
+    fn random_below(&mut self, bound: u64) -> u64 {
         self.random = split_mix(self.random);
         self.random % bound
     }
@@ -98,27 +101,27 @@ impl Writer<'_> {
     }
 
     fn step(&mut self) -> io::Result<()> {
-        if self.below(4) == 0 {
+        if self.random_below(4) == 0 {
             self.comment()
         } else {
             self.change_slot()
         }
     }
 
-    /// Whether it was carried out: false if the server says that it was not.
+    /// Sends a write; returns false if the server refused it.
     fn send(&mut self, request: &Request) -> io::Result<bool> {
         let answer = self.client.try_call(request)?;
         match answer.status {
             200 | 201 | 204 => {
                 let lsn = answer.lsn();
                 assert!(
-                    lsn > self.floor,
-                    "a write got LSN {lsn}, and {} was told before the restart",
-                    self.floor
+                    lsn > self.lsn_at_start,
+                    "a write got LSN {lsn}, but LSN {} was acknowledged before the restart",
+                    self.lsn_at_start
                 );
                 self.shared.lsn.fetch_max(lsn, Ordering::SeqCst);
-                // The one who counts has stopped listening when it is time to die.
-                let _ = self.told.send(());
+                // The receiver is gone when the server is about to be killed.
+                let _ = self.acknowledged.send(());
                 Ok(true)
             }
             408 | 429 | 449 => Ok(false),
@@ -131,50 +134,50 @@ impl Writer<'_> {
     }
 
     fn change_slot(&mut self) -> io::Result<()> {
-        let slot = self.below(SLOTS as u64) as usize;
+        let slot = self.random_below(SLOTS as u64) as usize;
         let (id, key) = (
             slot_id(self.number, slot),
             format!("writer-{}", self.number),
         );
         let n = self.shared.serial.fetch_add(1, Ordering::SeqCst);
         let body = format!(r#"{{"id":"{id}","postId":"{key}","type":"slot","n":{n}}}"#);
-        let delete = self.below(3) == 0;
-        let (request, becomes) = match self.ledger.slots[slot].known {
+        let delete = self.random_below(3) == 0;
+        let (request, new_value) = match self.ledger.slots[slot].acknowledged {
             None => (Request::new("POST", ITEMS).body(body), Some(n)),
             Some(_) if delete => (Request::new("DELETE", &item(&id)), None),
             Some(_) => (Request::new("PUT", &item(&id)).body(body), Some(n)),
         };
-        self.ledger.slots[slot].perhaps = Some(becomes);
+        self.ledger.slots[slot].pending = Some(new_value);
         let done = self.send(&request.key(&key))?;
         let slot = &mut self.ledger.slots[slot];
-        slot.known = if done { becomes } else { slot.known };
-        slot.perhaps = None;
+        slot.acknowledged = if done { new_value } else { slot.acknowledged };
+        slot.pending = None;
         Ok(())
     }
 
     fn comment(&mut self) -> io::Result<()> {
-        let post = post_id(self.below(POSTS as u64) as usize);
+        let post = post_id(self.random_below(POSTS as u64) as usize);
         let n = self.shared.serial.fetch_add(1, Ordering::SeqCst);
         let id = format!("comment-{n}");
         let request = Request::new("POST", "/dbs/blog/colls/posts/sprocs/createComment")
             .key(&post)
             .body(format!(r#"["{post}","{id}",{n}]"#));
-        self.ledger.perhaps = Some(id.clone());
+        self.ledger.pending_comment = Some(id.clone());
         if self.send(&request)? {
             self.ledger.comments.insert(id);
         }
-        self.ledger.perhaps = None;
+        self.ledger.pending_comment = None;
         Ok(())
     }
 }
 
-/// Everything that a started server holds, by several ways that must agree.
-struct Found {
+/// The contents of a started server, read in several ways that must agree.
+struct StoredState {
     rows: BTreeMap<String, Json>,
     lsn: u64,
 }
 
-fn look(server: &Server, token: u64) -> Found {
+fn read_everything(server: &Server, token: u64) -> StoredState {
     let mut client = server.client();
     let paged = |request: Request| request.header("x-ms-max-item-count", "500");
     let session = format!("0:-1#{token}");
@@ -227,10 +230,11 @@ fn look(server: &Server, token: u64) -> Found {
         );
     }
     check_change_feed(&mut client, &rows, lsn);
-    Found { rows, lsn }
+    StoredState { rows, lsn }
 }
 
-/// The change feed has every item once, as it is, in the order of LSNs, and ends at the head.
+/// Checks that the change feed returns the current version of every item once, in the order of
+/// LSNs, and ends at the last LSN.
 fn check_change_feed(client: &mut Client, rows: &BTreeMap<String, Json>, head: u64) {
     let page = Request::new("GET", ITEMS)
         .header("A-IM", "Incremental feed")
@@ -272,8 +276,9 @@ fn check_change_feed(client: &mut Client, rows: &BTreeMap<String, Json>, head: u
     assert_eq!(seen.len(), rows.len(), "the change feed is incomplete");
 }
 
-/// Compares with what the writers were told, and takes over what was found where both answers are right.
-fn settle(ledgers: &mut [Ledger], found: &Found) {
+/// Compares the stored items with the ledgers; where two states are allowed, the ledger takes over
+/// the one found.
+fn compare_with_ledgers(ledgers: &mut [Ledger], found: &StoredState) {
     let mut comments: BTreeSet<&str> = found
         .rows
         .iter()
@@ -295,38 +300,40 @@ fn settle(ledgers: &mut [Ledger], found: &Found) {
     for (writer, ledger) in ledgers.iter_mut().enumerate() {
         for (n, slot) in ledger.slots.iter_mut().enumerate() {
             let id = slot_id(writer, n);
-            let is = found.rows.get(&id).map(|row| number(row, "n"));
-            let right = is == slot.known || Some(is) == slot.perhaps;
+            let stored = found.rows.get(&id).map(|row| number(row, "n"));
+            let is_allowed = stored == slot.acknowledged || Some(stored) == slot.pending;
             assert!(
-                right,
-                "{id} is {is:?}, acknowledged was {:?}, under way {:?}",
-                slot.known, slot.perhaps
+                is_allowed,
+                "{id} is {stored:?}, acknowledged was {:?}, in progress {:?}",
+                slot.acknowledged, slot.pending
             );
             *slot = Slot {
-                known: is,
-                perhaps: None,
+                acknowledged: stored,
+                pending: None,
             };
         }
         for id in &ledger.comments {
             assert!(
                 comments.remove(id.as_str()),
-                "{id} was acknowledged and is gone"
+                "{id} was acknowledged but is missing"
             );
         }
-        if let Some(id) = ledger.perhaps.take()
+        if let Some(id) = ledger.pending_comment.take()
             && comments.remove(id.as_str())
         {
             ledger.comments.insert(id);
         }
     }
-    assert!(comments.is_empty(), "nobody created {comments:?}");
+    assert!(comments.is_empty(), "no writer created {comments:?}");
 }
 
-/// Waits for so many acknowledgements, and then as many microseconds: neither is a moment of the server's choosing.
-fn live(told: &Receiver<()>, acknowledgements: u64, microseconds: u64) {
+/// Waits for a number of acknowledgements and then for some microseconds, so that the moment does
+/// not depend on the server.
+fn wait_for_acknowledgements(received: &Receiver<()>, acknowledgements: u64, microseconds: u64) {
     for _ in 0..acknowledgements {
-        told.recv_timeout(Duration::from_secs(30))
-            .expect("the server goes on acknowledging");
+        received
+            .recv_timeout(Duration::from_secs(30))
+            .expect("the server acknowledges writes");
     }
     let over = Instant::now() + Duration::from_micros(microseconds);
     while Instant::now() < over {
@@ -340,7 +347,7 @@ fn number_from(variable: &str, default: u64) -> u64 {
         .map_or(default, |text| text.parse().expect("a number"))
 }
 
-fn prepare(server: &Server) {
+fn create_container_and_posts(server: &Server) {
     let mut client = server.client();
     client.make_posts();
     client.make_procedure("createComment", CREATE_COMMENT);
@@ -352,18 +359,18 @@ fn prepare(server: &Server) {
     }
 }
 
-/// Lets writers loose on the server and kills it amid their work.
-fn kill_amid_writes(
+/// Starts the writers and kills the server while they write.
+fn kill_during_writes(
     server: &mut Server,
     ledgers: &mut [Ledger],
     shared: &Shared,
-    floor: u64,
+    lsn_at_start: u64,
     seed: u64,
 ) {
-    let (told, heard) = channel();
+    let (acknowledged, received) = channel();
     std::thread::scope(|scope| {
         for (number, ledger) in ledgers.iter_mut().enumerate() {
-            let (client, told) = (server.client(), told.clone());
+            let (client, acknowledged) = (server.client(), acknowledged.clone());
             let random = split_mix(seed ^ number as u64);
             scope.spawn(move || {
                 Writer {
@@ -371,21 +378,22 @@ fn kill_amid_writes(
                     client,
                     ledger,
                     shared,
-                    floor,
+                    lsn_at_start,
                     random,
-                    told,
+                    acknowledged,
                 }
                 .run()
             });
         }
-        let life = LIFE.start + split_mix(seed) % (LIFE.end - LIFE.start);
-        live(&heard, life, split_mix(!seed) % 3000);
+        let acknowledgements = ACKNOWLEDGEMENTS.start
+            + split_mix(seed) % (ACKNOWLEDGEMENTS.end - ACKNOWLEDGEMENTS.start);
+        wait_for_acknowledgements(&received, acknowledgements, split_mix(!seed) % 3000);
         server.kill();
     });
 }
 
 #[test]
-fn what_was_acknowledged_survives_kill_minus_9() {
+fn acknowledged_writes_survive_kill_minus_9() {
     let directory = tempfile::tempdir().expect("a directory");
     let (rounds, seed) = (
         number_from("ORRERY_KILL9_ROUNDS", 20),
@@ -393,7 +401,7 @@ fn what_was_acknowledged_survives_kill_minus_9() {
     );
     println!("{rounds} rounds from seed {seed}");
     let mut server = start_on(directory.path()).expect("it starts");
-    prepare(&server);
+    create_container_and_posts(&server);
     let shared = Shared {
         serial: AtomicU64::new(POSTS as u64),
         lsn: AtomicU64::new(0),
@@ -404,18 +412,18 @@ fn what_was_acknowledged_survives_kill_minus_9() {
             ..Ledger::default()
         })
         .collect();
-    let mut floor = look(&server, 0).lsn;
+    let mut lsn_at_start = read_everything(&server, 0).lsn;
     let mut restarts = Vec::new();
     for round in 0..rounds {
         let seed = split_mix(seed.wrapping_add(round << 32));
-        kill_amid_writes(&mut server, &mut ledgers, &shared, floor, seed);
+        kill_during_writes(&mut server, &mut ledgers, &shared, lsn_at_start, seed);
         server = start_on(directory.path()).expect("it starts again");
         restarts.push(server.ready_after);
-        let found = look(&server, shared.lsn.load(Ordering::SeqCst));
-        settle(&mut ledgers, &found);
-        floor = found.lsn;
+        let found = read_everything(&server, shared.lsn.load(Ordering::SeqCst));
+        compare_with_ledgers(&mut ledgers, &found);
+        lsn_at_start = found.lsn;
         println!(
-            "round {round}: {} items, LSN {floor}, ready after {:?}",
+            "round {round}: {} items, LSN {lsn_at_start}, ready after {:?}",
             found.rows.len(),
             server.ready_after
         );
@@ -427,9 +435,9 @@ fn what_was_acknowledged_survives_kill_minus_9() {
         restarts[restarts.len() - 1],
     );
     println!("ready after {best:?} at best, {middle:?} in the middle, {worst:?} at worst");
-    // A busy machine makes any one restart slow; a slow program makes all of them slow.
+    // On a busy machine single restarts are slow; a slow program makes all restarts slow.
     assert!(
-        restarts[0] < READY_TIME,
-        "no restart was ready in {READY_TIME:?}: {restarts:?}"
+        restarts[0] < MAX_STARTUP_TIME,
+        "no restart was ready in {MAX_STARTUP_TIME:?}: {restarts:?}"
     );
 }

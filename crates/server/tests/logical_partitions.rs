@@ -1,9 +1,9 @@
-//! Deletion of all items of a partition key, as clients ask for it: a POST without a body on the container, signed as
-//! the container.
+//! Deletion of all items of a partition key: a POST without a body on the container, signed as the
+//! container.
 
 mod program;
 
-use program::{Answer, Client, ITEMS, Request, item, with_posts};
+use program::{Answer, Client, ITEMS, Request, item, start_with_posts};
 
 const DELETE: &str = "/dbs/blog/colls/posts/operations/partitionkeydelete";
 
@@ -20,7 +20,7 @@ fn read(client: &mut Client, id: &str, post: &str) -> (u16, u32) {
 
 #[test]
 fn a_partition_key_is_emptied_at_once() {
-    let (_server, mut client) = with_posts();
+    let (_server, mut client) = start_with_posts();
     for id in ["a", "b", "c"] {
         assert_eq!(create(&mut client, id, "p1").status, 201);
     }
@@ -52,7 +52,7 @@ fn a_partition_key_is_emptied_at_once() {
     assert_eq!(changes.len(), 1);
     assert_eq!(create(&mut client, "a", "p1").status, 201, "the id is free");
     assert_eq!(read(&mut client, "a", "p1"), (200, 0));
-    // A key that has no items.
+    // A partition key without items.
     assert_eq!(
         client
             .call(&Request::new("POST", DELETE).key("nobody"))
@@ -63,7 +63,7 @@ fn a_partition_key_is_emptied_at_once() {
 
 #[test]
 fn a_deletion_needs_a_whole_key() {
-    let (_server, mut client) = with_posts();
+    let (_server, mut client) = start_with_posts();
     assert_eq!(client.call(&Request::new("POST", DELETE)).code(), (400, 0));
     let two = Request::new("POST", DELETE).header("x-ms-documentdb-partitionkey", r#"["p1","p2"]"#);
     assert_eq!(client.call(&two).code(), (400, 1001));
@@ -75,7 +75,7 @@ fn a_deletion_needs_a_whole_key() {
 
 #[test]
 fn emptying_a_container_is_refused_by_name() {
-    let (_server, mut client) = with_posts();
+    let (_server, mut client) = start_with_posts();
     let answer = client.call(&Request::new(
         "POST",
         "/dbs/blog/colls/posts/operations/collectiontruncate",

@@ -1,4 +1,4 @@
-//! Splits and merges through the management API: on request, step by step, and given up.
+//! Splits and merges through the management API: on request, step by step, and cancelled.
 
 mod program;
 
@@ -33,7 +33,7 @@ fn ids(json: &Json, name: &str) -> Vec<String> {
         .collect()
 }
 
-fn live(manager: &mut Manager) -> Vec<String> {
+fn range_ids(manager: &mut Manager) -> Vec<String> {
     let listed = manager.get(PARTITIONS).json();
     let listed = listed
         .get("partitions")
@@ -46,8 +46,8 @@ fn live(manager: &mut Manager) -> Vec<String> {
         .collect()
 }
 
-/// What an operation is when it is over.
-fn over(manager: &mut Manager, begun: &Json) -> Json {
+/// Waits until an operation has ended and returns it.
+fn wait_until_ended(manager: &mut Manager, begun: &Json) -> Json {
     let path = format!("/operations/{}", number(begun, "id"));
     loop {
         let operation = manager.get(&path).json();
@@ -73,29 +73,29 @@ fn a_partition_is_split_and_the_halves_are_merged() {
         r#"{"at":"median"}"#,
     );
     assert_eq!(begun.status, 202, "{}", begun.text());
-    let split = over(&mut manager, &begun.json());
+    let split = wait_until_ended(&mut manager, &begun.json());
     assert_eq!(
         (text(&split, "status"), ids(&split, "newIds")),
         ("done".into(), vec!["1".to_owned(), "2".into()])
     );
     assert_eq!(
-        (live(&mut manager), items(&mut client)),
+        (range_ids(&mut manager), items(&mut client)),
         (vec!["1".to_owned(), "2".into()], 20)
     );
     let begun = manager
-        .done(
+        .ok(
             "POST",
             &format!("{PARTITIONS}/merge"),
             r#"{"ids":["1","2"]}"#,
         )
         .json();
-    let merged = over(&mut manager, &begun);
+    let merged = wait_until_ended(&mut manager, &begun);
     assert_eq!(
         (text(&merged, "status"), text(&merged, "kind")),
         ("done".into(), "merge".into())
     );
     assert_eq!(
-        (live(&mut manager), items(&mut client)),
+        (range_ids(&mut manager), items(&mut client)),
         (vec!["3".to_owned()], 20)
     );
     let all = manager.get("/operations").json();
@@ -108,10 +108,10 @@ fn a_partition_is_split_and_the_halves_are_merged() {
 }
 
 #[test]
-fn steps_are_taken_one_by_one_and_the_switch_shows_as_410() {
+fn a_stepwise_split_runs_one_step_per_request_and_its_switch_shows_as_410() {
     let (_server, mut client, mut manager) = with_items();
     let begun = manager
-        .done(
+        .ok(
             "POST",
             &format!("{PARTITIONS}/0/split"),
             r#"{"stepwise":"yes"}"#,
@@ -120,7 +120,7 @@ fn steps_are_taken_one_by_one_and_the_switch_shows_as_410() {
     let path = format!("/operations/{}", number(&begun, "id"));
     let mut seen = vec![(text(&begun, "status"), text(&begun, "next"))];
     let mut step = |manager: &mut Manager| {
-        let now = manager.done("POST", &path, r#"{"action":"next"}"#).json();
+        let now = manager.ok("POST", &path, r#"{"action":"next"}"#).json();
         let next = now
             .get("next")
             .and_then(Json::as_str)
@@ -154,29 +154,29 @@ fn steps_are_taken_one_by_one_and_the_switch_shows_as_410() {
 }
 
 #[test]
-fn an_operation_that_is_given_up_leaves_everything_as_it_was() {
+fn a_cancelled_split_changes_nothing() {
     let (_server, mut client, mut manager) = with_items();
     let begun = manager
-        .done(
+        .ok(
             "POST",
             &format!("{PARTITIONS}/0/split"),
             r#"{"stepwise":"yes"}"#,
         )
         .json();
     let path = format!("/operations/{}", number(&begun, "id"));
-    manager.done("POST", &path, r#"{"action":"next"}"#);
+    manager.ok("POST", &path, r#"{"action":"next"}"#);
     let again = manager.refused("POST", &format!("{PARTITIONS}/0/split"), "", 409);
     assert!(again.contains("already"), "{again}");
-    let cancelled = manager.done("POST", &path, r#"{"action":"cancel"}"#).json();
+    let cancelled = manager.ok("POST", &path, r#"{"action":"cancel"}"#).json();
     assert_eq!(text(&cancelled, "status"), "cancelled");
     assert_eq!(
-        (live(&mut manager), items(&mut client)),
+        (range_ids(&mut manager), items(&mut client)),
         (vec!["0".to_owned()], 20)
     );
 }
 
 #[test]
-fn what_cannot_be_is_refused_and_says_why() {
+fn impossible_splits_and_merges_are_refused_with_the_reason() {
     let (_server, _client, mut manager) = with_items();
     for (path, body, status, part) in [
         ("7/split", "", 410, "7"),
@@ -188,8 +188,8 @@ fn what_cannot_be_is_refused_and_says_why() {
         ("merge", r#"{"ids":["0","a"]}"#, 400, "'a'"),
         ("merge", "{}", 400, "'ids'"),
     ] {
-        let told = manager.refused("POST", &format!("{PARTITIONS}/{path}"), body, status);
-        assert!(told.contains(part), "{path} {body}: {told}");
+        let message = manager.refused("POST", &format!("{PARTITIONS}/{path}"), body, status);
+        assert!(message.contains(part), "{path} {body}: {message}");
     }
     assert!(
         manager

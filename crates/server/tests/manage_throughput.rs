@@ -1,4 +1,5 @@
-//! Throughput through the management API: what is decided about a container, and what its partitions served.
+//! Throughput through the management API: the settings of a container and the usage of its
+//! partitions.
 
 mod program;
 
@@ -8,7 +9,7 @@ use program::{Client, Manager, Request, Server, number, start, text};
 const ITEMS: &str = "/dbs/blog/colls/wide/docs";
 const THROUGHPUT: &str = "/dbs/blog/colls/wide/throughput";
 
-/// A container of two physical partitions with 12,000 RU/s.
+/// Starts a server with a container of two physical partitions and 12,000 RU/s.
 fn wide() -> (Server, Client, Manager) {
     let server = start(&["--memory"]).expect("it starts");
     let (mut client, manager) = (server.client(), server.manager());
@@ -40,7 +41,7 @@ fn rates(throughput: &Json) -> Vec<f64> {
 }
 
 #[test]
-fn what_partitions_served_is_counted() {
+fn the_requests_of_each_partition_are_counted() {
     let (_server, mut client, mut manager) = wide();
     for id in ["a", "b", "c"] {
         let create = Request::new("POST", ITEMS)
@@ -79,7 +80,7 @@ fn what_partitions_served_is_counted() {
 }
 
 #[test]
-fn a_list_of_partitions_says_what_each_holds_may_spend_and_served() {
+fn a_list_of_partitions_has_the_data_budget_and_usage_of_each() {
     let (_server, mut client, mut manager) = wide();
     for id in ["a", "b", "c"] {
         let create = Request::new("POST", ITEMS)
@@ -123,13 +124,14 @@ fn enforcement_is_switched_for_a_container() {
         let body = format!(r#"{{"enforcement":"{word}"}}"#);
         text(
             &manager
-                .done("PUT", &format!("{THROUGHPUT}/enforcement"), &body)
+                .ok("PUT", &format!("{THROUGHPUT}/enforcement"), &body)
                 .json(),
             "enforced",
         )
     };
     assert_eq!(decide(&mut manager, "on"), "on");
-    // One second of the whole container, under one key: more than its partition has.
+    // The requests cost more than one second of the partition's budget, because they all have one
+    // partition key.
     let item = format!(r#"{{"id":"a","k":"a","filler":"{}"}}"#, "x".repeat(200_000));
     let create = Request::new("POST", ITEMS)
         .key("a")
@@ -150,21 +152,21 @@ fn enforcement_is_switched_for_a_container() {
     assert_eq!(decide(&mut manager, "off"), "off");
     assert!(client.call(&create).status < 300);
     assert_eq!(decide(&mut manager, "server"), "off");
-    let told = manager.refused(
+    let message = manager.refused(
         "PUT",
         &format!("{THROUGHPUT}/enforcement"),
         r#"{"enforcement":"maybe"}"#,
         400,
     );
-    assert!(told.contains("on, off, server"), "{told}");
+    assert!(message.contains("on, off, server"), "{message}");
 }
 
 #[test]
-fn partitions_get_ru_of_their_own_and_the_same_again() {
+fn throughput_is_distributed_by_partition_and_then_equally_again() {
     let (_server, _client, mut manager) = wide();
     let path = format!("{THROUGHPUT}/distribution");
     let body = r#"{"partitions":[{"id":"0","ruPerSecond":9000},{"id":"1","ruPerSecond":3000}]}"#;
-    let given = manager.done("PUT", &path, body).json();
+    let given = manager.ok("PUT", &path, body).json();
     assert_eq!(
         (rates(&given), text(&given, "distribution")),
         (vec![9_000.0, 3_000.0], "custom".to_owned())
@@ -185,19 +187,19 @@ fn partitions_get_ru_of_their_own_and_the_same_again() {
         ),
         (r#"{"partitions":[{"id":"x","ruPerSecond":9000}]}"#, "'x'"),
     ] {
-        let told = manager.refused("PUT", &path, body, 400);
-        assert!(told.contains(part), "{body}: {told}");
+        let message = manager.refused("PUT", &path, body, 400);
+        assert!(message.contains(part), "{body}: {message}");
     }
-    manager.done("DELETE", &path, "");
+    manager.ok("DELETE", &path, "");
     assert_eq!(rates(&manager.get(THROUGHPUT).json()), [6_000.0, 6_000.0]);
 }
 
 #[test]
-fn buckets_get_ceilings() {
+fn throughput_buckets_get_limits() {
     let (_server, _client, mut manager) = wide();
     let path = format!("{THROUGHPUT}/buckets");
     let given = manager
-        .done("PUT", &path, r#"{"buckets":[{"id":2,"maxPercent":20}]}"#)
+        .ok("PUT", &path, r#"{"buckets":[{"id":2,"maxPercent":20}]}"#)
         .json();
     assert_eq!(
         given.get("buckets").map(Json::to_text).as_deref(),
@@ -215,7 +217,7 @@ fn buckets_get_ceilings() {
             )
             .contains("'id'")
     );
-    let none = manager.done("PUT", &path, r#"{"buckets":[]}"#).json();
+    let none = manager.ok("PUT", &path, r#"{"buckets":[]}"#).json();
     assert_eq!(
         none.get("buckets").map(Json::to_text).as_deref(),
         Some("[]")
@@ -225,7 +227,7 @@ fn buckets_get_ceilings() {
 #[test]
 fn throughput_is_set_as_by_an_offer_that_is_replaced() {
     let (_server, mut client, mut manager) = wide();
-    let set = |manager: &mut Manager, body: &str| manager.done("PUT", THROUGHPUT, body).json();
+    let set = |manager: &mut Manager, body: &str| manager.ok("PUT", THROUGHPUT, body).json();
     let lower = set(&mut manager, r#"{"ruPerSecond":9000}"#);
     assert_eq!(
         (
@@ -248,7 +250,7 @@ fn throughput_is_set_as_by_an_offer_that_is_replaced() {
         offer.contains(r#""offerThroughput":9000"#)
             && offer.contains(r#""maxThroughputEverProvisioned":12000"#)
     );
-    // More than two partitions can carry: they are split, and until then it is pending.
+    // More RU/s than two partitions can carry: the change is pending until they are split.
     assert_eq!(
         text(
             &set(&mut manager, r#"{"ruPerSecond":21000}"#),
@@ -282,8 +284,8 @@ fn throughput_is_set_as_by_an_offer_that_is_replaced() {
         ),
         ("{}", "one of"),
     ] {
-        let told = manager.refused("PUT", THROUGHPUT, body, 400);
-        assert!(told.contains(part), "{body}: {told}");
+        let message = manager.refused("PUT", THROUGHPUT, body, 400);
+        assert!(message.contains(part), "{body}: {message}");
     }
     let scales = set(&mut manager, r#"{"mode":"autoscale"}"#);
     assert_eq!(
@@ -301,13 +303,13 @@ fn throughput_is_set_as_by_an_offer_that_is_replaced() {
         ),
         (8_000, 20)
     );
-    let told = manager.refused(
+    let message = manager.refused(
         "PUT",
         THROUGHPUT,
         r#"{"autoscaleMaximum":8000,"incrementPercent":101}"#,
         400,
     );
-    assert!(told.contains("incrementPercent"), "{told}");
+    assert!(message.contains("incrementPercent"), "{message}");
     let fixed = set(&mut manager, r#"{"mode":"manual"}"#);
     assert_eq!(
         (number(&fixed, "ruPerSecond"), text(&fixed, "mode")),
@@ -316,12 +318,12 @@ fn throughput_is_set_as_by_an_offer_that_is_replaced() {
 }
 
 #[test]
-fn throughput_that_is_distributed_by_hand_is_not_set() {
+fn throughput_with_a_custom_distribution_is_not_changed() {
     let (_server, _client, mut manager) = wide();
     let body = r#"{"partitions":[{"id":"0","ruPerSecond":9000},{"id":"1","ruPerSecond":3000}]}"#;
-    manager.done("PUT", &format!("{THROUGHPUT}/distribution"), body);
-    let told = manager.refused("PUT", THROUGHPUT, r#"{"ruPerSecond":9000}"#, 400);
-    assert!(told.contains("by hand"), "{told}");
+    manager.ok("PUT", &format!("{THROUGHPUT}/distribution"), body);
+    let message = manager.refused("PUT", THROUGHPUT, r#"{"ruPerSecond":9000}"#, 400);
+    assert!(message.contains("by hand"), "{message}");
 }
 
 #[test]
@@ -336,7 +338,7 @@ fn a_databases_throughput_is_set_and_its_containers_share_it() {
         r#"{"id":"c","partitionKey":{"paths":["/k"]}}"#,
     );
     let set = manager
-        .done("PUT", "/dbs/d/throughput", r#"{"ruPerSecond":1200}"#)
+        .ok("PUT", "/dbs/d/throughput", r#"{"ruPerSecond":1200}"#)
         .json();
     assert_eq!(
         (
@@ -358,13 +360,13 @@ fn a_databases_throughput_is_set_and_its_containers_share_it() {
         (rates(&container), container.get("replacePending")),
         (vec![1_200.0], None)
     );
-    let told = manager.refused(
+    let message = manager.refused(
         "PUT",
         "/dbs/d/colls/c/throughput",
         r#"{"ruPerSecond":500}"#,
         404,
     );
-    assert!(told.contains("shares that of its database"), "{told}");
+    assert!(message.contains("shares that of its database"), "{message}");
     assert!(
         manager
             .refused("PUT", "/dbs/d/throughput", r#"{"ruPerSecond":50}"#, 400)

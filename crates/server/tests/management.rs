@@ -1,4 +1,4 @@
-//! The management API as operators meet it: who gets in, what it says of the server, and what it refuses.
+//! The management API: authentication, status, description, keys, and error messages.
 
 mod program;
 
@@ -9,7 +9,7 @@ use program::{Manager, number, start, start_on, text};
 #[test]
 fn health_needs_no_key_and_everything_else_does() {
     let server = start(&["--memory"]).expect("it starts");
-    let mut stranger = server.manager().bearing("");
+    let mut stranger = server.manager().with_key("");
     for path in ["/alive", "/livez", "/ready", "/readyz", "/healthz"] {
         assert_eq!(stranger.call("GET", path, "").status, 200, "{path}");
     }
@@ -24,12 +24,12 @@ fn health_needs_no_key_and_everything_else_does() {
     }
     assert_eq!(stranger.call("GET", "/nowhere", "").status, 401);
     let altered = server.admin_key.replace('a', "b") + "0";
-    let mut guesser = server.manager().bearing(&altered);
-    let told = guesser.refused("GET", "/status", "", 401);
-    assert!(told.contains("no admin key"), "{told}");
+    let mut guesser = server.manager().with_key(&altered);
+    let message = guesser.refused("GET", "/status", "", 401);
+    assert!(message.contains("no admin key"), "{message}");
     assert_eq!(
         guesser
-            .bearing(&server.key)
+            .with_key(&server.key)
             .call("GET", "/status", "")
             .status,
         401
@@ -37,17 +37,17 @@ fn health_needs_no_key_and_everything_else_does() {
 }
 
 #[test]
-fn a_page_that_leads_its_own_name_here_is_refused() {
+fn a_host_name_that_resolves_to_the_loopback_is_refused() {
     let server = start(&["--memory"]).expect("it starts");
-    let mut page = server.manager().naming_host("evil.example:8082");
+    let mut page = server.manager().with_host("evil.example:8082");
     for path in ["/alive", "/status", "/nowhere"] {
-        let told = page.refused("GET", path, "", 403);
-        assert!(told.contains("'evil.example:8082'"), "{told}");
+        let message = page.refused("GET", path, "", 403);
+        assert!(message.contains("'evil.example:8082'"), "{message}");
     }
     assert_eq!(
         server
             .manager()
-            .naming_host("localhost")
+            .with_host("localhost")
             .call("GET", "/status", "")
             .status,
         200
@@ -55,7 +55,7 @@ fn a_page_that_leads_its_own_name_here_is_refused() {
 }
 
 #[test]
-fn the_status_counts_what_there_is() {
+fn the_status_counts_databases_containers_partitions_and_items() {
     let directory = tempfile::tempdir().expect("a directory");
     let server = start_on(directory.path()).expect("it starts");
     let mut client = server.client();
@@ -89,7 +89,7 @@ fn the_status_counts_what_there_is() {
 }
 
 #[test]
-fn what_is_wrong_with_a_request_is_said_by_name() {
+fn an_error_names_the_defect_of_a_request() {
     let server = start(&["--memory"]).expect("it starts");
     let mut manager = server.manager();
     for (method, path, body, status, part) in [
@@ -98,8 +98,8 @@ fn what_is_wrong_with_a_request_is_said_by_name() {
         ("GET", "/status?verbose=true", "", 400, "'verbose'"),
         ("GET", "/status", "{}", 400, "no body"),
     ] {
-        let told = manager.refused(method, path, body, status);
-        assert!(told.contains(part), "{told}");
+        let message = manager.refused(method, path, body, status);
+        assert!(message.contains(part), "{message}");
     }
     assert_eq!(manager.call("HEAD", "/status", "").status, 200);
 }
@@ -123,12 +123,13 @@ fn every_route_is_described_and_every_description_is_served() {
                 known_routes().any(|r| (r.path, r.is_public) == (path, is_public)
                     && r.method.eq_ignore_ascii_case(method))
             );
-            // Whatever it does with parameters that name nothing, it is there.
+            // The parameters name nothing, so the response may be an error; but the route must
+            // exist.
             let answer = manager.call(&method.to_uppercase(), &path.replace(['{', '}'], "x"), "");
-            let told = answer.text();
+            let text = answer.text();
             assert!(
-                !told.contains("there is no path") && answer.status != 405,
-                "{method} {path}: {told}"
+                !text.contains("there is no path") && answer.status != 405,
+                "{method} {path}: {text}"
             );
         }
     }
@@ -167,23 +168,23 @@ fn the_key_of_a_data_directory_stays_and_off_opens_no_port() {
 }
 
 #[test]
-fn a_port_that_is_taken_is_said_with_the_way_out() {
+fn a_port_in_use_is_reported_with_the_option_that_changes_it() {
     let server = start(&["--memory"]).expect("it starts");
     let exit = start(&["--memory", "--admin-listen", &server.admin_address])
         .err()
         .expect("the port is taken");
     assert_eq!(exit.code, Some(1));
     assert!(
-        exit.told.contains("--admin-listen") && exit.told.contains(&server.admin_address),
+        exit.stderr.contains("--admin-listen") && exit.stderr.contains(&server.admin_address),
         "{}",
-        exit.told
+        exit.stderr
     );
 }
 
 #[test]
-fn a_server_that_stops_is_not_ready_any_more_and_says_why() {
+fn a_stopping_server_is_not_ready_and_reports_draining() {
     let server = start(&["--memory"]).expect("it starts");
-    // A request whose body does not come keeps the server from stopping at once.
+    // A request whose body is incomplete keeps the server from stopping at once.
     let mut stream = server.stream();
     let head = program::Request::new("POST", "/dbs")
         .body("x")
@@ -204,19 +205,19 @@ fn a_server_that_stops_is_not_ready_any_more_and_says_why() {
             .expect("kill exists")
             .success()
     );
-    // The signal arrives when it arrives; from then on it stays so.
-    let told = loop {
+    // The server handles the signal some time later; from then on every response is the same.
+    let draining = loop {
         let answer = manager.call("GET", "/ready", "");
         if answer.status != 200 {
             break answer;
         }
     };
     assert_eq!(
-        (told.status, text(&told.json(), "code")),
+        (draining.status, text(&draining.json(), "code")),
         (503, "Draining".to_owned())
     );
     assert_eq!(manager.call("GET", "/alive", "").status, 200);
     std::io::Write::write_all(&mut stream, b"x").expect("the server waits for it");
     let exit = server.stop();
-    assert_eq!(exit.code, Some(0), "{}", exit.told);
+    assert_eq!(exit.code, Some(0), "{}", exit.stderr);
 }

@@ -1,12 +1,12 @@
-//! The metrics as a collector reads them: every one that is documented is there and counts what it says, and no key or
-//! id of an item is ever among them.
+//! The metrics, as a collector reads them: every documented metric exists and counts correctly, and
+//! no partition key or item id appears in a label.
 
 mod program;
 
 use program::{Client, ITEMS, Manager, Request, Server, item, start_on};
 use std::collections::BTreeMap;
 
-/// The samples by name and labels.
+/// Returns the samples by name and labels.
 fn samples(manager: &mut Manager) -> BTreeMap<String, f64> {
     let answer = manager.get("/metrics");
     assert_eq!(
@@ -18,19 +18,19 @@ fn samples(manager: &mut Manager) -> BTreeMap<String, f64> {
     for line in answer.text().lines() {
         if let Some(rest) = line.strip_prefix("# TYPE ") {
             typed = rest.split(' ').next().expect("a name").to_owned();
-            assert!(!families.contains(&typed), "{typed} stands there twice");
+            assert!(!families.contains(&typed), "{typed} is listed twice");
             families.push(typed.clone());
         } else if !line.starts_with('#') {
             let (name, value) = line.rsplit_once(' ').expect("a name and a value");
             assert!(name.starts_with(&typed), "{line} stands under {typed}");
             let twin = samples.insert(name.to_owned(), value.parse().expect("a number"));
-            assert!(twin.is_none(), "{line} stands there twice");
+            assert!(twin.is_none(), "{line} is listed twice");
         }
     }
     samples
 }
 
-fn busy(directory: &std::path::Path) -> (Server, Client, Manager) {
+fn start_with_items(directory: &std::path::Path) -> (Server, Client, Manager) {
     let server = start_on(directory).expect("it starts");
     let (mut client, manager) = (server.client(), server.manager());
     client.make_posts();
@@ -49,7 +49,7 @@ fn busy(directory: &std::path::Path) -> (Server, Client, Manager) {
 #[test]
 fn requests_are_counted_by_operation_and_outcome() {
     let directory = tempfile::tempdir().expect("a directory");
-    let (_server, mut client, mut manager) = busy(directory.path());
+    let (_server, mut client, mut manager) = start_with_items(directory.path());
     let read = client.call(&Request::new("GET", &item("secret-one")).key("secret-one"));
     let charge: f64 = read
         .header("x-ms-request-charge")
@@ -61,7 +61,7 @@ fn requests_are_counted_by_operation_and_outcome() {
             .status,
         404
     );
-    manager.done(
+    manager.ok(
         "POST",
         "/faults",
         r#"{"operations":["read_item"],"count":1,"status":429}"#,
@@ -105,7 +105,7 @@ fn requests_are_counted_by_operation_and_outcome() {
         (1.0, 1.0)
     );
     assert!(samples.keys().any(|name| name.contains("status=\"401\"")));
-    // Whose they were is nobody's business.
+    // Partition keys and item ids never become labels.
     assert!(
         samples
             .keys()
@@ -114,9 +114,9 @@ fn requests_are_counted_by_operation_and_outcome() {
 }
 
 #[test]
-fn containers_are_counted_as_they_are_and_work_as_it_is_done() {
+fn containers_scripts_queries_and_feeds_are_measured() {
     let directory = tempfile::tempdir().expect("a directory");
-    let (_server, mut client, mut manager) = busy(directory.path());
+    let (_server, mut client, mut manager) = start_with_items(directory.path());
     client.make_procedure(
         "hello",
         "function hello() { getContext().getResponse().setBody('hello'); }",
@@ -162,7 +162,8 @@ fn containers_are_counted_as_they_are_and_work_as_it_is_done() {
         ] {
             assert!(before[name] > 0.0, "{name}");
         }
-        // The system counts in hundredths of a second, and each answer takes its part of one.
+        // The system counts processor time in hundredths of a second; each response takes a part of
+        // one.
         while samples(&mut manager)["process_cpu_seconds_total"] == 0.0 {}
     }
 }
@@ -186,8 +187,8 @@ fn items_that_expire_are_counted_when_they_are_removed() {
         201
     );
     assert_eq!(samples(&mut manager)["orrery_ttl_expired_total"], 0.0);
-    manager.done("PUT", "/clock", r#"{"offsetSeconds":61}"#);
-    // They are removed beside requests, when their turn comes.
+    manager.ok("PUT", "/clock", r#"{"offsetSeconds":61}"#);
+    // A periodic task of the server removes expired items.
     while samples(&mut manager)["orrery_ttl_expired_total"] < 1.0 {}
     assert_eq!(
         samples(&mut manager)["orrery_container_items{db=\"blog\",coll=\"posts\"}"],
@@ -196,9 +197,9 @@ fn items_that_expire_are_counted_when_they_are_removed() {
 }
 
 #[test]
-fn every_documented_metric_is_there_and_every_one_there_is_documented() {
+fn every_documented_metric_exists_and_every_metric_is_documented() {
     let directory = tempfile::tempdir().expect("a directory");
-    let (_server, _client, mut manager) = busy(directory.path());
+    let (_server, _client, mut manager) = start_with_items(directory.path());
     let document =
         std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/how-to/watch.md");
     let document = std::fs::read_to_string(document).expect("a document");
@@ -209,22 +210,23 @@ fn every_documented_metric_is_there_and_every_one_there_is_documented() {
         .filter_map(name_of)
         .collect();
     let text = manager.get("/metrics").text();
-    let there: Vec<&str> = text
+    let existing: Vec<&str> = text
         .lines()
         .filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next())
         .collect();
-    for name in &there {
+    for name in &existing {
         assert!(named.contains(name), "{name} is not documented");
     }
     for name in named
         .iter()
         .filter(|name| !name.starts_with("process_") || cfg!(target_os = "linux"))
     {
-        assert!(there.contains(name), "{name} is documented and not there");
+        assert!(existing.contains(name), "{name} is documented but missing");
     }
 }
 
-/// The name of a metric, if a piece of code in a document is one, with or without its labels.
+/// Returns the name of the metric if a piece of code in a document is a metric, with or without
+/// labels.
 fn name_of(code: &str) -> Option<&str> {
     let name = code.split('{').next()?;
     (name.starts_with("orrery_") || name.starts_with("process_")).then_some(name)

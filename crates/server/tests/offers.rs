@@ -1,4 +1,5 @@
-//! Throughput as clients find it, change it and change its mode; and what a container holds.
+//! Offers, through which clients read and change throughput and its mode; and the statistics of a
+//! container.
 
 mod program;
 
@@ -12,7 +13,7 @@ fn server() -> Server {
     start(&["--memory"]).expect("the server starts")
 }
 
-/// The offers whose `member` is `value`, as SDKs look for them.
+/// Returns the offers whose `member` is `value`, queried as SDKs query them.
 fn offers(client: &mut Client, member: &str, value: &str) -> Vec<Json> {
     let query = format!("SELECT * FROM root r WHERE r.{member} = '{value}'");
     client
@@ -38,8 +39,8 @@ fn offer_of(client: &mut Client, resource: &Json) -> Json {
     found[0].clone()
 }
 
-/// A request about one offer, by its `_self`.
-fn about(method: &'static str, offer: &Json) -> Request {
+/// Returns a request for an offer, addressed by its `_self`.
+fn offer_request(method: &'static str, offer: &Json) -> Request {
     Request::new(method, &format!("/{}", text(offer, "_self"))).by_rid()
 }
 
@@ -47,18 +48,18 @@ fn content<'a>(offer: &'a Json, member: &str) -> Option<&'a Json> {
     offer.get("content").and_then(|content| content.get(member))
 }
 
-fn manual(offer: &Json) -> Option<i64> {
+fn manual_throughput(offer: &Json) -> Option<i64> {
     assert!(content(offer, "offerAutopilotSettings").is_none());
     content(offer, "offerThroughput").and_then(Json::as_i64)
 }
 
-fn most(offer: &Json) -> Option<i64> {
+fn autoscale_maximum(offer: &Json) -> Option<i64> {
     content(offer, "offerAutopilotSettings")
         .and_then(|settings| settings.get("maxThroughput"))
         .and_then(Json::as_i64)
 }
 
-/// The same offer with other members in its content.
+/// Returns the offer with other members in its content.
 fn with(offer: &Json, members: &[(&str, Json)]) -> String {
     let mut offer = offer.as_object().expect("an object").clone();
     let mut content = offer
@@ -87,10 +88,10 @@ fn an_offer_is_found_by_each_of_the_ways_that_sdks_have() {
             .members("Offers"),
         std::slice::from_ref(&offer)
     );
-    assert_eq!(client.call(&about("GET", &offer)).json(), offer);
-    assert_eq!(client.call(&about("HEAD", &offer)).status, 200);
+    assert_eq!(client.call(&offer_request("GET", &offer)).json(), offer);
+    assert_eq!(client.call(&offer_request("HEAD", &offer)).status, 200);
     assert_eq!(text(&offer, "id"), text(&offer, "_rid"));
-    assert_eq!(manual(&offer), Some(400));
+    assert_eq!(manual_throughput(&offer), Some(400));
     assert!(offers(&mut client, "offerResourceId", "nobody").is_empty());
 }
 
@@ -100,10 +101,10 @@ fn a_throughput_is_replaced_within_its_limits() {
     let mut client = server.client();
     let made = container(&mut client, &[("x-ms-offer-throughput", "1000")]);
     let offer = offer_of(&mut client, &made);
-    let replaced =
-        client.call(&about("PUT", &offer).body(with(&offer, &[("offerThroughput", 600.into())])));
+    let replaced = client
+        .call(&offer_request("PUT", &offer).body(with(&offer, &[("offerThroughput", 600.into())])));
     assert_eq!(
-        (replaced.status, manual(&replaced.json())),
+        (replaced.status, manual_throughput(&replaced.json())),
         (200, Some(600)),
         "{}",
         replaced.text()
@@ -118,7 +119,7 @@ fn a_throughput_is_replaced_within_its_limits() {
         .cloned()
         .expect("a past");
     assert_eq!(number(&past, "maxThroughputEverProvisioned"), 1000);
-    for (throughput, told) in [
+    for (throughput, message) in [
         (Json::from(300), "less than required minimum throughput 400"),
         (
             Json::from(450),
@@ -128,14 +129,15 @@ fn a_throughput_is_replaced_within_its_limits() {
         (Json::from("600"), "no whole number"),
         (Json::Null, "'offerThroughput' is missing"),
     ] {
-        let refused = client
-            .call(&about("PUT", &offer).body(with(&offer, &[("offerThroughput", throughput)])));
+        let refused = client.call(
+            &offer_request("PUT", &offer).body(with(&offer, &[("offerThroughput", throughput)])),
+        );
         assert_eq!(refused.status, 400);
-        assert!(refused.text().contains(told), "{}", refused.text());
+        assert!(refused.text().contains(message), "{}", refused.text());
     }
-    let stale = about("PUT", &offer).header("If-Match", text(&offer, "_etag"));
+    let stale = offer_request("PUT", &offer).header("If-Match", text(&offer, "_etag"));
     assert_eq!(client.call(&stale.body(with(&offer, &[]))).status, 412);
-    assert_eq!(manual(&offer_of(&mut client, &made)), Some(600));
+    assert_eq!(manual_throughput(&offer_of(&mut client, &made)), Some(600));
 }
 
 #[test]
@@ -144,10 +146,11 @@ fn a_throughput_beyond_the_partitions_is_pending_until_they_are_split() {
     let mut client = server.client();
     let made = container(&mut client, &[]);
     let offer = offer_of(&mut client, &made);
-    let replaced = client
-        .call(&about("PUT", &offer).body(with(&offer, &[("offerThroughput", 21_000.into())])));
+    let replaced = client.call(
+        &offer_request("PUT", &offer).body(with(&offer, &[("offerThroughput", 21_000.into())])),
+    );
     assert_eq!(
-        (replaced.status, manual(&replaced.json())),
+        (replaced.status, manual_throughput(&replaced.json())),
         (200, Some(21_000)),
         "{}",
         replaced.text()
@@ -157,12 +160,12 @@ fn a_throughput_beyond_the_partitions_is_pending_until_they_are_split() {
         content(&replaced.json(), "isOfferReplacePending"),
         Some(&Json::Bool(true))
     );
-    let done = std::iter::repeat_with(|| client.call(&about("GET", &offer)))
+    let done = std::iter::repeat_with(|| client.call(&offer_request("GET", &offer)))
         .find(|offer| offer.header("x-ms-offer-replace-pending") == Some("false"))
         .expect("an endless iterator");
     assert_eq!(
         (
-            manual(&done.json()),
+            manual_throughput(&done.json()),
             content(&done.json(), "isOfferReplacePending")
         ),
         (Some(21_000), None)
@@ -204,7 +207,7 @@ fn members_that_an_offer_cannot_take_are_refused_by_name() {
     ] {
         let mut body = offer.as_object().expect("an object").clone();
         body.set(member, value);
-        let refused = client.call(&about("PUT", &offer).body(Json::Object(body).to_text()));
+        let refused = client.call(&offer_request("PUT", &offer).body(Json::Object(body).to_text()));
         assert_eq!(refused.status, 400, "{member}");
         assert!(
             refused.text().contains(&format!("'{member}'")),
@@ -216,18 +219,22 @@ fn members_that_an_offer_cannot_take_are_refused_by_name() {
         ("offerIsRUPerMinuteThroughputEnabled", Json::Bool(true)),
         ("burst", Json::Bool(true)),
     ] {
-        let refused = client.call(&about("PUT", &offer).body(with(&offer, &[(member, value)])));
+        let refused =
+            client.call(&offer_request("PUT", &offer).body(with(&offer, &[(member, value)])));
         assert_eq!(refused.status, 400, "{member}");
         assert!(refused.text().contains(member), "{}", refused.text());
     }
-    assert_eq!(client.call(&about("PUT", &offer).body("{}")).status, 400);
+    assert_eq!(
+        client.call(&offer_request("PUT", &offer).body("{}")).status,
+        400
+    );
     assert_eq!(
         client
             .call(&Request::new("GET", "/offers/none").by_rid())
             .code(),
         (404, 0)
     );
-    assert_eq!(client.call(&about("DELETE", &offer)).status, 405);
+    assert_eq!(client.call(&offer_request("DELETE", &offer)).status, 405);
 }
 
 #[test]
@@ -237,18 +244,19 @@ fn the_mode_of_a_throughput_changes_by_header_and_without_a_number() {
     let made = container(&mut client, &[("x-ms-offer-throughput", "4600")]);
     let offer = offer_of(&mut client, &made);
     let settings = Json::Object(orrery_model::object! { "maxThroughput" => 4000 });
-    let by_body = client
-        .call(&about("PUT", &offer).body(with(&offer, &[("offerAutopilotSettings", settings)])));
+    let by_body = client.call(
+        &offer_request("PUT", &offer).body(with(&offer, &[("offerAutopilotSettings", settings)])),
+    );
     assert_eq!(by_body.status, 400);
     assert!(by_body.text().contains(TO_AUTOSCALE), "{}", by_body.text());
-    // What it has, rounded so that nothing is taken away. A body, if there is one, is not asked.
+    // The new maximum is the old throughput, rounded up; a body is ignored.
     let scales = client.call(
-        &about("PUT", &offer)
+        &offer_request("PUT", &offer)
             .header(TO_AUTOSCALE, "true")
             .body(with(&offer, &[])),
     );
     assert_eq!(
-        (scales.status, most(&scales.json())),
+        (scales.status, autoscale_maximum(&scales.json())),
         (200, Some(5000)),
         "{}",
         scales.text()
@@ -258,16 +266,19 @@ fn the_mode_of_a_throughput_changes_by_header_and_without_a_number() {
         content(&scales.json(), "offerThroughput").and_then(Json::as_i64),
         Some(500)
     );
-    let again = client.call(&about("PUT", &offer).header(TO_AUTOSCALE, "True"));
-    assert_eq!((again.status, most(&again.json())), (200, Some(5000)));
-    let fixed = client.call(&about("PUT", &offer).header(TO_MANUAL, "true"));
+    let again = client.call(&offer_request("PUT", &offer).header(TO_AUTOSCALE, "True"));
     assert_eq!(
-        (fixed.status, manual(&fixed.json())),
+        (again.status, autoscale_maximum(&again.json())),
+        (200, Some(5000))
+    );
+    let fixed = client.call(&offer_request("PUT", &offer).header(TO_MANUAL, "true"));
+    assert_eq!(
+        (fixed.status, manual_throughput(&fixed.json())),
         (200, Some(5000)),
         "{}",
         fixed.text()
     );
-    let both = about("PUT", &offer)
+    let both = offer_request("PUT", &offer)
         .header(TO_MANUAL, "true")
         .header(TO_AUTOSCALE, "true");
     assert_eq!(client.call(&both).status, 400);
@@ -284,7 +295,7 @@ fn an_autoscale_throughput_is_set_by_its_maximum() {
         &[("x-ms-cosmos-offer-autopilot-settings", settings)],
     );
     let offer = offer_of(&mut client, &made);
-    assert_eq!(most(&offer), Some(4000));
+    assert_eq!(autoscale_maximum(&offer), Some(4000));
     let to = |max: i64, percent: i64| {
         let policy = orrery_model::object! { "throughputPolicy" => orrery_model::object! { "incrementPercent" => percent } };
         Json::Object(
@@ -297,11 +308,12 @@ fn an_autoscale_throughput_is_set_by_its_maximum() {
             .unwrap_or_default()
     };
     let replaced = client.call(
-        &about("PUT", &offer).body(with(&offer, &[("offerAutopilotSettings", to(7000, 20))])),
+        &offer_request("PUT", &offer)
+            .body(with(&offer, &[("offerAutopilotSettings", to(7000, 20))])),
     );
     assert_eq!(replaced.status, 200, "{}", replaced.text());
     assert_eq!(settings(&replaced.json()), to(7000, 20).to_text());
-    for (body, told) in [
+    for (body, message) in [
         (
             with(&offer, &[("offerAutopilotSettings", to(500, 0))]),
             "less than required minimum throughput 1000",
@@ -323,9 +335,9 @@ fn an_autoscale_throughput_is_set_by_its_maximum() {
             TO_MANUAL,
         ),
     ] {
-        let refused = client.call(&about("PUT", &offer).body(body));
+        let refused = client.call(&offer_request("PUT", &offer).body(body));
         assert_eq!(refused.status, 400);
-        assert!(refused.text().contains(told), "{}", refused.text());
+        assert!(refused.text().contains(message), "{}", refused.text());
     }
     let low = Request::new("POST", "/dbs")
         .header(
@@ -333,8 +345,8 @@ fn an_autoscale_throughput_is_set_by_its_maximum() {
             r#"{"maxThroughput":-200}"#,
         )
         .body(r#"{"id":"low"}"#);
-    let told = "Requested throughput -200 is less than required minimum throughput 1000";
-    assert!(client.call(&low).text().contains(told));
+    let message = "Requested throughput -200 is less than required minimum throughput 1000";
+    assert!(client.call(&low).text().contains(message));
 }
 
 #[test]
@@ -357,13 +369,17 @@ fn a_database_shares_its_throughput_with_containers_that_name_none() {
         (201, 201, 201)
     );
     assert!(offers(&mut client, "resource", &text(&shared.json(), "_self")).is_empty());
-    assert_eq!(manual(&offer_of(&mut client, &own.json())), Some(500));
-    let offer = offer_of(&mut client, &database.json());
-    assert_eq!(manual(&offer), Some(800));
-    let replaced = client
-        .call(&about("PUT", &offer).body(with(&offer, &[("offerThroughput", 12_000.into())])));
     assert_eq!(
-        manual(&replaced.json()),
+        manual_throughput(&offer_of(&mut client, &own.json())),
+        Some(500)
+    );
+    let offer = offer_of(&mut client, &database.json());
+    assert_eq!(manual_throughput(&offer), Some(800));
+    let replaced = client.call(
+        &offer_request("PUT", &offer).body(with(&offer, &[("offerThroughput", 12_000.into())])),
+    );
+    assert_eq!(
+        manual_throughput(&replaced.json()),
         Some(12_000),
         "{}",
         replaced.text()
@@ -461,7 +477,7 @@ fn statistics_and_quotas_count_what_is_stored() {
             && usage.contains(";documentsCount=20;"),
         "{usage}"
     );
-    // A collection is its documents and its index.
+    // The size of a container is the size of its documents and its index.
     let size = |name: &str| {
         let size = usage
             .split(';')

@@ -1,4 +1,4 @@
-//! Partial updates as they come over the wire: in every form that clients send them.
+//! Partial updates, in every form in which clients send them.
 
 mod program;
 
@@ -48,7 +48,7 @@ fn a_patch_comes_in_any_form_and_under_any_content_type() {
 }
 
 #[test]
-fn a_patch_that_wants_little_answers_with_the_headers_alone() {
+fn a_minimal_patch_response_has_no_body() {
     let (_server, mut client) = with_an_item();
     let answer = client.call(
         &patch(r#"[{"op":"incr","path":"/n","value":1}]"#).header("Prefer", "return=minimal"),
@@ -77,7 +77,7 @@ fn a_patch_whose_condition_fails_is_412_1110() {
 #[test]
 fn a_patch_that_cannot_be_done_is_400_in_the_services_words() {
     let (_server, mut client) = with_an_item();
-    for (operation, told) in [
+    for (operation, message) in [
         (
             r#"{"op":"add","path":"/none/x","value":1}"#,
             "For Operation(1): Add Operation can only create a child object",
@@ -97,7 +97,7 @@ fn a_patch_that_cannot_be_done_is_400_in_the_services_words() {
     ] {
         let answer = client.call(&patch(&format!("[{operation}]")));
         assert_eq!(answer.code(), (400, 0));
-        assert!(answer.text().contains(told), "{}", answer.text());
+        assert!(answer.text().contains(message), "{}", answer.text());
     }
     let moved = client.call(&patch(r#"[{"op":"set","path":"/postId","value":"q"}]"#));
     assert_eq!(moved.code(), (400, 1001));

@@ -1,4 +1,5 @@
-//! Users, permissions and the tokens made of them, and client encryption keys, as a client without a library sees them.
+//! Users, permissions, resource tokens and client encryption keys, as seen by a client without a
+//! library.
 
 mod program;
 
@@ -10,15 +11,15 @@ const PERMISSIONS: &str = "/dbs/blog/users/ann/permissions";
 const POSTS: &str = "/dbs/blog/colls/posts";
 const ITEMS: &str = "/dbs/blog/colls/posts/docs";
 
-/// A server with the container `posts`, two items in it and the user `ann`.
-fn house() -> (Server, Client) {
+/// Starts a server with the container `posts`, two items in it and the user `ann`.
+fn start_with_user() -> (Server, Client) {
     let server = start(&["--memory"]).expect("the server starts");
     let mut client = server.client();
-    fill(&mut client);
+    create_resources(&mut client);
     (server, client)
 }
 
-fn fill(client: &mut Client) {
+fn create_resources(client: &mut Client) {
     client.make_posts();
     for (id, key) in [("1", "p1"), ("2", "p2")] {
         let body = format!(r#"{{"id":"{id}","postId":"{key}"}}"#);
@@ -49,7 +50,7 @@ fn code(client: &mut Client, request: &Request) -> (u16, u32) {
     client.call(request).code()
 }
 
-/// The ids in a feed.
+/// Returns the ids in a feed.
 fn ids(answer: &Answer, rows: &str) -> Vec<String> {
     let json = answer.json();
     let rows = json
@@ -63,7 +64,7 @@ fn ids(answer: &Answer, rows: &str) -> Vec<String> {
     rows.iter().map(|row| member(row, "id")).collect()
 }
 
-/// The token of a new permission.
+/// Creates a permission and returns its token.
 fn permit(client: &mut Client, body: &str) -> String {
     let made = ok(client, &Request::new("POST", PERMISSIONS).body(body));
     member(&made, "_token")
@@ -71,7 +72,7 @@ fn permit(client: &mut Client, body: &str) -> String {
 
 #[test]
 fn users_are_created_read_listed_queried_renamed_and_deleted() {
-    let (_server, mut client) = house();
+    let (_server, mut client) = start_with_user();
     let ann = ok(&mut client, &Request::new("GET", "/dbs/blog/users/ann"));
     assert_eq!(member(&ann, "_permissions"), "permissions/");
     assert!(member(&ann, "_self").contains("/users/") && member(&ann, "_etag").starts_with('"'));
@@ -146,7 +147,7 @@ fn users_are_created_read_listed_queried_renamed_and_deleted() {
 
 #[test]
 fn users_and_permissions_are_addressed_by_resource_id_too() {
-    let (_server, mut client) = house();
+    let (_server, mut client) = start_with_user();
     permit(
         &mut client,
         r#"{"id":"reads","permissionMode":"Read","resource":"dbs/blog/colls/posts"}"#,
@@ -163,7 +164,7 @@ fn users_and_permissions_are_addressed_by_resource_id_too() {
 
 #[test]
 fn permissions_are_created_read_listed_queried_replaced_and_deleted() {
-    let (_server, mut client) = house();
+    let (_server, mut client) = start_with_user();
     let body = r#"{"id":"reads","permissionMode":"Read","resource":"dbs/blog/colls/posts"}"#;
     permit(&mut client, body);
     let again = body.replace("reads", "other");
@@ -252,7 +253,7 @@ fn permissions_are_created_read_listed_queried_replaced_and_deleted() {
 
 #[test]
 fn a_token_of_a_container_does_what_its_mode_says_and_leaves_the_container() {
-    let (_server, mut client) = house();
+    let (_server, mut client) = start_with_user();
     let reads = permit(
         &mut client,
         r#"{"id":"r","permissionMode":"Read","resource":"dbs/blog/colls/posts"}"#,
@@ -336,7 +337,7 @@ fn a_token_of_a_container_does_what_its_mode_says_and_leaves_the_container() {
 
 #[test]
 fn a_token_of_an_item_or_a_partition_key_reaches_no_further() {
-    let (_server, mut client) = house();
+    let (_server, mut client) = start_with_user();
     let of_item = permit(
         &mut client,
         r#"{"id":"i","permissionMode":"All","resource":"dbs/blog/colls/posts/docs/1"}"#,
@@ -383,7 +384,7 @@ fn a_token_of_an_item_or_a_partition_key_reaches_no_further() {
 
 #[test]
 fn a_token_lives_as_long_as_asked_within_the_bounds_of_the_service() {
-    let (_server, mut client) = house();
+    let (_server, mut client) = start_with_user();
     permit(
         &mut client,
         r#"{"id":"r","permissionMode":"Read","resource":"dbs/blog/colls/posts"}"#,
@@ -406,7 +407,7 @@ fn users_permissions_keys_and_tokens_survive_a_restart_and_go_with_their_databas
     let directory = tempfile::tempdir().expect("a directory");
     let server = start_on(directory.path()).expect("the server starts");
     let mut client = server.client();
-    fill(&mut client);
+    create_resources(&mut client);
     let token = permit(
         &mut client,
         r#"{"id":"r","permissionMode":"Read","resource":"dbs/blog/colls/posts"}"#,
@@ -435,7 +436,7 @@ fn users_permissions_keys_and_tokens_survive_a_restart_and_go_with_their_databas
         client.call(&Request::new("DELETE", "/dbs/blog")).status,
         204
     );
-    fill(&mut client);
+    create_resources(&mut client);
     assert_eq!(
         ids(
             &client.call(&Request::new("GET", PERMISSIONS)),
@@ -468,8 +469,8 @@ fn key_body(id: &str, wrapped: &str) -> String {
 }
 
 #[test]
-fn client_encryption_keys_are_created_read_listed_queried_and_wrapped_anew() {
-    let (_server, mut client) = house();
+fn client_encryption_keys_are_created_read_listed_queried_and_rewrapped() {
+    let (_server, mut client) = start_with_user();
     client.create(KEYS, &key_body("cek", "AAEC"));
     assert_eq!(
         code(
@@ -537,7 +538,7 @@ fn client_encryption_keys_are_created_read_listed_queried_and_wrapped_anew() {
 
 #[test]
 fn an_encryption_policy_names_keys_that_exist_and_stays_as_it_is() {
-    let (_server, mut client) = house();
+    let (_server, mut client) = start_with_user();
     let container = |key: &str, kind: &str| {
         format!(
             r#"{{"id":"sealed","partitionKey":{{"paths":["/pk"]}},"clientEncryptionPolicy":{{"policyFormatVersion":2,

@@ -1,5 +1,5 @@
-//! What clients that merge, and people who tune, tell a query beside its text and read beside its rows: the resume
-//! filter, how ties come, the advice.
+//! Request and response properties of queries beside text and rows, for clients that merge and for
+//! people who tune queries: the resume filter, the order of ties, index metrics and query advice.
 
 mod program;
 
@@ -8,12 +8,13 @@ use base64::engine::general_purpose::STANDARD;
 use orrery_model::Json;
 use orrery_model::json::parse;
 use percent_encoding::percent_decode_str;
-use program::{Answer, Client, ITEMS, Request, text, with_posts};
+use program::{Answer, Client, ITEMS, Request, start_with_posts, text};
 
 const RANGED: &str = "/dbs/blog/colls/ranged/docs";
 
-/// A container of several physical partitions with items of which many share a value.
-fn make_ranged(client: &mut Client) -> Vec<String> {
+/// Creates a container of several physical partitions in which many items share a sort value;
+/// returns the ids of its ranges.
+fn create_ranged(client: &mut Client) -> Vec<String> {
     let body = r#"{"id":"ranged","partitionKey":{"paths":["/id"],"kind":"Hash","version":2}}"#;
     let made = client.call(
         &Request::new("POST", "/dbs/blog/colls")
@@ -38,8 +39,8 @@ fn make_ranged(client: &mut Client) -> Vec<String> {
     client.range_ids("/dbs/blog/colls/ranged")
 }
 
-/// The query as a client that merges sends it to one range.
-fn rewritten(direction: &str, range: &str, filter: Option<&str>) -> Request {
+/// Returns the query that a merging client sends to one range.
+fn query_of_range(direction: &str, range: &str, filter: Option<&str>) -> Request {
     let query = format!(
         "SELECT c._rid, [{{\"item\": c.n}}] AS orderByItems, {{\"id\": c.id}} AS payload FROM c WHERE (true) ORDER BY c.n {direction}"
     );
@@ -54,7 +55,7 @@ fn rewritten(direction: &str, range: &str, filter: Option<&str>) -> Request {
         ))
 }
 
-/// The value of a row's sort key as a resume filter has it: undefined is an empty array.
+/// Returns a row's sort value in the form of a resume filter, in which undefined is an empty array.
 fn resume_value(row: &Json) -> String {
     let item = row
         .get("orderByItems")
@@ -66,27 +67,30 @@ fn resume_value(row: &Json) -> String {
 }
 
 #[test]
-fn a_resume_filter_goes_on_behind_each_row_of_each_range() {
-    let (_server, mut client) = with_posts();
-    let ranges = make_ranged(&mut client);
+fn a_resume_filter_resumes_at_each_row_of_each_range() {
+    let (_server, mut client) = start_with_posts();
+    let ranges = create_ranged(&mut client);
     assert!(ranges.len() > 1, "one range proves nothing");
     for (direction, range) in ["ASC", "DESC"]
         .iter()
         .flat_map(|d| ranges.iter().map(move |r| (*d, r)))
     {
-        let (all, _) = client.pages(&rewritten(direction, range, None));
+        let (all, _) = client.pages(&query_of_range(direction, range, None));
         assert!(all.len() > 10, "{range} has {} rows", all.len());
         for (at, row) in all.iter().enumerate() {
             let (value, rid) = (resume_value(row), text(row, "_rid"));
-            let told = format!("{direction} in {range} at {at}, {value}");
+            let description = format!("{direction} in {range} at {at}, {value}");
             let from = format!(r#"{{"value":[{value}],"rid":"{rid}","exclude":false}}"#);
             assert_eq!(
-                client.pages(&rewritten(direction, range, Some(&from))).0,
+                client
+                    .pages(&query_of_range(direction, range, Some(&from)))
+                    .0,
                 all[at..],
-                "{told}"
+                "{description}"
             );
-            let paged = rewritten(direction, range, Some(&from)).header("x-ms-max-item-count", "3");
-            assert_eq!(client.pages(&paged).0, all[at..], "{told}, in pages");
+            let paged =
+                query_of_range(direction, range, Some(&from)).header("x-ms-max-item-count", "3");
+            assert_eq!(client.pages(&paged).0, all[at..], "{description}, in pages");
             let behind = format!(r#"{{"value":[{value}],"exclude":true}}"#);
             let next = all
                 .iter()
@@ -94,9 +98,11 @@ fn a_resume_filter_goes_on_behind_each_row_of_each_range() {
                 .position(|row| resume_value(row) != value)
                 .map_or(all.len(), |n| at + n);
             assert_eq!(
-                client.pages(&rewritten(direction, range, Some(&behind))).0,
+                client
+                    .pages(&query_of_range(direction, range, Some(&behind)))
+                    .0,
                 all[next..],
-                "{told}, behind"
+                "{description}, after"
             );
         }
     }
@@ -104,15 +110,15 @@ fn a_resume_filter_goes_on_behind_each_row_of_each_range() {
 
 #[test]
 fn a_continuation_and_a_resume_filter_together_lose_and_repeat_nothing() {
-    let (_server, mut client) = with_posts();
-    let ranges = make_ranged(&mut client);
+    let (_server, mut client) = start_with_posts();
+    let ranges = create_ranged(&mut client);
     for (direction, range) in ["ASC", "DESC"]
         .iter()
         .flat_map(|d| ranges.iter().map(move |r| (*d, r)))
     {
-        let (all, _) = client.pages(&rewritten(direction, range, None));
+        let (all, _) = client.pages(&query_of_range(direction, range, None));
         let first =
-            client.call(&rewritten(direction, range, None).header("x-ms-max-item-count", "4"));
+            client.call(&query_of_range(direction, range, None).header("x-ms-max-item-count", "4"));
         let continuation = first
             .header("x-ms-continuation")
             .expect("more than four rows")
@@ -123,7 +129,7 @@ fn a_continuation_and_a_resume_filter_together_lose_and_repeat_nothing() {
                 resume_value(&all[at]),
                 text(&all[at], "_rid")
             );
-            let request = rewritten(direction, range, Some(&filter))
+            let request = query_of_range(direction, range, Some(&filter))
                 .header("x-ms-continuation", continuation.as_str());
             assert_eq!(
                 client.pages(&request).0,
@@ -135,14 +141,14 @@ fn a_continuation_and_a_resume_filter_together_lose_and_repeat_nothing() {
 }
 
 #[test]
-fn a_resume_filter_that_makes_no_sense_is_400() {
-    let (_server, mut client) = with_posts();
+fn an_invalid_resume_filter_is_400() {
+    let (_server, mut client) = start_with_posts();
     let ask = |client: &mut Client, path: &str, query: &str, filter: &str| -> Answer {
         let body = format!(r#"{{"query":"{query}","resumeFilter":{filter}}}"#);
         client.call(&Request::query(path, query).body(body))
     };
     let ordered = "SELECT * FROM c ORDER BY c.n";
-    for (query, filter, told) in [
+    for (query, filter, message) in [
         (ordered, "[1]", "must be an object"),
         (ordered, "{}", "'value' is not an array"),
         (ordered, r#"{"value":[1,2]}"#, "as many values"),
@@ -157,7 +163,7 @@ fn a_resume_filter_that_makes_no_sense_is_400() {
         let answer = ask(&mut client, ITEMS, query, filter);
         assert_eq!(answer.status, 400, "{filter}: {}", answer.text());
         assert!(
-            text(&answer.json(), "message").contains(told),
+            text(&answer.json(), "message").contains(message),
             "{filter}: {}",
             answer.text()
         );
@@ -174,9 +180,9 @@ fn a_resume_filter_that_makes_no_sense_is_400() {
 }
 
 #[test]
-fn how_ties_come_is_told_with_every_page_of_items() {
-    let (_server, mut client) = with_posts();
-    let mut told = |path: &str, query: &str| {
+fn every_page_of_items_states_the_order_of_ties() {
+    let (_server, mut client) = start_with_posts();
+    let mut tie_order = |path: &str, query: &str| {
         let answer = client.call(&Request::query(path, query));
         assert_eq!(answer.status, 200, "{}", answer.text());
         answer
@@ -188,15 +194,21 @@ fn how_ties_come_is_told_with_every_page_of_items() {
             r#"{{"reverseRidEnabled":false,"reverseIndexScan":{reverse}}}"#
         ))
     };
-    assert_eq!(told(ITEMS, "SELECT * FROM c"), info(false));
-    assert_eq!(told(ITEMS, "SELECT * FROM c ORDER BY c.n ASC"), info(false));
-    assert_eq!(told(ITEMS, "SELECT * FROM c ORDER BY c.n DESC"), info(true));
-    assert_eq!(told("/dbs", "SELECT * FROM c"), None);
+    assert_eq!(tie_order(ITEMS, "SELECT * FROM c"), info(false));
+    assert_eq!(
+        tie_order(ITEMS, "SELECT * FROM c ORDER BY c.n ASC"),
+        info(false)
+    );
+    assert_eq!(
+        tie_order(ITEMS, "SELECT * FROM c ORDER BY c.n DESC"),
+        info(true)
+    );
+    assert_eq!(tie_order("/dbs", "SELECT * FROM c"), None);
 }
 
 #[test]
-fn advice_comes_when_asked_for_and_where_there_is_any() {
-    let (_server, mut client) = with_posts();
+fn query_advice_is_returned_on_request_if_there_is_any() {
+    let (_server, mut client) = start_with_posts();
     let advised = "SELECT * FROM c WHERE CONTAINS(c.a, 'x') AND LOWER(c.b) = 'y' AND ARRAY_CONTAINS(c.t, {d: 1}, true)";
     let request = |query: &str, asked: &str| {
         Request::query(ITEMS, query).header("x-ms-cosmos-populatequeryadvice", asked)
@@ -228,7 +240,7 @@ const ORDERED: &str = r#"{"id":"posts","partitionKey":{"paths":["/postId"],"kind
     "compositeIndexes":[[{"path":"/postId","order":"ascending"},{"path":"/n","order":"descending"}]]}}"#;
 const POSTS: &str = "/dbs/blog/colls/posts";
 
-/// The container's index as it stands now, in percent.
+/// Returns the progress of the container's index transformation in percent.
 fn progress(client: &mut Client) -> String {
     let answer = client
         .call(&Request::new("GET", POSTS).header("x-ms-documentdb-populatequotainfo", "True"));
@@ -238,7 +250,7 @@ fn progress(client: &mut Client) -> String {
 
 #[test]
 fn a_change_of_the_policy_shows_its_progress() {
-    let (_server, mut client) = with_posts();
+    let (_server, mut client) = start_with_posts();
     for n in 0..20 {
         client.create(
             ITEMS,
@@ -266,7 +278,7 @@ fn a_change_of_the_policy_shows_its_progress() {
     );
     let query = query.header("x-ms-documentdb-query-enablecrosspartition", "True");
     let wanted: Vec<Json> = (0..20).rev().map(Json::from).collect();
-    // Right while it is made, and when it is there.
+    // The value is the same during the transformation and after it.
     let mut seen = progress(&mut client);
     while seen != "100" {
         assert!(
@@ -281,7 +293,7 @@ fn a_change_of_the_policy_shows_its_progress() {
 
 #[test]
 fn index_metrics_come_in_both_encodings() {
-    let (_server, mut client) = with_posts();
+    let (_server, mut client) = start_with_posts();
     client.create(ITEMS, r#"{"id":"a","postId":"p1","n":1}"#);
     let query = |header| {
         Request::query(ITEMS, "SELECT * FROM c WHERE c.n = 1")
@@ -290,14 +302,14 @@ fn index_metrics_come_in_both_encodings() {
     };
     let base64 = client.call(&query("x-ms-cosmos-populateindexmetrics"));
     let percent = client.call(&query("x-ms-cosmos-populateindexmetrics-v2"));
-    let told = |answer: &Answer| {
+    let index_metrics = |answer: &Answer| {
         answer
             .header("x-ms-cosmos-index-utilization")
             .expect("index metrics")
             .to_owned()
     };
-    let plain = STANDARD.decode(told(&base64)).expect("base64");
-    let decoded = percent_decode_str(&told(&percent))
+    let plain = STANDARD.decode(index_metrics(&base64)).expect("base64");
+    let decoded = percent_decode_str(&index_metrics(&percent))
         .decode_utf8()
         .expect("UTF-8")
         .into_owned();
@@ -318,22 +330,22 @@ fn index_metrics_come_in_both_encodings() {
 }
 
 #[test]
-fn explain_tells_how_each_range_was_searched() {
-    let (_server, mut client) = with_posts();
+fn an_explanation_names_the_access_path_of_each_range() {
+    let (_server, mut client) = start_with_posts();
     client.create(ITEMS, r#"{"id":"a","postId":"p1","n":1}"#);
     let query = Request::query(ITEMS, "SELECT * FROM c WHERE c.n = 1")
         .header("x-ms-documentdb-query-enablecrosspartition", "True");
     assert_eq!(client.call(&query).header("x-orrery-explanation"), None);
-    let told = client.call(&query.header("x-orrery-explain", "True"));
-    let told = told
+    let explanation = client.call(&query.header("x-orrery-explain", "True"));
+    let explanation = explanation
         .header("x-orrery-explanation")
         .expect("an explanation")
         .to_owned();
-    let told = percent_decode_str(&told)
+    let explanation = percent_decode_str(&explanation)
         .decode_utf8()
         .expect("UTF-8")
         .into_owned();
-    let document = parse(told.as_bytes()).expect("JSON");
+    let document = parse(explanation.as_bytes()).expect("JSON");
     assert_eq!(text(&document, "condition"), "/n = 1");
     let range = &document
         .get("ranges")
@@ -348,7 +360,7 @@ fn explain_tells_how_each_range_was_searched() {
 
 #[test]
 fn a_query_that_one_range_answers_says_so_on_every_page() {
-    let (_server, mut client) = with_posts();
+    let (_server, mut client) = start_with_posts();
     for n in 0..5 {
         client.create(ITEMS, &format!(r#"{{"id":"i{n}","postId":"p1"}}"#));
     }

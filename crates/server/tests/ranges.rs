@@ -1,16 +1,16 @@
-//! Physical partitions as clients name them: by id, by stretches of the hash space, by paths of resource ids; and what a
-//! key beside them means.
+//! Requests to physical partitions: by range id, by EPK range, by paths of resource ids; and
+//! together with a partition key.
 
 mod program;
 
 use orrery_model::Json;
-use program::{Answer, Client, ITEMS, Request, text, with_item};
+use program::{Answer, Client, ITEMS, Request, start_with_item, text};
 
 const POSTS: &str = "/dbs/blog/colls/posts";
 const WIDE: &str = "/dbs/blog/colls/wide";
 
-/// The three requests that a range header directs.
-fn directed(path: &str) -> [(&'static str, Request); 3] {
+/// Returns the three kinds of requests that a range header directs.
+fn requests_by_range(path: &str) -> [(&'static str, Request); 3] {
     [
         ("query", Request::query(path, "SELECT * FROM c")),
         ("read feed", Request::new("GET", path)),
@@ -27,8 +27,9 @@ fn in_range(request: &Request, id: &str) -> Request {
         .header("x-ms-documentdb-partitionkeyrangeid", id)
 }
 
-/// A container of several physical partitions with an item for each of so many keys, and its ranges.
-fn make_wide(client: &mut Client, keys: usize) -> Vec<Json> {
+/// Creates a container of several physical partitions with one item for each of `keys` partition
+/// keys; returns its ranges.
+fn create_wide(client: &mut Client, keys: usize) -> Vec<Json> {
     let body = r#"{"id":"wide","partitionKey":{"paths":["/id"],"kind":"Hash","version":2}}"#;
     let made = Request::new("POST", "/dbs/blog/colls")
         .header("x-ms-offer-throughput", "12000")
@@ -46,9 +47,9 @@ fn make_wide(client: &mut Client, keys: usize) -> Vec<Json> {
 }
 
 #[test]
-fn a_range_that_is_gone_or_another_containers_is_410() {
-    let (_server, mut client) = with_item();
-    for (kind, request) in directed(ITEMS) {
+fn a_range_that_is_gone_or_of_another_container_is_410() {
+    let (_server, mut client) = start_with_item();
+    for (kind, request) in requests_by_range(ITEMS) {
         for request in [request.clone(), request.key("p1")] {
             assert_eq!(
                 client.call(&in_range(&request, "99")).code(),
@@ -70,11 +71,11 @@ fn a_range_that_is_gone_or_another_containers_is_410() {
 }
 
 #[test]
-fn a_stretch_outside_of_its_range_or_of_no_length_holds_nothing() {
-    let (_server, mut client) = with_item();
-    let ranges = make_wide(&mut client, 20);
+fn an_epk_range_outside_its_partition_or_of_no_length_is_empty() {
+    let (_server, mut client) = start_with_item();
+    let ranges = create_wide(&mut client, 20);
     let (first, second) = (&ranges[0], &ranges[1]);
-    for (kind, request) in directed(&format!("{WIDE}/docs")) {
+    for (kind, request) in requests_by_range(&format!("{WIDE}/docs")) {
         let slice = |start: &str, end: &str| {
             in_range(&request, &text(first, "id"))
                 .header("x-ms-start-epk", start)
@@ -114,10 +115,10 @@ fn a_stretch_outside_of_its_range_or_of_no_length_holds_nothing() {
 
 #[test]
 fn an_empty_key_restricts_no_query_and_is_no_key_for_a_feed() {
-    let (_server, mut client) = with_item();
-    let ranges = make_wide(&mut client, 20);
+    let (_server, mut client) = start_with_item();
+    let ranges = create_wide(&mut client, 20);
     assert!(ranges.len() > 1, "one range proves nothing");
-    let [(_, query), (_, feed), (_, changes)] = directed(&format!("{WIDE}/docs"));
+    let [(_, query), (_, feed), (_, changes)] = requests_by_range(&format!("{WIDE}/docs"));
     let with_none = |request: Request| request.header("x-ms-documentdb-partitionkey", "[]");
     assert_eq!(client.pages(&with_none(query)).0.len(), 20);
     for request in [feed, in_range(&changes, &text(&ranges[0], "id"))] {
@@ -131,7 +132,7 @@ fn an_empty_key_restricts_no_query_and_is_no_key_for_a_feed() {
 
 #[test]
 fn ranges_are_read_by_resource_ids_in_both_spellings() {
-    let (_server, mut client) = with_item();
+    let (_server, mut client) = start_with_item();
     let container = client.call(&Request::new("GET", POSTS)).json();
     let database = text(
         &client.call(&Request::new("GET", "/dbs/blog")).json(),

@@ -1,4 +1,4 @@
-//! Paths by resource id: what `_self` says leads back to its resource, and to no other.
+//! Paths by resource id: the `_self` of a resource leads to this resource and to no other.
 
 mod program;
 
@@ -9,7 +9,7 @@ fn server() -> Server {
     start(&["--memory"]).expect("the server starts")
 }
 
-/// A request by resource ids, signed as clients sign those.
+/// Returns a request by resource ids, signed as clients sign such requests.
 fn by_rid(method: &'static str, path: &str) -> Request {
     Request::new(method, &format!("/{}", path.trim_start_matches('/'))).by_rid()
 }
@@ -100,7 +100,7 @@ fn a_resource_id_finds_its_item_only_in_its_partition_and_container() {
             .code(),
         (404, 0)
     );
-    // The whole path is by resource id or by name, as its first id says.
+    // The first id decides whether the whole path is by resource id or by name.
     assert_eq!(
         client
             .call(&Request::new("GET", &format!("{ITEMS}/{item_rid}")).key("p"))
@@ -183,7 +183,7 @@ fn scripts_of_every_kind_are_reached_by_their_self_links() {
             let ran = client.call(&by_rid("POST", &link).key("p"));
             assert_eq!((ran.status, ran.text()), (200, "\"ran\"".into()));
         }
-        // A resource id of another kind is not there.
+        // A resource id of another kind of resource is not found.
         let wrong = link.replace(feed, if feed == "udfs" { "sprocs" } else { "udfs" });
         assert_eq!(
             client.call(&by_rid("GET", &wrong)).code(),
@@ -200,7 +200,7 @@ fn scripts_of_every_kind_are_reached_by_their_self_links() {
 }
 
 #[test]
-fn links_into_a_container_that_was_made_anew_are_stale() {
+fn links_into_a_recreated_container_are_stale() {
     let server = server();
     let mut client = server.client();
     client.make_posts();

@@ -1,5 +1,5 @@
-//! ORDER BY resumed by clients that merge: their own place as text in the query, with and without the continuation that
-//! the query without it had made.
+//! ORDER BY queries resumed by merging clients: with a condition that the client adds to the text,
+//! with and without a continuation of the query without this condition.
 
 mod program;
 
@@ -9,8 +9,9 @@ use percent_encoding::percent_decode_str;
 use program::{Answer, Client, Request, Server, start, text};
 
 const RANGED: &str = "/dbs/blog/colls/ranged/docs";
-/// What the query itself asks: nothing, and something rare enough to be looked up and sorted.
-const OWN: [&str; 2] = ["", "(c.kind = \"rare\") AND "];
+/// Filters of the query itself: none, and one that matches so few items that they are looked up and
+/// sorted.
+const QUERY_FILTERS: [&str; 2] = ["", "(c.kind = \"rare\") AND "];
 
 fn server() -> (Server, Client) {
     let server = start(&["--memory"]).expect("it starts");
@@ -19,10 +20,10 @@ fn server() -> (Server, Client) {
     (server, client)
 }
 
-/// A container of several physical partitions with items of these values of `n` in turn, so many in all
-/// of which every one in `rare` is a rare one; and
-/// the ids of its ranges.
-fn make_ranged(client: &mut Client, values: &[&str], items: usize, rare: usize) -> Vec<String> {
+/// Creates a container of several physical partitions and returns the ids of its ranges. It has
+/// `items` items whose `n` takes these values in turn; every item whose number is a multiple of
+/// `rare` has the kind `rare`.
+fn create_ranged(client: &mut Client, values: &[&str], items: usize, rare: usize) -> Vec<String> {
     let body = r#"{"id":"ranged","partitionKey":{"paths":["/id"],"kind":"Hash","version":2},
         "indexingPolicy":{"compositeIndexes":[[{"path":"/n"},{"path":"/m"}]]}}"#;
     let made = Request::new("POST", "/dbs/blog/colls")
@@ -40,11 +41,11 @@ fn make_ranged(client: &mut Client, values: &[&str], items: usize, rare: usize) 
     ranges
 }
 
-/// The query as a client that merges sends it to one range, with its own place.
-fn rewritten(own: &str, place: &str, keys: &str, range: &str) -> Request {
+/// Returns the query that a merging client sends to one range, with its resume condition.
+fn query_of_range(query_filter: &str, place: &str, keys: &str, range: &str) -> Request {
     let query = format!(
         "SELECT c._rid, [{{\"item\": c.n}}, {{\"item\": c.m}}] AS orderByItems, {{\"id\": c.id}} AS payload\nFROM c\n\
-         WHERE ({own}({place}))\nORDER BY {keys}"
+         WHERE ({query_filter}({place}))\nORDER BY {keys}"
     );
     Request::query(RANGED, &query).header("x-ms-documentdb-partitionkeyrangeid", range)
 }
@@ -63,35 +64,38 @@ fn n(row: &Json) -> i64 {
         .expect("a number")
 }
 
-/// How the range was searched.
+/// Returns the access path of the range.
 fn access(answer: &Answer) -> String {
-    let told = answer
+    let explanation = answer
         .header("x-orrery-explanation")
         .expect("an explanation");
-    let told = percent_decode_str(told)
+    let explanation = percent_decode_str(explanation)
         .decode_utf8()
         .expect("UTF-8")
         .into_owned();
-    let told = parse(told.as_bytes()).expect("JSON");
+    let explanation = parse(explanation.as_bytes()).expect("JSON");
     text(
-        &told.get("ranges").and_then(Json::as_array).expect("ranges")[0],
+        &explanation
+            .get("ranges")
+            .and_then(Json::as_array)
+            .expect("ranges")[0],
         "access",
     )
 }
 
 #[test]
-fn a_continuation_goes_on_under_the_place_that_a_client_put_into_its_text() {
+fn a_continuation_resumes_under_a_condition_that_the_client_added() {
     let (_server, mut client) = server();
-    let ranges = make_ranged(
+    let ranges = create_ranged(
         &mut client,
         &[r#","n":3"#, r#","n":1"#, r#","n":2"#, r#","n":5"#],
         1_200,
         80,
     );
     let mut ways = Vec::new();
-    for (own, direction) in OWN
+    for (query_filter, direction) in QUERY_FILTERS
         .iter()
-        .flat_map(|own| ["ASC", "DESC"].map(|direction| (*own, direction)))
+        .flat_map(|query_filter| ["ASC", "DESC"].map(|direction| (*query_filter, direction)))
     {
         let (keys, sign) = (
             format!("c.n {direction}"),
@@ -105,8 +109,11 @@ fn a_continuation_goes_on_under_the_place_that_a_client_put_into_its_text() {
             }
         };
         for range in &ranges {
-            let all = client.pages(&rewritten(own, "true", &keys, range)).0;
-            let first = rewritten(own, "true", &keys, range).header("x-ms-max-item-count", "4");
+            let all = client
+                .pages(&query_of_range(query_filter, "true", &keys, range))
+                .0;
+            let first = query_of_range(query_filter, "true", &keys, range)
+                .header("x-ms-max-item-count", "4");
             let first = client.call(&first.header("x-orrery-explain", "True"));
             ways.push(access(&first));
             let continuation = first
@@ -119,7 +126,8 @@ fn a_continuation_goes_on_under_the_place_that_a_client_put_into_its_text() {
                     .filter(|row| behind(row, value))
                     .cloned()
                     .collect();
-                let request = rewritten(own, &format!("(c.n {sign} {value})"), &keys, range);
+                let request =
+                    query_of_range(query_filter, &format!("(c.n {sign} {value})"), &keys, range);
                 let whole = client
                     .pages(
                         &request
@@ -127,8 +135,8 @@ fn a_continuation_goes_on_under_the_place_that_a_client_put_into_its_text() {
                             .header("x-ms-continuation", continuation.as_str()),
                     )
                     .0;
-                assert_eq!(whole, rest, "{own}{keys} {sign} {value}");
-                // In pages, each of which goes on from the one before.
+                assert_eq!(whole, rest, "{query_filter}{keys} {sign} {value}");
+                // Read in pages, each with the continuation of the one before.
                 let (mut rows, mut next) = (Vec::new(), Some(continuation.clone()));
                 while let Some(continuation) = next {
                     let page = request.clone().header("x-ms-max-item-count", "3");
@@ -136,7 +144,7 @@ fn a_continuation_goes_on_under_the_place_that_a_client_put_into_its_text() {
                     rows.extend(page.rows());
                     next = page.header("x-ms-continuation").map(str::to_owned);
                 }
-                assert_eq!(rows, rest, "{own}{keys} {sign} {value}, in pages");
+                assert_eq!(rows, rest, "{query_filter}{keys} {sign} {value}, in pages");
             }
         }
     }
@@ -150,19 +158,20 @@ fn a_continuation_goes_on_under_the_place_that_a_client_put_into_its_text() {
 #[test]
 fn a_continuation_of_another_query_is_refused() {
     let (_server, mut client) = server();
-    let ranges = make_ranged(&mut client, &[r#","n":3"#, r#","n":1"#], 120, 12);
-    for own in OWN {
-        let first = rewritten(own, "true", "c.n", &ranges[0]).header("x-ms-max-item-count", "2");
+    let ranges = create_ranged(&mut client, &[r#","n":3"#, r#","n":1"#], 120, 12);
+    for query_filter in QUERY_FILTERS {
+        let first = query_of_range(query_filter, "true", "c.n", &ranges[0])
+            .header("x-ms-max-item-count", "2");
         let continuation = client
             .call(&first)
             .header("x-ms-continuation")
             .expect("more rows")
             .to_owned();
         for other in [
-            rewritten("(c.kind = \"common\") AND ", "true", "c.n", &ranges[0]),
-            rewritten(own, "c.m > 2", "c.n", &ranges[0]),
-            rewritten(own, "true", "c.n DESC", &ranges[0]),
-            rewritten(own, "true", "c.m", &ranges[0]),
+            query_of_range("(c.kind = \"common\") AND ", "true", "c.n", &ranges[0]),
+            query_of_range(query_filter, "c.m > 2", "c.n", &ranges[0]),
+            query_of_range(query_filter, "true", "c.n DESC", &ranges[0]),
+            query_of_range(query_filter, "true", "c.m", &ranges[0]),
         ] {
             let answer = client.call(&other.header("x-ms-continuation", continuation.as_str()));
             assert_eq!(answer.status, 400, "{}", answer.text());
@@ -170,8 +179,9 @@ fn a_continuation_of_another_query_is_refused() {
     }
 }
 
-/// The text of a place as clients write it: behind a value, or at it, and the types that follow.
-fn place_text(value: Option<&Json>, at: bool) -> String {
+/// Returns a resume condition as clients write it: at or after a value, and all types that sort
+/// after the value's type.
+fn resume_condition(value: Option<&Json>, at: bool) -> String {
     let following = |first: usize| {
         const TYPES: [&str; 5] = [
             "IS_NULL",
@@ -208,7 +218,7 @@ fn place_text(value: Option<&Json>, at: bool) -> String {
 }
 
 #[test]
-fn a_place_in_the_text_gives_the_rows_that_the_resume_filter_gives() {
+fn a_resume_condition_gives_the_rows_of_the_resume_filter() {
     let (_server, mut client) = server();
     let values = [
         "",
@@ -219,31 +229,36 @@ fn a_place_in_the_text_gives_the_rows_that_the_resume_filter_gives() {
         r#","n":"B""#,
         r#","n":"C""#,
     ];
-    let ranges = make_ranged(&mut client, &values, 84, 12);
-    for (own, range) in OWN
+    let ranges = create_ranged(&mut client, &values, 84, 12);
+    for (query_filter, range) in QUERY_FILTERS
         .iter()
-        .flat_map(|own| ranges.iter().map(move |range| (*own, range)))
+        .flat_map(|query_filter| ranges.iter().map(move |range| (*query_filter, range)))
     {
-        let all = client.pages(&rewritten(own, "true", "c.n", range)).0;
+        let all = client
+            .pages(&query_of_range(query_filter, "true", "c.n", range))
+            .0;
         for row in &all {
             let value = sort_value(row, 0);
             for at in [true, false] {
-                let place = place_text(value.as_ref(), at);
-                let by_text = client.pages(&rewritten(own, &place, "c.n", range)).0;
+                let place = resume_condition(value.as_ref(), at);
+                let by_text = client
+                    .pages(&query_of_range(query_filter, &place, "c.n", range))
+                    .0;
                 let values = value.as_ref().map_or("[]".to_owned(), Json::to_text);
                 let filter = format!(r#"{{"value":[{values}],"exclude":{}}}"#, !at);
                 let by_filter = client
                     .pages(
-                        &rewritten(own, "true", "c.n", range).with_member("resumeFilter", &filter),
+                        &query_of_range(query_filter, "true", "c.n", range)
+                            .with_member("resumeFilter", &filter),
                     )
                     .0;
-                assert_eq!(by_text, by_filter, "{own}{place}");
+                assert_eq!(by_text, by_filter, "{query_filter}{place}");
                 assert!(by_text.len() < all.len() || at, "{place}");
             }
         }
     }
     let before = client
-        .pages(&rewritten(
+        .pages(&query_of_range(
             "",
             "NOT IS_DEFINED(c.n)",
             "c.n DESC",
@@ -254,16 +269,18 @@ fn a_place_in_the_text_gives_the_rows_that_the_resume_filter_gives() {
 }
 
 #[test]
-fn a_place_of_several_keys_is_an_or_over_their_beginnings() {
+fn a_resume_condition_of_several_sort_keys_is_an_or_over_their_prefixes() {
     let (_server, mut client) = server();
-    let ranges = make_ranged(
+    let ranges = create_ranged(
         &mut client,
         &[r#","n":3"#, r#","n":1"#, r#","n":2"#],
         60,
         12,
     );
     for range in &ranges {
-        let all = client.pages(&rewritten("", "true", "c.n, c.m", range)).0;
+        let all = client
+            .pages(&query_of_range("", "true", "c.n, c.m", range))
+            .0;
         for at in [3, 7, all.len() - 2] {
             let (n, m) = (
                 n(&all[at]),
@@ -274,14 +291,15 @@ fn a_place_of_several_keys_is_an_or_over_their_beginnings() {
                 sort_value(row, 0) == sort_value(&all[at], 0)
                     && sort_value(row, 1) == sort_value(&all[at], 1)
             });
-            let request = rewritten("", &place, "c.n, c.m", range);
+            let request = query_of_range("", &place, "c.n, c.m", range);
             assert_eq!(
                 client.pages(&request).0,
                 all[first.expect("the row itself")..],
                 "{place}"
             );
-            let token = client
-                .call(&rewritten("", "true", "c.n, c.m", range).header("x-ms-max-item-count", "5"));
+            let token = client.call(
+                &query_of_range("", "true", "c.n, c.m", range).header("x-ms-max-item-count", "5"),
+            );
             let token = token
                 .header("x-ms-continuation")
                 .expect("more rows")

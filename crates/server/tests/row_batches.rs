@@ -1,10 +1,10 @@
-//! Batches in HybridRow form, as the .NET SDK sends them, with a codec of the test's own.
+//! Batches in HybridRow form, as the .NET SDK sends them, with a separate codec in the test.
 
 mod program;
 
 use orrery_model::Json;
 use orrery_model::json::parse;
-use program::{Answer, ITEMS, Request, item, text, with_posts};
+use program::{Answer, ITEMS, Request, item, start_with_posts, text};
 
 const CREATE: i32 = 0;
 const PATCH: i32 = 1;
@@ -13,7 +13,7 @@ const DELETE: i32 = 4;
 const REPLACE: i32 = 5;
 const UPSERT: i32 = 20;
 
-/// The checksum of zlib, bit by bit.
+/// Returns the checksum of zlib, computed bit by bit.
 fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0u32, |crc, byte| {
         (0..8).fold(crc ^ u32::from(*byte), |crc, _| {
@@ -22,7 +22,7 @@ fn crc32(bytes: &[u8]) -> u32 {
     })
 }
 
-/// An operation in the making.
+/// An operation of a batch.
 struct Operation {
     mask: u8,
     kind: i32,
@@ -30,8 +30,8 @@ struct Operation {
     sparse: Vec<u8>,
 }
 
-/// Bytes with their length before them.
-fn sized(bytes: &[u8]) -> Vec<u8> {
+/// Returns bytes after their length as a variable-length integer.
+fn length_prefixed(bytes: &[u8]) -> Vec<u8> {
     let (mut out, mut length) = (Vec::new(), bytes.len());
     while length >= 0x80 {
         out.push((length & 0x7F) as u8 | 0x80);
@@ -41,9 +41,9 @@ fn sized(bytes: &[u8]) -> Vec<u8> {
     [&out, bytes].concat()
 }
 
-/// An operation; its parts in the order of the schema: partition key, id, body.
+/// Creates an operation; its parts are in the order of the schema: partition key, id, body.
 fn operation(kind: i32, key: Option<&str>, id: Option<&str>, body: Option<&str>) -> Operation {
-    let mut made = Operation {
+    let mut operation = Operation {
         mask: 3,
         kind,
         variable: Vec::new(),
@@ -51,16 +51,16 @@ fn operation(kind: i32, key: Option<&str>, id: Option<&str>, body: Option<&str>)
     };
     for (bit, part) in [(4, key), (16, id), (64, body)] {
         let Some(part) = part else { continue };
-        made.mask |= bit;
-        made.variable.extend(sized(part.as_bytes()));
+        operation.mask |= bit;
+        operation.variable.extend(length_prefixed(part.as_bytes()));
     }
-    made
+    operation
 }
 
 impl Operation {
     fn if_match(mut self, etag: &str) -> Self {
         self.sparse.extend([20, 9]);
-        self.sparse.extend(sized(etag.as_bytes()));
+        self.sparse.extend(length_prefixed(etag.as_bytes()));
         self
     }
 
@@ -79,7 +79,7 @@ impl Operation {
     }
 }
 
-fn stream(operations: &[Operation]) -> Vec<u8> {
+fn batch_body(operations: &[Operation]) -> Vec<u8> {
     let mut out = vec![0x81, 0xF0, 0xD8, 0xFF, 0x7F, 0x01, 10, 0, 0, 0];
     for operation in operations {
         let row = operation.row();
@@ -91,9 +91,9 @@ fn stream(operations: &[Operation]) -> Vec<u8> {
     out
 }
 
-/// What a client reads of an operation.
+/// The result of an operation, as a client reads it.
 #[derive(Debug, Default)]
-struct Seen {
+struct OperationResult {
     status: i32,
     sub_status: i32,
     etag: Option<String>,
@@ -101,29 +101,29 @@ struct Seen {
     charge: f64,
 }
 
-fn split<'a>(bytes: &mut &'a [u8], at: usize) -> &'a [u8] {
+fn take<'a>(bytes: &mut &'a [u8], at: usize) -> &'a [u8] {
     let (front, rest) = bytes.split_at(at);
     *bytes = rest;
     front
 }
 
-fn int(bytes: &mut &[u8]) -> i32 {
-    i32::from_le_bytes(split(bytes, 4).try_into().expect("four bytes"))
+fn take_i32(bytes: &mut &[u8]) -> i32 {
+    i32::from_le_bytes(take(bytes, 4).try_into().expect("four bytes"))
 }
 
-fn unsized_<'a>(bytes: &mut &'a [u8]) -> &'a [u8] {
+fn take_length_prefixed<'a>(bytes: &mut &'a [u8]) -> &'a [u8] {
     let (mut length, mut shift) = (0, 0);
     loop {
-        let byte = split(bytes, 1)[0];
+        let byte = take(bytes, 1)[0];
         length |= usize::from(byte & 0x7F) << shift;
         shift += 7;
         if byte < 0x80 {
-            return split(bytes, length);
+            return take(bytes, length);
         }
     }
 }
 
-fn seen(answer: &Answer) -> Vec<Seen> {
+fn parse_results(answer: &Answer) -> Vec<OperationResult> {
     assert!(matches!(answer.status, 200 | 207), "{}", answer.text());
     assert_eq!(
         answer.header("content-type"),
@@ -131,36 +131,37 @@ fn seen(answer: &Answer) -> Vec<Seen> {
     );
     let mut bytes = &answer.body[..];
     assert_eq!(
-        split(&mut bytes, 10),
+        take(&mut bytes, 10),
         [0x81, 0xF0, 0xD8, 0xFF, 0x7F, 0x01, 10, 0, 0, 0]
     );
     let mut all = Vec::new();
     while !bytes.is_empty() {
-        assert_eq!(split(&mut bytes, 5), [0x81, 0xF1, 0xD8, 0xFF, 0x7F]);
-        let length = int(&mut bytes) as usize;
-        let checksum = int(&mut bytes) as u32;
-        let mut row = split(&mut bytes, length);
+        assert_eq!(take(&mut bytes, 5), [0x81, 0xF1, 0xD8, 0xFF, 0x7F]);
+        let length = take_i32(&mut bytes) as usize;
+        let checksum = take_i32(&mut bytes) as u32;
+        let mut row = take(&mut bytes, length);
         assert_eq!(crc32(row), checksum);
-        assert_eq!(split(&mut row, 5), [0x81, 0x71, 0x54, 0xE1, 0x7F]);
-        let mask = split(&mut row, 1)[0];
-        let mut one = Seen {
-            status: int(&mut row),
-            sub_status: int(&mut row),
-            ..Seen::default()
+        assert_eq!(take(&mut row, 5), [0x81, 0x71, 0x54, 0xE1, 0x7F]);
+        let mask = take(&mut row, 1)[0];
+        let mut one = OperationResult {
+            status: take_i32(&mut row),
+            sub_status: take_i32(&mut row),
+            ..OperationResult::default()
         };
         if mask & 4 != 0 {
-            one.etag = Some(String::from_utf8(unsized_(&mut row).to_vec()).expect("UTF-8"));
+            one.etag =
+                Some(String::from_utf8(take_length_prefixed(&mut row).to_vec()).expect("UTF-8"));
         }
         if mask & 8 != 0 {
-            one.body = Some(parse(unsized_(&mut row)).expect("JSON"));
+            one.body = Some(parse(take_length_prefixed(&mut row)).expect("JSON"));
         }
         while !row.is_empty() {
-            match split(&mut row, 2) {
+            match take(&mut row, 2) {
                 [16, 6] => {
                     one.charge =
-                        f64::from_le_bytes(split(&mut row, 8).try_into().expect("eight bytes"))
+                        f64::from_le_bytes(take(&mut row, 8).try_into().expect("eight bytes"))
                 }
-                [11, 5] => _ = int(&mut row),
+                [11, 5] => _ = take_i32(&mut row),
                 other => panic!("a member {other:?}"),
             }
         }
@@ -179,7 +180,7 @@ fn atomic(body: Vec<u8>) -> Request {
 }
 
 fn statuses(answer: &Answer) -> Vec<i32> {
-    seen(answer).iter().map(|one| one.status).collect()
+    parse_results(answer).iter().map(|one| one.status).collect()
 }
 
 fn post(id: &str, n: u32) -> String {
@@ -188,9 +189,9 @@ fn post(id: &str, n: u32) -> String {
 
 #[test]
 fn a_transactional_batch_is_read_and_answered_in_the_same_form() {
-    let (_server, mut client) = with_posts();
+    let (_server, mut client) = start_with_posts();
     let patch = r#"{"operations":[{"op":"incr","path":"/n","value":5}]}"#;
-    let answer = client.call(&atomic(stream(&[
+    let answer = client.call(&atomic(batch_body(&[
         operation(CREATE, None, None, Some(&post("a", 1))),
         operation(UPSERT, None, None, Some(&post("b", 1))),
         operation(REPLACE, None, Some("a"), Some(&post("a", 2))),
@@ -199,7 +200,7 @@ fn a_transactional_batch_is_read_and_answered_in_the_same_form() {
         operation(DELETE, None, Some("a"), None),
         operation(CREATE, None, None, Some(&post("c", 1))).minimal(),
     ])));
-    let all = seen(&answer);
+    let all = parse_results(&answer);
     assert_eq!(
         all.iter().map(|one| one.status).collect::<Vec<_>>(),
         [201, 201, 200, 200, 200, 204, 201]
@@ -237,8 +238,8 @@ fn a_transactional_batch_is_read_and_answered_in_the_same_form() {
 
 #[test]
 fn a_batch_that_fails_says_which_operation_and_leaves_nothing() {
-    let (_server, mut client) = with_posts();
-    let answer = client.call(&atomic(stream(&[
+    let (_server, mut client) = start_with_posts();
+    let answer = client.call(&atomic(batch_body(&[
         operation(CREATE, None, None, Some(&post("a", 1))),
         operation(DELETE, None, Some("a"), None).if_match("\"another\""),
         operation(READ, None, Some("a"), None),
@@ -257,14 +258,14 @@ fn a_batch_that_fails_says_which_operation_and_leaves_nothing() {
 
 #[test]
 fn bulk_carries_each_operation_out_by_itself() {
-    let (_server, mut client) = with_posts();
+    let (_server, mut client) = start_with_posts();
     let key = Some(r#"["p"]"#);
     let request = Request::new("POST", ITEMS)
         .header("x-ms-cosmos-is-batch-request", "True")
         .header("x-ms-cosmos-batch-atomic", "False")
         .header("x-ms-cosmos-batch-continue-on-error", "True")
         .header("x-ms-documentdb-partitionkeyrangeid", "0");
-    let answer = client.call(&request.body(stream(&[
+    let answer = client.call(&request.body(batch_body(&[
         operation(CREATE, key, None, Some(&post("a", 1))),
         operation(CREATE, key, None, Some(&post("a", 2))),
         operation(
@@ -282,40 +283,40 @@ fn bulk_carries_each_operation_out_by_itself() {
 }
 
 #[test]
-fn what_is_no_batch_is_refused_in_words() {
-    let (_server, mut client) = with_posts();
-    let good = stream(&[operation(CREATE, None, None, Some(&post("a", 1)))]);
+fn an_invalid_row_batch_is_refused_with_the_reason() {
+    let (_server, mut client) = start_with_posts();
+    let good = batch_body(&[operation(CREATE, None, None, Some(&post("a", 1)))]);
     let mut damaged = good.clone();
     *damaged.last_mut().expect("bytes") ^= 1;
     let mut unknown = operation(CREATE, None, None, None);
     unknown.kind = 3;
     let mut hashed = operation(CREATE, None, None, None);
     hashed.mask |= 8;
-    hashed.variable.extend(sized(b"\x01\x02"));
+    hashed.variable.extend(length_prefixed(b"\x01\x02"));
     let mut timed = operation(UPSERT, None, None, Some(&post("a", 1)));
     timed.sparse.extend([7, 11, 5, 0, 0, 0]);
-    for (body, told) in [
+    for (body, message) in [
         (damaged, "record 1 does not have its checksum"),
         (good[..30].to_vec(), "record 1 ends too early"),
         (
-            stream(&[operation(READ, None, None, None)]),
+            batch_body(&[operation(READ, None, None, None)]),
             "The member 'id' of operation 1",
         ),
         (
-            stream(&[unknown]),
+            batch_body(&[unknown]),
             "The member 'operationType' of operation 1",
         ),
-        (stream(&[hashed]), "effectivePartitionKey"),
-        (stream(&[timed]), "timeToLiveInSeconds"),
-        (stream(&[]), "Batch request has no operations"),
+        (batch_body(&[hashed]), "effectivePartitionKey"),
+        (batch_body(&[timed]), "timeToLiveInSeconds"),
+        (batch_body(&[]), "Batch request has no operations"),
     ] {
         let answer = client.call(&atomic(body));
-        assert_eq!(answer.status, 400, "{told}");
-        assert!(answer.text().contains(told), "{}", answer.text());
+        assert_eq!(answer.status, 400, "{message}");
+        assert!(answer.text().contains(message), "{}", answer.text());
     }
     assert_eq!(
         client.call(&atomic(good)).status,
         200,
-        "and the connection goes on"
+        "the connection stays open"
     );
 }

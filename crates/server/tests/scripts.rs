@@ -1,4 +1,4 @@
-//! What becomes of scripts that fail, for each way to fail; and what triggers see of a deletion.
+//! Failures of scripts, by kind of failure; and triggers of deletions.
 
 mod program;
 
@@ -25,7 +25,7 @@ fn trigger(client: &mut Client, id: &str, kind: &str, operation: &str, source: &
     );
 }
 
-/// Runs a procedure that was made of this source.
+/// Creates a procedure with this source and runs it.
 fn run(client: &mut Client, source: &str) -> Answer {
     let made = client.call(
         &Request::new("POST", SPROCS)
@@ -37,13 +37,13 @@ fn run(client: &mut Client, source: &str) -> Answer {
 }
 
 #[test]
-fn each_way_to_fail_has_its_status_and_number() {
+fn each_kind_of_script_failure_has_its_status_and_sub_status() {
     let server = server();
     let mut client = server.client();
     client.make_posts();
     client.create(ITEMS, r#"{"id":"taken","postId":"p"}"#);
     let link = "var c = getContext().getCollection(), l = c.getSelfLink();";
-    for (statements, code, told) in [
+    for (statements, code, message) in [
         (
             "throw new Error(1234, 'mine');".to_owned(),
             (400, 1234),
@@ -94,7 +94,7 @@ fn each_way_to_fail_has_its_status_and_number() {
         let answer = run(&mut client, &format!("function () {{ {statements} }}"));
         assert_eq!(answer.code(), code, "{statements}: {}", answer.text());
         assert!(
-            answer.text().contains(told),
+            answer.text().contains(message),
             "{statements}: {}",
             answer.text()
         );
@@ -112,7 +112,7 @@ fn each_way_to_fail_has_its_status_and_number() {
 }
 
 #[test]
-fn a_source_that_does_not_compile_is_found_out_when_it_runs() {
+fn a_source_that_does_not_compile_fails_when_it_runs() {
     let server = server();
     let mut client = server.client();
     client.make_posts();
@@ -242,7 +242,7 @@ fn triggers_of_a_deletion_see_the_item_that_goes() {
 }
 
 #[test]
-fn a_trigger_must_be_there_and_fit_the_write_that_names_it() {
+fn a_trigger_must_exist_and_match_the_write_that_names_it() {
     let server = server();
     let mut client = server.client();
     client.make_posts();

@@ -1,10 +1,10 @@
-//! Session tokens: which life of a container they speak of, and which partitions they bind.
+//! Session tokens: the version of the container that they name, and the ranges that they bind.
 
 mod program;
 
 use program::{Answer, Client, ITEMS, Request, item, start, start_on};
 
-/// The version in the session token of an answer: what stands between the range's id and the LSN.
+/// Returns the version in a response's session token: the part between the range id and the LSN.
 fn version(answer: &Answer) -> String {
     let token = answer
         .header("x-ms-session-token")
@@ -14,7 +14,7 @@ fn version(answer: &Answer) -> String {
     rest.split_once('#').expect("a version").0.to_owned()
 }
 
-/// The versions in the answers to all kinds of requests about items.
+/// Returns the versions in the responses to all kinds of requests for items.
 fn versions(client: &mut Client, id: &str) -> Vec<String> {
     let body = format!(r#"{{"id":"{id}","postId":"p1"}}"#);
     let requests = [
@@ -89,7 +89,8 @@ fn a_token_binds_only_the_ranges_that_it_names() {
         lsns.iter().all(|lsn| *lsn > 0),
         "both ranges hold items: {lsns:?}"
     );
-    // What a client sends that has only ever seen the first range, and believes in a far future of the second.
+    // The token of a client that knows only the first range, with an LSN of the second that is far
+    // in the future.
     let token = format!("0:-1#{},1:-1#999999", lsns[0]);
     let read = |client: &mut Client, id: &str| {
         let answer = client.call(

@@ -1,4 +1,5 @@
-//! Snapshots as a test suite uses them: taken once, restored before each test, across kills of the server.
+//! Snapshots of the management API, as test suites use them: taken once and restored before each
+//! test, also across kills of the server.
 
 mod program;
 
@@ -19,7 +20,7 @@ fn value(client: &mut Client, id: &str) -> Option<u64> {
 }
 
 #[test]
-fn a_suite_begins_at_the_same_place_again_and_again() {
+fn a_snapshot_is_restored_repeatedly() {
     let server = start(&["--memory"]).expect("it starts");
     let (mut client, mut manager) = (server.client(), server.manager());
     client.make_posts();
@@ -30,7 +31,7 @@ fn a_suite_begins_at_the_same_place_again_and_again() {
             .json(),
         "_etag",
     );
-    let taken = manager.done("PUT", "/snapshots/base", "").json();
+    let taken = manager.ok("PUT", "/snapshots/base", "").json();
     assert_eq!(
         (number(&taken, "items"), number(&taken, "containers")),
         (1, 1)
@@ -41,11 +42,11 @@ fn a_suite_begins_at_the_same_place_again_and_again() {
             (changed.status, client.call(&write("b", 2)).status),
             (200, 201)
         );
-        manager.done("PUT", "/clock", r#"{"offsetSeconds":1000}"#);
+        manager.ok("PUT", "/clock", r#"{"offsetSeconds":1000}"#);
         client.create("/dbs", r#"{"id":"another"}"#);
         assert_eq!(
             manager
-                .done("POST", "/snapshots/base/restore", "")
+                .ok("POST", "/snapshots/base/restore", "")
                 .json()
                 .to_text(),
             taken.to_text()
@@ -59,7 +60,7 @@ fn a_suite_begins_at_the_same_place_again_and_again() {
             404
         );
         let read = Request::new("GET", &item("a")).key("a");
-        // What the client remembers from before does no harm.
+        // A session token from before the restore is accepted.
         let session = changed
             .header("x-ms-session-token")
             .expect("a token")
@@ -71,10 +72,10 @@ fn a_suite_begins_at_the_same_place_again_and_again() {
         );
         assert_eq!(number(&manager.get("/clock").json(), "offsetSeconds"), 0);
     }
-    manager.done("POST", "/reset", "");
+    manager.ok("POST", "/reset", "");
     assert_eq!(number(&manager.get("/status").json(), "containers"), 0);
     assert_eq!(client.call(&Request::new("GET", ITEMS)).code(), (404, 1003));
-    manager.done("POST", "/snapshots/base/restore", "");
+    manager.ok("POST", "/snapshots/base/restore", "");
     assert_eq!(value(&mut client, "a"), Some(1));
 }
 
@@ -82,9 +83,9 @@ fn a_suite_begins_at_the_same_place_again_and_again() {
 fn snapshots_are_listed_replaced_and_deleted_by_name() {
     let server = start(&["--memory"]).expect("it starts");
     let (mut client, mut manager) = (server.client(), server.manager());
-    manager.done("PUT", "/snapshots/empty", "");
+    manager.ok("PUT", "/snapshots/empty", "");
     client.make_posts();
-    manager.done("PUT", "/snapshots/made", "");
+    manager.ok("PUT", "/snapshots/made", "");
     let names = |manager: &mut Manager| -> Vec<String> {
         let listed = manager.get("/snapshots").json();
         let listed = listed
@@ -98,12 +99,12 @@ fn snapshots_are_listed_replaced_and_deleted_by_name() {
             .collect()
     };
     assert_eq!(names(&mut manager), ["empty", "made"]);
-    manager.done("PUT", "/snapshots/empty", "");
+    manager.ok("PUT", "/snapshots/empty", "");
     assert_eq!(
         number(&manager.get("/snapshots/empty").json(), "containers"),
         1
     );
-    manager.done("DELETE", "/snapshots/made", "");
+    manager.ok("DELETE", "/snapshots/made", "");
     assert_eq!(names(&mut manager), ["empty"]);
     for (method, path) in [
         ("GET", "/snapshots/made"),
@@ -128,35 +129,35 @@ fn snapshots_are_listed_replaced_and_deleted_by_name() {
 }
 
 #[test]
-fn a_snapshot_outlives_a_killed_server_and_so_does_what_was_restored() {
+fn snapshots_and_restored_data_survive_kill_minus_9() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut server = start_on(directory.path()).expect("it starts");
     let mut client = server.client();
     client.make_posts();
     assert_eq!(client.call(&write("a", 1)).status, 201);
-    server.manager().done("PUT", "/snapshots/base", "");
+    server.manager().ok("PUT", "/snapshots/base", "");
     assert_eq!(client.call(&write("a", 2)).status, 200);
     server.kill();
     let mut server = start_on(directory.path()).expect("it starts");
     assert_eq!(value(&mut server.client(), "a"), Some(2));
-    server.manager().done("POST", "/snapshots/base/restore", "");
+    server.manager().ok("POST", "/snapshots/base/restore", "");
     server.kill();
     let server = start_on(directory.path()).expect("it starts");
     let mut client = server.client();
     assert_eq!(value(&mut client, "a"), Some(1));
     assert_eq!(client.call(&write("a", 3)).status, 200);
-    server.manager().done("POST", "/snapshots/base/restore", "");
+    server.manager().ok("POST", "/snapshots/base/restore", "");
     assert_eq!(value(&mut client, "a"), Some(1));
 }
 
 #[test]
-fn writers_during_a_restoration_are_answered_and_leave_nothing_by_half() {
+fn writes_during_a_restore_take_effect_before_it_or_not_at_all() {
     let server = start(&["--memory"]).expect("it starts");
     let mut client = server.client();
     client.make_posts();
     assert_eq!(client.call(&write("a", 1)).status, 201);
     let mut manager = server.manager();
-    manager.done("PUT", "/snapshots/base", "");
+    manager.ok("PUT", "/snapshots/base", "");
     std::thread::scope(|threads| {
         let (stop, stopped) = std::sync::mpsc::channel::<()>();
         let mut writer = server.client();
@@ -174,12 +175,12 @@ fn writers_during_a_restoration_are_answered_and_leave_nothing_by_half() {
             n
         });
         for _ in 0..20 {
-            manager.done("POST", "/snapshots/base/restore", "");
+            manager.ok("POST", "/snapshots/base/restore", "");
         }
         stop.send(()).expect("the writer listens");
         assert!(writing.join().expect("it ends") > 0);
     });
-    manager.done("POST", "/snapshots/base/restore", "");
+    manager.ok("POST", "/snapshots/base/restore", "");
     let (rows, _) = client.pages(&Request::query(ITEMS, "SELECT c.id, c.n FROM c"));
     assert_eq!(
         rows.iter().map(Json::to_text).collect::<Vec<_>>(),

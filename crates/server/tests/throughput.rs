@@ -1,12 +1,14 @@
-//! Budgets as clients meet them: the refusal, what it says, and that it is off unless the operator switches it on.
+//! Throughput budgets as clients see them: the refusal and its headers; and no refusals unless
+//! enforcement is on.
 
 mod program;
 
 use orrery_model::Json;
 use program::{Answer, Client, ITEMS, Request, start};
 
-/// A batch of a hundred creates under one key: more than a second of a small container.
-fn dear_batch(first: usize) -> Request {
+/// Returns a batch of a hundred creates under one key, which costs more than a second of a small
+/// container's budget.
+fn expensive_batch(first: usize) -> Request {
     let operation = |n| {
         format!(
             r#"{{"operationType":"Create","resourceBody":{{"id":"i{n}","postId":"p","text":"some text"}}}}"#
@@ -31,11 +33,11 @@ fn a_request_beyond_the_budget_is_429_with_the_time_to_wait() {
     let server = start(&["--memory", "--enforce-throughput", "on"]).expect("the server starts");
     let mut client = server.client();
     client.make_posts();
-    let batch = client.call(&dear_batch(0));
+    let batch = client.call(&expensive_batch(0));
     assert_eq!(
         batch.status,
         200,
-        "it is dearer than a second and served once: {}",
+        "it costs more than a second's budget and is served: {}",
         batch.text()
     );
     let charge: f64 = batch
@@ -70,13 +72,13 @@ fn a_request_beyond_the_budget_is_429_with_the_time_to_wait() {
         .and_then(Json::as_str)
         .expect("a message");
     assert!(message.contains("Request rate is large."), "{message}");
-    assert_eq!(client.call(&dear_batch(100)).status, 429);
+    assert_eq!(client.call(&expensive_batch(100)).status, 429);
     assert_eq!(
         client
             .call(&Request::new("GET", "/dbs/blog/colls/posts"))
             .status,
         200,
-        "metadata has no part in it"
+        "metadata requests are not limited"
     );
 }
 
@@ -86,7 +88,7 @@ fn without_the_switch_nothing_is_refused() {
     let mut client = server.client();
     client.make_posts();
     for batch in 0..3 {
-        assert_eq!(client.call(&dear_batch(batch * 100)).status, 200);
+        assert_eq!(client.call(&expensive_batch(batch * 100)).status, 200);
     }
     assert_eq!(read(&mut client).status, 200);
 }

@@ -1,4 +1,4 @@
-//! The pictures of what was asked of a container, as the management API gives them.
+//! The load of a container, as the management API reports it.
 
 mod program;
 
@@ -18,7 +18,7 @@ fn amount(json: &Json, name: &str) -> f64 {
 }
 
 #[test]
-fn charges_of_answers_are_found_again_in_the_heat_map_the_ranks_and_the_queries() {
+fn the_heat_map_the_top_keys_and_the_queries_show_the_charges() {
     let server = start(&["--memory"]).expect("it starts");
     let mut client = server.client();
     client.make_posts();
@@ -94,7 +94,7 @@ fn charges_of_answers_are_found_again_in_the_heat_map_the_ranks_and_the_queries(
 }
 
 #[test]
-fn what_is_not_known_is_refused_by_name() {
+fn unknown_parameters_and_values_are_refused_by_name() {
     let server = start(&["--memory"]).expect("it starts");
     server.client().make_posts();
     let mut manager = server.manager();
@@ -112,7 +112,7 @@ fn what_is_not_known_is_refused_by_name() {
         ),
         ("/dbs/blog/colls/nothing/queries", 404, "'nothing'"),
     ] {
-        let told = manager.refused("GET", path, "", status);
-        assert!(told.contains(part), "{told}");
+        let message = manager.refused("GET", path, "", status);
+        assert!(message.contains(part), "{message}");
     }
 }

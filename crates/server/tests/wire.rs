@@ -1,4 +1,5 @@
-//! The protocol as a client without a library sees it: a real server on a free port, requests byte for byte.
+//! The protocol as seen by a client without a library: a server on a free port, and requests
+//! written byte by byte.
 
 mod program;
 
@@ -15,8 +16,8 @@ fn server() -> (Server, Client) {
     (server, client)
 }
 
-/// A server with the container `posts`, whose key is `/postId`.
-fn with_posts() -> (Server, Client) {
+/// Starts a server with the container `posts`, whose partition key is `/postId`.
+fn start_with_posts() -> (Server, Client) {
     let (server, mut client) = server();
     client.make_posts();
     (server, client)
@@ -97,7 +98,7 @@ fn an_unknown_path_is_404_and_an_unsupported_method_405() {
 }
 
 #[test]
-fn what_is_not_offered_is_refused_by_name() {
+fn unsupported_features_are_refused_by_name() {
     let (_server, mut client) = server();
     let answer = client.call(&Request::new(
         "POST",
@@ -119,14 +120,14 @@ fn a_body_over_two_megabytes_is_413() {
 
 #[test]
 fn an_item_that_is_no_json_or_has_no_id_is_400() {
-    let (_server, mut client) = with_posts();
+    let (_server, mut client) = start_with_posts();
     create_post(&mut client, "p1", r#"{"id":"p1","postId":"#).error(400, None, "BadRequest");
     create_post(&mut client, "p1", r#"{"postId":"p1"}"#).error(400, None, "BadRequest");
 }
 
 #[test]
 fn a_key_that_disagrees_with_the_item_is_400_1001() {
-    let (_server, mut client) = with_posts();
+    let (_server, mut client) = start_with_posts();
     let answer = create_post(&mut client, "p2", r#"{"id":"p1","postId":"p1"}"#);
     let message = answer.error(400, Some("1001"), "BadRequest");
     assert!(
@@ -137,7 +138,7 @@ fn a_key_that_disagrees_with_the_item_is_400_1001() {
 
 #[test]
 fn an_item_comes_back_with_its_etag_and_one_session_token() {
-    let (_server, mut client) = with_posts();
+    let (_server, mut client) = start_with_posts();
     let created = create_post(&mut client, "p1", r#"{"id":"p1","postId":"p1"}"#);
     assert_eq!(created.status, 201, "{}", created.text());
     let read = client.call(&Request::new("GET", &item("p1")).key("p1"));
@@ -161,7 +162,7 @@ fn an_item_comes_back_with_its_etag_and_one_session_token() {
 
 #[test]
 fn a_query_with_wrong_syntax_is_400_with_sc1001() {
-    let (_server, mut client) = with_posts();
+    let (_server, mut client) = start_with_posts();
     let answer = client.call(&Request::query(ITEMS, "SELECT * FORM c"));
     assert!(answer.error(400, None, "BadRequest").contains("SC1001"));
 }
@@ -195,14 +196,14 @@ fn a_server_that_leaves_merging_to_clients_sends_them_the_plan_with_400_1004() {
 
 #[test]
 fn a_missing_container_is_named_as_the_missing_owner() {
-    let (_server, mut client) = with_posts();
+    let (_server, mut client) = start_with_posts();
     let answer = client.call(&Request::new("GET", "/dbs/blog/colls/none/docs/p1").key("p1"));
     answer.error(404, Some("1003"), "NotFound");
 }
 
 #[test]
 fn ranges_are_not_modified_for_a_reader_who_has_them() {
-    let (_server, mut client) = with_posts();
+    let (_server, mut client) = start_with_posts();
     let ranges =
         Request::new("GET", &format!("{POSTS}/pkranges")).header("A-IM", "Incremental feed");
     let first = client.call(&ranges);
@@ -223,7 +224,7 @@ fn ranges_are_not_modified_for_a_reader_who_has_them() {
 
 #[test]
 fn a_change_feed_without_news_is_304_with_its_etag_and_a_count() {
-    let (_server, mut client) = with_posts();
+    let (_server, mut client) = start_with_posts();
     create_post(&mut client, "p1", r#"{"id":"p1","postId":"p1"}"#);
     let poll = Request::new("GET", ITEMS).header("A-IM", "Incremental Feed");
     let poll = poll.header("x-ms-documentdb-partitionkeyrangeid", "0");
@@ -250,8 +251,8 @@ fn a_change_feed_without_news_is_304_with_its_etag_and_a_count() {
 }
 
 #[test]
-fn a_client_that_wants_little_gets_the_headers_and_an_empty_body() {
-    let (_server, mut client) = with_posts();
+fn a_minimal_response_has_headers_and_an_empty_body() {
+    let (_server, mut client) = start_with_posts();
     let create = Request::new("POST", ITEMS)
         .header("Prefer", "return=minimal")
         .body(r#"{"id":"p1","postId":"p1"}"#);
@@ -280,7 +281,7 @@ fn a_client_that_wants_little_gets_the_headers_and_an_empty_body() {
 
 #[test]
 fn a_request_that_names_no_partition_key_is_refused() {
-    let (_server, mut client) = with_posts();
+    let (_server, mut client) = start_with_posts();
     let answer = client.call(&Request::new("GET", &item("p1")));
     assert!(
         answer
@@ -291,7 +292,7 @@ fn a_request_that_names_no_partition_key_is_refused() {
 
 #[test]
 fn a_container_that_was_replaced_is_400_1024() {
-    let (_server, mut client) = with_posts();
+    let (_server, mut client) = start_with_posts();
     let answer = client.call(
         &Request::new("GET", POSTS).header("x-ms-cosmos-intended-collection-rid", "XP0mAJ3H-AA="),
     );
@@ -300,7 +301,7 @@ fn a_container_that_was_replaced_is_400_1024() {
 
 #[cfg(unix)]
 #[test]
-fn a_server_that_is_told_to_stop_ends_in_order_although_a_client_says_nothing() {
+fn sigterm_stops_a_server_despite_a_silent_client() {
     let (server, mut client) = server();
     let silent = server.stream();
     client.call(&Request::new("GET", "/"));

@@ -1,13 +1,13 @@
-//! A connection that survives whatever is sent over it, and what an answer must be.
+//! A connection that is reopened after errors, and the checks of responses.
 
-use crate::grammar::Sent;
+use crate::grammar::RawRequest;
 use crate::program::{Answer, Server};
 use orrery_model::json::parse;
 use orrery_model::{Json, Kind};
 use std::io::{self, BufReader, Write};
 use std::net::TcpStream;
 
-/// One connection, opened again when the server closes it.
+/// A connection that is reopened if the server closes it.
 pub struct Connection(BufReader<TcpStream>);
 
 impl Connection {
@@ -15,8 +15,9 @@ impl Connection {
         Connection(BufReader::new(server.stream()))
     }
 
-    /// Sends a request and reads its answer; on a connection that had been closed meanwhile, once more.
-    pub fn send(&mut self, server: &Server, request: &Sent) -> Answer {
+    /// Sends a request and returns the response; if the connection was closed meanwhile, sends it
+    /// once more on a new one.
+    pub fn send(&mut self, server: &Server, request: &RawRequest) -> Answer {
         self.try_send(request).unwrap_or_else(|_| {
             *self = Connection::open(server);
             self.try_send(request)
@@ -24,8 +25,9 @@ impl Connection {
         })
     }
 
-    fn try_send(&mut self, request: &Sent) -> io::Result<Answer> {
-        // A server that refuses a request early may stop reading: its answer counts, not the broken pipe.
+    fn try_send(&mut self, request: &RawRequest) -> io::Result<Answer> {
+        // A server that refuses a request early may stop reading: its response counts, not the
+        // write error.
         let written = self.0.get_mut().write_all(&request.bytes);
         let answer = match request.method.as_str() {
             "HEAD" => Answer::read_head(&mut self.0),
@@ -35,8 +37,8 @@ impl Connection {
     }
 }
 
-/// What is wrong with an answer.
-pub fn complaint(request: &Sent, answer: &Answer) -> Option<String> {
+/// Returns the defect of a response, if there is one.
+pub fn defect(request: &RawRequest, answer: &Answer) -> Option<String> {
     let has_body = request.method != "HEAD" && !matches!(answer.status, 204 | 304);
     let json = || parse(&answer.body).ok();
     if answer.status >= 400 {
@@ -56,7 +58,8 @@ pub fn complaint(request: &Sent, answer: &Answer) -> Option<String> {
     wrong_headers(answer)
 }
 
-/// Rows may hold items as deep as items can be, and then be too deep for our own parser.
+/// Returns true if a body may be nested too deeply for the parser: rows may contain items of the
+/// maximum depth.
 fn is_deep(body: &[u8]) -> bool {
     body.iter().filter(|b| matches!(b, b'[' | b'{')).count() > 100
 }
@@ -68,10 +71,10 @@ fn wrong_status(answer: &Answer) -> Option<String> {
         Some(Err(_)) => return Some("the sub-status is no number".into()),
     };
     let declared = |kind: &Kind| (kind.status(), kind.sub_status()) == (answer.status, sub_status);
-    // A script may name any number as the sub-status of its failure.
-    let of_a_script = answer.status == 400 && sub_status != 0;
-    let ours = answer.status == Kind::Internal.status();
-    (ours || !of_a_script && !Kind::ALL.iter().any(declared)).then(|| {
+    // A script may set any number as the sub-status of its failure.
+    let is_from_script = answer.status == 400 && sub_status != 0;
+    let is_internal = answer.status == Kind::Internal.status();
+    (is_internal || !is_from_script && !Kind::ALL.iter().any(declared)).then(|| {
         format!(
             "{}/{sub_status} is not in the table of errors, or our own fault",
             answer.status

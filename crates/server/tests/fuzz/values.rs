@@ -1,24 +1,24 @@
-//! Random values: dice, ids, header values, and bodies of every kind, good and bad.
+//! Random values: numbers, ids, header values, and bodies of every kind, valid and invalid.
 
 use orrery_model::Json;
 use orrery_model::world::split_mix;
 use std::sync::LazyLock;
 
-/// Random numbers from a seed.
-pub struct Dice(u64);
+/// A source of random numbers with a seed.
+pub struct RandomSource(u64);
 
-impl Dice {
+impl RandomSource {
     pub fn new(seed: u64) -> Self {
-        Dice(split_mix(seed) ^ 0x5851_F42D_4C95_7F2D)
+        RandomSource(split_mix(seed) ^ 0x5851_F42D_4C95_7F2D)
     }
 
-    /// A number below `end`.
+    /// Returns a number below `end`.
     pub fn below(&mut self, end: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         (split_mix(self.0) % end.max(1) as u64) as usize
     }
 
-    /// True once in `n` times.
+    /// Returns true with a probability of 1/`n`.
     pub fn one_in(&mut self, n: usize) -> bool {
         self.below(n) == 0
     }
@@ -27,20 +27,20 @@ impl Dice {
         from[self.below(from.len())]
     }
 
-    /// One of `from` as a text.
+    /// Returns one of `from` as a string.
     pub fn text(&mut self, from: &[&str]) -> String {
         self.pick(from).to_owned()
     }
 }
 
-/// Texts of queries, good and bad, as JSON.
+/// Texts of queries, valid and invalid, as JSON.
 static CORPUS: LazyLock<Vec<&str>> = LazyLock::new(|| {
     include_str!("../../../sql/fuzz/corpus.jsonl")
         .lines()
         .collect()
 });
 
-/// Texts that break careless code: in ids, in headers, in bodies.
+/// Texts that break careless code in ids, headers and bodies.
 const HOSTILE: &[&str] = &[
     "",
     " ",
@@ -86,26 +86,30 @@ const HOSTILE: &[&str] = &[
     "\t",
 ];
 
-pub fn hostile(dice: &mut Dice) -> String {
-    match dice.below(40) {
-        0 => "x".repeat(1 + dice.below(3_000)),
-        1 => "é".repeat(1 + dice.below(600)),
-        _ => dice.text(HOSTILE),
+pub fn hostile(random: &mut RandomSource) -> String {
+    match random.below(40) {
+        0 => "x".repeat(1 + random.below(3_000)),
+        1 => "é".repeat(1 + random.below(600)),
+        _ => random.text(HOSTILE),
     }
 }
 
-/// Mostly 0, so that what is asked is there and what is written fits together.
-pub fn first_or_below(dice: &mut Dice, end: usize) -> usize {
-    if dice.one_in(3) { dice.below(end) } else { 0 }
+/// Returns mostly 0, so that requests name resources that exist and written items fit together.
+pub fn first_or_below(random: &mut RandomSource, end: usize) -> usize {
+    if random.one_in(3) {
+        random.below(end)
+    } else {
+        0
+    }
 }
 
-/// A value of JSON, small, sometimes strange.
-pub fn json(dice: &mut Dice, depth: usize) -> String {
-    match dice.below(if depth == 0 { 9 } else { 12 }) {
+/// Returns a small JSON value, sometimes an unusual one.
+pub fn json(random: &mut RandomSource, depth: usize) -> String {
+    match random.below(if depth == 0 { 9 } else { 12 }) {
         0 => "null".into(),
-        1 => dice.text(&["true", "false"]),
-        2 => (dice.below(2_000) as i64 - 1_000).to_string(),
-        3 => dice.text(&[
+        1 => random.text(&["true", "false"]),
+        2 => (random.below(2_000) as i64 - 1_000).to_string(),
+        3 => random.text(&[
             "0.1",
             "-0",
             "1e300",
@@ -113,45 +117,48 @@ pub fn json(dice: &mut Dice, depth: usize) -> String {
             "9007199254740993",
             "123456789012345678901234567890",
         ]),
-        4 | 5 => format!("\"s{}\"", dice.below(6)),
-        6 => Json::from(hostile(dice).as_str()).to_text(),
-        7 => dice.text(&["[]", "{}", "\"\"", "\"2026-01-01T00:00:00.0000000Z\""]),
+        4 | 5 => format!("\"s{}\"", random.below(6)),
+        6 => Json::from(hostile(random).as_str()).to_text(),
+        7 => random.text(&["[]", "{}", "\"\"", "\"2026-01-01T00:00:00.0000000Z\""]),
         8 => r#"{"type":"Point","coordinates":[7.5,47.5]}"#.into(),
         9 | 10 => {
-            let members: Vec<String> = (0..dice.below(4))
-                .map(|_| format!("\"{}\":{}", name(dice), json(dice, depth - 1)))
+            let members: Vec<String> = (0..random.below(4))
+                .map(|_| format!("\"{}\":{}", name(random), json(random, depth - 1)))
                 .collect();
             format!("{{{}}}", members.join(","))
         }
         _ => {
-            let elements: Vec<String> = (0..dice.below(4)).map(|_| json(dice, depth - 1)).collect();
+            let elements: Vec<String> = (0..random.below(4))
+                .map(|_| json(random, depth - 1))
+                .collect();
             format!("[{}]", elements.join(","))
         }
     }
 }
 
-/// The name of a member that items have, or that means something.
-pub fn name(dice: &mut Dice) -> String {
-    dice.text(&[
+/// Returns the name of a member that items have or that has a meaning.
+pub fn name(random: &mut RandomSource) -> String {
+    random.text(&[
         "a", "b", "n", "s", "list", "pk", "id", "ttl", "_ts", "_etag", "_rid", "deep", "x y", "😀",
     ])
 }
 
-pub fn item(dice: &mut Dice) -> String {
-    let mut members = vec![format!("\"id\":\"i{}\"", dice.below(8))];
-    if !dice.one_in(8) {
-        members.push(format!("\"pk\":\"p{}\"", first_or_below(dice, 3)));
+pub fn item(random: &mut RandomSource) -> String {
+    let mut members = vec![format!("\"id\":\"i{}\"", random.below(8))];
+    if !random.one_in(8) {
+        members.push(format!("\"pk\":\"p{}\"", first_or_below(random, 3)));
     }
-    members.extend((0..dice.below(4)).map(|_| format!("\"{}\":{}", name(dice), json(dice, 3))));
+    members
+        .extend((0..random.below(4)).map(|_| format!("\"{}\":{}", name(random), json(random, 3))));
     format!("{{{}}}", members.join(","))
 }
 
-pub fn database(dice: &mut Dice) -> String {
-    format!("{{\"id\":\"d{}\"}}", first_or_below(dice, 3))
+pub fn database(random: &mut RandomSource) -> String {
+    format!("{{\"id\":\"d{}\"}}", first_or_below(random, 3))
 }
 
-pub fn container(dice: &mut Dice) -> String {
-    let key = dice.text(&[
+pub fn container(random: &mut RandomSource) -> String {
+    let key = random.text(&[
         r#"{"paths":["/pk"],"kind":"Hash","version":2}"#,
         r#"{"paths":["/pk"],"kind":"Hash","version":2}"#,
         r#"{"paths":["/pk"],"kind":"Hash","version":2}"#,
@@ -164,7 +171,7 @@ pub fn container(dice: &mut Dice) -> String {
         "null",
         "7",
     ]);
-    let further = dice.text(&[
+    let further = random.text(&[
         "",
         "",
         r#","defaultTtl":-1"#,
@@ -182,12 +189,12 @@ pub fn container(dice: &mut Dice) -> String {
     ]);
     format!(
         "{{\"id\":\"c{}\",\"partitionKey\":{key}{further}}}",
-        first_or_below(dice, 3)
+        first_or_below(random, 3)
     )
 }
 
-pub fn script(dice: &mut Dice) -> String {
-    let body = dice.text(&[
+pub fn script(random: &mut RandomSource) -> String {
+    let body = random.text(&[
         "function f(a) { getContext().getResponse().setBody(a === undefined ? 1 : a); }",
         "function f(n) { return n + 1; }",
         "function f() { throw new Error(4242, 'no'); }",
@@ -198,7 +205,7 @@ pub fn script(dice: &mut Dice) -> String {
         "",
         "7",
     ]);
-    let kind = dice.text(&[
+    let kind = random.text(&[
         "",
         r#","triggerType":"Pre","triggerOperation":"All""#,
         r#","triggerType":"post","triggerOperation":"create""#,
@@ -206,38 +213,38 @@ pub fn script(dice: &mut Dice) -> String {
     ]);
     format!(
         "{{\"id\":\"s{}\",\"body\":{}{kind}}}",
-        dice.below(3),
+        random.below(3),
         Json::from(body.as_str()).to_text()
     )
 }
 
-pub fn query(dice: &mut Dice) -> String {
-    let text = match dice.below(3) {
-        0 => dice.text(&[
+pub fn query(random: &mut RandomSource) -> String {
+    let text = match random.below(3) {
+        0 => random.text(&[
             "SELECT * FROM c",
             "SELECT VALUE COUNT(1) FROM c",
             "SELECT TOP 3 c.id FROM c ORDER BY c.a DESC",
         ]),
         1 => {
-            let line = dice.pick(&CORPUS);
+            let line = random.pick(&CORPUS);
             return format!("{{\"query\":{line}}}");
         }
         _ => {
-            let filter = dice.text(&[
+            let filter = random.text(&[
                 "c.a = @p",
                 "c.n > @p",
                 "ARRAY_CONTAINS(c.list, @p)",
                 "c.pk = @p",
                 "STARTSWITH(c.s, @p)",
             ]);
-            let order = dice.text(&[
+            let order = random.text(&[
                 "",
                 " ORDER BY c.n",
                 " ORDER BY c.s DESC",
                 " ORDER BY c.a, c.b",
                 " OFFSET 1 LIMIT 2",
             ]);
-            let what = dice.text(&[
+            let what = random.text(&[
                 "*",
                 "VALUE c.id",
                 "DISTINCT VALUE c.a",
@@ -247,30 +254,30 @@ pub fn query(dice: &mut Dice) -> String {
             format!("SELECT {what} FROM c WHERE {filter}{order}")
         }
     };
-    let value = json(dice, 2);
+    let value = json(random, 2);
     format!(
         "{{\"query\":{},\"parameters\":[{{\"name\":\"@p\",\"value\":{value}}}]}}",
         Json::from(text.as_str()).to_text()
     )
 }
 
-pub fn patch(dice: &mut Dice) -> String {
-    let operations: Vec<String> = (0..1 + dice.below(3))
+pub fn patch(random: &mut RandomSource) -> String {
+    let operations: Vec<String> = (0..1 + random.below(3))
         .map(|_| {
-            let kind = dice.text(&[
+            let kind = random.text(&[
                 "add", "set", "replace", "remove", "incr", "move", "copy", "Add",
             ]);
-            let path = dice.text(&[
+            let path = random.text(&[
                 "/a", "/n", "/list/0", "/list/-", "/deep/x", "/id", "/pk", "/_ts", "a", "",
                 "/a~1b", "/list/9",
             ]);
             format!(
                 "{{\"op\":\"{kind}\",\"path\":\"{path}\",\"value\":{},\"from\":\"/b\"}}",
-                json(dice, 2)
+                json(random, 2)
             )
         })
         .collect();
-    let condition = dice.text(&[
+    let condition = random.text(&[
         "",
         "",
         r#","condition":"from c where c.n > 3""#,
@@ -279,18 +286,18 @@ pub fn patch(dice: &mut Dice) -> String {
     format!("{{\"operations\":[{}]{condition}}}", operations.join(","))
 }
 
-pub fn batch(dice: &mut Dice) -> String {
-    let operations: Vec<String> = (0..dice.below(5))
+pub fn batch(random: &mut RandomSource) -> String {
+    let operations: Vec<String> = (0..random.below(5))
         .map(|_| {
-            let kind = dice.text(&[
+            let kind = random.text(&[
                 "Create", "Upsert", "Read", "Replace", "Delete", "Patch", "Dance",
             ]);
             let body = if kind == "Patch" {
-                patch(dice)
+                patch(random)
             } else {
-                item(dice)
+                item(random)
             };
-            let further = dice.text(&[
+            let further = random.text(&[
                 "",
                 r#","ifMatch":"\"1\"""#,
                 r#","ifNoneMatch":"*""#,
@@ -298,15 +305,15 @@ pub fn batch(dice: &mut Dice) -> String {
             ]);
             format!(
                 "{{\"operationType\":\"{kind}\",\"id\":\"i{}\",\"resourceBody\":{body}{further}}}",
-                dice.below(8)
+                random.below(8)
             )
         })
         .collect();
     format!("[{}]", operations.join(","))
 }
 
-pub fn offer(dice: &mut Dice) -> String {
-    let content = dice.text(&[
+pub fn offer(random: &mut RandomSource) -> String {
+    let content = random.text(&[
         r#"{"offerThroughput":400}"#,
         r#"{"offerThroughput":1000000}"#,
         r#"{"offerThroughput":-1}"#,
@@ -319,13 +326,13 @@ pub fn offer(dice: &mut Dice) -> String {
     )
 }
 
-pub fn user(dice: &mut Dice) -> String {
-    format!("{{\"id\":\"u{}\"}}", first_or_below(dice, 3))
+pub fn user(random: &mut RandomSource) -> String {
+    format!("{{\"id\":\"u{}\"}}", first_or_below(random, 3))
 }
 
-pub fn permission(dice: &mut Dice) -> String {
-    let mode = dice.text(&["Read", "All", "None", ""]);
-    let resource = dice.text(&[
+pub fn permission(random: &mut RandomSource) -> String {
+    let mode = random.text(&["Read", "All", "None", ""]);
+    let resource = random.text(&[
         "dbs/d0/colls/c0",
         "dbs/d0/colls/c0/docs/i1",
         "dbs/d0",
@@ -334,20 +341,20 @@ pub fn permission(dice: &mut Dice) -> String {
     ]);
     format!(
         "{{\"id\":\"r{}\",\"permissionMode\":\"{mode}\",\"resource\":\"{resource}\"}}",
-        dice.below(3)
+        random.below(3)
     )
 }
 
-/// A body with a few bytes changed, cut or doubled.
-pub fn damaged(dice: &mut Dice, body: &[u8]) -> Vec<u8> {
+/// Returns a body with a few bytes changed, cut or doubled.
+pub fn damaged(random: &mut RandomSource, body: &[u8]) -> Vec<u8> {
     let mut body = body.to_vec();
-    for _ in 0..1 + dice.below(3) {
-        let at = dice.below(body.len());
-        match dice.below(5) {
+    for _ in 0..1 + random.below(3) {
+        let at = random.below(body.len());
+        match random.below(5) {
             0 => body.truncate(at),
-            1 if !body.is_empty() => body[at] = dice.below(256) as u8,
+            1 if !body.is_empty() => body[at] = random.below(256) as u8,
             2 if !body.is_empty() => drop(body.remove(at)),
-            3 => body.insert(at, dice.below(256) as u8),
+            3 => body.insert(at, random.below(256) as u8),
             _ => {
                 let tail = body[at..].to_vec();
                 body.extend(tail.into_iter().take(40));

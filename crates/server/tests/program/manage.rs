@@ -1,10 +1,10 @@
 //! A connection to the management API.
 
-use super::{Answer, PATIENCE};
+use super::{Answer, TIMEOUT};
 use std::io::{BufReader, Write};
 use std::net::TcpStream;
 
-/// One connection that is kept open, and bears a key.
+/// A connection that stays open and sends a key with every request.
 pub struct Manager {
     stream: BufReader<TcpStream>,
     host: String,
@@ -12,11 +12,11 @@ pub struct Manager {
 }
 
 impl Manager {
-    /// Connects.
+    /// Opens a connection.
     pub fn connect(address: &str, key: &str) -> Self {
         let stream = TcpStream::connect(address).expect("the management API listens");
         stream.set_nodelay(true).expect("a socket");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
+        stream.set_read_timeout(Some(TIMEOUT)).expect("a socket");
         Manager {
             stream: BufReader::new(stream),
             host: address.to_owned(),
@@ -24,41 +24,41 @@ impl Manager {
         }
     }
 
-    /// The same connection with another key; none if it is empty.
-    pub fn bearing(mut self, key: &str) -> Self {
+    /// Sends another key from now on, or no key if it is empty.
+    pub fn with_key(mut self, key: &str) -> Self {
         self.key = key.to_owned();
         self
     }
 
-    /// The same connection under another name of the host.
-    pub fn naming_host(mut self, host: &str) -> Self {
+    /// Sends another host name from now on.
+    pub fn with_host(mut self, host: &str) -> Self {
         self.host = host.to_owned();
         self
     }
 
-    /// Sends a request and reads the answer.
+    /// Sends a request and returns the response.
     pub fn call(&mut self, method: &str, path: &str, body: &str) -> Answer {
-        let mut text = format!(
+        let mut head = format!(
             "{method} {path} HTTP/1.1\r\nHost: {}\r\nContent-Length: {}\r\n",
             self.host,
             body.len()
         );
         if !self.key.is_empty() {
-            text.push_str(&format!("authorization: Bearer {}\r\n", self.key));
+            head.push_str(&format!("authorization: Bearer {}\r\n", self.key));
         }
-        let stream = self.stream.get_mut();
-        stream
-            .write_all(format!("{text}\r\n{body}").as_bytes())
-            .expect("it is sent");
+        self.stream
+            .get_mut()
+            .write_all(format!("{head}\r\n{body}").as_bytes())
+            .expect("the request is sent");
         let answer = if method == "HEAD" {
             Answer::read_head(&mut self.stream)
         } else {
             Answer::read(&mut self.stream)
         };
-        answer.expect("an answer")
+        answer.expect("a response")
     }
 
-    /// What a GET gives.
+    /// Sends a GET that must succeed and returns the response.
     #[track_caller]
     pub fn get(&mut self, path: &str) -> Answer {
         let answer = self.call("GET", path, "");
@@ -66,9 +66,9 @@ impl Manager {
         answer
     }
 
-    /// A request that must succeed.
+    /// Sends a request that must succeed and returns the response.
     #[track_caller]
-    pub fn done(&mut self, method: &str, path: &str, body: &str) -> Answer {
+    pub fn ok(&mut self, method: &str, path: &str, body: &str) -> Answer {
         let answer = self.call(method, path, body);
         assert!(
             (200..300).contains(&answer.status),
@@ -79,7 +79,7 @@ impl Manager {
         answer
     }
 
-    /// The message with which a request is refused.
+    /// Sends a request that must be refused with `status` and returns the error message.
     #[track_caller]
     pub fn refused(&mut self, method: &str, path: &str, body: &str, status: u16) -> String {
         let answer = self.call(method, path, body);

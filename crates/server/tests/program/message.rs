@@ -1,4 +1,4 @@
-//! Requests and answers as bytes: what is signed follows from the path, and an answer is taken apart.
+//! Requests and responses as bytes. The signature of a request follows from its path.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -8,20 +8,20 @@ use orrery_model::Json;
 use orrery_model::json::parse;
 use std::io::{self, BufRead};
 
-/// A request: what is signed follows from the path.
+/// A request, which is signed when it is sent.
 #[derive(Clone, Debug)]
 pub struct Request {
     method: &'static str,
     path: String,
-    kind: &'static str,
-    link: String,
+    resource_type: &'static str,
+    resource_link: String,
     headers: Vec<(&'static str, String)>,
     body: Vec<u8>,
     age: SignedDuration,
 }
 
-/// The resource types that a path can end in.
-const KINDS: &[&str] = &[
+/// The resource types that a path can contain.
+const RESOURCE_TYPES: &[&str] = &[
     "dbs",
     "colls",
     "docs",
@@ -37,57 +37,55 @@ const KINDS: &[&str] = &[
 ];
 
 impl Request {
-    /// A request for `path`. The signature covers the last type in the path, and the link up to the last id.
+    /// Creates a request. The signature covers the last resource type in `path` and the link up to
+    /// the last id.
     pub fn new(method: &'static str, path: &str) -> Self {
-        // What is done to a container is signed as the container.
+        // An operation on a container is signed as the container.
         let link = path
             .trim_matches('/')
             .split("/operations/")
             .next()
             .unwrap_or_default();
-        let last = |text: &str| {
-            KINDS
-                .iter()
-                .find(|kind| text.rsplit('/').next() == Some(**kind))
-                .copied()
+        let above = |text: &str| match text.rsplit_once('/') {
+            Some((above, _)) => above.to_owned(),
+            None => String::new(),
         };
-        let above = |text: &str| {
-            text.rsplit_once('/')
-                .map_or("", |(above, _)| above)
-                .to_owned()
-        };
-        let (kind, link) = match last(link) {
-            // A feed is signed by what owns it.
-            Some(kind) => (kind, above(link)),
-            None => (last(&above(link)).unwrap_or(""), link.to_owned()),
+        let (resource_type, resource_link) = match last_resource_type(link) {
+            // A feed is signed with the link of its owner.
+            Some(resource_type) => (resource_type, above(link)),
+            None => (
+                last_resource_type(&above(link)).unwrap_or(""),
+                link.to_owned(),
+            ),
         };
         Request {
             method,
             path: path.to_owned(),
-            kind,
-            link,
+            resource_type,
+            resource_link,
             headers: Vec::new(),
             body: Vec::new(),
             age: SignedDuration::ZERO,
         }
     }
 
-    /// Signed for a moment so many seconds ago.
+    /// Signs for a time that is so many seconds ago.
     pub fn signed_seconds_ago(mut self, seconds: i64) -> Self {
         self.age = SignedDuration::from_secs(seconds);
         self
     }
 
-    /// Signed for another resource than the path says: its type and its link.
-    pub fn signed_as(mut self, kind: &'static str, link: &str) -> Self {
-        (self.kind, self.link) = (kind, link.to_owned());
+    /// Signs for another resource than the path names.
+    pub fn signed_as(mut self, resource_type: &'static str, resource_link: &str) -> Self {
+        self.resource_type = resource_type;
+        self.resource_link = resource_link.to_owned();
         self
     }
 
-    /// Signed as a path by resource ids is: by the last id of the link alone, in lower case.
+    /// Signs as paths by resource id are signed: only the last id of the link, in lower case.
     pub fn by_rid(mut self) -> Self {
-        self.link = self
-            .link
+        self.resource_link = self
+            .resource_link
             .rsplit('/')
             .next()
             .unwrap_or_default()
@@ -96,19 +94,19 @@ impl Request {
         self
     }
 
-    /// With a further header.
+    /// Adds a header.
     pub fn header(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.headers.push((name, value.into()));
         self
     }
 
-    /// In the logical partition of this key.
+    /// Adds the header with the partition key.
     pub fn key(self, key: &str) -> Self {
         let header = Json::Array(vec![key.into()]).to_text();
         self.header("x-ms-documentdb-partitionkey", header)
     }
 
-    /// With a token instead of a signature.
+    /// Sends a token instead of a signature.
     pub fn token(self, token: &str) -> Self {
         let encoded =
             percent_encoding::utf8_percent_encode(token, percent_encoding::NON_ALPHANUMERIC)
@@ -116,22 +114,22 @@ impl Request {
         self.header("authorization", encoded)
     }
 
-    /// With a body.
+    /// Sets the body.
     pub fn body(mut self, body: impl Into<Vec<u8>>) -> Self {
         self.body = body.into();
         self
     }
 
-    /// With a further member in the object that is its body.
+    /// Adds a member to the JSON object in the body; `value` is a JSON text.
     pub fn with_member(mut self, name: &str, value: &str) -> Self {
         let Some((_, open)) = self.body.split_last() else {
-            panic!("there is no body to add to")
+            panic!("the request has no body")
         };
         self.body = [open, format!(",\"{name}\":{value}}}").as_bytes()].concat();
         self
     }
 
-    /// A query over all partitions.
+    /// Creates a query over all partitions.
     pub fn query(path: &str, text: &str) -> Self {
         Request::new("POST", path)
             .header("Content-Type", "application/query+json")
@@ -140,7 +138,7 @@ impl Request {
             .body(format!("{{\"query\":{}}}", Json::from(text).to_text()))
     }
 
-    /// The headers, signed for now with `key`: name and value.
+    /// Returns the headers with a signature by `key` for the current time.
     pub fn signed_headers(&self, key: &str) -> Vec<(&'static str, String)> {
         let date = jiff::fmt::rfc2822::DateTimePrinter::new()
             .timestamp_to_rfc9110_string(&(Timestamp::now() - self.age));
@@ -148,8 +146,8 @@ impl Request {
         let text = format!(
             "{}\n{}\n{}\n{}\n\n",
             self.method.to_lowercase(),
-            self.kind,
-            self.link,
+            self.resource_type,
+            self.resource_link,
             date.to_lowercase()
         );
         let key = STANDARD.decode(key).expect("base64");
@@ -174,7 +172,7 @@ impl Request {
         headers
     }
 
-    /// Reads the answer to it, which has no body if it asks for the head alone.
+    /// Reads the response, which has no body if the method is HEAD.
     pub fn read_answer(&self, stream: &mut impl BufRead) -> io::Result<Answer> {
         if self.method == "HEAD" {
             Answer::read_head(stream)
@@ -183,7 +181,7 @@ impl Request {
         }
     }
 
-    /// The bytes that go over the wire.
+    /// Returns the bytes of the request.
     pub fn bytes(&self, address: &str, key: &str) -> Vec<u8> {
         let mut text = format!(
             "{} {} HTTP/1.1\r\nHost: {address}\r\n",
@@ -197,7 +195,16 @@ impl Request {
     }
 }
 
-/// An answer, taken apart.
+/// Returns the resource type with which a path ends, if it ends with one.
+fn last_resource_type(path: &str) -> Option<&'static str> {
+    let last = path.rsplit('/').next();
+    RESOURCE_TYPES
+        .iter()
+        .find(|resource_type| last == Some(**resource_type))
+        .copied()
+}
+
+/// A response.
 #[derive(Debug)]
 pub struct Answer {
     /// The status code.
@@ -208,7 +215,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Reads one answer and leaves what follows it.
+    /// Reads one response.
     pub fn read(stream: &mut impl BufRead) -> io::Result<Self> {
         let mut answer = Self::read_head(stream)?;
         let length = answer.header("content-length").map_or(Ok(0), str::parse);
@@ -219,7 +226,7 @@ impl Answer {
         Ok(answer)
     }
 
-    /// Reads an answer that has no body whatever its headers say: that to a HEAD.
+    /// Reads the response to a HEAD request, which has no body whatever its headers say.
     pub fn read_head(stream: &mut impl BufRead) -> io::Result<Self> {
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {
@@ -239,12 +246,12 @@ impl Answer {
         })
     }
 
-    /// The lines of its head, after the one with the status.
+    /// Returns the lines of the head after the status line.
     pub fn head_lines(&self) -> impl Iterator<Item = &str> {
         self.head.lines().skip(1)
     }
 
-    /// A header's value.
+    /// Returns the value of a header.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.head_lines().find_map(|line| {
             let (n, value) = line.split_once(':')?;
@@ -252,17 +259,17 @@ impl Answer {
         })
     }
 
-    /// The body as text.
+    /// Returns the body as text.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// The body as JSON.
+    /// Returns the body as JSON.
     pub fn json(&self) -> Json {
         parse(&self.body).expect("the body is JSON")
     }
 
-    /// The status and the sub-status, 0 if there is none.
+    /// Returns the status and the sub-status, 0 if there is none.
     pub fn code(&self) -> (u16, u32) {
         (
             self.status,
@@ -271,7 +278,7 @@ impl Answer {
         )
     }
 
-    /// Checks what holds for every error, and gives its message.
+    /// Checks the properties of every error and returns its message.
     #[track_caller]
     pub fn error(&self, status: u16, sub_status: Option<&str>, code: &str) -> String {
         assert_eq!(self.status, status, "{}", self.text());
@@ -296,7 +303,7 @@ impl Answer {
         message
     }
 
-    /// The LSN of the session token.
+    /// Returns the LSN of the session token.
     pub fn lsn(&self) -> u64 {
         let token = self.header("x-ms-session-token").expect("a session token");
         token
@@ -306,12 +313,12 @@ impl Answer {
             .expect("a session token ends in a number")
     }
 
-    /// The rows of a feed of items, or of a query.
+    /// Returns the rows of a feed of items or of a query for items.
     pub fn rows(&self) -> Vec<Json> {
         self.members("Documents")
     }
 
-    /// The rows of a feed, which stand in this member.
+    /// Returns the rows of a feed, which are in this member.
     pub fn members(&self, member: &str) -> Vec<Json> {
         assert_eq!(self.status, 200, "{}", self.text());
         self.json()

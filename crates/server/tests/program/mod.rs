@@ -1,9 +1,10 @@
-//! The program as its users meet it: started with arguments, spoken to over sockets, stopped or killed.
+//! The program under test: started with arguments, used over sockets, stopped or killed.
 //!
-//! [`start`] gives a running [`Server`], or the [`Exit`] of one that refused. A [`Client`] is one connection that is kept
-//! open; it signs what it sends and tells an answer from a broken connection, which is what a test that kills needs.
+//! [`start`] returns a running [`Server`], or the [`Exit`] of a server that refused to start. A
+//! [`Client`] is a connection that stays open. It signs its requests and distinguishes a response
+//! from a broken connection, which tests that kill the server need.
 
-#![allow(dead_code, unused_imports)] // every test file uses a part of this
+#![allow(dead_code, unused_imports)] // every test file uses a part of this module
 
 mod manage;
 mod message;
@@ -20,60 +21,60 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How long an answer may take before a test fails rather than hangs. Scripts have 5 s and a grace.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Time limit of a response; a test fails rather than hangs. Scripts have 5 s and a grace period.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A server of its own for each test; it is killed with the test.
+/// A server for one test; dropping it kills the process.
 pub struct Server {
     process: Child,
-    told: Option<JoinHandle<String>>,
-    /// Address and port.
+    stderr: Option<JoinHandle<String>>,
+    /// Address and port for clients.
     pub address: String,
-    /// The account's key in base64.
+    /// Primary key of the account in base64.
     pub key: String,
-    /// Address and port of the management API; empty if there is none.
+    /// Address and port of the management API; empty if it is off.
     pub admin_address: String,
-    /// The key of the management API.
+    /// Key of the management API; empty if it is off.
     pub admin_key: String,
-    /// From the start of the process to its word that it is ready.
+    /// Time from the start of the process until the server was ready.
     pub ready_after: Duration,
 }
 
-/// How a process ended.
+/// The end of a process.
 #[derive(Debug)]
 pub struct Exit {
-    /// Its exit code; `None` if a signal ended it.
+    /// Exit code; `None` if a signal ended the process.
     pub code: Option<i32>,
-    /// All that it wrote to standard error.
-    pub told: String,
+    /// Text on standard error.
+    pub stderr: String,
 }
 
-/// Starts the program with `orrery start`, a free port and `arguments`.
+/// Runs `orrery start` with a free port and `arguments`.
 pub fn start(arguments: &[&str]) -> Result<Server, Exit> {
     start_at("127.0.0.1:0", arguments)
 }
 
-/// A server that keeps everything in memory, with the container `posts`.
-pub fn with_posts() -> (Server, Client) {
+/// Starts a server that keeps its data in memory and creates the container `posts`.
+pub fn start_with_posts() -> (Server, Client) {
     let server = start(&["--memory"]).expect("it starts");
     let mut client = server.client();
     client.make_posts();
     (server, client)
 }
 
-/// The same with an item `a` whose key is `p1`.
-pub fn with_item() -> (Server, Client) {
-    let (server, mut client) = with_posts();
+/// Does the same as [`start_with_posts`] and creates the item `a` with the partition key `p1`.
+pub fn start_with_item() -> (Server, Client) {
+    let (server, mut client) = start_with_posts();
     client.create(ITEMS, r#"{"id":"a","postId":"p1"}"#);
     (server, client)
 }
 
-/// Starts the program so that it listens on `listen`.
+/// Runs `orrery start` with the listen address `listen` and `arguments`.
 pub fn start_at(listen: &str, arguments: &[&str]) -> Result<Server, Exit> {
-    let begun = Instant::now();
+    let started = Instant::now();
     let mut process = Command::new(env!("CARGO_BIN_EXE_orrery"))
         .args(["start", "--listen", listen, "--ready-json"])
-        // A free port, unless the arguments say something else.
+        // A free port for the management API too, unless the arguments set one.
         .env("ORRERY_ADMIN_LISTEN", "127.0.0.1:0")
         .args(arguments)
         .stdin(Stdio::null())
@@ -81,21 +82,27 @@ pub fn start_at(listen: &str, arguments: &[&str]) -> Result<Server, Exit> {
         .stderr(Stdio::piped())
         .spawn()
         .expect("the program can be started");
-    let mut stderr = process.stderr.take().expect("a pipe");
-    let told = std::thread::spawn(move || {
+
+    // Standard error is read all the time: a full pipe would block the server.
+    let mut pipe = process.stderr.take().expect("a pipe");
+    let stderr = std::thread::spawn(move || {
         let mut text = Vec::new();
-        let _ = stderr.read_to_end(&mut text); // what was read until it broke is what there is
+        // After an error the text read so far is kept.
+        let _ = pipe.read_to_end(&mut text);
         String::from_utf8_lossy(&text).into_owned()
     });
+
+    // A server that refuses to start ends without a line on standard output.
     let mut line = String::new();
     BufReader::new(process.stdout.take().expect("a pipe"))
         .read_line(&mut line)
         .expect("its output is text");
     if line.is_empty() {
         let status = process.wait().expect("it ends");
-        return Err(Exit::of(status, told));
+        return Err(Exit::of(status, stderr));
     }
-    let ready_after = begun.elapsed();
+    let ready_after = started.elapsed();
+
     let ready = parse(line.as_bytes()).expect("the ready line is JSON");
     let text = |name: &str| {
         ready
@@ -112,7 +119,7 @@ pub fn start_at(listen: &str, arguments: &[&str]) -> Result<Server, Exit> {
     };
     Ok(Server {
         process,
-        told: Some(told),
+        stderr: Some(stderr),
         address: address("endpoint_http"),
         key: text("key"),
         admin_address: address("admin_endpoint"),
@@ -121,50 +128,50 @@ pub fn start_at(listen: &str, arguments: &[&str]) -> Result<Server, Exit> {
     })
 }
 
-/// Starts the program on a data directory.
+/// Runs `orrery start` with a data directory.
 pub fn start_on(directory: &Path) -> Result<Server, Exit> {
     start(&["--data-dir", directory.to_str().expect("a path in UTF-8")])
 }
 
 impl Exit {
-    fn of(status: ExitStatus, told: JoinHandle<String>) -> Self {
+    fn of(status: ExitStatus, stderr: JoinHandle<String>) -> Self {
         Exit {
             code: status.code(),
-            told: told.join().expect("standard error was read"),
+            stderr: stderr.join().expect("standard error was read"),
         }
     }
 }
 
 impl Server {
-    /// A connection to it.
+    /// Opens a connection that signs with the primary key.
     pub fn client(&self) -> Client {
         Client::connect(&self.address, &self.key).expect("the server listens")
     }
 
-    /// A connection to its management API that bears the key.
+    /// Opens a connection to the management API that sends the key.
     pub fn manager(&self) -> Manager {
         Manager::connect(&self.admin_address, &self.admin_key)
     }
 
-    /// A bare connection to it, for what no client would send.
+    /// Opens a connection without a client, for bytes that no client would send.
     pub fn stream(&self) -> TcpStream {
         let stream = TcpStream::connect(&self.address).expect("the server listens");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
+        stream.set_read_timeout(Some(TIMEOUT)).expect("a socket");
         stream
     }
 
-    /// The process.
+    /// Returns the id of the process.
     pub fn process_id(&self) -> u32 {
         self.process.id()
     }
 
-    /// SIGKILL, and the end of the process.
+    /// Sends SIGKILL and waits for the end of the process.
     pub fn kill(&mut self) {
         self.process.kill().expect("it can be killed");
         self.process.wait().expect("it ends");
     }
 
-    /// SIGTERM, and how the process then ended.
+    /// Sends SIGTERM and returns the end of the process.
     pub fn stop(mut self) -> Exit {
         let id = self.process.id().to_string();
         assert!(
@@ -175,24 +182,24 @@ impl Server {
                 .success()
         );
         let status = self.process.wait().expect("it ends");
-        Exit::of(status, self.told.take().expect("it was not taken before"))
+        Exit::of(status, self.stderr.take().expect("it was not taken before"))
     }
 
-    /// Whether the process still runs.
-    pub fn runs(&mut self) -> bool {
+    /// Returns true if the process has not ended.
+    pub fn is_running(&mut self) -> bool {
         self.process.try_wait().expect("it can be asked").is_none()
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended before.
+        // The process may have ended already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-/// One connection that is kept open.
+/// A connection that stays open.
 pub struct Client {
     stream: BufReader<TcpStream>,
     address: String,
@@ -200,11 +207,11 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects.
+    /// Opens a connection.
     pub fn connect(address: &str, key: &str) -> io::Result<Self> {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
         Ok(Client {
             stream: BufReader::new(stream),
             address: address.to_owned(),
@@ -212,7 +219,8 @@ impl Client {
         })
     }
 
-    /// Sends a request and reads the answer. An error means that nobody knows whether the request was carried out.
+    /// Sends a request and returns the response. After an error it is not known whether the request
+    /// was carried out.
     pub fn try_call(&mut self, request: &Request) -> io::Result<Answer> {
         self.stream
             .get_mut()
@@ -220,18 +228,18 @@ impl Client {
         request.read_answer(&mut self.stream)
     }
 
-    /// As [`Client::try_call`], for a server that is not going to break.
+    /// Sends a request to a server that must answer, and returns the response.
     pub fn call(&mut self, request: &Request) -> Answer {
         self.try_call(request).expect("the server answers")
     }
 
-    /// Creates what must be creatable.
+    /// Creates a resource; the request must succeed.
     pub fn create(&mut self, path: &str, body: &str) {
         let answer = self.call(&Request::new("POST", path).body(body));
         assert_eq!(answer.status, 201, "{}", answer.text());
     }
 
-    /// A database `blog` with a container `posts` whose key is `/postId`.
+    /// Creates a database `blog` with a container `posts` whose partition key is `/postId`.
     pub fn make_posts(&mut self) {
         self.create("/dbs", r#"{"id":"blog"}"#);
         let body =
@@ -239,7 +247,7 @@ impl Client {
         self.create("/dbs/blog/colls", body);
     }
 
-    /// A stored procedure in that container.
+    /// Creates a stored procedure in the container `posts`.
     pub fn make_procedure(&mut self, id: &str, source: &str) {
         let body = format!(
             "{{\"id\":{},\"body\":{}}}",
@@ -249,7 +257,7 @@ impl Client {
         self.create("/dbs/blog/colls/posts/sprocs", &body);
     }
 
-    /// The ids of a container's physical partitions.
+    /// Returns the partition key range ids of a container.
     pub fn range_ids(&mut self, container: &str) -> Vec<String> {
         let ranges = self
             .call(&Request::new("GET", &format!("{container}/pkranges")))
@@ -257,7 +265,7 @@ impl Client {
         ranges.iter().map(|range| text(range, "id")).collect()
     }
 
-    /// All rows that a request yields, page by page, and the last answer.
+    /// Reads all pages of a request; returns all rows and the last response.
     pub fn pages(&mut self, request: &Request) -> (Vec<Json>, Answer) {
         let (mut rows, mut next) = (Vec::new(), request.clone());
         loop {
@@ -273,15 +281,15 @@ impl Client {
     }
 }
 
-/// The container's items.
+/// Path of the items of the container `posts`.
 pub const ITEMS: &str = "/dbs/blog/colls/posts/docs";
 
-/// The path of an item.
+/// Returns the path of an item.
 pub fn item(id: &str) -> String {
     format!("{ITEMS}/{id}")
 }
 
-/// A text member of a row.
+/// Returns a string member of a row.
 pub fn text(row: &Json, name: &str) -> String {
     row.get(name)
         .and_then(Json::as_str)
@@ -289,7 +297,7 @@ pub fn text(row: &Json, name: &str) -> String {
         .to_owned()
 }
 
-/// A whole number of a row.
+/// Returns an integer member of a row.
 pub fn number(row: &Json, name: &str) -> u64 {
     let value = row
         .get(name)
