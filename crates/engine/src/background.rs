@@ -1,5 +1,19 @@
-//! Work that runs beside requests: removal of expired items, old versions and deleted logical partitions, reindexing, and
-//! splits and merges of physical partitions.
+//! Work that runs beside requests, in small commits, so that requests wait little.
+//!
+//! | module | work |
+//! |---|---|
+//! | `expiry` | removes expired items, frees the space of deleted containers |
+//! | `delete_by_key` | removes the rows of deleted logical partitions |
+//! | `version_retention` | marks from where versions are kept, removes old versions |
+//! | `reindex` | brings indexes to a new indexing policy |
+//! | `split` | splits and merges physical partitions |
+//!
+//! Each step of the first four is the same: look at a snapshot without a lock, and if there is work,
+//! wait for compaction, lock the writer, look again, submit one commit and wait until it is durable.
+//! `Engine::for_each_partition` runs the steps, `Engine::transaction_step` the part under the lock.
+//!
+//! Promises: a step that fails changes nothing and is repeated later; a process that ends between two
+//! steps goes on where it was.
 
 mod delete_by_key;
 mod expiry;
@@ -9,3 +23,61 @@ mod version_retention;
 
 pub use reindex::ITEMS_PER_STEP;
 pub(crate) use split::RangeChanges;
+
+use crate::Engine;
+use crate::catalog::Container;
+use crate::partition::transaction::Transaction;
+use crate::partition::{Partition, skip_if_moved, wait_durable};
+use orrery_model::Result;
+use orrery_storage::Snapshot;
+use std::sync::Arc;
+
+impl Engine {
+    /// Runs one step in each physical partition of the containers that `has_work` names. Partitions that
+    /// are split or merged meanwhile are left to the next round. Returns what the steps returned, added
+    /// up.
+    ///
+    /// # Errors
+    /// The first error of a step; the remaining partitions get their turn in the next round.
+    fn for_each_partition<T: Default + std::ops::AddAssign>(
+        &self,
+        has_work: impl Fn(&Container) -> bool,
+        step: impl Fn(&Container, &Arc<Partition>) -> Result<T>,
+    ) -> Result<T> {
+        let mut sum = T::default();
+        for container in self.catalog().all_containers() {
+            if !has_work(&container) {
+                continue;
+            }
+            for partition in container.partitions().iter() {
+                sum += skip_if_moved(step(&container, partition))?;
+            }
+        }
+        Ok(sum)
+    }
+
+    /// Runs `change` in a transaction under the writer's lock and waits until the commit is durable.
+    ///
+    /// # Errors
+    /// 410 if the partition is split or merged, the errors of `change`, and those of the commit.
+    fn transaction_step<T>(
+        &self,
+        container: &Container,
+        partition: &Partition,
+        change: impl FnOnce(&mut Transaction<'_>, &dyn Snapshot) -> Result<T>,
+    ) -> Result<T> {
+        // Background writes yield before foreground writes stall.
+        self.store.wait_for_compaction();
+        let mut writer = partition.lock()?;
+        let snapshot = partition.snapshot_with(writer.lsn)?;
+        let mut transaction =
+            Transaction::begin(container, partition, snapshot.as_ref(), self.world());
+        let result = change(&mut transaction, snapshot.as_ref())?;
+        let commit = transaction.commit(&mut writer, None)?;
+        drop(writer);
+        if let Some(commit) = commit {
+            wait_durable(partition, commit)?;
+        }
+        Ok(result)
+    }
+}

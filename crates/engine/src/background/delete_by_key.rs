@@ -1,10 +1,11 @@
 //! Deletion of all items of a logical partition.
 //!
-//! The request writes one small row: the items of this effective partition key, as far as they were last written up to
-//! this commit, are deleted. From then on nobody sees them (see `visible.rs`), their ids and unique values are free, and
-//! new items live beside what is left of the old ones. The rows go afterwards, some with each commit of
-//! [`Engine::remove_some_deleted_by_key`]; the row remembers how far that is, so it goes on after a crash, and disappears with the last
-//! of them. In the feed of all versions each deletion stands where its item's rows went.
+//! The request writes one small row: the items of this effective partition key that were last written
+//! up to this commit are deleted. From then on no client sees them (see `partition/visibility.rs`),
+//! their ids and unique values are free, and new items live beside what is left of the old ones. The
+//! rows are removed afterwards in steps; the row says how far the removal is, so the removal goes on
+//! after a crash, and the row disappears with the last item. In the change feed with all versions each
+//! deletion stands where the rows of its item were removed.
 //!
 //! Left out: prefixes of hierarchical keys, which the service refuses too.
 
@@ -12,22 +13,22 @@ use crate::Engine;
 use crate::catalog::Container;
 use crate::partition::container_view::ContainerView;
 use crate::partition::key_deletion::KeyDeletion;
-use crate::partition::keys;
+use crate::partition::keys::{self, ItemNumber};
 use crate::partition::row_reader::rows_of_epk_prefix;
 use crate::partition::transaction::Transaction;
-use crate::partition::{CommitChanges, Partition, SubmittedCommit, skip_if_moved, wait_durable};
+use crate::partition::{CommitChanges, Partition, SubmittedCommit};
 use crate::partition_request::{Done, Found, PartitionRequest, PositionOfFailure};
 use crate::pending::Pending;
 use crate::request::AdmissionOptions;
 use orrery_model::Result;
 use orrery_model::partition_key::{Epk, PartitionKey};
 use orrery_model::work::Step;
-use std::sync::Arc;
+use orrery_storage::Snapshot;
 
-/// Items that one commit looks at.
-const ITEMS_A_COMMIT: usize = 200;
-/// Bytes of items after which a commit looks at no more.
-const BYTES_A_COMMIT: usize = 4 << 20;
+/// Items that one commit visits.
+const ITEMS_PER_COMMIT: usize = 200;
+/// Bytes of items after which a commit visits no more.
+const BYTES_PER_COMMIT: usize = 4 << 20;
 
 impl Engine {
     /// Deletes all items of a logical partition. Clients see none of them once this is answered; their
@@ -90,70 +91,77 @@ impl Engine {
         Ok(writer.submit(partition, changes, self.world().random()))
     }
 
-    /// Removes items of logical partitions that are being deleted, some from each physical partition; whether there may
-    /// be more to do.
+    /// Removes some items of deleted logical partitions from each physical partition. Returns true if
+    /// there may be more to do.
     ///
     /// # Errors
-    /// What the store reports; the rest is tried again next time.
+    /// 500 and 503 as the store reports; the next call goes on.
     pub fn remove_some_deleted_by_key(&self) -> Result<bool> {
-        let mut more = false;
-        for container in self.catalog().all_containers() {
-            for partition in container.partitions().iter() {
-                more |= skip_if_moved(self.remove_some_deleted_by_key_of(&container, partition))?;
-            }
-        }
-        Ok(more)
+        let busy = self.for_each_partition(
+            |_| true,
+            |container, partition| {
+                self.remove_some_deleted_by_key_of(container, partition)
+                    .map(u32::from)
+            },
+        )?;
+        Ok(busy > 0)
     }
 
-    /// Removes all that is left of deleted logical partitions.
+    /// Removes every row that is left of deleted logical partitions.
     ///
     /// # Errors
-    /// What the store reports.
+    /// 500 and 503 as the store reports.
     pub fn finish_deletes_by_key(&self) -> Result<()> {
         while self.remove_some_deleted_by_key()? {}
         Ok(())
     }
 
-    /// One commit: some items, and how far that is; whether there was anything to do.
+    /// Removes some items of one deleted logical partition in one commit. Returns true if there was
+    /// work.
     fn remove_some_deleted_by_key_of(
         &self,
         container: &Container,
-        partition: &Arc<Partition>,
+        partition: &Partition,
     ) -> Result<bool> {
         if KeyDeletion::first(partition.snapshot()?.as_ref())?.is_none() {
             return Ok(false);
         }
-        self.store.wait_for_compaction();
-        let mut writer = partition.lock()?;
-        // Under the lock, so that no newer deletion of the same logical partition comes between.
-        let snapshot = partition.snapshot_with(writer.lsn)?;
-        let Some((epk, deletion)) = KeyDeletion::first(snapshot.as_ref())? else {
-            return Ok(true);
-        };
-        let mut transaction =
-            Transaction::begin(container, partition, snapshot.as_ref(), self.world());
-        let (mut looked_at, mut bytes, mut reached) = (0, 0, None);
-        for stored in rows_of_epk_prefix(snapshot.as_ref(), keys::epk_prefix(&epk), deletion.from) {
-            let stored = stored?;
-            if stored.number >= deletion.until {
-                break;
+        self.transaction_step(container, partition, |transaction, snapshot| {
+            // Read again under the lock: a newer deletion of the same key may have replaced the row.
+            if let Some((epk, deletion)) = KeyDeletion::first(snapshot)? {
+                let next = erase_some(transaction, snapshot, &epk, deletion)?;
+                // The row says where the next step begins, and goes with the last item.
+                let row = next.map(|from| KeyDeletion { from, ..deletion }.encode());
+                transaction.add_row(keys::key_deletion(&epk), row);
             }
-            if looked_at == ITEMS_A_COMMIT || bytes >= BYTES_A_COMMIT || transaction.is_large() {
-                reached = Some(stored.number);
-                break;
-            }
-            looked_at += 1;
-            bytes += stored.row.body.len();
-            if stored.row.epk == epk && stored.row.lsn <= deletion.up_to {
-                transaction.erase(&stored)?;
-            }
-        }
-        let left = reached.map(|from| KeyDeletion { from, ..deletion }.encode());
-        transaction.add_row(keys::key_deletion(&epk), left);
-        let ordered = transaction.commit(&mut writer, None)?;
-        drop(writer);
-        ordered
-            .map_or(Ok(()), |ordered| wait_durable(partition, ordered))
-            .map(|()| true)
+            Ok(true)
+        })
     }
+}
+
+/// Removes items of a deleted logical partition, as many as one commit should. Returns the number of
+/// the item at which the next step begins, or `None` if all are removed.
+fn erase_some(
+    transaction: &mut Transaction<'_>,
+    snapshot: &dyn Snapshot,
+    epk: &Epk,
+    deletion: KeyDeletion,
+) -> Result<Option<ItemNumber>> {
+    let (mut visited, mut bytes) = (0, 0);
+    for stored in rows_of_epk_prefix(snapshot, keys::epk_prefix(epk), deletion.from) {
+        let stored = stored?;
+        if stored.number >= deletion.until {
+            break;
+        }
+        if visited == ITEMS_PER_COMMIT || bytes >= BYTES_PER_COMMIT || transaction.is_large() {
+            return Ok(Some(stored.number));
+        }
+        visited += 1;
+        bytes += stored.row.body.len();
+        // Items written after the deletion live in the same logical partition and stay.
+        if stored.row.epk == *epk && stored.row.lsn <= deletion.up_to {
+            transaction.erase(&stored)?;
+        }
+    }
+    Ok(None)
 }

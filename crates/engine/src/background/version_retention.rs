@@ -1,4 +1,5 @@
-//! The beginning and the end of kept versions: marks the LSN from which a partition keeps them, removes old ones.
+//! The beginning and the end of kept versions: marks the LSN after which a partition keeps versions,
+//! and removes versions that are older than the container keeps them.
 
 use crate::Engine;
 use crate::catalog::Container;
@@ -6,57 +7,59 @@ use crate::partition::keys;
 use crate::partition::versions::{crts_of, damaged, floor};
 use crate::partition::{CommitChanges, Partition, scan, skip_if_moved, wait_durable};
 use orrery_model::Result;
-use orrery_storage::Direction;
+use orrery_storage::{Direction, Snapshot};
 
-/// Rows of versions that one commit removes.
-const ROWS_A_COMMIT: usize = 1_000;
+/// Rows of versions that one commit removes, about: the rows of one commit of a client go together.
+const ROWS_PER_COMMIT: usize = 1_000;
 
 impl Engine {
-    /// Says in each partition of a container that asks for versions that they are kept from now on, if it does not say
-    /// so yet. Commits would do so too, but until the first of them a reader could not tell what it misses.
+    /// Marks in each partition of a container with versions that they are kept from now on. Commits
+    /// would mark it too, but until the first of them a reader could not tell what it misses.
     ///
     /// # Errors
-    /// What the store reports; it is tried again by [`Engine::remove_old_versions`].
+    /// 500 and 503 as the store reports; [`Engine::remove_old_versions`] tries again.
     pub(crate) fn begin_versions(&self, container: &Container) -> Result<()> {
-        container
-            .partitions()
-            .iter()
-            .try_for_each(|partition| skip_if_moved(self.begin_versions_of(container, partition)))
+        for partition in container.partitions().iter() {
+            skip_if_moved(self.begin_versions_of(container, partition))?;
+        }
+        Ok(())
     }
 
     fn begin_versions_of(&self, container: &Container, partition: &Partition) -> Result<()> {
-        let keeps = || container.settings().retention_seconds.is_some();
-        if !keeps() || Partition::versions_after(partition.snapshot()?.as_ref())?.is_some() {
+        if !keeps_versions(container) {
+            return Ok(());
+        }
+        if Partition::versions_after(partition.snapshot()?.as_ref())?.is_some() {
             return Ok(());
         }
         let mut writer = partition.lock()?;
-        if !keeps() || writer.versions_after.is_some() {
+        // Checked again under the lock: a commit may have marked it, or the policy may have changed.
+        if !keeps_versions(container) || writer.versions_after.is_some() {
             return Ok(());
         }
-        let versions_after = Some(Some(writer.lsn));
         let changes = CommitChanges {
             counters: writer.counters,
-            versions_after,
+            versions_after: Some(Some(writer.lsn)),
             ..CommitChanges::default()
         };
-        let ordered = writer.submit(partition, changes, self.world().random());
+        let commit = writer.submit(partition, changes, self.world().random());
         drop(writer);
-        wait_durable(partition, ordered)
+        wait_durable(partition, commit)
     }
 
-    /// Removes versions that are older than their container keeps them, some from each partition; how many rows.
+    /// Removes versions that are older than their container keeps them, some from each partition.
+    /// Returns the number of rows removed.
     ///
     /// # Errors
-    /// What the store reports; the rest is tried again next time.
+    /// 500 and 503 as the store reports; the next call goes on.
     pub fn remove_old_versions(&self) -> Result<usize> {
-        let mut removed = 0;
-        for container in self.catalog().all_containers() {
-            for partition in container.partitions().iter() {
-                skip_if_moved(self.begin_versions_of(&container, partition))?;
-                removed += skip_if_moved(self.remove_old_versions_of(&container, partition))?;
-            }
-        }
-        Ok(removed)
+        self.for_each_partition(
+            |_| true,
+            |container, partition| {
+                self.begin_versions_of(container, partition)?;
+                self.remove_old_versions_of(container, partition)
+            },
+        )
     }
 
     fn remove_old_versions_of(
@@ -64,44 +67,71 @@ impl Engine {
         container: &Container,
         partition: &Partition,
     ) -> Result<usize> {
-        let retention = container.settings().retention_seconds;
-        let oldest = retention.map(|seconds| self.world().now_seconds().saturating_sub(seconds));
-        let is_old = |crts: u64| oldest.is_none_or(|oldest| crts < oldest);
+        let now = self.world().now_seconds();
+        // A container that keeps no versions any more keeps none of the old ones either.
+        let oldest_kept = match container.settings().retention_seconds {
+            Some(retention) => now.saturating_sub(retention),
+            None => u64::MAX,
+        };
         let snapshot = partition.snapshot()?;
-        let floor = floor(snapshot.as_ref())?;
-        let (mut obsolete_keys, mut last) = (Vec::new(), 0);
-        for entry in scan(
-            snapshot.as_ref(),
-            &keys::versions_after(0),
-            Direction::Forward,
-        ) {
-            let (key, value) = entry?;
-            let ((lsn, ..), chunk) = keys::read_version(&key).ok_or_else(damaged)?;
-            if lsn != last && obsolete_keys.len() >= ROWS_A_COMMIT {
-                break;
-            }
-            // The changes of one commit have one second, which the first chunk of each says.
-            let goes = lsn <= floor || lsn == last || chunk == 0 && is_old(crts_of(&value)?);
-            if !goes {
-                break;
-            }
-            last = lsn;
-            obsolete_keys.push(key.to_vec());
-        }
-        if obsolete_keys.is_empty() {
+        let obsolete = find_obsolete(snapshot.as_ref(), oldest_kept)?;
+        drop(snapshot);
+        if obsolete.keys.is_empty() {
             return Ok(0);
         }
-        drop(snapshot);
-        let removed = obsolete_keys.len();
+        let removed = obsolete.keys.len();
         let mut writer = partition.lock()?;
-        let mut changes = CommitChanges {
-            deletes: obsolete_keys,
+        // Readers from before the new floor are told that they miss versions.
+        let versions_after = writer
+            .versions_after
+            .map(|after| Some(after.max(obsolete.last_lsn)));
+        let changes = CommitChanges {
+            deletes: obsolete.keys,
             counters: writer.counters,
+            versions_after,
             ..CommitChanges::default()
         };
-        changes.versions_after = writer.versions_after.map(|after| Some(after.max(last)));
-        let ordered = writer.submit(partition, changes, self.world().random());
+        let commit = writer.submit(partition, changes, self.world().random());
         drop(writer);
-        wait_durable(partition, ordered).map(|()| removed)
+        wait_durable(partition, commit)?;
+        Ok(removed)
     }
+}
+
+fn keeps_versions(container: &Container) -> bool {
+    container.settings().retention_seconds.is_some()
+}
+
+/// Version rows to remove.
+struct Obsolete {
+    keys: Vec<Vec<u8>>,
+    /// The LSN of the last of them.
+    last_lsn: u64,
+}
+
+/// Returns the oldest version rows, as far as they are from before second `oldest_kept` or below the
+/// floor, and as many as one commit should remove.
+fn find_obsolete(snapshot: &dyn Snapshot, oldest_kept: u64) -> Result<Obsolete> {
+    let floor = floor(snapshot)?;
+    let mut obsolete = Obsolete {
+        keys: Vec::new(),
+        last_lsn: 0,
+    };
+    for entry in scan(snapshot, &keys::versions_after(0), Direction::Forward) {
+        let (key, value) = entry?;
+        let ((lsn, ..), chunk) = keys::read_version(&key).ok_or_else(damaged)?;
+        let same_commit = lsn == obsolete.last_lsn;
+        // The rows of one commit go together, so that a reader never sees a part of one.
+        if !same_commit && obsolete.keys.len() >= ROWS_PER_COMMIT {
+            break;
+        }
+        // All changes of a commit have one second, which the first chunk of each version holds.
+        let is_old = chunk == 0 && crts_of(&value)? < oldest_kept;
+        if !(lsn <= floor || same_commit || is_old) {
+            break;
+        }
+        obsolete.last_lsn = lsn;
+        obsolete.keys.push(key.to_vec());
+    }
+    Ok(obsolete)
 }
