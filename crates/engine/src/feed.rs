@@ -1,15 +1,18 @@
-//! Feeds: all items in natural order, and changes in the order of their LSN: the latest of each item, or all.
+//! Feeds: the read feed with all items in natural order, and the two change feeds in the order of LSNs.
+//!
+//! A page of a change feed reads one physical partition, because its etag is an LSN of one history. The
+//! changes of one transaction stay on one page, and a page ends at a bounded number of items, bytes and
+//! visited changes.
+
+mod all_versions;
+mod latest;
 
 use crate::Engine;
 use crate::catalog::Container;
-use crate::errors::storage_failure;
-use crate::partition::keys::{self, EpkPrefix};
+use crate::partition::Partition;
+use crate::partition::keys::{self, EpkPrefix, ItemNumber};
 use crate::partition::row::Row;
-use crate::partition::row_reader::read_row;
 use crate::partition::session::check_session;
-use crate::partition::versions::{self, Versions};
-use crate::partition::visibility::Visibility;
-use crate::partition::{Partition, scan};
 use crate::partition_request::{Done, Found, PartitionRequest, PositionOfFailure};
 use crate::pending::Pending;
 use crate::query::{page_items, scope_reach};
@@ -21,48 +24,20 @@ use bytes::Bytes;
 use orrery_model::partition_key::{Epk, EpkRange};
 use orrery_model::work::{Step, Work};
 use orrery_model::{Error, Kind, Result, limits};
-use orrery_storage::{Direction, Snapshot};
+use orrery_storage::Snapshot;
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::sync::Arc;
 
-/// Changes that a page looks at at most, so that a feed of few among many answers in time.
-const LOOKED_AT_MOST: usize = 20_000;
+/// Changes that a page visits at most, shown or not, so that a feed of few items among many answers in
+/// time.
+const VISITED_PER_PAGE: usize = 20_000;
 
-/// Seconds by which clocks may have been set back while a partition was written.
-const CLOCK_SLACK_SECONDS: u64 = 60;
-
-/// Which items of a partition a feed shows.
-#[derive(Clone, Default)]
-struct FeedFilter {
-    key: Option<Epk>,
-    within: Option<EpkRange>,
-}
-
-impl FeedFilter {
-    fn is_nothing(&self) -> bool {
-        self.within.as_ref().is_some_and(EpkRange::is_empty)
-    }
-
-    /// Whether an item at this place can be one of them.
-    fn may_have(&self, epk_prefix: EpkPrefix) -> bool {
-        let within = |w: &EpkRange| {
-            keys::epk_prefix(&w.min) <= epk_prefix && (epk_prefix <= keys::epk_prefix(&w.max))
-        };
-        self.key
-            .as_ref()
-            .is_none_or(|key| keys::epk_prefix(key) == epk_prefix)
-            && self.within.as_ref().is_none_or(within)
-    }
-
-    fn has(&self, row: &Row) -> bool {
-        self.key.as_ref().is_none_or(|key| row.epk == *key)
-            && self.within.as_ref().is_none_or(|w| w.contains(&row.epk))
-    }
-}
+/// Reads one page of a change feed.
+type ReadPage = fn(&FeedReader<'_>, &FeedStart, usize) -> Result<FeedPage>;
 
 impl Engine {
-    /// All items, page by page.
+    /// Returns a page of all items.
     pub fn read_feed<'a>(
         &self,
         container: &Container,
@@ -70,7 +45,8 @@ impl Engine {
         page: &PageRequest,
         options: impl Into<ReadOptions<'a>>,
     ) -> Outcome<Page> {
-        // A feed is `SELECT *`, paid as reads; each partition pays in the proportion of its query.
+        // A read feed is the query `SELECT *`, charged as reads of its items; the charge is divided
+        // over the partitions by the work of the query.
         let query = QueryRequest::everything(page);
         let options = options.into();
         let two_replicas = options.admission.two_replicas;
@@ -83,26 +59,19 @@ impl Engine {
         );
         let mut work = match &result {
             Err(error) if error.kind() == Kind::Throttled => charges.work.clone(),
-            result => Work {
-                steps: vec![Step::Feed {
-                    items: sizes(result.iter().flat_map(|q| &q.page.rows)),
-                }],
-            },
+            Err(_) => feed_work(&[]),
+            Ok(page) => feed_work(&page.page.rows),
         };
         if two_replicas {
             Step::add_second_replica_reads(&mut work.steps, 0);
         }
-        charges.settle(
-            self,
-            container,
-            self.profile.price(&work),
-            is_throttled(&result),
-        );
-        self.outcome(result.map(|q| q.page), work, position)
+        let charge = self.profile.price(&work);
+        charges.settle(self, container, charge, is_throttled(&result));
+        self.outcome(result.map(|query| query.page), work, position)
     }
 
-    /// The changes of one physical partition, or of what of it the scope covers: each item's current version, in the
-    /// order of its last change.
+    /// Returns a page of the change feed of latest versions, of one physical partition or the part of
+    /// it that `scope` covers.
     pub fn change_feed<'a>(
         &self,
         container: &Container,
@@ -111,24 +80,19 @@ impl Engine {
         max_items: Option<usize>,
         options: impl Into<ReadOptions<'a>>,
     ) -> Pending<FeedPage> {
-        let latest = |open: &FeedReader<'_>, most: usize| {
-            let after = match start {
-                FeedStart::Now => return Ok(open.nothing()),
-                FeedStart::Beginning => 0,
-                FeedStart::After { seconds } => open.last_until(*seconds)?,
-                FeedStart::Lsn(lsn) => *lsn,
-            };
-            let not_before = match start {
-                FeedStart::After { seconds } => Some(*seconds),
-                _ => None,
-            };
-            open.latest_versions(after, not_before, most)
-        };
-        self.feed_page(container, scope, max_items, options.into(), latest)
+        let read_page: ReadPage = latest::read_page;
+        self.feed_page(
+            container,
+            scope,
+            start,
+            max_items,
+            options.into(),
+            read_page,
+        )
     }
 
-    /// The changes of one physical partition, or of what of it the scope covers: each change of each item, with
-    /// deletions, as far back as the container keeps versions.
+    /// Returns a page of the change feed with all versions and deletes, of one physical partition or
+    /// the part of it that `scope` covers.
     pub fn all_versions_feed<'a>(
         &self,
         container: &Container,
@@ -137,32 +101,26 @@ impl Engine {
         max_items: Option<usize>,
         options: impl Into<ReadOptions<'a>>,
     ) -> Pending<FeedPage> {
-        let versions = |open: &FeedReader<'_>, most: usize| {
-            let retention = open
-                .container
-                .settings()
-                .retention_seconds
-                .ok_or_else(versions_not_kept)?;
-            match start {
-                FeedStart::Now => Ok(open.nothing()),
-                FeedStart::Lsn(lsn) => open.all_versions(*lsn, retention, most),
-                FeedStart::Beginning | FeedStart::After { .. } => Err(Error::bad(
-                    "A change feed in the mode All Versions and Deletes starts from now or from a continuation \
-                     (If-None-Match), not from the beginning or a point in time.",
-                )),
-            }
-        };
-        self.feed_page(container, scope, max_items, options.into(), versions)
+        let read_page: ReadPage = all_versions::read_page;
+        self.feed_page(
+            container,
+            scope,
+            start,
+            max_items,
+            options.into(),
+            read_page,
+        )
     }
 
-    /// Answers one page of either change feed. `read` collects the changes.
+    /// Answers a page of either change feed.
     fn feed_page(
         &self,
         container: &Container,
         scope: &Scope,
+        start: &FeedStart,
         max_items: Option<usize>,
         options: ReadOptions<'_>,
-        read: impl Fn(&FeedReader<'_>, usize) -> Result<FeedPage>,
+        read_page: ReadPage,
     ) -> Pending<FeedPage> {
         let request = PartitionRequest {
             container,
@@ -174,7 +132,7 @@ impl Engine {
             max_items,
             ..PageRequest::default()
         });
-        // The scope is resolved again if its partition was split, so the filter is found with it.
+        // The filter is found together with the partition, again after a split.
         let filter = RefCell::new(FeedFilter::default());
         self.at_partition(
             &request,
@@ -198,171 +156,125 @@ impl Engine {
                     now: self.world().now_seconds(),
                 };
                 let page = match reader.filter.is_nothing() {
-                    true => reader.nothing(),
-                    false => read(&reader, page_items)?,
+                    true => reader.empty_page(),
+                    false => read_page(&reader, start, page_items)?,
                 };
                 let shown = page.rows.len() as u64;
                 self.meters().change_feed_items.add(shown);
-                attempt.steps.push(Step::Feed {
-                    items: sizes(page.rows.iter()),
-                });
+                attempt.steps.extend(feed_work(&page.rows).steps);
                 Ok(Done::read(page))
             },
         )
     }
 }
 
-fn sizes<'a>(rows: impl Iterator<Item = &'a Bytes>) -> Vec<usize> {
-    rows.map(Bytes::len).collect()
+/// Returns the work of a page with these rows.
+fn feed_work(rows: &[Bytes]) -> Work {
+    let items = rows.iter().map(Bytes::len).collect();
+    Work {
+        steps: vec![Step::Feed { items }],
+    }
 }
 
-/// What a page of changes is read from.
+/// The items of a partition that a feed shows.
+#[derive(Clone, Default)]
+struct FeedFilter {
+    /// The logical partition, if the feed is of a single one.
+    key: Option<Epk>,
+    /// The EPK range, if the feed is not of the whole partition.
+    within: Option<EpkRange>,
+}
+
+impl FeedFilter {
+    /// Returns true if the filter lets no item through.
+    fn is_nothing(&self) -> bool {
+        self.within.as_ref().is_some_and(EpkRange::is_empty)
+    }
+
+    /// Returns true if an item with this EPK prefix may pass the filter.
+    fn may_have(&self, epk_prefix: EpkPrefix) -> bool {
+        if let Some(key) = &self.key
+            && keys::epk_prefix(key) != epk_prefix
+        {
+            return false;
+        }
+        match &self.within {
+            Some(range) => {
+                let first = keys::epk_prefix(&range.min);
+                let last = keys::epk_prefix(&range.max);
+                (first..=last).contains(&epk_prefix)
+            }
+            None => true,
+        }
+    }
+
+    /// Returns true if an item passes the filter.
+    fn has(&self, row: &Row) -> bool {
+        let has_key = self.key.as_ref().is_none_or(|key| row.epk == *key);
+        let is_within = match &self.within {
+            Some(range) => range.contains(&row.epk),
+            None => true,
+        };
+        has_key && is_within
+    }
+}
+
+/// The source of a page of changes.
 struct FeedReader<'a> {
     container: &'a Container,
-    /// Changes up to here are not in the order of time.
+    /// The LSN up to which changes are not in the order of time.
     mixed_until: u64,
     snapshot: &'a dyn Snapshot,
     filter: FeedFilter,
+    /// The current time in seconds since 1970.
     now: u64,
 }
 
 impl FeedReader<'_> {
-    /// A page without changes that goes on from here.
-    fn nothing(&self) -> FeedPage {
+    /// Returns a page without changes, after which the feed continues at the head of the history.
+    fn empty_page(&self) -> FeedPage {
         FeedPage {
             rows: Vec::new(),
             continue_after: self.snapshot.head().lsn,
             cut: false,
         }
     }
-
-    /// An LSN before the first change after `second`. Rows have the seconds of their changes in the order of the feed,
-    /// but for those by which a clock was set back, and those of histories that were merged.
-    fn last_until(&self, second: u64) -> Result<u64> {
-        let (mut old, mut new) = (self.mixed_until, self.snapshot.head().lsn);
-        while old < new {
-            let middle = old + (new - old) / 2;
-            match self.changes_after(middle).next().transpose()? {
-                Some((lsn, row)) if row.ts <= second.saturating_sub(CLOCK_SLACK_SECONDS) => {
-                    old = lsn
-                }
-                _ => new = middle,
-            }
-        }
-        if old == self.mixed_until {
-            // Nothing in the order of time is old enough, so what is not may hold newer changes anywhere.
-            old = 0;
-        }
-        for change in self.changes_after(old) {
-            let (lsn, row) = change?;
-            if row.ts > second {
-                return Ok(lsn - 1);
-            }
-        }
-        Ok(self.snapshot.head().lsn)
-    }
-
-    /// The latest changes behind an LSN, each with its own.
-    fn changes_after(&self, lsn: u64) -> impl Iterator<Item = Result<(u64, Row)>> {
-        scan(self.snapshot, &keys::feed_after(lsn), Direction::Forward).map(|entry| {
-            let (key, value) = entry?;
-            let (lsn, number, epk_prefix) = read_change(&key, &value)?;
-            Ok((lsn, self.row(number, epk_prefix)?))
-        })
-    }
-
-    fn row(&self, number: keys::ItemNumber, epk_prefix: EpkPrefix) -> Result<Row> {
-        read_row(epk_prefix, number, |key| {
-            self.snapshot.get(key).map_err(storage_failure)
-        })?
-        .ok_or_else(damaged)
-    }
-
-    fn latest_versions(
-        &self,
-        after: u64,
-        not_before: Option<u64>,
-        most: usize,
-    ) -> Result<FeedPage> {
-        let visible = Visibility::of(
-            self.snapshot,
-            self.now,
-            self.container.settings().default_ttl,
-        )?;
-        let mut page = FeedPageBuilder::new(after, most);
-        for entry in scan(self.snapshot, &keys::feed_after(after), Direction::Forward) {
-            let (key, value) = entry?;
-            let (lsn, number, epk_prefix) = read_change(&key, &value)?;
-            if !page.reaches(lsn) {
-                return Ok(page.cut());
-            }
-            if !self.filter.may_have(epk_prefix) {
-                continue;
-            }
-            let row = self.row(number, epk_prefix)?;
-            let new_enough = not_before.is_none_or(|second| row.ts > second);
-            if new_enough && self.filter.has(&row) && visible.has(&row) {
-                page.add(row.feed_text(self.container.rid(), number));
-            }
-        }
-        Ok(page.end(self.snapshot.head().lsn))
-    }
-
-    fn all_versions(&self, after: u64, retention_seconds: u64, most: usize) -> Result<FeedPage> {
-        if after < versions::floor(self.snapshot)? {
-            return Err(versions_are_gone());
-        }
-        let oldest = self.now.saturating_sub(retention_seconds);
-        let mut page = FeedPageBuilder::new(after, most);
-        for entry in Versions::after(self.snapshot, after) {
-            let (lsn, version) = entry?;
-            // Whether they are removed by now or not: too old is too old.
-            if version.crts < oldest {
-                return Err(versions_are_gone());
-            }
-            if !page.reaches(lsn) {
-                return Ok(page.cut());
-            }
-            if self.filter.has(&version.row) {
-                page.add(version.text(self.container, lsn)?);
-            }
-        }
-        Ok(page.end(self.snapshot.head().lsn))
-    }
 }
 
-/// A page of changes in the making. The changes of one transaction stay together, even beyond the page's size.
+/// Collects a page of changes. The changes of one transaction stay together, even beyond the size of
+/// the page.
 struct FeedPageBuilder {
     rows: Vec<Bytes>,
     bytes: usize,
-    /// Changes looked at, shown or not.
-    looked_at: usize,
-    /// The LSN that has been reached.
-    passed: u64,
-    most: usize,
+    /// Changes visited, shown or not.
+    visited: usize,
+    /// The LSN of the last change visited.
+    last_lsn: u64,
+    /// Rows that the page may have.
+    page_items: usize,
 }
 
 impl FeedPageBuilder {
-    fn new(after: u64, most: usize) -> Self {
+    fn new(after: u64, page_items: usize) -> Self {
         FeedPageBuilder {
             rows: Vec::new(),
             bytes: 0,
-            looked_at: 0,
-            passed: after,
-            most,
+            visited: 0,
+            last_lsn: after,
+            page_items,
         }
     }
 
-    /// Goes on to a change, unless the page is full.
+    /// Visits a change. Returns false if the page is full and the change begins a new transaction.
     fn reaches(&mut self, lsn: u64) -> bool {
-        let is_full = self.rows.len() >= self.most
+        let is_full = self.rows.len() >= self.page_items
             || self.bytes >= limits::PAGE_BYTES
-            || self.looked_at >= LOOKED_AT_MOST;
-        if is_full && lsn != self.passed {
+            || self.visited >= VISITED_PER_PAGE;
+        if is_full && lsn != self.last_lsn {
             return false;
         }
-        self.passed = lsn;
-        self.looked_at += 1;
+        self.last_lsn = lsn;
+        self.visited += 1;
         true
     }
 
@@ -371,59 +283,54 @@ impl FeedPageBuilder {
         self.rows.push(row);
     }
 
+    /// Ends a page that is full.
     fn cut(self) -> FeedPage {
         FeedPage {
             rows: self.rows,
-            continue_after: self.passed,
+            continue_after: self.last_lsn,
             cut: true,
         }
     }
 
-    /// Nothing more up to the head: a later poll starts there, so that it does not pass what is gone again.
+    /// Ends a page at the head of the history. The next poll starts there, so that it does not visit
+    /// changes again whose items were deleted.
     fn end(self, head: u64) -> FeedPage {
         FeedPage {
             rows: self.rows,
-            continue_after: head.max(self.passed),
+            continue_after: head.max(self.last_lsn),
             cut: false,
         }
     }
 }
 
-/// LSN, number and place in a row of the feed.
-pub fn read_change(key: &[u8], value: &[u8]) -> Result<(u64, keys::ItemNumber, EpkPrefix)> {
+/// Reads LSN, item number and EPK prefix of a row of the change feed.
+///
+/// # Errors
+/// 500 if the row is damaged.
+pub fn read_change(key: &[u8], value: &[u8]) -> Result<(u64, ItemNumber, EpkPrefix)> {
     let (lsn, number) = keys::read_feed(key).ok_or_else(damaged)?;
-    Ok((lsn, number, value.try_into().map_err(|_| damaged())?))
+    let epk_prefix = value.try_into().map_err(|_| damaged())?;
+    Ok((lsn, number, epk_prefix))
 }
 
 fn damaged() -> Error {
     Error::internal("a row of the change feed is damaged")
 }
 
-fn versions_not_kept() -> Error {
-    Error::bad(
-        "The change feed mode All Versions and Deletes must be enabled: set a 'changeFeedPolicy' with a \
-         'retentionDuration' (in minutes) on the container.",
-    )
-}
-
-fn versions_are_gone() -> Error {
-    Error::bad(
-        "The continuation of the change feed in the mode All Versions and Deletes is older than the versions that are \
-         kept: changes since then are beyond the retention of the container. Start again from now.",
-    )
-}
-
-/// The one partition that a change feed reads: its etag is a place in one history.
+/// Returns the one partition that a change feed reads, and the filter for its items.
+///
+/// # Errors
+/// 410/1002 if no partition covers the scope, 400 if several do.
 fn one_partition(container: &Container, scope: &Scope) -> Result<(Arc<Partition>, FeedFilter)> {
     let reach = scope_reach(container, scope)?;
     match &reach.partitions[..] {
-        [(partition, within)] => Ok((
-            Arc::clone(partition),
-            FeedFilter {
+        [(partition, within)] => {
+            let filter = FeedFilter {
                 key: reach.key,
                 within: within.clone(),
-            },
-        )),
+            };
+            Ok((Arc::clone(partition), filter))
+        }
         [] => Err(Error::new(
             Kind::PartitionKeyRangeGone,
             "No partition key range covers the range asked for.",

@@ -1,0 +1,70 @@
+//! The change feed with all versions and deletes: each change of each item, as far back as the
+//! container keeps versions.
+
+use super::{FeedPageBuilder, FeedReader};
+use crate::partition::versions::{Versions, floor};
+use crate::request::{FeedPage, FeedStart};
+use orrery_model::{Error, Result};
+
+/// Reads a page of at most `page_items` changes.
+///
+/// # Errors
+/// 400 if the container keeps no versions, if the feed starts at the beginning or at a point in time,
+/// and if versions after the start are gone; 500 if the store cannot be read.
+pub(super) fn read_page(
+    reader: &FeedReader<'_>,
+    start: &FeedStart,
+    page_items: usize,
+) -> Result<FeedPage> {
+    let retention = reader.container.settings().retention_seconds;
+    let retention_seconds = retention.ok_or_else(versions_not_kept)?;
+    match start {
+        FeedStart::Now => Ok(reader.empty_page()),
+        FeedStart::Lsn(lsn) => versions_after(reader, *lsn, retention_seconds, page_items),
+        FeedStart::Beginning | FeedStart::After { .. } => Err(Error::bad(
+            "A change feed in the mode All Versions and Deletes starts from now or from a continuation \
+             (If-None-Match), not from the beginning or a point in time.",
+        )),
+    }
+}
+
+fn versions_after(
+    reader: &FeedReader<'_>,
+    after: u64,
+    retention_seconds: u64,
+    page_items: usize,
+) -> Result<FeedPage> {
+    if after < floor(reader.snapshot)? {
+        return Err(versions_are_gone());
+    }
+    let oldest = reader.now.saturating_sub(retention_seconds);
+    let mut page = FeedPageBuilder::new(after, page_items);
+    for entry in Versions::after(reader.snapshot, after) {
+        let (lsn, version) = entry?;
+        // A version beyond the retention counts as gone, whether its row is removed yet or not.
+        if version.crts < oldest {
+            return Err(versions_are_gone());
+        }
+        if !page.reaches(lsn) {
+            return Ok(page.cut());
+        }
+        if reader.filter.has(&version.row) {
+            page.add(version.text(reader.container, lsn)?);
+        }
+    }
+    Ok(page.end(reader.snapshot.head().lsn))
+}
+
+fn versions_not_kept() -> Error {
+    Error::bad(
+        "The change feed mode All Versions and Deletes must be enabled: set a 'changeFeedPolicy' with a \
+         'retentionDuration' (in minutes) on the container.",
+    )
+}
+
+fn versions_are_gone() -> Error {
+    Error::bad(
+        "The continuation of the change feed in the mode All Versions and Deletes is older than the versions that are \
+         kept: changes since then are beyond the retention of the container. Start again from now.",
+    )
+}
