@@ -66,7 +66,7 @@ impl Engine {
             Step::add_second_replica_reads(&mut work.steps, 0);
         }
         let charge = self.profile.price(&work);
-        charges.settle(self, container, charge, is_throttled(&result));
+        charges.charge(self, container, charge, is_throttled(&result));
         self.outcome(result.map(|query| query.page), work, position)
     }
 

@@ -19,13 +19,15 @@ mod admission;
 mod breakdown;
 mod budget;
 mod meter;
+mod partition_charges;
 mod prices;
 mod provision;
 mod succession;
 
-pub(crate) use admission::{PartitionCharges, RequestTarget, is_throttled};
+pub(crate) use admission::{RequestTarget, is_throttled};
 pub(crate) use budget::Budget;
 pub(crate) use meter::{Meter, Reading, SharedBudget, new_shared};
+pub(crate) use partition_charges::PartitionCharges;
 pub use prices::Profile;
 pub(crate) use provision::{Decisions, Given, Provision};
 

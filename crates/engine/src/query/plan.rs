@@ -1,6 +1,7 @@
 //! The query plan that clients ask for which merge results themselves.
 
-use super::{compile, environment, pinned_keys};
+use super::scope::pinned_keys;
+use super::{compile, environment};
 use crate::catalog::Container;
 use crate::errors::query_error;
 use orrery_model::partition_key::{Epk, EpkRange, PartitionKey};

@@ -1,0 +1,460 @@
+//! One page of a query over one or many partitions, from the text to the rows and the reports.
+
+use super::access::Ask;
+use super::condition::steps;
+use super::position::QueryPosition;
+use super::scope::{Reach, scope_reach};
+use super::source::{Asked, Candidates, Target};
+use super::{
+    client_plan, compile, environment, key_paths, metrics, page_items, rows_wanted, run_page, token,
+};
+use crate::catalog::Container;
+use crate::catalog::settings::Settings;
+use crate::errors::query_error;
+use crate::index::policy::Policy;
+use crate::items::UserFunctions;
+use crate::partition::session::check_session;
+use crate::partition::visibility::Visibility;
+use crate::request::{Page, PageRequest, Position, QueryPage, QueryRequest, ReadOptions, Scope};
+use crate::throughput::PartitionCharges;
+use crate::{CrossPartitionQueries, Engine};
+use orrery_model::json::parse;
+use orrery_model::work::{QueryWork, Step};
+use orrery_model::{Error, Json, Kind, Result};
+use orrery_sql::{Demand, Query, QueryError, ResumeFilter, ResumePoint, Work, query_advice};
+use std::time::Duration;
+
+/// Distinct values that an index may answer in place of items: they fit on one page.
+const DISTINCT_VALUES_MAX: usize = 1_000;
+
+/// A page of a query that is to be run.
+pub(super) struct PageRun<'a> {
+    /// The engine.
+    pub engine: &'a Engine,
+    /// The container.
+    pub container: &'a Container,
+    /// The part of the container that the request names.
+    pub scope: &'a Scope,
+    /// The query and its page.
+    pub request: &'a QueryRequest,
+    /// Session token and options of admission.
+    pub options: ReadOptions<'a>,
+    /// The side that merges over partitions.
+    pub cross_partition_queries: CrossPartitionQueries,
+}
+
+/// A compiled query and the place where its page begins.
+struct Prepared {
+    query: Query,
+    resume: Option<ResumePoint>,
+}
+
+/// The rows of a page, or the failure, and what it took.
+struct Executed {
+    page: std::result::Result<orrery_sql::Page, QueryError>,
+    counts: Counts,
+}
+
+/// The counts of one execution.
+struct Counts {
+    /// The work of the executor.
+    work: Work,
+    /// The work of each partition that was asked.
+    asked: Vec<Asked>,
+    /// Time of the whole execution, in milliseconds.
+    took_ms: u64,
+    /// Time that planning and index lookups took.
+    lookup_time: Duration,
+}
+
+impl PageRun<'_> {
+    /// Runs the page. Adds the work to `charges`, and sets `position` if the scope is one partition.
+    ///
+    /// # Errors
+    /// 400 for queries and continuations that are wrong, 404/1002 if a partition has not reached the
+    /// session token, 410 for partitions that are gone, 429 if the budget of a partition is spent.
+    pub fn run(
+        &self,
+        charges: &mut PartitionCharges,
+        position: &mut Option<Position>,
+    ) -> Result<QueryPage> {
+        let mut prepared = self.prepare()?;
+        let mut reach = self.resolve(&prepared)?;
+
+        // A client that merges by itself gets one partition a page, and a refusal with the plan where
+        // rows of several would have to be merged.
+        let next_part = match self.cross_partition_queries {
+            CrossPartitionQueries::Merge => None,
+            CrossPartitionQueries::Refuse => reach.keep_first(),
+        };
+
+        // All partitions admit the request, or nothing is read anywhere.
+        charges.key.clone_from(&reach.key);
+        let partitions = reach.partitions.iter().map(|(partition, _)| partition);
+        let admission = self.options.admission;
+        charges.admit(self.engine, self.container, partitions, admission)?;
+
+        // A ranking of texts needs statistics before its first row.
+        if let Some(text) = prepared.query.statistics_query() {
+            let statistics = self.statistics(text, charges)?;
+            prepared.query = prepared.query.with_statistics(&statistics);
+        }
+
+        // Settings and policies come before the snapshots: a policy that is newer than a snapshot does
+        // no harm, a policy that is not known would.
+        let settings = self.container.settings();
+        check_order(&prepared.query, &settings.policy)?;
+        let Executed { page, counts } = self.execute(&prepared, &reach, &settings, position)?;
+
+        // The work is charged whether the query succeeded or not.
+        let query = &prepared.query;
+        let first_step = charges.work.steps.len();
+        add_work(query, &counts, &reach, charges);
+        if !counts.asked.is_empty() {
+            let seconds = counts.lookup_time.as_secs_f64();
+            let meters = self.engine.meters();
+            meters.index_lookup_seconds.observe(seconds);
+        }
+        let page = page.map_err(query_error)?;
+
+        // The next page begins where this one ended, or with the next partition.
+        let resume = match (page.resume, next_part) {
+            (Some(resume), _) => Some(resume),
+            (None, Some(part)) => Some(query.resume_at(QueryPosition::start_of(&part))),
+            (None, None) => None,
+        };
+        let continuation = match resume {
+            Some(resume) => {
+                let limit_kb = self.request.page.continuation_limit_kb;
+                Some(token::write(&resume, limit_kb)?)
+            }
+            None => None,
+        };
+        let mut answer = QueryPage {
+            page: Page {
+                rows: page.rows,
+                continuation,
+            },
+            descends: query.order().first().is_some_and(|key| key.descending),
+            ..QueryPage::default()
+        };
+        self.report(
+            &mut answer,
+            query,
+            &settings.policy,
+            &counts,
+            charges,
+            first_step,
+        )?;
+        Ok(answer)
+    }
+
+    /// Compiles the text and reads the continuation.
+    fn prepare(&self) -> Result<Prepared> {
+        let request = self.request;
+        let environment = environment(self.container);
+        let mut query = compile(&request.text, &request.parameters, &environment)?;
+        if let Some(filter) = &request.resume_filter {
+            let filter = ResumeFilter::parse(filter).map_err(resume_filter_error)?;
+            query = query
+                .with_resume_filter(filter)
+                .map_err(resume_filter_error)?;
+        }
+        let resume = match &request.page.continuation {
+            Some(continuation) => Some(token::read(continuation)?),
+            None => None,
+        };
+        Ok(Prepared { query, resume })
+    }
+
+    /// Resolves the scope to the partitions that the query has to ask from its continuation on.
+    ///
+    /// # Errors
+    /// 400 for a query that may not cross partitions, and 400/1004 for one that its client has to merge.
+    fn resolve(&self, prepared: &Prepared) -> Result<Reach> {
+        let Prepared { query, resume } = prepared;
+        let mut reach = scope_reach(self.container, self.scope)?;
+        if query.demand() == Demand::Nothing {
+            reach.clear();
+        } else {
+            let cross_partition = self.request.cross_partition;
+            reach.narrow_to_pinned_keys(self.container, self.scope, query, cross_partition)?;
+        }
+        let is_client_merging = self.cross_partition_queries == CrossPartitionQueries::Refuse;
+        if is_client_merging && query.needs_merging() && self.names_several(&reach) {
+            return Err(self.not_servable());
+        }
+        // A query with ORDER BY keeps its place in the index, not in the natural order of partitions.
+        if query.order().is_empty()
+            && let Some(resume) = resume
+            && let Some(last) = QueryPosition::read(&resume.position)?
+        {
+            reach.continue_after(self.container, &last)?;
+        }
+        Ok(reach)
+    }
+
+    /// Returns true if the request is for several physical partitions as the service's gateway sees it.
+    ///
+    /// The gateway goes by the headers. If a request may cross partitions, a condition that needs only
+    /// one partition does not count, nor that the container has only one; the Python SDK counts on the
+    /// plan in both cases.
+    fn names_several(&self, reach: &Reach) -> bool {
+        if reach.partitions.is_empty() || !self.request.cross_partition {
+            return reach.partitions.len() > 1;
+        }
+        matches!(self.scope, Scope::Everything) || reach.partitions_in_scope > 1
+    }
+
+    /// Returns the refusal of a query that its client has to merge, with the plan for the client.
+    fn not_servable(&self) -> Error {
+        let key = match self.scope {
+            Scope::Key(key) => Some(key),
+            _ => None,
+        };
+        let QueryRequest {
+            text, parameters, ..
+        } = self.request;
+        match client_plan(self.container, text, parameters, "", key) {
+            Err(refused) => refused,
+            Ok(plan) => Error::new(
+                Kind::CrossPartitionQueryNotServable,
+                "The provided cross partition query can not be directly served by the gateway: its rows must be merged over \
+                 several physical partitions, which is left to the client. The plan for it is attached.",
+            )
+            .with_additional_info(plan),
+        }
+    }
+
+    /// Returns the statistics that a ranking of texts needs. They cover the whole container, whatever the
+    /// scope, and are merged here, whichever side merges the rows.
+    fn statistics(&self, text: &str, charges: &mut PartitionCharges) -> Result<Json> {
+        let request = QueryRequest {
+            cross_partition: true,
+            ..QueryRequest::of(
+                text,
+                self.request.parameters.clone(),
+                PageRequest::default(),
+            )
+        };
+        let run = PageRun {
+            scope: &Scope::Everything,
+            request: &request,
+            options: ReadOptions {
+                session: None,
+                ..self.options
+            },
+            cross_partition_queries: CrossPartitionQueries::Merge,
+            ..*self
+        };
+        let answer = run.run(charges, &mut None)?;
+        // An aggregate answers one row, unless its time was over first.
+        let row = answer.page.rows.first();
+        let row = row.ok_or_else(|| query_error(QueryError::Timeout))?;
+        parse(row)
+            .map_err(|error| Error::internal(format!("the statistics do not read back: {error}")))
+    }
+
+    /// Takes a snapshot of each partition and runs the query over them.
+    fn execute(
+        &self,
+        prepared: &Prepared,
+        reach: &Reach,
+        settings: &Settings,
+        position: &mut Option<Position>,
+    ) -> Result<Executed> {
+        let Prepared { query, resume } = prepared;
+        let policies = self.container.policies();
+        let now_ms = self.engine.world().now_ms();
+        let targets = self.open_targets(reach, settings, now_ms, position)?;
+        let no_visibility = Visibility::default();
+        let ask = Ask {
+            query,
+            settings,
+            policies: &policies,
+            key: reach.key.as_ref(),
+            within: None,
+            visible: &no_visibility,
+            rows_wanted: rows_wanted(query, &self.request.page),
+            // Distinct values of one partition say nothing about those of another.
+            page_rows: match targets.len() {
+                1 => page_items(&self.request.page).min(DISTINCT_VALUES_MAX),
+                _ => 0,
+            },
+            may_scan_values: !(query.is_distinct() && resume.is_some()),
+            profile: self.engine.profile,
+            order: None,
+        };
+        let after = resume.as_ref().map(|resume| &resume.position[..]);
+        let short_positions = self.request.page.continuation_limit_kb.is_some();
+        let read_as_one = match &reach.merged_successors {
+            Some((_, count)) => *count,
+            None => 0,
+        };
+        let mut source = Candidates::open(
+            self.container,
+            &targets,
+            read_as_one,
+            ask,
+            after,
+            short_positions,
+        )?;
+        let mut functions = UserFunctions::new(self.engine, self.container);
+        let mut work = Work::default();
+        let page = run_page(
+            self.engine.world(),
+            query,
+            &mut source,
+            &mut functions,
+            resume.as_ref(),
+            &self.request.page,
+            &mut work,
+        );
+        let counts = Counts {
+            work,
+            asked: source.work(),
+            took_ms: self.engine.world().now_ms().saturating_sub(now_ms),
+            lookup_time: source.lookup_time(),
+        };
+        Ok(Executed { page, counts })
+    }
+
+    /// Takes one snapshot of each partition and checks that it has reached the session token.
+    fn open_targets<'r>(
+        &self,
+        reach: &'r Reach,
+        settings: &Settings,
+        now_ms: u64,
+        position: &mut Option<Position>,
+    ) -> Result<Vec<Target<'r>>> {
+        let mut targets = Vec::with_capacity(reach.partitions.len());
+        for (at, (partition, within)) in reach.partitions.iter().enumerate() {
+            let snapshot = partition.snapshot()?;
+            let lsn = snapshot.head().lsn;
+            if reach.partitions_in_scope == 1 {
+                *position = Some(partition.position(lsn, None));
+            }
+            check_session(self.options.session, partition, lsn)?;
+            let now_seconds = now_ms / 1000;
+            targets.push(Target {
+                partition: partition.as_ref(),
+                stretch: reach.part_at(at),
+                visible: Visibility::of(snapshot.as_ref(), now_seconds, settings.default_ttl)?,
+                snapshot,
+                within: within.clone(),
+            });
+        }
+        Ok(targets)
+    }
+
+    /// Adds the reports that the request asks for to an answer. `first_step` is the index in `charges`
+    /// of the first step of this page.
+    fn report(
+        &self,
+        answer: &mut QueryPage,
+        query: &Query,
+        policy: &Policy,
+        counts: &Counts,
+        charges: &PartitionCharges,
+        first_step: usize,
+    ) -> Result<()> {
+        let Counts {
+            work,
+            asked,
+            took_ms,
+            ..
+        } = counts;
+        let request = self.request;
+        if request.metrics {
+            answer.metrics = Some(metrics::query_metrics(asked, work, *took_ms));
+        }
+        if request.metrics || charges.index_advice {
+            // The partition key needs no index where the header names it.
+            let key_paths = match self.scope {
+                Scope::Key(_) => key_paths(self.container),
+                _ => Vec::new(),
+            };
+            let report = metrics::index_metrics(query, policy, asked, &key_paths);
+            answer.index_metrics = Some(report);
+        }
+        if request.explain {
+            let mut prices = Vec::new();
+            for step in &charges.work.steps[first_step..] {
+                prices.push(self.engine.profile.price_of(step).to_string());
+            }
+            answer.explanation = Some(metrics::explain(query, asked, work, &prices));
+        }
+        if request.advice {
+            answer.advice =
+                query_advice(&request.text, &request.parameters).map_err(query_error)?;
+        }
+        Ok(())
+    }
+}
+
+/// Translates a failure of a resume filter. The filter is no continuation token, so its own message says
+/// what is wrong.
+fn resume_filter_error(error: QueryError) -> Error {
+    match error {
+        QueryError::Resume(message) => Error::bad(message),
+        other => query_error(other),
+    }
+}
+
+/// Checks that ORDER BY has an index: a range index on its one path, a composite index for several.
+///
+/// # Errors
+/// 400 if the index is missing.
+fn check_order(query: &Query, policy: &Policy) -> Result<()> {
+    match query.order() {
+        [] => Ok(()),
+        [key] => match &key.path {
+            Some(path) if !policy.covers(&steps(path)) => Err(Error::bad(format!(
+                "The order-by item {path} is excluded from the index: the order by query does not have a \
+                 corresponding index that it can be served from."
+            ))),
+            _ => Ok(()),
+        },
+        several => {
+            let mut keys = Vec::with_capacity(several.len());
+            for key in several {
+                if let Some(path) = &key.path {
+                    keys.push((steps(path), !key.descending));
+                }
+            }
+            if keys.len() == several.len() && policy.orders_by(&keys).is_some() {
+                return Ok(());
+            }
+            Err(Error::bad(
+                "The order by query does not have a corresponding composite index that it can be served from.",
+            ))
+        }
+    }
+}
+
+/// Adds the work of a page to the charges: each partition that was asked is one step, and the work of the
+/// executor is part of the first.
+fn add_work(query: &Query, counts: &Counts, reach: &Reach, charges: &mut PartitionCharges) {
+    let Counts { asked, work, .. } = counts;
+    let mut steps: Vec<QueryWork> = asked.iter().map(|asked| asked.work).collect();
+    if steps.is_empty() {
+        steps.push(QueryWork::default());
+    }
+    if !reach.partitions.is_empty() && query.is_aggregate() {
+        for step in &mut steps {
+            step.aggregates = 1;
+        }
+    }
+    let first = &mut steps[0];
+    first.returned_rows = work.rows_out;
+    first.returned_bytes = work.bytes_out;
+    first.projected_rows = work.projected;
+    first.array_elements = work.tuples;
+    first.udf_calls = work.udf_calls;
+    for (at, step) in steps.into_iter().enumerate() {
+        match asked.get(at) {
+            Some(asked) => charges.add_step(asked.range, Step::Query(step)),
+            None => charges.work.steps.push(Step::Query(step)),
+        }
+    }
+}
