@@ -319,7 +319,7 @@ impl Catalog {
             }
             let Some(last) = last else { return Ok(()) };
             writer.flush();
-            writer.settle()?;
+            writer.wait_durable()?;
             from = [&last[..], &[0]].concat();
         }
     }

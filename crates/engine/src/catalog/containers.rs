@@ -11,7 +11,7 @@ use crate::errors::gone_error;
 use crate::index::generations::{Generation, Policies};
 use crate::index::policy::Policy;
 use crate::partition::container_view::ContainerView;
-use crate::partition::staging::durable;
+use crate::partition::staging::wait_all_durable;
 use crate::partition::{Counters, Partition, retry_if_moved};
 use crate::request::etag_matches;
 use crate::request::{RangeInfo, Resource, ScriptKind, Throughput};
@@ -555,7 +555,7 @@ impl Catalog {
             .iter()
             .map(Partition::create)
             .collect::<Result<Vec<_>>>()?;
-        durable(receipts).map(|()| partitions)
+        wait_all_durable(receipts).map(|()| partitions)
     }
 
     /// Replaces a container's settings. If the policy changed it is a new generation, which the index still has to

@@ -145,12 +145,12 @@ impl Engine {
             if copy.gathered_bytes() > COPIED_BYTES {
                 self.store.wait_for_compaction();
                 copy.flush();
-                copy.settle()?;
+                copy.wait_durable()?;
             }
         }
         if copy.gathered_bytes() > LAST_BYTES {
             copy.flush();
-            copy.settle()?;
+            copy.wait_durable()?;
         }
         Ok(copy)
     }
@@ -161,7 +161,7 @@ fn end(mut copy: StagingWriter, counters: Counters, lsn: u64) -> Result<()> {
     // Of two puts of one key the later counts.
     copy.put(keys::counters(), counters.encode());
     copy.submit(lsn);
-    copy.settle()
+    copy.wait_durable()
 }
 
 /// A name goes into a path, and a person reads it.

@@ -1,25 +1,26 @@
-//! What commits change in a partition while it is being copied.
+//! The changes that commits make in a partition while the partition is copied for a split or merge.
 //!
-//! A copy is made of one snapshot after the other; what is written to a part that is copied already must follow it. So
-//! the writer notes the rows of each commit here, in order, and whoever copies takes them as far as they are durable.
-//! The notes are in memory only: a process that ends takes the copy with it too.
+//! A copy reads one snapshot after the other; a commit that changes rows which are copied already must
+//! be copied as well. The writer adds the rows of each commit here, in order, and the copy takes them as
+//! far as they are durable. The capture is in memory only: a process that ends loses the copy with it.
 
 use orrery_model::{Error, Kind, Result};
 use std::collections::VecDeque;
 
-/// Bytes of rows that are remembered at most; copying takes them faster than they come, unless nobody copies.
+/// Bytes of rows that are captured at most. A copy takes them faster than they come; only a copy that has
+/// stopped reaches the limit.
 const BYTES_MOST: usize = 256 << 20;
 
 /// The rows of one commit.
 pub struct CapturedCommit {
     lsn: u64,
-    /// Rows that were written. Of two of one key the later counts.
+    /// Rows that were written. Of two rows with one key the later counts.
     pub puts: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Rows that were removed, before any was written.
+    /// Rows that were removed, before any row was written.
     pub deletes: Vec<Vec<u8>>,
 }
 
-/// Commits since the recording began.
+/// The commits since the capture began.
 #[derive(Default)]
 pub struct ChangeCapture {
     commits: VecDeque<CapturedCommit>,
@@ -28,7 +29,7 @@ pub struct ChangeCapture {
 }
 
 impl ChangeCapture {
-    /// Notes an accepted commit.
+    /// Adds an accepted commit.
     pub fn add(&mut self, lsn: u64, puts: &[(Vec<u8>, Vec<u8>)], deletes: &[Vec<u8>]) {
         if self.is_incomplete {
             return;
@@ -44,7 +45,7 @@ impl ChangeCapture {
         }
     }
 
-    /// Something is missing or wrong: whoever copies has to begin anew.
+    /// Marks that a commit is missing or wrong: the copy has to begin again.
     pub fn mark_incomplete(&mut self) {
         *self = ChangeCapture {
             is_incomplete: true,
@@ -55,7 +56,7 @@ impl ChangeCapture {
     /// Takes the commits up to an LSN.
     ///
     /// # Errors
-    /// 449 if the recording is spoilt.
+    /// 449 if a commit is missing.
     pub fn take(&mut self, up_to: u64) -> Result<Vec<CapturedCommit>> {
         if self.is_incomplete {
             return Err(Error::new(

@@ -1,4 +1,4 @@
-//! What a partition keeps count of with every commit: items, bytes, and index entries by path.
+//! Counters that a partition updates with every commit: items, bytes, and index entries by path.
 
 use super::Partition;
 use crate::errors::storage_failure;
@@ -9,7 +9,7 @@ use orrery_storage::Snapshot;
 /// Paths whose counts share a row.
 pub(super) const COUNT_BLOCK: u32 = 64;
 
-/// Counts that are kept with every commit.
+/// The counters of a partition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Items.
@@ -18,12 +18,12 @@ pub struct Counters {
     pub bytes: u64,
     /// Bytes of the index entries' rows.
     pub index_bytes: u64,
-    /// Above every item number used so far.
+    /// A number above every item number used so far.
     pub next_number: ItemNumber,
 }
 
 impl Counters {
-    /// The row.
+    /// Encodes the row.
     pub fn encode(self) -> Vec<u8> {
         [self.items, self.bytes, self.index_bytes, self.next_number]
             .iter()
@@ -43,7 +43,10 @@ impl Counters {
 }
 
 impl Partition {
-    /// Counters as a snapshot has them.
+    /// Reads the counters of a snapshot.
+    ///
+    /// # Errors
+    /// 500 if the store cannot be read or the row is damaged.
     pub fn counters(snapshot: &dyn Snapshot) -> Result<Counters> {
         let Some(row) = snapshot.get(&keys::counters()).map_err(storage_failure)? else {
             return Ok(Counters::default());
@@ -51,7 +54,10 @@ impl Partition {
         Counters::decode(&row).ok_or_else(|| Error::internal("the row of counters is damaged"))
     }
 
-    /// How many index entries a path has in a snapshot.
+    /// Returns the number of index entries of a path in a snapshot.
+    ///
+    /// # Errors
+    /// 500 if the store cannot be read.
     pub fn entries_of(snapshot: &dyn Snapshot, path: PathNumber) -> Result<u64> {
         let row = snapshot
             .get(&keys::path_counts(path / COUNT_BLOCK))
@@ -63,7 +69,7 @@ impl Partition {
     }
 }
 
-/// The row of a block of entry counts, which are by path.
+/// Returns the row of a block of entry counts: 64 paths, eight bytes each.
 pub(super) fn count_row(counts: &[u64], block: u32) -> (Vec<u8>, Vec<u8>) {
     let from = (block * COUNT_BLOCK) as usize;
     let row =
@@ -74,7 +80,7 @@ pub(super) fn count_row(counts: &[u64], block: u32) -> (Vec<u8>, Vec<u8>) {
     )
 }
 
-/// The rows that say what a partition holds: its counters and how many index entries each path has.
+/// Returns the rows with the counters of a partition and the number of index entries of each path.
 pub fn summary_rows(counters: Counters, counts: &[u64]) -> Vec<(Vec<u8>, Vec<u8>)> {
     let blocks = 0..(counts.len() as u32).div_ceil(COUNT_BLOCK);
     blocks

@@ -1,4 +1,6 @@
 //! The dictionary of a partition's paths, in memory: read once, extended by writes.
+//!
+//! Index terms refer to paths by number, which keeps them short. A number never changes its path.
 
 use super::{Partition, scan};
 use crate::index::paths::Paths;
@@ -8,7 +10,7 @@ use orrery_model::{Error, Result};
 use orrery_storage::{Direction, Snapshot};
 use std::sync::{RwLockReadGuard, RwLockWriteGuard};
 
-/// The dictionary, held for reading.
+/// The dictionary, locked for reading.
 pub struct PathsRef<'a>(RwLockReadGuard<'a, Option<Paths>>);
 
 impl std::ops::Deref for PathsRef<'_> {
@@ -18,7 +20,7 @@ impl std::ops::Deref for PathsRef<'_> {
     }
 }
 
-/// The dictionary, held for writing.
+/// The dictionary, locked for writing.
 pub struct PathsMut<'a>(RwLockWriteGuard<'a, Option<Paths>>);
 
 impl std::ops::Deref for PathsMut<'_> {
@@ -35,7 +37,10 @@ impl std::ops::DerefMut for PathsMut<'_> {
 }
 
 impl Partition {
-    /// The dictionary of paths, to look up.
+    /// Locks the dictionary to look paths up.
+    ///
+    /// # Errors
+    /// 410 if the partition is split or merged, 500 if the store cannot be read.
     pub fn paths(&self) -> Result<PathsRef<'_>> {
         let guard = read(&self.paths);
         if guard.is_some() {
@@ -46,7 +51,10 @@ impl Partition {
         Ok(PathsRef(read(&self.paths)))
     }
 
-    /// The dictionary of paths, to extend.
+    /// Locks the dictionary to add paths.
+    ///
+    /// # Errors
+    /// As for [`Partition::paths`].
     pub fn paths_mut(&self) -> Result<PathsMut<'_>> {
         let mut guard = write(&self.paths);
         if guard.is_none() {
@@ -56,7 +64,10 @@ impl Partition {
     }
 }
 
-/// The dictionary as a snapshot has it.
+/// Reads the dictionary of a snapshot.
+///
+/// # Errors
+/// 500 if the store cannot be read or a row is damaged.
 pub(super) fn load_paths(snapshot: &dyn Snapshot) -> Result<Paths> {
     let mut paths = Paths::default();
     for row in scan(snapshot, &keys::paths(), Direction::Forward) {

@@ -1,24 +1,24 @@
-//! An item as a partition stores it, and the rule for its id.
+//! A stored item with its number, and the rule for item ids.
 
 use crate::partition::keys::ItemNumber;
 use crate::partition::row::Row;
 use orrery_model::json::parse;
 use orrery_model::{Error, Json, Object, Result, limits};
 
-/// An item with its number.
+/// A stored item with its number.
 #[derive(Clone, Debug)]
 pub struct StoredItem {
-    /// Its number in the container.
+    /// The number of the item in its container.
     pub number: ItemNumber,
-    /// What is stored.
+    /// The stored row.
     pub row: Row,
 }
 
 impl StoredItem {
-    /// The item itself, without system properties.
+    /// Parses the item, without system properties.
     ///
     /// # Errors
-    /// 500 if what is stored is no item.
+    /// 500 if the stored text is no JSON object.
     pub fn item(&self) -> Result<Object> {
         match parse(&self.row.body) {
             Ok(Json::Object(item)) => Ok(item),
@@ -27,11 +27,11 @@ impl StoredItem {
     }
 }
 
-/// The id of an item, checked.
+/// Returns the id of an item.
 ///
 /// # Errors
-/// 400 if it is missing, no string, empty, too long or holds `/` or `\`. Clients keep more characters from it than the
-/// service does.
+/// 400 if the id is missing, no string, empty, longer than [`limits::ITEM_ID_BYTES`] or contains `/` or
+/// `\`. The SDKs refuse more characters than the service does.
 pub fn item_id(item: &Object) -> Result<&str> {
     let missing = || {
         Error::bad(
@@ -65,7 +65,7 @@ pub fn item_id(item: &Object) -> Result<&str> {
     Ok(id)
 }
 
-/// The error for rows of one item that contradict each other.
+/// Returns the error for rows of one item that contradict each other.
 pub fn damaged() -> Error {
     Error::internal("an item and its primary key row do not agree")
 }

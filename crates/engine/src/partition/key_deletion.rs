@@ -6,19 +6,19 @@ use orrery_model::partition_key::Epk;
 use orrery_model::{Error, Result};
 use orrery_storage::{Direction, Snapshot};
 
-/// A logical partition that is being deleted.
+/// The deletion of a logical partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyDeletion {
     /// Items last written up to this LSN are deleted.
     pub up_to: u64,
-    /// Items below this number have been looked at.
+    /// Items below this number have been visited.
     pub from: ItemNumber,
     /// Items from this number on are newer than the deletion.
     pub until: ItemNumber,
 }
 
 impl KeyDeletion {
-    /// The stored form: three numbers of eight bytes.
+    /// Encodes the row: three numbers of eight bytes.
     pub fn encode(self) -> Vec<u8> {
         [self.up_to, self.from, self.until]
             .iter()
@@ -26,7 +26,7 @@ impl KeyDeletion {
             .collect()
     }
 
-    /// Reads the stored form.
+    /// Decodes the row. Returns `None` for bytes that are no such row.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let at = |i: usize| keys::number(bytes.get(i * 8..i * 8 + 8)?);
         Some(KeyDeletion {
@@ -36,12 +36,15 @@ impl KeyDeletion {
         })
     }
 
-    /// The error for a row that is none.
+    /// Returns the error for a row that cannot be decoded.
     pub fn damaged() -> Error {
         Error::internal("the row of a deletion is damaged")
     }
 
-    /// One that is under way in a partition.
+    /// Returns the first deletion that is running in a partition.
+    ///
+    /// # Errors
+    /// 500 if the store cannot be read or the row is damaged.
     pub fn first(snapshot: &dyn Snapshot) -> Result<Option<(Epk, KeyDeletion)>> {
         let Some(entry) = scan(snapshot, &keys::key_deletions(), Direction::Forward).next() else {
             return Ok(None);

@@ -1,38 +1,40 @@
-//! Every key that a physical partition writes, in one place.
+//! Every key that a physical partition writes, in one drawing.
 //!
 //! ```text
-//! tag  key after the tag                                value
-//! 10   place·8 number·8                                 item row (row.rs)
-//! 11   number·8 chunk·4                                 the rest of an item row beyond the store's value size
-//! 12   epk length·1 epk id                              number·8            primary key
-//! 13   number·8                                         place·8             natural order: order of creation
-//! 14   lsn·8 sequence·4 number·8                        place·8             change feed, latest version
-//! 15                                                    counters
-//! 16   path·4                                           parent·4 step       dictionary of paths
-//! 17   block·4                                          entries per path, 64 paths a block
-//! 18   lsn mod 4096·2                                   lsn·8 token·16      commit log, to resolve unknown outcomes
-//! 19   expiry second·8 number·8                         place·8             time to live
-//! 1A   policy·1 epk length·1 epk values                 number·8            unique keys
-//! 1B                                                    which items follow which policy (index/stretches.rs)
-//! 1C   epk                                              deletion of a logical partition under way (clearing.rs)
-//! 1D   lsn·8 sequence·4 number·8 chunk·4                version of an item, in chunks (versions.rs)
-//! 1E                                                    lsn·8: versions of commits after it are kept
-//! 90   path·4 value number·8 place·8                    (empty)             index term (index/value.rs)
+//! tag  key after the tag                     value
+//! 10   prefix·8 number·8                     item row (row.rs)
+//! 11   number·8 chunk·4                      the rest of an item row beyond the store's value size
+//! 12   epk length·1 epk id                   number·8        primary key
+//! 13   number·8                              prefix·8        natural order: order of creation
+//! 14   lsn·8 sequence·4 number·8             prefix·8        change feed, latest version
+//! 15                                         counters (counts.rs)
+//! 16   path·4                                parent·4 step   dictionary of paths
+//! 17   block·4                               entries per path, 64 paths a block
+//! 18   lsn mod 4096·2                        lsn·8 token·16  commit log, for unknown outcomes
+//! 19   expiry second·8 number·8              prefix·8        time to live
+//! 1A   policy·1 epk length·1 epk values      number·8        unique keys
+//! 1B                                         policy generations (index/generations.rs)
+//! 1C   epk                                   deletion of a logical partition (key_deletion.rs)
+//! 1D   lsn·8 sequence·4 number·8 chunk·4     version of an item, in chunks (versions.rs)
+//! 1E                                         lsn·8: versions of commits after it are kept
+//! 90   path·4 value number·8 prefix·8        (empty)         index term (index/value.rs)
 //! ```
-//! Numbers are big-endian, so that bytes sort as they do. *number* is the item's number in its container, the one in
-//! its `_rid`: index entries of one value are in the order of `_rid`s, in which clients break ties. *place* is the
-//! first eight bytes of the effective partition key: items of one logical partition lie side by side, and an index
-//! entry leads to its item in one step.
 //!
-//! Tags from 90 up are index entries: the store keeps those apart (see `orrery_storage`).
+//! Numbers are big-endian, so that bytes sort as numbers do. *number* is the number of the item in its
+//! container, which is part of its `_rid`: index entries with one value are in the order of `_rid`s, by
+//! which clients break ties. *prefix* is the EPK prefix, the first eight bytes of the effective partition
+//! key: items of one logical partition lie side by side, and an index entry leads to its item in one
+//! step.
+//!
+//! Tags from 90 up are index entries; the store keeps them apart (see `orrery_storage`).
 
 use orrery_model::partition_key::Epk;
 
-/// An item's number in its container.
+/// The number of an item in its container.
 pub type ItemNumber = u64;
 /// The first eight bytes of an effective partition key.
 pub type EpkPrefix = [u8; 8];
-/// A path's number in its partition's dictionary.
+/// The number of a path in the dictionary of its partition.
 pub type PathNumber = u32;
 
 const ITEM: u8 = 0x10;
@@ -52,12 +54,12 @@ const VERSION: u8 = 0x1D;
 const VERSIONS_AFTER: u8 = 0x1E;
 const TERM: u8 = 0x90;
 
-/// Commits that the log remembers.
+/// Commits that the commit log holds.
 pub const LOG_LENGTH: u64 = 4096;
 
-/// The place of an effective partition key, zero-padded.
+/// Returns the EPK prefix of an effective partition key, padded with zeros.
 ///
-/// Keys of several levels give each level its share, so that places still sort as keys do up to their last byte.
+/// Prefixes sort as the keys do, up to the eighth byte.
 pub fn epk_prefix(epk: &Epk) -> EpkPrefix {
     let bytes = epk.as_bytes();
     let mut epk_prefix = [0; 8];
@@ -73,56 +75,56 @@ fn key(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
     key
 }
 
-/// An item row.
+/// Returns the key of an item row.
 pub fn item(epk_prefix: EpkPrefix, number: ItemNumber) -> Vec<u8> {
     key(ITEM, &[&epk_prefix, &number.to_be_bytes()])
 }
 
-/// The item rows of one place whose numbers are at least `from`.
+/// Returns the range of the item rows with an EPK prefix and a number of at least `from`.
 pub fn items_of(epk_prefix: EpkPrefix, from: ItemNumber) -> (Vec<u8>, Vec<u8>) {
     let mut end = item(epk_prefix, ItemNumber::MAX);
     end.push(0);
     (item(epk_prefix, from), end)
 }
 
-/// Place and number of an item row's key.
+/// Reads EPK prefix and number from the key of an item row.
 pub fn read_item(key: &[u8]) -> Option<(EpkPrefix, ItemNumber)> {
     let rest = key.strip_prefix(&[ITEM])?;
     Some((array(rest.get(..8)?)?, number(rest.get(8..)?)?))
 }
 
-/// A further chunk of an item row.
+/// Returns the key of a further chunk of an item row.
 pub fn item_rest(number: ItemNumber, chunk: u32) -> Vec<u8> {
     key(ITEM_REST, &[&number.to_be_bytes(), &chunk.to_be_bytes()])
 }
 
-/// The primary key row of (logical partition, id).
+/// Returns the key of the primary key row of an id in a logical partition.
 pub fn primary(epk: &Epk, id: &str) -> Vec<u8> {
     let epk = epk.as_bytes();
     key(PRIMARY, &[&[epk.len() as u8], epk, id.as_bytes()])
 }
 
-/// All primary key rows.
+/// Returns the range of all primary key rows.
 pub fn primaries() -> (Vec<u8>, Vec<u8>) {
     tagged(PRIMARY)
 }
 
-/// The natural order row of an item.
+/// Returns the key of the natural order row of an item.
 pub fn natural(number: ItemNumber) -> Vec<u8> {
     key(NATURAL, &[&number.to_be_bytes()])
 }
 
-/// All natural order rows from number `from` on.
+/// Returns the range of the natural order rows from number `from` on.
 pub fn naturals_from(from: ItemNumber) -> (Vec<u8>, Vec<u8>) {
     (natural(from), vec![NATURAL + 1])
 }
 
-/// The number in a natural order row's key.
+/// Reads the number from the key of a natural order row.
 pub fn read_natural(key: &[u8]) -> Option<ItemNumber> {
     number(key.strip_prefix(&[NATURAL])?)
 }
 
-/// A change feed row. The number tells rows apart whose histories were merged into one.
+/// Returns the key of a change feed row. The number tells rows of merged histories apart.
 pub fn feed(lsn: u64, sequence: u32, number: ItemNumber) -> Vec<u8> {
     key(
         FEED,
@@ -134,53 +136,53 @@ pub fn feed(lsn: u64, sequence: u32, number: ItemNumber) -> Vec<u8> {
     )
 }
 
-/// All change feed rows after `lsn`.
+/// Returns the range of the change feed rows after `lsn`.
 pub fn feed_after(lsn: u64) -> (Vec<u8>, Vec<u8>) {
     (feed(lsn.saturating_add(1), 0, 0), vec![FEED + 1])
 }
 
-/// The LSN and the item's number in a change feed row's key.
+/// Reads LSN and item number from the key of a change feed row.
 pub fn read_feed(key: &[u8]) -> Option<(u64, ItemNumber)> {
     let rest = key.strip_prefix(&[FEED])?;
     Some((number(rest.get(..8)?)?, number(rest.get(12..)?)?))
 }
 
-/// The counters row.
+/// Returns the key of the counters row.
 pub fn counters() -> Vec<u8> {
     vec![COUNTERS]
 }
 
-/// A dictionary row.
+/// Returns the key of a row of the path dictionary.
 pub fn path(path: PathNumber) -> Vec<u8> {
     key(PATH, &[&path.to_be_bytes()])
 }
 
-/// All dictionary rows.
+/// Returns the range of the rows of the path dictionary.
 pub fn paths() -> (Vec<u8>, Vec<u8>) {
     tagged(PATH)
 }
 
-/// The path number in a dictionary row's key.
+/// Reads the path number from the key of a dictionary row.
 pub fn read_path(key: &[u8]) -> Option<PathNumber> {
     Some(u32::from_be_bytes(array(key.strip_prefix(&[PATH])?)?))
 }
 
-/// A block of entry counts.
+/// Returns the key of a block of entry counts.
 pub fn path_counts(block: u32) -> Vec<u8> {
     key(PATH_COUNTS, &[&block.to_be_bytes()])
 }
 
-/// The commit log row that LSN `lsn` uses.
+/// Returns the key of the commit log row of a commit.
 pub fn log(lsn: u64) -> Vec<u8> {
     key(LOG, &[&((lsn % LOG_LENGTH) as u16).to_be_bytes()])
 }
 
-/// An expiry row.
+/// Returns the key of an expiry row.
 pub fn expiry(second: u64, number: ItemNumber) -> Vec<u8> {
     key(EXPIRY, &[&second.to_be_bytes(), &number.to_be_bytes()])
 }
 
-/// All expiry rows up to and including `second`.
+/// Returns the range of the expiry rows up to and including `second`.
 pub fn expiries_until(second: u64) -> (Vec<u8>, Vec<u8>) {
     (
         vec![EXPIRY],
@@ -188,38 +190,38 @@ pub fn expiries_until(second: u64) -> (Vec<u8>, Vec<u8>) {
     )
 }
 
-/// The number in an expiry row's key.
+/// Reads the item number from the key of an expiry row.
 pub fn read_expiry(key: &[u8]) -> Option<ItemNumber> {
     number(key.strip_prefix(&[EXPIRY])?.get(8..)?)
 }
 
-/// A unique key row. `values` is a digest, since values may be long.
+/// Returns the key of a unique key row. `values` is a digest, because values may be long.
 pub fn unique(policy: u8, epk: &Epk, values: &[u8]) -> Vec<u8> {
     let epk = epk.as_bytes();
     key(UNIQUE, &[&[policy, epk.len() as u8], epk, values])
 }
 
-/// The row that says which items follow which policy.
+/// Returns the key of the row of policy generations.
 pub fn policy_generations() -> Vec<u8> {
     vec![POLICY_GENERATIONS]
 }
 
-/// The row that says that a logical partition is being deleted.
+/// Returns the key of the row of a deletion of a logical partition.
 pub fn key_deletion(epk: &Epk) -> Vec<u8> {
     key(KEY_DELETION, &[epk.as_bytes()])
 }
 
-/// All rows of logical partitions that are being deleted.
+/// Returns the range of the rows of deletions of logical partitions.
 pub fn key_deletions() -> (Vec<u8>, Vec<u8>) {
     tagged(KEY_DELETION)
 }
 
-/// The logical partition in the key of such a row.
+/// Reads the EPK from the key of the row of a deletion of a logical partition.
 pub fn read_key_deletion(key: &[u8]) -> Option<Epk> {
     key.strip_prefix(&[KEY_DELETION]).map(Epk::from_bytes)
 }
 
-/// A chunk of a version in the feed of all versions.
+/// Returns the key of a chunk of a version.
 pub fn version(lsn: u64, sequence: u32, number: ItemNumber, chunk: u32) -> Vec<u8> {
     key(
         VERSION,
@@ -232,15 +234,15 @@ pub fn version(lsn: u64, sequence: u32, number: ItemNumber, chunk: u32) -> Vec<u
     )
 }
 
-/// All versions after `lsn`.
+/// Returns the range of the versions after `lsn`.
 pub fn versions_after(lsn: u64) -> (Vec<u8>, Vec<u8>) {
     (version(lsn.saturating_add(1), 0, 0, 0), vec![VERSION + 1])
 }
 
-/// Where a version stands: the LSN of its change, its place among the changes of that commit, and the item's number.
+/// The position of a version: LSN of the commit, sequence number in the commit, item number.
 pub type VersionAt = (u64, u32, ItemNumber);
 
-/// Where a version stands, and the chunk, in its key.
+/// Reads the position of a version and the chunk from the key.
 pub fn read_version(key: &[u8]) -> Option<(VersionAt, u32)> {
     let rest = key.strip_prefix(&[VERSION])?;
     let short = |range: std::ops::Range<usize>| Some(u32::from_be_bytes(array(rest.get(range)?)?));
@@ -254,12 +256,12 @@ pub fn read_version(key: &[u8]) -> Option<(VersionAt, u32)> {
     ))
 }
 
-/// The row that says since when versions are kept.
+/// Returns the key of the row with the LSN after which versions are kept.
 pub fn versions_floor() -> Vec<u8> {
     vec![VERSIONS_AFTER]
 }
 
-/// An index term.
+/// Returns the key of an index term.
 pub fn term(path: PathNumber, value: &[u8], number: ItemNumber, epk_prefix: EpkPrefix) -> Vec<u8> {
     key(
         TERM,
@@ -272,24 +274,24 @@ pub fn term(path: PathNumber, value: &[u8], number: ItemNumber, epk_prefix: EpkP
     )
 }
 
-/// What all index terms of a path and (the beginning of) an encoded value start with.
+/// Returns the prefix of the keys of all index terms of a path whose encoded value begins with `value`.
 pub fn terms(path: PathNumber, value: &[u8]) -> Vec<u8> {
     key(TERM, &[&path.to_be_bytes(), value])
 }
 
-/// Whether a key is an index term.
+/// Returns true if a key is that of an index term.
 pub fn is_term(key: &[u8]) -> bool {
     key.first() == Some(&TERM)
 }
 
-/// The encoded value, number and place in an index term.
+/// Reads encoded value, item number and EPK prefix from the key of an index term.
 pub fn read_term(key: &[u8]) -> Option<(&[u8], ItemNumber, EpkPrefix)> {
     let rest = key.strip_prefix(&[TERM])?.get(4..)?;
     let (value, tail) = rest.split_at_checked(rest.len().checked_sub(16)?)?;
     Some((value, number(&tail[..8])?, array(&tail[8..])?))
 }
 
-/// What a key is, for whoever copies a partition row by row.
+/// The kind of a row, for a copy of a partition row by row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kept<'a> {
     /// An item row.
@@ -298,21 +300,21 @@ pub enum Kept<'a> {
     ItemRest(ItemNumber),
     /// A row of one logical partition.
     OfKey(&'a [u8]),
-    /// The natural order, feed or expiry row of an item, whose place is in the value.
+    /// The natural order, feed or expiry row of an item, with the EPK prefix in the value.
     OfItem(ItemNumber),
-    /// A version of an item, and which chunk of it.
+    /// A chunk of a version of an item.
     Version(VersionAt, u32),
-    /// An index term.
+    /// Returns the key of an index term.
     Term(PathNumber, EpkPrefix, ItemNumber),
     /// A row of the path dictionary.
     Path(PathNumber),
-    /// What holds for a partition as a whole, under a key that is always the same.
+    /// A row for the partition as a whole, with a fixed key.
     Whole,
-    /// What each partition counts for itself.
+    /// Counters, which a copy computes anew.
     Own,
 }
 
-/// What a key is; `None` for one that this file does not draw.
+/// Returns the kind of a row, or `None` for a key that is not in the drawing.
 pub fn kept(key: &[u8]) -> Option<Kept<'_>> {
     let (tag, rest) = key.split_first()?;
     let sized = |at: usize| {
@@ -344,19 +346,19 @@ pub fn kept(key: &[u8]) -> Option<Kept<'_>> {
     }
 }
 
-/// The same index term under another path.
+/// Returns the key of an index term under another path number.
 pub fn with_path(term: &[u8], path: PathNumber) -> Vec<u8> {
     let mut key = term.to_vec();
     key[1..5].copy_from_slice(&path.to_be_bytes());
     key
 }
 
-/// All keys that begin with a tag, which is not the highest.
+/// Returns the range of all keys that begin with a tag. The tag is not the highest one.
 pub fn tagged(tag: u8) -> (Vec<u8>, Vec<u8>) {
     (vec![tag], vec![tag + 1])
 }
 
-/// The least key after all that begin with `prefix`.
+/// Returns the lowest key after all keys that begin with `prefix`.
 pub fn after(prefix: &[u8]) -> Vec<u8> {
     let mut end = prefix.to_vec();
     while let Some(last) = end.pop() {
@@ -369,7 +371,7 @@ pub fn after(prefix: &[u8]) -> Vec<u8> {
     vec![0xFF; 8]
 }
 
-/// Eight big-endian bytes.
+/// Reads a number from eight big-endian bytes.
 pub fn number(bytes: &[u8]) -> Option<u64> {
     Some(u64::from_be_bytes(array(bytes)?))
 }

@@ -1,11 +1,12 @@
-//! Item rows: what is stored of an item, and the text that clients read.
+//! The item row: the stored form of an item, and the text that clients read.
 //!
 //! ```text
 //! version·1 flags·1 lsn·8 sequence·4 ts·8 etag·8 ttl·4 epk length·1 epk  body
 //! ```
-//! The body is the item's compact JSON without system properties: they follow from the header and are appended when an
-//! item is answered, so a point read copies bytes and parses nothing. A row longer than the store's largest value goes
-//! on in further chunks, see [`split`].
+//!
+//! The body is the compact JSON of the item without system properties. The system properties follow from
+//! the header and are appended when the item is answered, so a point read copies bytes and parses
+//! nothing. A row longer than the store's largest value goes on in further chunks, see [`split`].
 
 use crate::partition::keys::ItemNumber;
 use crate::request::properties::{Property, is_servers, kept, servers};
@@ -14,7 +15,7 @@ use orrery_model::partition_key::Epk;
 use orrery_model::rid::ChildKind;
 use orrery_model::{Error, Object, Result, Rid};
 
-/// What an item may say that means something to the server. Every other property is the client's own.
+/// The properties of an item that mean something to the server. Every other property is the client's.
 const PROPERTIES: &[Property] = &[
     kept("id", "kept: text of 1 to 1,023 bytes without `/` and `\\`"),
     kept("ttl", "kept: -1, or 1 to 2,147,483,647 seconds"),
@@ -28,7 +29,7 @@ const PROPERTIES: &[Property] = &[
     servers("_ts", "the server's own: a client's value is dropped"),
 ];
 
-/// Whether the server owns this property of items, so that a client's value for it is dropped.
+/// Returns true if the server owns this property of items, so that a client's value is dropped.
 pub fn is_system(name: &str) -> bool {
     name.starts_with('_') && is_servers(PROPERTIES, name)
 }
@@ -36,35 +37,35 @@ pub fn is_system(name: &str) -> bool {
 const VERSION: u8 = 1;
 const NOT_INDEXED: u8 = 1;
 const HEADER: usize = 35;
-/// Bytes of a row that stay in the first value; the store's limit is 64 KiB.
+/// Bytes of a row in the first value and in each further chunk. The store's limit is 64 KiB.
 const CHUNK: usize = 60 * 1024;
 
-/// The LSN of a row whose commit is still to come: later than all that there are.
+/// The LSN of a row that is not committed yet. It is higher than every other LSN.
 pub const UNCOMMITTED: u64 = u64::MAX;
 
-/// An item as it is stored.
+/// The stored form of an item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// LSN of its last write.
+    /// LSN of the last write.
     pub lsn: u64,
-    /// Its place among the items that one commit wrote.
+    /// Sequence number among the items that one commit wrote.
     pub sequence: u32,
-    /// `_ts`: second of its last write.
+    /// `_ts`: second of the last write.
     pub ts: u64,
-    /// What its `_etag` is made of.
+    /// The random part of `_etag`.
     pub etag: u64,
-    /// Its own `ttl` in seconds: -1 for never, 0 if it has none.
+    /// `ttl` of the item in seconds: -1 for never, 0 if the item has none.
     pub ttl: i32,
-    /// Whether the client asked to keep it out of the index.
+    /// True if the client asked to keep the item out of the index.
     pub leave_out_of_index: bool,
-    /// Where it lives.
+    /// The effective partition key.
     pub epk: Epk,
     /// Compact JSON, an object, without system properties.
     pub body: Bytes,
 }
 
 impl Row {
-    /// The stored form.
+    /// Encodes the row.
     pub fn encode(&self) -> Vec<u8> {
         let epk = self.epk.as_bytes();
         let mut out = Vec::with_capacity(HEADER + epk.len() + self.body.len());
@@ -85,7 +86,7 @@ impl Row {
         out
     }
 
-    /// Reads the stored form.
+    /// Decodes a row.
     ///
     /// # Errors
     /// 500 for bytes that are no row: the data file is damaged.
@@ -111,20 +112,21 @@ impl Row {
         })
     }
 
-    /// The second from which no client sees it, in a container with this `defaultTtl`.
+    /// Returns the second from which on the item is expired in a container with this `defaultTtl`, or
+    /// `None` if the item never expires.
     pub fn expires(&self, default_ttl: Option<i32>) -> Option<u64> {
         let default_ttl = default_ttl?;
         let ttl = if self.ttl == 0 { default_ttl } else { self.ttl };
         u64::try_from(ttl).ok().map(|ttl| self.ts + ttl)
     }
 
-    /// Whether a client may still see it.
+    /// Returns true if the item is not expired.
     pub fn is_live(&self, now_seconds: u64, default_ttl: Option<i32>) -> bool {
         self.expires(default_ttl)
             .is_none_or(|second| now_seconds < second)
     }
 
-    /// `_etag`, with its quotes.
+    /// Returns `_etag` with its quotes.
     pub fn etag_text(&self) -> String {
         format!("\"{}\"", self.etag_inner())
     }
@@ -140,12 +142,12 @@ impl Row {
         )
     }
 
-    /// The text that clients read: the body and the system properties.
+    /// Returns the text that clients read: the body and the system properties.
     pub fn text(&self, container: Rid, number: ItemNumber) -> Bytes {
         self.text_with(container, number, None)
     }
 
-    /// The same with `_lsn`, as the change feed shows it.
+    /// Returns the text with `_lsn`, as the change feed shows it.
     pub fn feed_text(&self, container: Rid, number: ItemNumber) -> Bytes {
         self.text_with(container, number, Some(self.lsn))
     }
@@ -172,16 +174,16 @@ impl Row {
         Bytes::from(out)
     }
 
-    /// Bytes of the text that clients read: the size that is charged and limited.
+    /// Returns the bytes of the text that clients read: the size that is charged and limited.
     pub fn size(&self) -> usize {
-        // The system properties have a fixed length but for the digits of `_ts`.
+        // The system properties have a fixed length, except for the digits of `_ts`.
         const SYSTEM: usize = 194;
         let comma = usize::from(self.body.len() > "{}".len());
         self.body.len() + comma + SYSTEM + self.ts.checked_ilog10().unwrap_or(0) as usize + 1
     }
 }
 
-/// The item's own members as compact JSON, without system properties.
+/// Returns the members of an item as compact JSON, without system properties.
 pub fn body_text(item: &Object) -> Bytes {
     let mut out = vec![b'{'];
     for (name, value) in item.iter().filter(|(name, _)| !is_system(name)) {
@@ -196,7 +198,7 @@ pub fn body_text(item: &Object) -> Bytes {
     Bytes::from(out)
 }
 
-/// Cuts an encoded row into the first value and the chunks that follow it.
+/// Cuts an encoded row into the first value and the further chunks.
 pub fn split(encoded: Vec<u8>) -> (Vec<u8>, Vec<Vec<u8>>) {
     if encoded.len() <= CHUNK {
         return (encoded, Vec::new());
@@ -205,12 +207,12 @@ pub fn split(encoded: Vec<u8>) -> (Vec<u8>, Vec<Vec<u8>>) {
     (encoded[..CHUNK].to_vec(), rest)
 }
 
-/// How many further chunks a row of `length` encoded bytes has.
+/// Returns the number of further chunks of a row of `length` encoded bytes.
 pub fn chunks_of(length: usize) -> u32 {
     (length.saturating_sub(1) / CHUNK) as u32
 }
 
-/// Whether a first value may have chunks after it.
+/// Returns true if a first value may have chunks after it.
 pub fn may_go_on(first: &[u8]) -> bool {
     first.len() == CHUNK
 }

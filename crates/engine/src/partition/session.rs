@@ -1,16 +1,16 @@
-//! Session positions: what a client claims to have seen, against what a partition has committed.
+//! Session tokens: the LSN that a client has seen, compared with the LSN that a partition has reached.
 
 use crate::partition::Partition;
 use orrery_model::{Error, Kind, Result};
 
-/// Checks that a partition has reached what a session token claims for it.
+/// Checks that a partition has reached the LSN that a session token names for it.
 ///
-/// The header holds entries `{range}:{lsn}` or `{range}:{version}#{lsn}[#{region}={lsn}…]`, separated by commas; entries of
-/// ranges that this one did not come from are ignored, and so are those of an earlier container of the same name: their
-/// version is another.
+/// The header holds entries `{range}:{lsn}` or `{range}:{version}#{lsn}[#{region}={lsn}…]`, separated
+/// by commas. Entries of ranges that the partition did not come from are ignored. So are entries of an
+/// earlier container of the same name, which have another version.
 ///
 /// # Errors
-/// 400 for a token that cannot be read, 404/1002 for one that is ahead.
+/// 400 for a token that cannot be read, 404/1002 for a token that is ahead of `committed`.
 pub fn check_session(header: Option<&str>, partition: &Partition, committed: u64) -> Result<()> {
     let Some(header) = header.filter(|h| !h.trim().is_empty()) else {
         return Ok(());
@@ -19,8 +19,9 @@ pub fn check_session(header: Option<&str>, partition: &Partition, committed: u64
         let (range, version, lsn) = parse_entry(entry.trim()).ok_or_else(|| {
             Error::bad(format!("The session token provided '{entry}' is invalid."))
         })?;
-        let this_life = version.is_none_or(|version| version == partition.version);
-        let concerns = this_life && (range == partition.id || partition.parents.contains(&range));
+        let is_this_container = version.is_none_or(|version| version == partition.version);
+        let concerns =
+            is_this_container && (range == partition.id || partition.parents.contains(&range));
         if concerns && lsn > committed {
             return Err(Error::new(
                 Kind::SessionNotReached,
@@ -31,7 +32,7 @@ pub fn check_session(header: Option<&str>, partition: &Partition, committed: u64
     Ok(())
 }
 
-/// Range id, version if the entry has one that can be ours, and LSN.
+/// Parses an entry: range id, version if the entry has one (`None` for a negative version), and LSN.
 fn parse_entry(entry: &str) -> Option<(u32, Option<u64>, u64)> {
     let (range, token) = entry.split_once(':')?;
     let range = range.parse().ok()?;

@@ -1,8 +1,9 @@
-//! Writing to a home in the store that belongs to nobody: to fill it with a copy before a partition lives there, and to
-//! empty it when none does any more.
+//! Writing to a key space of the store that belongs to no partition: to fill it with a copy before a
+//! partition uses it, and to empty it when no partition does any more.
 //!
-//! What is put and deleted is gathered and goes to the store in commits of bounded size, in order, under a lease of its
-//! own. A process that ends on the way leaves a home that still belongs to nobody.
+//! Rows are gathered and go to the store in commits of bounded size, in order, under a lease of their
+//! own. A process that ends on the way leaves a key space that still belongs to no partition; the
+//! catalog destroys it at the next start.
 
 use crate::errors::{outcome_error, storage_failure};
 use crate::partition::token_of;
@@ -11,30 +12,36 @@ use orrery_model::world::World;
 use orrery_storage::{Commit, Lease, PartitionId, Receipt, Snapshot, Store};
 use std::sync::Arc;
 
-/// Most bytes and rows of one commit.
+/// Bytes of gathered rows from which on they are submitted as a commit.
 const COMMIT_BYTES: usize = 4 << 20;
+/// Gathered rows from which on they are submitted as a commit.
 const COMMIT_ROWS: usize = 50_000;
 
-/// The one who writes to a home.
+/// The writer of a key space that belongs to no partition.
 pub struct StagingWriter {
     store: Arc<dyn Store>,
     world: Arc<dyn World>,
     lease: Lease,
     /// LSN of the last commit.
     lsn: u64,
-    /// Gathered and in nobody's hands yet.
+    /// Rows that are not submitted yet.
     gathered: Commit,
     gathered_bytes: usize,
+    /// Commits that are submitted and not waited for yet.
     receipts: Vec<Receipt>,
 }
 
 impl StagingWriter {
-    /// Takes a home over: whoever wrote to it before cannot any more.
+    /// Opens a key space under a new lease, which stops every earlier writer.
     ///
     /// # Errors
-    /// What the store reports.
-    pub fn open(store: &Arc<dyn Store>, world: &Arc<dyn World>, home: PartitionId) -> Result<Self> {
-        let lease = store.open(home).map_err(storage_failure)?;
+    /// 500 if the store cannot be opened.
+    pub fn open(
+        store: &Arc<dyn Store>,
+        world: &Arc<dyn World>,
+        storage_id: PartitionId,
+    ) -> Result<Self> {
+        let lease = store.open(storage_id).map_err(storage_failure)?;
         Ok(StagingWriter {
             store: Arc::clone(store),
             world: Arc::clone(world),
@@ -46,46 +53,49 @@ impl StagingWriter {
         })
     }
 
-    /// Which home it is.
-    pub fn home(&self) -> PartitionId {
+    /// Returns the id of the key space.
+    pub fn storage_id(&self) -> PartitionId {
         self.lease.partition()
     }
 
-    /// LSN of the last commit.
+    /// Returns the LSN of the last commit.
     pub fn lsn(&self) -> u64 {
         self.lsn
     }
 
-    /// What is durable in it.
+    /// Returns a snapshot of what is durable.
     ///
     /// # Errors
-    /// What the store reports.
+    /// 500 if the store cannot be read.
     pub fn snapshot(&self) -> Result<Box<dyn Snapshot>> {
-        self.store.snapshot(self.home()).map_err(storage_failure)
+        self.store
+            .snapshot(self.storage_id())
+            .map_err(storage_failure)
     }
 
-    /// Bytes that wait for a commit.
+    /// Returns the bytes of rows that are not submitted yet.
     pub fn gathered_bytes(&self) -> usize {
         self.gathered_bytes
     }
 
-    /// Writes a row. Of several for one key in one commit the last counts, and a put wins over a deletion.
+    /// Writes a row. Of several rows with one key in one commit the last counts, and a row that is both
+    /// written and removed is written.
     pub fn put(&mut self, key: Vec<u8>, value: Vec<u8>) {
-        self.make_room();
+        self.submit_if_full();
         self.gathered_bytes += key.len() + value.len();
         self.gathered.puts.push((key, value));
     }
 
     /// Removes a row.
     pub fn delete(&mut self, key: Vec<u8>) {
-        self.make_room();
+        self.submit_if_full();
         self.gathered_bytes += key.len();
         self.gathered.deletes.push(key);
     }
 
-    /// Hands over what is gathered, as a commit with this LSN or the next one, whichever is higher.
-    pub fn submit(&mut self, least_lsn: u64) {
-        let new_lsn = least_lsn.max(self.lsn + 1);
+    /// Submits the gathered rows as a commit with LSN `lsn_min` or the next LSN, whichever is higher.
+    pub fn submit(&mut self, lsn_min: u64) {
+        let new_lsn = lsn_min.max(self.lsn + 1);
         let token = token_of(new_lsn, self.world.random());
         let gathered = std::mem::take(&mut self.gathered);
         let commit = Commit {
@@ -95,25 +105,26 @@ impl StagingWriter {
             ..gathered
         };
         self.receipts.push(self.store.submit(&self.lease, commit));
-        (self.lsn, self.gathered_bytes) = (new_lsn, 0);
+        self.lsn = new_lsn;
+        self.gathered_bytes = 0;
     }
 
-    /// Hands over what is gathered, if anything is.
+    /// Submits the gathered rows, if there are any.
     pub fn flush(&mut self) {
         if self.gathered_bytes > 0 {
             self.submit(0);
         }
     }
 
-    /// Waits until all that was handed over is durable.
+    /// Waits until all submitted commits are durable.
     ///
     /// # Errors
-    /// What the store reports of the first that is not.
-    pub fn settle(&mut self) -> Result<()> {
-        durable(self.receipts.drain(..))
+    /// The failure of the first commit that failed.
+    pub fn wait_durable(&mut self) -> Result<()> {
+        wait_all_durable(self.receipts.drain(..))
     }
 
-    fn make_room(&mut self) {
+    fn submit_if_full(&mut self) {
         let rows = self.gathered.puts.len() + self.gathered.deletes.len();
         if self.gathered_bytes >= COMMIT_BYTES || rows >= COMMIT_ROWS {
             self.flush();
@@ -121,12 +132,19 @@ impl StagingWriter {
     }
 }
 
-/// Waits until commits are durable.
+/// Waits until all of these commits are durable.
 ///
 /// # Errors
-/// What the store reports of the first that is not.
-pub fn durable(receipts: impl IntoIterator<Item = Receipt>) -> Result<()> {
-    // All are waited for, whatever becomes of the first: nothing is under way afterwards.
-    let outcomes: Vec<_> = receipts.into_iter().map(Receipt::wait).collect();
-    outcomes.iter().find_map(outcome_error).map_or(Ok(()), Err)
+/// The failure of the first commit that failed.
+pub fn wait_all_durable(receipts: impl IntoIterator<Item = Receipt>) -> Result<()> {
+    let mut failure = None;
+    for receipt in receipts {
+        // A failure ends no wait: when this returns, the store is done with every commit.
+        let outcome = receipt.wait();
+        failure = failure.or_else(|| outcome_error(&outcome));
+    }
+    match failure {
+        Some(error) => Err(error),
+        None => Ok(()),
+    }
 }

@@ -128,7 +128,7 @@ impl PartitionCopy {
     pub fn targets(&self) -> Vec<(PartitionId, EpkRange)> {
         self.targets
             .iter()
-            .map(|target| (target.writer.home(), target.range.clone()))
+            .map(|target| (target.writer.storage_id(), target.range.clone()))
             .collect()
     }
 
@@ -386,7 +386,7 @@ impl PartitionCopy {
     fn settle(&mut self) -> Result<()> {
         self.targets
             .iter_mut()
-            .try_for_each(|target| target.writer.settle())
+            .try_for_each(|target| target.writer.wait_durable())
     }
 }
 
