@@ -5,7 +5,7 @@ use crate::Result;
 use crate::report::median;
 use orrery_engine::request::Charge;
 use orrery_engine::{Seen, Traffic};
-use orrery_gateway::{Metrics, RequestKind};
+use orrery_gateway::{Metrics, Operation, RequestKind};
 use orrery_model::partition_key::{Component, Epk, Hashing};
 use orrery_model::world::split_mix;
 use std::hint::black_box;
@@ -32,7 +32,7 @@ const OPERATIONS: [&str; 8] = [
     "patch_item",
     "delete_item",
     "query_items",
-    "list_items",
+    "read_items",
 ];
 
 /// Prints the nanoseconds of a request of each stream, reads and writes, and those of its metrics: medians over rounds.
@@ -64,13 +64,19 @@ pub(crate) fn run(rounds: usize) -> Result<()> {
 /// Nanoseconds in which a thread has counted one request, while so many threads do nothing else.
 fn metrics(kinds: usize, threads: usize) -> f64 {
     let metrics = Metrics::default();
+    let request_kinds = OPERATIONS.map(|name| {
+        let operation = Operation::from_name(name).expect("the name of an operation");
+        RequestKind::Operation(operation)
+    });
     let requests = || {
         for n in 0..REQUESTS as usize {
-            let kind = RequestKind {
-                operation: OPERATIONS[n % kinds],
-                resource: "docs",
-            };
-            metrics.record(black_box(kind), 200, 0, 0.000_2, Charge(100));
+            metrics.record(
+                black_box(request_kinds[n % kinds]),
+                200,
+                0,
+                0.000_2,
+                Charge(100),
+            );
         }
     };
     let began = Instant::now();

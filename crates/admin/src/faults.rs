@@ -4,7 +4,7 @@
 use crate::call::{Answer, Call};
 use crate::problem::Problem;
 use crate::schema::{COUNT, Member, Schema, ValueType, joined, optional, required};
-use orrery_gateway::{ArmedFault, FaultAnswer, FaultOutcome, FaultRule, FaultTime};
+use orrery_gateway::{ArmedFault, FaultAnswer, FaultOutcome, FaultRule, FaultTime, Operation};
 use orrery_model::{Json, Object, object};
 use std::time::Duration;
 
@@ -114,12 +114,6 @@ pub(crate) const LIST: Schema = Schema {
 /// 400 for a rule without an effect, with contradicting members, with an unknown operation or
 /// status, or if there are too many rules.
 pub(crate) fn create(call: &Call) -> Result<Answer, Problem> {
-    let operations = call
-        .list("operations")
-        .iter()
-        .filter_map(Json::as_str)
-        .map(str::to_owned)
-        .collect();
     let gateway = &call.components.gateway;
     let expires_at_ms = call
         .unsigned("expiresInSeconds")
@@ -129,8 +123,8 @@ pub(crate) fn create(call: &Call) -> Result<Answer, Problem> {
     } else {
         FaultTime::Before
     };
-    let rule = FaultRule {
-        operations,
+    let mut rule = FaultRule {
+        operations: Vec::new(),
         database: call.text("database").map(str::to_owned),
         container: call.text("container").map(str::to_owned),
         share: call.number("share").unwrap_or(1.0),
@@ -147,10 +141,26 @@ pub(crate) fn create(call: &Call) -> Result<Answer, Problem> {
             "the body: a rule needs a 'status', an 'answer' or a 'delayMilliseconds'",
         ));
     }
+    rule.operations = operations(call)?;
     match gateway.faults().arm(rule) {
         Ok(armed) => Answer::json(201, rule_json(&armed, call)),
         Err(message) => Err(Problem::bad_request(format!("the body: {message}"))),
     }
+}
+
+/// Returns the operations that the body names; an empty list stands for all operations.
+///
+/// # Errors
+/// 400 for an unknown operation, with a list of those that exist.
+fn operations(call: &Call) -> Result<Vec<&'static Operation>, Problem> {
+    let mut operations = Vec::new();
+    for name in call.list("operations").iter().filter_map(Json::as_str) {
+        match Operation::from_name(name) {
+            Ok(operation) => operations.push(operation),
+            Err(message) => return Err(Problem::bad_request(format!("the body: {message}"))),
+        }
+    }
+    Ok(operations)
 }
 
 /// Returns the outcome of a rule from the members `status`, `subStatus`, `retryAfterMilliseconds`
@@ -250,7 +260,7 @@ fn rule_json(armed: &ArmedFault, call: &Call) -> Object {
         let operations: Vec<Json> = rule
             .operations
             .iter()
-            .map(|name| name.as_str().into())
+            .map(|operation| operation.name().into())
             .collect();
         set("operations", operations.into());
     }

@@ -96,8 +96,8 @@ fn add_request_metrics(text: &mut MetricsText, call: &Call) {
 /// Returns the labels for the operation and the resource type of requests.
 fn kind_labels(counts: &RequestCounts) -> [(&'static str, &'static str); 2] {
     [
-        ("op", counts.kind.operation),
-        ("resource", counts.kind.resource),
+        ("op", counts.kind.operation_name()),
+        ("resource", counts.kind.resource_type()),
     ]
 }
 

@@ -1,18 +1,19 @@
-//! The account document (`GET /`): where clients go after they start, and what the account can do.
+//! The account document (`GET /`): the addresses that clients use, and the features of the account.
 //!
-//! All later traffic of a client goes to the address that stands here, so it is the one by which this request came,
-//! unless the operator names another.
+//! A client sends all later requests to the address in this document. The document therefore contains
+//! the address that the client used for this request, unless the operator sets another.
 //!
-//! An account may have several regions, so that clients with preferences among them start as they do elsewhere. This
-//! node serves them all: one address, and one region that takes writes.
+//! An account may have several regions, so that clients with a list of preferred regions start as
+//! they do with the service. This server serves all regions: at one address, and with one region that
+//! accepts writes.
 
 use crate::options::{Account, Consistency};
 use orrery_model::{Error, Json, Object, Result, limits, object};
 
-/// Writes the document for a client that came by `scheme` and `host`.
+/// Returns the document for a client that used `scheme` and `host`.
 ///
 /// # Errors
-/// 400 if there is no host, or one that is no host.
+/// 400 if there is no host, or the host has characters that no host has.
 pub(crate) fn document(account: &Account, scheme: &str, host: Option<&str>) -> Result<String> {
     let endpoint = match (&account.endpoint, host) {
         (Some(endpoint), _) => format!("{}/", endpoint.trim_end_matches('/')),
@@ -52,8 +53,9 @@ pub(crate) fn document(account: &Account, scheme: &str, host: Option<&str>) -> R
     Ok(document.to_text())
 }
 
-/// The account's level, with the bounds of a bounded staleness: versions and seconds, which are the service's defaults
-/// for one region and for several. There is one copy of the data here, so every read is within any bound.
+/// Returns the consistency level of the account. Bounded staleness has bounds in versions and
+/// seconds: the service's defaults for one region and for several. This server has one copy of the
+/// data, so every read is within any bound.
 fn consistency_policy(account: &Account) -> Object {
     let mut policy = object! { "defaultConsistencyLevel" => account.consistency.name() };
     if account.consistency == Consistency::BoundedStaleness {
@@ -68,7 +70,8 @@ fn consistency_policy(account: &Account) -> Object {
     policy
 }
 
-/// What clients may want to know of the query engine. Two of them parse this text and fail if it is no JSON.
+/// Returns the limits and features of the query engine. Two clients parse this text, and fail if it
+/// is not JSON.
 fn query_engine() -> Json {
     Json::Object(object! {
         "maxSqlQueryInputLength" => limits::QUERY_TEXT_BYTES,
@@ -85,7 +88,8 @@ fn query_engine() -> Json {
     })
 }
 
-/// Letters, digits, and what addresses and ports need; a host goes into a URL that clients then use.
+/// Returns true if a text has only characters of host names, addresses and ports. The host becomes
+/// part of a URL that clients use.
 fn is_host(host: &str) -> bool {
     !host.is_empty()
         && host.len() <= 300
@@ -119,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_are_sent_to_the_address_they_came_by() {
+    fn the_document_contains_the_address_that_the_client_used() {
         let account = Account::default();
         assert_eq!(
             endpoint(&account, "https", "db.example:8443"),
@@ -132,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn the_operator_may_name_another_address() {
+    fn the_operator_may_set_another_address() {
         let account = Account {
             endpoint: Some("https://proxy.example/".into()),
             ..Account::default()
@@ -200,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_stand_beside_bounded_staleness_alone() {
+    fn only_bounded_staleness_has_bounds() {
         for level in Consistency::ALL {
             let account = Account {
                 consistency: level,
@@ -234,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_clients_parse_is_there() {
+    fn the_document_has_the_members_that_clients_parse() {
         let text = document(&Account::default(), "http", Some("h:1")).expect("a document");
         let json = parse(text.as_bytes()).expect("JSON");
         for name in ["_self", "id", "_rid"] {

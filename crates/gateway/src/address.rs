@@ -1,4 +1,5 @@
-//! What the ids in a path name: databases, containers and what is in them, by name or by resource id.
+//! Resolution of the ids in a path: databases, containers and the resources in them, by name or by
+//! resource id.
 
 use crate::route::Path;
 use orrery_engine::request::Id;
@@ -7,14 +8,14 @@ use orrery_model::{Error, Kind, Result, Rid};
 use std::sync::Arc;
 
 impl Path {
-    /// The database. The flag says whether the path is by resource id.
+    /// Returns the database of the path, and true if the path is by resource ids.
     ///
     /// # Errors
     /// 404.
     pub(crate) fn database(&self, engine: &Engine) -> Result<(Arc<Database>, bool)> {
         if let Some(rid) = self.database_rid() {
             match engine.database(Id::Rid(rid)) {
-                // A database may have a name that looks like a resource id.
+                // The name of a database may look like a resource id.
                 Err(error) if error.kind() == Kind::NotFound => {}
                 found => return found.map(|database| (database, true)),
             }
@@ -24,12 +25,12 @@ impl Path {
             .map(|database| (database, false))
     }
 
-    /// Whether ids are resource ids.
+    /// Returns true if the ids of the path are resource ids.
     pub(crate) fn is_by_rid(&self, engine: &Engine) -> bool {
         self.database_rid().is_some() && self.database(engine).is_ok_and(|(_, by_rid)| by_rid)
     }
 
-    /// The container.
+    /// Returns the container of the path.
     ///
     /// # Errors
     /// 404 if it is missing, 404/1003 if its database is.
@@ -49,23 +50,32 @@ impl Path {
         }
     }
 
-    /// The ids of the database and the container that the path addresses or goes through; as the path says them, where
-    /// they do not exist.
-    pub(crate) fn owners(&self, engine: &Engine) -> (Option<String>, Option<String>) {
-        let said = |n: usize| Some(self.id(n).to_owned()).filter(|id| !id.is_empty());
-        let (in_database, in_container) = self.owner_kinds();
-        let database = in_database.then(|| {
-            self.database(engine)
-                .map_or(said(0), |(found, _)| Some(found.id().into()))
-        });
-        let container = in_container.then(|| {
-            self.container(engine)
-                .map_or(said(1), |found| Some(found.id().into()))
-        });
-        (database.flatten(), container.flatten())
+    /// Returns the id of the database that the path starts with, if it starts with one: the name of
+    /// an existing database, else the id as it stands in the path.
+    pub(crate) fn database_name(&self, engine: &Engine) -> Option<String> {
+        if !self.is_in_database() {
+            return None;
+        }
+        let id = match self.database(engine) {
+            Ok((database, _)) => database.id().to_owned(),
+            Err(_) => self.id(0).to_owned(),
+        };
+        Some(id).filter(|id| !id.is_empty())
     }
 
-    /// The `n`th id; `None` if the path is by resource id and this is none.
+    /// Returns the id of the container that the path starts with, as [`Path::database_name`].
+    pub(crate) fn container_name(&self, engine: &Engine) -> Option<String> {
+        if !self.is_in_container() {
+            return None;
+        }
+        let id = match self.container(engine) {
+            Ok(container) => container.id().to_owned(),
+            Err(_) => self.id(1).to_owned(),
+        };
+        Some(id).filter(|id| !id.is_empty())
+    }
+
+    /// Returns the id with index `n`; `None` if the path is by resource ids and this id is not one.
     pub(crate) fn id_at(&self, n: usize, engine: &Engine) -> Option<Id<'_>> {
         let id = self.id(n);
         if self.is_by_rid(engine) {
@@ -75,7 +85,8 @@ impl Path {
         }
     }
 
-    /// What stands in a container.
+    /// Returns the id of the item or script that the path addresses; `None` if the path is by
+    /// resource ids and this id is not one of a resource in a container.
     pub(crate) fn child_id(&self, engine: &Engine) -> Option<Id<'_>> {
         self.id_at(2, engine)
             .filter(|id| !matches!(id, Id::Rid(rid) if rid.child_number().is_none()))

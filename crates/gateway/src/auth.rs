@@ -1,14 +1,15 @@
-//! Who is asking, and what they may do: decided here, once for each request.
+//! Authentication and authorization: the sender of a request and the rights of the sender, decided
+//! once for each request.
 //!
 //! ```text
-//! authorization  ──credentials──▶  keys       a signature with a key of the account
-//!                                  tokens     a resource token, minted here for a permission
-//!                                  directory  a token of a directory (Microsoft Entra ID), if any are accepted
-//!                                  ▼
-//!                                  Caller  ──rights──▶  may do this operation, or 403
+//! authorization header -> Credentials -> keys       a signature with a key of the account
+//!                                        tokens     a resource token, issued for a permission
+//!                                        directory  a token of Microsoft Entra ID, if accepted
+//!                                        -> Caller -> rights    allowed, or 403
 //! ```
-//! Everything secret is compared in constant time: signatures with `subtle`, tokens with the check of the `hmac` crate.
-//! What a comparison may tell is which of the account's few keys fitted, and only to somebody who has it.
+//! All secrets are compared in constant time: signatures with `subtle`, tokens with the check of the
+//! `hmac` crate. The duration of a comparison reveals at most which of the few keys of the account
+//! matched, and only to a sender who has this key.
 //!
 //! Left out: shared access signatures, which are refused by name, and roles of directory identities.
 
@@ -19,34 +20,36 @@ mod tokens;
 
 pub use directory::{Directory, DirectoryError};
 pub use keys::{Keys, KeysError};
-pub(crate) use rights::{Asked, check};
+pub(crate) use rights::{AccessRequest, Rights, check};
 pub(crate) use tokens::check_link;
 
 use orrery_engine::{Engine, Grant};
+use orrery_model::sync::{read, write};
 use orrery_model::{Error, Kind, Result};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, RwLock};
 use tokens::{TokenIssuer, TokenScope};
 
-/// Who sent a request.
+/// The sender of a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Caller {
-    /// A holder of a key that may do everything, and mints tokens.
+    /// A holder of a key that allows everything. The issuer makes resource tokens with this key.
     FullKey(TokenIssuer),
-    /// A holder of a key that may only read.
+    /// A holder of a key that allows reading only.
     ReadOnlyKey,
-    /// A bearer of a resource token: what its permission grants, and what that reaches.
+    /// A bearer of a resource token: what its permission grants, and the resource that the
+    /// permission names, if this resource exists.
     ResourceToken(Grant, Option<TokenScope>),
     /// An identity of a directory.
     DirectoryIdentity,
 }
 
-/// What of a request takes part in its signature.
+/// The parts of a request that its signature covers, and the signature.
 pub(crate) struct SignedRequest<'a> {
     /// The HTTP method.
     pub(crate) verb: &'a str,
     /// The resource type, such as `docs`.
     pub(crate) resource_type: &'a str,
-    /// The links that the client may have signed, the likeliest first.
+    /// The links that the client may have signed, the most likely first.
     pub(crate) links: Vec<String>,
     /// `authorization`
     pub(crate) authorization: Option<&'a str>,
@@ -56,14 +59,15 @@ pub(crate) struct SignedRequest<'a> {
     pub(crate) date: Option<&'a str>,
 }
 
-/// Everything by which requests are told to come from somebody.
+/// Checks credentials.
 pub(crate) struct Authenticator {
     keys: RwLock<Arc<Keys>>,
     directory: Option<Directory>,
 }
 
 impl Authenticator {
-    /// With these keys of the account, and perhaps a directory.
+    /// Creates an authenticator with the keys of the account and, if directory identities are
+    /// accepted, their directory.
     pub(crate) fn new(keys: Keys, directory: Option<Directory>) -> Self {
         Authenticator {
             keys: RwLock::new(Arc::new(keys)),
@@ -71,15 +75,15 @@ impl Authenticator {
         }
     }
 
-    /// Takes other keys from now on; what was signed or minted with one that is gone is worth nothing.
+    /// Replaces the keys. Signatures and tokens made with a removed key are no longer accepted.
     pub(crate) fn replace_keys(&self, keys: Keys) {
-        *self.keys.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
+        *write(&self.keys) = Arc::new(keys);
     }
 
-    /// Who sent a request at `now` (seconds since 1970).
+    /// Returns the sender of a request at `now` (seconds since 1970).
     ///
     /// # Errors
-    /// 401 for missing, malformed or wrong credentials, 403 for those of another time.
+    /// 401 for missing, malformed or wrong credentials, 403 for credentials of another time.
     pub(crate) fn authenticate(
         &self,
         request: &SignedRequest<'_>,
@@ -87,26 +91,27 @@ impl Authenticator {
         now: i64,
     ) -> Result<Caller> {
         let credentials = Credentials::parse(request.authorization)?;
-        let keys = Arc::clone(&self.keys.read().unwrap_or_else(PoisonError::into_inner));
+        let signature = &credentials.signature;
+        let keys = Arc::clone(&read(&self.keys));
         match credentials.kind {
-            CredentialKind::Master => keys.verify(request, &credentials.signature, now),
-            CredentialKind::Resource => tokens::verify(&keys, &credentials.signature, engine, now),
+            CredentialKind::Master => keys.verify(request, signature, now),
+            CredentialKind::Resource => tokens::verify(&keys, signature, engine, now),
             CredentialKind::Directory => {
-                let directory = self.directory.as_ref().ok_or_else(|| {
-                    Error::new(
+                let Some(directory) = &self.directory else {
+                    return Err(Error::new(
                         Kind::DirectoryDisabled,
-                        "Directory identities (type=aad) are not accepted: the server was started without --entra.",
-                    )
-                })?;
-                directory
-                    .verify(&credentials.signature, now)
-                    .map(|()| Caller::DirectoryIdentity)
+                        "Directory identities (type=aad) are not accepted: the server was started \
+                         without --entra.",
+                    ));
+                };
+                directory.verify(signature, now)?;
+                Ok(Caller::DirectoryIdentity)
             }
         }
     }
 }
 
-/// The kinds of credentials that we know how to check.
+/// The kinds of credentials that the server can check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CredentialKind {
     Master,
@@ -114,47 +119,49 @@ enum CredentialKind {
     Directory,
 }
 
-/// What an authorization header says: `type=master&ver=1.0&sig=…`.
+/// A parsed authorization header: `type=master&ver=1.0&sig=…`.
 #[derive(Debug, PartialEq, Eq)]
 struct Credentials {
     kind: CredentialKind,
     signature: String,
 }
 
-/// Bytes of a decoded master authorization, and of one of any type.
+/// The longest decoded authorization of type master, in bytes.
 const MASTER_BYTES: usize = 1024;
+/// The longest authorization of any type, in bytes.
 const ANY_BYTES: usize = 16 * 1024;
 
 impl Credentials {
-    /// Reads the header, percent-encoded or not.
+    /// Parses the header, percent-encoded or not.
     ///
-    /// Only `%XX` is decoded: form decoding would turn the `+` of base64 into a blank, and some clients do that for us.
-    /// A token holds `=` and `;`, so all that follows `sig=` belongs to it, up to a comma.
+    /// Only `%XX` is decoded, because form decoding would turn the `+` of base64 into a blank. Some
+    /// clients send such a blank, so blanks become `+` again. A token contains `=` and `;`, so
+    /// everything after `sig=` belongs to the signature, up to a comma.
+    ///
+    /// # Errors
+    /// 401 with the sub-status for a missing or malformed header.
     fn parse(header: Option<&str>) -> Result<Self> {
-        let header = header.map(str::trim).filter(|header| !header.is_empty()).ok_or_else(|| {
-            Error::new(
+        let header = header.unwrap_or_default().trim();
+        if header.is_empty() {
+            return Err(Error::new(
                 Kind::AuthorizationMissing,
-                "Required Header authorization is missing. Ensure a valid Authorization token is passed.",
-            )
-        })?;
+                "Required Header authorization is missing. Ensure a valid Authorization token is \
+                 passed.",
+            ));
+        }
         if header.len() > ANY_BYTES {
             return Err(malformed());
         }
         let decoded = percent_encoding::percent_decode_str(header)
             .decode_utf8()
             .map_err(|_| malformed())?;
-        let mut parts = decoded
-            .splitn(3, '&')
-            .map(|part| part.split_once('=').unwrap_or((part, "")));
-        let mut value = |name: &str| {
-            parts
-                .next()
-                .filter(|(n, _)| n.trim().eq_ignore_ascii_case(name))
-                .map(|(_, v)| v)
-                .ok_or_else(malformed)
-        };
-        let (kind, version, signature) = (value("type")?, value("ver")?, value("sig")?);
-        let kind = match kind.to_ascii_lowercase().as_str() {
+
+        // The three parts must come in this order.
+        let mut parts = decoded.splitn(3, '&');
+        let kind = value_of("type", parts.next())?.to_ascii_lowercase();
+        let version = value_of("ver", parts.next())?;
+        let signature = value_of("sig", parts.next())?;
+        let kind = match kind.as_str() {
             "master" => CredentialKind::Master,
             "resource" => CredentialKind::Resource,
             "aad" => CredentialKind::Directory,
@@ -164,35 +171,49 @@ impl Credentials {
                 ));
             }
             _ => {
-                let message = format!(
-                    "The authorization type '{kind}' is unknown; it must be master, resource or aad."
-                );
-                return Err(unauthorized(message));
+                return Err(unauthorized(format!(
+                    "The authorization type '{kind}' is unknown; it must be master, resource or \
+                     aad."
+                )));
             }
         };
-        // Tokens say 1, as the service's do; whoever writes the header anew may make it 1.0.
-        if version != "1.0" && !(kind == CredentialKind::Resource && version == "1") {
+
+        // Tokens of the service have the version 1; clients that write the header again may make it
+        // 1.0.
+        let is_version_known =
+            version == "1.0" || version == "1" && kind == CredentialKind::Resource;
+        if !is_version_known {
             return Err(unauthorized(format!(
                 "The authorization version '{version}' is unknown; it must be 1.0."
             )));
         }
-        let signature = signature
-            .split(',')
-            .next()
-            .unwrap_or_default()
-            .trim()
-            .replace(' ', "+");
-        if signature.is_empty() || kind == CredentialKind::Master && decoded.len() > MASTER_BYTES {
+
+        let (signature, _) = signature.split_once(',').unwrap_or((signature, ""));
+        let signature = signature.trim().replace(' ', "+");
+        let is_too_long = kind == CredentialKind::Master && decoded.len() > MASTER_BYTES;
+        if signature.is_empty() || is_too_long {
             return Err(malformed());
         }
         Ok(Credentials { kind, signature })
     }
 }
 
+/// Returns the value of a part `name=value`; the empty text if the part has no `=`.
+fn value_of<'a>(name: &str, part: Option<&'a str>) -> Result<&'a str> {
+    let part = part.ok_or_else(malformed)?;
+    let (found, value) = part.split_once('=').unwrap_or((part, ""));
+    if found.trim().eq_ignore_ascii_case(name) {
+        Ok(value)
+    } else {
+        Err(malformed())
+    }
+}
+
 fn malformed() -> Error {
     Error::new(
         Kind::AuthorizationMalformed,
-        "The authorization header does not have the form 'type={typeoftoken}&ver={tokenversion}&sig={hash}'.",
+        "The authorization header does not have the form \
+         'type={typeoftoken}&ver={tokenversion}&sig={hash}'.",
     )
 }
 

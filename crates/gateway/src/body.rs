@@ -1,7 +1,7 @@
-//! Request bodies: read whole, within bounds of size and time.
+//! Request bodies: read completely, within limits of size and time.
 //!
-//! A body that is too large is read on and thrown away for a while before it is refused, because a client that is
-//! still writing would otherwise see a broken connection and not the answer.
+//! A body that is too large is read and discarded for a while before the request is refused. A client
+//! that is still writing would otherwise see a broken connection instead of the reply.
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
@@ -9,28 +9,28 @@ use hyper::body::Body;
 use orrery_model::{Error, Kind, Result, limits};
 use std::time::Duration;
 
-/// How long a client may take to send a body.
-const READ_TIME: Duration = Duration::from_secs(60);
-/// Bytes that are thrown away at most for the sake of a good answer.
+/// The longest time for a client to send a body.
+const READ_TIMEOUT: Duration = Duration::from_secs(60);
+/// The largest number of bytes that are read and discarded.
 const DISCARD_BYTES: usize = 8 * limits::REQUEST_BODY_BYTES;
-/// How long that may take.
-const DISCARD_TIME: Duration = Duration::from_secs(5);
+/// The longest time for discarding a body.
+const DISCARD_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Reads a body.
+/// Reads a request body.
 ///
 /// # Errors
-/// 413 above [`limits::REQUEST_BODY_BYTES`], 408 if it takes too long, 400 if the connection breaks.
+/// 413 above [`limits::REQUEST_BODY_BYTES`], 408 after the time limit, 400 if the connection breaks.
 pub async fn read<B: Body<Data = Bytes> + Unpin>(mut body: B) -> Result<Bytes> {
     if body.is_end_stream() {
         return Ok(Bytes::new());
     }
-    let whole = tokio::time::timeout(READ_TIME, read_bounded(&mut body)).await;
+    let whole = tokio::time::timeout(READ_TIMEOUT, read_bounded(&mut body)).await;
     let result = whole.unwrap_or_else(|_| {
         Err(Error::new(
             Kind::RequestTimeout,
             format!(
                 "The request body did not arrive in {} s.",
-                READ_TIME.as_secs()
+                READ_TIMEOUT.as_secs()
             ),
         ))
     });
@@ -45,11 +45,12 @@ async fn read_bounded<B: Body<Data = Bytes> + Unpin>(body: &mut B) -> Result<Byt
     if body.size_hint().lower() > limit as u64 {
         return Err(too_large());
     }
-    // Most bodies arrive in one piece, which then needs no copy.
+    // Most bodies arrive in one piece, which is returned without a copy.
     let mut first = Bytes::new();
     let mut rest = BytesMut::new();
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|_| Error::bad("The request body ended early."))?;
+        // Frames with trailers carry no data.
         let Ok(data) = frame.into_data() else {
             continue;
         };
@@ -70,19 +71,19 @@ async fn read_bounded<B: Body<Data = Bytes> + Unpin>(body: &mut B) -> Result<Byt
     })
 }
 
-/// Reads a body and throws it away, within bounds.
+/// Reads a body and discards it, within limits of size and time.
 pub async fn discard<B: Body<Data = Bytes> + Unpin>(mut body: B) {
     let reading = async {
-        let mut seen = 0;
+        let mut discarded = 0;
         while let Some(Ok(frame)) = body.frame().await {
-            seen += frame.data_ref().map_or(0, Bytes::len);
-            if seen > DISCARD_BYTES {
+            discarded += frame.data_ref().map_or(0, Bytes::len);
+            if discarded > DISCARD_BYTES {
                 break;
             }
         }
     };
-    // Whether it ended or not, the answer follows.
-    let _ = tokio::time::timeout(DISCARD_TIME, reading).await;
+    // The reply follows in either case, so a timeout is no error.
+    let _ = tokio::time::timeout(DISCARD_TIMEOUT, reading).await;
 }
 
 fn too_large() -> Error {
@@ -103,7 +104,7 @@ mod tests {
     use std::pin::Pin;
     use std::task::{Context, Poll};
 
-    /// A body that arrives in pieces and does not say how long it is.
+    /// A body that arrives in pieces and does not state its length.
     struct Pieces(VecDeque<Bytes>);
 
     impl Body for Pieces {
@@ -122,7 +123,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn pieces_are_put_together_in_order() {
+    async fn pieces_are_joined_in_order() {
         let body = Pieces(
             ["ab", "", "c", "def"]
                 .into_iter()

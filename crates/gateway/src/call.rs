@@ -1,5 +1,5 @@
-//! One request in our words: its path, what its headers ask, its body; and how these name databases, containers, keys
-//! and scopes.
+//! A checked request, and what its path, headers and body name: databases, containers, partition
+//! keys, EPK ranges, pages and queries.
 
 use crate::auth::Caller;
 use crate::headers::{Content, RequestHeaders};
@@ -22,37 +22,39 @@ pub(crate) struct Call {
     pub(crate) headers: RequestHeaders,
     pub(crate) body: Bytes,
     pub(crate) account: Arc<Account>,
-    /// The scheme and host by which the client came.
+    /// The scheme by which the client connected.
     pub(crate) scheme: &'static str,
+    /// The host that the client used.
     pub(crate) host: Option<String>,
 }
 
-/// A query as a client sent it.
+/// A query as the client sent it.
 pub(crate) struct QueryText {
     pub(crate) text: String,
     pub(crate) parameters: Vec<(String, Json)>,
-    /// `resumeFilter`: where a client that merges resumes an ORDER BY.
+    /// `resumeFilter`: the position from which a client that merges partitions resumes an ORDER BY.
     pub(crate) resume_filter: Option<Json>,
 }
 
 impl Call {
-    /// The database of the path.
+    /// Returns the database of the path.
     ///
     /// # Errors
-    /// 404.
+    /// 404 if there is none.
     pub(crate) fn database(&self, engine: &Engine) -> Result<Arc<Database>> {
         self.path.database(engine).map(|(database, _)| database)
     }
 
-    /// Whether ids in the path are resource ids.
+    /// Returns true if the ids in the path are resource ids.
     pub(crate) fn by_rid(&self, engine: &Engine) -> bool {
         self.path.is_by_rid(engine)
     }
 
-    /// The container of the path.
+    /// Returns the container of the path.
     ///
     /// # Errors
-    /// 404 if it is missing, 404/1003 if its database is; 400/1024 if it is not the one that the client means.
+    /// 404 if the container is missing, 404/1003 if its database is missing; 400/1024 if its resource
+    /// id is not the one that the client expects.
     pub(crate) fn container(&self, engine: &Engine) -> Result<Arc<Container>> {
         let found = self.path.container(engine)?;
         match &self.headers.intended_container {
@@ -67,18 +69,18 @@ impl Call {
         }
     }
 
-    /// The item or script of the path.
+    /// Returns the id of the item or script that the path addresses.
     ///
     /// # Errors
-    /// 404 if the path is by resource id and this is none.
+    /// 404 if the path is by resource ids and this id is not one.
     pub(crate) fn child_id(&self, engine: &Engine) -> Result<Id<'_>> {
         self.path.child_id(engine).ok_or_else(Error::not_found)
     }
 
-    /// The key that an operation on one logical partition must name.
+    /// Returns the partition key of an operation on one logical partition.
     ///
     /// # Errors
-    /// 400 if it does not.
+    /// 400 if the request names none and the container has a partition key of its own.
     pub(crate) fn required_key(&self, container: &Container) -> Result<PartitionKey> {
         match &self.headers.partition_key {
             Some(key) => Ok(key.clone()),
@@ -89,22 +91,25 @@ impl Call {
         }
     }
 
-    /// The key of the header, where `[]` on a container with a key of its own means none.
+    /// Returns the partition key of the header. `[]` means none, unless the container was created
+    /// without a partition key.
     pub(crate) fn optional_key(&self, container: &Container) -> Option<&PartitionKey> {
-        let system_key = container.partition_key().is_system_key();
-        self.headers
-            .partition_key
-            .as_ref()
-            .filter(|key| !key.is_empty() || system_key)
+        let key = self.headers.partition_key.as_ref()?;
+        if key.is_empty() && !container.partition_key().is_system_key() {
+            return None;
+        }
+        Some(key)
     }
 
-    /// The part of a container that a feed covers: as [`Call::scope`], but `[]` is a key, and mostly not one of the
-    /// container's, and a range that does not hold the key named too has nothing of it.
+    /// Returns the part of a container that a feed covers. Differs from [`Call::scope`] in two
+    /// points: `[]` is a partition key, which the container may not have; and a physical partition
+    /// that does not contain the key gives an empty feed.
     ///
     /// # Errors
-    /// As [`Call::scope`], and 400/1001 for `[]`.
+    /// As [`Call::scope`], and 400/1001 for `[]` on a container with a partition key of its own.
     pub(crate) fn feed_scope(&self, container: &Container) -> Result<Scope> {
-        // Clients that go from range to range with a key want each item once.
+        // Some clients read a logical partition by asking every physical partition for the key. Each
+        // item must be in the answer of one of them only.
         if let (Some(key), Some(id)) = (self.optional_key(container), self.range_id(container)?)
             && lies_elsewhere(container, key, id)
         {
@@ -120,13 +125,14 @@ impl Call {
         Ok(scope)
     }
 
-    /// The part of a container that a query covers. Of a key and a range the key says more, but the range must exist.
+    /// Returns the part of a container that a query covers. If the request names a partition key and
+    /// a physical partition, the key decides, but the physical partition must exist.
     ///
     /// # Errors
-    /// 410 for a range of another container or one that is gone; 400 for a stretch that ends before it begins, or lies
-    /// outside of the key that is named too.
+    /// 410 for a physical partition that does not exist or belongs to another container; 400 for an
+    /// EPK range that ends before it starts, or does not overlap the partition key.
     pub(crate) fn scope(&self, container: &Container) -> Result<Scope> {
-        let within = self.within()?;
+        let within = self.epk_range()?;
         let range = self.range_id(container)?;
         match (self.optional_key(container), range) {
             (Some(key), _) => key_scope(container, key, within),
@@ -135,35 +141,34 @@ impl Call {
         }
     }
 
-    /// The physical partition that the headers name.
+    /// Returns the id of the physical partition that the headers name.
     ///
     /// # Errors
-    /// 410.
+    /// 410 if the physical partition does not exist or belongs to another container.
     pub(crate) fn range_id(&self, container: &Container) -> Result<Option<u32>> {
         let Some(range) = &self.headers.range else {
             return Ok(None);
         };
-        if range
-            .container
-            .as_ref()
-            .is_some_and(|rid| *rid != container.rid().to_string())
+        if let Some(rid) = &range.container
+            && *rid != container.rid().to_string()
         {
             return Err(Error::new(
                 Kind::NameCacheIsStale,
                 "The partition key range belongs to another container: this one was replaced.",
             ));
         }
-        let exists = range.id.filter(|id| container.has_range(*id));
-        let gone = || {
-            Error::new(
+        match range.id {
+            Some(id) if container.has_range(id) => Ok(Some(id)),
+            _ => Err(Error::new(
                 Kind::PartitionKeyRangeGone,
                 "The requested partition key range does not exist.",
-            )
-        };
-        exists.map(Some).ok_or_else(gone)
+            )),
+        }
     }
 
-    fn within(&self) -> Result<Option<EpkRange>> {
+    /// Returns the EPK range that the headers name. A missing start or end is that of the whole hash
+    /// space.
+    fn epk_range(&self) -> Result<Option<EpkRange>> {
         let (start, end) = (&self.headers.start_epk, &self.headers.end_epk);
         if start.is_none() && end.is_none() {
             return Ok(None);
@@ -178,7 +183,7 @@ impl Call {
         Ok(Some(EpkRange::new(min, max)))
     }
 
-    /// The page that is asked for.
+    /// Returns the page that the headers ask for.
     pub(crate) fn page(&self) -> PageRequest {
         PageRequest {
             max_items: self.headers.max_items.limit(),
@@ -187,10 +192,10 @@ impl Call {
         }
     }
 
-    /// The body as a JSON object.
+    /// Parses the body as a JSON object.
     ///
     /// # Errors
-    /// 400 if it is something else.
+    /// 400 if the body is not a JSON object.
     pub(crate) fn object(&self) -> Result<Object> {
         match parse_body(&self.body)? {
             Json::Object(object) => Ok(object),
@@ -200,11 +205,12 @@ impl Call {
         }
     }
 
-    /// The body as a query: text alone, or JSON with text and parameters.
+    /// Parses the body as a query: plain text, or JSON with text and parameters.
     ///
     /// # Errors
-    /// 400 if it is something else.
+    /// 400 if the body is not a query.
     pub(crate) fn query_text(&self) -> Result<QueryText> {
+        // Old clients send the text alone, with the content type application/sql.
         if self.headers.content == Content::Sql {
             let text = std::str::from_utf8(&self.body)
                 .map_err(|_| Error::bad("The query text is not UTF-8."))?;
@@ -216,28 +222,25 @@ impl Call {
         }
         let body = self.object()?;
         let text = body.get("query").and_then(Json::as_str).ok_or_else(|| {
-            Error::bad("The input content is invalid because the required properties - 'query; ' - are missing")
+            Error::bad(
+                "The input content is invalid because the required properties - 'query; ' - are \
+                 missing",
+            )
         })?;
-        let resume_filter = body
-            .get("resumeFilter")
-            .filter(|filter| **filter != Json::Null)
-            .cloned();
-        if resume_filter
-            .as_ref()
-            .is_some_and(|filter| filter.as_object().is_none())
-        {
-            return Err(Error::bad(
-                "The member 'resumeFilter' of a query must be an object.",
-            ));
-        }
+
+        let resume_filter = match body.get("resumeFilter") {
+            None | Some(Json::Null) => None,
+            Some(filter @ Json::Object(_)) => Some(filter.clone()),
+            Some(_) => {
+                return Err(Error::bad(
+                    "The member 'resumeFilter' of a query must be an object.",
+                ));
+            }
+        };
         let parameters = match body.get("parameters") {
             None | Some(Json::Null) => Vec::new(),
-            Some(list) => list
-                .as_array()
-                .ok_or_else(bad_parameters)?
-                .iter()
-                .map(parameter)
-                .collect::<Result<_>>()?,
+            Some(Json::Array(list)) => list.iter().map(parameter).collect::<Result<_>>()?,
+            Some(_) => return Err(bad_parameters()),
         };
         Ok(QueryText {
             text: text.to_owned(),
@@ -247,57 +250,62 @@ impl Call {
     }
 }
 
+/// Returns the part of a container that belongs to a partition key, and to an EPK range if the
+/// request names one too.
 fn key_scope(container: &Container, key: &PartitionKey, within: Option<EpkRange>) -> Result<Scope> {
     let Some(within) = within else {
         return Ok(Scope::Key(key.clone()));
     };
-    let of_key = container.partition_key().epk_range(key);
-    if within.contains_range(&of_key)
-        || within.contains(&container.partition_key().epk(key)) && is_whole(container, key)
-    {
+    let definition = container.partition_key();
+    let key_range = definition.epk_range(key);
+    // A prefix of a hierarchical key covers a range of EPKs; a complete key has a single EPK.
+    let is_complete = definition.check(key).is_ok();
+    if within.contains_range(&key_range) || is_complete && within.contains(&definition.epk(key)) {
         return Ok(Scope::Key(key.clone()));
     }
-    let both = of_key.intersection(&within);
-    both.map(Scope::Epk).ok_or_else(|| {
-        Error::bad("The partition key lies outside of the effective key range named too.")
-    })
+    match key_range.intersection(&within) {
+        Some(overlap) => Ok(Scope::Epk(overlap)),
+        None => Err(Error::bad(
+            "The partition key lies outside of the effective key range named too.",
+        )),
+    }
 }
 
-/// Whether a partition of this id is there and holds nothing of the key.
+/// Returns true if a physical partition with this id exists and contains nothing of the key.
 fn lies_elsewhere(container: &Container, key: &PartitionKey, id: u32) -> bool {
-    let of_key = container.partition_key().epk_range(key);
-    !key.is_empty()
-        && container
-            .range_of(id)
-            .is_some_and(|range| range.intersection(&of_key).is_none())
+    if key.is_empty() {
+        return false;
+    }
+    let key_range = container.partition_key().epk_range(key);
+    match container.range_of(id) {
+        Some(range) => range.intersection(&key_range).is_none(),
+        None => false,
+    }
 }
 
-fn is_whole(container: &Container, key: &PartitionKey) -> bool {
-    container.partition_key().check(key).is_ok()
-}
-
-/// The body as JSON.
+/// Parses a body as JSON.
 ///
 /// # Errors
-/// 400 if it is none.
+/// 400 if the body is not JSON.
 pub(crate) fn parse_body(body: &[u8]) -> Result<Json> {
     parse(body).map_err(|error| Error::bad(format!("The input content is invalid: {error}.")))
 }
 
 fn bad_parameters() -> Error {
     Error::bad(
-        "The member 'parameters' of a query must be an array of objects with a 'name' and a 'value'.",
+        "The member 'parameters' of a query must be an array of objects with a 'name' and a \
+         'value'.",
     )
 }
 
+/// Reads one parameter of a query. Its name starts with `@`.
 fn parameter(parameter: &Json) -> Result<(String, Json)> {
-    let name = parameter
-        .get("name")
-        .and_then(Json::as_str)
-        .filter(|n| n.starts_with('@'))
-        .ok_or_else(bad_parameters)?;
-    let value = parameter.get("value").ok_or_else(bad_parameters)?;
-    Ok((name.to_owned(), value.clone()))
+    match (parameter.get("name"), parameter.get("value")) {
+        (Some(Json::String(name)), Some(value)) if name.starts_with('@') => {
+            Ok((name.clone(), value.clone()))
+        }
+        _ => Err(bad_parameters()),
+    }
 }
 
 #[cfg(test)]
@@ -325,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_is_json_or_bare_text() {
+    fn a_query_is_json_or_plain_text() {
         let query = call(
             Content::Query,
             r#"{"query":"SELECT 1","parameters":[{"name":"@a","value":null}]}"#,
@@ -356,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_that_is_no_query_is_refused() {
+    fn a_body_that_is_not_a_query_is_refused() {
         for body in [
             "",
             "[]",
@@ -376,12 +384,15 @@ mod tests {
     }
 
     #[test]
-    fn a_stretch_of_hash_space_has_defaults_and_an_order() {
+    fn an_epk_range_has_defaults_and_must_not_end_before_it_starts() {
         let mut c = call(Content::Json, "");
-        assert_eq!(c.within().expect("none"), None);
+        assert_eq!(c.epk_range().expect("none"), None);
         c.headers.end_epk = Some(Epk::from_hex("1F").expect("hex"));
-        assert_eq!(c.within().expect("one").expect("a range").min, Epk::min());
+        assert_eq!(
+            c.epk_range().expect("one").expect("a range").min,
+            Epk::min()
+        );
         c.headers.start_epk = Some(Epk::from_hex("2F").expect("hex"));
-        assert_eq!(c.within().expect_err("backwards").status(), 400);
+        assert_eq!(c.epk_range().expect_err("backwards").status(), 400);
     }
 }

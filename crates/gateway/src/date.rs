@@ -1,10 +1,10 @@
-//! Dates in headers: RFC 1123, as `Thu, 27 Apr 2017 00:51:12 GMT`.
+//! Dates in headers, in the form of RFC 1123: `Thu, 27 Apr 2017 00:51:12 GMT`.
 
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::{DateTimeParser, DateTimePrinter};
 
-/// Reads a date; the answer is in seconds since 1970. A weekday that does not fit the date is let through, as clients
-/// were seen to send that.
+/// Parses a date and returns it in seconds since 1970. A weekday that does not fit the date is
+/// accepted, because some clients send such dates.
 pub(crate) fn parse(text: &str) -> Option<i64> {
     static PARSER: DateTimeParser = DateTimeParser::new().relaxed_weekday(true);
     PARSER
@@ -13,7 +13,7 @@ pub(crate) fn parse(text: &str) -> Option<i64> {
         .map(Timestamp::as_second)
 }
 
-/// Writes a date from seconds since 1970.
+/// Formats a date, given in seconds since 1970.
 pub(crate) fn print(seconds: i64) -> String {
     Timestamp::from_second(seconds)
         .ok()
@@ -33,7 +33,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lower_case_date_and_a_wrong_weekday_are_read() {
+    fn a_lower_case_date_and_a_wrong_weekday_are_accepted() {
         assert_eq!(parse("thu, 27 apr 2017 00:51:12 gmt"), Some(1_493_254_272));
         assert_eq!(parse("Mon, 27 Apr 2017 00:51:12 GMT"), Some(1_493_254_272));
     }

@@ -1,23 +1,26 @@
-//! Faults on demand: rules by which requests are delayed or fail, so that clients can be seen to bear it.
+//! Fault rules: the operator makes requests late or fail, to test clients.
 //!
-//! A rule says which requests it strikes (operation, database, container), how often (a share, a number of times, a time
-//! that it ends) and with what (a delay, a status, no answer at all). The first rule that strikes a request is the only
-//! one. It strikes before the operation is carried out, so that nothing is done; or after it, so that what was done stays
-//! done. With no answer at all the first is a request that was lost on its way, the second an answer that was.
+//! A rule states which requests it strikes (operations, database, container), how often (a share, a
+//! number of requests, an end time) and with which effect (a delay, an error status, no reply). Only
+//! the first rule that strikes a request has an effect. A rule takes effect before the operation,
+//! which is then not carried out, or after the operation, whose effect then stays. Together with no
+//! reply, the first is a request lost on the network, and the second a lost reply.
 //!
-//! Requests that are refused for other reasons, a wrong signature among them, are never struck. Chance comes from the
-//! world, so that equal worlds strike equal requests. While there are no rules a request pays for one look at a number.
+//! A request that is refused for another reason, such as a wrong signature, is never struck. Random
+//! decisions come from the [`World`], so equal worlds strike equal requests. Without any rule, a
+//! request costs one atomic load.
 
-use crate::operations;
+use crate::operations::Operation;
 use crate::route::Path;
 use orrery_engine::Engine;
+use orrery_model::sync::{read, write};
 use orrery_model::world::World;
 use orrery_model::{Error, Kind};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
-/// The statuses that a rule can answer with.
+/// The statuses that a rule can answer with, and the kind of error that each becomes.
 const STATUSES: [(u16, Kind); 5] = [
     (408, Kind::RequestTimeout),
     (410, Kind::PartitionKeyRangeGone),
@@ -26,82 +29,82 @@ const STATUSES: [(u16, Kind); 5] = [
     (503, Kind::Unavailable),
 ];
 
-/// Rules at a time.
+/// The largest number of rules in force.
 const RULES: usize = 1000;
 
-/// When a rule strikes.
+/// The time at which a rule takes effect.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FaultTime {
-    /// Before the operation is carried out: nothing is done.
+    /// Before the operation, which is then not carried out.
     #[default]
     Before,
-    /// After it: what was done stays done.
+    /// After the operation, whose effect then stays.
     After,
 }
 
-/// What comes back to the client.
+/// The reply that the client gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultOutcome {
-    /// The operation's own answer, held back.
+    /// The reply of the operation, delayed.
     OperationReply,
-    /// This answer in its place.
+    /// This reply instead of that of the operation.
     Replacement(FaultAnswer),
-    /// No answer: the connection is closed, of HTTP/2 the stream is reset.
+    /// None: the connection is closed; in HTTP/2 the stream is reset.
     NoReply,
 }
 
-/// What is answered instead.
+/// The reply of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FaultAnswer {
     /// 408, 410, 429, 449 or 503.
     pub status: u16,
-    /// `x-ms-substatus`; 0 sends none, `None` the usual one of the status.
+    /// `x-ms-substatus`; 0 omits the header, `None` sends the usual one of the status.
     pub sub_status: Option<u32>,
-    /// `x-ms-retry-after-ms`; `None` says what the server says by itself.
+    /// `x-ms-retry-after-ms`; `None` sends the usual one of the status.
     pub retry_after_ms: Option<u64>,
 }
 
-/// Which requests suffer what.
+/// A rule: the requests that it strikes, and its effect.
 #[derive(Clone, Debug)]
 pub struct FaultRule {
-    /// The operations it strikes; all if there is none. See [`known_operations`].
-    pub operations: Vec<String>,
-    /// The id of the database that is addressed; any if there is none.
+    /// The operations; empty for all.
+    pub operations: Vec<&'static Operation>,
+    /// The id of the addressed database; `None` for any.
     pub database: Option<String>,
-    /// The id of the container that is addressed; any if there is none.
+    /// The id of the addressed container; `None` for any.
     pub container: Option<String>,
-    /// The share of these requests that it strikes, from 0 to 1.
+    /// The share of these requests that the rule strikes, from 0 to 1.
     pub share: f64,
-    /// How many requests it strikes at most.
+    /// The largest number of requests that the rule strikes.
     pub count: Option<u64>,
-    /// The millisecond since 1970 from which on it strikes nothing.
+    /// The time from which on the rule strikes nothing, in milliseconds since 1970.
     pub expires_at_ms: Option<u64>,
-    /// When it strikes.
+    /// The time of the effect.
     pub time: FaultTime,
-    /// How long the answer is held back.
+    /// The delay of the reply.
     pub delay: Duration,
-    /// What the client gets.
+    /// The reply.
     pub outcome: FaultOutcome,
 }
 
 /// A rule in force.
 #[derive(Debug)]
 pub struct ArmedFault {
-    /// Its number, which no other rule has.
+    /// The number of the rule, which no other rule of this server has.
     pub id: u64,
-    /// What it says.
+    /// The rule.
     pub rule: FaultRule,
     seen: AtomicU64,
     struck: AtomicU64,
 }
 
 impl ArmedFault {
-    /// Requests that were of the rule's operation, database and container.
+    /// Returns the number of requests of the operations, database and container of the rule.
     pub fn seen(&self) -> u64 {
         self.seen.load(Ordering::Relaxed)
     }
 
-    /// Requests that it struck.
+    /// Returns the number of requests that the rule struck.
     pub fn struck(&self) -> u64 {
         self.struck.load(Ordering::Relaxed)
     }
@@ -111,34 +114,37 @@ impl ArmedFault {
 pub struct Faults {
     world: Arc<dyn World>,
     rules: RwLock<Vec<Arc<ArmedFault>>>,
+    /// The number of rules, which requests read without the lock.
     armed: AtomicUsize,
     last_id: AtomicU64,
     struck: AtomicU64,
 }
 
-/// A request, as rules look at it.
+/// The properties of a request that rules are compared with.
 pub(crate) struct FaultTarget {
-    operation: &'static str,
+    operation: &'static Operation,
     database: Option<String>,
     container: Option<String>,
 }
 
-/// What a rule does to a request.
+/// The effect of a rule on one request.
 #[derive(Debug)]
-pub(crate) struct Strike {
+pub(crate) struct InjectedFault {
     pub(crate) delay: Duration,
-    pub(crate) end: StrikeEnd,
+    pub(crate) reply: InjectedReply,
 }
 
-/// What comes after the delay of a [`Strike`].
+/// The reply after the delay of an [`InjectedFault`].
 #[derive(Debug)]
-pub(crate) enum StrikeEnd {
-    Own,
-    Instead(Error),
-    Nothing,
+pub(crate) enum InjectedReply {
+    /// That of the operation.
+    OperationReply,
+    Error(Error),
+    /// No reply.
+    None,
 }
 
-/// A request that is not answered, because a fault rule says so.
+/// The error of a request that gets no reply because of a fault rule.
 #[derive(Clone, Copy, Debug)]
 pub struct Unanswered;
 
@@ -150,45 +156,29 @@ impl std::fmt::Display for Unanswered {
 
 impl std::error::Error for Unanswered {}
 
-/// The names of all operations that a rule can name.
-pub fn known_operations() -> impl Iterator<Item = &'static str> {
-    operations::ALL.iter().map(|operation| operation.name)
-}
-
-/// The statuses that a rule can answer with.
+/// Returns the statuses that a rule can answer with.
 pub fn known_statuses() -> impl Iterator<Item = u16> {
     STATUSES.iter().map(|(status, _)| *status)
 }
 
 impl Faults {
-    /// No rules yet.
+    /// Creates an empty set of rules.
     pub fn new(world: Arc<dyn World>) -> Self {
-        let (armed, last_id, struck) = (AtomicUsize::new(0), AtomicU64::new(0), AtomicU64::new(0));
         Faults {
             world,
             rules: RwLock::default(),
-            armed,
-            last_id,
-            struck,
+            armed: AtomicUsize::new(0),
+            last_id: AtomicU64::new(0),
+            struck: AtomicU64::new(0),
         }
     }
 
-    /// Puts a rule in force, behind those there are.
+    /// Puts a rule in force, after the existing rules.
     ///
     /// # Errors
-    /// A sentence that says which of its words nobody knows, or that there are too many rules.
+    /// A sentence that names a status that no rule can have, or states that there are too many
+    /// rules.
     pub fn arm(&self, rule: FaultRule) -> Result<Arc<ArmedFault>, String> {
-        if let Some(unknown) = rule
-            .operations
-            .iter()
-            .find(|name| known_operations().all(|known| known != **name))
-        {
-            let known: Vec<_> = known_operations().collect();
-            return Err(format!(
-                "there is no operation '{unknown}'; known are {}",
-                known.join(", ")
-            ));
-        }
         if let FaultOutcome::Replacement(FaultAnswer { status, .. }) = rule.outcome
             && known_statuses().all(|known| known != status)
         {
@@ -196,7 +186,7 @@ impl Faults {
                 "{status} is none of the statuses 408, 410, 429, 449 and 503"
             ));
         }
-        let mut rules = self.rules.write().unwrap_or_else(PoisonError::into_inner);
+        let mut rules = write(&self.rules);
         if rules.len() >= RULES {
             return Err(format!(
                 "there are {RULES} rules already, and no more are taken"
@@ -214,113 +204,112 @@ impl Faults {
         Ok(armed)
     }
 
-    /// The rules in force, and those that are spent or over, the oldest first.
+    /// Returns all rules, those that strike nothing any more among them, the oldest first.
     pub fn rules(&self) -> Vec<Arc<ArmedFault>> {
-        self.rules
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        read(&self.rules).clone()
     }
 
-    /// Takes the rules of this number, or all, out of force; how many there were.
+    /// Removes the rule with this number, or all rules. Returns the number of removed rules.
     pub fn disarm(&self, id: Option<u64>) -> usize {
-        let mut rules = self.rules.write().unwrap_or_else(PoisonError::into_inner);
+        let mut rules = write(&self.rules);
         let before = rules.len();
         rules.retain(|armed| id.is_some_and(|id| id != armed.id));
         self.armed.store(rules.len(), Ordering::Release);
         before - rules.len()
     }
 
-    /// Requests that were struck since the server began.
+    /// Returns the number of requests that were struck since the server started.
     pub fn struck(&self) -> u64 {
         self.struck.load(Ordering::Relaxed)
     }
 
-    /// A request as rules look at it; `None` if there are no rules.
+    /// Returns the properties of a request that rules are compared with; `None` if there are no
+    /// rules.
     pub(crate) fn fault_target(
         &self,
-        operation: &'static str,
+        operation: &'static Operation,
         path: &Path,
         engine: &Engine,
     ) -> Option<FaultTarget> {
         if self.armed.load(Ordering::Acquire) == 0 {
             return None;
         }
-        let (database, container) = path.owners(engine);
         Some(FaultTarget {
             operation,
-            database,
-            container,
+            database: path.database_name(engine),
+            container: path.container_name(engine),
         })
     }
 
-    /// What the rules of this time do to a request.
-    pub(crate) fn strike(
+    /// Returns the effect of the first rule for `time` that strikes a request, if any does.
+    pub(crate) fn injected_fault(
         &self,
         time: FaultTime,
-        fault_target: Option<&FaultTarget>,
-    ) -> Option<Strike> {
-        let fault_target = fault_target?;
-        let rules = self.rules.read().unwrap_or_else(PoisonError::into_inner);
+        target: Option<&FaultTarget>,
+    ) -> Option<InjectedFault> {
+        let target = target?;
+        let rules = read(&self.rules);
         let armed = rules
             .iter()
-            .find(|armed| armed.rule.time == time && self.strikes(armed, fault_target))?;
+            .find(|armed| armed.rule.time == time && self.strikes(armed, target))?;
         self.struck.fetch_add(1, Ordering::Relaxed);
-        let end = match armed.rule.outcome {
-            FaultOutcome::OperationReply => StrikeEnd::Own,
-            FaultOutcome::Replacement(answer) => StrikeEnd::Instead(answer.error(armed.id)),
-            FaultOutcome::NoReply => StrikeEnd::Nothing,
+        let reply = match armed.rule.outcome {
+            FaultOutcome::OperationReply => InjectedReply::OperationReply,
+            FaultOutcome::Replacement(answer) => InjectedReply::Error(answer.error(armed.id)),
+            FaultOutcome::NoReply => InjectedReply::None,
         };
-        Some(Strike {
+        Some(InjectedFault {
             delay: armed.rule.delay,
-            end,
+            reply,
         })
     }
 
-    fn strikes(&self, armed: &ArmedFault, fault_target: &FaultTarget) -> bool {
+    /// Returns true if a rule strikes a request, and counts the request for the rule.
+    fn strikes(&self, armed: &ArmedFault, target: &FaultTarget) -> bool {
         let rule = &armed.rule;
-        let names =
-            |wanted: &Option<String>, named: &Option<String>| wanted.is_none() || wanted == named;
-        let is_prey = (rule.operations.is_empty()
-            || rule
-                .operations
-                .iter()
-                .any(|name| name == fault_target.operation))
-            && names(&rule.database, &fault_target.database)
-            && names(&rule.container, &fault_target.container);
-        let is_over = rule
+        let matches =
+            |wanted: &Option<String>, id: &Option<String>| wanted.is_none() || wanted == id;
+        if !rule.operations.is_empty() && !rule.operations.contains(&target.operation) {
+            return false;
+        }
+        if !matches(&rule.database, &target.database)
+            || !matches(&rule.container, &target.container)
+        {
+            return false;
+        }
+        if rule
             .expires_at_ms
-            .is_some_and(|end| self.world.now_ms() >= end);
-        if !is_prey || is_over {
+            .is_some_and(|end| self.world.now_ms() >= end)
+        {
             return false;
         }
+
         armed.seen.fetch_add(1, Ordering::Relaxed);
-        if rule.share < 1.0 && unit(self.world.random()) >= rule.share {
+        if rule.share < 1.0 && unit_interval(self.world.random()) >= rule.share {
             return false;
         }
-        let left = |struck: u64| {
-            rule.count
-                .is_none_or(|count| struck < count)
-                .then_some(struck + 1)
+        // One step compares and counts, so that concurrent requests cannot exceed the count.
+        let next = |struck: u64| match rule.count {
+            Some(count) if struck >= count => None,
+            _ => Some(struck + 1),
         };
         armed
             .struck
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, left)
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next)
             .is_ok()
     }
 }
 
-/// A random number as one from 0 to below 1.
-fn unit(random: u64) -> f64 {
+/// Maps a random number to the range from 0 to below 1.
+fn unit_interval(random: u64) -> f64 {
     (random >> 11) as f64 / (1u64 << 53) as f64
 }
 
 impl FaultAnswer {
+    /// Returns the error that the client gets from `rule`.
     fn error(&self, rule: u64) -> Error {
-        let kind = STATUSES
-            .iter()
-            .find(|(status, _)| *status == self.status)
-            .map_or(Kind::Unavailable, |(_, kind)| *kind);
+        let known = STATUSES.iter().find(|(status, _)| *status == self.status);
+        let kind = known.map_or(Kind::Unavailable, |(_, kind)| *kind);
         let message = format!(
             "The fault rule {rule} of the management API answers this request with {}.",
             self.status
@@ -341,9 +330,13 @@ mod tests {
     use super::*;
     use orrery_model::world::SeededWorld;
 
+    fn operation(name: &str) -> &'static Operation {
+        Operation::from_name(name).expect("an operation")
+    }
+
     fn rule() -> FaultRule {
         FaultRule {
-            operations: vec!["read_item".into()],
+            operations: vec![operation("read_item")],
             database: Some("blog".into()),
             container: None,
             share: 1.0,
@@ -359,9 +352,9 @@ mod tests {
         }
     }
 
-    fn fault_target(operation: &'static str, database: &str) -> FaultTarget {
+    fn fault_target(name: &str, database: &str) -> FaultTarget {
         FaultTarget {
-            operation,
+            operation: operation(name),
             database: Some(database.into()),
             container: Some("posts".into()),
         }
@@ -371,14 +364,14 @@ mod tests {
         (0..tries)
             .filter(|_| {
                 faults
-                    .strike(FaultTime::Before, Some(fault_target))
+                    .injected_fault(FaultTime::Before, Some(fault_target))
                     .is_some()
             })
             .count()
     }
 
     #[test]
-    fn a_rule_strikes_what_it_names_and_as_often_as_it_says() {
+    fn a_rule_strikes_the_requests_that_it_names_as_often_as_it_states() {
         let world = Arc::new(SeededWorld::new(1000, 7));
         let faults = Faults::new(world.clone());
         let armed = faults
@@ -391,7 +384,7 @@ mod tests {
         assert_eq!(strikes(&faults, &fault_target("read_item", "other"), 3), 0);
         assert!(
             faults
-                .strike(FaultTime::After, Some(&fault_target("read_item", "blog")))
+                .injected_fault(FaultTime::After, Some(&fault_target("read_item", "blog")))
                 .is_none()
         );
         assert_eq!(strikes(&faults, &fault_target("read_item", "blog"), 5), 2);
@@ -412,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_is_a_share_and_the_same_in_equal_worlds() {
+    fn a_share_strikes_this_part_of_the_requests_and_the_same_ones_in_equal_worlds() {
         let struck = |seed| {
             let faults = Faults::new(Arc::new(SeededWorld::new(0, seed)));
             faults
@@ -425,7 +418,7 @@ mod tests {
             (0..1000)
                 .map(|_| {
                     faults
-                        .strike(FaultTime::Before, Some(&fault_target))
+                        .injected_fault(FaultTime::Before, Some(&fault_target))
                         .is_some()
                 })
                 .collect::<Vec<_>>()
@@ -437,18 +430,13 @@ mod tests {
     }
 
     #[test]
-    fn words_that_nobody_knows_are_refused() {
-        let faults = Faults::new(Arc::new(SeededWorld::new(0, 1)));
-        let message = faults
-            .arm(FaultRule {
-                operations: vec!["read_itme".into()],
-                ..rule()
-            })
-            .expect_err("unknown");
+    fn unknown_operations_and_statuses_are_refused() {
+        let message = Operation::from_name("read_itme").expect_err("unknown");
         assert!(
             message.contains("'read_itme'") && message.contains("read_item,"),
             "{message}"
         );
+        let faults = Faults::new(Arc::new(SeededWorld::new(0, 1)));
         let outcome = FaultOutcome::Replacement(FaultAnswer {
             status: 418,
             sub_status: None,
@@ -458,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn the_answer_has_the_sub_status_and_time_that_the_rule_names() {
+    fn the_reply_has_the_sub_status_and_the_retry_time_of_the_rule() {
         let of = |status, sub_status, retry_after_ms| {
             FaultAnswer {
                 status,

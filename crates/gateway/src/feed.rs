@@ -1,10 +1,11 @@
-//! The envelope of feeds and queries: `{"_rid":…,"Documents":[…],"_count":n}`.
+//! The JSON object around the rows of feeds and queries: `{"_rid":…,"Documents":[…],"_count":n}`.
 
 use bytes::Bytes;
 use orrery_engine::request::{AccessResourceKind, ScriptKind};
 use orrery_model::Rid;
 
-/// The member that holds the rows; fixed for each resource type, and clients look for exactly it.
+/// The type of the resources in a feed. It determines the name of the member with the rows, which
+/// clients look up by its exact name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FeedKind {
     Databases,
@@ -14,7 +15,7 @@ pub(crate) enum FeedKind {
     Offers,
     Conflicts,
     Scripts(ScriptKind),
-    Plains(AccessResourceKind),
+    AccessResources(AccessResourceKind),
 }
 
 impl FeedKind {
@@ -26,9 +27,9 @@ impl FeedKind {
             FeedKind::Ranges => "PartitionKeyRanges",
             FeedKind::Offers => "Offers",
             FeedKind::Conflicts => "Conflicts",
-            FeedKind::Plains(AccessResourceKind::User) => "Users",
-            FeedKind::Plains(AccessResourceKind::Permission) => "Permissions",
-            FeedKind::Plains(AccessResourceKind::EncryptionKey) => "ClientEncryptionKeys",
+            FeedKind::AccessResources(AccessResourceKind::User) => "Users",
+            FeedKind::AccessResources(AccessResourceKind::Permission) => "Permissions",
+            FeedKind::AccessResources(AccessResourceKind::EncryptionKey) => "ClientEncryptionKeys",
             FeedKind::Scripts(ScriptKind::Procedure) => "StoredProcedures",
             FeedKind::Scripts(ScriptKind::Trigger) => "Triggers",
             FeedKind::Scripts(ScriptKind::Function) => "UserDefinedFunctions",
@@ -36,10 +37,11 @@ impl FeedKind {
     }
 }
 
-/// Writes the envelope around `rows`, which are JSON texts. The feeds of the account have no `owner`.
+/// Returns the object around `rows`, each of which is a JSON text. Feeds of the account have no
+/// `owner`.
 pub(crate) fn envelope(owner: Option<Rid>, kind: FeedKind, rows: &[Bytes]) -> Bytes {
-    let rows_bytes: usize = rows.iter().map(|row| row.len() + 1).sum();
-    let mut text = Vec::with_capacity(rows_bytes + 96);
+    let row_bytes: usize = rows.iter().map(|row| row.len() + 1).sum();
+    let mut text = Vec::with_capacity(row_bytes + 96);
     text.extend_from_slice(b"{\"_rid\":\"");
     if let Some(owner) = owner {
         text.extend_from_slice(owner.to_string().as_bytes());
@@ -47,8 +49,8 @@ pub(crate) fn envelope(owner: Option<Rid>, kind: FeedKind, rows: &[Bytes]) -> By
     text.extend_from_slice(b"\",\"");
     text.extend_from_slice(kind.member().as_bytes());
     text.extend_from_slice(b"\":[");
-    for (i, row) in rows.iter().enumerate() {
-        if i > 0 {
+    for (n, row) in rows.iter().enumerate() {
+        if n > 0 {
             text.push(b',');
         }
         text.extend_from_slice(row);
@@ -62,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_stand_in_the_envelope_of_their_type() {
+    fn rows_are_in_the_member_of_their_type() {
         let rid = Rid::parse("XP0mAJ3H-AA=");
         let rows = [Bytes::from("{\"id\":\"a\"}"), Bytes::from("1")];
         let text = envelope(rid, FeedKind::Items, &rows);

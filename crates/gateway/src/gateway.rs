@@ -1,41 +1,50 @@
-//! The path of one request, from its head to its answer, catch_panics so that nothing it does can take the server down.
+//! The gateway: one request from its head to its reply.
+//!
+//! ```text
+//! handle      measures and logs; a panic in what follows becomes a 500
+//! answer      the steps of one request, in order
+//! check_head  path, credentials, method, headers, operation, rights: all that needs no body
+//! read_body   the body within its bounds, as JSON text
+//! start       the operation, on this thread or on the pool (`operations.rs`)
+//! finish      the wait for durability, and the reply
+//! ```
 
-use crate::auth::{self, Authenticator, Caller, Keys, SignedRequest};
+use crate::auth::{self, AccessRequest, Authenticator, Caller, Keys, SignedRequest};
 use crate::binary_json;
 use crate::body;
 use crate::call::Call;
-use crate::faults::{FaultTime, Faults, Strike, StrikeEnd, Unanswered};
+use crate::faults::{FaultTime, Faults, InjectedFault, InjectedReply, Unanswered};
 use crate::headers::RequestHeaders;
 use crate::log::{Field, Log, LogLevel};
-use crate::metrics::{self, Metrics, RequestKind};
-use crate::operations::{self, Operation, Step};
+use crate::metrics::{Metrics, RequestKind};
+use crate::operations::{self, Operation};
 use crate::options::{Account, Options};
 use crate::placement::{Pool, catch_panics};
 use crate::reply::Reply;
 use crate::route::{Path, Route, Target};
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, DATE, EXPECT, HOST};
+use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Request, Response};
 use http_body_util::Full;
 use hyper::body::Body;
 use orrery_engine::Engine;
 use orrery_model::world::World;
-use orrery_model::{Error, Kind, Result};
+use orrery_model::{Error, Result};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Bytes of a request's head. Directory identities and continuations are the largest headers, at 16 KB each.
+/// The largest head of a request, in bytes. The largest headers are directory tokens and
+/// continuations, of 16 KiB each.
 pub(crate) const HEAD_BYTES: usize = 64 * 1024;
-/// Headers of a request.
+/// The largest number of headers of a request.
 pub(crate) const HEADERS: usize = 128;
-/// Bytes of a body above which even a cheap request goes to the pool.
-const BIG_BODY_BYTES: usize = 64 * 1024;
 
 /// Answers requests of the protocol from an engine.
 pub struct Gateway {
     engine: Arc<Engine>,
-    authority: Authenticator,
+    authenticator: Authenticator,
     account: Arc<Account>,
     world: Arc<dyn World>,
     log: Arc<Log>,
@@ -44,7 +53,7 @@ pub struct Gateway {
     metrics: Metrics,
 }
 
-/// The way a request came.
+/// The scheme of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
     /// Without TLS.
@@ -54,7 +63,7 @@ pub enum Scheme {
 }
 
 impl Scheme {
-    /// The scheme's name in a URL.
+    /// Returns the name of the scheme in a URL.
     pub fn name(self) -> &'static str {
         match self {
             Scheme::Http => "http",
@@ -63,86 +72,78 @@ impl Scheme {
     }
 }
 
-/// What is known of a connection.
+/// The properties of a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Connection {
-    /// Whether TLS protects it.
+    /// The scheme: with or without TLS.
     pub scheme: Scheme,
-    /// The other end.
+    /// The address of the client.
     pub peer: SocketAddr,
-    /// Our end; stands in for the host where a request names none.
+    /// The address of the server. Requests that name no host get it as their host.
     pub local: SocketAddr,
 }
 
-/// What is known of a request before its body is read.
-struct Accepted {
+/// A request whose head has been checked and whose body has not been read.
+struct CheckedHead {
     caller: Caller,
     path: Path,
-    route: &'static Route,
+    target: Target,
     operation: &'static Operation,
     headers: RequestHeaders,
 }
 
 impl Gateway {
-    /// A gateway to `engine`.
+    /// Creates a gateway to `engine`.
     pub fn new(engine: Arc<Engine>, options: Options) -> Self {
-        let Options {
-            keys,
-            directory,
-            account,
-            world,
-            log,
-        } = options;
-        let authority = Authenticator::new(keys, directory);
-        let faults = Faults::new(world.clone());
-        let (account, pool, metrics) = (Arc::new(account), Pool::new(), Metrics::default());
         Gateway {
             engine,
-            authority,
-            account,
-            world,
-            log,
-            pool,
-            faults,
-            metrics,
+            authenticator: Authenticator::new(options.keys, options.directory),
+            account: Arc::new(options.account),
+            faults: Faults::new(options.world.clone()),
+            world: options.world,
+            log: options.log,
+            pool: Pool::new(),
+            metrics: Metrics::default(),
         }
     }
 
-    /// Takes other keys from the next request on. What was signed with a key that is gone is refused, and so are resource
-    /// tokens that were asked for with it.
+    /// Replaces the keys of the account, from the next request on. Signatures made with a removed
+    /// key are refused, and so are resource tokens that were issued with a removed key.
     pub fn replace_keys(&self, keys: Keys) {
-        self.authority.replace_keys(keys);
+        self.authenticator.replace_keys(keys);
     }
 
-    /// What is counted for the operator.
+    /// Returns the counters for the operator.
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
     }
 
-    /// The rules by which requests fail on demand.
+    /// Returns the fault rules.
     pub fn faults(&self) -> &Faults {
         &self.faults
     }
 
-    /// The name of the account.
+    /// Returns the name of the account.
     pub fn account_name(&self) -> &str {
         &self.account.name
     }
 
-    /// The log that the gateway writes to.
+    /// Returns the log that the gateway writes to.
     pub fn log(&self) -> &Log {
         &self.log
     }
 
-    /// The time now, in milliseconds since 1970.
+    /// Returns the current time, in milliseconds since 1970.
     pub fn now_ms(&self) -> u64 {
         self.world.now_ms()
     }
 
-    /// Answers one request. Whatever happens, there is an answer, and it has all the headers that clients read.
+    /// Answers one request. A request always gets a reply, even if its code panics, and the reply
+    /// has all the headers that clients read.
     ///
     /// # Errors
-    /// A fault rule wants the connection to be closed without an answer; the log and the metrics show the status 0 then.
+    /// A fault rule demands that the connection is closed without a reply; the log and the metrics
+    /// show the status 0 then.
     pub async fn handle<B>(
         &self,
         request: Request<B>,
@@ -153,15 +154,19 @@ impl Gateway {
     {
         let started = Instant::now();
         let (head, body) = request.into_parts();
-        let activity = self.activity(&head.headers);
-        let head_only = head.method == http::Method::HEAD;
-        let mut kind = metrics::UNKNOWN;
+        let activity = self.activity_id(&head.headers);
+        let is_head_request = head.method == http::Method::HEAD;
+
+        // A panic must cost this request only.
+        let mut kind = RequestKind::Unknown;
         let answered = catch_panics(self.answer(&head, body, connection, &mut kind)).await;
-        let answered = answered.unwrap_or_else(|error| Ok(Reply::failed(error)));
-        let (mut reply, unanswered) = match answered {
-            Ok(reply) => (reply, None),
-            Err(unanswered) => (Reply::empty(0), Some(unanswered)),
+        let (mut reply, is_answered) = match answered {
+            Ok(Ok(reply)) => (reply, true),
+            Ok(Err(Unanswered)) => (Reply::empty(0), false),
+            Err(panic) => (Reply::failed(panic), true),
         };
+
+        // The same figures go to the metrics, to the client and to the log.
         let milliseconds = started.elapsed().as_micros() as f64 / 1000.0;
         let sub_status = reply.error.as_ref().map_or(0, Error::sub_status);
         self.metrics.record(
@@ -171,25 +176,23 @@ impl Gateway {
             milliseconds / 1000.0,
             reply.charge,
         );
-        reply.set(
-            "x-ms-number-of-read-regions",
-            &self.account.regions.len().saturating_sub(1).to_string(),
-        );
+        let read_regions = self.account.regions.len().saturating_sub(1);
+        reply.set("x-ms-number-of-read-regions", &read_regions.to_string());
         reply.set("x-ms-request-duration-ms", &format!("{milliseconds:.3}"));
-        self.log_request(
-            kind.operation,
-            &reply,
-            &head,
-            &activity,
-            milliseconds,
-            connection,
-        );
-        unanswered.map_or_else(|| Ok(reply.render(&activity, head_only)), Err)
+        self.log_request(kind, &reply, &head, &activity, milliseconds, connection);
+
+        if is_answered {
+            Ok(reply.render(&activity, is_head_request))
+        } else {
+            Err(Unanswered)
+        }
     }
 
+    /// Answers one request: checks the head, reads the body, runs the operation and injects faults.
+    /// Sets `kind` as soon as the operation is known.
     async fn answer<B>(
         &self,
-        head: &http::request::Parts,
+        head: &Parts,
         body: B,
         connection: &Connection,
         kind: &mut RequestKind,
@@ -197,105 +200,122 @@ impl Gateway {
     where
         B: Body<Data = Bytes> + Unpin,
     {
-        let accepted = match self.accept(head) {
-            Ok(accepted) => accepted,
+        let checked = match self.check_head(head) {
+            Ok(checked) => checked,
             Err(reply) => {
-                // A client that waits for our word before it sends the body needs no reading.
+                // Without reading the body the client would see a broken connection instead of the
+                // reply. A client that expects 100 Continue has not sent its body.
                 if !head.headers.contains_key(EXPECT) {
                     body::discard(body).await;
                 }
                 return Ok(*reply);
             }
         };
-        let Accepted {
-            caller,
-            path,
-            route,
-            operation,
-            headers,
-        } = accepted;
-        *kind = RequestKind {
-            operation: operation.name,
-            resource: route.resource(),
-        };
-        let body = match body::read(body).await.and_then(in_text) {
+        let operation = checked.operation;
+        *kind = RequestKind::Operation(operation);
+        let body = match read_body(body).await {
             Ok(body) => body,
             Err(error) => return Ok(Reply::failed(error)),
         };
-        let host = host(head, connection);
-        let (account, scheme) = (self.account.clone(), connection.scheme.name());
+
+        // A fault before the operation ends the request without any effect.
         let fault_target = self
             .faults
-            .fault_target(operation.name, &path, &self.engine);
-        if let Some(end) =
-            suffered(self.faults.strike(FaultTime::Before, fault_target.as_ref())).await
-        {
+            .fault_target(operation, &checked.path, &self.engine);
+        let fault = self
+            .faults
+            .injected_fault(FaultTime::Before, fault_target.as_ref());
+        if let Some(end) = wait_for_fault(fault).await {
             return end;
         }
-        let call = Call {
-            caller,
-            path,
-            target: route.target,
-            headers,
+
+        // A long operation would delay other requests of this thread, so it starts on the pool.
+        let call = Arc::new(Call {
+            caller: checked.caller,
+            path: checked.path,
+            target: checked.target,
+            headers: checked.headers,
             body,
-            account,
-            scheme,
-            host,
+            account: self.account.clone(),
+            scheme: connection.scheme.name(),
+            host: Some(host(head, connection)),
+        });
+        let started = if operation.needs_pool(&call) {
+            let (engine, call) = (self.engine.clone(), call.clone());
+            self.pool.run(move || operation.start(&engine, &call)).await
+        } else {
+            Ok(operation.start(&self.engine, &call))
         };
-        let reply = self.carry_out(operation, call).await;
-        suffered(self.faults.strike(FaultTime::After, fault_target.as_ref()))
-            .await
-            .unwrap_or(Ok(reply))
+        let reply = match started {
+            Ok(started) => operations::finish(started, &self.engine, &call).await,
+            Err(error) => Reply::failed(error),
+        };
+
+        // A fault after the operation replaces the reply only; the effect of the operation stays.
+        let fault = self
+            .faults
+            .injected_fault(FaultTime::After, fault_target.as_ref());
+        wait_for_fault(fault).await.unwrap_or(Ok(reply))
     }
 
-    /// Everything that can be said before the body is there.
-    fn accept(&self, head: &http::request::Parts) -> std::result::Result<Accepted, Box<Reply>> {
+    /// Checks everything that does not need the body: sizes, path, credentials, method, headers,
+    /// operation and rights, in the order in which the service reports errors.
+    ///
+    /// # Errors
+    /// The reply that refuses the request.
+    fn check_head(&self, head: &Parts) -> std::result::Result<CheckedHead, Box<Reply>> {
         let refused = |error| Box::new(Reply::failed(error));
         check_size(head).map_err(refused)?;
         let path = Path::parse(head.uri.path()).map_err(refused)?;
         let route = path.route().map_err(refused)?;
         let caller = self.authenticate(head, &path, route).map_err(refused)?;
-        let method = head.method.as_str();
-        if !route.methods.contains(&method) {
-            let message = format!("The method {method} is not allowed on this path.");
-            let reply = Reply::failed(Error::new(Kind::MethodNotAllowed, message));
-            return Err(Box::new(reply.allowing(route.methods)));
+
+        // The 405 lists the methods of the path, so it cannot be a plain error.
+        let (target, method) = (route.target, head.method.as_str());
+        if !operations::is_allowed(target, method) {
+            let reply = Reply::failed(operations::method_not_allowed(method));
+            return Err(Box::new(
+                reply.allowing(&operations::allowed_methods(target)),
+            ));
         }
+
         let headers =
             RequestHeaders::parse(&head.headers, self.account.consistency).map_err(refused)?;
-        let operation = operations::choose(route.target, method, &headers).map_err(refused)?;
-        let asked = auth::Asked {
-            target: route.target,
-            method,
-            writes: operation.writes,
+        let operation = operations::choose(target, method, &headers).map_err(refused)?;
+        let request = AccessRequest {
+            rights: operation.rights(),
+            target,
             path: &path,
             headers: &headers,
         };
-        auth::check(&asked, &caller, &self.engine).map_err(refused)?;
-        Ok(Accepted {
+        auth::check(&request, &caller, &self.engine).map_err(refused)?;
+        Ok(CheckedHead {
             caller,
             path,
-            route,
+            target,
             operation,
             headers,
         })
     }
 
-    fn authenticate(
-        &self,
-        head: &http::request::Parts,
-        path: &Path,
-        route: &Route,
-    ) -> Result<Caller> {
-        let text = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok());
-        let resolved = (route.target == Target::Addresses)
-            .then(|| Path::resolved(head.uri.query()))
-            .flatten();
-        let (path, route) = match &resolved {
-            Some(resolved) => (resolved, resolved.route()?),
+    /// Returns the sender of a request.
+    ///
+    /// # Errors
+    /// 401 or 403 for credentials that are not accepted; 404 if a request for addresses names no
+    /// resource.
+    fn authenticate(&self, head: &Parts, path: &Path, route: &Route) -> Result<Caller> {
+        // The signature of a request for addresses covers the resource whose addresses it asks for.
+        let resolve_for = match route.target {
+            Target::Addresses => Path::from_resolve_for(head.uri.query()),
+            _ => None,
+        };
+        let (path, route) = match &resolve_for {
+            Some(path) => (path, path.route()?),
             None => (path, route),
         };
-        let signed = SignedRequest {
+
+        let text = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok());
+        let request = SignedRequest {
             verb: head.method.as_str(),
             resource_type: route.signed_as,
             links: path.signed_links(route),
@@ -304,59 +324,29 @@ impl Gateway {
             date: text(DATE.as_str()),
         };
         let now = i64::try_from(self.world.now_seconds()).unwrap_or(i64::MAX);
-        self.authority.authenticate(&signed, &self.engine, now)
+        self.authenticator.authenticate(&request, &self.engine, now)
     }
 
-    async fn carry_out(&self, operation: &'static Operation, call: Call) -> Reply {
-        let has_script = call.headers.pre_trigger.is_some() || call.headers.post_trigger.is_some();
-        let slow =
-            operation.slow || call.body.len() > BIG_BODY_BYTES || (operation.writes && has_script);
-        let call = Arc::new(call);
-        let begun = if slow {
-            let (engine, call) = (self.engine.clone(), call.clone());
-            match self
-                .pool
-                .run(move || operations::begin(operation, &engine, &call))
-                .await
-            {
-                Ok(begun) => begun,
-                Err(error) => return Reply::failed(error),
-            }
-        } else {
-            operations::begin(operation, &self.engine, &call)
-        };
-        let mut reply = match begun.step {
-            Step::Reply(reply) => reply,
-            Step::Write(pending) => operations::finish_write(&call, pending.await),
-            Step::Batch(pending) => operations::finish_batch(&call, pending.await),
-            Step::Procedure(pending) => operations::finish_procedure(&call, pending.await),
-        };
-        if let Some(owner) = &begun.owner {
-            reply.owned_by(owner);
+    /// Returns the activity id of the client, or a new one if the request has none that can be
+    /// echoed in a header.
+    fn activity_id(&self, headers: &HeaderMap) -> HeaderValue {
+        if let Some(sent) = headers.get("x-ms-activity-id")
+            && (1..=128).contains(&sent.len())
+            && sent.as_bytes().iter().all(u8::is_ascii_graphic)
+        {
+            return sent.clone();
         }
-        if call.headers.explain_charge {
-            reply.explain_charge(&self.engine);
-        }
-        reply
+        let guid = guid(self.world.random(), self.world.random());
+        HeaderValue::from_str(&guid).unwrap_or(HeaderValue::from_static("none"))
     }
 
-    /// The client's activity id, or a new one.
-    fn activity(&self, headers: &HeaderMap) -> HeaderValue {
-        let sent = headers.get("x-ms-activity-id").filter(|value| {
-            (1..=128).contains(&value.len()) && value.as_bytes().iter().all(u8::is_ascii_graphic)
-        });
-        sent.cloned().unwrap_or_else(|| {
-            let guid = guid(self.world.random(), self.world.random());
-            HeaderValue::from_str(&guid).unwrap_or(HeaderValue::from_static("none"))
-        })
-    }
-
-    /// One line: at debug for most, as a warning with its causes where the fault is ours.
+    /// Logs a request in one line: at level debug, or as a warning with its causes if the server
+    /// failed.
     fn log_request(
         &self,
-        operation: &str,
+        kind: RequestKind,
         reply: &Reply,
-        head: &http::request::Parts,
+        head: &Parts,
         activity: &HeaderValue,
         milliseconds: f64,
         connection: &Connection,
@@ -366,30 +356,25 @@ impl Gateway {
         } else {
             LogLevel::Debug
         };
+        // The fields below cost allocations, which most servers can save.
         if !self.log.is_enabled(level) {
             return;
         }
-        let cause = reply
-            .error
-            .as_ref()
-            .map(Error::cause_chain)
-            .unwrap_or_default();
+        let (sub_status, cause) = match &reply.error {
+            Some(error) => (error.sub_status(), error.cause_chain()),
+            None => (0, String::new()),
+        };
         let peer = connection.peer.to_string();
+        let activity = activity.to_str().unwrap_or_default();
         let mut fields = vec![
-            ("op", Field::Text(operation)),
+            ("op", Field::Text(kind.operation_name())),
             ("method", Field::Text(head.method.as_str())),
             ("path", Field::Text(head.uri.path())),
             ("status", Field::Number(f64::from(reply.status))),
-            (
-                "substatus",
-                Field::Number(f64::from(reply.error.as_ref().map_or(0, Error::sub_status))),
-            ),
+            ("substatus", Field::Number(f64::from(sub_status))),
             ("ru", Field::Number(reply.charge.as_ru())),
             ("ms", Field::Number(milliseconds)),
-            (
-                "activityId",
-                Field::Text(activity.to_str().unwrap_or_default()),
-            ),
+            ("activityId", Field::Text(activity)),
             ("peer", Field::Text(&peer)),
         ];
         if let Some(position) = reply.position {
@@ -402,54 +387,61 @@ impl Gateway {
     }
 }
 
-/// The delay of a fault, and what takes the place of the operation's own answer.
-async fn suffered(strike: Option<Strike>) -> Option<std::result::Result<Reply, Unanswered>> {
-    let Strike { delay, end } = strike?;
+/// Waits for the delay of an injected fault. Returns the end of the request if the fault replaces
+/// the reply of the operation.
+async fn wait_for_fault(
+    fault: Option<InjectedFault>,
+) -> Option<std::result::Result<Reply, Unanswered>> {
+    let InjectedFault { delay, reply } = fault?;
     if !delay.is_zero() {
         tokio::time::sleep(delay).await;
     }
-    match end {
-        StrikeEnd::Own => None,
-        StrikeEnd::Instead(error) => Some(Ok(Reply::failed(error))),
-        StrikeEnd::Nothing => Some(Err(Unanswered)),
+    match reply {
+        InjectedReply::OperationReply => None,
+        InjectedReply::Error(error) => Some(Ok(Reply::failed(error))),
+        InjectedReply::None => Some(Err(Unanswered)),
     }
 }
 
-/// Checks the bounds of a request's head.
-fn check_size(head: &http::request::Parts) -> Result<()> {
-    let each = head
-        .headers
-        .iter()
-        .map(|(name, value)| name.as_str().len() + value.len() + 4);
-    let bytes = each.sum::<usize>() + head.uri.path().len() + head.uri.query().map_or(0, str::len);
-    if bytes <= HEAD_BYTES && head.headers.len() <= HEADERS {
+/// Checks the bounds of the head of a request.
+fn check_size(head: &Parts) -> Result<()> {
+    // Each header counts with its separators, `: ` and CR LF.
+    let mut bytes = head.uri.path().len() + head.uri.query().map_or(0, str::len);
+    for (name, value) in &head.headers {
+        bytes += name.as_str().len() + value.len() + 4;
+    }
+    let count = head.headers.len();
+    if bytes <= HEAD_BYTES && count <= HEADERS {
         return Ok(());
     }
     Err(Error::bad(format!(
-        "The request has {} headers of {bytes} bytes together; at most {HEADERS} of {HEAD_BYTES} bytes are taken.",
-        head.headers.len()
+        "The request has {count} headers of {bytes} bytes together; at most {HEADERS} of \
+         {HEAD_BYTES} bytes are taken."
     )))
 }
 
-/// The host by which the client came: of the target (HTTP/2, or a whole URL), of the header, or our own address.
-/// A body in binary JSON as the text that it stands for; any other as it is.
-fn in_text(body: Bytes) -> Result<Bytes> {
-    match body.first() {
-        Some(&binary_json::FIRST_BYTE) => binary_json::to_text(&body).map(Bytes::from),
-        _ => Ok(body),
+/// Reads the body of a request. A body in binary JSON is returned as JSON text, any other as sent.
+async fn read_body<B: Body<Data = Bytes> + Unpin>(body: B) -> Result<Bytes> {
+    let body = body::read(body).await?;
+    if body.first() == Some(&binary_json::FIRST_BYTE) {
+        return binary_json::to_text(&body).map(Bytes::from);
+    }
+    Ok(body)
+}
+
+/// Returns the host that the client used: from the target of the request (HTTP/2, or a complete URL),
+/// else from the header, else the address of the server.
+fn host(head: &Parts, connection: &Connection) -> String {
+    if let Some(authority) = head.uri.authority() {
+        return authority.as_str().to_owned();
+    }
+    match head.headers.get(HOST).map(HeaderValue::to_str) {
+        Some(Ok(host)) => host.to_owned(),
+        Some(Err(_)) | None => connection.local.to_string(),
     }
 }
 
-fn host(head: &http::request::Parts, connection: &Connection) -> Option<String> {
-    let target = head.uri.authority().map(|authority| authority.as_str());
-    let header = || head.headers.get(HOST).and_then(|value| value.to_str().ok());
-    target
-        .or_else(header)
-        .map(str::to_owned)
-        .or_else(|| Some(connection.local.to_string()))
-}
-
-/// A random GUID (version 4).
+/// Returns a random GUID (version 4) made of 128 random bits.
 fn guid(high: u64, low: u64) -> String {
     let high = (high & !0xF000) | 0x4000;
     let low = (low & !(3 << 62)) | (1 << 63);
@@ -476,7 +468,7 @@ mod tests {
         }
     }
 
-    fn host_of(uri: &str, header: Option<&str>) -> Option<String> {
+    fn host_of(uri: &str, header: Option<&str>) -> String {
         let mut request = Request::builder().uri(uri);
         if let Some(header) = header {
             request = request.header(HOST, header);
@@ -489,12 +481,9 @@ mod tests {
 
     #[test]
     fn the_host_is_the_one_that_the_client_used() {
-        assert_eq!(host_of("/", Some("db:1")).as_deref(), Some("db:1"));
-        assert_eq!(
-            host_of("http://db:2/", Some("db:1")).as_deref(),
-            Some("db:2")
-        );
-        assert_eq!(host_of("/", None).as_deref(), Some("127.0.0.1:8081"));
+        assert_eq!(host_of("/", Some("db:1")), "db:1");
+        assert_eq!(host_of("http://db:2/", Some("db:1")), "db:2");
+        assert_eq!(host_of("/", None), "127.0.0.1:8081");
     }
 
     #[test]

@@ -1,8 +1,9 @@
-//! Request headers: one table of everything we know, and what each makes of a request.
+//! Request headers: one table of all known headers, and their parsed values.
 //!
-//! Reading a request's headers fills an [`RequestHeaders`]. A header in the table either has its effect, is a hint that changes
-//! nothing here (its text says why), or is refused with 400 if its value asks for what we do not offer. Headers that
-//! are not in the table are ignored, as the service does.
+//! Parsing the headers of a request fills a [`RequestHeaders`]. A header in the table has its effect,
+//! or is a hint that changes nothing here (its row states the reason), or is refused with 400 if its
+//! value asks for something that this server does not offer. Headers that are not in the table are
+//! ignored, as in the service.
 
 mod table;
 mod value;
@@ -16,85 +17,94 @@ use orrery_model::limits;
 use orrery_model::partition_key::{Epk, PartitionKey};
 use orrery_model::{Error, Result};
 
-/// What the headers of a request ask for.
+/// The parsed headers of a request. A header that was not sent leaves the default of its field.
 #[derive(Debug, Default)]
 pub(crate) struct RequestHeaders {
-    // Which operation.
-    pub(crate) plan: bool,
-    pub(crate) batch: bool,
-    pub(crate) batch_atomic: bool,
-    pub(crate) batch_continue_on_error: bool,
-    pub(crate) query: bool,
-    pub(crate) upsert: bool,
+    // The operation.
+    pub(crate) is_query_plan: bool,
+    pub(crate) is_batch: bool,
+    pub(crate) is_atomic_batch: bool,
+    pub(crate) continues_on_error: bool,
+    pub(crate) is_query: bool,
+    pub(crate) is_upsert: bool,
     pub(crate) content: Content,
     pub(crate) change_feed: Option<FeedMode>,
-    pub(crate) versions_format: bool,
-    /// Whether text is not among the formats that the client reads.
+    /// True if the client reads the wire format in which all versions are sent.
+    pub(crate) reads_versions_format: bool,
+    /// True if the client names formats and JSON text is not among them.
     pub(crate) reads_no_text: bool,
     /// The format that an old client demands.
     pub(crate) format: Option<Format>,
-    // Which part of a container.
+    // The part of a container.
     pub(crate) partition_key: Option<PartitionKey>,
     pub(crate) range: Option<RangeName>,
     pub(crate) start_epk: Option<Epk>,
     pub(crate) end_epk: Option<Epk>,
+    /// The resource id that the client expects of the container.
     pub(crate) intended_container: Option<String>,
-    // How much.
+    // The page.
     pub(crate) max_items: MaxItems,
     pub(crate) continuation: Option<String>,
+    /// The largest continuation, in KiB.
     pub(crate) continuation_limit_kb: Option<usize>,
     // Queries.
-    pub(crate) cross_partition: bool,
-    pub(crate) query_metrics: bool,
-    pub(crate) explain: bool,
-    pub(crate) explain_charge: bool,
-    pub(crate) query_advice: bool,
+    pub(crate) allows_cross_partition: bool,
+    pub(crate) wants_query_metrics: bool,
+    pub(crate) wants_explanation: bool,
+    pub(crate) wants_charge_parts: bool,
+    pub(crate) wants_query_advice: bool,
     pub(crate) index_metrics: Option<IndexMetrics>,
-    pub(crate) single_range: bool,
+    /// True if the client expects that one physical partition answers the query.
+    pub(crate) is_single_range: bool,
     pub(crate) query_features: String,
     // Conditions.
     pub(crate) if_match: Option<String>,
     pub(crate) if_none_match: Option<String>,
+    /// Seconds since 1970.
     pub(crate) if_modified_since: Option<i64>,
     // Consistency.
-    pub(crate) account: Option<Consistency>,
+    /// The level of the account.
+    pub(crate) account_consistency: Option<Consistency>,
+    /// The level that the request asks for.
     pub(crate) consistency: Option<Consistency>,
     pub(crate) strategy: Option<Strategy>,
-    pub(crate) session: Option<String>,
+    pub(crate) session_token: Option<String>,
     // Writes.
     pub(crate) pre_trigger: Option<String>,
     pub(crate) post_trigger: Option<String>,
     pub(crate) excluded_triggers: Vec<String>,
     pub(crate) leave_out_of_index: bool,
-    pub(crate) minimal: bool,
+    /// True if the client wants replies to writes without bodies.
+    pub(crate) wants_minimal: bool,
     // Containers and offers.
     pub(crate) manual_throughput: Option<Throughput>,
     pub(crate) autoscale: Option<Throughput>,
-    pub(crate) to_autoscale: bool,
-    pub(crate) to_manual: bool,
-    pub(crate) quota: bool,
-    pub(crate) statistics: bool,
+    pub(crate) migrates_to_autoscale: bool,
+    pub(crate) migrates_to_manual: bool,
+    pub(crate) wants_quota: bool,
+    pub(crate) wants_statistics: bool,
     // Scripts.
-    pub(crate) script_logging: bool,
-    // How it is admitted.
+    pub(crate) wants_script_log: bool,
+    // Admission.
     pub(crate) admission: AdmissionOptions,
     // Permissions.
+    /// The lifetime of resource tokens, in seconds.
     pub(crate) token_seconds: Option<u64>,
 }
 
-/// What the body is.
+/// The content type of the body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Content {
-    /// JSON, or nothing said.
+    /// JSON, or not stated.
     #[default]
     Json,
     /// A query as JSON.
     Query,
-    /// A query as bare text.
+    /// A query as plain text.
     Sql,
 }
 
-/// How a body is encoded.
+/// The encoding of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
     JsonText,
@@ -102,7 +112,7 @@ pub(crate) enum Format {
     HybridRow,
 }
 
-/// What a change feed shows.
+/// The content of a change feed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FeedMode {
     /// The latest version of each item.
@@ -111,15 +121,15 @@ pub(crate) enum FeedMode {
     AllVersions,
 }
 
-/// How many rows a page may hold.
+/// The largest number of rows of a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum MaxItems {
-    /// Not said.
+    /// Not stated.
     #[default]
     Default,
     /// As many as fit.
     ServerChooses,
-    /// So many.
+    /// This number.
     AtMost(usize),
 }
 
@@ -134,22 +144,22 @@ impl MaxItems {
     }
 }
 
-/// A partition key range as a client names it: `0` or `containerRid,0`.
+/// A partition key range as the client names it: `0` or `containerRid,0`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RangeName {
     pub(crate) container: Option<String>,
-    /// `None` for a number that no range can have.
+    /// `None` for a number that is too large for a range.
     pub(crate) id: Option<u32>,
 }
 
-/// How the index metrics are to be written.
+/// The encoding of index metrics in their header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IndexMetrics {
     Base64,
     PercentEncoded,
 }
 
-/// `x-ms-cosmos-read-consistency-strategy`.
+/// The values of `x-ms-cosmos-read-consistency-strategy`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Strategy {
     Eventual,
@@ -159,10 +169,10 @@ pub(crate) enum Strategy {
 }
 
 impl RequestHeaders {
-    /// Reads all headers of a request to an account whose level is `account`.
+    /// Parses the headers of a request to an account with the consistency level `account`.
     ///
     /// # Errors
-    /// 400 for a known header with a value that has no meaning or asks for what is not offered.
+    /// 400 for a known header whose value is invalid or asks for something that is not offered.
     pub(crate) fn parse(sent: &HeaderMap, account: Consistency) -> Result<Self> {
         let mut headers = RequestHeaders::default();
         for (name, value) in sent {
@@ -172,24 +182,27 @@ impl RequestHeaders {
             let text = std::str::from_utf8(value.as_bytes())
                 .map_err(|_| Error::bad(format!("The value of the header '{name}' is not UTF-8.")))?
                 .trim();
-            // An empty value is no value, but the start of the hash space is the empty text.
-            if !text.is_empty() || header.name == "x-ms-start-epk" {
-                (header.read)(
-                    &mut headers,
-                    &value::Value {
-                        name: header.name,
-                        text,
-                    },
-                )?;
+            // An empty value counts as absent; but the EPK at the start of the hash space is the
+            // empty text.
+            if text.is_empty() && header.name != "x-ms-start-epk" {
+                continue;
             }
+            let value = value::Value {
+                name: header.name,
+                text,
+            };
+            (header.read)(&mut headers, &value)?;
         }
-        headers.account = Some(account);
-        headers.check_together(account)?;
+        headers.account_consistency = Some(account);
+        headers.check_combinations(account)?;
+        headers.exclude_triggers();
         headers.admission.two_replicas = headers.asks_two_replicas();
         Ok(headers)
     }
 
-    fn check_together(&mut self, account: Consistency) -> Result<()> {
+    /// Checks what must hold between several headers.
+    fn check_combinations(&self, account: Consistency) -> Result<()> {
+        // Consistency.
         if self.consistency.is_some() && self.strategy.is_some() {
             return Err(Error::bad(
                 "The headers 'x-ms-consistency-level' and 'x-ms-cosmos-read-consistency-strategy' cannot be sent \
@@ -211,75 +224,92 @@ impl RequestHeaders {
                 account.name()
             )));
         }
-        if self.change_feed == Some(FeedMode::AllVersions) && !self.versions_format {
+
+        // Change feeds.
+        if self.change_feed == Some(FeedMode::AllVersions) && !self.reads_versions_format {
             return Err(Error::unsupported(
                 "A change feed in the mode All Versions and Deletes in another form than that of \
                  'x-ms-cosmos-changefeed-wire-format-version: 2021-09-15'",
             ));
         }
+
+        // Throughput.
         if self.manual_throughput.is_some() && self.autoscale.is_some() {
             return Err(Error::bad(
                 "Manual throughput (x-ms-offer-throughput) and autoscale (x-ms-cosmos-offer-autopilot-settings) \
                  cannot be asked for together.",
             ));
         }
-        if self.to_autoscale && self.to_manual {
+        if self.migrates_to_autoscale && self.migrates_to_manual {
             return Err(Error::bad(
                 "The headers 'x-ms-cosmos-migrate-offer-to-autopilot' and \
                  'x-ms-cosmos-migrate-offer-to-manual-throughput' cannot be sent together.",
             ));
         }
+        Ok(())
+    }
+
+    /// Removes the triggers that the request includes and excludes.
+    fn exclude_triggers(&mut self) {
         let excluded = std::mem::take(&mut self.excluded_triggers);
         for trigger in [&mut self.pre_trigger, &mut self.post_trigger] {
             trigger.take_if(|name| excluded.contains(name));
         }
-        Ok(())
     }
 
-    /// Throughput as asked for at creation.
+    /// Returns true if the request names a trigger that is to run.
+    pub(crate) fn names_trigger(&self) -> bool {
+        self.pre_trigger.is_some() || self.post_trigger.is_some()
+    }
+
+    /// Returns the throughput of a new database or container.
     pub(crate) fn throughput(&self) -> Option<Throughput> {
         self.manual_throughput.or(self.autoscale)
     }
 
-    /// The session token, unless less than session consistency is wanted: by the request, or else by the account.
+    /// Returns the session token, unless the request, or else the account, asks for less than
+    /// session consistency.
     pub(crate) fn session(&self) -> Option<&str> {
-        let level = self
-            .consistency
-            .or(self.account)
-            .unwrap_or(Consistency::Session);
-        let weak = match self.strategy {
-            Some(strategy) => strategy == Strategy::Eventual,
-            None => level > Consistency::Session,
+        let level = self.consistency.or(self.account_consistency);
+        let is_weaker = match (self.strategy, level) {
+            (Some(strategy), _) => strategy == Strategy::Eventual,
+            (None, Some(level)) => level > Consistency::Session,
+            (None, None) => false,
         };
-        if weak { None } else { self.session.as_deref() }
-    }
-
-    /// Whether reads are of the level at which the service asks two replicas.
-    fn asks_two_replicas(&self) -> bool {
-        match self.strategy {
-            Some(strategy) => {
-                matches!(strategy, Strategy::LatestCommitted | Strategy::GlobalStrong)
-            }
-            None => self
-                .consistency
-                .or(self.account)
-                .is_some_and(|level| level <= Consistency::BoundedStaleness),
+        if is_weaker {
+            None
+        } else {
+            self.session_token.as_deref()
         }
     }
 
-    /// How a read is done.
-    pub(crate) fn reading(&self) -> ReadOptions<'_> {
+    /// Returns true if the service would ask two replicas for a read of this consistency.
+    fn asks_two_replicas(&self) -> bool {
+        let level = self.consistency.or(self.account_consistency);
+        match (self.strategy, level) {
+            (Some(strategy), _) => {
+                matches!(strategy, Strategy::LatestCommitted | Strategy::GlobalStrong)
+            }
+            (None, Some(level)) => level <= Consistency::BoundedStaleness,
+            (None, None) => false,
+        }
+    }
+
+    /// Returns the engine's options for a read.
+    pub(crate) fn read_options(&self) -> ReadOptions<'_> {
         ReadOptions {
             session: self.session(),
             admission: self.admission,
         }
     }
 
-    /// Whether a query is to be answered in anything but text. Only queries are ever answered so: for feeds and single
-    /// resources the service ignores both headers.
+    /// Returns true if the client wants the rows of a query in another format than JSON text. The
+    /// service ignores the formats of other requests.
     pub(crate) fn wants_binary(&self) -> bool {
-        self.format
-            .map_or(self.reads_no_text, |format| format != Format::JsonText)
+        match self.format {
+            Some(format) => format != Format::JsonText,
+            None => self.reads_no_text,
+        }
     }
 }
 

@@ -1,22 +1,23 @@
 //! The protocol over HTTP: the only crate that knows routes, headers, signatures and wire JSON.
 //!
-//! One request passes through these rooms, in this order:
+//! A request passes through these modules in this order:
 //!
 //! ```text
-//! serve      a connection on the one port: TLS or not, HTTP/1.1 or HTTP/2
-//! gateway    the path of a request, catch_panics against panics
-//! route      path to resource
-//! auth       signature to access
-//! headers    every header we know, in one table, to what the client asks
-//! operations method and headers to one operation, then the call of the engine
-//! placement  here, or on the pool for what may be slow
-//! reply      the answer with the headers that clients read
+//! serve       accepts connections: TLS or plain text, HTTP/1.1 or HTTP/2
+//! gateway     takes the request through the steps below; a panic becomes a 500
+//! route       path -> resource
+//! auth        credentials -> caller, and the rights of the caller
+//! headers     request headers -> typed options, by one table of all known headers
+//! operations  method, headers and resource -> one row of the table of operations, and its function
+//! placement   the bounded pool for operations that may take long
+//! reply       result -> status, body and the headers that clients read
 //! ```
 //!
-//! What it promises: every answer carries JSON or nothing, a charge and an activity id; nothing that a client asks for
-//! is dropped in silence; a client learns our errors' sentences and never their causes.
+//! Promises: every reply contains JSON or nothing, a charge and an activity id. Everything that a
+//! client asks for has its effect, is documented as having none, or is refused. A client gets the
+//! message of an error and never its cause.
 //!
-//! Left out: the direct (TCP) connection mode, and answers in binary encodings of JSON.
+//! Left out: the direct (TCP) connection mode, and replies in the binary encoding of JSON.
 
 mod account;
 mod address;
@@ -30,6 +31,7 @@ mod feed;
 mod gateway;
 mod headers;
 mod hybrid_row;
+mod known_routes;
 mod log;
 mod metrics;
 mod operations;
@@ -41,18 +43,19 @@ mod serve;
 
 pub use auth::{Directory, DirectoryError, Keys, KeysError};
 pub use faults::{
-    ArmedFault, FaultAnswer, FaultOutcome, FaultRule, FaultTime, Faults, Unanswered,
-    known_operations, known_statuses,
+    ArmedFault, FaultAnswer, FaultOutcome, FaultRule, FaultTime, Faults, Unanswered, known_statuses,
 };
 pub use gateway::{Connection, Gateway, Scheme};
 pub use headers::{Header, known_headers};
+pub use known_routes::{KnownRoute, known_routes};
 pub use log::{Field, Log, LogFormat, LogLevel};
 pub use metrics::{Metrics, RequestCounts, RequestKind};
+pub use operations::Operation;
 pub use options::{Account, Consistency, Options};
 pub use placement::{Pool, catch_panics};
-pub use route::{KnownRoute, known_routes};
 pub use serve::{Service, serve};
 
-/// The key that the vendor's emulator and every client's documentation use: known to all, secret to nobody.
+/// The key that the vendor's emulator uses and every client documents. The key is public and
+/// protects nothing.
 pub const WELL_KNOWN_KEY: &str =
     "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";

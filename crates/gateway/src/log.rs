@@ -1,20 +1,22 @@
-//! The log: lines on standard error, as text for people or JSON for collectors.
+//! The log: lines on standard error, as text for people or as JSON for log collectors.
 //!
-//! A line is a level, a sentence and named values. There is nothing to configure per module and no background thread;
-//! a line that cannot be written is lost, because a log must not stop the server.
+//! A line has a level, a message and named values. There are no settings per module and no
+//! background thread. A line that cannot be written is lost, because the log must not stop the
+//! server.
 
 use orrery_model::json::write_string;
+use orrery_model::sync::lock;
 use std::io::Write;
 use std::sync::Mutex;
 
-/// How much is logged; each level includes those before it.
+/// The severity of a line. A log of a level contains the lines of this level and of those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LogLevel {
     /// Failures of the server itself.
     Error,
-    /// Requests that failed on our side.
+    /// Requests that failed because of the server.
     Warn,
-    /// Start and end.
+    /// Start and stop of the server.
     Info,
     /// One line for each request.
     Debug,
@@ -34,7 +36,7 @@ impl LogLevel {
 /// The form of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
-    /// `2026-01-01T00:00:00Z warn sentence name=value`
+    /// `2026-01-01T00:00:00Z warn message name=value`
     Text,
     /// One JSON object.
     Json,
@@ -57,7 +59,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// A log of `level` that writes to `sink`.
+    /// Creates a log of `level` that writes to `sink`.
     pub fn new(level: LogLevel, format: LogFormat, sink: impl Write + Send + 'static) -> Self {
         Log {
             level,
@@ -66,65 +68,59 @@ impl Log {
         }
     }
 
-    /// Whether lines of `level` are written.
+    /// Returns true if lines of `level` are written.
     pub fn is_enabled(&self, level: LogLevel) -> bool {
         level <= self.level
     }
 
     /// Writes a line. `now_ms` is in milliseconds since 1970.
-    pub fn write(
-        &self,
-        now_ms: u64,
-        level: LogLevel,
-        sentence: &str,
-        fields: &[(&str, Field<'_>)],
-    ) {
+    pub fn write(&self, now_ms: u64, level: LogLevel, message: &str, fields: &[(&str, Field<'_>)]) {
         if !self.is_enabled(level) {
             return;
         }
-        let time = jiff::Timestamp::from_millisecond(i64::try_from(now_ms).unwrap_or(i64::MAX))
-            .map(|t| t.to_string())
-            .unwrap_or_default();
+        let timestamp =
+            jiff::Timestamp::from_millisecond(i64::try_from(now_ms).unwrap_or(i64::MAX));
+        let time = timestamp.map(|time| time.to_string()).unwrap_or_default();
         let line = match self.format {
-            LogFormat::Text => text_line(&time, level, sentence, fields),
-            LogFormat::Json => json_line(&time, level, sentence, fields),
+            LogFormat::Text => text_line(&time, level, message, fields),
+            LogFormat::Json => json_line(&time, level, message, fields),
         };
-        // A poisoned lock only means that another line was cut short.
-        let mut sink = self
-            .sink
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut sink = lock(&self.sink);
         let _ = sink.write_all(&line);
         let _ = sink.flush();
     }
 }
 
-fn text_line(time: &str, level: LogLevel, sentence: &str, fields: &[(&str, Field<'_>)]) -> Vec<u8> {
-    let mut line = format!("{time} {:5} {}", level.name(), sentence.escape_debug());
+/// Returns a line as text. Values that could break the line or its fields are quoted.
+fn text_line(time: &str, level: LogLevel, message: &str, fields: &[(&str, Field<'_>)]) -> Vec<u8> {
+    let mut line = format!("{time} {:5} {}", level.name(), message.escape_debug());
     for (name, value) in fields {
-        line.push_str(&match value {
-            Field::Text(text)
-                if text.chars().all(|c| c.is_ascii_graphic() && c != '"') && !text.is_empty() =>
-            {
-                format!(" {name}={text}")
-            }
+        let field = match value {
+            Field::Text(text) if is_plain(text) => format!(" {name}={text}"),
             Field::Text(text) => format!(" {name}={text:?}"),
             Field::Number(number) => format!(" {name}={number}"),
-        });
+        };
+        line.push_str(&field);
     }
     line.push('\n');
     line.into_bytes()
 }
 
-fn json_line(time: &str, level: LogLevel, sentence: &str, fields: &[(&str, Field<'_>)]) -> Vec<u8> {
+/// Returns true if a text needs no quotes.
+fn is_plain(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_ascii_graphic() && c != '"')
+}
+
+/// Returns a line as a JSON object.
+fn json_line(time: &str, level: LogLevel, message: &str, fields: &[(&str, Field<'_>)]) -> Vec<u8> {
     let mut line = Vec::new();
     let first = [
         ("time", Field::Text(time)),
         ("level", Field::Text(level.name())),
-        ("message", Field::Text(sentence)),
+        ("message", Field::Text(message)),
     ];
-    for (i, (name, value)) in first.iter().chain(fields).enumerate() {
-        line.push(if i == 0 { b'{' } else { b',' });
+    for (n, (name, value)) in first.iter().chain(fields).enumerate() {
+        line.push(if n == 0 { b'{' } else { b',' });
         write_string(name, &mut line);
         line.push(b':');
         match value {
@@ -144,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_line_stays_one_line_whatever_a_client_sends() {
+    fn a_text_line_stays_one_line_for_any_value() {
         let line = text_line(
             "T",
             LogLevel::Warn,
@@ -155,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_json_line_is_json() {
+    fn a_json_line_is_valid_json() {
         let line = json_line(
             "T",
             LogLevel::Debug,

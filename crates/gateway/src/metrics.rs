@@ -1,42 +1,58 @@
-//! What the gateway counts of requests, for the operator.
+//! The counters of requests, for the operator.
 //!
-//! Requests are told apart by operation, type of resource and outcome, and never by what they are about: no id and no
-//! key becomes a label. A request costs one look into a small map and some additions.
+//! Requests are counted by operation and outcome. Ids and keys never become labels, so the number of
+//! series is bounded. Counting a request costs one lookup in a small map and some additions.
 
+use crate::operations::Operation;
 use orrery_engine::request::Charge;
 use orrery_model::metrics::{Gauge, Histogram, HistogramSnapshot, LATENCY_BOUNDS_SECONDS};
+use orrery_model::sync::{read, write};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, RwLock};
 
-/// Bounds of request charges, in request units: what OpenTelemetry advises for this database.
+/// The bounds of the histogram of request charges, in request units: those that the semantic
+/// conventions of OpenTelemetry advise for this database.
 const REQUEST_UNITS: &[f64] = &[1.0, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1000.0];
 
-/// What a request is, as far as it was understood.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct RequestKind {
-    /// The operation's name, as in the log.
-    pub operation: &'static str,
-    /// The type of the resource, as in a signature; `account` where that is empty.
-    pub resource: &'static str,
+/// The kind of a request, as far as the request was understood.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RequestKind {
+    /// A request that was refused before its operation was known.
+    Unknown,
+    /// A request for this operation.
+    Operation(&'static Operation),
 }
 
-/// A request that was refused before its operation was known.
-pub(crate) const UNKNOWN: RequestKind = RequestKind {
-    operation: "unknown",
-    resource: "unknown",
-};
+impl RequestKind {
+    /// Returns the name of the operation, as in the log; `unknown` if the operation is not known.
+    pub fn operation_name(self) -> &'static str {
+        match self {
+            RequestKind::Unknown => "unknown",
+            RequestKind::Operation(operation) => operation.name(),
+        }
+    }
 
-/// Requests of one kind.
+    /// Returns the type of the addressed resource, as in signatures; `account` for the account and
+    /// `unknown` if the operation is not known.
+    pub fn resource_type(self) -> &'static str {
+        match self {
+            RequestKind::Unknown => "unknown",
+            RequestKind::Operation(operation) => operation.resource_type(),
+        }
+    }
+}
+
+/// The counters of one kind of request.
 #[derive(Debug)]
 struct Series {
     seconds: Histogram,
     charge: Histogram,
-    /// Status, sub-status and how often.
+    /// Status, sub-status and number of requests.
     outcomes: RwLock<Vec<(u16, u32, AtomicU64)>>,
 }
 
-/// Counts since the gateway was made.
+/// The counters since the gateway was created.
 #[derive(Debug, Default)]
 pub struct Metrics {
     series: RwLock<HashMap<RequestKind, Arc<Series>>>,
@@ -44,21 +60,21 @@ pub struct Metrics {
     pub connections: Gauge,
 }
 
-/// What was counted of one kind of request.
+/// The counts of one kind of request, read at one moment.
 #[derive(Clone, Debug)]
 pub struct RequestCounts {
     /// The kind.
     pub kind: RequestKind,
-    /// How long requests took, in seconds.
+    /// The durations of requests, in seconds.
     pub seconds: HistogramSnapshot,
-    /// What they were charged, in request units.
+    /// The charges of requests, in request units.
     pub charge: HistogramSnapshot,
-    /// Status, sub-status (0 for none) and how often.
+    /// Status, sub-status (0 for none) and number of requests, in ascending order.
     pub outcomes: Vec<(u16, u32, u64)>,
 }
 
 impl Metrics {
-    /// Counts a request that is answered, or left without an answer: status 0.
+    /// Counts a request that was answered, or that got no reply: status 0.
     pub fn record(
         &self,
         kind: RequestKind,
@@ -67,77 +83,65 @@ impl Metrics {
         seconds: f64,
         charge: Charge,
     ) {
-        let series = self.series_of(kind);
+        let series = self.series(kind);
         series.seconds.observe(seconds);
         series.charge.observe(charge.as_ru());
-        let same = |(s, sub, _): &&(u16, u32, AtomicU64)| (*s, *sub) == (status, sub_status);
-        {
-            let outcomes = series
-                .outcomes
-                .read()
-                .unwrap_or_else(PoisonError::into_inner);
-            if let Some((_, _, count)) = outcomes.iter().find(same) {
-                count.fetch_add(1, Ordering::Relaxed);
-                return;
-            }
-        }
-        let mut outcomes = series
-            .outcomes
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
-        match outcomes.iter().find(same) {
-            Some((_, _, count)) => _ = count.fetch_add(1, Ordering::Relaxed),
-            None => outcomes.push((status, sub_status, AtomicU64::new(1))),
-        }
+        series.count_outcome(status, sub_status);
     }
 
-    fn series_of(&self, kind: RequestKind) -> Arc<Series> {
-        if let Some(series) = self
-            .series
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(&kind)
-        {
+    /// Returns the series of a kind, a new one for its first request.
+    fn series(&self, kind: RequestKind) -> Arc<Series> {
+        if let Some(series) = read(&self.series).get(&kind) {
             return series.clone();
         }
-        let mut all = self.series.write().unwrap_or_else(PoisonError::into_inner);
-        let (seconds, charge) = (
-            Histogram::new(LATENCY_BOUNDS_SECONDS),
-            Histogram::new(REQUEST_UNITS),
-        );
-        all.entry(kind)
-            .or_insert_with(|| {
-                Arc::new(Series {
-                    seconds,
-                    charge,
-                    outcomes: RwLock::default(),
-                })
+        let mut all = write(&self.series);
+        let series = all.entry(kind).or_insert_with(|| {
+            Arc::new(Series {
+                seconds: Histogram::new(LATENCY_BOUNDS_SECONDS),
+                charge: Histogram::new(REQUEST_UNITS),
+                outcomes: RwLock::default(),
             })
-            .clone()
+        });
+        series.clone()
     }
 
-    /// What was counted so far, by kind.
+    /// Returns the counts of all kinds, sorted by operation name and resource type.
     pub fn requests(&self) -> Vec<RequestCounts> {
-        let all: Vec<(RequestKind, Arc<Series>)> = {
-            let series = self.series.read().unwrap_or_else(PoisonError::into_inner);
-            series
-                .iter()
-                .map(|(kind, series)| (*kind, series.clone()))
-                .collect()
-        };
-        let mut counts: Vec<_> = all
-            .into_iter()
-            .map(|(kind, series)| series.read(kind))
+        // The lock is released before the series are read, so that requests do not wait for this.
+        let all: Vec<(RequestKind, Arc<Series>)> = read(&self.series)
+            .iter()
+            .map(|(kind, series)| (*kind, series.clone()))
             .collect();
-        counts.sort_by_key(|counts| counts.kind);
+        let mut counts: Vec<RequestCounts> = all
+            .into_iter()
+            .map(|(kind, series)| series.counts(kind))
+            .collect();
+        counts.sort_by_key(|counts| (counts.kind.operation_name(), counts.kind.resource_type()));
         counts
     }
 }
 
 impl Series {
-    fn read(&self, kind: RequestKind) -> RequestCounts {
-        let outcomes = self.outcomes.read().unwrap_or_else(PoisonError::into_inner);
-        let mut outcomes: Vec<_> = outcomes
+    fn count_outcome(&self, status: u16, sub_status: u32) {
+        let is_same = |(s, sub, _): &&(u16, u32, AtomicU64)| (*s, *sub) == (status, sub_status);
+        // An outcome that occurred before needs only the shared lock.
+        {
+            let outcomes = read(&self.outcomes);
+            if let Some((_, _, count)) = outcomes.iter().find(is_same) {
+                count.fetch_add(1, Ordering::Relaxed);
+                return;
+            }
+        }
+        // Another thread may have added the outcome since the shared lock was released.
+        let mut outcomes = write(&self.outcomes);
+        match outcomes.iter().find(is_same) {
+            Some((_, _, count)) => _ = count.fetch_add(1, Ordering::Relaxed),
+            None => outcomes.push((status, sub_status, AtomicU64::new(1))),
+        }
+    }
+
+    fn counts(&self, kind: RequestKind) -> RequestCounts {
+        let mut outcomes: Vec<(u16, u32, u64)> = read(&self.outcomes)
             .iter()
             .map(|(status, sub, count)| (*status, *sub, count.load(Ordering::Relaxed)))
             .collect();
@@ -158,14 +162,16 @@ mod tests {
     #[test]
     fn requests_are_counted_by_kind_and_outcome() {
         let metrics = Metrics::default();
-        let read = RequestKind {
-            operation: "read_item",
-            resource: "docs",
-        };
+        let read_item = Operation::from_name("read_item").expect("an operation");
+        let read = RequestKind::Operation(read_item);
+        assert_eq!(
+            (read.operation_name(), read.resource_type()),
+            ("read_item", "docs")
+        );
         metrics.record(read, 200, 0, 0.001, Charge(100));
         metrics.record(read, 429, 3200, 0.002, Charge(0));
         metrics.record(read, 200, 0, 0.003, Charge(250));
-        metrics.record(UNKNOWN, 401, 0, 0.0, Charge(0));
+        metrics.record(RequestKind::Unknown, 401, 0, 0.0, Charge(0));
         let counts = metrics.requests();
         assert_eq!(counts.len(), 2);
         assert_eq!(

@@ -1,340 +1,470 @@
-//! Operations: from method, target and headers to one entry of a table, and from that to the engine.
+//! Operations: one table, from which everything about an operation is derived.
 //!
-//! Each entry says what the operation is called, whether it writes (read-only keys may not), where it runs, and what
-//! it needs resolved before it starts. Files below hold the calls of the engine and the answers made from them.
+//! A row of [`ROWS`] states the request that it matches (method, distinguishing header, target), and
+//! for an operation its name, the required rights, the place where it runs and its function. All
+//! else follows from the rows:
+//!
+//! ```text
+//! the methods of a path, and the 405 for others   allowed_methods
+//! the choice between rows by headers              choose
+//! the access check                                Operation::rights
+//! the pool or the worker thread                   Operation::needs_pool
+//! labels of metrics, the log, fault rules         Operation::name, Operation::resource_type
+//! ```
+//!
+//! The code compares operations as rows and never by their names; a name is for printing, and is
+//! parsed in one place, [`Operation::from_name`]. The modules below contain the functions: each
+//! calls the engine and builds the reply.
 
+mod access;
 mod batches;
 mod feeds;
 mod items;
 mod metadata;
-mod plain;
 mod queries;
 mod ranges;
 mod row_batches;
 mod scripts;
 
+use crate::auth::Rights;
 use crate::call::Call;
 use crate::headers::{Content, RequestHeaders};
 use crate::reply::{Owner, Reply};
-use crate::route::Target;
-use orrery_engine::request::{ProcedureReply, Written};
+use crate::route::{self, Target};
+use orrery_engine::request::{AccessResourceKind, ProcedureReply, ScriptKind, Written};
 use orrery_engine::{Container, Database, Engine, Pending, PendingBatch};
 use orrery_model::{Error, Kind, Result};
+use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-/// One operation of the protocol.
-pub(crate) struct Operation {
-    /// Its name, for the log.
-    pub(crate) name: &'static str,
-    /// Whether it changes anything.
-    pub(crate) writes: bool,
-    /// Whether it may be slow, whatever its size.
-    pub(crate) slow: bool,
-    run: Run,
+/// The size of a request body, in bytes, above which every operation runs on the pool.
+const POOL_BODY_BYTES: usize = 64 * 1024;
+
+/// One operation of the protocol. There is one for each kind of resource: creating a user and
+/// creating a permission are two operations.
+///
+/// An operation exists only as a row of a static table, so operations are equal if they are the
+/// same row.
+pub struct Operation {
+    name: &'static str,
+    target: Target,
+    rights: Rights,
+    placement: Placement,
+    triggers: Triggers,
+    function: Function,
 }
 
-type OnEngine = fn(&Engine, &Call) -> Result<Step>;
-type OnDatabase = fn(&Engine, &Call, &Arc<Database>) -> Result<Step>;
-type OnOwner = fn(&Engine, &Call, &Owner) -> Result<Step>;
-type OnContainer = fn(&Engine, &Call, &Container) -> Result<Step>;
-
-/// What an operation needs resolved, and whose child it addresses.
-enum Run {
-    /// The account or its feeds.
-    Account(OnEngine),
-    /// A database.
-    Database(OnDatabase),
-    /// A child of a database, which must exist.
-    InDatabase(OnDatabase),
-    /// A user, permission or client encryption key, or a feed of them; what they belong to must exist.
-    AccessResource(OnOwner),
-    /// A container.
-    Container(OnContainer),
-    /// A child of a container, which must exist.
-    InContainer(OnContainer),
+/// The thread on which an operation starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Placement {
+    /// The worker thread that read the request: the operation is short whatever the data.
+    Worker,
+    /// The bounded pool: the operation may take long, and must not delay other requests.
+    Pool,
 }
 
-/// How far an operation has come.
-pub(crate) enum Step {
-    /// It is done.
-    Reply(Reply),
-    /// An item is written and not yet durable.
-    Write(Pending<Written>),
-    /// The operations of a batch are done and what they wrote is not yet durable.
-    Batch(PendingBatch),
-    /// A procedure has ended and what it wrote is not yet durable.
-    Procedure(Pending<ProcedureReply>),
+/// The triggers that a request for the operation may name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Triggers {
+    /// A pre-trigger and a post-trigger run around the operation.
+    Run,
+    /// None: a write that names a trigger is refused, a read ignores the name, as in the service.
+    None,
 }
 
-/// An operation that has begun, and the owner of what it addresses.
-pub(crate) struct Begun {
-    pub(crate) step: Step,
-    pub(crate) owner: Option<Owner>,
+type AccountFunction = fn(&Engine, &Call) -> Result<Progress>;
+type DatabaseFunction = fn(&Engine, &Call, &Arc<Database>) -> Result<Progress>;
+type ContainerFunction = fn(&Engine, &Call, &Container) -> Result<Progress>;
+type ScriptFunction = fn(&Engine, &Call, &Container, ScriptKind) -> Result<Progress>;
+type AccessFunction = fn(&Engine, &Call, &Owner, AccessResourceKind) -> Result<Progress>;
+
+/// The function of an operation, by the resources that must exist before the function is called.
+#[derive(Clone, Copy)]
+enum Function {
+    /// Requires nothing: the account, offers and the list of databases.
+    Account(AccountFunction),
+    /// Requires the database that the path addresses.
+    Database(DatabaseFunction),
+    /// Requires the database that owns the addressed resource.
+    InDatabase(DatabaseFunction),
+    /// Requires the container that the path addresses.
+    Container(ContainerFunction),
+    /// Requires the container that owns the addressed resource.
+    InContainer(ContainerFunction),
+    /// Requires the container that owns the addressed scripts.
+    Script(ScriptFunction),
+    /// Requires the database or user that owns the addressed users, permissions or keys.
+    Access(AccessFunction),
 }
 
-const fn read(name: &'static str, run: Run) -> Operation {
-    Operation {
-        name,
-        writes: false,
-        slow: false,
-        run,
+/// One row of the table: the requests that it matches, and the operation that these requests get.
+struct Row {
+    form: Form,
+    target: Target,
+    entry: Entry,
+}
+
+enum Entry {
+    Offered(Operation),
+    /// The protocol has such an operation and this server does not. The text is the subject of the
+    /// sentence that refuses the request.
+    NotOffered(&'static str),
+}
+
+/// The form of a request: its method, and the header that distinguishes it where one method of a
+/// target has several meanings.
+///
+/// A variant that names only a method matches every request with this method.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// GET or HEAD. HEAD is a GET whose reply is sent without its body.
+    Get,
+    /// GET with `A-IM`.
+    GetChangeFeed,
+    Post,
+    /// POST with `x-ms-cosmos-is-query-plan-request`.
+    PostQueryPlan,
+    /// POST with `x-ms-cosmos-is-batch-request`.
+    PostBatch,
+    /// POST with `A-IM`.
+    PostChangeFeed,
+    /// POST with `x-ms-documentdb-isquery` or the content type of a query.
+    PostQuery,
+    /// POST with `x-ms-documentdb-is-upsert`.
+    PostUpsert,
+    Put,
+    Patch,
+    Delete,
+}
+
+impl Form {
+    /// Returns the methods of HTTP that have this form.
+    const fn methods(self) -> &'static [&'static str] {
+        match self {
+            Form::Get | Form::GetChangeFeed => &["GET", "HEAD"],
+            Form::Post
+            | Form::PostQueryPlan
+            | Form::PostBatch
+            | Form::PostChangeFeed
+            | Form::PostQuery
+            | Form::PostUpsert => &["POST"],
+            Form::Put => &["PUT"],
+            Form::Patch => &["PATCH"],
+            Form::Delete => &["DELETE"],
+        }
+    }
+
+    /// Returns true if the headers have what distinguishes this form from others of its method.
+    fn matches_headers(self, headers: &RequestHeaders) -> bool {
+        match self {
+            Form::Get | Form::Post | Form::Put | Form::Patch | Form::Delete => true,
+            Form::GetChangeFeed | Form::PostChangeFeed => headers.change_feed.is_some(),
+            Form::PostQueryPlan => headers.is_query_plan,
+            Form::PostBatch => headers.is_batch,
+            Form::PostQuery => {
+                headers.is_query || matches!(headers.content, Content::Query | Content::Sql)
+            }
+            Form::PostUpsert => headers.is_upsert,
+        }
     }
 }
-const fn slow_read(name: &'static str, run: Run) -> Operation {
-    Operation {
-        name,
-        writes: false,
-        slow: true,
-        run,
-    }
-}
-const fn write(name: &'static str, run: Run) -> Operation {
-    Operation {
-        name,
-        writes: true,
-        slow: false,
-        run,
-    }
-}
-const fn slow_write(name: &'static str, run: Run) -> Operation {
-    Operation {
-        name,
-        writes: true,
-        slow: true,
-        run,
-    }
+
+/// A row for an operation that starts on the worker thread.
+const fn worker(
+    form: Form,
+    target: Target,
+    name: &'static str,
+    rights: Rights,
+    function: Function,
+) -> Row {
+    offered(form, target, name, rights, Placement::Worker, function)
 }
 
-static READ_ACCOUNT: Operation = read("read_account", Run::Account(metadata::read_account));
-static LIST_DATABASES: Operation = slow_read("list_databases", Run::Account(feeds::list_databases));
-static QUERY_DATABASES: Operation =
-    slow_read("query_databases", Run::Account(queries::query_databases));
-static CREATE_DATABASE: Operation =
-    slow_write("create_database", Run::Account(metadata::create_database));
-static READ_DATABASE: Operation = read("read_database", Run::Database(metadata::read_database));
-static DELETE_DATABASE: Operation =
-    slow_write("delete_database", Run::Database(metadata::delete_database));
-static LIST_CONTAINERS: Operation =
-    slow_read("list_containers", Run::InDatabase(feeds::list_containers));
-static QUERY_CONTAINERS: Operation = slow_read(
-    "query_containers",
-    Run::InDatabase(queries::query_containers),
-);
-static CREATE_CONTAINER: Operation = slow_write(
-    "create_container",
-    Run::InDatabase(metadata::create_container),
-);
-static READ_CONTAINER: Operation = read("read_container", Run::Container(metadata::read_container));
-static REPLACE_CONTAINER: Operation = slow_write(
-    "replace_container",
-    Run::Container(metadata::replace_container),
-);
-static DELETE_CONTAINER: Operation = slow_write(
-    "delete_container",
-    Run::Container(metadata::delete_container),
-);
-static LIST_PLAINS: Operation = slow_read("list_plain_resources", Run::AccessResource(plain::list));
-static QUERY_PLAINS: Operation =
-    slow_read("query_plain_resources", Run::AccessResource(plain::query));
-static CREATE_PLAIN: Operation =
-    slow_write("create_plain_resource", Run::AccessResource(plain::create));
-static READ_PLAIN: Operation = read("read_plain_resource", Run::AccessResource(plain::read));
-static REPLACE_PLAIN: Operation = slow_write(
-    "replace_plain_resource",
-    Run::AccessResource(plain::replace),
-);
-static DELETE_PLAIN: Operation =
-    slow_write("delete_plain_resource", Run::AccessResource(plain::delete));
-static READ_RANGES: Operation = read("read_partition_key_ranges", Run::InContainer(ranges::read));
-static LIST_OFFERS: Operation = slow_read("list_offers", Run::Account(feeds::list_offers));
-static QUERY_OFFERS: Operation = slow_read("query_offers", Run::Account(queries::query_offers));
-static READ_OFFER: Operation = read("read_offer", Run::Account(metadata::read_offer));
-static REPLACE_OFFER: Operation =
-    slow_write("replace_offer", Run::Account(metadata::replace_offer));
-static LIST_SCRIPTS: Operation = slow_read("list_scripts", Run::InContainer(feeds::list_scripts));
-static QUERY_SCRIPTS: Operation =
-    slow_read("query_scripts", Run::InContainer(queries::query_scripts));
-static CREATE_SCRIPT: Operation = slow_write("create_script", Run::InContainer(scripts::create));
-static READ_SCRIPT: Operation = slow_read("read_script", Run::InContainer(scripts::read));
-static REPLACE_SCRIPT: Operation = slow_write("replace_script", Run::InContainer(scripts::replace));
-static DELETE_SCRIPT: Operation = slow_write("delete_script", Run::InContainer(scripts::delete));
-static EXECUTE: Operation = slow_write(
-    "execute_stored_procedure",
-    Run::InContainer(scripts::execute),
-);
-static LIST_CONFLICTS: Operation = read("list_conflicts", Run::InContainer(feeds::list_conflicts));
-static QUERY_CONFLICTS: Operation = read(
-    "query_conflicts",
-    Run::InContainer(queries::query_conflicts),
-);
-static READ_CONFLICT: Operation = read("read_conflict", Run::InContainer(feeds::no_such_conflict));
-static DELETE_CONFLICT: Operation =
-    write("delete_conflict", Run::InContainer(feeds::no_such_conflict));
-static READ_FEED: Operation = slow_read("read_items", Run::InContainer(feeds::read_items));
-static CHANGE_FEED: Operation =
-    slow_read("query_change_feed", Run::InContainer(feeds::change_feed));
-static QUERY_PLAN: Operation = slow_read("query_plan", Run::InContainer(queries::plan));
-static QUERY_ITEMS: Operation = slow_read("query_items", Run::InContainer(queries::query_items));
-static CREATE_ITEM: Operation = write("create_item", Run::InContainer(items::create));
-static UPSERT_ITEM: Operation = write("upsert_item", Run::InContainer(items::upsert));
-static READ_ITEM: Operation = read("read_item", Run::InContainer(items::read));
-static REPLACE_ITEM: Operation = write("replace_item", Run::InContainer(items::replace));
-static PATCH_ITEM: Operation = write("patch_item", Run::InContainer(items::patch));
-static DELETE_ITEM: Operation = write("delete_item", Run::InContainer(items::delete));
-static EXECUTE_BATCH: Operation = slow_write("execute_batch", Run::InContainer(batches::run));
-static DELETE_LOGICAL_PARTITION: Operation = slow_write(
-    "delete_all_items_by_partition_key",
-    Run::InContainer(items::delete_logical_partition),
-);
+/// A row for an operation that starts on the pool.
+const fn pool(
+    form: Form,
+    target: Target,
+    name: &'static str,
+    rights: Rights,
+    function: Function,
+) -> Row {
+    offered(form, target, name, rights, Placement::Pool, function)
+}
 
-/// Every operation.
-#[rustfmt::skip] // a table that fills its lines
-pub(crate) static ALL: &[&Operation] = &[
-    &READ_ACCOUNT, &LIST_DATABASES, &QUERY_DATABASES, &CREATE_DATABASE, &READ_DATABASE, &DELETE_DATABASE,
-    &LIST_CONTAINERS, &QUERY_CONTAINERS, &CREATE_CONTAINER, &READ_CONTAINER, &REPLACE_CONTAINER, &DELETE_CONTAINER,
-    &LIST_PLAINS, &QUERY_PLAINS, &CREATE_PLAIN, &READ_PLAIN, &REPLACE_PLAIN, &DELETE_PLAIN,
-    &READ_RANGES, &LIST_OFFERS, &QUERY_OFFERS, &READ_OFFER, &REPLACE_OFFER, &LIST_SCRIPTS,
-    &QUERY_SCRIPTS, &CREATE_SCRIPT, &READ_SCRIPT, &REPLACE_SCRIPT, &DELETE_SCRIPT, &EXECUTE,
-    &LIST_CONFLICTS, &QUERY_CONFLICTS, &READ_CONFLICT, &DELETE_CONFLICT, &READ_FEED, &CHANGE_FEED,
-    &QUERY_PLAN, &QUERY_ITEMS, &CREATE_ITEM, &UPSERT_ITEM, &READ_ITEM, &REPLACE_ITEM,
-    &PATCH_ITEM, &DELETE_ITEM, &EXECUTE_BATCH, &DELETE_LOGICAL_PARTITION,
-];
+/// A row for an operation. A row that makes no sense stops the build, because the table is
+/// evaluated by the compiler.
+const fn offered(
+    form: Form,
+    target: Target,
+    name: &'static str,
+    rights: Rights,
+    placement: Placement,
+    function: Function,
+) -> Row {
+    let reads = matches!(form, Form::Get | Form::GetChangeFeed | Form::PostQuery);
+    assert!(
+        !(reads && rights.includes_writes()),
+        "a read that may write"
+    );
+    let is_kind_known = match function {
+        Function::Script(_) => matches!(target, Target::Scripts(_) | Target::Script(_)),
+        Function::Access(_) => {
+            matches!(
+                target,
+                Target::AccessResources(_) | Target::AccessResource(_)
+            )
+        }
+        _ => true,
+    };
+    assert!(
+        is_kind_known,
+        "a function of another kind of resource than the target"
+    );
+    let operation = Operation {
+        name,
+        target,
+        rights,
+        placement,
+        triggers: Triggers::None,
+        function,
+    };
+    Row {
+        form,
+        target,
+        entry: Entry::Offered(operation),
+    }
+}
 
-/// What a client in the direct mode reads, once it asks for addresses. A 400 is what these clients hand to their users
-/// at once; see `docs/decisions`.
-const DIRECT_MODE: &str = "The direct connection mode (address resolution; choose the gateway mode in the client, such \
-                           as ConnectionMode.Gateway or gatewayMode())";
+/// A row for requests that are refused with 400, because `subject` is not supported.
+const fn not_offered(form: Form, target: Target, subject: &'static str) -> Row {
+    Row {
+        form,
+        target,
+        entry: Entry::NotOffered(subject),
+    }
+}
 
-/// The operation that a request asks for. HEAD is a GET whose body is left out.
+impl Row {
+    /// The same row with triggers that run around the operation.
+    const fn with_triggers(self) -> Row {
+        match self.entry {
+            Entry::Offered(operation) => {
+                assert!(operation.rights.includes_writes(), "triggers of a read");
+                Row {
+                    form: self.form,
+                    target: self.target,
+                    entry: Entry::Offered(Operation {
+                        triggers: Triggers::Run,
+                        ..operation
+                    }),
+                }
+            }
+            Entry::NotOffered(_) => panic!("triggers of what is not offered"),
+        }
+    }
+}
+
+/// The subject of the refusal of the direct connection mode. Clients show the text of a 400 to their
+/// users at once; see `docs/decisions`.
+const DIRECT_MODE: &str = "The direct connection mode (address resolution; choose the gateway \
+                           mode in the client, such as ConnectionMode.Gateway or gatewayMode())";
+
+const PROCEDURES: Target = Target::Scripts(ScriptKind::Procedure);
+const PROCEDURE: Target = Target::Script(ScriptKind::Procedure);
+const TRIGGERS: Target = Target::Scripts(ScriptKind::Trigger);
+const TRIGGER: Target = Target::Script(ScriptKind::Trigger);
+const UDFS: Target = Target::Scripts(ScriptKind::Function);
+const UDF: Target = Target::Script(ScriptKind::Function);
+const USERS: Target = Target::AccessResources(AccessResourceKind::User);
+const USER: Target = Target::AccessResource(AccessResourceKind::User);
+const PERMISSIONS: Target = Target::AccessResources(AccessResourceKind::Permission);
+const PERMISSION: Target = Target::AccessResource(AccessResourceKind::Permission);
+const KEYS: Target = Target::AccessResources(AccessResourceKind::EncryptionKey);
+const KEY: Target = Target::AccessResource(AccessResourceKind::EncryptionKey);
+
+/// The table: form, target, name, rights, function; the row's constructor names the placement.
+///
+/// [`choose`] takes the first row that matches a request. The code relies on these properties, which
+/// the tests check:
+///
+/// * Rows of one method and target stand in the order in which the service examines the headers.
+/// * The last of these rows matches whatever the headers are, so a request with an allowed method
+///   always finds a row.
+/// * No two operations have the same name.
+/// * Every route has a row, so that no path exists without a method.
+///
+/// Rows of one target stand in the order in which a 405 lists their methods. The most frequent
+/// target stands first.
+#[rustfmt::skip] // one row on one line
+static ROWS: &[Row] = {
+    use Form::*;
+    use Function::{Access, Account, Container, Database, InContainer, InDatabase, Script};
+    use Rights::*;
+    use Target::{
+        Addresses, Conflict, Conflicts, Containers, Databases, Item, Items, LogicalPartition,
+        Offer, Offers, Ranges, Truncation,
+    };
+    &[
+        // Items.
+        worker(Get, Item, "read_item", ReadData, InContainer(items::read)),
+        worker(Put, Item, "replace_item", WriteData, InContainer(items::replace)).with_triggers(),
+        worker(Patch, Item, "patch_item", WriteData, InContainer(items::patch)),
+        worker(Delete, Item, "delete_item", WriteData, InContainer(items::delete)).with_triggers(),
+        pool(GetChangeFeed, Items, "query_change_feed", ReadData, InContainer(feeds::change_feed)),
+        pool(Get, Items, "read_items", ReadData, InContainer(feeds::read_items)),
+        pool(PostQueryPlan, Items, "query_plan", ReadData, InContainer(queries::query_plan)),
+        pool(PostBatch, Items, "execute_batch", WriteData, InContainer(batches::execute)),
+        not_offered(PostChangeFeed, Items, "A change feed with a query (POST with A-IM)"),
+        pool(PostQuery, Items, "query_items", ReadData, InContainer(queries::query_items)),
+        worker(PostUpsert, Items, "upsert_item", WriteData, InContainer(items::upsert))
+            .with_triggers(),
+        worker(Post, Items, "create_item", WriteData, InContainer(items::create)).with_triggers(),
+        pool(Post, LogicalPartition, "delete_all_items_by_partition_key", WriteData,
+            InContainer(items::delete_by_partition_key)),
+        not_offered(Post, Truncation, "Emptying a container (collectiontruncate)"),
+        not_offered(Put, Truncation, "Emptying a container (collectiontruncate)"),
+
+        // Containers.
+        worker(Get, Ranges, "read_partition_key_ranges", ReadDefinition, InContainer(ranges::read)),
+        worker(Get, Target::Container, "read_container", ReadDefinition,
+            Container(metadata::read_container)),
+        pool(Put, Target::Container, "replace_container", WriteMetadata,
+            Container(metadata::replace_container)),
+        pool(Delete, Target::Container, "delete_container", WriteMetadata,
+            Container(metadata::delete_container)),
+        pool(Get, Containers, "list_containers", ReadMetadata, InDatabase(feeds::list_containers)),
+        pool(PostQuery, Containers, "query_containers", ReadMetadata,
+            InDatabase(queries::query_containers)),
+        not_offered(PostUpsert, Containers, UPSERT_OF_CONTAINERS),
+        pool(Post, Containers, "create_container", WriteMetadata,
+            InDatabase(metadata::create_container)),
+
+        // The account, databases and offers.
+        worker(Get, Target::Account, "read_account", Identity, Account(metadata::read_account)),
+        worker(Get, Target::Database, "read_database", ReadMetadata,
+            Database(metadata::read_database)),
+        pool(Delete, Target::Database, "delete_database", WriteMetadata,
+            Database(metadata::delete_database)),
+        pool(Get, Databases, "list_databases", ReadMetadata, Account(feeds::list_databases)),
+        pool(PostQuery, Databases, "query_databases", ReadMetadata,
+            Account(queries::query_databases)),
+        not_offered(PostUpsert, Databases, UPSERT_OF_CONTAINERS),
+        pool(Post, Databases, "create_database", WriteMetadata, Account(metadata::create_database)),
+        pool(Get, Offers, "list_offers", ReadMetadata, Account(feeds::list_offers)),
+        pool(PostQuery, Offers, "query_offers", ReadMetadata, Account(queries::query_offers)),
+        not_offered(Post, Offers, "Creating an offer by itself"),
+        worker(Get, Offer, "read_offer", ReadMetadata, Account(metadata::read_offer)),
+        pool(Put, Offer, "replace_offer", WriteMetadata, Account(metadata::replace_offer)),
+
+        // Stored procedures, triggers and user-defined functions.
+        pool(Get, PROCEDURES, "list_stored_procedures", ReadScripts, Script(scripts::list)),
+        pool(PostQuery, PROCEDURES, "query_stored_procedures", ReadScripts, Script(scripts::query)),
+        pool(Post, PROCEDURES, "create_stored_procedure", WriteScripts, Script(scripts::create)),
+        pool(Get, PROCEDURE, "read_stored_procedure", ReadScripts, Script(scripts::read)),
+        pool(Put, PROCEDURE, "replace_stored_procedure", WriteScripts, Script(scripts::replace)),
+        pool(Delete, PROCEDURE, "delete_stored_procedure", WriteScripts, Script(scripts::delete)),
+        pool(Post, PROCEDURE, "execute_stored_procedure", WriteData,
+            InContainer(scripts::execute)),
+        pool(Get, TRIGGERS, "list_triggers", ReadScripts, Script(scripts::list)),
+        pool(PostQuery, TRIGGERS, "query_triggers", ReadScripts, Script(scripts::query)),
+        pool(Post, TRIGGERS, "create_trigger", WriteScripts, Script(scripts::create)),
+        pool(Get, TRIGGER, "read_trigger", ReadScripts, Script(scripts::read)),
+        pool(Put, TRIGGER, "replace_trigger", WriteScripts, Script(scripts::replace)),
+        pool(Delete, TRIGGER, "delete_trigger", WriteScripts, Script(scripts::delete)),
+        pool(Get, UDFS, "list_user_defined_functions", ReadScripts, Script(scripts::list)),
+        pool(PostQuery, UDFS, "query_user_defined_functions", ReadScripts, Script(scripts::query)),
+        pool(Post, UDFS, "create_user_defined_function", WriteScripts, Script(scripts::create)),
+        pool(Get, UDF, "read_user_defined_function", ReadScripts, Script(scripts::read)),
+        pool(Put, UDF, "replace_user_defined_function", WriteScripts, Script(scripts::replace)),
+        pool(Delete, UDF, "delete_user_defined_function", WriteScripts, Script(scripts::delete)),
+
+        // Users, permissions and client encryption keys. Deleting a key would leave items that no
+        // client can decrypt, so the protocol has no such operation.
+        pool(Get, USERS, "list_users", ReadMetadata, Access(access::list)),
+        pool(PostQuery, USERS, "query_users", ReadMetadata, Access(access::query)),
+        pool(Post, USERS, "create_user", WriteMetadata, Access(access::create)),
+        worker(Get, USER, "read_user", ReadMetadata, Access(access::read)),
+        pool(Put, USER, "replace_user", WriteMetadata, Access(access::replace)),
+        pool(Delete, USER, "delete_user", WriteMetadata, Access(access::delete)),
+        pool(Get, PERMISSIONS, "list_permissions", ReadPermissions, Access(access::list)),
+        pool(PostQuery, PERMISSIONS, "query_permissions", ReadPermissions, Access(access::query)),
+        pool(Post, PERMISSIONS, "create_permission", WritePermissions, Access(access::create)),
+        worker(Get, PERMISSION, "read_permission", ReadPermissions, Access(access::read)),
+        pool(Put, PERMISSION, "replace_permission", WritePermissions, Access(access::replace)),
+        pool(Delete, PERMISSION, "delete_permission", WritePermissions, Access(access::delete)),
+        pool(Get, KEYS, "list_client_encryption_keys", ReadMetadata, Access(access::list)),
+        pool(PostQuery, KEYS, "query_client_encryption_keys", ReadMetadata, Access(access::query)),
+        pool(Post, KEYS, "create_client_encryption_key", WriteMetadata, Access(access::create)),
+        worker(Get, KEY, "read_client_encryption_key", ReadMetadata, Access(access::read)),
+        pool(Put, KEY, "replace_client_encryption_key", WriteMetadata, Access(access::replace)),
+
+        // Conflicts, and the addresses of replicas.
+        worker(Get, Conflicts, "list_conflicts", ReadData, InContainer(feeds::list_conflicts)),
+        worker(PostQuery, Conflicts, "query_conflicts", ReadData,
+            InContainer(queries::query_conflicts)),
+        not_offered(Post, Conflicts, "Creating a conflict"),
+        worker(Get, Conflict, "read_conflict", ReadData, InContainer(feeds::no_such_conflict)),
+        worker(Delete, Conflict, "delete_conflict", WriteData,
+            InContainer(feeds::no_such_conflict)),
+        not_offered(Get, Addresses, DIRECT_MODE),
+    ]
+};
+
+const UPSERT_OF_CONTAINERS: &str = "Upsert (x-ms-documentdb-is-upsert) of a database or container";
+
+/// Returns the methods that a target has, in the order of the table.
+pub(crate) fn allowed_methods(target: Target) -> Vec<&'static str> {
+    let mut methods = Vec::new();
+    for row in ROWS.iter().filter(|row| row.target == target) {
+        for method in row.form.methods() {
+            if !methods.contains(method) {
+                methods.push(*method);
+            }
+        }
+    }
+    methods
+}
+
+/// Returns true if a target has a method.
+pub(crate) fn is_allowed(target: Target, method: &str) -> bool {
+    ROWS.iter()
+        .any(|row| row.target == target && row.form.methods().contains(&method))
+}
+
+/// Returns the operation of a request.
 ///
 /// # Errors
-/// 405 for a method that the target does not have; 400 for what the protocol has and we do not offer.
+/// 400 for an operation of the protocol that is not offered, for an answer in binary JSON, and for
+/// triggers on a write without triggers; 405 for a method that the target does not have.
 pub(crate) fn choose(
     target: Target,
     method: &str,
     headers: &RequestHeaders,
 ) -> Result<&'static Operation> {
-    match target {
-        Target::Refused(what) => return Err(Error::unsupported(what)),
-        Target::Addresses => return Err(Error::unsupported(DIRECT_MODE)),
-        _ => {}
-    }
-    let method = if method == "HEAD" { "GET" } else { method };
-    let is_query = headers.query || matches!(headers.content, Content::Query | Content::Sql);
-    let operation = match (method, target) {
-        ("GET", Target::Account) => &READ_ACCOUNT,
-        ("GET", Target::Databases) => &LIST_DATABASES,
-        ("POST", Target::Databases) => post(headers, is_query, &QUERY_DATABASES, &CREATE_DATABASE)?,
-        ("GET", Target::Database) => &READ_DATABASE,
-        ("DELETE", Target::Database) => &DELETE_DATABASE,
-        ("GET", Target::Containers) => &LIST_CONTAINERS,
-        ("POST", Target::Containers) => {
-            post(headers, is_query, &QUERY_CONTAINERS, &CREATE_CONTAINER)?
-        }
-        ("GET", Target::Container) => &READ_CONTAINER,
-        ("PUT", Target::Container) => &REPLACE_CONTAINER,
-        ("DELETE", Target::Container) => &DELETE_CONTAINER,
-        ("GET", Target::Ranges) => &READ_RANGES,
-        ("GET", Target::Offers) => &LIST_OFFERS,
-        ("POST", Target::Offers) if is_query => &QUERY_OFFERS,
-        ("POST", Target::Offers) => return Err(Error::unsupported("Creating an offer by itself")),
-        ("GET", Target::Offer) => &READ_OFFER,
-        ("PUT", Target::Offer) => &REPLACE_OFFER,
-        ("GET", Target::Scripts(_)) => &LIST_SCRIPTS,
-        ("POST", Target::Scripts(_)) => {
-            if is_query {
-                &QUERY_SCRIPTS
-            } else {
-                &CREATE_SCRIPT
-            }
-        }
-        ("GET", Target::Script(_)) => &READ_SCRIPT,
-        ("PUT", Target::Script(_)) => &REPLACE_SCRIPT,
-        ("DELETE", Target::Script(_)) => &DELETE_SCRIPT,
-        ("POST", Target::Script(_)) => &EXECUTE,
-        ("GET", Target::Plains(_)) => &LIST_PLAINS,
-        ("POST", Target::Plains(_)) if is_query => &QUERY_PLAINS,
-        ("POST", Target::Plains(_)) => &CREATE_PLAIN,
-        ("GET", Target::Plain(_)) => &READ_PLAIN,
-        ("PUT", Target::Plain(_)) => &REPLACE_PLAIN,
-        ("DELETE", Target::Plain(_)) => &DELETE_PLAIN,
-        ("GET", Target::Conflicts) => &LIST_CONFLICTS,
-        ("POST", Target::Conflicts) if is_query => &QUERY_CONFLICTS,
-        ("POST", Target::Conflicts) => return Err(Error::unsupported("Creating a conflict")),
-        ("GET", Target::Conflict) => &READ_CONFLICT,
-        ("DELETE", Target::Conflict) => &DELETE_CONFLICT,
-        ("GET", Target::Items) => {
-            if headers.change_feed.is_some() {
-                &CHANGE_FEED
-            } else {
-                &READ_FEED
-            }
-        }
-        ("POST", Target::Items) => post_items(headers, is_query)?,
-        ("GET", Target::Item) => &READ_ITEM,
-        ("PUT", Target::Item) => &REPLACE_ITEM,
-        ("DELETE", Target::Item) => &DELETE_ITEM,
-        ("POST", Target::LogicalPartition) => &DELETE_LOGICAL_PARTITION,
-        ("PATCH", Target::Item) => &PATCH_ITEM,
-        _ => {
-            return Err(Error::new(
-                Kind::MethodNotAllowed,
-                format!("The method {method} does not exist here."),
-            ));
-        }
+    let row = ROWS.iter().find(|row| {
+        row.target == target
+            && row.form.methods().contains(&method)
+            && row.form.matches_headers(headers)
+    });
+    let row = row.ok_or_else(|| method_not_allowed(method))?;
+    let operation = match &row.entry {
+        Entry::Offered(operation) => operation,
+        Entry::NotOffered(subject) => return Err(Error::unsupported(subject)),
     };
-    if headers.wants_binary() && operation.name == QUERY_ITEMS.name {
+
+    // Only queries of items are ever answered in binary JSON: for other requests the service ignores
+    // the headers that ask for it.
+    if row.form == Form::PostQuery && target == Target::Items && headers.wants_binary() {
         return Err(Error::unsupported(
-            "An answer in binary JSON (x-ms-cosmos-supported-serialization-formats must name JsonText, and \
-             x-ms-documentdb-content-serialization-format nothing else)",
+            "An answer in binary JSON (x-ms-cosmos-supported-serialization-formats must name \
+             JsonText, and x-ms-documentdb-content-serialization-format nothing else)",
         ));
     }
-    check_triggers(operation, headers)
-}
 
-/// The order in which headers decide what a POST to the items of a container is.
-fn post_items(headers: &RequestHeaders, is_query: bool) -> Result<&'static Operation> {
-    match headers {
-        RequestHeaders { plan: true, .. } => Ok(&QUERY_PLAN),
-        RequestHeaders { batch: true, .. } => Ok(&EXECUTE_BATCH),
-        RequestHeaders {
-            change_feed: Some(_),
-            ..
-        } => Err(Error::unsupported(
-            "A change feed with a query (POST with A-IM)",
-        )),
-        _ if is_query => Ok(&QUERY_ITEMS),
-        RequestHeaders { upsert: true, .. } => Ok(&UPSERT_ITEM),
-        _ => Ok(&CREATE_ITEM),
-    }
-}
-
-fn post(
-    headers: &RequestHeaders,
-    is_query: bool,
-    query: &'static Operation,
-    create: &'static Operation,
-) -> Result<&'static Operation> {
-    match headers.upsert {
-        _ if is_query => Ok(query),
-        true => Err(Error::unsupported(
-            "Upsert (x-ms-documentdb-is-upsert) of a database or container",
-        )),
-        false => Ok(create),
-    }
-}
-
-/// Triggers surround writes of items. Reads ignore their names, as the service does; other writes refuse them.
-fn check_triggers(
-    operation: &'static Operation,
-    headers: &RequestHeaders,
-) -> Result<&'static Operation> {
-    let named = headers.pre_trigger.is_some() || headers.post_trigger.is_some();
-    let of_item = matches!(
-        operation.name,
-        "create_item" | "upsert_item" | "replace_item" | "delete_item"
-    );
-    if named && operation.writes && !of_item {
+    let refuses_triggers =
+        operation.rights.includes_writes() && operation.triggers == Triggers::None;
+    if refuses_triggers && headers.names_trigger() {
         return Err(Error::bad(
             "Triggers can only be named on the creation, replacement and deletion of items.",
         ));
@@ -342,74 +472,186 @@ fn check_triggers(
     Ok(operation)
 }
 
-/// Starts an operation; everything but the wait for the disk happens here.
-pub(crate) fn begin(operation: &Operation, engine: &Engine, call: &Call) -> Begun {
-    let mut owner = None;
-    let step = start(operation, engine, call, &mut owner);
-    Begun {
-        step: step.unwrap_or_else(|error| Step::Reply(Reply::failed(error))),
-        owner,
+/// Returns the 405 for a method that a path does not have.
+pub(crate) fn method_not_allowed(method: &str) -> Error {
+    let message = format!("The method {method} is not allowed on this path.");
+    Error::new(Kind::MethodNotAllowed, message)
+}
+
+impl Operation {
+    /// Returns all operations, in the order of the table.
+    pub fn all() -> impl Iterator<Item = &'static Operation> {
+        ROWS.iter().filter_map(|row| match &row.entry {
+            Entry::Offered(operation) => Some(operation),
+            Entry::NotOffered(_) => None,
+        })
+    }
+
+    /// Returns the operation with this name.
+    ///
+    /// # Errors
+    /// A sentence that lists the names of all operations, if none has this name.
+    pub fn from_name(name: &str) -> std::result::Result<&'static Operation, String> {
+        Operation::all()
+            .find(|operation| operation.name == name)
+            .ok_or_else(|| {
+                let names: Vec<&str> = Operation::all().map(Operation::name).collect();
+                format!(
+                    "there is no operation '{name}'; known are {}",
+                    names.join(", ")
+                )
+            })
+    }
+
+    /// Returns the name of the operation in the log, in metrics and in fault rules.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Returns the type of the addressed resource, as in signatures; `account` for the account.
+    pub fn resource_type(&self) -> &'static str {
+        route::resource_type(self.target)
+    }
+
+    /// Returns the rights that the operation requires of its caller.
+    pub(crate) fn rights(&self) -> Rights {
+        self.rights
+    }
+
+    /// Returns true if the operation must run on the pool for this call: by its row, because of a
+    /// large body, or because a trigger runs with it.
+    pub(crate) fn needs_pool(&self, call: &Call) -> bool {
+        self.placement == Placement::Pool
+            || call.body.len() > POOL_BODY_BYTES
+            || self.triggers == Triggers::Run && call.headers.names_trigger()
+    }
+
+    /// Starts the operation: resolves the resources that its function requires and calls the
+    /// function. Does everything but the wait for durability.
+    ///
+    /// # Errors
+    /// 404 or 404/1003 if a required resource is missing. An error of the function itself is part of
+    /// [`Started`], because its reply names the owner.
+    pub(crate) fn start(&self, engine: &Engine, call: &Call) -> Result<Started> {
+        let (owner, progress) = match self.function {
+            Function::Account(run) => (None, run(engine, call)),
+            Function::Database(run) => {
+                let database = call.database(engine)?;
+                (None, run(engine, call, &database))
+            }
+            Function::InDatabase(run) => {
+                let database = call.database(engine).map_err(owner_missing)?;
+                let owner = Owner::database(&database);
+                (Some(owner), run(engine, call, &database))
+            }
+            Function::Container(run) => {
+                let container = call.container(engine)?;
+                let owner = Owner::database_of(&container);
+                (Some(owner), run(engine, call, &container))
+            }
+            Function::InContainer(run) => {
+                let container = call.container(engine).map_err(owner_missing)?;
+                let owner = Owner::container(&container);
+                (Some(owner), run(engine, call, &container))
+            }
+            Function::Script(run) => {
+                let (Target::Scripts(kind) | Target::Script(kind)) = self.target else {
+                    return Err(Error::internal("the target of a script function"));
+                };
+                let container = call.container(engine).map_err(owner_missing)?;
+                let owner = Owner::container(&container);
+                (Some(owner), run(engine, call, &container, kind))
+            }
+            Function::Access(run) => {
+                let (Target::AccessResources(kind) | Target::AccessResource(kind)) = self.target
+                else {
+                    return Err(Error::internal("the target of an access function"));
+                };
+                let owner = access::owner(engine, call, kind).map_err(owner_missing)?;
+                let progress = run(engine, call, &owner, kind);
+                (Some(owner), progress)
+            }
+        };
+        Ok(Started { owner, progress })
     }
 }
 
-fn start(
-    operation: &Operation,
-    engine: &Engine,
-    call: &Call,
-    owner: &mut Option<Owner>,
-) -> Result<Step> {
-    match operation.run {
-        Run::Account(run) => run(engine, call),
-        Run::Database(run) => run(engine, call, &call.database(engine)?),
-        Run::InDatabase(run) => {
-            let database = call.database(engine).map_err(of_owner)?;
-            *owner = Some(Owner {
-                path: format!("dbs/{}", database.id()),
-                rid: database.rid(),
-            });
-            run(engine, call, &database)
-        }
-        Run::AccessResource(run) => {
-            let above = plain::owner(engine, call).map_err(of_owner)?;
-            *owner = Some(above.clone());
-            run(engine, call, &above)
-        }
-        Run::Container(run) => {
-            let container = call.container(engine)?;
-            let path = format!("dbs/{}", container.database_id());
-            *owner = Some(Owner {
-                path,
-                rid: container.rid().database_part(),
-            });
-            run(engine, call, &container)
-        }
-        Run::InContainer(run) => {
-            let container = call.container(engine).map_err(of_owner)?;
-            let path = format!("dbs/{}/colls/{}", container.database_id(), container.id());
-            *owner = Some(Owner {
-                path,
-                rid: container.rid(),
-            });
-            run(engine, call, &container)
-        }
+impl PartialEq for Operation {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
     }
 }
 
-/// What is missing is not what was asked for but the resource above it.
-fn of_owner(error: Error) -> Error {
+impl Eq for Operation {}
+
+impl Hash for Operation {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        std::ptr::hash(self, state);
+    }
+}
+
+impl fmt::Debug for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+/// An operation after [`Operation::start`].
+pub(crate) struct Started {
+    /// The owner of the addressed resource, if it was found; the reply names it.
+    owner: Option<Owner>,
+    progress: Result<Progress>,
+}
+
+/// The state in which a function of the table leaves its operation.
+pub(crate) enum Progress {
+    /// Complete.
+    Complete(Reply),
+    /// An item is written and not yet durable.
+    ItemWrite(Pending<Written>),
+    /// The operations of a batch are done, and their writes are not yet durable.
+    Batch(PendingBatch),
+    /// A stored procedure has ended, and its writes are not yet durable.
+    Procedure(Pending<ProcedureReply>),
+}
+
+/// Waits until the writes of a started operation are durable, and returns its reply.
+pub(crate) async fn finish(started: Result<Started>, engine: &Engine, call: &Call) -> Reply {
+    let mut reply = match started {
+        Ok(started) => started.finish(call).await,
+        Err(error) => Reply::failed(error),
+    };
+    if call.headers.wants_charge_parts {
+        reply.explain_charge(engine);
+    }
+    reply
+}
+
+impl Started {
+    async fn finish(self, call: &Call) -> Reply {
+        let mut reply = match self.progress {
+            Ok(Progress::Complete(reply)) => reply,
+            Ok(Progress::ItemWrite(pending)) => items::finish(call, pending.await),
+            Ok(Progress::Batch(pending)) => batches::finish(call, pending.await),
+            Ok(Progress::Procedure(pending)) => scripts::finish(call, pending.await),
+            Err(error) => Reply::failed(error),
+        };
+        if let Some(owner) = &self.owner {
+            reply.owned_by(owner);
+        }
+        reply
+    }
+}
+
+/// Returns the error for a failed search for the owner of the addressed resource: 404/1003 in place
+/// of 404, which would stand for the addressed resource itself.
+fn owner_missing(error: Error) -> Error {
     if error.kind() == Kind::NotFound {
         Error::owner_not_found()
     } else {
         error
     }
 }
-
-/// The answer to a batch whose writes are durable now.
-pub(crate) use batches::finish as finish_batch;
-/// The answer to a write that is durable now.
-pub(crate) use items::finish as finish_write;
-/// The answer to a procedure whose writes are durable now.
-pub(crate) use scripts::finish as finish_procedure;
 
 #[cfg(test)]
 mod tests;

@@ -1,34 +1,36 @@
-//! What the operator decides about the gateway.
+//! The settings of the gateway.
 
 use crate::auth::{Directory, Keys};
 use crate::log::Log;
 use orrery_model::world::World;
 use std::sync::Arc;
 
-/// Everything that a gateway needs besides the engine.
+/// The parts that a gateway needs besides the engine.
 pub struct Options {
-    /// The keys that sign requests.
+    /// The keys of the account, with which clients sign requests.
     pub keys: Keys,
-    /// Which directory identities are accepted; none without.
+    /// The directory whose identities are accepted; `None` accepts no directory identities.
     pub directory: Option<Directory>,
-    /// What the account document says.
+    /// The content of the account document.
     pub account: Account,
-    /// Time and randomness.
+    /// The source of time and random numbers.
     pub world: Arc<dyn World>,
-    /// Where log lines go.
+    /// The log.
     pub log: Arc<Log>,
 }
 
-/// The account as clients see it when they start.
+/// The account that clients read when they start.
 #[derive(Clone, Debug)]
 pub struct Account {
-    /// The account's id. Clients treat `localhost` specially, so it is not a good one.
+    /// The id of the account. Clients treat the id `localhost` specially, so avoid it.
     pub name: String,
-    /// The names of the regions, at least one, all served here. The first is the write region.
+    /// The names of the regions, at least one. This server serves all of them; the first is the write
+    /// region.
     pub regions: Vec<String>,
-    /// The consistency that requests get unless they ask for a weaker one.
+    /// The consistency of requests that do not ask for a weaker level.
     pub consistency: Consistency,
-    /// The address that clients are told to use; `None` tells each the address it came by.
+    /// The address that the account document tells clients to use; `None` for the address that the
+    /// client used.
     pub endpoint: Option<String>,
 }
 
@@ -43,18 +45,18 @@ impl Default for Account {
     }
 }
 
-/// Consistency levels, the strongest first.
+/// The consistency levels, the strongest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Consistency {
-    /// Reads see the last committed write.
+    /// Reads return the last committed write.
     Strong,
-    /// Reads lag by a bounded number of versions or seconds.
+    /// Reads lag behind by a bounded number of versions or seconds.
     BoundedStaleness,
     /// A client reads its own writes.
     Session,
-    /// Reads never see writes out of order.
+    /// Reads never return writes out of order.
     ConsistentPrefix,
-    /// Reads converge.
+    /// Reads return every write eventually.
     Eventual,
 }
 
@@ -68,7 +70,7 @@ impl Consistency {
         Consistency::Eventual,
     ];
 
-    /// The level's name on the wire.
+    /// Returns the name of the level in the protocol.
     pub fn name(self) -> &'static str {
         match self {
             Consistency::Strong => "Strong",
@@ -79,7 +81,7 @@ impl Consistency {
         }
     }
 
-    /// Reads a name, in any case of letters.
+    /// Returns the level with a name, which is compared without regard to case.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL
             .into_iter()

@@ -1,8 +1,9 @@
-//! Where a request runs: cheap ones on the async worker that read them, those that may be slow on a bounded pool, so
-//! that nobody waits behind them.
+//! The bounded pool for requests that may take long, and the barrier that turns a panic into a 500.
 //!
-//! The pool runs a few requests at a time and lets a bounded number wait. When that is full too, a request is refused
-//! with 429 and a time to come back: clients take 503 as "this server is down".
+//! Short requests run on the async worker thread that read them. A long request there would delay
+//! every other request of the thread, so it runs on the pool. The pool runs a few requests at a time
+//! and queues a bounded number. If the queue is full, a request is refused with 429 and a time to
+//! retry, and not with 503, because clients take 503 for a server that is down.
 
 use orrery_model::{Error, Kind, Result};
 use std::panic::AssertUnwindSafe;
@@ -10,32 +11,36 @@ use std::sync::Arc;
 use std::task::Poll;
 use tokio::sync::Semaphore;
 
-/// Requests that wait for the pool at most.
-const WAITING: usize = 1024;
-/// Milliseconds after which a refused client should try again.
+/// The length of the queue, in requests.
+const QUEUE_LENGTH: usize = 1024;
+/// The milliseconds after which a refused client should retry.
 const RETRY_AFTER_MS: u64 = 100;
 
 /// The pool for requests that may be slow.
 pub struct Pool {
+    /// A permit for each request that runs or is queued.
     admitted: Arc<Semaphore>,
+    /// A permit for each request that runs.
     running: Arc<Semaphore>,
 }
 
 impl Pool {
-    /// A pool sized for this machine: more than its cores, because scripts and syncs wait.
+    /// Creates a pool for this machine. It runs more requests than there are cores, because scripts
+    /// and syncs wait without using a core.
     pub fn new() -> Self {
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
-        Self::with(4 * cores.max(2), WAITING)
+        Self::with_limits(4 * cores.max(2), QUEUE_LENGTH)
     }
 
-    fn with(running: usize, waiting: usize) -> Self {
+    fn with_limits(running: usize, queued: usize) -> Self {
         Pool {
-            admitted: Arc::new(Semaphore::new(running + waiting)),
+            admitted: Arc::new(Semaphore::new(running + queued)),
             running: Arc::new(Semaphore::new(running)),
         }
     }
 
-    /// Runs `work` on the pool. If the caller goes away, `work` still ends before its place is free again.
+    /// Runs `work` on the pool. If the caller drops the future, `work` still runs to its end and
+    /// keeps its permits until then.
     ///
     /// # Errors
     /// 429 if the pool and its queue are full; 500 if `work` panics.
@@ -43,6 +48,7 @@ impl Pool {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T> {
+        // Refuse at once if the queue is full.
         let admitted = self.admitted.clone().try_acquire_owned().map_err(|_| {
             Error::new(
                 Kind::Throttled,
@@ -50,21 +56,26 @@ impl Pool {
             )
             .with_retry_after_ms(RETRY_AFTER_MS)
         })?;
+        // Wait in the queue.
         let running = self
             .running
             .clone()
             .acquire_owned()
             .await
             .map_err(Error::internal)?;
-        let done = tokio::task::spawn_blocking(move || {
+        // The thread owns the permits, so that they are free only when the work has ended.
+        let task = tokio::task::spawn_blocking(move || {
             let result = work();
             drop((running, admitted));
             result
         });
-        done.await.map_err(|error| match error.try_into_panic() {
-            Ok(panic) => Error::internal(panic_text(&*panic)),
-            Err(error) => Error::internal(error),
-        })
+        match task.await {
+            Ok(result) => Ok(result),
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => Err(Error::internal(panic_text(&*panic))),
+                Err(error) => Err(Error::internal(error)),
+            },
+        }
     }
 }
 
@@ -74,32 +85,32 @@ impl Default for Pool {
     }
 }
 
-/// What `work` comes to; a panic in it is an error like others.
+/// Runs `work` and returns its result; a panic becomes an error.
 ///
 /// # Errors
-/// 500 if it panics.
+/// 500 if `work` panics.
 pub async fn catch_panics<T>(work: impl Future<Output = T>) -> Result<T> {
     let mut work = std::pin::pin!(work);
     std::future::poll_fn(|context| {
         let polled = std::panic::catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context)));
-        polled.map_or_else(
-            |panic| Poll::Ready(Err(Error::internal(panic_text(&*panic)))),
-            |poll| poll.map(Ok),
-        )
+        match polled {
+            Ok(poll) => poll.map(Ok),
+            Err(panic) => Poll::Ready(Err(Error::internal(panic_text(&*panic)))),
+        }
     })
     .await
 }
 
-/// What a panic said.
+/// Returns the message of a panic, for the log.
 fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic
-        .downcast_ref::<&str>()
-        .map(|s| (*s).to_owned())
-        .or_else(|| panic.downcast_ref().cloned());
-    format!(
-        "panic: {}",
-        text.unwrap_or_else(|| "of unknown kind".into())
-    )
+    let message = if let Some(text) = panic.downcast_ref::<&str>() {
+        text
+    } else if let Some(text) = panic.downcast_ref::<String>() {
+        text
+    } else {
+        "of unknown kind"
+    };
+    format!("panic: {message}")
 }
 
 #[cfg(test)]
@@ -108,8 +119,8 @@ mod tests {
     use std::sync::mpsc;
 
     #[tokio::test]
-    async fn a_full_queue_is_answered_with_429_and_a_time() {
-        let pool = Arc::new(Pool::with(1, 0));
+    async fn a_full_queue_is_answered_with_429_and_a_time_to_retry() {
+        let pool = Arc::new(Pool::with_limits(1, 0));
         let (release, held) = mpsc::channel::<()>();
         let (started, has_started) = tokio::sync::oneshot::channel();
         let first = tokio::spawn({
@@ -130,18 +141,18 @@ mod tests {
         );
         release.send(()).expect("it waits");
         first.await.expect("it ends").expect("it runs");
-        pool.run(|| ()).await.expect("the place is free again");
+        pool.run(|| ()).await.expect("the permits are free again");
     }
 
     #[tokio::test]
-    async fn a_panic_is_an_internal_error_and_frees_its_place() {
-        let pool = Pool::with(1, 0);
+    async fn a_panic_is_an_internal_error_and_frees_its_permits() {
+        let pool = Pool::with_limits(1, 0);
         let error = pool
             .run::<()>(|| panic!("on purpose"))
             .await
             .expect_err("it panics");
         assert_eq!(error.status(), 500);
         assert_eq!(error.cause_chain(), "panic: on purpose");
-        pool.run(|| ()).await.expect("the place is free again");
+        pool.run(|| ()).await.expect("the permits are free again");
     }
 }

@@ -1,4 +1,4 @@
-//! Answers: a status, a body, and the headers that clients read from every answer, good or bad.
+//! Replies: a status, a body, and the headers that clients read from every reply, success or error.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -6,14 +6,14 @@ use bytes::Bytes;
 use http::header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE, ETAG};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use http_body_util::Full;
-use orrery_engine::Engine;
 use orrery_engine::request::{Charge, ChargePart, Outcome, Position};
+use orrery_engine::{Container, Database, Engine};
 use orrery_model::json::write_string;
 use orrery_model::work::Work;
 use orrery_model::{Error, Json, Kind, Rid, object};
 use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode};
 
-/// What `encodeURIComponent` leaves as it is.
+/// The characters that `encodeURIComponent` encodes.
 const COMPONENT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'_')
@@ -24,12 +24,12 @@ const COMPONENT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'\'')
     .remove(b'(')
     .remove(b')');
-/// What cannot stand in a header value (and the escape itself).
+/// The characters that a header value cannot contain, and the escape character.
 const UNPRINTABLE: &AsciiSet = &CONTROLS.add(b'%');
-/// Milliseconds to wait, where an error that passes names none.
+/// The milliseconds that a client is told to wait if an error does not state another time.
 const RETRY_AFTER_MS_DEFAULT: u64 = 10;
 
-/// Headers that are the same on every answer.
+/// The headers that are the same on every reply.
 const CONSTANT: &[(&str, &str)] = &[
     ("x-ms-serviceversion", "version=2.14.0.0"),
     ("x-ms-gatewayversion", "2.0.0"),
@@ -37,49 +37,74 @@ const CONSTANT: &[(&str, &str)] = &[
     ("server", concat!("orrery/", env!("CARGO_PKG_VERSION"))),
 ];
 
-/// An answer in the making.
+/// A reply before it is rendered.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
     pub(crate) charge: Charge,
-    /// What is charged, as far as the engine did it.
+    /// The work of the engine that the charge covers.
     pub(crate) work: Work,
     pub(crate) position: Option<Position>,
     pub(crate) error: Option<Error>,
 }
 
-/// The resource above the one that was asked for; clients key their session tokens by it.
+/// The resource that contains the addressed one. Clients store session tokens under its names.
 #[derive(Clone, Debug)]
 pub(crate) struct Owner {
-    /// Its path by name.
+    /// The path by names, without a leading slash.
     pub(crate) path: String,
-    /// Its resource id.
+    /// The resource id.
     pub(crate) rid: Rid,
 }
 
+impl Owner {
+    /// Returns a database as the owner of a resource.
+    pub(crate) fn database(database: &Database) -> Self {
+        Owner {
+            path: format!("dbs/{}", database.id()),
+            rid: database.rid(),
+        }
+    }
+
+    /// Returns the database of a container as the owner of this container.
+    pub(crate) fn database_of(container: &Container) -> Self {
+        Owner {
+            path: format!("dbs/{}", container.database_id()),
+            rid: container.rid().database_part(),
+        }
+    }
+
+    /// Returns a container as the owner of a resource.
+    pub(crate) fn container(container: &Container) -> Self {
+        Owner {
+            path: format!("dbs/{}/colls/{}", container.database_id(), container.id()),
+            rid: container.rid(),
+        }
+    }
+}
+
 impl Reply {
-    /// An answer without a body.
+    /// Creates a reply without a body.
     pub(crate) fn empty(status: u16) -> Self {
         Reply::json(status, Bytes::new())
     }
 
-    /// An answer with a JSON body.
+    /// Creates a reply with a JSON body.
     pub(crate) fn json(status: u16, body: impl Into<Bytes>) -> Self {
-        let (charge, work, position, error) = (Charge::default(), Work::default(), None, None);
         Reply {
             status,
             headers: HeaderMap::with_capacity(32),
             body: body.into(),
-            charge,
-            work,
-            position,
-            error,
+            charge: Charge::default(),
+            work: Work::default(),
+            position: None,
+            error: None,
         }
     }
 
-    /// An answer with a body that is no text.
+    /// Creates a reply with a binary body.
     pub(crate) fn bytes(status: u16, body: Bytes) -> Self {
         let mut reply = Reply::json(status, body);
         reply.headers.insert(
@@ -89,23 +114,25 @@ impl Reply {
         reply
     }
 
-    /// A failure before the engine did anything: it costs a look, unless the request was turned away at the door.
+    /// Creates the reply to a request that failed before the engine did anything. The request is
+    /// charged 1 RU, and nothing if its credentials were refused with 401.
     pub(crate) fn failed(error: Error) -> Self {
-        const A_LOOK: Charge = Charge(100);
+        const FAILED_REQUEST: Charge = Charge(100);
         let mut reply = Reply::empty(error.status());
         reply.charge = if error.status() == 401 {
             Charge::default()
         } else {
-            A_LOOK
+            FAILED_REQUEST
         };
         reply.error = Some(error);
         reply
     }
 
-    /// The answer to what the engine did: `good` makes it from the result.
-    pub(crate) fn of<T>(outcome: Outcome<T>, good: impl FnOnce(T) -> Reply) -> Self {
+    /// Creates the reply to an outcome of the engine: `success` makes the reply from the result,
+    /// and an error becomes [`Reply::failed`], with the charge and the position of the outcome.
+    pub(crate) fn of<T>(outcome: Outcome<T>, success: impl FnOnce(T) -> Reply) -> Self {
         let mut reply = match outcome.result {
-            Ok(result) => good(result),
+            Ok(result) => success(result),
             Err(error) => Reply::failed(error),
         };
         reply.charge = outcome.charge;
@@ -114,13 +141,14 @@ impl Reply {
         reply
     }
 
-    /// The same answer with a header; no header if the value is empty, since clients take an empty one as a value.
+    /// Returns the reply with a header. An empty value adds no header, because clients take an empty
+    /// header for a value.
     pub(crate) fn with(mut self, name: &'static str, value: &str) -> Self {
         self.set(name, value);
         self
     }
 
-    /// Sets a header; see [`Reply::with`].
+    /// Sets a header; adds none if the value is empty, as [`Reply::with`].
     pub(crate) fn set(&mut self, name: &'static str, value: &str) {
         if !value.is_empty() {
             self.headers
@@ -133,13 +161,13 @@ impl Reply {
             .insert(HeaderName::from_static(name), HeaderValue::from(value));
     }
 
-    /// The same answer with an etag.
+    /// Returns the reply with an etag.
     pub(crate) fn with_etag(mut self, etag: &str) -> Self {
         self.headers.insert(ETAG, header_value(etag));
         self
     }
 
-    /// The same answer as a page of `rows` rows.
+    /// Returns the reply with the headers of a page of `rows` rows.
     pub(crate) fn with_rows(mut self, rows: usize, continuation: Option<&str>) -> Self {
         self.set_number("x-ms-item-count", rows as u64);
         if let Some(continuation) = continuation {
@@ -148,16 +176,17 @@ impl Reply {
         self
     }
 
-    /// Adds the headers that name the owner of what was asked for.
+    /// Adds the headers that name the owner of the addressed resource.
     pub(crate) fn owned_by(&mut self, owner: &Owner) {
         self.set("x-ms-alt-content-path", &owner.path);
         self.set("x-ms-content-path", &owner.rid.to_string());
     }
 
-    /// Says what was paid for what, in parts that add up to the charge:
+    /// Adds the header with the parts of the charge, which add up to the charge:
     /// `{"charge":5.71,"parts":[{"what":"bodies written","count":1,"ru":4.9523},…]}`.
     pub(crate) fn explain_charge(&mut self, engine: &Engine) {
         let mut parts = engine.charge_parts(&self.work, self.charge);
+        // Without any work the single part is the charge of a failed request.
         if let ([part], true) = (&mut parts[..], self.work.steps.is_empty()) {
             part.what = "requests turned away";
         }
@@ -173,12 +202,16 @@ impl Reply {
         );
     }
 
-    /// The answer as it goes out. `head` leaves out the body and keeps its length.
+    /// Returns the reply as a response of HTTP, with all headers that clients read from every reply.
+    /// `head` omits the body and keeps its length.
     pub(crate) fn render(mut self, activity: &HeaderValue, head: bool) -> Response<Full<Bytes>> {
+        // The body of an error quotes the activity id, so it is written only here.
         if let Some(error) = self.error.take() {
             let activity = activity.to_str().unwrap_or_default();
             self.describe(&error, activity);
         }
+
+        // Headers of every reply.
         for (name, value) in CONSTANT {
             self.headers.insert(
                 HeaderName::from_static(name),
@@ -191,8 +224,10 @@ impl Reply {
         );
         self.set("x-ms-request-charge", &self.charge.to_string());
         if let Some(position) = self.position {
-            self.place(position);
+            self.set_position(position);
         }
+
+        // HTTP forbids a body and its headers on 204 and 304.
         let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         if status != StatusCode::NO_CONTENT && status != StatusCode::NOT_MODIFIED {
             self.headers
@@ -210,6 +245,7 @@ impl Reply {
         response
     }
 
+    /// Sets the body and the headers of an error.
     fn describe(&mut self, error: &Error, activity: &str) {
         self.body = error_body(error, activity);
         if error.sub_status() != 0 {
@@ -220,8 +256,9 @@ impl Reply {
         }
     }
 
-    /// Says where in a partition's history the answer stands: one session token, and the numbers behind it.
-    fn place(&mut self, position: Position) {
+    /// Sets the headers for the position in the history of a physical partition that the reply
+    /// reflects: one session token, and the LSNs that it is made of.
+    fn set_position(&mut self, position: Position) {
         let Position {
             range_id,
             version,
@@ -248,7 +285,7 @@ impl Reply {
         self.set_number("x-ms-current-write-quorum", 1);
     }
 
-    /// Names the methods that exist, on a 405.
+    /// Returns a 405 with the header that lists the methods of the path.
     pub(crate) fn allowing(mut self, methods: &[&str]) -> Self {
         self.headers
             .insert(ALLOW, header_value(&methods.join(", ")));
@@ -256,53 +293,56 @@ impl Reply {
     }
 }
 
-/// When a client should come back, if that may help: always said where clients wait for it.
+/// Returns the milliseconds after which the client should retry: the time of the error, or a default
+/// for the kinds of errors where clients expect the header.
 pub(crate) fn retry_after_ms(error: &Error) -> Option<u64> {
-    let waits = matches!(error.kind(), Kind::Throttled | Kind::RetryWith);
-    error
-        .retry_after_ms()
-        .or(waits.then_some(RETRY_AFTER_MS_DEFAULT))
+    if let Some(milliseconds) = error.retry_after_ms() {
+        return Some(milliseconds);
+    }
+    match error.kind() {
+        Kind::Throttled | Kind::RetryWith => Some(RETRY_AFTER_MS_DEFAULT),
+        _ => None,
+    }
 }
 
-/// Text as a header value; what cannot stand there is percent-encoded.
+/// Returns a text as a header value; characters that cannot stand in one are percent-encoded.
 fn header_value(text: &str) -> HeaderValue {
-    let plain = if text.is_ascii() {
-        HeaderValue::from_str(text).ok()
-    } else {
-        None
-    };
-    plain.unwrap_or_else(|| {
-        let encoded = utf8_percent_encode(text, UNPRINTABLE).to_string();
-        HeaderValue::from_str(&encoded).unwrap_or(HeaderValue::from_static(""))
-    })
+    if text.is_ascii()
+        && let Ok(value) = HeaderValue::from_str(text)
+    {
+        return value;
+    }
+    let encoded = utf8_percent_encode(text, UNPRINTABLE).to_string();
+    HeaderValue::from_str(&encoded).unwrap_or(HeaderValue::from_static(""))
 }
 
-/// Text as `encodeURIComponent` writes it.
+/// Percent-encodes a text as `encodeURIComponent` does.
 pub(crate) fn percent_encode(text: &str) -> String {
     utf8_percent_encode(text, COMPONENT).to_string()
 }
 
-/// Text in base64.
+/// Encodes a text in base64.
 pub(crate) fn base64(text: &str) -> String {
     STANDARD.encode(text)
 }
 
-/// The body of an error. What the engine says stands in a list inside the message, as the service's gateway passes on
-/// what its back end said; queries and scripts bring that list themselves. Refusals of credentials are the gateway's
-/// own sentences.
+/// Returns the body of an error.
+///
+/// In the service, the gateway passes on a list of errors from its back end; the message has the
+/// same form here: `Message: {"Errors":["…"]}`. Errors of queries and scripts contain the list
+/// already. A refusal of credentials comes from the service's gateway itself, without a list.
 fn error_body(error: &Error, activity: &str) -> Bytes {
-    let message = error.message();
-    let message = match error.status() {
-        401 => format!("{message}\r\nActivityId: {activity}"),
-        _ if message.starts_with("{\"errors\":") || message.starts_with("{\"Errors\":") => {
-            format!("Message: {message}\r\nActivityId: {activity}")
-        }
-        _ => {
-            let mut quoted = Vec::new();
-            write_string(message, &mut quoted);
-            let quoted = String::from_utf8_lossy(&quoted);
-            format!("Message: {{\"Errors\":[{quoted}]}}\r\nActivityId: {activity}")
-        }
+    let text = error.message();
+    let has_list = text.starts_with("{\"errors\":") || text.starts_with("{\"Errors\":");
+    let message = if error.status() == 401 {
+        format!("{text}\r\nActivityId: {activity}")
+    } else if has_list {
+        format!("Message: {text}\r\nActivityId: {activity}")
+    } else {
+        let mut quoted = Vec::new();
+        write_string(text, &mut quoted);
+        let quoted = String::from_utf8_lossy(&quoted);
+        format!("Message: {{\"Errors\":[{quoted}]}}\r\nActivityId: {activity}")
     };
     let mut body = Vec::with_capacity(message.len() + 64);
     body.extend_from_slice(b"{\"code\":");
@@ -342,7 +382,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_error_is_json_with_the_words_and_the_activity() {
+    async fn an_error_is_json_with_its_message_and_the_activity_id() {
         let error = Error::new(Kind::CrossPartitionQueryNotServable, "no \"plan\"")
             .with_additional_info("{}");
         let response = Reply::failed(error).render(&ACTIVITY, false);
@@ -366,7 +406,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn errors_of_queries_and_scripts_stand_in_the_message_as_they_are() {
+    async fn errors_of_queries_and_scripts_are_not_wrapped_a_second_time() {
         for errors in [
             r#"{"errors":[{"code":"SC1001","message":"m"}]}"#,
             r#"{"Errors":["a script threw"]}"#,
@@ -383,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn a_throttled_client_is_always_told_when_to_come_back() {
+    fn a_throttled_reply_always_states_when_to_retry() {
         let response = Reply::failed(Error::new(Kind::Throttled, "large")).render(&ACTIVITY, false);
         assert_eq!(header(&response, "x-ms-retry-after-ms"), Some("10"));
         let response = Reply::failed(Error::new(Kind::Throttled, "large").with_retry_after_ms(37));
@@ -429,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_no_header_can_hold_are_percent_encoded() {
+    fn characters_that_no_header_can_contain_are_percent_encoded() {
         let owner = Owner {
             path: "dbs/ü b/colls/c".into(),
             rid: Rid::parse("XP0mAJ3H-AA=").expect("a rid"),
@@ -445,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_values_are_left_out() {
+    fn empty_values_set_no_header() {
         let response = Reply::empty(200)
             .with("x-ms-continuation", "")
             .render(&ACTIVITY, false);

@@ -1,12 +1,18 @@
-//! Paths: which resource a request addresses, and the link that its signature covers.
+//! Paths: the resource that a request addresses, and the link that the signature of the request
+//! covers.
 //!
-//! The service's paths are fixed, so they are a table. Segments are decoded exactly once; words such as `dbs` are
-//! compared case-sensitively; a trailing slash and a doubled leading one are let through, as clients send both.
+//! The protocol has a fixed set of paths, so the paths are a table, [`ROUTES`]. A segment is
+//! percent-decoded once. Words such as `dbs` are compared with regard to case. Slashes before and
+//! after the path are ignored, because clients send paths with a doubled leading slash and with a
+//! trailing one.
+//!
+//! The methods of a path are not in this table. `operations.rs` derives them from its rows, so a
+//! path cannot name a method that no operation has.
 
 use orrery_engine::request::{AccessResourceKind, ScriptKind};
 use orrery_model::{Error, Kind, Result, Rid};
 
-/// What a path addresses.
+/// The resource, or the feed of resources, that a path addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     Account,
@@ -14,264 +20,145 @@ pub(crate) enum Target {
     Database,
     Containers,
     Container,
+    /// The partition key ranges of a container.
     Ranges,
     Items,
     Item,
-    /// All items of one partition key, to be deleted.
+    /// All items of one partition key; a POST deletes these items.
     LogicalPartition,
+    /// All items of a container; the service deletes these items on a POST or PUT.
+    Truncation,
     Scripts(ScriptKind),
     Script(ScriptKind),
     Conflicts,
     Conflict,
     Offers,
     Offer,
-    /// Where the direct connection mode finds replicas.
+    /// The addresses of replicas, which clients of the direct connection mode ask for.
     Addresses,
-    /// Users, permissions or client encryption keys.
-    Plains(AccessResourceKind),
-    Plain(AccessResourceKind),
-    /// A resource of the protocol that we do not offer, by its name.
-    Refused(&'static str),
+    /// A feed of users, permissions or client encryption keys.
+    AccessResources(AccessResourceKind),
+    /// A user, a permission or a client encryption key.
+    AccessResource(AccessResourceKind),
 }
 
-/// One path of the protocol.
+/// One path of the protocol: a row of [`ROUTES`].
 pub(crate) struct Route {
-    /// Segments; `*` stands for an id.
-    pattern: &'static [&'static str],
+    /// Segments; `*` matches one id.
+    pub(crate) pattern: &'static [&'static str],
     pub(crate) target: Target,
-    /// The resource type in the string to sign.
+    /// The resource type in the string to sign; empty for the account.
     pub(crate) signed_as: &'static str,
-    /// How many leading segments make the link in the string to sign.
-    link_segments: usize,
-    /// The methods that exist here, with HEAD standing for itself.
-    pub(crate) methods: &'static [&'static str],
+    /// The number of leading segments that form the link in the string to sign.
+    pub(crate) link_segments: usize,
 }
-
-impl Route {
-    /// The type of the resource, for people.
-    pub(crate) fn resource(&self) -> &'static str {
-        if self.signed_as.is_empty() {
-            "account"
-        } else {
-            self.signed_as
-        }
-    }
-}
-
-const FEED: &[&str] = &["GET", "HEAD", "POST"];
-const READ_FEED: &[&str] = &["GET", "HEAD"];
-const RESOURCE: &[&str] = &["GET", "HEAD", "PUT", "DELETE"];
-const POST: &[&str] = &["POST"];
 
 const fn route(
     pattern: &'static [&'static str],
     target: Target,
     signed_as: &'static str,
     link_segments: usize,
-    methods: &'static [&'static str],
 ) -> Route {
     Route {
         pattern,
         target,
         signed_as,
         link_segments,
-        methods,
     }
 }
 
 /// Every path of the protocol, the most frequent first.
-static ROUTES: &[Route] = {
+///
+/// The code that reads the table relies on these properties, and the tests of this file check them:
+///
+/// * A segment of a pattern is a literal word or `*`. `*` matches exactly one segment, which must
+///   not be empty. No pattern matches a variable number of segments.
+/// * Words and ids alternate, so the id with index `n` is segment `2 * n + 1` ([`Path::id`]). The
+///   one exception is the second word after `operations`.
+/// * No two patterns match the same path. The order of the rows therefore affects speed only.
+/// * No two rows have the same target, so a target determines the resource type of its requests
+///   ([`resource_type`]).
+/// * A link has no more segments than its pattern.
+///
+/// The table is constant; no request changes it.
+#[rustfmt::skip] // one row on one line
+pub(crate) static ROUTES: &[Route] = {
     use AccessResourceKind::{EncryptionKey, Permission, User};
     use ScriptKind::{Function, Procedure, Trigger};
     use Target::*;
     &[
-        route(
-            &["dbs", "*", "colls", "*", "docs", "*"],
-            Item,
-            "docs",
-            6,
-            &["GET", "HEAD", "PUT", "PATCH", "DELETE"],
-        ),
-        route(&["dbs", "*", "colls", "*", "docs"], Items, "docs", 4, FEED),
-        route(
-            &["dbs", "*", "colls", "*", "pkranges"],
-            Ranges,
-            "pkranges",
-            4,
-            READ_FEED,
-        ),
-        route(&["dbs", "*", "colls", "*"], Container, "colls", 4, RESOURCE),
-        route(&["dbs", "*", "colls"], Containers, "colls", 2, FEED),
-        route(
-            &["dbs", "*"],
-            Database,
-            "dbs",
-            2,
-            &["GET", "HEAD", "DELETE"],
-        ),
-        route(&["dbs"], Databases, "dbs", 0, FEED),
-        route(&[], Account, "", 0, READ_FEED),
-        route(&["offers"], Offers, "offers", 0, FEED),
-        route(
-            &["offers", "*"],
-            Offer,
-            "offers",
-            2,
-            &["GET", "HEAD", "PUT"],
-        ),
-        route(
-            &["dbs", "*", "colls", "*", "sprocs"],
-            Scripts(Procedure),
-            "sprocs",
-            4,
-            FEED,
-        ),
-        route(
-            &["dbs", "*", "colls", "*", "sprocs", "*"],
-            Script(Procedure),
-            "sprocs",
-            6,
-            &["GET", "HEAD", "PUT", "DELETE", "POST"],
-        ),
-        route(
-            &["dbs", "*", "colls", "*", "triggers"],
-            Scripts(Trigger),
-            "triggers",
-            4,
-            FEED,
-        ),
-        route(
-            &["dbs", "*", "colls", "*", "triggers", "*"],
-            Script(Trigger),
-            "triggers",
-            6,
-            RESOURCE,
-        ),
-        route(
-            &["dbs", "*", "colls", "*", "udfs"],
-            Scripts(Function),
-            "udfs",
-            4,
-            FEED,
-        ),
-        route(
-            &["dbs", "*", "colls", "*", "udfs", "*"],
-            Script(Function),
-            "udfs",
-            6,
-            RESOURCE,
-        ),
-        route(
-            &["dbs", "*", "colls", "*", "conflicts"],
-            Conflicts,
-            "conflicts",
-            4,
-            FEED,
-        ),
-        route(
-            &["dbs", "*", "colls", "*", "conflicts", "*"],
-            Conflict,
-            "conflicts",
-            6,
-            &["GET", "HEAD", "DELETE"],
-        ),
+        route(&["dbs", "*", "colls", "*", "docs", "*"], Item, "docs", 6),
+        route(&["dbs", "*", "colls", "*", "docs"], Items, "docs", 4),
+        route(&["dbs", "*", "colls", "*", "pkranges"], Ranges, "pkranges", 4),
+        route(&["dbs", "*", "colls", "*"], Container, "colls", 4),
+        route(&["dbs", "*", "colls"], Containers, "colls", 2),
+        route(&["dbs", "*"], Database, "dbs", 2),
+        route(&["dbs"], Databases, "dbs", 0),
+        route(&[], Account, "", 0),
+        route(&["offers"], Offers, "offers", 0),
+        route(&["offers", "*"], Offer, "offers", 2),
+        route(&["dbs", "*", "colls", "*", "sprocs"], Scripts(Procedure), "sprocs", 4),
+        route(&["dbs", "*", "colls", "*", "sprocs", "*"], Script(Procedure), "sprocs", 6),
+        route(&["dbs", "*", "colls", "*", "triggers"], Scripts(Trigger), "triggers", 4),
+        route(&["dbs", "*", "colls", "*", "triggers", "*"], Script(Trigger), "triggers", 6),
+        route(&["dbs", "*", "colls", "*", "udfs"], Scripts(Function), "udfs", 4),
+        route(&["dbs", "*", "colls", "*", "udfs", "*"], Script(Function), "udfs", 6),
+        route(&["dbs", "*", "colls", "*", "conflicts"], Conflicts, "conflicts", 4),
+        route(&["dbs", "*", "colls", "*", "conflicts", "*"], Conflict, "conflicts", 6),
         route(
             &["dbs", "*", "colls", "*", "operations", "partitionkeydelete"],
-            LogicalPartition,
-            "colls",
-            4,
-            POST,
+            LogicalPartition, "colls", 4,
         ),
         route(
             &["dbs", "*", "colls", "*", "operations", "collectiontruncate"],
-            Refused("Emptying a container (collectiontruncate)"),
-            "colls",
-            4,
-            &["POST", "PUT"],
+            Truncation, "colls", 4,
         ),
-        route(&["dbs", "*", "users"], Plains(User), "users", 2, FEED),
-        route(
-            &["dbs", "*", "users", "*"],
-            Plain(User),
-            "users",
-            4,
-            RESOURCE,
-        ),
+        route(&["dbs", "*", "users"], AccessResources(User), "users", 2),
+        route(&["dbs", "*", "users", "*"], AccessResource(User), "users", 4),
         route(
             &["dbs", "*", "users", "*", "permissions"],
-            Plains(Permission),
-            "permissions",
-            4,
-            FEED,
+            AccessResources(Permission), "permissions", 4,
         ),
         route(
             &["dbs", "*", "users", "*", "permissions", "*"],
-            Plain(Permission),
-            "permissions",
-            6,
-            RESOURCE,
+            AccessResource(Permission), "permissions", 6,
         ),
         route(
             &["dbs", "*", "clientencryptionkeys"],
-            Plains(EncryptionKey),
-            "clientencryptionkeys",
-            2,
-            FEED,
+            AccessResources(EncryptionKey), "clientencryptionkeys", 2,
         ),
-        // A key that is gone would leave items that nobody can read, so there is no DELETE.
         route(
             &["dbs", "*", "clientencryptionkeys", "*"],
-            Plain(EncryptionKey),
-            "clientencryptionkeys",
-            4,
-            &["GET", "HEAD", "PUT"],
+            AccessResource(EncryptionKey), "clientencryptionkeys", 4,
         ),
-        route(&["addresses"], Addresses, "docs", 0, READ_FEED),
+        route(&["addresses"], Addresses, "docs", 0),
     ]
 };
 
-/// A path of the protocol, as documents and tests look at it.
-#[derive(Clone, Copy, Debug)]
-pub struct KnownRoute {
-    /// Segments; `*` stands for an id.
-    pub pattern: &'static [&'static str],
-    /// The methods that exist here.
-    pub methods: &'static [&'static str],
-    /// The resource type in the string to sign.
-    pub signed_as: &'static str,
-    /// How many leading segments make the link in the string to sign, if the path is by name.
-    pub link_segments: usize,
-}
-
-impl KnownRoute {
-    /// Whether the path is of a feed rather than of one resource.
-    pub fn is_feed(&self) -> bool {
-        self.pattern.last().is_some_and(|last| *last != "*")
+/// Returns the resource type of `target`, as in signatures; `account` for the account, whose type
+/// in signatures is the empty text.
+pub(crate) fn resource_type(target: Target) -> &'static str {
+    let route = ROUTES.iter().find(|route| route.target == target);
+    match route.map(|route| route.signed_as) {
+        None | Some("") => "account",
+        Some(signed_as) => signed_as,
     }
 }
 
-/// Every path that the server knows, the most frequent first.
-pub fn known_routes() -> impl Iterator<Item = KnownRoute> {
-    ROUTES.iter().map(|route| KnownRoute {
-        pattern: route.pattern,
-        methods: route.methods,
-        signed_as: route.signed_as,
-        link_segments: route.link_segments,
-    })
-}
-
-/// A path, taken apart.
+/// A path of a request or a link, split into its segments.
 #[derive(Clone, Debug)]
 pub(crate) struct Path {
+    /// The path as sent, without slashes at either end.
     raw: String,
+    /// The decoded segments.
     segments: Vec<String>,
 }
 
 impl Path {
-    /// Takes a path apart.
+    /// Parses the path of a request.
     ///
     /// # Errors
-    /// 400 for an escape that is broken or does not give UTF-8.
+    /// 400 for an escape that is malformed or does not decode to UTF-8.
     pub(crate) fn parse(path: &str) -> Result<Self> {
         let raw = path.trim_matches('/');
         let segments = if raw.is_empty() {
@@ -285,20 +172,9 @@ impl Path {
         })
     }
 
-    /// The path of the resource whose addresses a request for them wants, the parameter `$resolveFor`: the signature
-    /// covers that one.
-    pub(crate) fn resolved(query: Option<&str>) -> Option<Self> {
-        let parameters = query?
-            .split('&')
-            .filter_map(|parameter| parameter.split_once('='));
-        let (_, value) = parameters
-            .into_iter()
-            .find(|(name, _)| decode(name).is_ok_and(|n| n == "$resolveFor"))?;
-        decode(value).ok().map(|link| Path::of_link(&link))
-    }
-
-    /// A link, as a body or parameter names a resource: like a path, but not encoded.
-    pub(crate) fn of_link(link: &str) -> Self {
+    /// Parses the link of a resource, as a body or a parameter names it: a path that is not
+    /// percent-encoded.
+    pub(crate) fn from_link(link: &str) -> Self {
         let raw = link.trim_matches('/').to_owned();
         let segments = if raw.is_empty() {
             Vec::new()
@@ -308,82 +184,110 @@ impl Path {
         Path { raw, segments }
     }
 
-    /// The route of this path.
+    /// Returns the path in the parameter `$resolveFor` of a request for addresses, if `query` has
+    /// one. The signature of such a request covers that path and not the path of the request.
+    pub(crate) fn from_resolve_for(query: Option<&str>) -> Option<Self> {
+        for parameter in query?.split('&') {
+            let Some((name, value)) = parameter.split_once('=') else {
+                continue;
+            };
+            if decode(name).is_ok_and(|name| name == "$resolveFor") {
+                let link = decode(value).ok()?;
+                return Some(Path::from_link(&link));
+            }
+        }
+        None
+    }
+
+    /// Returns the route of this path.
     ///
     /// # Errors
     /// 404 if the protocol has no such path.
     pub(crate) fn route(&self) -> Result<&'static Route> {
-        let fits = |route: &&Route| {
-            route.pattern.len() == self.segments.len()
-                && route
-                    .pattern
-                    .iter()
-                    .zip(&self.segments)
-                    .all(|(p, s)| if *p == "*" { !s.is_empty() } else { p == s })
-        };
-        ROUTES.iter().find(fits).ok_or_else(|| {
-            Error::new(
-                Kind::NotFound,
-                format!(
+        ROUTES
+            .iter()
+            .find(|route| self.matches(route.pattern))
+            .ok_or_else(|| {
+                let message = format!(
                     "The path '/{}' names no resource. Resource Not Found.",
                     self.raw
-                ),
-            )
-        })
+                );
+                Error::new(Kind::NotFound, message)
+            })
     }
 
-    /// The `n`th id of the path.
+    fn matches(&self, pattern: &[&str]) -> bool {
+        let fits = |(wanted, segment): (&&str, &String)| match *wanted {
+            "*" => !segment.is_empty(),
+            word => word == segment,
+        };
+        pattern.len() == self.segments.len() && pattern.iter().zip(&self.segments).all(fits)
+    }
+
+    /// Returns the id with index `n`, counted from 0; the empty text if the path is shorter.
     pub(crate) fn id(&self, n: usize) -> &str {
         self.segments.get(2 * n + 1).map_or("", String::as_str)
     }
 
-    /// Whether the path goes through a database, and through a container in it.
-    pub(crate) fn owner_kinds(&self) -> (bool, bool) {
-        let is = |n: usize, word: &str| self.segments.get(n).is_some_and(|segment| segment == word);
-        (is(0, "dbs"), is(0, "dbs") && is(2, "colls"))
+    /// Returns true if the path starts with a database.
+    pub(crate) fn is_in_database(&self) -> bool {
+        self.has_word(0, "dbs")
     }
 
-    /// The first id as a database's resource id, if it has that form; then the whole path is by resource id, unless
-    /// no such database exists.
+    /// Returns true if the path starts with a container of a database.
+    pub(crate) fn is_in_container(&self) -> bool {
+        self.has_word(0, "dbs") && self.has_word(2, "colls")
+    }
+
+    fn has_word(&self, segment: usize, word: &str) -> bool {
+        self.segments
+            .get(segment)
+            .is_some_and(|found| found == word)
+    }
+
+    /// Returns the first id as the resource id of a database, if the id has that form. All ids of
+    /// such a path are resource ids, unless no database has this resource id.
     pub(crate) fn database_rid(&self) -> Option<Rid> {
         let id = self.id(0);
-        (self.segments.first().is_some_and(|s| s == "dbs") && id.len() == 8)
-            .then(|| Rid::parse(id))
-            .flatten()
-            .filter(Rid::is_database)
+        if !self.is_in_database() || id.len() != 8 {
+            return None;
+        }
+        Rid::parse(id).filter(Rid::is_database)
     }
 
-    /// The links that a client may have signed for `route`, the likeliest first: clients decide between name and
-    /// resource id as we do, but old ones sign the path before decoding.
+    /// Returns the links that a client may have signed for `route`, the most likely first.
+    ///
+    /// Clients decide between names and resource ids as the server does, but old clients sign the
+    /// path before it is percent-decoded.
     pub(crate) fn signed_links(&self, route: &Route) -> Vec<String> {
-        let segments = &self.segments[..route.link_segments.min(self.segments.len())];
+        // An offer is signed by its resource id alone.
         if route.target == Target::Offer {
             return vec![self.id(0).to_lowercase()];
         }
+        let segments = &self.segments[..route.link_segments.min(self.segments.len())];
         let mut links = Vec::with_capacity(2);
+        // A path by resource ids signs the last resource id, in lower case.
         if self.database_rid().is_some()
             && let Some(last) = segments.last()
         {
             links.push(last.to_lowercase());
         }
+        // A path by names signs the whole link, decoded or, by old clients, as sent.
         let decoded = segments.join("/");
-        let raw = self
-            .raw
-            .split('/')
-            .take(segments.len())
-            .collect::<Vec<_>>()
-            .join("/");
-        if raw != decoded {
-            links.extend([decoded, raw]);
-        } else {
-            links.push(decoded);
+        let raw_segments: Vec<&str> = self.raw.split('/').take(segments.len()).collect();
+        let raw = raw_segments.join("/");
+        let is_encoded = raw != decoded;
+        links.push(decoded);
+        if is_encoded {
+            links.push(raw);
         }
         links
     }
 }
 
+/// Percent-decodes a segment. `+` stays `+`.
 fn decode(segment: &str) -> Result<String> {
-    let bad = || {
+    let invalid = || {
         Error::bad(format!(
             "The path segment '{segment}' is not valid percent-encoded UTF-8."
         ))
@@ -391,23 +295,50 @@ fn decode(segment: &str) -> Result<String> {
     if !segment.contains('%') {
         return Ok(segment.to_owned());
     }
+    // The decoder below lets malformed escapes through, so each escape is checked here.
     let mut rest = segment.as_bytes();
-    while let Some(at) = rest.iter().position(|b| *b == b'%') {
-        let digits = rest.get(at + 1..at + 3).ok_or_else(bad)?;
+    while let Some(at) = rest.iter().position(|byte| *byte == b'%') {
+        let digits = rest.get(at + 1..at + 3).ok_or_else(invalid)?;
         if !digits.iter().all(u8::is_ascii_hexdigit) {
-            return Err(bad());
+            return Err(invalid());
         }
         rest = &rest[at + 3..];
     }
     let decoded = percent_encoding::percent_decode_str(segment)
         .decode_utf8()
-        .map_err(|_| bad())?;
+        .map_err(|_| invalid())?;
     Ok(decoded.into_owned())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_two_patterns_match_the_same_path_and_no_two_routes_have_the_same_target() {
+        // Two patterns match a common path if each pair of segments is equal or has a `*`.
+        let overlap = |a: &Route, b: &Route| {
+            let fits = |(a, b): (&&str, &&str)| *a == "*" || *b == "*" || a == b;
+            a.pattern.len() == b.pattern.len() && a.pattern.iter().zip(b.pattern).all(fits)
+        };
+        for (n, route) in ROUTES.iter().enumerate() {
+            for other in &ROUTES[..n] {
+                assert!(!overlap(route, other), "{:?}", route.pattern);
+                assert_ne!(route.target, other.target);
+            }
+        }
+    }
+
+    #[test]
+    fn words_and_ids_alternate_and_a_link_is_a_part_of_its_path() {
+        for route in ROUTES {
+            for (n, segment) in route.pattern.iter().enumerate() {
+                let is_command = n > 0 && route.pattern[n - 1] == "operations";
+                assert_eq!(*segment == "*", n % 2 == 1 && !is_command, "{segment}");
+            }
+            assert!(route.link_segments <= route.pattern.len());
+        }
+    }
 
     fn target(path: &str) -> Option<Target> {
         Path::parse(path)
@@ -486,16 +417,17 @@ mod tests {
     #[test]
     fn a_request_for_addresses_signs_the_resource_that_it_asks_about() {
         let signed = |query: &str| {
-            let path = Path::resolved(Some(query))?;
+            let path = Path::from_resolve_for(Some(query))?;
             let route = path.route().ok()?;
             Some((route.signed_as, path.signed_links(route).swap_remove(0)))
         };
-        let of_ranges = "$resolveFor=dbs%2fXP0mAA%3d%3d%2fcolls%2fXP0mAJ3H-AA%3d%2fdocs&$filter=protocol%20eq%20rntbd";
+        let of_ranges = "$resolveFor=dbs%2fXP0mAA%3d%3d%2fcolls%2fXP0mAJ3H-AA%3d%2fdocs\
+                         &$filter=protocol%20eq%20rntbd";
         assert_eq!(signed(of_ranges), Some(("docs", "xp0maj3h-aa=".into())));
         let of_master = "%24filter=protocol%20eq%20rntbd&%24resolveFor=%2Fdbs%2F";
         assert_eq!(signed(of_master), Some(("dbs", String::new())));
         assert_eq!(signed("$filter=protocol"), None);
-        assert!(Path::resolved(None).is_none());
+        assert!(Path::from_resolve_for(None).is_none());
     }
 
     #[test]

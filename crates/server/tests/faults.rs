@@ -30,6 +30,24 @@ fn rule(manager: &mut Manager, body: &str) -> String {
 }
 
 #[test]
+fn a_rule_names_the_operation_on_one_kind_of_resource() {
+    let (_server, mut client, mut manager) = start_with_item();
+    let create = |path: &str| Request::new("POST", path).body(r#"{"id":"x"}"#);
+    let body = r#"{"operations":["create_user","create_trigger"],"status":503}"#;
+    rule(&mut manager, body);
+    assert_eq!(client.call(&create("/dbs/blog/users")).status, 503);
+    // This request is refused because of its body, and not by the rule.
+    let key = client.call(&create("/dbs/blog/clientencryptionkeys"));
+    assert_eq!(key.status, 400);
+    let rules = manager.ok("GET", "/faults", "").json().to_text();
+    let names = r#""operations":["create_user","create_trigger"]"#;
+    assert!(rules.contains(names), "{rules}");
+    let metrics = manager.ok("GET", "/metrics", "").text().to_owned();
+    let sample = "orrery_requests_total{op=\"create_user\",resource=\"users\",status=\"503\"";
+    assert!(metrics.contains(sample), "{metrics}");
+}
+
+#[test]
 fn each_status_of_a_rule_is_returned() {
     let (_server, mut client, mut manager) = start_with_item();
     for (words, code, retry_after) in [

@@ -1,13 +1,14 @@
-//! Identities of a directory (Microsoft Entra ID): JSON web tokens, checked against an issuer's keys, or in development
-//! believed as they are.
+//! Identities of a directory (Microsoft Entra ID): JSON web tokens, checked with the keys of an
+//! issuer, or accepted without a check of the signature in development.
 //!
 //! ```text
 //! base64url of {"alg":"RS256","kid":…} . base64url of {"aud":…,"iss":…,"nbf":…,"exp":…} . base64url of the signature
 //! ```
-//! The keys come from a file in the form in which issuers publish them (JWKS); nothing is fetched. Signatures are RSA
-//! with SHA-256, the one algorithm that Entra has, so a token cannot choose a weaker one.
+//! The keys come from a file in the form in which issuers publish them (JWKS); nothing is fetched
+//! over the network. Signatures are RSA with SHA-256, the one algorithm that Entra uses, so a token
+//! cannot select a weaker algorithm.
 //!
-//! Left out: roles. Whoever has a token for our audience may handle all items.
+//! Left out: roles. Every identity with a token for one of the audiences may handle all items.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -16,12 +17,13 @@ use orrery_model::{Error, Json, Kind, Result};
 use ring::signature::{RSA_PKCS1_2048_8192_SHA256, RsaPublicKeyComponents};
 use std::fmt;
 
-/// Which identities are accepted.
+/// The identities that are accepted.
 #[derive(Clone, Debug)]
 pub struct Directory {
-    /// Whose tokens: the issuer and its keys; without, nobody looks who signed.
+    /// The issuer of accepted tokens and its keys; `None` accepts tokens without a check of the
+    /// signature.
     issuer: Option<Issuer>,
-    /// Whom tokens must be for, one of these; none for anybody.
+    /// The accepted audiences; empty for all.
     audiences: Vec<String>,
 }
 
@@ -39,7 +41,7 @@ struct Key {
     exponent: Vec<u8>,
 }
 
-/// Why a text is no set of keys.
+/// The error for a text that is not a key set.
 #[derive(Debug, PartialEq, Eq)]
 pub struct DirectoryError(String);
 
@@ -51,11 +53,12 @@ impl fmt::Display for DirectoryError {
 
 impl std::error::Error for DirectoryError {}
 
-/// Seconds by which the issuer's clock may be ahead of ours; the issuer's own libraries allow as much.
+/// The seconds by which the clock of the issuer may be ahead. The libraries of the issuer use the
+/// same tolerance.
 const SKEW_SECONDS: i64 = 300;
 
 impl Directory {
-    /// For development: every token that is well-formed and not expired, whoever made it.
+    /// Accepts every token that is well-formed and not expired, for development.
     pub fn accept_any() -> Self {
         Directory {
             issuer: None,
@@ -63,15 +66,16 @@ impl Directory {
         }
     }
 
-    /// Tokens of this issuer, signed with one of the keys in `jwks`, a JSON web key set.
+    /// Accepts tokens of `issuer` that are signed with a key in `jwks`, a JSON web key set.
     ///
     /// # Errors
-    /// The text is no key set, or has no RSA keys.
+    /// The text is not a key set, or has no RSA keys.
     pub fn issued_by(issuer: &str, jwks: &str) -> std::result::Result<Self, DirectoryError> {
         let set = parse(jwks.as_bytes())
             .map_err(|error| DirectoryError(format!("it is no JSON: {error}")))?;
-        let keys = set.get("keys").and_then(Json::as_array);
-        let keys = keys.ok_or_else(|| DirectoryError("it has no member 'keys'".into()))?;
+        let Some(Json::Array(keys)) = set.get("keys") else {
+            return Err(DirectoryError("it has no member 'keys'".into()));
+        };
         let keys: Vec<Key> = keys.iter().filter_map(Key::read).collect();
         if keys.is_empty() {
             return Err(DirectoryError(
@@ -87,7 +91,7 @@ impl Directory {
         })
     }
 
-    /// Only tokens for one of these audiences (the claim `aud`).
+    /// Accepts only tokens for one of these audiences (the claim `aud`).
     #[must_use]
     pub fn for_audiences(mut self, audiences: Vec<String>) -> Self {
         self.audiences = audiences;
@@ -97,7 +101,7 @@ impl Directory {
     /// Checks a token at `now` (seconds since 1970).
     ///
     /// # Errors
-    /// 401 with the sub-status of what is wrong with it.
+    /// 401 with the sub-status of the check that failed.
     pub(super) fn verify(&self, token: &str, now: i64) -> Result<()> {
         let token = Token::read(token).ok_or_else(|| {
             Error::new(
@@ -105,15 +109,16 @@ impl Directory {
                 "The token of the directory identity is no JSON web token.",
             )
         })?;
+
+        // The claims below are trustworthy only after the signature was checked.
         if let Some(issuer) = &self.issuer {
             issuer.check(&token)?;
         }
-        if !self.audiences.is_empty()
-            && !token
-                .audiences
-                .iter()
-                .any(|audience| self.audiences.contains(audience))
-        {
+        let is_for_us = token
+            .audiences
+            .iter()
+            .any(|audience| self.audiences.contains(audience));
+        if !self.audiences.is_empty() && !is_for_us {
             let message = format!(
                 "The token is for the audience '{}' and not for this account.",
                 token.audiences.join(", ")
@@ -137,22 +142,23 @@ impl Directory {
 }
 
 impl Key {
-    /// A key of a set; keys of other kinds and for other uses are passed over.
+    /// Reads a key of a set. Returns `None` for keys of other types or for other uses.
     fn read(json: &Json) -> Option<Key> {
         let text = |name: &str| json.get(name).and_then(Json::as_str);
-        let fits = text("kty") == Some("RSA") && text("use").is_none_or(|usage| usage == "sig");
         let bytes = |name: &str| URL_SAFE_NO_PAD.decode(text(name)?).ok();
-        let (modulus, exponent) = (bytes("n")?, bytes("e")?);
+        if text("kty") != Some("RSA") || !matches!(text("use"), None | Some("sig")) {
+            return None;
+        }
         Some(Key {
             id: text("kid")?.to_owned(),
-            modulus,
-            exponent,
+            modulus: bytes("n")?,
+            exponent: bytes("e")?,
         })
-        .filter(|_| fits)
     }
 }
 
 impl Issuer {
+    /// Checks the algorithm, the key, the signature and the issuer of a token, in this order.
     fn check(&self, token: &Token<'_>) -> Result<()> {
         let wrong = |message: String| Error::new(Kind::DirectoryTokenSignature, message);
         if token.algorithm != "RS256" {
@@ -190,36 +196,38 @@ impl Issuer {
     }
 }
 
-/// What a token says.
+/// A parsed token, not yet checked.
 struct Token<'a> {
+    /// The part of the token that the signature covers.
     signed: &'a str,
     signature: Vec<u8>,
     algorithm: String,
     key_id: Option<String>,
     issuer: Option<String>,
     audiences: Vec<String>,
+    /// Seconds since 1970.
     not_before: i64,
+    /// Seconds since 1970.
     expires: i64,
 }
 
 impl<'a> Token<'a> {
+    /// Parses a token. Returns `None` if it is malformed or lacks a required claim.
     fn read(text: &'a str) -> Option<Self> {
+        // Three parts separated by dots: header, claims and signature.
         let (signed, signature) = text.rsplit_once('.')?;
         let (header, claims) = signed.split_once('.')?;
-        let json = |part: &str| {
-            parse(&URL_SAFE_NO_PAD.decode(part).ok()?)
-                .ok()
-                .filter(|json| json.as_object().is_some())
-        };
-        let (header, claims) = (json(header)?, json(claims)?);
-        let text =
-            |json: &Json, name: &str| json.get(name).and_then(Json::as_str).map(str::to_owned);
+        let (header, claims) = (json_object(header)?, json_object(claims)?);
+
+        // The audience is a string or a list of strings; `nbf` is optional.
+        let text = |json: &Json, name: &str| Some(json.get(name)?.as_str()?.to_owned());
         let audiences = match claims.get("aud")? {
-            Json::Array(all) => all
-                .iter()
-                .map(|one| one.as_str().map(str::to_owned))
-                .collect::<Option<Vec<_>>>()?,
-            one => vec![one.as_str()?.to_owned()],
+            Json::String(audience) => vec![audience.clone()],
+            Json::Array(audiences) => {
+                let texts = audiences.iter().map(|one| Some(one.as_str()?.to_owned()));
+                texts.collect::<Option<Vec<String>>>()?
+            }
+            _ => return None,
         };
         let not_before = match claims.get("nbf") {
             None | Some(Json::Null) => i64::MIN,
@@ -238,11 +246,19 @@ impl<'a> Token<'a> {
     }
 }
 
+/// Decodes a part of a token, which must be a JSON object.
+fn json_object(part: &str) -> Option<Json> {
+    let bytes = URL_SAFE_NO_PAD.decode(part).ok()?;
+    let json = parse(&bytes).ok()?;
+    json.as_object().is_some().then_some(json)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A key set and a token of the year 2023 that lives to the end of the century, made with another program.
+    /// A key set and a token that is valid from 2023 to the end of the century, made with another
+    /// program.
     const IDENTITY: &str = include_str!("test_identity.json");
     const ISSUER: &str = "https://issuer.example/tenant/";
     const AUDIENCE: &str = "https://orrery.example";
@@ -309,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_cannot_choose_how_it_is_checked() {
+    fn a_token_cannot_select_its_algorithm() {
         let (keys, token) = identity();
         let directory = Directory::issued_by(ISSUER, &keys).expect("keys");
         let (_, rest) = token.split_once('.').expect("three parts");
@@ -324,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn in_development_a_token_needs_its_form_and_its_time() {
+    fn in_development_a_token_must_be_well_formed_and_not_expired() {
         let token = |claims: &str| {
             format!(
                 "{}.{}.c2ln",
@@ -346,13 +362,13 @@ mod tests {
             sub_status(&any, &token(r#"{"aud":"a","exp":2000,"nbf":1000}"#), 20),
             5005
         );
-        let picky = any.clone().for_audiences(vec!["b".into()]);
+        let for_audience = any.clone().for_audiences(vec!["b".into()]);
         assert_eq!(
-            sub_status(&picky, &token(r#"{"aud":["a","b"],"exp":20}"#), 19),
+            sub_status(&for_audience, &token(r#"{"aud":["a","b"],"exp":20}"#), 19),
             0
         );
         assert_eq!(
-            sub_status(&picky, &token(r#"{"aud":"a","exp":20}"#), 19),
+            sub_status(&for_audience, &token(r#"{"aud":"a","exp":20}"#), 19),
             5008
         );
         for claims in [
@@ -371,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_without_keys_is_refused() {
+    fn a_key_set_without_rsa_keys_is_refused() {
         for text in [
             "",
             "{}",

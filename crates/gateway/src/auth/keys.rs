@@ -1,7 +1,8 @@
-//! The account's keys, and the signatures made with them.
+//! The keys of the account, and the signatures made with them.
 //!
-//! A request is signed over its verb, the type and link of its resource and its date. We compute what each key would
-//! have signed and compare in constant time; the date must then lie within a window around now.
+//! A client signs the verb, the type and link of the resource, and the date of a request. The server
+//! computes the signature with each key and compares in constant time. The date must lie within a
+//! window around the current time.
 
 use super::tokens::{TokenIssuer, TokenKey};
 use super::{Caller, SignedRequest, unauthorized};
@@ -16,9 +17,9 @@ use subtle::ConstantTimeEq;
 /// A key of the account.
 #[derive(Clone)]
 struct Key {
-    signs: Hmac<Sha256>,
-    /// What it mints tokens with; a key that may only read mints none.
-    mints: Option<TokenKey>,
+    signing: Hmac<Sha256>,
+    /// The key for resource tokens; `None` for a read-only key, which issues no tokens.
+    tokens: Option<TokenKey>,
 }
 
 /// The keys of the account.
@@ -27,7 +28,7 @@ pub struct Keys {
     keys: Vec<Key>,
 }
 
-/// Why a text is no key.
+/// The error for a text that is not a key.
 #[derive(Debug, PartialEq, Eq)]
 pub struct KeysError;
 
@@ -40,107 +41,102 @@ impl fmt::Display for KeysError {
 impl std::error::Error for KeysError {}
 
 impl Keys {
-    /// One key that may do everything.
+    /// Creates a set with one key that allows everything.
     ///
     /// # Errors
-    /// The text is not base64, or short enough to guess.
+    /// The text is not base64, or encodes fewer than 16 bytes.
     pub fn new(primary: &str) -> std::result::Result<Self, KeysError> {
         Keys { keys: Vec::new() }.with_full_key(primary)
     }
 
-    /// A further key that may do everything.
+    /// Adds a key that allows everything.
     ///
     /// # Errors
     /// As [`Keys::new`].
     pub fn with_full_key(mut self, key: &str) -> std::result::Result<Self, KeysError> {
-        let signs = read(key)?;
-        let mints = Some(TokenKey::derive(&signs));
-        self.keys.push(Key { signs, mints });
+        let signing = read(key)?;
+        let tokens = Some(TokenKey::derive(&signing));
+        self.keys.push(Key { signing, tokens });
         Ok(self)
     }
 
-    /// A further key that may only read.
+    /// Adds a key that allows reading only.
     ///
     /// # Errors
     /// As [`Keys::new`].
     pub fn with_read_only_key(mut self, key: &str) -> std::result::Result<Self, KeysError> {
         self.keys.push(Key {
-            signs: read(key)?,
-            mints: None,
+            signing: read(key)?,
+            tokens: None,
         });
         Ok(self)
     }
 
-    /// What tokens are minted with.
+    /// Returns the keys that resource tokens are issued with.
     pub(super) fn token_keys(&self) -> impl Iterator<Item = &TokenKey> {
-        self.keys.iter().filter_map(|key| key.mints.as_ref())
+        self.keys.iter().filter_map(|key| key.tokens.as_ref())
     }
 }
 
+/// Reads a key from base64.
 fn read(text: &str) -> std::result::Result<Hmac<Sha256>, KeysError> {
-    let bytes = STANDARD
-        .decode(text.trim())
-        .ok()
-        .filter(|b| b.len() >= 16)
-        .ok_or(KeysError)?;
+    let bytes = STANDARD.decode(text.trim()).map_err(|_| KeysError)?;
+    if bytes.len() < 16 {
+        return Err(KeysError);
+    }
     Hmac::new_from_slice(&bytes).map_err(|_| KeysError)
 }
 
-/// Seconds that a signature lives before and after its date, and the skew of clocks on top of the latter.
+/// The seconds before and after its date in which a signature is valid.
 const WINDOW_SECONDS: i64 = 900;
+/// The seconds by which the clock of the client may be behind, in addition to the window.
 const SKEW_SECONDS: i64 = 900;
 
 impl Keys {
-    /// Checks a request's signature at `now` (seconds since 1970), in base64.
+    /// Checks the signature of a request, in base64, at `now` (seconds since 1970).
     ///
     /// # Errors
-    /// 401 for a wrong signature or no date, 403 for a date outside the window.
+    /// 401 for a wrong signature or no date, 403 for a date outside of the window.
     pub(super) fn verify(
         &self,
         request: &SignedRequest<'_>,
         signature: &str,
         now: i64,
     ) -> Result<Caller> {
-        let date = request
-            .ms_date
-            .filter(|d| !d.is_empty())
-            .or(request.date)
-            .ok_or_else(|| {
-                unauthorized("The request has no date: send the header x-ms-date in RFC 1123 form.")
-            })?;
+        let date = match request.ms_date {
+            Some(date) if !date.is_empty() => Some(date),
+            _ => request.date,
+        };
+        let date = date.ok_or_else(|| {
+            unauthorized("The request has no date: send the header x-ms-date in RFC 1123 form.")
+        })?;
         let key = self
-            .matching(request, signature)
+            .signer(request, signature)
             .ok_or_else(|| wrong_signature(request))?;
         check_window(date, now)?;
-        Ok(key.mints.clone().map_or(Caller::ReadOnlyKey, |key| {
-            Caller::FullKey(TokenIssuer { key, now })
-        }))
+        Ok(match key.tokens.clone() {
+            Some(key) => Caller::FullKey(TokenIssuer { key, now }),
+            None => Caller::ReadOnlyKey,
+        })
     }
 
-    /// The key that made a signature. Texts are compared, not what they decode to, so there is one text that fits; each
-    /// comparison takes as long however far they agree.
-    fn matching(&self, request: &SignedRequest<'_>, signature: &str) -> Option<&Key> {
+    /// Returns the key that made a signature. The base64 texts are compared and not the bytes, so
+    /// exactly one text is accepted. The duration of a comparison does not depend on the number of
+    /// equal characters.
+    fn signer(&self, request: &SignedRequest<'_>, signature: &str) -> Option<&Key> {
         let payloads = payloads(request);
         self.keys.iter().find(|key| {
             payloads.iter().any(|payload| {
-                let mac = key
-                    .signs
-                    .clone()
-                    .chain_update(payload.as_bytes())
-                    .finalize()
-                    .into_bytes();
-                STANDARD
-                    .encode(mac)
-                    .as_bytes()
-                    .ct_eq(signature.as_bytes())
-                    .into()
+                let mac = key.signing.clone().chain_update(payload.as_bytes());
+                let expected = STANDARD.encode(mac.finalize().into_bytes());
+                expected.as_bytes().ct_eq(signature.as_bytes()).into()
             })
         })
     }
 }
 
-/// Every text that the client may have signed. The last line is the `Date` header only if there is no `x-ms-date`;
-/// one client adds it always, so both are tried.
+/// Returns every text that the client may have signed. The last line is the `Date` header only if
+/// there is no `x-ms-date`; one client always adds it, so both forms are tried.
 fn payloads(request: &SignedRequest<'_>) -> Vec<String> {
     let ms_date = request.ms_date.unwrap_or_default();
     let date = request.date.unwrap_or_default();
@@ -156,6 +152,7 @@ fn payloads(request: &SignedRequest<'_>) -> Vec<String> {
     texts
 }
 
+/// Returns the text to sign, in the service's form. The link keeps its case.
 fn payload(request: &SignedRequest<'_>, link: &str, ms_date: &str, date: &str) -> String {
     let verb = request.verb.to_ascii_lowercase();
     format!(
@@ -166,31 +163,26 @@ fn payload(request: &SignedRequest<'_>, link: &str, ms_date: &str, date: &str) -
     )
 }
 
+/// Returns the error for a wrong signature. It quotes the text that the server signed, so that
+/// developers of clients can compare.
 fn wrong_signature(request: &SignedRequest<'_>) -> Error {
-    let date = if request.ms_date.is_none_or(str::is_empty) {
-        request.date
+    let ms_date = request.ms_date.unwrap_or_default();
+    let date = if ms_date.is_empty() {
+        request.date.unwrap_or_default()
     } else {
-        None
+        ""
     };
-    let link = request
-        .links
-        .first()
-        .map(String::as_str)
-        .unwrap_or_default();
-    let text = payload(
-        request,
-        link,
-        request.ms_date.unwrap_or_default(),
-        date.unwrap_or_default(),
-    );
+    let link = request.links.first().map_or("", String::as_str);
+    let text = payload(request, link, ms_date, date);
     unauthorized(format!(
-        "The input authorization token can't serve the request. The wrong key is being used or the expected payload is \
-         not built as per the protocol. For more info: https://aka.ms/cosmosdb-tsg-unauthorized. Server used the \
-         following payload to sign: '{}'",
+        "The input authorization token can't serve the request. The wrong key is being used or the \
+         expected payload is not built as per the protocol. For more info: \
+         https://aka.ms/cosmosdb-tsg-unauthorized. Server used the following payload to sign: '{}'",
         text.replace('\n', "\\n")
     ))
 }
 
+/// Checks the date of a signature.
 fn check_window(date: &str, now: i64) -> Result<()> {
     let signed_at = crate::date::parse(date).ok_or_else(|| {
         unauthorized(format!(
@@ -204,8 +196,8 @@ fn check_window(date: &str, now: i64) -> Result<()> {
     Err(Error::new(
         Kind::Forbidden,
         format!(
-            "The authorization token is not valid at the current time. Please create another token and retry (token \
-             start time: {}, token expiry time: {}, current server time: {}).",
+            "The authorization token is not valid at the current time. Please create another token \
+             and retry (token start time: {}, token expiry time: {}, current server time: {}).",
             crate::date::print(start),
             crate::date::print(expiry),
             crate::date::print(now)
@@ -298,7 +290,8 @@ mod tests {
 
     #[test]
     fn the_documented_signature_is_accepted() {
-        let key = "dsZQi3KtZmCv1ljt3VNWNm7sQUF1y5rJfC6kv5JiwvW0EndXdDku/dkKBp8/ufDToSxLzR4y+O/0H/t4bQtVNw==";
+        let key = "dsZQi3KtZmCv1ljt3VNWNm7sQUF1y5rJfC6kv5JiwvW0EndXdDku/\
+                   dkKBp8/ufDToSxLzR4y+O/0H/t4bQtVNw==";
         let keys = Keys::new(WELL_KNOWN_KEY)
             .and_then(|keys| keys.with_read_only_key(key))
             .expect("keys");
@@ -322,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signature_lives_from_a_quarter_before_to_half_an_hour_after_its_date() {
+    fn a_signature_is_valid_from_15_minutes_before_to_30_minutes_after_its_date() {
         let good = "gFB1bRB/PLJTG3bCgMuoVgNzOyFvZAamzEtLuSITjRc=";
         let at = |offset| {
             verify_at("GET", "", "", good, NOW + offset)

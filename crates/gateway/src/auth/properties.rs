@@ -1,4 +1,5 @@
-//! What must hold of credentials whatever they say: nothing altered passes, and nothing reaches beyond its permission.
+//! Properties of credentials: no altered credential is accepted, and no token allows more than its
+//! permission.
 
 use super::*;
 use crate::headers::RequestHeaders;
@@ -22,10 +23,11 @@ const NOW: i64 = 1_493_254_272;
 const PRIMARY: &str = "cHJpbWFyeSBrZXkgZm9yIHRlc3RzIG9ubHk=";
 const SECONDARY: &str = "c2Vjb25kYXJ5IGtleSBmb3IgdGVzdHMgb25seQ==";
 
-/// A house with two databases, each with containers `a` and `b`, each with items, scripts and one user.
-struct House {
+/// An engine with two databases. Each database has one user and the containers `a` and `b`, each
+/// with items and scripts.
+struct Fixture {
     engine: Engine,
-    authority: Authenticator,
+    authenticator: Authenticator,
     user: Rid,
 }
 
@@ -49,8 +51,8 @@ fn object(text: &str) -> Object {
         .clone()
 }
 
-impl House {
-    fn new() -> House {
+impl Fixture {
+    fn new() -> Fixture {
         let command = HostCommand {
             program: "no script runs here".into(),
             arguments: Vec::new(),
@@ -80,27 +82,27 @@ impl House {
                         .expect("a container"),
                 );
             }
-            let mint = TokenSigner(&|_| String::new());
+            let signer = TokenSigner(&|_| String::new());
             let made = engine.create_access_resource(
                 database.rid(),
                 AccessResourceKind::User,
                 &object(r#"{"id":"u"}"#),
                 false,
-                mint,
+                signer,
             );
             user = Some(made.result.expect("a user").rid);
         }
         let keys = Keys::new(PRIMARY)
             .and_then(|keys| keys.with_full_key(SECONDARY))
             .expect("keys");
-        House {
+        Fixture {
             engine,
-            authority: Authenticator::new(keys, None),
+            authenticator: Authenticator::new(keys, None),
             user: user.expect("there are databases"),
         }
     }
 
-    /// The token of a new permission, minted by the holder of `key`.
+    /// Creates a permission with `key` and returns its token.
     fn permit(&self, key: &str, body: &Object) -> String {
         let Caller::FullKey(issuer) = self
             .authenticate(&sign(key, "GET", "", ""), None)
@@ -108,13 +110,13 @@ impl House {
         else {
             panic!("not a full key")
         };
-        let mint = |grant: &Grant| issuer.issue(grant, &self.engine, 3_600);
+        let sign = |grant: &Grant| issuer.issue(grant, &self.engine, 3_600);
         let made = self.engine.create_access_resource(
             self.user,
             AccessResourceKind::Permission,
             body,
             true,
-            TokenSigner(&mint),
+            TokenSigner(&sign),
         );
         let made = parse(&made.result.expect("a permission").body).expect("JSON");
         made.get("_token")
@@ -125,12 +127,12 @@ impl House {
 
     fn authenticate(&self, authorization: &str, at: Option<i64>) -> Result<Caller> {
         let request = signed("GET", "", "", DATE, authorization);
-        self.authority
+        self.authenticator
             .authenticate(&request, &self.engine, at.unwrap_or(NOW))
     }
 }
 
-/// Two items in each logical partition, and the scripts.
+/// Writes two items in each logical partition, and the scripts.
 fn fill(engine: &Engine, container: &Arc<Container>) {
     for key in KEYS {
         let key = PartitionKey::from_header(key).expect("a key");
@@ -184,7 +186,7 @@ fn signed<'a>(
     }
 }
 
-/// A signature as a client makes it, without our code.
+/// Signs a request as a client does, without code of this crate.
 fn signature(key: &str, verb: &str, resource_type: &str, link: &str) -> String {
     let text = format!(
         "{}\n{resource_type}\n{link}\n{}\n\n",
@@ -203,14 +205,15 @@ fn sign(key: &str, verb: &str, resource_type: &str, link: &str) -> String {
     )
 }
 
-/// `text` with each of its characters replaced by `by`, one at a time, where that makes a difference.
+/// Returns `text` with one of its characters replaced by `by`, for each character that differs.
 fn altered(text: &str, by: char) -> impl Iterator<Item = String> {
     text.char_indices()
         .filter(move |(_, old)| *old != by)
         .map(move |(at, old)| format!("{}{by}{}", &text[..at], &text[at + old.len_utf8()..]))
 }
 
-/// Each text shorter by one character, and longer by `by`.
+/// Returns `text` without one of its characters, for each character, and `text` with `by` added at
+/// either end.
 fn cut_or_longer(text: &str, by: char) -> impl Iterator<Item = String> {
     let cut = text
         .char_indices()
@@ -238,7 +241,7 @@ proptest! {
             keys.verify(&signed(verb, kind, link, date, ""), signature, NOW).is_ok()
         };
         prop_assert!(verify(verb, resource_type, &link, DATE, &good));
-        // Verbs and dates are signed in lower case, so that their case makes no difference.
+        // Verbs and dates are signed in lower case, so their case makes no difference.
         let same = |a: &str, b: &str| a.to_lowercase() == b.to_lowercase();
         for verb in altered(verb, by).chain(cut_or_longer(verb, by)).filter(|other| !same(other, verb)) {
             prop_assert!(!verify(&verb, resource_type, &link, DATE, &good), "{}", verb);
@@ -259,26 +262,26 @@ proptest! {
 
     #[test]
     fn no_altered_character_of_a_token_passes(by in any_char(), key in prop_oneof![Just(PRIMARY), Just(SECONDARY)]) {
-        let house = House::new();
+        let fixture = Fixture::new();
         let body = object(r#"{"id":"p","permissionMode":"All","resource":"dbs/x/colls/a"}"#);
-        let token = house.permit(key, &body);
-        prop_assert!(house.authenticate(&token, None).is_ok());
+        let token = fixture.permit(key, &body);
+        prop_assert!(fixture.authenticate(&token, None).is_ok());
         let head = token.find("sig=").expect("a signature") + 4;
         let (head, sealed) = token.split_at(head);
         for other in altered(sealed, by).chain(cut_or_longer(sealed, by)) {
-            // A comma ends the token, and blanks are pluses that a proxy has decoded.
+            // A comma ends the token, and a blank counts as a plus that a proxy decoded.
             let read = other.split(',').next().unwrap_or_default().trim().replace(' ', "+");
             if read != sealed {
-                let refused = house.authenticate(&format!("{head}{other}"), None).expect_err(&other);
+                let refused = fixture.authenticate(&format!("{head}{other}"), None).expect_err(&other);
                 prop_assert_eq!(refused.status(), 401);
             }
         }
     }
 }
 
-/// A place in the house: a container, or what is in it.
+/// A container of the fixture, or a resource in it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Spot {
+struct Resource {
     database: usize,
     container: usize,
     child: Option<(&'static str, &'static str)>,
@@ -286,10 +289,10 @@ struct Spot {
     by_rid: bool,
 }
 
-impl Spot {
-    fn link(self, house: &House) -> String {
+impl Resource {
+    fn link(self, fixture: &Fixture) -> String {
         let (database, container) = (DATABASES[self.database], CONTAINERS[self.container]);
-        let found = house
+        let found = fixture
             .engine
             .container(Id::Name(database), Id::Name(container))
             .expect("a container");
@@ -305,9 +308,9 @@ impl Spot {
             };
             let rid = match segment {
                 _ if !self.by_rid => id.to_owned(),
-                // Ids of items lead to several, one in each logical partition; links by name are the only ones to them.
+                // An id may name an item in each logical partition, so items are linked by name only.
                 "docs" => id.to_owned(),
-                _ => house
+                _ => fixture
                     .engine
                     .script_rid(&found, kind, Id::Name(id))
                     .expect("a script")
@@ -318,17 +321,17 @@ impl Spot {
         link
     }
 
-    fn is_in(self, container: Spot) -> bool {
+    fn is_in(self, container: Resource) -> bool {
         (self.database, self.container) == (container.database, container.container)
     }
 }
 
-fn spot() -> impl Strategy<Value = Spot> {
+fn resource() -> impl Strategy<Value = Resource> {
     let child = proptest::option::weighted(0.6, proptest::sample::select(CHILDREN.to_vec()));
     (0..2_usize, 0..2_usize, child, any::<bool>()).prop_map(
         |(database, container, child, by_rid)| {
             let by_rid = by_rid && !matches!(child, Some(("docs", _)));
-            Spot {
+            Resource {
                 database,
                 container,
                 child,
@@ -338,17 +341,17 @@ fn spot() -> impl Strategy<Value = Spot> {
     )
 }
 
-/// What a request asks: a spot, or a feed of it, with a method and a key.
+/// A request for a resource, or for a feed in it, with a method and a partition key.
 #[derive(Clone, Debug)]
-struct Question {
-    spot: Spot,
+struct Attempt {
+    resource: Resource,
     feed: Option<&'static str>,
     method: &'static str,
     query: bool,
     key: Option<&'static str>,
 }
 
-fn question(near: Spot) -> impl Strategy<Value = Question> {
+fn attempt(near: Resource) -> impl Strategy<Value = Attempt> {
     let feeds = vec![
         "docs",
         "pkranges",
@@ -358,16 +361,20 @@ fn question(near: Spot) -> impl Strategy<Value = Question> {
         "conflicts",
     ];
     (
-        prop_oneof![2 => Just(near), 2 => spot(), 1 => Just(Spot { child: None, ..near })],
+        prop_oneof![
+            2 => Just(near),
+            2 => resource(),
+            1 => Just(Resource { child: None, ..near }),
+        ],
         proptest::option::of(proptest::sample::select(feeds)),
         proptest::sample::select(vec!["GET", "POST", "PUT", "DELETE"]),
         any::<bool>(),
         proptest::option::of(proptest::sample::select(KEYS.to_vec())),
     )
-        .prop_map(|(spot, feed, method, query, key)| {
-            let feed = feed.filter(|_| spot.child.is_none());
-            Question {
-                spot,
+        .prop_map(|(resource, feed, method, query, key)| {
+            let feed = feed.filter(|_| resource.child.is_none());
+            Attempt {
+                resource,
                 feed,
                 method,
                 query,
@@ -376,15 +383,16 @@ fn question(near: Spot) -> impl Strategy<Value = Question> {
         })
 }
 
-/// The rules once more, over what was drawn and not over paths.
-fn may(spot: Spot, all: bool, limit: Option<&str>, question: &Question) -> bool {
-    let Question {
-        spot: asked,
+/// The expected decision, made from the generated values and not from paths. `all` is the mode of
+/// the permission, `limit` its partition key.
+fn may(granted: Resource, all: bool, limit: Option<&str>, attempt: &Attempt) -> bool {
+    let Attempt {
+        resource: asked,
         feed,
         method,
         query,
         key,
-    } = question;
+    } = attempt;
     let reads = *method == "GET" || *query && feed.is_some();
     let runs = *method == "POST" && asked.child.is_some();
     let of_scripts = asked
@@ -394,10 +402,10 @@ fn may(spot: Spot, all: bool, limit: Option<&str>, question: &Question) -> bool 
         .is_some_and(|s| !["docs", "conflicts"].contains(&s));
     let in_key = limit.is_none() || *key == limit;
     match (asked.child, feed) {
-        _ if !asked.is_in(spot) => false,
+        _ if !asked.is_in(granted) => false,
         (None, None) => reads,
         (None, Some("pkranges")) => true,
-        _ if spot.child.is_some() && spot.child != asked.child => false,
+        _ if granted.child.is_some() && granted.child != asked.child => false,
         _ if !reads && !all => false,
         _ if of_scripts && !runs => reads || limit.is_none(),
         _ => in_key,
@@ -408,48 +416,51 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_token_reaches_beyond_its_permission_and_each_reaches_all_of_it(
-        (spot, questions) in spot().prop_flat_map(|spot| {
-            (Just(spot), proptest::collection::vec(question(spot), 40))
+    fn a_token_allows_exactly_what_its_permission_grants(
+        (granted, attempts) in resource().prop_flat_map(|granted| {
+            (Just(granted), proptest::collection::vec(attempt(granted), 40))
         }),
         all in any::<bool>(),
         limit in proptest::option::of(proptest::sample::select(KEYS.to_vec())),
     ) {
-        let house = House::new();
+        let fixture = Fixture::new();
         let mut body = object(r#"{"id":"p"}"#);
         body.set("permissionMode", if all { "All" } else { "Read" });
-        body.set("resource", spot.link(&house));
+        body.set("resource", granted.link(&fixture));
         if let Some(key) = limit {
             body.set("resourcePartitionKey", parse(key.as_bytes()).expect("JSON"));
         }
-        let caller = house.authenticate(&house.permit(PRIMARY, &body), None).expect("a token");
-        for question in questions {
-            let feed = question.feed.map_or(String::new(), |feed| format!("/{feed}"));
-            let path = Path::parse(&format!("/{}{feed}", question.spot.link(&house))).expect("a path");
+        let caller = fixture.authenticate(&fixture.permit(PRIMARY, &body), None).expect("a token");
+        for attempt in attempts {
+            let feed = attempt.feed.map_or(String::new(), |feed| format!("/{feed}"));
+            let path = Path::parse(&format!("/{}{feed}", attempt.resource.link(&fixture))).expect("a path");
             let route = path.route().expect("a route");
-            if !route.methods.contains(&question.method) {
-                continue;
-            }
-            let partition_key = question.key.map(|key| PartitionKey::from_header(key).expect("a key"));
-            let headers = RequestHeaders { query: question.query, partition_key, ..RequestHeaders::default() };
-            let Ok(operation) = operations::choose(route.target, question.method, &headers) else { continue };
-            let asked = Asked {
+            let partition_key = attempt.key.map(|key| PartitionKey::from_header(key).expect("a key"));
+            let headers = RequestHeaders {
+                is_query: attempt.query,
+                partition_key,
+                ..RequestHeaders::default()
+            };
+            // Methods that the path does not have are skipped.
+            let chosen = operations::choose(route.target, attempt.method, &headers);
+            let Ok(operation) = chosen else { continue };
+            let request = AccessRequest {
+                rights: operation.rights(),
                 target: route.target,
-                method: question.method,
-                writes: operation.writes,
                 path: &path,
                 headers: &headers,
             };
-            let answer = check(&asked, &caller, &house.engine).map_err(|refused| refused.status());
-            let expected = if may(spot, all, limit, &question) { Ok(()) } else { Err(403) };
-            prop_assert_eq!(answer, expected, "{:?} of {:?} {} {:?}", &question, spot, all, limit);
+            let answer = check(&request, &caller, &fixture.engine);
+            let answer = answer.map_err(|refused| refused.status());
+            let expected = if may(granted, all, limit, &attempt) { Ok(()) } else { Err(403) };
+            prop_assert_eq!(answer, expected, "{:?} of {:?} {} {:?}", &attempt, granted, all, limit);
         }
     }
 }
 
-/// Whether a caller may send this to a path.
+/// Returns the decision about a request of a caller: the status of the refusal, if it is refused.
 fn allowed(
-    house: &House,
+    fixture: &Fixture,
     caller: &Caller,
     method: &str,
     path: &str,
@@ -457,25 +468,22 @@ fn allowed(
     let path = Path::parse(path).expect("a path");
     let target = path.route().expect("a route").target;
     let headers = RequestHeaders::default();
-    let writes = operations::choose(target, method, &headers)
-        .expect("an operation")
-        .writes;
-    let asked = Asked {
+    let operation = operations::choose(target, method, &headers).expect("an operation");
+    let request = AccessRequest {
+        rights: operation.rights(),
         target,
-        method,
-        writes,
         path: &path,
         headers: &headers,
     };
-    check(&asked, caller, &house.engine).map_err(|refused| refused.status())
+    check(&request, caller, &fixture.engine).map_err(|refused| refused.status())
 }
 
 #[test]
-fn no_token_reaches_what_stands_above_containers() {
-    let house = House::new();
+fn no_token_allows_requests_above_containers() {
+    let fixture = Fixture::new();
     let body = object(r#"{"id":"p","permissionMode":"All","resource":"dbs/x/colls/a"}"#);
-    let caller = house
-        .authenticate(&house.permit(PRIMARY, &body), None)
+    let caller = fixture
+        .authenticate(&fixture.permit(PRIMARY, &body), None)
         .expect("a token");
     for path in [
         "/dbs",
@@ -486,14 +494,14 @@ fn no_token_reaches_what_stands_above_containers() {
         "/dbs/y/users",
         "/dbs/y/users/u",
     ] {
-        assert_eq!(allowed(&house, &caller, "GET", path), Err(403), "{path}");
+        assert_eq!(allowed(&fixture, &caller, "GET", path), Err(403), "{path}");
     }
     for path in [
         "/dbs/y/users/u/permissions",
         "/dbs/y/users/u/permissions/p",
         "/dbs/x/clientencryptionkeys",
     ] {
-        assert_eq!(allowed(&house, &caller, "GET", path), Err(403), "{path}");
+        assert_eq!(allowed(&fixture, &caller, "GET", path), Err(403), "{path}");
     }
     for (method, path) in [
         ("POST", "/dbs"),
@@ -506,17 +514,17 @@ fn no_token_reaches_what_stands_above_containers() {
         ("PUT", "/dbs/y/users/u/permissions/p"),
     ] {
         assert_eq!(
-            allowed(&house, &caller, method, path),
+            allowed(&fixture, &caller, method, path),
             Err(403),
             "{method} {path}"
         );
     }
-    assert_eq!(allowed(&house, &caller, "GET", "/"), Ok(()));
+    assert_eq!(allowed(&fixture, &caller, "GET", "/"), Ok(()));
 }
 
 #[test]
 fn directory_identities_handle_items_and_nothing_above_them() {
-    let house = House::new();
+    let fixture = Fixture::new();
     for (method, path) in [
         ("GET", "/"),
         ("GET", "/dbs/x"),
@@ -528,7 +536,7 @@ fn directory_identities_handle_items_and_nothing_above_them() {
         ("POST", "/dbs/x/colls/a/sprocs/1"),
     ] {
         assert_eq!(
-            allowed(&house, &Caller::DirectoryIdentity, method, path),
+            allowed(&fixture, &Caller::DirectoryIdentity, method, path),
             Ok(()),
             "{method} {path}"
         );
@@ -542,7 +550,7 @@ fn directory_identities_handle_items_and_nothing_above_them() {
         ("POST", "/dbs/x/clientencryptionkeys"),
     ] {
         assert_eq!(
-            allowed(&house, &Caller::DirectoryIdentity, method, path),
+            allowed(&fixture, &Caller::DirectoryIdentity, method, path),
             Err(403),
             "{method} {path}"
         );
@@ -551,7 +559,7 @@ fn directory_identities_handle_items_and_nothing_above_them() {
 
 #[test]
 fn without_a_directory_its_identities_are_refused_by_name() {
-    let refused = House::new()
+    let refused = Fixture::new()
         .authenticate("type=aad&ver=1.0&sig=a.b.c", None)
         .expect_err("there is no directory");
     assert_eq!((refused.status(), refused.sub_status()), (401, 5002));
@@ -560,7 +568,7 @@ fn without_a_directory_its_identities_are_refused_by_name() {
 
 #[test]
 fn read_only_keys_read_all_but_permissions() {
-    let house = House::new();
+    let fixture = Fixture::new();
     for path in [
         "/",
         "/dbs",
@@ -571,14 +579,14 @@ fn read_only_keys_read_all_but_permissions() {
         "/dbs/x/users",
     ] {
         assert_eq!(
-            allowed(&house, &Caller::ReadOnlyKey, "GET", path),
+            allowed(&fixture, &Caller::ReadOnlyKey, "GET", path),
             Ok(()),
             "{path}"
         );
     }
     for path in ["/dbs/y/users/u/permissions", "/dbs/y/users/u/permissions/p"] {
         assert_eq!(
-            allowed(&house, &Caller::ReadOnlyKey, "GET", path),
+            allowed(&fixture, &Caller::ReadOnlyKey, "GET", path),
             Err(403),
             "{path}"
         );
@@ -592,7 +600,7 @@ fn read_only_keys_read_all_but_permissions() {
         ("POST", "/dbs/x/users"),
     ] {
         assert_eq!(
-            allowed(&house, &Caller::ReadOnlyKey, method, path),
+            allowed(&fixture, &Caller::ReadOnlyKey, method, path),
             Err(403),
             "{method} {path}"
         );
@@ -601,98 +609,98 @@ fn read_only_keys_read_all_but_permissions() {
 
 #[test]
 fn a_token_ends_with_its_time_its_key_and_its_permission() {
-    let house = House::new();
+    let fixture = Fixture::new();
     let status = |result: Result<Caller>| {
         result
             .map(|_| 200)
             .unwrap_or_else(|refused| refused.status())
     };
     let read = object(r#"{"id":"p","permissionMode":"Read","resource":"dbs/x/colls/a"}"#);
-    let token = house.permit(PRIMARY, &read);
-    assert_eq!(status(house.authenticate(&token, Some(NOW + 3_599))), 200);
-    assert_eq!(status(house.authenticate(&token, Some(NOW + 3_600))), 403);
+    let token = fixture.permit(PRIMARY, &read);
+    assert_eq!(status(fixture.authenticate(&token, Some(NOW + 3_599))), 200);
+    assert_eq!(status(fixture.authenticate(&token, Some(NOW + 3_600))), 403);
 
-    house.permit(PRIMARY, &read);
+    fixture.permit(PRIMARY, &read);
     assert_eq!(
-        status(house.authenticate(&token, None)),
+        status(fixture.authenticate(&token, None)),
         200,
         "written again as it was"
     );
-    house.permit(
+    fixture.permit(
         PRIMARY,
         &object(r#"{"id":"p","permissionMode":"All","resource":"dbs/x/colls/a"}"#),
     );
     assert_eq!(
-        status(house.authenticate(&token, None)),
+        status(fixture.authenticate(&token, None)),
         401,
         "it allows something else"
     );
-    house.permit(PRIMARY, &read);
+    fixture.permit(PRIMARY, &read);
     assert_eq!(
-        status(house.authenticate(&token, None)),
+        status(fixture.authenticate(&token, None)),
         200,
         "it allows the same again"
     );
 
-    let of_secondary = house.permit(SECONDARY, &read);
-    house
-        .authority
+    let of_secondary = fixture.permit(SECONDARY, &read);
+    fixture
+        .authenticator
         .replace_keys(Keys::new(PRIMARY).expect("a key"));
     assert_eq!(
-        status(house.authenticate(&of_secondary, None)),
+        status(fixture.authenticate(&of_secondary, None)),
         401,
         "the key it was asked for with is gone"
     );
-    assert_eq!(status(house.authenticate(&token, None)), 200);
+    assert_eq!(status(fixture.authenticate(&token, None)), 200);
 
-    let permission = house
+    let permission = fixture
         .engine
-        .access_resource(house.user, AccessResourceKind::Permission, Id::Name("p"))
+        .access_resource(fixture.user, AccessResourceKind::Permission, Id::Name("p"))
         .expect("a permission");
-    house
+    fixture
         .engine
         .delete_access_resource(&permission, None)
         .result
         .expect("it is deleted");
     assert_eq!(
-        status(house.authenticate(&token, None)),
+        status(fixture.authenticate(&token, None)),
         401,
         "the permission is gone"
     );
 }
 
 #[test]
-fn a_container_created_anew_does_not_inherit_tokens() {
-    let house = House::new();
-    let token = house.permit(
+fn a_container_with_the_id_of_a_deleted_one_does_not_accept_its_tokens() {
+    let fixture = Fixture::new();
+    let token = fixture.permit(
         PRIMARY,
         &object(r#"{"id":"p","permissionMode":"Read","resource":"dbs/x/colls/a"}"#),
     );
-    let container = house
+    let container = fixture
         .engine
         .container(Id::Name("x"), Id::Name("a"))
         .expect("a container");
-    house
+    fixture
         .engine
         .delete_container(&container, None)
         .result
         .expect("it is deleted");
     assert_eq!(
-        house
+        fixture
             .authenticate(&token, None)
             .expect_err("it is gone")
             .status(),
         401
     );
-    let database = house.engine.database(Id::Name("x")).expect("a database");
+    let database = fixture.engine.database(Id::Name("x")).expect("a database");
     let body = object(r#"{"id":"a","partitionKey":{"paths":["/pk"]}}"#);
-    house
+    fixture
         .engine
         .create_container(&database, &body, None)
         .result
         .expect("a container");
     assert_eq!(
-        house
+        fixture
             .authenticate(&token, None)
             .expect_err("it is another")
             .status(),
@@ -701,30 +709,34 @@ fn a_container_created_anew_does_not_inherit_tokens() {
 }
 
 #[test]
-fn a_permission_for_nothing_reaches_nothing() {
-    let house = House::new();
-    let nowhere =
+fn a_permission_for_a_missing_resource_allows_nothing() {
+    let fixture = Fixture::new();
+    let missing =
         r#"{"id":"p","permissionMode":"All","resource":"dbs/AQAAAA==/colls/AQAAAJ0fgTc="}"#;
-    let caller = house
-        .authenticate(&house.permit(PRIMARY, &object(nowhere)), None)
+    let caller = fixture
+        .authenticate(&fixture.permit(PRIMARY, &object(missing)), None)
         .expect("a token");
-    assert_eq!(allowed(&house, &caller, "GET", "/dbs/x/colls/a"), Err(403));
-    assert_eq!(allowed(&house, &caller, "GET", "/"), Ok(()));
+    assert_eq!(
+        allowed(&fixture, &caller, "GET", "/dbs/x/colls/a"),
+        Err(403)
+    );
+    assert_eq!(allowed(&fixture, &caller, "GET", "/"), Ok(()));
 }
 
 #[test]
 fn a_link_may_be_percent_encoded() {
-    let house = House::new();
-    let token = house.permit(
+    let fixture = Fixture::new();
+    let token = fixture.permit(
         PRIMARY,
         &object(r#"{"id":"p","permissionMode":"Read","resource":"dbs/%78/colls/a"}"#),
     );
-    let Caller::ResourceToken(_, reach) = house.authenticate(&token, None).expect("a token") else {
+    let Caller::ResourceToken(_, scope) = fixture.authenticate(&token, None).expect("a token")
+    else {
         panic!("a token")
     };
-    let container = house
+    let container = fixture
         .engine
         .container(Id::Name("x"), Id::Name("a"))
         .expect("a container");
-    assert_eq!(reach, Some(TokenScope::Container(container.rid())));
+    assert_eq!(scope, Some(TokenScope::Container(container.rid())));
 }

@@ -1,226 +1,228 @@
-//! What each caller may do: a table from what is addressed to what it needs, and from that to yes or 403.
+//! The rights that an operation requires, and the check that a caller has these rights.
 //!
-//! | needs            | full key | read-only key | directory | resource token                                    |
-//! |------------------|----------|---------------|-----------|---------------------------------------------------|
-//! | being somebody   | yes      | yes           | yes       | yes                                               |
-//! | reading above    | yes      | yes           | yes       | no                                                |
-//! | managing         | yes      | no            | no        | no                                                |
-//! | permissions      | yes      | no            | no        | no                                                |
-//! | the definition   | yes      | yes           | yes       | of the container that it reaches, or reaches into |
-//! | scripts          | yes      | reading       | reading   | within its reach, mode and partition key          |
-//! | data             | yes      | reading       | yes       | within its reach, mode and partition key          |
+//! | rights           | full key | read-only key | directory | resource token                              |
+//! |------------------|----------|---------------|-----------|---------------------------------------------|
+//! | `Identity`       | yes      | yes           | yes       | yes                                         |
+//! | `ReadMetadata`   | yes      | yes           | yes       | no                                          |
+//! | `WriteMetadata`  | yes      | no            | no        | no                                          |
+//! | `…Permissions`   | yes      | no            | no        | no                                          |
+//! | `ReadDefinition` | yes      | yes           | yes       | of a container that its scope is or lies in |
+//! | `…Scripts`       | yes      | reading       | reading   | within its scope, mode and partition key    |
+//! | `…Data`          | yes      | reading       | yes       | within its scope, mode and partition key    |
 //!
-//! The service's directory identities handle data and no resources above it, whatever their role; so do ours.
-//! A read-only key does not read permissions, because their answers hold tokens that may write. A token of a whole
-//! container neither replaces nor deletes it, and one for a logical partition names it on every request for data.
+//! Each row of the table of operations (`operations.rs`) names the rights that it requires; this
+//! file alone decides which callers have them.
+//!
+//! Directory identities of the service handle data and no resources above containers, whatever
+//! their role; the same holds here. A read-only key cannot read permissions, because the answers
+//! contain tokens that may allow writes. A token of a whole container allows neither replacing nor
+//! deleting the container. A token of one logical partition requires that every request for data
+//! names this partition.
 
 use super::Caller;
 use super::tokens::{ItemName, TokenScope};
 use crate::headers::RequestHeaders;
 use crate::route::{Path, Target};
-use orrery_engine::request::{AccessResourceKind, ReadReply};
+use orrery_engine::request::ReadReply;
 use orrery_engine::{Container, Engine, Grant, PermissionMode};
 use orrery_model::json::parse;
 use orrery_model::{Error, Json, Kind, Result};
 
-/// A request as far as rights go.
-pub(crate) struct Asked<'a> {
+/// The rights that an operation requires of its caller. *Metadata* is everything above containers,
+/// and containers themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rights {
+    /// Any accepted credentials.
+    Identity,
+    /// Reads databases, lists of containers, offers, users and client encryption keys.
+    ReadMetadata,
+    /// Creates, replaces or deletes any of these, or a container.
+    WriteMetadata,
+    /// Reads permissions, and with them resource tokens.
+    ReadPermissions,
+    /// Creates, replaces or deletes permissions.
+    WritePermissions,
+    /// Reads the definition or the partition key ranges of a container.
+    ReadDefinition,
+    /// Reads scripts.
+    ReadScripts,
+    /// Creates, replaces or deletes scripts.
+    WriteScripts,
+    /// Reads items, conflicts or query plans.
+    ReadData,
+    /// Writes items, deletes conflicts or executes a stored procedure.
+    WriteData,
+}
+
+impl Rights {
+    /// Returns true if an operation with these rights changes anything.
+    pub(crate) const fn includes_writes(self) -> bool {
+        match self {
+            Rights::Identity
+            | Rights::ReadMetadata
+            | Rights::ReadPermissions
+            | Rights::ReadDefinition
+            | Rights::ReadScripts
+            | Rights::ReadData => false,
+            Rights::WriteMetadata
+            | Rights::WritePermissions
+            | Rights::WriteScripts
+            | Rights::WriteData => true,
+        }
+    }
+}
+
+/// The parts of a request that decide about access.
+pub(crate) struct AccessRequest<'a> {
+    /// The rights that the operation requires.
+    pub(crate) rights: Rights,
     pub(crate) target: Target,
-    pub(crate) method: &'a str,
-    /// Whether the operation changes anything.
-    pub(crate) writes: bool,
     pub(crate) path: &'a Path,
     pub(crate) headers: &'a RequestHeaders,
 }
 
-/// What a request needs of its caller.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Need {
-    /// To be somebody.
-    Identity,
-    /// To read what stands above containers.
-    ReadAbove,
-    /// To change what stands above containers, or a container itself.
-    Manage,
-    /// To see or change permissions.
-    Permissions,
-    /// To read a container's definition and ranges.
-    ReadDefinition,
-    /// To read or change scripts.
-    Scripts,
-    /// To read or write items, or run a procedure.
-    Data,
-}
-
-/// The table. A new target has to find its place here.
-fn need(asked: &Asked<'_>) -> Need {
-    match asked.target {
-        Target::Account => Need::Identity,
-        Target::Plains(AccessResourceKind::Permission)
-        | Target::Plain(AccessResourceKind::Permission) => Need::Permissions,
-        Target::Databases
-        | Target::Database
-        | Target::Containers
-        | Target::Offers
-        | Target::Offer
-        | Target::Plains(AccessResourceKind::User | AccessResourceKind::EncryptionKey)
-        | Target::Plain(AccessResourceKind::User | AccessResourceKind::EncryptionKey)
-        | Target::Addresses
-        | Target::Refused(_) => {
-            if asked.writes {
-                Need::Manage
-            } else {
-                Need::ReadAbove
-            }
-        }
-        Target::Container => {
-            if asked.writes {
-                Need::Manage
-            } else {
-                Need::ReadDefinition
-            }
-        }
-        Target::Ranges => Need::ReadDefinition,
-        Target::Scripts(_) => Need::Scripts,
-        Target::Script(_) => {
-            if asked.method == "POST" {
-                Need::Data
-            } else {
-                Need::Scripts
-            }
-        }
-        Target::Items
-        | Target::Item
-        | Target::LogicalPartition
-        | Target::Conflicts
-        | Target::Conflict => Need::Data,
-    }
-}
-
-/// Checks that a caller may do this.
+/// Checks that a caller has the rights that a request requires.
 ///
 /// # Errors
-/// 403 that says what is lacking.
-pub(crate) fn check(asked: &Asked<'_>, caller: &Caller, engine: &Engine) -> Result<()> {
-    match (caller, need(asked)) {
-        (Caller::FullKey(_), _) | (_, Need::Identity) => Ok(()),
-        (Caller::ReadOnlyKey, Need::Permissions) => Err(forbidden(
+/// 403 that names the missing right.
+pub(crate) fn check(request: &AccessRequest<'_>, caller: &Caller, engine: &Engine) -> Result<()> {
+    use Rights::*;
+    match (caller, request.rights) {
+        (Caller::FullKey(_), _) | (_, Identity) => Ok(()),
+        (Caller::ReadOnlyKey, ReadPermissions | WritePermissions) => Err(forbidden(
             "The key that signed the request does not give access to permissions.",
         )),
-        (Caller::ReadOnlyKey, _) if asked.writes => Err(forbidden(
+        (Caller::ReadOnlyKey, rights) if rights.includes_writes() => Err(forbidden(
             "The key that signed the request allows reading only.",
         )),
         (Caller::ReadOnlyKey, _) => Ok(()),
-        (Caller::DirectoryIdentity, Need::Manage | Need::Permissions) => Err(not_for_identities()),
-        (Caller::DirectoryIdentity, Need::Scripts) if asked.writes => Err(not_for_identities()),
+        (
+            Caller::DirectoryIdentity,
+            WriteMetadata | ReadPermissions | WritePermissions | WriteScripts,
+        ) => Err(not_for_identities()),
         (Caller::DirectoryIdentity, _) => Ok(()),
-        (Caller::ResourceToken(..), Need::ReadAbove | Need::Manage | Need::Permissions) => {
-            Err(forbidden(
-                "This needs a key of the account: resource tokens give access to what is in containers.",
-            ))
-        }
-        (Caller::ResourceToken(grant, reach), need) => {
-            check_bearer(asked, need, grant, reach.as_ref(), engine)
+        (
+            Caller::ResourceToken(..),
+            ReadMetadata | WriteMetadata | ReadPermissions | WritePermissions,
+        ) => Err(forbidden(
+            "This needs a key of the account: resource tokens give access to what is in containers.",
+        )),
+        (Caller::ResourceToken(grant, scope), _) => {
+            check_token(request, grant, scope.as_ref(), engine)
         }
     }
 }
 
-fn check_bearer(
-    asked: &Asked<'_>,
-    need: Need,
+/// Checks a request with a resource token for a container or a resource in a container.
+fn check_token(
+    request: &AccessRequest<'_>,
     grant: &Grant,
-    reach: Option<&TokenScope>,
+    scope: Option<&TokenScope>,
     engine: &Engine,
 ) -> Result<()> {
     let beyond = || forbidden("The resource token does not reach what is asked for.");
-    let reach = reach.ok_or_else(beyond)?;
-    // What is not there is not told from what is out of reach.
-    let container = asked.path.container(engine).map_err(|_| beyond())?;
-    if reach.container() != container.rid() {
+    let scope = scope.ok_or_else(beyond)?;
+
+    // A missing container and a container out of scope give the same answer, so that a token does
+    // not reveal which containers exist.
+    let container = request.path.container(engine).map_err(|_| beyond())?;
+    if scope.container() != container.rid() {
         return Err(beyond());
     }
-    if need == Need::ReadDefinition {
+
+    // Clients read the definition of the container before they can address an item in it.
+    if request.rights == Rights::ReadDefinition {
         return Ok(());
     }
-    let is_it = match reach {
+
+    // A token for an item or a script allows requests for this item or script only.
+    let is_in_scope = match scope {
         TokenScope::Container(_) => true,
         TokenScope::Item(_, name) => {
-            asked.target == Target::Item && names_item(asked, name, &container, engine)
+            request.target == Target::Item && names_item(request, name, &container, engine)
         }
         TokenScope::Script(_, kind, script) => {
-            let named = asked
-                .path
-                .child_id(engine)
-                .and_then(|id| engine.script_rid(&container, *kind, id));
-            asked.target == Target::Script(*kind) && named == Some(*script)
+            request.target == Target::Script(*kind)
+                && request
+                    .path
+                    .child_id(engine)
+                    .and_then(|id| engine.script_rid(&container, *kind, id))
+                    == Some(*script)
         }
     };
-    if !is_it {
+    if !is_in_scope {
         return Err(beyond());
     }
-    if asked.writes && grant.mode == PermissionMode::Read {
+
+    if request.rights.includes_writes() && grant.mode == PermissionMode::Read {
         return Err(forbidden(
             "The permission of the resource token allows reading only.",
         ));
     }
-    match &grant.partition_key {
-        Some(_) if need == Need::Scripts && asked.writes => Err(forbidden(
+    check_partition_key(request, grant)
+}
+
+/// Checks a request against the logical partition to which a permission is limited, if it is
+/// limited to one.
+fn check_partition_key(request: &AccessRequest<'_>, grant: &Grant) -> Result<()> {
+    let Some(key) = &grant.partition_key else {
+        return Ok(());
+    };
+    match request.rights {
+        Rights::WriteScripts => Err(forbidden(
             "The permission of the resource token is for one logical partition; scripts are for all.",
         )),
-        // A plan says nothing of what is stored.
-        Some(key)
-            if need == Need::Data
-                && !asked.headers.plan
-                && asked.headers.partition_key.as_ref() != Some(key) =>
+        // A query plan reveals nothing about stored items.
+        Rights::ReadData | Rights::WriteData
+            if !request.headers.is_query_plan
+                && request.headers.partition_key.as_ref() != Some(key) =>
         {
             Err(forbidden(
-                "The permission of the resource token is for one logical partition, and the request does not name it \
-                 (header x-ms-documentdb-partitionkey).",
+                "The permission of the resource token is for one logical partition, and the \
+                 request does not name it (header x-ms-documentdb-partitionkey).",
             ))
         }
         _ => Ok(()),
     }
 }
 
-/// Whether the path names this item. If one is by id and the other by resource id, the item itself has to say.
+/// Returns true if the path names the item `wanted`. If one name is an id and the other a resource
+/// id, the stored item decides.
 fn names_item(
-    asked: &Asked<'_>,
+    request: &AccessRequest<'_>,
     wanted: &ItemName,
     container: &Container,
     engine: &Engine,
 ) -> bool {
-    let Some(id) = asked.path.child_id(engine) else {
+    let Some(id) = request.path.child_id(engine) else {
         return false;
     };
-    let read = |key| {
-        engine
-            .read_item(container, key, id, None, None)
-            .wait()
-            .result
-            .ok()
-    };
+    // Names of the same form are compared without a read.
     match (ItemName::from(id), wanted) {
-        (ItemName::Id(id), ItemName::Id(wanted)) => id == *wanted,
-        (ItemName::Rid(rid), ItemName::Rid(wanted)) => rid == *wanted,
-        (_, wanted) => {
-            let Some(ReadReply::Item { body, .. }) =
-                asked.headers.partition_key.as_ref().and_then(read)
-            else {
-                return false;
-            };
-            let (member, wanted) = match wanted {
-                ItemName::Id(id) => ("id", id.clone()),
-                ItemName::Rid(rid) => ("_rid", rid.to_string()),
-            };
-            parse(&body).is_ok_and(|item| item.get(member).and_then(Json::as_str) == Some(&wanted))
-        }
+        (ItemName::Id(id), ItemName::Id(wanted)) => return id == *wanted,
+        (ItemName::Rid(rid), ItemName::Rid(wanted)) => return rid == *wanted,
+        (ItemName::Id(_), ItemName::Rid(_)) | (ItemName::Rid(_), ItemName::Id(_)) => {}
     }
+    // An id is unique in a logical partition only, so the request must name the partition key.
+    let Some(key) = &request.headers.partition_key else {
+        return false;
+    };
+    let pending = engine.read_item(container, key, id, None, None);
+    let Ok(ReadReply::Item { body, .. }) = pending.wait().result else {
+        return false;
+    };
+    let (member, wanted) = match wanted {
+        ItemName::Id(id) => ("id", id.clone()),
+        ItemName::Rid(rid) => ("_rid", rid.to_string()),
+    };
+    parse(&body).is_ok_and(|item| item.get(member).and_then(Json::as_str) == Some(&wanted))
 }
 
 fn not_for_identities() -> Error {
     Error::new(
         Kind::DirectoryOperation,
-        "Directory identities handle items and read what is above them; this operation needs a key of the account.",
+        "Directory identities handle items and read what is above them; this operation needs a \
+         key of the account.",
     )
 }
 

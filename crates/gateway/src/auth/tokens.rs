@@ -1,14 +1,16 @@
-//! Resource tokens: minted whenever a permission is answered, and checked without having been kept.
+//! Resource tokens: issued with every answer about a permission, and checked without being stored.
 //!
 //! ```text
 //! type=resource&ver=1&sig=<base64 of the MAC>;<base64 of the claim>;
-//! claim   version·1 permission's resource id·16 expiry in seconds since 1970·8
-//! MAC     HMAC-SHA256 over the claim and what the permission reaches, under a key derived from the account's
+//! claim   version·1  resource id of the permission·16  expiry in seconds since 1970·8
+//! MAC     HMAC-SHA256 over the claim and the meaning of the permission,
+//!         with a key that is derived from a key of the account
 //! ```
-//! A token does not say what it allows: the permission does, and the MAC holds it to what it said when the token was
-//! minted. So a token ends with its time, with the key that it was asked for with, and when its permission is deleted,
-//! grants something else, or reaches another container because the one it named was deleted. A permission that is
-//! written again as it was leaves its tokens alone.
+//! A token does not contain what it allows: the stored permission does, and the MAC covers the
+//! meaning of the permission at the time when the token was issued. So a token is valid until its
+//! time is over, until the key that it was requested with is removed, and until its permission is
+//! deleted, grants something else, or names another container because the original one was deleted.
+//! A permission that is replaced by an equal one keeps its tokens valid.
 
 use super::{Caller, Keys, unauthorized};
 use crate::route::{Path, Target};
@@ -21,11 +23,11 @@ use orrery_model::{Error, Json, Kind, Result, Rid};
 use sha2::Sha256;
 use std::fmt;
 
-/// A key for tokens, derived from one of the account's.
+/// A key for tokens, derived from a key of the account.
 #[derive(Clone)]
 pub(super) struct TokenKey(Hmac<Sha256>);
 
-/// What mints tokens for one request.
+/// Issues the tokens of one request.
 #[derive(Clone)]
 pub(crate) struct TokenIssuer {
     pub(super) key: TokenKey,
@@ -39,14 +41,14 @@ impl fmt::Debug for TokenIssuer {
     }
 }
 
-/// What a permission's link leads to.
+/// The resource that a permission names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum TokenScope {
-    /// A container and all below it.
+    /// A container and everything in it.
     Container(Rid),
-    /// An item of a container, in whichever logical partition.
+    /// An item of a container, in any logical partition.
     Item(Rid, ItemName),
-    /// A script.
+    /// A script of a container.
     Script(Rid, ScriptKind, Rid),
 }
 
@@ -67,12 +69,14 @@ impl From<Id<'_>> for ItemName {
 }
 
 impl TokenScope {
-    /// What a link leads to now; `None` if nothing is there.
+    /// Returns the resource that a link names now; `None` if it names none.
     ///
-    /// A link is percent-encoded or not, as its client likes, so it is tried as it is first.
+    /// Clients send links percent-encoded or not, so the link is tried as sent and then decoded.
     pub(super) fn of(link: &str, engine: &Engine) -> Option<TokenScope> {
-        let as_it_is = TokenScope::at(&Path::of_link(link), engine);
-        as_it_is.or_else(|| TokenScope::at(&Path::parse(link).ok()?, engine))
+        if let Some(scope) = TokenScope::at(&Path::from_link(link), engine) {
+            return Some(scope);
+        }
+        TokenScope::at(&Path::parse(link).ok()?, engine)
     }
 
     fn at(path: &Path, engine: &Engine) -> Option<TokenScope> {
@@ -80,10 +84,10 @@ impl TokenScope {
         let container = path.container(engine).ok()?;
         match target {
             Target::Container => Some(TokenScope::Container(container.rid())),
-            Target::Item => Some(TokenScope::Item(
-                container.rid(),
-                path.child_id(engine)?.into(),
-            )),
+            Target::Item => {
+                let name = path.child_id(engine)?.into();
+                Some(TokenScope::Item(container.rid(), name))
+            }
             Target::Script(kind) => {
                 let script = engine.script_rid(&container, kind, path.child_id(engine)?)?;
                 Some(TokenScope::Script(container.rid(), kind, script))
@@ -92,7 +96,7 @@ impl TokenScope {
         }
     }
 
-    /// The container that it is or lies in.
+    /// Returns the container that the scope is or lies in.
     pub(super) fn container(&self) -> Rid {
         match self {
             TokenScope::Container(rid) | TokenScope::Item(rid, _) | TokenScope::Script(rid, ..) => {
@@ -102,23 +106,25 @@ impl TokenScope {
     }
 }
 
-/// Checks that a permission's link has the form of one that a token can reach.
+/// Checks that the link in a permission has the form of a resource that tokens can be issued for.
 ///
 /// # Errors
-/// 400 if it names neither a container nor an item or script in one: what stands above is for the account's keys.
+/// 400 for a link that names neither a container nor an item or script in one; resources above
+/// containers require a key of the account.
 pub(crate) fn check_link(link: &str) -> Result<()> {
-    match Path::of_link(link).route().map(|route| route.target) {
+    match Path::from_link(link).route().map(|route| route.target) {
         Ok(Target::Container | Target::Item | Target::Script(_)) => Ok(()),
         _ => Err(Error::bad(format!(
-            "The resource '{link}' of a permission must be the link of a container, an item, a stored procedure, a \
-             trigger or a user-defined function."
+            "The resource '{link}' of a permission must be the link of a container, an item, a \
+             stored procedure, a trigger or a user-defined function."
         ))),
     }
 }
 
-/// What stands in a token for anybody to read.
+/// The part of a token that its bearer can read.
 struct Claim {
     permission: Rid,
+    /// Seconds since 1970.
     expires: i64,
 }
 
@@ -137,65 +143,59 @@ impl Claim {
     fn read(bytes: &[u8]) -> Option<Claim> {
         let (permission, expires) = bytes.strip_prefix(&[CLAIM_VERSION])?.split_at_checked(16)?;
         let permission = Rid::from_bytes(permission).filter(Rid::is_permission)?;
+        let expires = i64::from_be_bytes(expires.try_into().ok()?);
         Some(Claim {
             permission,
-            expires: i64::from_be_bytes(expires.try_into().ok()?),
+            expires,
         })
     }
 }
 
 impl TokenKey {
-    /// The key for tokens that belongs to a key of the account.
+    /// Derives the key for tokens from a key of the account.
     pub(super) fn derive(key: &Hmac<Sha256>) -> Self {
         let derived = key
             .clone()
             .chain_update(b"orrery resource tokens")
             .finalize()
             .into_bytes();
-        TokenKey(Hmac::new_from_slice(&derived).expect("a key of any length will do"))
+        TokenKey(Hmac::new_from_slice(&derived).expect("HMAC takes keys of any length"))
     }
 
-    fn mac(&self, claim: &[u8], grant: &Grant, reach: Option<&TokenScope>) -> Hmac<Sha256> {
+    fn mac(&self, claim: &[u8], grant: &Grant, scope: Option<&TokenScope>) -> Hmac<Sha256> {
         self.0
             .clone()
             .chain_update(claim)
-            .chain_update(meaning(grant, reach).as_bytes())
+            .chain_update(meaning(grant, scope).as_bytes())
     }
 }
 
 impl TokenIssuer {
-    /// The token of a permission that lives so long.
+    /// Returns a token of a permission with a lifetime of `seconds`.
     pub(crate) fn issue(&self, grant: &Grant, engine: &Engine, seconds: u64) -> String {
-        let expires = self.now.saturating_add_unsigned(seconds);
         let claim = Claim {
             permission: grant.permission,
-            expires,
-        }
-        .bytes();
-        let mac = self
-            .key
-            .mac(
-                &claim,
-                grant,
-                TokenScope::of(&grant.resource, engine).as_ref(),
-            )
-            .finalize()
-            .into_bytes();
+            expires: self.now.saturating_add_unsigned(seconds),
+        };
+        let claim = claim.bytes();
+        let scope = TokenScope::of(&grant.resource, engine);
+        let mac = self.key.mac(&claim, grant, scope.as_ref());
         format!(
             "type=resource&ver=1&sig={};{};",
-            STANDARD.encode(mac),
+            STANDARD.encode(mac.finalize().into_bytes()),
             STANDARD.encode(claim)
         )
     }
 }
 
-/// What a permission allows, as a text that no other permission has.
-fn meaning(grant: &Grant, reach: Option<&TokenScope>) -> String {
-    let key = grant
-        .partition_key
-        .as_ref()
-        .map_or(Json::Null, |key| key.to_json());
-    let reach: Vec<Json> = match reach {
+/// Returns the meaning of a permission as a text: mode, partition key and resource ids. Permissions
+/// that allow different requests have different texts.
+fn meaning(grant: &Grant, scope: Option<&TokenScope>) -> String {
+    let key = match &grant.partition_key {
+        Some(key) => key.to_json(),
+        None => Json::Null,
+    };
+    let scope: Vec<Json> = match scope {
         None => Vec::new(),
         Some(TokenScope::Container(container)) => vec![container.to_string().into()],
         Some(TokenScope::Item(container, ItemName::Id(id))) => {
@@ -216,20 +216,24 @@ fn meaning(grant: &Grant, reach: Option<&TokenScope>) -> String {
             ]
         }
     };
-    Json::Array(vec![grant.mode.name().into(), key, Json::Array(reach)]).to_text()
+    Json::Array(vec![grant.mode.name().into(), key, Json::Array(scope)]).to_text()
 }
 
 /// Checks a token at `now` (seconds since 1970).
 ///
 /// # Errors
-/// 401 for a token that no key in force minted for a permission as it is now, 403 for one whose time is over.
+/// 401 for a token that no current key issued for the permission as it is now, 403 for an expired
+/// token.
 pub(super) fn verify(keys: &Keys, token: &str, engine: &Engine, now: i64) -> Result<Caller> {
     let invalid = || {
         unauthorized(
-            "The resource token is not valid: this account did not issue it with a key that is in force, or its \
-             permission was changed or deleted since. Read the permission to get another.",
+            "The resource token is not valid: this account did not issue it with a key that is in \
+             force, or its permission was changed or deleted since. Read the permission to get \
+             another.",
         )
     };
+
+    // Split the token, and find the permission that its claim names.
     let (mac, claim) = token
         .strip_suffix(';')
         .and_then(|token| token.split_once(';'))
@@ -238,26 +242,30 @@ pub(super) fn verify(keys: &Keys, token: &str, engine: &Engine, now: i64) -> Res
     let bytes = STANDARD.decode(claim).map_err(|_| invalid())?;
     let claim = Claim::read(&bytes).ok_or_else(invalid)?;
     let grant = engine.grant(claim.permission).ok_or_else(invalid)?;
-    let reach = TokenScope::of(&grant.resource, engine);
-    if !keys.token_keys().any(|key| {
-        key.mac(&bytes, &grant, reach.as_ref())
-            .verify_slice(&mac)
-            .is_ok()
-    }) {
+    let scope = TokenScope::of(&grant.resource, engine);
+
+    // The MAC shows that a current key issued the token for what the permission means now.
+    let is_issued_by = |key: &TokenKey| {
+        let expected = key.mac(&bytes, &grant, scope.as_ref());
+        expected.verify_slice(&mac).is_ok()
+    };
+    if !keys.token_keys().any(is_issued_by) {
         return Err(invalid());
     }
+
+    // The expiry is trustworthy only after the MAC was checked.
     if now >= claim.expires {
         return Err(Error::new(
             Kind::Forbidden,
             format!(
-                "The resource token has expired (token expiry time: {}, current server time: {}). Read the permission \
-                 to get another.",
+                "The resource token has expired (token expiry time: {}, current server time: {}). \
+                 Read the permission to get another.",
                 crate::date::print(claim.expires),
                 crate::date::print(now)
             ),
         ));
     }
-    Ok(Caller::ResourceToken(grant, reach))
+    Ok(Caller::ResourceToken(grant, scope))
 }
 
 #[cfg(test)]
@@ -265,7 +273,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_of_containers_and_what_is_in_them_make_permissions() {
+    fn a_permission_names_a_container_or_an_item_or_script_in_one() {
         for link in [
             "dbs/d/colls/c",
             "/dbs/d/colls/c/",
@@ -295,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_reads_back_and_nothing_else_is_one() {
+    fn a_claim_reads_back_and_other_bytes_are_refused() {
         let permission = Rid::permission(Rid::user(Rid::database(1), 2), 3);
         let bytes = Claim {
             permission,

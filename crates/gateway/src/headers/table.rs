@@ -171,7 +171,7 @@ static HEADERS: &[Header] = &[
         "prefer",
         "return=minimal leaves out the bodies of writes",
         |a, v| {
-            a.minimal |= v
+            a.wants_minimal |= v
                 .text
                 .split([',', ';'])
                 .any(|part| part.trim().eq_ignore_ascii_case("return=minimal"));
@@ -208,7 +208,7 @@ static HEADERS: &[Header] = &[
         "makes all operations of a batch take place, or none",
         "neither true nor false: 400",
         |a, v| {
-            a.batch_atomic = v.boolean()?;
+            a.is_atomic_batch = v.boolean()?;
             Ok(())
         },
     ),
@@ -217,7 +217,7 @@ static HEADERS: &[Header] = &[
         "lets bulk go on after an operation that failed",
         "neither true nor false: 400",
         |a, v| {
-            a.batch_continue_on_error = v.boolean()?;
+            a.continues_on_error = v.boolean()?;
             Ok(())
         },
     ),
@@ -232,7 +232,7 @@ static HEADERS: &[Header] = &[
         "the form in which all versions come",
         "not `2021-09-15`: 400",
         |a, v| {
-            a.versions_format = v.one_of(&[("2021-09-15", true)])?;
+            a.reads_versions_format = v.one_of(&[("2021-09-15", true)])?;
             Ok(())
         },
     ),
@@ -254,7 +254,7 @@ static HEADERS: &[Header] = &[
         "makes a POST a batch of operations",
         "neither true nor false: 400",
         |a, v| {
-            a.batch = v.boolean()?;
+            a.is_batch = v.boolean()?;
             Ok(())
         },
     ),
@@ -263,7 +263,7 @@ static HEADERS: &[Header] = &[
         "asks for the plan of a query",
         "neither true nor false: 400",
         |a, v| {
-            a.plan = v.boolean()?;
+            a.is_query_plan = v.boolean()?;
             Ok(())
         },
     ),
@@ -272,7 +272,7 @@ static HEADERS: &[Header] = &[
         "the offer replaced scales from now on",
         "neither true nor false: 400; with the other of the two: 400",
         |a, v| {
-            a.to_autoscale = v.boolean()?;
+            a.migrates_to_autoscale = v.boolean()?;
             Ok(())
         },
     ),
@@ -281,7 +281,7 @@ static HEADERS: &[Header] = &[
         "the offer replaced is fixed from now on",
         "neither true nor false: 400; with the other of the two: 400",
         |a, v| {
-            a.to_manual = v.boolean()?;
+            a.migrates_to_manual = v.boolean()?;
             Ok(())
         },
     ),
@@ -321,7 +321,7 @@ static HEADERS: &[Header] = &[
         "reports the advisor's rules that the query runs into",
         "neither true nor false: 400",
         |a, v| {
-            a.query_advice = v.boolean()?;
+            a.wants_query_advice = v.boolean()?;
             Ok(())
         },
     ),
@@ -339,7 +339,7 @@ static HEADERS: &[Header] = &[
         "a query that one range answers alone",
         "neither true nor false: 400",
         |a, v| {
-            a.single_range = v.boolean()?;
+            a.is_single_range = v.boolean()?;
             Ok(())
         },
     ),
@@ -442,7 +442,7 @@ static HEADERS: &[Header] = &[
         "makes a create an upsert",
         "of a database or container: 400 by name",
         |a, v| {
-            a.upsert = v.boolean()?;
+            a.is_upsert = v.boolean()?;
             Ok(())
         },
     ),
@@ -451,7 +451,7 @@ static HEADERS: &[Header] = &[
         "makes a POST a query",
         "neither true nor false: 400",
         |a, v| {
-            a.query = v.boolean()?;
+            a.is_query = v.boolean()?;
             Ok(())
         },
     ),
@@ -478,7 +478,7 @@ static HEADERS: &[Header] = &[
         "adds statistics to a container read",
         "neither true nor false: 400",
         |a, v| {
-            a.statistics = v.boolean()?;
+            a.wants_statistics = v.boolean()?;
             Ok(())
         },
     ),
@@ -487,7 +487,7 @@ static HEADERS: &[Header] = &[
         "reports what a query did",
         "neither true nor false: 400",
         |a, v| {
-            a.query_metrics = v.boolean()?;
+            a.wants_query_metrics = v.boolean()?;
             Ok(())
         },
     ),
@@ -496,7 +496,7 @@ static HEADERS: &[Header] = &[
         "reports quota and index progress on a container read",
         "neither true nor false: 400",
         |a, v| {
-            a.quota = v.boolean()?;
+            a.wants_quota = v.boolean()?;
             Ok(())
         },
     ),
@@ -554,7 +554,7 @@ static HEADERS: &[Header] = &[
         "lets a query ask every partition",
         "missing where needed: 400",
         |a, v| {
-            a.cross_partition = v.boolean()?;
+            a.allows_cross_partition = v.boolean()?;
             Ok(())
         },
     ),
@@ -585,7 +585,7 @@ static HEADERS: &[Header] = &[
         "returns what a procedure logs",
         "neither true nor false: 400",
         |a, v| {
-            a.script_logging = v.boolean()?;
+            a.wants_script_log = v.boolean()?;
             Ok(())
         },
     ),
@@ -657,7 +657,7 @@ static HEADERS: &[Header] = &[
         "what a read must have seen",
         "400 if it cannot be read; 404/1002 if it is ahead",
         |a, v| {
-            a.session = Some(match a.session.take() {
+            a.session_token = Some(match a.session_token.take() {
                 Some(before) => format!("{before},{}", v.text),
                 None => v.text.to_owned(),
             });
@@ -689,7 +689,7 @@ static HEADERS: &[Header] = &[
         "reports how each partition was searched, percent-encoded",
         "neither true nor false: 400",
         |a, v| {
-            a.explain = v.boolean()?;
+            a.wants_explanation = v.boolean()?;
             Ok(())
         },
     ),
@@ -698,7 +698,7 @@ static HEADERS: &[Header] = &[
         "reports what was paid for what, percent-encoded",
         "neither true nor false: 400",
         |a, v| {
-            a.explain_charge = v.boolean()?;
+            a.wants_charge_parts = v.boolean()?;
             Ok(())
         },
     ),

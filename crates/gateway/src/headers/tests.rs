@@ -47,14 +47,14 @@ fn booleans_come_in_every_spelling() {
         assert!(
             parse(&[("x-ms-documentdb-is-upsert", yes)])
                 .expect("it parses")
-                .upsert
+                .is_upsert
         );
     }
     for no in ["False", "false", "0", ""] {
         assert!(
             !parse(&[("x-ms-documentdb-is-upsert", no)])
                 .expect("it parses")
-                .upsert
+                .is_upsert
         );
     }
     assert!(

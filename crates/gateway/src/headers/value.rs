@@ -1,15 +1,15 @@
-//! The values of headers: how each form of text is read, and the sentence that refuses another.
+//! The values of headers: the parser of each form, and the message that refuses another text.
 
 use orrery_model::{Error, Result};
 
-/// A header's value, and its name for error messages.
+/// The value of a header, and the name of the header for error messages.
 pub(crate) struct Value<'a> {
     pub(crate) name: &'static str,
     pub(crate) text: &'a str,
 }
 
 impl Value<'_> {
-    /// A part of the value, under the same header.
+    /// Returns a part of the value under the same name.
     pub(crate) fn with<'b>(&self, text: &'b str) -> Value<'b> {
         Value {
             name: self.name,
@@ -17,7 +17,7 @@ impl Value<'_> {
         }
     }
 
-    /// A 400 that names the header and the value.
+    /// Returns a 400 that names the header and the value.
     pub(crate) fn invalid(&self, expected: &str) -> Error {
         Error::bad(format!(
             "The value '{}' specified for the header '{}' is invalid. {expected}",
@@ -25,7 +25,7 @@ impl Value<'_> {
         ))
     }
 
-    /// A 400 that says that what is asked for is not offered.
+    /// Returns a 400 for a value that asks for something that is not offered.
     pub(crate) fn refused(&self) -> Error {
         Error::unsupported(format_args!(
             "The value '{}' of the header '{}'",
@@ -33,7 +33,7 @@ impl Value<'_> {
         ))
     }
 
-    /// Booleans come in every spelling.
+    /// Parses a boolean. Clients write it as a number or as a word in any case.
     pub(crate) fn boolean(&self) -> Result<bool> {
         match self.text {
             "1" => Ok(true),
@@ -44,32 +44,26 @@ impl Value<'_> {
         }
     }
 
-    /// A whole number from `least` to `most`.
-    pub(crate) fn number(&self, least: i64, most: i64) -> Result<i64> {
-        self.text
-            .parse()
-            .ok()
-            .filter(|n| (least..=most).contains(n))
-            .ok_or_else(|| {
-                self.invalid(&format!(
-                    "It must be a whole number from {least} to {most}."
-                ))
-            })
+    /// Parses a whole number from `min` to `max`.
+    pub(crate) fn number(&self, min: i64, max: i64) -> Result<i64> {
+        match self.text.parse() {
+            Ok(number) if (min..=max).contains(&number) => Ok(number),
+            _ => Err(self.invalid(&format!("It must be a whole number from {min} to {max}."))),
+        }
     }
 
-    /// One of these words, in any case of letters.
+    /// Parses one of several words, which are compared without regard to case.
     pub(crate) fn one_of<T: Copy>(&self, words: &[(&str, T)]) -> Result<T> {
-        words
-            .iter()
-            .find(|(word, _)| word.eq_ignore_ascii_case(self.text))
-            .map(|(_, t)| *t)
-            .ok_or_else(|| {
-                let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-                self.invalid(&format!("It must be one of: {}.", words.join(", ")))
-            })
+        for (word, value) in words {
+            if word.eq_ignore_ascii_case(self.text) {
+                return Ok(*value);
+            }
+        }
+        let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+        Err(self.invalid(&format!("It must be one of: {}.", words.join(", "))))
     }
 
-    /// The parts of a list separated by commas.
+    /// Returns the parts of a list that is separated by commas.
     pub(crate) fn list(&self) -> impl Iterator<Item = &str> {
         self.text
             .split(',')
@@ -77,7 +71,7 @@ impl Value<'_> {
             .filter(|part| !part.is_empty())
     }
 
-    /// At most one name of a list.
+    /// Parses a list of at most one name.
     pub(crate) fn one_name(&self) -> Result<Option<String>> {
         let mut names = self.list();
         let name = names.next().map(str::to_owned);

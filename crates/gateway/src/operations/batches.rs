@@ -1,7 +1,7 @@
-//! Several operations in one request: transactional batches and bulk, as JSON. The other form is in `row_batches.rs`;
-//! a batch is answered in the form in which it came.
+//! Several operations in one request: transactional batches and bulk, as JSON. `row_batches.rs`
+//! contains the other form. The reply has the form of the request.
 
-use super::{Step, row_batches};
+use super::{Progress, row_batches};
 use crate::call::{Call, parse_body};
 use crate::hybrid_row;
 use crate::reply::{Reply, retry_after_ms};
@@ -15,27 +15,28 @@ use orrery_model::json::write_string;
 use orrery_model::partition_key::PartitionKey;
 use orrery_model::{Error, Json, Object, Result};
 
-pub(super) fn run(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
+pub(super) fn execute(engine: &Engine, call: &Call, container: &Container) -> Result<Progress> {
     let mode = mode(call, container)?;
-    let read = if is_in_rows(call) {
-        row_batches::read
+    let minimal = call.headers.wants_minimal;
+    let operations = if is_hybrid_row(call) {
+        row_batches::read(&call.body, minimal)?
     } else {
-        read
+        read(&call.body, minimal)?
     };
-    let operations = read(&call.body, call.headers.minimal)?;
-    let pending = engine.batch(container, &mode, operations, call.headers.reading());
-    Ok(Step::Batch(pending))
+    let pending = engine.batch(container, &mode, operations, call.headers.read_options());
+    Ok(Progress::Batch(pending))
 }
 
-/// The answer to a batch whose writes are durable: 200 if every operation succeeded, else 207.
-pub(crate) fn finish(call: &Call, outcome: Outcome<BatchAnswer>) -> Reply {
+/// Returns the reply to a batch whose writes are durable: 200 if every operation succeeded, else
+/// 207.
+pub(super) fn finish(call: &Call, outcome: Outcome<BatchAnswer>) -> Reply {
     Reply::of(outcome, |answer| {
         let entries: Vec<Entry<'_>> = answer.results.iter().map(Entry::of).collect();
-        let good = entries
+        let is_success = entries
             .iter()
             .all(|entry| (200..300).contains(&entry.status));
-        let status = if good { 200 } else { 207 };
-        if is_in_rows(call) {
+        let status = if is_success { 200 } else { 207 };
+        if is_hybrid_row(call) {
             Reply::bytes(status, row_batches::write(&entries))
         } else {
             Reply::json(status, write(&entries))
@@ -43,16 +44,16 @@ pub(crate) fn finish(call: &Call, outcome: Outcome<BatchAnswer>) -> Reply {
     })
 }
 
-/// Whether a batch is in HybridRow form.
-fn is_in_rows(call: &Call) -> bool {
+/// Returns true if a batch is in HybridRow form.
+fn is_hybrid_row(call: &Call) -> bool {
     call.body.first() == Some(&hybrid_row::FIRST_BYTE)
 }
 
-/// The entries as an array.
+/// Returns the entries as a JSON array.
 fn write(entries: &[Entry<'_>]) -> Bytes {
     let mut body = vec![b'['];
-    for (at, entry) in entries.iter().enumerate() {
-        if at > 0 {
+    for (n, entry) in entries.iter().enumerate() {
+        if n > 0 {
             body.push(b',');
         }
         entry.write(&mut body);
@@ -61,45 +62,49 @@ fn write(entries: &[Entry<'_>]) -> Bytes {
     body.into()
 }
 
+/// Returns the mode of a batch: transactional, or bulk, whose operations are independent.
 fn mode(call: &Call, container: &Container) -> Result<BatchMode> {
-    if call.headers.batch_atomic {
+    if call.headers.is_atomic_batch {
         return call.required_key(container).map(BatchMode::Atomic);
     }
     let key = call.optional_key(container).cloned();
     Ok(BatchMode::Each {
         range: call.range_id(container)?,
         key,
-        continue_on_error: call.headers.batch_continue_on_error,
+        continue_on_error: call.headers.continues_on_error,
     })
 }
 
-/// The operations of a body.
+/// Reads the operations of a body.
 ///
 /// # Errors
-/// 400 for anything that is no list of operations.
+/// 400 for a body that is not a list of operations.
 fn read(body: &Bytes, minimal: bool) -> Result<Vec<BatchOperation>> {
-    let Json::Array(operations) = parse_body(body)? else {
+    let Json::Array(entries) = parse_body(body)? else {
         return Err(Error::bad(
             "The body of a batch must be an array of operations.",
         ));
     };
-    let operation = |(json, number): (Json, usize)| match json {
-        Json::Object(members) => operation(Members { members, number }, minimal),
-        _ => Err(Error::bad(format!(
-            "Operation {number} of the batch is not an object."
-        ))),
-    };
-    operations.into_iter().zip(1..).map(operation).collect()
+    let mut operations = Vec::with_capacity(entries.len());
+    for (entry, number) in entries.into_iter().zip(1..) {
+        let Json::Object(members) = entry else {
+            return Err(Error::bad(format!(
+                "Operation {number} of the batch is not an object."
+            )));
+        };
+        operations.push(operation(Members { members, number }, minimal)?);
+    }
+    Ok(operations)
 }
 
 fn operation(mut members: Members, minimal: bool) -> Result<BatchOperation> {
-    let named = members
+    let operation_type = members
         .text("operationType")?
         .ok_or_else(|| members.invalid("operationType"))?;
-    // A create may name the id that stands in its item too.
+    // A create may repeat the id of its item here; such an id is ignored.
     let id = members.text("id")?;
     let id = || id.clone().ok_or_else(|| members.invalid("id"));
-    let action = match &named[..] {
+    let action = match &operation_type[..] {
         "Create" => BatchAction::Write(WriteOperation::Create),
         "Upsert" => BatchAction::Write(WriteOperation::Upsert),
         "Read" => BatchAction::Read(id()?),
@@ -110,7 +115,7 @@ fn operation(mut members: Members, minimal: bool) -> Result<BatchOperation> {
     };
     refuse_time_to_live(members.take("timeToLiveInSeconds").is_some())?;
     let body = match members.take("resourceBody") {
-        // Old clients send the item as text in text.
+        // Old clients send the item as JSON text in a JSON string.
         Some(Json::String(text)) => Some(Body::Text(Bytes::from(text))),
         other => other.map(Body::Json),
     };
@@ -130,12 +135,12 @@ fn operation(mut members: Members, minimal: bool) -> Result<BatchOperation> {
 /// The members of one operation.
 struct Members {
     members: Object,
-    /// Counted from 1.
+    /// The place of the operation in the batch, counted from 1.
     number: usize,
 }
 
 impl Members {
-    /// A member; null is none.
+    /// Removes and returns a member; null counts as absent.
     fn take(&mut self, name: &str) -> Option<Json> {
         self.members
             .remove(name)
@@ -158,7 +163,7 @@ impl Members {
         }
     }
 
-    /// The partition key: as in its header, in text, or as the bare array.
+    /// Removes and returns the partition key, which is an array or the text of its header.
     fn key(&mut self) -> Result<Option<PartitionKey>> {
         match self.take("partitionKey") {
             None => Ok(None),
@@ -173,17 +178,17 @@ impl Members {
     }
 }
 
-/// The error for a member of the operation with this number, counted from 1.
+/// Returns the error for a member of operation `number`, counted from 1.
 pub(super) fn invalid(name: &str, number: usize) -> Error {
     Error::bad(format!(
         "The member '{name}' of operation {number} of the batch is missing or invalid."
     ))
 }
 
-/// What the `indexingDirective` of an operation says.
+/// Returns true if the `indexingDirective` of an operation keeps the item out of the index.
 ///
 /// # Errors
-/// 400 for a word that is none.
+/// 400 for an unknown directive.
 pub(super) fn leaves_out_of_index(directive: Option<&str>, number: usize) -> Result<bool> {
     match directive {
         None | Some("Default" | "Include") => Ok(false),
@@ -192,16 +197,20 @@ pub(super) fn leaves_out_of_index(directive: Option<&str>, number: usize) -> Res
     }
 }
 
+/// Refuses an operation that has a time to live outside of its item.
+///
 /// # Errors
-/// 400 by name if an operation has a time to live beside its item.
-pub(super) fn refuse_time_to_live(has_one: bool) -> Result<()> {
-    let refusal = || {
-        Error::unsupported("A time to live beside the item of an operation (timeToLiveInSeconds)")
-    };
-    if has_one { Err(refusal()) } else { Ok(()) }
+/// 400 if `is_present`.
+pub(super) fn refuse_time_to_live(is_present: bool) -> Result<()> {
+    if is_present {
+        return Err(Error::unsupported(
+            "A time to live beside the item of an operation (timeToLiveInSeconds)",
+        ));
+    }
+    Ok(())
 }
 
-/// What a client reads of one operation.
+/// The result of one operation, as the client reads it.
 pub(super) struct Entry<'a> {
     pub(super) status: u16,
     pub(super) outcome: &'a Outcome<BatchReply>,
@@ -232,26 +241,28 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// Milliseconds after which a retry may succeed, if waiting helps.
+    /// Returns the milliseconds after which a retry may succeed, for errors that pass with time.
     pub(super) fn retry_after_ms(&self) -> Option<u64> {
         self.outcome.result.as_ref().err().and_then(retry_after_ms)
     }
 
-    /// As a JSON object; what there is not is left out.
+    /// Writes the result as a JSON object without the members that have no value.
     fn write(&self, out: &mut Vec<u8>) {
-        let mut name = |text: String| out.extend_from_slice(text.as_bytes());
-        name(format!(
+        let head = format!(
             r#"{{"statusCode":{},"requestCharge":{}"#,
             self.status, self.outcome.charge
-        ));
+        );
+        out.extend_from_slice(head.as_bytes());
         if let Err(error) = &self.outcome.result {
             if error.sub_status() != 0 {
-                name(format!(r#","subStatusCode":{}"#, error.sub_status()));
+                let member = format!(r#","subStatusCode":{}"#, error.sub_status());
+                out.extend_from_slice(member.as_bytes());
             }
             if let Some(milliseconds) = self.retry_after_ms() {
-                name(format!(r#","retryAfterMilliseconds":{milliseconds}"#));
+                let member = format!(r#","retryAfterMilliseconds":{milliseconds}"#);
+                out.extend_from_slice(member.as_bytes());
             }
-            name(r#","message":"#.to_owned());
+            out.extend_from_slice(br#","message":"#);
             write_string(error.message(), out);
         }
         if let Some(etag) = self.etag {

@@ -1,100 +1,92 @@
-//! Single items, and all of one partition key.
+//! Reads and writes of single items, and the deletion of all items of a partition key.
 
-use super::Step;
+use super::Progress;
 use crate::call::Call;
 use crate::reply::Reply;
 use orrery_engine::request::{Outcome, ReadReply, WriteOperation, WriteOptions, Written};
 use orrery_engine::{Container, Engine};
 use orrery_model::Result;
 
-pub(super) fn read(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
+pub(super) fn read(engine: &Engine, call: &Call, container: &Container) -> Result<Progress> {
     let key = call.required_key(container)?;
     let id = call.child_id(engine)?;
+    let if_none_match = call.headers.if_none_match.as_deref();
     let pending = engine.read_item(
         container,
         &key,
         id,
-        call.headers.if_none_match.as_deref(),
-        call.headers.reading(),
+        if_none_match,
+        call.headers.read_options(),
     );
     // A read waits for no commit, so this does not block.
-    Ok(Step::Reply(Reply::of(
-        pending.wait(),
-        |reply| match reply {
-            ReadReply::Item { body, etag } => Reply::json(200, body).with_etag(&etag),
-            ReadReply::NotModified { etag } => Reply::empty(304).with_etag(&etag),
-        },
-    )))
+    let reply = Reply::of(pending.wait(), |found| match found {
+        ReadReply::Item { body, etag } => Reply::json(200, body).with_etag(&etag),
+        ReadReply::NotModified { etag } => Reply::empty(304).with_etag(&etag),
+    });
+    Ok(Progress::Complete(reply))
 }
 
-pub(super) fn create(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
+pub(super) fn create(engine: &Engine, call: &Call, container: &Container) -> Result<Progress> {
     write(engine, call, container, &WriteOperation::Create)
 }
 
-pub(super) fn upsert(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
+pub(super) fn upsert(engine: &Engine, call: &Call, container: &Container) -> Result<Progress> {
     write(engine, call, container, &WriteOperation::Upsert)
 }
 
-pub(super) fn replace(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
-    write(
-        engine,
-        call,
-        container,
-        &WriteOperation::Replace(call.path.id(2).to_owned()),
-    )
+pub(super) fn replace(engine: &Engine, call: &Call, container: &Container) -> Result<Progress> {
+    let operation = WriteOperation::Replace(item_id(call));
+    write(engine, call, container, &operation)
 }
 
-pub(super) fn patch(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
-    write(
-        engine,
-        call,
-        container,
-        &WriteOperation::Patch(call.path.id(2).to_owned()),
-    )
+pub(super) fn patch(engine: &Engine, call: &Call, container: &Container) -> Result<Progress> {
+    let operation = WriteOperation::Patch(item_id(call));
+    write(engine, call, container, &operation)
 }
 
-pub(super) fn delete(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
-    write(
-        engine,
-        call,
-        container,
-        &WriteOperation::Delete(call.path.id(2).to_owned()),
-    )
+pub(super) fn delete(engine: &Engine, call: &Call, container: &Container) -> Result<Progress> {
+    let operation = WriteOperation::Delete(item_id(call));
+    write(engine, call, container, &operation)
+}
+
+fn item_id(call: &Call) -> String {
+    call.path.id(2).to_owned()
 }
 
 /// Deletes all items of the partition key that the header names.
-pub(super) fn delete_logical_partition(
+pub(super) fn delete_by_partition_key(
     engine: &Engine,
     call: &Call,
     container: &Container,
-) -> Result<Step> {
+) -> Result<Progress> {
     let key = call.required_key(container)?;
     let pending = engine.delete_logical_partition(container, &key, call.headers.admission);
-    let outcome = pending.wait();
-    Ok(Step::Reply(Reply::of(outcome, |()| Reply::empty(200))))
+    let reply = Reply::of(pending.wait(), |()| Reply::empty(200));
+    Ok(Progress::Complete(reply))
 }
 
+/// Writes one item.
 fn write(
     engine: &Engine,
     call: &Call,
     container: &Container,
     operation: &WriteOperation,
-) -> Result<Step> {
-    let deletes = matches!(operation, WriteOperation::Delete(_));
-    // What is there already is found by its key; what is new brings it along.
-    let system_key = container.partition_key().is_system_key();
+) -> Result<Progress> {
+    // A stored item is located by the partition key of the header; a new item contains its key. A
+    // replace in a container that was created without a partition key needs no header.
     let needs_key = match operation {
         WriteOperation::Delete(_) | WriteOperation::Patch(_) => true,
-        WriteOperation::Replace(_) => !system_key,
+        WriteOperation::Replace(_) => !container.partition_key().is_system_key(),
         WriteOperation::Create | WriteOperation::Upsert => false,
     };
     let headers = &call.headers;
+    let partition_key = if needs_key {
+        Some(call.required_key(container)?)
+    } else {
+        headers.partition_key.clone()
+    };
     let options = WriteOptions {
-        partition_key: if needs_key {
-            Some(call.required_key(container)?)
-        } else {
-            headers.partition_key.clone()
-        },
+        partition_key,
         by_rid: call.by_rid(engine),
         if_match: headers.if_match.clone(),
         leave_out_of_index: headers.leave_out_of_index,
@@ -102,26 +94,28 @@ fn write(
         post_trigger: headers.post_trigger.clone(),
         admission: headers.admission,
     };
-    let body = (!deletes).then_some(&call.body[..]);
+    // The service ignores the body of a DELETE.
+    let body = match operation {
+        WriteOperation::Delete(_) => None,
+        _ => Some(&call.body[..]),
+    };
     let pending = engine.write_item(container, operation, body, &options);
-    Ok(Step::Write(pending))
+    Ok(Progress::ItemWrite(pending))
 }
 
-/// The answer to a write: the item, unless the client wants only the headers.
-pub(crate) fn finish(call: &Call, outcome: Outcome<Written>) -> Reply {
+/// Returns the reply to a write: the item, or only the headers if the client wants no body.
+pub(super) fn finish(call: &Call, outcome: Outcome<Written>) -> Reply {
     Reply::of(outcome, |written| {
+        // A deletion has no etag.
         let Some(etag) = written.etag else {
             return Reply::empty(204);
         };
-        let body = if call.headers.minimal {
+        let status = if written.created { 201 } else { 200 };
+        let body = if call.headers.wants_minimal {
             None
         } else {
             written.item
         };
-        Reply::json(
-            if written.created { 201 } else { 200 },
-            body.unwrap_or_default(),
-        )
-        .with_etag(&etag)
+        Reply::json(status, body.unwrap_or_default()).with_etag(&etag)
     })
 }

@@ -1,6 +1,6 @@
-//! Queries of every feed, and query plans.
+//! Queries of feeds, and query plans.
 
-use super::Step;
+use super::Progress;
 use crate::call::Call;
 use crate::feed::{FeedKind, envelope};
 use crate::headers::IndexMetrics;
@@ -11,21 +11,23 @@ use orrery_engine::{Container, Database, Engine, Feed};
 use orrery_model::{Error, Json, Result, Rid, object};
 use std::sync::Arc;
 
-pub(super) fn query_databases(engine: &Engine, call: &Call) -> Result<Step> {
-    Ok(Step::Reply(page(
+pub(super) fn query_databases(engine: &Engine, call: &Call) -> Result<Progress> {
+    let outcome = engine.query_feed(Feed::Databases, &request(call)?);
+    Ok(Progress::Complete(page(
         call,
         None,
         FeedKind::Databases,
-        engine.query_feed(Feed::Databases, &request(call)?),
+        outcome,
     )))
 }
 
-pub(super) fn query_offers(engine: &Engine, call: &Call) -> Result<Step> {
-    Ok(Step::Reply(page(
+pub(super) fn query_offers(engine: &Engine, call: &Call) -> Result<Progress> {
+    let outcome = engine.query_feed(Feed::Offers, &request(call)?);
+    Ok(Progress::Complete(page(
         call,
         None,
         FeedKind::Offers,
-        engine.query_feed(Feed::Offers, &request(call)?),
+        outcome,
     )))
 }
 
@@ -33,64 +35,48 @@ pub(super) fn query_containers(
     engine: &Engine,
     call: &Call,
     database: &Arc<Database>,
-) -> Result<Step> {
+) -> Result<Progress> {
     let outcome = engine.query_feed(Feed::Containers(database), &request(call)?);
-    Ok(Step::Reply(page(
-        call,
-        Some(database.rid()),
-        FeedKind::Containers,
-        outcome,
-    )))
+    let reply = page(call, Some(database.rid()), FeedKind::Containers, outcome);
+    Ok(Progress::Complete(reply))
 }
 
-pub(super) fn query_scripts(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
-    let Target::Scripts(kind) = call.target else {
-        return Err(Error::not_found());
-    };
-    let outcome = engine.query_feed(Feed::Scripts(container, kind), &request(call)?);
-    Ok(Step::Reply(page(
-        call,
-        Some(container.rid()),
-        FeedKind::Scripts(kind),
-        outcome,
-    )))
-}
-
-pub(super) fn query_conflicts(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
+pub(super) fn query_conflicts(
+    engine: &Engine,
+    call: &Call,
+    container: &Container,
+) -> Result<Progress> {
     let outcome = engine.query_feed(Feed::Conflicts(container), &request(call)?);
-    Ok(Step::Reply(page(
-        call,
-        Some(container.rid()),
-        FeedKind::Conflicts,
-        outcome,
-    )))
+    let reply = page(call, Some(container.rid()), FeedKind::Conflicts, outcome);
+    Ok(Progress::Complete(reply))
 }
 
-pub(super) fn query_items(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
+pub(super) fn query_items(engine: &Engine, call: &Call, container: &Container) -> Result<Progress> {
     let scope = call.scope(container)?;
-    let outcome = engine.query(container, &scope, &request(call)?, call.headers.reading());
+    let request = request(call)?;
+    let outcome = engine.query(container, &scope, &request, call.headers.read_options());
     let mut reply = page(call, Some(container.rid()), FeedKind::Items, outcome);
-    if call.headers.single_range {
+    if call.headers.is_single_range {
         reply.set("x-ms-cosmos-query-requiresdistribution", "False");
     }
-    Ok(Step::Reply(reply))
+    Ok(Progress::Complete(reply))
 }
 
-pub(super) fn plan(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
+/// Answers the plan of a query, for clients that merge the results of partitions.
+pub(super) fn query_plan(engine: &Engine, call: &Call, container: &Container) -> Result<Progress> {
     let query = call.query_text()?;
-    let key = call.optional_key(container);
     let outcome = engine.query_plan(
         container,
         &query.text,
         &query.parameters,
         &call.headers.query_features,
-        key,
+        call.optional_key(container),
     );
-    Ok(Step::Reply(Reply::of(outcome, |plan| {
-        Reply::json(200, plan)
-    })))
+    let reply = Reply::of(outcome, |plan| Reply::json(200, plan));
+    Ok(Progress::Complete(reply))
 }
 
+/// Returns the engine's request for the query in a call.
 pub(super) fn request(call: &Call) -> Result<QueryRequest> {
     let query = call.query_text()?;
     if query.resume_filter.is_some() && call.target != Target::Items {
@@ -98,76 +84,71 @@ pub(super) fn request(call: &Call) -> Result<QueryRequest> {
             "The member 'resumeFilter' of a query of anything but items",
         ));
     }
+    let headers = &call.headers;
     Ok(QueryRequest {
-        cross_partition: call.headers.cross_partition,
-        metrics: call.headers.query_metrics || call.headers.index_metrics.is_some(),
-        explain: call.headers.explain,
-        advice: call.headers.query_advice,
+        cross_partition: headers.allows_cross_partition,
+        metrics: headers.wants_query_metrics || headers.index_metrics.is_some(),
+        explain: headers.wants_explanation,
+        advice: headers.wants_query_advice,
         resume_filter: query.resume_filter,
         ..QueryRequest::of(query.text, query.parameters, call.page())
     })
 }
 
-/// The rules as the service writes them: `[{"Id":"QA1002","Params":[]}]`.
+/// Returns the ids of query advice in the service's form: `[{"Id":"QA1002","Params":[]}]`.
 fn advice_text(rules: &[&'static str]) -> String {
     let entry =
         |rule: &&'static str| Json::Object(object! { "Id" => *rule, "Params" => Vec::new() });
     Json::Array(rules.iter().map(entry).collect()).to_text()
 }
 
-/// Tells clients that merge how ties of ORDER BY come: upwards by resource id, downwards in a reverse scan.
-fn execution_info(reverse: bool) -> String {
-    Json::Object(object! { "reverseRidEnabled" => false, "reverseIndexScan" => reverse }).to_text()
+/// Returns the header by which clients that merge know the order of rows with equal ORDER BY values:
+/// ascending by resource id, and descending in a reverse index scan.
+fn execution_info(is_reverse: bool) -> String {
+    let info = object! { "reverseRidEnabled" => false, "reverseIndexScan" => is_reverse };
+    Json::Object(info).to_text()
 }
 
+/// Returns the reply with one page of query results and the reports that the client asked for.
 pub(super) fn page(
     call: &Call,
     owner: Option<Rid>,
-    rows: FeedKind,
+    kind: FeedKind,
     outcome: Outcome<QueryPage>,
 ) -> Reply {
-    Reply::of(
-        outcome,
-        |QueryPage {
-             page,
-             metrics,
-             index_metrics,
-             explanation,
-             advice,
-             descends,
-         }| {
-            let body = envelope(owner, rows, &page.rows);
-            let mut reply =
-                Reply::json(200, body).with_rows(page.rows.len(), page.continuation.as_deref());
-            if let Some(metrics) = metrics.filter(|_| call.headers.query_metrics) {
-                reply.set(
-                    "x-ms-documentdb-query-metrics",
-                    metrics.trim_end_matches(';'),
-                );
-            }
-            if let (Some(encoding), Some(metrics)) = (call.headers.index_metrics, index_metrics) {
-                let text = match encoding {
-                    IndexMetrics::Base64 => base64(&metrics),
-                    IndexMetrics::PercentEncoded => percent_encode(&metrics),
-                };
-                reply.set("x-ms-cosmos-index-utilization", &text);
-            }
-            if let Some(explanation) = explanation {
-                reply.set("x-orrery-explanation", &percent_encode(&explanation));
-            }
-            if !advice.is_empty() {
-                reply.set(
-                    "x-ms-cosmos-query-advice",
-                    &percent_encode(&advice_text(&advice)),
-                );
-            }
-            if rows == FeedKind::Items {
-                reply.set(
-                    "x-ms-cosmos-query-execution-info",
-                    &execution_info(descends),
-                );
-            }
-            reply
-        },
-    )
+    Reply::of(outcome, |result| {
+        let page = result.page;
+        let body = envelope(owner, kind, &page.rows);
+        let mut reply =
+            Reply::json(200, body).with_rows(page.rows.len(), page.continuation.as_deref());
+        // The engine makes both kinds of metrics if either is asked for.
+        if let Some(metrics) = result.metrics
+            && call.headers.wants_query_metrics
+        {
+            reply.set(
+                "x-ms-documentdb-query-metrics",
+                metrics.trim_end_matches(';'),
+            );
+        }
+        if let (Some(encoding), Some(metrics)) = (call.headers.index_metrics, result.index_metrics)
+        {
+            let text = match encoding {
+                IndexMetrics::Base64 => base64(&metrics),
+                IndexMetrics::PercentEncoded => percent_encode(&metrics),
+            };
+            reply.set("x-ms-cosmos-index-utilization", &text);
+        }
+        if let Some(explanation) = result.explanation {
+            reply.set("x-orrery-explanation", &percent_encode(&explanation));
+        }
+        if !result.advice.is_empty() {
+            let advice = advice_text(&result.advice);
+            reply.set("x-ms-cosmos-query-advice", &percent_encode(&advice));
+        }
+        if kind == FeedKind::Items {
+            let info = execution_info(result.descends);
+            reply.set("x-ms-cosmos-query-execution-info", &info);
+        }
+        reply
+    })
 }

@@ -1,9 +1,10 @@
 //! The partition key ranges of a container.
 //!
-//! Two protocols share the path: some clients ask again with the etag until they get 304, others read once. So an
-//! etag that is current gives 304, and everything else the whole list; only a reader who asks for pages gets pages.
+//! Clients use this path in two ways: some repeat the request with the etag until the answer is 304,
+//! others read once. The current etag is therefore answered with 304 and everything else with the
+//! whole list; only a client that asks for pages gets pages.
 
-use super::Step;
+use super::Progress;
 use crate::call::Call;
 use crate::feed::{FeedKind, envelope};
 use crate::headers::{MaxItems, RequestHeaders};
@@ -14,30 +15,30 @@ use orrery_engine::{Container, Engine};
 use orrery_model::partition_key::Epk;
 use orrery_model::{Error, Json, Result, Rid, object};
 
-pub(super) fn read(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
+pub(super) fn read(engine: &Engine, call: &Call, container: &Container) -> Result<Progress> {
     let (ranges, etag) = engine.partition_key_ranges(container)?;
-    let quoted = if etag.starts_with('"') {
+    let etag = if etag.starts_with('"') {
         etag
     } else {
         format!("\"{etag}\"")
     };
-    let mut reply = if is_current(call.headers.if_none_match.as_deref(), &quoted) {
+    let mut reply = if is_current(call.headers.if_none_match.as_deref(), &etag) {
         Reply::empty(304).with_rows(0, None)
     } else {
         let (page, continuation) = page(&ranges, &call.headers)?;
         let rows: Vec<Bytes> = page
             .iter()
-            .map(|range| row(container.rid(), range, ranges.len(), &quoted))
+            .map(|range| row(container.rid(), range, ranges.len(), &etag))
             .collect();
         let body = envelope(Some(container.rid()), FeedKind::Ranges, &rows);
         Reply::json(200, body).with_rows(rows.len(), continuation.as_deref())
     };
     reply.charge = Charge(100);
-    Ok(Step::Reply(reply.with_etag(&quoted)))
+    Ok(Progress::Complete(reply.with_etag(&etag)))
 }
 
-/// The ranges of a page and where the next begins: after the border of the last one, which stays a border when it is
-/// split.
+/// Returns the ranges of a page and the continuation of the next page. A continuation is the EPK at
+/// which the next range starts: a split keeps this EPK as the border of a range.
 fn page<'a>(
     ranges: &'a [RangeInfo],
     headers: &RequestHeaders,
@@ -50,25 +51,28 @@ fn page<'a>(
             &ranges[ranges.partition_point(|range| range.range.min < border)..]
         }
     };
-    let most = match headers.max_items {
-        MaxItems::AtMost(most) if headers.change_feed.is_none() => most.min(rest.len()),
+    // A client that follows the list as a change feed gets the whole list at once.
+    let count = match headers.max_items {
+        MaxItems::AtMost(count) if headers.change_feed.is_none() => count.min(rest.len()),
         _ => rest.len(),
     };
-    let continuation = (most < rest.len()).then(|| rest[most].range.min.to_string());
-    Ok((&rest[..most], continuation))
+    let continuation = rest.get(count).map(|next| next.range.min.to_string());
+    Ok((&rest[..count], continuation))
 }
 
+/// Returns true if the etag of the client is the current one, with or without quotes.
 fn is_current(if_none_match: Option<&str>, etag: &str) -> bool {
     if_none_match.is_some_and(|known| known.trim_matches('"') == etag.trim_matches('"'))
 }
 
+/// Returns a range as JSON. `count` is the number of ranges of the container.
 fn row(container: Rid, range: &RangeInfo, count: usize, etag: &str) -> Bytes {
     let parents: Vec<Json> = range
         .parents
         .iter()
         .map(|id| Json::from(id.to_string()))
         .collect();
-    let of_database = container.database_part();
+    let database = container.database_part();
     let row = object! {
         "_rid" => range.rid.to_string(),
         "id" => range.id.to_string(),
@@ -76,12 +80,12 @@ fn row(container: Rid, range: &RangeInfo, count: usize, etag: &str) -> Bytes {
         "minInclusive" => range.range.min.to_string(),
         "maxExclusive" => range.range.max.to_string(),
         "ridPrefix" => range.id,
-        "_self" => format!("dbs/{of_database}/colls/{container}/pkranges/{}/", range.rid),
+        "_self" => format!("dbs/{database}/colls/{container}/pkranges/{}/", range.rid),
         "throughputFraction" => 1.0 / count as f64,
         "status" => if range.is_splitting { "splitting" } else { "online" },
         "parents" => parents,
         "ownedArchivalPKRangeIds" => Vec::new(),
-        // Ranges keep no time of change; clients only need the member to be there.
+        // Ranges have no time of change; clients only check that the member exists.
         "_ts" => 0,
         "_lsn" => range.lsn,
     };

@@ -1,5 +1,6 @@
-//! Batches in the form that the .NET SDK sends (`hybrid_row.rs`): what the members of an operation mean, and what the
-//! answer to it says. Everything else about batches is the same in every form, and in `batches.rs`.
+//! Batches in HybridRow form, which the .NET SDK sends (see `hybrid_row.rs`): the meaning of the
+//! members of an operation, and the members of its result. `batches.rs` contains what is the same in
+//! every form.
 
 use super::batches::{Entry, invalid, leaves_out_of_index, refuse_time_to_live};
 use crate::hybrid_row::{Answer, Operation, read_operations, write_answers};
@@ -8,21 +9,22 @@ use orrery_engine::request::{BatchAction, BatchOperation, Body, WriteOperation};
 use orrery_model::partition_key::PartitionKey;
 use orrery_model::{Error, Result};
 
-/// `resourceType` of an item.
+/// The `resourceType` of items.
 const ITEM: i32 = 2;
 
-/// The operations of a body.
+/// Reads the operations of a body.
 ///
 /// # Errors
-/// 400 for anything that is no list of operations on items.
+/// 400 for a body that is not a list of operations on items.
 pub(super) fn read(body: &Bytes, minimal: bool) -> Result<Vec<BatchOperation>> {
-    read_operations(body)?
-        .into_iter()
-        .zip(1..)
-        .map(|(read, number)| operation(read, number, minimal))
-        .collect()
+    let mut operations = Vec::new();
+    for (read, number) in read_operations(body)?.into_iter().zip(1..) {
+        operations.push(operation(read, number, minimal)?);
+    }
+    Ok(operations)
 }
 
+/// Returns one operation. `number` is its place in the batch, counted from 1.
 fn operation(read: Operation, number: usize, minimal: bool) -> Result<BatchOperation> {
     if read.resource_type != Some(ITEM) {
         return Err(invalid("resourceType", number));
@@ -36,6 +38,7 @@ fn operation(read: Operation, number: usize, minimal: bool) -> Result<BatchOpera
         return Err(Error::unsupported("A binary id in an operation (binaryId)"));
     }
     refuse_time_to_live(read.time_to_live.is_some())?;
+    // The numbers of operations are those of the .NET SDK; see `Operation::operation_type`.
     let id = || read.id.clone().ok_or_else(|| invalid("id", number));
     let action = match read.operation_type {
         Some(0) => BatchAction::Write(WriteOperation::Create),
@@ -60,17 +63,16 @@ fn operation(read: Operation, number: usize, minimal: bool) -> Result<BatchOpera
     })
 }
 
-/// The body of the answer.
+/// Returns the body of the reply.
 pub(super) fn write(entries: &[Entry<'_>]) -> Bytes {
     write_answers(entries.iter().map(|entry| {
+        let sub_status = match &entry.outcome.result {
+            Ok(_) => 0,
+            Err(error) => error.sub_status(),
+        };
         Answer {
             status: entry.status,
-            sub_status: entry
-                .outcome
-                .result
-                .as_ref()
-                .err()
-                .map_or(0, Error::sub_status),
+            sub_status,
             etag: entry.etag,
             body: entry.body.map(|body| &body[..]),
             retry_after_ms: entry.retry_after_ms().and_then(|ms| u32::try_from(ms).ok()),

@@ -1,94 +1,123 @@
-//! Stored procedures, triggers and user-defined functions as resources, and the execution of procedures.
+//! Stored procedures, triggers and user-defined functions as resources, and the execution of stored
+//! procedures.
 
-use super::Step;
 use super::metadata::{self, deleted, resource, with_script_quota};
+use super::{Progress, feeds, queries};
 use crate::call::Call;
+use crate::feed::FeedKind;
 use crate::reply::{Reply, percent_encode};
-use crate::route::Target;
 use orrery_engine::request::{ExecuteOptions, Outcome, ProcedureReply, ScriptKind};
-use orrery_engine::{Container, Engine};
-use orrery_model::{Error, Result};
+use orrery_engine::{Container, Engine, Feed};
+use orrery_model::Result;
 
-/// Bytes of a script's log that fit a header.
+/// The number of bytes of a script's log that the log header contains at most, before encoding.
 const LOG_BYTES: usize = 4096;
 
-pub(super) fn create(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
-    let outcome =
-        engine.create_script(container, kind(call)?, &call.object()?, call.headers.upsert);
-    Ok(Step::Reply(with_script_quota(
-        resource(outcome),
-        engine,
-        container,
-    )))
+pub(super) fn list(
+    engine: &Engine,
+    call: &Call,
+    container: &Container,
+    kind: ScriptKind,
+) -> Result<Progress> {
+    let outcome = engine.list(Feed::Scripts(container, kind), &call.page());
+    let reply = feeds::page(Some(container.rid()), FeedKind::Scripts(kind), outcome);
+    Ok(Progress::Complete(reply))
 }
 
-pub(super) fn read(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
-    let outcome = engine.read_script(container, kind(call)?, call.child_id(engine)?);
-    Ok(Step::Reply(with_script_quota(
-        metadata::read(call, outcome),
-        engine,
-        container,
-    )))
+pub(super) fn query(
+    engine: &Engine,
+    call: &Call,
+    container: &Container,
+    kind: ScriptKind,
+) -> Result<Progress> {
+    let request = queries::request(call)?;
+    let outcome = engine.query_feed(Feed::Scripts(container, kind), &request);
+    let owner = Some(container.rid());
+    let reply = queries::page(call, owner, FeedKind::Scripts(kind), outcome);
+    Ok(Progress::Complete(reply))
 }
 
-pub(super) fn replace(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
-    let (id, if_match) = (call.child_id(engine)?, call.headers.if_match.as_deref());
-    let outcome = engine.replace_script(container, kind(call)?, id, &call.object()?, if_match);
-    Ok(Step::Reply(with_script_quota(
-        resource(outcome),
-        engine,
-        container,
-    )))
+pub(super) fn create(
+    engine: &Engine,
+    call: &Call,
+    container: &Container,
+    kind: ScriptKind,
+) -> Result<Progress> {
+    let outcome = engine.create_script(container, kind, &call.object()?, call.headers.is_upsert);
+    let reply = with_script_quota(resource(outcome), engine, container);
+    Ok(Progress::Complete(reply))
 }
 
-pub(super) fn delete(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
-    let (id, if_match) = (call.child_id(engine)?, call.headers.if_match.as_deref());
-    let outcome = engine.delete_script(container, kind(call)?, id, if_match);
-    Ok(Step::Reply(with_script_quota(
-        deleted(outcome),
-        engine,
-        container,
-    )))
+pub(super) fn read(
+    engine: &Engine,
+    call: &Call,
+    container: &Container,
+    kind: ScriptKind,
+) -> Result<Progress> {
+    let outcome = engine.read_script(container, kind, call.child_id(engine)?);
+    let reply = with_script_quota(metadata::read(call, outcome), engine, container);
+    Ok(Progress::Complete(reply))
 }
 
-pub(super) fn execute(engine: &Engine, call: &Call, container: &Container) -> Result<Step> {
+pub(super) fn replace(
+    engine: &Engine,
+    call: &Call,
+    container: &Container,
+    kind: ScriptKind,
+) -> Result<Progress> {
+    let id = call.child_id(engine)?;
+    let if_match = call.headers.if_match.as_deref();
+    let outcome = engine.replace_script(container, kind, id, &call.object()?, if_match);
+    let reply = with_script_quota(resource(outcome), engine, container);
+    Ok(Progress::Complete(reply))
+}
+
+pub(super) fn delete(
+    engine: &Engine,
+    call: &Call,
+    container: &Container,
+    kind: ScriptKind,
+) -> Result<Progress> {
+    let id = call.child_id(engine)?;
+    let if_match = call.headers.if_match.as_deref();
+    let outcome = engine.delete_script(container, kind, id, if_match);
+    let reply = with_script_quota(deleted(outcome), engine, container);
+    Ok(Progress::Complete(reply))
+}
+
+/// Executes a stored procedure.
+pub(super) fn execute(engine: &Engine, call: &Call, container: &Container) -> Result<Progress> {
     let key = call.required_key(container)?;
     let id = call.child_id(engine)?;
     let options = ExecuteOptions {
-        logging: call.headers.script_logging,
+        logging: call.headers.wants_script_log,
         admission: call.headers.admission,
     };
     let pending = engine.execute(container, id, &key, &call.body, options);
-    Ok(Step::Procedure(pending))
+    Ok(Progress::Procedure(pending))
 }
 
-/// The answer to a procedure: its response body, and its log if the request asked for it.
-pub(crate) fn finish(call: &Call, outcome: Outcome<ProcedureReply>) -> Reply {
+/// Returns the reply to an execution: the response body of the stored procedure, and its log if the
+/// request asked for the log.
+pub(super) fn finish(call: &Call, outcome: Outcome<ProcedureReply>) -> Reply {
     Reply::of(outcome, |reply| {
-        let log = reply
-            .log
-            .filter(|_| call.headers.script_logging)
-            .map(|log| percent_encode(cut(&log, LOG_BYTES)));
-        Reply::json(200, reply.body).with(
-            "x-ms-documentdb-script-log-results",
-            log.as_deref().unwrap_or_default(),
-        )
+        let log = match reply.log {
+            Some(log) if call.headers.wants_script_log => {
+                percent_encode(truncated(&log, LOG_BYTES))
+            }
+            Some(_) | None => String::new(),
+        };
+        Reply::json(200, reply.body).with("x-ms-documentdb-script-log-results", &log)
     })
 }
 
-/// The beginning of `text`, at most `bytes` long and whole characters.
-fn cut(text: &str, bytes: usize) -> &str {
-    let end = (0..=bytes.min(text.len()))
-        .rev()
-        .find(|end| text.is_char_boundary(*end));
-    &text[..end.unwrap_or(0)]
-}
-
-fn kind(call: &Call) -> Result<ScriptKind> {
-    match call.target {
-        Target::Scripts(kind) | Target::Script(kind) => Ok(kind),
-        _ => Err(Error::not_found()),
+/// Returns the longest prefix of `text` of at most `bytes` bytes that ends between characters.
+fn truncated(text: &str, bytes: usize) -> &str {
+    let mut end = bytes.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
     }
+    &text[..end]
 }
 
 #[cfg(test)]
@@ -97,8 +126,8 @@ mod tests {
 
     #[test]
     fn a_long_log_is_cut_between_characters() {
-        assert_eq!(cut("aüb", 2), "a");
-        assert_eq!(cut("aüb", 3), "aü");
-        assert_eq!(cut("ab", 9), "ab");
+        assert_eq!(truncated("aüb", 2), "a");
+        assert_eq!(truncated("aüb", 3), "aü");
+        assert_eq!(truncated("ab", 9), "ab");
     }
 }

@@ -95,13 +95,13 @@ impl Grammar {
             11 if self.random.one_in(4) => self.route_index(&["dbs"]),
             _ => self.random.below(self.routes.len()),
         };
-        let route = self.routes[at];
+        let route = self.routes[at].clone();
         let segments = self.segments(&route, seen);
         let method = match self.random.below(30) {
             0 => self.random.text(&[
                 "GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS", "BREW",
             ]),
-            _ => self.random.text(route.methods),
+            _ => self.random.text(&route.methods),
         };
         // Databases and containers are deleted rarely, because everything in them is deleted with
         // them.
