@@ -199,6 +199,11 @@ impl Binder<'_> {
         let Some((function, arguments)) = built_in_call(&item.expr) else {
             return Ok(None);
         };
+        // A call with a wrong number of arguments is bound as any other expression, which reports it.
+        let (fewest, most) = function.arity;
+        if !(fewest..=most).contains(&arguments.len()) {
+            return Ok(None);
+        }
         let (score, distance) = match function.run {
             Implementation::Vector(_) => {
                 // Rows are sorted by the score of the vectors, which is larger for nearer ones.
