@@ -56,7 +56,8 @@ fn a_streamed_query_out_of_time_resumes_where_it_stopped() {
 fn an_aggregate_out_of_time_resumes_with_its_partial_state() {
     let items = items(500);
     let query = compile(
-        "SELECT COUNT(1) AS n, SUM(c.n) AS s, AVG(c.n) AS a, MIN(c.id) AS l, MAX(c.n) AS h, COUNTIF(c.n > 250) AS i FROM c",
+        "SELECT COUNT(1) AS n, SUM(c.n) AS s, AVG(c.n) AS a, MIN(c.id) AS l, MAX(c.n) AS h, \
+         COUNTIF(c.n > 250) AS i FROM c",
     );
     let (paged, pages) = in_short_pages(&query, &items);
     assert_eq!(
@@ -82,7 +83,8 @@ fn groups_sorts_and_lists_out_of_time_fail_with_timeout() {
 fn loops_within_one_item_read_the_clock() {
     let list: Vec<String> = (0..2000).map(|n| n.to_string()).collect();
     let item = Bytes::from(format!(r#"{{"id":"1","list":[{}]}}"#, list.join(",")));
-    let text = "SELECT VALUE COUNT(1) FROM c JOIN a IN c.list JOIN b IN c.list JOIN d IN c.list WHERE a + b + d = -1";
+    let text = "SELECT VALUE COUNT(1) FROM c \
+                JOIN a IN c.list JOIN b IN c.list JOIN d IN c.list WHERE a + b + d = -1";
     let result = page(&compile(text), &[item], None, 10, 1 << 28);
     assert!(matches!(result, Err(QueryError::Timeout)));
 }
@@ -95,7 +97,8 @@ fn a_query_that_holds_too_many_bytes_is_refused() {
         "SELECT c.id FROM c GROUP BY c.id",
         "SELECT DISTINCT c.id FROM c",
         "SELECT * FROM c ORDER BY c.n",
-        "SELECT VALUE ARRAY(SELECT c, a, b FROM a IN c.list JOIN b IN c.list JOIN d IN c.list JOIN e IN c.list) FROM c",
+        "SELECT VALUE ARRAY(SELECT c, a, b FROM a IN c.list \
+         JOIN b IN c.list JOIN d IN c.list JOIN e IN c.list) FROM c",
         long.as_str(),
     ] {
         let result = page(&compile(text), &items(500), None, usize::MAX, 10_000);
@@ -422,7 +425,8 @@ fn every_expression_counts_the_bytes_that_it_holds() {
     // Dropped values do not count: those of one filter after another, or of one tuple after
     // another.
     for text in [
-        "SELECT VALUE a FROM c JOIN a IN c.a WHERE UPPER(c.s) != LOWER(c.s) AND LENGTH(c.s || 'x') > 1",
+        "SELECT VALUE a FROM c JOIN a IN c.a \
+         WHERE UPPER(c.s) != LOWER(c.s) AND LENGTH(c.s || 'x') > 1",
         "SELECT VALUE COUNT(1) FROM c JOIN a IN c.a WHERE LENGTH(REVERSE(c.s)) > a",
         "SELECT VALUE MAX(LENGTH(UPPER(c.s))) FROM c JOIN a IN c.a",
         "SELECT VALUE EXISTS(SELECT VALUE a FROM a IN c.a WHERE UPPER(c.s) = 'x') FROM c",
@@ -458,9 +462,12 @@ fn a_streamed_query_over_slow_items_loses_no_row() {
         .map(|n| Bytes::from(format!(r#"{{"id":"{n}","list":[{}]}}"#, list.join(","))))
         .collect();
     for text in [
-        "SELECT VALUE c.id FROM c WHERE EXISTS(SELECT VALUE 1 FROM a IN c.list JOIN b IN c.list WHERE a + b = 78)",
-        "SELECT VALUE [c.id, a] FROM c JOIN a IN c.list WHERE EXISTS(SELECT VALUE 1 FROM b IN c.list WHERE a + b = 40)",
-        "SELECT * FROM c WHERE EXISTS(SELECT VALUE 1 FROM a IN c.list JOIN b IN c.list WHERE a + b = 78)",
+        "SELECT VALUE c.id FROM c \
+         WHERE EXISTS(SELECT VALUE 1 FROM a IN c.list JOIN b IN c.list WHERE a + b = 78)",
+        "SELECT VALUE [c.id, a] FROM c JOIN a IN c.list \
+         WHERE EXISTS(SELECT VALUE 1 FROM b IN c.list WHERE a + b = 40)",
+        "SELECT * FROM c \
+         WHERE EXISTS(SELECT VALUE 1 FROM a IN c.list JOIN b IN c.list WHERE a + b = 78)",
     ] {
         let query = compile(text);
         let whole = rows(&query, &items, FULL_SCAN, &mut Work::default()).expect("rows");

@@ -79,12 +79,19 @@ fn compile_plan_and_run(text: &str) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 1500,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn mutated_queries_do_not_panic(
         index in any::<prop::sample::Index>(),
-        changes in prop::collection::vec((any::<prop::sample::Index>(), 0usize..4, any::<prop::sample::Index>()), 1..5),
+        changes in prop::collection::vec(
+            (any::<prop::sample::Index>(), 0usize..4, any::<prop::sample::Index>()),
+            1..5,
+        ),
     ) {
         let mut chars: Vec<char> = index.get(&QUERIES[..]).chars().collect();
         for (place, kind, piece) in changes {
@@ -107,7 +114,9 @@ proptest! {
     }
 
     #[test]
-    fn random_tokens_do_not_panic(pieces in prop::collection::vec(prop::sample::select(PIECES), 0..40)) {
+    fn random_tokens_do_not_panic(
+        pieces in prop::collection::vec(prop::sample::select(PIECES), 0..40),
+    ) {
         compile_plan_and_run(&pieces.join(" "));
     }
 }

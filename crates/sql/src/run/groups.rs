@@ -319,6 +319,7 @@ impl State {
                     None => {}
                 }
             }
+            // Lists and sets grow with the items and do not fit into a continuation token.
             State::List(_) | State::Set(..) => return None,
         }
         Some(Json::Object(saved))
@@ -326,6 +327,8 @@ impl State {
 
     /// Restores the object of [`State::save`]. Returns `None` for any other value.
     fn restore(&mut self, saved: Json) -> Option<()> {
+        // Bits of a double exceed the integers that a JSON number holds exactly, so the text is
+        // read.
         let integer = |name: &str| match saved.get(name)? {
             Json::Number(n) => n.text().parse::<u64>().ok(),
             _ => None,

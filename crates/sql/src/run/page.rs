@@ -6,7 +6,7 @@
 //! |---|---|---|
 //! | streamed | all other queries | at a position of the source, within or between items |
 //! | blocking | groups, aggregates, unordered DISTINCT | after a number of rows |
-//! | sorted | ORDER BY that the source does not serve | behind sort values, or after a number of rows |
+//! | sorted | ORDER BY that the source does not serve | after sort values, or after some rows |
 //! | ranked | ORDER BY RANK | after a number of rows |
 //!
 //! All but the first read every candidate again on each page and skip the rows of earlier pages.

@@ -63,6 +63,7 @@ fn read(bytes: &[u8]) -> Option<ResumePoint> {
     if checksum(body) != u32::from_le_bytes(*sum) {
         return None;
     }
+    // The checksum was right, so other builds of this service may have written the bytes.
     let (version, mut rest) = body.split_first()?;
     if ![VERSION_WITHOUT_ITEM, VERSION].contains(version) {
         return None;
@@ -80,6 +81,7 @@ fn read(bytes: &[u8]) -> Option<ResumePoint> {
         1 => Some(take_varint(&mut rest)?),
         _ => return None,
     };
+    // No capacity is reserved: the count is not trusted.
     let digest_count = take_varint(&mut rest)?;
     let mut recent_row_digests = Vec::new();
     for _ in 0..digest_count {
@@ -87,6 +89,7 @@ fn read(bytes: &[u8]) -> Option<ResumePoint> {
     }
     let position = take_bytes(&mut rest)?;
     let state = take_bytes(&mut rest)?;
+    // Bytes behind the end mean another form.
     rest.is_empty().then_some(ResumePoint {
         position,
         query_hash,

@@ -28,6 +28,7 @@ pub(crate) fn read(json: &Json, is_planar: bool) -> Read<Geometry> {
     let Some(coordinates) = json.get("coordinates").and_then(Json::as_array) else {
         return invalid("The GeoJSON object must have 'coordinates' that are an array.");
     };
+    // ST_ISVALIDDETAILED reports the first defect, in the order in which the value is read.
     let mut reader = Reader {
         is_planar,
         points: 0,

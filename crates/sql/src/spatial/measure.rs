@@ -79,6 +79,7 @@ impl<S: Surface> ClosestPairs<S> {
                 if !is_close {
                     continue;
                 }
+                // The pairs stay sorted; the last one is dropped if there are too many.
                 let at = self
                     .pairs
                     .partition_point(|pair| pair.rough_distance <= rough_distance);

@@ -19,12 +19,28 @@ const MEMORY: usize = 1 << 20;
 const CLOCK_CHECKS: usize = 40;
 
 const ITEMS: &[&str] = &[
-    r#"{"id":"1","key":"a","n":1,"s":"apple","tags":["x","y"],"kids":[{"name":"Ann","age":3},{"name":"Bob","age":7}],"on":true,"name":"One","_rid":"ABCDEFGHIJIBAAAAAAAAAA=="}"#,
-    r#"{"id":"2","key":"a","n":2,"s":"banana","tags":[],"kids":[],"on":false,"x":{"y":[{"z":2}]},"b":{"c":1},"a":[1,[2]]}"#,
-    r#"{"id":"3","key":"b","n":-3.5,"s":"Cherry","tags":["y",null,"é😀"],"kids":[{"name":"Cid"},{}],"price":2,"quantity":3}"#,
-    r#"{"id":"4","key":null,"n":null,"tags":"x","deep":{"list":[1,2,3],"v":5},"date":"2024-02-29T23:59:59.1234567Z"}"#,
+    concat!(
+        r#"{"id":"1","key":"a","n":1,"s":"apple","tags":["x","y"],"kids":[{"name":"Ann","#,
+        r#""age":3},{"name":"Bob","age":7}],"on":true,"name":"One","#,
+        r#""_rid":"ABCDEFGHIJIBAAAAAAAAAA=="}"#,
+    ),
+    concat!(
+        r#"{"id":"2","key":"a","n":2,"s":"banana","tags":[],"kids":[],"on":false,"#,
+        r#""x":{"y":[{"z":2}]},"b":{"c":1},"a":[1,[2]]}"#,
+    ),
+    concat!(
+        r#"{"id":"3","key":"b","n":-3.5,"s":"Cherry","tags":["y",null,"é😀"],"#,
+        r#""kids":[{"name":"Cid"},{}],"price":2,"quantity":3}"#,
+    ),
+    concat!(
+        r#"{"id":"4","key":null,"n":null,"tags":"x","deep":{"list":[1,2,3],"v":5},"#,
+        r#""date":"2024-02-29T23:59:59.1234567Z"}"#,
+    ),
     r#"{"id":"5","n":"5","s":7,"on":"true","x":1e300,"a":9007199254740993,"b":{}}"#,
-    r#"{"id":"6","n":2.5,"s":"","tags":[["x"],{"x":1}],"a":{"b":{"c":[{"d":[]}]}},"x":[{"y":1},{"y":"1"}]}"#,
+    concat!(
+        r#"{"id":"6","n":2.5,"s":"","tags":[["x"],{"x":1}],"a":{"b":{"c":[{"d":[]}]}},"#,
+        r#""x":[{"y":1},{"y":"1"}]}"#,
+    ),
 ];
 
 static PARAMETERS: LazyLock<Vec<(String, Json)>> = LazyLock::new(|| {
