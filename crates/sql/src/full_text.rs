@@ -188,7 +188,7 @@ pub(crate) fn count(
             let Some(last) = term.words.len().checked_sub(1) else {
                 continue;
             };
-            // Backwards, so that the entry before still belongs to the previous word of the text.
+            // The loop runs backwards, so that `ends[at - 1]` is the value for the previous word.
             let ends = &mut phrase_ends[index];
             for at in (0..=last).rev() {
                 ends[at] = (at == 0 || ends[at - 1]) && term.matches_at(at, &word);

@@ -5,7 +5,7 @@
 //!             └─▶ reason why it is invalid     Globe (WGS-84) or Plane      within, intersects
 //! ```
 //!
-//! On the Earth, distances and areas are those of geodesics on the ellipsoid. Relations such as
+//! On the Earth, distances and areas follow geodesics on the ellipsoid. Relations such as
 //! "within" are decided between arcs that planes through the centre of the Earth cut out. These
 //! differ from geodesics by less than the precision of real positions.
 //!

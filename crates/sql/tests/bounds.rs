@@ -422,7 +422,7 @@ fn every_expression_counts_the_bytes_that_it_holds() {
             result.map(|(rows, _)| rows.len())
         );
     }
-    // Dropped values do not count: those of one filter after another, or of one tuple after
+    // Dropped values do not count: values of one filter after another, or of one tuple after
     // another.
     for text in [
         "SELECT VALUE a FROM c JOIN a IN c.a \

@@ -1,4 +1,4 @@
-//! The stop words of English texts, and the parts of those that are written with an apostrophe.
+//! The stop words of English texts. Words with an apostrophe are listed by their parts.
 //!
 //! The service does not publish its list. This one results in the text lengths that recorded
 //! rankings of the service imply: "also", "well" and "known" are stop words, "first" is not.

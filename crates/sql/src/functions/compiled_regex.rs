@@ -1,7 +1,8 @@
 //! Compiled regular expressions: flags, limits and the cache of one page.
 //!
-//! Matching takes time linear in the text. Patterns that have no such automaton, for example those
-//! with back-references or look-around, do not compile, and the calling function is undefined.
+//! Matching takes time linear in the text. Patterns that have no such automaton, for example
+//! patterns with back-references or look-around, do not compile, and the calling function is
+//! undefined.
 //!
 //! Linear time can still be long: a pattern with thousands of states can take 100 microseconds for
 //! each byte of the text where its automaton cannot be made deterministic in little memory.
@@ -43,9 +44,10 @@ pub(crate) struct CompiledRegex {
 pub(crate) struct RegexCache(HashMap<(String, String), Option<CompiledRegex>>);
 
 impl RegexCache {
-    /// Takes a pattern out of the cache, or compiles it. [`RegexCache::put`] gives it back.
+    /// Takes a pattern out of the cache, or compiles it. [`RegexCache::put`] returns it to the
+    /// cache.
     pub(super) fn take(&mut self, key: &(String, String)) -> Option<CompiledRegex> {
-        // A full cache is emptied: the query computes its patterns, so old ones rarely come again.
+        // A full cache is emptied: the query computes its patterns, so old ones are rarely reused.
         if self.0.len() >= MAX_CACHED && !self.0.contains_key(key) {
             self.0.clear();
         }

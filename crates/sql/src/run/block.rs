@@ -4,8 +4,9 @@
 //! sources ─▶ filters ─▶ tuples ─▶ groups ─▶ output ─▶ distinct ─▶ values
 //! ```
 //!
-//! Rows are pushed: each stage calls the next one with one row at a time and stops when that one
-//! says so. A *tuple* is one combination of the sources of FROM and JOIN, as a chain of frames.
+//! Rows are pushed: each stage passes one row at a time to the next stage, and stops when the next
+//! stage returns false. A *tuple* is one combination of the sources of FROM and JOIN, as a chain of
+//! frames.
 
 use super::eval::eval_object;
 use super::frame::{Context, Scope};
@@ -243,8 +244,8 @@ impl<'q> Collector<'q> {
         }
     }
 
-    /// Continues from the partial aggregates of an earlier page. Returns `None` if the bytes are
-    /// not those of this query.
+    /// Continues from the partial aggregates of an earlier page. Returns `None` if the bytes
+    /// belong to another query.
     pub fn restore(&mut self, saved: &[u8]) -> Option<()> {
         self.groups.as_mut()?.restore(saved)
     }

@@ -32,8 +32,8 @@ impl ReturnedRows {
         }
     }
 
-    /// Returns the digests for a continuation: those of the last arrays and objects, or that of the
-    /// last row.
+    /// Returns the digests for a continuation: of the last arrays and objects if there are any,
+    /// otherwise of the last row.
     pub(super) fn save(&self) -> Vec<u128> {
         match self.structured_in_order.as_slice() {
             [] => self.last.into_iter().collect(),

@@ -8,8 +8,9 @@
 //! makes a value adds it to [`Context::held_bytes`], and each arm that drops one sets the counter
 //! back. Loops and large values count towards the time limit.
 //!
-//! The compiler of the query (`bind`) resolves names and checks arity, so evaluation has no errors
-//! of its own. Errors are those of limits and of user-defined functions.
+//! The binder has resolved names and checked the number of arguments, so evaluation fails only if a
+//! limit is exceeded or a user-defined function fails. A value of a wrong type is no error: the
+//! result is undefined.
 
 use super::frame::{Context, Scope};
 use crate::bound::{Block, Expr, LikePattern, Step};
@@ -94,7 +95,7 @@ impl Expr {
             // LIKE: undefined unless value and pattern are strings.
             Expr::Like { value, pattern } => eval_like(value, pattern, cx, scope),
 
-            // Everything else gives a value first.
+            // Every other expression has a value, which may be a boolean.
             _ => Ok(self.eval(cx, scope)?.and_then(|value| value.as_bool())),
         }
     }
@@ -530,7 +531,7 @@ fn eval_subquery<'s>(
         Ok(all_true)
     })?;
 
-    // Only the kept rows are still held. For ARRAY the counter has grown with each row.
+    // Only the kept rows remain in memory. ARRAY has counted each row already.
     if kind != SubqueryKind::Array {
         cx.held_bytes = held_before.saturating_add(rows.iter().map(weight).sum());
     }

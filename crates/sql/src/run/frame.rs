@@ -119,7 +119,7 @@ pub(crate) struct Context<'a> {
     pub grace_iterations: u64,
     /// Limit in bytes for the values of one item, and for all groups together.
     pub max_memory: usize,
-    /// Bytes of the values that were made for the current item and are still held. Code that drops
+    /// Bytes of the values that were made for the current item and are in memory. Code that drops
     /// such a value sets the counter back.
     pub held_bytes: usize,
     /// The number of the current item, see [`crate::Candidate::item_number`].

@@ -9,7 +9,7 @@
 //! | sorted | ORDER BY that the source does not serve | after sort values, or after some rows |
 //! | ranked | ORDER BY RANK | after a number of rows |
 //!
-//! All but the first read every candidate again on each page and skip the rows of earlier pages.
+//! The last three ways read every candidate on each page and skip the rows of earlier pages.
 //!
 //! The clock is read between candidates and, where one candidate takes long, within it. A streamed
 //! query then stops before the candidate, or before the row of it, that did not finish. An
@@ -328,7 +328,7 @@ impl Query {
         let keeps_state = self.block.blocking_subquery().is_none() && collector.save().is_some();
         cx.grace_iterations = if keeps_state { GRACE_ITERATIONS } else { 0 };
 
-        // The rows of earlier pages come again and are skipped by their number.
+        // The rows of earlier pages are computed again and skipped by their number.
         let rows_before = self.offset.saturating_add(start.rows_returned);
         let mut rows_seen = 0u64;
         let mut has_more = false;
@@ -372,7 +372,7 @@ impl Query {
         Ok(page.finish(cx, resume))
     }
 
-    /// Sorts the rows of all candidates and returns those of the page.
+    /// Sorts the rows of all candidates and returns the rows of the page.
     fn run_sorted(
         &self,
         source: &mut dyn Source,
@@ -384,8 +384,8 @@ impl Query {
         let start_position = self.start_position(start)?;
         let descending: Vec<bool> = self.order.iter().map(|o| o.key.descending).collect();
 
-        // A start position leaves out the rows of earlier pages; without one they are sorted again
-        // and skipped. One row more than the page tells if there is another page.
+        // A start position leaves out the rows of earlier pages. Without a start position they are
+        // sorted again and skipped. One row more than the page shows if there is another page.
         let rows_before = match &start_position {
             Some(_) => 0,
             None => self.offset.saturating_add(page.rows_returned),

@@ -24,9 +24,9 @@ pub(super) struct PageBuilder<'q> {
     bytes: usize,
     pub max_items: usize,
     max_bytes: usize,
-    /// Rows skipped by OFFSET, on this page and on those before it.
+    /// Rows skipped by OFFSET on all pages so far.
     rows_skipped: u64,
-    /// Rows returned, on this page and on those before it.
+    /// Rows returned on all pages so far.
     pub rows_returned: u64,
     /// The rows that DISTINCT compares a streamed row with.
     distinct_rows: ReturnedRows,
@@ -46,8 +46,8 @@ impl<'q> PageBuilder<'q> {
         }
     }
 
-    /// Starts the count of rows skipped by OFFSET again, for a query that reads everything again on
-    /// each page.
+    /// Resets the count of rows skipped by OFFSET, for a query that reads all candidates on each
+    /// page.
     pub(super) fn reset_rows_skipped(&mut self) {
         self.rows_skipped = 0;
     }

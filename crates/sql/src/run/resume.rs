@@ -20,7 +20,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 /// The version that is written.
 const VERSION: u8 = 4;
-/// The version before, which has no [`ResumePoint::item_number`]. It is still read.
+/// The previous version, which has no [`ResumePoint::item_number`]. It is read, never written.
 const VERSION_WITHOUT_ITEM: u8 = 3;
 
 impl ResumePoint {
@@ -63,7 +63,7 @@ fn read(bytes: &[u8]) -> Option<ResumePoint> {
     if checksum(body) != u32::from_le_bytes(*sum) {
         return None;
     }
-    // The checksum was right, so other builds of this service may have written the bytes.
+    // A correct checksum with an unknown version means another build.
     let (version, mut rest) = body.split_first()?;
     if ![VERSION_WITHOUT_ITEM, VERSION].contains(version) {
         return None;
@@ -89,7 +89,7 @@ fn read(bytes: &[u8]) -> Option<ResumePoint> {
     }
     let position = take_bytes(&mut rest)?;
     let state = take_bytes(&mut rest)?;
-    // Bytes behind the end mean another form.
+    // Bytes after the state mean that another format was read.
     rest.is_empty().then_some(ResumePoint {
         position,
         query_hash,

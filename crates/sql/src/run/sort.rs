@@ -1,8 +1,8 @@
 //! Sorting of rows that the source does not serve in order.
 //!
-//! [`Sorter`] keeps only as many rows as the page can need: those before the page, those of the
-//! page, and one to know if there is another page. [`SortPosition`] names the row at which a page
-//! ended, so that the next page need not sort the rows before it again.
+//! [`Sorter`] keeps only as many rows as the page can need: the rows before the page, the rows of
+//! the page, and one to know if there is another page. [`SortPosition`] names the row at which a
+//! page ended, so that the next page need not sort the rows before it again.
 
 use crate::error::QueryError;
 use crate::value::weight;
@@ -149,7 +149,7 @@ impl SortPosition {
             .take_while(|before| before.is_tied_with(row))
             .count();
 
-        // If the tied rows reach back to the start of the page, those of the page before count too.
+        // If the tied rows reach back to the start of the page, tied rows of earlier pages count.
         let mut tied_rows = tied_before as u64 + 1;
         if let Some(start) = start
             && start.item_number == item_number

@@ -1,4 +1,4 @@
-//! Boxes around geometries, for a spatial index: the boxes that are stored and those searched for.
+//! Boxes around geometries. A spatial index stores and searches them.
 //!
 //! A box may be larger than its geometry, never smaller. On the Earth a segment bulges towards the
 //! pole, a ring may enclose a pole or cross the antimeridian, and a clockwise ring encloses the

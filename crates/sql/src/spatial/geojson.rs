@@ -1,7 +1,7 @@
 //! Reading of GeoJSON geometries, with a sentence for what is invalid.
 //!
-//! The sentences are those of ST_ISVALIDDETAILED; all other functions only need to know that a
-//! value is no geometry. Rings that cross themselves are found in `relate.rs`.
+//! ST_ISVALIDDETAILED returns the sentences; all other functions only need to know that a value is
+//! no geometry. Rings that cross themselves are found in `relate.rs`.
 
 use super::{Geometry, MAX_POINTS, Position};
 use orrery_model::json::Json;

@@ -3,7 +3,7 @@
 //! A point is kept as the unit vector of its *reduced* latitude, that is as a point of the sphere
 //! that results from stretching the short axis of the ellipsoid. Stretching maps planes through the
 //! centre to planes through the centre. The arcs that such planes cut out of the ellipsoid are
-//! therefore great circles of the sphere, and a determinant tells the side of an arc.
+//! therefore great circles of the sphere, and the sign of a determinant is the side of an arc.
 //!
 //! Lengths and areas change under stretching. They are computed on the ellipsoid with the
 //! algorithms of C. Karney, "Algorithms for geodesics", J. Geodesy 87 (2013).

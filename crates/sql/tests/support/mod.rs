@@ -277,9 +277,9 @@ pub fn page(
     Ok((texts(&page).collect(), page.resume))
 }
 
-/// Returns the items as an engine with an index for every path returns them: those that fulfil the
-/// condition, and in the order of ORDER BY if all its keys are paths. The boolean is true if the
-/// items are in that order.
+/// Returns the items as an engine with an index for every path returns them: only items that fulfil
+/// the condition, and in the order of ORDER BY if all its keys are paths. The boolean is true if
+/// the items are in that order.
 pub fn served_by_index(query: &Query, items: &[Bytes]) -> (Vec<Bytes>, bool) {
     let mut kept: Vec<(Json, Bytes)> = Vec::new();
     for text in items {
