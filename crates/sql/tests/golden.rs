@@ -1,36 +1,39 @@
-//! Golden scripts: `tests/golden/*.txt`, read and, with `ORRERY_BLESS=1`, rewritten with what the crate answers.
+//! Runs the golden scripts, `tests/golden/*.txt`, and compares the answers. With `ORRERY_BLESS=1` it
+//! rewrites the scripts with the answers of the crate.
 //!
-//! The scripts are a tour of the language in the order of their file names. Their items are those of three data sets of
-//! our own in `tests/golden/data` (a blog, the readings of some devices, a workshop for musical instruments) and small
-//! sets that stand in the script. Blocks are separated by blank lines:
+//! The scripts are a tour of the language in the order of their file names. Their items are in
+//! three data sets of our own in `tests/golden/data` (a blog, devices with their readings, and a
+//! workshop for musical instruments), and in small sets inside the scripts. Blank lines separate
+//! the blocks of a script:
 //!
 //! ```text
 //! # a comment: the rule that the next blocks show
 //!
-//! items shop             the queries below run on the items of data/shop.jsonl
+//! items shop           the queries below run on the items of data/shop.jsonl
 //!
-//! items own              items of the script's own, one JSON text a line
+//! items own            items inside the script, one JSON text a line
 //! {"id": "1"}
 //!
-//! container              the settings of the container that the queries know: see `environment_of`
+//! container            the settings of the container, see `environment_of`
 //! {"planar": true}
 //!
-//! cases                  a case a line: an expression or a query, ` => `, the answer; rows are joined by ` ; `
-//! 1 + 1 => 2
+//! cases                one case a line: an expression or a query, ` => `, the answer;
+//! 1 + 1 => 2           several rows are joined by ` ; `
 //! SELECT VALUE COUNT(1) FROM c => 1
 //!
-//! query [plan]           the text, then parameters as `@name = json`, then `----`, then the answer
+//! query [plan]         the text, then parameters as `@name = json`, then `----`, then the answer
 //! SELECT * FROM c WHERE c.id = @id
 //! @id = "1"
 //! ----
-//! {"id": "1"}            a row a line, or `error CODE start..end: message`
+//! {"id": "1"}          one row a line, or `error CODE start..end: message`
 //! ```
 //!
-//! `[plan]` prints what the query asks of its source before the rows. Every query also runs in pages of one and of
-//! three rows, in pages of few bytes, and on a source that filters and sorts by itself: all must give the same rows.
-//! Other options run one page alone: `[memory=N]` in N bytes, `[time=N]` until the clock was asked N times,
-//! `[position=foreign]` from the position of another query, `[source=failing]` on a source that fails.
-//! A block `client-plan [features]` prints the plan for clients that merge themselves.
+//! `[plan]` prints what the query asks of its source before the rows. Every query also runs in
+//! pages of one and of three rows, in pages of few bytes, and on a source that filters and sorts
+//! by itself: all runs must return the same rows. Other options run a single page:
+//! `[memory=N]` within N bytes, `[time=N]` until the clock was read N times, `[position=foreign]`
+//! from the position of another query, `[source=failing]` on a source that fails. A block
+//! `client-plan [features]` prints the plan for clients that merge results themselves.
 
 mod support;
 
@@ -371,7 +374,7 @@ fn plan_lines(
     lines
 }
 
-/// The members that say something; several lines for a text of several.
+/// Appends the members that are not empty; a text of several lines becomes several lines.
 fn info_lines(before: &str, info: &Object, lines: &mut Vec<String>) {
     for (name, value) in info.iter() {
         let empty = matches!(value, Json::Null | Json::Bool(false))

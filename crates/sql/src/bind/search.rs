@@ -199,7 +199,8 @@ impl Binder<'_> {
         let Some((function, arguments)) = built_in_call(&item.expr) else {
             return Ok(None);
         };
-        // A call with a wrong number of arguments is bound as any other expression, which reports it.
+        // A call with a wrong number of arguments is bound like any other expression, and that
+        // reports the error.
         let (fewest, most) = function.arity;
         if !(fewest..=most).contains(&arguments.len()) {
             return Ok(None);

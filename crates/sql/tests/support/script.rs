@@ -1,5 +1,5 @@
-//! Reads the golden scripts: files of blocks that blank lines separate. `tests/golden.rs` describes the blocks and
-//! runs them; the other readers want the cases alone.
+//! Reads the golden scripts. `tests/golden.rs` describes the format and runs the scripts; the other
+//! readers need the cases only.
 
 #![allow(dead_code)] // each user needs its own part
 
