@@ -1,16 +1,26 @@
-//! Splits and merges: other physical partitions take the place of some, while clients go on reading and writing.
+//! Splits and merges: physical partitions are replaced by their successors while clients read and write.
 //!
 //! ```text
-//! Copying ──▶ Copied ──▶ Completing ──▶ Done          a failure on the way: Failed, and everything is as it was before
+//! Copying ──▶ Copied ──▶ Completing ──▶ Done
 //!  rounds      follows     410/1007      410/1002
-//! ```
-//! The new partitions are made in homes that belong to nobody (see `catalog.rs`), so that a process that ends on the way
-//! leaves nothing behind but what the next one removes. One commit of the catalog makes them the container's and the old
-//! ones nobody's: before it all is as it was, after it all is new. The old partition's writer is held from the last round
-//! of copying to that commit; clients wait for these few milliseconds, unless somebody takes the steps one by one.
 //!
-//! Splits begin by themselves when more throughput is provisioned than the partitions carry, and when one holds more than
-//! it may; merges only when they are asked for.
+//! a failure before Done leads to Failed, a request to Cancelled; the old partitions then serve on
+//! ```
+//!
+//! The successors are written to new key spaces of the store that belong to no partition (see
+//! `catalog.rs`), so a process that ends on the way leaves nothing behind that the next one would not
+//! remove. One commit of the catalog makes them partitions of the container and retires the old ones:
+//! before that commit everything is as it was, after it everything is new. The writers of the old
+//! partitions are locked from the last round of copying to that commit; clients wait for these few
+//! milliseconds, unless the steps are taken one by one.
+//!
+//! Splits begin by themselves when the container is provisioned with more throughput than its partitions
+//! carry, and when a partition holds more bytes than it may. Merges are made on request only.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `copy` | copying in rounds, following commits, the last round |
+//! | `routing` | the target of each row |
 
 mod copy;
 mod routing;
@@ -25,12 +35,13 @@ use orrery_model::partition_key::{Epk, EpkRange};
 use orrery_model::sync::lock;
 use orrery_model::{Error, Kind, Result};
 use orrery_storage::Direction;
+use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// Splits and merges that are over and still told of.
-const REMEMBERED: usize = 100;
+/// Splits and merges that are listed after they are over.
+const LISTED_MAX: usize = 100;
 
 /// All splits and merges of an engine.
 #[derive(Default)]
@@ -42,8 +53,8 @@ pub(crate) struct RangeChanges {
 /// One split or merge.
 struct Operation {
     container: Arc<Container>,
-    /// The work; taken by whoever does some of it.
-    moving: Mutex<Option<PartitionCopy>>,
+    /// The copy; taken by the thread that runs a step, and dropped when the operation is over.
+    copy: Mutex<Option<PartitionCopy>>,
     status: Mutex<RangeChangeStatus>,
 }
 
@@ -52,34 +63,36 @@ impl Operation {
         lock(&self.status).clone()
     }
 
-    fn note(&self, note: impl FnOnce(&mut RangeChangeStatus)) {
-        note(&mut lock(&self.status));
+    fn update(&self, change: impl FnOnce(&mut RangeChangeStatus)) {
+        change(&mut lock(&self.status));
     }
 
     fn is_over(&self) -> bool {
-        self.status().stage.is_over()
+        lock(&self.status).stage.is_over()
     }
 }
 
+/// Requests of the operator.
 impl Engine {
-    /// Begins a split or merge. It is carried on by [`Engine::step_range_change`] if it is stepwise, else by
-    /// [`Engine::finish_range_change`] or, by and by, [`Engine::split_where_needed`].
+    /// Begins a split or merge. A stepwise one is continued by [`Engine::step_range_change`], any other by
+    /// [`Engine::finish_range_change`] or by the next [`Engine::split_where_needed`].
     ///
     /// # Errors
-    /// 400 for a border that parts nothing, ranges that are no neighbours or fewer than two; 404 for a container that is
-    /// gone; 409 if a partition is being split or merged already; 410/1002 for a range that does not exist.
+    /// 400 for a border with nothing on one side, for ranges that are not adjacent and for fewer than two
+    /// ranges; 404 for a container that is gone; 409 if a partition is being split or merged already;
+    /// 410/1002 for a range that does not exist.
     pub fn begin_range_change(
         &self,
         container: &Arc<Container>,
         change: RangeChange,
         stepwise: bool,
     ) -> Result<RangeChangeStatus> {
-        let (sources, ranges) = plan(container, &change)?;
-        let homes = self.catalog().new_homes(ranges.len())?;
-        let targets: Vec<_> = homes.iter().copied().zip(ranges).collect();
+        let Plan { sources, ranges } = plan(container, &change)?;
+        let storage_ids = self.catalog().new_homes(ranges.len())?;
+        let targets: Vec<_> = storage_ids.iter().copied().zip(ranges).collect();
         let hashing = container.partition_key().hashing();
         let begun = PartitionCopy::begin(&self.store, &self.world, hashing, &sources, &targets);
-        let moving = begun.inspect_err(|_| self.catalog().give_up_homes(homes))?;
+        let copy = begun.inspect_err(|_| self.catalog().give_up_homes(storage_ids))?;
         let status = RangeChangeStatus {
             id: self.range_changes.last_id.fetch_add(1, Ordering::Relaxed) + 1,
             database: container.database_id().to_owned(),
@@ -95,11 +108,13 @@ impl Engine {
         };
         let operation = Arc::new(Operation {
             container: Arc::clone(container),
-            moving: Mutex::new(Some(moving)),
+            copy: Mutex::new(Some(copy)),
             status: Mutex::new(status.clone()),
         });
+
+        // The list is bounded: the oldest operation that is over makes way.
         let mut all = lock(&self.range_changes.all);
-        if all.len() >= REMEMBERED
+        if all.len() >= LISTED_MAX
             && let Some(oldest) = all.iter().position(|operation| operation.is_over())
         {
             all.remove(oldest);
@@ -108,99 +123,56 @@ impl Engine {
         Ok(status)
     }
 
-    /// The splits and merges under way, and the last that are over; oldest first.
+    /// Returns the splits and merges that are running and the last that are over, the oldest first.
     pub fn range_changes(&self) -> Vec<RangeChangeStatus> {
-        self.operations()
+        let operations = self.operations();
+        operations
             .iter()
             .map(|operation| operation.status())
             .collect()
     }
 
-    /// A split or merge.
+    /// Returns a split or merge.
     ///
     /// # Errors
-    /// 404.
+    /// 404 if there is none with this id.
     pub fn range_change(&self, id: u64) -> Result<RangeChangeStatus> {
         Ok(self.operation(id)?.status())
     }
 
-    /// Does the next step of a split or merge. A failure is in what comes back.
+    /// Runs the next step of a split or merge. A failure is part of the status.
     ///
     /// # Errors
-    /// 404 for an unknown one.
+    /// 404 if there is none with this id.
     pub fn step_range_change(&self, id: u64) -> Result<RangeChangeStatus> {
         let operation = self.operation(id)?;
-        self.step_of(&operation);
+        self.run_step(&operation);
         Ok(operation.status())
     }
 
-    /// Does all that is left of a split or merge. A failure is in what comes back.
+    /// Runs all remaining steps of a split or merge. A failure is part of the status.
     ///
     /// # Errors
-    /// 404 for an unknown one.
+    /// 404 if there is none with this id.
     pub fn finish_range_change(&self, id: u64) -> Result<RangeChangeStatus> {
         let operation = self.operation(id)?;
         while !operation.is_over() {
-            self.step_of(&operation);
+            self.run_step(&operation);
         }
         Ok(operation.status())
     }
 
-    /// Gives a split or merge up. One that is over stays what it is.
+    /// Cancels a split or merge. One that is over stays as it is.
     ///
     /// # Errors
-    /// 404 for an unknown one.
+    /// 404 if there is none with this id.
     pub fn cancel_range_change(&self, id: u64) -> Result<RangeChangeStatus> {
         let operation = self.operation(id)?;
-        let mut moving = lock(&operation.moving);
-        if let Some(moving) = moving.take() {
-            self.give_up(&operation, &moving, RangeChangeStage::Cancelled, None);
+        let copy = lock(&operation.copy).take();
+        if let Some(copy) = copy {
+            self.end(&operation, &copy, RangeChangeStage::Cancelled, None);
         }
-        drop(moving);
         Ok(operation.status())
-    }
-
-    /// Raises the throughput that scales to what is stored, begins the splits that throughput and size ask for, finishes what is not stepwise, and lets what waits for its
-    /// next step follow its partitions.
-    ///
-    /// # Errors
-    /// The first failure; the rest is done nevertheless, and what failed is begun again next time.
-    pub fn split_where_needed(&self) -> Result<()> {
-        let mut first_failure = self.catalog().grow_offers().err();
-        for container in self.catalog().all_containers() {
-            while let Some(change) = self.wanted_split(&container)? {
-                match self
-                    .begin_range_change(&container, change, false)
-                    .map(|begun| self.finish_range_change(begun.id))
-                {
-                    Ok(Ok(RangeChangeStatus {
-                        stage: RangeChangeStage::Done,
-                        ..
-                    })) => {}
-                    Ok(Ok(RangeChangeStatus {
-                        failure: Some(failure),
-                        ..
-                    })) => {
-                        first_failure.get_or_insert(Error::internal(failure));
-                        break;
-                    }
-                    // Somebody else is at it.
-                    _ => break,
-                }
-            }
-        }
-        for operation in self
-            .operations()
-            .iter()
-            .filter(|operation| !operation.is_over())
-        {
-            let RangeChangeStatus { id, stepwise, .. } = operation.status();
-            match stepwise {
-                true => self.follow(operation),
-                false => _ = self.finish_range_change(id)?,
-            }
-        }
-        first_failure.map_or(Ok(()), Err)
     }
 
     fn operations(&self) -> Vec<Arc<Operation>> {
@@ -208,170 +180,218 @@ impl Engine {
     }
 
     fn operation(&self, id: u64) -> Result<Arc<Operation>> {
-        let found = self
-            .operations()
-            .into_iter()
-            .find(|operation| operation.status().id == id);
-        found.ok_or_else(|| {
-            Error::new(
-                Kind::NotFound,
-                format!("There is no split or merge with the number {id}."),
-            )
-        })
+        for operation in self.operations() {
+            if lock(&operation.status).id == id {
+                return Ok(operation);
+            }
+        }
+        Err(Error::new(
+            Kind::NotFound,
+            format!("There is no split or merge with the number {id}."),
+        ))
     }
+}
 
-    fn step_of(&self, operation: &Operation) {
-        let mut moving = lock(&operation.moving);
-        let Some(mut work) = moving.take() else {
+/// Steps.
+impl Engine {
+    /// Runs the next step of an operation that no other thread is working on.
+    fn run_step(&self, operation: &Operation) {
+        let mut taken = lock(&operation.copy);
+        let Some(mut copy) = taken.take() else {
             return;
         };
         let RangeChangeStatus {
             stage, stepwise, ..
         } = operation.status();
-        let done = match stage {
+        let next = match stage {
             RangeChangeStage::Copying => self
-                .copy(operation, &mut work)
+                .copy_all(operation, &mut copy)
                 .map(|()| RangeChangeStage::Copied),
+            // Only stepwise operations stop here, so that a test can see 410/1007.
             RangeChangeStage::Copied if stepwise => {
-                work.sources()
-                    .for_each(|source| source.set_phase(Phase::Completing));
+                for source in copy.sources() {
+                    source.set_phase(Phase::Completing);
+                }
                 Ok(RangeChangeStage::Completing)
             }
             _ => self
-                .complete(operation, &mut work)
+                .complete(operation, &mut copy)
                 .map(|()| RangeChangeStage::Done),
         };
-        match done {
+        match next {
             Ok(RangeChangeStage::Done) => {
                 let now = self.world.now_ms();
-                operation.note(|status| {
-                    (status.stage, status.ended_ms) = (RangeChangeStage::Done, Some(now))
+                operation.update(|status| {
+                    status.stage = RangeChangeStage::Done;
+                    status.ended_ms = Some(now);
                 });
             }
             Ok(stage) => {
-                operation.note(|status| {
-                    (status.stage, status.copied_bytes) = (stage, work.copied_bytes)
+                operation.update(|status| {
+                    status.stage = stage;
+                    status.copied_bytes = copy.copied_bytes;
                 });
-                *moving = Some(work);
+                *taken = Some(copy);
             }
-            Err(error) => self.fail(operation, &work, &error),
+            Err(error) => self.fail(operation, &copy, &error),
         }
     }
 
-    fn copy(&self, operation: &Operation, moving: &mut PartitionCopy) -> Result<()> {
-        while !moving.round()? {
-            operation.note(|status| status.copied_bytes = moving.copied_bytes);
+    fn copy_all(&self, operation: &Operation, copy: &mut PartitionCopy) -> Result<()> {
+        while !copy.round()? {
+            operation.update(|status| status.copied_bytes = copy.copied_bytes);
         }
         Ok(())
     }
 
-    /// The copy of one that waits for its next step follows what is written, so that it need not be remembered.
-    fn follow(&self, operation: &Operation) {
-        let Ok(mut moving) = operation.moving.try_lock() else {
-            return;
-        };
-        if operation.status().stage != RangeChangeStage::Copied {
-            return;
-        }
-        let Some(mut work) = moving.take() else {
-            return;
-        };
-        match work.round() {
-            Ok(_) => *moving = Some(work),
-            Err(error) => self.fail(operation, &work, &error),
-        }
-    }
-
-    fn complete(&self, operation: &Operation, moving: &mut PartitionCopy) -> Result<()> {
-        // What came since the copy was made is followed before anybody has to wait.
-        moving.round()?;
-        let (container, sources) = (
-            &operation.container,
-            moving.sources().cloned().collect::<Vec<_>>(),
-        );
+    /// Replaces the sources by the targets in one commit of the catalog.
+    fn complete(&self, operation: &Operation, copy: &mut PartitionCopy) -> Result<()> {
+        // Commits since the last round are followed now, before clients have to wait.
+        copy.round()?;
+        let container = &operation.container;
+        let sources: Vec<_> = copy.sources().cloned().collect();
         let new_ranges = self
             .catalog()
-            .replace_partitions(container, &sources, |held| {
-                moving.finish(container, held)?;
+            .replace_partitions(container, &sources, |writers| {
+                copy.finish(container, writers)?;
                 Ok(NewRanges {
-                    homes: moving.targets(),
-                    mixed_until: moving.mixed_until(),
+                    homes: copy.targets(),
+                    mixed_until: copy.mixed_until(),
                 })
             })?;
-        operation.note(|status| {
-            status.copied_bytes = moving.copied_bytes;
+        operation.update(|status| {
+            status.copied_bytes = copy.copied_bytes;
             status.new_ranges = new_ranges;
         });
         Ok(())
     }
 
-    fn fail(&self, operation: &Operation, moving: &PartitionCopy, error: &Error) {
-        let cause = error.cause_chain();
-        let cause = if cause.is_empty() {
-            error.message().to_owned()
-        } else {
-            cause
+    /// Lets the copy of an operation that waits for its next step follow the commits of its sources, so
+    /// that captured commits do not pile up in memory.
+    fn follow(&self, operation: &Operation) {
+        let Ok(mut taken) = operation.copy.try_lock() else {
+            return;
         };
-        self.give_up(operation, moving, RangeChangeStage::Failed, Some(cause));
+        if operation.status().stage != RangeChangeStage::Copied {
+            return;
+        }
+        let Some(mut copy) = taken.take() else {
+            return;
+        };
+        match copy.round() {
+            Ok(_) => *taken = Some(copy),
+            Err(error) => self.fail(operation, &copy, &error),
+        }
     }
 
-    /// Everything is as it was before.
-    fn give_up(
+    fn fail(&self, operation: &Operation, copy: &PartitionCopy, error: &Error) {
+        let mut failure = error.cause_chain();
+        if failure.is_empty() {
+            failure = error.message().to_owned();
+        }
+        self.end(operation, copy, RangeChangeStage::Failed, Some(failure));
+    }
+
+    /// Ends an operation before it is done: the sources serve on, the targets are destroyed.
+    fn end(
         &self,
         operation: &Operation,
-        moving: &PartitionCopy,
+        copy: &PartitionCopy,
         stage: RangeChangeStage,
         failure: Option<String>,
     ) {
-        moving
-            .sources()
-            .for_each(|source| source.set_phase(Phase::Serving));
+        for source in copy.sources() {
+            source.set_phase(Phase::Serving);
+        }
+        let targets = copy.targets().into_iter();
         self.catalog()
-            .give_up_homes(moving.targets().into_iter().map(|(home, _)| home));
+            .give_up_homes(targets.map(|(storage_id, _)| storage_id));
         let now = self.world.now_ms();
-        operation.note(|status| {
-            (status.stage, status.failure, status.ended_ms) = (stage, failure, Some(now))
+        operation.update(|status| {
+            status.stage = stage;
+            status.failure = failure;
+            status.ended_ms = Some(now);
         });
     }
+}
 
-    /// The ranges that are being split, or will be for the container's throughput.
-    pub(crate) fn ranges_to_split(&self, container: &Container) -> Vec<u32> {
-        let under_way = self
-            .operations()
-            .into_iter()
-            .filter(|operation| operation.container.rid() == container.rid());
-        let split = |operation: Arc<Operation>| match operation.status() {
-            RangeChangeStatus {
-                stage,
-                change: RangeChange::Split { range, .. },
-                ..
-            } if !stage.is_over() => Some(range),
-            _ => None,
-        };
-        under_way
-            .filter_map(split)
-            .chain(self.ranges_for_throughput(container))
-            .collect()
+/// Splits that begin by themselves.
+impl Engine {
+    /// Raises the throughput that scales with the stored data, begins and finishes the splits that
+    /// throughput and size ask for, finishes operations that are not stepwise, and lets those that wait
+    /// for their next step follow their partitions.
+    ///
+    /// # Errors
+    /// The first failure. The rest is done nevertheless, and the next call begins the failed split again.
+    pub fn split_where_needed(&self) -> Result<()> {
+        let mut first_failure = self.catalog().grow_offers().err();
+        for container in self.catalog().all_containers() {
+            while let Some(change) = self.wanted_split(&container)? {
+                // A refusal means that another split of the partition is running.
+                let Ok(begun) = self.begin_range_change(&container, change, false) else {
+                    break;
+                };
+                let Ok(ended) = self.finish_range_change(begun.id) else {
+                    break;
+                };
+                if ended.stage != RangeChangeStage::Done {
+                    if let Some(failure) = ended.failure {
+                        first_failure.get_or_insert(Error::internal(failure));
+                    }
+                    break;
+                }
+            }
+        }
+        for operation in self.operations() {
+            if operation.is_over() {
+                continue;
+            }
+            let RangeChangeStatus { id, stepwise, .. } = operation.status();
+            if stepwise {
+                self.follow(&operation);
+            } else {
+                self.finish_range_change(id)?;
+            }
+        }
+        match first_failure {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
     }
 
-    /// The ranges that have to be split for the container's throughput: one half at a time, and the widest first.
+    /// Returns the ranges that are being split, or will be for the throughput of the container.
+    pub(crate) fn ranges_to_split(&self, container: &Container) -> Vec<u32> {
+        let mut ranges = Vec::new();
+        for operation in self.operations() {
+            if operation.container.rid() != container.rid() {
+                continue;
+            }
+            let status = operation.status();
+            if let RangeChange::Split { range, .. } = status.change
+                && !status.stage.is_over()
+            {
+                ranges.push(range);
+            }
+        }
+        ranges.extend(self.ranges_for_throughput(container));
+        ranges
+    }
+
+    /// Returns the ranges that have to be split for the throughput of the container, the widest first.
     fn ranges_for_throughput(&self, container: &Container) -> Vec<u32> {
+        let needed = match self.catalog().offer_of(container.rid()) {
+            Some(offer) => offer.partitions(),
+            None => 0,
+        };
         let partitions = container.partitions();
-        let needed = self
-            .catalog()
-            .offer_of(container.rid())
-            .map_or(0, |offer| offer.partitions());
+        let missing = needed.saturating_sub(partitions.len());
         let hashing = container.partition_key().hashing();
         let mut widest: Vec<_> = partitions.iter().collect();
-        widest.sort_by_key(|p| (std::cmp::Reverse(p.range.width(hashing)), p.id));
-        widest
-            .iter()
-            .take(needed.saturating_sub(partitions.len()))
-            .map(|p| p.id)
-            .collect()
+        widest.sort_by_key(|p| (Reverse(p.range.width(hashing)), p.id));
+        widest.iter().take(missing).map(|p| p.id).collect()
     }
 
-    /// The split that a container's throughput or size asks for next.
+    /// Returns the split that the throughput or the size of a container asks for next.
     fn wanted_split(&self, container: &Container) -> Result<Option<RangeChange>> {
         if let Some(range) = self.ranges_for_throughput(container).first() {
             return Ok(Some(RangeChange::Split {
@@ -384,6 +404,7 @@ impl Engine {
                 continue;
             };
             let is_large = Partition::counters(snapshot.as_ref())?.bytes > self.partition_bytes;
+            // A partition with one partition key cannot be split.
             if is_large && median(partition)?.is_some() {
                 return Ok(Some(RangeChange::Split {
                     range: partition.id,
@@ -395,82 +416,88 @@ impl Engine {
     }
 }
 
-/// The partitions that go, and the stretches of those that come.
-fn plan(
-    container: &Container,
-    change: &RangeChange,
-) -> Result<(Vec<Arc<Partition>>, Vec<EpkRange>)> {
+/// The partitions that are replaced, and the EPK ranges of their successors.
+struct Plan {
+    sources: Vec<Arc<Partition>>,
+    ranges: Vec<EpkRange>,
+}
+
+fn plan(container: &Container, change: &RangeChange) -> Result<Plan> {
     match change {
-        RangeChange::Split { range, at } => {
-            let partition = container.partition_by_id(*range)?;
-            let border = match at {
-                SplitAt::Middle => partition
-                    .range
-                    .midpoint(container.partition_key().hashing()),
-                SplitAt::Median => median(&partition)?,
-                SplitAt::Border(epk) => Some(epk.clone()),
-            };
-            let EpkRange { min, max } = partition.range.clone();
-            let border = border.filter(|border| min < *border && *border < max).ok_or_else(|| {
-                Error::bad(format!(
-                    "The partition key range {range} cannot be split there: nothing lies on one of the sides."
-                ))
-            })?;
-            Ok((
-                vec![partition],
-                vec![
-                    EpkRange::new(min, border.clone()),
-                    EpkRange::new(border, max),
-                ],
-            ))
-        }
-        RangeChange::Merge { ranges } => {
-            let mut partitions = ranges
-                .iter()
-                .map(|id| container.partition_by_id(*id))
-                .collect::<Result<Vec<Arc<Partition>>>>()?;
-            partitions.sort_by(|a, b| a.range.min.cmp(&b.range.min));
-            let neighbours = partitions
-                .windows(2)
-                .all(|pair| pair[0].range.max == pair[1].range.min);
-            let (Some(first), Some(last), true) = (
-                partitions.first(),
-                partitions.last(),
-                partitions.len() > 1 && neighbours,
-            ) else {
-                return Err(Error::bad(
-                    "A merge needs two or more partition key ranges that lie side by side.",
-                ));
-            };
-            let whole = EpkRange::new(first.range.min.clone(), last.range.max.clone());
-            Ok((partitions, vec![whole]))
-        }
+        RangeChange::Split { range, at } => plan_split(container, *range, at),
+        RangeChange::Merge { ranges } => plan_merge(container, ranges),
     }
 }
 
-/// The first key behind about half of a partition's items; `None` if they all have one key.
+fn plan_split(container: &Container, range: u32, at: &SplitAt) -> Result<Plan> {
+    let partition = container.partition_by_id(range)?;
+    let border = match at {
+        SplitAt::Middle => partition
+            .range
+            .midpoint(container.partition_key().hashing()),
+        SplitAt::Median => median(&partition)?,
+        SplitAt::Border(epk) => Some(epk.clone()),
+    };
+    let EpkRange { min, max } = partition.range.clone();
+    match border {
+        Some(border) if min < border && border < max => Ok(Plan {
+            sources: vec![partition],
+            ranges: vec![
+                EpkRange::new(min, border.clone()),
+                EpkRange::new(border, max),
+            ],
+        }),
+        _ => Err(Error::bad(format!(
+            "The partition key range {range} cannot be split there: nothing lies on one of the sides."
+        ))),
+    }
+}
+
+fn plan_merge(container: &Container, ranges: &[u32]) -> Result<Plan> {
+    let mut sources = Vec::with_capacity(ranges.len());
+    for id in ranges {
+        sources.push(container.partition_by_id(*id)?);
+    }
+    sources.sort_by(|a, b| a.range.min.cmp(&b.range.min));
+    let are_adjacent = sources
+        .windows(2)
+        .all(|pair| pair[0].range.max == pair[1].range.min);
+    match &sources[..] {
+        [first, .., last] if are_adjacent => {
+            let whole = EpkRange::new(first.range.min.clone(), last.range.max.clone());
+            Ok(Plan {
+                sources,
+                ranges: vec![whole],
+            })
+        }
+        _ => Err(Error::bad(
+            "A merge needs two or more partition key ranges that lie side by side.",
+        )),
+    }
+}
+
+/// Returns the first partition key behind about half of a partition's items, or `None` if all items have
+/// one partition key.
 fn median(partition: &Partition) -> Result<Option<Epk>> {
     let snapshot = partition.snapshot()?;
     let half = Partition::counters(snapshot.as_ref())?.items / 2;
-    let (mut first, mut last) = (None, None);
-    for (passed, row) in (0..).zip(scan(
-        snapshot.as_ref(),
-        &keys::primaries(),
-        Direction::Forward,
-    )) {
+    let mut first = None;
+    let mut median = None;
+    let rows = scan(snapshot.as_ref(), &keys::primaries(), Direction::Forward);
+    for (passed, row) in (0..).zip(rows) {
         let (key, _) = row?;
         let epk = match keys::kept(&key) {
             Some(keys::Kept::OfKey(epk)) => Epk::from_bytes(epk),
             _ => return Err(Error::internal("a primary key row is damaged")),
         };
-        let differs = first.as_ref().is_some_and(|first| *first != epk);
-        if differs {
-            last = Some(epk.clone());
+        let first = first.get_or_insert_with(|| epk.clone());
+        // A border before the first key would leave the left side empty.
+        if *first != epk {
+            median = Some(epk);
+            if passed >= half {
+                break;
+            }
         }
-        if passed >= half && differs {
-            break;
-        }
-        first.get_or_insert(epk);
     }
-    Ok(last)
+    Ok(median)
 }

@@ -1,14 +1,20 @@
-//! Copying the rows of some partitions into those that take their place, while they are read and written.
+//! The copy of the rows of some partitions into their successors, while clients read and write.
 //!
-//! A source is copied in rounds, in the order of its keys. Each round takes a new snapshot, first brings what it copied
-//! before up to that snapshot (from what the writer recorded meanwhile), then copies the next rows as the snapshot has
-//! them. So after each round the targets have exactly the rows below the cursor as of one moment, no snapshot is held
-//! for long, and memory holds two rounds: one that the store is writing, and the next, which is read meanwhile. When all
-//! is copied the source's writer is held for a last round, which is short.
+//! A source is copied in rounds, in the order of its keys:
 //!
-//! Rows keep their bytes but for two: where dictionaries of paths meet in a merge, index terms get the path's number in
-//! the target. LSNs stay, so positions in the change feed stay what they were; a target's own LSNs go on above those of
-//! all its sources.
+//! ```text
+//! round n:   snapshot ── bring the copied rows up to the snapshot ── copy the next rows ──▶ cursor
+//!                        (from the captured commits)                 (as the snapshot has them)
+//! ```
+//!
+//! After each round the targets hold exactly the rows below the cursor as of one moment. No snapshot is
+//! held for long, and memory holds two rounds: one that the store is writing, and the next, which is read
+//! meanwhile. When everything is copied, the writer of the source is locked for a last round, which is
+//! short.
+//!
+//! Rows keep their bytes with one exception: where dictionaries of paths meet in a merge, index terms get
+//! the number of their path in the target. LSNs stay, so positions in the change feed stay valid; the
+//! LSNs of a target go on above those of all its sources.
 
 use super::routing::Routing;
 use crate::catalog::Container;
@@ -31,57 +37,64 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// Bytes of rows that a round copies: clients' commits wait about as long as it takes to write them.
+/// Bytes of rows that a round copies. Commits of clients wait about as long as the store takes to write
+/// them.
 const ROUND_BYTES: usize = 64 << 10;
 
-/// A copy under way.
+/// A running copy.
 pub struct PartitionCopy {
     store: Arc<dyn Store>,
     sources: Vec<Source>,
     targets: Vec<Target>,
     routing: Routing,
-    /// Whether the sources' paths get new numbers: several dictionaries become one.
+    /// True if paths get new numbers, because several dictionaries become one.
     merges: bool,
     /// Bytes of rows copied so far.
     pub copied_bytes: u64,
 }
 
+/// A partition that is copied.
 struct Source {
     partition: Arc<Partition>,
-    /// Rows below are copied; `None`: all are.
+    /// The key below which rows are copied; `None` if all are copied.
     cursor: Option<Vec<u8>>,
+    /// The path numbers of the target by those of the source, in a merge.
     paths: HashMap<PathNumber, PathNumber>,
-    /// Where the last version that was copied went, for its further chunks.
+    /// The version that was copied last and its target, for the further chunks of the version.
     last_version: Option<(keys::VersionAt, usize)>,
 }
 
+/// A successor that is written.
 struct Target {
     range: EpkRange,
     writer: StagingWriter,
     counters: Counters,
-    counts: Vec<u64>,
+    /// Index entries by path.
+    entry_counts: Vec<u64>,
+    /// The dictionary of paths, in a merge.
     paths: Paths,
 }
 
-/// Rows of a source that were read and are to be copied.
-struct Ahead {
+/// Rows of a source that were read and are not copied yet.
+struct NextRows {
     rows: Vec<(Bytes, Bytes)>,
-    /// Where the next begin; `None`: these were the last.
+    /// The key at which the following rows begin; `None` if these are the last.
     cursor: Option<Vec<u8>>,
 }
 
-/// A row as it was and shall be, over several commits.
-struct Folded {
-    /// Whether it was there before the first of them.
+/// The change of a row over several commits.
+struct NetChange {
+    /// True if the row existed before the first of the commits.
     existed: bool,
+    /// The row after the last of the commits.
     value: Option<Vec<u8>>,
 }
 
 impl PartitionCopy {
-    /// Begins to follow the sources. The homes of the targets are empty and belong to nobody.
+    /// Begins a copy into key spaces that are empty and belong to no partition.
     ///
     /// # Errors
-    /// 409 if a source is being split or merged already; 410 if it is gone; what the store reports.
+    /// 409 if a source is being split or merged already, 410 if it is gone, 500 as the store reports.
     pub fn begin(
         store: &Arc<dyn Store>,
         world: &Arc<dyn World>,
@@ -108,23 +121,21 @@ impl PartitionCopy {
             };
             this.sources.push(source);
         }
-        // What was written before the recordings began is in every snapshot from here on.
+        // Commits from before the captures began are in every snapshot from here on.
         this.store.sync().map_err(storage_failure)?;
-        for (home, range) in targets {
-            let writer = StagingWriter::open(store, world, *home)?;
-            let (counters, counts, paths) = Default::default();
+        for (storage_id, range) in targets {
             this.targets.push(Target {
                 range: range.clone(),
-                writer,
-                counters,
-                counts,
-                paths,
+                writer: StagingWriter::open(store, world, *storage_id)?,
+                counters: Counters::default(),
+                entry_counts: Vec::new(),
+                paths: Paths::default(),
             });
         }
         Ok(this)
     }
 
-    /// Where the targets lie, and their stretches.
+    /// Returns the storage ids and EPK ranges of the targets.
     pub fn targets(&self) -> Vec<(PartitionId, EpkRange)> {
         self.targets
             .iter()
@@ -132,10 +143,10 @@ impl PartitionCopy {
             .collect()
     }
 
-    /// One round; whether all that was there when it began is copied.
+    /// Runs one round. Returns true if every row that existed when the round began is copied.
     ///
     /// # Errors
-    /// 449 if what was written meanwhile could not be followed; what the store reports.
+    /// 449 if a commit is missing from the capture, 500 as the store reports.
     pub fn round(&mut self) -> Result<bool> {
         self.store.wait_for_compaction();
         let next = self
@@ -144,29 +155,30 @@ impl PartitionCopy {
             .position(|source| source.cursor.is_some());
         for at in 0..self.sources.len() {
             let snapshot = self.sources[at].partition.snapshot_in_any_phase()?;
-            // Read while the store is still at what the round before handed over.
-            let ahead = (next == Some(at))
-                .then(|| self.sources[at].read_on(snapshot.as_ref()))
-                .transpose()?;
-            self.settle()?;
+            // The next rows are read while the store still writes those of the round before.
+            let next_rows = match next == Some(at) {
+                true => Some(self.sources[at].read_next(snapshot.as_ref())?),
+                false => None,
+            };
+            self.wait_durable()?;
             self.follow(at, snapshot.as_ref())?;
-            if let Some(ahead) = ahead {
-                self.copy(at, ahead, snapshot.as_ref())?;
+            if let Some(next_rows) = next_rows {
+                self.copy(at, next_rows, snapshot.as_ref())?;
             }
         }
-        self.hand_over();
+        self.flush();
         Ok(self.sources.iter().all(|source| source.cursor.is_none()))
     }
 
-    /// The last round, with the sources' writers held: afterwards the targets have everything. Their LSNs are above all
-    /// of the sources'.
+    /// Runs the last round, with the writers of the sources locked. Afterwards the targets hold everything,
+    /// and their LSNs are above all LSNs of the sources.
     ///
     /// # Errors
-    /// As for [`PartitionCopy::round`]; 449 if an index follows a new policy in one source and not in the other.
-    pub fn finish(&mut self, container: &Container, held: &[WriterGuard<'_>]) -> Result<()> {
+    /// As for [`PartitionCopy::round`]; 449 if the sources differ in their policy generations.
+    pub fn finish(&mut self, container: &Container, writers: &[WriterGuard<'_>]) -> Result<()> {
         self.store.sync().map_err(storage_failure)?;
-        self.settle()?;
-        for (at, writer) in held.iter().enumerate() {
+        self.wait_durable()?;
+        for (at, writer) in writers.iter().enumerate() {
             let snapshot = self.sources[at].partition.snapshot_in_any_phase()?;
             if snapshot.head().lsn != writer.lsn {
                 return Err(Error::internal(
@@ -175,65 +187,61 @@ impl PartitionCopy {
             }
             self.follow(at, snapshot.as_ref())?;
         }
-        let whole = whole_rows(held)?;
-        self.hand_over();
-        let least = held.iter().map(|writer| writer.lsn).max().unwrap_or(0);
-        self.targets
-            .iter_mut()
-            .for_each(|target| target.conclude(least, container.item_number_bound(), &whole));
-        self.settle()
+        let partition_rows = partition_rows(writers)?;
+        self.flush();
+        let lsn_min = writers.iter().map(|writer| writer.lsn).max().unwrap_or(0);
+        let next_number = container.item_number_bound();
+        for target in &mut self.targets {
+            target.finish(lsn_min, next_number, &partition_rows);
+        }
+        self.wait_durable()
     }
 
-    /// The LSN up to which changes in the target stand in the order of several histories.
+    /// Returns the LSN up to which changes of the target stand in the order of several merged histories.
     pub fn mixed_until(&self) -> u64 {
         let before = self
             .sources
             .iter()
-            .map(|source| source.partition.mixed_until)
-            .max()
-            .unwrap_or(0);
-        if self.merges {
-            self.targets
-                .iter()
-                .map(|target| target.writer.lsn())
-                .max()
-                .unwrap_or(before)
-        } else {
-            before
+            .map(|source| source.partition.mixed_until);
+        let before = before.max().unwrap_or(0);
+        if !self.merges {
+            return before;
         }
+        let merged = self.targets.iter().map(|target| target.writer.lsn());
+        merged.max().unwrap_or(before)
     }
 
-    /// The sources, in order.
+    /// Iterates over the sources in order of their ranges.
     pub fn sources(&self) -> impl Iterator<Item = &Arc<Partition>> {
         self.sources.iter().map(|source| &source.partition)
     }
 
-    /// Brings what is copied of a source up to a snapshot.
+    /// Brings the copied rows of a source up to a snapshot.
     fn follow(&mut self, at: usize, snapshot: &dyn Snapshot) -> Result<()> {
-        let recorded = self.sources[at]
-            .partition
-            .take_captured(snapshot.head().lsn)?;
-        let cursor = self.sources[at].cursor.clone();
-        for (key, folded) in fold(recorded, cursor.as_deref()) {
-            match folded.value {
-                Some(value) => self.put(at, &key, &value.into(), Some(folded.existed), snapshot)?,
-                None => self.delete(at, &key, folded.existed)?,
+        let source = &self.sources[at];
+        let captured = source.partition.take_captured(snapshot.head().lsn)?;
+        let cursor = source.cursor.clone();
+        for (key, change) in net_changes(captured, cursor.as_deref()) {
+            match change.value {
+                Some(value) => self.put(at, &key, &value.into(), Some(change.existed), snapshot)?,
+                None => self.delete(at, &key, change.existed)?,
             }
         }
         Ok(())
     }
 
     /// Copies the next rows of a source.
-    fn copy(&mut self, at: usize, ahead: Ahead, snapshot: &dyn Snapshot) -> Result<()> {
-        for (key, value) in ahead.rows {
+    fn copy(&mut self, at: usize, next: NextRows, snapshot: &dyn Snapshot) -> Result<()> {
+        for (key, value) in next.rows {
             self.copied_bytes += (key.len() + value.len()) as u64;
             self.put(at, &key, &value, None, snapshot)?;
         }
-        self.sources[at].cursor = ahead.cursor;
+        self.sources[at].cursor = next.cursor;
         Ok(())
     }
 
-    /// A row of a source is there. `existed`: whether it was, if it is not copied for the first time.
+    /// Copies a row of a source. `existed` is `None` if the row is copied for the first time, else it says
+    /// whether the row existed before the followed commits.
     fn put(
         &mut self,
         at: usize,
@@ -244,11 +252,12 @@ impl PartitionCopy {
     ) -> Result<()> {
         let kept = keys::kept(key).ok_or_else(damaged)?;
         match kept {
+            // Rows for the partition as a whole are written by the last round.
             Kept::Own | Kept::Whole => return Ok(()),
             Kept::Path(number) => return self.put_path(at, number, key, value),
             _ => {}
         }
-        // What a later commit took away again needs no place.
+        // An item that a later commit removed again needs no copy.
         let Some(to) = self.target_of(at, kept, value, snapshot)? else {
             return Ok(());
         };
@@ -276,9 +285,11 @@ impl PartitionCopy {
         Ok(())
     }
 
-    /// A row of a source is gone.
+    /// Removes the copy of a row that a source has removed. `existed` says whether the row existed before
+    /// the followed commits.
     fn delete(&mut self, at: usize, key: &[u8], existed: bool) -> Result<()> {
         let kept = keys::kept(key).ok_or_else(damaged)?;
+        // A key without EPK and prefix does not name its target: the row is removed in all of them.
         let to = match kept {
             Kept::Own | Kept::Whole | Kept::Path(_) => return Ok(()),
             Kept::OfKey(epk) => Some(self.routing.of_key(&Epk::from_bytes(epk))),
@@ -307,7 +318,7 @@ impl PartitionCopy {
         Ok(())
     }
 
-    /// Which target a row goes to; `None` if the snapshot has no item to it any more.
+    /// Returns the target of a row, or `None` if the snapshot does not have the item of the row any more.
     fn target_of(
         &mut self,
         at: usize,
@@ -315,14 +326,15 @@ impl PartitionCopy {
         value: &Bytes,
         snapshot: &dyn Snapshot,
     ) -> Result<Option<usize>> {
-        let place_in = |value: &[u8]| EpkPrefix::try_from(value).map_err(|_| damaged());
+        let prefix_in = |value: &[u8]| EpkPrefix::try_from(value).map_err(|_| damaged());
         match kept {
             Kept::OfKey(epk) => Ok(Some(self.routing.of_key(&Epk::from_bytes(epk)))),
             Kept::Item(epk_prefix, number) | Kept::Term(_, epk_prefix, number) => {
                 self.routing.of_item(epk_prefix, number, snapshot)
             }
-            Kept::OfItem(number) => self.routing.of_item(place_in(value)?, number, snapshot),
-            Kept::ItemRest(number) => self.of_number(number, snapshot),
+            Kept::OfItem(number) => self.routing.of_item(prefix_in(value)?, number, snapshot),
+            Kept::ItemRest(number) => self.target_of_number(number, snapshot),
+            // The first chunk of a version names the partition key; further chunks follow it.
             Kept::Version(version, 0) => {
                 let to = self.routing.of_key(&Version::epk_of(value)?);
                 self.sources[at].last_version = Some((version, to));
@@ -332,19 +344,22 @@ impl PartitionCopy {
                 Some((last, to)) if last == version => Ok(Some(to)),
                 _ => {
                     let (lsn, sequence, number) = version;
-                    let first = snapshot
-                        .get(&keys::version(lsn, sequence, number, 0))
-                        .map_err(storage_failure)?;
-                    first
-                        .map(|first| Ok(self.routing.of_key(&Version::epk_of(&first)?)))
-                        .transpose()
+                    let first = snapshot.get(&keys::version(lsn, sequence, number, 0));
+                    match first.map_err(storage_failure)? {
+                        Some(first) => Ok(Some(self.routing.of_key(&Version::epk_of(&first)?))),
+                        None => Ok(None),
+                    }
                 }
             },
             Kept::Own | Kept::Whole | Kept::Path(_) => Ok(None),
         }
     }
 
-    fn of_number(&self, number: ItemNumber, snapshot: &dyn Snapshot) -> Result<Option<usize>> {
+    fn target_of_number(
+        &self,
+        number: ItemNumber,
+        snapshot: &dyn Snapshot,
+    ) -> Result<Option<usize>> {
         let Some(epk_prefix) = snapshot
             .get(&keys::natural(number))
             .map_err(storage_failure)?
@@ -355,12 +370,12 @@ impl PartitionCopy {
         self.routing.of_item(epk_prefix, number, snapshot)
     }
 
-    /// A path of the dictionary goes to all targets, under a number of theirs in a merge.
+    /// Copies a path of the dictionary to all targets; in a merge under a number of the target.
     fn put_path(&mut self, at: usize, number: PathNumber, key: &[u8], value: &Bytes) -> Result<()> {
         if !self.merges {
-            self.targets
-                .iter_mut()
-                .for_each(|target| target.writer.put(key.to_vec(), value.to_vec()));
+            for target in &mut self.targets {
+                target.writer.put(key.to_vec(), value.to_vec());
+            }
             return Ok(());
         }
         let known = &mut self.sources[at].paths;
@@ -369,41 +384,43 @@ impl PartitionCopy {
                 .paths
                 .adopt(value, |parent| known.get(&parent).copied());
             known.insert(number, adopted.ok_or_else(damaged)?);
-            let rows = target.paths.take_unsaved();
-            rows.into_iter()
-                .for_each(|(number, row)| target.writer.put(keys::path(number), row));
+            for (number, row) in target.paths.take_unsaved() {
+                target.writer.put(keys::path(number), row);
+            }
         }
         Ok(())
     }
 
-    /// Gives the store what was gathered; it is durable when [`PartitionCopy::settle`] says so.
-    fn hand_over(&mut self) {
-        self.targets
-            .iter_mut()
-            .for_each(|target| target.writer.flush());
+    /// Submits the gathered rows of all targets.
+    fn flush(&mut self) {
+        for target in &mut self.targets {
+            target.writer.flush();
+        }
     }
 
-    fn settle(&mut self) -> Result<()> {
-        self.targets
-            .iter_mut()
-            .try_for_each(|target| target.writer.wait_durable())
+    /// Waits until all submitted rows of all targets are durable.
+    fn wait_durable(&mut self) -> Result<()> {
+        for target in &mut self.targets {
+            target.writer.wait_durable()?;
+        }
+        Ok(())
     }
 }
 
 impl Drop for PartitionCopy {
     fn drop(&mut self) {
-        self.sources
-            .iter()
-            .for_each(|source| source.partition.stop_change_capture());
+        for source in &self.sources {
+            source.partition.stop_change_capture();
+        }
     }
 }
 
 impl Source {
-    /// The next rows to copy, and the cursor behind them.
-    fn read_on(&self, snapshot: &dyn Snapshot) -> Result<Ahead> {
+    /// Reads the next rows to copy, about [`ROUND_BYTES`] of them.
+    fn read_next(&self, snapshot: &dyn Snapshot) -> Result<NextRows> {
         let (mut rows, mut bytes) = (Vec::new(), 0);
         let Some(from) = &self.cursor else {
-            return Ok(Ahead { rows, cursor: None });
+            return Ok(NextRows { rows, cursor: None });
         };
         for row in snapshot.scan(
             (Bound::Included(&from[..]), Bound::Unbounded),
@@ -411,7 +428,7 @@ impl Source {
         ) {
             let (key, value) = row.map_err(storage_failure)?;
             if bytes >= ROUND_BYTES {
-                return Ok(Ahead {
+                return Ok(NextRows {
                     rows,
                     cursor: Some(key.to_vec()),
                 });
@@ -419,10 +436,10 @@ impl Source {
             bytes += key.len() + value.len();
             rows.push((key, value));
         }
-        Ok(Ahead { rows, cursor: None })
+        Ok(NextRows { rows, cursor: None })
     }
 
-    /// The number that a path has in the target.
+    /// Returns the number of a path in the target.
     fn path(&self, merges: bool, path: PathNumber) -> Result<PathNumber> {
         if merges {
             self.paths.get(&path).copied().ok_or_else(damaged)
@@ -433,29 +450,26 @@ impl Source {
 }
 
 impl Target {
-    /// So many terms of a path more or fewer, with keys of so many bytes.
+    /// Changes the count of the index terms of a path by `change`. `bytes` is the length of a key.
     fn count_term(&mut self, path: PathNumber, bytes: usize, change: i64) {
         let at = path as usize;
-        if self.counts.len() <= at {
-            self.counts.resize(at + 1, 0);
+        if self.entry_counts.len() <= at {
+            self.entry_counts.resize(at + 1, 0);
         }
-        self.counts[at] = self.counts[at].saturating_add_signed(change);
+        self.entry_counts[at] = self.entry_counts[at].saturating_add_signed(change);
         self.counters.index_bytes = self
             .counters
             .index_bytes
             .saturating_add_signed(change * bytes as i64);
     }
 
+    /// Returns true if a row is copied and durable.
     fn has(&self, key: &[u8]) -> Result<bool> {
-        Ok(self
-            .writer
-            .snapshot()?
-            .get(key)
-            .map_err(storage_failure)?
-            .is_some())
+        let row = self.writer.snapshot()?.get(key);
+        Ok(row.map_err(storage_failure)?.is_some())
     }
 
-    /// An item that may have been copied counts no more. What was copied in earlier rounds is durable by now.
+    /// Takes an item out of the counters if it was copied. Rows of earlier rounds are durable by now.
     fn forget_item(&mut self, key: &[u8], number: ItemNumber) -> Result<()> {
         let snapshot = self.writer.snapshot()?;
         let get = |key: &[u8]| snapshot.get(key).map_err(storage_failure);
@@ -468,66 +482,82 @@ impl Target {
         Ok(())
     }
 
-    /// Hands over the commit that makes it a partition.
-    fn conclude(&mut self, least_lsn: u64, next_number: ItemNumber, whole: &[(Vec<u8>, Vec<u8>)]) {
+    /// Submits the last commit, after which the target can serve: counters and the rows for the partition
+    /// as a whole, with an LSN of at least `lsn_min`.
+    fn finish(
+        &mut self,
+        lsn_min: u64,
+        next_number: ItemNumber,
+        partition_rows: &[(Vec<u8>, Vec<u8>)],
+    ) {
         self.counters.next_number = next_number;
-        let rows = summary_rows(self.counters, &self.counts)
-            .into_iter()
-            .chain(whole.iter().cloned());
-        rows.for_each(|(key, value)| self.writer.put(key, value));
-        self.writer.submit(least_lsn);
+        for (key, value) in summary_rows(self.counters, &self.entry_counts) {
+            self.writer.put(key, value);
+        }
+        for (key, value) in partition_rows {
+            self.writer.put(key.clone(), value.clone());
+        }
+        self.writer.submit(lsn_min);
     }
 }
 
-/// The rows that hold for a partition as a whole. One target has one of each for all its items.
+/// Returns the rows for a partition as a whole, which every target gets once.
 ///
 /// # Errors
-/// 449 if the sources do not agree on which items follow which policy.
-fn whole_rows(held: &[WriterGuard<'_>]) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
-    let generations = held
-        .first()
-        .map_or_else(PolicyGenerations::default, |writer| {
-            writer.generations.clone()
-        });
-    if held.iter().any(|writer| writer.generations != generations) {
+/// 449 if the sources differ in their policy generations.
+fn partition_rows(writers: &[WriterGuard<'_>]) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+    let generations = match writers.first() {
+        Some(writer) => writer.generations.clone(),
+        None => PolicyGenerations::default(),
+    };
+    if writers
+        .iter()
+        .any(|writer| writer.generations != generations)
+    {
         return Err(Error::new(
             Kind::RetryWith,
             "The index of the partitions is following a new policy. Merge them when it has.",
         ));
     }
     let mut rows = vec![(keys::policy_generations(), generations.encode())];
-    // Nothing is missing behind the latest of them; where one says nothing, the first commit of the target will.
-    let floors: Option<Vec<u64>> = held.iter().map(|writer| writer.versions_after).collect();
-    let floor = floors.and_then(|floors| floors.into_iter().max());
-    rows.extend(floor.map(|lsn| (keys::versions_floor(), lsn.to_be_bytes().to_vec())));
+    // After the highest floor no version of any source is missing. Where a source has none, the first
+    // commit of the target sets the floor.
+    let floors: Option<Vec<u64>> = writers.iter().map(|writer| writer.versions_after).collect();
+    if let Some(floor) = floors.and_then(|floors| floors.into_iter().max()) {
+        rows.push((keys::versions_floor(), floor.to_be_bytes().to_vec()));
+    }
     Ok(rows)
 }
 
-/// What several commits together make of each row below the cursor.
-fn fold(recorded: Vec<CapturedCommit>, cursor: Option<&[u8]>) -> BTreeMap<Vec<u8>, Folded> {
-    let mut folded: BTreeMap<Vec<u8>, Folded> = BTreeMap::new();
-    let copied = |key: &Vec<u8>| cursor.is_none_or(|cursor| key[..] < *cursor);
-    for CapturedCommit { puts, deletes, .. } in recorded {
-        for key in deletes.into_iter().filter(copied) {
-            folded
-                .entry(key)
-                .or_insert(Folded {
+/// Returns the change of each row below the cursor over all of these commits.
+fn net_changes(
+    captured: Vec<CapturedCommit>,
+    cursor: Option<&[u8]>,
+) -> BTreeMap<Vec<u8>, NetChange> {
+    let is_copied = |key: &[u8]| cursor.is_none_or(|cursor| key < cursor);
+    let mut changes: BTreeMap<Vec<u8>, NetChange> = BTreeMap::new();
+    for CapturedCommit { puts, deletes, .. } in captured {
+        for key in deletes {
+            if is_copied(&key) {
+                // Only a row that exists is removed, unless an earlier commit wrote it.
+                let change = changes.entry(key).or_insert(NetChange {
                     existed: true,
                     value: None,
-                })
-                .value = None;
+                });
+                change.value = None;
+            }
         }
-        for (key, value) in puts.into_iter().filter(|(key, _)| copied(key)) {
-            folded
-                .entry(key)
-                .or_insert(Folded {
+        for (key, value) in puts {
+            if is_copied(&key) {
+                let change = changes.entry(key).or_insert(NetChange {
                     existed: false,
                     value: None,
-                })
-                .value = Some(value);
+                });
+                change.value = Some(value);
+            }
         }
     }
-    folded
+    changes
 }
 
 fn damaged() -> Error {

@@ -1,7 +1,7 @@
-//! Which rows of a partition go to which of those that take its place.
+//! Routing: the target of each row of a partition that is split or merged.
 //!
-//! Most rows say it by their place, the first bytes of the effective partition key. Where a border runs through a place,
-//! as it may between the keys below one first level of a hierarchical key, the item itself is asked.
+//! For most rows the EPK prefix names the target. Where a border runs through a prefix, as it may between
+//! the keys below one first level of a hierarchical key, the item itself is read.
 
 use crate::errors::storage_failure;
 use crate::partition::keys::{self, EpkPrefix, ItemNumber};
@@ -12,19 +12,23 @@ use orrery_storage::Snapshot;
 
 /// The borders between the targets of a split or merge.
 pub struct Routing {
-    /// The first point of each target but the first.
+    /// The lower bound of each target except the first.
     borders: Vec<Border>,
 }
 
+/// The border between two targets.
 struct Border {
+    /// The first EPK behind the border.
     at: Epk,
+    /// The EPK prefix of `at`.
     epk_prefix: EpkPrefix,
-    /// Whether all keys of its place lie behind it, because it has no bytes beyond the place.
+    /// True if all keys with the prefix lie behind the border, because `at` ends with its prefix.
     is_sharp: bool,
 }
 
 impl Routing {
-    /// Between neighbouring stretches. `whole_hashes`: every key has at least as many bytes as a place.
+    /// Creates the routing between adjacent EPK ranges. `whole_hashes` is true if every key has at least as
+    /// many bytes as a prefix.
     pub fn new(targets: &[EpkRange], whole_hashes: bool) -> Self {
         let border = |range: &EpkRange| {
             let bytes = range.min.as_bytes();
@@ -40,12 +44,12 @@ impl Routing {
         }
     }
 
-    /// The target of a key.
+    /// Returns the target of a key.
     pub fn of_key(&self, epk: &Epk) -> usize {
         self.borders.partition_point(|border| border.at <= *epk)
     }
 
-    /// The target of all items of a place; `None` if they have several.
+    /// Returns the target of all items with an EPK prefix, or `None` if a border runs through the prefix.
     pub fn of_epk_prefix(&self, epk_prefix: EpkPrefix) -> Option<usize> {
         let target = self.borders.partition_point(|border| {
             border.epk_prefix < epk_prefix || border.epk_prefix == epk_prefix && border.is_sharp
@@ -57,10 +61,10 @@ impl Routing {
         (!is_cut).then_some(target)
     }
 
-    /// The target of an item as a snapshot has it; `None` if it has no such item.
+    /// Returns the target of an item, or `None` if the snapshot does not have the item.
     ///
     /// # Errors
-    /// What the store reports.
+    /// 500 if the store cannot be read or the row is damaged.
     pub fn of_item(
         &self,
         epk_prefix: EpkPrefix,
@@ -98,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_border_between_places_parts_them() {
+    fn a_border_between_prefixes_separates_them() {
         let routing = routing("20000000000000000000000000000000", true);
         assert_eq!(
             routing.of_epk_prefix(epk_prefix("1FFFFFFFFFFFFFFFFF")),
@@ -119,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_border_through_a_place_leaves_it_to_the_items() {
+    fn a_border_through_a_prefix_is_decided_by_the_items() {
         for routing in [
             routing("2000000000000000FF", true),
             routing("20000000", false),
