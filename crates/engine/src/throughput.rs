@@ -1,19 +1,21 @@
-//! Throughput: what requests cost, what a physical partition may spend, and the one place where both meet.
+//! Throughput: the price of requests, the budget of a physical partition, and the admission that joins
+//! both.
 //!
 //! ```text
-//! prices     counted work as request units: the one file with such numbers
-//! budget     what may be spent in a second, and what becomes of the rest; pure
-//! meter      a physical partition's budget and the account of what it served
-//! provision  what a container is given, and how its partitions share it
-//! succession what becomes of budgets and accounts when partitions take the place of others
-//! breakdown  what a charge is made of
-//! admission  every request for items passes here, before it is carried out and after
+//! prices             counted work as request units: the one file with such numbers
+//! breakdown          the parts of a charge
+//! budget             the amount of each second, with overdrafts and bursts; pure
+//! meter              the budget of a physical partition, and the account of what it served
+//! provision          the throughput of a container, and its division over the partitions
+//! succession         budgets and accounts when partitions are split and merged
+//! admission          every request for items passes here, before it runs and after
+//! partition_charges  the charges of a request that asks several partitions
 //! ```
 //!
-//! Promises: a request that is refused has done nothing; what is admitted is carried out, whatever it turns out to cost.
-//! Nothing depends on time but the milliseconds that the `World` gives.
+//! Promises: a refused request has done nothing; an admitted request is carried out, whatever it turns
+//! out to cost. Only the milliseconds of the `World` enter as time.
 //!
-//! Left out: metadata has no budget of its own here, and scripts reserve nothing before they run.
+//! Left out: metadata has no budget, and scripts reserve nothing before they run.
 
 mod admission;
 mod breakdown;
@@ -31,13 +33,13 @@ pub(crate) use partition_charges::PartitionCharges;
 pub use prices::Profile;
 pub(crate) use provision::{Decisions, Given, Provision};
 
-/// What the operator decides about throughput.
+/// The operator's options for throughput.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ThroughputOptions {
-    /// Whether requests beyond the budget are refused, in containers that do not decide it themselves.
+    /// Refuse requests beyond the budget, in containers without a decision of their own.
     pub enforce: bool,
-    /// Whether partitions of little throughput keep what they do not use, for some minutes.
+    /// Let partitions of little throughput save unused budget for some minutes.
     pub burst_capacity: bool,
-    /// Whether requests of low priority are refused first.
+    /// Refuse requests of low priority first.
     pub priorities: bool,
 }

@@ -1,19 +1,19 @@
-//! What a charge is made of, on demand.
+//! The parts of a charge, on demand.
 //!
-//! The parts come from the same table as the price (`prices.rs`), so they cannot differ from it but by rounding, and that
-//! is a part of its own: the parts of a charge always add up to it.
+//! The parts come from the same table as the price (`prices.rs`), so the two can differ only by rounding,
+//! and rounding is a part of its own: the parts of a charge always add up to the charge.
 
 use super::Profile;
 use crate::Engine;
 use crate::request::{Charge, ChargePart};
 use orrery_model::work::Work;
 
-/// Hundredths of a request unit in the scale of parts.
+/// Units of a part (1/10,000 RU) in a hundredth of a request unit.
 const PER_HUNDREDTH: i64 = 100;
 
 impl Engine {
-    /// What was paid for what, in a request that did `work` and was charged `charge`: one part for each kind of work, in
-    /// the order in which they first came, and what rounding added or took, if anything.
+    /// Returns the parts of a charge: one for each kind of work in the order of first occurrence, and one
+    /// for rounding if rounding changed the sum.
     pub fn charge_parts(&self, work: &Work, charge: Charge) -> Vec<ChargePart> {
         parts(self.profile, work, charge)
     }
@@ -30,15 +30,16 @@ fn parts(profile: Profile, work: &Work, charge: Charge) -> Vec<ChargePart> {
             None => parts.push(ChargePart { what, count, fine }),
         }
     };
-    work.steps
-        .iter()
-        .for_each(|step| profile.parts(step, &mut add));
+    for step in &work.steps {
+        profile.parts(step, &mut add);
+    }
     let whole = i64::try_from(charge.0)
         .unwrap_or(i64::MAX)
         .saturating_mul(PER_HUNDREDTH);
-    let rounding = parts
-        .iter()
-        .fold(whole, |left, part| left.saturating_sub(part.fine));
+    let mut rounding = whole;
+    for part in &parts {
+        rounding = rounding.saturating_sub(part.fine);
+    }
     if rounding != 0 {
         parts.push(ChargePart {
             what: "rounding",

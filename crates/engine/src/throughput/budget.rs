@@ -1,21 +1,23 @@
-//! What may be spent in a second: a bucket of tokens that may be overdrawn.
+//! A budget of request units: an amount for each second, which may be overdrawn.
 //!
-//! Seconds are the budget's own: one begins with the first request after a pause, and they follow each other as long as
-//! there is work. Each brings its whole budget at once; what is left of it at its end is lost, and what was overdrawn is
-//! taken from the seconds after it. The charge of a request is known only afterwards, so a request is admitted while
-//! something is left: one that is dearer than a second is served once, and paid off.
+//! The seconds are the budget's own: one begins with the first request after a pause, and they follow
+//! each other as long as there are requests. Each second adds its whole amount at once; what is left at
+//! its end is lost, and an overdraft is taken from the seconds after it. The charge of a request is known
+//! only afterwards, so a request is admitted while anything is left: a request that costs more than a
+//! second is served once, and paid off.
 //!
-//! Seconds alone would let a client spend one late and the next early. So what was spent in the last ten seconds is kept
-//! too, and a request waits while it is more than they bring.
+//! Seconds alone would let a client spend one late and the next early. So the spending of the last ten
+//! seconds is kept too ([`Recent`]), and a request waits while that is more than ten seconds add.
 //!
-//! Promises: in any ten seconds no more is admitted than they bring and a hundredth of it, but for the overdraft of what
-//! was admitted last; a load that lasts gets all that is provisioned. With burst capacity only the second of these holds.
-//! Time that goes backwards, or leaps, harms nothing beyond the second in which it does.
+//! Promises: in any ten seconds no more is admitted than they add and one percent of it, plus the
+//! overdraft of the last admitted request; a constant load gets all that is provisioned. With burst
+//! capacity only the second promise holds. A clock that goes backwards or leaps has no effect beyond the
+//! second in which it does.
 //!
-//! Budgets are merged and split with the partitions that they are of ([`Budget::merge`], [`Budget::split`]), and change
-//! their rates ([`Budget::set_rate`]). What was spent, is owed and was saved is neither lost nor doubled by that: amounts
-//! add up, and are shared out in the proportion of the rates. Where a rate falls, what was spent lately under the part
-//! that it loses goes to whoever gets that part.
+//! Budgets are merged and split with their partitions ([`Budget::merge`], [`Budget::split`]) and change
+//! their rates ([`Budget::set_rate`]). Spent, owed and saved amounts are neither lost nor doubled by that:
+//! they add up, and are divided in the proportion of the rates. Where a rate falls, the recent spending
+//! under the lost part goes to the budget that gets that part.
 //!
 //! Amounts are thousandths of a request unit, times are milliseconds.
 
@@ -31,43 +33,44 @@ const SECOND: u64 = 1000;
 const MILLI_PER_HUNDREDTH: i64 = 10;
 /// Seconds of unused budget that burst capacity keeps.
 const BURST_SECONDS: i64 = 300;
-/// What burst capacity lets a partition spend in a second, and below which it has any.
-const BURST_MOST: i64 = 3_000_000;
+/// The rate up to which burst capacity lets a partition spend. A partition with this rate or more has
+/// no burst capacity.
+const BURST_RATE_MAX: i64 = 3_000_000;
 
-/// A budget.
+/// The budget of a partition, of a throughput bucket or of a database.
 #[derive(Clone, Debug)]
 pub struct Budget {
-    /// What a second brings.
+    /// Amount that each second adds.
     rate: i64,
     bursts: bool,
-    /// When the second that runs began; 0 before the first one.
+    /// Start of the current second; 0 before the first second.
     began: u64,
     spending: Spending,
 }
 
-/// The amounts of a budget that add up.
+/// The amounts of a budget that are added in a merge and divided in a split.
 #[derive(Clone, Debug, Default)]
 struct Spending {
-    /// What of this second is spent; more than it brought if it is overdrawn.
+    /// Amount spent of the current second; more than the rate if the second is overdrawn.
     spent: i64,
     /// Unused budget of earlier seconds.
     bank: i64,
-    /// What this second spent of that.
+    /// Amount that the current second spent of `bank`.
     from_bank: i64,
-    /// What requests of high priority spent in this second, and are expected to spend.
+    /// Amounts that requests of high priority spent in the current second, and are expected to spend.
     high: i64,
     high_expected: i64,
     recent: Recent,
 }
 
-/// `of` of `all` parts of an amount, rounded down; nothing of none.
+/// Returns `amount * of / all`, rounded down.
 fn proportion(amount: i64, of: i64, all: i64) -> i64 {
     let part = i128::from(amount) * i128::from(of) / i128::from(all.max(1));
     i64::try_from(part).unwrap_or(amount)
 }
 
 impl Spending {
-    /// Takes `of` of `all` parts out of it.
+    /// Takes the share `of / all` out of the amounts.
     fn part(&mut self, of: i64, all: i64) -> Spending {
         let take = |amount: &mut i64| {
             let part = proportion(*amount, of, all);
@@ -96,7 +99,7 @@ impl Spending {
 }
 
 impl Budget {
-    /// A budget of so many thousandths of a request unit a second, with one second's amount in it.
+    /// Creates a budget of `rate` thousandths of a request unit a second, with the amount of one second.
     pub fn new(rate: u64, bursts: bool) -> Self {
         Budget {
             rate: amount(rate),
@@ -106,41 +109,41 @@ impl Budget {
         }
     }
 
-    /// What a second brings, in thousandths of a request unit.
+    /// Returns the amount that each second adds, in thousandths of a request unit.
     pub fn rate(&self) -> u64 {
         self.rate.unsigned_abs()
     }
 
-    /// Changes what a second brings, from this one on. What it has spent stays spent; what it has spent lately under the
-    /// part of the rate that it loses is given back, but for an overdraft, which stays its own.
+    /// Changes the rate from the current second on. Spent amounts stay spent. Returns the part of the
+    /// recent spending that belongs to the lost part of the rate; an overdraft stays here.
     pub fn set_rate(&mut self, now: u64, rate: u64) -> Recent {
         self.advance(now);
         let rate = amount(rate);
         let lost = (self.rate - rate).max(0);
         let recent = &mut self.spending.recent;
-        let of_rate = recent.sum().min(recent_most(self.rate));
+        let of_rate = recent.sum().min(recent_max(self.rate));
         let of_lost = recent.part(proportion(of_rate, lost, self.rate), recent.sum());
         self.rate = rate;
-        self.spending.bank = self.spending.bank.min(self.bank_most());
+        self.spending.bank = self.spending.bank.min(self.bank_max());
         of_lost
     }
 
-    /// Counts what another budget spent lately as its own.
+    /// Adds recent spending of another budget.
     pub fn remember(&mut self, recent: Recent) {
         self.spending.recent.join(recent);
     }
 
-    /// Adds another budget. The second that runs is the one that began last, so that nothing comes early.
+    /// Adds another budget. The current second is the one that began last, so that no amount comes early.
     pub fn merge(&mut self, now: u64, mut other: Budget) {
         self.advance(now);
         other.advance(now);
         self.rate = self.rate.saturating_add(other.rate);
         self.began = self.began.max(other.began);
         self.spending.join(other.spending);
-        self.spending.bank = self.spending.bank.min(self.bank_most());
+        self.spending.bank = self.spending.bank.min(self.bank_max());
     }
 
-    /// Shares it out to budgets of these rates. They should add up to its own.
+    /// Divides the budget into budgets of these rates, which should add up to its rate.
     pub fn split(mut self, rates: &[u64]) -> Vec<Budget> {
         let mut left: i64 = rates.iter().map(|rate| amount(*rate)).sum();
         let share = |rate: &u64| {
@@ -150,35 +153,35 @@ impl Budget {
                 spending: self.spending.part(rate, left),
                 ..self
             };
-            budget.spending.bank = budget.spending.bank.min(budget.bank_most());
+            budget.spending.bank = budget.spending.bank.min(budget.bank_max());
             left -= rate;
             budget
         };
         rates.iter().map(share).collect()
     }
 
-    /// Unused budget of earlier seconds, in thousandths of a request unit.
+    /// Returns the unused budget of earlier seconds, in thousandths of a request unit.
     pub fn banked(&self) -> u64 {
         self.spending.bank.unsigned_abs()
     }
 
-    /// What is left of the second that runs; negative if it is overdrawn.
+    /// Returns the amount left of the current second; negative if it is overdrawn.
     fn left(&self) -> i64 {
         self.rate.saturating_sub(self.spending.spent)
     }
 
-    /// What this second may still spend of earlier ones.
+    /// Returns the amount that the current second may still spend of earlier seconds.
     fn left_of_bank(&self) -> i64 {
         self.spending
             .bank
-            .min(self.burst_room() - self.spending.from_bank)
+            .min(self.burst_allowance() - self.spending.from_bank)
             .max(0)
     }
 
-    /// Whether a request may be carried out now.
+    /// Admits a request.
     ///
     /// # Errors
-    /// Milliseconds until that may be so, at least 1.
+    /// Milliseconds until the request may be admitted, at least 1.
     pub fn admit(&mut self, now: u64, priority: Option<Priority>) -> Result<(), u64> {
         self.advance(now);
         let reserved = match priority {
@@ -186,18 +189,19 @@ impl Budget {
             Some(Priority::High) | None => 0,
         };
         let in_seconds = self.left().saturating_add(self.left_of_bank()) > reserved;
-        if in_seconds && (self.is_bursting() || self.spending.recent.sum() < recent_most(self.rate))
+        if in_seconds && (self.is_bursting() || self.spending.recent.sum() < recent_max(self.rate))
         {
             return Ok(());
         }
         if priority == Some(Priority::High) {
-            // It wants more than there is: low priority gets nothing of the next second.
+            // Requests of high priority want more than there is: low priority gets nothing of the next
+            // second.
             self.spending.high = self.spending.high.max(self.rate);
         }
         Err(self.wait(now, reserved).max(1))
     }
 
-    /// Takes the charge of a request that was admitted.
+    /// Takes the charge of an admitted request.
     pub fn take(&mut self, now: u64, charge: Charge, priority: Option<Priority>) {
         self.advance(now);
         let amount = i64::try_from(charge.0)
@@ -215,7 +219,7 @@ impl Budget {
         spending.recent.add(amount);
     }
 
-    /// Goes on to the second in which `now` lies.
+    /// Moves to the second in which `now` lies.
     fn advance(&mut self, now: u64) {
         self.spending.recent.advance(now);
         if self.began == 0 || now + SECOND < self.began {
@@ -223,21 +227,21 @@ impl Budget {
             self.began = now;
             return;
         }
-        // Requests that come at the same time may bring their times in another order.
+        // Requests that arrive together may bring their times in another order.
         let seconds = now.saturating_sub(self.began) / SECOND;
         if seconds == 0 {
             return;
         }
-        let (bursts, bank_most) = (self.bursts, self.bank_most());
+        let (bursts, bank_max) = (self.bursts, self.bank_max());
         let brought = i64::try_from(seconds)
             .unwrap_or(i64::MAX)
             .saturating_mul(self.rate);
         let spending = &mut self.spending;
-        // The last of these seconds begins now; the others were not used.
+        // The last of these seconds begins now; the seconds before were not used.
         let unused = brought.saturating_sub(spending.spent);
         spending.spent = (-unused).max(0);
         if bursts {
-            spending.bank = spending.bank.saturating_add(unused.max(0)).min(bank_most);
+            spending.bank = spending.bank.saturating_add(unused.max(0)).min(bank_max);
         }
         spending.from_bank = 0;
         spending.high_expected = if seconds == 1 {
@@ -253,9 +257,9 @@ impl Budget {
         };
     }
 
-    /// Milliseconds until something above `reserved` is left and the last ten seconds allow it.
+    /// Returns the milliseconds until more than `reserved` is left and the last ten seconds allow it.
     fn wait(&self, now: u64, reserved: i64) -> u64 {
-        // A reserve that outlasts this second cannot be known; there is a new one in the next.
+        // The reserve of the next second is not known yet, so only this one counts.
         let lacking = -self.left().min(0);
         let blocked = self.left().saturating_add(self.left_of_bank()) <= reserved;
         let of_seconds = if blocked {
@@ -267,25 +271,26 @@ impl Budget {
         let of_recent = if self.is_bursting() {
             0
         } else {
-            self.spending.recent.wait(now, recent_most(self.rate))
+            self.spending.recent.wait(now, recent_max(self.rate))
         };
         of_seconds.max(of_recent)
     }
 
     fn is_bursting(&self) -> bool {
-        self.bursts && self.rate < BURST_MOST
+        self.bursts && self.rate < BURST_RATE_MAX
     }
 
-    /// What a second may spend of earlier ones.
-    fn burst_room(&self) -> i64 {
+    /// Returns the amount that a second may spend of earlier seconds.
+    fn burst_allowance(&self) -> i64 {
         if self.is_bursting() {
-            BURST_MOST - self.rate
+            BURST_RATE_MAX - self.rate
         } else {
             0
         }
     }
 
-    fn bank_most(&self) -> i64 {
+    /// Returns the unused budget that burst capacity keeps at most.
+    fn bank_max(&self) -> i64 {
         if self.is_bursting() {
             self.rate * BURST_SECONDS
         } else {
@@ -294,13 +299,13 @@ impl Budget {
     }
 }
 
-/// An amount or a rate as budgets count it; a rate is never nothing.
+/// Converts a rate. A rate is at least 1.
 fn amount(rate: u64) -> i64 {
     i64::try_from(rate).unwrap_or(i64::MAX / 1_000_000).max(1)
 }
 
-/// What [`Recent`] may hold: what its time brings.
-fn recent_most(rate: i64) -> i64 {
+/// Returns the amount that [`Recent`] may hold: what its time span adds at a rate.
+fn recent_max(rate: i64) -> i64 {
     rate.saturating_mul((SLOTS as u64 * SLOT) as i64) / SECOND as i64
 }
 

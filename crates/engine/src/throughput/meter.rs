@@ -1,9 +1,10 @@
-//! A physical partition's budget, and the account of what it served.
+//! The budget of a physical partition, and the account of what the partition served.
 //!
-//! The account is kept whether budgets are enforced or not. Where they are not, a request that would have been refused is
-//! counted as such and leaves the budget alone, so that the count is the one that enforcement would have had.
+//! The account is kept whether budgets are enforced or not. If they are not, a request that would have
+//! been refused is counted as such and takes nothing from the budget, so that the count is the one that
+//! enforcement would have had.
 //!
-//! Where others have taken the partition's place, what still comes to its meter is theirs too, see `succession.rs`.
+//! The meter of a partition that is gone passes later requests on to its successors, see `succession.rs`.
 
 use super::Budget;
 use super::budget::Recent;
@@ -11,21 +12,21 @@ use crate::request::{Charge, PartitionSecond, Priority};
 use orrery_model::sync::lock;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// Seconds that are remembered one by one.
+/// Seconds of the account that are kept one by one.
 const SECONDS: usize = 60;
 
 /// A budget that several partitions share.
 pub type SharedBudget = Arc<Mutex<Budget>>;
 
-/// A budget to share, see [`Budget::new`].
+/// Creates a budget to share, see [`Budget::new`].
 pub fn new_shared(rate: u64, bursts: bool) -> SharedBudget {
     Arc::new(Mutex::new(Budget::new(rate, bursts)))
 }
 
-/// What a partition may spend.
+/// The budget that a partition spends of.
 #[derive(Clone, Debug, Default)]
 pub enum Allowance {
-    /// Whatever it wants: nobody has said what it is given yet.
+    /// No limit: no throughput is known yet.
     #[default]
     Unlimited,
     /// A budget of its own.
@@ -38,44 +39,48 @@ pub enum Allowance {
 #[derive(Debug, Default)]
 pub struct Meter(Mutex<State>);
 
+/// The state of a meter.
 #[derive(Debug, Default)]
 pub(super) struct State {
+    /// The budget.
     pub allowance: Allowance,
+    /// The account.
     pub account: Account,
-    /// Those that have taken its place, and how many parts each has of what still comes.
+    /// The successors of a partition that is gone, and the parts of later charges that each gets.
     pub successors: Vec<(Arc<Meter>, u64)>,
 }
 
-/// What a partition served.
+/// The account of what a partition served.
 #[derive(Clone, Debug)]
 pub(super) struct Account {
     totals: Totals,
     seconds: Box<[PartitionSecond; SECONDS]>,
 }
 
-/// What a partition served since it was opened, its part of what those served included whose place it has taken.
+/// The sums of what a partition served since it was opened, with its part of the sums of the partitions
+/// that it replaced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// What its requests were charged.
+    /// Charges of its requests.
     pub charged: Charge,
-    /// Requests that it carried out.
+    /// Requests that were carried out.
     pub requests: u64,
     /// Requests that were refused for lack of budget.
     pub throttled: u64,
-    /// Requests that were carried out and would have been refused, had budgets been enforced.
+    /// Requests that were carried out and would have been refused if budgets were enforced.
     pub would_throttle: u64,
 }
 
-/// What a meter shows.
+/// A reading of a meter.
 #[derive(Clone, Debug)]
 pub struct Reading {
-    /// Since the partition was opened.
+    /// Sums since the partition was opened.
     pub totals: Totals,
-    /// What a second brings, in thousandths of a request unit; `None` if it is not limited.
+    /// Amount of a second in thousandths of a request unit; `None` if the partition is not limited.
     pub rate: Option<u64>,
-    /// Unused budget that it keeps, in thousandths of a request unit.
+    /// Saved budget in thousandths of a request unit.
     pub banked: u64,
-    /// The seconds of the last minute in which there was something, the oldest first.
+    /// The seconds of the last minute with requests, the oldest first.
     pub seconds: Vec<PartitionSecond>,
 }
 
@@ -93,8 +98,9 @@ impl Meter {
         lock(&self.0)
     }
 
-    /// Gives the partition a budget of its own of so many thousandths of a request unit a second; one that it has
-    /// changes its rate and keeps what was spent. How much it gained, and what it spent lately under what it lost.
+    /// Gives the partition a budget of its own of `rate` thousandths of a request unit a second. An
+    /// existing budget changes its rate and keeps its spending. Returns the gain of the rate, and the recent
+    /// spending under the lost part of the rate.
     pub fn give(&self, now: u64, rate: u64, bursts: bool) -> (u64, Recent) {
         match &mut self.state().allowance {
             Allowance::Own(budget) => (
@@ -108,18 +114,18 @@ impl Meter {
         }
     }
 
-    /// Counts what was spent lately elsewhere as its own.
+    /// Adds recent spending of another budget.
     pub fn remember(&self, recent: Recent) {
         self.state().allowance.on(|budget| budget.remember(recent));
     }
 
-    /// Lets the partition spend of a budget that others share; of none, if there is none.
+    /// Lets the partition spend of a shared budget, or without limit if there is none.
     pub fn share(&self, budget: Option<SharedBudget>) {
         self.state().allowance = budget.map_or(Allowance::Unlimited, Allowance::Shared);
     }
 
-    /// Whether a request may be carried out, and is taken from the budget afterwards. `refused` is the wait for which
-    /// something else refuses it; the longer of both counts.
+    /// Admits a request. Returns true if its charge is to be taken from the budget. `refused` is the wait
+    /// for which a throughput bucket refuses the request; the longer wait counts.
     ///
     /// # Errors
     /// Milliseconds to wait, if budgets are enforced.
@@ -150,12 +156,12 @@ impl Meter {
         if enforced { Err(wait) } else { Ok(false) }
     }
 
-    /// Enters a request that was carried out. `takes` is what [`Meter::admit`] said.
+    /// Charges a request that was carried out. `takes` is the result of [`Meter::admit`].
     pub fn charge(&self, now: u64, charge: Charge, priority: Option<Priority>, takes: bool) {
         self.enter(now, (1, charge), priority, takes);
     }
 
-    /// Enters so many requests with what they were charged.
+    /// Adds requests and their charge to the account.
     fn enter(
         &self,
         now: u64,
@@ -192,7 +198,7 @@ impl Meter {
         second.requests += requests;
     }
 
-    /// What it shows.
+    /// Returns the reading at a millisecond.
     pub fn read(&self, now: u64) -> Reading {
         let mut state = self.state();
         let (rate, banked) = state.allowance.read();
@@ -205,14 +211,14 @@ impl Meter {
     }
 }
 
-/// `of` of `all` parts of an amount, rounded down; nothing of none.
+/// Returns `amount * of / all`, rounded down.
 fn proportion(amount: u64, of: u64, all: u64) -> u64 {
     let part = u128::from(amount) * u128::from(of) / u128::from(all.max(1));
     u64::try_from(part).unwrap_or(amount)
 }
 
 impl Account {
-    /// The account of the second in which `now` lies.
+    /// Returns the entry of the second in which `now` lies.
     fn second(&mut self, now: u64) -> &mut PartitionSecond {
         let second = now / 1000;
         let entry = &mut self.seconds[second as usize % SECONDS];
@@ -225,17 +231,17 @@ impl Account {
         entry
     }
 
-    /// The seconds of the minute until `now` in which there was something, the oldest first.
+    /// Returns the seconds with requests of the minute until `now`, the oldest first.
     fn seconds_until(&self, now: u64) -> Vec<PartitionSecond> {
         let oldest = (now / 1000 + 1).saturating_sub(SECONDS as u64);
-        let is_told =
+        let is_shown =
             |s: &&PartitionSecond| s.requests + s.throttled + s.charged.0 > 0 && s.second >= oldest;
-        let mut seconds: Vec<_> = self.seconds.iter().filter(is_told).copied().collect();
+        let mut seconds: Vec<_> = self.seconds.iter().filter(is_shown).copied().collect();
         seconds.sort_unstable_by_key(|s| s.second);
         seconds
     }
 
-    /// Adds what another one counted.
+    /// Adds another account.
     pub fn join(&mut self, mut other: Account) {
         for (own, other) in self.seconds.iter_mut().zip(other.seconds.iter_mut()) {
             if own.second < other.second {
@@ -245,7 +251,7 @@ impl Account {
         self.with_each(&mut other, |own, more| *own += *more);
     }
 
-    /// Takes `of` of `all` parts out of it.
+    /// Takes the share `of / all` out of the account.
     pub fn part(&mut self, of: u64, all: u64) -> Account {
         let mut part = Account::default();
         for (own, part) in self.seconds.iter().zip(part.seconds.iter_mut()) {
@@ -258,7 +264,7 @@ impl Account {
         part
     }
 
-    /// Its numbers, each with that of another account for the same.
+    /// Calls `on` with each number of this account and the same number of another.
     fn with_each(&mut self, other: &mut Account, mut on: impl FnMut(&mut u64, &mut u64)) {
         let (a, b) = (&mut self.totals, &mut other.totals);
         on(&mut a.charged.0, &mut b.charged.0);

@@ -1,21 +1,22 @@
-//! What requests cost: the one file with request-unit numbers.
+//! The price of requests: the one file with request-unit numbers.
 //!
-//! Everything is a function of counted work, never of time, so the same request costs the same on every machine. Storage
-//! work is kept in *units* (21 of them are one RU; a committed write pays on each of four replicas), query work in
-//! 1/10,000 RU; one rounding at the end, half up, to hundredths. Numbers are fitted to public charges of the service; the
-//! profile [`Profile::Y2019`] is the prices of spring 2019, at which the blog article was measured.
+//! A price is a function of counted work, never of time, so the same request costs the same on every
+//! machine. Storage work is counted in *units* (21 of them are one RU; a committed write pays on each of
+//! four replicas), query work in 1/10,000 RU. The sum is rounded once, half up, to hundredths. The numbers
+//! are fitted to public charges of the service; the profile [`Profile::Y2019`] holds the prices of spring
+//! 2019, at which the blog article was measured.
 
 use crate::request::Charge;
 use orrery_model::limits;
 use orrery_model::work::{QueryWork, Step, Work};
 
-/// Whose prices apply.
+/// The pricing model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Profile {
-    /// 2020 and later.
+    /// Prices since 2020.
     #[default]
     Modern,
-    /// Spring 2019.
+    /// Prices of spring 2019.
     Y2019,
 }
 
@@ -23,7 +24,7 @@ pub enum Profile {
 const UNITS_PER_RU: u64 = 21;
 /// Replicas that pay for a committed write.
 const REPLICAS: u64 = 4;
-/// The scale of sums: 1/10,000 RU.
+/// Parts of a request unit in which sums are kept: 1/10,000 RU.
 const FINE: u64 = 10_000;
 
 /// Kilobytes of JSON text, units of a read, units of a write on one replica.
@@ -88,16 +89,16 @@ const Y2019: QueryPrices = QueryPrices {
     udf_call: 100,
 };
 
-/// What one execution of a script adds, and the share that its further writes pay.
+/// The addition for one execution of a script, and the share that its further writes are charged.
 const SCRIPT: u64 = 22_000;
 const FURTHER_WRITE_PERCENT: u64 = 13;
-/// What each operation of a patch adds to the replacement.
+/// The addition for each operation of a patch to the price of the replacement.
 const PATCH_OPERATION: u64 = 4_000;
-/// Units of a request refused for lack of budget; they are shown to the client and taken from nothing.
+/// Units of a request that was refused for lack of budget. The client sees them; no budget pays them.
 const THROTTLED_UNITS: u64 = 8;
 
 impl Profile {
-    /// Reads the name that the command line uses.
+    /// Returns the profile with a name as on the command line.
     pub fn from_name(name: &str) -> Option<Self> {
         match name {
             "modern" => Some(Profile::Modern),
@@ -106,32 +107,32 @@ impl Profile {
         }
     }
 
-    /// Whether aggregates are answered from the index, without loading what they count.
+    /// Returns true if aggregates are answered from the index, without loading the items.
     pub fn counts_from_index(self) -> bool {
         self == Profile::Modern
     }
 
-    /// The charge of a request's work.
+    /// Returns the charge of a request's work.
     pub fn price(self, work: &Work) -> Charge {
         self.price_all(&work.steps)
     }
 
-    /// The charge of steps together.
+    /// Returns the charge of steps together, rounded once.
     pub fn price_all(self, steps: &[Step]) -> Charge {
         rounded(steps.iter().map(|step| self.fine(step)).sum())
     }
 
-    /// The charge of one step alone.
+    /// Returns the charge of one step alone.
     pub fn price_of(self, step: &Step) -> Charge {
         rounded(self.fine(step))
     }
 
-    /// What passing index entries is charged, for the planner: 1/10,000 RU.
+    /// Returns the price of passing index entries in 1/10,000 RU, for the planner.
     pub fn cost_of_walking(self, entries: u64) -> u64 {
         self.query_prices().walk * entries
     }
 
-    /// What loading items of about a kilobyte is charged, for the planner: 1/10,000 RU.
+    /// Returns the price of loading items of about a kilobyte in 1/10,000 RU, for the planner.
     pub fn cost_of_loading(self, items: u64) -> u64 {
         let p = self.query_prices();
         (p.loaded + p.loaded_kb) * items
@@ -144,12 +145,13 @@ impl Profile {
         }
     }
 
-    /// Whether one query request has cost a partition as much as it may give in a second: the page ends there.
+    /// Returns true if the work of a query costs as much as a partition may spend in a second, so that the
+    /// page ends.
     pub fn is_a_full_page(self, work: &QueryWork) -> bool {
         self.fine(&Step::Query(*work)) >= u64::from(limits::PARTITION_RU_PER_SECOND) * FINE
     }
 
-    /// In 1/10,000 RU.
+    /// Returns the price of a step in 1/10,000 RU.
     fn fine(self, step: &Step) -> u64 {
         if let Step::Script { inner, executions } = step {
             return self.script(inner, *executions);
@@ -159,11 +161,12 @@ impl Profile {
             Amount::Units(units) => all_units += units,
             Amount::Fine(more) => fine += more,
         });
-        // Rounded part by part it would show in the last digit: 21 does not divide 10,000.
+        // Units are converted together: 21 does not divide 10,000, so rounding each part would show in the
+        // last digit.
         units(all_units) + fine
     }
 
-    /// What is paid for in a step: its name, how often, and what that costs.
+    /// Calls `part` with each part of a step's price: name, count, price in 1/10,000 RU.
     pub(super) fn parts(self, step: &Step, part: &mut impl FnMut(&'static str, u64, u64)) {
         let Step::Script { inner, executions } = step else {
             let fine = |amount| match amount {
@@ -195,7 +198,7 @@ impl Profile {
         }
     }
 
-    /// As [`Profile::parts`], for what a script did: no script runs inside one.
+    /// Does the same as [`Profile::parts`] for the steps of a script, which contain no script.
     fn flat_parts(self, step: &Step, part: &mut impl FnMut(&'static str, u64, u64)) {
         self.visit(step, &mut |what, count, amount| match amount {
             Amount::Units(amount) => part(what, count, units(amount)),
@@ -267,7 +270,7 @@ impl Profile {
             ),
             Step::Query(work) => self.visit_query(work, part),
             Step::SecondReplica(of) => part("reads of a second replica", 1, Fine(self.fine(of))),
-            // Its price is more than the sum of its parts, see `script`.
+            // The price of a script is not the sum of its parts, see `script`.
             Step::Script { .. } => {}
             Step::Throttled => part("requests throttled", 1, Units(THROTTLED_UNITS)),
         }
@@ -299,7 +302,8 @@ impl Profile {
         bytes("bytes returned", p.out_kb, work.returned_bytes);
     }
 
-    /// The dearest write in full, every other one at a share; everything else as it is.
+    /// Returns the price of a script: the most expensive write in full, every other write at a share, all
+    /// other steps in full.
     fn script(self, inner: &[Step], executions: u32) -> u64 {
         let (writes, others): (Vec<&Step>, Vec<&Step>) =
             inner.iter().partition(|step| is_write(step));
@@ -312,14 +316,14 @@ impl Profile {
         SCRIPT * u64::from(executions) + whole + self.share_of(&further)
     }
 
-    /// The dearest of some writes, and the others.
+    /// Returns the most expensive of some writes, and the sum of the others.
     fn dearest_first<'s>(self, writes: &[&'s Step]) -> (Option<&'s Step>, Vec<&'s Step>) {
         let mut writes = writes.to_vec();
         writes.sort_by_key(|write| self.fine(write));
         (writes.pop(), writes)
     }
 
-    /// What the further writes of a script pay together.
+    /// Returns the price of the further writes of a script together.
     fn share_of(self, further: &[&Step]) -> u64 {
         further.iter().map(|write| self.fine(write)).sum::<u64>() * FURTHER_WRITE_PERCENT / 100
     }
@@ -331,7 +335,7 @@ impl Profile {
 
     fn write_units(self, bytes: usize) -> u64 {
         let kb = bytes as f64 / 1024.0;
-        // The one step of the table that is a step, not a slope.
+        // This price jumps at a size; all others grow evenly.
         if kb <= 1.0 {
             return SIZE_TABLE[0].2 as u64;
         }
@@ -352,7 +356,7 @@ impl Profile {
     }
 }
 
-/// Half up, to hundredths of a request unit.
+/// Rounds half up to hundredths of a request unit.
 fn rounded(fine: u64) -> Charge {
     Charge((fine + FINE / 200) / (FINE / 100))
 }
@@ -369,7 +373,7 @@ fn is_write(step: &Step) -> bool {
     matches!(step, Step::Write { .. } | Step::Replace { .. })
 }
 
-/// In 1/10,000 RU.
+/// Converts storage units to 1/10,000 RU.
 fn units(units: u64) -> u64 {
     units * FINE / UNITS_PER_RU
 }

@@ -1,9 +1,10 @@
-//! What a container is given to spend, how its partitions share it, and what is decided about that beside its offer.
+//! Provision: the throughput of a container, its division over the partitions, and the decisions about it
+//! that the offer does not hold.
 //!
-//! A container spends what its own offer says, or shares the budget of its database. Its partitions have equal parts,
-//! or those that were set by hand. What is decided here is kept with the container's record ([`Decisions::kept`]); rates
-//! are worked out again whenever the offer changes ([`Container::share_throughput`]) or the partitions do
-//! (`succession.rs`).
+//! A container spends the throughput of its own offer or shares that of its database. Its partitions have
+//! equal parts, or parts that were set by hand. The decisions are stored with the container's record
+//! ([`Decisions::kept`]); rates are computed again whenever the offer changes
+//! ([`Container::share_throughput`]) or the partitions do (`succession.rs`).
 
 use super::Budget;
 use super::meter::SharedBudget;
@@ -19,13 +20,13 @@ use orrery_model::{Error, Json, Kind, Object, Result, Rid, limits};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// Throughput buckets of a container.
+/// The number of throughput buckets of a container.
 pub const BUCKETS: usize = Bucket::MOST as usize;
 
-/// What a container may spend, as it is needed with every request.
+/// The throughput of a container, in the form that every request needs.
 #[derive(Debug, Default)]
 pub struct Provision {
-    /// 0: as the server does it; 1: enforced; 2: not enforced.
+    /// 0: the server decides; 1: enforced; 2: not enforced.
     enforced: AtomicU8,
     state: Mutex<State>,
 }
@@ -38,10 +39,10 @@ pub(super) struct State {
     buckets: [Option<Budget>; BUCKETS],
 }
 
-/// Where throughput comes from.
+/// The source of a container's throughput.
 #[derive(Clone, Debug, Default)]
 pub enum Given {
-    /// Nobody has said yet.
+    /// Not known yet.
     #[default]
     Nothing,
     /// The container's own offer.
@@ -50,19 +51,20 @@ pub enum Given {
     Shared(Throughput, SharedBudget),
 }
 
-/// What is decided about a container's throughput beside its offer, and kept with it.
+/// Decisions about a container's throughput that its offer does not hold. They are stored with the
+/// container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Decisions {
-    /// Whether budgets are enforced; `None` leaves it to the server.
+    /// True if budgets are enforced; `None` leaves the decision to the server.
     pub enforced: Option<bool>,
     /// The ceiling of each throughput bucket in percent of the container's RU/s.
     pub buckets: [Option<u8>; BUCKETS],
-    /// Range ids and the RU/s that they are given; empty if all are given the same.
+    /// Range ids and their RU/s; empty if all ranges have equal parts.
     pub shares: Vec<(u32, u32)>,
 }
 
 impl Decisions {
-    /// Reads what [`Decisions::kept`] wrote; `None` if it is damaged.
+    /// Decodes the stored form. Returns `None` if it is damaged.
     pub fn read(kept: Option<&Json>) -> Option<Self> {
         let Some(kept) = kept else {
             return Some(Decisions::default());
@@ -96,7 +98,9 @@ impl Decisions {
         Some(decisions)
     }
 
-    /// The stored form: `{"enforced":true,"buckets":[[1,50]],"shares":[[0,4000],[1,6000]]}`; `None` if nothing is decided.
+    /// Encodes the stored form:
+    /// `{"enforced":true,"buckets":[[1,50]],"shares":[[0,4000],[1,6000]]}`. Returns `None` if nothing is
+    /// decided.
     pub fn kept(&self) -> Option<Object> {
         if *self == Decisions::default() {
             return None;
@@ -127,7 +131,7 @@ impl Decisions {
 }
 
 impl Provision {
-    /// What a container starts with.
+    /// Creates the provision of a container whose throughput is not known yet.
     pub fn new(decisions: Decisions) -> Self {
         let provision = Provision::default();
         // There is no budget yet that time could matter to.
@@ -139,7 +143,7 @@ impl Provision {
         lock(&self.state)
     }
 
-    /// Whether budgets are enforced, if that is decided.
+    /// Returns true if budgets are enforced, or `None` if the server decides.
     pub fn enforced(&self) -> Option<bool> {
         match self.enforced.load(Ordering::Relaxed) {
             1 => Some(true),
@@ -148,22 +152,22 @@ impl Provision {
         }
     }
 
-    /// What is decided.
+    /// Returns the decisions.
     pub fn decisions(&self) -> Decisions {
         self.state().decisions.clone()
     }
 
-    /// Where its throughput comes from.
+    /// Returns the source of the throughput.
     pub fn given(&self) -> Given {
         self.state().given.clone()
     }
 
-    /// Whether partitions were given throughputs of their own.
+    /// Returns true if the throughput is distributed by hand.
     pub fn is_distributed(&self) -> bool {
         !self.state().decisions.shares.is_empty()
     }
 
-    /// Decides anew.
+    /// Replaces the decisions.
     pub fn decide(&self, now: u64, decisions: Decisions) {
         let enforced = decisions
             .enforced
@@ -180,7 +184,7 @@ impl Provision {
         state.fill_buckets(now);
     }
 
-    /// Whether a bucket has something left.
+    /// Checks that a bucket has budget left.
     ///
     /// # Errors
     /// Milliseconds to wait.
@@ -199,7 +203,7 @@ impl Provision {
 }
 
 impl State {
-    /// RU/s of the container, or of the database if that shares.
+    /// Returns the RU/s of the container, or of its database if the database shares them.
     fn total(&self) -> Option<u32> {
         match &self.given {
             Given::Nothing => None,
@@ -222,13 +226,13 @@ impl State {
 }
 
 impl Container {
-    /// Says what the container may spend, and shares it out.
+    /// Sets the source of the container's throughput, and divides it over the partitions.
     pub(crate) fn give_throughput(&self, now: u64, given: Given, bursts: bool) {
         self.provision().give(now, given, bursts);
         self.share_throughput(now);
     }
 
-    /// Shares the container's throughput out over its partitions, which keep what they spent.
+    /// Divides the container's throughput over its partitions, which keep their spending.
     pub(crate) fn share_throughput(&self, now: u64) {
         let state = self.provision().state();
         let live = self.partitions();
@@ -248,21 +252,22 @@ impl Container {
 }
 
 impl Partition {
-    /// What it may spend, and what it served, as of this millisecond.
+    /// Returns the throughput and the account of the partition at a millisecond.
     pub(crate) fn throughput(&self, now_ms: u64) -> PartitionThroughput {
         PartitionThroughput::of(self.id, self.meter.read(now_ms), now_ms)
     }
 }
 
-/// What each of a container's partitions is given, in thousandths of RU/s.
+/// Returns the rate of each of a container's partitions, in thousandths of RU/s.
 pub(super) fn rates(total: u32, shares: &[(u32, u32)], live: &[Arc<Partition>]) -> Vec<u64> {
     let live: Vec<(u32, &[u32])> = live.iter().map(|p| (p.id, &p.parents[..])).collect();
     rates_of(total, shares, &live)
 }
 
-/// What each live partition (with its ancestors) is given, in thousandths of RU/s: an equal part, or the share that was
-/// set for it. A share that was set for a partition that is split by now goes to its descendants in equal parts, those
-/// of partitions that were merged add up, as far as one can carry them.
+/// Returns the rate of each live partition (given with its ancestors), in thousandths of RU/s: an equal
+/// part, or the share that was set by hand. The share of a partition that was split since goes to its
+/// descendants in equal parts; shares of merged partitions add up, as far as one partition can carry
+/// them.
 fn rates_of(total: u32, shares: &[(u32, u32)], live: &[(u32, &[u32])]) -> Vec<u64> {
     let (total, most) = (
         u64::from(total) * 1000,
@@ -288,7 +293,7 @@ fn rates_of(total: u32, shares: &[(u32, u32)], live: &[(u32, &[u32])]) -> Vec<u6
 }
 
 impl Engine {
-    /// What a container may spend, what is decided about it, and what each of its partitions served.
+    /// Returns the throughput of a container, the decisions about it, and the account of each partition.
     pub fn throughput_of(&self, container: &Container) -> ContainerThroughput {
         let now = self.world().now_ms();
         let (decisions, provisioned) = {
@@ -325,10 +330,10 @@ impl Engine {
         }
     }
 
-    /// What is provisioned for a container or a database itself; `None` if it has no offer of its own.
+    /// Returns the offer of a container or a database, or `None` if there is none.
     ///
     /// # Errors
-    /// What the store reports.
+    /// 500 if the store cannot be read.
     pub fn provisioned(&self, target: Rid) -> Result<Option<Offered>> {
         self.catalog()
             .offer_of(target)
@@ -336,10 +341,10 @@ impl Engine {
             .transpose()
     }
 
-    /// Changes what is provisioned for a container or a database, as if a client replaced its offer. Durable.
+    /// Replaces the offer of a container or a database. The change is durable when this returns.
     ///
     /// # Errors
-    /// 404 if it has no offer of its own, and those of [`Engine::replace_offer`].
+    /// 404 if there is no offer, and those of [`Engine::replace_offer`].
     pub fn provision(&self, target: Rid, change: &OfferChange) -> Result<Offered> {
         let offer = self.catalog().offer_of(target).ok_or_else(|| {
             let told = match target.is_container() {
@@ -353,10 +358,11 @@ impl Engine {
         self.catalog().replace_offer(offer.rid(), change, None)
     }
 
-    /// Decides whether a container's budgets are enforced; `None` leaves it to the server. Durable.
+    /// Sets whether a container's budgets are enforced; `None` leaves the decision to the server. The change
+    /// is durable when this returns.
     ///
     /// # Errors
-    /// 404 if the container is gone, and what the store reports.
+    /// 404 if the container is gone, 500 and 503 as the store reports.
     pub fn enforce_throughput(&self, container: &Container, enforced: Option<bool>) -> Result<()> {
         self.catalog().decide(container, |_| {
             Ok(Decisions {
@@ -366,11 +372,11 @@ impl Engine {
         })
     }
 
-    /// Sets the ceilings of a container's throughput buckets, in percent of its RU/s; what has none is not limited.
-    /// Durable.
+    /// Sets the ceilings of a container's throughput buckets, in percent of its RU/s. A bucket without a
+    /// ceiling is not limited. The change is durable when this returns.
     ///
     /// # Errors
-    /// 400 outside 1 to 100, 404 if the container is gone, and what the store reports.
+    /// 400 outside 1 to 100, 404 if the container is gone, 500 and 503 as the store reports.
     pub fn set_throughput_buckets(
         &self,
         container: &Container,
@@ -393,13 +399,14 @@ impl Engine {
         })
     }
 
-    /// Gives each physical partition RU/s of its own, by range id; `None` gives all the same again. While they have
-    /// their own the offer cannot be changed. Durable.
+    /// Distributes the RU/s of a container over its physical partitions by hand, by range id; `None` gives
+    /// all partitions equal parts again. While the RU/s are distributed by hand the offer cannot be changed.
+    /// The change is durable when this returns.
     ///
     /// # Errors
-    /// 400 if a live partition is missing or named twice, gets nothing or more than
-    /// [`limits::PARTITION_RU_PER_SECOND`], if they do not add up to the container's RU/s, and if the container has none
-    /// of its own; 404 if it is gone, and what the store reports.
+    /// 400 if a live partition is missing or named twice, if a partition gets nothing or more than
+    /// [`limits::PARTITION_RU_PER_SECOND`], if the parts do not add up to the RU/s of the container, and if
+    /// the container has no throughput of its own; 404 if the container is gone.
     pub fn distribute_throughput(
         &self,
         container: &Container,

@@ -1,17 +1,19 @@
-//! What becomes of budgets and accounts when physical partitions take the place of others.
+//! Budgets and accounts when physical partitions are replaced by their successors.
 //!
 //! ```text
-//!  those that go ──▶ one budget, one account ──▶ those that come, in the proportion of what each is given
-//!                       ▲ │
-//!                       │ ▼  what was spent lately under the part of a rate that changes hands
-//!                  those that stay
+//!  partitions that go ──▶ one budget, one account ──▶ successors, in the proportion of their rates
+//!                            ▲ │
+//!                            │ ▼  recent spending under the part of a rate that changes hands
+//!                      partitions that stay
 //! ```
-//! A container's throughput is shared by other partitions afterwards, so the rates of those that stay change too. All
-//! amounts are kept: what is spent of the second that runs, what is owed, what burst capacity saved, what was spent in the
-//! last ten seconds, the account. So the container as a whole never serves more than it is given, and whoever adds up
-//! accounts sees no number fall.
 //!
-//! Requests that were admitted before and are charged after find the meter of a partition that is gone; it passes them on.
+//! The throughput of a container is divided over other partitions afterwards, so the rates of the
+//! partitions that stay change too. All amounts are kept: spent of the current second, owed, saved by
+//! burst capacity, spent in the last ten seconds, and the account. So the container as a whole never
+//! serves more than it is given, and a sum over accounts never falls.
+//!
+//! A request that was admitted before the change and is charged after it finds the meter of a partition
+//! that is gone; that meter passes the charge on to its successors.
 
 use super::budget::{Budget, Recent};
 use super::meter::{Account, Allowance, Meter, State};
@@ -20,7 +22,7 @@ use crate::catalog::Container;
 use crate::partition::Partition;
 use std::sync::{Arc, MutexGuard};
 
-/// The meters of partitions that go. Whoever comes to one waits until it has heirs.
+/// The locked meters of partitions that go. Requests wait at them until their successors are registered.
 struct Leaving<'a>(Vec<MutexGuard<'a, State>>);
 
 impl<'a> Leaving<'a> {
@@ -28,44 +30,43 @@ impl<'a> Leaving<'a> {
         Leaving(meters.map(Meter::state).collect())
     }
 
-    /// The budget that they have together, if each has its own.
-    fn budget(&mut self, now: u64) -> Option<Budget> {
-        let budgets = self
-            .0
-            .iter_mut()
-            .map(|state| match std::mem::take(&mut state.allowance) {
-                Allowance::Own(budget) => Some(budget),
-                Allowance::Shared(_) | Allowance::Unlimited => None,
-            });
-        let merged = |mut one: Budget, other: Budget| {
-            one.merge(now, other);
-            one
-        };
-        budgets
-            .collect::<Option<Vec<Budget>>>()?
-            .into_iter()
-            .reduce(merged)
+    /// Takes the merged budget of the partitions, or returns `None` if one of them has no budget of its
+    /// own.
+    fn take_budget(&mut self, now: u64) -> Option<Budget> {
+        let mut merged: Option<Budget> = None;
+        let mut all_own = true;
+        for state in &mut self.0 {
+            match std::mem::take(&mut state.allowance) {
+                Allowance::Own(budget) => match &mut merged {
+                    Some(merged) => merged.merge(now, budget),
+                    None => merged = Some(budget),
+                },
+                Allowance::Shared(_) | Allowance::Unlimited => all_own = false,
+            }
+        }
+        merged.filter(|_| all_own)
     }
 
-    /// Leaves the account, and all that still comes, to these, each of which gets so many parts.
-    fn leave_to(mut self, successors: &[(Arc<Meter>, u64)]) {
+    /// Hands the accounts, and every charge that still comes, to successors. Each gets its number of
+    /// parts.
+    fn hand_over(mut self, successors: &[(Arc<Meter>, u64)]) {
         let mut account = Account::default();
         for state in &mut self.0 {
             account.join(state.account.clone());
             state.successors = successors.to_vec();
         }
-        let mut parts = successors.iter().map(|(_, part)| part).sum();
+        let mut parts_left = successors.iter().map(|(_, part)| part).sum();
         for (successor, part) in successors {
-            successor.state().account = account.part(*part, parts);
-            parts -= part;
+            successor.state().account = account.part(*part, parts_left);
+            parts_left -= part;
         }
     }
 }
 
 impl Container {
-    /// Hands on what partitions that go have spent, saved and counted to those that take their place, and shares the
-    /// throughput anew. `before` and `live` are all partitions that the container had and has; to be called before
-    /// anybody can find the new ones.
+    /// Hands the spending, savings and accounts of partitions that go to their successors, and divides the
+    /// throughput of the container anew. `before` and `live` are all partitions before and after the
+    /// change. Called before a request can find the successors.
     pub(crate) fn pass_throughput_on(
         &self,
         now: u64,
@@ -73,68 +74,81 @@ impl Container {
         live: &[Arc<Partition>],
     ) {
         let is_in = |all: &[Arc<Partition>], one: &Partition| all.iter().any(|p| p.id == one.id);
+        let gone = before.iter().filter(|p| !is_in(live, p));
+        let successors: Vec<_> = live.iter().filter(|p| !is_in(before, p)).collect();
+
+        // The meters of the partitions that go stay locked until their successors have everything.
         let state = self.provision().state();
-        let mut leaving = Leaving::of(before.iter().filter(|p| !is_in(live, p)).map(|p| &*p.meter));
-        let came = || live.iter().filter(|p| !is_in(before, p));
-        let mut parts: Vec<u64> = came().map(|_| 1).collect();
+        let mut leaving = Leaving::of(gone.map(|p| &*p.meter));
+        let mut parts: Vec<u64> = vec![1; successors.len()];
         match &state.given {
             Given::Nothing => {}
-            Given::Shared(_, budget) => came().for_each(|p| p.meter.share(Some(budget.clone()))),
+            Given::Shared(_, budget) => {
+                for successor in &successors {
+                    successor.meter.share(Some(budget.clone()));
+                }
+            }
             Given::Own(throughput) => {
                 let rates = rates(throughput.most(), &state.decisions.shares, live);
-                let (new, old): (Vec<_>, Vec<_>) =
-                    live.iter().zip(rates).partition(|(p, _)| !is_in(before, p));
+                let mut new = Vec::new();
+                let mut stay: Vec<(&Meter, u64)> = Vec::new();
+                for (partition, rate) in live.iter().zip(rates) {
+                    match is_in(before, partition) {
+                        true => stay.push((&partition.meter, rate)),
+                        false => new.push((partition, rate)),
+                    }
+                }
                 parts = new.iter().map(|(_, rate)| *rate).collect();
-                let stay: Vec<(&Meter, u64)> =
-                    old.into_iter().map(|(p, rate)| (&*p.meter, rate)).collect();
-                let budgets = match leaving.budget(now) {
-                    Some(budget) => share_anew(now, budget, &parts, &stay, state.bursts),
-                    None => parts
-                        .iter()
-                        .map(|rate| Budget::new(*rate, state.bursts))
-                        .collect(),
+                let budgets = match leaving.take_budget(now) {
+                    Some(budget) => divide(now, budget, &parts, &stay, state.bursts),
+                    None => {
+                        let rates = parts.iter();
+                        rates.map(|rate| Budget::new(*rate, state.bursts)).collect()
+                    }
                 };
                 for ((partition, _), budget) in new.iter().zip(budgets) {
                     partition.meter.state().allowance = Allowance::Own(budget);
                 }
             }
         }
-        leaving.leave_to(
-            &came()
-                .map(|p| Arc::clone(&p.meter))
-                .zip(parts)
-                .collect::<Vec<_>>(),
-        );
+        let meters = successors.iter().map(|p| Arc::clone(&p.meter));
+        let successors: Vec<_> = meters.zip(parts).collect();
+        leaving.hand_over(&successors);
     }
 }
 
-/// Makes budgets of these rates out of that of the partitions that go, and gives those that stay theirs. Where a rate
-/// falls and another rises, what was spent lately goes with the part that changes hands.
-fn share_anew(
+/// Divides the budget of the partitions that go into budgets of these rates, and gives the partitions
+/// that stay their new rates. Recent spending goes along with the part of a rate that changes hands.
+fn divide(
     now: u64,
     mut leaving: Budget,
     rates: &[u64],
     stay: &[(&Meter, u64)],
     bursts: bool,
 ) -> Vec<Budget> {
+    // Every budget whose rate falls gives up the recent spending under the lost part.
     let total = rates.iter().sum::<u64>();
-    let gain = total.saturating_sub(leaving.rate());
+    let own_gain = total.saturating_sub(leaving.rate());
     let mut moved: Recent = leaving.set_rate(now, total);
     let mut gains = Vec::new();
     for (meter, rate) in stay {
-        let (gain, lately) = meter.give(now, *rate, bursts);
-        moved.join(lately);
+        let (gain, given_up) = meter.give(now, *rate, bursts);
+        moved.join(given_up);
         gains.push(gain);
     }
-    let mut left = gain + gains.iter().sum::<u64>();
+
+    // Every budget whose rate rises takes a share in the proportion of its gain.
+    let mut gain_left = own_gain + gains.iter().sum::<u64>();
     let mut part_of = |gain: u64| {
-        let part = moved.part(signed(gain), signed(left));
-        left -= gain;
+        let part = moved.part(signed(gain), signed(gain_left));
+        gain_left -= gain;
         part
     };
-    leaving.remember(part_of(gain));
-    for ((meter, _), gain) in stay.iter().zip(gains).filter(|(_, gain)| *gain > 0) {
-        meter.remember(part_of(gain));
+    leaving.remember(part_of(own_gain));
+    for ((meter, _), gain) in stay.iter().zip(gains) {
+        if gain > 0 {
+            meter.remember(part_of(gain));
+        }
     }
     leaving.split(rates)
 }
@@ -151,7 +165,7 @@ mod tests {
     const NOW: u64 = 1_767_225_600_000;
 
     #[test]
-    fn what_comes_to_a_meter_after_its_partition_is_gone_is_for_its_heirs() {
+    fn a_charge_at_the_meter_of_a_partition_that_is_gone_goes_to_the_successors() {
         let (gone, successors) = (
             Meter::default(),
             [Arc::new(Meter::default()), Arc::new(Meter::default())],
@@ -160,13 +174,13 @@ mod tests {
         let admitted = gone.admit(NOW, None, true, None);
         let mut leaving = Leaving::of([&gone].into_iter());
         let budgets = leaving
-            .budget(NOW)
-            .expect("it has its own")
+            .take_budget(NOW)
+            .expect("the partition has a budget of its own")
             .split(&[300_000, 100_000]);
         for (successor, budget) in successors.iter().zip(budgets) {
             successor.state().allowance = Allowance::Own(budget);
         }
-        leaving.leave_to(&[
+        leaving.hand_over(&[
             (Arc::clone(&successors[0]), 3),
             (Arc::clone(&successors[1]), 1),
         ]);
@@ -183,7 +197,7 @@ mod tests {
         assert_eq!(
             gone.admit(NOW, None, true, None),
             Err(2_000),
-            "they owe 600 RU by now"
+            "the successors owe 600 RU"
         );
         assert_eq!(gone.admit(NOW, None, false, None), Ok(false));
         assert_eq!(
@@ -195,7 +209,7 @@ mod tests {
         assert_eq!(
             gone.read(NOW).totals,
             Default::default(),
-            "its own account is closed"
+            "the account of the partition is closed"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! What was spent in the last ten seconds, in slots of a tenth of a second.
+//! The amounts spent in the last ten seconds, in slots of a tenth of a second.
 //!
 //! Amounts are thousandths of a request unit, times are milliseconds.
 
@@ -6,10 +6,10 @@ use super::proportion;
 
 /// Milliseconds of a slot.
 pub(super) const SLOT: u64 = 100;
-/// Ten seconds lie in so many slots, wherever they begin.
+/// The number of slots that any ten seconds touch at most.
 pub(super) const SLOTS: usize = 101;
 
-/// What was spent in the last ten seconds.
+/// The amounts spent in the last ten seconds.
 #[derive(Clone, Debug)]
 pub struct Recent {
     spent: Box<[i64; SLOTS]>,
@@ -29,6 +29,7 @@ impl Default for Recent {
 }
 
 impl Recent {
+    /// Moves to the slot in which `now` lies and drops slots that are older than ten seconds.
     pub(super) fn advance(&mut self, now: u64) {
         let slot = now / SLOT;
         let slots = SLOTS as u64;
@@ -42,8 +43,8 @@ impl Recent {
             };
             return;
         }
-        for gone in self.newest + 1..=slot {
-            let spent = std::mem::take(&mut self.spent[gone as usize % SLOTS]);
+        for reused in self.newest + 1..=slot {
+            let spent = std::mem::take(&mut self.spent[reused as usize % SLOTS]);
             self.sum -= spent;
         }
         self.newest = slot;
@@ -54,33 +55,33 @@ impl Recent {
     }
 
     fn put(&mut self, at: usize, amount: i64) {
-        // Sums of this size are far beyond every limit on requests; what matters is that nothing wraps.
+        // Amounts of this size are far beyond every limit; the bound only prevents an overflow.
         let amount = amount.min(i64::MAX / SLOTS as i64 - self.spent[at]);
         self.spent[at] += amount;
         self.sum += amount;
     }
 
-    /// Milliseconds until less than `most` is left of what is known now.
-    pub(super) fn wait(&self, now: u64, most: i64) -> u64 {
+    /// Returns the milliseconds until the sum falls below `limit` if nothing more is spent.
+    pub(super) fn wait(&self, now: u64, limit: i64) -> u64 {
         let mut sum = self.sum;
         let oldest = (self.newest + 1).saturating_sub(SLOTS as u64);
         let mut slots = oldest..=self.newest;
-        while sum >= most {
+        while sum >= limit {
             let Some(slot) = slots.next() else { break };
             sum -= self.spent[slot as usize % SLOTS];
-            if sum < most {
+            if sum < limit {
                 return ((slot + SLOTS as u64) * SLOT).saturating_sub(now);
             }
         }
         0
     }
 
-    /// All that it holds.
+    /// Returns the sum of all slots.
     pub(super) fn sum(&self) -> i64 {
         self.sum
     }
 
-    /// Takes `of` of `all` parts out of it.
+    /// Takes the share `of / all` out of each slot.
     pub fn part(&mut self, of: i64, all: i64) -> Recent {
         let mut part = Recent {
             newest: self.newest,
@@ -95,7 +96,7 @@ impl Recent {
         part
     }
 
-    /// Adds what another one holds.
+    /// Adds the amounts of another, slot by slot.
     pub fn join(&mut self, mut other: Recent) {
         let newest = self.newest.max(other.newest);
         self.advance(newest * SLOT);
