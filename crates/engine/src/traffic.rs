@@ -1,18 +1,19 @@
-//! What was asked of a container, kept for pictures: where in the hash space and when, of which logical keys, by which
-//! queries.
+//! Traffic: the requests of a container, summed up for charts: where in the EPK space and when, for which
+//! partition keys, by which queries.
 //!
 //! ```text
-//! heat_map      256 parts of the hash space x time; old columns are summed into wider ones
-//! top_keys      the logical keys with the greatest sums, with bounds of the error
-//! query_watch   looks on while a query runs
-//! read          what callers of the engine see of it
-//! query_forms   texts without their values: how often, how dear, how far
+//! heat_map      256 parts of the EPK space x time; old columns are summed into wider ones
+//! top_keys      the partition keys with the greatest sums, with bounds of the error
+//! query_watch   measures a query while it runs
+//! query_forms   query texts without their values: count, charge, partitions
 //! histogram     quantiles of many numbers in little memory
+//! read          the view of the engine's callers
 //! ```
 //!
-//! Promises: memory is bounded whatever is asked (see [`Traffic`]), nothing is allocated for a container that nobody
-//! asks, and the only time that is read here is how long a query took.
-//! Left out: survival of a restart. Pictures begin anew with the process.
+//! Promises: memory is bounded whatever is requested (see [`Traffic`]); a container without requests
+//! allocates nothing; the only time read here is the duration of a query.
+//!
+//! Left out: survival of a restart. The figures begin anew with the process.
 
 mod heat_map;
 mod histogram;
@@ -30,21 +31,21 @@ pub(crate) use query_watch::QueryWatch;
 use std::sync::Mutex;
 use top_keys::{RankedKeys, Ranks};
 
-/// A request at one physical partition, when it was answered or refused.
+/// A request at one physical partition that was answered or refused.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen<'a> {
-    /// The logical partition, if it was for a single one.
+    /// The logical partition, if the request was for a single one.
     pub key: Option<&'a Epk>,
-    /// What the partition charged for it.
+    /// The charge at the partition.
     pub charge: Charge,
-    /// Bytes of the items that it wrote or deleted there.
+    /// Bytes of the items that the request wrote or deleted.
     pub bytes_written: u64,
-    /// Whether it was refused with 429.
+    /// True if the request was refused with 429.
     pub throttled: bool,
 }
 
-/// All that is kept of one container: at most 4 MB for the heat map after a week in which every part of the hash space
-/// was always busy, 0.1 MB for the ranks, 0.4 MB and 200 texts for the queries.
+/// The traffic of one container: at most 4 MB for the heat map after a week in which every part of the
+/// EPK space was always busy, 0.1 MB for the top keys, 0.4 MB and 200 texts for the queries.
 #[derive(Debug, Default)]
 pub struct Traffic(Mutex<Option<Box<Kept>>>);
 
@@ -61,7 +62,7 @@ impl Traffic {
         work(lock(&self.0).get_or_insert_default())
     }
 
-    /// Enters a request that was answered or refused.
+    /// Adds a request that was answered or refused.
     pub fn note(&self, now_ms: u64, hashing: Hashing, seen: Seen<'_>) {
         let Seen {
             key,
@@ -86,17 +87,17 @@ impl Traffic {
         });
     }
 
-    /// Enters a page of a query that was answered.
+    /// Adds an answered page of a query.
     fn note_query(&self, run: QueryRun<'_>) {
         self.with(|kept| kept.queries.add(run));
     }
 
-    /// The columns of the heat map that overlap a stretch of time, from its first to before its last millisecond.
+    /// Returns the columns of the heat map that overlap `from_ms..to_ms`.
     fn heat_map(&self, now_ms: u64, from_ms: u64, to_ms: u64) -> Vec<HeatColumn> {
         self.with(|kept| kept.heat.columns(now_ms, from_ms, to_ms))
     }
 
-    /// The keys with the greatest sums.
+    /// Returns the keys with the greatest sums.
     fn top_keys(&self, now_ms: u64, measure: KeyMeasure, window: KeyWindow) -> Ranks {
         self.with(|kept| match measure {
             KeyMeasure::Charge => kept.by_charge.top(now_ms, window),
@@ -104,18 +105,18 @@ impl Traffic {
         })
     }
 
-    /// The forms of the queries, the dearest in total first.
+    /// Returns the forms of the queries, the most expensive in total first.
     fn queries(&self) -> Vec<QueryForm> {
         self.with(|kept| kept.queries.all())
     }
 
-    /// Whether advice about indexes is wanted with the next query of this form.
+    /// Returns true if index advice is wanted with the next query of this form.
     fn wants_advice(&self, form: u64) -> bool {
         self.with(|kept| kept.queries.wants_advice(form))
     }
 }
 
-/// The part of the hash space in which a key lies.
+/// Returns the part of the EPK space in which a key lies, 0 to 255.
 fn bucket_of(epk: &Epk, hashing: Hashing) -> u8 {
     (epk.hash_position(hashing) >> 24) as u8
 }

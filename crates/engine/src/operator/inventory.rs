@@ -1,4 +1,4 @@
-//! What there is, counted: for the operator, not for clients. Nothing here is priced.
+//! Inventory: containers, partitions and their contents, for the operator. Nothing here is charged.
 
 use crate::catalog::Container;
 use crate::errors::storage_failure;
@@ -14,52 +14,53 @@ use orrery_storage::{Direction, Snapshot};
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// What a physical partition holds durably.
+/// The durable contents of a physical partition.
 #[derive(Clone, Debug)]
 pub struct PartitionInventory {
     /// The partition key range id that clients see.
     pub id: u32,
-    /// The ids of the ranges it came from.
+    /// The ids of the ranges that the partition came from.
     pub parents: Vec<u32>,
-    /// Its stretch of the hash space.
+    /// The EPK range.
     pub range: EpkRange,
-    /// Its last LSN.
+    /// The last LSN.
     pub lsn: u64,
-    /// Items.
+    /// Number of items.
     pub items: u64,
-    /// Bytes of their texts.
+    /// Bytes of the texts of the items.
     pub bytes: u64,
-    /// Bytes of the rows of its index entries, keys and values.
+    /// Bytes of the index rows, keys and values.
     pub index_bytes: u64,
-    /// What it may spend, and what it served.
+    /// The budget, and the account of what was served.
     pub throughput: PartitionThroughput,
 }
 
 impl Engine {
-    /// Every container there is, by the names of its database and its own.
+    /// Returns every container, ordered by the names of database and container.
     pub fn every_container(&self) -> Vec<Arc<Container>> {
         let mut all = self.catalog().all_containers();
         all.sort_by(|a, b| (a.database_id(), a.id()).cmp(&(b.database_id(), b.id())));
         all
     }
 
-    /// How many databases there are.
+    /// Returns the number of databases.
     pub fn database_count(&self) -> usize {
         self.catalog().databases().len()
     }
 
-    /// The physical partitions of a container, in order of their ranges.
+    /// Returns the physical partitions of a container, in order of their ranges.
     ///
     /// # Errors
-    /// What the store reports.
+    /// 500 if the store cannot be read.
     pub fn partition_inventory(&self, container: &Container) -> Result<Vec<PartitionInventory>> {
         self.inventory(container, Partition::counters)
     }
 
-    /// The same with figures that are counted row by row, for whoever doubts the counters. It reads everything.
+    /// Returns the physical partitions with figures that are counted row by row, to check the counters.
+    /// Reads every row.
     ///
     /// # Errors
-    /// What the store reports.
+    /// 500 if the store cannot be read.
     pub fn partition_recount(&self, container: &Container) -> Result<Vec<PartitionInventory>> {
         self.inventory(container, recounted)
     }
@@ -87,20 +88,20 @@ impl Engine {
         retry_if_moved(|| container.partitions().iter().map(one).collect())
     }
 
-    /// Bytes that the store takes on its disk, or in memory. Best effort.
+    /// Returns the bytes that the store takes on disk or in memory, approximately.
     pub fn store_bytes(&self) -> u64 {
         self.store.approximate_bytes()
     }
 
-    /// How long syncs of the store's log took, in seconds, if it has one.
+    /// Returns the durations of the syncs of the store's log in seconds, if the store has a log.
     pub fn sync_seconds(&self) -> Option<HistogramSnapshot> {
         self.store.sync_seconds()
     }
 
-    /// Whether requests would succeed now: the store takes part, and a query is answered.
+    /// Checks that requests would succeed now: the store syncs, and a query is answered.
     ///
     /// # Errors
-    /// Why they would not.
+    /// The reason why requests would fail.
     pub fn probe(&self) -> Result<()> {
         self.store.sync().map_err(storage_failure)?;
         self.catalog().probe()?;
@@ -126,7 +127,7 @@ impl Engine {
     }
 }
 
-/// What the counters of a partition should say.
+/// Counts the rows of a partition.
 fn recounted(snapshot: &dyn Snapshot) -> Result<Counters> {
     let mut counters = Partition::counters(snapshot)?;
     (counters.items, counters.bytes, counters.index_bytes) = (0, 0, 0);

@@ -1,20 +1,20 @@
-//! What the engine counts for the operator, beside what requests are charged for.
+//! Counters of the engine for the operator.
 
 use orrery_model::metrics::{Counter, Histogram, LATENCY_BOUNDS_SECONDS};
 use orrery_model::work::Step;
 
-/// Counts since the engine was opened.
+/// Counters since the engine was opened.
 #[derive(Debug)]
 pub struct Meters {
-    /// Physical partitions that each page of a query asked.
+    /// Physical partitions asked by each page of a query.
     pub query_partitions: Histogram,
-    /// How long each page of a query took to plan its search and look into the indexes for it.
+    /// Seconds that each page of a query took for planning and index lookups.
     pub index_lookup_seconds: Histogram,
-    /// Changes that change feeds gave, of either mode.
+    /// Changes that change feeds of either mode returned.
     pub change_feed_items: Counter,
     /// Expired items that were removed.
     pub expired_items: Counter,
-    /// How long each stored procedure and trigger ran, the wait for a process included.
+    /// Seconds that each stored procedure and trigger ran, with the wait for a process.
     pub script_seconds: Histogram,
 }
 
@@ -29,7 +29,7 @@ impl Meters {
         }
     }
 
-    /// A page of a query did these steps.
+    /// Counts the steps of a page of a query.
     pub(crate) fn queried(&self, steps: &[Step]) {
         let asked = steps
             .iter()

@@ -1,20 +1,22 @@
-//! Snapshots of everything, for test suites: what there is, kept under a name and brought back, and emptied.
+//! Snapshots of everything, for test suites: the whole contents kept under a name, restored, or deleted.
 //!
-//! A snapshot is a copy: each partition's rows in a home of the snapshot's own, and the catalog's rows beside it. It is of
-//! one moment: nobody writes while the moment is fixed, which takes no longer than the commits under way; the copying is
-//! done beside requests, from the store's snapshots.
+//! A snapshot is a copy: the rows of each partition in a key space of the snapshot's own, and the rows of
+//! the catalog beside them. A snapshot is of one moment: writers are blocked while the moment is fixed,
+//! which takes no longer than the commits under way; the rows are copied beside requests, from snapshots
+//! of the store.
 //!
-//! A restoration copies again, into new homes, and puts them in the place of everything in one commit of the catalog; a
-//! process that ends on the way finds what was there before, or what is there after. What comes back:
+//! A restoration copies again, into new key spaces, and replaces everything in one commit of the catalog; a
+//! process that ends on the way finds the contents from before or those from after. After a restoration:
 //!
-//! - resource ids, etags, `_ts`, item numbers, LSNs of changes, partition key ranges, scripts, offers: as they were, so
-//!   that what clients remember of them is right;
-//! - histories go on above what they had reached when they were cut off. So a position in a change feed that is from
-//!   after the snapshot shows what is written from now on, and no new item has the resource id of one that is gone;
-//! - session tokens name another life of the container (see `consistency.rs`): one from after the snapshot demands
-//!   nothing of what is there now.
+//! - resource ids, etags, `_ts`, item numbers, LSNs of changes, partition key ranges, scripts and offers are
+//!   as they were, so that clients' knowledge of them stays right;
+//! - histories go on above the LSNs that they had reached before the restoration. So a position in a change
+//!   feed from after the snapshot shows every later write, and no new item has the resource id of a deleted
+//!   one;
+//! - session tokens from after the snapshot name another version of the container (see
+//!   `partition/session.rs`) and demand nothing.
 //!
-//! Writes that are under way during a restoration take place before it, and go with what was there.
+//! Writes that run during a restoration take place before it, and are lost with the old contents.
 
 use crate::Engine;
 use crate::catalog::Reached;
@@ -30,14 +32,15 @@ use std::ops::Bound;
 
 /// Bytes of rows that are copied at once.
 const COPIED_BYTES: usize = 2 << 20;
-/// Bytes of rows that wait for the last commit.
+/// Bytes of rows that are left for the last commit.
 const LAST_BYTES: usize = 64 << 10;
 
 impl Engine {
-    /// Keeps all that is there now under a name; an older snapshot of that name goes. `note` comes along with it.
+    /// Takes a snapshot of everything under a name, and replaces an older snapshot of that name. `note` is
+    /// stored with it.
     ///
     /// # Errors
-    /// 400 for a name that is none; what the store reports. Nothing has changed then.
+    /// 400 for a name that is not allowed, 500 and 503 as the store reports. A failure changes nothing.
     pub fn take_snapshot(&self, name: &str, note: &Object) -> Result<SnapshotInfo> {
         check_name(name)?;
         let _alone = lock(self.catalog().snapshotting());
@@ -54,23 +57,23 @@ impl Engine {
             )
         });
         copied.inspect_err(|_| self.catalog().give_up_homes(homes.values().copied()))?;
-        // Whatever becomes of this commit, the store knows to whom the homes belong.
+        // If the outcome of this commit is not known, the catalog still tells whose the key spaces are.
         self.catalog().keep(name, &moment, &homes, note)?;
         self.snapshot_info(name)
     }
 
-    /// The snapshots there are, by name.
+    /// Returns the snapshots, ordered by name.
     ///
     /// # Errors
-    /// What the store reports.
+    /// 500 if the store cannot be read.
     pub fn snapshots(&self) -> Result<Vec<SnapshotInfo>> {
         self.catalog().snapshots()
     }
 
-    /// A snapshot.
+    /// Returns a snapshot.
     ///
     /// # Errors
-    /// 404; what the store reports.
+    /// 404 if there is none of this name, 500 if the store cannot be read.
     pub fn snapshot_info(&self, name: &str) -> Result<SnapshotInfo> {
         let found = self
             .snapshots()?
@@ -82,16 +85,16 @@ impl Engine {
     /// Deletes a snapshot.
     ///
     /// # Errors
-    /// 404; what the store reports.
+    /// 404 if there is none of this name, 500 and 503 as the store reports.
     pub fn delete_snapshot(&self, name: &str) -> Result<()> {
         let _alone = lock(self.catalog().snapshotting());
         self.catalog().delete_snapshot(name)
     }
 
-    /// Puts a snapshot in the place of everything there is. The snapshot stays.
+    /// Replaces everything by a snapshot. The snapshot stays.
     ///
     /// # Errors
-    /// 404; what the store reports. Nothing has changed then.
+    /// 404 if there is none of this name, 500 and 503 as the store reports. A failure changes nothing.
     pub fn restore_snapshot(&self, name: &str) -> Result<SnapshotInfo> {
         let _alone = lock(self.catalog().snapshotting());
         let kept = self.catalog().kept(name)?;
@@ -126,17 +129,17 @@ impl Engine {
         self.snapshot_info(name)
     }
 
-    /// Deletes everything there is but the snapshots, at once.
+    /// Deletes everything but the snapshots, in one commit.
     ///
     /// # Errors
-    /// What the store reports. Nothing has changed then.
+    /// 500 and 503 as the store reports. A failure changes nothing.
     pub fn reset(&self) -> Result<()> {
         let _alone = lock(self.catalog().snapshotting());
         self.catalog().stop(|stopped| stopped.become_of(None))
     }
 
-    /// Copies the rows of a partition to an empty home. A few rows are left for the last commit, so that a short history
-    /// is copied in no more commits than it had.
+    /// Copies the rows of a partition to an empty key space. A few rows are left for the last commit, so that
+    /// a short history is copied in no more commits than it had.
     fn copy_rows(&self, from: &dyn Snapshot, to: PartitionId) -> Result<StagingWriter> {
         let mut copy = StagingWriter::open(&self.store, &self.world, to)?;
         for row in from.scan((Bound::Unbounded, Bound::Unbounded), Direction::Forward) {
@@ -156,15 +159,15 @@ impl Engine {
     }
 }
 
-/// The copy has these counters and goes on behind `lsn`.
+/// Ends a copy: writes its counters, and continues its history after `lsn`.
 fn end(mut copy: StagingWriter, counters: Counters, lsn: u64) -> Result<()> {
-    // Of two puts of one key the later counts.
+    // Of two writes of one key the later counts.
     copy.put(keys::counters(), counters.encode());
     copy.submit(lsn);
     copy.wait_durable()
 }
 
-/// A name goes into a path, and a person reads it.
+/// Checks the name of a snapshot, which becomes part of a path.
 fn check_name(name: &str) -> Result<()> {
     let good = |c: char| c.is_alphanumeric() || "-_.".contains(c);
     if !name.is_empty()

@@ -1,8 +1,8 @@
-//! What the physical partitions of a container hold: the member `statistics` of a container that is read with
-//! `x-ms-documentdb-populatepartitionstatistics`.
+//! Statistics of the physical partitions of a container: the member `statistics` of a container that is read
+//! with `x-ms-documentdb-populatepartitionstatistics`.
 //!
-//! Items and sizes are counted exactly. Logical partitions are named from a gigabyte on, as the service does; their
-//! sizes are estimated from their share of the items, so that no item but one of each must be read.
+//! Items and sizes are exact. Logical partitions are listed from a gigabyte on, as the service does; their
+//! sizes are estimated from their share of the items, so that only one item of each is read.
 
 use crate::catalog::Container;
 use crate::errors::storage_failure;
@@ -14,13 +14,13 @@ use orrery_model::{Error, Json, Result, object};
 use orrery_storage::{Direction, Snapshot};
 use std::collections::HashMap;
 
-/// Bytes from which a logical partition is named.
+/// Bytes from which on a logical partition is listed.
 const LARGE_BYTES: u64 = 1 << 30;
 
-/// The statistics of all partitions, in order of their ranges.
+/// Returns the statistics of all partitions, in order of their ranges.
 ///
 /// # Errors
-/// What the store reports.
+/// 500 if the store cannot be read.
 pub fn of_container(container: &Container) -> Result<Json> {
     retry_if_moved(|| {
         let partitions = container.partitions();
@@ -34,7 +34,7 @@ pub fn of_container(container: &Container) -> Result<Json> {
 fn of_partition(container: &Container, partition: &Partition, large_bytes: u64) -> Result<Json> {
     let snapshot = partition.snapshot_while_completing()?;
     let counters = Partition::counters(snapshot.as_ref())?;
-    // What is not stored here at all need not be looked for.
+    // A partition below the limit has no logical partition above it.
     let large = match counters.bytes >= large_bytes {
         true => large_keys(
             container,
@@ -52,7 +52,8 @@ fn of_partition(container: &Container, partition: &Partition, large_bytes: u64) 
     }))
 }
 
-/// The logical partitions that hold at least so many bytes, if each item has `item_bytes`; the largest first.
+/// Returns the logical partitions with at least the listed size if each item has `item_bytes`, the largest
+/// first.
 fn large_keys(
     container: &Container,
     snapshot: &dyn Snapshot,
@@ -79,7 +80,7 @@ fn large_keys(
         .collect()
 }
 
-/// A logical partition by the key of one of its items.
+/// Describes a logical partition by the partition key of one of its items.
 fn named(
     container: &Container,
     snapshot: &dyn Snapshot,
@@ -114,7 +115,7 @@ mod tests {
     use orrery_storage::MemoryStore;
     use std::sync::Arc;
 
-    /// An engine with a database, whose scripts are never run.
+    /// Creates an engine with a database, which never runs scripts.
     fn engine() -> Engine {
         let command = HostCommand {
             program: "no-such-program".into(),

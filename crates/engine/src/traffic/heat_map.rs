@@ -1,11 +1,11 @@
-//! Parts of the hash space x time, in layers: the older, the wider the columns.
+//! The heat map: parts of the EPK space x time, in layers. Older layers have wider columns.
 //!
-//! The layers are those of a key visualiser that remembers a week: 5 s for ten minutes, 1 min for two hours, 10 min for a
-//! day, 1 h for a week. Columns that are too old for their layer are summed into one of the next, all of a wider column's
-//! time at once, so no two columns ever tell of the same moment.
+//! The layers keep a week: 5 s for ten minutes, 1 min for two hours, 10 min for a day, 1 h for a week.
+//! Columns that are too old for their layer are summed into one of the next, all columns of the wider
+//! column's time at once, so no two columns cover the same moment.
 //!
-//! Promises: until the last layer drops a column, the sum over all columns is the sum of all that was added. A clock that
-//! goes back adds to the newest column.
+//! Promises: until the last layer drops a column, the sum over all columns is the sum of all additions. A
+//! clock that goes back adds to the newest column.
 
 use crate::request::{HEAT_BUCKETS, Heat, HeatColumn};
 use std::collections::VecDeque;
@@ -14,7 +14,7 @@ use std::ops::AddAssign;
 /// The columns of one width.
 struct Layer {
     width_ms: u64,
-    /// How long a column stays after its end.
+    /// Milliseconds for which a column stays after its end.
     span_ms: u64,
 }
 
@@ -23,7 +23,7 @@ const MINUTE: u64 = 60 * SECOND;
 const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 
-/// Each width is a multiple of the one before.
+/// The layers. Each width is a multiple of the width before.
 const LAYERS: [Layer; 4] = [
     Layer {
         width_ms: 5 * SECOND,
@@ -52,16 +52,17 @@ impl AddAssign for Heat {
     }
 }
 
-/// The heat map of one container. At most 539 closed columns, of 25 bytes for each part that was asked: 3.5 MB.
+/// The heat map of one container: at most 539 closed columns with 25 bytes for each part that had
+/// requests, 3.5 MB.
 #[derive(Debug, Default)]
 pub struct HeatMap {
-    /// The latest time that it was told.
+    /// The latest time of a request.
     newest_ms: u64,
     open: Option<Box<Open>>,
     layers: [VecDeque<Column>; LAYERS.len()],
 }
 
-/// A column that is added to.
+/// The open column, to which requests are added.
 #[derive(Debug)]
 struct Open {
     start_ms: u64,
@@ -69,7 +70,7 @@ struct Open {
     scans: Heat,
 }
 
-/// A column that is over: only the parts that were asked.
+/// A closed column: only the parts that had requests.
 #[derive(Debug)]
 struct Column {
     start_ms: u64,
@@ -79,7 +80,7 @@ struct Column {
 }
 
 impl HeatMap {
-    /// Adds to a part of the hash space, or to what was asked of many, at a time.
+    /// Adds to a part of the EPK space, or to the requests for several parts, at a time.
     pub fn add(&mut self, now_ms: u64, bucket: Option<u8>, heat: Heat) {
         self.go_on(now_ms);
         let start_ms = self.newest_ms - self.newest_ms % LAYERS[0].width_ms;
@@ -91,7 +92,7 @@ impl HeatMap {
         }
     }
 
-    /// The columns that overlap `from_ms..to_ms`, the oldest first.
+    /// Returns the columns that overlap `from_ms..to_ms`, the oldest first.
     pub fn columns(&mut self, now_ms: u64, from_ms: u64, to_ms: u64) -> Vec<HeatColumn> {
         self.go_on(now_ms);
         self.settle();
@@ -120,7 +121,8 @@ impl HeatMap {
         }
     }
 
-    /// Moves what is too old for its layer into the next, and drops what is too old for the last.
+    /// Moves columns that are too old for their layer into the next, and drops those that are too old for
+    /// the last.
     fn settle(&mut self) {
         for (at, Layer { width_ms, span_ms }) in LAYERS.into_iter().enumerate() {
             let wider_ms = LAYERS.get(at + 1).map_or(width_ms, |wider| wider.width_ms);

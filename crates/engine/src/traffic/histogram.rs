@@ -1,7 +1,7 @@
-//! Quantiles of many numbers in little memory: counts in classes whose width is an eighth of an octave's beginning.
+//! Quantiles of many numbers in little memory: counts by class, with eight classes in each power of two.
 //!
-//! Promises: a quantile is at most an eighth greater than the number that it stands for, and never less, for numbers
-//! below 2^34; greater ones count as that.
+//! Promises: a quantile is never less than the number that it stands for, and at most an eighth greater,
+//! for numbers below 2^34. A greater number counts as that bound.
 
 /// Classes in each octave.
 const PARTS: usize = 8;
@@ -9,7 +9,7 @@ const PART_BITS: u32 = 3;
 const BITS_MOST: u32 = 34;
 const CLASSES: usize = (BITS_MOST - PART_BITS + 1) as usize * PARTS;
 
-/// How often each class of numbers occurred; 1 KiB when something did.
+/// The count of each class of numbers; 1 KiB once a number was added.
 #[derive(Debug, Default)]
 pub struct Histogram {
     counts: Vec<u32>,
@@ -17,7 +17,7 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// Counts a number.
+    /// Adds a number.
     pub fn add(&mut self, number: u64) {
         if self.counts.is_empty() {
             self.counts = vec![0; CLASSES];
@@ -27,7 +27,7 @@ impl Histogram {
         self.total += 1;
     }
 
-    /// The least bound that so many of a hundred numbers do not exceed; 0 without numbers.
+    /// Returns the lowest class bound that `percent` of a hundred numbers do not exceed; 0 without numbers.
     pub fn percentile(&self, percent: u64) -> u64 {
         let wanted = (self.total * percent).div_ceil(100).max(1);
         let mut sum = 0;
@@ -41,7 +41,8 @@ impl Histogram {
     }
 }
 
-/// Numbers below eight have classes of their own; the others are told apart by their leading four bits.
+/// Returns the class of a number. Numbers below eight have classes of their own; the class of every other
+/// number follows from its leading four bits.
 fn class_of(number: u64) -> usize {
     let number = number.min((1 << BITS_MOST) - 1);
     let octave = (u64::BITS - number.leading_zeros()).saturating_sub(PART_BITS + 1);

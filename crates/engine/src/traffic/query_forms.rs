@@ -1,42 +1,42 @@
-//! Queries by their form: the text without its values. How often each was asked, how dear it was, how far it reached.
+//! Queries by their form: the text without its values, with count, charge and partitions.
 //!
-//! Promises: at most [`FORMS`] of them; for a new one the least used makes room, and of those the one that was not asked
-//! for longest. No value of a query is kept.
+//! Promises: at most [`FORMS`] forms are kept; a new form replaces the least used one, and among several of
+//! those the one that was not used for the longest time. No value of a query is kept.
 
 use super::histogram::Histogram;
 use crate::request::{Charge, QueryForm};
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-/// Forms that a container remembers.
+/// Forms that a container keeps.
 const FORMS: usize = 200;
 /// Bytes of a text that are kept.
 const TEXT_BYTES: usize = 1024;
-/// Of so many of the same form one has its indexes looked at, beside the first.
+/// The first query of a form, and one of this many after it, is asked for index advice.
 const ADVICE_EVERY: u64 = 64;
 
-/// A page of a query that was answered.
+/// An answered page of a query.
 #[derive(Debug)]
 pub struct QueryRun<'a> {
-    /// Its form.
+    /// The hash of the form.
     pub form: u64,
-    /// Its text without values.
+    /// The text without values.
     pub text: &'a str,
-    /// When.
+    /// The time of the answer, in milliseconds since 1970.
     pub now_ms: u64,
-    /// What it was charged.
+    /// The charge.
     pub charge: Charge,
-    /// How long it took.
+    /// The duration in microseconds.
     pub micros: u64,
-    /// Physical partitions that it asked.
+    /// Physical partitions that were asked.
     pub partitions: u64,
-    /// Items that it loaded.
+    /// Items that were loaded.
     pub retrieved: u64,
-    /// Rows that it returned.
+    /// Rows that were returned.
     pub output: u64,
-    /// Whether it is not for a single logical partition.
+    /// True if the query is not for a single logical partition.
     pub crosses_partitions: bool,
-    /// Which indexes it used and could use, if that was looked at.
+    /// The index advice (JSON), if it was asked for.
     pub index_advice: Option<String>,
 }
 
@@ -60,7 +60,7 @@ struct Entry {
 }
 
 impl QueryForms {
-    /// Enters a page.
+    /// Adds a page.
     pub fn add(&mut self, run: QueryRun<'_>) {
         if self.0.len() >= FORMS && !self.0.contains_key(&run.form) {
             self.make_room();
@@ -97,14 +97,14 @@ impl QueryForms {
         }
     }
 
-    /// Whether the indexes should be looked at for the next one of a form.
+    /// Returns true if the next query of a form is to be asked for index advice.
     pub fn wants_advice(&self, form: u64) -> bool {
         self.0
             .get(&form)
             .is_none_or(|entry| entry.count % ADVICE_EVERY == 0)
     }
 
-    /// All, the dearest in total first.
+    /// Returns all forms, the most expensive in total first.
     pub fn all(&self) -> Vec<QueryForm> {
         let mut all: Vec<QueryForm> = self.0.values().map(Entry::shown).collect();
         all.sort_by(|a, b| (Reverse(a.charge), &a.text).cmp(&(Reverse(b.charge), &b.text)));

@@ -1,4 +1,4 @@
-//! Looks on while a page of a query is run, and enters it among the forms of the container's queries.
+//! Measures a page of a query while it runs, and adds it to the forms of the container's queries.
 
 use super::query_forms::QueryRun;
 use crate::catalog::Container;
@@ -7,16 +7,16 @@ use orrery_model::work::{QueryWork, Step};
 use orrery_sql::QueryForm;
 use std::time::Instant;
 
-/// A page of a query that is being run.
+/// A running page of a query.
 pub(crate) struct QueryWatch {
-    /// Whether its use of indexes is wanted.
+    /// True if index advice is wanted.
     pub wants_advice: bool,
     form: Option<QueryForm>,
     began: Instant,
 }
 
 impl QueryWatch {
-    /// Begins to look on.
+    /// Begins to measure.
     pub fn begin(container: &Container, text: &str) -> Self {
         let form = QueryForm::of(text);
         let wants_advice = form
@@ -29,13 +29,13 @@ impl QueryWatch {
         }
     }
 
-    /// Enters a page that was answered; one that was refused is not among the forms. `is_for_one`: for a single logical
-    /// partition.
+    /// Adds an answered page to the forms. A refused page is not added. `is_single_key` is true if the query
+    /// is for a single logical partition.
     pub fn end(
         self,
         now_ms: u64,
         container: &Container,
-        is_for_one: bool,
+        is_single_key: bool,
         outcome: &Outcome<QueryPage>,
     ) {
         let (Ok(page), Some(form)) = (&outcome.result, &self.form) else {
@@ -51,7 +51,7 @@ impl QueryWatch {
             partitions: asked.len() as u64,
             retrieved: asked.iter().map(|work| work.loaded_items).sum(),
             output: asked.iter().map(|work| work.returned_rows).sum(),
-            crosses_partitions: !is_for_one,
+            crosses_partitions: !is_single_key,
             index_advice: page.index_metrics.clone().filter(|_| self.wants_advice),
         });
     }

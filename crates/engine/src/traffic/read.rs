@@ -1,4 +1,4 @@
-//! What callers of the engine see of the traffic of a container.
+//! The traffic of a container as callers of the engine read it.
 
 use super::top_keys::Ranks;
 use crate::Engine;
@@ -10,22 +10,22 @@ use orrery_model::json::parse;
 use orrery_model::partition_key::Epk;
 use orrery_model::{Json, Result};
 
-/// Items that are looked at for the values of one key: keys of several levels may share the beginning of their place.
+/// Items that are read for the values of one key: hierarchical keys may share an EPK prefix.
 const LOOKED_AT: usize = 64;
 
 impl Engine {
-    /// The heat map of a container from `from_ms` to before `to_ms`, in milliseconds since 1970: columns that overlap
-    /// that time, the oldest first, the old ones wider. It begins with the start of the process.
+    /// Returns the columns of a container's heat map that overlap `from_ms..to_ms` (milliseconds since
+    /// 1970), the oldest first. Older columns are wider. The map begins with the start of the process.
     pub fn heat_map(&self, container: &Container, from_ms: u64, to_ms: u64) -> Vec<HeatColumn> {
         container
             .traffic()
             .heat_map(self.world().now_ms(), from_ms, to_ms)
     }
 
-    /// The logical keys of which most was asked. Their values are taken from an item that has them.
+    /// Returns the partition keys with the greatest sums. Their values are read from an item of the key.
     ///
     /// # Errors
-    /// What the store reports.
+    /// 500 if the store cannot be read.
     pub fn top_keys(
         &self,
         container: &Container,
@@ -57,13 +57,13 @@ impl Engine {
         })
     }
 
-    /// The forms of the queries that a container was asked, the dearest in total first.
+    /// Returns the forms of a container's queries, the most expensive in total first.
     pub fn query_forms(&self, container: &Container) -> Vec<QueryForm> {
         container.traffic().queries()
     }
 }
 
-/// The values of the partition key that lies at a place, from an item that has them.
+/// Returns the values of the partition key with an EPK prefix, from an item of the key.
 fn values_of(container: &Container, epk: &Epk) -> Result<Option<Json>> {
     let snapshot = container.partition_of(epk).snapshot()?;
     for stored in rows_of_epk_prefix(snapshot.as_ref(), keys::epk_prefix(epk), 0).take(LOOKED_AT) {

@@ -1,15 +1,17 @@
-//! The logical keys with the greatest sums, of all keys that there are, in bounded memory.
+//! The partition keys with the greatest sums, of any number of keys, in bounded memory.
 //!
-//! The method is Filtered Space-Saving (Homem and Carvalho, "Finding top-k elements in data streams", 2010): a list of
-//! the greatest, and beside it sums of all others by a hash of their key. A key comes into the list when the sum at its
-//! hash could make it one of the greatest; what others had put there is its error. So a flood of keys that are all small
-//! touches the list rarely, and costs one addition each.
+//! The method is Filtered Space-Saving (Homem and Carvalho, "Finding top-k elements in data streams",
+//! 2010): a list of the greatest keys, and beside the list sums of all other keys by a hash of the key. A
+//! key enters the list when the sum at its hash could make the key one of the greatest; what other keys
+//! have added to that sum is its error. So a flood of keys with small sums rarely touches the list, and
+//! costs one addition each.
 //!
-//! Promises: a listed key's true sum is at most its amount and at least its amount less its error; the true sum of a key
-//! that is not listed is at most [`Sketch::others_at_most`]. Both still hold after [`Sketch::merge`].
+//! Promises: the true sum of a listed key is at most its amount and at least its amount less its error;
+//! the true sum of an unlisted key is at most [`Sketch::others_at_most`]. Both still hold after
+//! [`Sketch::merge`].
 //!
-//! Sums are kept for minutes, which are merged into hours, which are merged into days. Keys are told apart by 64 bits of
-//! a hash of their place in the hash space.
+//! Sums are kept for minutes, which are merged into hours, which are merged into days. Keys are told apart
+//! by 64 bits of a hash of their EPK.
 
 use crate::request::KeyWindow;
 use orrery_model::partition_key::Epk;
@@ -19,32 +21,32 @@ use std::sync::Arc;
 
 /// Keys in a list.
 const LISTED: usize = 32;
-/// Sums of others.
+/// Sums of unlisted keys.
 const OTHERS: usize = 256;
 
-/// The greatest of some time, by their places in the hash space.
+/// The greatest keys of a time span, by a hash of their EPK.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ranks {
     /// Milliseconds since 1970 from which on requests count.
     pub since_ms: u64,
-    /// Place, sum and error, the greatest sum first.
+    /// Hash, sum and error, the greatest sum first.
     pub keys: Vec<(Arc<Epk>, u64, u64)>,
-    /// No key that is not listed has more than this.
+    /// Upper bound of the sum of an unlisted key.
     pub others_at_most: u64,
-    /// The sum over all keys.
+    /// Sum over all keys.
     pub total: u64,
 }
 
-/// The greatest keys of some time.
+/// The greatest keys of a time span.
 #[derive(Clone, Debug, Default)]
 struct Sketch {
     hashes: Vec<u64>,
     amounts: Vec<u64>,
     errors: Vec<u64>,
     names: Vec<Arc<Epk>>,
-    /// The place of the least in the full list.
+    /// The index of the least key in the full list.
     least: usize,
-    /// By hash: no unlisted key of this hash has more.
+    /// Upper bounds of the sums of unlisted keys, by hash.
     others: Vec<u64>,
     total: u64,
 }
@@ -74,7 +76,7 @@ impl Sketch {
         self.put(hash, before + amount, before, name());
     }
 
-    /// Puts a key into the list, if need be in the place of the least.
+    /// Adds a key to the list. In a full list the key replaces the least one.
     fn put(&mut self, hash: u64, amount: u64, error: u64, name: Arc<Epk>) {
         if self.hashes.len() < LISTED {
             self.hashes.push(hash);
@@ -97,19 +99,19 @@ impl Sketch {
             .unwrap_or(0);
     }
 
-    /// No key that is not listed has more.
+    /// Returns an upper bound of the sum of an unlisted key.
     fn others_at_most(&self) -> u64 {
         self.others.iter().copied().max().unwrap_or(0)
     }
 
-    /// The most that a key can have here, and by how much that may be too great.
+    /// Returns an upper bound of a key's sum, and its error.
     fn bound_of(&self, hash: u64) -> (u64, u64) {
         let listed = self.hashes.iter().position(|known| *known == hash);
         let other = self.others.get(slot(hash)).copied().unwrap_or(0);
         listed.map_or((other, other), |at| (self.amounts[at], self.errors[at]))
     }
 
-    /// Adds the sums of another time.
+    /// Adds the sums of another time span.
     fn merge(&mut self, more: &Sketch) {
         let mut sum = Sketch {
             total: self.total + more.total,
@@ -167,10 +169,10 @@ impl Sketch {
 /// Milliseconds of the windows: a minute, an hour, a day.
 const WIDTHS: [u64; 3] = [60_000, 3_600_000, 86_400_000];
 
-/// The greatest keys of the last minutes, hours and days: of each the current one and the one before.
+/// The greatest keys of the current and the last minute, hour and day.
 #[derive(Debug, Default)]
 pub struct RankedKeys {
-    /// Where the current minute, hour and day begin.
+    /// The starts of the current minute, hour and day.
     starts: [u64; 3],
     current: [Sketch; 3],
     last: [Sketch; 3],
@@ -185,7 +187,7 @@ impl RankedKeys {
         self.current[0].add(hash_of(epk), amount, || Arc::new(epk.clone()));
     }
 
-    /// Closes what is over by now: minutes go into their hour, hours into their day.
+    /// Closes the windows that are over: minutes are merged into their hour, hours into their day.
     fn turn(&mut self, now_ms: u64) {
         for (at, width) in WIDTHS.into_iter().enumerate() {
             let start = now_ms - now_ms % width;
@@ -202,7 +204,7 @@ impl RankedKeys {
         }
     }
 
-    /// The greatest keys since the beginning of the last full window.
+    /// Returns the greatest keys since the beginning of the last full window.
     pub fn top(&mut self, now_ms: u64, window: KeyWindow) -> Ranks {
         self.turn(now_ms);
         let at = match window {
@@ -219,7 +221,7 @@ impl RankedKeys {
     }
 }
 
-/// 64 bits of a key's place in the hash space.
+/// Returns 64 bits of a hash of an EPK.
 fn hash_of(epk: &Epk) -> u64 {
     let words = epk.as_bytes().chunks(8).map(|chunk| {
         let mut word = [0; 8];
@@ -246,7 +248,7 @@ mod tests {
         Epk::of(Hashing::V2, &[Component::Number(n as f64)])
     }
 
-    /// Few keys have much, many have little, as in life.
+    /// A few keys with large sums, and many with small ones.
     fn stream() -> impl Strategy<Value = Vec<(u64, u64)>> {
         let key = prop_oneof![0u64..5, 0u64..50, 0u64..5000].prop_map(split_mix);
         prop::collection::vec((key, 0u64..1000), 0..3000)
