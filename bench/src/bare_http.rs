@@ -1,8 +1,9 @@
-//! The bare HTTP server: hyper with nothing behind it. It gives every request the answer that the database gave once, with
-//! the same headers and body, and so shows what HTTP alone costs on this machine.
+//! The bare HTTP server: hyper without a database. It sends the same response to every request, a
+//! copy of one response of the database with its headers and body, and so measures the cost of HTTP
+//! alone.
 
 use crate::Result;
-use crate::child::Child;
+use crate::child::ServerProcess;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -14,19 +15,19 @@ use std::convert::Infallible;
 use std::io::{Read, Write};
 use std::process::Command;
 
-/// Starts it as a process of its own with `answer`, the bytes of an HTTP/1.1 answer.
-pub(crate) fn start(answer: &[u8]) -> Result<Child> {
-    Child::start(
+/// Starts the server as a separate process. `response` is the HTTP/1.1 response as bytes.
+pub(crate) fn start(response: &[u8]) -> Result<ServerProcess> {
+    ServerProcess::start(
         Command::new(std::env::current_exe()?).arg("fixed-answer"),
-        answer,
+        response,
     )
 }
 
-/// Serves the answer that is given on standard input, for ever.
+/// Sends the response from standard input to every request until the process is killed.
 pub(crate) fn serve() -> Result<()> {
-    let mut answer = Vec::new();
-    std::io::stdin().read_to_end(&mut answer)?;
-    let (headers, body) = take_apart(&answer)?;
+    let mut response = Vec::new();
+    std::io::stdin().read_to_end(&mut response)?;
+    let (headers, body) = parse_response(&response)?;
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?
@@ -46,12 +47,12 @@ pub(crate) fn serve() -> Result<()> {
                         let mut response = Response::new(Full::new(body.clone()));
                         *response.headers_mut() = headers.clone();
                         async move {
-                            // A body is read whole, as a database has to.
+                            // The body is read completely, as the database must do.
                             let _ = request.into_body().collect().await;
                             Ok::<_, Infallible>(response)
                         }
                     });
-                    // A connection that breaks is the client's affair.
+                    // The client reports a broken connection.
                     let _ = hyper::server::conn::http1::Builder::new()
                         .serve_connection(TokioIo::new(stream), service)
                         .await;
@@ -60,11 +61,11 @@ pub(crate) fn serve() -> Result<()> {
         })
 }
 
-/// Headers and body of an answer, without the headers that hyper adds by itself.
-fn take_apart(answer: &[u8]) -> Result<(HeaderMap, Bytes)> {
-    let end = memchr::memmem::find(answer, b"\r\n\r\n").ok_or("the answer has no head")?;
+/// Returns headers and body of a response, without the headers that hyper adds itself.
+fn parse_response(response: &[u8]) -> Result<(HeaderMap, Bytes)> {
+    let end = memchr::memmem::find(response, b"\r\n\r\n").ok_or("the response has no headers")?;
     let mut headers = HeaderMap::new();
-    for line in std::str::from_utf8(&answer[..end])?.lines().skip(1) {
+    for line in std::str::from_utf8(&response[..end])?.lines().skip(1) {
         let (name, value) = line.split_once(": ").ok_or("a header has no value")?;
         headers.append(
             HeaderName::from_bytes(name.as_bytes())?,
@@ -73,5 +74,5 @@ fn take_apart(answer: &[u8]) -> Result<(HeaderMap, Bytes)> {
     }
     headers.remove(CONTENT_LENGTH);
     headers.remove(DATE);
-    Ok((headers, Bytes::copy_from_slice(&answer[end + 4..])))
+    Ok((headers, Bytes::copy_from_slice(&response[end + 4..])))
 }

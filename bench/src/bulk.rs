@@ -1,67 +1,69 @@
-//! Durable creates one by one, in bulk and in transactional batches, side by side in one run.
+//! Benchmark of durable creates over HTTP: single creates, bulk requests and transactional batches.
 
-use crate::child::{Child, ready_server};
+use crate::child::{ServerProcess, ready_server};
 use crate::items::{self, Batches, Creates};
-use crate::load::{Call, load};
+use crate::load::{LoadSpec, load};
 use crate::report::median;
 use crate::{CONCURRENCY, Result};
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-/// Requests of each connection before time is taken; some have 100 items.
+/// Requests of each connection before the measurement. A request has up to 100 items.
 const WARM_UP: usize = 2;
 
-/// Writes the request of a number.
-type Writes<'a> = Box<dyn Fn(u64, &mut Vec<u8>) + 'a>;
+/// Appends the request with a number to a buffer.
+type WriteRequest<'a> = Box<dyn Fn(u64, &mut Vec<u8>) + 'a>;
 
-/// One way to create items.
-struct Way<'a> {
+/// A kind of request that creates items.
+struct CreateMethod<'a> {
     name: &'static str,
-    /// Items of one request.
+    /// Items in one request.
     items: u64,
-    request: Writes<'a>,
-    /// Counts requests of all connections and rounds, so that no id comes twice.
+    request: WriteRequest<'a>,
+    /// Number of the next request, over all connections and rounds, so that ids are unique.
     sent: AtomicU64,
 }
 
-/// What was measured of one way with so many connections.
+/// The measurements of one kind of request with a number of connections.
 struct Row {
     name: &'static str,
     connections: usize,
-    /// Items a second, a figure for each round.
+    /// Items per second in each round.
     rates: Vec<f64>,
 }
 
-/// Measures every way in every round and prints the table.
+/// Measures every kind of request in every round and prints the table.
 pub(crate) fn run(rounds: usize, time: Duration, directory: &Path) -> Result<()> {
     let server = ready_server(directory)?;
     items::prepare(&server)?;
-    let ways = ways(&server)?;
+    let methods = methods(&server)?;
     let mut rows: Vec<Row> = Vec::new();
     for connections in CONCURRENCY {
-        rows.extend(ways.iter().map(|way| Row {
-            name: way.name,
+        rows.extend(methods.iter().map(|method| Row {
+            name: method.name,
             connections,
             rates: Vec::new(),
         }));
     }
+    // Each round measures all rows, so that a busy period of the machine affects all rows alike.
     for _ in 0..rounds {
         for row in &mut rows {
-            let Some(way) = ways.iter().find(|way| way.name == row.name) else {
+            let Some(method) = methods.iter().find(|method| method.name == row.name) else {
                 continue;
             };
-            let call = Call {
+            let spec = LoadSpec {
                 address: &server.address,
-                counter: &way.sent,
-                request: &*way.request,
+                counter: &method.sent,
+                request: &*method.request,
                 connections: row.connections,
                 warm_up: WARM_UP,
                 time,
             };
-            let slice = load(&call)?;
+            let measurement = load(&spec)?;
             row.rates.push(
-                (slice.latencies.len() as u64 * way.items) as f64 / slice.elapsed.as_secs_f64(),
+                (measurement.latencies.len() as u64 * method.items) as f64
+                    / measurement.elapsed.as_secs_f64(),
             );
         }
     }
@@ -69,28 +71,29 @@ pub(crate) fn run(rounds: usize, time: Duration, directory: &Path) -> Result<()>
     Ok(())
 }
 
-fn ways(server: &Child) -> Result<Vec<Way<'static>>> {
+/// Returns the kinds of requests to compare.
+fn methods(server: &ServerProcess) -> Result<Vec<CreateMethod<'static>>> {
     let single = Creates::new(server)?;
     let bulk = Batches::bulk(server)?;
     let atomic = Batches::atomic(server)?;
-    let way = |name, items, request: Writes<'static>| Way {
+    let method = |name, items, request: WriteRequest<'static>| CreateMethod {
         name,
         items,
         request,
         sent: AtomicU64::new(0),
     };
     Ok(vec![
-        way(
+        method(
             "one by one",
             1,
             Box::new(move |n, out| single.write(n, out)),
         ),
-        way(
+        method(
             "bulk of 100",
             items::BATCH_ITEMS,
             Box::new(move |n, out| bulk.write(n, out)),
         ),
-        way(
+        method(
             "batch of 100",
             items::BATCH_ITEMS,
             Box::new(move |n, out| atomic.write(n, out)),
@@ -98,15 +101,17 @@ fn ways(server: &Child) -> Result<Vec<Way<'static>>> {
     ])
 }
 
-/// Medians over the rounds; a ratio is taken between neighbours of one round.
+/// Returns the table. Rates are medians over the rounds; a ratio is the median of the ratios of
+/// each round.
 fn table(rows: &[Row]) -> String {
     let mut text = format!(
         "{:<14} {:>5} {:>10} {:>19}  {}\n",
         "creates", "conn.", "items/s", "(slowest–fastest)", "ratio"
     );
     for row in rows {
-        let least = row.rates.iter().copied().fold(f64::INFINITY, f64::min);
-        let most = row.rates.iter().copied().fold(0.0, f64::max);
+        let slowest = row.rates.iter().copied().fold(f64::INFINITY, f64::min);
+        let fastest = row.rates.iter().copied().fold(0.0, f64::max);
+        // The single creates with the same number of connections are the base of the ratio.
         let single = rows
             .iter()
             .find(|other| other.connections == row.connections)
@@ -120,7 +125,10 @@ fn table(rows: &[Row]) -> String {
                 .collect();
             format!("{:.1} of {}", median(ratios), single.name)
         });
-        let (span, rate) = (format!("({least:.0}–{most:.0})"), median(row.rates.clone()));
+        let (span, rate) = (
+            format!("({slowest:.0}–{fastest:.0})"),
+            median(row.rates.clone()),
+        );
         let line = format!(
             "{:<14} {:>5} {rate:>10.0} {span:>19}  {ratio}",
             row.name, row.connections
@@ -136,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ratio_compares_neighbours_of_the_same_round() {
+    fn a_ratio_compares_measurements_of_the_same_round() {
         let row = |name, rates: [f64; 3]| Row {
             name,
             connections: 1,

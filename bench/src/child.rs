@@ -1,4 +1,4 @@
-//! Processes that are measured: the server program, and the bare HTTP server.
+//! The measured processes: the server program and the bare HTTP server.
 
 use crate::Result;
 use orrery_model::Json;
@@ -7,18 +7,19 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// A process that listens; it ends with this value.
-pub(crate) struct Child {
+/// A process that listens on a port. It is killed when this value is dropped.
+pub(crate) struct ServerProcess {
     process: std::process::Child,
-    /// Address and port.
+    /// Address and port on which the process listens.
     pub(crate) address: String,
-    /// The account's key in base64, if it is a database server.
+    /// The account's key in base64; empty for the bare HTTP server.
     pub(crate) key: String,
 }
 
-impl Child {
-    /// Starts `command`, gives it `input`, and waits for the line in which it says where it listens.
-    pub(crate) fn start(command: &mut Command, input: &[u8]) -> Result<Child> {
+impl ServerProcess {
+    /// Starts `command`, writes `input` to its standard input, and reads its address from the first
+    /// line of its output, a JSON object.
+    pub(crate) fn start(command: &mut Command, input: &[u8]) -> Result<ServerProcess> {
         let mut process = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -31,8 +32,8 @@ impl Child {
             .stdout
             .take()
             .ok_or("the process has no standard output")?;
-        // In the guard before anything can fail, so that it does not stay behind.
-        let mut child = Child {
+        // From here on an error drops the value, which kills the process.
+        let mut server = ServerProcess {
             process,
             address: String::new(),
             key: String::new(),
@@ -41,24 +42,24 @@ impl Child {
         let ready =
             parse(line.as_bytes()).map_err(|_| format!("the process did not get ready: {line}"))?;
         let text = |name: &str| ready.get(name).and_then(Json::as_str).unwrap_or_default();
-        child.address = text("endpoint_http")
+        server.address = text("endpoint_http")
             .trim_start_matches("http://")
             .trim_end_matches('/')
             .to_owned();
-        child.key = text("key").to_owned();
-        Ok(child)
+        server.key = text("key").to_owned();
+        Ok(server)
     }
 }
 
-impl Drop for Child {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-/// Brings the server program up to date, if cargo started us.
+/// Builds the server program if cargo started this process.
 pub(crate) fn cargo_build() -> Result<()> {
     let Some(cargo) = std::env::var_os("CARGO") else {
         return Ok(());
@@ -73,12 +74,12 @@ pub(crate) fn cargo_build() -> Result<()> {
     }
 }
 
-/// Starts the server program, which lies beside this one, on a data directory.
-pub(crate) fn ready_server(directory: &Path) -> Result<Child> {
+/// Starts the server program, which must be in the directory of this program, on a data directory.
+pub(crate) fn ready_server(directory: &Path) -> Result<ServerProcess> {
     let program = std::env::current_exe()?.with_file_name("orrery");
     if !program.exists() {
         return Err(format!(
-            "there is no {}: build it with the same profile",
+            "{} does not exist: build it with the same profile",
             program.display()
         )
         .into());
@@ -93,5 +94,5 @@ pub(crate) fn ready_server(directory: &Path) -> Result<Child> {
         "--ready-json",
     ]);
     command.arg("--data-dir").arg(directory);
-    Child::start(&mut command, b"")
+    ServerProcess::start(&mut command, b"")
 }

@@ -1,28 +1,35 @@
-//! The engine alone, in this process, on the memory store: what it computes, without HTTP and without a disk.
+//! Benchmark of the engine alone: in this process, on the memory store, without HTTP and disk.
+//!
+//! [`BenchEngine`], an engine with one container, is also the subject of the other in-process
+//! benchmarks.
 
+use crate::Result;
 use crate::items::{CONTAINER, CREATE_BYTES, DATABASE, READ_BYTES, READ_ITEMS, id, item};
 use crate::report::median;
-use crate::{Result, items};
 use orrery_engine::request::{
     AdmissionOptions, Id, QueryPage, QueryRequest, RangeChange, RangeChangeStatus, ReadReply,
-    Scope, Throughput, WriteOperation, WriteOptions,
+    Scope, Throughput, WriteOperation, WriteOptions, Written,
 };
-use orrery_engine::{Container, Engine, EngineOptions, ThroughputOptions};
+use orrery_engine::{Container, Engine, EngineOptions, Pending, ThroughputOptions};
 use orrery_model::json::parse;
 use orrery_model::partition_key::PartitionKey;
 use orrery_model::world::{SeededWorld, World};
 use orrery_model::{Json, Object};
 use orrery_script::{HostCommand, PoolOptions};
 use orrery_storage::{MemoryStore, Store};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+/// Operations of one round.
 const READS: u64 = 100_000;
 const CREATES: u64 = 10_000;
+/// Creates that [`BenchEngine::create_all`] keeps waiting for durability.
+const PENDING_CREATES_MAX: usize = 256;
 /// 2026-01-01, in milliseconds since 1970.
 const NOW_MS: u64 = 1_767_225_600_000;
 
-/// A world whose time is the machine's.
+/// A world with the time of the machine and random numbers from a seed.
 struct RealClock(SeededWorld);
 
 impl World for RealClock {
@@ -38,20 +45,21 @@ impl World for RealClock {
     }
 }
 
-/// An engine with one container.
-pub(crate) struct Room {
+/// An engine with one database and one container.
+pub(crate) struct BenchEngine {
     engine: Engine,
     container: Arc<Container>,
 }
 
-impl Room {
-    /// Opens an engine on `store` and makes the container that is also measured over HTTP.
-    pub(crate) fn open(store: Arc<dyn Store>) -> Result<Room> {
+impl BenchEngine {
+    /// Opens an engine on `store` and creates the container that the HTTP benchmark uses as well.
+    pub(crate) fn open(store: Arc<dyn Store>) -> Result<BenchEngine> {
         Self::with(store, CONTAINER, 400)
     }
 
-    /// Opens an engine on `store` and makes a container, named `items`, of so many RU/s.
-    pub(crate) fn with(store: Arc<dyn Store>, container: &str, ru: u32) -> Result<Room> {
+    /// Opens an engine on `store` and creates the container `items` with the definition `container`
+    /// and a throughput of `ru` RU/s.
+    pub(crate) fn with(store: Arc<dyn Store>, container: &str, ru: u32) -> Result<BenchEngine> {
         Self::on(
             store,
             container,
@@ -61,22 +69,24 @@ impl Room {
         )
     }
 
-    /// The same container with so many RU/s under these options, by the real clock.
+    /// Opens an engine with the given throughput options and the real clock, and creates the
+    /// container of the HTTP benchmark with a throughput of `ru` RU/s.
     pub(crate) fn metered(
         store: Arc<dyn Store>,
         throughput: ThroughputOptions,
         ru: u32,
-    ) -> Result<Room> {
-        let room = Self::on(
+    ) -> Result<BenchEngine> {
+        let bench = Self::on(
             store,
             CONTAINER,
             ru,
             throughput,
             Arc::new(RealClock(SeededWorld::new(NOW_MS, 1))),
         )?;
-        room.engine
-            .set_throughput_buckets(&room.container, [Some(100), None, None, None, None])?;
-        Ok(room)
+        bench
+            .engine
+            .set_throughput_buckets(&bench.container, [Some(100), None, None, None, None])?;
+        Ok(bench)
     }
 
     fn on(
@@ -85,8 +95,8 @@ impl Room {
         ru: u32,
         throughput: ThroughputOptions,
         world: Arc<dyn World>,
-    ) -> Result<Room> {
-        // No script is run, so no host is ever started.
+    ) -> Result<BenchEngine> {
+        // No script runs, so the pool never starts a script host.
         let scripts = PoolOptions::new(HostCommand {
             program: "no-script-host".into(),
             arguments: Vec::new(),
@@ -102,51 +112,48 @@ impl Room {
             .create_container(&database, &object(container)?, Some(Throughput::Manual(ru)))
             .result?;
         let container = engine.container(Id::Name("bench"), Id::Name("items"))?;
-        Ok(Room { engine, container })
+        Ok(BenchEngine { engine, container })
     }
 
-    /// A request that is admitted and charged, and does nothing.
+    /// Admits and charges a request that does nothing.
     pub(crate) fn pass(&self, key: &PartitionKey, admission: AdmissionOptions) -> Result<()> {
         Ok(self.engine.admit_only(&self.container, key, admission)?)
     }
 
-    /// Creates an item and waits until it is durable, or what the store takes for that.
-    pub(crate) fn create(&self, text: &[u8]) -> Result<()> {
-        let written = self.engine.write_item(
+    /// Submits the create of an item.
+    fn begin_create(&self, text: &[u8]) -> Pending<Written> {
+        self.engine.write_item(
             &self.container,
             &WriteOperation::Create,
             Some(text),
             &WriteOptions::default(),
-        );
-        written.wait().result?;
+        )
+    }
+
+    /// Creates an item and waits until the store reports the commit as durable.
+    pub(crate) fn create(&self, text: &[u8]) -> Result<()> {
+        self.begin_create(text).wait().result?;
         Ok(())
     }
 
-    /// Creates items; waits for their durability some hundred at a time.
+    /// Creates items with up to [`PENDING_CREATES_MAX`] creates waiting for durability at a time.
     pub(crate) fn create_all(&self, texts: impl Iterator<Item = Vec<u8>>) -> Result<()> {
-        const UNDER_WAY: usize = 256;
-        let mut pending = std::collections::VecDeque::new();
-        let options = WriteOptions::default();
+        let mut pending = VecDeque::new();
         for text in texts {
-            pending.push_back(self.engine.write_item(
-                &self.container,
-                &WriteOperation::Create,
-                Some(&text),
-                &options,
-            ));
-            if pending.len() > UNDER_WAY
-                && let Some(first) = pending.pop_front()
+            pending.push_back(self.begin_create(&text));
+            if pending.len() > PENDING_CREATES_MAX
+                && let Some(oldest) = pending.pop_front()
             {
-                first.wait().result?;
+                oldest.wait().result?;
             }
         }
-        for write in pending {
-            write.wait().result?;
+        for create in pending {
+            create.wait().result?;
         }
         Ok(())
     }
 
-    /// A page of a query.
+    /// Returns one page of a query.
     pub(crate) fn query(&self, scope: &Scope, request: &QueryRequest) -> Result<QueryPage> {
         Ok(self
             .engine
@@ -154,7 +161,7 @@ impl Room {
             .result?)
     }
 
-    /// The range ids of the container.
+    /// Returns the ids of the container's partition key ranges.
     pub(crate) fn ranges(&self) -> Result<Vec<u32>> {
         Ok(self
             .engine
@@ -165,20 +172,20 @@ impl Room {
             .collect())
     }
 
-    /// Splits or merges, and waits for the end of it.
+    /// Splits or merges partitions and waits until the change is complete.
     pub(crate) fn repartition(&self, change: RangeChange) -> Result<RangeChangeStatus> {
-        let begun = self
+        let change = self
             .engine
             .begin_range_change(&self.container, change, false)?;
-        Ok(self.engine.finish_range_change(begun.id)?)
+        Ok(self.engine.finish_range_change(change.id)?)
     }
 
-    /// Gives back what nobody needs any more.
+    /// Deletes the data of partitions that no longer exist.
     pub(crate) fn destroy_deleted(&self) -> Result<()> {
         Ok(self.engine.destroy_deleted()?)
     }
 
-    /// Bytes of all items' texts, to the kilobyte.
+    /// Returns the bytes of all items' JSON texts, rounded to kilobytes.
     pub(crate) fn bytes(&self) -> u64 {
         let (_, usage) = self.engine.quota(&self.container);
         let size = usage
@@ -188,6 +195,7 @@ impl Room {
             .map_or(0, |kilobytes| kilobytes * 1024)
     }
 
+    /// Reads an item and returns the bytes of its body.
     pub(crate) fn read(&self, key: &PartitionKey, id: &str) -> Result<usize> {
         match self
             .engine
@@ -197,11 +205,12 @@ impl Room {
         {
             ReadReply::Item { body, .. } => Ok(body.len()),
             ReadReply::NotModified { .. } => {
-                Err("an item was read without a condition and not shown".into())
+                Err("a read without a condition returned no item".into())
             }
         }
     }
 
+    /// Returns the partition key of an item.
     pub(crate) fn key(&self, text: &[u8]) -> Result<PartitionKey> {
         let Json::Object(item) = parse(text)? else {
             return Err("an item is an object".into());
@@ -210,6 +219,7 @@ impl Room {
     }
 }
 
+/// Parses a JSON object.
 fn object(text: &str) -> Result<Object> {
     match parse(text.as_bytes())? {
         Json::Object(object) => Ok(object),
@@ -217,45 +227,51 @@ fn object(text: &str) -> Result<Object> {
     }
 }
 
-/// Measures and prints microseconds an operation.
+/// Runs the benchmark and prints microseconds per operation.
 pub(crate) fn run(rounds: usize) -> Result<()> {
-    let room = Room::open(Arc::new(MemoryStore::new()))?;
-    let mut reads = Vec::new();
+    let bench = BenchEngine::open(Arc::new(MemoryStore::new()))?;
+    let mut stored = Vec::new();
     for n in 0..READ_ITEMS {
         let text = item('r', n, READ_BYTES);
-        room.create(&text)?;
-        reads.push((room.key(&text)?, id('r', n)));
+        bench.create(&text)?;
+        stored.push((bench.key(&text)?, id('r', n)));
     }
-    let (mut read, mut create) = (Vec::new(), Vec::new());
+
+    let (mut reads, mut creates) = (Vec::new(), Vec::new());
     for round in 0..rounds as u64 {
-        let begun = Instant::now();
+        let started = Instant::now();
         let mut bytes = 0;
         for n in 0..READS {
-            let (key, id) = &reads[(n % READ_ITEMS) as usize];
-            bytes += room.read(key, id)?;
+            let (key, id) = &stored[(n % READ_ITEMS) as usize];
+            bytes += bench.read(key, id)?;
         }
-        read.push(begun.elapsed().as_secs_f64() * 1e6 / READS as f64);
+        reads.push(started.elapsed().as_secs_f64() * 1e6 / READS as f64);
         if bytes < READS as usize * READ_BYTES {
-            return Err("the items read are smaller than those written".into());
+            return Err("the items read are smaller than the items written".into());
         }
+
+        // The texts are created first, so that only the engine is measured.
         let texts: Vec<_> = (0..CREATES)
-            .map(|n| items::item('c', round * CREATES + n, CREATE_BYTES))
+            .map(|n| item('c', round * CREATES + n, CREATE_BYTES))
             .collect();
-        let begun = Instant::now();
-        texts.iter().try_for_each(|text| room.create(text))?;
-        create.push(begun.elapsed().as_secs_f64() * 1e6 / CREATES as f64);
+        let started = Instant::now();
+        for text in &texts {
+            bench.create(text)?;
+        }
+        creates.push(started.elapsed().as_secs_f64() * 1e6 / CREATES as f64);
     }
+
     println!(
         "{:<24} {:>8} {:>18}",
         "engine alone, in memory", "µs/op", "(best–worst round)"
     );
-    for (name, figures) in [("point read, 1 KB", read), ("create, 400 B", create)] {
-        let least = figures.iter().copied().fold(f64::INFINITY, f64::min);
-        let most = figures.iter().copied().fold(0.0, f64::max);
+    for (name, figures) in [("point read, 1 KB", reads), ("create, 400 B", creates)] {
+        let best = figures.iter().copied().fold(f64::INFINITY, f64::min);
+        let worst = figures.iter().copied().fold(0.0, f64::max);
         println!(
             "{name:<24} {:>8.2} {:>18}",
             median(figures),
-            format!("({least:.2}–{most:.2})")
+            format!("({best:.2}–{worst:.2})")
         );
     }
     Ok(())

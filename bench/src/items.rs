@@ -1,49 +1,58 @@
-//! What is read and written: items of two sizes, and the signed requests for them.
+//! The items of the HTTP and engine benchmarks, in two sizes, and the signed requests for them.
 
-use crate::child::Child;
+use crate::child::ServerProcess;
 use crate::{Result, load};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, Mac};
 use std::io::Write as _;
 
-/// Bytes of an item that is read.
+/// Bytes of an item to read.
 pub(crate) const READ_BYTES: usize = 1024;
-/// Bytes of an item that is created.
+/// Bytes of an item to create.
 pub(crate) const CREATE_BYTES: usize = 400;
-/// Items that are read in turn.
+/// Number of items that are read in turn.
 pub(crate) const READ_ITEMS: u64 = 1000;
-/// Logical partitions among which items are spread.
+/// Number of logical partitions.
 const KEYS: u64 = 64;
-/// The container's definition: default indexing.
+/// Definition of the container, with the default indexing policy.
 pub(crate) const CONTAINER: &str =
     r#"{"id":"items","partitionKey":{"paths":["/key"],"kind":"Hash","version":2}}"#;
-/// The database's.
+/// Definition of the database.
 pub(crate) const DATABASE: &str = r#"{"id":"bench"}"#;
 
+/// Link of the container.
 const LINK: &str = "dbs/bench/colls/items";
 
-/// The id of item `n` of a kind; all have one length.
+/// Returns the id of item `n` of a kind. All ids have the same length.
 pub(crate) fn id(kind: char, n: u64) -> String {
     format!("{kind}{n:010}")
 }
 
-/// The partition key of item `n`; all have one length.
+/// Returns the partition key of item `n`. All keys have the same length.
 pub(crate) fn key(n: u64) -> String {
     format!("key-{:03}", n % KEYS)
 }
 
-/// An item of `bytes` bytes: eleven paths, as a comment on a blog might have them.
+/// Returns an item of `bytes` bytes with eleven indexed paths, similar to a comment of a blog.
 pub(crate) fn item(kind: char, n: u64, bytes: usize) -> Vec<u8> {
     let (id, key) = (id(kind, n), key(n));
     let author = n.wrapping_mul(0x9e37_79b9) % 100_000;
     let mut text = format!(
-        r#"{{"id":"{id}","key":"{key}","type":"comment","author":"user-{author:06}","created":"2026-01-{:02}T12:{:02}:00Z","likes":{:05},"rating":{:1}.5,"public":true,"tags":["red","green"],"place":{{"country":"NZ","zone":{:02}}},"text":""#,
-        n % 28 + 1,
-        n % 60,
-        n % 90_000 + 10_000,
-        n % 5,
-        n % 90 + 10,
+        concat!(
+            r#"{{"id":"{id}","key":"{key}","type":"comment","author":"user-{author:06}","#,
+            r#""created":"2026-01-{day:02}T12:{minute:02}:00Z","likes":{likes:05},"#,
+            r#""rating":{rating:1}.5,"public":true,"tags":["red","green"],"#,
+            r#""place":{{"country":"NZ","zone":{zone:02}}},"text":""#,
+        ),
+        id = id,
+        key = key,
+        author = author,
+        day = n % 28 + 1,
+        minute = n % 60,
+        likes = n % 90_000 + 10_000,
+        rating = n % 5,
+        zone = n % 90 + 10,
     )
     .into_bytes();
     let words = b"and so the planets turn above the brass hills ";
@@ -57,13 +66,13 @@ pub(crate) fn item(kind: char, n: u64, bytes: usize) -> Vec<u8> {
     text
 }
 
-/// Makes database, container and the items to read; gives a request for each of those.
-pub(crate) fn prepare(server: &Child) -> Result<Vec<Vec<u8>>> {
+/// Creates the database, the container and the items to read. Returns a read request for each item.
+pub(crate) fn prepare(server: &ServerProcess) -> Result<Vec<Vec<u8>>> {
     let create = |path: &str, kind, link, body: &[u8], header: &str| -> Result<()> {
         let mut request = head(server, "POST", path, (kind, link), header)?;
         write!(request, "content-length: {}\r\n\r\n", body.len())?;
         request.extend_from_slice(body);
-        load::ask(&server.address, &request).map(drop)
+        load::exchange(&server.address, &request).map(drop)
     };
     create("/dbs", "dbs", "", DATABASE.as_bytes(), "")?;
     create(
@@ -73,6 +82,7 @@ pub(crate) fn prepare(server: &Child) -> Result<Vec<Vec<u8>>> {
         CONTAINER.as_bytes(),
         "",
     )?;
+    // A read is signed for its item, so each item has a request of its own.
     let mut reads = Vec::new();
     for n in 0..READ_ITEMS {
         let key = format!("x-ms-documentdb-partitionkey: [\"{}\"]\r\n", key(n));
@@ -91,19 +101,20 @@ pub(crate) fn prepare(server: &Child) -> Result<Vec<Vec<u8>>> {
     Ok(reads)
 }
 
-/// Create requests: all have the same signature, since it covers the container and not the item.
+/// Requests that create one item each. All have the same signature, which covers the container and
+/// not the item.
 pub(crate) struct Creates {
     head: Vec<u8>,
 }
 
 impl Creates {
-    pub(crate) fn new(server: &Child) -> Result<Creates> {
+    pub(crate) fn new(server: &ServerProcess) -> Result<Creates> {
         Ok(Creates {
             head: head(server, "POST", &format!("/{LINK}/docs"), ("docs", LINK), "")?,
         })
     }
 
-    /// The request that creates item `n`.
+    /// Appends the request that creates item `n`.
     pub(crate) fn write(&self, n: u64, out: &mut Vec<u8>) {
         let body = item('c', n, CREATE_BYTES);
         out.extend_from_slice(&self.head);
@@ -118,21 +129,24 @@ impl Creates {
     }
 }
 
-/// Items of one batch or bulk request.
+/// Items in one batch or bulk request.
 pub(crate) const BATCH_ITEMS: u64 = 100;
 
-/// Requests that create many items at once. Like [`Creates`], they have one signature.
+/// Requests that create [`BATCH_ITEMS`] items each. Like those of [`Creates`], all have the same
+/// signature.
 pub(crate) struct Batches {
     head: Vec<u8>,
     kind: char,
-    /// From one item to the next; so that a batch can keep to one key.
+    /// Difference between the numbers of two successive items. With [`KEYS`] all items of a request
+    /// have the same partition key.
     step: u64,
 }
 
 impl Batches {
-    /// Bulk: items of many keys, each for itself.
-    pub(crate) fn bulk(server: &Child) -> Result<Batches> {
-        let header = "x-ms-documentdb-partitionkeyrangeid: 0\r\nx-ms-cosmos-batch-continue-on-error: True\r\n";
+    /// Returns bulk requests: items with different partition keys and a commit for each item.
+    pub(crate) fn bulk(server: &ServerProcess) -> Result<Batches> {
+        let header = "x-ms-documentdb-partitionkeyrangeid: 0\r\n\
+                      x-ms-cosmos-batch-continue-on-error: True\r\n";
         Ok(Batches {
             head: batch_head(server, "False", header)?,
             kind: 'b',
@@ -140,8 +154,8 @@ impl Batches {
         })
     }
 
-    /// Transactional batches: all items have the key of item 0.
-    pub(crate) fn atomic(server: &Child) -> Result<Batches> {
+    /// Returns transactional batches: all items have the partition key of item 0.
+    pub(crate) fn atomic(server: &ServerProcess) -> Result<Batches> {
         let header = format!("x-ms-documentdb-partitionkey: [\"{}\"]\r\n", key(0));
         Ok(Batches {
             head: batch_head(server, "True", &header)?,
@@ -150,7 +164,7 @@ impl Batches {
         })
     }
 
-    /// The request of number `n`.
+    /// Appends request number `n`.
     pub(crate) fn write(&self, n: u64, out: &mut Vec<u8>) {
         let mut body = Vec::with_capacity(BATCH_ITEMS as usize * (CREATE_BYTES + 64));
         for at in 0..BATCH_ITEMS {
@@ -171,7 +185,7 @@ impl Batches {
     }
 }
 
-fn batch_head(server: &Child, atomic: &str, header: &str) -> Result<Vec<u8>> {
+fn batch_head(server: &ServerProcess, atomic: &str, header: &str) -> Result<Vec<u8>> {
     let header = format!(
         "x-ms-cosmos-is-batch-request: True\r\nx-ms-cosmos-batch-atomic: {atomic}\r\n{header}"
     );
@@ -184,9 +198,10 @@ fn batch_head(server: &Child, atomic: &str, header: &str) -> Result<Vec<u8>> {
     )
 }
 
-/// Request line and headers, signed for now: good for a quarter of an hour.
+/// Returns the request line and headers. The signature has the current date and is valid for 15
+/// minutes.
 fn head(
-    server: &Child,
+    server: &ServerProcess,
     verb: &str,
     path: &str,
     signed: (&str, &str),
@@ -194,6 +209,7 @@ fn head(
 ) -> Result<Vec<u8>> {
     let date = jiff::fmt::rfc2822::DateTimePrinter::new()
         .timestamp_to_rfc9110_string(&jiff::Timestamp::now())?;
+    // The signature covers method, resource type, link and date.
     let (kind, link) = signed;
     let text = format!(
         "{}\n{kind}\n{link}\n{}\n\n",
@@ -210,8 +226,9 @@ fn head(
     let token = percent_encoding::utf8_percent_encode(&token, percent_encoding::NON_ALPHANUMERIC);
     let host = &server.address;
     let head = format!(
-        "{verb} {path} HTTP/1.1\r\nhost: {host}\r\nauthorization: {token}\r\nx-ms-date: {date}\r\n\
-         x-ms-version: 2020-07-15\r\naccept: application/json\r\nuser-agent: orrery-bench\r\n{header}"
+        "{verb} {path} HTTP/1.1\r\nhost: {host}\r\nauthorization: {token}\r\n\
+         x-ms-date: {date}\r\nx-ms-version: 2020-07-15\r\naccept: application/json\r\n\
+         user-agent: orrery-bench\r\n{header}"
     );
     Ok(head.into_bytes())
 }
@@ -221,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn items_are_json_of_the_size_asked_for() {
+    fn items_are_json_of_the_given_size() {
         for n in [0, 1, 77, 123_456_789] {
             for bytes in [READ_BYTES, CREATE_BYTES] {
                 let item = item('c', n, bytes);

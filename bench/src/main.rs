@@ -1,11 +1,19 @@
-//! Benchmarks: what Orrery costs on top of what lies under it, measured side by side in one run.
+//! Benchmarks: the cost of Orrery compared with that of its parts, measured side by side in one
+//! run.
 //!
-//! `http` measures the program as clients meet it, next to a bare HTTP server and the bare store; `engine` measures the
-//! engine alone; `queries` measures answers of one size in containers of several sizes; `bulk` measures creates that come
-//! many at once, next to such that come one by one; `throughput` measures metering and admission; `traffic` measures what
-//! it costs to keep what was asked, and to count it. docs/benchmarks.md says what each line means. Build with `--release`.
+//! | command | measures |
+//! |---|---|
+//! | `http` | the server over HTTP, a bare HTTP server, and the bare store |
+//! | `engine` | the engine in this process, without HTTP and disk |
+//! | `queries` | queries with results of one size in containers of several sizes |
+//! | `bulk` | single creates, bulk requests and transactional batches over HTTP |
+//! | `throughput` | metering and admission |
+//! | `traffic` | the traffic statistics of a container, and metrics |
+//! | `splits` | splits and merges, and the latencies of clients meanwhile |
+//!
+//! `docs/benchmarks.md` explains each line of the output. Build with `--release`.
 
-#![allow(clippy::print_stdout)] // a tool that speaks to a terminal
+#![allow(clippy::print_stdout)] // the output is the result
 
 mod bare_http;
 mod bare_store;
@@ -20,10 +28,10 @@ mod splits;
 mod throughput;
 mod traffic;
 
-use child::{Child, cargo_build, ready_server};
+use child::{ServerProcess, cargo_build, ready_server};
 use clap::{Parser, Subcommand};
-use load::{Call, load};
-use report::{Line, Report, Slice};
+use load::{LoadSpec, load};
+use report::{Line, Measurement, Report};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -31,7 +39,7 @@ use std::time::Duration;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// What can go wrong ends the run with a sentence.
+/// A result whose error ends the run with a message.
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 /// Benchmarks of Orrery.
@@ -43,86 +51,86 @@ struct Program {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Point reads and durable creates through HTTP, next to the bare store and a bare HTTP server
+    /// Measure point reads and durable creates over HTTP, a bare HTTP server and the bare store
     Http(HttpArguments),
-    /// Point reads and creates of the engine alone, in this process and in memory
+    /// Measure point reads and creates of the engine in this process, in memory
     Engine {
-        /// Rounds
+        /// Number of rounds
         #[arg(long, default_value_t = 5)]
         rounds: usize,
     },
-    /// What metering and admission cost a request, beside the engine's reads and creates in memory
+    /// Measure metering and admission beside the engine's reads and creates in memory
     Throughput {
-        /// Rounds
+        /// Number of rounds
         #[arg(long, default_value_t = 5)]
         rounds: usize,
     },
-    /// Keeping what was asked of a container, and counting it for the metrics, for each request
+    /// Measure the traffic statistics of a container, and the metrics of a request
     Traffic {
-        /// Rounds
+        /// Number of rounds
         #[arg(long, default_value_t = 5)]
         rounds: usize,
     },
-    /// Queries on a small and a large container of the same shape, on disk, in this process
+    /// Measure queries on a small and a large container of the same form, on disk, in this process
     Queries {
-        /// Items of each container
+        /// Numbers of items, one container for each
         #[arg(long, num_args = 1.., value_name = "N", default_values_t = [20_000, 2_000_000])]
         items: Vec<u64>,
-        /// How often each query is asked
+        /// Runs of each query
         #[arg(long, default_value_t = 200)]
         times: u64,
-        /// Where data is kept while measuring [default: the system's temporary directory]
+        /// Directory for the data while measuring [default: the system's temporary directory]
         #[arg(long, value_name = "DIR")]
         directory: Option<PathBuf>,
     },
-    /// Splits and merges of a physical partition on disk, and what a reader and a writer notice of them
+    /// Measure splits and merges of a physical partition on disk, and the latencies of clients
+    /// meanwhile
     Splits {
-        /// Items of about a kilobyte
+        /// Number of items of about a kilobyte
         #[arg(long, default_value_t = 50_000)]
         items: u64,
-        /// Rounds, in each of which both is measured once
+        /// Number of rounds, each with one measurement without and one with splits
         #[arg(long, default_value_t = 3)]
         rounds: usize,
-        /// Seconds of one measurement
+        /// Duration of one measurement in seconds
         #[arg(long, default_value_t = 5.0)]
         seconds: f64,
-        /// Where data is kept while measuring [default: the system's temporary directory]
+        /// Directory for the data while measuring [default: the system's temporary directory]
         #[arg(long, value_name = "DIR")]
         directory: Option<PathBuf>,
     },
-    /// Durable creates one by one, in bulk and in transactional batches, through HTTP
+    /// Measure durable creates over HTTP: single, in bulk and in transactional batches
     Bulk(HttpArguments),
-    /// Answers every request with the answer given on standard input (`http` starts this itself)
+    /// Send the response from standard input to every request (started by `http`)
     #[command(hide = true)]
     FixedAnswer,
 }
 
 #[derive(clap::Args)]
 struct HttpArguments {
-    /// Rounds, in each of which every line is measured once
+    /// Number of rounds, each with one measurement of every line
     #[arg(long, default_value_t = 5)]
     rounds: usize,
-    /// Seconds of one measurement
+    /// Duration of one measurement in seconds
     #[arg(long, default_value_t = 1.0)]
     seconds: f64,
-    /// Where data is kept while measuring; the disk under it decides [default: the system's temporary directory]
+    /// Directory for the data while measuring; its disk determines the results [default: the
+    /// system's temporary directory]
     #[arg(long, value_name = "DIR")]
     directory: Option<PathBuf>,
 }
 
-impl HttpArguments {
-    /// Removed when it is dropped.
-    fn temporary_directory(&self) -> Result<tempfile::TempDir> {
-        let parent = self.directory.clone().unwrap_or_else(std::env::temp_dir);
-        Ok(tempfile::Builder::new()
-            .prefix("orrery-bench")
-            .tempdir_in(parent)?)
-    }
+/// Creates a temporary directory in `parent`, which is deleted when the value is dropped.
+fn temporary_directory(parent: Option<PathBuf>) -> Result<tempfile::TempDir> {
+    let parent = parent.unwrap_or_else(std::env::temp_dir);
+    Ok(tempfile::Builder::new()
+        .prefix("orrery-bench")
+        .tempdir_in(parent)?)
 }
 
-/// Requests of each connection before time is taken.
+/// Requests of each connection before the measurement.
 const WARM_UP: usize = 20;
-/// Connections and writers measured.
+/// Numbers of connections and writers to measure.
 const CONCURRENCY: [usize; 2] = [1, 16];
 
 fn main() -> Result<()> {
@@ -136,10 +144,7 @@ fn main() -> Result<()> {
             times,
             directory,
         } => {
-            let parent = directory.unwrap_or_else(std::env::temp_dir);
-            let directory = tempfile::Builder::new()
-                .prefix("orrery-bench")
-                .tempdir_in(parent)?;
+            let directory = temporary_directory(directory)?;
             queries::run(&items, times, directory.path())
         }
         Command::Splits {
@@ -148,15 +153,12 @@ fn main() -> Result<()> {
             seconds,
             directory,
         } => {
-            let parent = directory.unwrap_or_else(std::env::temp_dir);
-            let directory = tempfile::Builder::new()
-                .prefix("orrery-bench")
-                .tempdir_in(parent)?;
+            let directory = temporary_directory(directory)?;
             splits::run(items, rounds, seconds, directory.path())
         }
         Command::Bulk(arguments) => {
             cargo_build()?;
-            let directory = arguments.temporary_directory()?;
+            let directory = temporary_directory(arguments.directory.clone())?;
             bulk::run(
                 arguments.rounds,
                 Duration::from_secs_f64(arguments.seconds),
@@ -167,27 +169,30 @@ fn main() -> Result<()> {
     }
 }
 
-/// What every round measures.
-struct Stand {
-    server: Child,
-    fixed: Child,
+/// The subjects of the HTTP benchmark.
+struct HttpBench {
+    server: ServerProcess,
+    bare_http: ServerProcess,
+    /// Requests that read one item each.
     reads: Vec<Vec<u8>>,
     creates: items::Creates,
+    /// Number of the next item to create.
     created: AtomicU64,
     store: bare_store::BareStore,
 }
 
-impl Stand {
-    fn build(directory: &std::path::Path) -> Result<Stand> {
+impl HttpBench {
+    fn build(directory: &std::path::Path) -> Result<HttpBench> {
         let server = ready_server(&directory.join("server"))?;
         let reads = items::prepare(&server)?;
-        let answer = load::ask(&server.address, &reads[0])?;
-        let fixed = bare_http::start(&answer)?;
+        // The bare HTTP server sends a copy of a real response.
+        let response = load::exchange(&server.address, &reads[0])?;
+        let bare_http = bare_http::start(&response)?;
         let creates = items::Creates::new(&server)?;
         let store = bare_store::BareStore::open(&directory.join("bare"))?;
-        Ok(Stand {
+        Ok(HttpBench {
             server,
-            fixed,
+            bare_http,
             reads,
             creates,
             created: AtomicU64::new(0),
@@ -195,13 +200,13 @@ impl Stand {
         })
     }
 
-    /// One measurement of one line.
-    fn measure(&mut self, line: Line, connections: usize, time: Duration) -> Result<Slice> {
+    /// Measures one line with a number of connections.
+    fn measure(&mut self, line: Line, connections: usize, time: Duration) -> Result<Measurement> {
         let read = |n: u64, out: &mut Vec<u8>| {
             out.extend_from_slice(&self.reads[n as usize % self.reads.len()])
         };
         let counter = AtomicU64::new(0);
-        let call = |address, counter, request| Call {
+        let spec = |address, counter, request| LoadSpec {
             address,
             counter,
             request,
@@ -210,11 +215,11 @@ impl Stand {
             time,
         };
         match line {
-            Line::Read => load(&call(&self.server.address, &counter, &read)),
-            Line::BareHttp => load(&call(&self.fixed.address, &counter, &read)),
+            Line::Read => load(&spec(&self.server.address, &counter, &read)),
+            Line::BareHttp => load(&spec(&self.bare_http.address, &counter, &read)),
             Line::Create => {
                 let creates = &self.creates;
-                load(&call(&self.server.address, &self.created, &|n, out| {
+                load(&spec(&self.server.address, &self.created, &|n, out| {
                     creates.write(n, out)
                 }))
             }
@@ -226,17 +231,17 @@ impl Stand {
 
 fn http(arguments: &HttpArguments) -> Result<()> {
     cargo_build()?;
-    let directory = arguments.temporary_directory()?;
-    let mut stand = Stand::build(directory.path())?;
-    println!("{}\n", stand.store.describe());
+    let directory = temporary_directory(arguments.directory.clone())?;
+    let mut bench = HttpBench::build(directory.path())?;
+    println!("{}\n", bench.store.describe());
     let mut report = Report::new(&CONCURRENCY);
     let time = Duration::from_secs_f64(arguments.seconds);
-    // In each round the lines that are compared lie side by side, so that a busy moment of the machine meets all alike.
+    // Each round measures all lines, so that a busy period of the machine affects all lines alike.
     for _ in 0..arguments.rounds {
         for connections in CONCURRENCY {
             for line in Line::ALL {
-                let slice = stand.measure(line, connections, time)?;
-                report.add(line, connections, slice);
+                let measurement = bench.measure(line, connections, time)?;
+                report.add(line, connections, measurement);
             }
         }
     }

@@ -1,13 +1,14 @@
-//! Queries on a small and a large container of the same shape, on disk: what an answer of the same size costs when
-//! there is a hundred times as much around it.
+//! Benchmark of queries on a small and a large container of the same form, on disk: the cost of a
+//! result of one size while the amount of other data grows a hundredfold.
 //!
-//! Both containers are asked in turns in one run, so a ratio compares neighbours. Every value occurs as often in the
-//! large one as in the small one; what grows is the number of values, partitions stay as they are. Each line is measured
-//! twice with the same values: when they are met first, the large container reads blocks that the small one has in memory
-//! already; when they are met again, both have them.
+//! Each query runs on both containers in turn, so that a ratio compares measurements of the same
+//! time. Every value occurs equally often in both containers; the number of different values grows,
+//! the number of partitions does not. Each query is measured twice with the same values. In the
+//! first pass the large container reads blocks that the small container has in its cache already;
+//! in the second pass both have the blocks in their caches.
 
 use crate::Result;
-use crate::engine::Room;
+use crate::engine::BenchEngine;
 use crate::report::median;
 use orrery_engine::request::{PageRequest, QueryRequest, Scope};
 use orrery_storage::{LocalOptions, LocalStore};
@@ -15,25 +16,36 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Physical partitions of each container: 6,000 RU/s make one.
+/// Physical partitions of each container. A new container has one for each 6,000 RU/s.
 const PARTITIONS: u32 = 4;
-/// Threads that load.
+/// Threads that load a container.
 const LOADERS: u64 = 4;
-/// Items of one `kind`, of one `shade`, of one `batch`, and of both a `kind` and its `shade`.
-const OF_A_KIND: u64 = 10;
-const OF_A_SHADE: u64 = 200;
-const OF_A_BATCH: u64 = 1_000;
-/// Items of one partition key value.
-const OF_A_KEY: u64 = 50;
-/// Characters of the text that no index has.
-const NOTE: usize = 200;
+/// Items with the same `kind`.
+const ITEMS_PER_KIND: u64 = 10;
+/// Items with the same `shade`.
+const ITEMS_PER_SHADE: u64 = 200;
+/// Items with the same `batch`.
+const ITEMS_PER_BATCH: u64 = 1_000;
+/// Items with the same partition key.
+const ITEMS_PER_KEY: u64 = 50;
+/// Characters of `note`, which is not indexed.
+const NOTE_CHARS: usize = 200;
 
-/// The container: `note` is for scans, `batch` and `at` have a composite index.
-const CONTAINER: &str = r#"{"id":"items","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2},
-    "indexingPolicy":{"includedPaths":[{"path":"/*"}],"excludedPaths":[{"path":"/note/?"}],
-    "compositeIndexes":[[{"path":"/batch","order":"ascending"},{"path":"/at","order":"descending"}]]}}"#;
+/// Definition of the container. `note` is for full scans; `batch` and `at` have a composite index.
+const CONTAINER: &str = r#"{
+    "id": "items",
+    "partitionKey": {"paths": ["/pk"], "kind": "Hash", "version": 2},
+    "indexingPolicy": {
+        "includedPaths": [{"path": "/*"}],
+        "excludedPaths": [{"path": "/note/?"}],
+        "compositeIndexes": [[
+            {"path": "/batch", "order": "ascending"},
+            {"path": "/at", "order": "descending"}
+        ]]
+    }
+}"#;
 
-/// What is measured: a name, and the text for the n-th time in a container of so many items.
+/// A line of the table: its name, and the query text for a run number and a number of items.
 struct Line {
     name: &'static str,
     text: fn(u64, u64) -> String,
@@ -42,7 +54,12 @@ struct Line {
 const LINES: [Line; 7] = [
     Line {
         name: "equality, 10 rows",
-        text: |n, items| format!("SELECT * FROM c WHERE c.kind = {}", n % (items / OF_A_KIND)),
+        text: |n, items| {
+            format!(
+                "SELECT * FROM c WHERE c.kind = {}",
+                n % (items / ITEMS_PER_KIND)
+            )
+        },
     },
     Line {
         name: "range, ORDER BY, top 10",
@@ -69,7 +86,7 @@ const LINES: [Line; 7] = [
         text: |n, items| {
             format!(
                 "SELECT VALUE COUNT(1) FROM c WHERE c.batch = {}",
-                n % (items / OF_A_BATCH)
+                n % (items / ITEMS_PER_BATCH)
             )
         },
     },
@@ -80,7 +97,7 @@ const LINES: [Line; 7] = [
     Line {
         name: "filter, composite ORDER BY",
         text: |n, items| {
-            let batch = n % (items / OF_A_BATCH);
+            let batch = n % (items / ITEMS_PER_BATCH);
             format!("SELECT TOP 10 * FROM c WHERE c.batch = {batch} ORDER BY c.batch, c.at DESC")
         },
     },
@@ -91,102 +108,110 @@ const LINES: [Line; 7] = [
 ];
 
 impl Line {
-    /// The middle latency in each container and what the last is to the first; each value is asked for once in each.
-    fn measure(&self, halls: &[Hall], times: u64) -> Result<String> {
-        let mut latencies: Vec<Vec<f64>> = vec![Vec::new(); halls.len()];
+    /// Runs the query `times` times on each container with different values. Returns the median
+    /// latency for each container and the ratio of the last to the first.
+    fn measure(&self, containers: &[FilledContainer], times: u64) -> Result<String> {
+        let mut latencies: Vec<Vec<f64>> = vec![Vec::new(); containers.len()];
         for n in 0..times {
-            for (hall, latencies) in halls.iter().zip(&mut latencies) {
-                let (took, rows) = hall.ask(&(self.text)(n, hall.items))?;
+            for (container, latencies) in containers.iter().zip(&mut latencies) {
+                let (took, rows) = container.query(&(self.text)(n, container.items))?;
                 if rows == 0 {
                     return Err(
-                        format!("{}: no row was found among {}", self.name, hall.items).into(),
+                        format!("{}: no row among {} items", self.name, container.items).into(),
                     );
                 }
                 latencies.push(took.as_secs_f64() * 1e6);
             }
         }
         let medians: Vec<f64> = latencies.into_iter().map(median).collect();
-        let ratio = medians
-            .last()
-            .zip(medians.first())
-            .map_or(1.0, |(last, first)| last / first);
-        Ok(format!(
-            "{}  {ratio:>5.2}",
-            medians
-                .iter()
-                .map(|m| format!("{m:>12.0}"))
-                .collect::<String>()
-        ))
+        let ratio = match (medians.first(), medians.last()) {
+            (Some(first), Some(last)) => last / first,
+            _ => 1.0,
+        };
+        let mut columns = String::new();
+        for median in &medians {
+            columns.push_str(&format!("{median:>12.0}"));
+        }
+        Ok(format!("{columns}  {ratio:>5.2}"))
     }
 }
 
-/// A number below `items` that differs for each `n`, out of order.
+/// Returns a pseudo-random number below `items` for `n`.
 fn spread(n: u64, items: u64) -> u64 {
     n.wrapping_mul(0x9E37_79B9_7F4A_7C15) % items
 }
 
+/// Returns the `shade` of item `n`.
 fn shade(n: u64, items: u64) -> u64 {
-    n % (items / OF_A_SHADE)
+    n % (items / ITEMS_PER_SHADE)
 }
 
+/// Returns the `batch` of item `n`.
 fn batch(n: u64, items: u64) -> u64 {
-    (n / 7) % (items / OF_A_BATCH)
+    (n / 7) % (items / ITEMS_PER_BATCH)
 }
 
+/// Returns item `n` as JSON, about 530 bytes.
 fn item(n: u64, items: u64) -> Vec<u8> {
-    let note: String = (0..NOTE as u64)
+    let note: String = (0..NOTE_CHARS as u64)
         .map(|i| char::from(b'a' + (spread(n + i * i, 26) as u8)))
         .collect();
     let (shade, batch, at) = (shade(n, items), batch(n, items), spread(n, items));
     format!(
-        r#"{{"id":"i{n}","pk":"k{}","kind":{},"shade":{shade},"batch":{batch},"at":{at},"name":"item {n}","note":"{note}"}}"#,
-        n / OF_A_KEY,
-        n % (items / OF_A_KIND)
+        concat!(
+            r#"{{"id":"i{n}","pk":"k{pk}","kind":{kind},"shade":{shade},"batch":{batch},"#,
+            r#""at":{at},"name":"item {n}","note":"{note}"}}"#,
+        ),
+        n = n,
+        pk = n / ITEMS_PER_KEY,
+        kind = n % (items / ITEMS_PER_KIND),
+        shade = shade,
+        batch = batch,
+        at = at,
+        note = note,
     )
     .into_bytes()
 }
 
-/// One container, filled.
-struct Hall {
-    room: Room,
+/// A container with its items.
+struct FilledContainer {
+    engine: BenchEngine,
     items: u64,
 }
 
-impl Hall {
-    fn fill(directory: &Path, items: u64) -> Result<Hall> {
+impl FilledContainer {
+    /// Creates and loads a container of `items` items.
+    fn fill(directory: &Path, items: u64) -> Result<FilledContainer> {
         let store = LocalStore::open(
             directory.join(format!("of-{items}")),
             LocalOptions::default(),
         )?;
-        let room = Room::with(Arc::new(store), CONTAINER, PARTITIONS * 6_000)?;
-        let begun = Instant::now();
-        std::thread::scope(|scope| {
-            let loader = |which: u64| {
-                let room = &room;
-                move || -> std::result::Result<(), String> {
-                    room.create_all(
-                        (0..items)
-                            .filter(|n| n % LOADERS == which)
-                            .map(|n| item(n, items)),
-                    )
-                    .map_err(|error| error.to_string())
-                }
-            };
-            let loaders: Vec<_> = (0..LOADERS)
-                .map(|which| scope.spawn(loader(which)))
-                .collect();
-            loaders
-                .into_iter()
-                .try_for_each(|l| l.join().unwrap_or_else(|_| Err("a loader panicked".into())))
+        let engine = BenchEngine::with(Arc::new(store), CONTAINER, PARTITIONS * 6_000)?;
+        let started = Instant::now();
+        std::thread::scope(|scope| -> Result<()> {
+            let mut loaders = Vec::new();
+            for first in 0..LOADERS {
+                let engine = &engine;
+                loaders.push(scope.spawn(move || {
+                    let own = (first..items).step_by(LOADERS as usize);
+                    engine
+                        .create_all(own.map(|n| item(n, items)))
+                        .map_err(|error| error.to_string())
+                }));
+            }
+            for loader in loaders {
+                loader.join().map_err(|_| "a loader panicked")??;
+            }
+            Ok(())
         })?;
-        let rate = items as f64 / begun.elapsed().as_secs_f64();
+        let rate = items as f64 / started.elapsed().as_secs_f64();
         println!("{items} items loaded, {rate:.0} items/s");
-        Ok(Hall { room, items })
+        Ok(FilledContainer { engine, items })
     }
 
-    /// Runs a query to its end; how long it took, and how many rows there were.
-    fn ask(&self, text: &str) -> Result<(Duration, usize)> {
-        let begun = Instant::now();
+    /// Runs a query to its last page. Returns its duration and the number of rows.
+    fn query(&self, text: &str) -> Result<(Duration, usize)> {
+        let started = Instant::now();
         let mut page = PageRequest {
             max_items: Some(1_000),
             ..PageRequest::default()
@@ -197,28 +222,28 @@ impl Hall {
                 cross_partition: true,
                 ..QueryRequest::of(text, Vec::new(), page.clone())
             };
-            let answer = self.room.query(&Scope::Everything, &request)?;
+            let answer = self.engine.query(&Scope::Everything, &request)?;
             rows += answer.page.rows.len();
             match answer.page.continuation {
                 Some(token) => page.continuation = Some(token),
-                None => return Ok((begun.elapsed(), rows)),
+                None => return Ok((started.elapsed(), rows)),
             }
         }
     }
 }
 
-/// Fills the containers, measures each line `times` times in turns, and prints the table.
+/// Loads the containers, measures each line and prints the table.
 pub(crate) fn run(sizes: &[u64], times: u64, directory: &Path) -> Result<()> {
-    if sizes.iter().any(|items| *items < OF_A_BATCH) {
-        return Err(format!("a container needs at least {OF_A_BATCH} items").into());
+    if sizes.iter().any(|items| *items < ITEMS_PER_BATCH) {
+        return Err(format!("a container needs at best {ITEMS_PER_BATCH} items").into());
     }
-    let halls = sizes
+    let containers = sizes
         .iter()
-        .map(|items| Hall::fill(directory, *items))
+        .map(|items| FilledContainer::fill(directory, *items))
         .collect::<Result<Vec<_>>>()?;
-    let sizes: String = halls
+    let sizes: String = containers
         .iter()
-        .map(|hall| format!("{:>12}", hall.items))
+        .map(|container| format!("{:>12}", container.items))
         .collect();
     println!("\nat items:                   {sizes}  ratio  {sizes}  ratio");
     println!(
@@ -228,20 +253,21 @@ pub(crate) fn run(sizes: &[u64], times: u64, directory: &Path) -> Result<()> {
         width = sizes.len() + 7
     );
     for line in &LINES {
-        let first = line.measure(&halls, times)?;
-        let again = line.measure(&halls, times)?;
+        let first = line.measure(&containers, times)?;
+        let again = line.measure(&containers, times)?;
         println!("{:<28}{first}  {again}", line.name);
     }
-    for hall in &halls {
+    // A query without an index: the speed at which items are read and filtered.
+    for container in &containers {
         let text = r#"SELECT VALUE c.id FROM c WHERE CONTAINS(c.note, "no such word")"#;
-        let (took, rows) = hall.ask(text)?;
-        let megabytes = hall.room.bytes() as f64 / 1e6;
+        let (took, rows) = container.query(text)?;
+        let megabytes = container.engine.bytes() as f64 / 1e6;
         if rows > 0 {
-            return Err("a word was found that is nowhere".into());
+            return Err("a word was found that no item contains".into());
         }
         println!(
             "full scan of {} items: {:.0} MB of item text a second, on one core",
-            hall.items,
+            container.items,
             megabytes / took.as_secs_f64()
         );
     }

@@ -1,9 +1,9 @@
-//! What was measured, and the table of it.
+//! The measurements of the HTTP benchmark and their table.
 
 use std::fmt::Write as _;
 use std::time::Duration;
 
-/// A line of the table: one operation.
+/// A line of the table: one measured operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Line {
     Read,
@@ -14,7 +14,7 @@ pub(crate) enum Line {
 }
 
 impl Line {
-    /// In the order in which a round measures and the table shows them.
+    /// All lines in the order of measurement and of the table.
     pub(crate) const ALL: [Line; 5] = [
         Line::Read,
         Line::BareHttp,
@@ -23,6 +23,7 @@ impl Line {
         Line::BareCommit,
     ];
 
+    /// Returns the name in the table.
     fn name(self) -> &'static str {
         match self {
             Line::Read => "point read, 1 KB",
@@ -33,7 +34,7 @@ impl Line {
         }
     }
 
-    /// What it is compared with.
+    /// Returns the line with which this line is compared.
     fn base(self) -> Option<Line> {
         match self {
             Line::Read => Some(Line::BareHttp),
@@ -43,19 +44,22 @@ impl Line {
     }
 }
 
-/// One measurement in one round.
+/// One measurement of a line in one round.
 #[derive(Debug, Default)]
-pub(crate) struct Slice {
-    /// How long it took in all.
+pub(crate) struct Measurement {
+    /// Total duration.
     pub(crate) elapsed: Duration,
-    /// How long each operation took.
+    /// Duration of each operation.
     pub(crate) latencies: Vec<Duration>,
 }
 
+/// The measurements of a line with a number of connections.
 struct Row {
     line: Line,
     connections: usize,
+    /// Operations per second in each round.
     rates: Vec<f64>,
+    /// Durations of all operations of all rounds.
     latencies: Vec<Duration>,
 }
 
@@ -63,6 +67,7 @@ struct Row {
 pub(crate) struct Report(Vec<Row>);
 
 impl Report {
+    /// Creates a report without measurements.
     pub(crate) fn new(concurrency: &[usize]) -> Report {
         let row = |line, connections| Row {
             line,
@@ -78,7 +83,8 @@ impl Report {
         )
     }
 
-    pub(crate) fn add(&mut self, line: Line, connections: usize, slice: Slice) {
+    /// Adds a measurement.
+    pub(crate) fn add(&mut self, line: Line, connections: usize, slice: Measurement) {
         if let Some(row) = self
             .0
             .iter_mut()
@@ -90,7 +96,7 @@ impl Report {
         }
     }
 
-    /// The ratio of each round to its neighbour in the same round, and of those the middle.
+    /// Returns the median of the ratios to the compared line in the same round.
     fn ratio(&self, row: &Row) -> Option<f64> {
         let base = row.line.base()?;
         let base = self
@@ -106,7 +112,8 @@ impl Report {
         ))
     }
 
-    /// The table, aligned: rates and ratios are medians over the rounds, latencies are over all operations.
+    /// Returns the aligned table. Rates and ratios are medians over the rounds; latencies are
+    /// percentiles of all operations.
     pub(crate) fn table(&self) -> String {
         let mut text = format!(
             "{:<22} {:>5} {:>10} {:>19} {:>9} {:>9}  {}\n",
@@ -122,13 +129,16 @@ impl Report {
                     .unwrap_or_default();
                 format!("{:.1}", latency.as_secs_f64() * 1e6)
             };
-            let least = row.rates.iter().copied().fold(f64::INFINITY, f64::min);
-            let most = row.rates.iter().copied().fold(0.0, f64::max);
+            let slowest = row.rates.iter().copied().fold(f64::INFINITY, f64::min);
+            let fastest = row.rates.iter().copied().fold(0.0, f64::max);
             let ratio = self.ratio(row).zip(row.line.base());
             let ratio = ratio.map_or_else(String::new, |(ratio, base)| {
                 format!("{ratio:.2} of {}", base.name())
             });
-            let (rate, span) = (median(row.rates.clone()), format!("({least:.0}–{most:.0})"));
+            let (rate, span) = (
+                median(row.rates.clone()),
+                format!("({slowest:.0}–{fastest:.0})"),
+            );
             let (name, connections) = (row.line.name(), row.connections);
             let line = format!(
                 "{name:<22} {connections:>5} {rate:>10.0} {span:>19} {:>9} {:>9}  {ratio}",
@@ -142,7 +152,7 @@ impl Report {
     }
 }
 
-/// The middle of some figures; 0 of none.
+/// Returns the median; 0 without figures.
 pub(crate) fn median(mut figures: Vec<f64>) -> f64 {
     figures.sort_by(f64::total_cmp);
     figures.get(figures.len() / 2).copied().unwrap_or_default()
@@ -152,16 +162,16 @@ pub(crate) fn median(mut figures: Vec<f64>) -> f64 {
 mod tests {
     use super::*;
 
-    fn slice(operations: usize, microseconds: u64) -> Slice {
+    fn slice(operations: usize, microseconds: u64) -> Measurement {
         let latencies = vec![Duration::from_micros(microseconds); operations];
-        Slice {
+        Measurement {
             elapsed: Duration::from_secs(1),
             latencies,
         }
     }
 
     #[test]
-    fn a_ratio_compares_neighbours_of_the_same_round() {
+    fn a_ratio_compares_measurements_of_the_same_round() {
         let mut report = Report::new(&[1]);
         for (read, bare) in [(50, 100), (500, 1000), (1, 2)] {
             report.add(Line::Read, 1, slice(read, 20));
@@ -177,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn the_median_is_the_middle() {
+    fn the_median_is_the_middle_of_the_sorted_figures() {
         assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
         assert_eq!(median(Vec::new()), 0.0);
     }

@@ -1,8 +1,8 @@
-//! How fast a physical partition is split and merged on disk, and what clients notice: the latencies of one reader and
-//! one writer while everything is quiet and while splits and merges follow each other, in turns, in this process.
+//! Benchmark of splits and merges of a physical partition on disk: their speed, and the latencies
+//! of one reader and one writer while splits and merges run, compared with those while none runs.
 
 use crate::Result;
-use crate::engine::Room;
+use crate::engine::BenchEngine;
 use crate::items::{CREATE_BYTES, READ_BYTES, READ_ITEMS, id, item};
 use crate::report::median;
 use orrery_engine::ThroughputOptions;
@@ -16,62 +16,65 @@ use std::time::{Duration, Instant};
 
 const MEGABYTE: f64 = (1 << 20) as f64;
 
-/// One split or merge.
-struct Move {
+/// The measurement of one split or merge.
+struct ChangeMeasurement {
     is_split: bool,
     seconds: f64,
-    /// Bytes of rows, index entries among them.
-    copied: u64,
-    /// Bytes of the items' texts.
-    texts: u64,
+    /// Bytes of all copied rows, including index entries.
+    copied_bytes: u64,
+    /// Bytes of the items' JSON texts.
+    item_bytes: u64,
 }
 
-/// Latencies in microseconds.
+/// Latencies of reads and creates in microseconds.
 #[derive(Default)]
 struct Latencies {
     reads: Vec<f64>,
     creates: Vec<f64>,
 }
 
-/// Fills a container of one physical partition with so many items and measures `rounds` times.
+/// Loads `items` items into a container of one physical partition and measures `rounds` times, each
+/// time for `seconds` without and with splits.
 pub(crate) fn run(items: u64, rounds: usize, seconds: f64, directory: &Path) -> Result<()> {
     let store = Arc::new(LocalStore::open(
         directory.join("data"),
         LocalOptions::default(),
     )?);
-    let room = Room::metered(store, ThroughputOptions::default(), 400)?;
+    let engine = BenchEngine::metered(store, ThroughputOptions::default(), 400)?;
     eprintln!("writing {items} items of {READ_BYTES} bytes");
-    room.create_all((0..items).map(|n| item('r', n, READ_BYTES)))?;
+    engine.create_all((0..items).map(|n| item('r', n, READ_BYTES)))?;
     let keys = (0..READ_ITEMS.min(items))
-        .map(|n| Ok((room.key(&item('r', n, READ_BYTES))?, id('r', n))))
+        .map(|n| Ok((engine.key(&item('r', n, READ_BYTES))?, id('r', n))))
         .collect::<Result<Vec<_>>>()?;
-    let (mut quiet, mut moving, mut moves) =
+    let (mut quiet, mut during_changes, mut changes) =
         (Latencies::default(), Latencies::default(), Vec::new());
     let created = AtomicU64::new(0);
     for round in 0..rounds {
         eprintln!("round {} of {rounds}", round + 1);
         let window = Duration::from_secs_f64(seconds);
-        under_load(&room, &keys, &created, &mut quiet, || {
+        // First without changes, then with changes, so that both have the same amount of data.
+        under_load(&engine, &keys, &created, &mut quiet, || {
             #[expect(clippy::disallowed_methods, reason = "the window of a measurement")]
             std::thread::sleep(window);
             Ok(())
         })?;
-        under_load(&room, &keys, &created, &mut moving, || {
-            let begun = Instant::now();
-            while begun.elapsed() < window || moves.len() < 2 * (round + 1) {
-                moves.push(split_or_merge(&room)?);
+        under_load(&engine, &keys, &created, &mut during_changes, || {
+            let started = Instant::now();
+            // At least one split and one merge in each round, however long they take.
+            while started.elapsed() < window || changes.len() < 2 * (round + 1) {
+                changes.push(split_or_merge(&engine)?);
             }
             Ok(())
         })?;
     }
-    print_moves(&moves);
-    print_latencies(quiet, moving);
+    print_changes(&changes);
+    print_latencies(quiet, during_changes);
     Ok(())
 }
 
-/// Splits the one partition, or merges the two.
-fn split_or_merge(room: &Room) -> Result<Move> {
-    let ranges = room.ranges()?;
+/// Splits the partition if there is one, or merges the two partitions, and measures the change.
+fn split_or_merge(engine: &BenchEngine) -> Result<ChangeMeasurement> {
+    let ranges = engine.ranges()?;
     let is_split = ranges.len() == 1;
     let change = match ranges[..] {
         [range] => RangeChange::Split {
@@ -80,44 +83,45 @@ fn split_or_merge(room: &Room) -> Result<Move> {
         },
         _ => RangeChange::Merge { ranges },
     };
-    let begun = Instant::now();
+    let started = Instant::now();
     let RangeChangeStatus {
         copied_bytes,
         failure,
         ..
-    } = room.repartition(change)?;
-    let seconds = begun.elapsed().as_secs_f64();
-    // What was left behind is taken away at once, as the program does it.
-    room.destroy_deleted()?;
-    failure.map_or(
-        Ok(Move {
-            is_split,
-            seconds,
-            copied: copied_bytes,
-            texts: room.bytes(),
-        }),
-        |why| Err(why.into()),
-    )
+    } = engine.repartition(change)?;
+    let seconds = started.elapsed().as_secs_f64();
+    // The server deletes the data of old partitions within a second; here the caller must do so.
+    engine.destroy_deleted()?;
+    if let Some(failure) = failure {
+        return Err(failure.into());
+    }
+    Ok(ChangeMeasurement {
+        is_split,
+        seconds,
+        copied_bytes,
+        item_bytes: engine.bytes(),
+    })
 }
 
-/// Reads and writes from a thread each while `work` goes on.
+/// Runs `work` while one thread reads and one creates items, and adds their latencies to
+/// `latencies`.
 fn under_load(
-    room: &Room,
+    engine: &BenchEngine,
     keys: &[(PartitionKey, String)],
     created: &AtomicU64,
     latencies: &mut Latencies,
     work: impl FnOnce() -> Result<()>,
 ) -> Result<()> {
-    let over = AtomicBool::new(false);
+    let is_over = AtomicBool::new(false);
     let repeat = |one: &dyn Fn(u64) -> Result<()>| -> std::result::Result<Vec<f64>, String> {
         let mut taken = Vec::new();
         for n in 0.. {
-            if over.load(Ordering::Relaxed) {
+            if is_over.load(Ordering::Relaxed) {
                 break;
             }
-            let begun = Instant::now();
+            let started = Instant::now();
             one(n).map_err(|error| error.to_string())?;
-            taken.push(begun.elapsed().as_secs_f64() * 1e6);
+            taken.push(started.elapsed().as_secs_f64() * 1e6);
         }
         Ok(taken)
     };
@@ -125,20 +129,21 @@ fn under_load(
         let reader = scope.spawn(|| {
             repeat(&|n| {
                 let (key, id) = &keys[n as usize % keys.len()];
-                room.read(key, id).map(drop)
+                engine.read(key, id).map(drop)
             })
         });
         let writer = scope.spawn(|| {
             repeat(&|_| {
-                room.create(&item(
+                engine.create(&item(
                     'c',
                     created.fetch_add(1, Ordering::Relaxed),
                     CREATE_BYTES,
                 ))
             })
         });
+        // The threads are stopped even if the work failed; its error is returned last.
         let worked = work();
-        over.store(true, Ordering::Relaxed);
+        is_over.store(true, Ordering::Relaxed);
         let (reads, creates) = (reader.join(), writer.join());
         latencies
             .reads
@@ -150,42 +155,45 @@ fn under_load(
     })
 }
 
-fn print_moves(moves: &[Move]) {
+/// Prints the speed of splits and merges: medians over all changes.
+fn print_changes(changes: &[ChangeMeasurement]) {
     println!(
         "{:<10} {:>6} {:>12} {:>12} {:>16} {:>16}",
         "on disk", "times", "MB of rows", "seconds", "rows, MB/s", "item text, MB/s"
     );
     for (name, is_split) in [("split", true), ("merge", false)] {
-        let of_kind: Vec<&Move> = moves
+        let of_kind: Vec<&ChangeMeasurement> = changes
             .iter()
             .filter(|one| one.is_split == is_split)
             .collect();
-        let middle =
-            |figure: &dyn Fn(&Move) -> f64| median(of_kind.iter().map(|one| figure(one)).collect());
+        let middle = |figure: &dyn Fn(&ChangeMeasurement) -> f64| {
+            median(of_kind.iter().map(|one| figure(one)).collect())
+        };
         if of_kind.is_empty() {
             continue;
         }
         println!(
             "{name:<10} {:>6} {:>12.1} {:>12.3} {:>16.1} {:>16.1}",
             of_kind.len(),
-            middle(&|one| one.copied as f64 / MEGABYTE),
+            middle(&|one| one.copied_bytes as f64 / MEGABYTE),
             middle(&|one| one.seconds),
-            middle(&|one| one.copied as f64 / MEGABYTE / one.seconds),
-            middle(&|one| one.texts as f64 / MEGABYTE / one.seconds),
+            middle(&|one| one.copied_bytes as f64 / MEGABYTE / one.seconds),
+            middle(&|one| one.item_bytes as f64 / MEGABYTE / one.seconds),
         );
     }
 }
 
-fn print_latencies(quiet: Latencies, moving: Latencies) {
+/// Prints percentiles of latencies, and operations per second.
+fn print_latencies(quiet: Latencies, during_changes: Latencies) {
     println!(
         "\n{:<24} {:>10} {:>10} {:>10} {:>12} {:>10}",
         "one client each, µs", "p50", "p99", "p99.9", "longest", "a second"
     );
     let lines = [
         ("reads, quiet", quiet.reads),
-        ("reads, splitting", moving.reads),
+        ("reads, splitting", during_changes.reads),
         ("creates, quiet", quiet.creates),
-        ("creates, splitting", moving.creates),
+        ("creates, splitting", during_changes.creates),
     ];
     for (name, mut taken) in lines {
         taken.sort_by(f64::total_cmp);

@@ -1,8 +1,8 @@
-//! What metering and admission cost a request: the engine's point reads and creates beside the same metering alone, in
-//! turns, by the real clock.
+//! Benchmark of metering and admission: a request that does nothing, compared with the engine's
+//! point reads and creates in the same round, by the real clock.
 
 use crate::Result;
-use crate::engine::Room;
+use crate::engine::BenchEngine;
 use crate::items::{CREATE_BYTES, READ_BYTES, READ_ITEMS, id, item};
 use crate::report::median;
 use orrery_engine::ThroughputOptions;
@@ -11,28 +11,30 @@ use orrery_storage::MemoryStore;
 use std::sync::Arc;
 use std::time::Instant;
 
+/// Operations of one round.
 const READS: u64 = 100_000;
 const CREATES: u64 = 10_000;
 const PASSES: u64 = 500_000;
-/// Of the container; requests that cost nothing are refused by no budget.
-const PLENTY_RU: u32 = 1_000_000;
+/// Provisioned RU/s of the container, enough to admit every request.
+const CONTAINER_RU: u32 = 1_000_000;
 
-/// A way to be metered, and what it took.
+/// A configuration of throughput control and its measurements.
 struct Line {
     name: &'static str,
-    room: Room,
+    engine: BenchEngine,
     admission: AdmissionOptions,
-    /// Microseconds of a round, and shares of the read and the create of the same round.
+    /// For each round: microseconds per request, and the ratios to a read and a create in that
+    /// round.
     rounds: Vec<[f64; 3]>,
 }
 
-/// Measures and prints microseconds a request.
+/// Runs the benchmark and prints microseconds per request.
 pub(crate) fn run(rounds: usize) -> Result<()> {
     let line = |name, throughput, bucket| -> Result<Line> {
-        let room = Room::metered(Arc::new(MemoryStore::new()), throughput, PLENTY_RU)?;
+        let engine = BenchEngine::metered(Arc::new(MemoryStore::new()), throughput, CONTAINER_RU)?;
         Ok(Line {
             name,
-            room,
+            engine,
             admission: AdmissionOptions {
                 bucket,
                 ..AdmissionOptions::default()
@@ -55,11 +57,12 @@ pub(crate) fn run(rounds: usize) -> Result<()> {
         line("enforced", enforced, None)?,
         line("enforced, all options", all, Bucket::new(1))?,
     ];
-    let plain = Room::metered(
+    let plain = BenchEngine::metered(
         Arc::new(MemoryStore::new()),
         ThroughputOptions::default(),
-        PLENTY_RU,
+        CONTAINER_RU,
     )?;
+    // The base: an engine without enforced budgets, and items to read.
     let mut keys = Vec::new();
     for n in 0..READ_ITEMS {
         let text = item('r', n, READ_BYTES);
@@ -67,6 +70,8 @@ pub(crate) fn run(rounds: usize) -> Result<()> {
         keys.push((plain.key(&text)?, id('r', n)));
     }
     for round in 0..rounds as u64 {
+        // Reads, creates and all configurations run in each round, so that the ratios compare
+        // measurements of the same time.
         let read = micros(READS, |n| {
             let (key, id) = &keys[(n % READ_ITEMS) as usize];
             plain.read(key, id).map(|_| ())
@@ -77,7 +82,7 @@ pub(crate) fn run(rounds: usize) -> Result<()> {
         let create = micros(CREATES, |n| plain.create(&texts[n as usize]))?;
         for line in &mut lines {
             let pass = micros(PASSES, |n| {
-                line.room
+                line.engine
                     .pass(&keys[(n % READ_ITEMS) as usize].0, line.admission)
             })?;
             line.rounds.push([pass, pass / read, pass / create]);
@@ -94,13 +99,13 @@ pub(crate) fn run(rounds: usize) -> Result<()> {
                 .map(|round| round[at])
                 .collect::<Vec<f64>>()
         };
-        let least = column(0).into_iter().fold(f64::INFINITY, f64::min);
-        let most = column(0).into_iter().fold(0.0, f64::max);
+        let best = column(0).into_iter().fold(f64::INFINITY, f64::min);
+        let worst = column(0).into_iter().fold(0.0, f64::max);
         println!(
             "{:<24} {:>8.3} {:>18} {:>15.1}% {:>13.1}%",
             line.name,
             median(column(0)),
-            format!("({least:.3}–{most:.3})"),
+            format!("({best:.3}–{worst:.3})"),
             median(column(1)) * 100.0,
             median(column(2)) * 100.0
         );
@@ -108,9 +113,9 @@ pub(crate) fn run(rounds: usize) -> Result<()> {
     Ok(())
 }
 
-/// Microseconds of one of so many turns.
+/// Runs `turn` `turns` times and returns the microseconds of one turn.
 fn micros(turns: u64, turn: impl FnMut(u64) -> Result<()>) -> Result<f64> {
-    let begun = Instant::now();
+    let started = Instant::now();
     (0..turns).try_for_each(turn)?;
-    Ok(begun.elapsed().as_secs_f64() * 1e6 / turns as f64)
+    Ok(started.elapsed().as_secs_f64() * 1e6 / turns as f64)
 }

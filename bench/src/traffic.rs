@@ -1,5 +1,5 @@
-//! What it costs to keep what was asked: heat map and ranks of a container's keys, for each request at a partition; and
-//! the metrics, for each request that is answered.
+//! Benchmark of statistics: the heat map and key ranks of a container for each request at a
+//! partition, and the metrics for each response.
 
 use crate::Result;
 use crate::report::median;
@@ -11,11 +11,12 @@ use orrery_model::world::split_mix;
 use std::hint::black_box;
 use std::time::Instant;
 
+/// Requests of one measurement.
 const REQUESTS: u64 = 1_000_000;
 /// 2026-01-01, in milliseconds since 1970.
 const NOW_MS: u64 = 1_767_225_600_000;
 
-/// A stream of requests: how many keys there are, and whether half of the requests are for one of them.
+/// Streams of requests: name, number of keys, and true if half of the requests are for one key.
 const STREAMS: [(&str, u64, bool); 4] = [
     ("one key", 1, false),
     ("16 keys alike", 16, false),
@@ -23,7 +24,7 @@ const STREAMS: [(&str, u64, bool); 4] = [
     ("100,000 keys, one hot", 100_000, true),
 ];
 
-/// Operations on items, for requests of several kinds.
+/// Operations on items, for metrics of several kinds of requests.
 const OPERATIONS: [&str; 8] = [
     "read_item",
     "create_item",
@@ -35,7 +36,8 @@ const OPERATIONS: [&str; 8] = [
     "read_items",
 ];
 
-/// Prints the nanoseconds of a request of each stream, reads and writes, and those of its metrics: medians over rounds.
+/// Prints nanoseconds per request: the statistics of reads and writes for each stream, and the
+/// metrics. All figures are medians over the rounds.
 pub(crate) fn run(rounds: usize) -> Result<()> {
     println!(
         "{:<24} {:>10} {:>10}",
@@ -61,7 +63,8 @@ pub(crate) fn run(rounds: usize) -> Result<()> {
     Ok(())
 }
 
-/// Nanoseconds in which a thread has counted one request, while so many threads do nothing else.
+/// Returns the nanoseconds for recording one request in a thread, while `threads` threads record
+/// requests.
 fn metrics(kinds: usize, threads: usize) -> f64 {
     let metrics = Metrics::default();
     let request_kinds = OPERATIONS.map(|name| {
@@ -79,29 +82,37 @@ fn metrics(kinds: usize, threads: usize) -> f64 {
             );
         }
     };
-    let began = Instant::now();
+    let started = Instant::now();
     std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(requests))));
-    began.elapsed().as_nanos() as f64 / REQUESTS as f64
+    started.elapsed().as_nanos() as f64 / REQUESTS as f64
 }
 
-/// Nanoseconds of one request, less those of making it up. A millisecond goes by every ten requests, so columns are
-/// closed on the way.
+/// Returns the nanoseconds for the statistics of one request, without those for generating the
+/// request. The time advances by a millisecond every ten requests, so that columns of the heat map
+/// are completed.
 fn stream(keys: u64, hot: bool, bytes_written: u64) -> f64 {
     let traffic = Traffic::default();
-    let noting = each(keys, hot, bytes_written, |now, seen| {
+    let with_statistics = time_per_request(keys, hot, bytes_written, |now, seen| {
         traffic.note(now, Hashing::V2, seen)
     });
-    let making = each(keys, hot, bytes_written, |now, seen| {
+    let generation = time_per_request(keys, hot, bytes_written, |now, seen| {
         black_box((now, seen.key.map(Epk::as_bytes).and_then(<[u8]>::first)));
     });
-    noting - making
+    with_statistics - generation
 }
 
-fn each(keys: u64, hot: bool, bytes_written: u64, mut note: impl FnMut(u64, Seen<'_>)) -> f64 {
-    let places: Vec<Epk> = (0..keys)
+/// Generates the requests of a stream, calls `note` for each, and returns the nanoseconds per
+/// request.
+fn time_per_request(
+    keys: u64,
+    hot: bool,
+    bytes_written: u64,
+    mut note: impl FnMut(u64, Seen<'_>),
+) -> f64 {
+    let keys_as_epk: Vec<Epk> = (0..keys)
         .map(|n| Epk::of(Hashing::V2, &[Component::Number(n as f64)]))
         .collect();
-    let began = Instant::now();
+    let started = Instant::now();
     for n in 0..REQUESTS {
         let chance = split_mix(n);
         let key = if hot && chance.is_multiple_of(2) {
@@ -110,12 +121,12 @@ fn each(keys: u64, hot: bool, bytes_written: u64, mut note: impl FnMut(u64, Seen
             (chance >> 8) % keys
         };
         let seen = Seen {
-            key: places.get(key as usize),
+            key: keys_as_epk.get(key as usize),
             charge: Charge(100),
             bytes_written,
             throttled: false,
         };
         note(NOW_MS + n / 10, seen);
     }
-    began.elapsed().as_nanos() as f64 / REQUESTS as f64
+    started.elapsed().as_nanos() as f64 / REQUESTS as f64
 }
