@@ -37,6 +37,12 @@ pub fn test(arguments: &[String]) -> Outcome {
 /// Runs the tests that need neither a server process nor many random cases: the unit tests of all
 /// crates and the golden files.
 pub fn quick_test() -> Outcome {
-    let mut command = cargo(&["test", "--workspace", "--locked", "--no-fail-fast"]);
+    let mut command = cargo(&[
+        "test",
+        "--workspace",
+        "--locked",
+        "--no-fail-fast",
+        "--quiet",
+    ]);
     must(command.args(["--lib", "--bins", "--test", "golden"]))
 }

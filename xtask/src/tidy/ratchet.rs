@@ -45,19 +45,26 @@ impl Ratchet {
                 Some(allowed) if number > allowed => found.push(format!(
                     "{key} has grown from {allowed} to {number} {unit}: {advice}"
                 )),
-                Some(allowed) if number < allowed => found.push(format!(
-                    "{list}: {key} has {number} {unit}, not {allowed}: \
-                     run `cargo xtask tidy --lower`"
-                )),
                 Some(_) => {}
             }
         }
-        for key in listed.keys() {
-            if !measured.contains_key(key) {
-                found.push(format!(
-                    "{list}: {key} needs no entry any more: run `cargo xtask tidy --lower`"
-                ));
+
+        // One command lowers all entries, so one complaint is enough for them.
+        let mut too_high = Vec::new();
+        for (key, allowed) in &listed {
+            let number = measured.get(key).copied().unwrap_or_default();
+            if number < *allowed {
+                too_high.push(format!("{key} (now {number}, listed {allowed})"));
             }
+        }
+        if let [first, others @ ..] = &too_high[..] {
+            let more = match others.len() {
+                0 => String::new(),
+                count => format!(" and {count} more"),
+            };
+            found.push(format!(
+                "{list}: lower {first}{more}: run `cargo xtask tidy --lower`"
+            ));
         }
         found
     }
@@ -140,9 +147,10 @@ mod tests {
 
     #[test]
     fn an_entry_follows_its_place_down_and_goes_with_it() {
-        assert!(complaints("a.rs 4", "abc")[0].contains("has 3 letters, not 4"));
-        assert!(complaints("a.rs 4", "ab")[0].contains("needs no entry"));
-        assert!(complaints("b.rs 4", "ab")[0].contains("needs no entry"));
+        assert!(complaints("a.rs 4", "abc")[0].contains("lower a.rs (now 3, listed 4): run"));
+        assert!(complaints("a.rs 4", "ab")[0].contains("lower a.rs (now 0, listed 4): run"));
+        assert!(complaints("b.rs 4", "ab")[0].contains("lower b.rs (now 0, listed 4): run"));
+        assert!(complaints("a.rs 4\nb.rs 4", "a")[0].contains("and 1 more"));
     }
 
     #[test]
