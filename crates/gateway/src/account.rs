@@ -1,11 +1,11 @@
 //! The account document (`GET /`): the addresses that clients use, and the features of the account.
 //!
-//! A client sends all later requests to the address in this document. The document therefore contains
-//! the address that the client used for this request, unless the operator sets another.
+//! A client sends all later requests to the address in this document. The document therefore
+//! contains the address that the client used for this request, unless the operator sets another.
 //!
 //! An account may have several regions, so that clients with a list of preferred regions start as
-//! they do with the service. This server serves all regions: at one address, and with one region that
-//! accepts writes.
+//! they do with the service. This server serves all regions: at one address, and with one region
+//! that accepts writes.
 
 use crate::options::{Account, Consistency};
 use orrery_model::{Error, Json, Object, Result, limits, object};
@@ -30,7 +30,13 @@ pub(crate) fn document(account: &Account, scheme: &str, host: Option<&str>) -> R
         regions.iter().map(location).collect()
     };
     let write_region = account.regions.get(..1).unwrap_or_default();
-    let replication = || object! { "asyncReplication" => false, "minReplicaSetSize" => 1, "maxReplicasetSize" => 1 };
+    let replication = || {
+        object! {
+            "asyncReplication" => false,
+            "minReplicaSetSize" => 1,
+            "maxReplicasetSize" => 1,
+        }
+    };
     let document = Json::Object(object! {
         "_self" => "",
         "id" => account.name.as_str(),

@@ -7,11 +7,12 @@
 //!                                        directory  a token of Microsoft Entra ID, if accepted
 //!                                        -> Caller -> rights    allowed, or 403
 //! ```
-//! All secrets are compared in constant time: signatures with `subtle`, tokens with the check of the
-//! `hmac` crate. The duration of a comparison reveals at most which of the few keys of the account
-//! matched, and only to a sender who has this key.
+//! All secrets are compared in constant time: signatures with `subtle`, tokens with the check of
+//! the `hmac` crate. The duration of a comparison reveals at most which of the few keys of the
+//! account matched, and only to a sender who has this key.
 //!
-//! Left out: shared access signatures, which are refused by name, and roles of directory identities.
+//! Left out: shared access signatures, which are refused by name, and roles of directory
+//! identities.
 
 mod directory;
 mod keys;

@@ -1,23 +1,27 @@
-//! The service's binary encoding of JSON, read: a body whose first byte is 0x80 becomes the JSON text that it stands for.
+//! Decoder of the service's binary encoding of JSON: a body whose first byte is 0x80 is translated
+//! into JSON text.
 //!
-//! The Rust SDK writes items so unless it is told not to, and the .NET SDK if it is told to. Both tell a text from a
-//! binary answer by its first byte, so answers are always text and nothing here writes binary.
+//! The Rust SDK encodes items in this form unless it is configured otherwise, and the .NET SDK does
+//! if it is configured to. Both distinguish a text reply from a binary one by its first byte, so
+//! the server always replies in text and needs no encoder.
 //!
-//! After the first byte comes one value. Its first byte, the marker, says what it is:
+//! One value follows the first byte. The first byte of the value, the marker, determines its type:
 //!
 //! ```text
 //! 00-1F  the number itself            C7-CF  numbers of a fixed width, little-endian
-//! 20-3F  a word of the dictionary     D0-DF  null, false, true, GUID, further numbers, bytes
+//! 20-3F  a word of the dictionary     D0-DF  null, false, true, GUID, more numbers, bytes
 //! 71-7F  packed texts                 E0-E7  arrays
 //! 80-BF  a text of marker & 7F bytes  E8-EF  objects
-//! C0-C6  longer texts, and texts that stand further up
+//! C0-C6  longer texts, and references to earlier texts
 //!                                     F0-F3  arrays of numbers of one width
 //! ```
 //!
-//! Source of the format: the published clients' own reading of it and their vectors, some of which are the tests here.
+//! Source of the format: the decoders of the published clients and their test vectors, some of
+//! which are in the tests below.
 //!
-//! Promises: any bytes end in a text or a 400 that says at which byte; the text is bounded, whatever is repeated in it.
-//! Left out: dictionaries that a client brings along (markers 40-67); no client sends one, and the service refuses them.
+//! Promises: any bytes give a text or a 400 that states the byte offset; the length of the text is
+//! limited, however often it repeats a reference. Left out: dictionaries of the client (markers
+//! 40-67), which no client sends and the service refuses.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE};
@@ -27,11 +31,11 @@ use std::borrow::Cow;
 /// The first byte of every body in this encoding; no text begins with it.
 pub(crate) const FIRST_BYTE: u8 = 0x80;
 
-/// Texts that may be named again and again, and numbers that take one byte, make the text longer than the bytes; it
-/// may be as long as a body of text.
+/// The longest text, in bytes. References and numbers of one byte make the text longer than the
+/// binary form; the limit is that of a body sent as text.
 const TEXT_BYTES_MAX: usize = 2 * limits::ITEM_BYTES;
 
-/// The words that one byte stands for, from 0x20 on.
+/// The words that are encoded in one byte, from 0x20 on.
 const DICTIONARY: [&str; 32] = [
     "$s",
     "$t",
@@ -72,10 +76,10 @@ const UPPER_HEX: &[u8; 16] = b"0123456789ABCDEF";
 /// The characters of dates and times.
 const DATE_TIME: &[u8; 16] = b" 0123456789:-.TZ";
 
-/// The JSON text of a body that begins with [`FIRST_BYTE`].
+/// Translates a body that starts with [`FIRST_BYTE`] into JSON text.
 ///
 /// # Errors
-/// 400 if the bytes are no such body, if its text is too long, or if it nests too deeply.
+/// 400 if the body is malformed, its text is too long, or it is nested too deeply.
 pub(crate) fn to_text(body: &[u8]) -> Result<String> {
     let mut reader = Reader { bytes: body, at: 1 };
     let mut text = String::with_capacity(body.len() * 2);
@@ -88,18 +92,20 @@ pub(crate) fn to_text(body: &[u8]) -> Result<String> {
 
 struct Reader<'b> {
     bytes: &'b [u8],
+    /// The offset of the next byte.
     at: usize,
 }
 
-/// How a container's elements are known to end.
+/// The extent of an array or object.
 enum Extent {
-    /// So many elements.
+    /// This number of elements.
     Count(usize),
-    /// At this byte; and so many elements, if that was told too.
+    /// All elements before this byte offset, and their number if the encoding states it.
     End(usize, Option<usize>),
 }
 
 impl<'b> Reader<'b> {
+    /// Returns the error for a malformed body, with the current offset.
     fn wrong(&self, what: &str) -> Error {
         Error::bad(format!(
             "The body is not valid binary JSON: {what}, at byte {}.",
@@ -108,8 +114,11 @@ impl<'b> Reader<'b> {
     }
 
     fn bytes(&mut self, count: usize) -> Result<&'b [u8]> {
-        let found = self.bytes.get(self.at..).and_then(|rest| rest.get(..count));
-        let found = found.ok_or_else(|| self.wrong("it ends too early"))?;
+        // The offset of a reference may lie behind the body.
+        let rest = self.bytes.get(self.at..).unwrap_or_default();
+        let Some(found) = rest.get(..count) else {
+            return Err(self.wrong("it ends too early"));
+        };
         self.at += count;
         Ok(found)
     }
@@ -124,15 +133,16 @@ impl<'b> Reader<'b> {
         Ok(self.bytes(1)?[0])
     }
 
-    /// A length or an offset of 1 to 4 bytes.
+    /// Reads a length or an offset of 1 to 4 bytes.
     fn length(&mut self, width: usize) -> Result<usize> {
-        Ok(self
-            .bytes(width)?
-            .iter()
-            .rev()
-            .fold(0, |sum, byte| sum << 8 | usize::from(*byte)))
+        let mut length = 0;
+        for byte in self.bytes(width)?.iter().rev() {
+            length = length << 8 | usize::from(*byte);
+        }
+        Ok(length)
     }
 
+    /// Translates one value. `depth` is the number of arrays and objects around the value.
     fn value(&mut self, out: &mut String, depth: usize) -> Result<()> {
         if depth > limits::NESTING_DEPTH {
             return Err(self.wrong("it is nested too deeply"));
@@ -143,6 +153,7 @@ impl<'b> Reader<'b> {
         let start = self.at;
         let marker = self.byte()?;
         match marker {
+            // Small numbers are their own markers.
             0x00..=0x1F => out.push_str(&marker.to_string()),
             0xD0 => out.push_str("null"),
             0xD1 => out.push_str("false"),
@@ -154,6 +165,7 @@ impl<'b> Reader<'b> {
                 let number = self.number(marker)?;
                 out.push_str(&number);
             }
+            // All other markers are those of texts, whose function reads the marker itself.
             _ => {
                 self.at = start;
                 let text = self.text(true)?;
@@ -163,7 +175,8 @@ impl<'b> Reader<'b> {
         Ok(())
     }
 
-    /// The members of an object or the elements of an array; `form` says how far they reach.
+    /// Translates the members of an object or the elements of an array. `form`, the last three bits
+    /// of the marker, determines the encoding of the extent.
     fn elements(
         &mut self,
         form: u8,
@@ -171,33 +184,19 @@ impl<'b> Reader<'b> {
         depth: usize,
         is_object: bool,
     ) -> Result<()> {
-        let extent = match form {
-            0 | 1 => Extent::Count(usize::from(form)),
-            _ => {
-                let width = [1, 2, 4][usize::from(form - 2) % 3];
-                let length = self.length(width)?;
-                let count = if form >= 5 {
-                    Some(self.length(width)?)
-                } else {
-                    None
-                };
-                let end = self
-                    .at
-                    .checked_add(length)
-                    .filter(|end| *end <= self.bytes.len());
-                Extent::End(
-                    end.ok_or_else(|| self.wrong("a container is longer than the body"))?,
-                    count,
-                )
-            }
-        };
+        let extent = self.extent(form)?;
         let (open, close) = if is_object { ('{', '}') } else { ('[', ']') };
         out.push(open);
+
         let mut found = 0;
-        while match extent {
-            Extent::Count(count) => found < count,
-            Extent::End(end, _) => self.at < end,
-        } {
+        loop {
+            let is_complete = match extent {
+                Extent::Count(count) => found >= count,
+                Extent::End(end, _) => self.at >= end,
+            };
+            if is_complete {
+                break;
+            }
             if found > 0 {
                 out.push(',');
             }
@@ -209,16 +208,39 @@ impl<'b> Reader<'b> {
             self.value(out, depth + 1)?;
             found += 1;
         }
-        if let Extent::End(end, count) = extent
-            && (self.at != end || count.is_some_and(|count| count != found))
-        {
-            return Err(self.wrong("a container does not end where it says"));
+
+        // The last element must end at the stated offset, and the stated number must be right.
+        if let Extent::End(end, count) = extent {
+            let is_count_wrong = count.is_some_and(|count| count != found);
+            if self.at != end || is_count_wrong {
+                return Err(self.wrong("a container does not end where it says"));
+            }
         }
         out.push(close);
         Ok(())
     }
 
-    /// An array of numbers of one width, or an array of such arrays.
+    /// Reads the extent of an array or object.
+    fn extent(&mut self, form: u8) -> Result<Extent> {
+        // Forms 0 and 1 have this number of elements; forms 2 to 4 state the length in 1, 2 or 4
+        // bytes; forms 5 to 7 state the length and the number of elements.
+        if form < 2 {
+            return Ok(Extent::Count(usize::from(form)));
+        }
+        let width = [1, 2, 4][usize::from(form - 2) % 3];
+        let length = self.length(width)?;
+        let count = if form >= 5 {
+            Some(self.length(width)?)
+        } else {
+            None
+        };
+        match self.at.checked_add(length) {
+            Some(end) if end <= self.bytes.len() => Ok(Extent::End(end, count)),
+            _ => Err(self.wrong("a container is longer than the body")),
+        }
+    }
+
+    /// Translates an array of numbers of one width, or an array of such arrays.
     fn uniform(&mut self, marker: u8, out: &mut String) -> Result<()> {
         let width = if marker & 1 == 0 { 1 } else { 2 };
         let nested = marker >= 0xF2;
@@ -228,6 +250,7 @@ impl<'b> Reader<'b> {
         let kind = self.byte()?;
         let inner = self.length(width)?;
         let outer = if nested { self.length(width)? } else { 1 };
+        // Empty arrays take no bytes, so their number is limited here.
         if inner == 0 && outer > self.bytes.len() {
             return Err(self.wrong("it has more empty arrays than bytes"));
         }
@@ -238,15 +261,15 @@ impl<'b> Reader<'b> {
                 .collect::<Result<Vec<_>>>()?;
             arrays.push(format!("[{}]", numbers.join(",")));
         }
-        out.push_str(&if nested {
-            format!("[{}]", arrays.join(","))
+        if nested {
+            out.push_str(&format!("[{}]", arrays.join(",")));
         } else {
-            arrays.concat()
-        });
+            out.push_str(&arrays.concat());
+        }
         Ok(())
     }
 
-    /// The number of a marker, as JSON.
+    /// Reads the number that follows a marker, and returns it as JSON.
     fn number(&mut self, marker: u8) -> Result<String> {
         let double = |number: f64| number.is_finite().then(|| Json::from(number).to_text());
         let text = match marker {
@@ -264,7 +287,8 @@ impl<'b> Reader<'b> {
         text.ok_or_else(|| self.wrong("a number is none that JSON has"))
     }
 
-    /// A text; `may_refer` lets it stand further up, where a text must stand that refers to none.
+    /// Reads a text with its marker. With `may_refer`, the text may be a reference to an earlier
+    /// text, which must not be a reference itself.
     fn text(&mut self, may_refer: bool) -> Result<Cow<'b, str>> {
         let marker = self.byte()?;
         Ok(match marker {
@@ -297,6 +321,7 @@ impl<'b> Reader<'b> {
         })
     }
 
+    /// Reads a text of `length` bytes of UTF-8.
     fn plain(&mut self, length: usize) -> Result<Cow<'b, str>> {
         let bytes = self.bytes(length)?;
         std::str::from_utf8(bytes)
@@ -304,8 +329,9 @@ impl<'b> Reader<'b> {
             .map_err(|_| self.wrong("a text is no UTF-8"))
     }
 
-    /// A text in base64 whose bytes stand here: groups of four characters, and the `=` at its end. More than two of them
-    /// is the complement of how many were left off.
+    /// Reads a text in base64 that is encoded as its bytes: the number of groups of four
+    /// characters, the number of `=` at the end, and the bytes. A number of `=` above two is the
+    /// complement of the number of omitted characters.
     fn base64(&mut self, marker: u8) -> Result<String> {
         let groups = self.length(if marker & 1 == 1 { 1 } else { 2 })?;
         let padding = self.byte()?;
@@ -325,7 +351,8 @@ impl<'b> Reader<'b> {
         Ok(text)
     }
 
-    /// A GUID's text: two digits a byte, the first in the low half; in quotes if it is an etag.
+    /// Reads a GUID that is a text: two digits in each byte, the first in the low half. An etag is
+    /// a GUID in quotes.
     fn guid_text(&mut self, marker: u8) -> Result<String> {
         let digits = if marker == 0x76 { UPPER_HEX } else { LOWER_HEX };
         let hex: String = self
@@ -341,7 +368,7 @@ impl<'b> Reader<'b> {
         })
     }
 
-    /// A GUID in the order of bytes that Windows keeps it in.
+    /// Reads a binary GUID, in the byte order of Windows.
     fn guid(&mut self) -> Result<String> {
         const ORDER: [usize; 16] = [3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15];
         let bytes = self.array::<16>()?;
@@ -350,7 +377,7 @@ impl<'b> Reader<'b> {
         ))
     }
 
-    /// Two characters of a table in each byte, the first in the low half.
+    /// Reads a text with two characters of a table in each byte, the first in the low half.
     fn by_table(&mut self, table: &[u8; 16]) -> Result<String> {
         let length = self.length(1)?;
         let mut text: String = self
@@ -362,7 +389,8 @@ impl<'b> Reader<'b> {
         Ok(text)
     }
 
-    /// Characters of 4 to 7 bits each, the lowest bits first; those of up to 6 bits count from a base.
+    /// Reads a text with characters of 4 to 7 bits each, the lowest bits first. Characters of up to
+    /// 6 bits are offsets from a base character.
     fn packed(&mut self, marker: u8) -> Result<String> {
         let (bits, width) = match marker {
             0x7E => (7, 1),
@@ -372,6 +400,7 @@ impl<'b> Reader<'b> {
         let length = self.length(width)?;
         let base = if bits < 7 { self.byte()? } else { 0 };
         let bytes = self.bytes((length * bits).div_ceil(8))?;
+        // A character may lie in two bytes.
         let character = |n: usize| {
             let (at, shift) = (n * bits / 8, n * bits % 8);
             let window =
@@ -388,10 +417,12 @@ impl<'b> Reader<'b> {
     }
 }
 
+/// Returns the characters of both halves of a byte, the low half first.
 fn nibbles(byte: u8, table: &[u8; 16]) -> [char; 2] {
     [byte & 0x0F, byte >> 4].map(|nibble| char::from(table[usize::from(nibble)]))
 }
 
+/// Returns 32 hexadecimal digits in the form of a GUID.
 fn dashed(hex: &str) -> String {
     format!(
         "{}-{}-{}-{}-{}",
@@ -494,7 +525,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_value_is_refused_with_its_place() {
+    fn a_malformed_body_is_refused_with_the_offset() {
         for (hex, part) in [
             ("80", "at byte 1"),
             ("80 D0 D0", "more than one value"),
@@ -518,7 +549,7 @@ mod tests {
     }
 
     #[test]
-    fn deep_and_repeating_bodies_end() {
+    fn depth_and_repeated_references_are_limited() {
         let deep: Vec<u8> = [0x80].into_iter().chain([0xE1; 100_000]).collect();
         assert!(
             to_text(&deep)
@@ -526,7 +557,7 @@ mod tests {
                 .message()
                 .contains("deeply")
         );
-        // One long text, named by each of many elements.
+        // Each of many elements refers to one long text.
         let long = 60_000usize;
         let mut many = vec![0x80, 0xE4, 0, 0, 0, 0, 0xC1, 0x60, 0xEA];
         many.extend(std::iter::repeat_n(b'x', long));
@@ -543,7 +574,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_a_text_or_an_error(tail in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn any_bytes_give_a_valid_text_or_an_error(
+            tail in prop::collection::vec(any::<u8>(), 0..200),
+        ) {
             let body: Vec<u8> = [FIRST_BYTE].into_iter().chain(tail).collect();
             if let Ok(text) = to_text(&body) {
                 prop_assert!(parse(text.as_bytes()).is_ok(), "{text}");

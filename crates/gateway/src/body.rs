@@ -1,7 +1,7 @@
 //! Request bodies: read completely, within limits of size and time.
 //!
-//! A body that is too large is read and discarded for a while before the request is refused. A client
-//! that is still writing would otherwise see a broken connection instead of the reply.
+//! A body that is too large is read and discarded for a while before the request is refused. A
+//! client that is still writing would otherwise see a broken connection instead of the reply.
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
@@ -19,7 +19,8 @@ const DISCARD_TIMEOUT: Duration = Duration::from_secs(5);
 /// Reads a request body.
 ///
 /// # Errors
-/// 413 above [`limits::REQUEST_BODY_BYTES`], 408 after the time limit, 400 if the connection breaks.
+/// 413 above [`limits::REQUEST_BODY_BYTES`], 408 after the time limit, 400 if the connection
+/// breaks.
 pub async fn read<B: Body<Data = Bytes> + Unpin>(mut body: B) -> Result<Bytes> {
     if body.is_end_stream() {
         return Ok(Bytes::new());

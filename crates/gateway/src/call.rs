@@ -53,15 +53,16 @@ impl Call {
     /// Returns the container of the path.
     ///
     /// # Errors
-    /// 404 if the container is missing, 404/1003 if its database is missing; 400/1024 if its resource
-    /// id is not the one that the client expects.
+    /// 404 if the container is missing, 404/1003 if its database is missing; 400/1024 if its
+    /// resource id is not the one that the client expects.
     pub(crate) fn container(&self, engine: &Engine) -> Result<Arc<Container>> {
         let found = self.path.container(engine)?;
         match &self.headers.intended_container {
             Some(intended) if *intended != found.rid().to_string() => Err(Error::new(
                 Kind::ContainerRidMismatch,
                 format!(
-                    "The container's resource id is '{}' and not '{intended}' as the client believes.",
+                    "The container's resource id is '{}' and not '{intended}' as the client \
+                     believes.",
                     found.rid()
                 ),
             )),
@@ -86,7 +87,8 @@ impl Call {
             Some(key) => Ok(key.clone()),
             None if container.partition_key().is_system_key() => Ok(PartitionKey::new(Vec::new())),
             None => Err(Error::bad(
-                "PartitionKey value must be supplied for this operation (header x-ms-documentdb-partitionkey).",
+                "PartitionKey value must be supplied for this operation (header \
+                 x-ms-documentdb-partitionkey).",
             )),
         }
     }
@@ -108,8 +110,8 @@ impl Call {
     /// # Errors
     /// As [`Call::scope`], and 400/1001 for `[]` on a container with a partition key of its own.
     pub(crate) fn feed_scope(&self, container: &Container) -> Result<Scope> {
-        // Some clients read a logical partition by asking every physical partition for the key. Each
-        // item must be in the answer of one of them only.
+        // Some clients read a logical partition by asking every physical partition for the key.
+        // Each item must be in the answer of one of them only.
         if let (Some(key), Some(id)) = (self.optional_key(container), self.range_id(container)?)
             && lies_elsewhere(container, key, id)
         {
@@ -125,8 +127,8 @@ impl Call {
         Ok(scope)
     }
 
-    /// Returns the part of a container that a query covers. If the request names a partition key and
-    /// a physical partition, the key decides, but the physical partition must exist.
+    /// Returns the part of a container that a query covers. If the request names a partition key
+    /// and a physical partition, the key decides, but the physical partition must exist.
     ///
     /// # Errors
     /// 410 for a physical partition that does not exist or belongs to another container; 400 for an
@@ -166,8 +168,8 @@ impl Call {
         }
     }
 
-    /// Returns the EPK range that the headers name. A missing start or end is that of the whole hash
-    /// space.
+    /// Returns the EPK range that the headers name. A missing start or end is that of the whole
+    /// hash space.
     fn epk_range(&self) -> Result<Option<EpkRange>> {
         let (start, end) = (&self.headers.start_epk, &self.headers.end_epk);
         if start.is_none() && end.is_none() {

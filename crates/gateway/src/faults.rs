@@ -1,10 +1,10 @@
 //! Fault rules: the operator makes requests late or fail, to test clients.
 //!
 //! A rule states which requests it strikes (operations, database, container), how often (a share, a
-//! number of requests, an end time) and with which effect (a delay, an error status, no reply). Only
-//! the first rule that strikes a request has an effect. A rule takes effect before the operation,
-//! which is then not carried out, or after the operation, whose effect then stays. Together with no
-//! reply, the first is a request lost on the network, and the second a lost reply.
+//! number of requests, an end time) and with which effect (a delay, an error status, no reply).
+//! Only the first rule that strikes a request has an effect. A rule takes effect before the
+//! operation, which is then not carried out, or after the operation, whose effect then stays.
+//! Together with no reply, the first is a request lost on the network, and the second a lost reply.
 //!
 //! A request that is refused for another reason, such as a wrong signature, is never struck. Random
 //! decisions come from the [`World`], so equal worlds strike equal requests. Without any rule, a

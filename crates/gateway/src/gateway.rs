@@ -429,8 +429,8 @@ async fn read_body<B: Body<Data = Bytes> + Unpin>(body: B) -> Result<Bytes> {
     Ok(body)
 }
 
-/// Returns the host that the client used: from the target of the request (HTTP/2, or a complete URL),
-/// else from the header, else the address of the server.
+/// Returns the host that the client used: from the target of the request (HTTP/2, or a complete
+/// URL), else from the header, else the address of the server.
 fn host(head: &Parts, connection: &Connection) -> String {
     if let Some(authority) = head.uri.authority() {
         return authority.as_str().to_owned();

@@ -1,9 +1,9 @@
 //! Request headers: one table of all known headers, and their parsed values.
 //!
-//! Parsing the headers of a request fills a [`RequestHeaders`]. A header in the table has its effect,
-//! or is a hint that changes nothing here (its row states the reason), or is refused with 400 if its
-//! value asks for something that this server does not offer. Headers that are not in the table are
-//! ignored, as in the service.
+//! Parsing the headers of a request fills a [`RequestHeaders`]. A header in the table has its
+//! effect, or is a hint that changes nothing here (its row states the reason), or is refused with
+//! 400 if its value asks for something that this server does not offer. Headers that are not in the
+//! table are ignored, as in the service.
 
 mod table;
 mod value;
@@ -205,21 +205,25 @@ impl RequestHeaders {
         // Consistency.
         if self.consistency.is_some() && self.strategy.is_some() {
             return Err(Error::bad(
-                "The headers 'x-ms-consistency-level' and 'x-ms-cosmos-read-consistency-strategy' cannot be sent \
+                "The headers 'x-ms-consistency-level' and 'x-ms-cosmos-read-consistency-strategy' \
+                 cannot be sent \
                  together.",
             ));
         }
         if let Some(level) = self.consistency.filter(|level| *level < account) {
             return Err(Error::bad(format!(
-                "ConsistencyLevel {} specified in the request is invalid when service is configured with consistency \
-                 level {}. Ensure the request consistency level is not stronger than the service consistency level.",
+                "ConsistencyLevel {} specified in the request is invalid when service is \
+                 configured with consistency \
+                 level {}. Ensure the request consistency level is not stronger than the service \
+                 consistency level.",
                 level.name(),
                 account.name()
             )));
         }
         if self.strategy == Some(Strategy::GlobalStrong) && account != Consistency::Strong {
             return Err(Error::bad(format!(
-                "The read consistency strategy GlobalStrong is invalid when service is configured with consistency \
+                "The read consistency strategy GlobalStrong is invalid when service is configured \
+                 with consistency \
                  level {}.",
                 account.name()
             )));
@@ -236,7 +240,8 @@ impl RequestHeaders {
         // Throughput.
         if self.manual_throughput.is_some() && self.autoscale.is_some() {
             return Err(Error::bad(
-                "Manual throughput (x-ms-offer-throughput) and autoscale (x-ms-cosmos-offer-autopilot-settings) \
+                "Manual throughput (x-ms-offer-throughput) and autoscale \
+                 (x-ms-cosmos-offer-autopilot-settings) \
                  cannot be asked for together.",
             ));
         }

@@ -1,23 +1,25 @@
-//! Batches in the binary form that the .NET SDK sends and reads: HybridRow rows in a RecordIO stream.
+//! Codec of the binary form of batches that the .NET SDK sends and reads: HybridRow rows in a
+//! RecordIO stream.
 //!
 //! ```text
 //! stream    segment record*
-//! segment   81 schema·4  mask·1  length·4 …           of the whole segment; what follows the length is a comment
+//! segment   81 schema·4  mask·1  length·4 …           of the whole segment; the rest is a comment
 //! record    81 schema·4  length·4 crc32·4  body       the checksum is of the body
 //! body      81 schema·4  mask·1  fixed·4 fixed·4  variable*  sparse*
-//! variable  length as varint, bytes                   only those that have their bit in the mask, in order
-//! sparse    type·1 path as varint, value              until the row ends, in any order
+//! variable  length as varint, bytes                   only those with a bit in the mask, in order
+//! sparse    type·1 path as varint, value              to the end of the row, in any order
 //! ```
-//! Numbers are little-endian; a varint has seven bits a byte, the lowest first. Of HybridRow this is what the two schemas
-//! of batches need: an operation and a result.
+//! Numbers are little-endian. A varint has seven bits in each byte, the lowest first. The codec
+//! supports the two schemas of batches, an operation and a result, and nothing else of HybridRow.
 //!
-//! Promises: any bytes give a batch or an error that names the record; nothing is copied, and what is kept is bounded by
-//! the body's size. Leaves out what the operations mean, which is `operations/batches.rs`.
+//! Promises: any bytes give a batch or an error that names the record. Bodies are not copied, and
+//! the memory in use is limited by the size of the body. Left out: the meaning of the operations,
+//! see `operations/row_batches.rs`.
 
 use bytes::{BufMut, Bytes};
 use orrery_model::{Error, Result};
 
-/// The first byte of every row, and so of every batch in this form. No JSON text begins with it.
+/// The first byte of every row, and so of every batch in this form. No JSON text starts with it.
 pub(crate) const FIRST_BYTE: u8 = 0x81;
 
 const SEGMENT: u32 = 2_147_473_648;
@@ -25,7 +27,7 @@ const RECORD: u32 = 2_147_473_649;
 const BATCH_OPERATION: u32 = 2_145_473_648;
 const BATCH_RESULT: u32 = 2_145_473_649;
 
-/// Types of sparse values.
+/// The types of sparse values.
 mod kind {
     pub(super) const NULL: u8 = 1;
     pub(super) const FALSE: u8 = 2;
@@ -36,7 +38,7 @@ mod kind {
     pub(super) const UTF8: u8 = 20;
 }
 
-/// Paths of sparse values: the place of each in its schema, counted from 1.
+/// The paths of sparse values: the position of the member in its schema, counted from 1.
 mod path {
     pub(super) const INDEXING_DIRECTIVE: u64 = 8;
     pub(super) const IF_MATCH: u64 = 9;
@@ -47,14 +49,14 @@ mod path {
     pub(super) const CHARGE: u8 = 6;
 }
 
-/// One operation, member by member as it came.
+/// One operation with its members as sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Operation {
     /// `operationType`: 0 create, 1 patch, 2 read, 4 delete, 5 replace, 20 upsert.
     pub(crate) operation_type: Option<i32>,
     /// `resourceType`: 2 for items.
     pub(crate) resource_type: Option<i32>,
-    /// `partitionKey`, as in its header.
+    /// `partitionKey`, in the form of its header.
     pub(crate) partition_key: Option<String>,
     /// `effectivePartitionKey`
     pub(crate) effective_partition_key: Option<Bytes>,
@@ -76,27 +78,27 @@ pub(crate) struct Operation {
     pub(crate) minimal: Option<bool>,
 }
 
-/// What a client reads of one operation.
+/// The result of one operation, as the client reads it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Answer<'a> {
-    /// Its status.
+    /// The status.
     pub(crate) status: u16,
-    /// Its sub-status; 0 for none.
+    /// The sub-status; 0 for none.
     pub(crate) sub_status: u32,
-    /// The item's etag.
+    /// The etag of the item.
     pub(crate) etag: Option<&'a str>,
     /// The item.
     pub(crate) body: Option<&'a [u8]>,
-    /// When a retry may succeed.
+    /// The milliseconds after which a retry may succeed.
     pub(crate) retry_after_ms: Option<u32>,
-    /// Request units.
+    /// The charge in request units.
     pub(crate) charge: f64,
 }
 
-/// The operations of a batch.
+/// Reads the operations of a batch.
 ///
 /// # Errors
-/// 400 that says which record is wrong, and how.
+/// 400 that names the first wrong record and the problem.
 pub(crate) fn read_operations(body: &Bytes) -> Result<Vec<Operation>> {
     let invalid =
         |what: String| Error::bad(format!("The batch in HybridRow form is invalid: {what}."));
@@ -114,7 +116,7 @@ pub(crate) fn read_operations(body: &Bytes) -> Result<Vec<Operation>> {
     Ok(operations)
 }
 
-/// The answers to the operations of a batch, in their order.
+/// Writes the results of the operations of a batch, in the order of the operations.
 pub(crate) fn write_answers<'a>(answers: impl Iterator<Item = Answer<'a>>) -> Bytes {
     let mut stream = Vec::new();
     write_segment(&mut stream);
@@ -124,14 +126,14 @@ pub(crate) fn write_answers<'a>(answers: impl Iterator<Item = Answer<'a>>) -> By
     stream.into()
 }
 
-/// What is wrong, as the end of a sentence.
+/// The problem of a record, as the end of a sentence.
 type Problem = &'static str;
 type Read<T> = std::result::Result<T, Problem>;
 
 const CUT: Problem = "ends too early";
 const SCHEMA: Problem = "has another schema than expected";
 
-/// Reads from the front of what is left.
+/// Reads from the front of the remaining bytes.
 struct Reader(Bytes);
 
 impl Reader {
@@ -168,6 +170,7 @@ impl Reader {
         for shift in (0..64).step_by(7) {
             let byte = self.byte()?;
             let bits = u64::from(byte & 0x7F);
+            // The last byte has more bits than a number of 64 bits can take.
             if bits << shift >> shift != bits {
                 break;
             }
@@ -188,7 +191,7 @@ impl Reader {
         String::from_utf8(self.bytes()?.to_vec()).map_err(|_| "has a text that is not UTF-8")
     }
 
-    /// The start of a row of this schema.
+    /// Reads the start of a row, which must have this schema.
     fn row(&mut self, schema: u32) -> Read<()> {
         if self.byte()? != FIRST_BYTE {
             return Err("is no row of the version known");
@@ -200,18 +203,19 @@ impl Reader {
         }
     }
 
-    /// The segment at the start of a stream.
+    /// Reads the segment at the start of a stream, and skips its comment.
     fn segment(&mut self) -> Read<()> {
-        const READ: usize = 10;
+        const HEAD_BYTES: usize = 10;
         self.row(SEGMENT)?;
         if self.byte()? & 1 == 0 {
             return Err("has no length");
         }
         let length = usize::try_from(self.int32()?).map_err(|_| CUT)?;
-        self.take(length.checked_sub(READ).ok_or(CUT)?).map(|_| ())
+        self.take(length.checked_sub(HEAD_BYTES).ok_or(CUT)?)
+            .map(|_| ())
     }
 
-    /// The body of a record.
+    /// Reads a record and returns its body.
     fn record(&mut self) -> Read<Bytes> {
         self.row(RECORD)?;
         let length = usize::try_from(self.int32()?).map_err(|_| CUT)?;
@@ -224,11 +228,12 @@ impl Reader {
         }
     }
 
-    /// An operation, which fills its row.
+    /// Reads an operation, to the end of its row.
     fn operation(&mut self) -> Read<Operation> {
         self.row(BATCH_OPERATION)?;
         let mask = self.byte()?;
         let has = |bit: u8| mask & 1 << bit != 0;
+        // Fixed members take their bytes even if they are absent; variable members do not.
         let (operation_type, resource_type) = (self.int32()?, self.int32()?);
         let mut operation = Operation {
             operation_type: has(0).then_some(operation_type),
@@ -249,9 +254,11 @@ impl Reader {
         Ok(operation)
     }
 
+    /// Reads one sparse member into `operation`. A member may be present once; null counts as
+    /// absent.
     fn sparse(&mut self, operation: &mut Operation) -> Read<()> {
         let (kind, path) = (self.byte()?, self.varint()?);
-        let twice = match (path, kind) {
+        let is_repeated = match (path, kind) {
             (path::INDEXING_DIRECTIVE..=path::MINIMAL, kind::NULL) => false,
             (path::INDEXING_DIRECTIVE, kind::UTF8) => {
                 operation.indexing_directive.replace(self.text()?).is_some()
@@ -268,7 +275,7 @@ impl Reader {
             }
             _ => return Err("has a member that its schema does not know, or of another type"),
         };
-        if twice {
+        if is_repeated {
             Err("has a member twice")
         } else {
             Ok(())
@@ -277,7 +284,7 @@ impl Reader {
 }
 
 impl Answer<'_> {
-    /// As a row of its schema.
+    /// Returns the result as a row of its schema.
     fn row(&self) -> Vec<u8> {
         let mut row = Vec::with_capacity(64 + self.body.map_or(0, <[u8]>::len));
         row.put_u8(FIRST_BYTE);
@@ -288,13 +295,13 @@ impl Answer<'_> {
             self.etag.is_some(),
             self.body.is_some(),
         ];
-        row.put_u8(
-            present
-                .iter()
-                .zip(0..)
-                .map(|(is, bit)| u8::from(*is) << bit)
-                .sum(),
-        );
+        let mut mask = 0;
+        for (bit, is_present) in present.iter().enumerate() {
+            mask |= u8::from(*is_present) << bit;
+        }
+        row.put_u8(mask);
+
+        // Fixed members, variable members, and sparse members.
         row.put_i32_le(i32::from(self.status));
         row.put_u32_le(self.sub_status);
         for bytes in [self.etag.map(str::as_bytes), self.body]

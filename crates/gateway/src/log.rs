@@ -9,7 +9,8 @@ use orrery_model::sync::lock;
 use std::io::Write;
 use std::sync::Mutex;
 
-/// The severity of a line. A log of a level contains the lines of this level and of those before it.
+/// The severity of a line. A log of a level contains the lines of this level and of those before
+/// it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LogLevel {
     /// Failures of the server itself.

@@ -1,7 +1,7 @@
 //! The counters of requests, for the operator.
 //!
-//! Requests are counted by operation and outcome. Ids and keys never become labels, so the number of
-//! series is bounded. Counting a request costs one lookup in a small map and some additions.
+//! Requests are counted by operation and outcome. Ids and keys never become labels, so the number
+//! of series is bounded. Counting a request costs one lookup in a small map and some additions.
 
 use crate::operations::Operation;
 use orrery_engine::request::Charge;

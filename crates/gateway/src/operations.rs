@@ -1,8 +1,8 @@
 //! Operations: one table, from which everything about an operation is derived.
 //!
-//! A row of [`ROWS`] states the request that it matches (method, distinguishing header, target), and
-//! for an operation its name, the required rights, the place where it runs and its function. All
-//! else follows from the rows:
+//! A row of [`ROWS`] states the request that it matches (method, distinguishing header, target),
+//! and for an operation its name, the required rights, the place where it runs and its function.
+//! All else follows from the rows:
 //!
 //! ```text
 //! the methods of a path, and the 405 for others   allowed_methods
@@ -265,8 +265,8 @@ impl Row {
     }
 }
 
-/// The subject of the refusal of the direct connection mode. Clients show the text of a 400 to their
-/// users at once; see `docs/decisions`.
+/// The subject of the refusal of the direct connection mode. Clients show the text of a 400 to
+/// their users at once; see `docs/decisions`.
 const DIRECT_MODE: &str = "The direct connection mode (address resolution; choose the gateway \
                            mode in the client, such as ConnectionMode.Gateway or gatewayMode())";
 
@@ -285,8 +285,8 @@ const KEY: Target = Target::AccessResource(AccessResourceKind::EncryptionKey);
 
 /// The table: form, target, name, rights, function; the row's constructor names the placement.
 ///
-/// [`choose`] takes the first row that matches a request. The code relies on these properties, which
-/// the tests check:
+/// [`choose`] takes the first row that matches a request. The code relies on these properties,
+/// which the tests check:
 ///
 /// * Rows of one method and target stand in the order in which the service examines the headers.
 /// * The last of these rows matches whatever the headers are, so a request with an allowed method
@@ -453,8 +453,8 @@ pub(crate) fn choose(
         Entry::NotOffered(subject) => return Err(Error::unsupported(subject)),
     };
 
-    // Only queries of items are ever answered in binary JSON: for other requests the service ignores
-    // the headers that ask for it.
+    // Only queries of items are ever answered in binary JSON: for other requests the service
+    // ignores the headers that ask for it.
     if row.form == Form::PostQuery && target == Target::Items && headers.wants_binary() {
         return Err(Error::unsupported(
             "An answer in binary JSON (x-ms-cosmos-supported-serialization-formats must name \
@@ -530,8 +530,8 @@ impl Operation {
     /// function. Does everything but the wait for durability.
     ///
     /// # Errors
-    /// 404 or 404/1003 if a required resource is missing. An error of the function itself is part of
-    /// [`Started`], because its reply names the owner.
+    /// 404 or 404/1003 if a required resource is missing. An error of the function itself is part
+    /// of [`Started`], because its reply names the owner.
     pub(crate) fn start(&self, engine: &Engine, call: &Call) -> Result<Started> {
         let (owner, progress) = match self.function {
             Function::Account(run) => (None, run(engine, call)),

@@ -24,8 +24,8 @@ pub struct Options {
 pub struct Account {
     /// The id of the account. Clients treat the id `localhost` specially, so avoid it.
     pub name: String,
-    /// The names of the regions, at least one. This server serves all of them; the first is the write
-    /// region.
+    /// The names of the regions, at least one. This server serves all of them; the first is the
+    /// write region.
     pub regions: Vec<String>,
     /// The consistency of requests that do not ask for a weaker level.
     pub consistency: Consistency,

@@ -1,9 +1,9 @@
 //! The bounded pool for requests that may take long, and the barrier that turns a panic into a 500.
 //!
 //! Short requests run on the async worker thread that read them. A long request there would delay
-//! every other request of the thread, so it runs on the pool. The pool runs a few requests at a time
-//! and queues a bounded number. If the queue is full, a request is refused with 429 and a time to
-//! retry, and not with 503, because clients take 503 for a server that is down.
+//! every other request of the thread, so it runs on the pool. The pool runs a few requests at a
+//! time and queues a bounded number. If the queue is full, a request is refused with 429 and a time
+//! to retry, and not with 503, because clients take 503 for a server that is down.
 
 use orrery_model::{Error, Kind, Result};
 use std::panic::AssertUnwindSafe;
@@ -52,7 +52,8 @@ impl Pool {
         let admitted = self.admitted.clone().try_acquire_owned().map_err(|_| {
             Error::new(
                 Kind::Throttled,
-                "Request rate is large: the server has more slow requests than it can queue. Please retry later.",
+                "Request rate is large: the server has more slow requests than it can queue. \
+                 Please retry later.",
             )
             .with_retry_after_ms(RETRY_AFTER_MS)
         })?;

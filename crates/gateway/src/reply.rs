@@ -141,8 +141,8 @@ impl Reply {
         reply
     }
 
-    /// Returns the reply with a header. An empty value adds no header, because clients take an empty
-    /// header for a value.
+    /// Returns the reply with a header. An empty value adds no header, because clients take an
+    /// empty header for a value.
     pub(crate) fn with(mut self, name: &'static str, value: &str) -> Self {
         self.set(name, value);
         self
@@ -202,8 +202,8 @@ impl Reply {
         );
     }
 
-    /// Returns the reply as a response of HTTP, with all headers that clients read from every reply.
-    /// `head` omits the body and keeps its length.
+    /// Returns the reply as a response of HTTP, with all headers that clients read from every
+    /// reply. `head` omits the body and keeps its length.
     pub(crate) fn render(mut self, activity: &HeaderValue, head: bool) -> Response<Full<Bytes>> {
         // The body of an error quotes the activity id, so it is written only here.
         if let Some(error) = self.error.take() {
@@ -293,8 +293,8 @@ impl Reply {
     }
 }
 
-/// Returns the milliseconds after which the client should retry: the time of the error, or a default
-/// for the kinds of errors where clients expect the header.
+/// Returns the milliseconds after which the client should retry: the time of the error, or a
+/// default for the kinds of errors where clients expect the header.
 pub(crate) fn retry_after_ms(error: &Error) -> Option<u64> {
     if let Some(milliseconds) = error.retry_after_ms() {
         return Some(milliseconds);

@@ -32,8 +32,8 @@ use tokio_rustls::rustls::ServerConfig;
 const CONNECTIONS: usize = 4096;
 /// The longest wait for the first byte of a connection, and for a TLS handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// The longest wait for the head of a request. It also limits idle connections, so it is longer than
-/// the time for which clients keep idle connections.
+/// The longest wait for the head of a request. It also limits idle connections, so it is longer
+/// than the time for which clients keep idle connections.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(300);
 /// The bytes of a request's head that are read at most. The limit is twice that of the gateway, so
 /// that the gateway refuses all that an honest client may send, and refuses it in JSON.

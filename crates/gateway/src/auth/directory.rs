@@ -2,7 +2,8 @@
 //! issuer, or accepted without a check of the signature in development.
 //!
 //! ```text
-//! base64url of {"alg":"RS256","kid":…} . base64url of {"aud":…,"iss":…,"nbf":…,"exp":…} . base64url of the signature
+//! base64url of {"alg":"RS256","kid":…} . base64url of {"aud":…,"iss":…,"nbf":…,"exp":…}
+//!     . base64url of the signature
 //! ```
 //! The keys come from a file in the form in which issuers publish them (JWKS); nothing is fetched
 //! over the network. Signatures are RSA with SHA-256, the one algorithm that Entra uses, so a token

@@ -1,8 +1,8 @@
 //! The keys of the account, and the signatures made with them.
 //!
-//! A client signs the verb, the type and link of the resource, and the date of a request. The server
-//! computes the signature with each key and compares in constant time. The date must lie within a
-//! window around the current time.
+//! A client signs the verb, the type and link of the resource, and the date of a request. The
+//! server computes the signature with each key and compares in constant time. The date must lie
+//! within a window around the current time.
 
 use super::tokens::{TokenIssuer, TokenKey};
 use super::{Caller, SignedRequest, unauthorized};

@@ -1,14 +1,14 @@
 //! The rights that an operation requires, and the check that a caller has these rights.
 //!
-//! | rights           | full key | read-only key | directory | resource token                              |
-//! |------------------|----------|---------------|-----------|---------------------------------------------|
-//! | `Identity`       | yes      | yes           | yes       | yes                                         |
-//! | `ReadMetadata`   | yes      | yes           | yes       | no                                          |
-//! | `WriteMetadata`  | yes      | no            | no        | no                                          |
-//! | `…Permissions`   | yes      | no            | no        | no                                          |
-//! | `ReadDefinition` | yes      | yes           | yes       | of a container that its scope is or lies in |
-//! | `…Scripts`       | yes      | reading       | reading   | within its scope, mode and partition key    |
-//! | `…Data`          | yes      | reading       | yes       | within its scope, mode and partition key    |
+//! | rights           | full key | read-only key | directory | resource token                   |
+//! |------------------|----------|---------------|-----------|----------------------------------|
+//! | `Identity`       | yes      | yes           | yes       | yes                              |
+//! | `ReadMetadata`   | yes      | yes           | yes       | no                               |
+//! | `WriteMetadata`  | yes      | no            | no        | no                               |
+//! | `…Permissions`   | yes      | no            | no        | no                               |
+//! | `ReadDefinition` | yes      | yes           | yes       | for the container of its scope   |
+//! | `…Scripts`       | yes      | reading       | reading   | by scope, mode and partition key |
+//! | `…Data`          | yes      | reading       | yes       | by scope, mode and partition key |
 //!
 //! Each row of the table of operations (`operations.rs`) names the rights that it requires; this
 //! file alone decides which callers have them.
@@ -105,7 +105,8 @@ pub(crate) fn check(request: &AccessRequest<'_>, caller: &Caller, engine: &Engin
             Caller::ResourceToken(..),
             ReadMetadata | WriteMetadata | ReadPermissions | WritePermissions,
         ) => Err(forbidden(
-            "This needs a key of the account: resource tokens give access to what is in containers.",
+            "This needs a key of the account: resource tokens give access to what is in \
+             containers.",
         )),
         (Caller::ResourceToken(grant, scope), _) => {
             check_token(request, grant, scope.as_ref(), engine)
@@ -170,7 +171,8 @@ fn check_partition_key(request: &AccessRequest<'_>, grant: &Grant) -> Result<()>
     };
     match request.rights {
         Rights::WriteScripts => Err(forbidden(
-            "The permission of the resource token is for one logical partition; scripts are for all.",
+            "The permission of the resource token is for one logical partition; scripts are for \
+             all.",
         )),
         // A query plan reveals nothing about stored items.
         Rights::ReadData | Rights::WriteData

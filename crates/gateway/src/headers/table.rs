@@ -1,4 +1,5 @@
-//! The table of request headers, sorted by name. `cargo xtask compat` makes the table in `docs/compat.md` of it.
+//! The table of request headers, sorted by name. `cargo xtask compat` generates the table in
+//! `docs/compat.md` from it.
 
 use super::value::Value;
 use super::{
@@ -13,31 +14,32 @@ use orrery_model::{Json, Result, limits};
 
 /// A request header that the server knows.
 pub struct Header {
-    /// Its name, in lower case.
+    /// The name, in lower case.
     pub name: &'static str,
-    /// What it does, or why it changes nothing.
+    /// The effect of the header, or the reason why it has none.
     pub effect: &'static str,
-    /// Which values are refused, and how; empty if none is.
+    /// The values that are refused, and the error; empty if none is refused.
     pub refusal: &'static str,
+    /// Parses a value into the field of [`RequestHeaders`].
     pub(super) read: Read,
 }
 
 type Read = fn(&mut RequestHeaders, &Value<'_>) -> Result<()>;
 
-/// Every request header that the server knows, sorted by name.
+/// Returns every request header that the server knows, sorted by name.
 pub fn known_headers() -> &'static [Header] {
     HEADERS
 }
 
-/// The entry of `name` (in lower case).
+/// Returns the row of `name` (in lower case).
 pub(super) fn find(name: &str) -> Option<&'static Header> {
-    HEADERS
-        .binary_search_by(|header| header.name.cmp(name))
-        .ok()
-        .map(|at| &HEADERS[at])
+    match HEADERS.binary_search_by(|header| header.name.cmp(name)) {
+        Ok(at) => Some(&HEADERS[at]),
+        Err(_) => None,
+    }
 }
 
-/// A header of which no value is refused.
+/// Creates a row for a header of which no value is refused.
 const fn header(name: &'static str, effect: &'static str, read: Read) -> Header {
     Header {
         name,
@@ -47,7 +49,7 @@ const fn header(name: &'static str, effect: &'static str, read: Read) -> Header 
     }
 }
 
-/// A header of which some values are refused.
+/// Creates a row for a header of which some values are refused.
 const fn checked(
     name: &'static str,
     effect: &'static str,
@@ -62,21 +64,21 @@ const fn checked(
     }
 }
 
-/// Read before this table: the signature covers it, or it belongs to HTTP.
+/// Ignores a header that is read elsewhere: the signature covers it, or it belongs to HTTP.
 const ELSEWHERE: Read = |_, _| Ok(());
-/// Checked for its form; changes nothing.
+/// Checks the form of a boolean that has no effect.
 const BOOLEAN_HINT: Read = |_, v| v.boolean().map(|_| ());
-/// The service itself ignores bad values here.
+/// Ignores a header whose invalid values the service ignores too.
 const FREE_HINT: Read = |_, _| Ok(());
 
-/// How clients may want bodies to be encoded.
+/// The encodings of bodies that clients name.
 const FORMATS: &[(&str, Format)] = &[
     ("JsonText", Format::JsonText),
     ("CosmosBinary", Format::CosmosBinary),
     ("HybridRow", Format::HybridRow),
 ];
 
-/// The API versions of the service, the newest last.
+/// The versions of the protocol, the newest last.
 const VERSIONS: &[&str] = &[
     "2014-08-21",
     "2015-04-08",
@@ -104,9 +106,9 @@ const VERSIONS: &[&str] = &[
 static HEADERS: &[Header] = &[
     checked(
         "a-im",
-        "makes a read feed a change feed, of latest versions or of all",
-        "neither `Incremental Feed` nor `Full-Fidelity Feed`: 400; the latter without its wire format, or on a container \
-         that keeps no versions: 400 by name",
+        "turns a read feed into a change feed, of latest versions or of all versions",
+        "neither `Incremental Feed` nor `Full-Fidelity Feed`: 400; the latter without its wire \
+         format, or on a container that keeps no versions: 400 by name",
         |a, v| {
             let modes = [
                 ("Incremental Feed", FeedMode::LatestVersion),
@@ -119,12 +121,13 @@ static HEADERS: &[Header] = &[
     checked(
         "authorization",
         "the signature or token",
-        "401 if missing, malformed or wrong; shared access signatures by name, directory identities by name without `--entra`",
+        "missing, malformed or wrong: 401; shared access signatures, and directory identities \
+         without `--entra`: 401 by name",
         ELSEWHERE,
     ),
     checked(
         "content-encoding",
-        "only identity: compressed bodies are refused",
+        "only identity: compressed bodies are not supported",
         "any other: 400 by name",
         |_, v| {
             if v.text.eq_ignore_ascii_case("identity") {
@@ -134,24 +137,36 @@ static HEADERS: &[Header] = &[
             }
         },
     ),
-    header("content-type", "tells a query from an item", |a, v| {
-        let essence = v.text.split(';').next().unwrap_or_default().trim();
-        a.content = match essence {
-            t if t.eq_ignore_ascii_case("application/query+json") => Content::Query,
-            t if t.eq_ignore_ascii_case("application/sql") => Content::Sql,
-            _ => Content::Json,
-        };
-        Ok(())
-    }),
-    header("date", "signed if there is no x-ms-date", ELSEWHERE),
-    header("if-match", "the etag that a write needs", |a, v| {
-        a.if_match = Some(v.text.to_owned());
-        Ok(())
-    }),
+    header(
+        "content-type",
+        "distinguishes a query from an item",
+        |a, v| {
+            let essence = v.text.split(';').next().unwrap_or_default().trim();
+            a.content = match essence {
+                t if t.eq_ignore_ascii_case("application/query+json") => Content::Query,
+                t if t.eq_ignore_ascii_case("application/sql") => Content::Sql,
+                _ => Content::Json,
+            };
+            Ok(())
+        },
+    ),
+    header(
+        "date",
+        "part of the signature if there is no x-ms-date",
+        ELSEWHERE,
+    ),
+    header(
+        "if-match",
+        "the etag that the resource of a write must have",
+        |a, v| {
+            a.if_match = Some(v.text.to_owned());
+            Ok(())
+        },
+    ),
     checked(
         "if-modified-since",
-        "where a change feed starts",
-        "no date: 400",
+        "the start of a change feed",
+        "not a date: 400",
         |a, v| {
             a.if_modified_since =
                 Some(date::parse(v.text).ok_or_else(|| v.invalid("It must be an RFC 1123 date."))?);
@@ -160,8 +175,8 @@ static HEADERS: &[Header] = &[
     ),
     checked(
         "if-none-match",
-        "the etag that a reader has, or where a change feed goes on",
-        "no number on a change feed: 400",
+        "the etag that the client has, or the position from which a change feed continues",
+        "not a number on a change feed: 400",
         |a, v| {
             a.if_none_match = Some(v.text.to_owned());
             Ok(())
@@ -169,7 +184,7 @@ static HEADERS: &[Header] = &[
     ),
     header(
         "prefer",
-        "return=minimal leaves out the bodies of writes",
+        "return=minimal omits the bodies of replies to writes",
         |a, v| {
             a.wants_minimal |= v
                 .text
@@ -178,11 +193,11 @@ static HEADERS: &[Header] = &[
             Ok(())
         },
     ),
-    header("x-ms-activity-id", "echoed", ELSEWHERE),
+    header("x-ms-activity-id", "returned in the reply", ELSEWHERE),
     checked(
         "x-ms-consistency-level",
-        "weakens the account's level",
-        "stronger than the account's: 400",
+        "weakens the consistency level of the account",
+        "stronger than the level of the account: 400",
         |a, v| {
             let levels = Consistency::ALL.map(|level| (level.name(), level));
             a.consistency = Some(v.one_of(&levels)?);
@@ -191,7 +206,7 @@ static HEADERS: &[Header] = &[
     ),
     header(
         "x-ms-continuation",
-        "where the page before ended",
+        "the end of the previous page",
         |a, v| {
             a.continuation = Some(v.text.to_owned());
             Ok(())
@@ -205,7 +220,7 @@ static HEADERS: &[Header] = &[
     ),
     checked(
         "x-ms-cosmos-batch-atomic",
-        "makes all operations of a batch take place, or none",
+        "carries out all operations of a batch, or none",
         "neither true nor false: 400",
         |a, v| {
             a.is_atomic_batch = v.boolean()?;
@@ -214,7 +229,7 @@ static HEADERS: &[Header] = &[
     ),
     checked(
         "x-ms-cosmos-batch-continue-on-error",
-        "lets bulk go on after an operation that failed",
+        "continues bulk after an operation that failed",
         "neither true nor false: 400",
         |a, v| {
             a.continues_on_error = v.boolean()?;
@@ -229,7 +244,7 @@ static HEADERS: &[Header] = &[
     ),
     checked(
         "x-ms-cosmos-changefeed-wire-format-version",
-        "the form in which all versions come",
+        "the format of a change feed of all versions",
         "not `2021-09-15`: 400",
         |a, v| {
             a.reads_versions_format = v.one_of(&[("2021-09-15", true)])?;
@@ -238,12 +253,12 @@ static HEADERS: &[Header] = &[
     ),
     header(
         "x-ms-cosmos-correlated-activityid",
-        "nothing: pages are not logged together",
+        "nothing: the pages of a query are logged separately",
         FREE_HINT,
     ),
     header(
         "x-ms-cosmos-intended-collection-rid",
-        "400/1024 if the container is another by now",
+        "the resource id that the container must have; else 400/1024",
         |a, v| {
             a.intended_container = Some(v.text.to_owned());
             Ok(())
@@ -251,7 +266,7 @@ static HEADERS: &[Header] = &[
     ),
     checked(
         "x-ms-cosmos-is-batch-request",
-        "makes a POST a batch of operations",
+        "turns a POST into a batch of operations",
         "neither true nor false: 400",
         |a, v| {
             a.is_batch = v.boolean()?;
@@ -269,8 +284,8 @@ static HEADERS: &[Header] = &[
     ),
     checked(
         "x-ms-cosmos-migrate-offer-to-autopilot",
-        "the offer replaced scales from now on",
-        "neither true nor false: 400; with the other of the two: 400",
+        "changes the offer to autoscale",
+        "neither true nor false: 400; together with the opposite header: 400",
         |a, v| {
             a.migrates_to_autoscale = v.boolean()?;
             Ok(())
@@ -278,8 +293,8 @@ static HEADERS: &[Header] = &[
     ),
     checked(
         "x-ms-cosmos-migrate-offer-to-manual-throughput",
-        "the offer replaced is fixed from now on",
-        "neither true nor false: 400; with the other of the two: 400",
+        "changes the offer to manual throughput",
+        "neither true nor false: 400; together with the opposite header: 400",
         |a, v| {
             a.migrates_to_manual = v.boolean()?;
             Ok(())
@@ -296,7 +311,7 @@ static HEADERS: &[Header] = &[
     ),
     checked(
         "x-ms-cosmos-populateindexmetrics",
-        "reports the index's use in base64",
+        "reports the use of the index, in base64",
         "neither true nor false: 400",
         |a, v| {
             if v.boolean()? {
@@ -307,7 +322,7 @@ static HEADERS: &[Header] = &[
     ),
     checked(
         "x-ms-cosmos-populateindexmetrics-v2",
-        "reports the index's use percent-encoded",
+        "reports the use of the index, percent-encoded",
         "neither true nor false: 400",
         |a, v| {
             if v.boolean()? {
@@ -318,7 +333,7 @@ static HEADERS: &[Header] = &[
     ),
     checked(
         "x-ms-cosmos-populatequeryadvice",
-        "reports the advisor's rules that the query runs into",
+        "reports the rules of the query advisor that apply to the query",
         "neither true nor false: 400",
         |a, v| {
             a.wants_query_advice = v.boolean()?;
@@ -327,7 +342,8 @@ static HEADERS: &[Header] = &[
     ),
     checked(
         "x-ms-cosmos-priority-level",
-        "Low is refused before High when the budget is short, with `--priority-based-execution`",
+        "Low is refused before High when the budget is short, with \
+         `--priority-based-execution`",
         "neither High nor Low: 400",
         |a, v| {
             a.admission.priority = v.one_of(&[("High", Priority::High), ("Low", Priority::Low)])?;
@@ -336,7 +352,7 @@ static HEADERS: &[Header] = &[
     ),
     checked(
         "x-ms-cosmos-query-optimisticdirectexecute",
-        "a query that one range answers alone",
+        "marks a query that one physical partition can answer",
         "neither true nor false: 400",
         |a, v| {
             a.is_single_range = v.boolean()?;
@@ -350,7 +366,7 @@ static HEADERS: &[Header] = &[
     ),
     checked(
         "x-ms-cosmos-read-consistency-strategy",
-        "like the consistency level",
+        "the consistency of a read",
         "together with the level: 400; GlobalStrong: 400",
         |a, v| {
             a.strategy = Some(v.one_of(&[
@@ -364,7 +380,7 @@ static HEADERS: &[Header] = &[
     ),
     header(
         "x-ms-cosmos-supported-query-features",
-        "what the client can merge itself",
+        "the query features that the client can merge",
         |a, v| {
             a.query_features = v.text.to_owned();
             Ok(())
@@ -372,8 +388,9 @@ static HEADERS: &[Header] = &[
     ),
     checked(
         "x-ms-cosmos-supported-serialization-formats",
-        "must allow JSON text for queries",
-        "a list with anything but JsonText, CosmosBinary and HybridRow: 400; one without JsonText on a query of items: 400 by name",
+        "must include JSON text for queries",
+        "a list with anything but JsonText, CosmosBinary and HybridRow: 400; one without JsonText \
+         on a query of items: 400 by name",
         |a, v| {
             let formats = v
                 .text
@@ -386,7 +403,7 @@ static HEADERS: &[Header] = &[
     ),
     checked(
         "x-ms-cosmos-throughput-bucket",
-        "the bucket whose ceiling, if it has one, holds for the request",
+        "the throughput bucket, whose limit, if it has one, applies to the request",
         "not 1 to 5: 400",
         |a, v| {
             a.admission.bucket = u8::try_from(v.number(1, i64::from(Bucket::MOST))?)
@@ -400,17 +417,22 @@ static HEADERS: &[Header] = &[
         "nothing: workloads are not distinguished",
         FREE_HINT,
     ),
-    checked("x-ms-date", "signed", "403 outside the window", ELSEWHERE),
+    checked(
+        "x-ms-date",
+        "part of the signature",
+        "outside of the time window: 403",
+        ELSEWHERE,
+    ),
     checked(
         "x-ms-dedicatedgateway-bypass-cache",
-        "nothing: there is no cache to pass by",
+        "nothing: there is no cache",
         "neither true nor false: 400",
         BOOLEAN_HINT,
     ),
     checked(
         "x-ms-dedicatedgateway-max-age",
-        "nothing: every answer is fresh",
-        "no number: 400",
+        "nothing: every reply is current",
+        "not a number: 400",
         |_, v| v.number(0, i64::MAX).map(|_| ()),
     ),
     header(
@@ -421,7 +443,7 @@ static HEADERS: &[Header] = &[
     checked(
         "x-ms-documentdb-content-serialization-format",
         "must be JSON text for queries",
-        "no name of a format: 400; another than JsonText on a query of items: 400 by name",
+        "not the name of a format: 400; another than JsonText on a query of items: 400 by name",
         |a, v| {
             a.format = Some(v.one_of(FORMATS)?);
             Ok(())
@@ -429,17 +451,17 @@ static HEADERS: &[Header] = &[
     ),
     checked(
         "x-ms-documentdb-expiry-seconds",
-        "how long the tokens of permissions live",
+        "the lifetime of resource tokens, in seconds",
         "not 10 to 86400: 400",
         |a, v| {
-            let (least, most) = (*limits::TOKEN_SECONDS.start(), *limits::TOKEN_SECONDS.end());
-            a.token_seconds = Some(v.number(least as i64, most as i64)?.unsigned_abs());
+            let (min, max) = (*limits::TOKEN_SECONDS.start(), *limits::TOKEN_SECONDS.end());
+            a.token_seconds = Some(v.number(min as i64, max as i64)?.unsigned_abs());
             Ok(())
         },
     ),
     checked(
         "x-ms-documentdb-is-upsert",
-        "makes a create an upsert",
+        "turns a create into an upsert",
         "of a database or container: 400 by name",
         |a, v| {
             a.is_upsert = v.boolean()?;
@@ -448,7 +470,7 @@ static HEADERS: &[Header] = &[
     ),
     checked(
         "x-ms-documentdb-isquery",
-        "makes a POST a query",
+        "turns a POST into a query",
         "neither true nor false: 400",
         |a, v| {
             a.is_query = v.boolean()?;
@@ -457,8 +479,8 @@ static HEADERS: &[Header] = &[
     ),
     checked(
         "x-ms-documentdb-partitionkey",
-        "the logical partition",
-        "no JSON array of components: 400",
+        "the partition key",
+        "not a JSON array of components: 400",
         |a, v| {
             a.partition_key = Some(PartitionKey::from_header(v.text)?);
             Ok(())
@@ -466,8 +488,10 @@ static HEADERS: &[Header] = &[
     ),
     checked(
         "x-ms-documentdb-partitionkeyrangeid",
-        "the physical partition",
-        "no number: 400; no such range: 410/1002; of another container: 410/1000; one that does not hold the partition key named too brings nothing",
+        "the physical partition; if it does not contain the partition key of the request, a feed \
+         is \
+         empty",
+        "not a number: 400; no such range: 410/1002; of another container: 410/1000",
         |a, v| {
             a.range = Some(range_name(v)?);
             Ok(())
@@ -475,7 +499,7 @@ static HEADERS: &[Header] = &[
     ),
     checked(
         "x-ms-documentdb-populatepartitionstatistics",
-        "adds statistics to a container read",
+        "adds statistics to the read of a container",
         "neither true nor false: 400",
         |a, v| {
             a.wants_statistics = v.boolean()?;
@@ -484,7 +508,7 @@ static HEADERS: &[Header] = &[
     ),
     checked(
         "x-ms-documentdb-populatequerymetrics",
-        "reports what a query did",
+        "reports the work of a query",
         "neither true nor false: 400",
         |a, v| {
             a.wants_query_metrics = v.boolean()?;
@@ -493,7 +517,7 @@ static HEADERS: &[Header] = &[
     ),
     checked(
         "x-ms-documentdb-populatequotainfo",
-        "reports quota and index progress on a container read",
+        "reports the quota and the progress of the index on the read of a container",
         "neither true nor false: 400",
         |a, v| {
             a.wants_quota = v.boolean()?;
@@ -502,7 +526,7 @@ static HEADERS: &[Header] = &[
     ),
     header(
         "x-ms-documentdb-post-trigger-exclude",
-        "takes a post-trigger out again",
+        "excludes a post-trigger",
         |a, v| {
             a.excluded_triggers.extend(v.list().map(str::to_owned));
             Ok(())
@@ -511,7 +535,7 @@ static HEADERS: &[Header] = &[
     checked(
         "x-ms-documentdb-post-trigger-include",
         "the post-trigger of a write",
-        "two names, or a write of something else: 400",
+        "two names, or a write of another resource than an item: 400",
         |a, v| {
             a.post_trigger = v.one_name()?;
             Ok(())
@@ -519,7 +543,7 @@ static HEADERS: &[Header] = &[
     ),
     header(
         "x-ms-documentdb-pre-trigger-exclude",
-        "takes a pre-trigger out again",
+        "excludes a pre-trigger",
         |a, v| {
             a.excluded_triggers.extend(v.list().map(str::to_owned));
             Ok(())
@@ -528,7 +552,7 @@ static HEADERS: &[Header] = &[
     checked(
         "x-ms-documentdb-pre-trigger-include",
         "the pre-trigger of a write",
-        "two names, or a write of something else: 400",
+        "two names, or a write of another resource than an item: 400",
         |a, v| {
             a.pre_trigger = v.one_name()?;
             Ok(())
@@ -536,12 +560,12 @@ static HEADERS: &[Header] = &[
     ),
     header(
         "x-ms-documentdb-query-emit-traces",
-        "nothing: there are no traces to add",
+        "nothing: there are no traces",
         FREE_HINT,
     ),
     header(
         "x-ms-documentdb-query-enable-low-precision-order-by",
-        "nothing: every order is exact",
+        "nothing: every ORDER BY is exact",
         FREE_HINT,
     ),
     header(
@@ -551,8 +575,8 @@ static HEADERS: &[Header] = &[
     ),
     checked(
         "x-ms-documentdb-query-enablecrosspartition",
-        "lets a query ask every partition",
-        "missing where needed: 400",
+        "allows a query over several partitions",
+        "missing on such a query: 400",
         |a, v| {
             a.allows_cross_partition = v.boolean()?;
             Ok(())
@@ -560,7 +584,7 @@ static HEADERS: &[Header] = &[
     ),
     checked(
         "x-ms-documentdb-query-iscontinuationexpected",
-        "nothing: pages end where they must",
+        "nothing: the server decides where a page ends",
         "neither true nor false: 400",
         BOOLEAN_HINT,
     ),
@@ -572,8 +596,8 @@ static HEADERS: &[Header] = &[
     ),
     checked(
         "x-ms-documentdb-responsecontinuationtokenlimitinkb",
-        "bounds continuations",
-        "below 1: 400; a limit that the token does not fit: 400",
+        "limits the size of continuations, in KiB",
+        "below 1: 400; smaller than the continuation: 400",
         |a, v| {
             a.continuation_limit_kb =
                 Some(usize::try_from(v.number(1, i64::from(i32::MAX))?).unwrap_or(usize::MAX));
@@ -582,7 +606,7 @@ static HEADERS: &[Header] = &[
     ),
     checked(
         "x-ms-documentdb-script-enable-logging",
-        "returns what a procedure logs",
+        "returns the log of a stored procedure",
         "neither true nor false: 400",
         |a, v| {
             a.wants_script_log = v.boolean()?;
@@ -591,8 +615,8 @@ static HEADERS: &[Header] = &[
     ),
     checked(
         "x-ms-end-epk",
-        "where the stretch of hash space ends",
-        "not hex, or before the start: 400",
+        "the end of an EPK range",
+        "not hexadecimal, or before the start: 400",
         |a, v| {
             a.end_epk = Some(Epk::from_hex(v.text)?);
             Ok(())
@@ -610,8 +634,8 @@ static HEADERS: &[Header] = &[
     ),
     checked(
         "x-ms-max-item-count",
-        "rows of a page",
-        "below -1, or no 32-bit number: 400",
+        "the largest number of rows of a page",
+        "below -1, or not a 32-bit number: 400",
         |a, v| {
             a.max_items = match v.number(-1, i64::from(i32::MAX))? {
                 -1 => MaxItems::ServerChooses,
@@ -623,7 +647,7 @@ static HEADERS: &[Header] = &[
     ),
     checked(
         "x-ms-noretry-449",
-        "nothing: the server never repeats a write by itself",
+        "nothing: the server never repeats a write",
         "neither true nor false: 400",
         BOOLEAN_HINT,
     ),
@@ -654,8 +678,8 @@ static HEADERS: &[Header] = &[
     ),
     checked(
         "x-ms-session-token",
-        "what a read must have seen",
-        "400 if it cannot be read; 404/1002 if it is ahead",
+        "the writes that a read must include",
+        "malformed: 400; ahead of the server: 404/1002",
         |a, v| {
             a.session_token = Some(match a.session_token.take() {
                 Some(before) => format!("{before},{}", v.text),
@@ -666,8 +690,8 @@ static HEADERS: &[Header] = &[
     ),
     checked(
         "x-ms-start-epk",
-        "where the stretch of hash space begins",
-        "not hex, or after the end: 400",
+        "the start of an EPK range",
+        "not hexadecimal, or after the end: 400",
         |a, v| {
             a.start_epk = Some(Epk::from_hex(v.text)?);
             Ok(())
@@ -686,7 +710,7 @@ static HEADERS: &[Header] = &[
     ),
     checked(
         "x-orrery-explain",
-        "reports how each partition was searched, percent-encoded",
+        "reports the access path in each physical partition, percent-encoded",
         "neither true nor false: 400",
         |a, v| {
             a.wants_explanation = v.boolean()?;
@@ -695,7 +719,7 @@ static HEADERS: &[Header] = &[
     ),
     checked(
         "x-orrery-explain-charge",
-        "reports what was paid for what, percent-encoded",
+        "reports the parts of the charge, percent-encoded",
         "neither true nor false: 400",
         |a, v| {
             a.wants_charge_parts = v.boolean()?;
@@ -704,6 +728,7 @@ static HEADERS: &[Header] = &[
     ),
 ];
 
+/// Parses the name of a partition key range: `0` or `containerRid,0`.
 fn range_name(v: &Value<'_>) -> Result<RangeName> {
     let (container, number) = match v.text.split_once(',') {
         Some((container, number)) => (Some(container.trim().to_owned()), number.trim()),
@@ -720,14 +745,15 @@ fn range_name(v: &Value<'_>) -> Result<RangeName> {
     })
 }
 
+/// Parses manual throughput, in request units per second.
 fn manual_throughput(v: &Value<'_>) -> Result<Throughput> {
-    Throughput::manual(
-        v.text
-            .parse()
-            .map_err(|_| v.invalid("It must be a whole number."))?,
-    )
+    match v.text.parse() {
+        Ok(throughput) => Throughput::manual(throughput),
+        Err(_) => Err(v.invalid("It must be a whole number.")),
+    }
 }
 
+/// Parses the settings of autoscale, as JSON.
 fn autoscale(v: &Value<'_>) -> Result<Throughput> {
     let invalid = || v.invalid("It must be JSON with a whole number 'maxThroughput'.");
     let settings = parse(v.text.as_bytes()).map_err(|_| invalid())?;

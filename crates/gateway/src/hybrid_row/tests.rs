@@ -1,9 +1,9 @@
-//! Streams written byte by byte, what is read of them, and what becomes of any others.
+//! Streams written byte by byte, round trips, and damaged streams.
 
 use super::*;
 use proptest::prelude::*;
 
-/// The other half of the codec, as a client has it: operations to bytes.
+/// Encodes an operation, as a client does.
 fn write_operation(operation: &Operation) -> Vec<u8> {
     let mut row = vec![FIRST_BYTE];
     row.put_u32_le(BATCH_OPERATION);
@@ -27,7 +27,7 @@ fn write_operation(operation: &Operation) -> Vec<u8> {
         put_varint(&mut row, bytes.len() as u64);
         row.put_slice(bytes);
     }
-    // As the .NET SDK writes them: not in the order of their paths.
+    // The .NET SDK does not write these members in the order of their paths.
     if let Some(minimal) = operation.minimal {
         row.put_slice(&[if minimal { 3 } else { 2 }, 12]);
     }
@@ -58,8 +58,8 @@ fn write_operations(operations: &[Operation]) -> Bytes {
     stream.into()
 }
 
-/// What a client reads of an answer: status, sub-status, etag, body, retry, charge.
-type Seen = (
+/// A decoded result: status, sub-status, etag, body, retry time, charge.
+type DecodedAnswer = (
     i32,
     i32,
     Option<String>,
@@ -68,7 +68,7 @@ type Seen = (
     Option<f64>,
 );
 
-fn read_answers(stream: &Bytes) -> Read<Vec<Seen>> {
+fn read_answers(stream: &Bytes) -> Read<Vec<DecodedAnswer>> {
     let mut reader = Reader(stream.clone());
     reader.segment()?;
     let mut seen = Vec::new();
@@ -98,7 +98,7 @@ fn refusal(stream: &[u8]) -> String {
     error.message().to_owned()
 }
 
-/// A create, byte by byte from the description of the form.
+/// A create, byte by byte, from the description of the format.
 const CREATE: &[u8] = &[
     0x81, 0xF0, 0xD8, 0xFF, 0x7F, 0x01, 10, 0, 0, 0, // segment of ten bytes
     0x81, 0xF1, 0xD8, 0xFF, 0x7F, 29, 0, 0, 0, 0x4F, 0x57, 0xCF,
@@ -130,7 +130,7 @@ fn a_create_is_read_byte_by_byte() {
 }
 
 #[test]
-fn what_is_wrong_is_named_with_its_record() {
+fn an_error_names_the_record_and_the_problem() {
     let good = Operation {
         operation_type: Some(2),
         resource_type: Some(2),
@@ -176,7 +176,7 @@ fn what_is_wrong_is_named_with_its_record() {
 }
 
 #[test]
-fn a_segment_may_carry_more_than_its_length() {
+fn a_segment_may_have_a_comment() {
     let mut stream = write_operations(&[Operation::default()]).to_vec();
     stream[6] = 13;
     stream.splice(10..10, [2, b'h', b'i']);
@@ -245,40 +245,59 @@ proptest! {
 
     #[test]
     fn operations_read_back(operations in prop::collection::vec(operation(), 0..6)) {
-        prop_assert_eq!(read_operations(&write_operations(&operations)).expect("a batch"), operations);
+        let read = read_operations(&write_operations(&operations)).expect("a batch");
+        prop_assert_eq!(read, operations);
     }
 
     #[test]
     fn answers_read_back(
-        parts in prop::collection::vec((200..600u16, any::<u32>(), text(), bytes(), any::<Option<u32>>(), 0..1_000_000u32), 0..6),
+        parts in prop::collection::vec(
+            (
+                200..600u16,
+                any::<u32>(),
+                text(),
+                bytes(),
+                any::<Option<u32>>(),
+                0..1_000_000u32,
+            ),
+            0..6,
+        ),
     ) {
-        let answers = parts.iter().map(|(status, sub_status, etag, body, retry_after_ms, hundredths)| Answer {
-            status: *status,
-            sub_status: *sub_status,
-            etag: etag.as_deref(),
-            body: body.as_deref(),
-            retry_after_ms: *retry_after_ms,
-            charge: f64::from(*hundredths) / 100.0,
+        let answers = parts.iter().map(|part| {
+            let (status, sub_status, etag, body, retry_after_ms, hundredths) = part;
+            Answer {
+                status: *status,
+                sub_status: *sub_status,
+                etag: etag.as_deref(),
+                body: body.as_deref(),
+                retry_after_ms: *retry_after_ms,
+                charge: f64::from(*hundredths) / 100.0,
+            }
         });
-        let seen = read_answers(&write_answers(answers.clone())).expect("answers");
-        let wanted: Vec<Seen> = answers
-            .map(|a| {
-                let (etag, body) = (a.etag.map(str::to_owned), a.body.map(Bytes::copy_from_slice));
-                (i32::from(a.status), a.sub_status as i32, etag, body, a.retry_after_ms, Some(a.charge))
+        let decoded = read_answers(&write_answers(answers.clone())).expect("answers");
+        let expected: Vec<DecodedAnswer> = answers
+            .map(|answer| {
+                (
+                    i32::from(answer.status),
+                    answer.sub_status as i32,
+                    answer.etag.map(str::to_owned),
+                    answer.body.map(Bytes::copy_from_slice),
+                    answer.retry_after_ms,
+                    Some(answer.charge),
+                )
             })
             .collect();
-        prop_assert_eq!(seen, wanted);
+        prop_assert_eq!(decoded, expected);
     }
 
-    /// Any bytes, and any damage to a batch, give an error or a batch: never a panic.
     #[test]
-    fn no_bytes_are_too_strange(noise in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn any_bytes_give_a_batch_or_an_error(noise in prop::collection::vec(any::<u8>(), 0..300)) {
         _ = read_operations(&Bytes::from(noise.clone()));
         let mut stream = Vec::new();
         write_segment(&mut stream);
         write_record(&mut stream, &noise);
         _ = read_operations(&stream.into());
-        // Behind a true head and with a true checksum, so that every byte is looked at.
+        // After a valid head and with a valid checksum, so that every byte is examined.
         let mut row = write_operation(&Operation::default());
         row.extend(&noise);
         let mut stream = Vec::new();
@@ -288,7 +307,7 @@ proptest! {
     }
 
     #[test]
-    fn a_batch_that_was_damaged_anywhere_is_noticed(
+    fn damage_to_any_byte_is_detected(
         operations in prop::collection::vec(operation(), 1..4),
         at in any::<prop::sample::Index>(),
         bit in 0..8u8,
@@ -296,7 +315,8 @@ proptest! {
         let mut stream = write_operations(&operations).to_vec();
         let at = at.index(stream.len());
         stream[at] ^= 1 << bit;
-        // The mask of the segment has bits for what we do not read.
-        prop_assert!(at == 5 || read_operations(&stream.into()).map_or(true, |read| read != operations));
+        // The mask of the segment has bits for members that the reader ignores.
+        let read = read_operations(&stream.into());
+        prop_assert!(at == 5 || read.map_or(true, |read| read != operations));
     }
 }

@@ -102,8 +102,8 @@ fn advice_text(rules: &[&'static str]) -> String {
     Json::Array(rules.iter().map(entry).collect()).to_text()
 }
 
-/// Returns the header by which clients that merge know the order of rows with equal ORDER BY values:
-/// ascending by resource id, and descending in a reverse index scan.
+/// Returns the header by which clients that merge know the order of rows with equal ORDER BY
+/// values: ascending by resource id, and descending in a reverse index scan.
 fn execution_info(is_reverse: bool) -> String {
     let info = object! { "reverseRidEnabled" => false, "reverseIndexScan" => is_reverse };
     Json::Object(info).to_text()

@@ -1,8 +1,8 @@
 //! The partition key ranges of a container.
 //!
-//! Clients use this path in two ways: some repeat the request with the etag until the answer is 304,
-//! others read once. The current etag is therefore answered with 304 and everything else with the
-//! whole list; only a client that asks for pages gets pages.
+//! Clients use this path in two ways: some repeat the request with the etag until the answer is
+//! 304, others read once. The current etag is therefore answered with 304 and everything else with
+//! the whole list; only a client that asks for pages gets pages.
 
 use super::Progress;
 use crate::call::Call;

@@ -1,6 +1,6 @@
 //! Batches in HybridRow form, which the .NET SDK sends (see `hybrid_row.rs`): the meaning of the
-//! members of an operation, and the members of its result. `batches.rs` contains what is the same in
-//! every form.
+//! members of an operation, and the members of its result. `batches.rs` contains what is the same
+//! in every form.
 
 use super::batches::{Entry, invalid, leaves_out_of_index, refuse_time_to_live};
 use crate::hybrid_row::{Answer, Operation, read_operations, write_answers};
