@@ -46,6 +46,11 @@ pub fn outcome_error(outcome: &CommitOutcome) -> Option<Error> {
     }
 }
 
+/// Returns the error for a stored row that does not make sense. `what` is the subject of the message.
+pub fn damaged(what: &str) -> Error {
+    Error::internal(format!("{what} is damaged"))
+}
+
 /// Returns the error for a write that another write of the same logical partition came before.
 pub fn conflicting_write() -> Error {
     Error::new(

@@ -9,6 +9,7 @@ mod latest;
 
 use crate::Engine;
 use crate::catalog::Container;
+use crate::errors::damaged;
 use crate::partition::Partition;
 use crate::partition::keys::{self, EpkPrefix, ItemNumber};
 use crate::partition::row::Row;
@@ -28,6 +29,9 @@ use orrery_storage::Snapshot;
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::sync::Arc;
+
+/// The subject of the error for a damaged row.
+const ROW: &str = "a row of the change feed";
 
 /// Changes that a page visits at most, shown or not, so that a feed of few items among many answers in
 /// time.
@@ -308,13 +312,9 @@ impl FeedPageBuilder {
 /// # Errors
 /// 500 if the row is damaged.
 pub fn read_change(key: &[u8], value: &[u8]) -> Result<(u64, ItemNumber, EpkPrefix)> {
-    let (lsn, number) = keys::read_feed(key).ok_or_else(damaged)?;
-    let epk_prefix = value.try_into().map_err(|_| damaged())?;
+    let (lsn, number) = keys::read_feed(key).ok_or_else(|| damaged(ROW))?;
+    let epk_prefix = value.try_into().map_err(|_| damaged(ROW))?;
     Ok((lsn, number, epk_prefix))
-}
-
-fn damaged() -> Error {
-    Error::internal("a row of the change feed is damaged")
 }
 
 /// Returns the one partition that a change feed reads, and the filter for its items.

@@ -57,7 +57,7 @@ pub use counts::{Counters, summary_rows};
 pub use dictionary::PathsRef;
 pub use writer::{CommitChanges, SubmittedCommit, WriteBlock, Writer, WriterGuard, token_of};
 
-use crate::errors::{gone_error, outcome_error, storage_failure};
+use crate::errors::{damaged, gone_error, outcome_error, storage_failure};
 use crate::index::generations::PolicyGenerations;
 use crate::index::paths::Paths;
 use crate::request::Position;
@@ -240,7 +240,7 @@ impl Partition {
         let row = snapshot.get(&keys::policy_generations());
         match row.map_err(storage_failure)? {
             Some(row) => PolicyGenerations::decode(&row)
-                .ok_or_else(|| Error::internal("the row of index generations is damaged")),
+                .ok_or_else(|| damaged("the row of index generations")),
             None => Ok(PolicyGenerations::default()),
         }
     }
@@ -254,7 +254,7 @@ impl Partition {
         match row.map_err(storage_failure)? {
             Some(row) => keys::number(&row)
                 .map(Some)
-                .ok_or_else(|| Error::internal("the row of kept versions is damaged")),
+                .ok_or_else(|| damaged("the row of kept versions")),
             None => Ok(None),
         }
     }

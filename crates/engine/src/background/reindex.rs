@@ -7,7 +7,7 @@
 
 use crate::Engine;
 use crate::catalog::Container;
-use crate::errors::storage_failure;
+use crate::errors::{damaged, storage_failure};
 use crate::index::policy::Policy;
 use crate::index::terms::Terms;
 use crate::partition::keys::{self, EpkPrefix, ItemNumber};
@@ -18,6 +18,9 @@ use bytes::Bytes;
 use orrery_model::json::parse;
 use orrery_model::{Error, Kind, Result};
 use orrery_storage::Direction;
+
+/// The subject of the error for a damaged row.
+const ROW: &str = "a row";
 
 /// Index rows that one step changes, about; writes of clients go on between steps.
 const ROWS_PER_STEP: usize = 4_000;
@@ -119,7 +122,7 @@ impl Engine {
             let row = read_row(epk_prefix, number, |key| {
                 snapshot.get(key).map_err(storage_failure)
             })?;
-            let row = row.ok_or_else(damaged)?;
+            let row = row.ok_or_else(|| damaged(ROW))?;
             if row.leave_out_of_index {
                 continue;
             }
@@ -159,8 +162,8 @@ fn terms_of(
     before: &Policy,
     after: &Policy,
 ) -> Result<(Terms, Terms)> {
-    let json = parse(&row.body).map_err(|_| damaged())?;
-    let item = json.as_object().ok_or_else(damaged)?;
+    let json = parse(&row.body).map_err(|_| damaged(ROW))?;
+    let item = json.as_object().ok_or_else(|| damaged(ROW))?;
     let key_is_id = container.settings().partition_key_is_id();
     let mut paths = partition.paths_mut()?;
     let before = Terms::of(item, row.ts, before, key_is_id, &mut paths);
@@ -169,10 +172,6 @@ fn terms_of(
 }
 
 fn read_natural((key, value): (Bytes, Bytes)) -> Result<(ItemNumber, EpkPrefix)> {
-    let number = keys::read_natural(&key).ok_or_else(damaged)?;
-    Ok((number, value[..].try_into().map_err(|_| damaged())?))
-}
-
-fn damaged() -> Error {
-    Error::internal("a row is damaged")
+    let number = keys::read_natural(&key).ok_or_else(|| damaged(ROW))?;
+    Ok((number, value[..].try_into().map_err(|_| damaged(ROW))?))
 }

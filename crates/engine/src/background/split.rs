@@ -27,6 +27,7 @@ mod routing;
 
 use crate::Engine;
 use crate::catalog::{Container, NewRanges};
+use crate::errors::damaged;
 use crate::partition::keys;
 use crate::partition::{Partition, Phase, scan};
 use crate::request::{RangeChange, RangeChangeStage, RangeChangeStatus, SplitAt};
@@ -488,7 +489,7 @@ fn median(partition: &Partition) -> Result<Option<Epk>> {
         let (key, _) = row?;
         let epk = match keys::kept(&key) {
             Some(keys::Kept::OfKey(epk)) => Epk::from_bytes(epk),
-            _ => return Err(Error::internal("a primary key row is damaged")),
+            _ => return Err(damaged("a primary key row")),
         };
         let first = first.get_or_insert_with(|| epk.clone());
         // A border before the first key would leave the left side empty.

@@ -3,8 +3,9 @@
 
 use crate::Engine;
 use crate::catalog::Container;
+use crate::errors::damaged;
 use crate::partition::keys;
-use crate::partition::versions::{crts_of, damaged, floor};
+use crate::partition::versions::{ROW, crts_of, floor};
 use crate::partition::{CommitChanges, Partition, scan, skip_if_moved, wait_durable};
 use orrery_model::Result;
 use orrery_storage::{Direction, Snapshot};
@@ -119,7 +120,7 @@ fn find_obsolete(snapshot: &dyn Snapshot, oldest_kept: u64) -> Result<Obsolete> 
     };
     for entry in scan(snapshot, &keys::versions_after(0), Direction::Forward) {
         let (key, value) = entry?;
-        let ((lsn, ..), chunk) = keys::read_version(&key).ok_or_else(damaged)?;
+        let ((lsn, ..), chunk) = keys::read_version(&key).ok_or_else(|| damaged(ROW))?;
         let same_commit = lsn == obsolete.last_lsn;
         // The rows of one commit go together, so that a reader never sees a part of one.
         if !same_commit && obsolete.keys.len() >= ROWS_PER_COMMIT {

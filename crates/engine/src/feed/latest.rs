@@ -1,7 +1,7 @@
 //! The change feed of latest versions: each item once, at its last change, in the order of LSNs.
 
-use super::{FeedPageBuilder, FeedReader, damaged, read_change};
-use crate::errors::storage_failure;
+use super::{FeedPageBuilder, FeedReader, ROW, read_change};
+use crate::errors::{damaged, storage_failure};
 use crate::partition::keys::{self, EpkPrefix, ItemNumber};
 use crate::partition::row::Row;
 use crate::partition::row_reader::read_row;
@@ -107,5 +107,5 @@ fn item_row(reader: &FeedReader<'_>, number: ItemNumber, epk_prefix: EpkPrefix) 
     let row = read_row(epk_prefix, number, |key| {
         reader.snapshot.get(key).map_err(storage_failure)
     })?;
-    row.ok_or_else(damaged)
+    row.ok_or_else(|| damaged(ROW))
 }

@@ -1,9 +1,9 @@
 //! Counters that a partition updates with every commit: items, bytes, and index entries by path.
 
 use super::Partition;
-use crate::errors::storage_failure;
+use crate::errors::{damaged, storage_failure};
 use crate::partition::keys::{self, ItemNumber, PathNumber};
-use orrery_model::{Error, Result};
+use orrery_model::Result;
 use orrery_storage::Snapshot;
 
 /// Paths whose counts share a row.
@@ -51,7 +51,7 @@ impl Partition {
         let Some(row) = snapshot.get(&keys::counters()).map_err(storage_failure)? else {
             return Ok(Counters::default());
         };
-        Counters::decode(&row).ok_or_else(|| Error::internal("the row of counters is damaged"))
+        Counters::decode(&row).ok_or_else(|| damaged("the row of counters"))
     }
 
     /// Returns the number of index entries of a path in a snapshot.

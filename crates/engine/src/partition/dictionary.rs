@@ -3,10 +3,11 @@
 //! Index terms refer to paths by number, which keeps them short. A number never changes its path.
 
 use super::{Partition, scan};
+use crate::errors::damaged;
 use crate::index::paths::Paths;
 use crate::partition::keys;
+use orrery_model::Result;
 use orrery_model::sync::{read, write};
-use orrery_model::{Error, Result};
 use orrery_storage::{Direction, Snapshot};
 use std::sync::{RwLockReadGuard, RwLockWriteGuard};
 
@@ -73,7 +74,7 @@ pub(super) fn load_paths(snapshot: &dyn Snapshot) -> Result<Paths> {
     for row in scan(snapshot, &keys::paths(), Direction::Forward) {
         let (key, value) = row?;
         let loaded = keys::read_path(&key).and_then(|number| paths.load(number, &value));
-        loaded.ok_or_else(|| Error::internal("a row of the path dictionary is damaged"))?;
+        loaded.ok_or_else(|| damaged("a row of the path dictionary"))?;
     }
     Ok(paths)
 }

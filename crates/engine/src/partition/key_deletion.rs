@@ -1,10 +1,14 @@
 //! The row of a deletion of a logical partition: which items are deleted, and how far their removal is.
 
+use crate::errors::damaged;
 use crate::partition::keys::{self, ItemNumber};
 use crate::partition::scan;
+use orrery_model::Result;
 use orrery_model::partition_key::Epk;
-use orrery_model::{Error, Result};
 use orrery_storage::{Direction, Snapshot};
+
+/// The subject of the error for a damaged row.
+pub const ROW: &str = "the row of a deletion";
 
 /// The deletion of a logical partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,11 +40,6 @@ impl KeyDeletion {
         })
     }
 
-    /// Returns the error for a row that cannot be decoded.
-    pub fn damaged() -> Error {
-        Error::internal("the row of a deletion is damaged")
-    }
-
     /// Returns the first deletion that is running in a partition.
     ///
     /// # Errors
@@ -53,7 +52,7 @@ impl KeyDeletion {
         keys::read_key_deletion(&key)
             .zip(Self::decode(&value))
             .map(Some)
-            .ok_or_else(Self::damaged)
+            .ok_or_else(|| damaged(ROW))
     }
 }
 

@@ -8,12 +8,13 @@
 //! the header and are appended when the item is answered, so a point read copies bytes and parses
 //! nothing. A row longer than the store's largest value goes on in further chunks, see [`split`].
 
+use crate::errors::damaged;
 use crate::partition::keys::ItemNumber;
 use crate::request::properties::{Property, is_servers, kept, servers};
 use bytes::Bytes;
 use orrery_model::partition_key::Epk;
 use orrery_model::rid::ChildKind;
-use orrery_model::{Error, Object, Result, Rid};
+use orrery_model::{Object, Result, Rid};
 
 /// The properties of an item that mean something to the server. Every other property is the client's.
 const PROPERTIES: &[Property] = &[
@@ -91,7 +92,7 @@ impl Row {
     /// # Errors
     /// 500 for bytes that are no row: the data file is damaged.
     pub fn decode(bytes: &Bytes) -> Result<Row> {
-        Self::read(bytes).ok_or_else(|| Error::internal("an item row is damaged"))
+        Self::read(bytes).ok_or_else(|| damaged("an item row"))
     }
 
     fn read(bytes: &Bytes) -> Option<Row> {

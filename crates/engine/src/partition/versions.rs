@@ -1,30 +1,38 @@
 //! Versions of items, for the change feed with all versions and deletes.
 //!
-//! A container that asks for them (`changeFeedPolicy` with a retention) gets a row for each change that a commit makes:
-//! the item after it, or before it if it was deleted. Versions are in the commit that makes the change, so there is none
-//! too many and none missing. What a transaction does to one item is one change, however often it writes it.
+//! A container with a `changeFeedPolicy` and a retention gets a row for each change that a commit makes: the
+//! item after the change, or before a deletion. Versions are part of the commit that makes the change, so
+//! no version is missing and none is too many. All writes of a transaction to one item are one change.
 //!
-//! The row `versions_floor` says since when that is so. It is written when the container begins to ask, or by the first
-//! commit that keeps versions; it is raised when old ones are removed, and removed by the first commit that keeps none.
-//! So whoever reads from an LSN at or above it misses nothing. Containers that do not ask pay nothing: no request writes
-//! or reads a row for it.
+//! The row `versions_floor` holds the LSN after which every version is kept. The row is written when the
+//! container gets its policy, or by the first commit that keeps versions; it is raised when old versions are
+//! removed, and removed by the first commit that keeps none. A reader that begins at or above the floor
+//! misses nothing. A container without such a policy writes and reads no row for it.
+//!
+//! ```text
+//! row: format·1 operation·1 flags·1 second·8 number·8 previous LSN·8  item row
+//! ```
 
 use crate::catalog::Container;
+use crate::errors::damaged;
 use crate::partition::keys::{self, ItemNumber};
 use crate::partition::row::{self, Row};
 use crate::partition::{CommitChanges, Partition, scan};
 use bytes::Bytes;
 use orrery_model::json::parse;
 use orrery_model::partition_key::Epk;
-use orrery_model::{Error, Json, Object, Result, object};
+use orrery_model::{Json, Object, Result, object};
 use orrery_storage::{Direction, Snapshot};
 use std::iter::Peekable;
+
+/// The subject of the error for a damaged row.
+pub const ROW: &str = "a version of an item";
 
 const FORMAT: u8 = 1;
 const EXPIRED: u8 = 1;
 const HEADER: usize = 27;
 
-/// What became of an item.
+/// The kind of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Operation {
     Create = 0,
@@ -48,19 +56,20 @@ impl Operation {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
     operation: Operation,
-    /// Whether it was deleted because its time to live was over.
+    /// True for a deletion because the time to live was over.
     expired: bool,
     /// Second of the change.
     pub crts: u64,
     number: ItemNumber,
-    /// LSN of the item's write before this one; 0 if there was none.
+    /// LSN of the previous write of the item; 0 if there was none.
     previous_lsn: u64,
-    /// The item after the change, before it if it was deleted.
+    /// The item after the change, or before a deletion.
     pub row: Row,
 }
 
 impl Version {
-    /// What lies between two states of an item, at a second and in a container with this `defaultTtl`.
+    /// Returns the change between two states of an item at a second, in a container with this `defaultTtl`,
+    /// or `None` if neither state exists.
     pub fn between(
         number: ItemNumber,
         old: Option<&Row>,
@@ -86,7 +95,7 @@ impl Version {
         })
     }
 
-    /// Writes it as the change at this place of a commit.
+    /// Writes the version as the change `sequence` of the commit `lsn`.
     pub fn put(&self, lsn: u64, sequence: u32, out: &mut CommitChanges) {
         let (first, rest) = row::split(self.encode());
         let chunks = std::iter::once(first).chain(rest);
@@ -125,7 +134,8 @@ impl Version {
                 number(19)?,
             ))
         };
-        let (operation, expired, crts, number, previous_lsn) = header().ok_or_else(damaged)?;
+        let (operation, expired, crts, number, previous_lsn) =
+            header().ok_or_else(|| damaged(ROW))?;
         Ok(Version {
             operation,
             expired,
@@ -136,15 +146,15 @@ impl Version {
         })
     }
 
-    /// Whose item it is, said by its first chunk.
+    /// Returns the effective partition key of a version from its first chunk.
     pub fn epk_of(first: &Bytes) -> Result<Epk> {
         Ok(Row::decode(&first.slice(HEADER.min(first.len())..))?.epk)
     }
 
-    /// The text that clients read.
+    /// Returns the text that clients read.
     ///
     /// # Errors
-    /// 500 for an item that is none.
+    /// 500 for a row that is no item.
     pub fn text(&self, container: &Container, lsn: u64) -> Result<Bytes> {
         let mut metadata = object! {
             "operationType" => self.operation.name(),
@@ -157,8 +167,8 @@ impl Version {
         let (current, previous): (&[u8], &[u8]) = match self.operation {
             Operation::Create | Operation::Replace => (&image, b""),
             Operation::Delete => {
-                let body = parse(&self.row.body).map_err(|_| damaged())?;
-                metadata.push_new("id", body.get("id").cloned().ok_or_else(damaged)?);
+                let body = parse(&self.row.body).map_err(|_| damaged(ROW))?;
+                metadata.push_new("id", body.get("id").cloned().ok_or_else(|| damaged(ROW))?);
                 metadata.push_new("partitionKey", Json::Object(key_members(container, &body)));
                 (b"{}", &image)
             }
@@ -177,7 +187,7 @@ impl Version {
     }
 }
 
-/// The values that make up an item's partition key, each under its path without the first slash.
+/// Returns the values of an item's partition key, each under its path without the first slash.
 fn key_members(container: &Container, item: &Json) -> Object {
     let mut members = Object::default();
     for path in container.partition_key().paths() {
@@ -190,13 +200,13 @@ fn key_members(container: &Container, item: &Json) -> Object {
 
 type Entries<'a> = Box<dyn Iterator<Item = Result<(Bytes, Bytes)>> + 'a>;
 
-/// The versions of a snapshot after an LSN, each with its own, in the order of the changes.
+/// The versions of a snapshot after an LSN, each with its LSN, in the order of the changes.
 pub struct Versions<'a> {
     rows: Peekable<Entries<'a>>,
 }
 
 impl<'a> Versions<'a> {
-    /// Reads from behind `after`.
+    /// Reads the versions after an LSN.
     pub fn after(snapshot: &'a dyn Snapshot, after: u64) -> Self {
         let rows: Entries<'a> = Box::new(scan(
             snapshot,
@@ -213,7 +223,7 @@ impl<'a> Versions<'a> {
             return Ok(None);
         };
         let Some((at, 0)) = keys::read_version(&key) else {
-            return Err(damaged());
+            return Err(damaged(ROW));
         };
         let mut whole = first;
         let is_rest = |entry: &Result<(Bytes, Bytes)>| match entry {
@@ -239,22 +249,20 @@ impl Iterator for Versions<'_> {
     }
 }
 
-/// The LSN after which a snapshot has every version.
+/// Returns the LSN after which a snapshot has every version.
 ///
 /// # Errors
-/// What the store reports.
+/// 500 if the store cannot be read.
 pub fn floor(snapshot: &dyn Snapshot) -> Result<u64> {
     Ok(Partition::versions_after(snapshot)?.unwrap_or(snapshot.head().lsn))
 }
 
 /// Returns the second of a version's change from its first chunk.
 pub fn crts_of(value: &[u8]) -> Result<u64> {
-    value.get(3..11).and_then(keys::number).ok_or_else(damaged)
-}
-
-/// The error for a version row that cannot be read.
-pub fn damaged() -> Error {
-    Error::internal("a version of an item is damaged")
+    value
+        .get(3..11)
+        .and_then(keys::number)
+        .ok_or_else(|| damaged(ROW))
 }
 
 #[cfg(test)]

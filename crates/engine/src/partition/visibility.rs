@@ -4,7 +4,8 @@
 //! deleted logical partition. Readers of many items build a [`Visibility`] for a snapshot; readers of
 //! one item use [`is_deleted_by_key`].
 
-use crate::partition::key_deletion::KeyDeletion;
+use crate::errors::damaged;
+use crate::partition::key_deletion::{KeyDeletion, ROW};
 use crate::partition::keys;
 use crate::partition::row::Row;
 use crate::partition::scan;
@@ -32,7 +33,7 @@ impl Visibility {
         for entry in scan(snapshot, &keys::key_deletions(), Direction::Forward) {
             let (key, value) = entry?;
             let found = keys::read_key_deletion(&key).zip(KeyDeletion::decode(&value));
-            let (epk, deletion) = found.ok_or_else(KeyDeletion::damaged)?;
+            let (epk, deletion) = found.ok_or_else(|| damaged(ROW))?;
             deleted.insert(epk, deletion.up_to);
         }
         Ok(Visibility {
@@ -79,6 +80,6 @@ pub fn is_deleted_by_key(
     };
     Ok(row.lsn
         <= KeyDeletion::decode(&value)
-            .ok_or_else(KeyDeletion::damaged)?
+            .ok_or_else(|| damaged(ROW))?
             .up_to)
 }

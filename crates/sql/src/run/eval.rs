@@ -35,10 +35,7 @@ impl Expr {
         cx: &mut Context<'_>,
         scope: &'s Scope<'s>,
     ) -> Result<bool, QueryError> {
-        let held_before = cx.held_bytes;
-        let is_true = self.eval_truth(cx, scope)? == Some(true);
-        cx.held_bytes = held_before;
-        Ok(is_true)
+        cx.releasing(|cx| Ok(self.eval_truth(cx, scope)? == Some(true)))
     }
 
     /// Evaluates the expression as a truth value. Values other than booleans are undefined.
@@ -387,12 +384,10 @@ fn eval_array<'s>(
 ) -> Evaluated<'s> {
     let mut values = Vec::with_capacity(elements.len());
     for element in elements {
-        let held_before = cx.held_bytes;
-        let Some(value) = element.eval(cx, scope)? else {
+        // The copy in the array replaces whatever the element held while it was evaluated.
+        let Some(value) = cx.releasing(|cx| element.eval(cx, scope))? else {
             continue;
         };
-        // The copy in the array replaces whatever the element held while it was evaluated.
-        cx.held_bytes = held_before;
         cx.count_value_made(&value)?;
         values.push(value.into_owned());
     }
@@ -407,11 +402,10 @@ pub(super) fn eval_object<'s>(
 ) -> Evaluated<'s> {
     let mut object = Object::new();
     for (name, member) in members {
-        let held_before = cx.held_bytes;
-        let Some(value) = member.eval(cx, scope)? else {
+        let Some(value) = cx.releasing(|cx| member.eval(cx, scope))? else {
             continue;
         };
-        cx.held_bytes = held_before.saturating_add(name.len());
+        cx.held_bytes = cx.held_bytes.saturating_add(name.len());
         cx.count_value_made(&value)?;
         object.push_new(name.as_str(), value.into_owned());
     }

@@ -230,6 +230,21 @@ impl Context<'_> {
         self.check_memory(self.held_bytes)
     }
 
+    /// Runs `work` and then releases the memory that it counted: the values that `work` made are
+    /// dropped or copied by then.
+    ///
+    /// # Errors
+    /// The error of `work`.
+    pub fn releasing<T>(
+        &mut self,
+        work: impl FnOnce(&mut Self) -> Result<T, QueryError>,
+    ) -> Result<T, QueryError> {
+        let held_before = self.held_bytes;
+        let result = work(self);
+        self.held_bytes = held_before;
+        result
+    }
+
     /// Compares a number of bytes with the memory limit.
     ///
     /// # Errors

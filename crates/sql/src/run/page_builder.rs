@@ -208,18 +208,17 @@ impl CandidateRows {
         tuple: &Scope<'_>,
         can_stop: bool,
     ) -> Flow {
-        let held_before = cx.held_bytes;
         // A skipped row is evaluated only to learn if it is a row: an undefined value is none, and
         // earlier pages did not count it.
         if self.done < self.skip {
-            let is_defined = query.block.output.eval(cx, tuple)?.is_some();
-            cx.held_bytes = held_before;
+            let output = &query.block.output;
+            let is_defined = cx.releasing(|cx| Ok(output.eval(cx, tuple)?.is_some()))?;
             self.done += u64::from(is_defined);
             return Ok(true);
         }
         let mut row = Vec::with_capacity(128);
-        let is_defined = write::row(&query.block.output, cx, tuple, &mut row)?;
-        cx.held_bytes = held_before;
+        let output = &query.block.output;
+        let is_defined = cx.releasing(|cx| write::row(output, cx, tuple, &mut row))?;
         if !is_defined {
             return Ok(true);
         }

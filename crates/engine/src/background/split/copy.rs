@@ -18,7 +18,7 @@
 
 use super::routing::Routing;
 use crate::catalog::Container;
-use crate::errors::storage_failure;
+use crate::errors::{damaged, storage_failure};
 use crate::index::generations::PolicyGenerations;
 use crate::index::paths::{Paths, ROOT};
 use crate::partition::change_capture::CapturedCommit;
@@ -36,6 +36,9 @@ use orrery_storage::{Direction, PartitionId, Snapshot, Store};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
+
+/// The subject of the error for a damaged row.
+const ROW: &str = "a row of a partition";
 
 /// Bytes of rows that a round copies. Commits of clients wait about as long as the store takes to write
 /// them.
@@ -250,7 +253,7 @@ impl PartitionCopy {
         existed: Option<bool>,
         snapshot: &dyn Snapshot,
     ) -> Result<()> {
-        let kept = keys::kept(key).ok_or_else(damaged)?;
+        let kept = keys::kept(key).ok_or_else(|| damaged(ROW))?;
         match kept {
             // Rows for the partition as a whole are written by the last round.
             Kept::Own | Kept::Whole => return Ok(()),
@@ -288,7 +291,7 @@ impl PartitionCopy {
     /// Removes the copy of a row that a source has removed. `existed` says whether the row existed before
     /// the followed commits.
     fn delete(&mut self, at: usize, key: &[u8], existed: bool) -> Result<()> {
-        let kept = keys::kept(key).ok_or_else(damaged)?;
+        let kept = keys::kept(key).ok_or_else(|| damaged(ROW))?;
         // A key without EPK and prefix does not name its target: the row is removed in all of them.
         let to = match kept {
             Kept::Own | Kept::Whole | Kept::Path(_) => return Ok(()),
@@ -326,7 +329,7 @@ impl PartitionCopy {
         value: &Bytes,
         snapshot: &dyn Snapshot,
     ) -> Result<Option<usize>> {
-        let prefix_in = |value: &[u8]| EpkPrefix::try_from(value).map_err(|_| damaged());
+        let prefix_in = |value: &[u8]| EpkPrefix::try_from(value).map_err(|_| damaged(ROW));
         match kept {
             Kept::OfKey(epk) => Ok(Some(self.routing.of_key(&Epk::from_bytes(epk)))),
             Kept::Item(epk_prefix, number) | Kept::Term(_, epk_prefix, number) => {
@@ -366,7 +369,7 @@ impl PartitionCopy {
         else {
             return Ok(None);
         };
-        let epk_prefix = epk_prefix[..].try_into().map_err(|_| damaged())?;
+        let epk_prefix = epk_prefix[..].try_into().map_err(|_| damaged(ROW))?;
         self.routing.of_item(epk_prefix, number, snapshot)
     }
 
@@ -383,7 +386,7 @@ impl PartitionCopy {
             let adopted = target
                 .paths
                 .adopt(value, |parent| known.get(&parent).copied());
-            known.insert(number, adopted.ok_or_else(damaged)?);
+            known.insert(number, adopted.ok_or_else(|| damaged(ROW))?);
             for (number, row) in target.paths.take_unsaved() {
                 target.writer.put(keys::path(number), row);
             }
@@ -442,7 +445,7 @@ impl Source {
     /// Returns the number of a path in the target.
     fn path(&self, merges: bool, path: PathNumber) -> Result<PathNumber> {
         if merges {
-            self.paths.get(&path).copied().ok_or_else(damaged)
+            self.paths.get(&path).copied().ok_or_else(|| damaged(ROW))
         } else {
             Ok(path)
         }
@@ -558,8 +561,4 @@ fn net_changes(
         }
     }
     changes
-}
-
-fn damaged() -> Error {
-    Error::internal("a row of a partition is damaged")
 }
