@@ -291,6 +291,7 @@ impl<'b> Reader<'b> {
     /// text, which must not be a reference itself.
     fn text(&mut self, may_refer: bool) -> Result<Cow<'b, str>> {
         let marker = self.byte()?;
+        // One arm for each encoding: dictionary, plain text, reference, and packed forms.
         Ok(match marker {
             0x20..=0x3F => Cow::Borrowed(DICTIONARY[usize::from(marker - 0x20)]),
             0x80..=0xBF => self.plain(usize::from(marker & 0x7F))?,

@@ -170,7 +170,7 @@ impl Form {
     }
 }
 
-/// A row for an operation that starts on the worker thread.
+/// Creates a row for an operation that starts on the worker thread.
 const fn worker(
     form: Form,
     target: Target,
@@ -181,7 +181,7 @@ const fn worker(
     offered(form, target, name, rights, Placement::Worker, function)
 }
 
-/// A row for an operation that starts on the pool.
+/// Creates a row for an operation that starts on the pool.
 const fn pool(
     form: Form,
     target: Target,
@@ -192,8 +192,8 @@ const fn pool(
     offered(form, target, name, rights, Placement::Pool, function)
 }
 
-/// A row for an operation. A row that makes no sense stops the build, because the table is
-/// evaluated by the compiler.
+/// Creates a row for an operation. A row that makes no sense stops the build, because the compiler
+/// evaluates the table.
 const fn offered(
     form: Form,
     target: Target,
@@ -202,11 +202,16 @@ const fn offered(
     placement: Placement,
     function: Function,
 ) -> Row {
-    let reads = matches!(form, Form::Get | Form::GetChangeFeed | Form::PostQuery);
+    // A caller that may only read must be able to send every form of read.
+    let is_read = matches!(
+        form,
+        Form::Get | Form::GetChangeFeed | Form::PostQueryPlan | Form::PostQuery
+    );
     assert!(
-        !(reads && rights.includes_writes()),
+        !(is_read && rights.includes_writes()),
         "a read that may write"
     );
+    // The function gets the kind of script or access resource from the target.
     let is_kind_known = match function {
         Function::Script(_) => matches!(target, Target::Scripts(_) | Target::Script(_)),
         Function::Access(_) => {
@@ -236,7 +241,7 @@ const fn offered(
     }
 }
 
-/// A row for requests that are refused with 400, because `subject` is not supported.
+/// Creates a row for requests that are refused with 400, because `subject` is not supported.
 const fn not_offered(form: Form, target: Target, subject: &'static str) -> Row {
     Row {
         form,
@@ -246,7 +251,7 @@ const fn not_offered(form: Form, target: Target, subject: &'static str) -> Row {
 }
 
 impl Row {
-    /// The same row with triggers that run around the operation.
+    /// Returns the row with triggers that run around the operation.
     const fn with_triggers(self) -> Row {
         match self.entry {
             Entry::Offered(operation) => {
@@ -533,6 +538,8 @@ impl Operation {
     /// 404 or 404/1003 if a required resource is missing. An error of the function itself is part
     /// of [`Started`], because its reply names the owner.
     pub(crate) fn start(&self, engine: &Engine, call: &Call) -> Result<Started> {
+        // A required owner that is missing is 404/1003; a missing target is 404. The reply names the
+        // owner, so that clients can store session tokens under its names.
         let (owner, progress) = match self.function {
             Function::Account(run) => (None, run(engine, call)),
             Function::Database(run) => {

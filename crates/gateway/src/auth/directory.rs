@@ -162,6 +162,7 @@ impl Issuer {
     /// Checks the algorithm, the key, the signature and the issuer of a token, in this order.
     fn check(&self, token: &Token<'_>) -> Result<()> {
         let wrong = |message: String| Error::new(Kind::DirectoryTokenSignature, message);
+        // The token states its algorithm, so the algorithm must be checked before the signature.
         if token.algorithm != "RS256" {
             return Err(wrong(format!(
                 "The token is signed with '{}' and not with RS256.",
@@ -186,6 +187,7 @@ impl Issuer {
                 &token.signature,
             )
             .map_err(|_| wrong("The signature of the token is wrong.".into()))?;
+        // The name of the issuer is a claim, which the signature protects.
         if token.issuer.as_ref() != Some(&self.name) {
             let issuer = token.issuer.as_deref().unwrap_or_default();
             return Err(Error::new(

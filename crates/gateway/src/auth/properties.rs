@@ -60,6 +60,7 @@ impl Fixture {
         let options = EngineOptions::new(PoolOptions::new(command));
         let world = Arc::new(SeededWorld::new(1_000 * NOW as u64, 1));
         let engine = Engine::open(Arc::new(MemoryStore::new()), options, world).expect("an engine");
+        // Both databases have equal contents, so that only ids distinguish them.
         let mut user = None;
         for name in DATABASES {
             engine
@@ -640,14 +641,17 @@ fn a_token_ends_with_its_time_its_key_and_its_permission() {
     };
     let read = object(r#"{"id":"p","permissionMode":"Read","resource":"dbs/x/colls/a"}"#);
     let token = fixture.permit(PRIMARY, &read);
+
+    // The token ends with its time.
     assert_eq!(status(fixture.authenticate(&token, Some(NOW + 3_599))), 200);
     assert_eq!(status(fixture.authenticate(&token, Some(NOW + 3_600))), 403);
 
+    // It is valid while the permission means what it meant when the token was issued.
     fixture.permit(PRIMARY, &read);
     assert_eq!(
         status(fixture.authenticate(&token, None)),
         200,
-        "written again as it was"
+        "the permission was replaced by an equal one"
     );
     fixture.permit(
         PRIMARY,
@@ -656,15 +660,16 @@ fn a_token_ends_with_its_time_its_key_and_its_permission() {
     assert_eq!(
         status(fixture.authenticate(&token, None)),
         401,
-        "it allows something else"
+        "the permission allows something else"
     );
     fixture.permit(PRIMARY, &read);
     assert_eq!(
         status(fixture.authenticate(&token, None)),
         200,
-        "it allows the same again"
+        "the permission allows the same again"
     );
 
+    // It ends with the key that it was requested with.
     let of_secondary = fixture.permit(SECONDARY, &read);
     fixture
         .authenticator
@@ -672,10 +677,11 @@ fn a_token_ends_with_its_time_its_key_and_its_permission() {
     assert_eq!(
         status(fixture.authenticate(&of_secondary, None)),
         401,
-        "the key it was asked for with is gone"
+        "the key was removed"
     );
     assert_eq!(status(fixture.authenticate(&token, None)), 200);
 
+    // It ends with its permission.
     let permission = fixture
         .engine
         .access_resource(fixture.user, AccessResourceKind::Permission, Id::Name("p"))
@@ -688,7 +694,7 @@ fn a_token_ends_with_its_time_its_key_and_its_permission() {
     assert_eq!(
         status(fixture.authenticate(&token, None)),
         401,
-        "the permission is gone"
+        "the permission was deleted"
     );
 }
 

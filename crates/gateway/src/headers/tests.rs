@@ -1,4 +1,4 @@
-//! What the table of headers makes of requests.
+//! The parsed values of headers, and the refusals.
 
 use super::*;
 use http::HeaderName;
@@ -77,7 +77,7 @@ fn the_page_size_is_bounded_by_the_rules_of_the_service() {
 #[test]
 fn only_versions_of_the_service_are_taken() {
     assert!(parse(&[("x-ms-version", "2020-07-15")]).is_ok());
-    // What the SDKs in use send: .NET, Java, JavaScript, Python, Go, Rust, and the oldest of the
+    // The versions that SDKs in use send: .NET, Java, JavaScript, Python, Go, Rust, and the oldest of the
     // documented ones.
     for version in [
         "2014-08-21",
@@ -273,7 +273,7 @@ fn one_trigger_of_each_kind_at_most() {
 }
 
 #[test]
-fn what_is_not_offered_is_refused_by_name() {
+fn values_that_are_not_offered_are_refused_by_name() {
     assert!(refused(&[("content-encoding", "gzip")]).contains("gzip"));
 }
 

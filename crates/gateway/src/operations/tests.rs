@@ -67,6 +67,7 @@ fn each_kind_of_resource_has_operations_of_its_own() {
     assert_eq!(create(TRIGGERS), Ok("create_trigger"));
     assert_eq!(create(UDFS), Ok("create_user_defined_function"));
     assert_eq!(name(KEY, "DELETE", RequestHeaders::default()), Err(405));
+    assert_eq!(name(TRIGGER, "POST", RequestHeaders::default()), Err(405));
 }
 
 #[test]
