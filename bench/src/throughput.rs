@@ -88,15 +88,21 @@ pub(crate) fn run(rounds: usize) -> Result<()> {
             line.rounds.push([pass, pass / read, pass / create]);
         }
     }
+    print_table(&lines);
+    Ok(())
+}
+
+/// Prints medians over the rounds.
+fn print_table(lines: &[Line]) {
     println!(
         "{:<24} {:>8} {:>18} {:>16} {:>14}",
         "metering, in memory", "µs", "(best–worst round)", "of a point read", "of a create"
     );
     for line in lines {
-        let column = |at: usize| {
+        let column = |index: usize| {
             line.rounds
                 .iter()
-                .map(|round| round[at])
+                .map(|round| round[index])
                 .collect::<Vec<f64>>()
         };
         let best = column(0).into_iter().fold(f64::INFINITY, f64::min);
@@ -110,7 +116,6 @@ pub(crate) fn run(rounds: usize) -> Result<()> {
             median(column(2)) * 100.0
         );
     }
-    Ok(())
 }
 
 /// Runs `turn` `turns` times and returns the microseconds of one turn.

@@ -1,4 +1,4 @@
-//! A mutex lock that goes on after a panic of its holder.
+//! A mutex lock that remains usable after a panic of its holder.
 //!
 //! Every mutex of this crate guards a cache, a sum or a list of idle connections, and each update
 //! is a single insertion, removal or addition. A panic therefore never leaves a half-changed value,

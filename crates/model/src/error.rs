@@ -20,7 +20,7 @@
 
 use std::fmt;
 
-/// The action that an error asks of the client.
+/// The action that a client should take after an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Advice {
     /// Do not repeat the request: the same request will fail again.

@@ -1,12 +1,13 @@
-//! Locks of the standard library that go on after a panic.
+//! Locks of the standard library that remain usable after a panic.
 //!
 //! The standard library marks a lock as *poisoned* when a thread panics while holding the lock, and
 //! every later attempt to lock fails. A panic in a request must cost this request only: the gateway
-//! answers 500 and the server goes on (see "Errors" in `ARCHITECTURE.md`). A poisoned lock would
+//! returns 500 and the server continues (see "Errors" in `ARCHITECTURE.md`). A poisoned lock would
 //! instead fail every later request for the same container or partition until a restart, so the
 //! functions of this module ignore the mark.
 //!
-//! Going on is safe under two conditions, which every lock used through this module must meet:
+//! Ignoring the mark is safe under two conditions, which every lock used through this module must
+//! meet:
 //!
 //! 1. The value behind the lock is usable after each single step of an update. A value is replaced
 //!    as a whole or changed by one call; code that may panic (parsing, reading the store) runs
@@ -58,7 +59,7 @@ pub fn wait_timeout<'a, T>(
     guard
 }
 
-/// Takes the value out of a mutex that nobody else holds, poisoned or not.
+/// Consumes a mutex and returns its value, poisoned or not.
 pub fn into_inner<T>(mutex: Mutex<T>) -> T {
     mutex.into_inner().unwrap_or_else(PoisonError::into_inner)
 }

@@ -248,8 +248,10 @@ impl Blog {
             .await
     }
 
-    /// C2: gives a post another title and content; its counts stay. Refused with 412 if it changes
-    /// meanwhile.
+    /// C2: changes the title and content of a post and keeps its counts.
+    ///
+    /// # Errors
+    /// [`BlogError::Refused`] with 412 if the post changes at the same time.
     pub async fn edit_post(
         &self,
         meter: &Meter,
