@@ -1,7 +1,18 @@
-//! The index of one physical partition: which paths it covers, how values become keys, which terms an item has.
+//! The index of a physical partition: the paths that it covers, the encoding of values as keys, and the terms
+//! of an item.
 //!
-//! An item's **terms** are its distinct (path, value) pairs under the container's policy; the elements of an array
-//! share one path. One kind of entry serves equality, ranges and ORDER BY, since values are encoded in their order.
+//! The **terms** of an item are its distinct (path, value) pairs under the policy of the container. All
+//! elements of an array share one path. One kind of entry serves equality, ranges and ORDER BY, because the
+//! encodings of values sort in the order of the values.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `policy` | indexing policies |
+//! | `generations` | the policy of each item while a reindex runs |
+//! | `paths` | the dictionary of paths |
+//! | `terms` | the terms of an item and their units |
+//! | `value` | the encoding of values |
+//! | `composite`, `cells` | values of composite and of spatial indexes |
 
 pub mod cells;
 pub mod composite;

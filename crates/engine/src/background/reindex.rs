@@ -132,8 +132,8 @@ impl Engine {
 
         // The progress goes into the same commit as the entries.
         match next {
-            Some(number) => generations.advance(newest, number),
-            None => generations.settle(newest),
+            Some(number) => generations.advance_frontier(newest, number),
+            None => generations.set_all(newest),
         }
         changes.generations = Some(generations);
         let commit = writer.submit(partition, changes, self.world().random());

@@ -1,30 +1,37 @@
-//! Places as index values: the cells of a grid that is halved again and again in both directions.
+//! Spatial values as index values: cells of a grid whose cells are halved repeatedly in both directions.
 //!
-//! A cell is named by the quarters that lead to it, one byte 1 to 4 each, and a 0 at the end; so the cells within a cell
-//! are one stretch of keys. A figure has an entry for each of up to four cells, about its own size, that cover its box.
-//! A search asks for the cells that cover its box, all that lie in them, and those that they lie in.
+//! A cell is named by the quarters that lead to it, one byte of 1 to 4 for each level, and the index value
+//! of a cell ends with a 0 byte. All cells inside a cell are therefore one range of keys. A geometry has one
+//! entry for each of up to four cells that cover its bounding box; the cells are about as large as the box.
+//! A search reads the cells that cover its own box, all cells inside them, and all cells that contain them.
+//! The entries are a superset of the matches: the query tests the geometry of each item.
 
+use crate::partition::keys;
 use orrery_sql::Extent;
 use std::collections::BTreeSet;
 
-/// Halvings at most: on the Earth a cell is then some 40 m wide at the equator.
+/// Largest number of halvings. On the Earth a cell of the last level is about 40 m wide at the equator.
 const LEVELS: u32 = 20;
-/// Halvings that a search goes beyond the size of its box, to leave less around it.
-const FINER: u32 = 1;
+/// Levels by which the cells of a search are finer than its box, so that they cover less around the box.
+const SEARCH_LEVELS_FINER: u32 = 1;
+/// Last byte of the index value of a cell. Smaller than every quarter.
 const END: u8 = 0;
 
-/// The part of the plane that the grid divides; what lies outside counts as at its edge.
+/// A range of index values: from (inclusive) and to (exclusive).
+type ValueRange = (Vec<u8>, Vec<u8>);
+
+/// The grid of a spatial index. Coordinates outside of the extent count as on its edge.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Frame {
-    /// Its sides.
+pub struct SpatialGrid {
+    /// Sides of the area that the grid divides.
     pub extent: Extent,
-    /// Whether it is a part of a plane, rather than the Earth.
+    /// True for a plane, false for the Earth.
     pub is_planar: bool,
 }
 
-impl Frame {
-    /// The Earth.
-    pub const EARTH: Frame = Frame {
+impl SpatialGrid {
+    /// The grid of the Earth, in degrees.
+    pub const EARTH: SpatialGrid = SpatialGrid {
         extent: Extent {
             west: -180.0,
             south: -90.0,
@@ -34,81 +41,91 @@ impl Frame {
         is_planar: false,
     };
 
-    /// The cells that a figure within these boxes is entered under.
+    /// Returns the index values of a geometry with these bounding boxes.
     pub fn cells(&self, boxes: &[Extent]) -> BTreeSet<Vec<u8>> {
-        boxes
-            .iter()
-            .flat_map(|extent| self.cover(extent, 0))
-            .map(|mut cell| {
+        let mut values = BTreeSet::new();
+        for extent in boxes {
+            for mut cell in self.cover(extent, 0) {
                 cell.push(END);
-                cell
-            })
-            .collect()
+                values.insert(cell);
+            }
+        }
+        values
     }
 
-    /// The stretches of values (from, to) under which all figures are entered that touch one of these boxes.
-    pub fn generations(&self, boxes: &[Extent]) -> Vec<(Vec<u8>, Vec<u8>)> {
-        let cells: BTreeSet<Vec<u8>> = boxes
-            .iter()
-            .flat_map(|extent| self.cover(extent, FINER))
-            .collect();
-        let mut generations = BTreeSet::new();
+    /// Returns the ranges of index values that hold every geometry whose box touches one of these boxes.
+    /// The ranges ascend and do not overlap.
+    pub fn search_ranges(&self, boxes: &[Extent]) -> Vec<ValueRange> {
+        let mut cells: BTreeSet<Vec<u8>> = BTreeSet::new();
+        for extent in boxes {
+            cells.extend(self.cover(extent, SEARCH_LEVELS_FINER));
+        }
+
+        let mut ranges = BTreeSet::new();
         for cell in &cells {
-            let is_above = |other: &Vec<u8>| other.len() < cell.len() && cell.starts_with(other);
-            if !cells.iter().any(is_above) {
-                generations.insert((cell.clone(), crate::partition::keys::after(cell)));
+            // A cell inside another cell of the search is part of the range of that cell.
+            let is_nested = cells
+                .iter()
+                .any(|other| other.len() < cell.len() && cell.starts_with(other));
+            if !is_nested {
+                ranges.insert((cell.clone(), keys::after(cell)));
             }
+
+            // Larger geometries are entered under the cells that contain this cell.
             for length in 0..cell.len() {
-                let (mut from, mut to) = (cell[..length].to_vec(), cell[..length].to_vec());
-                from.push(END);
-                to.push(END + 1);
-                if !cells.contains(&cell[..length])
-                    && !cells
+                let ancestor = &cell[..length];
+                let is_searched = cells.contains(ancestor)
+                    || cells
                         .iter()
-                        .any(|c| c.len() < length && cell.starts_with(c))
-                {
-                    generations.insert((from, to));
+                        .any(|other| other.len() < length && cell.starts_with(other));
+                if !is_searched {
+                    let from = [ancestor, &[END]].concat();
+                    let to = [ancestor, &[END + 1]].concat();
+                    ranges.insert((from, to));
                 }
             }
         }
-        generations.into_iter().collect()
+        ranges.into_iter().collect()
     }
 
-    /// The cells of one level that cover a box; without their ends.
-    fn cover(&self, extent: &Extent, finer: u32) -> Vec<Vec<u8>> {
-        let frame = &self.extent;
-        let part = |value: f64, from: f64, to: f64| ((value - from) / (to - from)).clamp(0.0, 1.0);
-        let (left, right) = (
-            part(extent.west, frame.west, frame.east),
-            part(extent.east, frame.west, frame.east),
-        );
-        let (below, above) = (
-            part(extent.south, frame.south, frame.north),
-            part(extent.north, frame.south, frame.north),
-        );
-        let size = (right - left).max(above - below);
-        // The finest level whose cells are at least as large.
+    /// Returns the cells of one level that cover a box, without their end bytes. The level is the finest
+    /// one whose cells are at least as large as the box, plus `levels_finer`.
+    fn cover(&self, extent: &Extent, levels_finer: u32) -> Vec<Vec<u8>> {
+        // The sides of the box as fractions of the sides of the grid, 0 to 1.
+        let grid = &self.extent;
+        let left = fraction(extent.west, grid.west, grid.east);
+        let right = fraction(extent.east, grid.west, grid.east);
+        let bottom = fraction(extent.south, grid.south, grid.north);
+        let top = fraction(extent.north, grid.south, grid.north);
+
+        let size = (right - left).max(top - bottom);
         let level = if size > 0.0 {
-            ((-size.log2()).floor().max(0.0) as u32).saturating_add(finer)
+            ((-size.log2()).floor().max(0.0) as u32).saturating_add(levels_finer)
         } else {
             LEVELS
         };
         let level = level.min(LEVELS);
+
+        // The cells by column and row; each bit of both numbers gives the quarter of one level.
         let count = 1u32 << level;
-        let epk_prefix = |part: f64| ((part * f64::from(count)) as u32).min(count - 1);
+        let cell_at = |fraction: f64| ((fraction * f64::from(count)) as u32).min(count - 1);
         let mut cells = Vec::new();
-        for x in epk_prefix(left)..=epk_prefix(right) {
-            for y in epk_prefix(below)..=epk_prefix(above) {
-                cells.push(
-                    (0..level)
-                        .rev()
-                        .map(|bit| 1 + (x >> bit & 1) as u8 + 2 * (y >> bit & 1) as u8)
-                        .collect(),
-                );
+        for x in cell_at(left)..=cell_at(right) {
+            for y in cell_at(bottom)..=cell_at(top) {
+                let mut cell = Vec::with_capacity(level as usize + 1);
+                for bit in (0..level).rev() {
+                    cell.push(1 + (x >> bit & 1) as u8 + 2 * (y >> bit & 1) as u8);
+                }
+                cells.push(cell);
             }
         }
         cells
     }
+}
+
+/// Returns the place of a value between two limits, from 0 to 1.
+fn fraction(value: f64, from: f64, to: f64) -> f64 {
+    ((value - from) / (to - from)).clamp(0.0, 1.0)
 }
 
 #[cfg(test)]
@@ -128,29 +145,29 @@ mod tests {
         )
     }
 
-    fn finds(search: &[Extent], figure: &[Extent]) -> bool {
-        let cells = Frame::EARTH.cells(figure);
-        Frame::EARTH
-            .generations(search)
+    fn finds(search: &[Extent], geometry: &[Extent]) -> bool {
+        let cells = SpatialGrid::EARTH.cells(geometry);
+        SpatialGrid::EARTH
+            .search_ranges(search)
             .iter()
             .any(|(from, to)| cells.iter().any(|cell| from <= cell && cell < to))
     }
 
     proptest! {
         #[test]
-        fn what_touches_is_found(a in extent(), b in extent()) {
+        fn a_search_finds_every_geometry_that_its_box_touches(a in extent(), b in extent()) {
             prop_assert!(!a.touches(&b) || finds(&[a], &[b]), "{a:?} {b:?}");
         }
 
         #[test]
-        fn stretches_do_not_overlap(a in extent(), b in extent()) {
-            let generations = Frame::EARTH.generations(&[a, b]);
-            prop_assert!(generations.windows(2).all(|pair| pair[0].1 <= pair[1].0), "{generations:?}");
+        fn search_ranges_do_not_overlap(a in extent(), b in extent()) {
+            let ranges = SpatialGrid::EARTH.search_ranges(&[a, b]);
+            prop_assert!(ranges.windows(2).all(|pair| pair[0].1 <= pair[1].0), "{ranges:?}");
         }
     }
 
     #[test]
-    fn what_is_far_is_not_found() {
+    fn a_search_leaves_out_distant_geometries() {
         let at = |x: f64, y: f64| {
             [Extent {
                 west: x,
@@ -160,7 +177,7 @@ mod tests {
             }]
         };
         assert!(!finds(&at(8.0, 47.0), &at(9.0, 47.0)));
-        assert!(Frame::EARTH.cells(&at(8.0, 47.0)).len() <= 4);
-        assert!(Frame::EARTH.generations(&at(8.0, 47.0)).len() < 40);
+        assert!(SpatialGrid::EARTH.cells(&at(8.0, 47.0)).len() <= 4);
+        assert!(SpatialGrid::EARTH.search_ranges(&at(8.0, 47.0)).len() < 40);
     }
 }

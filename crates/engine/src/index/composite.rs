@@ -1,65 +1,74 @@
-//! The values of a composite index: those of its paths one after the other, turned where they descend.
+//! Values of a composite index: the encoded values of its paths in sequence, inverted where a path descends.
 
 use super::paths::Step;
 use super::policy::Composite;
 use super::value;
+use crate::partition::row::is_system;
 use orrery_model::{Json, Object};
 
-/// Encoded bytes of strings that one entry keeps: the store's keys have a limit.
+/// Encoded bytes of all strings of one entry. Keys of the store have a maximum length.
 const STRING_BYTES: usize = 1_600;
 
 impl Composite {
-    /// Encoded bytes that it keeps of one string.
+    /// Returns the maximum length of an encoded string in an entry, in bytes.
     pub fn string_bytes(&self) -> usize {
         (STRING_BYTES / self.paths.len()).min(value::STRING_BYTES)
     }
 }
 
-/// The value of an item.
+/// Returns the value of an item in a composite index. `ts` is the `_ts` of the item, in seconds.
 pub fn encode(composite: &Composite, item: &Object, ts: u64) -> Vec<u8> {
     let ts = Json::from(ts);
-    let part = |(path, ascending): &(Vec<Step>, bool)| {
-        let bytes = value::encode_or_undefined(value_at(path, item, &ts), composite.string_bytes());
+    let mut encoded = Vec::new();
+    for (path, ascending) in &composite.paths {
+        let found = value_at(path, item, &ts);
+        let bytes = value::encode_or_undefined(found, composite.string_bytes());
         if *ascending {
-            bytes
+            encoded.extend_from_slice(&bytes);
         } else {
-            value::turned(&bytes)
+            encoded.extend(value::inverted(&bytes));
         }
-    };
-    composite.paths.iter().flat_map(part).collect()
+    }
+    encoded
 }
 
-/// The value at a path of names; `ts` is that of `_ts`, which is not among the item's members.
+/// Returns the value of an item at a path of names. `ts` is the value of `_ts`, which is not among the
+/// members of the item.
 pub fn value_at<'a>(path: &[Step], item: &'a Object, ts: &'a Json) -> Option<&'a Json> {
     let (Step::Name(first), rest) = path.split_first()? else {
         return None;
     };
-    let start = match first.as_str() {
+    let mut value = match first.as_str() {
         "_ts" => ts,
-        own if crate::partition::row::is_system(own) => return None,
+        name if is_system(name) => return None,
         name => item.get(name)?,
     };
-    rest.iter().try_fold(start, |at, step| match step {
-        Step::Name(name) => at.get(name),
-        Step::Element => None,
-    })
+    for step in rest {
+        value = match step {
+            Step::Name(name) => value.get(name)?,
+            Step::Element => return None,
+        };
+    }
+    Some(value)
 }
 
-/// How many bytes there are up to and with the first part that different values with an order among themselves share: what
-/// follows says nothing of the order of items that begin so. `None` if all parts say all.
+/// Returns the length of the beginning of an entry that ends with the first value that
+/// [hides order](value::hides_order), or `None` if all values keep their order.
+///
+/// The bytes after that beginning do not order the items that share the beginning.
 pub fn hides_order_from(composite: &Composite, bytes: &[u8]) -> Option<usize> {
-    let mut at = 0;
+    let mut length = 0;
     for (_, ascending) in &composite.paths {
-        let rest = bytes.get(at..)?;
-        let straight = if *ascending {
+        let rest = bytes.get(length..)?;
+        let rest = if *ascending {
             rest.to_vec()
         } else {
-            value::turned(rest)
+            value::inverted(rest)
         };
-        let part = straight.get(..value::first_length(&straight)?)?;
-        at += part.len();
-        if value::hides_order(part) {
-            return Some(at);
+        let first = rest.get(..value::first_length(&rest)?)?;
+        length += first.len();
+        if value::hides_order(first) {
+            return Some(length);
         }
     }
     None

@@ -1,61 +1,63 @@
-//! Which policy made the index entries of which items, while an index follows a new policy.
+//! The indexing policy that each item's index entries follow while a partition changes to a new policy.
 //!
-//! Every policy that a container has had is a *generation*. A rebuild goes through a partition's items by number and
-//! gives them the entries of the newest generation; an item that it has not reached keeps those of the generation
-//! before, and writes keep to that, so at any moment the generation of an item follows from its number. That makes every
-//! path that all generations index answerable throughout.
+//! Every policy that a container has had is a *generation*. A reindex reads the items of a partition by
+//! number and gives them the entries of the newest generation. An item behind the frontier of the reindex
+//! keeps the entries of the generation before, and writes to the item keep to that generation. At any moment
+//! the generation of an item follows from its number. A path that all generations index can be queried
+//! through the index at any time.
 //!
 //! ```text
 //! row: ( first number·8  generation·4 )*      numbers ascend, the first is 0
 //! ```
 
+use super::policy::Policy;
 use crate::partition::keys::{self, ItemNumber};
 use std::sync::Arc;
 
-use super::policy::Policy;
-
-/// The how-manieth policy of a container.
+/// Sequence number of an indexing policy of a container, from 0.
 pub type Generation = u32;
 
-/// Generations by item number. Each stretch reaches up to where the next begins, and may be empty.
+/// Bytes of one entry in the stored row.
+const ENTRY_BYTES: usize = 12;
+
+/// Generations by item number, as pairs of the first number and the generation. Each pair holds up to the
+/// first number of the next pair, and may hold no number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyGenerations(Vec<(ItemNumber, Generation)>);
 
 impl Default for PolicyGenerations {
-    /// All items are as the container's first policy asks.
+    /// All items follow the first policy of the container.
     fn default() -> Self {
         PolicyGenerations(vec![(0, 0)])
     }
 }
 
 impl PolicyGenerations {
-    /// The generation of an item.
+    /// Returns the generation of an item.
     pub fn generation_of(&self, number: ItemNumber) -> Generation {
         let after = self.0.partition_point(|(first, _)| *first <= number);
         self.0[after.saturating_sub(1)].1
     }
 
-    /// Whether all items are of one generation, and it is this.
+    /// Returns true if all items follow `generation`.
     pub fn are_all(&self, generation: Generation) -> bool {
-        self.0.iter().all(|(_, g)| *g == generation)
+        self.0.iter().all(|(_, other)| *other == generation)
     }
 
-    /// The generations that items may have.
-    pub fn generations(&self) -> impl Iterator<Item = Generation> + '_ {
-        let ends = self
-            .0
-            .iter()
-            .skip(1)
-            .map(|(first, _)| *first)
-            .chain([ItemNumber::MAX]);
-        self.0
-            .iter()
-            .zip(ends)
-            .filter(|((first, _), end)| first < end)
-            .map(|((_, generation), _)| *generation)
+    /// Returns the generations that items may follow.
+    pub fn generations(&self) -> Vec<Generation> {
+        let mut generations = Vec::new();
+        for (at, (first, generation)) in self.0.iter().enumerate() {
+            let end = self.0.get(at + 1).map_or(ItemNumber::MAX, |next| next.0);
+            if *first < end {
+                generations.push(*generation);
+            }
+        }
+        generations
     }
 
-    /// The first number that is not of the newest generation, if it is `newest` that is being made; else 0.
+    /// Returns the first number whose item does not follow the generation `newest`: 0 if the reindex to
+    /// `newest` has not begun, the maximum if it is complete.
     pub fn frontier(&self, newest: Generation) -> ItemNumber {
         match &self.0[..] {
             [(_, first), (next, _), ..] if *first == newest => *next,
@@ -64,12 +66,12 @@ impl PolicyGenerations {
         }
     }
 
-    /// All items below `number` are of the newest generation by now.
-    pub fn advance(&mut self, newest: Generation, number: ItemNumber) {
+    /// Records that all items below `number` follow the generation `newest`.
+    pub fn advance_frontier(&mut self, newest: Generation, number: ItemNumber) {
         if self.0[0].1 != newest {
             self.0.insert(0, (0, newest));
         }
-        // What ended below the frontier is gone; what reaches across it begins there.
+        // Pairs that end below the frontier are dropped; the pair that holds the frontier begins there.
         let across = self.0.partition_point(|(first, _)| *first <= number) - 1;
         if across > 0 {
             self.0.drain(1..across);
@@ -77,62 +79,60 @@ impl PolicyGenerations {
         }
     }
 
-    /// All items are of this generation.
-    pub fn settle(&mut self, generation: Generation) {
+    /// Records that all items follow `generation`.
+    pub fn set_all(&mut self, generation: Generation) {
         self.0 = vec![(0, generation)];
     }
 
-    /// The stored row.
+    /// Encodes the stored row.
     pub fn encode(&self) -> Vec<u8> {
-        self.0
-            .iter()
-            .flat_map(|(first, generation)| {
-                [&first.to_be_bytes()[..], &generation.to_be_bytes()].concat()
-            })
-            .collect()
+        let mut row = Vec::with_capacity(self.0.len() * ENTRY_BYTES);
+        for (first, generation) in &self.0 {
+            row.extend_from_slice(&first.to_be_bytes());
+            row.extend_from_slice(&generation.to_be_bytes());
+        }
+        row
     }
 
-    /// Reads the stored row.
+    /// Decodes the stored row, or returns `None` for a damaged row.
     pub fn decode(row: &[u8]) -> Option<Self> {
-        let one = |part: &[u8]| {
-            Some((
-                keys::number(part.get(..8)?)?,
-                u32::from_be_bytes(part.get(8..)?.try_into().ok()?),
-            ))
-        };
-        let all: Vec<_> = row.chunks(12).map(one).collect::<Option<_>>()?;
-        let ascend = all.windows(2).all(|pair| pair[0].0 <= pair[1].0);
-        (all.first()?.0 == 0 && ascend).then_some(PolicyGenerations(all))
+        let mut pairs: Vec<(ItemNumber, Generation)> = Vec::new();
+        for entry in row.chunks(ENTRY_BYTES) {
+            let first = keys::number(entry.get(..8)?)?;
+            let generation = Generation::from_be_bytes(entry.get(8..)?.try_into().ok()?);
+            pairs.push((first, generation));
+        }
+        let begins_at_zero = pairs.first()?.0 == 0;
+        let ascends = pairs.is_sorted_by_key(|(first, _)| *first);
+        (begins_at_zero && ascends).then_some(PolicyGenerations(pairs))
     }
 }
 
-/// The policies that some item's entries still follow.
+/// The policies that the index entries of some item may follow.
 #[derive(Clone, Debug)]
 pub struct Policies {
-    /// The newest, and what it is called.
+    /// The newest policy and its generation.
     pub newest: (Generation, Arc<Policy>),
-    /// Those before it that are not yet out of use.
+    /// Earlier policies that some item may still follow.
     pub older: Vec<(Generation, Arc<Policy>)>,
 }
 
 impl Policies {
-    /// The policy of a generation.
+    /// Returns the policy of a generation.
     pub fn get(&self, generation: Generation) -> Option<&Arc<Policy>> {
-        let found = self
-            .older
-            .iter()
-            .chain([&self.newest])
-            .find(|(g, _)| *g == generation);
-        found.map(|(_, policy)| policy)
+        let mut all = self.older.iter().chain([&self.newest]);
+        let (_, policy) = all.find(|(known, _)| *known == generation)?;
+        Some(policy)
     }
 
-    /// The policies by which the items of a partition are indexed; `None` if one is not known here, because it is
-    /// newer: then the index cannot be asked.
+    /// Returns the policies of a partition's generations, or `None` if a generation is newer than all
+    /// policies known here. The index cannot be used then.
     pub fn of(&self, generations: &PolicyGenerations) -> Option<Vec<Arc<Policy>>> {
-        generations
-            .generations()
-            .map(|generation| self.get(generation).cloned())
-            .collect()
+        let mut policies = Vec::new();
+        for generation in generations.generations() {
+            policies.push(Arc::clone(self.get(generation)?));
+        }
+        Some(policies)
     }
 }
 
@@ -141,10 +141,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rebuild_moves_the_frontier() {
+    fn a_reindex_moves_the_frontier() {
         let mut generations = PolicyGenerations::default();
         assert!(generations.are_all(0) && generations.frontier(1) == 0);
-        generations.advance(1, 5);
+        generations.advance_frontier(1, 5);
         assert_eq!(
             (
                 generations.generation_of(4),
@@ -153,34 +153,35 @@ mod tests {
             ),
             (1, 0, 5)
         );
-        generations.advance(1, 9);
+        generations.advance_frontier(1, 9);
         assert_eq!(
             (generations.generation_of(8), generations.generation_of(9)),
             (1, 0)
         );
-        assert_eq!(generations.generations().collect::<Vec<_>>(), [1, 0]);
-        generations.settle(1);
+        assert_eq!(generations.generations(), [1, 0]);
+        generations.set_all(1);
         assert!(generations.are_all(1) && generations.frontier(1) == ItemNumber::MAX);
     }
 
     #[test]
-    fn a_policy_may_change_before_the_last_one_is_done() {
+    fn a_policy_may_change_during_a_reindex() {
         let mut generations = PolicyGenerations::default();
-        generations.advance(1, 9);
-        generations.advance(2, 4);
-        let of = |s: &PolicyGenerations| [3, 4, 8, 9].map(|n| s.generation_of(n));
-        assert_eq!(of(&generations), [2, 1, 1, 0]);
-        generations.advance(2, 9);
-        assert_eq!(of(&generations), [2, 2, 2, 0]);
-        generations.advance(2, 12);
-        assert_eq!(of(&generations), [2, 2, 2, 2]);
-        assert_eq!(generations.generations().collect::<Vec<_>>(), [2, 0]);
+        generations.advance_frontier(1, 9);
+        generations.advance_frontier(2, 4);
+        let generations_of =
+            |generations: &PolicyGenerations| [3, 4, 8, 9].map(|n| generations.generation_of(n));
+        assert_eq!(generations_of(&generations), [2, 1, 1, 0]);
+        generations.advance_frontier(2, 9);
+        assert_eq!(generations_of(&generations), [2, 2, 2, 0]);
+        generations.advance_frontier(2, 12);
+        assert_eq!(generations_of(&generations), [2, 2, 2, 2]);
+        assert_eq!(generations.generations(), [2, 0]);
     }
 
     #[test]
-    fn rows_read_back_and_others_are_refused() {
+    fn stored_rows_decode_and_damaged_rows_are_refused() {
         let mut generations = PolicyGenerations::default();
-        generations.advance(1, 9);
+        generations.advance_frontier(1, 9);
         assert_eq!(
             PolicyGenerations::decode(&generations.encode()),
             Some(generations)

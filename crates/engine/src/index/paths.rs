@@ -1,8 +1,9 @@
 //! The dictionary of paths: every path that some item of the partition has, with a number for index keys.
 //!
-//! Paths form a tree; a path's number is that of its node. The root is 0 and stands for the item itself. Numbers are
-//! given in the order in which paths are first seen and are never used again. Beside the tree stand *derived* paths, whose
-//! values are made of several others: composite indexes, by their text.
+//! Paths form a tree, and the number of a path is that of its node. The root is 0 and stands for the item
+//! itself. Numbers are assigned in the order in which paths are first seen and are never reused. *Derived*
+//! paths stand outside of the tree: the values of a composite or spatial index are computed from other
+//! values, and the text of the index is the name of its path.
 
 use crate::partition::keys::PathNumber;
 use std::collections::{HashMap, HashSet};
@@ -16,42 +17,70 @@ pub enum Step {
     Element,
 }
 
-/// The path of the item itself.
+/// Number of the path of the item itself.
 pub const ROOT: PathNumber = 0;
 
-/// The tree of paths.
+/// A dictionary of paths.
 #[derive(Debug, Default)]
 pub struct Paths {
     names: HashMap<(PathNumber, String), PathNumber>,
     elements: HashMap<PathNumber, PathNumber>,
     derived: HashMap<String, PathNumber>,
-    count: PathNumber,
+    /// The largest number in use.
+    last: PathNumber,
     unsaved: Vec<(PathNumber, Vec<u8>)>,
 }
 
-impl Paths {
-    /// Takes in a stored row.
-    pub fn load(&mut self, number: PathNumber, row: &[u8]) -> Option<()> {
+/// A stored row: the number of the parent, and the kind of the path below it.
+enum PathRow<'a> {
+    Element(PathNumber),
+    Name(PathNumber, &'a str),
+    Derived(&'a str),
+}
+
+impl<'a> PathRow<'a> {
+    /// Reads a stored row, or returns `None` for a damaged row.
+    fn read(row: &'a [u8]) -> Option<Self> {
         let parent = PathNumber::from_be_bytes(row.get(..4)?.try_into().ok()?);
         match row.get(4..)? {
-            [] => _ = self.elements.insert(parent, number),
-            [b'+', text @ ..] => {
-                _ = self
-                    .derived
-                    .insert(String::from_utf8(text.to_vec()).ok()?, number)
-            }
-            [b'/', name @ ..] => {
-                _ = self
-                    .names
-                    .insert((parent, String::from_utf8(name.to_vec()).ok()?), number)
-            }
-            _ => return None,
+            [] => Some(PathRow::Element(parent)),
+            [b'+', text @ ..] => Some(PathRow::Derived(std::str::from_utf8(text).ok()?)),
+            [b'/', name @ ..] => Some(PathRow::Name(parent, std::str::from_utf8(name).ok()?)),
+            _ => None,
         }
-        self.count = self.count.max(number);
+    }
+
+    /// Returns the stored bytes.
+    fn write(&self) -> Vec<u8> {
+        match self {
+            PathRow::Element(parent) => parent.to_be_bytes().to_vec(),
+            PathRow::Name(parent, name) => {
+                [&parent.to_be_bytes()[..], b"/", name.as_bytes()].concat()
+            }
+            PathRow::Derived(text) => [&ROOT.to_be_bytes()[..], b"+", text.as_bytes()].concat(),
+        }
+    }
+}
+
+impl Paths {
+    /// Adds a stored row. Returns `None` if the row is damaged.
+    pub fn load(&mut self, number: PathNumber, row: &[u8]) -> Option<()> {
+        match PathRow::read(row)? {
+            PathRow::Element(parent) => {
+                self.elements.insert(parent, number);
+            }
+            PathRow::Name(parent, name) => {
+                self.names.insert((parent, name.to_owned()), number);
+            }
+            PathRow::Derived(text) => {
+                self.derived.insert(text.to_owned(), number);
+            }
+        }
+        self.last = self.last.max(number);
         Some(())
     }
 
-    /// The number of a step below `parent`, if any item has it.
+    /// Returns the number of a step below `parent`, if some item has the path.
     pub fn step(&self, parent: PathNumber, step: &Step) -> Option<PathNumber> {
         match step {
             Step::Name(name) => self.names.get(&(parent, name.clone())).copied(),
@@ -59,114 +88,104 @@ impl Paths {
         }
     }
 
-    /// The number of a whole path, if any item has it.
+    /// Returns the number of a whole path, if some item has the path.
     pub fn find(&self, steps: &[Step]) -> Option<PathNumber> {
-        steps.iter().try_fold(ROOT, |at, step| self.step(at, step))
+        let mut number = ROOT;
+        for step in steps {
+            number = self.step(number, step)?;
+        }
+        Some(number)
     }
 
-    /// The number of member `name` below `parent`; a new one if need be.
+    /// Returns the number of the member `name` below `parent`. Assigns a number to a new path.
     pub fn name(&mut self, parent: PathNumber, name: &str) -> PathNumber {
         if let Some(&number) = self.names.get(&(parent, name.to_owned())) {
             return number;
         }
-        let number = self.new_number(row(parent, Some(name)));
+        let number = self.assign_number(&PathRow::Name(parent, name));
         self.names.insert((parent, name.to_owned()), number);
         number
     }
 
-    /// The number of the elements of array `parent`; a new one if need be.
+    /// Returns the number of the elements of the array `parent`. Assigns a number to a new path.
     pub fn element(&mut self, parent: PathNumber) -> PathNumber {
         if let Some(&number) = self.elements.get(&parent) {
             return number;
         }
-        let number = self.new_number(row(parent, None));
+        let number = self.assign_number(&PathRow::Element(parent));
         self.elements.insert(parent, number);
         number
     }
 
-    /// The number of a derived path, if any item has a value there.
+    /// Returns the number of a derived path, if some item has a value there.
     pub fn find_derived(&self, text: &str) -> Option<PathNumber> {
         self.derived.get(text).copied()
     }
 
-    /// The number of a derived path; a new one if need be.
+    /// Returns the number of a derived path. Assigns a number to a new path.
     pub fn derived(&mut self, text: &str) -> PathNumber {
         if let Some(&number) = self.derived.get(text) {
             return number;
         }
-        let number = self.new_number(derived_row(text));
+        let number = self.assign_number(&PathRow::Derived(text));
         self.derived.insert(text.to_owned(), number);
         number
     }
 
-    /// The number here of a path that another dictionary stored as `row`; `parent` says what its parent's is here.
-    pub fn adopt(
+    /// Returns the number in this dictionary of a path that another dictionary stored as `row`. `parent`
+    /// translates the number of the path's parent. Returns `None` if the row is damaged or the parent is
+    /// unknown.
+    pub fn import(
         &mut self,
         row: &[u8],
         parent: impl FnOnce(PathNumber) -> Option<PathNumber>,
     ) -> Option<PathNumber> {
-        let theirs = PathNumber::from_be_bytes(row.get(..4)?.try_into().ok()?);
-        match row.get(4..)? {
-            [] => Some(self.element(parent(theirs)?)),
-            [b'+', text @ ..] => Some(self.derived(std::str::from_utf8(text).ok()?)),
-            [b'/', name @ ..] => Some(self.name(parent(theirs)?, std::str::from_utf8(name).ok()?)),
-            _ => None,
+        match PathRow::read(row)? {
+            PathRow::Element(theirs) => Some(self.element(parent(theirs)?)),
+            PathRow::Name(theirs, name) => Some(self.name(parent(theirs)?, name)),
+            PathRow::Derived(text) => Some(self.derived(text)),
         }
     }
 
-    fn new_number(&mut self, row: Vec<u8>) -> PathNumber {
-        self.count += 1;
-        self.unsaved.push((self.count, row));
-        self.count
+    fn assign_number(&mut self, row: &PathRow<'_>) -> PathNumber {
+        self.last += 1;
+        self.unsaved.push((self.last, row.write()));
+        self.last
     }
 
-    /// Says which paths the store has. All others go along with the next commit, whatever became of an earlier one.
-    pub fn saved_are(&mut self, stored: &Paths) {
-        let names = self
-            .names
-            .iter()
-            .map(|((parent, name), number)| (*number, row(*parent, Some(name))));
-        let elements = self
-            .elements
-            .iter()
-            .map(|(parent, number)| (*number, row(*parent, None)));
-        let derived = self
-            .derived
-            .iter()
-            .map(|(text, number)| (*number, derived_row(text)));
-        let known = stored
-            .names
-            .values()
-            .chain(stored.elements.values())
-            .chain(stored.derived.values());
-        let known: HashSet<PathNumber> = known.copied().collect();
-        let mut unsaved: Vec<_> = names
-            .chain(elements)
-            .chain(derived)
-            .filter(|(number, _)| !known.contains(number))
-            .collect();
+    /// Sets the paths that the store has. All other paths are written with the next commit, even if an
+    /// earlier commit took them and failed.
+    pub fn set_saved(&mut self, stored: &Paths) {
+        let mut saved: HashSet<PathNumber> = HashSet::new();
+        saved.extend(stored.names.values());
+        saved.extend(stored.elements.values());
+        saved.extend(stored.derived.values());
+
+        let mut rows = Vec::new();
+        for ((parent, name), number) in &self.names {
+            rows.push((*number, PathRow::Name(*parent, name)));
+        }
+        for (parent, number) in &self.elements {
+            rows.push((*number, PathRow::Element(*parent)));
+        }
+        for (text, number) in &self.derived {
+            rows.push((*number, PathRow::Derived(text)));
+        }
+
+        let mut unsaved = Vec::new();
+        for (number, row) in rows {
+            if !saved.contains(&number) {
+                unsaved.push((number, row.write()));
+            }
+        }
         unsaved.sort_unstable();
         self.unsaved = unsaved;
     }
 
-    /// Rows that no commit has carried yet.
+    /// Removes and returns the rows that no commit has taken.
     pub fn take_unsaved(&mut self) -> Vec<(PathNumber, Vec<u8>)> {
         std::mem::take(&mut self.unsaved)
     }
-}
-
-fn derived_row(text: &str) -> Vec<u8> {
-    [&ROOT.to_be_bytes()[..], b"+", text.as_bytes()].concat()
-}
-
-/// The stored row of a path.
-fn row(parent: PathNumber, name: Option<&str>) -> Vec<u8> {
-    let mut row = parent.to_be_bytes().to_vec();
-    if let Some(name) = name {
-        row.push(b'/');
-        row.extend_from_slice(name.as_bytes());
-    }
-    row
 }
 
 #[cfg(test)]
@@ -184,26 +203,26 @@ mod tests {
             (paths.name(ROOT, "a"), paths.derived("/a ASC, /b DESC")),
             (a, composite)
         );
-        let mut again = Paths::default();
+        let mut reloaded = Paths::default();
         for (number, row) in paths.take_unsaved() {
-            again.load(number, &row).expect("a row of ours");
+            reloaded.load(number, &row).expect("a stored row");
         }
         assert_eq!(
-            again.find(&[
+            reloaded.find(&[
                 Step::Name("a".into()),
                 Step::Element,
                 Step::Name("b".into())
             ]),
             Some(b)
         );
-        assert_eq!(again.find(&[Step::Name("b".into())]), None);
-        assert_eq!(again.find_derived("/a ASC, /b DESC"), Some(composite));
-        assert!(again.name(ROOT, "c") > composite);
+        assert_eq!(reloaded.find(&[Step::Name("b".into())]), None);
+        assert_eq!(reloaded.find_derived("/a ASC, /b DESC"), Some(composite));
+        assert!(reloaded.name(ROOT, "c") > composite);
         assert!(paths.take_unsaved().is_empty());
     }
 
     #[test]
-    fn paths_of_another_dictionary_are_adopted() {
+    fn paths_of_another_dictionary_are_imported() {
         let mut theirs = Paths::default();
         theirs.name(ROOT, "a");
         let b = theirs.name(ROOT, "b");
@@ -214,8 +233,8 @@ mod tests {
         let mut map = HashMap::from([(ROOT, ROOT)]);
         for (number, row) in theirs.take_unsaved() {
             let here = ours
-                .adopt(&row, |parent| map.get(&parent).copied())
-                .expect("a row of theirs");
+                .import(&row, |parent| map.get(&parent).copied())
+                .expect("a stored row");
             map.insert(number, here);
         }
         assert_eq!(
@@ -226,19 +245,19 @@ mod tests {
         assert_eq!(ours.find(&[Step::Name("a".into())]), map.get(&1).copied());
         assert!(ours.find_derived("/a ASC").is_some());
         assert_eq!(
-            ours.adopt(b"\0\0\0\x09/x", |parent| map.get(&parent).copied()),
+            ours.import(b"\0\0\0\x09/x", |parent| map.get(&parent).copied()),
             None
         );
     }
 
     #[test]
-    fn paths_that_the_store_lacks_go_along_again() {
+    fn paths_that_the_store_lacks_are_written_again() {
         let mut paths = Paths::default();
         let a = paths.name(ROOT, "a");
         let rows = paths.take_unsaved();
         let b = paths.element(a);
         let mut stored = Paths::default();
-        paths.saved_are(&stored);
+        paths.set_saved(&stored);
         assert_eq!(
             paths
                 .take_unsaved()
@@ -248,8 +267,8 @@ mod tests {
             [a, b]
         );
         rows.iter()
-            .for_each(|(number, row)| stored.load(*number, row).expect("a row of ours"));
-        paths.saved_are(&stored);
+            .for_each(|(number, row)| stored.load(*number, row).expect("a stored row"));
+        paths.set_saved(&stored);
         assert_eq!(
             paths
                 .take_unsaved()

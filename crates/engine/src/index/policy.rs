@@ -1,63 +1,74 @@
-//! Indexing policies: which paths of an item are indexed.
+//! Indexing policies: the paths of an item that are indexed.
 //!
-//! A policy lists included and excluded paths, `/a/b/?` for a scalar and `/a/*` for everything below. The longer path
-//! wins, and `/?` wins over `/*`. The lists become a tree that is walked together with the item, so that deciding costs
-//! nothing where no listed path reaches. `id` and `_ts` are always indexed in consistent mode, `_etag` is not unless it
-//! is included.
+//! A policy lists included and excluded paths, `/a/b/?` for a scalar and `/a/*` for everything below. The
+//! longer path wins, and `/?` wins over `/*`. The lists become a tree. Indexing moves a [`PolicyCursor`]
+//! through the tree together with the item, so paths that no list names need no further look-up. `id` and
+//! `_ts` are always indexed in consistent mode; `_etag` is indexed only if it is included.
 
-use super::cells::Frame;
+use super::cells::SpatialGrid;
 use super::paths::Step;
 use orrery_model::{Error, Json, Object, Result, limits, object};
 use orrery_sql::Extent;
 use std::collections::HashMap;
 
+/// The lists of spatial, vector and full-text indexes in a policy.
+const SEARCH_INDEXES: [&str; 3] = ["spatialIndexes", "vectorIndexes", "fullTextIndexes"];
+
+/// A path of an index or of ORDER BY, and true if it ascends.
+pub type OrderedPath = (Vec<Step>, bool);
+
 /// A checked indexing policy.
 #[derive(Clone, Debug)]
 pub struct Policy {
-    consistent: bool,
+    /// True in the indexing mode `consistent`, false in `none`.
+    is_consistent: bool,
     tree: Node,
     composites: Vec<Composite>,
+    /// Included paths that name one scalar.
     explicit_scalars: Vec<Vec<String>>,
     spatial: Vec<SearchIndex>,
-    epk_prefixes: Vec<SpatialIndex>,
+    /// The entries of `spatial` that have index entries.
+    spatial_grids: Vec<SpatialIndex>,
     vectors: Vec<SearchIndex>,
     full_text: Vec<SearchIndex>,
+    /// The policy as a container read shows it.
     body: Object,
 }
 
-/// An entry of `spatialIndexes`, `vectorIndexes` or `fullTextIndexes`, as it is kept. Of the last two there are no index
-/// entries.
+/// An entry of `spatialIndexes`, `vectorIndexes` or `fullTextIndexes` as the policy has it. The partition
+/// keeps no index entries for vector and full-text indexes.
 #[derive(Clone, Debug)]
 pub struct SearchIndex {
-    /// As it is written.
+    /// The path as it is written.
     pub path: String,
-    /// Its names; empty where a spatial path covers several values.
+    /// Names of the path; empty for spatial indexes.
     pub names: Vec<String>,
     /// The whole entry.
     pub body: Object,
 }
 
-/// A spatial index over the figures at one path.
+/// A spatial index over the geometries at one path.
 #[derive(Clone, Debug)]
 pub struct SpatialIndex {
-    /// Names.
+    /// The path, which has only names.
     pub path: Vec<Step>,
-    /// What the grid divides.
-    pub frame: Frame,
-    /// What names it in the dictionary of paths.
+    /// The grid of the index values.
+    pub grid: SpatialGrid,
+    /// Name of the index in the dictionary of paths.
     pub text: String,
 }
 
 impl SpatialIndex {
-    /// The index that an entry of the policy makes; none for a path of many values, which is read without one.
+    /// Returns the index of an entry of the policy, or `None` for a path of several values. Queries over
+    /// such a path use no spatial index.
     fn of(entry: &SearchIndex) -> Option<Self> {
         let (path, _) = parse_path(&entry.path)?;
         if path.is_empty() || path.contains(&Step::Element) {
             return None;
         }
         let side = |name: &str| entry.body.get("boundingBox")?.get(name)?.as_f64();
-        let frame = match (side("xmin"), side("ymin"), side("xmax"), side("ymax")) {
-            (Some(west), Some(south), Some(east), Some(north)) => Frame {
+        let grid = match (side("xmin"), side("ymin"), side("xmax"), side("ymax")) {
+            (Some(west), Some(south), Some(east), Some(north)) => SpatialGrid {
                 extent: Extent {
                     west,
                     south,
@@ -66,148 +77,169 @@ impl SpatialIndex {
                 },
                 is_planar: true,
             },
-            _ => Frame::EARTH,
+            _ => SpatialGrid::EARTH,
         };
-        // Cells of another grid are other values.
-        let grid = if frame.is_planar {
-            format!(" in {:?}", frame.extent)
+        // Cells of different grids are different values, so the name of the index names its grid.
+        let grid_text = if grid.is_planar {
+            format!(" in {:?}", grid.extent)
         } else {
             String::new()
         };
         Some(SpatialIndex {
-            text: format!("spatial {}{grid}", path_text(&path)),
+            text: format!("spatial {}{grid_text}", path_text(&path)),
             path,
-            frame,
+            grid,
         })
     }
 }
 
-/// A composite index: several values of an item as one.
+/// A composite index over several paths of an item.
 ///
-/// It serves an order and the opposite one, so the first path counts as ascending and the others as they stand to it:
-/// there is one form of each index.
+/// A composite index serves an order and the opposite order. The first path is stored as ascending and the
+/// direction of the others is relative to the first, so each index has one form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Composite {
-    /// Each path, and whether its values ascend where those of the first do.
-    pub paths: Vec<(Vec<Step>, bool)>,
-    /// What names it in the dictionary of paths, and in metrics: `/a ASC, /b DESC`.
+    /// The paths with their directions relative to the first.
+    pub paths: Vec<OrderedPath>,
+    /// Name of the index in the dictionary of paths and in metrics: `/a ASC, /b DESC`.
     pub text: String,
 }
 
-/// Where in the policy's tree a walk stands.
+impl Composite {
+    fn new(mut paths: Vec<OrderedPath>) -> Self {
+        let descends = paths.first().is_some_and(|(_, ascending)| !ascending);
+        let mut texts = Vec::with_capacity(paths.len());
+        for (path, ascending) in &mut paths {
+            *ascending ^= descends;
+            let direction = if *ascending { "ASC" } else { "DESC" };
+            texts.push(format!("{} {direction}", path_text(path)));
+        }
+        Composite {
+            paths,
+            text: texts.join(", "),
+        }
+    }
+}
+
+/// A position in the tree of a policy.
 #[derive(Clone, Copy, Debug)]
-pub struct At<'a> {
+pub struct PolicyCursor<'a> {
+    /// The node of the path, or `None` where the policy names nothing at or below the path.
     node: Option<&'a Node>,
+    /// The decision of the nearest `/*` at or above the path; true means included.
     inherited: bool,
 }
 
+/// The decisions of a policy at one path; true means included.
 #[derive(Clone, Debug, Default)]
 struct Node {
     names: HashMap<String, Node>,
     element: Option<Box<Node>>,
-    /// What `/?` says here.
+    /// Decision of `/?` at this path.
     scalar: Option<bool>,
-    /// What `/*` says from here down.
+    /// Decision of `/*` from this path down.
     below: Option<bool>,
 }
 
 impl Policy {
-    /// The policy of a container that names none.
+    /// Returns the policy of a container that names none.
     pub fn default_policy() -> Self {
         Self::from_json(None).expect("the default policy is valid")
     }
 
-    /// Reads the `indexingPolicy` member of a container body; absent parts get the service's defaults.
+    /// Reads the `indexingPolicy` member of a container body. Absent parts get the defaults of the service.
     ///
     /// # Errors
-    /// 400 for paths that are not well formed, contradictions, and kinds of index that are not offered.
+    /// 400 for malformed paths, contradictions, and kinds of index that are not supported.
     pub fn from_json(body: Option<&Json>) -> Result<Self> {
         let empty = Object::new();
         let body = match body {
             None | Some(Json::Null) => &empty,
-            Some(Json::Object(o)) => o,
+            Some(Json::Object(body)) => body,
             Some(_) => return Err(bad("it is not an object")),
         };
-        let mode = body
-            .get("indexingMode")
-            .and_then(Json::as_str)
-            .unwrap_or("consistent")
-            .to_lowercase();
-        let consistent = match mode.as_str() {
+        let mode = body.get("indexingMode").and_then(Json::as_str);
+        let mode = mode.unwrap_or("consistent").to_lowercase();
+        let is_consistent = match mode.as_str() {
             "consistent" => true,
             "none" => false,
             "lazy" => return Err(Error::unsupported("The indexing mode 'lazy'")),
             other => return Err(bad(&format!("the indexing mode '{other}' is unknown"))),
         };
-        let automatic = body
-            .get("automatic")
-            .and_then(Json::as_bool)
-            .unwrap_or(consistent);
-        if consistent && !automatic {
+        let automatic = body.get("automatic").and_then(Json::as_bool);
+        if is_consistent && automatic == Some(false) {
             return Err(Error::unsupported(
                 "An indexing policy with 'automatic' false",
             ));
         }
-        if !consistent {
-            for list in SEARCH_INDEXES {
-                if body
-                    .get(list)
-                    .and_then(Json::as_array)
-                    .is_some_and(|a| !a.is_empty())
-                {
-                    return Err(bad(&format!("'{list}' needs the indexing mode consistent")));
-                }
-            }
-            let body = object! { "indexingMode" => "none", "automatic" => false,
-            "includedPaths" => Vec::new(), "excludedPaths" => Vec::new() };
-            return Ok(Policy {
-                consistent,
-                tree: Node::default(),
-                composites: Vec::new(),
-                explicit_scalars: Vec::new(),
-                spatial: Vec::new(),
-                epk_prefixes: Vec::new(),
-                vectors: Vec::new(),
-                full_text: Vec::new(),
-                body,
-            });
+        if is_consistent {
+            Self::consistent(body)
+        } else {
+            Self::none(body)
         }
-        Self::consistent(body)
     }
 
+    /// Returns the policy of the indexing mode `none`.
+    fn none(body: &Object) -> Result<Self> {
+        for list in SEARCH_INDEXES {
+            let entries = body.get(list).and_then(Json::as_array);
+            if entries.is_some_and(|entries| !entries.is_empty()) {
+                return Err(bad(&format!("'{list}' needs the indexing mode consistent")));
+            }
+        }
+        let body = object! {
+            "indexingMode" => "none",
+            "automatic" => false,
+            "includedPaths" => Vec::new(),
+            "excludedPaths" => Vec::new(),
+        };
+        Ok(Policy {
+            is_consistent: false,
+            tree: Node::default(),
+            composites: Vec::new(),
+            explicit_scalars: Vec::new(),
+            spatial: Vec::new(),
+            spatial_grids: Vec::new(),
+            vectors: Vec::new(),
+            full_text: Vec::new(),
+            body,
+        })
+    }
+
+    /// Reads a policy of the indexing mode `consistent`.
     fn consistent(body: &Object) -> Result<Self> {
+        // The root is included unless it is excluded, and `_etag` is excluded unless it is included.
         let mut included = path_texts(body, "includedPaths")?;
         let mut excluded = path_texts(body, "excludedPaths")?;
-        let lists_root = |list: &[String]| list.iter().any(|p| p == "/*");
+        let lists_root = |list: &[String]| list.iter().any(|path| path == "/*");
         if included.is_empty() && !lists_root(&excluded) {
             included.push("/*".into());
         }
         if lists_root(&included) == lists_root(&excluded) {
             return Err(bad("the path '/*' must be either included or excluded"));
         }
-        let etag_named =
-            |list: &[String]| list.iter().any(|p| p == "/\"_etag\"/?" || p == "/_etag/?");
-        if !etag_named(&included) && !etag_named(&excluded) {
+        if !names_etag(&included) && !names_etag(&excluded) {
             excluded.push("/\"_etag\"/?".into());
         }
+
+        // The tree holds all decisions. `id` and `_ts` are indexed even under an excluded path.
         let mut tree = Node::default();
-        for (list, decision) in [(&included, true), (&excluded, false)] {
+        for (list, is_included) in [(&included, true), (&excluded, false)] {
             for text in list {
-                tree.add(text, decision)?;
+                tree.add(text, is_included)?;
             }
         }
-        for always in ["/id/?", "/_ts/?"] {
-            let (steps, _) = parse_path(always).expect("well formed");
-            tree.node(&steps).scalar = Some(true);
+        for name in ["id", "_ts"] {
+            tree.node(&[Step::Name(name.into())]).scalar = Some(true);
         }
-        let listed = |list: &[String]| -> Json {
-            list.iter()
-                .map(|p| Json::Object(object! { "path" => p.as_str() }))
-                .collect::<Vec<_>>()
-                .into()
+
+        // A container read shows the paths as they were completed, and the index lists as they were given.
+        let mut shown = object! {
+            "indexingMode" => "consistent",
+            "automatic" => true,
+            "includedPaths" => path_documents(&included),
+            "excludedPaths" => path_documents(&excluded),
         };
-        let mut shown = object! { "indexingMode" => "consistent", "automatic" => true,
-        "includedPaths" => listed(&included), "excludedPaths" => listed(&excluded) };
         let composites = match body.get("compositeIndexes") {
             None | Some(Json::Null) => Vec::new(),
             Some(list) => {
@@ -215,24 +247,26 @@ impl Policy {
                 read_composites(list)?
             }
         };
-        let mut search = |list: &str| -> Result<Vec<SearchIndex>> {
-            let Some(given) = body.get(list).filter(|given| !matches!(given, Json::Null)) else {
-                return Ok(Vec::new());
-            };
-            shown.push_new(list, given.clone());
-            read_search_indexes(list, given)
-        };
-        let [spatial, vectors, full_text] = SEARCH_INDEXES;
-        let (spatial, vectors, full_text) =
-            (search(spatial)?, search(vectors)?, search(full_text)?);
-        let epk_prefixes = spatial.iter().filter_map(SpatialIndex::of).collect();
-        let explicit_scalars = included.iter().filter_map(|p| plain_names(p)).collect();
+        let mut search_indexes = [Vec::new(), Vec::new(), Vec::new()];
+        for (list, indexes) in SEARCH_INDEXES.into_iter().zip(&mut search_indexes) {
+            match body.get(list) {
+                None | Some(Json::Null) => {}
+                Some(given) => {
+                    shown.push_new(list, given.clone());
+                    *indexes = read_search_indexes(list, given)?;
+                }
+            }
+        }
+        let [spatial, vectors, full_text] = search_indexes;
         Ok(Policy {
-            consistent: true,
+            is_consistent: true,
             tree,
             composites,
-            explicit_scalars,
-            epk_prefixes,
+            explicit_scalars: included
+                .iter()
+                .filter_map(|path| scalar_names(path))
+                .collect(),
+            spatial_grids: spatial.iter().filter_map(SpatialIndex::of).collect(),
             spatial,
             vectors,
             full_text,
@@ -240,42 +274,42 @@ impl Policy {
         })
     }
 
-    /// The policy as a container read shows it.
+    /// Returns the policy as a container read shows it.
     pub fn to_json(&self) -> Json {
         Json::Object(self.body.clone())
     }
 
-    /// Whether anything is indexed at all.
+    /// Returns true if the policy indexes items, false in the indexing mode `none`.
     pub fn is_consistent(&self) -> bool {
-        self.consistent
+        self.is_consistent
     }
 
-    /// Where a walk over an item begins.
-    pub fn start(&self) -> At<'_> {
-        At {
+    /// Returns the cursor at the root of an item.
+    pub fn root(&self) -> PolicyCursor<'_> {
+        PolicyCursor {
             node: Some(&self.tree),
-            inherited: self.consistent && self.tree.below.unwrap_or(false),
+            inherited: self.is_consistent && self.tree.below.unwrap_or(false),
         }
     }
 
-    /// Whether a scalar at this path is indexed.
+    /// Returns true if a scalar at this path is indexed.
     pub fn covers(&self, path: &[Step]) -> bool {
-        self.consistent
-            && path
-                .iter()
-                .fold(self.start(), |at, step| at.step(step))
-                .scalar()
+        let mut cursor = self.root();
+        for step in path {
+            cursor = cursor.step(step);
+        }
+        self.is_consistent && cursor.indexes_scalar()
     }
 
-    /// The composite index that serves ORDER BY over these paths; `true` means ascending.
-    pub fn orders_by(&self, keys: &[(Vec<Step>, bool)]) -> Option<&Composite> {
+    /// Returns the composite index that serves ORDER BY over these paths.
+    pub fn orders_by(&self, keys: &[OrderedPath]) -> Option<&Composite> {
         let wanted = Composite::new(keys.to_vec());
         self.composites
             .iter()
             .find(|composite| composite.paths == wanted.paths)
     }
 
-    /// The same policy but for its composite indexes.
+    /// Returns the same policy without its composite indexes.
     pub fn without_composites(&self) -> Policy {
         let mut other = self.clone();
         other.composites.clear();
@@ -283,98 +317,99 @@ impl Policy {
         other
     }
 
-    /// The composite indexes, each once.
+    /// Returns the distinct composite indexes.
     pub fn composites(&self) -> &[Composite] {
         &self.composites
     }
 
-    /// The spatial indexes.
+    /// Returns the entries of `spatialIndexes`.
     pub fn spatial_indexes(&self) -> &[SearchIndex] {
         &self.spatial
     }
 
-    /// The spatial indexes over the figures at one path, with their grids.
-    pub fn spatial_places(&self) -> &[SpatialIndex] {
-        &self.epk_prefixes
+    /// Returns the spatial indexes that have index entries.
+    pub fn spatial_grid_indexes(&self) -> &[SpatialIndex] {
+        &self.spatial_grids
     }
 
-    /// The spatial index of a path.
+    /// Returns the spatial index of a path, if it has index entries.
     pub fn spatial_index(&self, path: &[Step]) -> Option<&SpatialIndex> {
-        self.epk_prefixes.iter().find(|index| index.path == path)
+        self.spatial_grids.iter().find(|index| index.path == path)
     }
 
-    /// The vector indexes.
+    /// Returns the vector indexes.
     pub fn vector_indexes(&self) -> &[SearchIndex] {
         &self.vectors
     }
 
-    /// The full-text indexes.
+    /// Returns the full-text indexes.
     pub fn full_text_indexes(&self) -> &[SearchIndex] {
         &self.full_text
     }
 
-    /// Included paths that name one scalar, as names.
+    /// Returns the names of the included paths that name one scalar.
     pub fn explicit_scalars(&self) -> &[Vec<String>] {
         &self.explicit_scalars
     }
 }
 
-impl<'a> At<'a> {
-    /// One step further down.
-    pub fn step(self, step: &Step) -> At<'a> {
+impl<'a> PolicyCursor<'a> {
+    /// Moves one step down.
+    pub fn step(self, step: &Step) -> PolicyCursor<'a> {
         match step {
             Step::Name(name) => self.name(name),
             Step::Element => self.element(),
         }
     }
 
-    /// Into the member `name`.
-    pub fn name(self, name: &str) -> At<'a> {
-        self.enter(self.node.and_then(|n| n.names.get(name)))
+    /// Moves to the member `name` of an object.
+    pub fn name(self, name: &str) -> PolicyCursor<'a> {
+        self.enter(self.node.and_then(|node| node.names.get(name)))
     }
 
-    /// Into the elements of an array.
-    pub fn element(self) -> At<'a> {
-        self.enter(self.node.and_then(|n| n.element.as_deref()))
+    /// Moves to the elements of an array.
+    pub fn element(self) -> PolicyCursor<'a> {
+        self.enter(self.node.and_then(|node| node.element.as_deref()))
     }
 
-    fn enter(self, node: Option<&'a Node>) -> At<'a> {
-        At {
+    fn enter(self, node: Option<&'a Node>) -> PolicyCursor<'a> {
+        let decision = node.and_then(|node| node.below);
+        PolicyCursor {
             node,
-            inherited: node.and_then(|n| n.below).unwrap_or(self.inherited),
+            inherited: decision.unwrap_or(self.inherited),
         }
     }
 
-    /// Whether a scalar here is indexed.
-    pub fn scalar(self) -> bool {
-        self.node.and_then(|n| n.scalar).unwrap_or(self.inherited)
+    /// Returns true if a scalar at this path is indexed.
+    pub fn indexes_scalar(self) -> bool {
+        let decision = self.node.and_then(|node| node.scalar);
+        decision.unwrap_or(self.inherited)
     }
 
-    /// Whether an array or object here is indexed as such.
-    pub fn container(self) -> bool {
+    /// Returns true if an array or object at this path is indexed.
+    pub fn indexes_structure(self) -> bool {
         self.inherited
     }
 
-    /// Whether nothing at or below this point can be indexed.
-    pub fn is_dead_end(self) -> bool {
+    /// Returns true if nothing at or below this path is indexed.
+    pub fn indexes_nothing(self) -> bool {
         self.node.is_none() && !self.inherited
     }
 }
 
 impl Node {
-    fn add(&mut self, text: &str, decision: bool) -> Result<()> {
-        let (steps, everything) = parse_path(text)
+    /// Adds the decision on a path of a policy.
+    fn add(&mut self, text: &str, is_included: bool) -> Result<()> {
+        let (steps, is_subtree) = parse_path(text)
             .ok_or_else(|| bad(&format!("the path '{text}' is not well formed")))?;
         let node = self.node(&steps);
-        let epk_prefix = if everything {
+        let decision = if is_subtree {
             &mut node.below
         } else {
             &mut node.scalar
         };
-        if epk_prefix
-            .replace(decision)
-            .is_some_and(|before| before != decision)
-        {
+        let before = decision.replace(is_included);
+        if before.is_some_and(|before| before != is_included) {
             return Err(bad(&format!(
                 "the path '{text}' is both included and excluded"
             )));
@@ -382,18 +417,39 @@ impl Node {
         Ok(())
     }
 
+    /// Returns the node of a path. Creates missing nodes.
     fn node(&mut self, steps: &[Step]) -> &mut Node {
-        steps.iter().fold(self, |node, step| match step {
-            Step::Name(name) => node.names.entry(name.clone()).or_default(),
-            Step::Element => node.element.get_or_insert_default(),
-        })
+        let mut node = self;
+        for step in steps {
+            node = match step {
+                Step::Name(name) => node.names.entry(name.clone()).or_default(),
+                Step::Element => node.element.get_or_insert_default(),
+            };
+        }
+        node
     }
 }
 
-fn bad(what: &str) -> Error {
-    Error::bad(format!("The indexing policy is invalid: {what}."))
+fn bad(problem: &str) -> Error {
+    Error::bad(format!("The indexing policy is invalid: {problem}."))
 }
 
+/// Returns true if a list names the path of `_etag`.
+fn names_etag(list: &[String]) -> bool {
+    list.iter()
+        .any(|path| path == "/\"_etag\"/?" || path == "/_etag/?")
+}
+
+/// Returns a list of paths as a container read shows it.
+fn path_documents(list: &[String]) -> Json {
+    let mut documents = Vec::with_capacity(list.len());
+    for path in list {
+        documents.push(Json::Object(object! { "path" => path.as_str() }));
+    }
+    documents.into()
+}
+
+/// Reads a list of included or excluded paths.
 fn path_texts(body: &Object, name: &str) -> Result<Vec<String>> {
     let list = match body.get(name) {
         None | Some(Json::Null) => return Ok(Vec::new()),
@@ -401,115 +457,74 @@ fn path_texts(body: &Object, name: &str) -> Result<Vec<String>> {
         Some(_) => return Err(bad(&format!("'{name}' is not an array"))),
     };
     if list.len() > limits::INDEXING_PATHS {
-        return Err(bad(&format!(
-            "'{name}' has more than {} paths",
-            limits::INDEXING_PATHS
-        )));
+        let most = limits::INDEXING_PATHS;
+        return Err(bad(&format!("'{name}' has more than {most} paths")));
     }
-    // `/` is how old clients write `/*`.
-    let text = |entry: &Json| {
-        let path = entry.get("path").and_then(Json::as_str)?;
-        Some(if path == "/" {
-            "/*".to_owned()
-        } else {
-            path.to_owned()
-        })
-    };
-    list.iter()
-        .map(|e| text(e).ok_or_else(|| bad(&format!("an entry of '{name}' has no 'path'"))))
-        .collect()
+    let mut texts = Vec::with_capacity(list.len());
+    for entry in list {
+        match entry.get("path").and_then(Json::as_str) {
+            None => return Err(bad(&format!("an entry of '{name}' has no 'path'"))),
+            // Old clients write `/` for `/*`.
+            Some("/") => texts.push("/*".to_owned()),
+            Some(path) => texts.push(path.to_owned()),
+        }
+    }
+    Ok(texts)
 }
 
+/// Reads the list of composite indexes.
 fn read_composites(list: &Json) -> Result<Vec<Composite>> {
     let list = list
         .as_array()
         .ok_or_else(|| bad("'compositeIndexes' is not an array"))?;
     let mut composites: Vec<Composite> = Vec::new();
-    for composite in list {
-        let parts = composite
+    for entry in list {
+        let parts = entry
             .as_array()
             .ok_or_else(|| bad("a composite index is not an array"))?;
         if !(2..=limits::COMPOSITE_PATHS).contains(&parts.len()) {
-            return Err(bad(&format!(
-                "a composite index has 2 to {} paths",
-                limits::COMPOSITE_PATHS
-            )));
+            let most = limits::COMPOSITE_PATHS;
+            return Err(bad(&format!("a composite index has 2 to {most} paths")));
         }
-        let composite = Composite::new(parts.iter().map(composite_part).collect::<Result<_>>()?);
-        if composite
-            .paths
-            .iter()
-            .enumerate()
-            .any(|(i, (path, _))| composite.paths[..i].iter().any(|(p, _)| p == path))
-        {
-            return Err(bad("a composite index names a path twice"));
+        let mut paths: Vec<OrderedPath> = Vec::with_capacity(parts.len());
+        for part in parts {
+            paths.push(composite_path(part)?);
         }
+        for (at, (path, _)) in paths.iter().enumerate() {
+            if paths[..at].iter().any(|(earlier, _)| earlier == path) {
+                return Err(bad("a composite index names a path twice"));
+            }
+        }
+        // An index and its opposite are the same index.
+        let composite = Composite::new(paths);
         if !composites.contains(&composite) {
             composites.push(composite);
         }
     }
-    if composites
-        .iter()
-        .map(|composite| composite.paths.len())
-        .sum::<usize>()
-        > limits::COMPOSITE_PATHS_TOTAL
-    {
+    let paths: usize = composites.iter().map(|index| index.paths.len()).sum();
+    if paths > limits::COMPOSITE_PATHS_TOTAL {
+        let most = limits::COMPOSITE_PATHS_TOTAL;
         return Err(bad(&format!(
-            "its composite indexes have more than {} paths",
-            limits::COMPOSITE_PATHS_TOTAL
+            "its composite indexes have more than {most} paths"
         )));
     }
     Ok(composites)
 }
 
-impl Composite {
-    fn new(mut paths: Vec<(Vec<Step>, bool)>) -> Self {
-        let turn = paths.first().is_some_and(|(_, ascending)| !ascending);
-        paths
-            .iter_mut()
-            .for_each(|(_, ascending)| *ascending ^= turn);
-        let part = |(path, ascending): &(Vec<Step>, bool)| {
-            format!(
-                "{} {}",
-                path_text(path),
-                if *ascending { "ASC" } else { "DESC" }
-            )
-        };
-        let text = paths.iter().map(part).collect::<Vec<_>>().join(", ");
-        Composite { paths, text }
-    }
-}
-
-/// A path as policies write it, without what stands for its end.
-pub fn path_text(steps: &[Step]) -> String {
-    let step = |step: &Step| match step {
-        Step::Element => "/[]".to_owned(),
-        Step::Name(name)
-            if !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') =>
-        {
-            format!("/{name}")
-        }
-        Step::Name(name) => format!("/{}", Json::from(name.as_str())),
-    };
-    steps.iter().map(step).collect()
-}
-
-fn composite_part(part: &Json) -> Result<(Vec<Step>, bool)> {
+/// Reads a path of a composite index and its order.
+fn composite_path(part: &Json) -> Result<OrderedPath> {
     let text = part
         .get("path")
         .and_then(Json::as_str)
         .ok_or_else(|| bad("a composite index has no 'path'"))?;
-    let wrong = || bad(&format!("the composite path '{text}' is not well formed"));
-    let (steps, everything) =
-        parse_path(&format!("{}/?", text.trim_end_matches("/?"))).ok_or_else(wrong)?;
-    if everything || steps.is_empty() || steps.contains(&Step::Element) {
-        return Err(wrong());
+    let malformed = || bad(&format!("the composite path '{text}' is not well formed"));
+    let scalar_path = format!("{}/?", text.trim_end_matches("/?"));
+    let (steps, is_subtree) = parse_path(&scalar_path).ok_or_else(malformed)?;
+    if is_subtree || steps.is_empty() || steps.contains(&Step::Element) {
+        return Err(malformed());
     }
-    match part
-        .get("order")
-        .and_then(Json::as_str)
-        .unwrap_or("ascending")
-    {
+    let order = part.get("order").and_then(Json::as_str);
+    match order.unwrap_or("ascending") {
         "ascending" => Ok((steps, true)),
         "descending" => Ok((steps, false)),
         other => Err(bad(&format!(
@@ -518,9 +533,7 @@ fn composite_part(part: &Json) -> Result<(Vec<Step>, bool)> {
     }
 }
 
-/// The lists of indexes for searching.
-const SEARCH_INDEXES: [&str; 3] = ["spatialIndexes", "vectorIndexes", "fullTextIndexes"];
-
+/// Reads a list of spatial, vector or full-text indexes.
 fn read_search_indexes(list: &str, given: &Json) -> Result<Vec<SearchIndex>> {
     let entries = given
         .as_array()
@@ -529,7 +542,7 @@ fn read_search_indexes(list: &str, given: &Json) -> Result<Vec<SearchIndex>> {
     for entry in entries {
         let path = entry.get("path").and_then(Json::as_str);
         let path = path.ok_or_else(|| bad(&format!("an entry of '{list}' has no 'path'")))?;
-        // Spatial paths cover what is below them; the others name one value.
+        // A spatial path covers all values below it; a path of the other lists names one value.
         let names = if list == "spatialIndexes" {
             parse_path(path).map(|_| Vec::new())
         } else {
@@ -540,36 +553,56 @@ fn read_search_indexes(list: &str, given: &Json) -> Result<Vec<SearchIndex>> {
         if indexes.iter().any(|index| index.path == path) {
             return Err(bad(&format!("the path '{path}' stands twice in '{list}'")));
         }
-        let body = entry.as_object().cloned().unwrap_or_default();
         indexes.push(SearchIndex {
             path: path.to_owned(),
             names,
-            body,
+            body: entry.as_object().cloned().unwrap_or_default(),
         });
     }
     Ok(indexes)
 }
 
-/// The names of a path without an ending, `/a/b`, which names one value.
-pub fn names_of(path: &str) -> Option<Vec<String>> {
-    plain_names(&format!("{path}/?"))
-}
-
-/// The names of a path like `/a/b/?`; `None` for paths of several values.
-fn plain_names(text: &str) -> Option<Vec<String>> {
-    let (steps, everything) = parse_path(text)?;
-    let name = |step| match step {
-        Step::Name(name) => Some(name),
-        Step::Element => None,
-    };
-    if everything {
-        None
-    } else {
-        steps.into_iter().map(name).collect()
+/// Returns a path as policies write it, without `/?` or `/*` at its end.
+pub fn path_text(steps: &[Step]) -> String {
+    let mut text = String::new();
+    for step in steps {
+        text.push('/');
+        match step {
+            Step::Element => text.push_str("[]"),
+            Step::Name(name) if needs_no_quotes(name) => text.push_str(name),
+            Step::Name(name) => text.push_str(&Json::from(name.as_str()).to_text()),
+        }
     }
+    text
 }
 
-/// A policy path: its steps, and whether it means everything below (`/*`) or a scalar (`/?`).
+fn needs_no_quotes(name: &str) -> bool {
+    let mut bytes = name.bytes();
+    !name.is_empty() && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+/// Returns the names of a path that names one value and is written without an ending, as `/a/b`.
+pub fn names_of(path: &str) -> Option<Vec<String>> {
+    scalar_names(&format!("{path}/?"))
+}
+
+/// Returns the names of a path like `/a/b/?`, or `None` for a path of several values.
+fn scalar_names(text: &str) -> Option<Vec<String>> {
+    let (steps, is_subtree) = parse_path(text)?;
+    if is_subtree {
+        return None;
+    }
+    let mut names = Vec::with_capacity(steps.len());
+    for step in steps {
+        match step {
+            Step::Name(name) => names.push(name),
+            Step::Element => return None,
+        }
+    }
+    Some(names)
+}
+
+/// Parses a path of a policy. Returns its steps, and true for a subtree (`/*`), false for a scalar (`/?`).
 fn parse_path(text: &str) -> Option<(Vec<Step>, bool)> {
     let mut rest = text.strip_prefix('/')?;
     let mut steps = Vec::new();
@@ -579,22 +612,20 @@ fn parse_path(text: &str) -> Option<(Vec<Step>, bool)> {
             "?" => return (!steps.is_empty()).then_some((steps, false)),
             _ => {}
         }
-        let (step, more) = if let Some(quoted) = rest.strip_prefix('"') {
+        let (step, remaining) = if let Some(quoted) = rest.strip_prefix('"') {
             let end = quoted.find('"')?;
-            (
-                Step::Name(quoted[..end].to_owned()),
-                quoted[end + 1..].strip_prefix('/')?,
-            )
+            let name = quoted[..end].to_owned();
+            (Step::Name(name), quoted[end + 1..].strip_prefix('/')?)
         } else {
-            let (name, more) = rest.split_once('/')?;
+            let (name, remaining) = rest.split_once('/')?;
             match name {
                 "" | "*" | "?" => return None,
-                "[]" => (Step::Element, more),
-                name => (Step::Name(name.to_owned()), more),
+                "[]" => (Step::Element, remaining),
+                name => (Step::Name(name.to_owned()), remaining),
             }
         };
         steps.push(step);
-        rest = more;
+        rest = remaining;
     }
 }
 
@@ -610,11 +641,11 @@ mod tests {
     fn covers(policy: &Policy, path: &str) -> bool {
         let steps: Vec<Step> = path
             .split('/')
-            .map(|s| {
-                if s == "[]" {
+            .map(|name| {
+                if name == "[]" {
                     Step::Element
                 } else {
-                    Step::Name(s.to_owned())
+                    Step::Name(name.to_owned())
                 }
             })
             .collect();
@@ -673,7 +704,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_policies_are_refused() {
+    fn invalid_policies_are_refused() {
         for text in [
             r#"{"includedPaths":[{"path":"/a/?"}]}"#,
             r#"{"includedPaths":[{"path":"/*"}],"excludedPaths":[{"path":"/*"}]}"#,

@@ -1,33 +1,37 @@
-//! The terms of an item, and what they are charged.
+//! The index terms of an item, and the index units that a write of the item is charged for.
 //!
-//! Charging follows the service's price: a distinct scalar is one unit for its path and one for its value (a string's
-//! value one for each 40 bytes begun), an array or object one; `id`, `_ts` and the partition key one each.
+//! The units follow the published charges of the service. A distinct scalar is one unit for its path and one
+//! for its value; the value of a string is one unit for each 40 bytes or part of 40 bytes. An array or
+//! object is one unit. `id`, `_ts` and the partition key are one unit each.
 
 use super::composite;
 use super::paths::{Paths, ROOT};
-use super::policy::{At, Policy};
-use super::value::{self, Encoded};
+use super::policy::{Policy, PolicyCursor};
+use super::value;
 use crate::partition::keys::PathNumber;
+use crate::partition::row::is_system;
 use orrery_model::{Json, Object};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Units of one composite index.
 const COMPOSITE_UNITS: usize = 2;
+/// Bytes of a string that one unit covers.
+const BYTES_PER_UNIT: usize = 40;
 
 /// The distinct (path, value) pairs of an item.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Terms {
     entries: BTreeSet<(PathNumber, Vec<u8>)>,
-    /// Units of each (path) and (path, value), the way they are charged.
+    /// Charged units of each path (no value) and of each pair of path and value.
     units: BTreeMap<(PathNumber, Option<Vec<u8>>), u32>,
-    /// Whether `_ts` is indexed. A write is charged for its change even within one second.
+    /// True if `_ts` is indexed. A write is charged for a change of `_ts` even if the second is the same.
     has_ts: bool,
 }
 
 impl Terms {
-    /// The terms of an item written at second `ts`, with new paths entered into the dictionary.
+    /// Returns the terms of an item that was written at second `ts`. Adds new paths to the dictionary.
     ///
-    /// `partition_key_is_id`: the key's own entry is charged unless it is the id's.
+    /// `partition_key_is_id`: the partition key has its own unit unless its path is that of the id.
     pub fn of(
         item: &Object,
         ts: u64,
@@ -39,165 +43,184 @@ impl Terms {
         if !policy.is_consistent() {
             return terms;
         }
-        let start = policy.start();
-        for (name, member) in item
-            .iter()
-            .filter(|(name, _)| !crate::partition::row::is_system(name))
-        {
-            let at = start.name(name);
-            if !at.is_dead_end() {
+
+        // The values of the item, as far as the policy indexes them.
+        let root = policy.root();
+        for (name, member) in item.iter() {
+            if is_system(name) {
+                continue;
+            }
+            let cursor = root.name(name);
+            if !cursor.indexes_nothing() {
                 let path = paths.name(ROOT, name);
-                terms.walk(member, path, at, paths, name == "id");
+                terms.add_value(member, path, cursor, paths, name == "id");
             }
         }
-        let ts_path = paths.name(ROOT, "_ts");
-        terms.insert(ts_path, value::encode(&Json::from(ts)));
+        let ts_value = Json::from(ts);
+        terms.insert(paths.name(ROOT, "_ts"), value::encode(&ts_value).bytes);
         terms.has_ts = true;
         if !partition_key_is_id {
-            terms.charge(ROOT, None, 1);
+            terms.set_units(ROOT, None, 1);
         }
+
+        // Composite and spatial indexes hold values that are computed from those of the item.
         for index in policy.composites() {
-            terms.entries.insert((
-                paths.derived(&index.text),
-                composite::encode(index, item, ts),
-            ));
+            let encoded = composite::encode(index, item, ts);
+            terms.insert(paths.derived(&index.text), encoded);
         }
-        for index in policy.spatial_places() {
-            let json = Json::from(ts);
-            let Some(value) = composite::value_at(&index.path, item, &json) else {
+        for index in policy.spatial_grid_indexes() {
+            let Some(value) = composite::value_at(&index.path, item, &ts_value) else {
                 continue;
             };
-            let Some(boxes) = orrery_sql::extents(value, index.frame.is_planar) else {
+            let Some(boxes) = orrery_sql::extents(value, index.grid.is_planar) else {
                 continue;
             };
             let path = paths.derived(&index.text);
-            terms.entries.extend(
-                index
-                    .frame
-                    .cells(&boxes)
-                    .into_iter()
-                    .map(|cell| (path, cell)),
-            );
+            for cell in index.grid.cells(&boxes) {
+                terms.insert(path, cell);
+            }
         }
-        terms.charge_policy(item, policy);
+        terms.add_policy_units(item, policy);
         terms
     }
 
-    fn walk(&mut self, json: &Json, path: PathNumber, at: At<'_>, paths: &mut Paths, is_id: bool) {
+    /// Adds the terms of a value and of all values below it.
+    fn add_value(
+        &mut self,
+        json: &Json,
+        path: PathNumber,
+        cursor: PolicyCursor<'_>,
+        paths: &mut Paths,
+        is_id: bool,
+    ) {
         match json {
             Json::Object(members) => {
-                self.structure(json, path, at);
+                self.add_structure(json, path, cursor);
                 for (name, member) in members.iter() {
-                    let at = at.name(name);
-                    if !at.is_dead_end() {
+                    let cursor = cursor.name(name);
+                    if !cursor.indexes_nothing() {
                         let path = paths.name(path, name);
-                        self.walk(member, path, at, paths, false);
+                        self.add_value(member, path, cursor, paths, false);
                     }
                 }
             }
             Json::Array(elements) => {
-                self.structure(json, path, at);
-                let at = at.element();
-                if !at.is_dead_end() && !elements.is_empty() {
+                self.add_structure(json, path, cursor);
+                let cursor = cursor.element();
+                if !cursor.indexes_nothing() && !elements.is_empty() {
                     let path = paths.element(path);
-                    elements
-                        .iter()
-                        .for_each(|element| self.walk(element, path, at, paths, false));
+                    for element in elements {
+                        self.add_value(element, path, cursor, paths, false);
+                    }
                 }
             }
-            scalar if at.scalar() => {
-                let encoded = value::encode(scalar);
+            scalar if cursor.indexes_scalar() => {
+                let bytes = value::encode(scalar).bytes;
                 if is_id {
-                    self.charge(path, Some(encoded.bytes.clone()), 1);
+                    self.set_units(path, Some(bytes.clone()), 1);
                 } else {
-                    self.charge(path, None, 1);
-                    self.charge(path, Some(encoded.bytes.clone()), value_units(scalar));
+                    self.set_units(path, None, 1);
+                    self.set_units(path, Some(bytes.clone()), value_units(scalar));
                 }
-                self.insert(path, encoded);
+                self.insert(path, bytes);
             }
             _ => {}
         }
     }
 
-    /// An array or object: indexed as such, so that `IS_DEFINED` and ORDER BY know of it.
-    fn structure(&mut self, json: &Json, path: PathNumber, at: At<'_>) {
-        // A path that names only scalars still tells that there is something else, or it could not answer IS_DEFINED.
-        if at.container() || at.scalar() {
-            self.insert(path, value::encode(json));
+    /// Adds an array or object itself. `IS_DEFINED` and ORDER BY need the entry.
+    fn add_structure(&mut self, json: &Json, path: PathNumber, cursor: PolicyCursor<'_>) {
+        // A path that is indexed for scalars alone needs the entry too: IS_DEFINED is true here.
+        if cursor.indexes_structure() || cursor.indexes_scalar() {
+            self.insert(path, value::encode(json).bytes);
         }
-        if at.container() {
+        if cursor.indexes_structure() {
             *self.units.entry((path, None)).or_default() += 1;
         }
     }
 
-    /// What is charged beside what the item has: explicitly included paths that it lacks, and composite indexes.
-    fn charge_policy(&mut self, item: &Object, policy: &Policy) {
-        let found = |path: &[String]| {
-            let (first, rest) = path.split_first()?;
-            rest.iter()
-                .try_fold(item.get(first)?, |at, name| at.get(name))
-                .map(|_| ())
-        };
-        let missing = policy
-            .explicit_scalars()
-            .iter()
-            .filter(|path| found(path).is_none())
-            .count();
-        let beside = missing + COMPOSITE_UNITS * policy.composites().len();
-        if beside > 0 {
-            self.charge(PathNumber::MAX, None, beside as u32);
+    /// Adds the units that do not depend on values of the item: one for each explicitly included path
+    /// that the item lacks, and those of composite indexes.
+    fn add_policy_units(&mut self, item: &Object, policy: &Policy) {
+        let mut units = COMPOSITE_UNITS * policy.composites().len();
+        for path in policy.explicit_scalars() {
+            if !has_path(item, path) {
+                units += 1;
+            }
+        }
+        if units > 0 {
+            self.set_units(PathNumber::MAX, None, units as u32);
         }
     }
 
-    fn insert(&mut self, path: PathNumber, value: Encoded) {
-        self.entries.insert((path, value.bytes));
+    fn insert(&mut self, path: PathNumber, value: Vec<u8>) {
+        self.entries.insert((path, value));
     }
 
-    fn charge(&mut self, path: PathNumber, value: Option<Vec<u8>>, units: u32) {
+    fn set_units(&mut self, path: PathNumber, value: Option<Vec<u8>>, units: u32) {
         self.units.insert((path, value), units);
     }
 
-    /// The pairs, sorted.
+    /// Returns the pairs in ascending order.
     pub fn entries(&self) -> impl Iterator<Item = (PathNumber, &[u8])> {
         self.entries
             .iter()
             .map(|(path, value)| (*path, value.as_slice()))
     }
 
-    /// Pairs of this item that `other` lacks.
-    pub fn without<'a>(&'a self, other: &'a Terms) -> impl Iterator<Item = (PathNumber, &'a [u8])> {
+    /// Returns the pairs of this item that `other` lacks.
+    pub fn difference<'a>(
+        &'a self,
+        other: &'a Terms,
+    ) -> impl Iterator<Item = (PathNumber, &'a [u8])> {
         self.entries
             .difference(&other.entries)
             .map(|(path, value)| (*path, value.as_slice()))
     }
 
-    /// What creating or deleting the item is charged.
+    /// Returns the units that creating or deleting the item is charged for.
     pub fn units(&self) -> u32 {
         self.units.values().sum::<u32>() + u32::from(self.has_ts)
     }
 
-    /// What turning `old` into this is charged: entries removed and added.
+    /// Returns the units that replacing `old` by this item is charged for: those of the entries removed
+    /// and added.
     pub fn units_changed_from(&self, old: &Terms) -> u32 {
-        let missing = |a: &Terms, b: &Terms| -> u32 {
-            a.units
-                .iter()
-                .filter(|(key, units)| b.units.get(key) != Some(units))
-                .map(|(_, units)| units)
-                .sum()
-        };
-        missing(self, old) + missing(old, self) + u32::from(self.has_ts) + u32::from(old.has_ts)
+        let ts_units = u32::from(self.has_ts) + u32::from(old.has_ts);
+        self.units_missing_in(old) + old.units_missing_in(self) + ts_units
+    }
+
+    /// Returns the sum of the units that `other` does not have in the same number.
+    fn units_missing_in(&self, other: &Terms) -> u32 {
+        let mut sum = 0;
+        for (key, units) in &self.units {
+            if other.units.get(key) != Some(units) {
+                sum += units;
+            }
+        }
+        sum
     }
 }
 
-/// Units of a scalar's value.
+/// Returns true if an item has a value at a path of names.
+fn has_path(item: &Object, path: &[String]) -> bool {
+    let Some((first, rest)) = path.split_first() else {
+        return false;
+    };
+    let mut value = item.get(first);
+    for name in rest {
+        value = value.and_then(|value| value.get(name));
+    }
+    value.is_some()
+}
+
+/// Returns the units of the value of a scalar.
 fn value_units(scalar: &Json) -> u32 {
-    const BYTES_A_UNIT: usize = 40;
     match scalar {
-        Json::String(text) => text
-            .len()
-            .min(value::STRING_BYTES)
-            .div_ceil(BYTES_A_UNIT)
-            .max(1) as u32,
+        Json::String(text) => {
+            let indexed_bytes = text.len().min(value::STRING_BYTES);
+            indexed_bytes.div_ceil(BYTES_PER_UNIT).max(1) as u32
+        }
         _ => 1,
     }
 }
@@ -228,9 +251,9 @@ mod tests {
         .units()
     }
 
-    /// Published charges, less the 26 units of the body.
+    /// Published charges, minus the 26 units of the body.
     #[test]
-    fn published_writes_have_the_units_that_were_paid() {
+    fn published_writes_have_the_units_of_their_charges() {
         let guid = "00000000-0000-0000-0000-000000000000";
         assert_eq!(
             units(r#"{"id":"u1","username":"ann"}"#, true),
@@ -259,13 +282,13 @@ mod tests {
     }
 
     #[test]
-    fn a_replace_pays_for_what_changed() {
+    fn a_replace_is_charged_for_changed_terms() {
         let (policy, mut paths) = (Policy::default_policy(), Paths::default());
         let old = terms(r#"{"id":"a","n":1,"s":"x"}"#, &policy, true, &mut paths);
         let new = terms(r#"{"id":"a","n":2,"s":"x"}"#, &policy, true, &mut paths);
         // the number's old and new value, and those of _ts
         assert_eq!(new.units_changed_from(&old), 4);
-        assert_eq!(new.without(&old).count(), 1);
+        assert_eq!(new.difference(&old).count(), 1);
         assert_eq!(old.units_changed_from(&old), 2);
     }
 }

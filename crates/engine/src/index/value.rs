@@ -1,23 +1,24 @@
-//! Values as bytes that sort as the values do.
+//! Encoding of values as bytes that sort in the order of the values.
 //!
 //! ```text
 //! undefined 08 · null 10 · false 20 · true 21 · number 30 double·8 · string 40 bytes 00 01 · array 50 · object 60
 //! ```
-//! A double's bits are turned so that they sort. In strings 00 is written 00 FF, so that the end 00 01 sorts before any
-//! continuation. Strings longer than [`STRING_BYTES`] are cut and end in 00 02; numbers from 2^53 on share the nearest
-//! double. Such values are *inexact*: whoever finds an item through one looks at the item itself. Arrays and objects
-//! are known only as such. No value's bytes begin another's, so several can stand one after the other; undefined has
-//! bytes for that alone.
+//! The bits of a double are changed so that they sort. In strings 00 is written 00 FF, so that the end 00 01
+//! sorts before any longer string. Strings longer than [`STRING_BYTES`] are truncated and end in 00 02;
+//! numbers from 2^53 on share the nearest double. Such encodings are *inexact*: a query that finds an item
+//! through an inexact encoding has to test the item itself. Arrays and objects are encoded without their
+//! content. No encoding is a prefix of another, so encodings can be concatenated; composite indexes do so
+//! and use the encoding of undefined for missing values.
 
 use orrery_model::Json;
 use orrery_model::json::Number;
 
-/// Encoded bytes of a string that the index keeps.
+/// Maximum length of an encoded string, in bytes.
 pub const STRING_BYTES: usize = 1024;
 
 const UNDEFINED: u8 = 0x08;
-/// From here on whole numbers share doubles.
-const EXACT: f64 = 9_007_199_254_740_992.0;
+/// The first whole number, 2^53, that shares its double with another whole number.
+const EXACT_NUMBERS_END: f64 = 9_007_199_254_740_992.0;
 
 const NULL: u8 = 0x10;
 const FALSE: u8 = 0x20;
@@ -29,13 +30,13 @@ const OBJECT: u8 = 0x60;
 const END: [u8; 2] = [0x00, 0x01];
 const CUT: [u8; 2] = [0x00, 0x02];
 
-/// A value as an index key has it.
+/// The encoding of a value in an index key.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Encoded {
     /// The bytes.
     pub bytes: Vec<u8>,
-    /// Whether only equal values have these bytes.
-    pub exact: bool,
+    /// True if only equal values have these bytes.
+    pub is_exact: bool,
 }
 
 /// Encodes a value.
@@ -43,28 +44,31 @@ pub fn encode(value: &Json) -> Encoded {
     encode_within(value, STRING_BYTES)
 }
 
-/// Encodes a value; of a string at most so many bytes.
+/// Encodes a value. The encoding of a string has at most `string_bytes` bytes before its end mark.
 pub fn encode_within(value: &Json, string_bytes: usize) -> Encoded {
-    let resource = |bytes: Vec<u8>| Encoded { bytes, exact: true };
+    let exact = |bytes: Vec<u8>| Encoded {
+        bytes,
+        is_exact: true,
+    };
     match value {
-        Json::Null => resource(vec![NULL]),
-        Json::Bool(false) => resource(vec![FALSE]),
-        Json::Bool(true) => resource(vec![TRUE]),
+        Json::Null => exact(vec![NULL]),
+        Json::Bool(false) => exact(vec![FALSE]),
+        Json::Bool(true) => exact(vec![TRUE]),
         Json::Number(number) => encode_number(number),
         Json::String(text) => encode_string(text, string_bytes),
         Json::Array(_) => Encoded {
             bytes: vec![ARRAY],
-            exact: false,
+            is_exact: false,
         },
         Json::Object(_) => Encoded {
             bytes: vec![OBJECT],
-            exact: false,
+            is_exact: false,
         },
     }
 }
 
 fn encode_number(number: &Number) -> Encoded {
-    // Adding zero turns -0 into 0: they are equal.
+    // Adding zero changes -0 to 0, which is equal.
     let double = number.as_f64() + 0.0;
     let bits = double.to_bits();
     let sortable = if bits >> 63 == 0 {
@@ -74,36 +78,36 @@ fn encode_number(number: &Number) -> Encoded {
     };
     let mut bytes = vec![NUMBER];
     bytes.extend_from_slice(&sortable.to_be_bytes());
-    // 2^53 itself is the nearest double of 2^53 + 1 too.
-    let exact = double.abs() < EXACT;
-    Encoded { bytes, exact }
+    // 2^53 is also the nearest double of 2^53 + 1.
+    let is_exact = double.abs() < EXACT_NUMBERS_END;
+    Encoded { bytes, is_exact }
 }
 
-fn encode_string(text: &str, most: usize) -> Encoded {
-    let (mut bytes, exact) = string_start(text, most);
-    bytes.extend_from_slice(if exact { &END } else { &CUT });
-    Encoded { bytes, exact }
+fn encode_string(text: &str, string_bytes: usize) -> Encoded {
+    let (mut bytes, is_exact) = string_start(text, string_bytes);
+    bytes.extend_from_slice(if is_exact { &END } else { &CUT });
+    Encoded { bytes, is_exact }
 }
 
-/// The encoded beginning, of at most so many bytes, that all strings starting with `prefix` share; and whether all of it
-/// fits.
-pub fn string_start(prefix: &str, most: usize) -> (Vec<u8>, bool) {
+/// Returns the encoded beginning that all strings with a prefix share, without an end mark, and true if the
+/// whole prefix fits into `string_bytes` bytes.
+pub fn string_start(prefix: &str, string_bytes: usize) -> (Vec<u8>, bool) {
     let mut bytes = vec![STRING];
     for &byte in prefix.as_bytes() {
-        let step: &[u8] = if byte == 0 {
+        let encoded: &[u8] = if byte == 0 {
             &[0x00, 0xFF]
         } else {
             std::slice::from_ref(&byte)
         };
-        if bytes.len() + step.len() > most {
+        if bytes.len() + encoded.len() > string_bytes {
             return (bytes, false);
         }
-        bytes.extend_from_slice(step);
+        bytes.extend_from_slice(encoded);
     }
     (bytes, true)
 }
 
-/// The types that have a stretch of the key space of their own.
+/// The types of values. The encodings of each type are one range of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TypeBand {
     /// `null`
@@ -121,7 +125,7 @@ pub enum TypeBand {
 }
 
 impl TypeBand {
-    /// First byte of the type's values, and first byte after them.
+    /// Returns the range of the first bytes of the type's encodings: from (inclusive) and to (exclusive).
     pub fn bounds(self) -> (u8, u8) {
         match self {
             TypeBand::Null => (NULL, NULL + 1),
@@ -133,7 +137,7 @@ impl TypeBand {
         }
     }
 
-    /// The type of a value.
+    /// Returns the type of a value.
     pub fn of(value: &Json) -> Self {
         match value {
             Json::Null => TypeBand::Null,
@@ -146,7 +150,7 @@ impl TypeBand {
     }
 }
 
-/// Reads the string back out of encoded bytes; `None` if they are no string or a cut one.
+/// Decodes a string, or returns `None` for a truncated string and for other types.
 pub fn decode_string(bytes: &[u8]) -> Option<String> {
     let mut rest = bytes.strip_prefix(&[STRING])?.strip_suffix(&END)?;
     let mut out = Vec::with_capacity(rest.len());
@@ -161,35 +165,38 @@ pub fn decode_string(bytes: &[u8]) -> Option<String> {
     String::from_utf8(out).ok()
 }
 
-/// Encodes a value that may be missing.
+/// Encodes a value that may be missing, for composite indexes.
 pub fn encode_or_undefined(value: Option<&Json>, string_bytes: usize) -> Vec<u8> {
-    value.map_or_else(
-        || vec![UNDEFINED],
-        |value| encode_within(value, string_bytes).bytes,
-    )
+    match value {
+        Some(value) => encode_within(value, string_bytes).bytes,
+        None => vec![UNDEFINED],
+    }
 }
 
-/// Bytes that sort the other way round.
-pub fn turned(bytes: &[u8]) -> Vec<u8> {
+/// Returns the bytes with all bits inverted, which sort in the opposite order.
+pub fn inverted(bytes: &[u8]) -> Vec<u8> {
     bytes.iter().map(|byte| !byte).collect()
 }
 
-/// Whether different values may have these bytes.
+/// Returns true if different values may have this encoding.
 pub fn is_inexact(bytes: &[u8]) -> bool {
     match bytes.first() {
         Some(&STRING) => bytes.ends_with(&CUT),
-        Some(&NUMBER) => decode_double(bytes).is_none_or(|double| double.abs() >= EXACT),
+        Some(&NUMBER) => {
+            decode_double(bytes).is_none_or(|double| double.abs() >= EXACT_NUMBERS_END)
+        }
         Some(&(ARRAY | OBJECT)) => true,
         _ => false,
     }
 }
 
-/// Whether different values of one type that have an order among themselves may have these bytes.
+/// Returns true if values that differ in order may share this encoding: truncated strings and large
+/// numbers. Arrays have no order among each other, nor have objects.
 pub fn hides_order(bytes: &[u8]) -> bool {
     is_inexact(bytes) && !matches!(bytes.first(), Some(&(ARRAY | OBJECT)))
 }
 
-/// Reads a scalar back out of its bytes; `None` if they are inexact.
+/// Decodes a scalar, or returns `None` for an inexact encoding.
 pub fn decode(bytes: &[u8]) -> Option<Json> {
     match *bytes.first()? {
         _ if is_inexact(bytes) => None,
@@ -204,14 +211,15 @@ pub fn decode(bytes: &[u8]) -> Option<Json> {
 
 fn decode_double(bytes: &[u8]) -> Option<f64> {
     let sortable = u64::from_be_bytes(bytes.get(1..9)?.try_into().ok()?);
-    Some(f64::from_bits(if sortable >> 63 == 1 {
+    let bits = if sortable >> 63 == 1 {
         sortable ^ 1 << 63
     } else {
         !sortable
-    }))
+    };
+    Some(f64::from_bits(bits))
 }
 
-/// How many bytes the first of several values has, if they are all there.
+/// Returns the length of the first of several concatenated encodings, or `None` if it is incomplete.
 pub fn first_length(bytes: &[u8]) -> Option<usize> {
     match *bytes.first()? {
         NUMBER => Some(9),
@@ -249,42 +257,42 @@ mod tests {
 
     proptest! {
         #[test]
-        fn bytes_sort_as_values_do(a in scalar(), b in scalar()) {
+        fn encodings_sort_in_the_order_of_values(a in scalar(), b in scalar()) {
             prop_assert_eq!(encode(&a).bytes.cmp(&encode(&b).bytes), compare(&a, &b));
         }
 
         #[test]
-        fn strings_read_back(text in "[a-c\u{0}é😀]{0,20}") {
+        fn strings_decode(text in "[a-c\u{0}é😀]{0,20}") {
             let encoded = encode(&Json::from(text.as_str()));
             prop_assert_eq!(decode_string(&encoded.bytes), Some(text));
         }
 
         #[test]
-        fn scalars_read_back_and_stand_side_by_side(a in scalar(), b in scalar()) {
+        fn scalars_decode_and_can_be_concatenated(a in scalar(), b in scalar()) {
             let encoded = encode(&a);
             let both = [encoded.bytes.clone(), encode(&b).bytes].concat();
             prop_assert_eq!(first_length(&both), Some(encoded.bytes.len()));
-            if encoded.exact {
+            if encoded.is_exact {
                 prop_assert_eq!(decode(&encoded.bytes), Some(a));
             }
         }
     }
 
     #[test]
-    fn what_does_not_fit_is_marked() {
+    fn inexact_encodings_are_marked() {
         let long = "x".repeat(STRING_BYTES + 1);
         let encoded = encode(&Json::from(long.as_str()));
         assert!(
-            !encoded.exact
+            !encoded.is_exact
                 && encoded.bytes.ends_with(&CUT)
                 && encoded.bytes.len() <= STRING_BYTES + 2
         );
-        assert!(!encode(&parse(b"9007199254740993").expect("JSON")).exact);
+        assert!(!encode(&parse(b"9007199254740993").expect("JSON")).is_exact);
         assert!(
-            !encode(&parse(b"9007199254740992").expect("JSON")).exact,
-            "it looks like the one above it"
+            !encode(&parse(b"9007199254740992").expect("JSON")).is_exact,
+            "2^53 + 1 has the same encoding"
         );
-        assert!(encode(&parse(b"9007199254740991").expect("JSON")).exact);
-        assert!(encode(&Json::from(0.5)).exact);
+        assert!(encode(&parse(b"9007199254740991").expect("JSON")).is_exact);
+        assert!(encode(&Json::from(0.5)).is_exact);
     }
 }

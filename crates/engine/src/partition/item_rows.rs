@@ -200,7 +200,7 @@ fn append_unique_value(bytes: &mut Vec<u8>, value: Option<&Json>) {
     bytes.extend_from_slice(&(encoded.bytes.len() as u32).to_be_bytes());
     bytes.extend_from_slice(&encoded.bytes);
     // The index form of a long value is cut, so the whole text follows.
-    if !encoded.exact {
+    if !encoded.is_exact {
         let text = value.map(Json::to_text).unwrap_or_default();
         bytes.extend_from_slice(text.as_bytes());
     }

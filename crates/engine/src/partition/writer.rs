@@ -82,13 +82,13 @@ impl CommitChanges {
         number: ItemNumber,
         epk_prefix: EpkPrefix,
     ) {
-        for (path, value) in before.without(after) {
+        for (path, value) in before.difference(after) {
             let key = keys::term(path, value, number, epk_prefix);
             self.counters.index_bytes = self.counters.index_bytes.saturating_sub(key.len() as u64);
             self.deletes.push(key);
             *self.entries.entry(path).or_default() -= 1;
         }
-        for (path, value) in after.without(before) {
+        for (path, value) in after.difference(before) {
             let key = keys::term(path, value, number, epk_prefix);
             self.counters.index_bytes += key.len() as u64;
             self.puts.push((key, Vec::new()));
@@ -269,7 +269,7 @@ fn load_dictionary(partition: &Partition, snapshot: &dyn Snapshot) -> Result<()>
     match &mut *write(&partition.paths) {
         // Transactions that are running use the numbers in memory, so those stay. Paths that the store
         // lacks, because their commit never took place, go along with the next commit.
-        Some(paths) => paths.saved_are(&stored),
+        Some(paths) => paths.set_saved(&stored),
         none => *none = Some(stored),
     }
     Ok(())

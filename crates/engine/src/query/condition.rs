@@ -57,7 +57,7 @@ pub fn value_ranges(test: &Test, string_bytes: usize) -> Option<ValueRanges> {
     let whole = |start: Vec<u8>| (start.clone(), keys::after(&start));
     let equal = |value: &Json| {
         let encoded = value::encode_within(value, string_bytes);
-        (whole(encoded.bytes), encoded.exact)
+        (whole(encoded.bytes), encoded.is_exact)
     };
     let scan = |ranges, exact| ValueRanges {
         ranges,
@@ -136,11 +136,11 @@ fn range(lower: &Bound<Json>, upper: &Bound<Json>, string_bytes: usize) -> Optio
     };
     let (first, last) = stretch(TypeBand::of(sample));
     let mut exact = true;
-    let is_exact = |value: &Json| value::encode_within(value, string_bytes).exact;
+    let is_exact = |value: &Json| value::encode_within(value, string_bytes).is_exact;
     let mut key = |value: &Json, after: bool| {
         let encoded = value::encode_within(value, string_bytes);
         // Values that share their bytes lie on both sides of the bound: take them in and look at the item.
-        exact &= encoded.exact;
+        exact &= encoded.is_exact;
         if after {
             keys::after(&encoded.bytes)
         } else {

@@ -1,7 +1,7 @@
 //! What one partition's index can answer now: which paths it covers, and what they are called there.
 
 use super::condition::steps;
-use crate::index::cells::Frame;
+use crate::index::cells::SpatialGrid;
 use crate::index::generations::Policies;
 use crate::index::paths::Step;
 use crate::index::policy::{Composite, Policy};
@@ -54,16 +54,16 @@ impl<'a> IndexView<'a> {
     }
 
     /// The spatial index of a path, if every item with a figure there is in it: the grid, and the path's number.
-    pub fn spatial(&self, path: &Path) -> Option<(Frame, Option<PathNumber>)> {
+    pub fn spatial(&self, path: &Path) -> Option<(SpatialGrid, Option<PathNumber>)> {
         let path = steps(path);
         let (first, others) = self.policies.split_first()?;
         let index = first.spatial_index(&path)?;
         let everywhere = others.iter().all(|policy| {
             policy
                 .spatial_index(&path)
-                .is_some_and(|o| o.frame == index.frame)
+                .is_some_and(|o| o.grid == index.grid)
         });
-        everywhere.then(|| (index.frame, self.paths.find_derived(&index.text)))
+        everywhere.then(|| (index.grid, self.paths.find_derived(&index.text)))
     }
 
     /// The composite indexes that hold every item, and their numbers if some item is in them.

@@ -190,7 +190,7 @@ fn near(
         |(from, to): (Vec<u8>, Vec<u8>)| (keys::terms(number, &from), keys::terms(number, &to));
     Some(Planned {
         lookup: Lookup::Entries {
-            ranges: frame.generations(&boxes).into_iter().map(key).collect(),
+            ranges: frame.search_ranges(&boxes).into_iter().map(key).collect(),
             one_value: false,
             strings: None,
         },
@@ -295,14 +295,14 @@ pub fn narrow(composite: &Composite, conditions: &[&Condition]) -> Narrowed {
             if *ascending {
                 bytes
             } else {
-                value::turned(&bytes)
+                value::inverted(&bytes)
             }
         };
         if let Some((i, Test::Equals(value), exact)) =
             on_path().find(|(_, test, _)| matches!(test, Test::Equals(_)))
         {
             let encoded = value::encode_within(value, composite.string_bytes());
-            narrowed.exact &= exact && encoded.exact;
+            narrowed.exact &= exact && encoded.is_exact;
             narrowed.covered.push(i);
             prefix.extend(turn(encoded.bytes));
             narrowed.pinned += 1;
@@ -323,8 +323,8 @@ pub fn narrow(composite: &Composite, conditions: &[&Condition]) -> Narrowed {
             let (from, to) = match ascending {
                 true => (from.clone(), to.clone()),
                 false => (
-                    keys::after(&value::turned(to)),
-                    keys::after(&value::turned(from)),
+                    keys::after(&value::inverted(to)),
+                    keys::after(&value::inverted(from)),
                 ),
             };
             narrowed.from = [&prefix[..], &from].concat();

@@ -383,10 +383,10 @@ impl PartitionCopy {
         }
         let known = &mut self.sources[at].paths;
         for target in &mut self.targets {
-            let adopted = target
+            let imported = target
                 .paths
-                .adopt(value, |parent| known.get(&parent).copied());
-            known.insert(number, adopted.ok_or_else(|| damaged(ROW))?);
+                .import(value, |parent| known.get(&parent).copied());
+            known.insert(number, imported.ok_or_else(|| damaged(ROW))?);
             for (number, row) in target.paths.take_unsaved() {
                 target.writer.put(keys::path(number), row);
             }
