@@ -1,9 +1,9 @@
-//! The index of a physical partition: the paths that it covers, the encoding of values as keys, and the terms
-//! of an item.
+//! The index of a physical partition: the paths that it covers, the encoding of values as keys, and
+//! the terms of an item.
 //!
-//! The **terms** of an item are its distinct (path, value) pairs under the policy of the container. All
-//! elements of an array share one path. One kind of entry serves equality, ranges and ORDER BY, because the
-//! encodings of values sort in the order of the values.
+//! The **terms** of an item are its distinct (path, value) pairs under the policy of the container.
+//! All elements of an array share one path. One kind of entry serves equality, ranges and ORDER BY,
+//! because the encodings of values sort in the order of the values.
 //!
 //! | module | holds |
 //! |---|---|

@@ -1,18 +1,22 @@
-//! Spatial values as index values: cells of a grid whose cells are halved repeatedly in both directions.
+//! Spatial values as index values: cells of a grid whose cells are halved repeatedly in both
+//! directions.
 //!
-//! A cell is named by the quarters that lead to it, one byte of 1 to 4 for each level, and the index value
-//! of a cell ends with a 0 byte. All cells inside a cell are therefore one range of keys. A geometry has one
-//! entry for each of up to four cells that cover its bounding box; the cells are about as large as the box.
-//! A search reads the cells that cover its own box, all cells inside them, and all cells that contain them.
-//! The entries are a superset of the matches: the query tests the geometry of each item.
+//! A cell is named by the quarters that lead to it, one byte of 1 to 4 for each level, and the
+//! index value of a cell ends with a 0 byte. All cells inside a cell are therefore one range of
+//! keys. A geometry has one entry for each of up to four cells that cover its bounding box; the
+//! cells are about as large as the box. A search reads the cells that cover its own box, all cells
+//! inside them, and all cells that contain them. The entries are a superset of the matches: the
+//! query tests the geometry of each item.
 
 use crate::partition::keys;
 use orrery_sql::Extent;
 use std::collections::BTreeSet;
 
-/// Largest number of halvings. On the Earth a cell of the last level is about 40 m wide at the equator.
+/// Largest number of halvings. On the Earth a cell of the last level is about 40 m wide at the
+/// equator.
 const LEVELS: u32 = 20;
-/// Levels by which the cells of a search are finer than its box, so that they cover less around the box.
+/// Levels by which the cells of a search are finer than its box, so that they cover less around the
+/// box.
 const SEARCH_LEVELS_FINER: u32 = 1;
 /// Last byte of the index value of a cell. Smaller than every quarter.
 const END: u8 = 0;
@@ -53,8 +57,8 @@ impl SpatialGrid {
         values
     }
 
-    /// Returns the ranges of index values that hold every geometry whose box touches one of these boxes.
-    /// The ranges ascend and do not overlap.
+    /// Returns the ranges of index values that hold every geometry whose box touches one of these
+    /// boxes. The ranges ascend and do not overlap.
     pub fn search_ranges(&self, boxes: &[Extent]) -> Vec<ValueRange> {
         let mut cells: BTreeSet<Vec<u8>> = BTreeSet::new();
         for extent in boxes {
@@ -88,8 +92,8 @@ impl SpatialGrid {
         ranges.into_iter().collect()
     }
 
-    /// Returns the cells of one level that cover a box, without their end bytes. The level is the finest
-    /// one whose cells are at least as large as the box, plus `levels_finer`.
+    /// Returns the cells of one level that cover a box, without their end bytes. The level is the
+    /// finest one whose cells are at least as large as the box, plus `levels_finer`.
     fn cover(&self, extent: &Extent, levels_finer: u32) -> Vec<Vec<u8>> {
         // The sides of the box as fractions of the sides of the grid, 0 to 1.
         let grid = &self.extent;

@@ -1,4 +1,5 @@
-//! Values of a composite index: the encoded values of its paths in sequence, inverted where a path descends.
+//! Values of a composite index: the encoded values of its paths in sequence, inverted where a path
+//! descends.
 
 use super::paths::Step;
 use super::policy::Composite;
@@ -32,8 +33,8 @@ pub fn encode(composite: &Composite, item: &Object, ts: u64) -> Vec<u8> {
     encoded
 }
 
-/// Returns the value of an item at a path of names. `ts` is the value of `_ts`, which is not among the
-/// members of the item.
+/// Returns the value of an item at a path of names. `ts` is the value of `_ts`, which is not among
+/// the members of the item.
 pub fn value_at<'a>(path: &[Step], item: &'a Object, ts: &'a Json) -> Option<&'a Json> {
     let (Step::Name(first), rest) = path.split_first()? else {
         return None;

@@ -1,10 +1,11 @@
-//! The indexing policy that each item's index entries follow while a partition changes to a new policy.
+//! The indexing policy that each item's index entries follow while a partition changes to a new
+//! policy.
 //!
-//! Every policy that a container has had is a *generation*. A reindex reads the items of a partition by
-//! number and gives them the entries of the newest generation. An item behind the frontier of the reindex
-//! keeps the entries of the generation before, and writes to the item keep to that generation. At any moment
-//! the generation of an item follows from its number. A path that all generations index can be queried
-//! through the index at any time.
+//! Every policy that a container has had is a *generation*. A reindex reads the items of a
+//! partition by number and gives them the entries of the newest generation. An item behind the
+//! frontier of the reindex keeps the entries of the generation before, and writes to the item keep
+//! to that generation. At any moment the generation of an item follows from its number. A path that
+//! all generations index can be queried through the index at any time.
 //!
 //! ```text
 //! row: ( first number·8  generation·4 )*      numbers ascend, the first is 0
@@ -20,8 +21,8 @@ pub type Generation = u32;
 /// Bytes of one entry in the stored row.
 const ENTRY_BYTES: usize = 12;
 
-/// Generations by item number, as pairs of the first number and the generation. Each pair holds up to the
-/// first number of the next pair, and may hold no number.
+/// Generations by item number, as pairs of the first number and the generation. Each pair holds up
+/// to the first number of the next pair, and may hold no number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyGenerations(Vec<(ItemNumber, Generation)>);
 
@@ -56,8 +57,8 @@ impl PolicyGenerations {
         generations
     }
 
-    /// Returns the first number whose item does not follow the generation `newest`: 0 if the reindex to
-    /// `newest` has not begun, the maximum if it is complete.
+    /// Returns the first number whose item does not follow the generation `newest`: 0 if the
+    /// reindex to `newest` has not begun, the maximum if it is complete.
     pub fn frontier(&self, newest: Generation) -> ItemNumber {
         match &self.0[..] {
             [(_, first), (next, _), ..] if *first == newest => *next,
@@ -71,7 +72,8 @@ impl PolicyGenerations {
         if self.0[0].1 != newest {
             self.0.insert(0, (0, newest));
         }
-        // Pairs that end below the frontier are dropped; the pair that holds the frontier begins there.
+        // Pairs that end below the frontier are dropped; the pair that holds the frontier begins
+        // there.
         let across = self.0.partition_point(|(first, _)| *first <= number) - 1;
         if across > 0 {
             self.0.drain(1..across);
@@ -125,8 +127,8 @@ impl Policies {
         Some(policy)
     }
 
-    /// Returns the policies of a partition's generations, or `None` if a generation is newer than all
-    /// policies known here. The index cannot be used then.
+    /// Returns the policies of a partition's generations, or `None` if a generation is newer than
+    /// all policies known here. The index cannot be used then.
     pub fn of(&self, generations: &PolicyGenerations) -> Option<Vec<Arc<Policy>>> {
         let mut policies = Vec::new();
         for generation in generations.generations() {

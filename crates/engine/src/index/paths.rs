@@ -1,9 +1,10 @@
-//! The dictionary of paths: every path that some item of the partition has, with a number for index keys.
+//! The dictionary of paths: every path that some item of the partition has, with a number for index
+//! keys.
 //!
-//! Paths form a tree, and the number of a path is that of its node. The root is 0 and stands for the item
-//! itself. Numbers are assigned in the order in which paths are first seen and are never reused. *Derived*
-//! paths stand outside of the tree: the values of a composite or spatial index are computed from other
-//! values, and the text of the index is the name of its path.
+//! Paths form a tree, and the number of a path is that of its node. The root is 0 and stands for
+//! the item itself. Numbers are assigned in the order in which paths are first seen and are never
+//! reused. *Derived* paths stand outside of the tree: the values of a composite or spatial index
+//! are computed from other values, and the text of the index is the name of its path.
 
 use crate::partition::keys::PathNumber;
 use std::collections::{HashMap, HashSet};
@@ -132,9 +133,9 @@ impl Paths {
         number
     }
 
-    /// Returns the number in this dictionary of a path that another dictionary stored as `row`. `parent`
-    /// translates the number of the path's parent. Returns `None` if the row is damaged or the parent is
-    /// unknown.
+    /// Returns the number in this dictionary of a path that another dictionary stored as `row`.
+    /// `parent` translates the number of the path's parent. Returns `None` if the row is damaged or
+    /// the parent is unknown.
     pub fn import(
         &mut self,
         row: &[u8],
@@ -153,8 +154,8 @@ impl Paths {
         self.last
     }
 
-    /// Sets the paths that the store has. All other paths are written with the next commit, even if an
-    /// earlier commit took them and failed.
+    /// Sets the paths that the store has. All other paths are written with the next commit, even if
+    /// an earlier commit took them and failed.
     pub fn set_saved(&mut self, stored: &Paths) {
         let mut saved: HashSet<PathNumber> = HashSet::new();
         saved.extend(stored.names.values());

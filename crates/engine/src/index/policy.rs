@@ -1,9 +1,10 @@
 //! Indexing policies: the paths of an item that are indexed.
 //!
-//! A policy lists included and excluded paths, `/a/b/?` for a scalar and `/a/*` for everything below. The
-//! longer path wins, and `/?` wins over `/*`. The lists become a tree. Indexing moves a [`PolicyCursor`]
-//! through the tree together with the item, so paths that no list names need no further look-up. `id` and
-//! `_ts` are always indexed in consistent mode; `_etag` is indexed only if it is included.
+//! A policy lists included and excluded paths, `/a/b/?` for a scalar and `/a/*` for everything
+//! below. The longer path wins, and `/?` wins over `/*`. The lists become a tree. Indexing moves a
+//! [`PolicyCursor`] through the tree together with the item, so paths that no list names need no
+//! further look-up. `id` and `_ts` are always indexed in consistent mode; `_etag` is indexed only
+//! if it is included.
 
 use super::cells::SpatialGrid;
 use super::paths::Step;
@@ -35,8 +36,8 @@ pub struct Policy {
     body: Object,
 }
 
-/// An entry of `spatialIndexes`, `vectorIndexes` or `fullTextIndexes` as the policy has it. The partition
-/// keeps no index entries for vector and full-text indexes.
+/// An entry of `spatialIndexes`, `vectorIndexes` or `fullTextIndexes` as the policy has it. The
+/// partition keeps no index entries for vector and full-text indexes.
 #[derive(Clone, Debug)]
 pub struct SearchIndex {
     /// The path as it is written.
@@ -59,8 +60,8 @@ pub struct SpatialIndex {
 }
 
 impl SpatialIndex {
-    /// Returns the index of an entry of the policy, or `None` for a path of several values. Queries over
-    /// such a path use no spatial index.
+    /// Returns the index of an entry of the policy, or `None` for a path of several values. Queries
+    /// over such a path use no spatial index.
     fn of(entry: &SearchIndex) -> Option<Self> {
         let (path, _) = parse_path(&entry.path)?;
         if path.is_empty() || path.contains(&Step::Element) {
@@ -95,8 +96,8 @@ impl SpatialIndex {
 
 /// A composite index over several paths of an item.
 ///
-/// A composite index serves an order and the opposite order. The first path is stored as ascending and the
-/// direction of the others is relative to the first, so each index has one form.
+/// A composite index serves an order and the opposite order. The first path is stored as ascending
+/// and the direction of the others is relative to the first, so each index has one form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Composite {
     /// The paths with their directions relative to the first.
@@ -147,7 +148,8 @@ impl Policy {
         Self::from_json(None).expect("the default policy is valid")
     }
 
-    /// Reads the `indexingPolicy` member of a container body. Absent parts get the defaults of the service.
+    /// Reads the `indexingPolicy` member of a container body. Absent parts get the defaults of the
+    /// service.
     ///
     /// # Errors
     /// 400 for malformed paths, contradictions, and kinds of index that are not supported.
@@ -208,7 +210,8 @@ impl Policy {
 
     /// Reads a policy of the indexing mode `consistent`.
     fn consistent(body: &Object) -> Result<Self> {
-        // The root is included unless it is excluded, and `_etag` is excluded unless it is included.
+        // The root is included unless it is excluded, and `_etag` is excluded unless it is
+        // included.
         let mut included = path_texts(body, "includedPaths")?;
         let mut excluded = path_texts(body, "excludedPaths")?;
         let lists_root = |list: &[String]| list.iter().any(|path| path == "/*");
@@ -233,7 +236,8 @@ impl Policy {
             tree.node(&[Step::Name(name.into())]).scalar = Some(true);
         }
 
-        // A container read shows the paths as they were completed, and the index lists as they were given.
+        // A container read shows the paths as they were completed, and the index lists as they were
+        // given.
         let mut shown = object! {
             "indexingMode" => "consistent",
             "automatic" => true,
@@ -602,7 +606,8 @@ fn scalar_names(text: &str) -> Option<Vec<String>> {
     Some(names)
 }
 
-/// Parses a path of a policy. Returns its steps, and true for a subtree (`/*`), false for a scalar (`/?`).
+/// Parses a path of a policy. Returns its steps, and true for a subtree (`/*`), false for a scalar
+/// (`/?`).
 fn parse_path(text: &str) -> Option<(Vec<Step>, bool)> {
     let mut rest = text.strip_prefix('/')?;
     let mut steps = Vec::new();

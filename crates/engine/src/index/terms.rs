@@ -1,8 +1,8 @@
 //! The index terms of an item, and the index units that a write of the item is charged for.
 //!
-//! The units follow the published charges of the service. A distinct scalar is one unit for its path and one
-//! for its value; the value of a string is one unit for each 40 bytes or part of 40 bytes. An array or
-//! object is one unit. `id`, `_ts` and the partition key are one unit each.
+//! The units follow the published charges of the service. A distinct scalar is one unit for its
+//! path and one for its value; the value of a string is one unit for each 40 bytes or part of 40
+//! bytes. An array or object is one unit. `id`, `_ts` and the partition key are one unit each.
 
 use super::composite;
 use super::paths::{Paths, ROOT};
@@ -24,12 +24,14 @@ pub struct Terms {
     entries: BTreeSet<(PathNumber, Vec<u8>)>,
     /// Charged units of each path (no value) and of each pair of path and value.
     units: BTreeMap<(PathNumber, Option<Vec<u8>>), u32>,
-    /// True if `_ts` is indexed. A write is charged for a change of `_ts` even if the second is the same.
+    /// True if `_ts` is indexed. A write is charged for a change of `_ts` even if the second is the
+    /// same.
     has_ts: bool,
 }
 
 impl Terms {
-    /// Returns the terms of an item that was written at second `ts`. Adds new paths to the dictionary.
+    /// Returns the terms of an item that was written at second `ts`. Adds new paths to the
+    /// dictionary.
     ///
     /// `partition_key_is_id`: the partition key has its own unit unless its path is that of the id.
     pub fn of(
@@ -139,8 +141,8 @@ impl Terms {
         }
     }
 
-    /// Adds the units that do not depend on values of the item: one for each explicitly included path
-    /// that the item lacks, and those of composite indexes.
+    /// Adds the units that do not depend on values of the item: one for each explicitly included
+    /// path that the item lacks, and those of composite indexes.
     fn add_policy_units(&mut self, item: &Object, policy: &Policy) {
         let mut units = COMPOSITE_UNITS * policy.composites().len();
         for path in policy.explicit_scalars() {
@@ -183,8 +185,8 @@ impl Terms {
         self.units.values().sum::<u32>() + u32::from(self.has_ts)
     }
 
-    /// Returns the units that replacing `old` by this item is charged for: those of the entries removed
-    /// and added.
+    /// Returns the units that replacing `old` by this item is charged for: those of the entries
+    /// removed and added.
     pub fn units_changed_from(&self, old: &Terms) -> u32 {
         let ts_units = u32::from(self.has_ts) + u32::from(old.has_ts);
         self.units_missing_in(old) + old.units_missing_in(self) + ts_units

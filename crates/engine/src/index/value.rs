@@ -3,12 +3,12 @@
 //! ```text
 //! undefined 08 · null 10 · false 20 · true 21 · number 30 double·8 · string 40 bytes 00 01 · array 50 · object 60
 //! ```
-//! The bits of a double are changed so that they sort. In strings 00 is written 00 FF, so that the end 00 01
-//! sorts before any longer string. Strings longer than [`STRING_BYTES`] are truncated and end in 00 02;
-//! numbers from 2^53 on share the nearest double. Such encodings are *inexact*: a query that finds an item
-//! through an inexact encoding has to test the item itself. Arrays and objects are encoded without their
-//! content. No encoding is a prefix of another, so encodings can be concatenated; composite indexes do so
-//! and use the encoding of undefined for missing values.
+//! The bits of a double are changed so that they sort. In strings 00 is written 00 FF, so that the
+//! end 00 01 sorts before any longer string. Strings longer than [`STRING_BYTES`] are truncated and
+//! end in 00 02; numbers from 2^53 on share the nearest double. Such encodings are *inexact*: a
+//! query that finds an item through an inexact encoding has to test the item itself. Arrays and
+//! objects are encoded without their content. No encoding is a prefix of another, so encodings can
+//! be concatenated; composite indexes do so and use the encoding of undefined for missing values.
 
 use orrery_model::Json;
 use orrery_model::json::Number;
@@ -89,8 +89,8 @@ fn encode_string(text: &str, string_bytes: usize) -> Encoded {
     Encoded { bytes, is_exact }
 }
 
-/// Returns the encoded beginning that all strings with a prefix share, without an end mark, and true if the
-/// whole prefix fits into `string_bytes` bytes.
+/// Returns the encoded beginning that all strings with a prefix share, without an end mark, and
+/// true if the whole prefix fits into `string_bytes` bytes.
 pub fn string_start(prefix: &str, string_bytes: usize) -> (Vec<u8>, bool) {
     let mut bytes = vec![STRING];
     for &byte in prefix.as_bytes() {
@@ -125,7 +125,8 @@ pub enum TypeBand {
 }
 
 impl TypeBand {
-    /// Returns the range of the first bytes of the type's encodings: from (inclusive) and to (exclusive).
+    /// Returns the range of the first bytes of the type's encodings: from (inclusive) and to
+    /// (exclusive).
     pub fn bounds(self) -> (u8, u8) {
         match self {
             TypeBand::Null => (NULL, NULL + 1),
@@ -219,7 +220,8 @@ fn decode_double(bytes: &[u8]) -> Option<f64> {
     Some(f64::from_bits(bits))
 }
 
-/// Returns the length of the first of several concatenated encodings, or `None` if it is incomplete.
+/// Returns the length of the first of several concatenated encodings, or `None` if it is
+/// incomplete.
 pub fn first_length(bytes: &[u8]) -> Option<usize> {
     match *bytes.first()? {
         NUMBER => Some(9),
