@@ -538,8 +538,8 @@ impl Operation {
     /// 404 or 404/1003 if a required resource is missing. An error of the function itself is part
     /// of [`Started`], because its reply names the owner.
     pub(crate) fn start(&self, engine: &Engine, call: &Call) -> Result<Started> {
-        // A required owner that is missing is 404/1003; a missing target is 404. The reply names the
-        // owner, so that clients can store session tokens under its names.
+        // A required owner that is missing is 404/1003; a missing target is 404. The reply names
+        // the owner, so that clients can store session tokens under its names.
         let (owner, progress) = match self.function {
             Function::Account(run) => (None, run(engine, call)),
             Function::Database(run) => {

@@ -77,8 +77,8 @@ fn the_page_size_is_bounded_by_the_rules_of_the_service() {
 #[test]
 fn only_versions_of_the_service_are_taken() {
     assert!(parse(&[("x-ms-version", "2020-07-15")]).is_ok());
-    // The versions that SDKs in use send: .NET, Java, JavaScript, Python, Go, Rust, and the oldest of the
-    // documented ones.
+    // The versions that SDKs in use send: .NET, Java, JavaScript, Python, Go, Rust, and the oldest
+    // of the documented ones.
     for version in [
         "2014-08-21",
         "2018-12-31",
