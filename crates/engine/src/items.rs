@@ -225,10 +225,16 @@ impl Engine {
         let applied = apply(&mut transaction, ReadView::Writer(&writer), write);
         // Refused work is charged too.
         attempt.steps.append(&mut transaction.work);
-        let value = applied?.answer(container.rid());
+        let applied = applied?;
         let commit = transaction.commit(&mut writer, None)?;
-        attempt.position = Some(partition.position(writer.lsn, Some(writer.lsn)));
-        Ok(Done { value, commit })
+        let lsn = writer.lsn;
+        // The text of the answer is made after the lock is free.
+        drop(writer);
+        attempt.position = Some(partition.position(lsn, Some(lsn)));
+        Ok(Done {
+            value: applied.answer(container.rid()),
+            commit,
+        })
     }
 }
 

@@ -136,7 +136,10 @@ impl Engine {
 fn position_of_one(container: &Container, scope: &Scope) -> Option<Position> {
     let reach = scope_reach(container, scope).ok()?;
     match &reach.partitions[..] {
-        [(partition, _)] => Some(partition.position_now()),
+        [(partition, _)] => {
+            let snapshot = partition.snapshot().ok()?;
+            Some(partition.position(snapshot.head().lsn, None))
+        }
         _ => None,
     }
 }

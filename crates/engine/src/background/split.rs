@@ -169,10 +169,12 @@ impl Engine {
     /// 404 if there is none with this id.
     pub fn cancel_range_change(&self, id: u64) -> Result<RangeChangeStatus> {
         let operation = self.operation(id)?;
-        let copy = lock(&operation.copy).take();
-        if let Some(copy) = copy {
+        // The lock is held until the stage is final, so that no other thread sees one in between.
+        let mut taken = lock(&operation.copy);
+        if let Some(copy) = taken.take() {
             self.end(&operation, &copy, RangeChangeStage::Cancelled, None);
         }
+        drop(taken);
         Ok(operation.status())
     }
 

@@ -126,9 +126,11 @@ fn find_obsolete(snapshot: &dyn Snapshot, oldest_kept: u64) -> Result<Obsolete> 
         if !same_commit && obsolete.keys.len() >= ROWS_PER_COMMIT {
             break;
         }
-        // All changes of a commit have one second, which the first chunk of each version holds.
-        let is_old = chunk == 0 && crts_of(&value)? < oldest_kept;
-        if !(lsn <= floor || same_commit || is_old) {
+        // All changes of a commit have one second, which the first chunk of each version holds. A row
+        // below the floor goes whatever it holds.
+        let is_obsolete =
+            lsn <= floor || same_commit || (chunk == 0 && crts_of(&value)? < oldest_kept);
+        if !is_obsolete {
             break;
         }
         obsolete.last_lsn = lsn;

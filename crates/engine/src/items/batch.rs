@@ -174,7 +174,9 @@ impl Engine {
         if commit.is_none() && lsn > snapshot.head().lsn {
             // The writes cancelled each other out, but the reads may have seen a commit of another
             // request that is not durable yet.
-            partition.sync()?;
+            if partition.snapshot_in_any_phase()?.head().lsn < lsn {
+                partition.sync()?;
+            }
         }
 
         // Each operation is priced by itself, as clients see its charge, and the batch is their sum.

@@ -11,6 +11,7 @@ use super::{
 use crate::catalog::Container;
 use crate::catalog::settings::Settings;
 use crate::errors::query_error;
+use crate::index::generations::Policies;
 use crate::index::policy::Policy;
 use crate::items::UserFunctions;
 use crate::partition::session::check_session;
@@ -22,6 +23,7 @@ use orrery_model::json::parse;
 use orrery_model::work::{QueryWork, Step};
 use orrery_model::{Error, Json, Kind, Result};
 use orrery_sql::{Demand, Query, QueryError, ResumeFilter, ResumePoint, Work, query_advice};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Distinct values that an index may answer in place of items: they fit on one page.
@@ -47,6 +49,13 @@ pub(super) struct PageRun<'a> {
 struct Prepared {
     query: Query,
     resume: Option<ResumePoint>,
+}
+
+/// The partitions of a query, one snapshot each, and the settings to read them with.
+struct Opened<'r> {
+    settings: Arc<Settings>,
+    policies: Arc<Policies>,
+    targets: Vec<Target<'r>>,
 }
 
 /// The rows of a page, or the failure, and what it took.
@@ -88,6 +97,9 @@ impl PageRun<'_> {
             CrossPartitionQueries::Refuse => reach.keep_first(),
         };
 
+        // A partition that is behind the session token answers 404/1002, whatever its budget.
+        let opened = self.open(&reach, position)?;
+
         // All partitions admit the request, or nothing is read anywhere.
         charges.key.clone_from(&reach.key);
         let partitions = reach.partitions.iter().map(|(partition, _)| partition);
@@ -100,11 +112,8 @@ impl PageRun<'_> {
             prepared.query = prepared.query.with_statistics(&statistics);
         }
 
-        // Settings and policies come before the snapshots: a policy that is newer than a snapshot does
-        // no harm, a policy that is not known would.
-        let settings = self.container.settings();
-        check_order(&prepared.query, &settings.policy)?;
-        let Executed { page, counts } = self.execute(&prepared, &reach, &settings, position)?;
+        check_order(&prepared.query, &opened.settings.policy)?;
+        let Executed { page, counts } = self.execute(&prepared, &reach, &opened)?;
 
         // The work is charged whether the query succeeded or not.
         let query = &prepared.query;
@@ -141,7 +150,7 @@ impl PageRun<'_> {
         self.report(
             &mut answer,
             query,
-            &settings.policy,
+            &opened.settings.policy,
             &counts,
             charges,
             first_step,
@@ -255,23 +264,20 @@ impl PageRun<'_> {
             .map_err(|error| Error::internal(format!("the statistics do not read back: {error}")))
     }
 
-    /// Takes a snapshot of each partition and runs the query over them.
-    fn execute(
-        &self,
-        prepared: &Prepared,
-        reach: &Reach,
-        settings: &Settings,
-        position: &mut Option<Position>,
-    ) -> Result<Executed> {
+    /// Runs the query over the snapshots of its partitions.
+    fn execute(&self, prepared: &Prepared, reach: &Reach, opened: &Opened<'_>) -> Result<Executed> {
         let Prepared { query, resume } = prepared;
-        let policies = self.container.policies();
-        let now_ms = self.engine.world().now_ms();
-        let targets = self.open_targets(reach, settings, now_ms, position)?;
+        let Opened {
+            settings,
+            policies,
+            targets,
+        } = opened;
+        let began_ms = self.engine.world().now_ms();
         let no_visibility = Visibility::default();
         let ask = Ask {
             query,
             settings,
-            policies: &policies,
+            policies,
             key: reach.key.as_ref(),
             within: None,
             visible: &no_visibility,
@@ -293,7 +299,7 @@ impl PageRun<'_> {
         };
         let mut source = Candidates::open(
             self.container,
-            &targets,
+            targets,
             read_as_one,
             ask,
             after,
@@ -313,20 +319,19 @@ impl PageRun<'_> {
         let counts = Counts {
             work,
             asked: source.work(),
-            took_ms: self.engine.world().now_ms().saturating_sub(now_ms),
+            took_ms: self.engine.world().now_ms().saturating_sub(began_ms),
             lookup_time: source.lookup_time(),
         };
         Ok(Executed { page, counts })
     }
 
     /// Takes one snapshot of each partition and checks that it has reached the session token.
-    fn open_targets<'r>(
-        &self,
-        reach: &'r Reach,
-        settings: &Settings,
-        now_ms: u64,
-        position: &mut Option<Position>,
-    ) -> Result<Vec<Target<'r>>> {
+    fn open<'r>(&self, reach: &'r Reach, position: &mut Option<Position>) -> Result<Opened<'r>> {
+        // Settings and policies come before the snapshots: a policy that is newer than a snapshot does
+        // no harm, a policy that is not known would.
+        let settings = self.container.settings();
+        let policies = self.container.policies();
+        let now_seconds = self.engine.world().now_seconds();
         let mut targets = Vec::with_capacity(reach.partitions.len());
         for (at, (partition, within)) in reach.partitions.iter().enumerate() {
             let snapshot = partition.snapshot()?;
@@ -335,7 +340,6 @@ impl PageRun<'_> {
                 *position = Some(partition.position(lsn, None));
             }
             check_session(self.options.session, partition, lsn)?;
-            let now_seconds = now_ms / 1000;
             targets.push(Target {
                 partition: partition.as_ref(),
                 stretch: reach.part_at(at),
@@ -344,7 +348,11 @@ impl PageRun<'_> {
                 within: within.clone(),
             });
         }
-        Ok(targets)
+        Ok(Opened {
+            settings,
+            policies,
+            targets,
+        })
     }
 
     /// Adds the reports that the request asks for to an answer. `first_step` is the index in `charges`

@@ -230,11 +230,15 @@ pub fn pinned_keys(container: &Container, query: &Query) -> Option<Vec<Epk>> {
         if keys.len() * values.len() > PINNED_KEYS_MAX {
             return None;
         }
-        let mut longer = Vec::with_capacity(keys.len() * values.len());
+        let mut components = Vec::with_capacity(values.len());
+        for value in values {
+            components.push(component(value)?);
+        }
+        let mut longer = Vec::with_capacity(keys.len() * components.len());
         for key in &keys {
-            for value in &values {
+            for component in &components {
                 let mut key = key.clone();
-                key.push(component(value)?);
+                key.push(component.clone());
                 longer.push(key);
             }
         }
